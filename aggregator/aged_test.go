@@ -12,7 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// agedWorld has an old pod and young ones, which were removed without a reservation although the stream still shows them.
+// agedWorld has an old pod and young ones. The young ones are removed without a reservation while the stream still shows
+// them.
 type agedWorld struct {
 	*world
 	leader *leader
@@ -52,7 +53,7 @@ func (w *agedWorld) ready(name string, ago time.Duration) {
 	w.happen(p, false)
 }
 
-// remove removes a pod, and the stream does not show it.
+// remove removes a pod without the stream showing it.
 func (w *agedWorld) remove(uid types.UID) {
 	p := w.pods[uid]
 	delete(w.pods, uid)
@@ -104,14 +105,14 @@ func TestAPodThatBecomesAvailableWhileThePodsCannotBeReadCountsLater(t *testing.
 	w.wantCounted(t, 3, "after the next live read")
 }
 
-// A pod that was seen while the clock was ahead was not seen after it became available.
+// A pod that was seen while the clock was ahead has not been seen since it became available.
 func TestAPodThatWasSeenBeforeTheClockWasSetBackMustBeSeenAgain(t *testing.T) {
 	w := newAgedWorld(t)
 	set := time.Duration(0)
 	w.leader.clock.wall = func() time.Time { return w.clock.Add(set) }
 	set = -time.Hour
 	w.wantCounted(t, 0, "after the clock was set back")
-	w.ready("new", time.Hour) // at the time of the clock as it is now
+	w.ready("new", time.Hour) // by the clock as it is set now
 	w.leader.deliver(w.events, len(w.events))
 	live := w.readLive("")
 	w.leader.snapshot.SawAlive(&live, w.leader.snapshot.sinceBegan())
@@ -122,7 +123,7 @@ func TestAPodThatWasSeenBeforeTheClockWasSetBackMustBeSeenAgain(t *testing.T) {
 	w.wantCounted(t, 3, "that are alive")
 }
 
-// Pods that count without having been ready for any time need no read.
+// Pods that need not have been ready for any time count without a live read.
 func TestPodsThatCountAtOnceAreNotReadAgain(t *testing.T) {
 	w := newAgedWorld(t)
 	w.stored.Spec.MinReadySeconds = 0
@@ -139,7 +140,7 @@ func TestPodsThatCountAtOnceAreNotReadAgain(t *testing.T) {
 	}
 }
 
-// A read that took long because the process was stopped says nothing of what the next one costs.
+// A read that took long because the process was paused does not predict the cost of the next one.
 func TestALongReadDoesNotKeepPodsFromBeingCountedForLong(t *testing.T) {
 	w := newAgedWorld(t)
 	read := w.leader.readLive

@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// lab is a namespace, and a cell, of a real apiserver that is core and worker at once. Its pods are in every cell of
-// that apiserver, so one lab runs at a time.
+// lab is a namespace and a cell of a real API server, which is core and worker at once. The pods of a lab are in every cell of
+// that API server, so one lab runs at a time.
 type lab struct {
 	*testing.T
 	client    client.Client
@@ -100,7 +100,7 @@ func (l *lab) setReady(p *corev1.Pod, ready bool) {
 	}
 }
 
-// run starts an aggregator and returns what stops it and waits for its end.
+// run starts an aggregator. It returns a function that stops it and waits until it has ended.
 func (l *lab) run(identity string) (stop func()) {
 	l.Helper()
 	config := testplane.Config(l.T)
@@ -131,7 +131,7 @@ func (l *lab) run(identity string) (stop func()) {
 	return stop
 }
 
-// eventually waits until look says "" and fails with its last word otherwise.
+// eventually waits until look returns "", and otherwise fails with its last result.
 func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(l, look) }
 
 func (l *lab) protector() *v1alpha1.PodProtector {
@@ -197,7 +197,7 @@ func TestAPodIsNotAvailableByAStepOfTheClock(t *testing.T) {
 	l.wantSummary(v1alpha1.Summary{Total: 2, Ready: 1, Running: 2, Scheduled: 2})
 }
 
-// reserve does to the status what a webhook does.
+// reserve changes the status as a webhook does.
 func (l *lab) reserve(removals ...quota.Removal) {
 	l.Helper()
 	l.eventually(func() string {
@@ -246,7 +246,7 @@ func TestReservationsAreSettledByWhatBecomesOfTheirPods(t *testing.T) {
 			if err := l.client.Delete(t.Context(), removed, &client.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
 				t.Fatal(err)
 			}
-			// Gone: the removed one by its event, the stray one by a live read. The refused one stays ...
+			// The event settles the removed pod, a live read the one that never existed. The refused one stays ...
 			l.wantSummary(v1alpha1.Summary{Total: 4, Available: 4, Reserved: 1, EstimatedAvailable: 3, Ready: 4, Running: 4, Scheduled: 4})
 			// ... until its request can no longer succeed.
 			l.wantSummary(v1alpha1.Summary{Total: 4, Available: 4, EstimatedAvailable: 4, Ready: 4, Running: 4, Scheduled: 4})
@@ -288,7 +288,7 @@ func TestACellThatIsMadeLaterIsTakenUp(t *testing.T) {
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	l.run("a")
 	l.createCell()
-	// Without a single pod: the webhook must learn that the cell has none.
+	// There is not a single pod: the webhook must see that the cell has none.
 	l.wantSummary(v1alpha1.Summary{})
 }
 
@@ -313,7 +313,7 @@ func TestAChangedSelectorIsCountedAnew(t *testing.T) {
 	}
 }
 
-// The clock is an hour ahead, which the process has seen since it started: pods are not taken for older when it comes to lead.
+// The clock is stepped an hour ahead while the process runs. Pods must not count as older when it becomes the leader.
 func TestALeadershipDoesNotFollowAStepOfTheClockBeforeIt(t *testing.T) {
 	l := newLab(t)
 	var ahead atomic.Int64

@@ -15,14 +15,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// cellOf is a client of the cell's cluster that speaks protobuf.
+// cell returns a client of the cell's cluster that uses protobuf.
 func (l *laboratory) cell() kubernetes.Interface {
 	config := rest.CopyConfig(testplane.Config(l))
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	return kubernetes.NewForConfigOrDie(config)
 }
 
-// each does something for each number from one to another, by 32 clients.
+// each calls do for each number in [from, to), in 32 goroutines.
 func (l *laboratory) each(from, to int, do func(i int) error) {
 	l.Helper()
 	var next atomic.Int64
@@ -41,8 +41,8 @@ func (l *laboratory) each(from, to int, do func(i int) error) {
 	l.must(running.Wait())
 }
 
-// assemble makes pods of the crowd until there are so many. They have no status of a kubelet: that would be a second
-// write for each.
+// assemble creates pods of the crowd until there are that many. They do not get a status as from a kubelet, which
+// would be a second write for each.
 func (l *laboratory) assemble(pods int) {
 	l.Helper()
 	cell := l.cell()
@@ -50,7 +50,7 @@ func (l *laboratory) assemble(pods int) {
 	l.pods = max(l.pods, pods)
 }
 
-// declare makes protectors, or deletes them, until the first applications have one, so many in all.
+// declare creates or deletes protectors until exactly the first protectors applications have one.
 func (l *laboratory) declare(protectors int) {
 	l.Helper()
 	l.each(l.protectors, protectors, func(app int) error { return l.core.Create(l.Context(), largecluster.Protector(app)) })
@@ -58,7 +58,7 @@ func (l *laboratory) declare(protectors int) {
 	l.protectors = protectors
 }
 
-// protect declares protectors. Applications beyond those that share the crowd get one pod each, too.
+// protect declares protectors. Applications beyond those that share the crowd also get one pod each.
 func (l *laboratory) protect(protectors int) {
 	l.Helper()
 	l.declare(protectors)
@@ -76,7 +76,7 @@ func createPod(l *laboratory, cell kubernetes.Interface, p *corev1.Pod) error {
 	return nil
 }
 
-// covered is how many pods the protectors cover in all, of so many that the crowd shares.
+// covered returns how many pods all protectors cover, when the crowd has pods pods.
 func (l *laboratory) covered(pods int) int {
 	alone := max(0, min(l.applications, l.protectors)-largecluster.ReplicaSets)
 	whole, rest := pods/largecluster.ReplicaSets, pods%largecluster.ReplicaSets
@@ -84,7 +84,7 @@ func (l *laboratory) covered(pods int) int {
 	return sharing*whole + min(sharing, rest) + alone
 }
 
-// makeNamespaces makes those of the crowd.
+// makeNamespaces creates the namespaces of the crowd.
 func (l *laboratory) makeNamespaces() {
 	l.Helper()
 	for app := range largecluster.Namespaces {

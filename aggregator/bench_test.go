@@ -13,8 +13,8 @@ import (
 
 const snapshotPods = 100_000
 
-// BenchmarkSnapshotMemory reports the heap of a snapshot of 100,000 pods: by pod without what the protectors take
-// by themselves, and all of it.
+// BenchmarkSnapshotMemory reports the heap of a snapshot of 100,000 pods: per pod without the protectors' own memory,
+// and in total.
 func BenchmarkSnapshotMemory(b *testing.B) {
 	for _, own := range []bool{false, true} {
 		for _, protectors := range []int{1000, 10_000} {
@@ -63,7 +63,7 @@ func coveringSnapshot(b *testing.B, protectors int) *Snapshot {
 
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what the first one made unreachable by clearing weak pointers
+	runtime.GC() // collects what the first run made unreachable by clearing weak pointers
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc

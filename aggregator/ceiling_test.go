@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// heavy is a pod whose labels take that many bytes.
+// heavy returns a pod whose labels take bytes bytes.
 func heavy(name string, bytes int) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"a": strings.Repeat("x", bytes)}}}
 }
@@ -27,7 +27,7 @@ func TestAListWithoutEndFails(t *testing.T) {
 		}
 		return page, nil
 	}
-	for range 2 { // each list begins again
+	for range 2 { // each list restarts the count
 		pages = 0
 		_, err := listStripped(t.Context(), metav1.ListOptions{}, stripping(0), most.pages(endless))
 		if err == nil || !strings.Contains(err.Error(), "more pods than a cluster can have") || pages < 5 || pages > 15 {

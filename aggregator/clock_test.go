@@ -17,7 +17,7 @@ import (
 
 func TestASteadyClock(t *testing.T) {
 	type step struct {
-		// after is how much later the monotonic clock is, and set is the step of the wall clock besides.
+		// after is by how much the monotonic clock advances, and set is the additional step of the wall clock.
 		after, set time.Duration
 		want       time.Duration
 		back       bool
@@ -54,7 +54,7 @@ func TestASteadyClock(t *testing.T) {
 	}
 }
 
-// Two pods change places: one becomes available by time, one goes. The counts are the same, and must be written for their time.
+// One pod becomes available by time while another one is removed. The counts are equal, but must be written for their time.
 func TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime(t *testing.T) {
 	w := newWorld(1, 0)
 	w.stored.Spec.MinReadySeconds = 60

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// continuityCase is a stream of pods on a clock of its own.
+// continuityCase is a stream of pods with its own clock.
 type continuityCase struct {
 	*testing.T
 	now    time.Time
@@ -105,7 +105,7 @@ func TestAStreamContinuesOnlyWhereItsCellCertainlyDid(t *testing.T) {
 	}
 }
 
-// Pages that were read before and after a long pause may be of two histories of one version.
+// Pages that were read before and after a long pause may be of two histories with the same version.
 func TestAListWhosePagesAreFarApartFails(t *testing.T) {
 	now, cut := time.Unix(0, 0), errors.New("cut")
 	c := &continuity{now: func() time.Time { return now }}

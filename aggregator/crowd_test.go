@@ -16,11 +16,11 @@ func crowdPod(i int) *corev1.Pod { return largecluster.Pod(i) }
 
 func crowdStatus(p *corev1.Pod, at metav1.Time) corev1.PodStatus { return largecluster.Status(p, at) }
 
-// crowdProtector is the protector of an application; those from crowdReplicaSets on have no pods here.
+// crowdProtector is the protector of an application. Applications from crowdReplicaSets on have no pods here.
 func crowdProtector(app int) *v1alpha1.PodProtector { return largecluster.Protector(app) }
 
-// receivedPod is the i-th pod of the crowd as a watch delivers it: complete, and decoded by itself, so that it
-// shares no memory with the others.
+// receivedPod returns the i-th pod of the crowd as a watch delivers it: complete, and decoded separately, so that it
+// shares no memory with other pods.
 func receivedPod(tb testing.TB, i int) *corev1.Pod {
 	tb.Helper()
 	raw, err := largecluster.Received(crowdPod(i), i).Marshal()

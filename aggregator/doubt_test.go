@@ -13,7 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// A pod that ended long before its reservation was made is alive again: its cell was restored, and the snapshot does not know (rule 4(a)).
+// A pod that ended long before its reservation was made is alive again: its cell was restored, and the snapshot has not noticed (rule
+// 4(a)).
 func TestAnEndLongBeforeTheReservationSettlesNothing(t *testing.T) {
 	key, hash := types.NamespacedName{Namespace: "default", Name: "web"}, quota.HashUID("web-1")
 	terminating := func() *corev1.Pod {
@@ -23,7 +24,7 @@ func TestAnEndLongBeforeTheReservationSettlesNothing(t *testing.T) {
 	}
 	for claim, c := range map[string]struct {
 		end    func(s *Snapshot) error
-		before time.Duration // how long the end is known when the reservation is observed
+		before time.Duration // how long the end was known before the reservation was observed
 		want   quota.Sighting
 	}{
 		"a pod that goes after its reservation":                     {func(s *Snapshot) error { return s.Delete(terminating()) }, -time.Second, quota.Gone},

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// A Cell of the same pods that comes later would count those whose removal may still take effect.
+// Otherwise a later Cell with the same pods would count those whose removal may still take effect.
 func TestACellThatDrainsKeepsItsEntryWhileAnythingIsReserved(t *testing.T) {
 	w := newWorld(1, 0)
 	w.lead()
@@ -33,7 +33,7 @@ func TestACellThatDrainsKeepsItsEntryWhileAnythingIsReserved(t *testing.T) {
 	}
 }
 
-// The topology controller has released the Cell, or will when no protector has an entry, and no component would ever take the entry out.
+// The topology controller has released the Cell, or will when no protector has an entry. No component would ever remove a new entry.
 func TestNoEntryIsMadeForACellThatIsDeleted(t *testing.T) {
 	now := metav1.Now()
 	cell := func(change func(*v1alpha1.Cell)) *v1alpha1.Cell {
@@ -70,7 +70,7 @@ func TestNoEntryIsMadeForACellThatIsDeleted(t *testing.T) {
 	}
 }
 
-// The pod went by a removal whose reservation was cleared, and the watch has not told of it.
+// The pod was removed after its reservation was cleared, and the watch has not reported it.
 func TestWhatWasClearedIsCountedByALiveList(t *testing.T) {
 	w := newWorld(1, 0)
 
@@ -94,7 +94,7 @@ func TestWhatWasClearedIsCountedByALiveList(t *testing.T) {
 	}
 	w.clear()
 	count()
-	w.lead() // its first list is from before the end of the pod, and late enough for what expectFirsts notes
+	w.lead() // its first list is from before the end of the pod, and recent enough for the protectors that expectFirsts records
 	w.newest().firsts[w.key()] = &first{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
 	count()
 	w.takeEffect(0, false)

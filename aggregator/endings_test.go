@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// A count that began before the deletion was seen can end after it. No later event reports the end of the old protector (simulation, seed 222
-// with relabels).
+// A count that began before the deletion was seen can finish after it. No later event reports the end of the old protector (simulation,
+// seed 222 with relabels).
 func TestACountThatEndsAfterItsProtectorDoesNotHoldUpTheNextOne(t *testing.T) {
 	was := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
 	other := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "api", UID: "2"}}

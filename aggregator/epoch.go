@@ -19,8 +19,8 @@ import (
 // leadership is the state with which a term begins.
 type leadership struct {
 	cell *v1alpha1.Cell
-	// version is the core's version at the start, and restored that of the core's last restore; see CellAggregator. A process
-	// that did not record the restore itself cannot tell how long ago it was.
+	// version is the core's version at the start, and restored that of the core's last restore; see CellAggregator. Only a
+	// process that recorded the restore itself can determine how long ago it was.
 	version, restored uint64
 }
 

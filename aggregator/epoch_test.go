@@ -7,8 +7,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// A core that is restored from a backup gives an epoch a second time. A leader of the lost time, which does not know yet that
-// it was deposed, then writes by the very epoch of its successor, and may have seen more of the cell.
+// A core that is restored from a backup issues an epoch a second time. A leader of the lost history that has not noticed that
+// it was deposed then writes with the same epoch as its successor, and may have seen a later state of the cell.
 func TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne(t *testing.T) {
 	w := newWorld(1, 4)
 	for range 5 {
@@ -40,7 +40,7 @@ func TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne(t *testing.T) {
 	}
 }
 
-// Whoever reports from the lost past writes into the restored core, and has its Cell at a present version by that.
+// A leader that reports from the lost history writes into the restored core, which gives the Cell a current version.
 func TestReportsDoNotEffaceThatTheCoreWasRestored(t *testing.T) {
 	for claim, test := range map[string]struct {
 		seen, version, now string

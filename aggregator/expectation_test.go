@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// The rows of the table in docs/concepts.md, by rule 13.
+// The cases are the rows of the table in docs/concepts.md, by rule 13.
 func TestExpect(t *testing.T) {
 	set := func(uid types.UID) owner {
 		return owner{apiVersion: "apps/v1", kind: "ReplicaSet", name: "set-" + string(uid), uid: uid}
@@ -144,8 +144,8 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// While workloads cannot be found, what was expected stays, and what an earlier selector expected is not taken for that of a later one: another
-// number of pods would make a floor that is too low.
+// While workloads cannot be found, the previous expectation stays. The expectation of an earlier selector is not used for a later one:
+// another number of pods would result in a floor that is too low.
 func TestWhatIsExpectedWhileWorkloadsCannotBeFound(t *testing.T) {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -185,7 +185,7 @@ func TestWhatIsExpectedWhileWorkloadsCannotBeFound(t *testing.T) {
 	}
 }
 
-// A pod that terminates says nothing of what its workload wants (rule 13).
+// A terminating pod says nothing about the replicas that its workload requests (rule 13).
 func TestWhichPodsNameTheirOwners(t *testing.T) {
 	set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s-db", Controller: new(true)}
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
@@ -222,7 +222,8 @@ func TestWhichPodsNameTheirOwners(t *testing.T) {
 	}
 }
 
-// A first count goes by a live list that the stream has not reached. A pod that terminates in that list does not count, and names its owner.
+// A first count uses a live list that the stream has not reached. A pod that terminates in that list does not count, but still names its
+// owner.
 func TestWhichPodsNameTheirOwnersInAFirstCount(t *testing.T) {
 	key, percent := types.NamespacedName{Namespace: "default", Name: "web"}, intstr.FromString("50%")
 	set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s-db", Controller: new(true)}
@@ -266,7 +267,7 @@ func TestExpectOfMoreWorkloadsThanAStatusHas(t *testing.T) {
 	owners, tops := map[owner]int32{}, map[owner]found{}
 	for i := range 200 {
 		o := owner{apiVersion: "apps/v1", kind: "StatefulSet", name: fmt.Sprintf("db-%d", i), uid: types.UID(fmt.Sprintf("s-%03d", i))}
-		if tops[o] = (found{workload: o, replicas: 3}); i < 100 { // the others exist, and have pods
+		if tops[o] = (found{workload: o, replicas: 3}); i < 100 { // the other ones exist, and have pods
 			tops[o] = found{workload: o, replicas: 3, gone: true}
 		}
 		owners[o] = 1

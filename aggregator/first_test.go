@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// aggregateNow counts and writes, and returns what is counted as available.
+// aggregateNow counts and writes, and returns the number of available pods in the counts.
 func (w *world) aggregateNow(t *testing.T) int32 {
 	t.Helper()
 	if err := w.begin(w.newest()); err != nil {
@@ -23,14 +23,15 @@ func (w *world) aggregateNow(t *testing.T) int32 {
 	return quota.CellOf(w.stored, worldCell).Aggregation.CountedReplicas
 }
 
-// remove lets a pod go that nothing was reserved for.
+// remove removes a pod without a reservation.
 func (w *world) remove(uid types.UID) {
 	pod := w.pods[uid]
 	delete(w.pods, uid)
 	w.happen(pod, true)
 }
 
-// What went before a protector was there, or covered it, was never reserved. A stream that lags must not count it.
+// Removals from before a protector existed, or covered the pod, were never reserved. A count by a lagging stream must
+// not include such pods.
 func TestAFirstCountIsNoOlderThanItsProtector(t *testing.T) {
 	for claim, begin := range map[string]func(p *v1alpha1.PodProtector){
 		"a protector that is made anew": func(p *v1alpha1.PodProtector) {
@@ -52,7 +53,7 @@ func TestAFirstCountIsNoOlderThanItsProtector(t *testing.T) {
 			}
 			w.remove("uid-1")
 			w.create(true)
-			w.remove("uid-6") // came and went, and the stream has shown neither
+			w.remove("uid-6") // created and removed, and the stream has shown neither
 			changed := w.stored.DeepCopy()
 			begin(changed)
 			w.store(changed)
@@ -81,7 +82,7 @@ func TestAFirstCountIsNoOlderThanItsProtector(t *testing.T) {
 	}
 }
 
-// No list can be asked for pods that cannot be.
+// A selector that cannot match any pod needs no live list.
 func TestASelectorOfNoPodIsCountedWithoutAList(t *testing.T) {
 	w := newWorld(1, 4)
 	w.create(true)
@@ -96,14 +97,14 @@ func TestASelectorOfNoPodIsCountedWithoutAList(t *testing.T) {
 	}
 }
 
-// After its list a new leader needs no other for the protectors that it knew before.
+// After its first list a new leader needs no other one for the protectors that it knew before.
 func TestALeaderListsOnceForWhatItKnows(t *testing.T) {
 	w := newWorld(1, 4)
 	w.create(true)
 	w.lead()
 	l := w.newest()
 	l.firsts[w.key()] = &first{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
-	w.remove("uid-1") // would not be in another list
+	w.remove("uid-1") // another list would not contain it
 	if got := w.aggregateNow(t); got != 1 {
 		t.Errorf("%d available, want the one of the leader's own list", got)
 	}
@@ -112,8 +113,8 @@ func TestALeaderListsOnceForWhatItKnows(t *testing.T) {
 	}
 }
 
-// What was reserved with a protector that vanished may not be known, and what was admitted before may take effect for as
-// long as the admission deadline: the pods must not be counted before.
+// The reservations of a protector that vanished may be unknown, and removals that were admitted before may take effect
+// until the admission deadline. The pods must not be counted earlier.
 func TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd(t *testing.T) {
 	for claim, begin := range map[string]func(p *v1alpha1.PodProtector){
 		"with the cells that it had": func(p *v1alpha1.PodProtector) { p.Status.Cells = quota.Restored(&p.Status) },
@@ -137,7 +138,7 @@ func TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd(t *testing.T) {
 				changed.UID = "another"
 				begin(changed)
 				w.store(changed)
-				if anew { // which knew it before its pods were listed
+				if anew { // it knew the protector before its pods were listed
 					w.lead()
 					w.newest().firsts[w.key()] = &first{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
 				}
@@ -156,7 +157,7 @@ func TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd(t *testing.T) {
 				if counted() {
 					t.Fatal("counted before the admission deadline")
 				}
-				w.remove("uid-1") // by what was admitted before; the stream lags
+				w.remove("uid-1") // by a removal that was admitted before; the stream lags
 				w.clock = w.clock.Add(time.Millisecond)
 				if !counted() {
 					t.Fatal("not counted after the admission deadline")

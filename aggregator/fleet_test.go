@@ -49,7 +49,7 @@ func (l *lab) runAll() *prometheus.Registry {
 	return registry
 }
 
-// kubeconfig puts that of a new ServiceAccount into a Secret.
+// kubeconfig stores the kubeconfig of a new ServiceAccount in a Secret.
 func (l *lab) kubeconfig(secretName, account string) v1alpha1.KubeconfigSecretRef {
 	l.Helper()
 	config := testplane.AsServiceAccount(l, testplane.Config(l), l.namespace, account, "cluster-admin")
@@ -78,7 +78,7 @@ func TestAFleetFollowsItsCells(t *testing.T) {
 	l.wantCounts(map[string]int32{a.cell: 1})
 	epoch := a.cellNow().Status.Aggregator.Epoch
 
-	// Another cell comes, whose Secret comes later.
+	// Another Cell is created, and its Secret later.
 	second.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "second"}
 	b := l.in("b", second)
 	l.kubeconfig("second", "second")
@@ -99,7 +99,7 @@ func TestAFleetFollowsItsCells(t *testing.T) {
 		t.Errorf("epoch %d after the rotation, want %d", now, epoch)
 	}
 
-	// A Cell that is deleted has no aggregator, nor metrics.
+	// A Cell that is deleted has neither an aggregator nor metrics.
 	cell := b.cellNow()
 	if err := l.client.Delete(t.Context(), cell); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestAFleetFollowsItsCells(t *testing.T) {
 	})
 }
 
-// leads tells whether a cell has an aggregator that leads.
+// leads reports whether a cell has an aggregator that leads.
 func leads(registry *prometheus.Registry, cell string) bool {
 	families, err := registry.Gather()
 	if err != nil {
@@ -133,7 +133,7 @@ func leads(registry *prometheus.Registry, cell string) bool {
 	return false
 }
 
-// hold keeps a Cell that is deleted, as the topology controller does.
+// hold keeps a deleted Cell from being removed, as the topology controller does.
 func hold(cell *v1alpha1.Cell) { cell.Finalizers = []string{v1alpha1.FinalizerCell} }
 
 func TestACellThatIsDeletedIsDrained(t *testing.T) {
@@ -159,7 +159,8 @@ func TestACellThatIsDeletedIsDrained(t *testing.T) {
 	if err := l.client.Delete(t.Context(), cell); err != nil {
 		t.Fatal(err)
 	}
-	// While a removal may be under way the entry stays, and counts for nobody else; nothing is admitted any more.
+	// While a removal may be under way the entry stays, but counts for no other cell. The webhook admits no further
+	// removals.
 	l.eventually(func() string {
 		p := l.protector()
 		c := quota.CellOf(p, l.cell)
@@ -177,7 +178,7 @@ func TestACellThatIsDeletedIsDrained(t *testing.T) {
 	}
 	// The deadline passes: the removal can no longer succeed.
 	l.wantCounts(map[string]int32{})
-	l.eventually(func() string { // and the entry does not come back, whatever happens
+	l.eventually(func() string { // and no later event brings the entry back
 		l.createPod(fmt.Sprint("late-", time.Now().UnixNano()), true)
 		p := l.protector()
 		if len(p.Status.Cells) != 0 {
@@ -199,7 +200,7 @@ func TestACellThatIsDeletedIsDrained(t *testing.T) {
 	l.wantCounts(map[string]int32{l.cell: int32(len(pods.Items))})
 }
 
-// release lets a Cell go that is held.
+// release removes the finalizer of a held Cell.
 func (l *lab) release(cell *v1alpha1.Cell) {
 	l.Helper()
 	l.eventually(func() string {
@@ -212,7 +213,7 @@ func (l *lab) release(cell *v1alpha1.Cell) {
 	})
 }
 
-// What is reserved is lost with the entry, so that nothing is counted while it may still happen.
+// The reservations are lost with the entry, so nothing is counted while their removals may still take effect.
 func TestAClearedCellIsCountedAnewWhenNothingIsUnderWay(t *testing.T) {
 	l := newLab(t)
 	l.create(&v1alpha1.Cell{

@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// A leader that was deposed while it did not know gives up what it takes for its own lease.
+// A deposed leader that has not noticed releases what it believes to be its own Lease.
 func TestADeposedLeaderLeavesTheLeaseToItsSuccessor(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	client, err := kubernetes.NewForConfig(testplane.Config(t))

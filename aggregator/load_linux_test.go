@@ -9,16 +9,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
-// load is pods that become ready and unready: so many events a second, in so many applications.
+// load is pods that become ready and unready: rate events a second, in that many applications.
 type load struct{ rate, applications int }
 
 func (l load) String() string {
 	return fmt.Sprintf("events=%d/applications=%d", l.rate, l.applications)
 }
 
-// loads reports what pod events cost, beside a real core and a stand-in for the cell. In ten applications almost every
+// loads reports the cost of pod events, with a real core and a stand-in for the cell. In ten applications almost every
 // event shares its write with others, as in a rollout or a storm; in a hundred and in all of them fewer do. The difference
-// is what writes cost.
+// is the cost of writes.
 func (l *laboratory) loads(b *testing.B, pods, protectors int) {
 	b.Run(fmt.Sprintf("load/pods=%d/protectors=%d", pods, protectors), func(b *testing.B) {
 		in := l.of(b)
@@ -40,7 +40,7 @@ func (l *laboratory) loads(b *testing.B, pods, protectors int) {
 	})
 }
 
-// measure reports the processor time that the program and its core use under a load.
+// measure reports the CPU time that the program and its core use under a load.
 func (r *run) measure(cell *standInCell, what load) {
 	r.laboratory.Helper()
 	used, others, writes, began := r.Processor(), measure.Children(), r.writes(), time.Now()
@@ -56,8 +56,8 @@ func (r *run) measure(cell *standInCell, what load) {
 	r.ReportMetric(0, "ns/op")
 }
 
-// disturb makes events for that long, and returns how many: fewer than asked for if the machine is too slow. Ten pods of
-// each application change, first all to one side and then all to the other, so that counts change with every event.
+// disturb sends events for the duration long, and returns how many: fewer than requested if the machine is too slow. Ten
+// pods of each application change, first all to unready and then all to ready, so that counts change with every event.
 func (s *standInCell) disturb(what load, long time.Duration) int {
 	next := time.NewTicker(time.Second / time.Duration(what.rate))
 	defer next.Stop()

@@ -61,8 +61,8 @@ func (s *Snapshot) Uncover(key types.NamespacedName) {
 // hurry is the factor by which a pod that became ready is counted sooner when a removal may be waiting for budget.
 const hurry = 10
 
-// announce reports a change of the pod to its protectors. A pod that became ready adds budget: a protector without budget
-// counts it sooner.
+// announce enqueues the protectors of a changed pod. A pod that became ready adds budget: it is counted sooner for a
+// protector that has none.
 func (s *Snapshot) announce(p *pod, becameReady bool) {
 	for _, key := range s.protectorsOf(p) {
 		wait := s.members[key].rate
@@ -73,7 +73,7 @@ func (s *Snapshot) announce(p *pod, becameReady bool) {
 	}
 }
 
-// moved reports to those of these protectors that have pods on nodes whose domain has changed.
+// moved enqueues those of the protectors that have pods on nodes whose domain has changed.
 func (s *Snapshot) moved(protectors []types.NamespacedName, nodes map[unique.Handle[string]]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,19 +31,19 @@ const (
 	rackLabel = "example.com/rack"
 )
 
-// nodeWorld is a cell's pods and nodes, what protectors ask of them, and a watch of nodes that keeps up.
+// nodeWorld is a cell's pods and nodes, the specs of its protectors, and a watch of nodes that does not lag.
 type nodeWorld struct {
 	clock   time.Time
 	version int
 	pods    map[types.UID]*corev1.Pod
-	// seen is when each pod was seen alive last.
+	// seen is when each pod was last seen alive.
 	seen   map[types.UID]time.Time
 	nodes  map[string]map[string]string
 	specs  map[types.NamespacedName]*v1alpha1.PodProtectorSpec
 	denied bool
 
 	snapshot *Snapshot
-	// reading is the watch that runs; nil is none. asks is of when it began.
+	// reading is the running watch; nil if there is none. asks is the number of labels ever added when it began.
 	reading *nodeStore
 	asks    int
 	changed map[types.NamespacedName]bool
@@ -70,7 +70,7 @@ func (w *nodeWorld) node(name string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 }
 
-// read lists the nodes as a new watch does, if labels are asked for that the last one does not read.
+// read lists the nodes as a new watch does, if labels are in use that the last one does not read.
 func (w *nodeWorld) read(t *rapid.T) {
 	labels, asks := w.snapshot.nodes.wanted()
 	switch {
@@ -98,7 +98,7 @@ func (w *nodeWorld) list(t *rapid.T) {
 	}
 }
 
-// check holds at every step: the counts are those of a linear scan.
+// check is called at every step: the counts equal those of a linear scan.
 func (w *nodeWorld) check(t *rapid.T) {
 	for key, spec := range w.specs {
 		want := map[string]int32{}
@@ -139,7 +139,7 @@ func (w *nodeWorld) check(t *rapid.T) {
 	}
 }
 
-// has tells which protectors have pods on a node.
+// on returns the protectors that have pods on a node.
 func (w *nodeWorld) on(node string) (all []types.NamespacedName) {
 	for key, spec := range w.specs {
 		for _, p := range w.pods {
@@ -295,7 +295,7 @@ func (w *nodeWorld) change() map[string]func(*rapid.T) {
 	}
 }
 
-// wantTold demands that whoever has pods on a node whose domain is another one now was told.
+// wantTold fails unless every protector with pods on a node whose domain changed was reported.
 func (w *nodeWorld) wantTold(t *rapid.T, name string, before map[string]string) {
 	for _, key := range w.on(name) {
 		label := w.specs[key].Spread.TopologyKey
@@ -307,8 +307,8 @@ func (w *nodeWorld) wantTold(t *rapid.T, name string, before map[string]string) 
 	}
 }
 
-// The domains of a snapshot are those of a linear scan of pods and nodes, through whatever happens to either and whoever asks; and of
-// nodes nothing is kept that nobody asks for.
+// The domains of a snapshot equal those of a linear scan of pods and nodes, through any change of pods, nodes and protectors. It
+// stores nothing of nodes that no protector uses.
 func TestDomainsAreThoseOfALinearScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newNodeWorld(t)
@@ -328,7 +328,7 @@ func TestDomainsAreThoseOfALinearScan(t *testing.T) {
 	})
 }
 
-// A status takes 64 domains. The rest are added up, and the words are the same for the same pods.
+// A status holds 64 domains. The rest are added up, and the same pods always give the same status.
 func TestManyDomainsAreAddedUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.SampledFrom([]int{0, 1, v1alpha1.MostDomains - 1, v1alpha1.MostDomains, v1alpha1.MostDomains + 1, 200}).Draw(t, "domains")
@@ -365,7 +365,7 @@ func TestManyDomainsAreAddedUp(t *testing.T) {
 	})
 }
 
-// What cannot be read never keeps a count waiting for longer than a moment, and what was read stays through a partition.
+// Nodes that cannot be read never delay a count for more than a moment, and nodes that were read stay known during a partition.
 func TestNodesThatCannotBeRead(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	clock := time.Now()
@@ -414,7 +414,7 @@ func TestNodesThatCannotBeRead(t *testing.T) {
 	want("the right is back", 1, "", 1)
 }
 
-// What the protectors of a slot ask for ends with it, also if they were never counted.
+// The labels that the protectors of a slot use are dropped with it, even if the protectors were never counted.
 func TestASlotThatIsGivenUpAsksForNothing(t *testing.T) {
 	n := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
 	n.share(func(slot.Set) {})

@@ -22,13 +22,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// nodesBackoff is how the watch of nodes comes back. It may be forbidden for as long as an installation is not upgraded.
-var nodesBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all but the language's sense
+// nodesBackoff is the retry backoff of the watch of nodes. The watch may be forbidden until the user upgrades an installation.
+var nodesBackoff = wait.Backoff{ //nolint:gochecknoglobals // effectively a constant
 	Duration: 200 * time.Millisecond, Factor: 2, Cap: 10 * time.Second, Steps: 8, Jitter: 0.5,
 }
 
-// watchNodes watches the metadata of the cell's nodes, until ctx ends, while some protector asks for a label of them. When one asks
-// for another label, all are read anew.
+// watchNodes watches the metadata of the cell's nodes while some protector uses a label of them, until ctx ends. When a protector
+// starts using another label, it lists all nodes again.
 func (t *term) watchNodes(ctx context.Context) {
 	stop, began := func() {}, 0
 	defer func() { stop() }()
@@ -66,7 +66,7 @@ func (t *term) watchNodes(ctx context.Context) {
 	}
 }
 
-// nodeStore is the store behind one watch of nodes, of which it keeps some labels.
+// nodeStore is the store behind one watch of nodes. It keeps some of their labels.
 type nodeStore struct {
 	*nodes
 	source metadata.ResourceInterface
@@ -76,7 +76,7 @@ type nodeStore struct {
 	log    logr.Logger
 }
 
-// run watches until ctx ends. What goes wrong the store tells itself, once: the reflector would with each attempt.
+// run watches until ctx ends. The store logs each problem once itself; the reflector would log every attempt.
 func (s *nodeStore) run(ctx context.Context) {
 	silent := logr.Discard()
 	s.past, s.most = continuity{now: time.Now}, newCeiling("nodes", metadataCeiling)
@@ -103,12 +103,12 @@ func (s *nodeStore) watch(ctx context.Context, options metav1.ListOptions) (watc
 			s.log.Info("The nodes of the cell can be read again")
 		}
 	case !lists(options) || apierrors.IsForbidden(err):
-		s.failed(ctx, err) // an apiserver that does not stream lists is asked for one instead
+		s.failed(ctx, err) // an API server that cannot stream lists gets a list request instead
 	}
 	return w, err
 }
 
-// failed notes why nodes cannot be read.
+// failed records and logs why nodes cannot be read.
 func (s *nodeStore) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return
@@ -118,7 +118,7 @@ func (s *nodeStore) failed(ctx context.Context, err error) {
 	}
 }
 
-// nodesProblem says why nodes cannot be read, in words that are the same with each attempt.
+// nodesProblem returns why nodes cannot be read, in a text that does not change between attempts.
 func nodesProblem(err error) string {
 	if apierrors.IsForbidden(err) {
 		return "the aggregator may not list and watch the nodes of the cell: upgrade the chart breakwater there, or grant its account get, list and watch of nodes"
@@ -129,7 +129,7 @@ func nodesProblem(err error) string {
 	return clusters.Shorten(fmt.Sprintf("the nodes of the cell cannot be read: %v", err), longestProblem)
 }
 
-// strip keeps of a node its name, and the labels that are asked for.
+// strip keeps the name of a node and the labels that protectors use.
 func (s *nodeStore) strip(whole *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 	node := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: whole.Name, Labels: map[string]string{}}}
 	for _, label := range s.labels {
@@ -142,7 +142,7 @@ func (s *nodeStore) strip(whole *metav1.PartialObjectMetadata) *metav1.PartialOb
 
 var _ cache.TransformingStore = (*nodeStore)(nil)
 
-// Transformer strips the nodes of a list that is streamed.
+// Transformer returns a function that strips the nodes of a streamed list.
 func (s *nodeStore) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		whole, err := nodeOf(obj)
@@ -161,10 +161,10 @@ func nodeOf(obj any) (*metav1.PartialObjectMetadata, error) {
 	return node, nil
 }
 
-// Add takes in an event of the watch.
+// Add handles an event of the watch.
 func (s *nodeStore) Add(obj any) error { return s.Update(obj) }
 
-// Update takes in an event of the watch.
+// Update handles an event of the watch.
 func (s *nodeStore) Update(obj any) error {
 	node, err := nodeOf(obj)
 	if err == nil {
@@ -173,7 +173,7 @@ func (s *nodeStore) Update(obj any) error {
 	return err
 }
 
-// Delete takes in an event of the watch.
+// Delete handles an event of the watch.
 func (s *nodeStore) Delete(obj any) error {
 	node, err := nodeOf(obj)
 	if err == nil {
@@ -182,7 +182,7 @@ func (s *nodeStore) Delete(obj any) error {
 	return err
 }
 
-// Replace takes in a list of nodes that were stripped: the first, or one after a broken watch.
+// Replace handles a list of stripped nodes: the first, or one after a broken watch.
 func (s *nodeStore) Replace(list []any, _ string) error {
 	all := make([]*metav1.PartialObjectMetadata, 0, len(list))
 	for _, obj := range list {
@@ -196,5 +196,5 @@ func (s *nodeStore) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync does nothing: nothing is repeated.
+// Resync does nothing: the store repeats no events.
 func (s *nodeStore) Resync() error { return nil }

@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// partition is a way to an apiserver that can be cut, with all that is on it.
+// partition is a connection to an API server that can be cut, including its open requests.
 type partition struct {
 	next http.RoundTripper
 	cut  atomic.Pointer[context.Context]
@@ -51,7 +51,7 @@ func (p *partition) RoundTrip(request *http.Request) (*http.Response, error) {
 	return p.next.RoundTrip(request.WithContext(ctx))
 }
 
-// makeNodes makes nodes of a test, whose names begin with its namespace's: every other one is in a zone.
+// makeNodes creates nodes whose names begin with a prefix: every other one is in a zone.
 func makeNodes(t *testing.T, plane kubernetes.Interface, prefix string, number int) (zones map[string]string) {
 	t.Helper()
 	zones = map[string]string{}
@@ -69,7 +69,7 @@ func makeNodes(t *testing.T, plane kubernetes.Interface, prefix string, number i
 	return zones
 }
 
-// zonesOf are the domains that are known of nodes with that prefix; nil before they are read.
+// zonesOf returns the known domains of nodes with that prefix; nil before they are read.
 func zonesOf(n *nodes, prefix string) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,7 +85,8 @@ func zonesOf(n *nodes, prefix string) map[string]string {
 	return zones
 }
 
-// The nodes are those of the apiserver, whichever way it lists, and what changes behind a partition is seen when that is over.
+// The stream has the nodes of the API server, whether it streams the list or pages it. After a partition it shows what changed
+// meanwhile.
 func TestTheStreamOfNodesKeepsUp(t *testing.T) {
 	for _, paged := range []bool{false, true} {
 		t.Run(map[bool]string{false: "streamed", true: "paged"}[paged], func(t *testing.T) {
@@ -145,7 +146,7 @@ func TestTheStreamOfNodesKeepsUp(t *testing.T) {
 	}
 }
 
-// checkPages demands that nodes were streamed, or listed page by page.
+// checkPages fails unless nodes were streamed, or listed page by page, as paged says.
 func (r *recorder) checkPages(t *testing.T, paged bool) {
 	t.Helper()
 	r.mu.Lock()

@@ -15,21 +15,21 @@ type owner struct {
 	uid                    types.UID
 }
 
-// groupKind is the owner's, in whatever version.
+// groupKind returns the kind of the owner, independent of its version.
 func (o owner) groupKind() schema.GroupKind {
-	version, _ := schema.ParseGroupVersion(o.apiVersion) // what is none has no mapping, and is told of there
+	version, _ := schema.ParseGroupVersion(o.apiVersion) // a malformed version has no mapping, and that lookup reports it
 	return schema.GroupKind{Group: version.Group, Kind: o.kind}
 }
 
-// nameIn is the owner by its name in a namespace.
+// nameIn returns the owner as a workload name in a namespace.
 func (o owner) nameIn(namespace string) workloadName {
 	return workloadName{o.groupKind(), types.NamespacedName{Namespace: namespace, Name: o.name}}
 }
 
-// noOwner is the owner of a pod that has no controller.
+// noOwner is the owner of a pod without a controller.
 func noOwner() owner { return owner{} }
 
-// ownerOf shares one text among all pods of a controller: a pod keeps 8 bytes of it.
+// ownerOf returns a handle to one copy that all pods of a controller share: it costs 8 bytes in each pod.
 func ownerOf(p *corev1.Pod) unique.Handle[owner] {
 	return unique.Make(controllerOf(p))
 }

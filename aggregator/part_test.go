@@ -22,13 +22,13 @@ type partWorld struct {
 	version  uint64
 	pods     map[types.UID]*corev1.Pod
 	snapshot *Snapshot
-	// pending is the list that was begun, if one was: what it has, in pods and in slots.
+	// pending is the list in progress, if any, and begun its slots.
 	pending []any
 	begun   slot.Set
 	at      string
-	// missed is what has happened since, which a watch shows when the list has come.
+	// missed are the events since then, which a watch shows after the list.
 	missed []func()
-	// wanted are the slots that the snapshot was asked to keep, and whole those of which it must have all.
+	// wanted are the slots that the snapshot was asked to keep, and whole those of which it must have all pods.
 	wanted, whole slot.Set
 	took          slot.Set
 }
@@ -61,7 +61,7 @@ func (w *partWorld) remove(p *corev1.Pod) {
 	w.deliver(w.snapshot.Delete, p)
 }
 
-// deliver shows what happens, or keeps it while a list is under way.
+// deliver shows an event, or holds it back while a list is in progress.
 func (w *partWorld) deliver(to func(any) error, p *corev1.Pod) {
 	seen := p.DeepCopy()
 	show := func() {
@@ -77,7 +77,7 @@ func (w *partWorld) deliver(to func(any) error, p *corev1.Pod) {
 	}
 }
 
-// list begins a list as a reflector does; land hands it over.
+// list begins a list as a reflector does; land passes it to the snapshot.
 func (w *partWorld) list() {
 	transform := w.snapshot.Transformer()
 	w.pending, w.missed, w.begun, w.at = []any{}, nil, w.wanted, strconv.FormatUint(w.version, 10)
@@ -110,7 +110,7 @@ func (w *partWorld) giveUp(slots slot.Set) {
 	w.wanted, w.whole, w.begun = w.wanted.Minus(slots), w.whole.Minus(slots), w.begun.Minus(slots)
 }
 
-// A part of a cell is counted exactly, or not at all while any of its pods may be missing.
+// The snapshot counts a namespace exactly, or not at all while any of its pods may be missing.
 func TestASlotIsCountedWhenAllOfItsPodsAreThere(t *testing.T) {
 	namespaces := []string{"default", "shop", "team-1", "kube-system"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -185,7 +185,7 @@ func TestNothingOfASlotIsWrittenThatWasGivenUp(t *testing.T) {
 		claims.drop(seven)
 	}()
 	for claims.has(7) {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // until the other goroutine has begun
+		time.Sleep(time.Millisecond) //nolint:forbidigo // wait until the other goroutine has begun
 	}
 	if claims.enter(7) {
 		t.Error("work begins in a slot that is being given up")

@@ -14,9 +14,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// The Cell's status tells which shard has which slots. It is only ever changed by compare-and-swap.
+// The Cell's status records which shard has which slots. It is only changed by compare-and-swap.
 
-// holdings are what the shards have.
+// holdings returns the slots that each shard has.
 func holdings(cell *v1alpha1.Cell) []slot.Holding {
 	all := make([]slot.Holding, 0, len(cell.Status.Shards))
 	for i := range cell.Status.Shards {
@@ -26,7 +26,7 @@ func holdings(cell *v1alpha1.Cell) []slot.Holding {
 	return all
 }
 
-// entryOf is a shard's; nil when it has none.
+// entryOf returns the entry of a shard; nil if it has none.
 func entryOf(cell *v1alpha1.Cell, shard string) *v1alpha1.CellShard {
 	i := slices.IndexFunc(cell.Status.Shards, func(s v1alpha1.CellShard) bool { return s.Name == shard })
 	if i < 0 {
@@ -35,12 +35,12 @@ func entryOf(cell *v1alpha1.Cell, shard string) *v1alpha1.CellShard {
 	return &cell.Status.Shards[i]
 }
 
-// slotsOf are those that an incarnation of a shard has.
+// slotsOf returns the slots that an incarnation of a shard has.
 func slotsOf(cell *v1alpha1.Cell, shard, holder string) slot.Set {
 	return slot.HeldBy(holdings(cell), shard, holder)
 }
 
-// enter makes an entry for an incarnation of a shard, which has nothing yet. What an earlier one had nobody has from now on.
+// enter adds an entry without slots for an incarnation of a shard. The slots of an earlier incarnation become unowned.
 func enter(cell *v1alpha1.Cell, ring, shard, holder string) {
 	if entry := entryOf(cell, shard); entry == nil || entry.Holder != holder {
 		leave(cell, shard)
@@ -49,13 +49,13 @@ func enter(cell *v1alpha1.Cell, ring, shard, holder string) {
 	}
 }
 
-// leave takes a shard out.
+// leave removes the entry of a shard.
 func leave(cell *v1alpha1.Cell, shard string) {
 	cell.Status.Shards = slices.DeleteFunc(cell.Status.Shards, func(s v1alpha1.CellShard) bool { return s.Name == shard })
 }
 
-// place writes that a shard has these slots, some of which may have been another's, and takes those out that are left with nothing
-// and are dead.
+// place writes that a shard has these slots, some of which may have belonged to another shard, and removes the entries of dead
+// shards that have no slots left.
 func place(cell *v1alpha1.Cell, shard string, slots slot.Set, isDead func(shard string) bool) {
 	for i := range cell.Status.Shards {
 		s := &cell.Status.Shards[i]
@@ -72,7 +72,7 @@ func place(cell *v1alpha1.Cell, shard string, slots slot.Set, isDead func(shard 
 	})
 }
 
-// addUp makes the Cell's own counts and condition of those of its shards.
+// addUp computes the Cell's own counts and condition from those of its shards.
 func addUp(cell *v1alpha1.Cell) {
 	var pods, protectors int64
 	for i := range cell.Status.Shards {
@@ -82,7 +82,7 @@ func addUp(cell *v1alpha1.Cell) {
 	meta.SetStatusCondition(&cell.Status.Conditions, completeness(cell))
 }
 
-// completeness tells whether all slots have a shard.
+// completeness returns the condition that reports whether every slot has a shard.
 func completeness(cell *v1alpha1.Cell) metav1.Condition {
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, ObservedGeneration: cell.Generation}
 	var names []string

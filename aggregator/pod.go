@@ -15,29 +15,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// pod is what is kept of a pod: as much as is counted.
+// pod is the part of a pod that the snapshot keeps: only what is counted.
 type pod struct {
 	hash      quota.UIDHash
 	facts     podhealth.Facts
 	namespace unique.Handle[string]
 	owner     unique.Handle[owner]
-	// node is the name of its node; empty until it has one.
+	// node is the name of its node; empty until it is scheduled.
 	node   unique.Handle[string]
 	labels *labelSet
-	// version is the resourceVersion of the pod; 0 when it is not a number.
+	// version is the resourceVersion of the pod; 0 if it is not a number.
 	version int64
-	// came tells that the pod was in another cell before; see stray.go.
+	// came reports that the pod was in another cell before; see stray.go.
 	came bool
-	// seenAlive is when a list or live read began that has shown the pod alive, of Snapshot.sinceBegan; 0 is never.
+	// seenAlive is when a list or live read began that showed the pod alive, as of Snapshot.sinceBegan; 0 is never.
 	seenAlive time.Duration
-	// list is how many lists there had been when the pod was last seen: a list drops those that it does not show.
+	// list is the number of lists when the pod was last seen: a list drops the pods that it does not contain.
 	list uint32
 }
 
-// isReady tells whether the pod is as good as available: but for the time that a protector may want it to have been so.
+// isReady reports whether the pod is available, apart from the time that a protector may require it to have been ready.
 func isReady(p *pod) bool { return p.facts.At(0, time.Time{}).Available }
 
-// strip takes from a pod what is counted, but for its labels, which need a place where they are shared.
+// strip returns the counted parts of a pod, except its labels, which the caller interns.
 func strip(p *corev1.Pod) *pod {
 	return &pod{
 		hash: quota.HashUID(p.UID), facts: podhealth.FactsOf(p), namespace: unique.Make(p.Namespace), owner: ownerOf(p),
@@ -45,7 +45,7 @@ func strip(p *corev1.Pod) *pod {
 	}
 }
 
-// podVersion is the resourceVersion of a pod as a number; 0 when it is none.
+// podVersion returns the resourceVersion of a pod as a number; 0 if it is not one.
 func podVersion(resourceVersion string) int64 {
 	version, err := strconv.ParseInt(resourceVersion, 10, 64)
 	if err != nil {
@@ -54,8 +54,8 @@ func podVersion(resourceVersion string) int64 {
 	return version
 }
 
-// stripping strips the pods of one list that began at a time of Snapshot.sinceBegan, one by one as they arrive. A reflector gathers a list before it hands it
-// over, and whole pods, of some 30 KiB each, would take 200 times the memory of the snapshot that they are for.
+// stripping returns a function that strips the pods of one list, which began at a time of Snapshot.sinceBegan, one by one as they arrive.
+// A reflector collects a list before it passes it on. Whole pods, of about 30 KiB each, would take 200 times the memory of the snapshot.
 func stripping(began time.Duration) func(*corev1.Pod) *pod {
 	sets := labelSets{}
 	return func(whole *corev1.Pod) *pod {
@@ -68,7 +68,7 @@ func stripping(began time.Duration) func(*corev1.Pod) *pod {
 
 var _ cache.TransformingStore = (*Snapshot)(nil)
 
-// Transformer strips the pods of a list that is streamed. The reflector asks for a new one for each list.
+// Transformer returns a function that strips the pods of a streamed list. The reflector requests a new one for each list.
 func (s *Snapshot) Transformer() cache.TransformFunc {
 	strip, keeps := stripping(s.sinceBegan()), s.beginList()
 	return func(obj any) (any, error) {
@@ -83,13 +83,13 @@ func (s *Snapshot) Transformer() cache.TransformFunc {
 	}
 }
 
-// A pod is a runtime.Object because a list that a reflector asks for holds nothing else.
+// A pod is a runtime.Object because the lists that a reflector requests contain only those.
 var _ runtime.Object = (*pod)(nil)
 
-// GetObjectKind returns none: what is stripped is never encoded.
+// GetObjectKind returns an empty kind: a stripped pod is never encoded.
 func (p *pod) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// DeepCopyObject returns a pod that shares its labels, which do not change.
+// DeepCopyObject returns a copy that shares its labels, which do not change.
 func (p *pod) DeepCopyObject() runtime.Object {
 	copied := *p
 	return &copied

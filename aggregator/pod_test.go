@@ -40,7 +40,8 @@ func TestAListThatIsNotOfPodsIsAnError(t *testing.T) {
 	}
 }
 
-// Memory: a whole pod is a hundred times what is kept of it, and one string of it would hold a part of that.
+// Memory: a whole pod takes a hundred times the memory of a stripped one, and keeping one of its strings would keep
+// part of that.
 func TestStrippedPodsKeepNothingOfWholeOnes(t *testing.T) {
 	strip := stripping(1)
 	var (
@@ -49,11 +50,11 @@ func TestStrippedPodsKeepNothingOfWholeOnes(t *testing.T) {
 		labels []weak.Pointer[byte] // their values as they were received
 	)
 	for i := range 3 {
-		whole := receivedPod(t, i*crowdReplicaSets) // of one ReplicaSet
+		whole := receivedPod(t, i*crowdReplicaSets) // all of one ReplicaSet
 		kept = append(kept, strip(whole))
 		wholes = append(wholes, weak.Make(whole))
 		for _, value := range whole.Labels {
-			if len(value) > 16 { // shorter ones share memory with whatever was made at that time
+			if len(value) > 16 { // shorter ones share memory with other small allocations of that time
 				labels = append(labels, weak.Make(unsafe.StringData(value)))
 			}
 		}
@@ -75,7 +76,7 @@ func TestStrippedPodsKeepNothingOfWholeOnes(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// A set of labels is as good as the map that it was made from.
+// A set of labels is equivalent to the map that it was made from.
 func TestLabelSetsAreMaps(t *testing.T) {
 	maps := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c"}), rapid.SampledFrom([]string{"", "1", "\x01", "1\x011", strings.Repeat("long", 5000)}), 0, 3)
 	rapid.Check(t, func(t *rapid.T) {

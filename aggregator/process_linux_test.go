@@ -26,10 +26,10 @@ var (
 // still is how long the memory of a process must have stayed the same.
 const still = 20 * time.Second
 
-// BenchmarkAggregator runs the program beside a real apiserver, first with more and more pods, then with more and more
-// protectors, and reports the memory that the kernel says it has: what a container's limit is about. With the whole
-// crowd the apiserver is restarted, so that all pods are listed once more beside those that are known. In the end pods
-// change all the time.
+// BenchmarkAggregator runs the program with a real API server, first with increasing numbers of pods, then of
+// protectors. It reports the memory that the kernel accounts to it, which a container's limit applies to. With the
+// whole crowd it restarts the API server, so that the program lists all pods again while it holds the known ones. At
+// the end pods change continuously.
 func BenchmarkAggregator(b *testing.B) {
 	l := newLaboratory(b)
 	for _, pods := range measure.UpTo(*processPods, 0, 1000, 10_000, 100_000) {
@@ -45,7 +45,7 @@ func BenchmarkAggregator(b *testing.B) {
 	l.loads(b, *processPods, *processProtectors)
 }
 
-// step runs the program with so many pods and protectors, and whatever more shall be done with it.
+// step runs the program with that many pods and protectors, and then calls more.
 func (l *laboratory) step(b *testing.B, pods, protectors int, more func(*run)) {
 	b.Run(fmt.Sprintf("pods=%d/protectors=%d", pods, protectors), func(b *testing.B) {
 		in := l.of(b)
@@ -58,7 +58,7 @@ func (l *laboratory) step(b *testing.B, pods, protectors int, more func(*run)) {
 	})
 }
 
-// reportStart reports what the program took to begin with so many pods and protectors.
+// reportStart reports the cost of starting with that many pods and protectors.
 func (r *run) reportStart(pods, protectors int) {
 	after, peak := r.Settle(still), r.Memory("VmHWM")
 	if pods == 0 {
@@ -76,19 +76,20 @@ func (r *run) reportStart(pods, protectors int) {
 	})
 }
 
-// laboratory is where the program runs.
+// laboratory is the environment of the program.
 type laboratory struct {
 	*testing.B
 	*shared
 }
 
-// shared is what there is, for all steps.
+// shared is the state that all steps share.
 type shared struct {
 	core      client.Client
-	namespace string // of the leases
+	namespace string // of the Leases
 	program   string
 	runs      int
-	// pods of the crowd, the first protectors, and applications that have a pod.
+	// pods is the number of pods of the crowd, protectors that of the first applications with a protector, and
+	// applications that of applications with a pod.
 	pods, protectors, applications int
 	// podless is the memory without pods.
 	podless float64
@@ -107,7 +108,7 @@ func newLaboratory(b *testing.B) *laboratory {
 	return l
 }
 
-// of is the same laboratory for a part of the benchmark.
+// of returns the same laboratory for a sub-benchmark.
 func (l *laboratory) of(b *testing.B) *laboratory { return &laboratory{b, l.shared} }
 
 func (l *laboratory) must(err error) {
@@ -122,11 +123,11 @@ type run struct {
 	*laboratory
 	*measure.Process
 	identity string
-	// first is how long it took from the start until all protectors were written; starting is the processor time of it.
+	// first is the time from the start until all protectors were written; starting is the CPU time used for it.
 	first, starting time.Duration
 }
 
-// of is the same run for a part of the benchmark.
+// of returns the same run for a sub-benchmark.
 func (r *run) of(b *testing.B) *run {
 	process := *r.Process
 	process.TB = b
@@ -139,7 +140,7 @@ func (l *laboratory) run() *run {
 	return l.runOn(testplane.Kubeconfig(l), l.pods)
 }
 
-// runOn is run with that cell, which has so many pods of the crowd.
+// runOn is run with that cell, which has that many pods of the crowd.
 func (l *laboratory) runOn(cell string, pods int) *run {
 	l.Helper()
 	l.runs++
@@ -147,7 +148,7 @@ func (l *laboratory) runOn(cell string, pods int) *run {
 	r := &run{laboratory: l, identity: identity, Process: measure.Start(l, l.program, "aggregator", "--cell="+crowdCell,
 		"--core-kubeconfig="+testplane.Kubeconfig(l), "--kubeconfig="+cell, "--identity="+identity,
 		"--leader-election-namespace="+l.namespace)}
-	// To list all protectors is dear, and would be charged to the program.
+	// Listing all protectors is expensive, and would be charged to the program.
 	r.AwaitReady()
 	r.Await(100*time.Millisecond, func() bool { return r.writes() >= float64(l.protectors) }, func() string {
 		return fmt.Sprintf("%v protectors are written, of %d", r.writes(), l.protectors)
@@ -161,7 +162,7 @@ func (r *run) writes() float64 {
 	return r.Metric("breakwater_aggregator_writes_total", `result="written"`)
 }
 
-// await returns when this run has written all protectors, with so many pods.
+// await returns when this run has written all protectors, with that many pods.
 func (r *run) await(pods int) {
 	r.laboratory.Helper()
 	written, counted := 0, 0
@@ -181,8 +182,8 @@ func (r *run) await(pods int) {
 	})
 }
 
-// relist makes the program list all pods anew, by an apiserver that does not know any more what happened since. A
-// pod that is made then is counted after that list.
+// relist makes the program list all pods again, by restarting the API server, which then has no history. A pod that is
+// created afterwards is counted after that list.
 func (r *run) relist() {
 	r.laboratory.Helper()
 	r.ForgetPeak()

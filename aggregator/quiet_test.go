@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Whoever leads after a restore cannot tell how long ago it was: the leader that has noted it may have died in the same second.
+// A leader that begins after a restore cannot determine how long ago it was: the leader that recorded it may have died in the
+// same second.
 func TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored(t *testing.T) {
 	for claim, test := range map[string]struct {
 		lost  int

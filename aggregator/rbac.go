@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// CoreRules are what an aggregator needs in all namespaces of its core cluster; with --all-cells besides Secrets of the
-// namespaces that Cells name. The chart grants the same, and no more.
+// CoreRules are the permissions that an aggregator needs in all namespaces of its core cluster. With --all-cells it also needs
+// the Secrets of the namespaces that Cells name. The chart grants exactly the same.
 func CoreRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"get", "list", "watch"}},
@@ -15,15 +15,15 @@ func CoreRules() []rbacv1.PolicyRule {
 	}
 }
 
-// LeaseRules are what it needs in the namespace of its Lease.
+// LeaseRules are the permissions that it needs in the namespace of its Lease.
 func LeaseRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "get", "update"}},
 	}
 }
 
-// CellRules are what it needs in the cluster of a cell. Without what is of nodes, which are watched while a protector asks for a
-// label of them, it does not know in which domains pods are, and tells so.
+// CellRules are the permissions that it needs in the cluster of a cell. It watches nodes while a protector uses a label of them.
+// Without access to nodes it cannot determine in which domains pods are, and reports that.
 func CellRules() []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
@@ -39,7 +39,8 @@ func CellRules() []rbacv1.PolicyRule {
 	return rules
 }
 
-// WorkloadRules are what it needs for a kind of workloads from which floors are reckoned, and for kinds that own pods of those.
+// WorkloadRules are the permissions that it needs for a kind of workload from which floors are computed, and for kinds that own
+// pods of such workloads.
 func WorkloadRules(r schema.GroupResource) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: []string{"get", "list", "watch"}},
@@ -47,7 +48,7 @@ func WorkloadRules(r schema.GroupResource) []rbacv1.PolicyRule {
 	}
 }
 
-// TriggerRules are what it needs in the namespace of its update trigger.
+// TriggerRules are the permissions that it needs in the namespace of its update trigger.
 func TriggerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create"}},
@@ -55,7 +56,8 @@ func TriggerRules() []rbacv1.PolicyRule {
 	}
 }
 
-// RingRules are what a shard of a ring needs besides in all of its core cluster; in the ring's shardNamespace members.ShardRules.
+// RingRules are the additional permissions that a shard of a ring needs in the whole core cluster. In the ring's shardNamespace
+// it needs members.ShardRules.
 func RingRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"clusterrings"}, Verbs: []string{"get", "list", "watch"}},

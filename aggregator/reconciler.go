@@ -14,11 +14,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// reconcile brings the cell's part of a protector's status up to date: it decides on the newest object it knows
-// and, after a conflict, anew on the newest there is.
+// reconcile brings the cell's part of a protector's status up to date. It decides on the newest object that it has and, after a conflict,
+// again on the newest one of the API server.
 func (t *term) reconcile(ctx context.Context, key types.NamespacedName) error {
 	if !t.enter(key.Namespace) {
-		return nil // it is another's
+		return nil // another shard counts it
 	}
 	defer t.leave(key.Namespace)
 	p, err := t.protectors.Newest(ctx, key)
@@ -73,22 +73,22 @@ func (t *term) write(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 	return nil
 }
 
-// outcome is what one aggregation found.
+// outcome is the result of one aggregation.
 type outcome struct {
 	settled       quota.Settled
 	nextAvailable time.Time
-	// aged reports that a pod is counted that was not available yet at the time of the stored counts. They are written even if they are the
-	// same: a webhook whose clock is behind judges the age of pods no earlier than that time.
+	// aged reports that a counted pod was not available yet at the time of the stored counts. The counts are then written even if they
+	// are unchanged: a webhook whose clock is behind judges the age of pods as of that time or later.
 	aged bool
-	// wait asks for another look after that time.
+	// wait requests another round after that time; 0 requests none.
 	wait time.Duration
-	// again asks for another look after the aggregation rate, since a live read could not tell.
+	// again requests another round after the aggregation rate, because a live read was inconclusive.
 	again bool
-	// postponed tells that nothing can be concluded from it: it is to begin anew after wait.
+	// postponed reports that the outcome is incomplete: the aggregation must restart after wait.
 	postponed bool
 }
 
-// aggregate sets the counts of the cell and settles what they account for, in p.
+// aggregate sets the counts of the cell in p and settles the reservations that they account for.
 func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
 	cell := quota.CellOf(p, t.options.Cell)
 	var stored v1alpha1.PodProtectorCell
@@ -98,7 +98,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		return outcome{}, err
 	}
 	if quota.Unfinished(p) {
-		return outcome{}, nil // there will be an event
+		return outcome{}, nil // an event will follow
 	}
 	if stored.Aggregation.Epoch > t.epochOf(key.Namespace) {
 		t.heardOf(stored.Aggregation.Epoch)
@@ -106,8 +106,8 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	}
 	held := t.heldBack(p, &stored)
 	if cell != nil && t.leadership.restored > 0 && quota.IsOfUntil(&stored.Aggregation, t.leadership.restored) {
-		// What was decided since is lost. Webhooks that do not know it must not go by those counts either. They stay those of
-		// the leadership that made them, which this one may still be behind.
+		// Decisions since then are lost. Webhooks that have not noticed yet must not use those counts either. They stay the counts of the
+		// leadership that made them, which this one may still be behind.
 		quota.Void(&cell.Aggregation)
 		cell.Aggregation.TermVersion = formatVersion(t.version)
 		return outcome{again: true}, nil
@@ -121,7 +121,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 		return outcome{}, nil
 	}
 	if _, err := selectors.CoverageOf(&p.Spec, aim.target); err != nil {
-		// The webhook refuses all removals that the selector chooses, or of the namespace, until somebody mends it.
+		// The webhook denies all removals of pods that the selector matches, or of the whole namespace, until the user corrects it.
 		t.forget(key)
 		return outcome{}, nil
 	}
@@ -151,7 +151,7 @@ func (t *term) aggregate(ctx context.Context, key types.NamespacedName, p *v1alp
 	return done, nil
 }
 
-// soonest is the shorter of two waits, of which 0 is none.
+// soonest returns the shorter of two waits; 0 means no wait.
 func soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -159,7 +159,8 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// enters reports whether protectors of a namespace may get an entry of the cell: their pods can be in it, and the Cell is not being deleted.
+// enters reports whether protectors of a namespace may get an entry of the cell: the cell can have pods of the namespace, and the Cell is
+// not being deleted.
 func (t *term) enters(ctx context.Context, namespace string) (bool, error) {
 	if !t.snapshot.scope.HasNamespace(namespace) {
 		return false, nil
@@ -167,21 +168,21 @@ func (t *term) enters(ctx context.Context, namespace string) (bool, error) {
 	return t.isOpen(ctx)
 }
 
-// sign makes counts those of this leadership.
+// sign marks counts as those of this leadership.
 func (t *term) sign(counts *v1alpha1.Aggregation, namespace string) {
 	counts.Epoch = t.epochOf(namespace)
 	counts.Holder = t.holder()
 	counts.TermVersion = formatVersion(t.version)
 }
 
-// cover makes the snapshot count for a protector, and returns how long that is to wait for the nodes that its spec asks for.
+// cover makes the snapshot count for a protector, and returns how long to wait for the nodes whose label its spec uses.
 func (t *term) cover(p *v1alpha1.PodProtector, target *v1alpha1.Target) time.Duration {
-	counted, _ := selectors.CountedOf(&p.Spec, target) // the condition Ready tells of a mistake
+	counted, _ := selectors.CountedOf(&p.Spec, target) // the condition Ready reports an invalid selector
 	t.snapshot.Cover(keyOf(p), counted, aggregationRate(p))
 	return t.snapshot.nodes.ask(keyOf(p), nodeLabelOf(&p.Spec))
 }
 
-// entry is the cell's part of the status, which there is from now on.
+// entry returns the cell's part of the status, and creates it if it does not exist.
 func (t *term) entry(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCell {
 	t.endings.count(p)
 	if quota.CellOf(p, t.options.Cell) == nil {
@@ -190,8 +191,8 @@ func (t *term) entry(p *v1alpha1.PodProtector) *v1alpha1.PodProtectorCell {
 	return quota.CellOf(p, t.options.Cell)
 }
 
-// same tells whether nothing but the version and the time of the counts differs: those alone are not worth a
-// write. A new epoch is: it fences an earlier leader that does not know yet that it is one.
+// same reports whether a and b differ in nothing but the versions and the time of the counts, which alone do not justify a write. A new
+// epoch does: it fences an earlier leader that has not noticed yet that it was deposed.
 func same(a, b *v1alpha1.PodProtector, cellID string) bool {
 	b = b.DeepCopy()
 	if old, cell := quota.CellOf(a, cellID), quota.CellOf(b, cellID); old != nil && cell != nil {
@@ -202,7 +203,7 @@ func same(a, b *v1alpha1.PodProtector, cellID string) bool {
 	return equality.Semantic.DeepEqual(a.Status, b.Status)
 }
 
-// comeBack looks at the protector again when something happens to it that no event tells.
+// comeBack enqueues the protector for the changes that no event reports.
 func (t *term) comeBack(key types.NamespacedName, p *v1alpha1.PodProtector, work outcome) {
 	atLeast := max(aggregationRate(p), 100*time.Millisecond)
 	if !work.nextAvailable.IsZero() {

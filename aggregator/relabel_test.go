@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// relabeling is a world whose protector guards relabels, with some pods.
+// relabeling returns a world with some pods whose protector also guards updates and relabels.
 func relabeling(t *testing.T, pods int, threshold int32) updating {
 	t.Helper()
 	w := newWorld(1, threshold)
@@ -25,7 +25,7 @@ func relabeling(t *testing.T, pods int, threshold int32) updating {
 	return u
 }
 
-// written is count without the events that the aggregator has not been sent yet.
+// written is count without delivering pending events to the aggregator.
 func (u updating) written(when string, available, reserved int) {
 	u.t.Helper()
 	if err := u.begin(u.newest()); err != nil {
@@ -40,7 +40,7 @@ func (u updating) written(when string, available, reserved int) {
 	}
 }
 
-// Rule 14: the pod lives on. It is not in the counts once the snapshot has its new labels.
+// Rule 14: the pod stays alive. It is not in the counts once the snapshot has its new labels.
 func TestARelabelIsReservedUntilTheSnapshotShowsIt(t *testing.T) {
 	u := relabeling(t, 3, 100)
 	u.ask(u.pod, v1alpha1.OperationRelabel)
@@ -71,7 +71,7 @@ func TestARelabelThatAnotherCheckRefusedExpires(t *testing.T) {
 	u.count("when it can no longer succeed", 3, 0)
 }
 
-// The API server reviews a change again when the pod has changed since.
+// The API server reviews a change again if the pod has changed since.
 func TestARelabelOfAPodThatHasChangedSinceIsVoid(t *testing.T) {
 	u := relabeling(t, 3, 100)
 	u.ask(u.pod, v1alpha1.OperationRelabel)
@@ -85,7 +85,7 @@ func TestARelabelOfAPodThatHasChangedSinceIsVoid(t *testing.T) {
 	}
 }
 
-// A snapshot that is older than the review shows the pod outside as well, if it had just come.
+// A snapshot that is older than the review also shows the pod outside, if it had just entered.
 func TestAPodThatCameAndLeavesAgainStaysReserved(t *testing.T) {
 	u := relabeling(t, 3, 100)
 	u.relabel(u.pod, "")
@@ -147,7 +147,7 @@ func TestARelabelOfAPodUnderUpdate(t *testing.T) {
 	})
 }
 
-// Any change of the pod after the review ends its reservation: one of the criterion is in the counts then.
+// Any change of the pod after the review ends its reservation: a change of the criterion is then in the counts.
 func TestAChangeOfTheCriterionIsReservedUntilTheSnapshotShowsIt(t *testing.T) {
 	u := relabeling(t, 3, 100)
 	u.ask(u.pod, v1alpha1.OperationRelabel)

@@ -13,32 +13,32 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// endings remembers the protectors that ended while removals were reserved with them. A protector of the same name may follow at once, as
-// when a GitOps controller replaces it: what was admitted by the old one and has not taken effect is in no reservation of the new one, and
-// its pods must not be counted before (rule 4). All processes of a cell watch protectors, also those that do not lead, so that only one that
-// starts between the two does not know. They are safe for concurrent use.
+// endings remembers the protectors that ended while removals were reserved with them. A protector of the same name may follow at once,
+// for example when a GitOps controller replaces it. Removals that the old one admitted and that have not taken effect are in no
+// reservation of the new one, so its pods must not be counted before they have (rule 4). All processes of a cell watch protectors,
+// including those that do not lead, so only a process that starts between the two misses the ending. endings is safe for concurrent use.
 type endings struct {
 	mu sync.Mutex
-	// counted are the protectors that were counted last, by name.
+	// counted are the last counted protectors, by name.
 	counted map[types.NamespacedName]types.UID
 	ended   map[types.NamespacedName]ending
-	// gone is when each protector ended: a count of it that began before can end later, and no event follows that.
+	// gone is when each protector ended. A count of it that began before may finish later, and no event follows that.
 	gone map[types.UID]time.Time
 }
 
-// ending is of one protector.
+// ending is the end of one protector.
 type ending struct {
 	uid types.UID
-	// at is when, on the monotonic clock. It is zero when nothing was reserved, so that nothing is to be waited for.
+	// at is when it ended, on the monotonic clock. It is zero if nothing was reserved, so that nothing has to be awaited.
 	at time.Time
-	// updates is how much longer than others its updates may take.
+	// updates is how much longer than other removals its updates may take.
 	updates time.Duration
 }
 
-// rememberEndings is how long an ending is remembered: longer than any removal that was admitted takes, apart from updates.
+// rememberEndings is how long an ending is remembered: longer than any admitted removal takes, apart from updates.
 const rememberEndings = time.Hour
 
-// end records that a protector ended. unknown reports whether it may have changed since that state of it.
+// end records that a protector ended. unknown reports whether it may have changed since the state last.
 func (e *endings) end(last *v1alpha1.PodProtector, cell string, unknown bool, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,7 +66,7 @@ func (e *endings) end(last *v1alpha1.PodProtector, cell string, unknown bool, no
 	}
 }
 
-// count notes which protector of a name is counted.
+// count records which protector of a name is counted.
 func (e *endings) count(p *v1alpha1.PodProtector) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,14 +79,15 @@ func (e *endings) count(p *v1alpha1.PodProtector) {
 	e.counted[keyOf(p)] = p.UID
 }
 
-// exists records that the watch shows a protector. One that ended exists again when its core was restored.
+// exists records that the watch shows a protector. A protector that ended exists again if its core was restored.
 func (e *endings) exists(uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.gone, uid)
 }
 
-// wait returns how long a protector that was never counted must wait until what was admitted by one of its name has taken effect.
+// wait returns how long a protector that was never counted must wait until the removals admitted by an earlier one of its name have taken
+// effect.
 func (e *endings) wait(p *v1alpha1.PodProtector, deadline time.Duration, now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,7 +103,7 @@ func (e *endings) wait(p *v1alpha1.PodProtector, deadline time.Duration, now tim
 	return max(ended.at.Add(deadline+ended.updates).Sub(now), 0)
 }
 
-// protectorReplaced takes in a change of the watch, which shows one protector in the place of another when it missed the deletion.
+// protectorReplaced handles an update of the watch, which shows one protector in place of another if it missed the deletion.
 func (a *Aggregator) protectorReplaced(old, now any) {
 	p, ok := old.(*v1alpha1.PodProtector)
 	if next, isNext := now.(*v1alpha1.PodProtector); ok && isNext && p.UID != next.UID {
@@ -110,7 +111,7 @@ func (a *Aggregator) protectorReplaced(old, now any) {
 	}
 }
 
-// protectorDeleted takes in a deletion. A watch that has missed it gives the last state that it knows.
+// protectorDeleted handles a deletion. A watch that missed it passes the last state that it has.
 func (a *Aggregator) protectorDeleted(obj any) {
 	tombstone, missed := obj.(toolscache.DeletedFinalStateUnknown)
 	if missed {

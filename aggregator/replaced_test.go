@@ -44,8 +44,8 @@ func (l *lab) createBystander(name string) {
 	})
 }
 
-// A removal was admitted and has not taken effect when its protector is replaced. The new one has no reservation of it, and must not be
-// counted before it has.
+// A removal was admitted and has not taken effect when its protector is replaced. The new protector has no reservation for it, and must
+// not be counted before it has.
 func TestAProtectorThatIsReplacedIsNotCountedWhileRemovalsAreUnderWay(t *testing.T) {
 	for claim, c := range map[string]struct {
 		deadline time.Duration
@@ -75,7 +75,7 @@ func TestAProtectorThatIsReplacedIsNotCountedWhileRemovalsAreUnderWay(t *testing
 				l.wantSummary(all)
 				return
 			}
-			l.createBystander("first") // two come after it in the queue
+			l.createBystander("first") // these two come after it in the queue
 			l.createBystander("second")
 			if cells := l.protector().Status.Cells; len(cells) > 0 {
 				t.Errorf("it is counted while a removal is under way: %+v", cells)

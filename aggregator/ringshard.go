@@ -18,10 +18,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// RingShard is a shard of a ClusterRing by its Lease, under one incarnation after the other.
+// RingShard is a shard of a ClusterRing, held by its Lease, in one incarnation after the other.
 type RingShard struct {
 	ring, name string
-	// returns tells that the shard will be back soon when it stops, so that its slots wait for it.
+	// returns reports that the shard comes back soon after it stops, so that its slots wait for it.
 	returns bool
 	client  client.Reader
 	config  *rest.Config
@@ -29,31 +29,31 @@ type RingShard struct {
 	log     logr.Logger
 
 	mu sync.Mutex
-	// tenancy is that of now; nil is none. arrived is closed when there is one.
+	// tenancy is the current one; nil if there is none. arrived is closed when there is one.
 	tenancy *Tenancy
 	arrived chan struct{}
-	// using are those that have joined it and are not done.
+	// using counts those that have joined the tenancy and are not done.
 	using *sync.WaitGroup
 	told  map[int]func()
 	next  int
 }
 
-// RingShardOptions are those of a shard.
+// RingShardOptions configure a shard.
 type RingShardOptions struct {
-	// Ring is the name of the ClusterRing, and Name that of the shard, which no other process has at the same time.
+	// Ring is the name of the ClusterRing. Name is the name of the shard, which no other process uses at the same time.
 	Ring, Name string
-	// Returns tells that the shard will be back soon whenever it stops.
+	// Returns means that the shard comes back soon whenever it stops.
 	Returns bool
 }
 
-// NewRingShard adds a shard to the manager of a core cluster whose cache holds the Leases of shards; see members.Select.
+// NewRingShard adds a shard to the manager of a core cluster whose cache has the Leases of shards; see members.Select.
 func NewRingShard(ctx context.Context, mgr manager.Manager, options RingShardOptions) (*RingShard, error) {
 	s := &RingShard{
 		ring: options.Ring, name: options.Name, returns: options.Returns, client: mgr.GetClient(), config: mgr.GetConfig(),
 		log:     mgr.GetLogger().WithValues("ring", options.Ring, "shard", options.Name),
 		arrived: make(chan struct{}), told: map[int]func(){},
 	}
-	// Any shard may take a Lease from one that is silent: it is a compare-and-swap.
+	// Any shard may take the Lease of a silent shard: it is a compare-and-swap.
 	roll, err := members.NewRoll(ctx, mgr, func() bool { return true })
 	if err != nil {
 		return nil, err
@@ -70,7 +70,8 @@ func NewRingShard(ctx context.Context, mgr manager.Manager, options RingShardOpt
 	return s, mgr.Add(s)
 }
 
-// ready is true when the ring is there. A shard may still wait for the Lease that it had before it was restarted.
+// ready returns an error if the ring does not exist. A ready shard may still wait for the Lease that it held before a
+// restart.
 func (s *RingShard) ready(request *http.Request) error {
 	_, err := s.of(request.Context())
 	return err
@@ -82,10 +83,10 @@ func (s *RingShard) Ring() string { return s.ring }
 // Name implements Membership.
 func (s *RingShard) Name() string { return s.name }
 
-// NeedLeaderElection is false: each shard works.
+// NeedLeaderElection returns false: every shard is active.
 func (s *RingShard) NeedLeaderElection() bool { return false }
 
-// Start holds the shard's Lease, under one incarnation after the other, until ctx ends.
+// Start holds the shard's Lease, in one incarnation after the other, until ctx ends.
 func (s *RingShard) Start(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, s.log)
 	var last *sharding.Shard
@@ -108,13 +109,15 @@ func (s *RingShard) Start(ctx context.Context) error {
 	return nil
 }
 
-// incarnate is one incarnation of the shard: until the Lease is lost, or ctx ends, and nothing of it is left.
+// incarnate runs one incarnation of the shard. It returns when the Lease is lost or ctx ends, and all that joined the
+// incarnation are done.
 func (s *RingShard) incarnate(ctx context.Context, shard *sharding.Shard) {
 	reason := "the process stops"
 	err := shard.Run(ctx, func(ctx context.Context) {
 		s.log.Info("A shard of the ring", "holder", shard.Identity())
 		using := &sync.WaitGroup{}
-		// It ends when nobody can join it any more: who joins again then waits for the next one.
+		// The tenancy ends only after no caller can join it any more, so that a caller that joins again waits for the
+		// next one.
 		tenancy, end := context.WithCancelCause(context.WithoutCancel(ctx))
 		s.arrive(&Tenancy{Holder: shard.Identity(), Context: tenancy, Held: shard.Held, Done: using.Done}, using)
 		<-ctx.Done()
@@ -128,7 +131,7 @@ func (s *RingShard) incarnate(ctx context.Context, shard *sharding.Shard) {
 	s.log.Info("No longer a shard of the ring", "holder", shard.Identity(), "reason", reason)
 }
 
-// of returns the ring.
+// of reads the ring.
 func (s *RingShard) of(ctx context.Context) (*v1alpha1.ClusterRing, error) {
 	of := &v1alpha1.ClusterRing{}
 	if err := s.client.Get(ctx, client.ObjectKey{Name: s.ring}, of); err != nil {

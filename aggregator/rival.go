@@ -13,15 +13,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
 )
 
-// A cell is counted by one leader, or by the shards of one ring. Nothing breaks when both try: epochs tell who is later. But they
-// would take the cell from each other, for ever. So each waits for the other to have stopped.
+// A cell is counted by one leader, or by the shards of one ring. If both try, nothing breaks, because epochs order them. But they
+// would take the cell from each other for ever. So each waits until the other has stopped.
 
-// rivalPatience is how long somebody must have been silent who counts the cell in another way.
+// rivalPatience is how long a shard must have been silent before a leader, or a shard of another ring, takes its slots.
 const rivalPatience = time.Minute
 
 func (a *Aggregator) leaseName() string { return "aggregator-" + a.options.Cell }
 
-// awaitShards keeps a leader from a cell whose shards report. What silent ones have left behind goes.
+// awaitShards returns an error while shards of the cell report, so that no leader takes it. It removes the entries of silent
+// shards.
 func (a *Aggregator) awaitShards(cell *v1alpha1.Cell) error {
 	for i := range cell.Status.Shards {
 		if s := &cell.Status.Shards[i]; !a.isSilent("shard "+s.Name, beatOf(s), rivalPatience) {
@@ -32,7 +33,7 @@ func (a *Aggregator) awaitShards(cell *v1alpha1.Cell) error {
 	return nil
 }
 
-// beatOf is a shard's heartbeat.
+// beatOf returns a shard's heartbeat, as a string that changes with each report.
 func beatOf(s *v1alpha1.CellShard) string {
 	beat := fmt.Sprint(s.Holder, " ", s.Epoch, " ", s.Slots)
 	if s.LastHeartbeat != nil {
@@ -41,7 +42,7 @@ func beatOf(s *v1alpha1.CellShard) string {
 	return beat
 }
 
-// isSilent tells whether somebody's heartbeat has not changed for so long.
+// isSilent reports whether the heartbeat of a holder has not changed for the time of patience.
 func (a *Aggregator) isSilent(whose, beat string, patience time.Duration) bool {
 	now := a.monotonic()
 	a.rivals.Observe(whose, beat, now)
@@ -50,7 +51,8 @@ func (a *Aggregator) isSilent(whose, beat string, patience time.Duration) bool {
 
 var errLed = errors.New("an aggregator without --ring leads the cell: stop it, and the shards take over")
 
-// awaitLeader keeps shards from a cell that one leader counts. One that stands for a cell that has shards does not.
+// awaitLeader returns an error while one leader counts the cell, so that no shards take it. A leader that is a candidate for a
+// cell with shards does not count it.
 func (a *Aggregator) awaitLeader(ctx context.Context, cell *v1alpha1.Cell) error {
 	if len(cell.Status.Shards) > 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// in is the lab with another cell, of such pods.
+// in returns the lab with another Cell of this spec.
 func (l *lab) in(cell string, spec v1alpha1.CellSpec) *lab {
 	l.Helper()
 	other := *l
@@ -37,7 +37,7 @@ func (l *lab) createPodIn(name, label string) *corev1.Pod {
 	return p
 }
 
-// wantCounts waits until the cells have counted so many pods of the protector.
+// wantCounts waits until exactly these cells have counted that many pods of the protector.
 func (l *lab) wantCounts(want map[string]int32) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
@@ -66,7 +66,7 @@ func TestCellsOfOneClusterShareOutItsPods(t *testing.T) {
 	a.run("a")
 	b.run("b")
 	l.wantCounts(map[string]int32{a.cell: 3, b.cell: 2})
-	// Also what comes later.
+	// Pods that are created later count too.
 	l.createPodIn("web-6", "b")
 	p := l.wantCounts(map[string]int32{a.cell: 3, b.cell: 3})
 	if p.Status.Summary.Available != 6 {
@@ -82,7 +82,7 @@ func TestACellOfNamespacesHasOnlyTheirPods(t *testing.T) {
 	elsewhere := l.in("elsewhere", v1alpha1.CellSpec{Namespaces: []string{"another"}})
 	here.run("here")
 	elsewhere.run("elsewhere")
-	// The other one reports, and has nothing to say of a protector whose pods it cannot have.
+	// The other aggregator reports, and writes no entry for a protector whose pods its cell cannot have.
 	l.eventually(func() string {
 		cell := &v1alpha1.Cell{}
 		if err := l.client.Get(t.Context(), client.ObjectKey{Name: elsewhere.cell}, cell); err != nil {
@@ -98,7 +98,7 @@ func TestACellOfNamespacesHasOnlyTheirPods(t *testing.T) {
 	l.wantCounts(map[string]int32{here.cell: 2})
 }
 
-// By its labels a pod goes to another cell, with its removal under way in the first.
+// A change of its labels moves a pod to another cell, while its removal is under way in the first.
 func TestAPodThatChangesItsCellIsNeverCountedTwice(t *testing.T) {
 	l := newLab(t)
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
@@ -118,7 +118,7 @@ func TestAPodThatChangesItsCellIsNeverCountedTwice(t *testing.T) {
 		p.Labels["cell"] = "b"
 		return fmt.Sprint(text(l.client.Update(t.Context(), p)))
 	})
-	l.createPodIn("web-2", "b") // the other cell has seen what came before this
+	l.createPodIn("web-2", "b") // the other cell has seen all events before this one
 	p := l.wantCounts(map[string]int32{a.cell: 1, b.cell: 2})
 	if reserved := quota.BudgetOf(p).Reserved; reserved != 1 {
 		t.Errorf("%d removals are reserved, want that of the pod that has left: %+v", reserved, p.Status.Cells)

@@ -18,7 +18,7 @@ import (
 func (l *lab) createCellOf(settlement v1alpha1.Settlement) {
 	l.Helper()
 	l.create(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.cell}, Spec: v1alpha1.CellSpec{
-		// It would be a long wait for the deadline.
+		// The deadline must not pass during the test.
 		Settlement: settlement, AdmissionDeadline: &metav1.Duration{Duration: time.Hour},
 	}})
 }
@@ -33,7 +33,7 @@ func (l *lab) wantReserved(want int32) {
 	})
 }
 
-// In these modes whatever happens to any pod ends what was reserved before: here, to one that nobody protects.
+// In these modes any event of any pod ends earlier reservations: here, of a pod without a protector.
 func TestAnyEventEndsReservationsOfACellThatGoesByTime(t *testing.T) {
 	for _, mode := range []v1alpha1.Settlement{v1alpha1.SettlementClock, v1alpha1.SettlementStatus} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAnyEventEndsReservationsOfACellThatGoesByTime(t *testing.T) {
 
 			other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "other"}, Spec: template().Spec}
 			l.create(other)
-			later := metav1.NewTime(reserved.At.Add(2 * time.Second)) // times of pods have seconds
+			later := metav1.NewTime(reserved.At.Add(2 * time.Second)) // timestamps of pods have a resolution of one second
 			other.Status.Conditions = []corev1.PodCondition{{Type: "Seen", Status: corev1.ConditionTrue, LastTransitionTime: later}}
 			if err := l.client.Status().Update(t.Context(), other); err != nil {
 				t.Fatal(err)

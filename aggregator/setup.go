@@ -32,41 +32,42 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// Options of an aggregator.
+// Options configure an aggregator.
 type Options struct {
 	// Cell is the name of the Cell object in the core cluster.
 	Cell string
 	// CellConfig reaches the cluster that runs the cell's pods.
 	CellConfig *rest.Config
-	// Cluster is the UID of that cluster's namespace kube-system; empty when it is not known. Another one than the Cell's
-	// is refused.
+	// Cluster is the UID of that cluster's namespace kube-system; empty if unknown. The aggregator refuses a Cell of another
+	// cluster.
 	Cluster string
-	// Membership is the place in a ring by which this process shares the cell out with others; nil is to lead it alone, or to
-	// wait to.
+	// Membership is the place in a ring through which this process shares the cell with others; nil means that it leads the
+	// cell alone, or waits to.
 	Membership Membership
-	// Interest is what of the core's protectors the cache keeps, of a cell that is shared out; nil is all.
+	// Interest selects the core's protectors that the cache keeps, for a cell that shards share; nil keeps all.
 	Interest *clusters.Interest
 	// Identity of this process among the candidates for the cell's leadership.
 	Identity string
-	// LeaseNamespace in the core cluster holds the Lease; LeaseDuration is how long a leader that does not
-	// answer keeps it.
+	// LeaseNamespace is the namespace of the Lease in the core cluster; LeaseDuration is how long an unresponsive leader
+	// keeps it.
 	LeaseNamespace string
 	LeaseDuration  time.Duration
 	// Heartbeat is the time between two reports to the Cell's status.
 	Heartbeat time.Duration
-	// Workers is how many protectors are written at the same time.
+	// Workers is how many protectors are processed at the same time.
 	Workers int
-	// Trigger drives events in a cell of mode Clock or Status; the zero value does not.
+	// Trigger causes events in a cell of mode Clock or Status; the zero value disables it.
 	Trigger Trigger
-	// ProbeEvery is how often the cell is asked whether it is ready, for metrics; 0 is never.
+	// ProbeEvery is the interval of the cell's readiness probes, for metrics; 0 disables them.
 	ProbeEvery time.Duration
 	// Metrics is where the aggregator registers its metrics.
 	Metrics prometheus.Registerer
-	// Tracer makes spans; nil makes none. Those who connect to the core let it tell the apiserver.
+	// Tracer creates spans; nil disables tracing. The caller also lets it propagate spans to the API server of the core.
 	Tracer *tracing.Tracer
-	// Past notices that the core was restored from a backup: that of its cache's options. Nil is not to notice by the cache.
+	// Past detects that the core was restored from a backup; it is that of the cache's options. Nil disables detection by the
+	// cache.
 	Past *clusters.Past
-	// Now is the wall clock, by which pods have been ready for long enough; nil is the machine's.
+	// Now is the wall clock, by which the time that pods have been ready is judged; nil is the machine's.
 	Now func() time.Time
 }
 
@@ -83,33 +84,33 @@ type Aggregator struct {
 	podNames   metadata.Interface
 	scales     dynamic.Interface
 	kinds      meta.RESTMapper
-	// handler takes in changes of protectors.
+	// handler is the registration for changes of protectors.
 	handler toolscache.ResourceEventHandlerRegistration
-	// unwatch ends what the core's cache tells of who has which slots; nil when nobody asks.
+	// unwatch removes the event handler for which shards have which slots; nil if there is none.
 	unwatch func() error
 	metrics *metrics
-	// probe asks the cell whether it is ready; nil when nobody does.
+	// probe checks the readiness of the cell; nil if disabled.
 	probe  *clusters.Probe
 	events events.EventRecorder
 	log    logr.Logger
-	// now is the wall clock, for minReadySeconds. Deadlines are timed by monotonic, which nobody can set.
+	// now is the wall clock, for minReadySeconds. Deadlines use monotonic, which cannot be set.
 	now, monotonic func() time.Time
 	// clock judges how long pods have been ready.
 	clock *steadyClock
-	// endings are the protectors that ended lately.
+	// endings are the protectors that ended recently.
 	endings endings
-	// transitions are the specs of protectors that changed lately.
+	// transitions are the specs of protectors that changed recently.
 	transitions transitions
 
-	// leading has room for one: the term that runs, so that there is never more than one.
+	// leading has capacity one, for the running term, so that there is never more than one.
 	leading chan struct{}
-	// epoch is the highest that this process has had.
+	// epoch is the highest epoch that this process has had.
 	epoch int64
 	// term is the current leadership; nil while another process leads.
 	term atomic.Pointer[term]
-	// told is why the cell was not shared, as it was told last.
+	// told is the last logged reason why the cell was not shared.
 	told string
-	// rivals tell whether others report that count the cell in another way.
+	// rivals are the heartbeats of conflicting holders: of shards for a leader, and of a leader for shards.
 	rivals heartbeat.Pulses
 }
 
@@ -144,7 +145,7 @@ func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*
 		a.now = time.Now
 	}
 	a.clock = &steadyClock{wall: a.now, monotonic: a.monotonic}
-	a.clock.now() // a leadership that begins after a step ahead does not follow it either
+	a.clock.now() // a leadership that begins after a step ahead does not follow that step either
 	a.past.Tell(a.restored)
 	return a, a.connect(ctx, mgr)
 }
@@ -196,14 +197,14 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	return a.watchShares(ctx, mgr)
 }
 
-// NeedLeaderElection is false: the lease is one for each cell and handled here, so that a process that loses
-// it stands for the next term instead of ending.
+// NeedLeaderElection returns false: each cell has its own Lease, which is handled here. A process that loses it becomes a
+// candidate for the next term instead of exiting.
 func (a *Aggregator) NeedLeaderElection() bool { return false }
 
-// Start stands for the leadership of the cell, again and again, until ctx ends.
+// Start repeatedly runs for the leadership of the cell, until ctx ends.
 func (a *Aggregator) Start(ctx context.Context) error {
 	if a.probe != nil {
-		go func() { _ = a.probe.Start(ctx) }() // it ends with ctx, and has no error
+		go func() { _ = a.probe.Start(ctx) }() // it ends with ctx, and returns no error
 	}
 	stand := a.standOnce
 	if a.options.Membership != nil {
@@ -218,11 +219,11 @@ func (a *Aggregator) Start(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
-	a.leading <- struct{}{} // the last term has said farewell
+	a.leading <- struct{}{} // the last term has released the cell
 	return nil
 }
 
-// standOnce waits for the leadership, leads, and returns when it is over.
+// standOnce waits for the leadership, leads, and returns when it has ended.
 func (a *Aggregator) standOnce(ctx context.Context) error {
 	ctx, resign := context.WithCancel(klog.NewContext(ctx, a.log))
 	defer resign()
@@ -254,7 +255,7 @@ func (a *Aggregator) standOnce(ctx context.Context) error {
 	return nil
 }
 
-// ready is true when the process can do its job: it has read the protectors, and, when it leads, the pods.
+// ready returns an error until the process can do its job: it has read the protectors and, if it leads, the pods.
 func (a *Aggregator) ready(*http.Request) error {
 	if !a.informer.HasSynced() {
 		return errors.New("PodProtectors of the core cluster are not read yet")
@@ -267,7 +268,7 @@ func (a *Aggregator) ready(*http.Request) error {
 	return nil
 }
 
-// protectorChanged puts a protector into the queue of the current term.
+// protectorChanged enqueues a protector in the current term.
 func (a *Aggregator) protectorChanged(obj any) {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj

@@ -6,29 +6,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Membership is this process's place in a ring, by which it shares cells out with other shards.
+// Membership is this process's place in a ring, through which it shares cells with other shards.
 type Membership interface {
-	// Ring and Name are the ring's name and the shard's.
+	// Ring and Name return the names of the ring and of the shard.
 	Ring() string
 	Name() string
 	// Join waits until this process is the shard.
 	Join(ctx context.Context) (*Tenancy, error)
-	// Shards are those of the ring that slots can be with; ok is false while that is not known.
+	// Shards returns the shards of the ring that can have slots; ok is false while they are unknown.
 	Shards(ctx context.Context) (shards *ring.Shards, ok bool)
-	// IsGone asks the apiserver itself whether a shard certainly does not work: its Lease was given up, or has been away for long.
+	// IsGone asks the API server whether a shard has certainly stopped: its Lease was released, or has not been renewed for long.
 	IsGone(ctx context.Context, shard string) (bool, error)
-	// Tell calls somebody whenever Shards may be others, until forget is called. It must not block.
+	// Tell calls changed whenever the result of Shards may have changed, until forget is called. changed must not block.
 	Tell(changed func()) (forget func())
 }
 
 // Tenancy is one incarnation of a shard: the time for which a process holds its Lease.
 type Tenancy struct {
-	// Holder is the incarnation. No other ever has the same.
+	// Holder identifies the incarnation. No two incarnations have the same Holder.
 	Holder string
-	// Context ends when the Lease was given up, taken away or not renewed in time.
-	Context context.Context //nolint:containedctx // it is the tenancy
-	// Held tells whether the Lease may still be relied on at this moment.
+	// Context ends when the Lease was released, taken by another process or not renewed in time.
+	Context context.Context //nolint:containedctx // its lifetime is that of the tenancy
+	// Held reports whether the process may still rely on the Lease at this moment.
 	Held func() bool
-	// Done must be called when all that went by it has ended: then the Lease is given up.
+	// Done must be called when all work under the tenancy has ended. The Lease is then released.
 	Done func()
 }

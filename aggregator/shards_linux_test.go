@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// BenchmarkShard runs one shard of a cell beside a real core and a stand-in for the cell, alone and as one of five, and reports
-// how long it takes to begin and the memory that the kernel says it has. The Leases of the others are all that there is of them.
+// BenchmarkShard runs one shard of a cell with a real core and a stand-in for the cell, alone and as one of five. It reports the
+// start time and the memory that the kernel accounts to it. The other shards consist only of their Leases.
 func BenchmarkShard(b *testing.B) {
 	l := newLaboratory(b)
 	l.declare(*processProtectors)
@@ -61,7 +61,7 @@ func (l *laboratory) shard(shards int) {
 	p.Stop()
 }
 
-// protectorsOf is how many protectors are in the slots that a shard has claimed.
+// protectorsOf returns how many protectors are in the slots that a shard has claimed.
 func (l *laboratory) protectorsOf(shard string) (n int) {
 	l.Helper()
 	cell := &v1alpha1.Cell{}

@@ -19,12 +19,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// A cell can be shared out over the shards of a ring. Each counts the namespaces of some slots, which it claims in the Cell's status
-// (claim.go), and is for their protectors what a leader is for all: a claim has an epoch above all that are stored, the pods of
-// its slots are listed anew before anything is counted by them, and whoever had a slot before is refused once its protectors
-// carry the new epoch. While nobody has a slot, nobody drops a reservation there, and its budgets only shrink.
+// The shards of a ring can share a cell. Each shard counts the namespaces of some slots, which it claims in the Cell's status
+// (claim.go). For their protectors it is what a leader is for all. A claim has an epoch above all stored ones, and the pods of its
+// slots are listed again before any count uses them. An earlier holder of a slot is refused once the slot's protectors carry the new
+// epoch. While no shard has a slot, no component drops reservations there, and its budgets only shrink.
 
-// shareOnce takes part in its cell for as long as one incarnation of the shard lasts, or the term's knowledge.
+// shareOnce works on the cell for as long as one incarnation of the shard lasts, or until the term's knowledge is void.
 func (a *Aggregator) shareOnce(ctx context.Context) error {
 	tenancy, err := a.options.Membership.Join(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *Aggregator) shareOnce(ctx context.Context) error {
 	return nil
 }
 
-// join makes the entry of an incarnation, which has no slots yet. What an earlier one had is nobody's from now on.
+// join adds the entry of an incarnation, without slots. The slots of an earlier incarnation become unowned.
 func (a *Aggregator) join(ctx context.Context, tenancy *Tenancy) (leadership, error) {
 	if !toolscache.WaitForCacheSync(ctx.Done(), a.informer.HasSynced) {
 		return leadership{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
@@ -100,7 +100,8 @@ func (a *Aggregator) join(ctx context.Context, tenancy *Tenancy) (leadership, er
 	return l, nil
 }
 
-// patience is how often, and how far apart, a shard tries to write the Cell that the others write too: each in its own steps.
+// patience returns the retry backoff for writes of the Cell, which the other shards write too. The delays depend on the shard's
+// name.
 func (a *Aggregator) patience() wait.Backoff {
 	return wait.Backoff{Steps: 8, Duration: time.Duration(5+slot.Of(a.options.Membership.Name())%16) * time.Millisecond, Factor: 2}
 }
@@ -121,7 +122,7 @@ func (t *term) runShare(ctx context.Context) {
 	running.Wait()
 }
 
-// streamShare lists the pods anew whenever slots have come, and watches from there.
+// streamShare lists the pods again whenever slots were added, and watches from there.
 func (t *term) streamShare(ctx context.Context) {
 	stop := func() {}
 	defer func() { stop() }()
@@ -142,7 +143,7 @@ func (t *term) streamShare(ctx context.Context) {
 	}
 }
 
-// took takes up the protectors of slots whose pods are all there now.
+// took enqueues the protectors of slots whose pods are now all in the snapshot.
 func (t *term) took(slots slot.Set) {
 	t.log.Info("Counting", "slots", slots.String())
 	t.enqueueAll(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
@@ -150,7 +151,7 @@ func (t *term) took(slots slot.Set) {
 	t.wake()
 }
 
-// wake looks at who has which slots.
+// wake requests a check of which slots the shards have.
 func (t *term) wake() { nudge(t.poke) }
 
 func nudge(who chan struct{}) {
@@ -160,7 +161,7 @@ func nudge(who chan struct{}) {
 	}
 }
 
-// giveUp ends some slots. When it returns nothing of them is worked on, and nothing is known.
+// giveUp releases some slots. When it returns, no worker works on them and their state is dropped.
 func (t *term) giveUp(slots slot.Set) {
 	t.tenure.drop(slots)
 	keys := map[types.NamespacedName]bool{}
@@ -181,7 +182,7 @@ func (t *term) giveUp(slots slot.Set) {
 	t.log.Info("No longer counting", "slots", slots.String())
 }
 
-// enter begins work on a protector of a namespace, unless that is another's.
+// enter begins work on a protector of a namespace. It returns false if the term does not have the slot.
 func (t *term) enter(namespace string) bool {
 	return t.tenure == nil || t.tenure.enter(slot.Of(namespace))
 }
@@ -192,15 +193,15 @@ func (t *term) leave(namespace string) {
 	}
 }
 
-// has tells whether the protectors of a namespace are this term's.
+// has reports whether the term has the protectors of a namespace.
 func (t *term) has(namespace string) bool { return t.tenure == nil || t.tenure.has(slot.Of(namespace)) }
 
-// mayWrite tells whether they still are. A shard whose Lease has lapsed may be taken for dead by others.
+// mayWrite reports whether it still has them. Other shards may consider a shard whose Lease has expired dead.
 func (t *term) mayWrite(namespace string) bool {
 	return t.tenure == nil || t.tenure.has(slot.Of(namespace)) && t.tenancy.Held()
 }
 
-// epochOf is the epoch of what is written of a namespace's protectors.
+// epochOf returns the epoch for writes to a namespace's protectors.
 func (t *term) epochOf(namespace string) int64 {
 	if t.tenure == nil {
 		return t.epoch
@@ -208,7 +209,7 @@ func (t *term) epochOf(namespace string) int64 {
 	return t.tenure.of(slot.Of(namespace)).epoch
 }
 
-// sinceOf is since when they are this term's.
+// sinceOf returns since when the term has had them.
 func (t *term) sinceOf(namespace string) time.Time {
 	if t.tenure == nil {
 		return t.began
@@ -216,7 +217,7 @@ func (t *term) sinceOf(namespace string) time.Time {
 	return t.tenure.of(slot.Of(namespace)).since
 }
 
-// holder is by what name the term writes.
+// holder returns the name under which the term writes.
 func (t *term) holder() string {
 	if t.tenancy == nil {
 		return t.options.Identity
@@ -224,13 +225,13 @@ func (t *term) holder() string {
 	return t.tenancy.Holder
 }
 
-// heardOf notes an epoch that somebody else has.
+// heardOf records an epoch of another holder.
 func (t *term) heardOf(epoch int64) {
 	for known := t.heard.Load(); epoch > known && !t.heard.CompareAndSwap(known, epoch); known = t.heard.Load() {
 	}
 }
 
-// depose ends what a later leader, or shard, has written: all, or a slot.
+// depose ends the part of the term that a later leader, or shard, has written: the whole term, or a slot.
 func (t *term) depose(namespace string, why error) {
 	if t.tenure == nil {
 		t.end(why)
@@ -241,7 +242,7 @@ func (t *term) depose(namespace string, why error) {
 	t.wake()
 }
 
-// isListed tells whether pods were listed, if there are any to count.
+// isListed reports whether pods were listed, if there are any to count.
 func (t *term) isListed() bool {
 	if t.tenure != nil {
 		if all, _ := t.tenure.all(); all.Empty() {
@@ -251,7 +252,7 @@ func (t *term) isListed() bool {
 	return t.snapshot.Listed()
 }
 
-// isWhole tells whether the pods of all slots are there. A heartbeat says that the counts of all of them are true.
+// isWhole reports whether the snapshot has the pods of all slots. A heartbeat confirms the counts of all of them.
 func (t *term) isWhole() bool {
 	if t.tenure == nil {
 		return true
@@ -260,7 +261,7 @@ func (t *term) isWhole() bool {
 	return t.snapshot.Covers(all)
 }
 
-// watchShares looks at who has which slots whenever that has changed, so that what one shard gives up another takes at once.
+// watchShares checks which slots the shards have whenever that has changed, so that a shard takes at once what another one releases.
 func (a *Aggregator) watchShares(ctx context.Context, mgr manager.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.Cell{})
 	if err != nil {

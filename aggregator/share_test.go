@@ -31,14 +31,14 @@ func (l *lab) createRing() {
 	l.Cleanup(func() { _ = l.client.Delete(context.Background(), ring) })
 }
 
-// user may do what a shard needs, and nothing else.
+// user returns a config with exactly the permissions that a shard needs.
 func (l *lab) user() *rest.Config {
 	l.Helper()
 	rules := append(aggregator.CoreRules(), aggregator.LeaseRules()...)
 	return testplane.User(l, l.namespace, slices.Concat(rules, aggregator.RingRules(), members.ShardRules(), aggregator.CellRules()))
 }
 
-// share starts a shard, and returns what stops it.
+// share starts a shard, and returns a function that stops it.
 func (l *lab) share(user *rest.Config, name string) (stop func()) {
 	l.Helper()
 	interest := &clusters.Interest{}
@@ -57,7 +57,7 @@ func (l *lab) share(user *rest.Config, name string) (stop func()) {
 	})
 }
 
-// slots are those of the shards, by their names.
+// slots returns the slots of the shards, by name.
 func (l *lab) slots() (of map[string]slot.Set, cell *v1alpha1.Cell) {
 	l.Helper()
 	cell, of = &v1alpha1.Cell{}, map[string]slot.Set{}
@@ -74,7 +74,7 @@ func (l *lab) slots() (of map[string]slot.Set, cell *v1alpha1.Cell) {
 	return of, cell
 }
 
-// awaitSlots waits until these shards have all slots, each its share, and the Cell says so.
+// awaitSlots waits until these shards have all slots, each its share, and the Cell records that.
 func (l *lab) awaitSlots(shards ...string) {
 	l.Helper()
 	l.eventually(func() string {
@@ -93,7 +93,7 @@ func (l *lab) awaitSlots(shards ...string) {
 	})
 }
 
-// awaitCount waits until a shard, or a leader, has counted so many pods.
+// awaitCount waits until a shard, or a leader, has counted that many pods.
 func (l *lab) awaitCount(holder string, available int) {
 	l.Helper()
 	l.eventually(func() string {

@@ -16,15 +16,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// look is a count, and what to think of each open reservation at that count.
+// look is a count, and the state of each open reservation at that count.
 type look struct {
 	count
-	// better is what live reads told of reservations that the snapshot alone does not settle.
+	// better is the result of live reads for reservations that the snapshot alone does not settle.
 	better map[quota.UIDHash]quota.Sighting
 	// updated are the pods that a live read showed updated and available.
 	updated map[quota.UIDHash]bool
 	again   bool
-	// wait asks for another look after that time, when pods may be read again that must be seen alive to count.
+	// wait requests another look after that time, when pods that must be seen alive before they count may be read again.
 	wait time.Duration
 }
 
@@ -48,21 +48,20 @@ func (l *look) see(r quota.Reservation) quota.Sighting {
 	}
 }
 
-// endsByTime tells whether a reservation ends by nothing but a later event. Those of updates never do: no event tells that one is done.
-// Those of relabels end by the version of their pods, which tells more.
+// endsByTime reports whether a reservation ends only by a later event. Reservations of updates never do: no event reports that an update
+// is done. Those of relabels end by the version of their pods, which is more precise.
 func (l *look) endsByTime(r quota.Reservation) bool {
 	return !l.until.IsZero() && r.Update.None() && r.Relabel == 0
 }
 
-// look counts for a protector and says of each reservation whether it is settled by that count. Mostly the
-// snapshot itself tells. A live read is asked for three kinds of reservation:
+// look counts for a protector and determines for each reservation whether that count settles it. Usually the snapshot alone decides.
+// Three kinds of reservation need a live read:
 //
-//   - the stream has never shown the pod, or has shown its end long before the reservation. Either it lags behind the pod's creation, or the
-//     pod ended before this term began, or the cell was restored. A pod that a live read does not list is gone for good and is never counted
-//     again.
-//   - the admission deadline has passed. A pod that still lives then will not be removed by that reservation's
-//     request.
-//   - the pod seems to be updated and available again; see isUpdated.
+//   - The stream has never shown the pod, or has shown its end long before the reservation. Either the stream lags behind the pod's
+//     creation, or the pod ended before this term began, or the cell was restored. A pod that a live read does not list has ended and is
+//     never counted again.
+//   - The admission deadline has passed. A pod that still lives then will not be removed by that reservation's request.
+//   - The pod seems to be updated and available again; see isUpdated.
 func (t *term) look(
 	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []standard,
 ) (look, bool, error) {
@@ -93,7 +92,7 @@ func (t *term) look(
 		if l.count, ok = counted(); !ok {
 			return look{}, false, nil
 		}
-		if l.unseen > 0 { // the stream does not show yet that they are gone, or they became available meanwhile
+		if l.unseen > 0 { // the stream does not show their end yet, or they became available meanwhile
 			l.wait = max(l.wait, aliveReadEvery)
 		}
 	}
@@ -105,7 +104,7 @@ func (t *term) look(
 	}
 	live, err := t.seeAlive(ctx, key.Namespace, "")
 	if err != nil {
-		// Whatever was not settled stays and keeps reducing the budget; the counts are good all the same.
+		// Reservations that were not settled stay and keep reducing the budget; the counts are still valid.
 		t.log.Error(err, "Reservations are kept that a live read could have settled", "protector", key)
 		l.again = true
 		return l, true, nil
@@ -120,7 +119,7 @@ func (t *term) look(
 	return l, true, nil
 }
 
-// compare notes what a live read of the namespace says of doubtful reservations, and returns the pods that it shows to be gone.
+// compare evaluates a live read of the namespace for doubtful reservations, and returns the unseen pods that it does not list.
 func (l *look) compare(
 	doubtful []quota.Reservation, live *liveRead, deadlines *quota.Deadlines, passed func(quota.Reservation) bool, timeout time.Duration,
 ) (unlisted []quota.UIDHash) {
@@ -139,12 +138,12 @@ func (l *look) compare(
 	return unlisted
 }
 
-// shows reports whether the counts are of the state in which a live read has found a pod. An older snapshot can count a pod that was
-// relabelled since, whose reservation must stay until a newer one does not (rule 14).
+// shows reports whether the counts include the state in which a live read has found a pod. An older snapshot can count a pod that was
+// relabeled since. The reservation of that pod must stay until a newer snapshot does not count it (rule 14).
 func (l *look) shows(pod livePod) bool { return pod.version > 0 && uint64(pod.version) <= l.version }
 
-// relabeled is what is known of a reservation once no relabel can take effect any more that it was made for. A pod that stays covered may
-// be under update yet.
+// relabeled returns the state of a reservation once the relabel for which it was made can no longer take effect. A pod that stays covered
+// may still be under update.
 func relabeled(r quota.Reservation, covered bool) quota.Sighting {
 	if covered && !r.Update.None() {
 		return quota.Unremoved
@@ -152,7 +151,7 @@ func relabeled(r quota.Reservation, covered bool) quota.Sighting {
 	return quota.Relabeled
 }
 
-// doubt returns the reservations that a live read of the namespace could settle, and finds out which updates are done.
+// doubt returns the reservations that a live read of the namespace could settle, and determines which updates are done.
 func (t *term) doubt(
 	ctx context.Context, p *v1alpha1.PodProtector, l *look, reservations iter.Seq[quota.Reservation], passed func(quota.Reservation) bool,
 ) []quota.Reservation {
@@ -176,7 +175,7 @@ func (t *term) doubt(
 		switch {
 		case sighting == quota.Gone, sighting == quota.Relabeled:
 		case sighting == quota.Unremoved:
-			l.again = true // the update is looked at next
+			l.again = true // the next round checks the update
 		case sighting == quota.Unseen, passed(r):
 			doubtful = append(doubtful, r)
 		}
@@ -184,7 +183,7 @@ func (t *term) doubt(
 	return doubtful
 }
 
-// passed says of a reservation whose deadline has passed, and whose pod lives, what has become of it.
+// passed records the state of a reservation whose deadline has passed and whose pod lives.
 func (l *look) passed(r quota.Reservation, pod livePod, deadlines *quota.Deadlines, timeout time.Duration) {
 	switch u := &r.Update; {
 	case u.None(), !u.Removal && pod.generation > 0 && pod.generation < u.Generation:
@@ -194,17 +193,17 @@ func (l *look) passed(r quota.Reservation, pod livePod, deadlines *quota.Deadlin
 	case deadlines.TookEffect(r, timeout):
 		l.better[r.Hash] = quota.Overdue
 	default:
-		l.again = true // the other deadline counts now
+		l.again = true // the other deadline applies now
 	}
 }
 
-// liveRead is pods of a namespace as the apiserver has them at a version.
+// liveRead is the pods of a namespace as the API server has them at a version.
 type liveRead struct {
 	version uint64
 	pods    map[quota.UIDHash]livePod
 }
 
-// livePod is what is read of a pod; its generation is 0 when its apiserver does not count them.
+// livePod is the part of a pod that a live read returns; generation is 0 if the API server does not set it for pods.
 type livePod struct {
 	terminating bool
 	generation  int64
@@ -217,13 +216,13 @@ func (l *liveRead) lists(hash quota.UIDHash) bool {
 	return listed
 }
 
-// alive tells whether a pod was there and not on its way out.
+// alive reports whether a pod existed and was not terminating.
 func (l *liveRead) alive(hash quota.UIDHash) bool {
 	pod, listed := l.pods[hash]
 	return listed && !pod.terminating
 }
 
-// readLive lists the pods of a namespace that a selector matches, metadata only, not from an old cache.
+// readLive lists the metadata of the pods of a namespace that a selector matches, not from an old cache.
 func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (liveRead, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -251,7 +250,7 @@ func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (
 	return read, nil
 }
 
-// liveVersion is the version that the cell's apiserver is at, not from an old cache.
+// liveVersion returns the current version of the cell's API server, not from an old cache.
 func (a *Aggregator) liveVersion(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

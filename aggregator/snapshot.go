@@ -16,27 +16,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// Snapshot is the state of a cell's pods at one resourceVersion of their watch, and which protectors cover
-// them. It is the store behind the stream's reflector and is safe for concurrent use.
+// Snapshot is the state of a cell's pods at one resourceVersion of their watch, and of the protectors that cover them. It is the store
+// behind the stream's reflector and is safe for concurrent use.
 type Snapshot struct {
-	// changed is told the protectors of each pod that an event was about, and how long events of them are to be gathered; it
-	// must not block.
+	// changed is called for the protectors of each pod in an event, with the time for which to gather their events; it must not block.
 	changed func(key types.NamespacedName, wait time.Duration)
-	// isSpent tells whether a protector can admit no removal now; set before the stream begins. It must not block.
+	// isSpent reports whether a protector can admit no removal now; set before the stream begins. It must not block.
 	isSpent func(key types.NamespacedName) bool
-	// rewound is told when the cell's version went backwards; it ends the term.
+	// rewound is called when the cell's version went backwards; it ends the term.
 	rewound func(error)
-	// now is the wall clock, by which the age of pods is judged, and monotonic the other one. began is when the snapshot was created, on that.
+	// now is the wall clock, by which the age of pods is judged, and monotonic the monotonic clock. began is when the snapshot was
+	// created, on the latter.
 	now, monotonic func() time.Time
 	began          time.Time
-	// hearing is what the stream tells of time.
+	// hearing records the times of the stream's events.
 	hearing *hearing
-	// scope is which pods of the stream are the cell's; set before the stream begins.
+	// scope selects the pods of the stream that belong to the cell; set before the stream begins.
 	scope scope.Scope
-	// part is which of them it keeps; nil is all.
+	// part is the subset of them that the snapshot keeps; nil is all.
 	part *part
 
-	// listed is closed when the first list has come.
+	// listed is closed when the first list was received.
 	listed chan struct{}
 
 	mu sync.Mutex
@@ -49,19 +49,19 @@ type Snapshot struct {
 	labels      labelSets
 	// departed holds the pods that will never be counted again; see bury.
 	departed map[quota.UIDHash]departure
-	// reappeared are the departed pods that the stream shows, with the versions at which they were gone: of before their end, or of another
-	// history of the cell.
+	// reappeared are the departed pods that the stream shows, with the versions at which they did not exist. The stream shows them from
+	// before their end, or from another history of the cell.
 	reappeared map[quota.UIDHash]uint64
 	// terminating is since when the snapshot has shown pods terminating, on the monotonic clock.
 	terminating map[quota.UIDHash]time.Time
-	// unlisted is the version of the newest live list that counts went by.
+	// unlisted is the version of the newest live list that counts used.
 	unlisted uint64
-	// nodes tell in which domains the pods are; they have a lock of their own, which is taken after this one.
+	// nodes returns in which domains the pods are. It has its own lock, which is taken after this one.
 	nodes *nodes
 
 	index   *selectors.Index[types.NamespacedName]
 	members map[types.NamespacedName]*membership
-	// found and read are memory that each query uses again.
+	// found and read are memory that each query reuses.
 	found []types.NamespacedName
 	read  map[string]string
 }
@@ -92,7 +92,7 @@ func newSnapshot(
 	return s
 }
 
-// Add takes in an event of the watch.
+// Add handles an event of the watch.
 func (s *Snapshot) Add(obj any) error {
 	return s.event(obj, func(p *corev1.Pod) {
 		if s.covers(p.Namespace) && s.scope.Has(p.Namespace, p.Labels) {
@@ -101,7 +101,7 @@ func (s *Snapshot) Add(obj any) error {
 	})
 }
 
-// Update takes in an event of the watch.
+// Update handles an event of the watch.
 func (s *Snapshot) Update(obj any) error {
 	return s.event(obj, func(p *corev1.Pod) {
 		if !s.covers(p.Namespace) {
@@ -120,7 +120,7 @@ func (s *Snapshot) Update(obj any) error {
 	})
 }
 
-// Delete takes in an event of the watch.
+// Delete handles an event of the watch.
 func (s *Snapshot) Delete(obj any) error {
 	return s.event(obj, func(p *corev1.Pod) {
 		if s.covers(p.Namespace) && s.scope.HasNamespace(p.Namespace) {
@@ -145,7 +145,7 @@ func (s *Snapshot) event(obj any, apply func(*corev1.Pod)) error {
 	return nil
 }
 
-// Replace takes in a list of pods that were stripped: the first, or one after a broken watch.
+// Replace handles a list of stripped pods: the first, or one after a broken watch.
 func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 		return err
 	}
 	s.lists++
-	clear(s.reappeared) // those that it does not show have ended
+	clear(s.reappeared) // pods that the list does not contain have ended
 	labels := map[string]string{}
 	for _, obj := range list {
 		p, ok := obj.(*pod)
@@ -174,7 +174,7 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 	return nil
 }
 
-// dropUnlisted takes out the pods that the last list did not have. Their order is that in which their protectors are written.
+// dropUnlisted removes the pods that the last list did not contain. Their order is the order in which their protectors are written.
 func (s *Snapshot) dropUnlisted() {
 	var gone []quota.UIDHash
 	for hash, p := range s.pods {
@@ -192,11 +192,11 @@ func (s *Snapshot) dropUnlisted() {
 	}
 }
 
-// UpdateResourceVersion takes in a bookmark of the watch.
+// UpdateResourceVersion handles a bookmark of the watch.
 func (s *Snapshot) UpdateResourceVersion(resourceVersion string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A rewind has been reported when this returns; the reflector does not take an error here.
+	// advance has reported a rewind when this returns; the reflector does not take an error here.
 	_ = s.advance(resourceVersion)
 	s.checkReappeared()
 }
@@ -204,8 +204,8 @@ func (s *Snapshot) UpdateResourceVersion(resourceVersion string) {
 // Resync does nothing: a snapshot repeats no events.
 func (s *Snapshot) Resync() error { return nil }
 
-// advance moves the version on. It never goes backwards: when the cell's own version does, as after a restore
-// of its etcd, the snapshot is of no more use.
+// advance raises the version. It never goes backwards: when the cell's own version does, as after a restore of its etcd, the snapshot is
+// unusable.
 func (s *Snapshot) advance(resourceVersion string) error {
 	version, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
@@ -224,7 +224,8 @@ func (s *Snapshot) advance(resourceVersion string) error {
 // put adds or updates a pod as it was seen, with these labels.
 func (s *Snapshot) put(seen *pod, labels map[string]string) {
 	if d, ok := s.departed[seen.hash]; ok {
-		// Until the stream has passed its end. Then nothing but another past explains that, and more than this pod may be different.
+		// This is expected until the stream has passed the pod's end. After that only another history of the cell explains it, in which
+		// other pods may differ too.
 		s.reappeared[seen.hash] = d.version
 		return
 	}
@@ -249,7 +250,7 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 	s.announce(p, isReady(p) && !wasReady)
 }
 
-// drop takes a pod out for good.
+// drop removes a pod for good.
 func (s *Snapshot) drop(hash quota.UIDHash) {
 	s.bury(hash, s.version)
 	delete(s.reappeared, hash)
@@ -281,7 +282,7 @@ func (s *Snapshot) Size() (pods, protectors int) {
 	return len(s.pods), len(s.members)
 }
 
-// ForceDeletable returns the number of pods whose removal is admitted whatever the floor.
+// ForceDeletable returns the number of pods whose removal is admitted regardless of the floor.
 func (s *Snapshot) ForceDeletable() (number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +294,7 @@ func (s *Snapshot) ForceDeletable() (number int) {
 	return number
 }
 
-// Listed tells whether the first list has come.
+// Listed reports whether the first list was received.
 func (s *Snapshot) Listed() bool {
 	select {
 	case <-s.listed:

@@ -21,7 +21,7 @@ import (
 
 func none(func(quota.Reservation) bool) {}
 
-// listOf is the list of these pods that a reflector hands over.
+// listOf returns the list of these pods as a reflector passes it on.
 func listOf(pods ...*corev1.Pod) (list []any) {
 	strip := stripping(1)
 	for _, p := range pods {
@@ -67,7 +67,7 @@ func TestAVersionThatIsNoNumberIsAnError(t *testing.T) {
 	}
 }
 
-// A cell that was restored and has gone on past its old version is told by a pod that was gone.
+// A cell that was restored and has advanced past its old version is detected by a pod that had ended.
 func TestAPodThatComesBackEndsTheTerm(t *testing.T) {
 	var rewound error
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now, time.Now)
@@ -105,8 +105,8 @@ func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 	}
 }
 
-// A cell that was restored and has gone on past its old version, while the stream lagged, is told by a pod that was gone. No event is
-// about that pod.
+// A cell that was restored and has advanced past its old version while the stream lagged is detected by a pod that had ended. There
+// is no event of that pod.
 func TestAPodThatALiveReadDidNotListAndThatStaysEndsTheTerm(t *testing.T) {
 	lost := samplePod("lost", "lost", "15", nil)
 	bury := func(s *Snapshot) error { s.BuryUnlisted([]quota.UIDHash{quota.HashUID("lost")}, 20); return nil }
@@ -188,7 +188,7 @@ func TestForgottenDeparturesAreOnesThatTheStreamHasPassed(t *testing.T) {
 	}
 }
 
-// Whoever was refused waits for pods that become ready, and for nothing else that happens to pods.
+// A client whose removal was denied waits for pods that become ready, and for no other change of pods.
 func TestReadyPodsAreCountedSoonWhereNothingIsLeft(t *testing.T) {
 	const rate = time.Second
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
@@ -230,8 +230,8 @@ func TestReadyPodsAreCountedSoonWhereNothingIsLeft(t *testing.T) {
 	}
 }
 
-// The counts of a snapshot are those of a linear scan of the pods, through any events and any change of labels
-// and protectors; each change is announced to the protectors that it is about; and nothing stays behind.
+// The counts of a snapshot equal those of a linear scan of the pods, through any events and any change of labels and protectors. Each
+// change is announced to its protectors, and no state is left over.
 func TestASnapshotCountsAsALinearScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		changed := map[types.NamespacedName]bool{}
@@ -373,7 +373,7 @@ func checkCounts(
 	}
 }
 
-// covered is what the labels of the sample pods say.
+// covered reports whether a spec covers a sample pod, by its labels.
 func covered(spec *v1alpha1.PodProtectorSpec, p *corev1.Pod) bool {
 	exempt := spec.ExemptPodSelector
 	return p.Labels["app"] == spec.Selector.MatchLabels["app"] && (exempt == nil || p.Labels["track"] != exempt.MatchLabels["track"])

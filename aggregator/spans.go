@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// news is when the first thing was heard that the next round of a protector takes up. The zero value is ready, and safe for concurrent
+// news records the first event that the next round of a protector handles. The zero value is ready to use. It is safe for concurrent
 // use.
 type news struct {
 	mu    sync.Mutex
@@ -32,7 +32,8 @@ func (n *news) note(key types.NamespacedName, now time.Time) {
 	}
 }
 
-// take is now when nothing was heard, as of rounds that only time has come for.
+// take returns and removes the time of the first event of a protector. It returns now if there was none, as in a round that only time
+// has triggered.
 func (n *news) take(key types.NamespacedName, now time.Time) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -44,14 +45,14 @@ func (n *news) take(key types.NamespacedName, now time.Time) time.Time {
 	return since
 }
 
-// hear notes an event, if rounds are traced.
+// hear records an event, if rounds are traced.
 func (t *term) hear(key types.NamespacedName) {
 	if t.options.Tracer != nil {
 		t.news.note(key, time.Now())
 	}
 }
 
-// beginRound begins the span of a round with the event that has led to it.
+// beginRound starts the span of a round at the event that triggered it.
 func (t *term) beginRound(ctx context.Context, key types.NamespacedName) (context.Context, trace.Span) {
 	if t.options.Tracer == nil {
 		return ctx, tracing.None()
@@ -64,7 +65,7 @@ func (t *term) beginRound(ctx context.Context, key types.NamespacedName) (contex
 	return ctx, span
 }
 
-// count is aggregate, traced.
+// count is aggregate with a span.
 func (t *term) count(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
 	ctx, span := t.options.Tracer.Step(ctx, tracing.SpanCount)
 	defer span.End()
@@ -76,7 +77,7 @@ func (t *term) count(ctx context.Context, key types.NamespacedName, p *v1alpha1.
 	return work, err
 }
 
-// store writes the status of a protector, from which reservations were settled.
+// store writes the status of a protector from which reservations were settled.
 func (t *term) store(ctx context.Context, p *v1alpha1.PodProtector, settled *quota.Settled) error {
 	ctx, span := t.options.Tracer.Call(ctx, tracing.SpanStore)
 	defer span.End()

@@ -9,15 +9,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// trace keeps the spans of the next aggregator that runs.
+// trace records the spans of the next aggregator that runs.
 func (l *lab) trace() *tracetest.SpanRecorder {
 	spans := tracetest.NewSpanRecorder()
 	l.tracer = tracing.NewTracer(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
 	return spans
 }
 
-// wantRounds waits until two removals and one that did not come to be were settled in rounds that the spans show, each from an event on
-// that came before it was counted, with a write.
+// wantRounds waits until two removals, and one that did not take effect, were settled in rounds with spans. Each round starts at an
+// event from before the count, and has a write.
 func (l *lab) wantRounds(spans *tracetest.SpanRecorder) {
 	l.Helper()
 	l.eventually(func() string {

@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// concludeSpread writes how the pods are shared out, where the spec says how they are to be. It goes by the pods that are counted:
-// what is reserved is still there, and goes on being so until it is seen to be gone.
+// concludeSpread writes how the pods are distributed, if the spec has a spread. It uses the counted pods: a pod whose removal is
+// reserved still exists, and counts until the snapshot shows its end.
 func concludeSpread(p *v1alpha1.PodProtector) {
 	shares, asked := quota.SharesOf(p)
 	if !asked {
@@ -37,7 +37,7 @@ func spreadStatus(shares *quota.Shares) *v1alpha1.SpreadStatus {
 	}
 }
 
-// percent is a share of a whole, rounded up.
+// percent returns a share of a whole in percent, rounded up.
 func percent(of, whole int) int {
 	if whole == 0 {
 		return 0
@@ -45,7 +45,7 @@ func percent(of, whole int) int {
 	return (100*of + whole - 1) / whole
 }
 
-// spreadSatisfaction says whether the pods are shared out as the spec asks.
+// spreadSatisfaction returns whether the pods are distributed as the spec requires.
 func spreadSatisfaction(p *v1alpha1.PodProtector, shares *quota.Shares) metav1.Condition {
 	missing := uncounted(p)
 	if len(missing) > 0 {
@@ -84,10 +84,10 @@ func spreadSatisfaction(p *v1alpha1.PodProtector, shares *quota.Shares) metav1.C
 	}
 }
 
-// longestMessage is as much of a condition as is read, in bytes.
+// longestMessage is the maximum length of a condition's message, in bytes.
 const longestMessage = 1024
 
-// said puts together what is wrong, and why something is not known.
+// said joins the problems, and the reasons why pods have no known domain, into a message.
 func said(doubts []doubt, nowhere []string) string {
 	var all []string
 	for _, d := range doubts {
@@ -96,13 +96,13 @@ func said(doubts []doubt, nowhere []string) string {
 	return clusters.Shorten(strings.Join(append(all, nowhere...), " "), longestMessage)
 }
 
-// isNoneWanted tells whether an application is scaled to nothing.
+// isNoneWanted reports whether an application is scaled to zero.
 func isNoneWanted(p *v1alpha1.PodProtector, shares *quota.Shares) bool {
 	expected, known := quota.Expected(p)
 	return shares.Total == 0 && (shares.FloorKnown && shares.Floor == 0 || known && expected == 0)
 }
 
-// uncounted says which cells have not counted the pods of the spec, of those whose pods are to count.
+// uncounted returns the cells that have not counted the pods of the spec, among those whose pods are to count.
 func uncounted(p *v1alpha1.PodProtector) []string {
 	counted, cells := quota.CountedSpec(&p.Spec), 0
 	var missing []string
@@ -124,7 +124,7 @@ func uncounted(p *v1alpha1.PodProtector) []string {
 	return missing
 }
 
-// nowhere says of which pods it is not known where they are, and why.
+// nowhere returns which pods have no known domain, and why.
 func nowhere(p *v1alpha1.PodProtector) (all []string) {
 	key := p.Spec.Spread.TopologyKey
 	if key == v1alpha1.TopologyKeyCell {

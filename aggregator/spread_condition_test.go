@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// spreadProtector has its pods in these cells, and asks for no more than to be told.
+// spreadProtector returns a protector with its pods in these cells, whose spread requires nothing and only reports.
 func spreadProtector(floor int32, key string, cells ...*v1alpha1.CellDomains) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Generation: 7}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -36,7 +36,7 @@ func spreadProtector(floor int32, key string, cells ...*v1alpha1.CellDomains) *v
 	return p
 }
 
-// inZones is pods in the zones a, b and so on.
+// inZones returns pods in the zones a, b and so on.
 func inZones(pods ...int32) *v1alpha1.CellDomains {
 	d := &v1alpha1.CellDomains{TopologyKey: zoneLabel}
 	for i, number := range pods {
@@ -78,7 +78,7 @@ func TestSpreadSatisfied(t *testing.T) {
 	for claim, c := range map[string]struct {
 		of      *v1alpha1.PodProtector
 		changes []change
-		want    string // status/reason: how the message begins, and what else is in it
+		want    string // status/reason: the prefix of the message, and further substrings of it
 	}{
 		"nothing is asked for, and all is told": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(0, 1)), nil,
 			`True/Spread: 5 pods are in 2 domains; "a" has most, 3 (60%).`},
@@ -157,7 +157,7 @@ func TestStatusSpreadIsForPeople(t *testing.T) {
 	concludeSpread(p)
 	want := &v1alpha1.SpreadStatus{
 		TopologyKey: zoneLabel, Domains: 5, Largest: "a", LargestCounted: 3, LargestSharePercent: 30, Unknown: 1,
-		AvailableAfterLoss: 4, // 10, less the unknown one, less those of "a" and the 2 that may be there
+		AvailableAfterLoss: 4, // 10, minus the unknown one, those of "a" and the 2 that may be there
 	}
 	if diff := cmp.Diff(want, p.Status.Spread); diff != "" {
 		t.Errorf("status.spread (-want +got):\n%s", diff)
@@ -169,7 +169,7 @@ func TestStatusSpreadIsForPeople(t *testing.T) {
 	}
 }
 
-// Of many protectors those that need a person are told one by one, and all are in the sum.
+// Of many protectors, those that need the user's attention have their own metrics first, and the sums include all.
 func TestMetricsOfSpreadAreBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMetrics(registry).spread
@@ -204,7 +204,7 @@ func TestMetricsOfSpreadAreBounded(t *testing.T) {
 	}
 }
 
-// gathered is the metrics of spreads, by name and label.
+// gathered returns the metrics of spreads, by name and label.
 func gathered(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

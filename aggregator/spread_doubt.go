@@ -8,13 +8,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// doubt is what is wrong with how pods are shared out. Unless it is certain, it depends on pods of which it is not known where they are.
+// doubt is a violation of the required spread. Unless it is certain, it depends on pods with unknown domains.
 type doubt struct {
 	reason, message string
 	certain         bool
 }
 
-// mostOf is how many pods a share is that is given in percent, rounded up.
+// mostOf returns the number of pods that a share in percent allows, rounded up.
 func mostOf(percent int32, whole int) int { return (int(percent)*whole + 99) / 100 }
 
 func shareTooLarge(p *v1alpha1.PodProtector, shares *quota.Shares) *doubt {
@@ -50,7 +50,7 @@ func tooFewDomains(p *v1alpha1.PodProtector, shares *quota.Shares) *doubt {
 	return nil
 }
 
-// mostNames is how many domains are named.
+// mostNames is the maximum number of domains that a message names.
 const mostNames = 8
 
 func names(shares *quota.Shares) string {
@@ -86,7 +86,7 @@ func lossBreaksFloor(p *v1alpha1.PodProtector, shares *quota.Shares) *doubt {
 	return nil
 }
 
-// remedy says how pods come to be elsewhere. Which are replaced elsewhere depends on the key.
+// remedy returns how pods get into other domains. Which pods are replaced elsewhere depends on the key.
 func remedy(p *v1alpha1.PodProtector, make string) string {
 	switch {
 	case p.Spec.Spread.TopologyKey == v1alpha1.TopologyKeyCell:

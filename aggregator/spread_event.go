@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// tellSpread makes an event when what was written says that the pods are not shared out any more as they should be, or that they are
-// again. Of several aggregators that conclude the same one has written it.
+// tellSpread emits an event when the written status reports that the pods are no longer distributed as required, or that they are
+// again. If several aggregators come to the same conclusion, only one of them has written it.
 func (t *term) tellSpread(before, after *v1alpha1.PodProtector) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
 	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)

@@ -14,10 +14,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// mostTold is how many protectors have metrics of their own: those whose pods are not shared out as they should be come first.
+// mostTold is the maximum number of protectors with metrics of their own. Protectors whose pods are not distributed as
+// required come first.
 const mostTold = 1000
 
-// spreadMetrics tell how the pods of those protectors are shared out whose spec asks for that.
+// spreadMetrics exports how the pods are distributed, for the protectors whose spec has a spread.
 type spreadMetrics struct {
 	protectors, satisfied, largest *prometheus.Desc
 
@@ -27,7 +28,7 @@ type spreadMetrics struct {
 
 type spreadTold struct {
 	status metav1.ConditionStatus
-	// share of the domain that has most pods, of 1.
+	// share of the domain with the most pods, from 0 to 1.
 	share float64
 }
 
@@ -43,7 +44,7 @@ func newSpreadMetrics() *spreadMetrics {
 	}
 }
 
-// tell takes in what was concluded of a protector.
+// tell records the conclusion for a protector.
 func (m *spreadMetrics) tell(key types.NamespacedName, p *v1alpha1.PodProtector) {
 	satisfied := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
 	if satisfied == nil || p.Status.Spread == nil {
@@ -67,7 +68,7 @@ func (m *spreadMetrics) clear() {
 	clear(m.told)
 }
 
-// in adds the protectors of some slots.
+// in adds the protectors of some slots to keys.
 func (m *spreadMetrics) in(slots slot.Set, keys map[types.NamespacedName]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +82,7 @@ func (m *spreadMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// value is how a status is told.
+// value is the metric value of a status.
 func value(status metav1.ConditionStatus) float64 {
 	switch status {
 	case metav1.ConditionTrue:

@@ -30,7 +30,7 @@ const (
 	hostLabel = "kubernetes.io/hostname"
 )
 
-// createNode makes a node of this lab, which goes with it.
+// createNode creates a node of this lab, which is deleted with it.
 func (l *lab) createNode(name, zone string) *corev1.Node {
 	l.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name, Labels: map[string]string{hostLabel: name}}}
@@ -42,7 +42,7 @@ func (l *lab) createNode(name, zone string) *corev1.Node {
 	return node
 }
 
-// createPodOn makes a ready pod on a node of this lab.
+// createPodOn creates a ready pod on a node of this lab.
 func (l *lab) createPodOn(name, node string) {
 	l.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name, Labels: map[string]string{"app": "web"}}}
@@ -52,7 +52,7 @@ func (l *lab) createPodOn(name, node string) {
 	l.setReady(p, true)
 }
 
-// runAs starts an aggregator that may do so much in its cell.
+// runAs starts an aggregator with these permissions in its core and its cell.
 func (l *lab) runAs(core, cell *rest.Config) (stop func()) {
 	l.Helper()
 	return testplane.Manage(l, core, func(ctx context.Context, mgr manager.Manager) error {
@@ -63,13 +63,13 @@ func (l *lab) runAs(core, cell *rest.Config) (stop func()) {
 	})
 }
 
-// coreUser may do what an aggregator needs in its core.
+// coreUser returns a config with the permissions that an aggregator needs in its core.
 func (l *lab) coreUser() *rest.Config {
 	l.Helper()
 	return testplane.User(l, l.namespace+"-core", append(aggregator.CoreRules(), aggregator.LeaseRules()...))
 }
 
-// spread asks for something.
+// spread returns a change of a spec that sets its spread.
 func spread(key string, change func(*v1alpha1.Spread)) func(*v1alpha1.PodProtectorSpec) {
 	return func(spec *v1alpha1.PodProtectorSpec) {
 		spec.Spread = &v1alpha1.Spread{TopologyKey: key}
@@ -77,7 +77,7 @@ func spread(key string, change func(*v1alpha1.Spread)) func(*v1alpha1.PodProtect
 	}
 }
 
-// createSpread makes a protector that is gone when the test is: it would ask for nodes in the next one's cell, too.
+// createSpread creates a protector that is deleted after the test: otherwise it would use nodes in the next test's cell, too.
 func (l *lab) createSpread(change func(*v1alpha1.PodProtectorSpec)) {
 	l.Helper()
 	p := l.createProtector(change)
@@ -90,7 +90,7 @@ func minDomains(number int32) func(*v1alpha1.Spread) {
 	return func(s *v1alpha1.Spread) { s.MinDomains = &number }
 }
 
-// wantSpread waits until the cell has counted so, and the condition has this reason; empty is none.
+// wantSpread waits until the cell has these counts, and the condition has this reason; an empty reason means no condition.
 func (l *lab) wantSpread(want *v1alpha1.CellDomains, reason string) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
@@ -120,7 +120,7 @@ func in(zone string, counted int32) v1alpha1.DomainCount {
 	return v1alpha1.DomainCount{Name: zone, Counted: counted}
 }
 
-// events are those of the protector's condition, oldest first.
+// events returns the reasons of the events for the protector's condition, oldest first.
 func (l *lab) events() (reasons []string) {
 	l.Helper()
 	list := &eventsv1.EventList{}
@@ -158,7 +158,7 @@ func TestPodsAreCountedByZones(t *testing.T) {
 	}
 
 	l.createPodOn("web-4", "n4") // a node that is in no zone
-	l.createPodOn("web-5", "n5") // one that is not known
+	l.createPodOn("web-5", "n5") // a node that does not exist
 	nowhere := domains(zoneLabel, in("a", 1), in("b", 2))
 	nowhere.Unknown = 2
 	l.wantSpread(nowhere, v1alpha1.ReasonSpread)
@@ -166,7 +166,7 @@ func TestPodsAreCountedByZones(t *testing.T) {
 	l.relabel("n4", "c")
 	l.wantSpread(domains(zoneLabel, in("a", 1), in("b", 2), in("c", 2)), v1alpha1.ReasonSpread)
 
-	// Only the spread changes, so that the counts stay what they are.
+	// Only the spread changes, so the counts stay the same.
 	was := quota.CellOf(l.protector(), l.cell).Aggregation.CountedSpec
 	l.change(func(spec *v1alpha1.PodProtectorSpec) { minDomains(4)(spec.Spread) })
 	p = l.wantSpread(domains(zoneLabel, in("a", 1), in("b", 2), in("c", 2)), v1alpha1.ReasonTooFewDomains)
@@ -221,7 +221,8 @@ func (l *lab) deleteNode(name string) {
 	}
 }
 
-// An aggregator that was joined before it needed nodes counts as ever, says what it lacks, and needs no restart when it has it.
+// An aggregator of a cell that was joined before it needed nodes counts as before, reports the missing permission, and needs no
+// restart when it gets it.
 func TestARightThatIsMissingIsTold(t *testing.T) {
 	for claim, missing := range map[string][]string{"to read nodes": {"get", "list", "watch"}, "to watch them": {"watch"}} {
 		t.Run(claim, func(t *testing.T) {
@@ -263,7 +264,7 @@ func TestARightThatIsMissingIsTold(t *testing.T) {
 	}
 }
 
-// Nobody looks at nodes while no protector asks for a label of them.
+// The aggregator does not watch nodes while no protector uses a label of them.
 func TestNodesAreWatchedWhileSomebodyAsks(t *testing.T) {
 	l := newLab(t)
 	core := l.coreUser()
@@ -300,7 +301,7 @@ func TestNodesAreWatchedWhileSomebodyAsks(t *testing.T) {
 	}
 }
 
-// Of more domains than a status takes the rest is added up, and nothing is written when nothing changes.
+// If there are more domains than a status holds, the rest are added up. Nothing is written when nothing changes.
 func TestPodsOnManyNodesAreAddedUp(t *testing.T) {
 	const nodes = v1alpha1.MostDomains + 6
 	l := newLab(t)
@@ -325,7 +326,7 @@ func TestPodsOnManyNodesAreAddedUp(t *testing.T) {
 	if err := l.client.Update(l.Context(), p); err != nil {
 		t.Fatal(err)
 	}
-	l.relabel("n01", "b") // by another label than the one that is asked for
+	l.relabel("n01", "b") // by another label than the one in use
 	second := l.in("second", v1alpha1.CellSpec{})
 	second.runAs(core, cell)
 	second.wantCounts(map[string]int32{l.cell: nodes + 1, second.cell: nodes + 1})
@@ -334,7 +335,7 @@ func TestPodsOnManyNodesAreAddedUp(t *testing.T) {
 	}
 }
 
-// Shards count their own protectors by domains.
+// Shards count the pods of their own protectors by domain.
 func TestShardsCountByZones(t *testing.T) {
 	l := newLab(t)
 	user := l.user()

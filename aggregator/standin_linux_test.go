@@ -21,22 +21,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/largecluster"
 )
 
-// standInCell stands in for a cell's apiserver: it streams the pods of a crowd, and then as many events as are asked for,
-// which a real apiserver cannot make on a small machine besides all else. It speaks protobuf, as real ones do.
+// standInCell replaces a cell's API server. It streams the pods of a crowd, and then as many events as the benchmark
+// requests, which a real API server could not produce on a small machine under this load. It uses protobuf, like a real
+// one.
 type standInCell struct {
 	*testing.B
 	*httptest.Server
-	// pods gives the pod of each number.
+	// pods returns the pod of each number.
 	pods    []func() *corev1.Pod
 	version int
 	events  chan []byte
 	encoder runtime.Encoder
 }
 
-// firstVersion is above all that a real cell has had.
+// firstVersion is above all versions of a real cell.
 const firstVersion = 1_000_000_000
 
-// newStandInCell has so many pods of the crowd, and one of each application beyond.
+// newStandInCell returns a cell with that many pods of the crowd, and one pod of each further application.
 func newStandInCell(b *testing.B, pods, applications int) *standInCell {
 	b.Helper()
 	s := &standInCell{B: b, version: firstVersion, events: make(chan []byte, 1000)}
@@ -72,7 +73,7 @@ func (s *standInCell) kubeconfig() string {
 	return file
 }
 
-// watch streams all pods and then the events. It is asked once, by the only watcher.
+// watch streams all pods and then the events. It is called once, by the only watcher.
 func (s *standInCell) watch(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("sendInitialEvents") != "true" {
 		http.Error(w, "the stand-in streams lists, and has no history", http.StatusGone)
@@ -101,7 +102,7 @@ func (s *standInCell) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// change makes the n-th pod ready or not.
+// change makes the n-th pod ready or unready.
 func (s *standInCell) change(n int, ready bool) {
 	p := s.pods[n]()
 	if !ready {
@@ -114,14 +115,14 @@ func (s *standInCell) change(n int, ready bool) {
 	s.events <- s.frame("MODIFIED", p)
 }
 
-// frame is an event as it is sent: its length, and the event with the pod in it. Each is of a version of its own.
+// frame encodes an event for the wire: its length, and the event with the pod in it. Each has its own version.
 func (s *standInCell) frame(event string, p *corev1.Pod) []byte {
 	s.version++
 	p.TypeMeta = metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}
 	p.ResourceVersion = strconv.Itoa(s.version)
 	var object bytes.Buffer
 	if err := s.encoder.Encode(p, &object); err != nil {
-		panic(err) // not on the benchmark's goroutine
+		panic(err) // this is not the benchmark's goroutine
 	}
 	raw, err := (&metav1.WatchEvent{Type: event, Object: runtime.RawExtension{Raw: object.Bytes()}}).Marshal()
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Of a cell that a selector chooses, a pod can come and go while it lives, by its labels. Nobody should do that: see
-// docs/topology.md. Whoever does makes budgets smaller, not larger:
+// In a cell that a selector defines, a pod can enter and leave by a change of its labels while it lives. Users should not do
+// that; see docs/topology.md. Such changes make budgets smaller, not larger:
 //
-//   - A pod that has left is not counted, and is not gone either: its reservation stays until a live read shows that the pod
-//     has ended, or that its removal can no longer succeed.
-//   - A pod that is seen to come is not counted as long as the term lasts: the cell that it came from may count it still.
+//   - A pod that has left is not counted, but not recorded as removed either. Its reservation stays until a live read
+//     shows that the pod has ended, or that its removal can no longer succeed.
+//   - A pod that is seen entering is not counted for the rest of the term: the cell that it came from may still count it.
 
-// leave takes a pod out that may be alive.
+// leave removes a pod that may be alive.
 func (s *Snapshot) leave(hash quota.UIDHash) { s.remove(hash) }
 
-// outside stands in a streamed list for all pods that are not the cell's.
-var outside = &pod{} //nolint:gochecknoglobals // a constant in all but the language's sense
+// outside represents all pods of a streamed list that are not the cell's.
+var outside = &pod{} //nolint:gochecknoglobals // effectively a constant
 
-// own lists only what is the cell's, and of a part of it.
+// own wraps a list and returns only pods of the cell, and of the part that the snapshot keeps.
 func (s *Snapshot) own(
 	list func(context.Context, metav1.ListOptions) (*corev1.PodList, error),
 ) func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {

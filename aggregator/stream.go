@@ -16,19 +16,19 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// streamBackoff is how the stream comes back after its apiserver was away: soon, since budget that returned is
-// of no use until it does.
-var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // a constant in all but the language's sense
+// streamBackoff is the retry backoff of the stream after its API server was unreachable. It is short because returned
+// budget cannot be used until the stream resumes.
+var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // effectively a constant
 	Duration: 200 * time.Millisecond, Factor: 2, Cap: 3 * time.Second, Steps: 5, Jitter: 0.5,
 }
 
-// newStream returns what keeps the snapshot up to date until its context ends. It watches all pods of the cluster also for
-// a cell that has only some of them: several watches are not of one version, and one by a selector calls a pod deleted that
-// has only other labels now.
+// newStream returns a reflector that keeps the snapshot up to date until its context ends. It watches all pods of the
+// cluster even for a cell that has only some of them. Several watches are not at one version, and a watch by a selector
+// reports a pod as deleted when only its labels have changed.
 //
-// The reflector streams the first list too (sendInitialEvents), which starts at the newest version when none is
-// asked for, and strips its pods one by one; see Snapshot.Transformer. From an apiserver that cannot do that it
-// takes listStripped, and watches from there.
+// The reflector also streams the first list (sendInitialEvents), which starts at the newest version if none is requested,
+// and strips its pods one by one; see Snapshot.Transformer. With an API server that cannot do that it uses listStripped,
+// and watches from there.
 func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
 	pods, past := cell.CoreV1().Pods(metav1.NamespaceAll), &continuity{now: time.Now}
 	most := newCeiling("pods", podsCeiling)
@@ -48,12 +48,12 @@ func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *
 	})
 }
 
-// listPage is the number of whole pods that are in memory at a time while they are listed.
+// listPage is the page size of a list: the number of whole pods that are in memory at a time.
 const listPage = 250
 
-// listStripped lists pods page by page and strips each page before it asks for the next. All pages are of the
-// version of the first, which is always the newest: a reflector that lists again asks for one that is not older
-// than what it knows, but an apiserver answers that from its cache, which has no pages.
+// listStripped lists pods page by page and strips each page before it requests the next. All pages have the version of the
+// first, which is always the newest. A reflector that lists again requests a version that is not older than its last one,
+// but an API server serves that from its cache, which has no pages.
 func listStripped(
 	ctx context.Context, options metav1.ListOptions, strip func(*corev1.Pod) *pod,
 	list func(context.Context, metav1.ListOptions) (*corev1.PodList, error),

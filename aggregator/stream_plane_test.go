@@ -24,7 +24,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// recorder notes the requests for pods and, if it shall, answers as an apiserver that does not stream lists.
+// recorder records the requests for pods. If refuseStreams is set, it responds like an API server that cannot stream
+// lists.
 type recorder struct {
 	http.RoundTripper
 	refuseStreams bool
@@ -47,7 +48,7 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(request)
 }
 
-// sight is what a snapshot has of a pod, to be compared.
+// sight is the snapshot's state of a pod, for comparison.
 type sight struct {
 	Facts     podhealth.Facts
 	Namespace string
@@ -64,8 +65,8 @@ func sightsOf(s *Snapshot) map[quota.UIDHash]sight {
 	return all
 }
 
-// The snapshot is the pods as a consistent read shows them, whichever way the apiserver lists; and no request is
-// content with a cache.
+// The snapshot contains the pods that a consistent read returns, whether the API server streams the list or pages it.
+// No request accepts a state from a cache.
 func TestTheStreamBeginsWithTheNewestPods(t *testing.T) {
 	config := testplane.Config(t)
 	namespace := testplane.Namespace(t)
@@ -135,7 +136,7 @@ func (r *recorder) check(t *testing.T, paged bool) {
 	}
 }
 
-// makeMixedPods makes pods some of which are ready, terminating, or without a node.
+// makeMixedPods creates pods of which some are ready, terminating, or without a node.
 func makeMixedPods(t *testing.T, plane kubernetes.Interface, namespace string, number int) {
 	t.Helper()
 	pods := plane.CoreV1().Pods(namespace)
@@ -163,7 +164,7 @@ func makeMixedPods(t *testing.T, plane kubernetes.Interface, namespace string, n
 	t.Cleanup(func() { unmakePods(t, plane, namespace) })
 }
 
-// unmakePods leaves no pod to the tests that follow: they share the apiserver.
+// unmakePods deletes all pods, because the following tests share the API server.
 func unmakePods(t *testing.T, plane kubernetes.Interface, namespace string) {
 	pods, now := plane.CoreV1().Pods(namespace), int64(0)
 	ctx := context.WithoutCancel(t.Context())

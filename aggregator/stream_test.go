@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// pagesOf answers lists from these pods, two at a time, and notes what it is asked.
+// pagesOf returns a list function that serves these pods, two per page, and records its options.
 func pagesOf(asked *[]metav1.ListOptions, pods ...corev1.Pod) func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
 	return func(_ context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
 		*asked = append(*asked, options)

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// unknownKindPause is the time between two looks for a kind that a cell does not know.
+	// unknownKindPause is the retry interval for a kind that a cell does not serve.
 	unknownKindPause = 30 * time.Second
-	// problemPause is that between two looks for a target that could not be read.
+	// problemPause is the retry interval for a target that could not be read.
 	problemPause = 5 * time.Second
 )
 
-// workloadName is a workload by its name, of a kind in whatever version.
+// workloadName identifies a workload by its kind, in any version, and its name.
 type workloadName struct {
 	schema.GroupKind
 	types.NamespacedName
@@ -38,16 +38,17 @@ func nameOf(p *v1alpha1.PodProtector) workloadName {
 	}
 }
 
-// aim is what a protector's targetRef names in this cell; the zero value is that of a protector which names none.
+// aim is the target that a protector's targetRef names in this cell; the zero value is that of a protector without
+// targetRef.
 type aim struct {
 	target *v1alpha1.Target
-	// problem is why that could not be found out now. What was known of it before, if anything, stays.
+	// problem is why the target cannot be determined now. The last known target, if any, stays.
 	problem string
-	// unknown tells that nothing was.
+	// unknown reports that there is no last known target.
 	unknown bool
 }
 
-// aimOf finds out what a protector names.
+// aimOf determines the target of a protector.
 func (t *term) aimOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation) aim {
 	if p.Spec.TargetRef == nil {
 		t.followed.follow(keyOf(p), nil)
@@ -63,7 +64,7 @@ func (t *term) aimOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1al
 		last = stored.Target
 	}
 	switch {
-	case meta.IsNoMatchError(err): // a definition may be lost with all that it defines
+	case meta.IsNoMatchError(err): // a CRD may be lost together with all its objects
 		t.queue.AddAfter(keyOf(p), unknownKindPause)
 		if release.confirmed {
 			return aim{}
@@ -80,7 +81,7 @@ func (t *term) aimOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1al
 	}
 }
 
-// retain is a target that is gone, and still is what it was.
+// retain returns a target that no longer exists, with its last known values.
 func retain(last *v1alpha1.Target) *v1alpha1.Target {
 	if last == nil {
 		return nil
@@ -90,7 +91,7 @@ func retain(last *v1alpha1.Target) *v1alpha1.Target {
 	return &kept
 }
 
-// named finds a workload by its name; nil when there is none.
+// named finds a workload by its name; nil if it does not exist.
 func (w *workloads) named(ctx context.Context, namespace string, ref *v1alpha1.TargetRef) (*v1alpha1.Target, error) {
 	o := owner{apiVersion: ref.APIVersion, kind: ref.Kind, name: ref.Name}
 	object, err := w.object(ctx, namespace, o, false)
@@ -111,7 +112,7 @@ func (w *workloads) named(ctx context.Context, namespace string, ref *v1alpha1.T
 	return &v1alpha1.Target{UID: object.UID, Selector: wanted.selector, Replicas: wanted.replicas}, nil
 }
 
-// replicasOf is how many pods a target wants; one that is not there wants none.
+// replicasOf returns how many pods a target requests; a target that does not exist requests none.
 func replicasOf(target *v1alpha1.Target) *int32 {
 	replicas := int32(0)
 	if target != nil {
@@ -120,7 +121,7 @@ func replicasOf(target *v1alpha1.Target) *int32 {
 	return &replicas
 }
 
-// giveUpCounting says why nothing is counted. Reservations stay, and so does what tells who has counted up to which version.
+// giveUpCounting writes why nothing is counted. It keeps reservations and the record of who has counted up to which version.
 func (t *term) giveUpCounting(p *v1alpha1.PodProtector, unknown aim) {
 	t.snapshot.Uncover(keyOf(p))
 	cell := t.entry(p)

@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// concludeTarget writes whether targetRef leads to a workload. Of a protector with a selector the condition is the
-// generator's, and what is left of a targetRef that it had before goes.
+// concludeTarget writes whether targetRef leads to a workload. For a protector with a selector the generator owns the
+// condition, and concludeTarget only removes the remainder of an earlier targetRef.
 func concludeTarget(p *v1alpha1.PodProtector) {
 	if p.Spec.TargetRef != nil {
 		resolved := targetResolution(p)

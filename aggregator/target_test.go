@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// aimAt protects the pods of a workload, of which three may be missing.
+// aimAt makes the protector target a workload and tolerate three unavailable pods.
 func aimAt(apiVersion, kind, name string) func(*v1alpha1.PodProtectorSpec) {
 	return func(spec *v1alpha1.PodProtectorSpec) {
 		missing := intstr.FromInt32(3)
@@ -25,7 +25,8 @@ func aimAt(apiVersion, kind, name string) func(*v1alpha1.PodProtectorSpec) {
 	}
 }
 
-// wantTarget waits until the condition TargetResolved has a reason and says something, and returns the cell's target.
+// wantTarget waits until the condition TargetResolved has this reason and message text, and returns the cell's
+// target.
 func (l *lab) wantTarget(reason, says string) *v1alpha1.Target {
 	l.Helper()
 	var p *v1alpha1.PodProtector
@@ -66,7 +67,7 @@ func TestATargetIsFollowedByItsName(t *testing.T) {
 	if target := l.wantTarget(v1alpha1.ReasonTargetGone, "stay protected"); !target.Gone || target.Selector != "app=web" {
 		t.Errorf("target %+v of a Deployment that is gone", target)
 	}
-	l.wantFloor(2, 5) // an accident
+	l.wantFloor(2, 5) // an accidental deletion
 	l.deployment("web", 6)
 	l.wantTarget(v1alpha1.ReasonTargetFound, "Deployment web")
 	l.wantFloor(3, 6)
@@ -105,7 +106,7 @@ func TestALaterLeaderKeepsATargetThatIsGone(t *testing.T) {
 	l.wantFloor(7, 10)
 	l.wantSummary(v1alpha1.Summary{Total: 1, Available: 1, EstimatedAvailable: 1, Ready: 1, Running: 1, Scheduled: 1})
 
-	// What pods count for has nothing to do with which ones are chosen.
+	// The criterion does not affect which pods are selected.
 	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.Criterion = v1alpha1.CriterionReady })
 	l.eventually(func() string {
 		if p := l.protector(); p.Status.Cells[0].Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
@@ -118,7 +119,7 @@ func TestALaterLeaderKeepsATargetThatIsGone(t *testing.T) {
 	l.wantFloor(0, 0)
 }
 
-// A definition may be lost with all that it defines.
+// A CRD may be lost together with all its objects.
 func TestATargetOfAKindThatIsGoneIsRetained(t *testing.T) {
 	l := newLab(t)
 	l.createCell()
@@ -151,7 +152,7 @@ func TestATargetOfAKindThatIsGoneIsRetained(t *testing.T) {
 	l.wantFloor(1, 4)
 }
 
-// define makes a kind whose scale tells a selector once its controller has set it.
+// define creates a kind whose scale reports a selector once its controller has set it.
 func (l *lab) define(plural, kind string) *apiextensionsv1.CustomResourceDefinition {
 	l.Helper()
 	preserve, selector := true, ".status.selector"

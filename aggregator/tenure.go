@@ -7,21 +7,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// tenure is the slots that a term has claimed, of a cell that is shared out. Each has an epoch of its own, that of its claim: when
-// shards come and go, those slots that stay where they are keep theirs, and nothing is written of their protectors.
+// tenure is the set of slots that a term has claimed, in a cell that shards share. Each slot has the epoch of its claim. When
+// shards join and leave, slots that are not moved keep their epochs, so their protectors are not rewritten.
 type tenure struct {
 	mu sync.Mutex
-	// idle is told when a slot is closed that nobody works in any more.
+	// idle is signaled when the last worker leaves a closed slot.
 	idle   sync.Cond
 	claims [slot.Count]claim
 }
 
-// claim is a slot that a term has; the zero value is one that it has not.
+// claim is a slot that a term has; the zero value is a slot that it does not have.
 type claim struct {
 	epoch int64
-	// since is when, on the monotonic clock.
+	// since is when it was claimed, on the monotonic clock.
 	since time.Time
-	// closed tells that the slot is about to be given up, and busy how many protectors of it are worked on.
+	// closed reports that the slot is about to be given up, and busy is the number of its protectors that are being worked on.
 	closed bool
 	busy   int
 }
@@ -32,7 +32,7 @@ func newTenure() *tenure {
 	return t
 }
 
-// take begins with slots that were claimed.
+// take starts work on slots that were claimed.
 func (t *tenure) take(slots slot.Set, epoch int64, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,7 +41,7 @@ func (t *tenure) take(slots slot.Set, epoch int64, now time.Time) {
 	}
 }
 
-// enter begins work on a protector of a slot, unless it is not there to be worked on.
+// enter begins work on a protector of a slot. It returns false if the slot is not claimed, or closed.
 func (t *tenure) enter(n int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +60,7 @@ func (t *tenure) leave(n int) {
 	}
 }
 
-// has tells whether a slot may be written.
+// has reports whether a slot may be written.
 func (t *tenure) has(n int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +74,7 @@ func (t *tenure) of(n int) claim {
 	return t.claims[n]
 }
 
-// close lets nobody begin in these slots any more.
+// close rejects new work in these slots.
 func (t *tenure) close(slots slot.Set) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +83,7 @@ func (t *tenure) close(slots slot.Set) {
 	}
 }
 
-// drop ends these slots: when it returns, nobody works in them any more.
+// drop gives up these slots. When it returns, no worker works in them.
 func (t *tenure) drop(slots slot.Set) {
 	t.close(slots)
 	t.mu.Lock()
@@ -96,7 +96,7 @@ func (t *tenure) drop(slots slot.Set) {
 	}
 }
 
-// all are the slots that were claimed, closed those of them that are about to be given up.
+// all returns the claimed slots, and those of them that are about to be given up.
 func (t *tenure) all() (all, closed slot.Set) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,29 +20,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// term is one leadership of a cell, and all that is known by it.
+// term is one leadership of a cell, and all its knowledge.
 type term struct {
 	*Aggregator
 	epoch int64
-	// tenure is the slots that it has, if the cell is shared out; nil is all of them, with the epoch of the term.
+	// tenure is the slots that it has, if shards share the cell; nil is all of them, with the epoch of the term.
 	tenure  *tenure
 	tenancy *Tenancy
 	// heard is the highest epoch that was found above one of its own.
 	heard atomic.Int64
-	// poke asks for a look at who has which slots, and relist for another list; whole tells that a list has come.
+	// poke requests a check of which slots the shards have, and relist another list; whole reports that a list was received.
 	poke, relist chan struct{}
 	whole        atomic.Bool
 	leadership
-	// began is when, on the monotonic clock.
+	// began is when the term began, on the monotonic clock.
 	began    time.Time
 	snapshot *Snapshot
-	// readLive asks the cell's apiserver itself for the pods of a namespace that a selector matches.
+	// readLive asks the cell's API server for the pods of a namespace that a selector matches.
 	readLive func(ctx context.Context, namespace, selector string) (liveRead, error)
-	// readPod asks it for one pod; nil when there is none of that name.
+	// readPod asks it for one pod; nil if there is none of that name.
 	readPod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
-	// readCell reads the Cell, and the version that the core is at, from the core's API server.
+	// readCell reads the Cell, and the current version of the core, from the core's API server.
 	readCell func(ctx context.Context) (*v1alpha1.Cell, uint64, error)
-	// workloads and followed tell how many pods are expected, where floors are reckoned from that.
+	// workloads and followed determine how many pods are expected, for floors that are computed from that.
 	workloads *workloads
 	followed  *followed
 	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -53,15 +53,15 @@ type term struct {
 	// admissionDeadline is the Cell's, in nanoseconds, as of the last heartbeat.
 	admissionDeadline atomic.Int64
 
-	// opened is when the Cell was read last and could have entries, on the monotonic clock and in nanoseconds since began: at first, when its
-	// epoch was raised.
+	// opened is when the Cell was last read and could have entries, on the monotonic clock in nanoseconds since began. It starts at the
+	// time when the epoch was raised.
 	opened atomic.Int64
-	// draining tells that the Cell is being deleted.
+	// draining reports that the Cell is being deleted.
 	draining atomic.Bool
-	// triggerLabels are those of the update trigger.
+	// triggerLabels are the labels of the update trigger.
 	triggerLabels atomic.Pointer[map[string]string]
-	// vouches tells that a heartbeat must mean that the cell answers, unheard that it has not answered last, and stale that
-	// a count was left as stale because of that.
+	// vouches reports that a heartbeat must confirm that the cell answers, unheard that the cell did not answer last, and stale that a
+	// count was left as stale because of that.
 	vouches, unheard, stale atomic.Bool
 
 	mu        sync.Mutex
@@ -78,7 +78,7 @@ type term struct {
 
 var errDeposed = errors.New("a later leader has written")
 
-// lead runs one term, until ctx ends or the term's own knowledge turns out to be void.
+// lead runs one term, until ctx ends or the term's knowledge turns out to be void.
 func (a *Aggregator) lead(ctx context.Context) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -95,7 +95,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 	a.metrics.epoch.Set(float64(t.epoch))
 	a.term.Store(t)
 	if !a.past.IsSince(mark) {
-		end(errRestored) // nobody could tell this term
+		end(errRestored) // the restore was reported before this term was stored
 	}
 	t.log.Info("Leading")
 	t.run(ctx)
@@ -106,7 +106,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 	t.farewell(context.WithoutCancel(ctx), reasonOf(ctx))
 }
 
-// newTerm makes one that knows nothing yet.
+// newTerm creates a term without any knowledge.
 func (a *Aggregator) newTerm(ctx context.Context, l leadership, end context.CancelCauseFunc) *term {
 	pods, err := scope.Of(&l.cell.Spec)
 	if err != nil {
@@ -164,10 +164,10 @@ func (t *term) run(ctx context.Context) {
 	running.Wait()
 }
 
-// everywhere is in all namespaces.
+// everywhere matches all namespaces.
 func everywhere(string) bool { return true }
 
-// enqueueAll takes up the protectors of some namespaces that are there, in the order of their names.
+// enqueueAll enqueues the existing protectors of some namespaces, in the order of their names.
 func (t *term) enqueueAll(in func(namespace string) bool) {
 	for _, name := range slices.Sorted(slices.Values(t.informer.GetStore().ListKeys())) {
 		namespace, name, err := cache.SplitMetaNamespaceKey(name)
@@ -177,20 +177,20 @@ func (t *term) enqueueAll(in func(namespace string) bool) {
 	}
 }
 
-// podsChanged waits, so that a burst of events becomes one write.
+// podsChanged enqueues a protector after wait, so that a burst of events becomes one write.
 func (t *term) podsChanged(key types.NamespacedName, wait time.Duration) {
 	t.hear(key)
 	t.queue.AddAfter(key, wait)
 }
 
-// isSpent goes by what the watch has shown.
+// isSpent uses the protector that the watch has shown.
 func (t *term) isSpent(key types.NamespacedName) bool {
 	found, _, _ := t.informer.GetStore().GetByKey(key.String())
 	p, ok := found.(*v1alpha1.PodProtector)
 	return ok && p.Status.DisruptionsAllowed == 0
 }
 
-// protectorChanged waits likewise, unless the pods have to be counted in another way now.
+// protectorChanged also waits, unless the pods must now be counted differently or the protector is being deleted.
 func (t *term) protectorChanged(p *v1alpha1.PodProtector) {
 	if !t.has(p.Namespace) {
 		return
@@ -213,7 +213,7 @@ func aggregationRate(p *v1alpha1.PodProtector) time.Duration {
 func (t *term) work(ctx context.Context) {
 	for {
 		key, shutdown := t.queue.Get()
-		if shutdown || ctx.Err() != nil { // what still waits is the next term's
+		if shutdown || ctx.Err() != nil { // the next term handles the remaining keys
 			return
 		}
 		t.workOn(ctx, key)

@@ -9,7 +9,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// With a hundred thousand protectors that were not counted yet, a process could not stop in time to give its Lease up.
+// Otherwise, with a hundred thousand protectors that were not counted yet, a process could not stop in time to release
+// its Lease.
 func TestATermThatEndsLeavesWhatStillWaits(t *testing.T) {
 	w := newWorld(1, 4)
 	w.lead()

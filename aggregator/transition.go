@@ -13,19 +13,19 @@ import (
 )
 
 // A removal of a pod that a protector did not count when the removal was admitted is in no reservation (rule 4). When the spec changes so
-// that the pod counts, it must not be counted until that removal has taken effect or cannot any more: only pods that also counted by the
-// earlier specs are counted until the admission deadline has passed since the change was seen. So a narrower spec takes effect at once, and
-// a wider one after the deadline.
+// that the pod counts, it must not be counted until that removal has taken effect or no longer can. Until the admission deadline has
+// passed since the change was seen, only pods that also counted by the earlier specs are counted. So a narrower spec takes effect at
+// once, and a wider one after the deadline.
 
-// standard says which pods count by one spec.
+// standard determines which pods count by one spec.
 type standard struct {
 	coverage  selectors.Coverage
 	minReady  int32
 	criterion v1alpha1.Criterion
 }
 
-// standardOf compiles that of a spec. One that cannot be compiled, or whose target is not known, counts no pod: as the earlier spec of a
-// transition it must rather count too few pods.
+// standardOf compiles the standard of a spec. A spec that cannot be compiled, or whose target is unknown, counts no pod: as the earlier
+// spec of a transition it must err on the side of counting too few pods.
 func standardOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) standard {
 	coverage, err := selectors.CountedOf(spec, target)
 	if err != nil {
@@ -34,7 +34,7 @@ func standardOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) standa
 	return standard{coverage: coverage, minReady: spec.MinReadySeconds, criterion: spec.Criterion}
 }
 
-// countsNothing is the standard of a spec that is not known.
+// countsNothing returns the standard of an unknown spec.
 func countsNothing() standard {
 	return standard{coverage: selectors.Coverage{Selector: selectors.Nothing()}}
 }
@@ -44,11 +44,11 @@ func (s *standard) covers(labels map[string]string) bool { return s.coverage.Cov
 
 // period is a time in which a process saw one spec of a protector.
 type period struct {
-	// counted is the hash of the spec; empty of one that the process does not know.
+	// counted is the hash of the spec; empty for a spec that the process does not know.
 	counted string
 	spec    v1alpha1.PodProtectorSpec
 	target  *v1alpha1.Target
-	// ended is when the process first saw another spec, on the monotonic clock; zero of the spec that it saw last.
+	// ended is when the process first saw another spec, on the monotonic clock; zero for the last seen spec.
 	ended time.Time
 }
 
@@ -58,8 +58,8 @@ type periods struct {
 	all []period
 }
 
-// see takes in a state of the protector with which it is stored: its spec, and the counts of the cell, nil if there are none. A process that
-// sees the protector for the first time does not know the spec before when the counts are of another one, or of a transition.
+// see records a stored state of the protector: its spec, and the counts of the cell, nil if there are none. A process that sees the
+// protector for the first time does not know the previous spec if the counts are of another spec, or of a transition.
 func (s *periods) see(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell, now time.Time) {
 	counted := quota.CountedSpec(&p.Spec)
 	isCounted := cell != nil && cell.Aggregation.CountedSpec == counted
@@ -89,7 +89,7 @@ func (s *periods) see(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell,
 	s.all = kept
 }
 
-// countedParts are the parts of a spec that the counts depend on.
+// countedParts returns the parts of a spec that the counts depend on.
 func countedParts(spec *v1alpha1.PodProtectorSpec) v1alpha1.PodProtectorSpec {
 	return v1alpha1.PodProtectorSpec{
 		Selector: spec.Selector, TargetRef: spec.TargetRef, AggregationSelector: spec.AggregationSelector, ExemptPodSelector: spec.ExemptPodSelector,
@@ -97,8 +97,8 @@ func countedParts(spec *v1alpha1.PodProtectorSpec) v1alpha1.PodProtectorSpec {
 	}
 }
 
-// earlier are the standards of the specs before the one that was seen last, as long as what was admitted by them may be under way. wait is
-// how long that is for the last of them; 0 is none.
+// earlier returns the standards of the specs before the last seen one, as long as removals that were admitted by them may be under way.
+// wait is how long that lasts for the last of them; 0 if there is none.
 func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []standard, wait time.Duration) {
 	for i := range s.all {
 		other := &s.all[i]
@@ -116,21 +116,21 @@ func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []stan
 	return earlier, wait
 }
 
-// transitions remembers by which specs protectors were counted. All processes of a cell watch protectors, also those that do not lead, so
-// that only one that starts after a change does not know. It is safe for concurrent use.
+// transitions remembers the specs by which protectors were counted. All processes of a cell watch protectors, including those that do not
+// lead, so only a process that starts after a change misses it. It is safe for concurrent use.
 type transitions struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*periods
 }
 
-// see takes in a state of a protector.
+// see records a state of a protector.
 func (t *transitions) see(p *v1alpha1.PodProtector, cell string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.periodsOf(p).see(p, quota.CellOf(p, cell), now)
 }
 
-// forget drops what is known of a protector that was deleted, or that another shard counts.
+// forget drops the state of a protector that was deleted, or that another shard counts.
 func (t *transitions) forget(p *v1alpha1.PodProtector) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +139,7 @@ func (t *transitions) forget(p *v1alpha1.PodProtector) {
 	}
 }
 
-// earlier takes in the newest state of a protector, and returns what periods.earlier does.
+// earlier records the newest state of a protector, and returns the result of periods.earlier.
 func (t *transitions) earlier(p *v1alpha1.PodProtector, cell string, underWay time.Duration, now time.Time) (earlier []standard, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,7 +158,8 @@ func (t *transitions) periodsOf(p *v1alpha1.PodProtector) *periods {
 	return t.of[keyOf(p)]
 }
 
-// protectorSeen takes in what the watch shows of a protector. Of one that is another shard's it does not show the spec.
+// protectorSeen handles the state of a protector that the watch shows. The watch does not show the spec of a protector that another shard
+// counts.
 func (a *Aggregator) protectorSeen(obj any) {
 	p, ok := obj.(*v1alpha1.PodProtector)
 	switch {

@@ -16,16 +16,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// Trigger is a pod that is changed so that there is an event when a protector of a cell in mode Clock or Status waits for one
-// and nothing happens in the cell.
+// Trigger is a pod that the aggregator changes to cause an event, when a protector of a cell in mode Clock or Status waits for one and
+// nothing happens in the cell.
 type Trigger struct {
-	// Namespace of the pod, in the cell's cluster; empty is no trigger.
+	// Namespace of the pod, in the cell's cluster; empty disables the trigger.
 	Namespace string
 	// Every is the time between two changes.
 	Every time.Duration
 }
 
-// triggerCondition is what is changed. The mode Status goes by the times of conditions.
+// triggerCondition is the condition that is changed. The mode Status uses the timestamps of conditions.
 const triggerCondition = "breakwater.dev/update-trigger"
 
 func (t *term) trigger(ctx context.Context) {
@@ -49,7 +49,7 @@ func (t *term) trigger(ctx context.Context) {
 	}
 }
 
-// pull changes the trigger, or makes it: somebody may have deleted it.
+// pull changes the trigger pod, or creates it: a user may have deleted it.
 func (t *term) pull(ctx context.Context) error {
 	pods := t.pods.CoreV1().Pods(t.options.Trigger.Namespace)
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{{
@@ -70,7 +70,8 @@ func (t *term) pull(ctx context.Context) error {
 
 func (t *term) triggerName() string { return "breakwater-update-trigger-" + t.options.Cell }
 
-// sampleOf gives labels that a selector chooses, if those can be made up: the trigger of a cell that labels choose must be one of its pods.
+// sampleOf returns labels that a selector matches, if it can construct them: the trigger of a cell that a selector defines must be one of
+// its pods.
 func sampleOf(s *v1alpha1.PodSelector) *map[string]string {
 	labels := map[string]string{}
 	if s == nil {
@@ -88,7 +89,7 @@ func sampleOf(s *v1alpha1.PodSelector) *map[string]string {
 	return &labels
 }
 
-// triggerPod is never scheduled, and costs nothing but its object.
+// triggerPod returns a pod that is never scheduled, and costs nothing but its object.
 func (t *term) triggerPod() *corev1.Pod {
 	noToken := false
 	return &corev1.Pod{

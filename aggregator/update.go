@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// defaultUpdateTimeout is the default of the CRD, for a protector that is older than it.
+// defaultUpdateTimeout is the default of the CRD, for a protector that was created before the CRD had it.
 const defaultUpdateTimeout = 10 * time.Minute
 
 // updateTimeout is how long a pod may take to be available again after an update.
@@ -32,7 +32,8 @@ func isUpdate(o v1alpha1.Operation) bool {
 	return o == v1alpha1.OperationUpdate || o == v1alpha1.OperationResize
 }
 
-// underWay is how long what was admitted of a protector's pods, and is reserved no more, may still make them unavailable.
+// underWay returns how long admitted changes of a protector's pods that are no longer reserved may still make the pods
+// unavailable.
 func (t *term) underWay(p *v1alpha1.PodProtector) time.Duration {
 	longest := time.Duration(t.admissionDeadline.Load())
 	if slices.ContainsFunc(p.Spec.Operations, isUpdate) {
@@ -41,9 +42,9 @@ func (t *term) underWay(p *v1alpha1.PodProtector) time.Duration {
 	return longest
 }
 
-// isUpdated asks the cell's apiserver whether the pod of a reservation has been updated and is available again. The snapshot
-// keeps no containers, and a kubelet tells that it has seen a generation before it restarts them. That the read is later than
-// the snapshot does no harm: the pod is available in both, and what was to make it unavailable lies before the read.
+// isUpdated asks the cell's API server whether the pod of a reservation has been updated and is available again. The snapshot
+// keeps no containers, and a kubelet reports a generation as observed before it restarts them. The read may be later than the
+// snapshot: the pod is available in both, and the update that was to make it unavailable happened before the read.
 func (t *term) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.Reservation) (bool, error) {
 	if r.Update.Removal {
 		return false, nil
@@ -69,7 +70,7 @@ func (t *term) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.
 	return podhealth.Of(pod, p.Spec.MinReadySeconds, t.clock.now()).Counted(p.Spec.Criterion), nil
 }
 
-// readPod reads a pod, not from an old cache; nil when there is none of that name.
+// readPod reads a pod, not from an old cache; nil if there is none of that name.
 func (a *Aggregator) readPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -80,10 +81,10 @@ func (a *Aggregator) readPod(ctx context.Context, namespace, name string) (*core
 	return pod, err
 }
 
-// mostNamed is how many pods an event names.
+// mostNamed is the maximum number of pods that an event names.
 const mostNamed = 5
 
-// tellOverdue says which pods did not come back from their update in time.
+// tellOverdue emits an event that names the pods that were not available again after their update in time.
 func (t *term) tellOverdue(p *v1alpha1.PodProtector, overdue []quota.Reservation) {
 	if len(overdue) == 0 {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// updating is a world with two pods, of which the first was just updated: nothing of it has restarted yet.
+// updating is a world with two pods, of which the first was just updated: none of its containers has restarted yet.
 type updating struct {
 	*world
 	t   *testing.T
@@ -33,7 +33,7 @@ func newUpdating(t *testing.T) updating {
 	return u
 }
 
-// count lets the aggregator see everything and write, and checks what it says.
+// count delivers all events to the aggregator, lets it write, and checks the counts.
 func (u updating) count(when string, available, reserved int) {
 	u.t.Helper()
 	u.newest().deliver(u.events, len(u.events))
@@ -71,7 +71,7 @@ func TestAnUpdateIsReservedUntilItsContainersWereRestarted(t *testing.T) {
 func TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails(t *testing.T) {
 	u := newUpdating(t)
 	u.ask(u.pod, v1alpha1.OperationDelete)
-	u.inFlight = nil // somebody else refused it
+	u.inFlight = nil // another admission webhook denied it
 	u.count("when the pod was to be removed, too", 2, 1)
 	u.pass(worldDeadline + time.Second)
 	u.count("when the removal can no longer succeed", 2, 1)

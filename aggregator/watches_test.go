@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// watches counts the watches of nodes that are open.
+// watches counts the open watches of nodes.
 type watches struct{ now atomic.Int32 }
 
 func (w *watches) open() int { return int(w.now.Load()) }

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// widening is a world with two pods of each of two tiers, whose protector covers one tier at first.
+// widening is a world with two pods in each of two tiers, whose protector covers one tier at first.
 type widening struct{ *world }
 
 func newWidening(t *testing.T) widening {
@@ -36,7 +36,7 @@ func (w widening) add(name string) {
 	w.happen(p, false)
 }
 
-// widen changes what the protector covers.
+// widen changes the spec of the protector.
 func (w widening) widen(change func(*v1alpha1.PodProtectorSpec)) {
 	p := w.stored.DeepCopy()
 	change(&p.Spec)
@@ -48,7 +48,7 @@ func wholeApp(s *v1alpha1.PodProtectorSpec) {
 	s.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 }
 
-// aggregate lets the newest leader count, and checks what the cell's budget is then.
+// aggregate lets the newest leader count, and checks the resulting budget of the cell.
 func (w widening) aggregate(t *testing.T, available, reserved int) {
 	t.Helper()
 	w.newest().deliver(w.events, len(w.events))
@@ -68,8 +68,8 @@ func (w widening) remove(uid types.UID) {
 	w.happen(p, true)
 }
 
-// A selector is widened in the midst of a storm. What was reserved stays so. A removal of a pod that was not covered when it was admitted is
-// not charged, so that the pod is not counted before the removal must have taken effect.
+// A selector is widened during a storm. Existing reservations stay. A removal of a pod that was not covered when it was admitted is not
+// charged, so the pod is not counted before the removal must have taken effect.
 func TestAWiderSelectorCountsNewPodsAfterTheDeadline(t *testing.T) {
 	w := newWidening(t)
 	w.ask(w.pods["front-0"], v1alpha1.OperationDelete)
@@ -99,7 +99,7 @@ func TestASpecThatIsNarrowedTakesEffectAtOnce(t *testing.T) {
 	w.aggregate(t, 2, 0)
 }
 
-// Other changes than those of the selector make pods count as well.
+// Not only changes of the selector make further pods count.
 func TestEveryChangeByWhichPodsCountIsATransition(t *testing.T) {
 	for claim, change := range map[string]struct {
 		before, after func(*v1alpha1.PodProtectorSpec)
@@ -141,7 +141,7 @@ func TestEveryChangeByWhichPodsCountIsATransition(t *testing.T) {
 	}
 }
 
-// countedNow is how many pods count by the stored spec alone.
+// countedNow returns how many pods count by the stored spec alone.
 func (w widening) countedNow() (n int) {
 	s := standardOf(&w.stored.Spec, nil)
 	for _, p := range w.pods {
@@ -152,7 +152,7 @@ func (w widening) countedNow() (n int) {
 	return n
 }
 
-// A process that starts after the change knows the earlier spec neither from memory nor from the status.
+// A process that starts after the change has the earlier spec neither in memory nor from the status.
 func TestAnAggregatorThatDoesNotKnowTheEarlierSpecCountsNothingBeforeTheDeadline(t *testing.T) {
 	for claim, counted := range map[string]bool{"before the first count by the new spec": false, "after it": true} {
 		t.Run(claim, func(t *testing.T) {
@@ -165,13 +165,13 @@ func TestAnAggregatorThatDoesNotKnowTheEarlierSpecCountsNothingBeforeTheDeadline
 			w.aggregate(t, 0, 0)
 			w.clock = w.clock.Add(worldDeadline)
 			w.aggregate(t, 4, 0)
-			w.lead() // the status does not tell of a transition any more
+			w.lead() // the status no longer reports a transition
 			w.aggregate(t, 4, 0)
 		})
 	}
 }
 
-// When the transition ends, a snapshot that lags still shows pods that went without a reservation.
+// When the transition ends, a lagging snapshot still shows pods that were removed without a reservation.
 func TestTheEndOfATransitionGoesByALiveList(t *testing.T) {
 	w := newWidening(t)
 	w.widen(wholeApp)
@@ -179,7 +179,7 @@ func TestTheEndOfATransitionGoesByALiveList(t *testing.T) {
 	w.clock = w.clock.Add(worldDeadline)
 	w.remove("back-0")
 	p := w.stored.DeepCopy()
-	if _, err := w.newest().aggregate(t.Context(), w.key(), p); err != nil { // the snapshot has not heard of that
+	if _, err := w.newest().aggregate(t.Context(), w.key(), p); err != nil { // the snapshot has not received that event
 		t.Fatal(err)
 	}
 	if got := quota.BudgetOf(p).Available; got != 3 {
@@ -198,7 +198,7 @@ func TestTheFirstSpecOfAProtectorIsNoTransition(t *testing.T) {
 	}
 }
 
-// While the counts are restricted, the workloads of all pods that are covered are expected (rule 13).
+// While the counts are restricted, the workloads of all covered pods are expected (rule 13).
 func TestATransitionLeavesOwnersExpected(t *testing.T) {
 	w := newWidening(t)
 	percent := intstr.FromString("50%")
@@ -212,9 +212,9 @@ func TestATransitionLeavesOwnersExpected(t *testing.T) {
 	}
 }
 
-// The oracle of a transition (rule 4): a pod may be counted at a time if by every spec that was in force within the deadline before it the
-// pod counted, so that each removal under way was charged. Processes that start in between may count less, never more; and when no change has
-// happened for as long as the deadline since one that knows it began, all count.
+// The oracle of a transition (rule 4): a pod may be counted at a time only if it counted by every spec that was in force within the
+// deadline before it, so that each removal under way was charged. Processes that start in between may count less, never more. All covered
+// pods count once the deadline has passed since the last change and since the start of the process.
 func TestWhatCountsInATransition(t *testing.T) {
 	type change struct{ at, tier int }
 	tiers := []map[string]string{{"app": "web"}, {"app": "web", "tier": "front"}, {"app": "web", "tier": "back"}}

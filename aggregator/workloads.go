@@ -19,16 +19,15 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// workloads finds out how many replicas the controllers of a cell's pods want, of whatever kind they are, by their scale
-// subresource. It watches the metadata of the kinds that it was asked about, and asks for a scale when the generation of its
-// object has changed.
+// workloads determines how many replicas the controllers of a cell's pods request, for any kind, by their scale subresource. It watches
+// the metadata of the kinds that it was asked about, and reads a scale again when the generation of its object has changed.
 type workloads struct {
 	metadata metadata.Interface
 	dynamic  dynamic.Interface
 	mapper   meta.RESTMapper
-	// run lets an informer work for as long as the term lasts.
+	// run runs an informer for as long as the term lasts.
 	run func(toolscache.SharedIndexInformer)
-	// changed is told of each workload that came, changed or went; it must not block.
+	// changed is called for each workload that was added, changed or deleted; it must not block.
 	changed func(workloadName)
 
 	mu    sync.Mutex
@@ -38,25 +37,25 @@ type workloads struct {
 	lists map[schema.GroupVersionResource]int
 }
 
-// size is what a workload wanted at a generation, and the selector of its pods, if its scale reports one.
+// size is the replicas that a workload requested at a generation, and the selector of its pods, if its scale reports one.
 type size struct {
 	generation int64
 	replicas   int32
 	selector   string
-	// list is which list of the kind was the last when the scale was read. A cell that was restored gives a generation twice.
+	// list is the number of lists of the kind when the scale was read. A restored cell issues a generation a second time.
 	list int
 }
 
 const (
 	// syncTime bounds the wait for the first list of a kind.
 	syncTime = 10 * time.Second
-	// longestChain bounds how many controllers stand above a pod.
+	// longestChain bounds the number of controllers above a pod.
 	longestChain = 8
 )
 
-// find finds the workload at the top of an owner, and how many replicas it wants. last is what was found for the owner before: the controller
-// of an object does not change in its life, and so is still known when the object is gone. A workload that does not exist any more is
-// succeeded by another of its kind and name.
+// find finds the workload at the top of an owner, and how many replicas it requests. last is the previous result for the owner: the
+// controller of an object never changes, so it is still known when the object no longer exists. A workload that no longer exists is
+// succeeded by another one of its kind and name.
 func (w *workloads) find(ctx context.Context, namespace string, bottom owner, last found) (found, error) {
 	at := bottom
 	for range longestChain {
@@ -68,7 +67,7 @@ func (w *workloads) find(ctx context.Context, namespace string, bottom owner, la
 		exists := object != nil && object.UID == at.uid
 		switch {
 		case !exists && at == bottom && last.workload != noOwner() && last.workload != bottom:
-			at = last.workload // the ReplicaSet is gone, and its Deployment may exist
+			at = last.workload // the ReplicaSet no longer exists, but its Deployment may
 		case object == nil && at == last.workload:
 			return found{workload: at, replicas: last.replicas, gone: true, kindGone: kindGone}, nil
 		case object == nil:
@@ -84,8 +83,8 @@ func (w *workloads) find(ctx context.Context, namespace string, bottom owner, la
 	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.kind, bottom.name, longestChain)
 }
 
-// object returns the metadata of the object of an owner's kind and name, which may have another UID; nil if there is none. The cache may
-// show that an owner exists. Only the API server can show that it does not, unless it has already: knownGone is for later looks.
+// object returns the metadata of the object of an owner's kind and name, which may have another UID; nil if there is none. The cache can
+// show that an owner exists. Only the API server can show that it does not. knownGone reports that it has shown that already.
 func (w *workloads) object(ctx context.Context, namespace string, o owner, knownGone bool) (*metav1.PartialObjectMetadata, error) {
 	resource, err := w.resource(o)
 	if err != nil {
@@ -122,8 +121,8 @@ func (w *workloads) resource(o owner) (schema.GroupVersionResource, error) {
 	return mapping.Resource, nil
 }
 
-// size returns how many replicas a workload wants, which it remembers for its generation until its kind is listed again. The scale may be of a
-// later generation than the cache shows: then it is read again when the cache shows that one.
+// size returns how many replicas a workload requests. It caches the result for the workload's generation until its kind is listed again.
+// The scale may be of a later generation than the cache shows. It is read again when the cache shows that one.
 func (w *workloads) size(ctx context.Context, o owner, object *metav1.PartialObjectMetadata) (size, error) {
 	resource, err := w.resource(o)
 	if err != nil {
@@ -150,7 +149,7 @@ func (w *workloads) size(ctx context.Context, o owner, object *metav1.PartialObj
 	}
 	now := size{object.Generation, int32(wanted), selector, list} //nolint:gosec // an int32 in every scale
 	if selector == "" {
-		return now, nil // its controller may tell it later, in the same generation
+		return now, nil // its controller may set it later, in the same generation
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +157,7 @@ func (w *workloads) size(ctx context.Context, o owner, object *metav1.PartialObj
 	return now, nil
 }
 
-// informer watches a kind from now on.
+// informer returns the informer of a kind, and starts it if needed. It waits for its first list.
 func (w *workloads) informer(
 	ctx context.Context, resource schema.GroupVersionResource, kind schema.GroupKind,
 ) (toolscache.SharedIndexInformer, error) {
@@ -218,8 +217,9 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 	return informer, nil
 }
 
-// source lists and watches the metadata of a kind. After a watch that broke off it lists all again, as newStream does: an API server whose etcd was
-// restored continues the watch, and never shows what the restore has undone. What a workload wanted in the lost time would be expected for ever.
+// source lists and watches the metadata of a kind. After a watch that broke off it lists all objects again, as newStream does: an API
+// server whose etcd was restored continues the watch, and never shows what the restore has undone. The replicas that a workload requested
+// in the lost history would be expected for ever.
 func (w *workloads) source(resource schema.GroupVersionResource) *toolscache.ListWatch {
 	kind, past := w.metadata.Resource(resource), &continuity{now: time.Now}
 	most := newCeiling(resource.Resource, metadataCeiling)
@@ -245,7 +245,7 @@ func (w *workloads) listing(resource schema.GroupVersionResource) {
 	w.lists[resource]++
 }
 
-// isOutdated reports whether the size of a workload was read before its kind was listed last.
+// isOutdated reports whether the size of a workload was read before the last list of its kind.
 func (w *workloads) isOutdated(resource schema.GroupVersionResource, workload types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -259,7 +259,7 @@ func (w *workloads) forget(workload types.UID) {
 	delete(w.sizes, workload)
 }
 
-// stripMetadata keeps of an object what tells who it is, whose, and whether its spec has changed.
+// stripMetadata keeps the identity of an object, its owners, and its generation.
 func stripMetadata(obj any) (any, error) {
 	whole, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {

@@ -33,7 +33,7 @@ func (l *lab) deployment(name string, replicas int32) *appsv1.Deployment {
 	return d
 }
 
-// replicaSet is one of a Deployment, or nobody's.
+// replicaSet creates a ReplicaSet of a Deployment, or without an owner.
 func (l *lab) replicaSet(name string, replicas int32, of *appsv1.Deployment) *appsv1.ReplicaSet {
 	l.Helper()
 	s := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
@@ -54,7 +54,7 @@ func (l *lab) own(owner, object client.Object) {
 	}
 }
 
-// ownedPods makes pods of a ReplicaSet.
+// ownedPods creates pods of a ReplicaSet.
 func (l *lab) ownedPods(s *appsv1.ReplicaSet, number int) {
 	l.Helper()
 	for i := range number {
@@ -68,7 +68,7 @@ func (l *lab) ownedPods(s *appsv1.ReplicaSet, number int) {
 	}
 }
 
-// wantFloor waits for a floor and a base of it.
+// wantFloor waits for a floor and the expected replicas from which it is computed.
 func (l *lab) wantFloor(floor, expected int32) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
@@ -136,7 +136,7 @@ func TestTheFloorFollowsWhatTheWorkloadsWant(t *testing.T) {
 	l.scale(web, 10)
 	l.wantFloor(7, 10)
 	l.erase(web)
-	p := l.wantFloor(7, 10) // an accident
+	p := l.wantFloor(7, 10) // an accidental deletion
 	l.eventually(func() string {
 		if p = l.protector(); len(goneOf(p)) != 1 {
 			return fmt.Sprintf("the status does not have the deleted Deployment: %+v", p.Status)
@@ -176,7 +176,7 @@ func TestALaterLeaderKnowsWhatWasExpected(t *testing.T) {
 	l.wantFloor(7, 10)
 }
 
-// goneOf are the workloads of the first cell that are expected and do not exist any more.
+// goneOf returns the workloads of the first cell that are expected and no longer exist.
 func goneOf(p *v1alpha1.PodProtector) (gone []v1alpha1.ExpectedWorkload) {
 	for _, w := range p.Status.Cells[0].Aggregation.Workloads {
 		if w.Gone {
@@ -186,7 +186,7 @@ func goneOf(p *v1alpha1.PodProtector) (gone []v1alpha1.ExpectedWorkload) {
 	return gone
 }
 
-// A workload without pods still wants them (rule 13).
+// A workload without pods still requests them (rule 13).
 func TestTheFloorStaysWhenAWorkloadHasNoPods(t *testing.T) {
 	l := newLab(t)
 	l.createCell()
@@ -201,7 +201,7 @@ func TestTheFloorStaysWhenAWorkloadHasNoPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range pods.Items {
-		l.erase(&pods.Items[i]) // no kubelet ends them
+		l.erase(&pods.Items[i]) // there is no kubelet, so they only terminate
 	}
 	l.eventually(func() string {
 		if p := l.protector(); p.Status.Summary.Available != 0 {

@@ -27,21 +27,20 @@ import (
 const (
 	worldCell     = "c0"
 	worldDeadline = 65 * time.Second
-	// worldUpdateTimeout does not pass while anything happens: what an update does after it nobody has reserved.
+	// worldUpdateTimeout never passes while the test acts: after it, the effects of an update are not reserved.
 	worldUpdateTimeout = 24 * time.Hour
 )
 
-// world is one cell and its core as the loop sees them: pods, a watch that lags, a stored protector that is
-// changed by compare-and-swap only, removals in flight, and an aggregator that may be one of several that
-// believe to lead. Pods only ever die by removals that were admitted.
+// world is one cell and its core as the aggregator's loop sees them: pods, a lagging watch, a stored protector that
+// changes by compare-and-swap only, removals in flight, and an aggregator that may be one of several that believe
+// they lead. Pods only end by removals that were admitted.
 type world struct {
 	clock   time.Time
 	version uint64
 	pods    map[types.UID]*corev1.Pod
-	// ended are pods that were removed; clients may still ask about them.
+	// ended are pods that were removed; clients may still request their removal.
 	ended []*corev1.Pod
-	// toRestart are the pods that were updated, and whose kubelet has yet to restart their container for it; restarts
-	// counts those that it has.
+	// toRestart are the updated pods whose kubelet has yet to restart their container; restarts counts the restarts.
 	toRestart map[types.UID]bool
 	restarts  int
 	// left counts the relabels that took effect.
@@ -54,15 +53,15 @@ type world struct {
 	// past are all states that were ever stored.
 	past []*v1alpha1.PodProtector
 
-	// leaders all believe to lead. Each has had so many events delivered.
+	// leaders all believe they lead. Each has received its own number of events.
 	leaders []*leader
-	// pending are aggregations that were computed and are not written yet, of whatever leader.
+	// pending are aggregations that any leader has computed and not written yet.
 	pending []pendingWrite
-	// scope is which pods are in the cell. A pod can leave and come, by its labels.
+	// scope selects the pods of the cell. A change of its labels makes a pod leave or enter.
 	scope  scope.Scope
 	epoch  int64
 	serial int
-	// lost is the version of the core up to which its past was lost; 0 is none.
+	// lost is the version of the core up to which its history was lost; 0 if none was.
 	lost int
 }
 
@@ -79,9 +78,9 @@ type event struct {
 type inFlight struct {
 	uid  types.UID
 	till time.Time
-	// generation is that of the pod with an update; 0 when it is removed.
+	// generation is that of the pod after the update; 0 for a removal or relabel.
 	generation int64
-	// version is that of the pod that a relabel was reviewed for; empty for all else.
+	// version is that of the pod for which a relabel was reviewed; empty for all other requests.
 	version string
 }
 
@@ -103,7 +102,7 @@ func newWorld(floor int, compact int32) *world {
 	return w
 }
 
-// choose makes a selector choose the cell's pods.
+// choose makes a selector define the cell.
 func (w *world) choose() {
 	var err error
 	w.scope, err = scope.Of(&v1alpha1.CellSpec{PodSelector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"cell": worldCell}}})
@@ -137,14 +136,14 @@ func (w *world) create(ready bool) {
 	w.events[len(w.events)-1].created = true
 }
 
-// scopeOf says by a pod's labels whether it is in the cell, of a world whose cell a selector chooses.
+// scopeOf sets the label of a pod by which it is in the cell or not, if a selector defines the cell.
 func (w *world) scopeOf(p *corev1.Pod, in bool) {
 	if w.scope.Selects() {
 		p.Labels["cell"] = map[bool]string{true: worldCell, false: "another"}[in]
 	}
 }
 
-// has tells whether a pod is in the cell.
+// has reports whether a pod is in the cell.
 func (w *world) has(p *corev1.Pod) bool { return w.scope.Has(p.Namespace, p.Labels) }
 
 func setReady(p *corev1.Pod, ready bool) {
@@ -183,7 +182,7 @@ func (w *world) lead() {
 		cleared: map[types.NamespacedName]clearing{}, quiets: map[types.NamespacedName]quiet{}, aliveReads: map[types.NamespacedName]time.Time{},
 		followed: newFollowed(),
 	}
-	w.storedVersion++ // the Cell is written
+	w.storedVersion++ // raising the epoch writes the Cell
 	t.leadership = leadership{cell: &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worldCell, UID: "cell-1"}}, version: uint64(w.storedVersion), restored: uint64(w.lost)}
 	t.began = w.clock
 	t.admissionDeadline.Store(int64(worldDeadline))
@@ -256,7 +255,7 @@ func (l *leader) deliver(events []event, n int) {
 	}
 }
 
-// begin computes an aggregation and does not write it yet.
+// begin computes an aggregation without writing it.
 func (w *world) begin(l *leader) error {
 	p := w.stored.DeepCopy()
 	if _, err := l.aggregate(context.Background(), w.key(), p); err != nil {
@@ -267,7 +266,7 @@ func (w *world) begin(l *leader) error {
 	return nil
 }
 
-// finish writes one, if the object is still what it was computed from.
+// finish writes an aggregation, if the object has not changed since it was computed.
 func (w *world) finish(i int) {
 	p := w.pending[i]
 	w.pending = slices.Delete(w.pending, i, i+1)
@@ -287,7 +286,7 @@ func (w *world) store(p *v1alpha1.PodProtector) {
 	w.past = append(w.past, p)
 }
 
-// restore makes the protector anew as the keeper does, which may have seen an older state of it last.
+// restore recreates the protector as the keeper does, which may have last seen an older state of it.
 func (w *world) restore(i int) {
 	p := w.stored.DeepCopy()
 	p.UID = types.UID(fmt.Sprint("protector-", w.storedVersion))
@@ -298,13 +297,14 @@ func (w *world) restore(i int) {
 	w.store(p)
 }
 
-// restoreCore takes the protector back. Webhooks know it, and leaders that begin from now on.
+// restoreCore resets the protector to an earlier state. Webhooks detect that, and so do leaders that begin from now
+// on.
 func (w *world) restoreCore(i int) {
 	w.lost = w.storedVersion
 	w.store(w.past[i].DeepCopy())
 }
 
-// ask is the webhook: it decides on the newest object and answers after the write.
+// ask acts as the webhook: it decides on the newest object and responds after the write.
 func (w *world) ask(p *corev1.Pod, operation v1alpha1.Operation) {
 	if !podhealth.Of(p, 0, w.clock).Charged(w.stored.Spec.Criterion) || !w.has(p) || !isCovered(p) {
 		return
@@ -334,7 +334,7 @@ func (w *world) ask(p *corev1.Pod, operation v1alpha1.Operation) {
 	}
 }
 
-// takeEffect lets one request in flight do what it was admitted for.
+// takeEffect lets one request in flight take effect.
 func (w *world) takeEffect(i int, graceful bool) {
 	uid, generation, version := w.inFlight[i].uid, w.inFlight[i].generation, w.inFlight[i].version
 	w.inFlight = slices.Delete(w.inFlight, i, i+1)
@@ -361,7 +361,7 @@ func (w *world) takeEffect(i int, graceful bool) {
 	}
 }
 
-// clear is an operator who has the cell's entry cleared, with the reservations of what is in flight.
+// clear acts as a user who clears the cell's entry, including the reservations of requests in flight.
 func (w *world) clear() {
 	copied := w.stored.DeepCopy()
 	cell := quota.CellOf(copied, worldCell)
@@ -375,16 +375,16 @@ func (w *world) clear() {
 	w.store(copied)
 }
 
-// isCovered reports whether the labels of a pod are those that the protector selects.
+// isCovered reports whether the protector selects a pod by its labels.
 func isCovered(p *corev1.Pod) bool { return p.Labels["app"] == "web" }
 
-// relabel takes a pod out of the protector's coverage, or into it.
+// relabel moves a pod out of the protector's coverage, or into it.
 func (w *world) relabel(p *corev1.Pod, app string) {
 	p.Labels["app"] = app
 	w.happen(p, false)
 }
 
-// observe lets a kubelet tell that it has seen the newest generation of a pod, whose old container still runs.
+// observe lets a kubelet report the newest generation of a pod as observed, while the old container still runs.
 func (w *world) observe(p *corev1.Pod) {
 	if p.Status.ObservedGeneration != p.Generation {
 		p.Status.ObservedGeneration = p.Generation
@@ -392,7 +392,7 @@ func (w *world) observe(p *corev1.Pod) {
 	}
 }
 
-// restart lets it do what that asks for: one restart for all updates until then.
+// restart lets the kubelet restart the container, once for all updates until then.
 func (w *world) restart(p *corev1.Pod) {
 	if w.toRestart[p.UID] && p.Status.ObservedGeneration == p.Generation {
 		delete(w.toRestart, p.UID)
@@ -408,7 +408,8 @@ func (w *world) pass(d time.Duration) {
 	w.inFlight = slices.DeleteFunc(w.inFlight, func(r inFlight) bool { return !w.clock.Before(r.till) })
 }
 
-// check holds at every step: what the object promises is there even when all that is in flight has happened.
+// check is called at every step: the available pods that the object promises exist even after everything in flight
+// has taken effect.
 func (w *world) check() error {
 	trusted := w.stored.DeepCopy()
 	quota.VoidUntil(trusted, uint64(w.lost))
@@ -444,8 +445,8 @@ func drawPod(t *rapid.T, pods map[types.UID]*corev1.Pod, label string) *corev1.P
 	return pods[rapid.SampledFrom(uids).Draw(t, label)]
 }
 
-// Settlement never frees what is in flight: through lagging watches, relists, several leaders, merged
-// reservations, repeated, late and failed removals.
+// Settlement never drops the reservation of a request in flight: through lagging watches, relists, several leaders,
+// merged reservations, and repeated, late and failed removals.
 func TestNothingInFlightIsEverFreed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.IntRange(1, 4).Draw(t, "floor"), rapid.Int32Range(0, 3).Draw(t, "compactThreshold"))
@@ -468,7 +469,7 @@ func TestNothingInFlightIsEverFreed(t *testing.T) {
 			"create": func(t *rapid.T) { w.create(rapid.Bool().Draw(t, "ready")) },
 			"become ready": func(t *rapid.T) {
 				p := drawPod(t, w.pods, "pod")
-				// The readiness race is excused: a pod whose removal flies uncharged does not become ready.
+				// The readiness race is excused: a pod whose uncharged removal is in flight does not become ready.
 				if !w.available(p) && p.DeletionTimestamp == nil {
 					setReady(p, true)
 					w.happen(p, false)
@@ -557,7 +558,7 @@ func (w *world) mustBegin(t *rapid.T, l *leader) {
 	}
 }
 
-// settleDown is liveness: when faults stop and the deadline has passed, the status is the truth.
+// settleDown checks liveness: when faults stop and the deadline has passed, the status is correct.
 func (w *world) settleDown(t *rapid.T) {
 	w.pending = nil
 	if w.newest().leadership.restored < uint64(w.lost) {
@@ -568,17 +569,17 @@ func (w *world) settleDown(t *rapid.T) {
 		w.restart(w.pods[uid])
 	}
 	if w.scope.Selects() {
-		w.lead() // what was seen to come counts from the next term on
+		w.lead() // pods that were seen entering count from the next term on
 		for uid, p := range w.pods {
-			if p.DeletionTimestamp != nil { // a stray keeps its reservation to its end
+			if p.DeletionTimestamp != nil { // a pod that has left the cell keeps its reservation until its end
 				delete(w.pods, uid)
 				w.happen(p, true)
 			}
 		}
 	}
 	w.newest().deliver(w.events, len(w.events))
-	// The pods that were updated are not available now: what is reserved for them ends when they are, or in time.
-	// In a core that was restored, the counts wait first, and what is reserved after them.
+	// The updated pods are not available now: their reservations end when they are available, or with their timeout.
+	// In a restored core, first the counts wait, and then the reservations that follow them.
 	for _, wait := range slices.Repeat([]time.Duration{worldDeadline, worldDeadline, worldUpdateTimeout}, 3) {
 		w.mustBegin(t, w.newest())
 		w.finish(len(w.pending) - 1)

@@ -23,7 +23,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// Each write is timed by what became of it, and leads to its trace.
+// Each write is timed by its result, and has an exemplar that refers to its trace.
 func TestWritesAreTimed(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

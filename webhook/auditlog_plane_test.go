@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// What an apiserver's audit log has of refusals is what was refused, of whom, and who asked.
+// The API server's audit log records, for each refusal, the removal, the protectors and the user.
 func TestRefusalsAreReadFromTheAuditLog(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 5, 5)

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Reviews of one protector by 64 callers, who are shared out among replicas, against a real core: what a replica can
-// do, and what it costs when replicas write the same object.
+// BenchmarkReplicas measures reviews of one protector by 64 callers, divided among replicas, against a real core. It
+// shows the throughput of a replica, and the cost of several replicas that write the same object.
 func BenchmarkReplicas(b *testing.B) {
 	for _, replicas := range []int{1, 2, 3, 4} {
 		b.Run(fmt.Sprint("replicas=", replicas), func(b *testing.B) {
 			l := newLabOf(b)
 			l.protect("web", 1, 1_000_000)
 			all := l.serveTogether(replicas)
-			const warm = 1000 // until replicas have found out that there are several, and have connections
+			const warm = 1000 // until replicas have detected each other, and have connections
 			reviewAll(b, all, 64, 0, warm)
 			before := replicaCounts(all)
 			b.ResetTimer()
@@ -51,7 +51,7 @@ func replicaCounts(replicas []*replica) (sum counts) {
 	return sum
 }
 
-// reviewAll asks for that many removals, each of a pod of its own, and returns how long each took.
+// reviewAll requests the given number of removals, each of a pod of its own, and returns how long each took.
 func reviewAll(b *testing.B, replicas []*replica, callers, from, removals int) []time.Duration {
 	b.Helper()
 	todo := make(chan *corev1.Pod, removals)

@@ -17,30 +17,31 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// maxVerificationsPerSecond bounds how often callers that do not prove who they are make the webhook read pods of one cell. A read is of metadata,
-// and is answered from the watch cache of the API server.
+// maxVerificationsPerSecond limits, per cell, how many pod reads the webhook makes to verify unproven callers. Each
+// read is of metadata only, and the API server answers it from its watch cache.
 const maxVerificationsPerSecond = 1000
 
-// verificationTime bounds such a read, and the wait for its turn. A cell that does not answer in that time cannot be read.
+// verificationTime limits one such read, including the wait for the rate limiter. A cell that does not answer in that
+// time counts as unreadable.
 const verificationTime = 2 * time.Second
 
 type unprovenCaller struct{}
 
-// fromUnprovenCaller marks the review of a caller that has not proved that it is the API server of the cell. What such a review says of a pod is
-// compared with the cell before the removal is charged.
+// fromUnprovenCaller marks the review of a caller that has not proved that it is the API server of the cell. The
+// webhook compares the pod in such a review with the cell before it charges the removal.
 func fromUnprovenCaller(ctx context.Context) context.Context {
 	return context.WithValue(ctx, unprovenCaller{}, true)
 }
 
 func isFromUnprovenCaller(ctx context.Context) bool { return ctx.Value(unprovenCaller{}) != nil }
 
-// verifier compares the pods of reviews with those of the cells.
+// verifier limits the rate at which the webhook compares the pods of reviews with those of the cells.
 type verifier struct {
 	mu     sync.Mutex
 	limits map[string]*rate.Limiter // by cell
 }
 
-// limit is that of a cell.
+// limit returns the rate limiter of a cell.
 func (v *verifier) limit(cell string) *rate.Limiter {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -53,13 +54,14 @@ func (v *verifier) limit(cell string) *rate.Limiter {
 	return v.limits[cell]
 }
 
-// verify refuses a removal that an unproven caller asks for, unless its cell has the pod with the UID and the labels of the review: otherwise anyone
-// who reaches the webhook could consume the budgets of pods that do not exist. It returns nil when the removal may be charged. The authenticated API
-// server of the cell needs no such read, since it has just read the pod itself. A cell that cannot be read is no reason to refuse: a reservation for
-// nothing ends with the admission deadline.
+// verify refuses a removal requested by an unproven caller, unless its cell has the pod with the UID and the labels of
+// the review. Otherwise any client that reaches the webhook could consume the budgets of pods that do not exist. It
+// returns nil when the removal may be charged. The authenticated API server of the cell needs no such read, since it
+// has just read the pod itself. An unreadable cell is no reason to refuse: a reservation without a removal ends with
+// the admission deadline.
 func (p *Protection) verify(ctx context.Context, cell string, r removal.Request) *removal.Answer {
 	if !isFromUnprovenCaller(ctx) || r.Operation == v1alpha1.OperationEvict || r.Forced() {
-		return nil // the pod of an eviction, or of a break-glass removal, was read from the cell
+		return nil // podOf has read the pod of an eviction or of a break-glass removal from the cell
 	}
 	objects, err := p.cells.metadata(cell)
 	if err != nil {
@@ -74,7 +76,8 @@ func (p *Protection) verify(ctx context.Context, cell string, r removal.Request)
 	defer cancel()
 	ctx, span := p.tracer.Call(ctx, tracing.SpanReadPod)
 	defer span.End()
-	// The watch cache may lag behind. Only what it seems to refute is read from etcd.
+	// The watch cache may lag behind. The second read, from etcd, happens only if the first one seems to refute the
+	// review.
 	var refusal *removal.Answer
 	for _, version := range []string{"0", ""} {
 		if err := p.verifier.limit(cell).Wait(ctx); err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// serveMetadata makes the desk's cell serve the metadata of pods: what read returns, or 404 for nil. versions are the resource versions that were
-// asked for.
+// serveMetadata makes the desk's cell serve the metadata of pods: what read returns, or 404 for nil. versions are the
+// requested resource versions.
 func (d *desk) serveMetadata(t *testing.T, read func(version string) (*metav1.PartialObjectMetadata, error)) (versions *[]string) {
 	t.Helper()
 	versions = &[]string{}
@@ -59,14 +59,14 @@ func refuse(w http.ResponseWriter, code int32, reason metav1.StatusReason) {
 func reply(w http.ResponseWriter, code int, object any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(object) // the test sees that no answer came
+	_ = json.NewEncoder(w).Encode(object) // the test fails if no answer arrives
 }
 
 func metadataOf(pod *corev1.Pod) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: pod.ObjectMeta}
 }
 
-// reviewDeletion asks for the deletion of a pod as an API server does.
+// reviewDeletion sends the review of the deletion of a pod, as an API server does.
 func (d *desk) reviewDeletion(ctx context.Context, t *testing.T, pod *corev1.Pod) removal.Answer {
 	t.Helper()
 	raw, err := json.Marshal(pod)
@@ -79,7 +79,7 @@ func (d *desk) reviewDeletion(ctx context.Context, t *testing.T, pod *corev1.Pod
 	})
 }
 
-// A caller that does not authenticate consumes budget for no pod but those that the cell has.
+// An unauthenticated caller consumes budget only for pods that exist in the cell.
 func TestAnUnprovenCallerConsumesNoBudgetForPodsThatDoNotExist(t *testing.T) {
 	other := func(change func(*corev1.Pod)) *metav1.PartialObjectMetadata {
 		pod := deskPod("web-0")
@@ -141,7 +141,7 @@ func TestAnUnprovenCallerConsumesNoBudgetForPodsThatDoNotExist(t *testing.T) {
 	}
 }
 
-// What callers that do not authenticate make the webhook read is bounded for each cell.
+// The number of reads that unauthenticated callers cause is limited for each cell.
 func TestReadsForUnprovenCallersAreBounded(t *testing.T) {
 	d := newDesk(t, deskProtector("web", 0, 5))
 	reads := d.serveMetadata(t, func(string) (*metav1.PartialObjectMetadata, error) { return nil, nil })
@@ -165,7 +165,7 @@ func TestReadsForUnprovenCallersAreBounded(t *testing.T) {
 	}
 }
 
-// The reviews of the API server of a cell need no read of their pods, and those of others do.
+// Reviews of the API server of a cell cause no read of their pods; those of other callers do.
 func TestWhichCallersAreProven(t *testing.T) {
 	for claim, c := range map[string]struct {
 		server *Server

@@ -18,8 +18,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// A real kube-apiserver presents the client certificate that the kubeconfig of its admission configuration has for a webhook's host. Each namespace is asked
-// about at another address of the same webhook, and so with another certificate. Linux has all of 127.0.0.0/8.
+// A real kube-apiserver presents the client certificate that the kubeconfig of its admission configuration has for a
+// webhook's host. Each namespace uses another address of the same webhook, and so another certificate. Linux has all of
+// 127.0.0.0/8.
 func TestKubeAPIServerPresentsItsClientCertificate(t *testing.T) {
 	t.Parallel()
 	callers := newAuthority(t)
@@ -61,7 +62,7 @@ func TestKubeAPIServerPresentsItsClientCertificate(t *testing.T) {
 		other := *l
 		other.namespace = c.namespace
 		other.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}})
-		// The API server cannot ask, and so refuses the removal.
+		// The API server cannot call the webhook, so it refuses the removal.
 		register(c.host, &other, func(err error) bool { return err != nil && strings.Contains(err.Error(), "failed calling webhook") })
 		if err := eviction(&other, other.pod("web-0")); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 			t.Errorf("eviction asked about with %s: %v, want the call to fail", claim, err)
@@ -77,7 +78,8 @@ func clientOf(a *authority, name string) *clientcmdapi.AuthInfo {
 	return &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}
 }
 
-// admissionConfigurationOf writes what docs/certificates.md shows, with users by the host and port of a webhook.
+// admissionConfigurationOf writes the configuration of docs/certificates.md, with users by the host and port of a
+// webhook.
 func admissionConfigurationOf(t *testing.T, users map[string]*clientcmdapi.AuthInfo) string {
 	t.Helper()
 	folder := t.TempDir()

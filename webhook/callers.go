@@ -20,27 +20,28 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// peersPath is before the paths of other replicas, which have an identity of their own.
+// peersPath is the path prefix of requests from other replicas, which the webhook identifies by certificate.
 const peersPath = "/peers/"
 
-// readKeysEvery is how often the files are read again: as often as those of a certificate.
+// readKeysEvery is the interval at which the key files are read again. It equals the reload interval of the serving
+// certificate.
 const readKeysEvery = 10 * time.Second
 
-// tokenCaller marks requests with a valid token for what they ask about.
+// tokenCaller is the context key of requests with a valid token for their scope.
 type tokenCaller struct{}
 
-// callers tells authenticated callers from others, by the caller token in the path of a request.
+// callers distinguishes authenticated callers from others, by the caller token in the path of a request.
 type callers struct {
 	folder string // of the keys; empty accepts every caller
 	every  time.Duration
 	log    logr.Logger
 	keys   atomic.Pointer[callerKeys]
-	// label names the caller of a scope in metrics.
+	// label returns the caller label of a scope, for metrics.
 	label   func(scope string) string
 	metrics *metrics
 }
 
-// callerKeys are what tokens are made of. The webhook requires a token only if required is set.
+// callerKeys are the keys of caller tokens. The webhook requires a token only if required is set.
 type callerKeys struct {
 	current, previous []byte
 	required          bool
@@ -50,7 +51,7 @@ func (k *callerKeys) equal(other *callerKeys) bool {
 	return other != nil && bytes.Equal(k.current, other.current) && bytes.Equal(k.previous, other.previous) && k.required == other.required
 }
 
-// readCallerKeys reads a folder. A file that does not exist is an absent key.
+// readCallerKeys reads the keys from a folder. A missing file means that the key is absent.
 func readCallerKeys(folder string) (*callerKeys, error) {
 	if _, err := os.Stat(folder); err != nil {
 		return nil, err
@@ -69,7 +70,8 @@ func readCallerKeys(folder string) (*callerKeys, error) {
 	return keys, nil
 }
 
-// start reads the keys, and reads them again until ctx ends. Keys that cannot be read any more stay as they were.
+// start reads the keys, and reads them again until ctx ends. When the folder becomes unreadable, the last keys stay in
+// use.
 func (c *callers) start(ctx context.Context) error {
 	if c.folder == "" {
 		return nil
@@ -106,8 +108,9 @@ func (c *callers) use(keys *callerKeys) {
 	c.log.Info("Read caller keys", "required", keys.required, "current", len(keys.current) > 0, "previous", len(keys.previous) > 0)
 }
 
-// authenticate lets reviews through to a handler, without the token in their path: those of authenticated callers, and all of them unless tokens
-// are required. The answer to others is no review, by which an API server refuses what a webhook with the failure policy Fail is about.
+// authenticate passes the requests of authenticated callers to a handler, with the token removed from the path. It
+// passes all requests unless tokens are required. Other callers get status 401 instead of a review, which makes an API
+// server refuse the request if the failure policy of the webhook is Fail.
 func (c *callers) authenticate(reviews http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, path := webhookconfig.CutCaller(r.URL.Path)
@@ -129,7 +132,7 @@ func (c *callers) authenticate(reviews http.Handler) http.Handler {
 			}
 		}
 		if token != "" {
-			// No other code sees the token, so that none can tell it.
+			// The handler never sees the token, so it cannot leak it.
 			r = r.WithContext(ctx) // a copy
 			address := url.URL{Path: path, RawQuery: r.URL.RawQuery}
 			r.URL, r.RequestURI = &address, address.RequestURI()
@@ -138,7 +141,7 @@ func (c *callers) authenticate(reviews http.Handler) http.Handler {
 	})
 }
 
-// startCallers makes the server authenticate callers by tokens, unless each has a client certificate.
+// startCallers makes the server authenticate callers by tokens, unless it requires client certificates.
 func (s *Server) startCallers(ctx context.Context) error {
 	if s.ClientCAFile != "" {
 		return nil
@@ -150,7 +153,8 @@ func (s *Server) startCallers(ctx context.Context) error {
 	return s.callers.start(ctx)
 }
 
-// callerLabel names the caller of a scope in metrics: by the core, or else the first cell. A client must not be able to make labels.
+// callerLabel returns the caller label of a scope for metrics: the core if there is one, else the first cell. Unknown
+// names map to one label, so that a client cannot create time series.
 func (p *Protection) callerLabel(scope string) string {
 	core, cells, ok := webhookconfig.RootsPlace(scope)
 	switch {

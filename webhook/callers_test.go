@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// callerLab authenticates requests to a handler that notes what it is asked.
+// callerLab authenticates requests to a handler that records them.
 type callerLab struct {
 	*testing.T
 	callers callers
@@ -55,7 +55,7 @@ func (l *callerLab) start() {
 	}
 }
 
-// ask returns the code of the answer, and its text.
+// ask returns the status code and the body of the answer.
 func (l *callerLab) ask(path string) (code int, text string) {
 	l.Helper()
 	reviews := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { l.seen = append(l.seen, r.RequestURI+" "+r.URL.String()) })
@@ -79,7 +79,7 @@ func TestCallersWithAToken(t *testing.T) {
 	path := webhookconfig.Path("a")
 	for claim, c := range map[string]struct {
 		path     string
-		accepted bool // where a token is required
+		accepted bool // when a token is required
 	}{
 		"a token of the current key":   {webhookconfig.CallerPath(token(now, "cells/a"), path), true},
 		"a token of the previous key":  {webhookconfig.CallerPath(token(before, "cells/a"), path), true},
@@ -90,7 +90,7 @@ func TestCallersWithAToken(t *testing.T) {
 		"a token of another cell":      {webhookconfig.CallerPath(token(now, "cells/b"), path), false},
 		"a token of a part":            {webhookconfig.CallerPath(token(now, "cells/a"), webhookconfig.RootsPath("c", "a")), false},
 		"a token twice":                {webhookconfig.CallerPath(token(now, "cells/a"), webhookconfig.CallerPath(token(now, "cells/a"), path)), false},
-		"what another replica asks":    {peersPath + "v1/cores/c", true}, // it is known by its certificate
+		"what another replica asks":    {peersPath + "v1/cores/c", true}, // it is identified by its certificate
 		"a token in place of the path": {"/callers/" + token(now, "cells/a"), false},
 	} {
 		t.Run(claim, func(t *testing.T) {

@@ -14,22 +14,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// cells are the cells whose removals are reviewed, and the ways to their clusters: those that flags name, for good, and
-// those of the core clusters' Cells with a kubeconfig, as they come and go.
+// cells are the cells whose removals the webhook reviews, with clients for their clusters. Cells named by flags are
+// permanent. The Cells of the core clusters that have a kubeconfig come and go.
 type cells struct {
 	named   map[string]kubernetes.Interface
 	configs map[string]*rest.Config
-	// metadatas read metadata of those that flags name.
+	// metadatas are the metadata clients of the cells named by flags.
 	metadatas map[string]metadata.Interface
 	rosters   []*clusters.Roster
-	// tracer lets their apiservers know of spans.
+	// tracer propagates trace context to the API servers of the cells.
 	tracer *tracing.Tracer
 
 	mu    sync.Mutex
 	found map[string]connected
 }
 
-// connected is a connection, and what was made of it.
+// connected is a connection together with the clients created from it.
 type connected struct {
 	connection *clusters.Rotating
 	config     *rest.Config
@@ -44,8 +44,8 @@ func newCells() *cells {
 	}
 }
 
-// known tells whether a cell is one of them. Whose kubeconfig cannot be used is known all the same: only the pods of
-// evictions cannot be read.
+// known reports whether the webhook reviews removals of a cell. A cell whose kubeconfig cannot be used is known as
+// well; the webhook cannot read the pods of its evictions, but reviews all other removals.
 func (c *cells) known(name string) bool {
 	if _, ok := c.named[name]; ok {
 		return true
@@ -58,12 +58,12 @@ func (c *cells) known(name string) bool {
 	return false
 }
 
-// isSingle reports whether there is one cell, and none can come.
+// isSingle reports whether there is exactly one cell, and no further cell can appear.
 func (c *cells) isSingle() bool {
 	return len(c.named) == 1 && !slices.ContainsFunc(c.rosters, func(r *clusters.Roster) bool { return !r.NamesOnly })
 }
 
-// client reaches the cluster of a cell that is known.
+// client returns the client for the cluster of a known cell.
 func (c *cells) client(name string) (kubernetes.Interface, error) {
 	if client, ok := c.named[name]; ok {
 		return client, nil
@@ -72,7 +72,7 @@ func (c *cells) client(name string) (kubernetes.Interface, error) {
 	return found.client, err
 }
 
-// metadata reads the metadata of its objects.
+// metadata returns the metadata client for the cluster of a known cell.
 func (c *cells) metadata(name string) (metadata.Interface, error) {
 	if client, ok := c.metadatas[name]; ok {
 		return client, nil
@@ -91,7 +91,7 @@ func (c *cells) name(name string, config *rest.Config) error {
 	return nil
 }
 
-// connect makes what is made of a connection.
+// connect creates the clients for a configuration.
 func (c *cells) connect(config *rest.Config) (made connected, err error) {
 	made.config = config
 	config = rest.CopyConfig(config)
@@ -105,7 +105,7 @@ func (c *cells) connect(config *rest.Config) (made connected, err error) {
 	return made, nil
 }
 
-// config is how to reach it: the same one as long as the connection is.
+// config returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
 func (c *cells) config(name string) (*rest.Config, error) {
 	if config, ok := c.configs[name]; ok {
 		return config, nil
@@ -114,7 +114,7 @@ func (c *cells) config(name string) (*rest.Config, error) {
 	return found.config, err
 }
 
-// connection is that of a Cell with a kubeconfig.
+// connection returns the connection of a Cell with a kubeconfig, or the reason why there is none.
 func (c *cells) connection(name string) (*clusters.Rotating, error) {
 	why := errors.New("its kubeconfig has not been read yet")
 	for _, roster := range c.rosters {
@@ -129,7 +129,7 @@ func (c *cells) connection(name string) (*clusters.Rotating, error) {
 	return nil, why
 }
 
-// connected is what is made of that.
+// connected returns the clients of a Cell with a kubeconfig. It recreates them when the connection has changed.
 func (c *cells) connected(name string) (connected, error) {
 	connection, err := c.connection(name)
 	if err != nil {
@@ -149,8 +149,9 @@ func (c *cells) connected(name string) (connected, error) {
 	return made, nil
 }
 
-// has tells whether a pod belongs to a cell, as this core has it. Of a Cell that the core does not have, or has not told of
-// yet, all pods do: rather a removal is charged to a cell that does not count it, and refused, than not charged at all.
+// has reports whether a pod belongs to a cell, according to this core. If the core has no such Cell, or the webhook has
+// not read it yet, every pod belongs to it. It is safer to charge a removal to a cell that does not count the pod, and
+// to refuse it, than not to charge it at all.
 func (c *core) has(cell, namespace string, labels map[string]string) bool {
 	if c.roster == nil {
 		return true

@@ -15,8 +15,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// BenchmarkCells shows what more cells cost a protector, on a real core: each adds its counts and 20 open reservations, as
-// many as are kept one by one, to the object that every review writes. With fifty the writes alone are measured.
+// BenchmarkCells shows the cost of further cells for a protector, on a real core. Each cell adds its counts and 20 open
+// reservations, as many as are kept individually, to the object that every review writes. With fifty cells only the
+// writes are measured.
 func BenchmarkCells(b *testing.B) {
 	program, store := measure.Build(b), newRealStore(b)
 	for _, number := range []int{1, 2, 4, 8, 50} {
@@ -43,7 +44,7 @@ func BenchmarkCells(b *testing.B) {
 	}
 }
 
-// holding makes a protector with so many open reservations in each cell.
+// holding creates a protector with the given number of open reservations in each cell.
 func holding(b *testing.B, store *realStore, app, reservations int, cells []string) *v1alpha1.PodProtector {
 	b.Helper()
 	p := counted(app, cells...)
@@ -62,7 +63,7 @@ func holding(b *testing.B, store *realStore, app, reservations int, cells []stri
 	return p
 }
 
-// oneByOne asks for b.N removals by one caller.
+// oneByOne requests b.N removals with one caller.
 func (w *watchman) oneByOne(app int) { w.stormOf(1, func(int) int { return app }) }
 
 func kibibytes(b *testing.B, object any) float64 {
@@ -74,7 +75,7 @@ func kibibytes(b *testing.B, object any) float64 {
 	return float64(len(raw)) / 1024
 }
 
-// writeStatus writes the status b.N times, as one client can, and reports its size.
+// writeStatus writes the status b.N times with one client, and reports its size.
 func writeStatus(b *testing.B, store *realStore, p *v1alpha1.PodProtector) {
 	b.Helper()
 	before := measure.Children()["kube-apiserver"]
@@ -88,7 +89,7 @@ func writeStatus(b *testing.B, store *realStore, p *v1alpha1.PodProtector) {
 	b.StopTimer()
 	n := float64(b.N)
 	b.ReportMetric(kibibytes(b, p.Status), "KiB")
-	// With the managed fields, which grow with the cells too.
+	// With the managed fields, which grow with the number of cells, too.
 	b.ReportMetric(kibibytes(b, p), "object-KiB")
 	b.ReportMetric(b.Elapsed().Seconds()*1000/n, "write-ms")
 	b.ReportMetric((measure.Children()["kube-apiserver"]-before).Seconds()*1000/n, "kube-apiserver-ms/write")

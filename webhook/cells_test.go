@@ -16,10 +16,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// byCells knows only such cells as the core's Cells name.
+// byCells makes the replica serve only cells that the core's Cells name.
 func byCells(s *setup) { s.cell, s.roster = nil, true }
 
-// withCells knows the lab's cell by a flag, and which pods it has by its Cell.
+// withCells names the lab's cell by a flag, and takes its pods from its Cell.
 func withCells(s *setup) { s.roster = true }
 
 func (l *lab) createCell(change func(*v1alpha1.CellSpec)) *v1alpha1.Cell {
@@ -31,7 +31,7 @@ func (l *lab) createCell(change func(*v1alpha1.CellSpec)) *v1alpha1.Cell {
 	return cell
 }
 
-// kubeconfig puts that of a new ServiceAccount into the Secret of the lab's cell.
+// kubeconfig stores the kubeconfig of a new ServiceAccount in the Secret of the lab's cell.
 func (l *lab) kubeconfig(account string) {
 	l.Helper()
 	config := testplane.AsServiceAccount(l, l.config, l.namespace, account, "cluster-admin")

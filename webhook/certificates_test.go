@@ -72,7 +72,7 @@ func (a *authority) sign(name string) (cert, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: rawKey})
 }
 
-// client returns what a client presents that this authority vouches for.
+// client returns a client certificate that this authority signed.
 func (a *authority) client(name string) tls.Certificate {
 	a.t.Helper()
 	pair, err := tls.X509KeyPair(a.sign(name))
@@ -82,7 +82,7 @@ func (a *authority) client(name string) tls.Certificate {
 	return pair
 }
 
-// pem is the authority's own certificate.
+// pem returns the authority's own certificate.
 func (a *authority) pem() []byte { return pemOf(a.certificate) }
 
 func pemOf(certificate *x509.Certificate) []byte {

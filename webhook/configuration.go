@@ -14,16 +14,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// Endpoint is where the apiserver of a cell reaches the webhook: by URL, or as a Service of the cell's cluster.
+// Endpoint is the address at which the API server of a cell reaches the webhook: a URL, or a Service of the cell's
+// cluster.
 type Endpoint struct {
-	// URL is the address without a path, as https://host:port.
+	// URL is the address without a path, in the form https://host:port.
 	URL string
 	// ServiceNamespace, ServiceName and ServicePort name a Service instead.
 	ServiceNamespace, ServiceName string
 	ServicePort                   int32
-	// CABundle is the PEM certificates that sign the webhook's; nil leaves the field out, for an injector.
+	// CABundle is the PEM certificates of the CAs that sign the webhook's certificate. Nil omits the field, so that an
+	// injector can set it.
 	CABundle []byte
-	// CallerKey makes the caller token in the path; nil is none.
+	// CallerKey is the key from which the caller token in the path is computed. Nil omits the token.
 	CallerKey []byte
 }
 
@@ -31,23 +33,24 @@ type Endpoint struct {
 type ConfigurationOptions struct {
 	Name       string
 	Cell, Core string
-	// Namespaces are those of the cell, if it has only some of its cluster.
+	// Namespaces are the namespaces of the cell, if the cell has only some namespaces of its cluster.
 	Namespaces []string
 	Endpoint
-	// ExemptNamespaces are never guarded: what a cluster needs to come up, and Breakwater itself.
+	// ExemptNamespaces are never guarded. They hold the pods that a cluster needs to start, and Breakwater itself.
 	ExemptNamespaces []string
 	TimeoutSeconds   int32
-	// FailurePolicy is what becomes of pods and templates while the webhook does not answer; empty is Ignore. Removals are refused, whatever it is.
+	// FailurePolicy applies to pods and templates while the webhook is unreachable. Empty means Ignore. It does not
+	// affect removals, which are always refused then.
 	FailurePolicy admissionregistrationv1.FailurePolicyType
 }
 
-// DefaultExemptNamespaces are those whose pods a cluster, or Breakwater, recovers by.
+// DefaultExemptNamespaces returns the namespaces whose pods a cluster, or Breakwater, needs to recover.
 func DefaultExemptNamespaces() []string {
 	return []string{"kube-system", "kube-public", "kube-node-lease", "breakwater-system"}
 }
 
-// Configuration returns the configuration that makes the apiserver of a cell ask the webhook about every
-// removal of a pod. It has no objectSelector: an Eviction has no labels to match.
+// Configuration returns the configuration that makes the API server of a cell send every removal of a pod to the
+// webhook. It has no objectSelector, because an Eviction has no labels to match.
 func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	client, err := o.clientConfig(webhookconfig.Path(o.Cell))
 	if err != nil {
@@ -61,8 +64,9 @@ func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingW
 	return o.configuration(hook), nil
 }
 
-// CoreConfiguration returns the configuration that makes the apiserver of a core ask the webhook about protectors that name
-// a workload. While no webhook answers they are stored all the same: they refuse too much at worst.
+// CoreConfiguration returns the configuration that makes the API server of a core send to the webhook each write of a
+// protector that names a workload. While no webhook replica is reachable the API server stores the protector anyway: at
+// worst it refuses too much.
 func CoreConfiguration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	client, err := o.clientConfig(webhookconfig.CorePath(o.Core))
 	if err != nil {
@@ -75,7 +79,7 @@ func CoreConfiguration(o ConfigurationOptions) (*admissionregistrationv1.Validat
 	return o.configuration(hook), nil
 }
 
-// namespaceSelector chooses the namespaces of the cell that are not exempt.
+// namespaceSelector selects the namespaces of the cell that are not exempt.
 func (o ConfigurationOptions) namespaceSelector() *metav1.LabelSelector {
 	selector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: o.ExemptNamespaces},

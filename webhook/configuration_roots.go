@@ -11,17 +11,19 @@ import (
 // RootOptions describe the configuration of the root guard in one cluster: a core, the cluster of some cells, or both.
 type RootOptions struct {
 	ConfigurationOptions
-	// Cells are those of the cluster, in place of Cell.
+	// Cells are the cells of the cluster. They replace Cell.
 	Cells []string
-	// Kinds are resources to ask about besides Kubernetes' own: other sources of PodProtectors, and owners of sources.
+	// Kinds are additional resources to review, besides Kubernetes' own: other sources of PodProtectors, and owners of
+	// sources.
 	Kinds []schema.GroupResource
-	// OwnNamespace is that of Breakwater, whose accounts are not asked about.
+	// OwnNamespace is the namespace of Breakwater. Requests of its service accounts are not reviewed.
 	OwnNamespace string
 }
 
-// RootConfiguration returns the configuration that makes an apiserver ask the webhook about deletions of objects that floors
-// depend on. The failure policy is always Ignore: a guard that blocked the deletion of namespaces and of its own objects while
-// no webhook answers could lock a cluster, and the pods are guarded all the same.
+// RootConfiguration returns the configuration that makes an API server ask the webhook about deletions of objects that
+// floors depend on. The failure policy is always Ignore. With Fail, the guard would block the deletion of namespaces
+// and of its own objects while no webhook replica is reachable, which could lock a cluster. The webhook for removals
+// still guards the pods.
 func RootConfiguration(o RootOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
 	client, err := o.clientConfig(webhookconfig.RootsPath(o.Core, o.Cells...))
 	if err != nil {

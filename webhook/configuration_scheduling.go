@@ -9,9 +9,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// SchedulingConfiguration returns the configuration that makes the apiserver of a cell ask the webhook what scheduling policies add to pods that
-// are created, and to workloads. The template of a Job is never changed by an update. Pods have a webhook without conditions: to evaluate one,
-// the apiserver converts the whole pod first.
+// SchedulingConfiguration returns the configuration that makes the API server of a cell send new pods, and workloads,
+// to the webhook, which adds what scheduling policies require. Jobs are sent only on creation, because an update never
+// changes the template of a Job. The webhook for pods has no match conditions: to evaluate one, the API server converts
+// the whole pod first.
 func SchedulingConfiguration(o ConfigurationOptions) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
 	client, err := o.clientConfig(webhookconfig.SchedulePath(o.Cell))
 	if err != nil {

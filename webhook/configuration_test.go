@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// The files are what users apply to their clusters: each change of one is a change of what is guarded.
+// Users apply these files to their clusters: each change of a file changes what is guarded.
 func TestConfiguration(t *testing.T) {
 	for name, endpoint := range map[string]webhook.Endpoint{
 		"url":     {URL: "https://breakwater.example:9443/", CABundle: []byte("PEM")},

@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// maxConnections bounds how many connections are open at a time. An API server opens one for each review that it waits for, which its own limits keep
-// to some hundreds. One that is open costs about 30 KiB of memory.
+// maxConnections limits the number of open connections. An API server opens one connection for each review that it
+// waits for, and its own limits keep those to some hundreds. An open connection costs about 30 KiB of memory.
 const maxConnections = 8192
 
-// connections is a listener that bounds how many connections are open. A new one over the bound replaces the oldest of the client address that has
-// the most, and of these one over which no complete review has come, if there is one. So callers that open connections and send nothing end
-// their own connections and not those of an API server.
+// connections is a listener that limits the number of open connections. At the limit, a new connection replaces one of
+// the client address that has the most: the oldest over which no complete review has arrived or, if there is none, the
+// oldest. So callers that open connections and send nothing lose their own connections and not those of an API server.
 type connections struct {
 	net.Listener
 	most int
-	// evicted is called for each connection that is closed for a new one.
+	// evicted is called for each connection that is closed to make room for a new one.
 	evicted func()
 
 	mu      sync.Mutex
@@ -26,13 +26,13 @@ type connections struct {
 	clients map[string]*list.List // of *connection by address, the oldest first
 }
 
-// connection is one of a client.
+// connection is one connection of a client.
 type connection struct {
 	net.Conn
 	all     *connections
 	client  string
-	place   *list.Element // nil when it was closed; connections.mu guards it
-	useful  bool          // whether a complete review has come over it; connections.mu guards it
+	place   *list.Element // nil after it was closed; connections.mu guards it
+	useful  bool          // whether a complete review has arrived over it; connections.mu guards it
 	closing sync.Once
 	err     error
 }
@@ -53,13 +53,14 @@ func (c *connections) Accept() (net.Conn, error) {
 	}
 	entering := &connection{Conn: accepted, all: c, client: client}
 	if victim := c.enter(entering); victim != nil {
-		_ = victim.Close() // it is the client's loss
+		_ = victim.Close() // only the client of this connection is affected
 		c.evicted()
 	}
 	return entering, nil
 }
 
-// enter notes a connection, and returns the one that must be closed for it; nil if there is room.
+// enter records a connection. It returns the connection that the caller must close to make room, or nil if there is
+// room.
 func (c *connections) enter(entering *connection) (victim *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +76,7 @@ func (c *connections) enter(entering *connection) (victim *connection) {
 	return victim
 }
 
-// victim is the connection that is missed the least; c.mu is held, and at least one is open.
+// victim returns the connection to replace. The caller holds c.mu, and at least one connection is open.
 func (c *connections) victim() *connection {
 	var largest *list.List
 	for _, open := range c.clients {
@@ -84,14 +85,14 @@ func (c *connections) victim() *connection {
 		}
 	}
 	for e := largest.Front(); e != nil; e = e.Next() {
-		if candidate := e.Value.(*connection); !candidate.useful { //nolint:forcetypeassert // nothing else is listed
+		if candidate := e.Value.(*connection); !candidate.useful { //nolint:forcetypeassert // the lists hold only *connection
 			return candidate
 		}
 	}
-	return largest.Front().Value.(*connection) //nolint:forcetypeassert // likewise
+	return largest.Front().Value.(*connection) //nolint:forcetypeassert // as above
 }
 
-// leave forgets a connection; c.mu is held.
+// leave removes a connection from the records. The caller holds c.mu.
 func (c *connections) leave(leaving *connection) {
 	if leaving.place == nil {
 		return
@@ -105,7 +106,7 @@ func (c *connections) leave(leaving *connection) {
 	c.open--
 }
 
-// Close closes the connection, once.
+// Close closes the connection. Further calls return the result of the first one.
 func (c *connection) Close() error {
 	c.closing.Do(func() {
 		c.all.mu.Lock()
@@ -116,7 +117,7 @@ func (c *connection) Close() error {
 	return c.err
 }
 
-// noteReview notes that a complete review has come over the connection of a request.
+// noteReview records that a complete review has arrived over the connection of a request.
 func noteReview(ctx context.Context) {
 	conn, _ := ctx.Value(connKey{}).(net.Conn)
 	if secured, ok := conn.(*tls.Conn); ok {

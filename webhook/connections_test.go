@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// from is a connection of a client address.
+// from is a connection from a client address.
 type from struct {
 	net.Conn
 	address string
@@ -63,7 +63,7 @@ func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Error(err)
 	}
-	_ = first.Close() // twice is once
+	_ = first.Close() // a second Close has no effect
 	accept(apiserver)
 	if evictions != 2 || all.open != 5 {
 		t.Errorf("after one was closed: %d evictions and %d open, want 2 and 5", evictions, all.open)

@@ -25,63 +25,65 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// core is one core cluster: which of its protectors cover a pod, and flights to their status.
+// core is one core cluster. It finds the protectors that cover a pod, and batches writes to their status.
 type core struct {
 	name       string
 	cache      cache.Informers
 	log        logr.Logger
 	protectors *clusters.Protectors
-	// past notices that the core was restored from a backup.
+	// past detects that the core was restored from a backup.
 	past    *clusters.Past
 	events  events.EventRecorder
 	now     func() time.Time
 	metrics *metrics
-	// tracer makes spans; nil makes none.
+	// tracer creates spans; nil creates none.
 	tracer  *tracing.Tracer
 	flights *batch.Batch[types.NamespacedName, ask, answer]
-	// roster knows the core's Cells; nil when only flags tell of cells.
+	// roster is the registry of the core's Cells; nil when all cells are named by flags.
 	roster *clusters.Roster
-	// debts are what was forced while the core did not answer.
+	// debts are the pending charges: break-glass removals admitted while the core was unreachable.
 	debts *debts
-	// handover knows the other replicas; nil when there are none.
+	// handover forwards reservations to other replicas; nil when there are none.
 	handover *handover
-	// conflicts has the time of the last conflict of each protector that had one.
+	// conflicts holds the time of the last write conflict of each protector that had one.
 	conflicts sync.Map
-	// read tells that all protectors have been read once. Before that nothing is known of the core.
+	// read reports whether all protectors have been read once. Before that the webhook cannot decide anything for this
+	// core.
 	read atomic.Bool
 
-	// changed is told of each change of a protector.
+	// changed is called after each change of a protector.
 	changed func()
-	// coverages are what its protectors cover.
+	// coverages index the pods that the core's protectors cover.
 	coverages *coverages
 
 	mu sync.RWMutex
-	// known are its protectors as the watch has shown them.
+	// known holds the last state of each protector that the watch has shown.
 	known map[types.NamespacedName]known
-	// doubts are those that are gone: it is to be found out whether somebody has released them.
+	// doubts queues the protectors that were deleted, to find out whether a client has released them.
 	doubts workqueue.TypedRateLimitingInterface[types.NamespacedName]
 }
 
-// ask is one thing to do to a protector's history: to make a reservation, or to give one back.
+// ask is one operation on a protector's history: make a reservation, or give one back.
 type ask struct {
 	removal quota.Removal
-	// claim is where the flight notes what this very request may give back. With giveBack it is what an earlier
-	// flight noted there. Only flights of one protector touch it, which are one at a time, so that it is true even
-	// for a request whose caller did not wait for its flight.
+	// claim records what this request may give back. The batch writes it; with giveBack it is what an earlier batch
+	// wrote there. Only batches of one protector access it, and those run one at a time. So it is correct even for a
+	// request whose caller did not wait for its batch.
 	claim    *quota.Claim
 	giveBack bool
-	// elsewhere tells that what is given back was reserved by another replica, so that this one may not know of it.
+	// elsewhere reports that another replica made the reservation to give back, so that this replica may not have seen
+	// it.
 	elsewhere bool
-	// repays asks for nothing but what is owed.
+	// repays writes only the pending charges.
 	repays bool
-	// seat has the spans of the ask; nil when they are not recorded.
+	// seat holds the spans of the ask; nil when they are not recorded.
 	seat *seat
 }
 
 func (a ask) reserves() bool { return !a.giveBack && !a.repays }
 
-// answer is what became of it. released means that the protector does not exist any more and refuses nothing, elsewhere that
-// another replica has answered.
+// answer is the result of an ask. released means that the protector no longer exists and refuses nothing. elsewhere
+// means that another replica has answered.
 type answer struct {
 	verdict   quota.Verdict
 	gaveBack  bool
@@ -122,16 +124,17 @@ func newCore(name string, source cluster.Cluster, past *clusters.Past, metrics *
 }
 
 const (
-	// busyCrowd is the number of removals at a time from which on a storm is assumed.
+	// busyCrowd is the number of concurrent removals at which the webhook assumes a storm.
 	busyCrowd = 4
-	// longestLinger bounds what a storm's removals wait for each other.
+	// longestLinger limits how long the removals of a storm wait for each other.
 	longestLinger = 200 * time.Millisecond
 )
 
-// linger gathers removals in a storm: a write costs the core much more than a removal costs the webhook, and whoever asks
-// for one removal after the other never waits. When as many are gathered as there were lately, nobody else is to be
-// expected. But after a conflict, which in a storm is another replica, all of the time is waited: the more often replicas
-// write one object, the more writes are in vain.
+// linger returns the batch window. In a storm it gathers removals, because a write costs the core much more than a
+// removal costs the webhook. A client that requests one removal after the other never waits. The batch is flushed as
+// soon as it holds as many removals as there were recently, since no more are expected. After a conflict, which in a
+// storm comes from another replica, it waits for the whole window: the more often replicas write one object, the more
+// writes fail.
 func (c *core) linger(key types.NamespacedName, crowd int, took time.Duration) (most time.Duration, enough int) {
 	if crowd < busyCrowd {
 		return 0, 0
@@ -142,14 +145,15 @@ func (c *core) linger(key types.NamespacedName, crowd int, took time.Duration) (
 	return min(5*took, longestLinger), crowd
 }
 
-// conflicted tells whether a write of a protector has met a conflict in the last time.
+// conflicted reports whether a write of a protector has met a conflict within the given duration.
 func (c *core) conflicted(key types.NamespacedName, last time.Duration) bool {
 	at, ok := c.conflicts.Load(key)
-	return ok && time.Since(at.(time.Time)) <= last //nolint:forcetypeassert // nothing else is stored there
+	return ok && time.Since(at.(time.Time)) <= last //nolint:forcetypeassert // the map holds only times
 }
 
-// reserve asks for a reservation: in a flight of this replica or, while others write the same protector, in one of the
-// replica that they all agree on. A replica that does not answer well is let alone for a while.
+// reserve makes a reservation. It joins a batch of this replica or, while other replicas write the same protector, a
+// batch of the replica that all of them choose. A replica that returns no valid answer is not asked again for
+// suspectFor.
 func (c *core) reserve(ctx context.Context, key types.NamespacedName, a ask) (answer, error) {
 	ctx, span := c.tracer.Step(ctx, tracing.SpanReserve)
 	defer span.End()
@@ -170,14 +174,15 @@ func (c *core) handOverOrFly(ctx context.Context, key types.NamespacedName, a as
 				c.log.Info("Another replica does not reserve for this one", "replica", owner, "protector", key, "reason", err.Error())
 				c.handover.suspect(owner)
 			}
-			// It may have reserved all the same, or do so yet. What is reserved now is another reservation.
+			// The other replica may have reserved anyway, or may still do so. The new token makes this a separate
+			// reservation.
 			a.removal.Token = newToken()
 		}
 	}
 	return c.ride(ctx, key, a)
 }
 
-// fly answers all that was asked of one protector, after what it is owed.
+// fly executes all asks for one protector, after its pending charges.
 func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
 	ctx, span := c.takeOff(ctx, key, asks)
 	defer span.End()
@@ -191,11 +196,11 @@ func (c *core) fly(ctx context.Context, key types.NamespacedName, asks []ask) ([
 	return answers[len(owed):], nil
 }
 
-// settle answers asks in one compare-and-swap. Refusals are decided from the newest object that this process knows; whatever is
-// admitted stands in the object that was written.
+// settle executes asks in one compare-and-swap. It decides refusals from the newest object that this process has seen.
+// Every admitted removal is recorded in the object that it wrote.
 func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask) ([]answer, error) {
 	tracing.Observe(ctx, c.metrics.flightSize, float64(len(asks)))
-	era := c.past.Mark() // of what is decided on
+	era := c.past.Mark() // the incarnation of the core that the decision is based on
 	p, err := c.begin(ctx, key, asks)
 	for {
 		if apierrors.IsNotFound(err) {
@@ -229,7 +234,7 @@ func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask)
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			c.metrics.writes.WithLabelValues(c.name, "conflict").Inc()
 			c.conflicts.Store(key, time.Now())
-			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // they were not stored
+			eachClaim(asks, func(claim *quota.Claim) { *claim = quota.Claim{} }) // the write failed, so no claim was stored
 			era = c.past.Mark()
 			p, err = c.protectors.After(ctx, p)
 			c.tellRetry(ctx)
@@ -240,7 +245,7 @@ func (c *core) settle(ctx context.Context, key types.NamespacedName, asks []ask)
 	}
 }
 
-// countsOf returns the counts of all cells as they are stored.
+// countsOf returns a copy of the stored counts of all cells.
 func countsOf(p *v1alpha1.PodProtector) []v1alpha1.Aggregation {
 	counts := make([]v1alpha1.Aggregation, len(p.Status.Cells))
 	for i := range counts {
@@ -249,16 +254,16 @@ func countsOf(p *v1alpha1.PodProtector) []v1alpha1.Aggregation {
 	return counts
 }
 
-// restoreCounts puts them back. The webhook decides by counts that it knows to be void, but it writes none: only the aggregator of a cell does
-// (rule 15). The aggregator voids them itself when it notices the restore.
+// restoreCounts restores the stored counts. The webhook decides with counts that it knows to be void, but it writes no
+// counts: only the aggregator of a cell does (rule 15). The aggregator voids them itself when it detects the restore.
 func restoreCounts(p *v1alpha1.PodProtector, counts []v1alpha1.Aggregation) {
 	for i := range counts {
 		p.Status.Cells[i].Aggregation = counts[i]
 	}
 }
 
-// begin returns the state of a protector that a flight begins with: what this process knows, unless a reservation is to be
-// found that another one has made.
+// begin returns the state of a protector that a batch starts from: the newest that this process has seen. If an ask
+// refers to a reservation of another replica, begin reads the protector from the core.
 func (c *core) begin(ctx context.Context, key types.NamespacedName, asks []ask) (*v1alpha1.PodProtector, error) {
 	if slices.ContainsFunc(asks, func(a ask) bool { return a.elsewhere }) {
 		return c.protectors.Read(ctx, key)
@@ -266,8 +271,9 @@ func (c *core) begin(ctx context.Context, key types.NamespacedName, asks []ask) 
 	return c.protectors.Newest(ctx, key)
 }
 
-// settleAsks does what is asked to the history of p, and tells whether it changed. Whoever asked first has the first turn: those
-// whom one flight has kept waiting come to the next protector all at once, and in any order.
+// settleAsks applies asks to the history of p, and reports whether the history changed. It processes them in the order
+// in which they were requested: callers that waited for one batch arrive at the next protector all at once, in any
+// order.
 func settleAsks(p *v1alpha1.PodProtector, asks []ask) (answers []answer, changed bool) {
 	byTime := func(a, b ask) int { return a.removal.At.Compare(b.removal.At) }
 	if slices.IsSortedFunc(asks, byTime) {
@@ -315,7 +321,7 @@ func settleInOrder(p *v1alpha1.PodProtector, asks []ask) (answers []answer, chan
 	return answers, changed
 }
 
-// eachClaim changes what asks have claimed in this flight.
+// eachClaim applies change to the claims of the asks that reserve.
 func eachClaim(asks []ask, change func(*quota.Claim)) {
 	for _, a := range asks {
 		if a.reserves() {

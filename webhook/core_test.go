@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// The CRD refuses such selectors; an object from before, or from another CRD, may have one.
+// The CRD refuses such selectors; an object from before the CRD's rule, or from another CRD, may have one.
 func TestAMalformedSelectorCoversItsWholeNamespace(t *testing.T) {
 	for claim, requirement := range map[string]v1alpha1.PodSelectorRequirement{
 		"an operator that does not exist": {Key: "app", Operator: "Like", Values: []string{"web"}},

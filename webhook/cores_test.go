@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// The protectors have the same namespace and name in both cores, and must be told apart.
+// The protectors have the same namespace and name in both cores, and the webhook must distinguish them.
 func TestAPodNeedsTheProtectorsOfAllCores(t *testing.T) {
 	for claim, test := range map[string]struct {
 		floor, other int32
@@ -61,7 +61,7 @@ func TestProtectorsOfOneNameInTwoCoresCoverTheirOwnPods(t *testing.T) {
 	wantRefused(t, deletion(l, l.pod("theirs-too", sharedOnly)), `in core cluster "second"`, "removals under way 1")
 }
 
-// shared makes a protector cover the pods that say so, and no others.
+// shared makes a protector cover only the pods with the label shared.
 func shared(s *v1alpha1.PodProtectorSpec) {
 	s.Selector.MatchLabels = map[string]string{"shared": "yes"}
 }
@@ -69,8 +69,8 @@ func shared(s *v1alpha1.PodProtectorSpec) {
 func sharedToo(p *corev1.Pod)  { p.Labels["shared"] = "yes" }
 func sharedOnly(p *corev1.Pod) { p.Labels = map[string]string{"shared": "yes"} }
 
-// All 40 have looked at both budgets before any reserves, so 25 meet an exhausted second core with a reservation in
-// the first.
+// All 40 requests have checked both budgets before the first one reserves. So 25 find the budget in the second core
+// exhausted after they reserved in the first.
 func TestARefusalInOneCoreGivesBackWhatAnotherReserved(t *testing.T) {
 	l := newLab(t)
 	other := l.another()
@@ -90,7 +90,7 @@ func TestARefusalInOneCoreGivesBackWhatAnotherReserved(t *testing.T) {
 	}
 }
 
-// outages are the ways in which a core can be away.
+// outages are the ways in which a core can be unreachable.
 func outages() map[string]func(*link) {
 	return map[string]func(*link){"silent": (*link).stall, "unreachable": (*link).cut}
 }
@@ -113,7 +113,7 @@ func TestACoreThatIsAwayRefusesForItsOwnProtectorsAlone(t *testing.T) {
 				wantRefused(t, err, "could not be reserved with PodProtector "+l.namespace+`/other in core cluster "second"`,
 					"try again, or in an emergency label the namespace "+v1alpha1.LabelExempt+"=true")
 			}
-			l.awaitReserved("web", 1) // that of the pod that both protect is given back
+			l.awaitReserved("web", 1) // the reservation for the pod that both protect is given back
 			core.heal()
 			for _, pod := range []*corev1.Pod{both, theirs} {
 				l.eventually(func() string { return word(deletion(l, pod)) })

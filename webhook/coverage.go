@@ -14,20 +14,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// coverages tell which protectors of a core cover a pod. They are safe for concurrent use.
+// coverages index which protectors of a core cover a pod. They are safe for concurrent use.
 type coverages struct {
 	mu sync.RWMutex
-	// index and selected have the protectors whose selector chooses the pods, the same in every cell.
+	// index and selected hold the protectors that select pods by labels, which is the same in every cell.
 	index    *selectors.Index[types.NamespacedName]
 	selected map[types.NamespacedName]selectors.Coverage
-	// targeted has those that name a workload, by namespace and name.
+	// targeted holds the protectors that name a workload, by namespace and name.
 	targeted map[string]map[string]targeted
 }
 
-// targeted is what a protector covers that names a workload: in each cell what its aggregator has found there.
+// targeted is the coverage of a protector that names a workload: for each cell, what the aggregator of the cell has
+// found there.
 type targeted struct {
 	cells map[string]selectors.Coverage
-	// elsewhere is in the cells where none has looked yet: whatever may be meant.
+	// elsewhere applies in cells whose aggregator has not looked yet: all pods that the protector could mean.
 	elsewhere selectors.Coverage
 	ref       v1alpha1.TargetRef
 }
@@ -46,7 +47,7 @@ func newCoverages() *coverages {
 	}
 }
 
-// set takes in what a protector covers now.
+// set records what a protector covers now.
 func (c *coverages) set(p *v1alpha1.PodProtector) {
 	key := client.ObjectKeyFromObject(p)
 	if removal.Names(p) {
@@ -78,7 +79,7 @@ func targetedBy(p *v1alpha1.PodProtector) targeted {
 	return t
 }
 
-// delete forgets a protector.
+// delete removes a protector.
 func (c *coverages) delete(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,7 +98,7 @@ func (c *coverages) dropTargeted(key types.NamespacedName) {
 	}
 }
 
-// covering returns the protectors that cover a pod of a cell with those labels.
+// covering returns the protectors that cover a pod of a cell with the given labels.
 func (c *coverages) covering(cell, namespace string, labels map[string]string) []types.NamespacedName {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -112,7 +113,7 @@ func (c *coverages) covering(cell, namespace string, labels map[string]string) [
 	return all
 }
 
-// namesake returns the first protector of a namespace by name, other than one, that names the same workload.
+// namesake returns the first other protector of the namespace, by name, that names the same workload.
 func (c *coverages) namesake(key types.NamespacedName, ref v1alpha1.TargetRef) (name string, there bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -124,8 +125,8 @@ func (c *coverages) namesake(key types.NamespacedName, ref v1alpha1.TargetRef) (
 	return "", false
 }
 
-// sameCoverage tells whether two states of a protector cover the same pods. Most updates are of the status. The
-// generation does not tell: in a core that was restored from a backup, the same one comes a second time.
+// sameCoverage reports whether two states of a protector cover the same pods. Most updates change only the status. The
+// generation cannot answer this: in a core that was restored from a backup, a generation can occur a second time.
 func sameCoverage(a, b any) bool {
 	p, ok := a.(*v1alpha1.PodProtector)
 	q, okToo := b.(*v1alpha1.PodProtector)

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// coveredBy is the slow and obvious answer to whether a protector covers a pod of a cell, by its label app.
+// coveredBy computes in the simplest way whether a protector covers a pod of a cell, by its label app.
 func coveredBy(p *v1alpha1.PodProtector, cell, app string) bool {
 	if exempt := p.Spec.ExemptPodSelector; exempt != nil && exempt.MatchLabels["app"] == app {
 		return false
@@ -26,7 +26,7 @@ func coveredBy(p *v1alpha1.PodProtector, cell, app string) bool {
 	entry := quota.CellOf(p, cell)
 	switch {
 	case entry == nil, entry.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec):
-		return true // nobody has looked for the workload of this name there
+		return true // no aggregator has looked for the workload of this name there
 	case entry.Aggregation.Target == nil:
 		return false
 	default:
@@ -64,7 +64,7 @@ func drawCovering(t *rapid.T) *v1alpha1.PodProtector {
 	return p
 }
 
-// Whatever protectors come, change and go, as the watch tells of them: a pod has those that cover it in its cell.
+// After any sequence of watch events, a pod has exactly the protectors that cover it in its cell.
 func TestCoverages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &core{coverages: newCoverages(), metrics: &metrics{refusals: newTally()}}

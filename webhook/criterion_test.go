@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// What a removal costs depends on the protector's criterion, the pod's own and the eviction's.
+// The cost of a removal depends on the criterion of the protector, of the pod and of the eviction.
 func TestWhatCountsIsCharged(t *testing.T) {
 	unready := func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
 	own := func(criterion string) func(*corev1.Pod) {

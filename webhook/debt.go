@@ -13,19 +13,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// What is forced while a core cluster does not answer goes all the same, and is owed: its protector is charged for it in the next
-// write of this replica, whatever that is for, so that nothing is decided without it. A replica that ends before has forgotten
-// it, and the others know nothing of it.
+// Break-glass removals are admitted while a core cluster is unreachable, and become pending charges. The next write of
+// this replica to the protector, for any purpose, charges them, so that this replica decides nothing without them. A
+// replica that exits before that loses its pending charges, and no other replica has them.
 
 const (
-	// repayPause is the time between two attempts to pay what is owed, and repayTime bounds one.
+	// repayPause is the time between two attempts to write the pending charges. repayTime limits one attempt.
 	repayPause = 250 * time.Millisecond
 	repayTime  = 5 * time.Second
 )
 
-// debts are what the protectors of a core are to be charged for yet, each pod once. They are safe for concurrent use.
+// debts are the pending charges of the protectors of a core, at most one for each pod. They are safe for concurrent
+// use.
 type debts struct {
-	// made has something when a debt was made.
+	// made receives a value when a charge was added.
 	made chan struct{}
 
 	mu   sync.Mutex
@@ -36,7 +37,7 @@ func newDebts() *debts {
 	return &debts{made: make(chan struct{}, 1), owed: map[types.NamespacedName][]quota.Removal{}}
 }
 
-// owe notes a removal.
+// owe adds a pending charge. It replaces an earlier one for the same pod.
 func (d *debts) owe(protector types.NamespacedName, removal quota.Removal) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -50,7 +51,7 @@ func (d *debts) owe(protector types.NamespacedName, removal quota.Removal) {
 	}
 }
 
-// of is what a protector is to be charged for.
+// of returns the pending charges of a protector, as asks.
 func (d *debts) of(protector types.NamespacedName) []ask {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +62,7 @@ func (d *debts) of(protector types.NamespacedName) []ask {
 	return asks
 }
 
-// paid takes off what a protector was charged for.
+// paid removes the charges that were written.
 func (d *debts) paid(protector types.NamespacedName, asks []ask) {
 	if len(asks) == 0 {
 		return
@@ -76,14 +77,14 @@ func (d *debts) paid(protector types.NamespacedName, asks []ask) {
 	}
 }
 
-// protectors are those that are to be charged.
+// protectors returns the protectors with pending charges, in order.
 func (d *debts) protectors() []types.NamespacedName {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(d.owed), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// number is how many removals are owed.
+// number returns the number of pending charges.
 func (d *debts) number() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +95,7 @@ func (d *debts) number() int {
 	return number
 }
 
-// repay pays what is owed where nobody asks for a removal, until ctx ends.
+// repay writes pending charges of protectors for which no removal is requested, until ctx ends.
 func (c *core) repay(ctx context.Context) {
 	for {
 		select {

@@ -19,7 +19,7 @@ import (
 
 func away(func() error) error { return errors.New("no route to host") }
 
-// The budget of what went while the core was away is not there when it is back.
+// Removals that were forced while the core was unreachable consume budget once it is reachable again.
 func TestWhatIsForcedWhileTheCoreIsAwayIsCharged(t *testing.T) {
 	d := newDesk(t, deskProtector("web", 3, 5))
 	d.suffer(away)
@@ -68,7 +68,7 @@ func TestWhatIsOwedIsPaidWhenNobodyAsks(t *testing.T) {
 	})
 }
 
-// Whatever is forced, asked and refused by the core in whatever order: what was removed is charged once the core answers.
+// For any sequence of forced removals, other removals and write errors: every removal is charged once the core answers.
 func TestNothingForcedIsForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDesk(t, deskProtector("web", int32(rapid.IntRange(1, 6).Draw(t, "floor")), 6))
@@ -99,7 +99,7 @@ func TestNothingForcedIsForgotten(t *testing.T) {
 	})
 }
 
-// What the core takes from nobody would keep everybody else from it, too.
+// The API server would also refuse every later write that contains an invalid charge.
 func TestWhatTheCoreDoesNotTakeIsNotOwed(t *testing.T) {
 	d := newDesk(t, deskProtector("web", 3, 5))
 	d.suffer(func(func() error) error {

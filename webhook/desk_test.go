@@ -32,7 +32,7 @@ import (
 
 const deskCell = "c0"
 
-// desk is a Protection over a core cluster in memory, for faults that a real one cannot be made to have.
+// desk is a Protection with a core cluster in memory, for faults that a real cluster cannot be made to have.
 type desk struct {
 	*Protection
 	core   *core
@@ -40,11 +40,11 @@ type desk struct {
 	events *events.FakeRecorder
 
 	mu sync.Mutex
-	// fault is what becomes of the next status writes; nil is nothing.
+	// fault wraps the next status writes; nil is no fault.
 	fault func(write func() error) error
 }
 
-// failer is what tests, fuzz tests and properties have in common.
+// failer is the common interface of tests, fuzz tests and property tests.
 type failer interface {
 	Helper()
 	Fatal(...any)
@@ -86,7 +86,7 @@ func (d *desk) update(
 	ctx context.Context, c client.Client, subresource string, object client.Object, options ...client.SubResourceUpdateOption,
 ) error {
 	write := func() error {
-		if object.GetResourceVersion() == "" { // as an apiserver says of a custom resource, where the client in memory tells of a conflict each time
+		if object.GetResourceVersion() == "" { // an API server returns Invalid here, while the client in memory returns a conflict
 			return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("PodProtector").GroupKind(), object.GetName(), field.ErrorList{
 				field.Invalid(field.NewPath("metadata", "resourceVersion"), "", "must be specified for an update"),
 			})
@@ -108,7 +108,7 @@ func (d *desk) suffer(fault func(write func() error) error) {
 	d.fault = fault
 }
 
-// stored is the protector as the core has it.
+// stored returns the protector as it is stored in the core.
 func (d *desk) stored(t failer, name string) *v1alpha1.PodProtector {
 	t.Helper()
 	p := &v1alpha1.PodProtector{}
@@ -118,7 +118,7 @@ func (d *desk) stored(t failer, name string) *v1alpha1.PodProtector {
 	return p
 }
 
-// deskProtector covers the pods with app=web, of which so many were counted.
+// deskProtector covers the pods with app=web, of which available were counted.
 func deskProtector(name string, floor, available int32) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -139,7 +139,7 @@ func deskPod(name string) *corev1.Pod {
 	return p
 }
 
-// remove asks for the deletion of a pod.
+// remove requests the deletion of a pod.
 func (d *desk) remove(ctx context.Context, p *corev1.Pod) removal.Answer {
 	return d.protect(ctx, deskCell, removal.Request{
 		Operation: v1alpha1.OperationDelete, Namespace: p.Namespace, PodName: p.Name, Pod: p,

@@ -16,17 +16,20 @@ import (
 )
 
 const (
-	// labelMemory is how long the labels of a node are believed, and lackMemory that one is not there, or that they cannot be read.
+	// labelMemory is how long a label of a node is cached. lackMemory is how long its absence, or a failed read, is
+	// cached.
 	labelMemory, lackMemory = time.Minute, 2 * time.Second
-	// labelTime bounds a read of them. Who waits longer takes the domain of the pod for unknown, which is the worst.
+	// labelTime limits a read of node labels. A request that would wait longer treats the domain of the pod as unknown,
+	// which is the worst case.
 	labelTime = time.Second
-	// mostNodes bounds the memory of a cell: a node takes about a kilobyte of it.
+	// mostNodes limits the cache of a cell: a node takes about a kilobyte.
 	mostNodes = 5000
 )
 
-// locate finds out the domain of a pod for the protectors that mind the loss of others. It is asked of the pod's node: the labels of
-// the topology that apiservers put on pods when they are bound (since 1.35) are the pod's own afterwards, which whoever may change
-// the pod may change, and which an older apiserver leaves to whoever made it.
+// locate determines the domain of a pod for the protectors that tolerate the loss of a domain
+// (spec.spread.tolerateDomainLoss). It reads the labels of the pod's node, not of the pod. API servers put topology
+// labels on pods when they are bound (since 1.35), but any user who may update the pod may change them afterwards. An
+// older API server leaves them to the creator of the pod.
 func (p *Protection) locate(ctx context.Context, cell string, r removal.Request, charges []removal.Charge) {
 	for i := range charges {
 		c := &charges[i]
@@ -41,9 +44,9 @@ func (p *Protection) locate(ctx context.Context, cell string, r removal.Request,
 	}
 }
 
-// nodeLabels are the labels of nodes. They are safe for concurrent use.
+// nodeLabels caches the labels of nodes. It is safe for concurrent use.
 type nodeLabels struct {
-	// reach returns what reads the metadata of a cell.
+	// reach returns the metadata client of a cell.
 	reach   func(cell string) (metadata.Interface, error)
 	reading singleflight.Group
 
@@ -51,14 +54,14 @@ type nodeLabels struct {
 	known map[string]map[string]labelled
 }
 
-// labelled is what a node was like; err is why it could not be read.
+// labelled is the cached state of a node; err is the reason why it could not be read.
 type labelled struct {
 	at     time.Time
 	labels map[string]string
 	err    error
 }
 
-// has tells whether it is known still what a label is, or that there is none.
+// has reports whether the cached state still answers what the value of a label is, or that the label does not exist.
 func (l labelled) has(key string) bool {
 	memory := lackMemory
 	if _, ok := l.labels[key]; ok {
@@ -67,7 +70,7 @@ func (l labelled) has(key string) bool {
 	return !l.at.IsZero() && time.Since(l.at) < memory
 }
 
-// label is a label of a node. The error tells why it is not known.
+// label returns the value of a label of a node. The error is the reason why the value is unknown.
 func (n *nodeLabels) label(ctx context.Context, of node, key string) (string, error) {
 	found := n.remembered(of)
 	if !found.has(key) {
@@ -82,7 +85,7 @@ func (n *nodeLabels) remembered(of node) labelled {
 	return n.known[of.cell][of.name]
 }
 
-// readOnce reads a node, together with all who ask for it at the time.
+// readOnce reads a node, once for all concurrent callers.
 func (n *nodeLabels) readOnce(ctx context.Context, of node) labelled {
 	patience := labelTime
 	if deadline, ok := ctx.Deadline(); ok {
@@ -99,7 +102,7 @@ func (n *nodeLabels) readOnce(ctx context.Context, of node) labelled {
 	})
 	select {
 	case result := <-read:
-		return result.Val.(labelled) //nolint:forcetypeassert // nothing else is returned
+		return result.Val.(labelled) //nolint:forcetypeassert // the function returns nothing else
 	case <-waiting.Done():
 		return labelled{err: waiting.Err()}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// zoned makes a node of a zone, and a change of pods that puts them there.
+// zoned creates a node of a zone. It returns a change that places pods there.
 func (l *lab) zoned(zone string) func(*corev1.Pod) {
 	l.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -27,7 +27,7 @@ func (l *lab) zoned(zone string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.NodeName = node.Name }
 }
 
-// By the rights that users grant it, the webhook finds out in which zone a pod is, however it is asked.
+// With the permissions that users grant it, the webhook finds the zone of a pod, for deletions and evictions.
 func TestPodsGoFromTheZoneThatHasMost(t *testing.T) {
 	for name, remove := range ways() {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,8 @@ import (
 
 const region = corev1.LabelTopologyRegion
 
-// nodesOf knows nodes by their labels. Each read is counted, and takes as long, or fails, as it is told.
+// nodesOf returns nodes with the given labels. It counts each read. The function in become runs for each read, and can
+// delay it or make it fail.
 func nodesOf(nodes map[string]map[string]string) (n *nodeLabels, reads *atomic.Int32, become *atomic.Value) {
 	scheme := metadatafake.NewTestScheme()
 	_ = metav1.AddMetaToScheme(scheme)
@@ -46,7 +47,7 @@ func nodesOf(nodes map[string]map[string]string) (n *nodeLabels, reads *atomic.I
 	return &nodeLabels{reach: func(string) (metadata.Interface, error) { return objects, nil }}, reads, become
 }
 
-// zonal is a protector with a floor of 4 that minds the loss of zones: a has six pods, b four.
+// zonal is a protector with a floor of 4 that tolerates the loss of a domain: zone a has six pods, b four.
 func zonal(name, key string) *v1alpha1.PodProtector {
 	p := deskProtector(name, 4, 10)
 	p.Spec.Spread = &v1alpha1.Spread{TopologyKey: key, TolerateDomainLoss: true}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An apiserver that went on using a connection would lose the review that it sends when the replica ends.
+// An API server that kept using a connection would lose the review in flight when the replica exits.
 func TestAReplicaThatDrainsAnswersAndAsksForAnotherConnection(t *testing.T) {
 	l := newLab(t)
 	raw, err := json.Marshal(deleteReview(l.pod("web-0")))

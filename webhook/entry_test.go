@@ -13,7 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// A core confines the ServiceAccount of a cell to that (rule 15). A protector of the floor 0 admits although its counts are void.
+// A core restricts the ServiceAccount of a cell to these writes (rule 15). A protector with floor 0 admits although its
+// counts are void.
 func TestAWebhookWritesReservationsOfItsCellAndNothingElse(t *testing.T) {
 	p := deskProtector("web", 0, 5)
 	other := v1alpha1.PodProtectorCell{CellID: "other", Aggregation: v1alpha1.Aggregation{

@@ -12,14 +12,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// reserveAll reserves with each protector in turn. When one refuses, or cannot be asked, or nobody waits for
-// the answer any more, this very request gives back its part in what is reserved.
+// reserveAll reserves with each protector in turn. When one refuses or is unreachable, or the caller no longer waits
+// for the answer, this request gives back its own part of the reservations.
 func (p *Protection) reserveAll(ctx context.Context, charges []removal.Charge, attempt quota.Removal, r removal.Request) removal.Answer {
 	var admitting []removal.Charge
 	var reserved []reservation
 	var forced *removal.Override
 	for _, c := range charges {
-		if c.Vanished { // the removal is forced, or it would not have come so far
+		if c.Vanished { // the removal is forced, or RefusedByVanished would have refused it
 			forced = &removal.Override{Verdict: removal.VerdictReason(quota.RefusedVanished), By: &c}
 			continue
 		}
@@ -30,13 +30,13 @@ func (p *Protection) reserveAll(ctx context.Context, charges []removal.Charge, a
 				p.log.Error(err, "A removal could not be reserved", "protector", c.String(), "pod", attempt.PodName)
 			}
 			if attempt.Force {
-				if !apierrors.IsInvalid(err) { // what the core takes from nobody would keep all others from it, too
+				if !apierrors.IsInvalid(err) { // an invalid charge would make every later write of the protector fail, too
 					made.protector.core.debts.owe(c.Key, attempt)
 				}
 				forced = &removal.Override{Verdict: removal.VerdictUnreachable, By: &c}
-				continue // it goes all the same, so that whatever is reserved must stay
+				continue // the removal is admitted anyway, so all reservations must stay
 			}
-			// The flight may have gone through all the same.
+			// The batch may have been written despite the error.
 			p.giveBack(ctx, append(reserved, made), attempt)
 			return removal.RefuseUnreachable(charges, c, r, reasonOf(err))
 		}
@@ -47,7 +47,7 @@ func (p *Protection) reserveAll(ctx context.Context, charges []removal.Charge, a
 			continue
 		case !verdict.Outcome.Admitted() && attempt.Force:
 			forced = &removal.Override{Verdict: removal.VerdictReason(verdict.Outcome), By: &c}
-			continue // likewise
+			continue // as above
 		case !verdict.Outcome.Admitted():
 			p.giveBack(ctx, reserved, attempt)
 			return removal.Refuse(charges, c, verdict, r)
@@ -64,35 +64,35 @@ func (p *Protection) reserveAll(ctx context.Context, charges []removal.Charge, a
 		return removal.RefuseUnreachable(charges, charges[len(charges)-1], r, reasonOf(err))
 	}
 	if len(admitting) == 0 && forced == nil {
-		return removal.Allow(removal.VerdictUnprotected) // all protectors have been deleted since
+		return removal.Allow(removal.VerdictUnprotected) // all protectors have been released since
 	}
 	answer := removal.Admit(removal.VerdictReserved, admitting)
 	answer.Forced = forced
 	return answer
 }
 
-// reasonOf is what a client is told of an error.
+// reasonOf returns the reason that a client sees for an error.
 func reasonOf(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return "no answer in time"
 	}
-	// The stack of a flight that panicked is for the log.
+	// The stack of a batch that panicked belongs only in the log.
 	reason, _, _ := strings.Cut(err.Error(), "\n")
 	return reason
 }
 
-// reservation is one that a request has made or joined, or may have, with a protector.
+// reservation is one that a request has made, joined, or may have made with a protector.
 type reservation struct {
 	protector protectorRef
 	claim     *quota.Claim
-	// elsewhere tells that another replica has made it.
+	// elsewhere reports that another replica has made it.
 	elsewhere bool
 }
 
-// giveBackTime bounds the giving back; what it cannot do, the admission deadline does later.
+// giveBackTime limits one attempt to give back. Reservations that it misses end with the admission deadline.
 const giveBackTime = 5 * time.Second
 
-// giveBack returns reservations in the background: the caller's time is mostly up when it is called.
+// giveBack gives reservations back in the background, because the time of the caller is usually almost over.
 func (p *Protection) giveBack(ctx context.Context, reserved []reservation, attempt quota.Removal) {
 	for _, r := range reserved {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)

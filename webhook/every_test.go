@@ -19,8 +19,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// faults are what can become of a status write, and whether the one who made it learns what it did. leave makes
-// the callers leave.
+// faults are the possible outcomes of a status write, and whether the writer sees the outcome. leave makes the callers
+// give up.
 func faults() map[string]func(write func() error, leave func()) error {
 	lost := errors.New("the connection is lost")
 	return map[string]func(write func() error, leave func()) error{
@@ -37,7 +37,7 @@ func conflict() error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: "podprotectors"}, "a", errors.New("somebody was faster"))
 }
 
-// round is some removals at once, one of whose writes suffers.
+// round is a set of concurrent removals, with a fault at one of the writes.
 type round struct {
 	pods  []int
 	fault string
@@ -52,7 +52,7 @@ func drawRound(t *rapid.T) round {
 	}
 }
 
-// play asks for the removals of a round and returns the pods that may go.
+// play requests the removals of a round and returns the pods whose removal was allowed.
 func (d *desk) play(r round, pods []*corev1.Pod) []*corev1.Pod {
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
@@ -82,9 +82,9 @@ func (d *desk) play(r round, pods []*corev1.Pod) []*corev1.Pod {
 	return allowed
 }
 
-// What must be true whatever becomes of writes and callers: a pod that may go has a reservation with each protector
-// that covers it, and no protector has more than its budget. Without faults nothing else is reserved, also when
-// several ask for one pod.
+// For any outcome of writes and callers: a pod whose removal was allowed has a reservation with each protector that
+// covers it, and no protector admits more than its budget. Without faults there are no other reservations, even with
+// several requests for one pod.
 func TestWhoMayGoIsReservedWithAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var protectors []*v1alpha1.PodProtector
@@ -123,7 +123,7 @@ func TestWhoMayGoIsReservedWithAll(t *testing.T) {
 	})
 }
 
-// mayAll tells whether there is budget for all removals of a round.
+// mayAll reports whether there is budget for all removals of a round.
 func (d *desk) mayAll(t *rapid.T, r round, protectors []*v1alpha1.PodProtector) bool {
 	for _, p := range protectors {
 		budget := quota.BudgetOf(d.stored(t, p.Name))

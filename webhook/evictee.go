@@ -16,23 +16,26 @@ import (
 )
 
 const (
-	// nodeMemory is how long the taints of a node are believed, and bareMemory that it has none: a pod is forgotten by that.
+	// nodeMemory is how long the taints of a node are cached. bareMemory is how long their absence is cached,
+	// because a pod on a node without taints is no longer retried.
 	nodeMemory, bareMemory = 5 * time.Second, 200 * time.Millisecond
-	// disruptionPause is how long a pod is left alone that a PodDisruptionBudget keeps. It is longer than admission deadlines are:
-	// whoever asks more often has the budget reserved all the time, for nothing.
+	// disruptionPause is how long the webhook does not retry a pod whose eviction a PodDisruptionBudget refused. It is
+	// longer than admission deadlines: more frequent attempts would keep the budget reserved all the time without a
+	// removal.
 	disruptionPause = 5 * time.Minute
 )
 
-// evictee is a pod that a controller was refused to remove. The eviction of pods from tainted nodes gives up after five attempts and does not
-// resume, and nothing wakes the garbage collector.
+// evictee is a pod whose removal by a controller was refused. The eviction of pods from tainted nodes gives up after
+// five attempts and does not resume, and no event wakes the garbage collector.
 type evictee struct {
 	cell, namespace string
 	podRef
-	// isCollected reports whether it may have been the garbage collector: only then it is worth reading the pod's owner.
+	// isCollected reports whether the client may have been the garbage collector. Only then is it worth reading the
+	// pod's owner.
 	isCollected bool
 }
 
-// pause is until when an evictee is left alone, which waits for a protector.
+// pause is the time until which an evictee of a protector is not retried.
 type pause struct {
 	protector protectorRef
 	until     time.Time
@@ -45,8 +48,8 @@ type taints struct {
 	all []corev1.Taint
 }
 
-// evict takes up the removal of pods from tainted nodes, and of those whose owners are gone, as many as there is budget for. Each
-// asks for its budget like any other.
+// evict resumes the removal of pods from tainted nodes, and of pods whose owners were deleted, as many as the budget
+// allows. Each eviction requests its budget like any other.
 func (n *nudger) evict(ctx context.Context, protector protectorRef, budget int) {
 	for _, waits := range n.evictees.take(protector, budget) {
 		e := waits.who
@@ -70,7 +73,7 @@ func (n *nudger) evict(ctx context.Context, protector protectorRef, budget int) 
 	}
 }
 
-// resume lets those wait for budget again whose pause is over.
+// resume puts the evictees whose pause is over back on the waitlist.
 func (n *nudger) resume(now time.Time) {
 	for e, p := range n.paused {
 		if !now.Before(p.until) {
@@ -80,7 +83,8 @@ func (n *nudger) resume(now time.Time) {
 	}
 }
 
-// evictOne evicts a pod, if its node does not tolerate it any more or its owner was deleted, as the cell's API server has them now.
+// evictOne evicts a pod if its node has a taint that the pod does not tolerate, or its owner was deleted, according to
+// the cell's API server now.
 func (n *nudger) evictOne(ctx context.Context, e evictee) (done bool, err error) {
 	cell, err := n.reach(e.cell)
 	if err != nil {
@@ -102,7 +106,7 @@ func (n *nudger) evictOne(ctx context.Context, e evictee) (done bool, err error)
 	return err == nil, err
 }
 
-// mustGo reports whether a pod's node expels it, or its owner was deleted.
+// mustGo reports whether a taint of its node expels a pod, or its owner was deleted.
 func (n *nudger) mustGo(ctx context.Context, cell *nudged, e evictee, pod *corev1.Pod) (bool, error) {
 	var found []corev1.Taint
 	if pod.Spec.NodeName != "" {
@@ -121,7 +125,7 @@ func (n *nudger) mustGo(ctx context.Context, cell *nudged, e evictee, pod *corev
 	return cell.erased(ctx, e.namespace, *owner)
 }
 
-// taintsOf returns the taints of a node that expel pods.
+// taintsOf returns the NoExecute taints of a node.
 func (n *nudger) taintsOf(ctx context.Context, cell *nudged, of node) ([]corev1.Taint, error) {
 	known, memory := n.nodes[of], nodeMemory
 	if len(known.all) == 0 {
@@ -139,7 +143,8 @@ func (n *nudger) taintsOf(ctx context.Context, cell *nudged, of node) ([]corev1.
 	return expelling, nil
 }
 
-// isExpelled tells whether a taint expels a pod now: none of its tolerations is for it, or those that are have run out.
+// isExpelled reports whether a taint expels a pod now: the pod has no toleration for it, or every such toleration has
+// run out.
 func isExpelled(pod *corev1.Pod, found []corev1.Taint, now time.Time) bool {
 	return slices.ContainsFunc(found, func(taint corev1.Taint) bool {
 		return !slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {

@@ -26,7 +26,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// refusedTo is the refusal of the deletion of a pod of the ReplicaSet "web" to a user.
+// refusedTo returns a refused deletion of a pod of the ReplicaSet "web" by a user.
 func refusedTo(user string) (removal.Request, protectorRef, *corev1.Pod) {
 	yes := true
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod", OwnerReferences: []metav1.OwnerReference{
@@ -36,7 +36,7 @@ func refusedTo(user string) (removal.Request, protectorRef, *corev1.Pod) {
 	return removal.Request{User: user, Namespace: "shop", PodName: "web-1", Operation: v1alpha1.OperationDelete, Pod: pod}, by, pod
 }
 
-// nudging has a cell with these objects, of which metadata holds those that own pods.
+// nudging returns a nudger for a cell with these objects. The metadata client serves the owners.
 func nudging(pod *corev1.Pod, owners ...runtime.Object) (*nudger, *fake.Clientset, *metadatafake.FakeMetadataClient) {
 	scheme := metadatafake.NewTestScheme()
 	_ = metav1.AddMetaToScheme(scheme)
@@ -53,7 +53,7 @@ func nudging(pod *corev1.Pod, owners ...runtime.Object) (*nudger, *fake.Clientse
 	return n, typed, objects
 }
 
-// deletedNamespace is the namespace of the pods, which is being deleted.
+// deletedNamespace returns the namespace of the pods, which is being deleted.
 func deletedNamespace() *corev1.Namespace {
 	now := metav1.Now()
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "space", DeletionTimestamp: &now, Finalizers: []string{"kubernetes"}}}
@@ -73,7 +73,7 @@ func TestWhatTheGarbageCollectorWasRefusedIsEvicted(t *testing.T) {
 	alive := func(*metav1.PartialObjectMetadata) {}
 	for claim, c := range map[string]struct {
 		user  string
-		owner func(*metav1.PartialObjectMetadata) // nil: it is gone
+		owner func(*metav1.PartialObjectMetadata) // nil: it was deleted
 		pod   func(*corev1.Pod)
 		want  bool
 	}{
@@ -145,7 +145,7 @@ func TestADeletedNamespaceIsWoken(t *testing.T) {
 	}
 }
 
-// A loop without a pause would reserve the budget again and again, and be woken each time by what it wrote itself.
+// A loop without a pause would reserve the budget again and again, and each of its own writes would wake it.
 func TestWhoseEvictionIsRefusedIsLeftAloneForAWhile(t *testing.T) {
 	for claim, c := range map[string]struct {
 		refusal *apierrors.StatusError
@@ -169,7 +169,7 @@ func TestWhoseEvictionIsRefusedIsLeftAloneForAWhile(t *testing.T) {
 				}
 				n.note("cell", request, "NoBudget", by)
 				look()
-				n.note("cell", request, "NoBudget", by) // the collector asks again
+				n.note("cell", request, "NoBudget", by) // the garbage collector retries
 				look()
 				<-time.After(c.pause - 1)
 				look()
@@ -192,7 +192,7 @@ func violated() *apierrors.StatusError {
 	return err
 }
 
-// Nobody tells when a pause is over.
+// No event reports the end of a pause.
 func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		request, _, pod := refusedTo(serviceAccounts + "kube-system:replicaset-controller")
@@ -224,7 +224,7 @@ func TestWhoIsRefusedAgainIsWokenAfterThePause(t *testing.T) {
 	})
 }
 
-// A review is not evidence: anyone who reaches the webhook can send one.
+// A review is not evidence: any client that reaches the webhook can send one.
 func TestAForgedReviewMovesNothing(t *testing.T) {
 	tainted := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "tainted"}}
 	tainted.Spec.Taints = []corev1.Taint{{Key: "down", Effect: corev1.TaintEffectNoExecute}}
@@ -269,7 +269,7 @@ func TestAForgedReviewMovesNothing(t *testing.T) {
 					touched = append(touched, action.GetResource().Resource+"/"+p.GetName())
 				}
 			}
-			if !slices.Equal(touched, c.want) { // the real controller of a real pod may be woken
+			if !slices.Equal(touched, c.want) { // the nudger may wake the real controller of a real pod
 				t.Errorf("touched %q, want %q", touched, c.want)
 			}
 		})

@@ -8,12 +8,13 @@ import (
 	"reflect"
 )
 
-// exchangeVersion is raised when what replicas exchange comes to mean something else although its fields stay the same.
+// exchangeVersion is raised when the messages between replicas change their meaning but keep their fields.
 const exchangeVersion = 2
 
-// exchange names the form of what replicas exchange, and is part of the path of a request. During a rolling upgrade replicas of two
-// versions meet. One that does not know a field of the other would ignore it, and reserve less than it was asked for, so it must say that
-// it cannot: the replica that asked then decides itself. The name is computed from the types, so that no change of them can be forgotten.
+// exchange names the format of the messages between replicas, and is part of the request path. During a rolling upgrade
+// replicas of two versions coexist. A replica that does not have a field of the other would ignore it, and reserve less
+// than it was asked for. So it must answer that it cannot, and the replica that asked decides itself. The name is
+// computed from the types, so that no change of them can be forgotten.
 //
 //nolint:gochecknoglobals // a constant in all but the language's sense
 var exchange = exchangeName(exchangeVersion, reflect.TypeFor[handedOver](), reflect.TypeFor[taken]())
@@ -26,7 +27,7 @@ func exchangeName(version int, types ...reflect.Type) string {
 	return fmt.Sprintf("v%d-%s", version, hex.EncodeToString(form.Sum(nil)[:6]))
 }
 
-// describe writes the form that values of a type have as JSON.
+// describe writes the JSON format of a type to out.
 func describe(out io.Writer, t reflect.Type, seen map[reflect.Type]bool) {
 	_, _ = fmt.Fprintf(out, "%s %s;", t, t.Kind())
 	if seen[t] {

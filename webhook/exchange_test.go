@@ -41,15 +41,16 @@ func TestAnExchangeOfAnotherFormHasAnotherName(t *testing.T) {
 	}
 }
 
-// Replicas of two versions hand nothing over to each other during an upgrade, which costs conflicts. A refactoring must not cause that.
+// During an upgrade, replicas with different exchange versions hand nothing over, which causes conflicts. A refactoring
+// must not change the version.
 func TestTheExchangeChangesOnPurposeOnly(t *testing.T) {
 	if want := "v2-cc4c023f683f"; webhook.Exchange != want {
 		t.Errorf("the exchange is %s, want %s: change this test if replicas are to exchange something else", webhook.Exchange, want)
 	}
 }
 
-// During a rolling upgrade a replica meets one of another version. That one must not reserve by what it does not understand, and the
-// first decides itself.
+// During a rolling upgrade a replica can meet one of another version. That replica must not reserve on the basis of a
+// message that it does not understand, and the first replica decides itself.
 func TestAReplicaOfAnotherVersionReservesNothingForThisOne(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 1, 10)
@@ -76,7 +77,7 @@ func TestAReplicaDecidesItselfWhenAnotherIsOfAnOlderVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It takes what has the path of its version, and admits all without a reservation.
+	// It accepts requests with the path of its version, and admits all without a reservation.
 	older := func(listener net.Listener) {
 		mux := http.NewServeMux()
 		mux.HandleFunc("POST /peers/v1/cores/{core}/protectors/{namespace}/{name}", func(w http.ResponseWriter, _ *http.Request) {

@@ -21,7 +21,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain/live"
 )
 
-// Whatever the state, what is explained of a removal is what the webhook answers to its dry run: the verdict, and the message to the letter.
+// In every state, the explanation of a removal equals the answer of the webhook to its dry run: the verdict, and the
+// exact message.
 func TestWhatIsExplainedIsWhatIsAnswered(t *testing.T) {
 	t.Run("by one core", func(t *testing.T) {
 		l := newLab(t)
@@ -44,7 +45,7 @@ func wantVerdicts(t *testing.T, seen map[removal.VerdictReason]int, verdicts ...
 	}
 }
 
-// explainStates makes the states of some seeds, compares what is explained with what is answered, and counts the verdicts.
+// explainStates creates the states of some seeds, compares the explanations with the answers, and counts the verdicts.
 func explainStates(l, other *lab, from, to int) map[removal.VerdictReason]int {
 	t := l.TB.(*testing.T)
 	l.createCell(func(s *v1alpha1.CellSpec) {
@@ -90,7 +91,7 @@ func explainStates(l, other *lab, from, to int) map[removal.VerdictReason]int {
 		eightAtOnce(len(pods), func(i int) {
 			pod := l.existing(pods[i].Name)
 			if operation == v1alpha1.OperationResize && (pod.Spec.NodeName == "" || pod.Spec.NodeName == fmt.Sprint(l.namespace, "-3")) {
-				return // the apiserver looks for the node first
+				return // the API server looks up the node first
 			}
 			situation := live.At(read, l.cell, pod, cluster.Node(t.Context(), pod.Spec.NodeName), operation, hooks)
 			e := explain.Pod(situation)
@@ -135,7 +136,7 @@ func told(t *testing.T, pod *corev1.Pod, e explain.Explanation) string {
 	return string(text)
 }
 
-// wantExplained checks the verdict, which clients are not told, by a review of a dry run.
+// wantExplained checks the verdict, which clients do not see, with a review of a dry run.
 func (r *replica) wantExplained(pod *corev1.Pod, e explain.Explanation) {
 	r.Helper()
 	review, yes := deleteReview(pod), true
@@ -149,7 +150,7 @@ func (r *replica) wantExplained(pod *corev1.Pod, e explain.Explanation) {
 	}
 }
 
-// chance makes up states.
+// chance generates random states.
 type chance struct{ *rand.Rand }
 
 func newChance(seed uint64) chance { return chance{rand.New(rand.NewPCG(seed, 7))} }
@@ -158,7 +159,7 @@ func (c chance) in(n int) bool { return c.IntN(n) == 0 }
 
 func one[T any](c chance, of ...T) T { return of[c.IntN(len(of))] }
 
-// state makes a pod and what protects it, in one core or in both. It is nil if it could not be made.
+// state creates a pod and its protectors, in one core or in both. It returns nil if that failed.
 func (c chance) state(l, other *lab, i int) *corev1.Pod {
 	name := fmt.Sprint("state-", i)
 	pod := l.pod(name, func(p *corev1.Pod) { c.pod(l, p, name) })
@@ -189,7 +190,7 @@ func (c chance) state(l, other *lab, i int) *corev1.Pod {
 
 func (c chance) pod(l *lab, p *corev1.Pod, name string) {
 	p.Labels = map[string]string{"state": name, "cell": one(c, "own", "own", "own", "own", "own", "own", "other"), "tier": one(c, "web", "web", "canary")}
-	p.Spec.NodeName = fmt.Sprint(l.namespace, "-", c.IntN(4)) // the last one is not there
+	p.Spec.NodeName = fmt.Sprint(l.namespace, "-", c.IntN(4)) // the last one does not exist
 	p.Annotations = map[string]string{}
 	first := &p.Spec.Containers[0]
 	first.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
@@ -227,7 +228,7 @@ func (c chance) spec(s *v1alpha1.PodProtectorSpec, name string) {
 		s.TargetRef = &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
 		s.ExemptPodSelector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{
 			{Key: "state", Operator: "NotIn", Values: []string{name}},
-		}} // or it would be about the pods of all states
+		}} // otherwise it would cover the pods of all states
 	} else if s.Selector = selector; c.in(6) {
 		s.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"tier": "canary"}}
 	}

@@ -2,11 +2,11 @@ package webhook
 
 import "reflect"
 
-// Exchange is the name of what replicas exchange.
+// Exchange is the name of the exchange between replicas.
 var Exchange = exchange
 
-// ExchangeName lets tests name other exchanges.
+// ExchangeName exposes exchangeName to tests.
 func ExchangeName(version int, types ...reflect.Type) string { return exchangeName(version, types...) }
 
-// OwnerOf lets tests choose replicas that own a key.
+// OwnerOf exposes ownerOf to tests.
 func OwnerOf(key string, replicas []string) string { return ownerOf(key, replicas) }

@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// losing is a core of which something is lost as soon as its cache has read it.
+// losing is a core that calls lose as soon as its cache has been read.
 type losing struct {
 	cluster.Cluster
 	lose func()

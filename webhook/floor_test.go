@@ -53,7 +53,7 @@ func TestRefusesADeletecollectionAtTheFloor(t *testing.T) {
 	}
 }
 
-// A Retry-After would make clients of client-go try again ten times inside one call, unseen by anybody.
+// A Retry-After would make client-go retry ten times inside one call, invisibly to its caller.
 func TestARefusalHasNoRetryAfter(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 1, 1)
@@ -88,7 +88,7 @@ func TestDryRunGetsTheTrueAnswerAndWritesNothing(t *testing.T) {
 	l.serve().guard()
 	before := map[string]string{"web": l.protector("web").ResourceVersion, "full": l.protector("full").ResourceVersion}
 	for name, ask := range dryRuns() {
-		// More often than there is budget.
+		// More dry runs than there is budget.
 		for range 2 {
 			if err := ask(l, admitted); err != nil {
 				t.Errorf("%s with a budget of 1: %v", name, err)
@@ -106,7 +106,7 @@ func TestDryRunGetsTheTrueAnswerAndWritesNothing(t *testing.T) {
 	}
 }
 
-// only changes what a protector covers to the pods with app=value.
+// only makes a protector cover the pods with app=value.
 func only(value string) func(*v1alpha1.PodProtectorSpec) {
 	return func(s *v1alpha1.PodProtectorSpec) { s.Selector.MatchLabels = map[string]string{"app": value} }
 }

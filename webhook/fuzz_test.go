@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// FuzzReview sends anything to the handler. Whatever it is, the answer is a refusal of the HTTP request or a whole
-// review; a protector at its floor keeps its reservations at none, and refusals say why.
+// FuzzReview sends arbitrary bodies to the handler. The answer is always either an HTTP error or a complete review. A
+// protector at its floor never gets a reservation, and refusals state the reason.
 func FuzzReview(f *testing.F) {
 	seeds, err := filepath.Glob(filepath.Join("testdata", "reviews", "*.json"))
 	if err != nil || len(seeds) == 0 {
@@ -64,7 +64,7 @@ func checkAnswer(t *testing.T, recorder *httptest.ResponseRecorder) {
 	}
 }
 
-// What the seeds are must be told by the answers: a seed that is only malformed would begin nowhere.
+// The answers must match the purpose of the seeds: a seed that is merely malformed would be no starting point.
 func TestTheSeedsOfTheFuzzTestReachTheirVerdicts(t *testing.T) {
 	handler := (&Server{Protection: newDesk(t, deskProtector("web", 5, 5)).Protection, Log: logr.Discard()}).handler(newPace(alone))
 	for seed, want := range map[string]string{

@@ -7,8 +7,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// breakGlass admits what was refused. A protector that could be asked has reserved it beyond its budget, so that nobody else
-// uses what is not there; one that could not will see the pod go. Everybody is told.
+// breakGlass admits a removal that was refused. A protector that was reachable has reserved it beyond its budget, so that no
+// other removal uses budget that does not exist. One that was not reachable sees the removal in a later snapshot. The
+// webhook reports the override in the answer, the log and an event.
 func (p *Protection) breakGlass(cell string, r removal.Request, answer removal.Answer) removal.Answer {
 	answer = answer.BreakGlass(r.ForceReason())
 	if answer.Forced == nil || r.DryRun {

@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// The audit log of the apiserver has who broke the glass, over what, and why.
+// The audit log of the API server records the user of a break-glass removal, the overridden verdict and the reason.
 func TestTheReasonOfABrokenGlassIsInTheAuditLog(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 5, 5)
@@ -55,7 +55,7 @@ func TestTheReasonOfABrokenGlassIsInTheAuditLog(t *testing.T) {
 	}
 }
 
-// auditOf are the annotations of our webhooks at the deletion of a pod.
+// auditOf returns the annotations of Breakwater's webhooks for the deletion of a pod.
 func auditOf(namespace, name, path string) (map[string]string, error) {
 	file, err := os.Open(path)
 	if err != nil {

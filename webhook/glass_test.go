@@ -98,7 +98,7 @@ func TestWhoBreaksTheGlassIsTold(t *testing.T) {
 	}
 }
 
-// The annotation counts that the pod has in its cell, not the one that a review says.
+// The annotation must exist on the pod in its cell; an annotation only in the review has no effect.
 func TestAForgedReviewDoesNotBreakTheGlass(t *testing.T) {
 	for claim, c := range map[string]struct {
 		stored func(*corev1.Pod)

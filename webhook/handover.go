@@ -24,37 +24,38 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// Peers are the replicas of a webhook. Each may write every protector, and the compare-and-swap keeps them right; but
-// when several write the same one at a time, all but one write in vain. Those who meet that hand what they are asked
-// over to the one replica that all agree on, whose flights then carry it all. Nothing is less safe when they do not agree,
-// or cannot reach each other: they write themselves.
+// Peers are the replicas of a webhook. Each replica may write every protector, and compare-and-swap keeps the writes
+// correct. But when several replicas write the same protector at a time, all writes but one fail. Replicas that meet
+// such conflicts hand their reservations over to the one replica that all of them choose, and that replica batches
+// them. Safety does not depend on this: replicas that disagree, or cannot reach each other, write themselves.
 type Peers struct {
-	// Self is the address by which the others know this replica.
+	// Self is the address of this replica, as the other replicas use it.
 	Self string
-	// All gives the addresses of all replicas that are known now, in any order, with or without this one.
+	// All returns the addresses of all replicas that are known now, in any order, with or without this one.
 	All func() []string
-	// Client reaches them by https://ADDRESS/.
+	// Client calls replicas at https://ADDRESS/.
 	Client *http.Client
 }
 
 const (
-	// contentionLasts is how long after a conflict a replica hands over. It then writes again, to find out whether it
-	// still has company.
+	// contentionLasts is how long after a conflict a replica hands over. Then it writes again, to find out whether
+	// other replicas still write the same protector.
 	contentionLasts = 5 * time.Second
-	// suspectFor is how long a replica that did not answer well is not asked again.
+	// suspectFor is how long a replica that returned no valid answer is not asked again.
 	suspectFor = 5 * time.Second
-	// longestHandover bounds how long an answer is waited for: half of the review's time, so that there is as
-	// much left to write.
+	// longestHandover limits the wait for an answer. The wait is also at most half of the review's time, so that as
+	// much remains for a write of its own.
 	longestHandover = 2 * time.Second
-	// gatherFor is how long what is to be handed over waits for more, with which it shares a request.
+	// gatherFor is how long a removal waits for others to share its request.
 	gatherFor = 2 * time.Millisecond
-	// maxHandedOverBytes bounds a parcel and its answer.
+	// maxHandedOverBytes limits the size of a forward batch and of its answer.
 	maxHandedOverBytes = 4 << 20
-	// mostHandedOver bounds the removals of a parcel. Of the shortest JSON the bytes alone would let a parcel take a hundred times its size.
+	// mostHandedOver limits the removals of a forward batch. The limit in bytes is not enough: decoded from the
+	// shortest JSON, a forward batch would take a hundred times its size.
 	mostHandedOver = 4_096
 )
 
-// handover is what a replica knows of the others, for one core cluster.
+// handover is the state that a replica keeps about the others, for one core cluster.
 type handover struct {
 	core   string
 	peers  Peers
@@ -62,37 +63,37 @@ type handover struct {
 
 	mu       sync.Mutex
 	suspects map[string]time.Time
-	// open are the parcels that are not on their way yet.
+	// open are the forward batches that have not been sent yet.
 	open map[address]*parcel
 }
 
-// address is where a parcel goes: to a replica, for a protector.
+// address is the destination of a forward batch: a replica, for a protector.
 type address struct {
 	replica   string
 	protector types.NamespacedName
 }
 
-// parcel is what is asked of another replica in one request. Only reservations are handed over: giving back is rare, and
-// each replica does it by itself.
+// parcel is a forward batch: removals that one request asks another replica to reserve. Only reservations are handed
+// over. Giving back is rare, and each replica does it itself.
 type parcel struct {
 	removals []quota.Removal
-	// by are the spans that it is sent for.
+	// by are the spans on whose behalf it is sent.
 	by []trace.Span
-	// delivered is closed when answers, or err, are there to stay.
+	// delivered is closed when answers or err are final.
 	delivered chan struct{}
 	answers   []decided
 	err       error
 }
 
-// handedOver is a parcel on its way to another replica, and taken is its answer, in the same order.
+// handedOver is the body of a request to another replica, and taken is the body of its answer, in the same order.
 type handedOver struct {
 	Removals handedRemovals `json:"removals"`
 }
 
-// handedRemovals are at most mostHandedOver.
+// handedRemovals are at most mostHandedOver removals.
 type handedRemovals []quota.Removal
 
-// UnmarshalJSONFrom implements json.UnmarshalerFrom: it stops reading at the first removal too many.
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. It stops at the first removal over the limit.
 func (r *handedRemovals) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 	*r = nil
 	begin, err := from.ReadToken()
@@ -125,7 +126,7 @@ type decided struct {
 	Claim   quota.Claim   `json:"claim"`
 }
 
-// to returns the replica that writes a protector which several want to write; "" is this one.
+// to returns the replica that writes a contended protector; "" is this one.
 func (h *handover) to(key types.NamespacedName) string {
 	replicas := []string{h.peers.Self}
 	h.mu.Lock()
@@ -148,8 +149,8 @@ func (h *handover) suspect(replica string) {
 	h.suspects[replica] = time.Now().Add(suspectFor)
 }
 
-// ask lets another replica reserve. After an error nothing is known: it may have reserved all the same, which is then
-// found in the history and costs nothing twice.
+// ask asks another replica to reserve. After an error the outcome is unknown: the other replica may have reserved
+// anyway. Its reservation is then found in the history and does not consume budget twice.
 func (h *handover) ask(ctx context.Context, replica string, key types.NamespacedName, a ask) (answer, error) {
 	patience := longestHandover
 	if deadline, ok := ctx.Deadline(); ok {
@@ -170,7 +171,7 @@ func (h *handover) ask(ctx context.Context, replica string, key types.Namespaced
 	return answer{verdict: p.answers[place].Verdict, elsewhere: true}, nil
 }
 
-// post puts a removal into the next parcel to a place, and returns where in it.
+// post adds a removal to the next forward batch to an address. It returns the batch and the position in it.
 func (h *handover) post(to address, removal quota.Removal, by trace.Span) (p *parcel, place int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -187,10 +188,11 @@ func (h *handover) post(to address, removal quota.Removal, by trace.Span) (p *pa
 	return p, len(p.removals) - 1
 }
 
-// deliver closes a parcel, sends it and waits for the answer. Those who wait for it may leave before.
+// deliver closes a forward batch, sends it and waits for the answer. The callers that wait for the answer may give up
+// earlier.
 func (h *handover) deliver(to address, p *parcel) {
 	h.mu.Lock()
-	if h.open[to] == p { // unless it was full before
+	if h.open[to] == p { // a full batch was already replaced
 		delete(h.open, to)
 	}
 	h.mu.Unlock()
@@ -245,7 +247,8 @@ func (h *handover) url(to address) string {
 	return "https://" + to.replica + path + "?timeout=" + longestHandover.String()
 }
 
-// HandedOver serves what other replicas of this version hand over. It believes them: only replicas may reach it.
+// HandedOver serves the requests of other replicas of this version. It trusts their content: only replicas may reach
+// it.
 func (p *Protection) HandedOver() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /peers/"+exchange+"/cores/{core}/protectors/{namespace}/{name}", p.takeOver)
@@ -290,12 +293,12 @@ func (p *Protection) takeOver(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errReleased is the answer for a protector that is not known here. It may be that this replica has not heard of it yet:
-// the one that asks has, and must see for itself.
+// errReleased is the answer for a protector that this replica does not have. This replica may not have read it yet: the
+// asking replica has read it, and must check for itself.
 var errReleased = errors.New("the protector does not exist")
 
-// takeOver reserves for another replica, for all or for none that it tells of. Nothing is handed on: replicas that
-// disagree about who writes would pass it round.
+// takeOver reserves for another replica. It returns decisions for all removals or for none. It does not forward them
+// again: replicas that disagree about the owner would pass them in a circle.
 func (c *core) takeOver(ctx context.Context, key types.NamespacedName, removals []quota.Removal) ([]decided, error) {
 	seat, leave := c.seatOf(ctx)
 	defer leave()

@@ -16,8 +16,8 @@ import (
 
 const handedOverPath = "/cores/core/protectors/default/web"
 
-// FuzzHandedOver sends anything as a batch that another replica forwards. Whatever it is, the answer is a refusal of the HTTP request or has
-// an outcome for each removal; a protector at its floor keeps its reservations at none, unless a removal is forced.
+// FuzzHandedOver sends arbitrary bodies as a forward batch of another replica. The answer is always either an HTTP
+// error or an outcome for each removal. A protector at its floor never gets a reservation, unless a removal is forced.
 func FuzzHandedOver(f *testing.F) {
 	one := `{"Cell":"c0","PodUID":"u","PodName":"web-0","Operation":"Delete","At":"2026-01-01T00:00:00Z"}`
 	for _, seed := range []string{

@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// serveTogether starts replicas that know each other.
+// serveTogether starts replicas that are peers of each other.
 func (l *lab) serveTogether(replicas int) []*replica {
 	l.Helper()
 	var addresses []string
@@ -34,7 +34,7 @@ func (l *lab) serveTogether(replicas int) []*replica {
 	return all
 }
 
-// among makes a replica one of several, all of which have a certificate.
+// among makes a replica one of several that share a certificate.
 func among(address string, all []string, cert, key string) func(*setup) {
 	return func(s *setup) {
 		s.server.Listen, s.server.CertFile, s.server.KeyFile = address, cert, key
@@ -51,7 +51,7 @@ func (l *lab) listen() net.Listener {
 	return listener
 }
 
-// remove reviews the deletion of a pod that exists nowhere else.
+// remove reviews the deletion of a pod that exists only in the review.
 func (r *replica) remove(serial int) removal.Answer {
 	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), 9*time.Second)
@@ -59,8 +59,8 @@ func (r *replica) remove(serial int) removal.Answer {
 	return r.server.Protection.Review(ctx, r.cell, deleteReview(benchPod(r.namespace, serial)).Request)
 }
 
-// contend removes pods from all replicas, all of which are admitted, while somebody else writes the protector, until
-// enough says so; it returns how many were removed.
+// contend removes pods through all replicas, while another client writes the protector, until enough returns true. All
+// removals must be admitted. It returns the number of removals.
 func (l *lab) contend(replicas []*replica, enough func() bool) (removed int) {
 	l.Helper()
 	ctx, stop := context.WithCancel(l.Context())
@@ -102,7 +102,7 @@ func TestReplicasThatContendHandOver(t *testing.T) {
 	l.wantReserved("web", removed)
 }
 
-// Each is admitted all the same, and the one that does not answer well is not asked for every one.
+// Every removal is admitted anyway, and the faulty replica is not asked for each one.
 func TestAReplicaThatDoesNotAnswerWellIsLetAlone(t *testing.T) {
 	for claim, other := range map[string]func(l *lab, listener net.Listener, cert tls.Certificate){
 		"it is gone": func(_ *lab, listener net.Listener, _ tls.Certificate) { _ = listener.Close() },
@@ -146,7 +146,7 @@ func TestAReplicaThatDoesNotAnswerWellIsLetAlone(t *testing.T) {
 	}
 }
 
-// owner listens where a replica would be that owns the protector, rather than the replica at the other address.
+// owner returns a listener whose address owns the protector, rather than the replica at the other address.
 func (l *lab) owner(other string) net.Listener {
 	l.Helper()
 	key := l.core + "/" + types.NamespacedName{Namespace: l.namespace, Name: "web"}.String()

@@ -12,22 +12,26 @@ import (
 )
 
 const (
-	// scheduler is the user of kube-scheduler. Since it preempts asynchronously (1.33), it asks again for a victim that it was refused
-	// as fast as it is answered, 200 times a second, for as long as the refusal lasts.
+	// scheduler is the user of kube-scheduler. Since it preempts asynchronously (1.33), it retries the deletion of a
+	// victim as soon as it is refused, 200 times a second, for as long as the refusals last.
 	scheduler = "system:kube-scheduler"
-	// insistPause is the least time between two refusals of one pod to the scheduler. It waits for no answer while it does other work.
+	// insistPause is the minimum time between two refusals of one pod to the scheduler. The scheduler does other work
+	// while it waits for an answer.
 	insistPause = time.Second
-	// mostInsistent bounds the memory. What is forgotten is refused at once.
+	// mostInsistent limits the number of remembered pods. The first refusal of a pod that is not remembered is not
+	// delayed.
 	mostInsistent = 10000
 )
 
-// insistence knows when the scheduler was refused which pod last. The zero value is ready, and safe for concurrent use.
+// insistence records the time of the last refusal of each pod to the scheduler. The zero value is ready, and safe for
+// concurrent use.
 type insistence struct {
 	mu   sync.Mutex
 	last map[types.UID]time.Time
 }
 
-// hold keeps a refusal back while the last one of the same pod was a short time ago, or until ctx ends.
+// hold delays a refusal to the scheduler until insistPause has passed since the last one for the same pod, or until ctx
+// ends.
 func (i *insistence) hold(ctx context.Context, r removal.Request, now time.Time) {
 	if r.User != scheduler || r.DryRun {
 		return
@@ -44,7 +48,7 @@ func (i *insistence) hold(ctx context.Context, r removal.Request, now time.Time)
 	}
 }
 
-// pause tells how long a refusal has to wait, and notes when it is given.
+// pause returns how long a refusal has to wait, and records when it will be sent.
 func (i *insistence) pause(pod types.UID, now time.Time) time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -56,7 +60,7 @@ func (i *insistence) pause(pod types.UID, now time.Time) time.Duration {
 	}
 	wait := time.Duration(0)
 	if last, refused := i.last[pod]; refused {
-		// Of several that ask at once each waits for the same moment.
+		// Concurrent requests for one pod all wait for the same moment.
 		wait = min(max(last.Add(insistPause).Sub(now), 0), insistPause)
 	}
 	if at := now.Add(wait); at.After(i.last[pod]) {

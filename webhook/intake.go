@@ -8,27 +8,28 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// mostBytesInFlight is how many bytes of reviews are in memory at a time. A review has some 10 KiB, so that this is enough for 20,000 of them; the
-// chart's limit of memory has room for it twice, as a buffer that grows needs.
+// mostBytesInFlight limits the bytes of reviews that are in memory at a time. A review has about 10 KiB, so that the
+// limit is enough for 20,000 of them. The memory limit of the chart has room for twice as much, as a growing buffer
+// needs.
 const mostBytesInFlight = 256 << 20
 
-// errOverloaded is why a review is not read.
+// errOverloaded is the reason why a review is not read.
 var errOverloaded = errors.New("too many reviews are being read at once; try again")
 
-// intake bounds the memory that callers can fill by reviews, also by ones that they never finish.
+// intake limits the memory that reviews of callers can take, including reviews whose callers never finish sending.
 type intake struct{ free *semaphore.Weighted }
 
 func newIntake(most int64) *intake { return &intake{semaphore.NewWeighted(most)} }
 
-// read reads a body, of which expected bytes are announced, or -1. The caller calls release when it does not need the content any more, also after an
-// error.
+// read reads a body. expected is the announced length in bytes, or -1. The caller calls release when it no longer needs
+// the content, also after an error.
 func (i *intake) read(body io.Reader, expected int64) (content []byte, release func(), err error) {
 	m := &metered{from: body, free: i.free}
 	content, err = readAll(m, expected)
 	return content, func() { i.free.Release(m.held) }, err
 }
 
-// metered takes what it reads out of what is free.
+// metered is a reader that acquires from free each byte that it reads.
 type metered struct {
 	from io.Reader
 	free *semaphore.Weighted
@@ -44,7 +45,7 @@ func (m *metered) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// readAll is io.ReadAll that knows, or is told wrongly, how much to expect.
+// readAll is io.ReadAll with a hint of the size. The hint may be wrong.
 func readAll(from io.Reader, expected int64) ([]byte, error) {
 	const usual = 64 << 10
 	buffer := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+min(max(expected, 0), usual)))

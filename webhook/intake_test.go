@@ -38,7 +38,7 @@ func TestAnIntakeBoundsWhatIsInMemory(t *testing.T) {
 	all()
 }
 
-// A body that is too long, or broken, gives back what was read of it.
+// A body that is too long or malformed releases the memory that was read of it.
 func TestAReviewThatIsNotReadLeavesNoMemory(t *testing.T) {
 	s := &Server{intake: newIntake(64 << 10), Protection: newDesk(t).Protection, Log: logr.Discard()}
 	for claim, c := range map[string]struct {

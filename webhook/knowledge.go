@@ -13,14 +13,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// Knows tells whether a cell is one of those that are reviewed.
+// Knows reports whether the webhook reviews removals of a cell.
 func (p *Protection) Knows(cell string) bool { return p.cells.known(cell) }
 
-// CellConfig is how to reach the cluster of a cell: the same one as long as the connection is.
+// CellConfig returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
 func (p *Protection) CellConfig(cell string) (*rest.Config, error) { return p.cells.config(cell) }
 
-// CoresOf names the core clusters in whose cell pods of a namespace with these labels are: those that have the Cell or, for one that only a flag
-// names, all. The error tells of what is not read yet.
+// CoresOf returns the names of the core clusters whose cell contains pods of a namespace with these labels: those that
+// have the Cell or, for a cell that only a flag names, all. It returns an error while a core that it needs has not been
+// read.
 func (p *Protection) CoresOf(cell, namespace string, labels map[string]string) ([]string, error) {
 	var with, all []string
 	told := false
@@ -50,8 +51,8 @@ func (p *Protection) CoresOf(cell, namespace string, labels map[string]string) (
 	return with, nil
 }
 
-// ProtectorsOf lists the protectors of core clusters that cover such pods of a cell. One whose workload nobody has found there yet covers none
-// here, while for a removal it covers all that it may.
+// ProtectorsOf returns the protectors of the given core clusters that cover such pods of a cell. A protector whose
+// workload no aggregator has found there yet covers no pod here. For a removal it covers all pods that it may mean.
 func (p *Protection) ProtectorsOf(cores []string, cell, namespace string, labels map[string]string) []scheduling.Protector {
 	var found []scheduling.Protector
 	for _, core := range p.cores {
@@ -70,8 +71,9 @@ func (p *Protection) ProtectorsOf(cores []string, cell, namespace string, labels
 	return found
 }
 
-// spreadOf is what a protector asks of the scheduler of a cell. One that a second cell has not counted yet is not of one cell for that: pods that
-// are made meanwhile would wait for domains which are in the other one.
+// spreadOf returns what a protector requires of the scheduler of a cell. A protector that a second cell has not counted
+// yet does not count as a protector of one cell. Otherwise pods that are created meanwhile would wait for domains that
+// exist only in the other cell.
 func (p *Protection) spreadOf(core *core, of *v1alpha1.PodProtector, cell, namespace string, labels map[string]string) *scheduling.Spread {
 	spread := scheduling.SpreadOf(of, cell)
 	if spread == nil || !spread.Alone || spread.MinDomains == nil {
@@ -90,7 +92,7 @@ func (p *Protection) spreadOf(core *core, of *v1alpha1.PodProtector, cell, names
 	return spread
 }
 
-// certain is covering without what may be covered for all that is known.
+// certain is like covering, without the protectors that may cover the pod only because no aggregator has looked yet.
 func (c *coverages) certain(cell, namespace string, labels map[string]string) []types.NamespacedName {
 	all := c.covering(cell, namespace, labels)
 	c.mu.RLock()
@@ -102,14 +104,14 @@ func (c *coverages) certain(cell, namespace string, labels map[string]string) []
 	})
 }
 
-// lastSeen is the state of a protector that the watch has shown last; nil when it is gone.
+// lastSeen returns the last state of a protector that the watch has shown; nil if it does not exist.
 func (c *core) lastSeen(key types.NamespacedName) *v1alpha1.PodProtector {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.known[key].last
 }
 
-// selectorIn is what a protector selects pods of a cell by; nil when that is not known.
+// selectorIn returns the selector by which a protector selects pods of a cell; nil when it is unknown.
 func selectorIn(cell string, p *v1alpha1.PodProtector) *v1alpha1.PodSelector {
 	var target *v1alpha1.Target
 	if counted := quota.CellOf(p, cell); counted != nil {

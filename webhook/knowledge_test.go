@@ -18,7 +18,7 @@ func TestProtectorsAreKnownWithTheSelectorThatTheyHaveInACell(t *testing.T) {
 		p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: web}
 		return p
 	}
-	// targeting names a workload that was found to select pods so; nil was looked for in vain.
+	// targeting names a workload; target is what the aggregator found, and nil means that it found none.
 	targeting := func(name string, looked bool, target *v1alpha1.Target) *v1alpha1.PodProtector {
 		p := selecting(name)
 		p.Spec.Selector, p.Spec.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}

@@ -19,8 +19,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// TestMain lets more labs run at once than there are processors, unless -parallel says otherwise: they mostly wait,
-// for connections to end and for deadlines to pass.
+// TestMain lets more labs run in parallel than there are CPUs, unless -parallel is set: they mostly wait for
+// connections to end and for deadlines to pass.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
@@ -28,11 +28,11 @@ func TestMain(m *testing.M) {
 	testplane.Main(m)
 }
 
-// lab is a namespace of a real apiserver that is core cluster and cell at once. No aggregator runs: a test says
-// what was counted, and reservations stay where they are.
+// lab is a namespace of a real API server that is core cluster and cell at once. No aggregator runs: a test sets the
+// counts, and reservations are never settled.
 type lab struct {
 	testing.TB
-	core      string // its name as a core cluster
+	core      string // name as a core cluster
 	config    *rest.Config
 	client    client.Client
 	scheme    *runtime.Scheme
@@ -52,7 +52,8 @@ func newLabOf(t testing.TB) *lab {
 	return l
 }
 
-// another is a second core cluster over the lab's cell, on an apiserver of its own. It is asked after the first.
+// another returns a second core cluster for the lab's cell, on an API server of its own. The webhook asks it after the
+// first one.
 func (l *lab) another() *lab {
 	l.Helper()
 	other := *l
@@ -79,8 +80,8 @@ func (l *lab) create(object client.Object) {
 	}
 }
 
-// protect makes a protector of the pods with app=web and says that so many of them were counted as available.
-// Call it before serve, so that the webhook knows it from the beginning.
+// protect creates a protector of the pods with app=web, of which available were counted as available. Call it before
+// serve, so that the webhook reads it at the start.
 func (l *lab) protect(name string, floor, available int32, change ...func(*v1alpha1.PodProtectorSpec)) {
 	l.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
@@ -109,7 +110,7 @@ func (l *lab) protector(name string) *v1alpha1.PodProtector {
 	return p
 }
 
-// reserved is the number of open reservations of a protector.
+// reserved returns the number of open reservations of a protector.
 func (l *lab) reserved(name string) int {
 	l.Helper()
 	return quota.BudgetOf(l.protector(name)).Reserved
@@ -122,7 +123,7 @@ func (l *lab) wantReserved(name string, want int) {
 	}
 }
 
-// awaitReserved waits for what is given back.
+// awaitReserved waits until reservations have been given back.
 func (l *lab) awaitReserved(name string, want int) {
 	l.Helper()
 	l.eventually(func() string {
@@ -134,7 +135,7 @@ func (l *lab) awaitReserved(name string, want int) {
 	})
 }
 
-// pods makes available pods with app=web.
+// pods creates available pods with app=web.
 func (l *lab) pods(number int, change ...func(*corev1.Pod)) []*corev1.Pod {
 	l.Helper()
 	pods := make([]*corev1.Pod, number)
@@ -173,7 +174,7 @@ func unscheduled(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "", corev1.P
 func unprotected(p *corev1.Pod) { p.Labels["app"] = "other" }
 func finalized(p *corev1.Pod)   { p.Finalizers = []string{"example.com/hold"} }
 
-// left is the number of pods with app=web that nobody has begun to delete.
+// left returns the number of pods with app=web that are not being deleted.
 func (l *lab) left() int {
 	l.Helper()
 	pods := &corev1.PodList{}
@@ -189,10 +190,10 @@ func (l *lab) left() int {
 	return left
 }
 
-// eventually waits until look says "" and fails with its last word otherwise.
+// eventually waits until look returns "", and otherwise fails with its last result.
 func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(l, look) }
 
-// word is what eventually has to hear of an error.
+// word returns the text of an error for eventually; "" for nil.
 func word(err error) string {
 	if err != nil {
 		return err.Error()
@@ -200,7 +201,7 @@ func word(err error) string {
 	return ""
 }
 
-// wantRefused checks that an error is a refusal that may pass later, with a message that holds the parts.
+// wantRefused checks that an error is a refusal that may pass later, with a message that contains the parts.
 func wantRefused(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	status := apierrors.APIStatus(nil)

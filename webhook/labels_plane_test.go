@@ -15,10 +15,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// The policy is of Kubernetes' own, so that only an apiserver tells what it does.
+// The policy is a Kubernetes built-in, so only an API server can evaluate it.
 func TestTheLabelsOfACellsPodsCannotBeChanged(t *testing.T) {
 	l := newLab(t)
-	key := l.namespace + "/cell" // the apiserver is shared
+	key := l.namespace + "/cell" // the API server is shared between tests
 	policy := webhookconfig.LabelPolicy(l.cell, &v1alpha1.PodSelector{MatchLabels: map[string]string{key: "a"}})
 	l.create(policy)
 	binding := webhookconfig.LabelBinding(l.cell)

@@ -84,7 +84,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	return m
 }
 
-// resultOf is the result of a hand-over.
+// resultOf returns the result label of a hand-over.
 func resultOf(err error) string {
 	if err != nil {
 		return "failed"
@@ -92,7 +92,7 @@ func resultOf(err error) string {
 	return "answered"
 }
 
-// watchVanished shows the number of protectors of a core cluster that are in force although they are gone.
+// watchVanished exports the number of protectors of a core cluster that are enforced although they were deleted.
 func (m *metrics) watchVanished(core string, vanished func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "breakwater_webhook_vanished_protectors",
@@ -101,7 +101,7 @@ func (m *metrics) watchVanished(core string, vanished func() int) {
 	}, func() float64 { return float64(vanished()) }))
 }
 
-// watchOwed shows the number of removals that protectors of a core cluster are to be charged for yet.
+// watchOwed exports the number of pending charges of a core cluster.
 func (m *metrics) watchOwed(core string, owed func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "breakwater_webhook_owed_removals",
@@ -110,13 +110,13 @@ func (m *metrics) watchOwed(core string, owed func() int) {
 	}, func() float64 { return float64(owed()) }))
 }
 
-// watchToken shows when the token for a core cluster expires, unless it does not.
+// watchToken exports when the token for a core cluster expires, if it does.
 func (m *metrics) watchToken(core string, config *rest.Config) {
 	m.registry.MustRegister(&tokenExpiry{config: config, described: prometheus.NewDesc("breakwater_webhook_core_token_expiry_timestamp_seconds",
 		"When the token of the kubeconfig for a core cluster expires, in Unix time, by core cluster.", nil, prometheus.Labels{"core": core})})
 }
 
-// tokenExpiry has no series for a token that does not expire.
+// tokenExpiry collects the expiry of a token. It has no series for a token that does not expire.
 type tokenExpiry struct {
 	config    *rest.Config
 	described *prometheus.Desc
@@ -132,7 +132,7 @@ func (t *tokenExpiry) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// watchWaiting shows the number of removals that wait for a write to a core cluster.
+// watchWaiting exports the number of removals that wait for a write to a core cluster.
 func (m *metrics) watchWaiting(core string, waiting func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "breakwater_webhook_removals_waiting",
@@ -141,14 +141,14 @@ func (m *metrics) watchWaiting(core string, waiting func() int) {
 	}, func() float64 { return float64(waiting()) }))
 }
 
-// serve tells of the certificate that is served from now on.
+// serve exports the expiry of the certificate that is served from now on.
 func (m *metrics) serve(certificate tls.Certificate) {
 	if leaf := certificate.Leaf; leaf != nil {
 		m.expiry.WithLabelValues().Set(float64(leaf.NotAfter.Unix()))
 	}
 }
 
-// probe asks a core cluster every so often whether it is ready.
+// probe creates and registers a probe that asks a core cluster at the given interval whether it is ready.
 func (m *metrics) probe(core string, config *rest.Config, every time.Duration) (*clusters.Probe, error) {
 	of := prometheus.Labels{"core": core}
 	p, err := clusters.NewProbe(config, every,

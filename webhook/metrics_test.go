@@ -36,7 +36,7 @@ func TestVerdictsAreDocumented(t *testing.T) {
 	}
 }
 
-// A client must not be able to make labels.
+// A client must not be able to create time series.
 func TestWhateverReviewsSayTheyMakeFewSeries(t *testing.T) {
 	d, random := newDesk(t), rand.New(rand.NewPCG(7, 7))
 	word := func(known ...string) string {

@@ -12,19 +12,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// VerdictNamesake refuses a protector that names the same workload as another.
+// VerdictNamesake is the verdict for a protector that names the same workload as another one.
 const VerdictNamesake removal.VerdictReason = "Namesake"
 
-// protectorAsked is what is looked at of a protector that somebody writes.
+// protectorAsked is the part of a protector that ReviewProtector reads.
 type protectorAsked struct {
 	Spec struct {
 		TargetRef *v1alpha1.TargetRef `json:"targetRef"`
 	} `json:"spec"`
 }
 
-// ReviewProtector answers whether a protector may be stored in a core: not if its targetRef is that of another one in the
-// namespace, since each removal would need the budget of both, which nobody means. Two that are made in one instant may
-// both pass; the condition Overlapping tells of them.
+// ReviewProtector answers whether a protector may be stored in a core. It refuses one whose targetRef equals that of
+// another protector in the namespace, since each removal would then need the budget of both, which no user intends. Two
+// protectors that are created at the same instant may both pass; the condition Overlapping reports them.
 func (p *Protection) ReviewProtector(core string, review *admissionv1.AdmissionRequest) removal.Answer {
 	known := p.core(core)
 	if known == nil || review.Resource.Group != v1alpha1.GroupVersion.Group || review.Resource.Resource != "podprotectors" {

@@ -28,20 +28,20 @@ import (
 )
 
 const (
-	// nudgePause is the least time between two nudges of one controller: it asks for all its pods at once.
+	// nudgePause is the minimum time between two nudges of one controller: the controller retries all its pods at once.
 	nudgePause = 200 * time.Millisecond
-	// nudgeSweep is the most time between two looks at who waits; a change of a protector asks for one at once.
+	// nudgeSweep is the maximum time between two checks of the waitlists; a change of a protector triggers one at once.
 	nudgeSweep = 2 * time.Second
-	// nudgeTime bounds one nudge.
+	// nudgeTime limits one nudge.
 	nudgeTime = 5 * time.Second
 )
 
-// A review is what its caller says, who may be anyone. Nothing that the nudger writes or evicts rests on it: the pod, its controller, its node
-// and its namespace are read from the cell's API server before.
+// A review contains what its caller claims, and any client may be the caller. The nudger writes or evicts nothing on
+// the basis of a review: it first reads the pod, its controller, its node and its namespace from the cell's API server.
 
-// refusedController is the controller of pods whose removals were refused, or a namespace that is being deleted if it has no UID. Controllers
-// of Kubernetes try again after a pause that doubles each time, to 1,000 seconds, but at once when their object changes. The UID is of the
-// review, and does nothing but group its pods.
+// refusedController is the controller of pods whose removals were refused or, without a UID, a namespace that is being
+// deleted. Kubernetes controllers retry after a pause that doubles each time, up to 1,000 seconds, but at once when
+// their object changes. The UID comes from the review and is used only to group its pods.
 type refusedController struct {
 	cell, namespace string
 	uid             types.UID
@@ -53,7 +53,7 @@ type podRef struct {
 	uid  types.UID
 }
 
-// budget is how many removals a protector would admit now; one that was released admits all.
+// budget returns how many removals a protector would admit now. A protector that was released admits all.
 func (r protectorRef) budget(ctx context.Context) int {
 	known, vanished, err := r.core.newest(ctx, r.key)
 	switch {
@@ -65,19 +65,21 @@ func (r protectorRef) budget(ctx context.Context) int {
 	return quota.Allowed(known)
 }
 
-// nudger wakes those who were refused when there is budget again. It is a matter of speed: nothing is less safe without it.
+// nudger wakes controllers in backoff whose removals were refused, when there is budget again. It only makes them
+// faster: safety does not depend on it.
 type nudger struct {
-	// controllers has a pod of each that was refused last.
+	// controllers maps each waiting controller to the pod whose removal was refused last.
 	controllers waitlist[refusedController, podRef]
 	evictees    waitlist[evictee, struct{}]
 	cells       *cells
 	metrics     *metrics
 	log         logr.Logger
-	// changed asks for a look at who waits.
+	// changed triggers a check of the waitlists.
 	changed chan struct{}
 
-	// pause is until the next look, last when a controller was nudged, paused whose eviction was refused, nodes the taints that were
-	// read last, and reached the cells. run alone uses them.
+	// pause is the time until the next check. last holds when each controller was nudged, paused the evictees whose
+	// eviction was refused, nodes the taints that were read last, and reached the clients of the cells. Only run uses
+	// these fields.
 	pause   time.Duration
 	last    map[refusedController]time.Time
 	paused  map[evictee]pause
@@ -85,7 +87,7 @@ type nudger struct {
 	reached map[string]*nudged
 }
 
-// nudged reaches the objects of one cell.
+// nudged holds the clients of one cell.
 type nudged struct {
 	config   *rest.Config
 	kinds    meta.RESTMapper
@@ -116,7 +118,7 @@ func newNudger(cells *cells, metrics *metrics, log logr.Logger) *nudger {
 	}
 }
 
-// reach returns what reaches a cell.
+// reach returns the clients of a cell.
 func (n *nudger) reach(cell string) (*nudged, error) {
 	config, err := n.cells.config(cell)
 	if err != nil {
@@ -133,7 +135,8 @@ func (n *nudger) reach(cell string) (*nudged, error) {
 	return found, nil
 }
 
-// note lets whoever was refused wait for budget, if it is a controller: people and tools see the refusal.
+// note puts the client of a refused removal on the waitlists, if it is a controller. Users and tools see the refusal
+// themselves.
 func (n *nudger) note(cell string, r removal.Request, verdict removal.VerdictReason, protector protectorRef) {
 	if n == nil || !strings.HasPrefix(r.User, serviceAccounts) && r.User != controllerManager || r.DryRun {
 		return
@@ -150,32 +153,33 @@ func (n *nudger) note(cell string, r removal.Request, verdict removal.VerdictRea
 		isCollected := ref != nil && (r.User == garbageCollector || r.User == controllerManager)
 		n.evictees.add(protector, evictee{cell, r.Namespace, refused, isCollected}, struct{}{})
 	}
-	if verdict != removal.VerdictReason(quota.RefusedDomainLoss) { // there may be budget all the time, and not for this pod
+	if verdict != removal.VerdictReason(quota.RefusedDomainLoss) { // a protector may have budget, but not for this pod
 		n.look()
 	}
 }
 
 const (
 	serviceAccounts = "system:serviceaccount:"
-	// controllerManager is the user of all controllers of Kubernetes where they have no accounts of their own.
+	// controllerManager is the user of all Kubernetes controllers where they have no service accounts of their own.
 	controllerManager = "system:kube-controller-manager"
-	// namespaceController empties namespaces that are deleted. It looks at one again when that changes, and each minute.
+	// namespaceController deletes the content of deleted namespaces. It retries a namespace when the namespace changes,
+	// and each minute.
 	namespaceController = serviceAccounts + "kube-system:namespace-controller"
 	garbageCollector    = serviceAccounts + "kube-system:generic-garbage-collector"
 )
 
-// look asks for a look at who waits.
+// look triggers a check of the waitlists.
 func (n *nudger) look() {
 	if n == nil {
 		return
 	}
 	select {
 	case n.changed <- struct{}{}:
-	default: // one is asked for
+	default: // a check is pending already
 	}
 }
 
-// run wakes who waits, until ctx ends.
+// run wakes the clients on the waitlists, until ctx ends.
 func (n *nudger) run(ctx context.Context) {
 	again := time.NewTimer(nudgeSweep)
 	defer again.Stop()
@@ -199,7 +203,7 @@ func (n *nudger) run(ctx context.Context) {
 	}
 }
 
-// wake touches the objects of the controllers that wait for a protector, as many as there is budget for.
+// wake touches the objects of controllers that wait for a protector, as many as the budget allows.
 func (n *nudger) wake(ctx context.Context, protector protectorRef, budget int) {
 	for _, waits := range n.controllers.take(protector, budget) {
 		c := waits.who
@@ -219,8 +223,8 @@ func (n *nudger) wake(ctx context.Context, protector protectorRef, budget int) {
 	}
 }
 
-// touch writes an annotation of ours to the metadata of a controller's object, or of a namespace that is being deleted. Nothing comes of that
-// but an event of its watch. It does nothing if the pod does not exist any more, or has no controller.
+// touch writes a Breakwater annotation to the metadata of a controller's object, or of a namespace that is being
+// deleted. The only effect is a watch event. It does nothing if the pod no longer exists, or has no controller.
 func (n *nudger) touch(ctx context.Context, c refusedController, refused podRef) (touched bool, err error) {
 	cell, err := n.reach(c.cell)
 	if err != nil {
@@ -246,7 +250,7 @@ func (n *nudger) touch(ctx context.Context, c refusedController, refused podRef)
 	return true, cell.annotate(ctx, c.namespace, *owner)
 }
 
-// pod reads a pod; nil if it does not exist, is another one of its name, or is being deleted.
+// pod reads a pod. It returns nil if the pod does not exist, has another UID, or is being deleted.
 func (n *nudged) pod(ctx context.Context, namespace string, ref podRef) (*corev1.Pod, error) {
 	pod, err := n.client.CoreV1().Pods(namespace).Get(ctx, ref.name, metav1.GetOptions{})
 	if err != nil || pod.UID != ref.uid || pod.DeletionTimestamp != nil {
@@ -271,7 +275,7 @@ func (n *nudged) annotate(ctx context.Context, namespace string, object metav1.O
 	return err
 }
 
-// like reaches the objects of an object's kind, in a namespace.
+// like returns a metadata client for the resource of an object's kind, in a namespace.
 func (n *nudged) like(namespace string, object metav1.OwnerReference) (metadata.ResourceInterface, error) {
 	version, err := schema.ParseGroupVersion(object.APIVersion)
 	if err != nil {
@@ -292,7 +296,7 @@ func (n *nudger) told(cell, how string, err error) {
 	n.metrics.nudges.WithLabelValues(cell, how, result).Inc()
 }
 
-// forget makes room.
+// forget removes expired entries.
 func (n *nudger) forget() {
 	maps.DeleteFunc(n.last, func(_ refusedController, at time.Time) bool { return time.Since(at) > nudgePause })
 	maps.DeleteFunc(n.nodes, func(_ node, t taints) bool { return time.Since(t.at) > nodeMemory })

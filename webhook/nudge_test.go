@@ -79,8 +79,8 @@ func TestWhomATaintExpels(t *testing.T) {
 	}
 }
 
-// There may be budget all the time, for pods of another domain: who was refused for the loss of one would be woken, and refused, for
-// ever.
+// A protector may have budget all the time, but only for pods of another domain. A client that was refused because of a
+// domain loss would be woken and refused forever.
 func TestWhoIsRefusedForTheLossOfADomainIsNotWokenAtOnce(t *testing.T) {
 	for verdict, want := range map[quota.Outcome]int{quota.RefusedNoBudget: 1, quota.RefusedDomainLoss: 0} {
 		request, by, pod := refusedTo(controllerManager)
@@ -97,7 +97,7 @@ func TestWhoIsRefusedForTheLossOfADomainIsNotWokenAtOnce(t *testing.T) {
 
 func TestNobodyIsWokenForBudgetThatTheLossOfADomainKeeps(t *testing.T) {
 	kept := zonal("web", corev1.LabelTopologyZone)
-	kept.Status.Cells[0].Aggregation.Spread.Domains = nil // so that nobody knows where they are
+	kept.Status.Cells[0].Aggregation.Spread.Domains = nil // the domains of the pods are unknown
 	d := newDesk(t, kept)
 	ref := protectorRef{d.core, types.NamespacedName{Namespace: "default", Name: "web"}}
 	if left := quota.BudgetOf(kept).Left(); left != 6 {

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// ownerOf chooses one of the replicas for a key, the same wherever it is asked, by rendezvous hashing: when a replica comes
-// or goes, only the keys that it owns change hands. There must be one replica at least.
+// ownerOf chooses one of the replicas for a key by rendezvous hashing, with the same result on every replica. When a
+// replica is added or removed, only the keys that it owns change their owner. replicas must not be empty.
 func ownerOf(key string, replicas []string) string {
 	owner, highest := "", uint64(0)
 	for _, replica := range replicas {

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// pace lets answers go as fast as a client takes its connections up again.
+// pace delays answers to the rate at which a client reuses its connections.
 //
-// An apiserver speaks HTTP/1.1 to webhooks, unless they have a loopback address, and keeps 25 idle connections to each. When
-// more become idle at once it closes the others, and opens as many for its next reviews, each with a TLS handshake that costs
-// more than a review does. A flight answers all its callers at once. So an answer waits while as many connections of its
-// client are idle as it is sure to keep, until it takes one of them up, but never for long. What a client keeps it keeps to
-// all replicas together, which are one host to it, so that each replica has its share. A client that has kept more for a
-// while shows that it can: who asks now and then after a storm, over one of many connections, need not wait.
+// An API server speaks HTTP/1.1 to webhooks, unless they have a loopback address, and keeps 25 idle connections to
+// each. When more become idle at once it closes the others, and opens as many for its next reviews. Each needs a TLS
+// handshake, which costs more than a review does. A batch answers all its callers at once. So an answer waits while the
+// client has as many idle connections as it is certain to keep, until it reuses one of them, but never for long. To a client
+// all replicas together are one host, and it keeps its idle connections to all of them together. So each replica has
+// its share. A client that has kept more for a while has proved that it can. A client that asks only occasionally after
+// a storm, over one of many connections, need not wait.
 type pace struct {
-	// replicas is how many there are now, this one with them.
+	// replicas returns the number of replicas now, including this one.
 	replicas func() int
 
 	mu      sync.Mutex
@@ -27,38 +28,37 @@ type pace struct {
 }
 
 const (
-	// keptIdle is how many connections a client keeps to a host that nothing is asked on: less than client-go does by
-	// default.
+	// keptIdle is how many idle connections a client keeps to a host: less than the default of client-go.
 	keptIdle = 20
-	// settling is how long a client has at most to close a connection that it does not keep.
+	// settling is the time within which a client closes a connection that it does not keep.
 	settling = 100 * time.Millisecond
-	// longestPace bounds what an answer waits for a client that has nothing more to ask.
+	// longestPace limits how long an answer waits when the client has no further request.
 	longestPace = 50 * time.Millisecond
 )
 
 // pacedConn is one connection. pace.mu guards it.
 type pacedConn struct {
 	client *pacedClient
-	// free tells that it has been answered and that nothing has been asked on it since then.
+	// free reports whether its last request was answered and no new one has arrived since.
 	free  bool
 	since time.Time
 }
 
-// settled tells whether the client keeps the connection.
+// settled reports whether the client keeps the connection.
 func (c *pacedConn) settled(now time.Time) bool { return c.free && now.Sub(c.since) >= settling }
 
-// pacedClient is all connections from one address. pace.mu guards it.
+// pacedClient groups the connections from one address. pace.mu guards it.
 type pacedClient struct {
 	address string
 	conns   map[*pacedConn]struct{}
 	free    int
-	// proven is how many free connections it was seen to keep; 0 again when it closes one at once.
+	// proven is how many free connections the client was observed to keep; 0 again when it closes one at once.
 	proven int
-	// tried is how many are free now that an answer did not wait any longer, and they are proven if the client has closed
-	// none by then.
+	// tried is how many connections were free when an answer stopped waiting. It becomes proven at the time then, if the
+	// client has closed none of them until then.
 	tried int
 	then  time.Time
-	// waiting are the answers that wait for a connection to be taken up, the first first.
+	// waiting are the answers that wait for the client to reuse a connection, in order of arrival.
 	waiting []chan struct{}
 }
 
@@ -68,12 +68,12 @@ func newPace(replicas func() int) *pace {
 
 type connKey struct{}
 
-// context is the ConnContext of a server: requests know their connection.
+// context is the ConnContext of a server. It stores the connection in the context of its requests.
 func (p *pace) context(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// observe is the ConnState of a server.
+// observe is the ConnState callback of a server.
 func (p *pace) observe(conn net.Conn, state http.ConnState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *pace) leave(conn net.Conn, c *pacedConn) {
 	}
 }
 
-// release notes that a connection is free no longer: another may become so in its place.
+// release records that a connection is no longer free, and wakes an answer to take its place.
 func (c *pacedConn) release() {
 	if !c.free {
 		return
@@ -130,7 +130,7 @@ func (c *pacedConn) release() {
 	}
 }
 
-// prove notes how many connections the client keeps, when it takes up one of them.
+// prove records how many connections the client keeps, when it reuses one of them.
 func (c *pacedClient) prove(taken *pacedConn, now time.Time) {
 	kept := 1
 	for conn := range c.conns {
@@ -141,21 +141,21 @@ func (c *pacedClient) prove(taken *pacedConn, now time.Time) {
 	c.proven = max(c.proven, kept)
 }
 
-// try notes that more connections are free than the client was seen to keep.
+// try records that more connections are free than the client was observed to keep.
 func (c *pacedClient) try(now time.Time) {
 	if c.free > max(c.proven, c.tried) {
 		c.tried, c.then = c.free, now.Add(settling)
 	}
 }
 
-// learn takes what was tried for proven, when it is time.
+// learn counts what was tried as proven, once settling has passed.
 func (c *pacedClient) learn(now time.Time) {
 	if c.tried > 0 && !now.Before(c.then) {
 		c.proven, c.tried = max(c.proven, c.tried), 0
 	}
 }
 
-// wait returns when the answer to a request may go.
+// wait returns when the answer to a request may be sent.
 func (p *pace) wait(ctx context.Context) {
 	conn, ok := ctx.Value(connKey{}).(net.Conn)
 	if !ok {
@@ -165,7 +165,7 @@ func (p *pace) wait(ctx context.Context) {
 	defer p.mu.Unlock()
 	c := p.conns[conn]
 	if c == nil {
-		return // it is gone
+		return // it was closed
 	}
 	client, share := c.client, max(1, keptIdle/p.replicas())
 	client.learn(time.Now())

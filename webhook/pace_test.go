@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pipes is a listener of connections in memory.
+// pipes is a listener of in-memory connections.
 type pipes struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -42,15 +42,15 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func alone() int { return 1 }
 
-// asking is callers who ask so often each, and then rest.
+// asking is a number of callers, how many requests each sends, and their rest afterwards.
 type asking struct {
 	callers, each int
 	rest          time.Duration
 }
 
-// paced makes callers ask again and again, as an apiserver does, of replicas that answer all who wait every 20 ms, and to which
-// connections go in turn, in one round after the other. It returns how many connections that took, and the longest time until
-// an answer in the last round.
+// paced makes callers send requests repeatedly, as an API server does. The replicas answer all waiting requests every
+// 20 ms, and connections go to the replicas in turn. The rounds run one after the other. It returns the number of
+// connections, and the longest time to an answer in the last round.
 func paced(t *testing.T, replicas []*pace, wait func(*pace, context.Context), rounds ...asking) (connections int64, longest time.Duration) {
 	t.Helper()
 	listeners := make([]*pipes, len(replicas))
@@ -88,7 +88,7 @@ func paced(t *testing.T, replicas []*pace, wait func(*pace, context.Context), ro
 	return dialed.Load(), longest
 }
 
-// askAgainAndAgain asks by that many callers, each as often, and returns the longest time until an answer.
+// askAgainAndAgain sends each requests with each of the callers, and returns the longest time to an answer.
 func askAgainAndAgain(t *testing.T, transport http.RoundTripper, callers, each int) (longest time.Duration) {
 	t.Helper()
 	client := &http.Client{Transport: transport}
@@ -108,7 +108,7 @@ func askAgainAndAgain(t *testing.T, transport http.RoundTripper, callers, each i
 				mu.Lock()
 				longest = max(longest, time.Since(asked))
 				mu.Unlock()
-				<-time.After(3 * time.Millisecond) // what is left of the deletion
+				<-time.After(3 * time.Millisecond) // the rest of the deletion
 			}
 		})
 	}
@@ -128,7 +128,7 @@ func TestAStormKeepsItsConnections(t *testing.T) {
 			if connections > callers {
 				t.Errorf("%d connections for %d callers of %d replicas", connections, callers, replicas)
 			}
-			synctest.Wait() // the server's connections have told that they are closed
+			synctest.Wait() // the server has observed that its connections are closed
 			for _, p := range all {
 				p.mu.Lock()
 				if len(p.conns)+len(p.clients) != 0 {
@@ -154,7 +154,7 @@ func TestAFewCallersNeverWait(t *testing.T) {
 	})
 }
 
-// A client that has nothing more to ask gets its answers all the same.
+// A client without further requests gets its answers anyway.
 func TestAnAnswerWaitsNoLongerThanItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if _, longest := paced(t, []*pace{newPace(alone)}, (*pace).wait, asking{callers: 64, each: 1}); longest > 20*time.Millisecond+longestPace {
@@ -163,7 +163,7 @@ func TestAnAnswerWaitsNoLongerThanItMay(t *testing.T) {
 	})
 }
 
-// After a storm a client has many connections, over which it asks now and then.
+// After a storm a client has many connections, and uses them only occasionally.
 func TestWhoAsksNowAndThenNeverWaits(t *testing.T) {
 	for claim, rounds := range map[string][]asking{
 		"after a while":              {{callers: 64, each: 10, rest: 2 * settling}, {callers: 3, each: 20}},
@@ -190,7 +190,7 @@ func threeReplicas() (all []*pace) {
 	return all
 }
 
-// What a client has shown to keep does not let it close what it cannot.
+// The number of connections that a client has proved to keep does not make it close those that it cannot keep.
 func TestASecondStormKeepsItsConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if connections, _ := paced(t, threeReplicas(), (*pace).wait, asking{callers: 64, each: 20}, asking{callers: 2, each: 20}, asking{callers: 64, each: 20}); connections > 2*64 {

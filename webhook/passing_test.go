@@ -61,7 +61,7 @@ func TestReadyForLongEnoughIsCharged(t *testing.T) {
 	wantRefused(t, deletion(l, old), "floor 1", "available 1")
 }
 
-// Clients tell by the cause that an eviction was refused by a budget. API servers pass it on.
+// Clients recognize by the cause that a budget refused an eviction. API servers pass the cause on.
 func TestARefusedEvictionHasTheCauseOfADisruptionBudget(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 1, 1)
@@ -78,7 +78,7 @@ func TestARefusedEvictionHasTheCauseOfADisruptionBudget(t *testing.T) {
 	}
 }
 
-// Nodes must be able to finish their work while no webhook runs.
+// Nodes must be able to finish their work while no webhook replica runs.
 func TestPodsThatAreGoingPassWithoutAWebhook(t *testing.T) {
 	l := newLab(t)
 	available := l.pod("available")
@@ -91,7 +91,7 @@ func TestPodsThatAreGoingPassWithoutAWebhook(t *testing.T) {
 	if err := deletion(l, going["terminating"]); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody listens on port 1.
+	// No process listens on port 1.
 	l.register(webhook.Endpoint{URL: "https://127.0.0.1:1"})
 	l.probe(func(err error) bool { return err != nil && strings.Contains(err.Error(), "failed calling webhook") })
 	for name, pod := range going {
@@ -162,7 +162,7 @@ func TestAProtectorThatWasNeverAggregatedRefuses(t *testing.T) {
 			p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "web"}}
 			p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(1)
 			l.create(p)
-			// The selector of this one is empty, so it covers the probes too.
+			// The selector of this protector is empty, so it covers the probes, too.
 			pod := l.pod("web-0")
 			l.serve().guard()
 			wantRefused(t, remove(l, pod), "has never been aggregated in this cell", "check that an aggregator runs for the cell")

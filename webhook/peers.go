@@ -17,9 +17,9 @@ import (
 
 // PeerAddresses finds the replicas of a webhook.
 type PeerAddresses struct {
-	// Names are HOST:PORT, of which HOST may be a name of many addresses, as that of a headless Service is.
+	// Names are HOST:PORT pairs. A HOST may resolve to many addresses, like the name of a headless Service.
 	Names []string
-	// LookUp gives the addresses of a host; nil is the machine's resolver.
+	// LookUp returns the addresses of a host; nil means the resolver of the machine.
 	LookUp func(ctx context.Context, host string) ([]string, error)
 	Log    logr.Logger
 
@@ -27,12 +27,12 @@ type PeerAddresses struct {
 }
 
 const (
-	// lookUpEvery is how often names are looked up, and lookUpTime bounds one time.
+	// lookUpEvery is the interval of lookups, and lookUpTime limits one of them.
 	lookUpEvery = 10 * time.Second
 	lookUpTime  = 5 * time.Second
 )
 
-// All is what was found last.
+// All returns the addresses that were found last.
 func (a *PeerAddresses) All() []string {
 	if found := a.found.Load(); found != nil {
 		return *found
@@ -40,7 +40,7 @@ func (a *PeerAddresses) All() []string {
 	return nil
 }
 
-// Start looks the names up again and again until ctx ends. A name that cannot be looked up leaves all as it was.
+// Start looks the names up periodically until ctx ends. When a lookup fails, the addresses stay as they were.
 func (a *PeerAddresses) Start(ctx context.Context) error {
 	ticker := time.NewTicker(lookUpEvery)
 	defer ticker.Stop()
@@ -63,7 +63,7 @@ func (a *PeerAddresses) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is false: all replicas answer.
+// NeedLeaderElection returns false: all replicas answer.
 func (a *PeerAddresses) NeedLeaderElection() bool { return false }
 
 func (a *PeerAddresses) lookUp(ctx context.Context) ([]string, error) {
@@ -91,14 +91,15 @@ func (a *PeerAddresses) lookUp(ctx context.Context) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// identity is the serving certificate of a webhook. All replicas have the same, by which they know each other, in both
-// directions: who proves to hold its key is a replica. While it is rotated they may not, and then each works by itself.
+// identity is the serving certificate of a webhook. All replicas have the same one, and identify each other by it in
+// both directions: a peer that proves possession of its key is a replica. During a rotation the certificates may
+// differ, and then each replica works by itself.
 type identity struct {
-	// certificate returns the present one.
+	// certificate returns the current certificate.
 	certificate func() (*tls.Certificate, error)
 }
 
-// check is an error unless the other end of a connection is a replica.
+// check returns an error unless the other end of a connection is a replica.
 func (i identity) check(connection *tls.ConnectionState) error {
 	own, err := i.certificate()
 	if err != nil {
@@ -113,13 +114,13 @@ func (i identity) check(connection *tls.ConnectionState) error {
 	return nil
 }
 
-// client calls other replicas.
+// client returns a client for calls to other replicas.
 func (i identity) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 5 * time.Second,
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS13,
-			// Names and authorities do not matter: VerifyConnection asks for our very own certificate.
+			// Names and CAs are not checked: VerifyConnection requires the certificate of this replica.
 			InsecureSkipVerify:   true, //nolint:gosec // see above
 			VerifyConnection:     func(state tls.ConnectionState) error { return i.check(&state) },
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.certificate() },
@@ -127,7 +128,7 @@ func (i identity) client() *http.Client {
 	}}
 }
 
-// only lets replicas alone through to a handler.
+// only passes requests of replicas to a handler, and refuses all others.
 func (i identity) only(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := i.check(r.TLS); err != nil {

@@ -23,16 +23,16 @@ import (
 var processProtectors = flag.Int("protectors", 10_000, "most protectors that BenchmarkWebhook makes")
 
 const (
-	// callers ask at once, as many as in the storms.
+	// callers is the number of concurrent callers, the same as in the storms.
 	callers = 64
-	// profiled is how long a storm lasts that is profiled.
+	// profiled is the duration of a profiled storm.
 	profiled = 10 * time.Second
 )
 
-// BenchmarkWebhook runs the program with more and more protectors, against a stand-in for the core cluster, which shows
-// what the webhook can do, and against a real one, which shows what both can do on one machine. It reports memory, the
-// time until it is ready, and the reviews of 64 callers who come by TLS as an apiserver does: spread over all protectors
-// and of one protector alone. No aggregator runs, so that reservations stay.
+// BenchmarkWebhook runs the program with increasing numbers of protectors. A stand-in for the core cluster shows the
+// capacity of the webhook; a real core shows the capacity of both on one machine. It reports memory, the time to
+// readiness, and the reviews of 64 callers that connect over TLS as an API server does: spread over all protectors, and
+// of a single protector. No aggregator runs, so that reservations stay.
 func BenchmarkWebhook(b *testing.B) {
 	program := measure.Build(b)
 	stores := []protectorStore{newStandInStore(b, "worker-0"), newRealStore(b)}
@@ -43,7 +43,7 @@ func BenchmarkWebhook(b *testing.B) {
 				w := startWatchman(b, program, store.kubeconfig(), "worker-0")
 				w.reportStart(b)
 				b.Run("spread", func(b *testing.B) { w.of(b).storm(func(i int) int { return i % protectors }) })
-				// The last is one that the smaller steps did not have.
+				// The last protector is one that the smaller steps did not have.
 				b.Run("one", func(b *testing.B) { w.of(b).storm(func(int) int { return protectors - 1 }) })
 				if protectors == *processProtectors {
 					w.profile("webhook-"+store.name()+"-spread", func(i int) int { return i % protectors })
@@ -55,8 +55,8 @@ func BenchmarkWebhook(b *testing.B) {
 	}
 }
 
-// BenchmarkWide runs the program with protectors of many cells, all in their entries, beside the stand-in: what a webhook
-// of a large fleet has in memory, and what a review then costs it.
+// BenchmarkWide runs the program with protectors of many cells against the stand-in. It shows the memory of a webhook
+// for many clusters, and the cost of a review.
 func BenchmarkWide(b *testing.B) {
 	program := measure.Build(b)
 	for _, number := range []int{1, 10, 50} {
@@ -75,14 +75,14 @@ func BenchmarkWide(b *testing.B) {
 	}
 }
 
-// watchman is a webhook that runs as a process, and a client that asks it.
+// watchman is a webhook that runs as a process, with a client for it.
 type watchman struct {
 	*testing.B
 	*measure.Process
 	address string
 	client  *http.Client
 	cells   []string
-	serial  *atomic.Int64 // of the pods that were removed
+	serial  *atomic.Int64 // of the removed pods
 	ready   time.Duration
 }
 
@@ -104,7 +104,7 @@ func startWatchman(b *testing.B, program, kubeconfig string, cells ...string) *w
 	return w
 }
 
-// of is the same webhook for a part of the benchmark.
+// of returns the same webhook for a sub-benchmark.
 func (w *watchman) of(b *testing.B) *watchman {
 	part, process := *w, *w.Process
 	process.TB = b
@@ -122,8 +122,8 @@ func (w *watchman) reportStart(b *testing.B) {
 	})
 }
 
-// storm asks for b.N removals of pods of the protectors that choose gives, by 64 callers. Its reviews are those that were
-// allowed.
+// storm requests b.N removals of pods of the protectors that choose returns, with 64 callers. It counts only the
+// allowed reviews.
 func (w *watchman) storm(choose func(i int) int) { w.stormOf(callers, choose) }
 
 func (w *watchman) stormOf(callers int, choose func(i int) int) {
@@ -160,7 +160,7 @@ func (w *watchman) writes(result string) float64 {
 	return w.Metric("breakwater_webhook_status_writes_total", `result="`+result+`"`)
 }
 
-// profile keeps a storm up for as long as its profile takes.
+// profile keeps a storm running until its profile is complete.
 func (w *watchman) profile(name string, choose func(i int) int) {
 	w.B.Helper()
 	done := w.Profile(name, profiled)
@@ -178,7 +178,7 @@ func (w *watchman) profile(name string, choose func(i int) int) {
 	w.askAll(reviews, callers)
 }
 
-// review is that of the removal of one more pod of an application, as an apiserver writes it.
+// review returns the review of the removal of a new pod of an application, as an API server encodes it.
 func (w *watchman) review(app int) []byte {
 	serial := int(w.serial.Add(1))
 	raw, err := json.Marshal(deleteReview(largecluster.Received(largecluster.PodOf(app, serial*largecluster.ReplicaSets), serial)))
@@ -188,8 +188,8 @@ func (w *watchman) review(app int) []byte {
 	return raw
 }
 
-// askAll sends reviews and returns how long each took that was allowed, and how many were not: a core that is too slow
-// makes the webhook refuse them in time. Some must be allowed.
+// askAll sends reviews. It returns how long each allowed one took, and how many were refused: the webhook refuses in
+// time when the core is too slow. At least one must be allowed.
 func (w *watchman) askAll(reviews <-chan []byte, callers int) (each []time.Duration, refused int) {
 	w.B.Helper()
 	var (

@@ -21,30 +21,30 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// Protection answers reviews. It keeps no state of its own: what it knows is in the core clusters.
+// Protection answers reviews. It keeps no durable state of its own: that state is in the core clusters.
 type Protection struct {
 	cores []*core
-	// cells reach the worker clusters, to look at the pod of an eviction.
+	// cells reach the worker clusters, to read the pod of an eviction.
 	cells   *cells
 	metrics *metrics
-	// tracer makes spans; nil makes none.
+	// tracer creates spans; nil creates none.
 	tracer  *tracing.Tracer
 	log     logr.Logger
 	refused *refusals
 	nudger  *nudger
-	// nodes tell in which domains pods are.
+	// nodes return the domains that pods are in.
 	nodes *nodeLabels
-	// verifier compares the pods of callers that do not authenticate with those of the cells.
+	// verifier compares the pods of unauthenticated callers with those of the cells.
 	verifier verifier
-	// insistent holds back what the scheduler is told again and again.
+	// insistent delays repeated refusals to the scheduler.
 	insistent insistence
 	now       func() time.Time
-	// background is what is still given back.
+	// background tracks the reservations that are still being given back.
 	background sync.WaitGroup
 }
 
-// Review answers one review of a cell, before ctx ends. The caller is taken for the API server of the cell, unless ctx is marked by
-// fromUnprovenCaller.
+// Review answers one review of a cell, before ctx ends. It treats the caller as the API server of the cell, unless ctx
+// is marked by fromUnprovenCaller.
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	answer := p.review(ctx, cell, review)
 	answer.Operation = cmp.Or(answer.Operation, removal.OperationOf(review))
@@ -95,8 +95,8 @@ func (p *Protection) review(ctx context.Context, cell string, review *admissionv
 	return answer
 }
 
-// podOf reads a pod from its cell: of an eviction, whose review does not carry it, and of a break-glass removal, whose caller is not believed. It is
-// nil if there is none.
+// podOf reads a pod from its cell: for an eviction, whose review does not contain the pod, and for a break-glass
+// removal, whose review is not trusted. It returns nil if the pod does not exist.
 func (p *Protection) podOf(ctx context.Context, cell string, r removal.Request) (*corev1.Pod, error) {
 	client, err := p.cells.client(cell)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *Protection) podOf(ctx context.Context, cell string, r removal.Request) 
 	return pod, err
 }
 
-// protectorRef is which protector of which core.
+// protectorRef identifies a protector of a core.
 type protectorRef struct {
 	core *core
 	key  types.NamespacedName
@@ -120,11 +120,11 @@ type protectorRef struct {
 
 func (r protectorRef) String() string { return r.core.name + "/" + r.key.String() }
 
-// ref is the protector that is charged.
+// ref returns the reference of the protector that is charged.
 func (p *Protection) ref(c removal.Charge) protectorRef { return protectorRef{p.core(c.Core), c.Key} }
 
-// protect asks the protectors of a pod that is scheduled and alive. When somebody has broken the glass for it, it may go
-// whatever they say.
+// protect asks the protectors of a pod that is scheduled and alive. A break-glass removal is admitted even if they
+// refuse.
 func (p *Protection) protect(ctx context.Context, cell string, r removal.Request) removal.Answer {
 	answer := p.guard(ctx, cell, r)
 	if r.Forced() {
@@ -142,7 +142,8 @@ func (p *Protection) protect(ctx context.Context, cell string, r removal.Request
 	return answer
 }
 
-// guard reserves the removal of a pod with all its protectors, or says why not. It goes as removal.Judge does, and reserves.
+// guard reserves the removal of a pod with all its protectors, or returns the refusal. It follows the same steps as
+// removal.Judge, and reserves.
 func (p *Protection) guard(ctx context.Context, cell string, r removal.Request) removal.Answer {
 	covering, belongs, err := p.covering(ctx, cell, r)
 	if err != nil {
@@ -175,18 +176,19 @@ func (p *Protection) guard(ctx context.Context, cell string, r removal.Request) 
 	return p.reserveAll(ctx, charges, attempt, r)
 }
 
-// newToken draws what no other attempt has: two of a million for one pod share it with a probability of 3e-8.
+// newToken returns a random token for an attempt. The probability that two of a million attempts for one pod share a
+// token is 3e-8.
 func newToken() string { return strconv.FormatUint(rand.Uint64(), 36) } //nolint:gosec // it must differ, not be secret
 
-// covering returns the protectors that cover a pod, in their newest known state. belongs tells whether the pod belongs to the cell in any
-// core cluster.
+// covering returns the protectors that cover a pod, in their newest known state. belongs reports whether the pod
+// belongs to the cell in any core cluster.
 func (p *Protection) covering(ctx context.Context, cell string, r removal.Request) (covering []removal.Charge, belongs bool, err error) {
 	for _, core := range p.cores {
 		if !core.read.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
 		}
 		if !core.has(cell, r.Namespace, r.Pod.Labels) {
-			continue // another cell of the same cluster is asked as well
+			continue // the API server asks about another cell of the same cluster, too
 		}
 		belongs = true
 		leaves := r.Relabeled != nil && !core.has(cell, r.Namespace, r.Relabeled.Labels)

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
-// link is a way to the apiserver that a test can hold up.
+// link is a connection to the API server that a test can interrupt.
 type link struct {
 	*lab
 	proxy  *proxy.Proxy
@@ -35,14 +35,14 @@ func (l *lab) throughProxy() *link {
 func (k *link) asCore(s *setup) { s.cores[k.core] = k.config }
 func (k *link) asCell(s *setup) { s.cell = k.config }
 
-// stall makes the apiserver fall silent without closing anything, until heal.
+// stall makes the API server silent without closing any connection, until heal.
 func (k *link) stall() {
 	k.proxy.Stall(proxy.Both)
-	// A webhook that stops must not wait for a silent core at the end of a test.
+	// A webhook that stops at the end of a test must not wait for a silent core.
 	k.Cleanup(k.heal)
 }
 
-// cut makes the apiserver unreachable, until heal.
+// cut makes the API server unreachable, until heal.
 func (k *link) cut() {
 	k.Helper()
 	if err := k.proxy.Cut(proxy.Both); err != nil {

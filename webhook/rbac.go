@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// CoreRules are what the webhook needs in all namespaces of a core cluster, besides Secrets of the namespaces that Cells
-// name. The chart grants the same, and no more.
+// CoreRules returns the permissions that the webhook needs in all namespaces of a core cluster, in addition to Secrets
+// of the namespaces that Cells name. The chart grants the same permissions, and no more.
 func CoreRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"get", "list", "watch"}},
@@ -15,8 +15,8 @@ func CoreRules() []rbacv1.PolicyRule {
 	}
 }
 
-// CellRules are what it needs in the cluster of a cell. What is of the nudger it can do without: see docs/living.md. Nodes tell in which
-// domains of spec.spread pods are.
+// CellRules returns the permissions that the webhook needs in the cluster of a cell. Those of the nudger are optional:
+// see docs/living.md. Nodes determine the domains of spec.spread that pods are in.
 func CellRules() []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "patch"}},
@@ -30,7 +30,7 @@ func CellRules() []rbacv1.PolicyRule {
 	)...)
 }
 
-// OwnerRules are what the nudger needs for kinds that own pods.
+// OwnerRules returns the permissions that the nudger needs for kinds that own pods.
 func OwnerRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, r := range resources {

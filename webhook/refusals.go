@@ -12,34 +12,35 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// eventPause is the least time between two events on one protector: in a storm, thousands are refused.
+// eventPause is the minimum time between two events on one protector: a storm causes thousands of refusals.
 const eventPause = 10 * time.Second
 
-// rememberRefusals is how long an apiserver keeps events unless told otherwise: what was refused since an event that
-// nobody sees any more is no use to anybody.
+// rememberRefusals is how long an API server keeps events by default. Once an event has expired, the count of refusals
+// since then is of no use.
 const rememberRefusals = time.Hour
 
-// refusals tells protectors of what was refused in their name, as events.
+// refusals records events on protectors for the removals that were refused in their name.
 type refusals struct {
 	now func() time.Time
 
 	mu   sync.Mutex
 	last map[string]recent
-	// swept is when old ones were last removed from it.
+	// swept is when old entries were last removed from last.
 	swept time.Time
 }
 
 type recent struct {
 	at time.Time
-	// silent counts what was refused since without an event, and told makes the event of the last of them.
+	// silent counts the refusals since the last event. told creates the event of the newest of them.
 	silent int
 	told   func(more int)
-	// waits tells that they will have one when the pause is over, if not sooner.
+	// waits reports that flush will create their event when the pause ends, if none is created sooner.
 	waits bool
 }
 
-// note makes an event of a refusal, unless there was one a moment ago, or nothing was to be removed. Events of other pods are other
-// events: what the recorder takes for the same one it only counts, and loses what it says.
+// note creates an event of a refusal, unless there was one a moment ago, or the request is a dry run. Events of
+// different pods stay different events: the recorder only counts an event that it considers the same, and loses its
+// message.
 func (r *refusals) note(core *core, cell string, request removal.Request, answer removal.Answer) {
 	if request.DryRun {
 		return
@@ -51,7 +52,7 @@ func (r *refusals) note(core *core, cell string, request removal.Request, answer
 	})
 }
 
-// noteForced makes an event of a removal that would have been refused, likewise.
+// noteForced creates an event of a removal that was admitted although it would have been refused, with the same pause.
 func (r *refusals) noteForced(core *core, c *removal.Charge, what string) {
 	protector := c.Protector
 	r.tell(denial.ReasonForced+" "+c.String(), func(more int) {
@@ -59,14 +60,15 @@ func (r *refusals) noteForced(core *core, c *removal.Charge, what string) {
 	})
 }
 
-// tell makes an event, now or, if there was one a moment ago, when the pause is over: for this one, if it is the last until then.
+// tell creates an event now or, if there was one a moment ago, when the pause ends: for this refusal, if it is the last
+// one by then.
 func (r *refusals) tell(about string, told func(more int)) {
 	if silent, due := r.due(about, told); due {
 		told(silent)
 	}
 }
 
-// referred is as much of a pod as an event refers to.
+// referred returns the fields of a pod that an event refers to.
 func referred(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}
 }
@@ -92,7 +94,7 @@ func (r *refusals) due(about string, told func(more int)) (silent int, due bool)
 	return last.silent, true
 }
 
-// flush makes the event of what was refused since the last one, if anything: a storm that ends must not end unheard.
+// flush creates the event of the refusals since the last one, if any, so that the end of a storm is reported, too.
 func (r *refusals) flush(about string) {
 	r.mu.Lock()
 	last, there := r.last[about]
@@ -108,8 +110,8 @@ func (r *refusals) flush(about string) {
 	}
 }
 
-// sweep forgets protectors that had no event for long: they may be gone for good. It looks at all of them, but only
-// once in an hour, so that those of two hours are the most that are remembered.
+// sweep removes protectors that had no event for long: they may have been deleted. It scans all of them, but only once
+// an hour, so that at most the protectors of two hours are kept.
 func (r *refusals) sweep(now time.Time) {
 	if now.Sub(r.swept) < rememberRefusals {
 		return

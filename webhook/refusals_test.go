@@ -102,7 +102,7 @@ func TestOnlyProtectorsOfTheLastTwoHoursAreRemembered(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &refusals{now: func() time.Time { return now }}
 	most := 0
-	for i := range 10_000 { // one a second, each of another protector
+	for i := range 10_000 { // one per second, each for another protector
 		now = now.Add(time.Second)
 		if _, due := r.due(fmt.Sprint("core/default/", i), unheard); !due {
 			t.Fatalf("no event for protector %d", i)
@@ -121,7 +121,7 @@ func TestOnlyProtectorsOfTheLastTwoHoursAreRemembered(t *testing.T) {
 func TestARefusalIsRememberedForAnHour(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := &refusals{now: func() time.Time { return now }}
-	r.due("core/default/a", unheard) // the sweep of this hour is over
+	r.due("core/default/a", unheard) // triggers the sweep of this hour
 	now = now.Add(rememberRefusals / 2)
 	r.due("core/default/b", unheard)
 	r.due("core/default/b", unheard)
@@ -167,5 +167,5 @@ func TestARefusalThatIsNobodysFaultMakesNoEvent(t *testing.T) {
 	}
 }
 
-// unheard is an event that nobody looks at.
+// unheard is a callback that ignores the event.
 func unheard(int) {}

@@ -16,7 +16,7 @@ const (
 	criterionNone = `{"metadata":{"annotations":{"breakwater.dev/criterion":"Splendid"}}}`
 )
 
-// Rule 14, with an API server that evaluates the match conditions: what kubectl label pods --all app- does.
+// Rule 14, with an API server that evaluates the match conditions: the effect of kubectl label pods --all app-.
 func TestRelabelsCostBudget(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 3, 5)
@@ -88,7 +88,7 @@ func owned(p *corev1.Pod) {
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "u"}}
 }
 
-// The match conditions are evaluated in the API server: nothing else of a pod is sent.
+// The API server evaluates the match conditions, and sends no other updates of a pod.
 func TestUpdatesOfOtherMetadataAreNotReviewed(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 5, 5)
@@ -127,7 +127,7 @@ func TestUpdatesOfOtherMetadataAreNotReviewed(t *testing.T) {
 	}
 }
 
-// Rule 7: all that lose the pod must admit, and none else is asked.
+// Rule 7: all protectors that lose the pod must admit, and no other protector is asked.
 func TestAllProtectorsThatLoseAPodMustAdmitItsRelabel(t *testing.T) {
 	l := newLab(t)
 	tier := func(spec *v1alpha1.PodProtectorSpec) {

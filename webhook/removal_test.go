@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// way is a way to ask an apiserver for the removal of a pod.
+// way is a way to request the removal of a pod from an API server.
 type way func(l *lab, pod *corev1.Pod) error
 
-// ways are those that remove, by their names.
+// ways are the ways that remove a pod, by name.
 func ways() map[string]way { return map[string]way{"deletion": deletion, "eviction": eviction} }
 
-// dryRuns are the ways to ask what would become of it.
+// dryRuns are the ways to request a dry run of the removal.
 func dryRuns() map[string]way {
 	return map[string]way{
 		"deletion with dryRun": func(l *lab, pod *corev1.Pod) error {
@@ -47,7 +47,8 @@ func evict(l *lab, pod *corev1.Pod, how metav1.DeleteOptions, options ...client.
 	}, options...)
 }
 
-// removeAll asks for all pods at once, and returns the errors in their order when all have been answered.
+// removeAll requests the removal of all pods at once. It waits for all answers, and returns the errors in the order of
+// the pods.
 func (l *lab) removeAll(remove way, pods []*corev1.Pod) []error {
 	answers := make([]error, len(pods))
 	var asking sync.WaitGroup
@@ -58,7 +59,7 @@ func (l *lab) removeAll(remove way, pods []*corev1.Pod) []error {
 	return answers
 }
 
-// admitted counts the removals that were; all others must have been refused with 429.
+// admitted counts the admitted removals; all others must have been refused with 429.
 func (l *lab) admitted(answers []error) int {
 	l.Helper()
 	admitted := 0

@@ -22,27 +22,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// replica is a webhook that runs.
+// replica is a running webhook.
 type replica struct {
 	*lab
 	server    *webhook.Server
 	authority *authority
 	metrics   *prometheus.Registry
-	// stop tells it to stop and waits until it has.
+	// stop stops the webhook and waits until it has ended.
 	stop func() error
 }
 
-// setup is what can be different about a replica.
+// setup is the configuration of a replica that a test may change.
 type setup struct {
-	// cores by name. The lab's own, whose cluster the manager is about, is always one of them.
+	// cores by name. The lab's own core, whose cluster the manager uses, is always one of them.
 	cores  map[string]*rest.Config
 	cell   *rest.Config
 	server *webhook.Server
-	// peers are other replicas, which have the certificate of the first.
+	// peers are the other replicas, which share the certificate of the first one.
 	peers *webhook.Peers
-	// roster makes the replica follow the Cells of the lab's core, where cell may be nil.
+	// roster makes the replica follow the Cells of the lab's core. Then cell may be nil.
 	roster bool
-	// beforeStart is called when all is set up and nothing of a protector has been read.
+	// beforeStart is called when the replica is set up and has not read any protector.
 	beforeStart func()
 }
 
@@ -59,7 +59,7 @@ func (l *lab) serve(change ...func(*setup)) *replica {
 	return r
 }
 
-// start does not wait.
+// start does not wait until the webhook is ready.
 func (l *lab) start(change ...func(*setup)) *replica {
 	l.Helper()
 	a := newAuthority(l)
@@ -120,7 +120,7 @@ func (l *lab) start(change ...func(*setup)) *replica {
 	return r
 }
 
-// guard makes the apiserver ask the replica about the lab's namespace, and waits until it does.
+// guard makes the API server ask the replica about the lab's namespace, and waits until it does.
 func (r *replica) guard(change ...func(*admissionregistrationv1.ValidatingWebhook)) *replica {
 	r.Helper()
 	r.register(webhook.Endpoint{URL: "https://" + r.server.Address(), CABundle: r.authority.pem()}, change...)
@@ -128,7 +128,7 @@ func (r *replica) guard(change ...func(*admissionregistrationv1.ValidatingWebhoo
 	return r
 }
 
-// register creates the configuration that users get, for the lab's namespace alone.
+// register creates the configuration that users get, restricted to the lab's namespace.
 func (l *lab) register(endpoint webhook.Endpoint, change ...func(*admissionregistrationv1.ValidatingWebhook)) {
 	l.Helper()
 	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
@@ -153,8 +153,8 @@ func (l *lab) register(endpoint webhook.Endpoint, change ...func(*admissionregis
 	})
 }
 
-// probe asks for the deletion of pods that nobody protects, by dry run, until the apiserver's answer shows that it
-// takes notice of the configuration.
+// probe requests dry-run deletions of unprotected pods, until the API server's answer shows that it uses the
+// configuration.
 func (l *lab) probe(shows func(error) bool) {
 	l.Helper()
 	var probes []*corev1.Pod
@@ -186,7 +186,7 @@ func (l *lab) existing(name string) *corev1.Pod {
 	return pod
 }
 
-// count adds up the metrics of a name, whose labels include those given as name and value in turn.
+// count adds up the metrics with a name and the given labels, which are pairs of name and value.
 func (r *replica) count(name string, labels ...string) int {
 	r.Helper()
 	families, err := r.metrics.Gather()
@@ -215,21 +215,21 @@ func (r *replica) count(name string, labels ...string) int {
 	return int(sum)
 }
 
-// waitInFlight waits until so many reviews have begun and not ended.
+// waitInFlight waits until the given number of reviews is in flight.
 func (r *replica) waitInFlight(want int) {
 	r.Helper()
 	r.waitCount("breakwater_webhook_reviews_in_flight", want)
 }
 
-// waitForFlight waits until so many removals are in a flight or board the next one: all that came before it, as the
-// reading of an evicted pod, is done.
+// waitForFlight waits until the given number of removals is in a batch or waits for the next one. All earlier steps,
+// such as reading an evicted pod, are then done.
 func (r *replica) waitForFlight(want int) {
 	r.Helper()
 	r.waitCount("breakwater_webhook_removals_waiting", want)
 }
 
-// removeHeldUp asks for removals while the core is silent, and lets it answer when all are in the first flight or board
-// the second.
+// removeHeldUp requests removals while the core is silent. It lets the core answer when all of them are in the first
+// batch or wait for the second.
 func (r *replica) removeHeldUp(core *link, remove way, pods []*corev1.Pod) (answers []error) {
 	r.Helper()
 	core.stall()
@@ -250,13 +250,13 @@ func (r *replica) waitCount(name string, want int) {
 	})
 }
 
-// impatient is how long tests wait for a webhook that is expected not to answer: the apiserver then gives its own
-// refusal, which no test wants.
+// impatient sets the timeout of tests for a webhook that is expected not to answer. After it the API server would send
+// its own refusal, which no test wants.
 func impatient(seconds int32) func(*admissionregistrationv1.ValidatingWebhook) {
 	return func(hook *admissionregistrationv1.ValidatingWebhook) { hook.TimeoutSeconds = &seconds }
 }
 
-// after is closed when run has returned.
+// after returns a channel that is closed when run has returned.
 func after(run func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// BenchmarkReview answers reviews: of a pod that nobody protects, of one that may not go, and of one that may, which is written to a core in
-// memory.
+// BenchmarkReview measures reviews of a pod without protectors, of a refused removal, and of an admitted one, which is
+// written to a core in memory.
 func BenchmarkReview(b *testing.B) {
 	for _, c := range []struct {
 		app     string

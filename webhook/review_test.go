@@ -21,7 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// deleteReview is what an apiserver asks about the deletion of a pod.
+// deleteReview returns the review that an API server sends for the deletion of a pod.
 func deleteReview(pod *corev1.Pod) *admissionv1.AdmissionReview {
 	raw, err := json.Marshal(pod)
 	if err != nil {
@@ -36,7 +36,7 @@ func deleteReview(pod *corev1.Pod) *admissionv1.AdmissionReview {
 	}
 }
 
-// reader is a client of the replica that trusts it; certificates are what it presents.
+// reader returns a client that trusts the replica and presents certificates.
 func (r *replica) reader(certificates ...tls.Certificate) *http.Client {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{
 		RootCAs: r.authority.pool(), Certificates: certificates, MinVersion: tls.VersionTLS12,
@@ -61,7 +61,7 @@ func (r *replica) post(ctx context.Context, path string, body io.Reader, certifi
 	return response.StatusCode, string(answer), err
 }
 
-// ask posts a review as an apiserver does, which waits for 10 s, and returns the response.
+// ask posts a review with a timeout of 10 s, as an API server does, and returns the response.
 func (r *replica) ask(review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
 	r.Helper()
 	return r.askCell(r.cell, review)
@@ -107,7 +107,7 @@ func TestAnAnswerCarriesAuditAnnotations(t *testing.T) {
 	}
 }
 
-// One deletion of a client can ask several times.
+// One deletion by a client can cause several reviews.
 func TestARepeatedRemovalIsChargedOnce(t *testing.T) {
 	for _, threshold := range []int32{0, 1, 100} {
 		t.Run(fmt.Sprint("compactThreshold ", threshold), func(t *testing.T) {

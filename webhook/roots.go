@@ -9,9 +9,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// EachProtector calls visit with the newest seen state of each PodProtector of a namespace, or of all namespaces if it is
-// empty, by the name of its core cluster. It includes those that were erased without having been released. visit must
-// neither keep nor change the object. unread are the core clusters whose PodProtectors are not read yet.
+// EachProtector calls visit with the newest seen state of each PodProtector of a namespace, or of all namespaces if
+// namespace is empty, together with the name of its core cluster. It includes PodProtectors that were deleted without
+// having been released. visit must neither keep nor change the object. unread are the core clusters whose PodProtectors
+// have not been read yet.
 func (p *Protection) EachProtector(namespace string, visit func(core string, of *v1alpha1.PodProtector)) (unread []string) {
 	for _, core := range p.cores {
 		if !core.read.Load() {
@@ -25,7 +26,7 @@ func (p *Protection) EachProtector(namespace string, visit func(core string, of 
 	return unread
 }
 
-// seen are the states that the watch has shown. The lock is held for a scan and no longer, so that removals do not wait.
+// seen returns the states that the watch has shown. It holds the lock only for a scan, so that removals do not wait.
 func (c *core) seen(namespace string) (all []*v1alpha1.PodProtector) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -37,12 +38,12 @@ func (c *core) seen(namespace string) (all []*v1alpha1.PodProtector) {
 	return all
 }
 
-// CellMetadata reads the metadata of objects in the cluster of a cell.
+// CellMetadata returns a metadata client for the cluster of a cell.
 func (p *Protection) CellMetadata(cell string) (metadata.Interface, error) {
 	return p.cells.metadata(cell)
 }
 
-// reviewRoot answers about the deletion of an object that floors may depend on.
+// reviewRoot answers a review of the deletion of an object that floors may depend on.
 func (s *Server) reviewRoot(w http.ResponseWriter, r *http.Request) {
 	review, release := s.receive(w, r)
 	if review == nil {

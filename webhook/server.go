@@ -26,53 +26,55 @@ import (
 )
 
 const (
-	// maxReviewBytes bounds what a client can make us read; the apiserver's own objects are below 2 MiB.
+	// maxReviewBytes limits the body that a client can make the webhook read. The API server's own objects are below 2
+	// MiB.
 	maxReviewBytes = 8 << 20
-	// maxHeaderBytes bounds the headers of a request.
+	// maxHeaderBytes limits the headers of a request.
 	maxHeaderBytes = 64 << 10
-	// maxStreams bounds the reviews at a time of one HTTP/2 connection; a client with more opens another.
+	// maxStreams limits the concurrent reviews of one HTTP/2 connection; a client with more opens another.
 	maxStreams = 250
 	// readTime is how long a client may take to send a request.
 	readTime = 30 * time.Second
-	// defaultReviewTime is for clients that do not say how long they wait.
+	// defaultReviewTime applies to clients that do not send a timeout.
 	defaultReviewTime = 10 * time.Second
 	// longestReviewTime is the longest timeout of a webhook that an API server accepts.
 	longestReviewTime = 30 * time.Second
-	// drainTime is how long reviews in flight may take after SIGTERM.
+	// drainTime is how long reviews in flight may take after SIGTERM and Drain.
 	drainTime = 30 * time.Second
 )
 
-// Server serves reviews by TLS.
+// Server serves reviews over TLS.
 type Server struct {
 	Listen            string
 	CertFile, KeyFile string
-	// ClientCAFile makes clients present a certificate that this CA signed; empty lets everybody ask.
+	// ClientCAFile requires clients to present a certificate that this CA signed. Empty admits every client.
 	ClientCAFile string
-	// ClientNames are the common names or DNS names of the certificates that clients may present, of those that the CA signed; empty allows all
-	// of them. The client CA of a cluster signs certificates of kubelets and users as well.
+	// ClientNames are the allowed common names or DNS names of client certificates that the CA signed; empty allows all
+	// of them. The client CA of a cluster also signs certificates of kubelets and users.
 	ClientNames []string
-	// CallerKeys is a folder with the keys of caller tokens, by which clients without a certificate are authenticated; empty is none.
+	// CallerKeys is a folder with the keys of caller tokens, which authenticate clients without a certificate; empty is
+	// none.
 	CallerKeys string
-	// Drain is how long the server goes on accepting reviews after it is told to stop, while its endpoint is
-	// taken out of service.
+	// Drain is how long the server still accepts reviews after ctx of Start has ended, while its endpoint is taken out
+	// of service.
 	Drain time.Duration
-	// Audit admits all that would be refused, with a warning.
+	// Audit admits all removals that would be refused, with a warning.
 	Audit bool
 
 	Protection *Protection
-	// Scheduling answers about pods and templates that are to be stored; nil when nobody does.
+	// Scheduling answers reviews of pods and templates that are to be stored; nil when scheduling is off.
 	Scheduling Reviewer
-	// Roots answers about deletions of objects that floors depend on, in a cluster as guard.RootsPath names it; nil when the
-	// root guard is off.
+	// Roots answers reviews of deletions of objects that floors depend on, in a cluster as webhookconfig.RootsPath
+	// names it; nil when the root guard is off.
 	Roots Reviewer
 	Log   logr.Logger
 
-	// replicas is how many there are; nil is one.
+	// replicas returns the number of replicas; nil means one.
 	replicas func() int
 	address  atomic.Pointer[net.TCPAddr]
 	watcher  atomic.Pointer[certwatcher.CertWatcher]
 	draining atomic.Bool
-	// intake bounds what is read of all reviews at a time.
+	// intake limits the bytes of all reviews that are read at a time.
 	intake  *intake
 	callers callers
 }
@@ -82,8 +84,8 @@ type Reviewer interface {
 	Review(ctx context.Context, place string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 }
 
-// NewPeers lets this server's replica hand over to the others and take over from them. self is its own address as they
-// know it, all gives everybody's.
+// NewPeers lets this replica hand over to the other replicas and take over from them. self is its own address, as the
+// others use it. all returns the addresses of all replicas.
 func (s *Server) NewPeers(self string, all func() []string) *Peers {
 	s.replicas = func() int {
 		known := all()
@@ -105,7 +107,7 @@ func (s *Server) identity() identity {
 	}}
 }
 
-// Start serves until ctx ends, and then answers what is in flight.
+// Start serves until ctx ends, and then answers the reviews in flight.
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := s.listen(ctx)
 	if err != nil {
@@ -114,7 +116,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err := s.startCallers(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s.watcher.Load().RegisterCallback(s.Protection.metrics.serve) // at once, too
+	s.watcher.Load().RegisterCallback(s.Protection.metrics.serve) // RegisterCallback also calls it at once
 	replicas := s.replicas
 	if replicas == nil {
 		replicas = func() int { return 1 }
@@ -140,8 +142,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.stop(context.WithoutCancel(ctx), server)
 }
 
-// StopTime is how long Start may take to return after its context has ended. A process that ends before loses
-// reviews in flight.
+// StopTime is how long Start may take to return after its context has ended. A process that exits earlier loses reviews
+// in flight.
 func (s *Server) StopTime() time.Duration { return s.Drain + drainTime + giveBackTime }
 
 func (s *Server) stop(ctx context.Context, server *http.Server) error {
@@ -159,7 +161,7 @@ func (s *Server) stop(ctx context.Context, server *http.Server) error {
 	return nil
 }
 
-// Address is the host:port that is served; empty until it is.
+// Address returns the host:port that is served; empty until the server listens.
 func (s *Server) Address() string {
 	if address := s.address.Load(); address != nil {
 		return address.String()
@@ -178,7 +180,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 		}
 	}()
 	s.watcher.Store(watcher)
-	// Other replicas present a certificate, and nobody else has to.
+	// Other replicas present a certificate; other clients need not.
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"},
 		ClientAuth: tls.RequestClientCert,
@@ -201,7 +203,8 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	return tls.NewListener(newConnections(listener, maxConnections, s.Protection.metrics.evictedConnections.Inc), config), nil
 }
 
-// admit is an error unless a client is a replica, or has a certificate that an authority of the pool signed for clients, for an allowed name.
+// admit returns an error unless the client is a replica, or has a client certificate that a CA of the pool signed, for
+// an allowed name.
 func (s *Server) admit(connection *tls.ConnectionState, pool *x509.CertPool) error {
 	if s.identity().check(connection) == nil {
 		return nil
@@ -235,7 +238,7 @@ func loadPool(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Ready is nil when reviews can be decided: the server listens and the protectors of all cores were read.
+// Ready returns nil when reviews can be decided: the server listens and has read the protectors and Cells of all cores.
 func (s *Server) Ready(*http.Request) error {
 	if s.draining.Load() {
 		return errors.New("draining")
@@ -269,7 +272,7 @@ func (s *Server) handler(pace *pace) http.Handler {
 	authenticated := s.callers.authenticate(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
-			// Who goes on using the connection would meet its end in the middle of a review.
+			// The server ends soon: a client that kept using the connection would lose it in the middle of a review.
 			w.Header().Set("Connection", "close")
 		}
 		authenticated.ServeHTTP(w, r)
@@ -300,13 +303,14 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
 	s.answer(w, review, r.PathValue("cell"), answer)
 }
 
-// isProven reports whether a review can only come from the API server of its cell: it has a caller token, which is of one cell, or a certificate with a
-// name of --client-name, as long as the webhook serves a single cell: the names belong to no cell in particular.
+// isProven reports whether a review can come only from the API server of its cell. It has either a caller token, which
+// is valid for one cell, or a certificate with a name of --client-name while the webhook serves a single cell: the
+// names are not bound to a cell.
 func (s *Server) isProven(r *http.Request) bool {
 	return r.Context().Value(tokenCaller{}) != nil || s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.Protection.cells.isSingle()
 }
 
-// schedule answers about a pod or a template that is to be stored in a cell.
+// schedule answers a review of a pod or a template that is to be stored in a cell.
 func (s *Server) schedule(w http.ResponseWriter, r *http.Request) {
 	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
 	defer span.End()
@@ -320,7 +324,7 @@ func (s *Server) schedule(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
 }
 
-// reviewProtector answers about a protector that is to be stored in a core.
+// reviewProtector answers a review of a protector that is to be stored in a core.
 func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
 	if review, release := s.receive(w, r); review != nil {
 		defer release()
@@ -328,7 +332,8 @@ func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive reads a review, and returns what the caller calls when it is answered. It returns nil after it has told the client why there is none.
+// receive reads a review. It also returns release, which the caller calls when the review is answered. After an error
+// it sends the reason to the client and returns nil.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) (review *admissionv1.AdmissionReview, release func()) {
 	body, release, err := s.intake.read(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
 	code := http.StatusBadRequest
@@ -350,7 +355,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (review *admiss
 	return review, release
 }
 
-// answer answers about a cell; about none if it is empty.
+// answer sends the answer to a review of a cell; an empty cell means that the review belongs to no cell.
 func (s *Server) answer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, answer removal.Answer) {
 	audit := answer.Audit()
 	if cell != "" {
@@ -371,7 +376,7 @@ func (s *Server) respond(w http.ResponseWriter, review *admissionv1.AdmissionRev
 	}
 }
 
-// readReview reads what an apiserver sends. The objects in it stay JSON.
+// readReview decodes the body that an API server sends. The objects in it stay JSON.
 func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
 	review := &admissionv1.AdmissionReview{}
 	if err := removal.Read(body, review); err != nil {
@@ -383,8 +388,8 @@ func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
 	return review, nil
 }
 
-// reviewTime is how long the apiserver waits, as its URL tells, less what the answer needs to get there: an
-// answer in time with a reason is better than a time-out without.
+// reviewTime is how long the API server waits, according to its URL, less the time that the answer needs to get there:
+// a timely answer with a reason is better than a timeout without one.
 func reviewTime(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || timeout <= 0 {
@@ -394,14 +399,14 @@ func reviewTime(r *http.Request) time.Duration {
 	return timeout - min(timeout/10, 500*time.Millisecond)
 }
 
-// measure is Review with its metrics.
+// measure calls Review and records its metrics.
 func (p *Protection) measure(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	began := time.Now()
 	p.metrics.inFlight.Inc()
 	defer p.metrics.inFlight.Dec()
 	answer := p.Review(ctx, cell, review)
 	if !p.cells.known(cell) {
-		cell = "unknown" // a client must not be able to make labels
+		cell = "unknown" // a client must not be able to create time series
 	}
 	p.metrics.reviews.WithLabelValues(cell, string(answer.Operation), string(answer.Verdict)).Inc()
 	tracing.Observe(ctx, p.metrics.duration.WithLabelValues(cell), time.Since(began).Seconds())

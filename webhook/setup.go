@@ -15,36 +15,40 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// Options of a webhook.
+// Options are the options of a webhook.
 type Options struct {
-	// Cores are the core clusters by name; that of the manager is one of them.
+	// Cores are the core clusters by name; the cluster of the manager is one of them.
 	Cores map[string]cluster.Cluster
-	// Pasts notice that cores were restored from backups, by the names of the cores: those of their caches' options.
+	// Pasts detect that cores were restored from backups, by the names of the cores: the same ones as in their caches'
+	// options.
 	Pasts map[string]*clusters.Past
-	// Cells reach the clusters whose removals are reviewed, by the name of their Cell.
+	// Cells are the client configurations of the clusters whose removals are reviewed, by the name of their Cell.
 	Cells map[string]*rest.Config
-	// Rosters, by the names of Cores, tell of more, and of which pods each has; nil when Cells are all that there are.
+	// Rosters, by the names of Cores, are the registries of further cells and of the pods that each cell has; nil when
+	// Cells lists all cells.
 	Rosters map[string]*clusters.Roster
-	// Server is what to serve on; its Protection is set here.
+	// Server is the server to start; SetupWithManager sets its Protection.
 	Server *Server
-	// Peers are the other replicas; nil when there are none, or they are not to hand over to each other.
+	// Peers are the other replicas; nil when there are none, or when replicas must not hand over to each other.
 	Peers *Peers
 	// Nudge wakes controllers whose removals were refused when there is budget again.
 	Nudge bool
-	// Metrics is where the webhook registers its metrics.
+	// Metrics is the registry for the webhook's metrics.
 	Metrics prometheus.Registerer
-	// ProbeEvery is how often each core cluster is asked whether it is ready, for metrics; 0 is never.
+	// ProbeEvery is the interval at which the webhook probes the readiness of each core cluster, for metrics; 0
+	// disables it.
 	ProbeEvery time.Duration
-	// Tracer makes spans; nil makes none. Those who connect to the cores let it tell the apiservers.
+	// Tracer creates spans; nil creates none. The code that connects to the cores propagates its trace context to the
+	// API servers.
 	Tracer *tracing.Tracer
-	// Now is the wall clock; nil is the machine's.
+	// Now is the wall clock; nil means the clock of the machine.
 	Now func() time.Time
-	// Boarding is called before each flight to a protector takes off; nil is to fly at once. It is a simulation's, see
-	// package batch.
+	// Boarding is called before each batch for a protector is flushed; nil flushes at once. Only simulations set it,
+	// see package batch.
 	Boarding func(protector types.NamespacedName)
 }
 
-// SetupWithManager adds the webhook, and the core clusters that are not the manager's own, to a manager.
+// SetupWithManager adds the webhook, and the core clusters other than the manager's own, to a manager.
 func SetupWithManager(mgr manager.Manager, options Options) error {
 	p, err := NewProtection(mgr, options)
 	if err != nil {
@@ -58,7 +62,7 @@ func SetupWithManager(mgr manager.Manager, options Options) error {
 	return mgr.Add(server)
 }
 
-// NewProtection makes what answers reviews, without a server. It knows its protectors once the manager has started.
+// NewProtection creates the Protection, without a server. It reads its protectors after the manager has started.
 func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 	now := options.Now
 	if now == nil {
@@ -120,7 +124,7 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 	return p, nil
 }
 
-// watchOver makes metrics tell whether a core cluster is ready.
+// watchOver adds a probe that exports whether a core cluster is ready.
 func (p *Protection) watchOver(mgr manager.Manager, core string, config *rest.Config, every time.Duration) error {
 	if every == 0 {
 		return nil
@@ -132,5 +136,5 @@ func (p *Protection) watchOver(mgr manager.Manager, core string, config *rest.Co
 	return mgr.Add(probe)
 }
 
-// NeedLeaderElection is false: all replicas answer.
+// NeedLeaderElection returns false: all replicas answer.
 func (s *Server) NeedLeaderElection() bool { return false }

@@ -22,8 +22,8 @@ func TestAllProtectorsOfAPodMustAdmit(t *testing.T) {
 	}
 }
 
-// All 40 have looked at both budgets before any reserves, so 25 meet an exhausted second one with a reservation of
-// the first in hand.
+// All 40 requests have checked both budgets before the first one reserves. So 25 find the second budget exhausted after
+// they reserved with the first.
 func TestARefusalBySomeGivesBackWhatOthersReserved(t *testing.T) {
 	l := newLab(t)
 	l.protect("a", 10, 100)

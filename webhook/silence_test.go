@@ -21,7 +21,7 @@ func TestASilentCoreRefusesInTimeWithTheWayOut(t *testing.T) {
 	r := l.serve(core.asCore).guard(impatient(5))
 	core.stall()
 	for _, err := range l.removeAll(deletion, pods) {
-		// The apiserver's own time-out would say nothing of this.
+		// The API server's own timeout would not contain this message.
 		wantRefused(t, err, "could not be reserved with PodProtector "+l.namespace+`/web in core cluster "core" (no answer in time)`,
 			"try again, or in an emergency label the namespace "+v1alpha1.LabelExempt+"=true")
 	}
@@ -29,7 +29,7 @@ func TestASilentCoreRefusesInTimeWithTheWayOut(t *testing.T) {
 		t.Errorf("%d pods are left, want 2", left)
 	}
 	r.waitInFlight(0)
-	// While the core is silent still, so that nothing waits for it.
+	// The core is still silent, so that nothing may wait for it.
 	if err := r.stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
@@ -43,15 +43,15 @@ func TestASilentCellRefusesEvictionsInTime(t *testing.T) {
 	r := l.serve(cell.asCell).guard(impatient(3))
 	cell.stall()
 	wantRefused(t, eviction(l, pod), `cannot be read from cell "`+l.cell+`"`, v1alpha1.LabelExempt+"=true")
-	// A deletion needs no look at the cell.
+	// A deletion needs no read of the cell.
 	if err := deletion(l, pod); err != nil {
 		t.Errorf("deletion: %v", err)
 	}
 	r.waitInFlight(0)
 }
 
-// A reservation whose caller has left may be stored all the same; it is given back, or else lasts until its
-// deadline. The reservation of somebody who was admitted before must outlive a repetition that got lost.
+// A reservation whose caller gave up may be stored anyway. It is given back, or else lasts until its deadline. An
+// earlier reservation for an admitted removal must survive a lost repetition.
 func TestALostRepetitionLeavesAnEarlierReservation(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 5, 7)
@@ -77,7 +77,7 @@ func TestALostRepetitionLeavesAnEarlierReservation(t *testing.T) {
 	l.wait(left, "the caller to leave")
 	r.waitInFlight(0)
 	core.heal()
-	// Stopping waits for what is given back.
+	// stop waits until reservations have been given back.
 	if err := r.stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// seat is the spans of one who asks: of all that is done for him, and of his waiting for the flight, which the flight ends.
+// seat holds the spans of an ask: of the whole ask, and of its wait for a batch, which the batch ends.
 type seat struct{ asked, waiting trace.Span }
 
-// seatOf begins to wait for a flight, for the span of ctx; nil when that is not recorded. Who leaves before his flight has taken off ends it.
+// seatOf starts the wait span of an ask, for the span of ctx; nil when that is not recorded. leave ends it if the
+// caller gives up before its batch starts.
 func (c *core) seatOf(ctx context.Context) (s *seat, leave func()) {
 	asked := c.tracer.Of(ctx)
 	if !asked.IsRecording() {
@@ -26,7 +27,7 @@ func (c *core) seatOf(ctx context.Context) (s *seat, leave func()) {
 	return &seat{asked: asked, waiting: waiting}, func() { waiting.End() }
 }
 
-// ride asks in the next flight to a protector.
+// ride submits an ask to the next batch for a protector.
 func (c *core) ride(ctx context.Context, key types.NamespacedName, a ask) (answer, error) {
 	seat, leave := c.seatOf(ctx)
 	defer leave()
@@ -44,14 +45,14 @@ func (c *core) giveBack(ctx context.Context, key types.NamespacedName, back ask)
 	return answer, err
 }
 
-// takeOff begins the span of a flight, for all who are aboard and recorded, and ends their waiting.
+// takeOff starts the span of a batch, on behalf of all its recorded asks, and ends their wait spans.
 func (c *core) takeOff(ctx context.Context, key types.NamespacedName, asks []ask) (context.Context, trace.Span) {
 	if c.tracer == nil {
 		return ctx, tracing.None()
 	}
 	var by []trace.Span
 	for _, a := range asks {
-		if a.seat == nil || len(by) > 0 && by[len(by)-1] == a.seat.asked { // what is taken over together has one seat
+		if a.seat == nil || len(by) > 0 && by[len(by)-1] == a.seat.asked { // asks that were taken over together share one seat
 			continue
 		}
 		a.seat.waiting.End()
@@ -74,7 +75,7 @@ func (c *core) write(ctx context.Context, p *v1alpha1.PodProtector) error {
 	return err
 }
 
-// tellRetry notes that a flight decides anew.
+// tellRetry records that a batch decides again.
 func (c *core) tellRetry(ctx context.Context) {
 	if span := c.tracer.Of(ctx); span.IsRecording() {
 		span.AddEvent(tracing.EventRetry)
@@ -87,7 +88,7 @@ func (c *core) tellProtector(span trace.Span, key types.NamespacedName) {
 	}
 }
 
-// tellReserved notes what a protector has answered.
+// tellReserved records the answer of a protector.
 func (c *core) tellReserved(span trace.Span, key types.NamespacedName, answer answer, err error) {
 	c.tellProtector(span, key)
 	tracing.Fail(span, err)
@@ -96,7 +97,7 @@ func (c *core) tellReserved(span trace.Span, key types.NamespacedName, answer an
 	}
 }
 
-// tellRequest notes which removal is asked for.
+// tellRequest records the requested removal.
 func tellRequest(span trace.Span, r removal.Request) {
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String(tracing.Namespace, r.Namespace), attribute.String(tracing.PodName, r.PodName),
@@ -104,7 +105,7 @@ func tellRequest(span trace.Span, r removal.Request) {
 	}
 }
 
-// tellAnswer notes the answer to a review.
+// tellAnswer records the answer to a review.
 func tellAnswer(span trace.Span, cell string, answer removal.Answer) {
 	if !span.IsRecording() {
 		return

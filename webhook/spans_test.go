@@ -31,7 +31,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// traced is a desk whose spans are kept when they have ended.
+// traced is a desk that records ended spans.
 type traced struct {
 	*desk
 	testing.TB
@@ -47,7 +47,7 @@ func newTracedDesk(t testing.TB, sampler sdktrace.Sampler, protectors ...*v1alph
 	return d
 }
 
-// ask sends a review of the deletion of a pod as an apiserver does, and returns the verdict that it answers with.
+// ask sends a review of the deletion of a pod as an API server does, and returns the verdict of the answer.
 func (d *traced) ask(pod *corev1.Pod, headers ...string) string {
 	d.Helper()
 	raw, err := json.Marshal(pod)
@@ -78,7 +78,7 @@ func (d *traced) ask(pod *corev1.Pod, headers ...string) string {
 	return answer.Response.AuditAnnotations[v1alpha1.AuditVerdict]
 }
 
-// named are the spans of a name, in the order in which they ended.
+// named returns the spans with a name, in the order in which they ended.
 func (d *traced) named(name string) (all []sdktrace.ReadOnlySpan) {
 	for _, span := range d.spans.Ended() {
 		if span.Name() == name {
@@ -88,7 +88,7 @@ func (d *traced) named(name string) (all []sdktrace.ReadOnlySpan) {
 	return all
 }
 
-// one is the only span of a name.
+// one returns the only span with a name.
 func (d *traced) one(name string) sdktrace.ReadOnlySpan {
 	d.Helper()
 	all := d.named(name)
@@ -112,7 +112,7 @@ func (d *traced) wantBelow(span, above sdktrace.ReadOnlySpan) {
 	}
 }
 
-// attributesOf are a span's, as text.
+// attributesOf returns the attributes of a span as text.
 func attributesOf(span sdktrace.ReadOnlySpan) map[string]string {
 	all := map[string]string{}
 	for _, a := range span.Attributes() {
@@ -176,7 +176,8 @@ func TestARefusalIsTracedWithoutAWrite(t *testing.T) {
 	}
 }
 
-// What an apiserver does not sample costs no span anywhere: a flight has no context of its callers, and must not begin a trace.
+// Without sampling by the API server no span is created. A batch does not have the context of its callers, and must not
+// start a trace.
 func TestWhatIsNotSampledHasNoSpans(t *testing.T) {
 	d := newTracedDesk(t, sdktrace.AlwaysSample(), deskProtector("web", 1, 3))
 	if verdict := d.ask(deskPod("web-0"), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"); verdict != "Reserved" {
@@ -212,7 +213,8 @@ func TestAConflictIsAnEventAndAnotherWrite(t *testing.T) {
 	}
 }
 
-// While one flight is held up the others board the next: that is one span, which each of them is linked with, both ways.
+// While one batch is blocked, the other reviews join the next one. That batch has one span, with links to and from each
+// of them.
 func TestManyReviewsShareTheSpanOfTheirFlight(t *testing.T) {
 	const others = 20
 	d := newTracedDesk(t, sdktrace.AlwaysSample(), deskProtector("web", 0, 100))
@@ -272,7 +274,7 @@ func TestGivingBackIsTraced(t *testing.T) {
 	taken := false
 	d.suffer(func(write func() error) error {
 		err := write()
-		if !taken { // meanwhile somebody else takes the budget of the other
+		if !taken { // meanwhile another client uses up the budget of the other protector
 			taken = true
 			other := d.stored(t, "b")
 			other.Spec.MinAvailable = v1alpha1.Pods(3)
@@ -293,7 +295,7 @@ func TestGivingBackIsTraced(t *testing.T) {
 	}
 }
 
-// What a replica hands over goes on in the trace of who asked, in the other one.
+// The trace of a handed-over removal continues in the other replica.
 func TestWhatIsHandedOverIsOneTrace(t *testing.T) {
 	d := newTracedDesk(t, sdktrace.AlwaysSample(), deskProtector("web", 1, 3))
 	other := newTracedDesk(t, sdktrace.AlwaysSample(), deskProtector("web", 1, 3))
@@ -304,7 +306,7 @@ func TestWhatIsHandedOverIsOneTrace(t *testing.T) {
 		peers: Peers{Self: "self", Client: server.Client(), All: func() []string { return []string{server.Listener.Addr().String()} }},
 	}
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
-	for ; d.core.handover.to(key) == ""; d.core.handover.peers.Self += "f" { // until the other one is whom all agree on
+	for ; d.core.handover.to(key) == ""; d.core.handover.peers.Self += "f" { // until the other replica owns the key
 	}
 	d.core.conflicts.Store(key, time.Now())
 	if verdict := d.ask(deskPod("web-0")); verdict != "Reserved" {
@@ -325,7 +327,7 @@ func TestWhatIsHandedOverIsOneTrace(t *testing.T) {
 	}
 }
 
-// Nobody takes spans, and there is room for ten: reviews are answered as ever.
+// The collector accepts no spans and the queue has room for ten: reviews are still answered.
 func TestReviewsGoOnWhileTheCollectorHangs(t *testing.T) {
 	hanging, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -351,7 +353,7 @@ func TestReviewsGoOnWhileTheCollectorHangs(t *testing.T) {
 			t.Fatal(verdict)
 		}
 	}
-	if took := time.Since(began); took > 10*time.Second { // one that waited for the collector would have to wait that long
+	if took := time.Since(began); took > 10*time.Second { // a review that waited for the collector would take at least that long
 		t.Errorf("%d reviews took %s", reviews, took)
 	}
 	dropped := 0.0

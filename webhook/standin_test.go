@@ -16,9 +16,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// standIn stands in for a core cluster's apiserver: it keeps protectors in memory and answers at once. It knows no
-// schema, no etcd and no history, so that what a webhook can do beside it is bounded by the webhook. Status updates are
-// compare-and-swap, and watches get every write.
+// standIn replaces a core cluster's API server: it keeps protectors in memory and answers at once. It has no schema, no
+// etcd and no history, so that only the webhook limits the throughput. Status updates are compare-and-swap, and watches
+// get every write.
 type standIn struct {
 	*httptest.Server
 
@@ -28,7 +28,7 @@ type standIn struct {
 	watchers map[chan []byte]struct{}
 }
 
-// kept is a protector as it is sent.
+// kept is a protector in its wire format.
 type kept struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -38,7 +38,7 @@ type kept struct {
 
 const (
 	standInAPI = "/apis/breakwater.dev/v1alpha1"
-	// backlog is how many events a watcher may be behind before its watch ends.
+	// backlog is how many events a watcher may lag behind before its watch ends.
 	backlog = 100_000
 )
 
@@ -84,7 +84,7 @@ func (s *standIn) routes() http.Handler {
 func reply(w http.ResponseWriter, code int, object any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(object) // a client that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(object) // a client that has disconnected needs no answer
 }
 
 func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
@@ -94,7 +94,7 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	})
 }
 
-// add keeps a protector.
+// add stores a protector.
 func (s *standIn) add(p *v1alpha1.PodProtector) error {
 	spec, err := json.Marshal(p.Spec)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *standIn) add(p *v1alpha1.PodProtector) error {
 	return s.commit(standInAPI+"/namespaces/"+p.Namespace+"/podprotectors/"+p.Name, "ADDED", k)
 }
 
-// commit makes k the newest state of its path and tells the watchers.
+// commit stores k as the newest state of its path and notifies the watchers.
 func (s *standIn) commit(path, event string, k *kept) error {
 	s.version++
 	k.ResourceVersion = strconv.Itoa(s.version)
@@ -175,7 +175,7 @@ func (s *standIn) put(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, &updated)
 }
 
-// list answers lists, and watches that begin with a list.
+// list answers list requests, and watches that start with a list.
 func (s *standIn) list(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("watch") == "" {
 		s.mu.Lock()
@@ -213,7 +213,7 @@ func (s *standIn) list(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 }
 
-// initial is the state as events, with the mark of its end.
+// initial returns the state as events, with the bookmark that ends them.
 func (s *standIn) initial() (events [][]byte, err error) {
 	for _, k := range s.stored {
 		raw, err := encodeEvent("ADDED", k)

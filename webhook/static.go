@@ -25,12 +25,13 @@ type StaticFile struct {
 	Content []byte
 }
 
-// StaticFiles returns the files by which kube-apiserver enforces admission objects without reading them from its storage: the manifests, and
-// last the AdmissionConfiguration, which names their directories. directory is the absolute path at which kube-apiserver finds the files.
-// existing is the AdmissionConfiguration that is in use, or nil; StaticFiles keeps its other settings.
+// StaticFiles returns the files by which kube-apiserver enforces admission objects without reading them from its
+// storage. The manifests come first. The last file is the AdmissionConfiguration, which names their directories.
+// directory is the absolute path at which kube-apiserver finds the files. existing is the AdmissionConfiguration that
+// is in use, or nil; StaticFiles keeps its other settings.
 //
-// StaticFiles renames the objects. It returns an error for each manifest that kube-apiserver would not load, since a kube-apiserver with such
-// a manifest does not start.
+// StaticFiles renames the objects. It returns an error for each manifest that kube-apiserver would not load, since a
+// kube-apiserver with such a manifest does not start.
 func StaticFiles(objects []any, directory string, existing []byte) ([]StaticFile, error) {
 	var files []StaticFile
 	configuration, err := readAdmissionConfiguration(existing)
@@ -63,7 +64,8 @@ func StaticFiles(objects []any, directory string, existing []byte) ([]StaticFile
 	return append(files, StaticFile{Path: StaticConfigurationFile, Content: content}), nil
 }
 
-// makeStatic gives an object, and what it refers to, names of static objects. It returns the new name and the plugin that loads the object.
+// makeStatic renames an object, and the objects it refers to, to static names. It returns the new name and the plugin
+// that loads the object.
 func makeStatic(object any) (string, admissionPlugin, error) {
 	switch o := object.(type) {
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:

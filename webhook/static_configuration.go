@@ -10,7 +10,7 @@ import (
 // admissionPlugin is an admission plugin of kube-apiserver that loads manifests.
 type admissionPlugin struct {
 	name   string
-	folder string // of its manifests: a plugin accepts only files with objects of its own kinds
+	folder string // holds its manifests: a plugin accepts only files with objects of its own kinds
 	kind   string // of its configuration
 }
 
@@ -29,12 +29,12 @@ func validatingPolicies() admissionPlugin {
 const (
 	configurationVersion = "apiserver.config.k8s.io/v1"
 	configurationKind    = "AdmissionConfiguration"
-	// manifestsField is the same in the configurations of all plugins.
+	// manifestsField has the same name in the configurations of all plugins.
 	manifestsField = "staticManifestsDir"
 )
 
-// admissionConfiguration is the file that kube-apiserver reads by --admission-control-config-file. The configurations of plugins are maps, so
-// that settings of other versions are kept.
+// admissionConfiguration is the file that kube-apiserver reads by --admission-control-config-file. The configurations
+// of plugins are maps, so that settings of other versions are kept.
 type admissionConfiguration struct {
 	APIVersion string                `json:"apiVersion"`
 	Kind       string                `json:"kind"`
@@ -61,7 +61,7 @@ func readAdmissionConfiguration(existing []byte) (*admissionConfiguration, error
 	return configuration, nil
 }
 
-// read makes a plugin read manifests from a directory.
+// read configures a plugin to read manifests from a directory.
 func (c *admissionConfiguration) read(plugin admissionPlugin, directory string) error {
 	at := slices.IndexFunc(c.Plugins, func(p pluginConfiguration) bool { return p.Name == plugin.name })
 	if at < 0 {

@@ -32,7 +32,7 @@ func staticOptions() webhook.ConfigurationOptions {
 	}
 }
 
-// staticObjects are those of a cell by labels, with scheduling policies.
+// staticObjects returns the objects of a cell with a pod selector, including scheduling policies.
 func staticObjects(t *testing.T) []any {
 	t.Helper()
 	guarding, err := webhook.Configuration(staticOptions())
@@ -63,7 +63,7 @@ func mustStatic(t *testing.T, objects []any, directory string, existing []byte) 
 	return contents
 }
 
-// The code of kube-apiserver itself reads the files.
+// kube-apiserver's own code reads the files.
 func TestKubeAPIServerReadsStaticFiles(t *testing.T) {
 	directory := t.TempDir()
 	for name, content := range mustStatic(t, staticObjects(t), directory, nil) {
@@ -88,7 +88,7 @@ func TestKubeAPIServerReadsStaticFiles(t *testing.T) {
 	}
 }
 
-// pluginDirectory is the directory of manifests that kube-apiserver finds in the configuration of a plugin.
+// pluginDirectory returns the directory of manifests that kube-apiserver reads from the configuration of a plugin.
 func pluginDirectory(t *testing.T, directory, plugin string, read func(io.Reader) (string, error)) string {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -130,7 +130,7 @@ func decoder(t *testing.T) runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }
 
-// accept takes objects of one kind, as a plugin does.
+// accept accepts objects of one kind, as a plugin does.
 func accept[T metav1.Object](object runtime.Object) ([]T, error) {
 	if one, ok := object.(T); ok {
 		return []T{one}, nil

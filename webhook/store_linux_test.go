@@ -18,15 +18,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// protectorStore is a core cluster, or what stands in for one.
+// protectorStore is a core cluster, or a stand-in for one.
 type protectorStore interface {
 	name() string
 	kubeconfig() string
-	// grow makes the protectors of the first applications of the crowd, which have more pods than any storm removes.
+	// grow creates the protectors of the first applications of the workloads. These have more pods than any storm
+	// removes.
 	grow(b *testing.B, protectors int)
 }
 
-// counted is a protector of the crowd for which an aggregator has counted plenty of pods in each cell.
+// counted returns a protector of the workloads for which an aggregator has counted plenty of pods in each cell.
 func counted(app int, cells ...string) *v1alpha1.PodProtector {
 	p := largecluster.Protector(app)
 	for _, cell := range cells {

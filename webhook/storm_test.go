@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// All are asked while the first flight is held up, so that the rest share the second. Evictions, since a deletion
-// asks twice: once when its grace period is set and once when it is carried out.
+// All requests arrive while the first batch is blocked, so that the rest share the second. The test uses evictions,
+// since a deletion causes two reviews: one when its grace period is set, and one when it is carried out.
 func TestRemovalsThatArriveTogetherShareAWrite(t *testing.T) {
 	for _, threshold := range []int32{0, 1, 100} {
 		t.Run(fmt.Sprint("compactThreshold ", threshold), func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestTwoReplicasAdmitWhatOneWould(t *testing.T) {
 	for i := range 20 {
 		pods = append(pods, l.pod(fmt.Sprintf("web-%d-0", i)), l.pod(fmt.Sprintf("web-%d-1", i)))
 	}
-	// Each is asked about the pods whose names end as those of its probe.
+	// The API server asks each replica about the pods whose names have the suffix of its probe.
 	var replicas []*replica
 	for _, suffix := range []string{"-0", "-1"} {
 		replicas = append(replicas, l.serve().guard(func(hook *admissionregistrationv1.ValidatingWebhook) {
@@ -122,7 +122,7 @@ func TestAStormOfRefusalsMakesOneEvent(t *testing.T) {
 	})
 }
 
-// What is refused must be admitted as soon as budget is back: a refusal is not remembered.
+// A refused removal must be admitted as soon as budget is back: the webhook does not remember a refusal.
 func TestBudgetThatReturnsIsUsable(t *testing.T) {
 	l := newLab(t)
 	l.protect("web", 2, 2)

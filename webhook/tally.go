@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// mostBlamed is how many protectors have a counter of their own: those that refuse first, until they are gone.
+// mostBlamed is how many protectors have a counter of their own: the first ones that refuse, until they are deleted.
 const mostBlamed = 1000
 
-// others stands for the protectors that have none. None has that name, for it has no namespace.
+// others is the label for the protectors without a counter of their own. No protector has that name, because it has no
+// namespace.
 const others = "others"
 
 // tally counts refusals by the protector that refused.
@@ -46,7 +47,7 @@ func (t *tally) refused(core string, protector types.NamespacedName) {
 	t.counter.WithLabelValues(core, name).Inc()
 }
 
-// forget leaves the place of a protector that is gone to another one.
+// forget removes the counter of a deleted protector, which makes room for another one.
 func (t *tally) forget(core string, protector types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

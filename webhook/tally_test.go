@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// counted is what a tally says, by protector.
+// counted returns the counters of a tally, by protector.
 func counted(t *testing.T, tally *tally) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

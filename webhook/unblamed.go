@@ -11,9 +11,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// noteUnblamed makes an event of a refusal that no protector is to blame for, on the Cell, as often as others are made on protectors: one for
-// each reason. All Cells that are none have one between them, since whoever reaches the webhook can name any. Of a pod that is not there,
-// nothing was to be removed.
+// noteUnblamed creates an event on the Cell for a refusal that no protector is responsible for. It uses the same pause
+// as events on protectors, once for each reason. All unknown cells share one event, since any client that reaches the
+// webhook can name any cell. A pod that does not exist causes no event, since there was nothing to remove.
 func (p *Protection) noteUnblamed(cell string, review *admissionv1.AdmissionRequest, answer removal.Answer) {
 	if answer.Verdict == removal.VerdictNoPod || ptr.Deref(review.DryRun, false) {
 		return
@@ -37,7 +37,7 @@ func (p *Protection) noteUnblamed(cell string, review *admissionv1.AdmissionRequ
 	})
 }
 
-// teller is a core that takes events as far as is known: one that has been read, or else any.
+// teller returns the core most likely to accept events: one that has been read, or else any.
 func (p *Protection) teller() *core {
 	for _, core := range p.cores {
 		if core.read.Load() {

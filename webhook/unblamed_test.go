@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// told are the events so far.
+// told returns the events so far.
 func (d *desk) told() (all []string) {
 	for {
 		select {
@@ -62,7 +62,7 @@ func TestRefusalsThatNoProtectorIsToBlameForAreEventsOfTheCell(t *testing.T) {
 	for i := range 100 {
 		ask(fmt.Sprint("elsewhere-", i), deletion())
 	}
-	want("whatever it is called") // nobody fills a core with events by names
+	want("whatever it is called") // a client cannot fill a core with events by inventing names
 	now = now.Add(eventPause)
 	ask("elsewhere", deletion())
 	want("after a pause", `UnknownCell. (100 more`)

@@ -25,7 +25,7 @@ func resizable(p *corev1.Pod) {
 	}
 }
 
-// patchPod changes a pod in place, or a subresource of it.
+// patchPod patches a pod, or a subresource of it.
 func (l *lab) patchPod(pod *corev1.Pod, patch string, subresource ...string) error {
 	l.Helper()
 	to := client.RawPatch("application/strategic-merge-patch+json", []byte(patch))
@@ -39,7 +39,7 @@ const newImage = `{"spec":{"containers":[{"name":"web","image":"web:2"}]}}`
 
 func TestUpdatesInPlaceCostBudget(t *testing.T) {
 	l := newLab(t)
-	// A resize is for the node to allow.
+	// The API server checks a resize against the node.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	if err := client.IgnoreAlreadyExists(l.client.Create(t.Context(), node)); err != nil {
 		t.Fatal(err)

@@ -15,15 +15,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// known is what the watch has shown of a protector.
+// known is the state of a protector that the watch has shown.
 type known struct {
 	last *v1alpha1.PodProtector
-	// gone tells that it is not there any more although nobody has released it. Its last state stays in force, as far as
-	// memory reaches: nothing can be reserved with it, so that nothing that it would be charged for is admitted.
+	// gone reports that the protector no longer exists although no client has released it. Its last state stays in
+	// force for as long as this process remembers it. No reservation can be made with it, so the webhook refuses every
+	// removal that it would be charged for.
 	gone bool
 }
 
-// newest returns the newest known state of a protector. One that vanished is returned as it was seen last.
+// newest returns the newest known state of a protector. A lost protector is returned in its last seen state, with
+// vanished set.
 func (c *core) newest(ctx context.Context, key types.NamespacedName) (p *v1alpha1.PodProtector, vanished bool, err error) {
 	p, err = c.protectors.Newest(ctx, key)
 	if err == nil {
@@ -37,8 +39,8 @@ func (c *core) newest(ctx context.Context, key types.NamespacedName) (p *v1alpha
 	return p, false, err
 }
 
-// remembered returns the last state of a protector that is not there; nil when its end was asked for. It goes by what the
-// watch has shown, so that one that was released a moment ago may be remembered until the watch has said so.
+// remembered returns the last state of a protector that no longer exists; nil when a client has released it. It relies
+// on the watch, so it may return a protector that was released a moment ago, until the watch has shown the release.
 func (c *core) remembered(key types.NamespacedName) *v1alpha1.PodProtector {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -48,7 +50,7 @@ func (c *core) remembered(key types.NamespacedName) *v1alpha1.PodProtector {
 	return nil
 }
 
-// withoutProtector answers what was asked of a protector that is not there.
+// withoutProtector answers asks for a protector that no longer exists.
 func (c *core) withoutProtector(key types.NamespacedName, asks []ask) []answer {
 	answers := make([]answer, len(asks))
 	last := c.remembered(key)
@@ -60,8 +62,8 @@ func (c *core) withoutProtector(key types.NamespacedName, asks []ask) []answer {
 	return answers
 }
 
-// uncover takes in that a protector is not there any more. What it is told is its last state, or, when nobody watched, the last that
-// was seen.
+// uncover records that a protector no longer exists. whole is its last state or, if the watch was interrupted, the last
+// state seen.
 func (c *core) uncover(whole any) {
 	obj := whole
 	if tombstone, unwatched := obj.(toolscache.DeletedFinalStateUnknown); unwatched {
@@ -90,7 +92,7 @@ func (c *core) vanish(last *v1alpha1.PodProtector) {
 	c.doubts.Add(key)
 }
 
-// doubtAgain is how soon it is looked again whether somebody has released a protector that is gone.
+// doubtAgain is the interval at which the webhook checks again whether a lost protector was released.
 const doubtAgain = time.Minute
 
 func (c *core) forget(key types.NamespacedName) {
@@ -102,7 +104,7 @@ func (c *core) forget(key types.NamespacedName) {
 	delete(c.known, key)
 }
 
-// vanished is the number of protectors that are in force although they are not there.
+// vanished returns the number of lost protectors: those in force although they no longer exist.
 func (c *core) vanished() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -120,8 +122,8 @@ func newDoubts() workqueue.TypedRateLimitingInterface[types.NamespacedName] {
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](100*time.Millisecond, 5*time.Second))
 }
 
-// inquire finds out, until ctx ends, which of the protectors that are gone somebody has released: while nobody watched, or at
-// the moment in which they vanished.
+// inquire finds out, until ctx ends, which lost protectors were released by a client: while the watch was interrupted,
+// or at the moment at which they were deleted.
 func (c *core) inquire(ctx context.Context) {
 	defer context.AfterFunc(ctx, c.doubts.ShutDown)()
 	for {

@@ -19,7 +19,7 @@ func held(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	return p
 }
 
-// lose takes a protector out of the core, whatever its finalizers, and says nothing to the webhook.
+// lose deletes a protector from the core despite its finalizers, without a watch event for the webhook.
 func (d *desk) lose(t *testing.T, name string) *v1alpha1.PodProtector {
 	t.Helper()
 	last := d.stored(t, name)
@@ -57,7 +57,7 @@ func (d *desk) wantUnprotected(t *testing.T) {
 func TestAProtectorThatVanishesStaysInForceFromMemory(t *testing.T) {
 	d := newDesk(t, held(deskProtector("web", 1, 5)))
 	last := d.lose(t, "web")
-	d.wantVanished(t) // before the watch has told
+	d.wantVanished(t) // before the watch has shown it
 	if n := d.core.vanished(); n != 0 {
 		t.Errorf("%d have vanished before the watch has told", n)
 	}
@@ -71,7 +71,7 @@ func TestAProtectorThatVanishesStaysInForceFromMemory(t *testing.T) {
 	if answer := d.remove(t.Context(), unready); answer.Verdict != removal.VerdictNotAvailable {
 		t.Errorf("answer %+v to the removal of a pod that is not available", answer)
 	}
-	// When it is there again it decides.
+	// A protector that exists again decides.
 	anew := held(deskProtector("web", 1, 5))
 	anew.UID, anew.ResourceVersion = "another", ""
 	if err := d.client.Create(t.Context(), anew); err != nil {
@@ -122,7 +122,7 @@ func TestAProtectorThatWasReleasedProtectsNobody(t *testing.T) {
 	}
 }
 
-// A watch that was away shows only that a protector is not there any more.
+// After an interruption, a watch shows only that a protector no longer exists.
 func TestWhoDidNotWatchAsksWhetherAProtectorWasReleased(t *testing.T) {
 	for _, released := range []bool{false, true} {
 		d := newDesk(t, held(deskProtector("web", 1, 5)))
@@ -140,7 +140,7 @@ func TestWhoDidNotWatchAsksWhetherAProtectorWasReleased(t *testing.T) {
 			defer close(asked)
 			d.core.inquire(ctx)
 		}()
-		d.core.doubts.ShutDownWithDrain() // it has been asked
+		d.core.doubts.ShutDownWithDrain() // waits until it has been checked
 		cancel()
 		<-asked
 		if released {
@@ -163,7 +163,7 @@ func TestABrokenGlassLetsAPodGoWhoseProtectorVanished(t *testing.T) {
 			t.Errorf("%d reservations with %s, want 1", reserved, name)
 		}
 	}
-	// The same when the webhook finds out only when it writes.
+	// The result is the same when the webhook notices the loss only at its write.
 	d = newDesk(t, deskProtector("api", 1, 5), held(deskProtector("web", 1, 5)))
 	d.suffer(func(write func() error) error {
 		d.suffer(nil)
@@ -176,7 +176,7 @@ func TestABrokenGlassLetsAPodGoWhoseProtectorVanished(t *testing.T) {
 	}
 }
 
-// relapse lets the core seem to be restored from a backup, after a version.
+// relapse makes the core appear to have been restored from a backup, after a version.
 func (d *desk) relapse() {
 	d.core.past.Observe(d.core.past.Mark(), "1000")
 	d.core.past.Observe(d.core.past.Mark(), "1000001000")

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// mostWaiting bounds how many wait for the budget of one protector. A later client asks again at its own pace.
+// mostWaiting limits how many clients wait for the budget of one protector. A later client retries at its own pace.
 const mostWaiting = 1000
 
-// waitlist records who waits for the budget of which protector, each once and in the order in which they were refused, with what was noted of
-// them last. It is safe for concurrent use.
+// waitlist records which clients wait for the budget of which protector, each once, in the order in which they were
+// refused, with their last note. It is safe for concurrent use.
 type waitlist[Who comparable, Note any] struct {
 	mu      sync.Mutex
 	waiting map[protectorRef][]Who
@@ -44,7 +44,7 @@ func (w *waitlist[Who, Note]) add(protector protectorRef, who Who, note Note) {
 	}
 }
 
-// take removes and returns the first entries for a protector, at most so many.
+// take removes and returns the first entries for a protector, at most the given number.
 func (w *waitlist[Who, Note]) take(protector protectorRef, most int) (taken []waiter[Who, Note]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,7 +61,7 @@ func (w *waitlist[Who, Note]) take(protector protectorRef, most int) (taken []wa
 	return taken
 }
 
-// protectors returns those that have entries, in order.
+// protectors returns the protectors that have entries, sorted.
 func (w *waitlist[Who, Note]) protectors() []protectorRef {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,10 +15,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Start reads the protectors of the core and keeps the index true until ctx ends. It never gives up: a webhook that
-// ended because one core is away would refuse as well, but could not say why, nor begin at once when it is back.
+// Start reads the protectors of the core and keeps the index up to date until ctx ends. It retries without limit. If
+// the webhook exited because one core is unreachable, the API server would refuse removals as well, but without the
+// reason, and the webhook could not resume at once when the core is back.
 func (c *core) Start(ctx context.Context) error {
-	c.doubts = newDoubts() // it has a goroutine of its own, which must end
+	c.doubts = newDoubts() // created here because its goroutine must end with Start
 	defer c.doubts.ShutDown()
 	retry := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6, Cap: 3 * time.Second}
 	var watched toolscache.ResourceEventHandlerRegistration
@@ -37,14 +38,15 @@ func (c *core) Start(ctx context.Context) error {
 		c.inquire(ctx)
 		repaying.Wait()
 	}
-	return nil // an error is the end of ctx
+	return nil // err is non-nil only because ctx ended
 }
 
-// NeedLeaderElection is false: all replicas answer.
+// NeedLeaderElection returns false: all replicas answer.
 func (c *core) NeedLeaderElection() bool { return false }
 
 func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegistration, error) {
-	// Before protectors are read: one that vanished between the first list and the first of our handlers would be known to nobody.
+	// Get the informer before protectors are read. Otherwise no handler would see a protector that vanished between the
+	// first list and the registration of the first handler.
 	informer, err := c.cache.GetInformer(ctx, &v1alpha1.PodProtector{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watch PodProtectors: %w", err)
@@ -73,7 +75,7 @@ func (c *core) cover(obj any) {
 	}
 }
 
-// see notes a state of a protector.
+// see records a state of a protector.
 func (c *core) see(obj any) {
 	p, ok := obj.(*v1alpha1.PodProtector)
 	if !ok {

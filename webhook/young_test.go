@@ -26,11 +26,12 @@ func (b behind) Get(_ context.Context, _ client.ObjectKey, into client.Object, _
 		return fmt.Errorf("%T is no PodProtector", into)
 	}
 	b.last.DeepCopyInto(p)
-	p.ResourceVersion = "1" // before all that the client in memory has stored
+	p.ResourceVersion = "1" // older than everything that the client in memory has stored
 	return nil
 }
 
-// countedAt is a protector that asks for a minute of readiness, with so many pods that were available at a time.
+// countedAt returns a protector that requires a minute of readiness, with the given number of pods that were available
+// at a time.
 func countedAt(available int32, at time.Time) *v1alpha1.PodProtector {
 	p := held(deskProtector("web", 2, available))
 	p.Spec.MinReadySeconds = 60
@@ -39,8 +40,8 @@ func countedAt(available int32, at time.Time) *v1alpha1.PodProtector {
 	return p
 }
 
-// The aggregator counted a pod when it had been ready for a minute. The clock of this replica is 90 s behind, and its watch has not shown
-// that count: the removal of the pod must be charged all the same.
+// The aggregator counted a pod after it had been ready for a minute. The clock of this replica is 90 s behind, and its
+// watch has not shown that count. The webhook must charge the removal of the pod anyway.
 func TestAPodThatIsCountedIsChargedByAReplicaThatIsBehind(t *testing.T) {
 	ready := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	counted := ready.Add(time.Minute)
@@ -67,7 +68,7 @@ func TestAPodThatIsCountedIsChargedByAReplicaThatIsBehind(t *testing.T) {
 	}
 }
 
-// Whether a young pod is counted is not known without the core.
+// Only the core can answer whether a young pod is counted.
 func TestAYoungPodIsRefusedWhileTheCoreDoesNotAnswer(t *testing.T) {
 	ready := time.Now().Add(-time.Second)
 	for _, floor := range []int32{0, 1} {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// exitNotShown is the exit code of a demonstration that ran to its end and did not show what it should.
+	// exitNotShown is the exit code of a demonstration that completed but did not show the expected result.
 	exitNotShown = 2
-	// exitInterrupted is what shells use for a program that Ctrl-C ended.
+	// exitInterrupted is the exit code that shells use for a program that Ctrl-C ended.
 	exitInterrupted = 130
 )
 

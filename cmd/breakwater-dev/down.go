@@ -13,8 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// downPatience is how long `dev down` waits for the supervisor to end before it kills it. It is longer than the
-// supervisor's own patience.
+// downPatience is how long `dev down` waits for the supervisor to end before it kills it. It is longer than stopPatience.
 const downPatience = stopPatience + 10*time.Second
 
 func downCommand(flags *federationFlags) *cobra.Command {
@@ -64,8 +63,7 @@ func down(ctx context.Context, out io.Writer, target federationTarget) error {
 	return err
 }
 
-// endSupervisor asks the supervisor to stop all components, and kills it if that takes too long: its components
-// die with it.
+// endSupervisor asks the supervisor to stop all components, and kills it if that takes too long. Its components die with it.
 func endSupervisor(ctx context.Context, state *local.State) error {
 	if err := state.Supervisor.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("end the supervisor (process %d): %w", state.Supervisor.PID, err)
@@ -82,7 +80,7 @@ func endSupervisor(ctx context.Context, state *local.State) error {
 	return awaitGone(ctx, state.Supervisor)
 }
 
-// awaitGone polls, because only a parent is told of the end of a process.
+// awaitGone polls, because only the parent of a process is notified of its end.
 func awaitGone(ctx context.Context, process local.Process) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

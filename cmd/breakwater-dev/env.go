@@ -57,7 +57,7 @@ func shellEnv(state *local.State, binaries []string) string {
 	return out.String()
 }
 
-// pluginEnv lets kubectl find its plugin, if that was built beside this program, and the plugin the core cluster, if there is but one.
+// pluginEnv adds the kubectl plugin to PATH, if it was built next to this program, and names the core cluster if there is only one.
 func pluginEnv(state *local.State) (env string) {
 	self, err := os.Executable()
 	if err != nil {
@@ -79,7 +79,7 @@ func pluginEnv(state *local.State) (env string) {
 	return env
 }
 
-// shellQuote makes one word of a POSIX shell of any text.
+// shellQuote quotes a text as one word of a POSIX shell.
 func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// commandLine runs `breakwater-dev` as a user does: the real program, which leaves a supervisor in the background.
+// commandLine runs `breakwater-dev` as a user does: the real program, which starts a supervisor in the background.
 type commandLine struct {
 	program, dir string
 }
@@ -54,7 +54,7 @@ func (d *commandLine) run(t *testing.T, arguments ...string) (string, int) {
 	return string(out), 0
 }
 
-// want runs a command and checks its exit code and what it says.
+// want runs a command and checks its exit code and output.
 func (d *commandLine) want(t *testing.T, code int, says string, arguments ...string) string {
 	t.Helper()
 	out, got := d.run(t, arguments...)

@@ -1,5 +1,5 @@
-// Command breakwater-dev is for developers of Breakwater, and for a first look at it: the demonstration, and federations of real control
-// planes on this machine.
+// Command breakwater-dev is for developers of Breakwater and for first-time users. It runs the demonstration, and federations of real
+// control planes on this machine.
 package main
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// exitError is an error with an exit code of its own. Every other error exits with 1.
+// exitError is an error with its own exit code. Every other error exits with 1.
 type exitError struct {
 	code int
 	error
 }
 
-// ExitCode returns the code to exit with.
+// ExitCode returns the exit code.
 func (e exitError) ExitCode() int { return e.code }
 
 func main() { cli.Run(rootCommand()) }
@@ -54,7 +54,7 @@ listen on the loopback interface only. Breakwater's CustomResourceDefinitions ar
 	return root
 }
 
-// componentProgram finds the program of the components: beside this one, or in PATH.
+// componentProgram finds the program of the components: next to this one, or in PATH.
 func componentProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// resultDescriptor is where the supervisor tells `breakwater-dev up` how the start ended.
+	// resultDescriptor is the file descriptor on which the supervisor reports the result of the start to `breakwater-dev up`.
 	resultDescriptor = 3
-	// stopPatience is how long the supervisor lets components end in order before it kills them.
+	// stopPatience is how long the supervisor waits for components to stop before it kills them.
 	stopPatience = 15 * time.Second
 )
 
-// startResult is what the supervisor writes there.
+// startResult is the message on resultDescriptor.
 type startResult struct {
 	Error string `json:"error,omitempty"`
 }
 
-// superviseCommand is the process that `breakwater-dev up` leaves behind: parent of all components, which die with it.
+// superviseCommand is the background process of `breakwater-dev up`. It is the parent of all components, which die with it.
 func superviseCommand(flags *federationFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:    "supervise",
@@ -52,7 +52,7 @@ func supervise(ctx context.Context, target federationTarget, result *os.File) er
 	if err != nil {
 		return err
 	}
-	// The federation writes each death to the log; one component less is what its user may want to see.
+	// The federation logs each death of a component but continues: its user may want to see how the rest behaves.
 	<-ctx.Done()
 	log.Info("Federation is stopped")
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)

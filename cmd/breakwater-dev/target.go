@@ -15,11 +15,11 @@ import (
 
 const (
 	defaultTopology = "federated"
-	// exitNotRunning is the exit code of a question about a federation that does not run.
+	// exitNotRunning is the exit code of a command that needs a running federation.
 	exitNotRunning = 3
 )
 
-// federationFlags say which federation is meant.
+// federationFlags select a federation.
 type federationFlags struct {
 	topology string
 	dir      string
@@ -34,13 +34,13 @@ func (f *federationFlags) bind(flags *pflag.FlagSet) {
 		"`folders` of the control planes' programs, separated as in PATH; the default is $"+local.BinariesVariable)
 }
 
-// federationTarget is what the flags mean: a topology and its folder.
+// federationTarget is the resolved form of the flags: a topology and its folder.
 type federationTarget struct {
 	topology *federation.Topology
 	source   string // name or absolute path of the topology
 	dir      string // absolute
 	binaries []string
-	again    string // the flags, quoted for a shell, by which other commands mean the same federation
+	again    string // flags, quoted for a shell, with which other commands select the same federation
 }
 
 func (f *federationFlags) resolve() (federationTarget, error) {
@@ -72,7 +72,7 @@ func (f *federationFlags) resolve() (federationTarget, error) {
 	return target, nil
 }
 
-// isPath takes what looks like a path for a file, and all else for a name.
+// isPath reports whether an argument looks like a path. Otherwise it is a name.
 func isPath(topology string) bool {
 	return strings.ContainsRune(topology, filepath.Separator) || filepath.Ext(topology) != ""
 }
@@ -84,8 +84,8 @@ func loadTopology(nameOrFile string) (*federation.Topology, error) {
 	return federation.Embedded(nameOrFile)
 }
 
-// running reads the state of the federation in the folder. It is false when none runs; the state is then what a
-// supervisor that was killed left behind, or nil.
+// running reads the state of the federation in the folder and reports whether it runs. If it does not, the state is that of a killed
+// supervisor, or nil.
 func (t federationTarget) running() (*local.State, bool, error) {
 	state, err := local.ReadState(t.dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -71,7 +71,7 @@ func up(ctx context.Context, out io.Writer, target federationTarget) error {
 	return err
 }
 
-// startSupervisor starts ourselves in a session of its own, which outlives this command and its terminal.
+// startSupervisor starts this program as a supervisor in its own session, so that it outlives this command and its terminal.
 func startSupervisor(ctx context.Context, target federationTarget) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -97,14 +97,14 @@ func startSupervisor(ctx context.Context, target federationTarget) error {
 	cmd.ExtraFiles = []*os.File{tell} // resultDescriptor
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	_ = tell.Close() // ours; the supervisor's end tells us when it dies
+	_ = tell.Close() // the supervisor keeps its end, which closes when it dies
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
 	return awaitStart(ctx, cmd, result, logPath)
 }
 
-// awaitStart reads the supervisor's result. Ctrl-C ends the supervisor too.
+// awaitStart reads the supervisor's result. Ctrl-C ends the supervisor as well.
 func awaitStart(ctx context.Context, cmd *exec.Cmd, result *os.File, logPath string) error {
 	stopWaiting := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer stopWaiting()
@@ -114,7 +114,7 @@ func awaitStart(ctx context.Context, cmd *exec.Cmd, result *os.File, logPath str
 	case err != nil:
 		return fmt.Errorf("the supervisor ended without a result (%w): %w; see %s", err, cmd.Wait(), logPath)
 	case message.Error != "":
-		_ = cmd.Wait() // its error is the message
+		_ = cmd.Wait() // the message contains its error
 		return errors.New(message.Error)
 	case ctx.Err() != nil:
 		return errors.Join(context.Cause(ctx), cmd.Wait())

@@ -168,7 +168,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// traceCell begins to send spans, which are of the one cell if there is one.
+// traceCell starts tracing. With --cell, the spans carry the name of the cell.
 func (f *aggregatorFlags) traceCell(ctx context.Context) (tracer *tracing.Tracer, end func(), err error) {
 	log, err := f.logger("aggregator")
 	if err != nil {
@@ -205,9 +205,9 @@ func (f *aggregatorFlags) setUpOne(ctx context.Context, mgr manager.Manager, opt
 	return aggregator.SetupWithManager(ctx, mgr, options)
 }
 
-// collectOften lets garbage grow to half of what is in use, where Go's default is as much again. Almost all that an
-// aggregator allocates is pods that it strips and forgets, beside a heap that is small enough to be looked through
-// in a blink. When all pods are listed anew this saves a quarter of the memory. GOGC overrules it.
+// collectOften makes the garbage collector run when the heap has grown by half, instead of Go's default of 100%. An aggregator allocates
+// mostly pods that it strips and drops, next to a live heap that is small and fast to scan. This saves a quarter of the memory when all
+// pods are listed again. GOGC takes precedence.
 func collectOften() {
 	if _, set := os.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(50)

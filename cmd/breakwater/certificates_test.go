@@ -69,7 +69,7 @@ func background(t *testing.T, arguments ...string) {
 	})
 }
 
-// mount keeps files as a kubelet does that mounts a Secret: all are replaced at once, and some time after the Secret was.
+// mount updates files like a kubelet that mounts a Secret: all files at once, some time after the Secret changed.
 type mount struct {
 	folder string
 	number int
@@ -78,7 +78,7 @@ type mount struct {
 
 const kubeletDelay = time.Second
 
-// replicasDelay is longer than that and the ten seconds in which a webhook reads files again, at the latest.
+// replicasDelay is longer than kubeletDelay plus the 10 seconds after which a webhook reads its files again at the latest.
 const replicasDelay = 15 * time.Second
 
 func (m *mount) update(t *testing.T, content map[string][]byte) {
@@ -92,7 +92,7 @@ func (m *mount) update(t *testing.T, content map[string][]byte) {
 		if err := os.WriteFile(filepath.Join(part, name), raw, 0o600); err != nil {
 			t.Error(err)
 		}
-		_ = os.Symlink(filepath.Join("..data", name), filepath.Join(m.folder, name)) // there since the first time
+		_ = os.Symlink(filepath.Join("..data", name), filepath.Join(m.folder, name)) // exists after the first update
 	}
 	link := filepath.Join(m.folder, "..new")
 	if err := os.Symlink(filepath.Base(part), link); err != nil {
@@ -104,7 +104,7 @@ func (m *mount) update(t *testing.T, content map[string][]byte) {
 	_ = os.RemoveAll(filepath.Join(m.folder, fmt.Sprint("..", m.number-1)))
 }
 
-// follow is for as long as the context.
+// follow updates the files until the context ends.
 func (m *mount) follow(ctx context.Context, t *testing.T, c client.Client, key client.ObjectKey) {
 	every := time.NewTicker(50 * time.Millisecond)
 	defer every.Stop()
@@ -117,7 +117,7 @@ func (m *mount) follow(ctx context.Context, t *testing.T, c client.Client, key c
 		}
 		secret := &corev1.Secret{}
 		if err := c.Get(ctx, key, secret); err != nil {
-			continue // it will come, or the test is over
+			continue // the Secret does not exist yet, or the test is over
 		}
 		switch {
 		case maps.EqualFunc(m.last, secret.Data, bytes.Equal):
@@ -131,7 +131,7 @@ func (m *mount) follow(ctx context.Context, t *testing.T, c client.Client, key c
 	}
 }
 
-// removals removes pods, one after the other, until the context ends, and counts them and what was not answered.
+// removals removes pods sequentially until the context ends, and counts successes and failures.
 type removals struct {
 	done, failed atomic.Int64
 	last         atomic.Pointer[string]
@@ -234,7 +234,7 @@ func atLeast(counter *atomic.Int64, want int64) string {
 	return ""
 }
 
-// replaceAuthority waits until nothing is left of the one before.
+// replaceAuthority replaces the CA, and waits until the previous CA is no longer in use.
 func replaceAuthority(t *testing.T, c client.Client, secret client.ObjectKey) {
 	t.Helper()
 	read := func(name string) map[string][]byte {

@@ -27,7 +27,7 @@ type checkFlags struct {
 	timeout        time.Duration
 }
 
-// checkEvery is the time between two looks.
+// checkEvery is the time between two checks.
 const checkEvery = 2 * time.Second
 
 func checkCommand() *cobra.Command {
@@ -93,7 +93,7 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 
 func isBad(f check.Finding) bool { return f.Problem != "" }
 
-// await returns the first findings that are good, or the last ones that were made in time.
+// await returns the first findings without a problem, or the last findings before the timeout.
 func (f *checkFlags) await(ctx context.Context, checker *check.Checker) []check.Finding {
 	every := time.NewTicker(checkEvery)
 	defer every.Stop()

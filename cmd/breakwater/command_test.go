@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// run runs a command to its end, and returns what it wrote to standard output and to standard error.
+// run runs a command to its end, and returns its standard output and standard error.
 func run(t *testing.T, in string, arguments ...string) (out, log string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -19,14 +19,14 @@ func run(t *testing.T, in string, arguments ...string) (out, log string, err err
 	return stdout.String(), stderr.String(), err
 }
 
-// ask is run of a command that reads nothing, and whose standard error does not matter.
+// ask is like run, without standard input and standard error.
 func ask(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
 	out, _, err := run(t, "", arguments...)
 	return out, err
 }
 
-// wantRefusal demands that a command line is refused with these words.
+// wantRefusal checks that a command line fails with an error that contains words.
 func wantRefusal(t *testing.T, words string, arguments ...string) {
 	t.Helper()
 	if _, _, err := run(t, "", arguments...); err == nil || !strings.Contains(err.Error(), words) {

@@ -35,7 +35,7 @@ func (f *componentFlags) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&f.logFormat, "log-format", "json", "`format` of the log: json or text")
 }
 
-// logger makes the logger that these flags ask for, and hands it to controller-runtime and client-go too.
+// logger creates the logger for these flags and installs it in controller-runtime and client-go.
 func (f *componentFlags) logger(component string) (logr.Logger, error) {
 	options := &slog.HandlerOptions{Level: f.logLevel}
 	var handler slog.Handler
@@ -53,7 +53,8 @@ func (f *componentFlags) logger(component string) (logr.Logger, error) {
 	return log, nil
 }
 
-// redactor removes caller tokens from a log, of which each write is one record. Errors of an API server that could not reach the webhook have them.
+// redactor removes caller tokens from a log. Each write is one record. The errors of an API server that cannot reach the webhook contain
+// such tokens.
 type redactor struct{ to io.Writer }
 
 func (r redactor) Write(record []byte) (int, error) {

@@ -13,14 +13,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// bindCluster adds the flags that say how to reach a cluster, which is named in words. A prefix tells them from those of
-// another.
+// bindCluster adds the flags that locate a cluster. The prefix distinguishes them from the flags of another cluster.
 func bindCluster(flags *pflag.FlagSet, c *clusters.Connection, prefix, cluster string) {
 	flags.StringVar(&c.Kubeconfig, prefix+"kubeconfig", "", "kubeconfig `file` of "+cluster+", or in-cluster; empty: as kubectl would choose")
 	flags.StringVar(&c.Context, prefix+"context", "", "`context` of --"+prefix+"kubeconfig")
 }
 
-// flaggedCluster is the cluster of a command that both programs have, as flags of its own say.
+// flaggedCluster implements commands.Cluster with flags.
 type flaggedCluster struct {
 	clusters.Connection
 	namespace string
@@ -32,7 +31,7 @@ func (c *flaggedCluster) bind(command *cobra.Command, cluster, namespace string)
 	return command
 }
 
-// Config implements commands.Cluster, as all that follow.
+// Config implements commands.Cluster, like the following methods.
 func (c *flaggedCluster) Config(_ context.Context, component string) (*rest.Config, error) {
 	config, err := c.Connection.Config(component)
 	if err != nil {
@@ -41,10 +40,10 @@ func (c *flaggedCluster) Config(_ context.Context, component string) (*rest.Conf
 	return config, nil
 }
 
-// Given is that of --namespace.
+// Given returns the value of --namespace.
 func (c *flaggedCluster) Given() string { return c.namespace }
 
-// Namespace is that of --namespace, or of the context.
+// Namespace returns the value of --namespace, or else the namespace of the context.
 func (c *flaggedCluster) Namespace() (string, error) {
 	if c.namespace != "" {
 		return c.namespace, nil
@@ -52,7 +51,7 @@ func (c *flaggedCluster) Namespace() (string, error) {
 	return c.Connection.Namespace()
 }
 
-// Named tells whether there is a flag.
+// Named reports whether a flag selects the cluster.
 func (c *flaggedCluster) Named() bool { return c.Kubeconfig != "" || c.Context != "" }
 
 func convertCommand() *cobra.Command {
@@ -65,14 +64,14 @@ func releaseCommand() *cobra.Command {
 	return core.bind(commands.Release("breakwater", core), "the core cluster", "only what is in this `namespace`")
 }
 
-// bindUser adds those that say as whom.
+// bindUser adds the impersonation flags.
 func bindUser(flags *pflag.FlagSet, c *clusters.Connection, prefix, cluster string) {
 	flags.StringVar(&c.As, prefix+"as", "", "`user` to impersonate in "+cluster)
 	flags.StringSliceVar(&c.AsGroups, prefix+"as-group", nil, "`group` to impersonate in "+cluster+"; may be repeated")
 }
 
-// namedConfigs reads the NAME=KUBECONFIG values of a flag, for a component by that name, as whom as says. The followers must run
-// beside what goes by the configurations.
+// namedConfigs parses the NAME=KUBECONFIG values of a flag, with the impersonation of as. The caller must run the followers as long as
+// it uses the configurations.
 func namedConfigs(flag string, arguments []string, as clusters.Connection, component string) (map[string]*rest.Config, []*clusters.Follower, error) {
 	configs, followers := map[string]*rest.Config{}, []*clusters.Follower(nil)
 	for _, argument := range arguments {

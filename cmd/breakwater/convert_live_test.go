@@ -41,7 +41,7 @@ func liveClient(t *testing.T) client.Client {
 	return c
 }
 
-// documents reads YAML that a command wrote, or that a test gives.
+// documents parses YAML documents.
 func documents(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
 	var all []*unstructured.Unstructured
@@ -57,7 +57,7 @@ func documents(t *testing.T, text string) []*unstructured.Unstructured {
 	return all
 }
 
-// installPeers gives the test's apiserver the CRDs of the peers, for as long as the test runs.
+// installPeers installs the CRDs of the peers until the test ends.
 func installPeers(t *testing.T, c client.Client) {
 	t.Helper()
 	crds, err := envtest.InstallCRDs(testplane.Config(t), envtest.CRDInstallOptions{
@@ -83,7 +83,7 @@ func installPeers(t *testing.T, c client.Client) {
 	})
 }
 
-// deleteBudgets deletes them when the test is over: other tests read all namespaces.
+// deleteBudgets deletes the budgets at the end of the test, because other tests read all namespaces.
 func deleteBudgets(t *testing.T, c client.Client, namespace string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -139,7 +139,7 @@ func TestConvertReadsWhatAClusterHas(t *testing.T) {
 		!strings.Contains(log, "BothMustAdmit: PodUnavailableBudget "+namespace+"/web: it can cover the same pods as PodDisruptionBudget "+namespace+"/web: ") {
 		t.Errorf("standard error does not tell that the workload's pods have two budgets:\n%s", log)
 	}
-	// Applied for good, and once more: as users do who convert again.
+	// Apply twice, as users do who convert again.
 	for range 2 {
 		for _, u := range documents(t, out) {
 			if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("test")); err != nil {
@@ -168,7 +168,7 @@ func TestConvertReadsTheNamespaceOfTheContext(t *testing.T) {
 
 func TestConvertReadsAllPagesOfAList(t *testing.T) {
 	c, namespace := liveClient(t), testplane.Namespace(t)
-	const budgets = 503 // an apiserver is asked for 500 at once
+	const budgets = 503 // the page size is 500
 	deleteBudgets(t, c, namespace)
 	for i := range budgets {
 		pdb := &policyv1.PodDisruptionBudget{
@@ -194,7 +194,7 @@ func TestConvertReadsAllPagesOfAList(t *testing.T) {
 	}
 }
 
-// Policies of the cluster are in no namespace, so that whoever reads one namespace may not be let to them.
+// Cluster-scoped policies are in no namespace. A user who reads one namespace may lack permission to read them.
 func TestConvertReadsPoliciesOfTheCluster(t *testing.T) {
 	c, namespace, kubeconfig := liveClient(t), testplane.Namespace(t), writeKubeconfig(t, testplane.Config(t))
 	installPeers(t, c)

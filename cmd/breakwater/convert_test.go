@@ -12,13 +12,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
 )
 
-// converted runs the command and returns what it wrote to standard output and to standard error.
+// converted runs the command and returns its standard output and standard error.
 func converted(t *testing.T, in string, arguments ...string) (out, log string, err error) {
 	t.Helper()
 	return run(t, in, append([]string{"convert"}, arguments...)...)
 }
 
-// written puts files into a new folder.
+// written writes files to a new folder.
 func written(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -120,7 +120,7 @@ func TestConvertSaysWhatDiffersAndWhatIsLeftOut(t *testing.T) {
 		words := strings.SplitAfterN(strings.TrimSpace(line), ": ", 4)
 		got = append(got, strings.Join(words[:len(words)-1], ""))
 	}
-	// A note says all that it has to say, and of a warning here is what stands before its sentence.
+	// The loop above drops the text after the last of the first three colons: the message of a warning, or the end of a note.
 	want := []string{
 		"warning: not converted: ProtectsNothing: ",
 		"warning: EvictionsOnly: 2 PodDisruptionBudgets (other, web), each: ",

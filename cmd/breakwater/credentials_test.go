@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// giveCredentials writes a kubeconfig with a token of a new ServiceAccount into a file.
+// giveCredentials writes a kubeconfig with a token of a new ServiceAccount to a file.
 func giveCredentials(t *testing.T, file, namespace, account string) *rest.Config {
 	t.Helper()
 	config := testplane.AsServiceAccount(t, testplane.Config(t), namespace, account, "cluster-admin")
@@ -26,7 +26,7 @@ func giveCredentials(t *testing.T, file, namespace, account string) *rest.Config
 	return config
 }
 
-// takeCredentials returns when an apiserver lets nobody in by them any more.
+// takeCredentials deletes the ServiceAccount, and waits until the API server rejects its credentials.
 func takeCredentials(t *testing.T, config *rest.Config, namespace, account string) {
 	t.Helper()
 	accounts := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1().ServiceAccounts(namespace)
@@ -42,7 +42,7 @@ func takeCredentials(t *testing.T, config *rest.Config, namespace, account strin
 	})
 }
 
-// reserveOne removes a protected pod, for which the webhook has to write into the core.
+// reserveOne removes a protected pod, so that the webhook must write to the core.
 func reserveOne(t *testing.T, c client.Client, namespace string) {
 	t.Helper()
 	app := map[string]string{"app": "guarded"}
@@ -64,7 +64,7 @@ func reserveOne(t *testing.T, c client.Client, namespace string) {
 	if err := c.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing is reserved for what is not available.
+	// The webhook reserves only removals of available pods.
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	if err := c.Status().Update(t.Context(), pod); err != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// grantsNamespace is where grants of large decreases are stored: the namespace of the Lease, or "default" for a process outside of a pod
-// that elects no leader, if there is no such namespace.
+// grantsNamespace returns the namespace that stores grants of large decreases. This is the namespace of the Lease. If that does not
+// exist, it is "default": this happens to a process outside of a pod that elects no leader.
 func (f *electionFlags) grantsNamespace(ctx context.Context, config *rest.Config) (string, error) {
 	if f.namespace != "" {
 		return f.namespace, nil

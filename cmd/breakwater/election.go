@@ -22,7 +22,7 @@ const (
 	defaultNamespace   = "breakwater-system"
 )
 
-// electionFlags are those of components of which one of several replicas works.
+// electionFlags are the flags of components whose replicas elect a leader.
 type electionFlags struct {
 	enabled   bool
 	namespace string
@@ -34,8 +34,7 @@ func (f *electionFlags) bind(flags *pflag.FlagSet) {
 		"`namespace` of the Lease, which must exist (default: the pod's own, otherwise "+defaultNamespace+")")
 }
 
-// resolve fills in the namespace and makes sure that it exists. An election in a namespace that does not exist
-// would only be a process that stands by for ever.
+// resolve fills in the namespace and checks that it exists. Without the namespace, the process would wait for leadership forever.
 func (f *electionFlags) resolve(ctx context.Context, config *rest.Config) error {
 	if !f.enabled {
 		return nil
@@ -62,7 +61,7 @@ func (f *electionFlags) resolve(ctx context.Context, config *rest.Config) error 
 	return nil
 }
 
-// ownNamespace reads the namespace of the pod that we run in; outside of pods it is the default.
+// ownNamespace reads the namespace of the pod. Outside of a pod it returns the default.
 func ownNamespace(file string) (string, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,8 +73,8 @@ func ownNamespace(file string) (string, error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
-// change makes a manager elect a leader by the Lease of that name. The lease is given up on exit, so that the
-// next replica need not wait; that is safe because the process ends with its manager.
+// change makes a manager elect a leader with the named Lease. The manager releases the Lease on exit, so that the next replica does not
+// wait. That is safe because the process ends with its manager.
 func (f *electionFlags) change(lease string) func(*manager.Options) {
 	return func(options *manager.Options) {
 		options.LeaderElection = f.enabled

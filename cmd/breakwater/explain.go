@@ -24,7 +24,7 @@ type explainFlags struct {
 	files     []string
 	recursive bool
 	policies  []string
-	// core is the one core cluster, unless cores are named.
+	// core is the only core cluster, unless cores is set.
 	core             clusters.Connection
 	cores            []string
 	cell             clusters.Connection
@@ -134,7 +134,7 @@ func (f *explainFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 	return refused(steps)
 }
 
-// check finds out what is missing or contradictory among the flags before anything is read, and how to write.
+// check validates the flags before anything is read, and returns the writer for the output format.
 func (f *explainFlags) check() (write func(out, log io.Writer, steps []step) error, err error) {
 	write, known := explanations()[f.output]
 	switch {
@@ -159,13 +159,13 @@ func (f *explainFlags) check() (write func(out, log io.Writer, steps []step) err
 
 func isGiven(c *clusters.Connection) bool { return c.Kubeconfig != "" || c.Context != "" }
 
-// object is a pod or a workload that is explained.
+// object is a pod or a workload to explain.
 type object struct {
 	convert.Source
 	ref convert.Ref
 }
 
-// objects leaves those of the sources that have pods, each in a namespace.
+// objects returns the sources that have pods, each with a namespace.
 func (f *explainFlags) objects(sources []convert.Source) (objects []object, notes []string, err error) {
 	namespace := f.namespace
 	if namespace == "" && len(f.policies) == 0 {
@@ -196,7 +196,7 @@ func (f *explainFlags) objects(sources []convert.Source) (objects []object, note
 	return objects, notes, nil
 }
 
-// nameOf is the name of an object, or what will stand before it.
+// nameOf returns the name of an object, or its generateName prefix and "*".
 func nameOf(source convert.Source) string {
 	if prefix := source.Object.GetGenerateName(); source.Object.GetName() == "" && prefix != "" {
 		return prefix + "*"

@@ -16,21 +16,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// asking tells about which objects a cell's apiserver asks the webhook, and which core clusters have them.
+// asking says which objects a cell's API server sends to the webhook, and which core clusters they belong to.
 type asking struct {
-	// cell is empty when none is named: then all core clusters have all objects.
+	// cell is empty if no cell is named. All objects then belong to all core clusters.
 	cell  string
 	cores []string
-	// scopes are those of the Cell, by the core clusters that have it.
+	// scopes are the scopes of the Cell, by the core clusters that have it.
 	scopes map[string]scope.Scope
-	// hooks are those by which the cell's apiserver asks; there are none where nobody has looked.
+	// hooks are the webhooks of the cell's API server. looked reports whether they could be read.
 	hooks  []admissionregistrationv1.MutatingWebhook
 	looked bool
-	// exempt are namespaces that configurations of ours leave out.
+	// exempt are the namespaces that Breakwater's webhook configurations exclude.
 	exempt []string
 }
 
-// addCell takes the Cell of a core cluster in.
+// addCell adds the Cell of a core cluster.
 func (a *asking) addCell(core string, of *v1alpha1.Cell) error {
 	if a.cell == "" || of.Name != a.cell {
 		return nil
@@ -43,7 +43,7 @@ func (a *asking) addCell(core string, of *v1alpha1.Cell) error {
 	return nil
 }
 
-// coresOf names the core clusters in whose cell pods are: those that have the Cell, or all when none has.
+// coresOf returns the core clusters whose Cell includes such pods, or all core clusters if none has the Cell.
 func (a *asking) coresOf(namespace string, podLabels map[string]string) (with []string) {
 	if len(a.scopes) == 0 {
 		return a.cores
@@ -56,7 +56,8 @@ func (a *asking) coresOf(namespace string, podLabels map[string]string) (with []
 	return with
 }
 
-// unasked tells why the webhook is not asked about pods of a namespace, or adds nothing to them; empty if it is asked.
+// unasked says why the API server does not call the webhook for pods of a namespace, or why the webhook adds nothing to them. It is
+// empty otherwise.
 func (a *asking) unasked(namespace string, namespaceLabels, podLabels map[string]string) string {
 	switch {
 	case len(a.hooks) > 0 && !slices.ContainsFunc(a.hooks, func(hook admissionregistrationv1.MutatingWebhook) bool { return chooses(&hook, namespaceLabels) }):
@@ -71,7 +72,7 @@ func (a *asking) unasked(namespace string, namespaceLabels, podLabels map[string
 	return ""
 }
 
-// chooses tells whether a webhook is asked about objects of a namespace.
+// chooses reports whether a webhook is called for objects of a namespace.
 func chooses(hook *admissionregistrationv1.MutatingWebhook, namespaceLabels map[string]string) bool {
 	if hook.NamespaceSelector == nil {
 		return true
@@ -80,7 +81,7 @@ func chooses(hook *admissionregistrationv1.MutatingWebhook, namespaceLabels map[
 	return err == nil && selector.Matches(labels.Set(namespaceLabels))
 }
 
-// reachCell makes a client of the cluster of --cell-kubeconfig, and says where that is.
+// reachCell returns a client of the cluster of --cell-kubeconfig, and its address.
 func (f *explainFlags) reachCell() (of kubernetes.Interface, host string, err error) {
 	config, err := f.cell.Config("explain")
 	if err != nil {
@@ -90,7 +91,8 @@ func (f *explainFlags) reachCell() (of kubernetes.Interface, host string, err er
 	return of, config.Host, err
 }
 
-// look reads by which webhooks the cell's apiserver asks. Who may not read that is told so, and goes by what configurations of ours leave out.
+// look reads the webhooks that the cell's API server calls. If the user may not read them, it returns a note, and the exempt namespaces
+// apply.
 func (a *asking) look(ctx context.Context, f *explainFlags) (notes []string, err error) {
 	if !isGiven(&f.cell) {
 		return nil, nil
@@ -121,7 +123,7 @@ func ofCell(cell string) string {
 	return " of cell " + cell
 }
 
-// unknown tells what of it is not known.
+// unknown returns notes about missing information.
 func (a *asking) unknown() (notes []string) {
 	if a.cell != "" && len(a.scopes) == 0 {
 		notes = append(notes, fmt.Sprintf("there is no Cell %s to read: all pods are taken for its own", a.cell))

@@ -7,13 +7,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// coreConnection is how to reach a core cluster. Its name is empty where there is but one.
+// coreConnection is the connection to a core cluster. Its name is empty if there is only one.
 type coreConnection struct {
 	clusters.Connection
 	name, flag string
 }
 
-// connections are those to all core clusters.
+// connections returns the connections to all core clusters.
 func (f *explainFlags) connections() ([]coreConnection, error) {
 	if len(f.cores) == 0 {
 		return []coreConnection{{f.core, "", "--kubeconfig"}}, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// explained is a step as JSON.
+// explained is the JSON form of a step.
 type explained struct {
 	Object   string            `json:"object"`
 	NotAsked string            `json:"notAsked,omitempty"`
@@ -56,7 +56,7 @@ type explainedClash struct {
 	Why   string `json:"why"`
 }
 
-// jsonOfSteps tells everything to programs: an array with an element for each step.
+// jsonOfSteps writes all details as a JSON array with one element per step.
 func jsonOfSteps(out, _ io.Writer, steps []step) error {
 	all := []explained{}
 	for i := range steps {

@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// The cluster that the tests share is core and cell in one. Its policies are more than an apiserver gives at once.
+// The shared test cluster is both core and cell. It has more policies than fit on one page of a list.
 func TestExplainReadsWhatAClusterHas(t *testing.T) {
 	c, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
@@ -30,7 +30,7 @@ func TestExplainReadsWhatAClusterHas(t *testing.T) {
 	text := strings.ReplaceAll(wanted(t, "testdata/explain/policies.yaml"), "namespace: shop", "namespace: "+namespace)
 	for _, u := range documents(t, text) {
 		if u.GetNamespace() == "" {
-			u.SetName(namespace + "-" + u.GetName()) // others may have policies of the cluster
+			u.SetName(namespace + "-" + u.GetName()) // other tests may have cluster-scoped policies
 			t.Cleanup(func() {
 				if err := c.Delete(context.WithoutCancel(t.Context()), u); err != nil {
 					t.Errorf("delete %s: %v", u.GetName(), err)
@@ -90,7 +90,7 @@ func TestExplainReadsWhatAClusterHas(t *testing.T) {
 	}
 }
 
-// Who may not read policies is told which ones and where.
+// The error names the policies that the user may not read, and the cluster.
 func TestExplainTellsWhatMayNotBeRead(t *testing.T) {
 	admin := testplane.Config(t)
 	account := testplane.AsServiceAccount(t, admin, testplane.Namespace(t), "nobody", "")
@@ -101,7 +101,7 @@ func TestExplainTellsWhatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// The cell's cluster tells itself whether it asks the webhook, and about which namespaces.
+// The cell's cluster reports whether it calls the webhook, and for which namespaces.
 func TestExplainTellsWhomTheCellAsks(t *testing.T) {
 	admin, namespace, kubeconfig := testplane.Client(t), testplane.Namespace(t), writeKubeconfig(t, testplane.Config(t))
 	pod := "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: " + namespace + ", labels: {app: web}}, spec: {}}"
@@ -131,7 +131,7 @@ func TestExplainTellsWhomTheCellAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(t.Context()), configuration) })
-	want(spread, "", "--exempt-namespaces", namespace) // it knows better
+	want(spread, "", "--exempt-namespaces", namespace) // the configuration takes precedence
 	want(spread, unasked, "--cell", "another")
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if err := admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"breakwater.dev/exempt": "true"}}}`))); err != nil {
@@ -140,7 +140,7 @@ func TestExplainTellsWhomTheCellAsks(t *testing.T) {
 	want("not asked: the MutatingWebhookConfiguration of the cell leaves namespace "+namespace+" out", "")
 }
 
-// A pod belongs to the core clusters that have the Cell, and to all when none has.
+// A pod belongs to the core clusters that have the Cell, and to all if none has it.
 func TestExplainAsksAllCores(t *testing.T) {
 	const both = "shared-by-cores"
 	east, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// labelsOf are those of a namespace, as far as they are known. The apiserver gives each its name as a label.
+// labelsOf returns the known labels of a namespace. The API server sets the name of a namespace as a label.
 func (f *explainFlags) labelsOf(ctx context.Context, namespace string) (map[string]string, error) {
 	if isGiven(&f.cell) {
 		clientset, _, err := f.reachCell()
@@ -35,7 +35,7 @@ func (f *explainFlags) labelsOf(ctx context.Context, namespace string) (map[stri
 	return known, nil
 }
 
-// goesByLabels tells whether a selector of namespaces asks for more than their names.
+// goesByLabels reports whether a selector of namespaces uses labels other than the name.
 func goesByLabels(selector *v1alpha1.PodSelector) bool {
 	if selector == nil {
 		return false

@@ -12,20 +12,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// protector is one of a core cluster.
+// protector is a protector of a core cluster.
 type protector struct {
 	*v1alpha1.PodProtector
 	core string
 }
 
-// site is a cell, and what a protector's workload is there; nil for a protector with a selector.
+// site is a cell, with the target that its aggregator resolved for a protector; nil for a protector with a selector.
 type site struct {
 	cell   string
 	target *v1alpha1.Target
 }
 
-// sites are where a protector covers pods: in the cell that is explained or, if none is, in each that has told of it. What a workload selects
-// is known in the explained cell once it was found by the protector's present spec, as to the webhook.
+// sites returns the cells in which a protector covers pods: the explained cell or, if none is named, each cell in the protector's
+// status. As in the webhook, the target in the explained cell is known only if an aggregator resolved it with the protector's current
+// spec.
 func (p *protector) sites(explained string) (all []site) {
 	counted := quota.CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
@@ -44,7 +45,7 @@ func (p *protector) sites(explained string) (all []site) {
 	return []site{{cell: explained}}
 }
 
-// covering lists the protectors of core clusters that cover the pods of an object.
+// covering returns the protectors of core clusters that cover the pods of an object.
 func (r *rules) covering(o *scheduling.Object, cores []string) (covering []scheduling.Protector, err error) {
 	for i := range r.protectors {
 		p := &r.protectors[i]
@@ -72,7 +73,7 @@ func (r *rules) covering(o *scheduling.Object, cores []string) (covering []sched
 	return covering, nil
 }
 
-// unknown tells what the rules depend on and is not known.
+// unknown returns notes about information that the rules need and that is missing.
 func (r *rules) unknown(f *explainFlags) (notes []string) {
 	if r.byLabels && f.namespaceLabels == "" && !isGiven(&f.cell) {
 		notes = append(notes, "the labels of the namespaces are not known, but for "+corev1.LabelMetadataName+

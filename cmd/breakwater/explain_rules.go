@@ -22,17 +22,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// rules are what objects are explained by.
+// rules are the policies, protectors and settings that explain objects.
 type rules struct {
 	policies   []*scheduling.Policy
 	protectors []protector
 	asking     asking
-	// labels are those of each namespace, and byLabels tells that policies go by others than that of its name.
+	// labels are the labels of each namespace. byLabels reports whether policies select namespaces by labels other than the name.
 	labels   map[string]map[string]string
 	byLabels bool
 }
 
-// rules reads what the objects are explained by, and what is to be told of that.
+// rules reads the rules for the objects. It also returns notes.
 func (f *explainFlags) rules(ctx context.Context, in io.Reader, objects []object) (*rules, []string, error) {
 	namespaces := map[string]bool{}
 	for _, o := range objects {
@@ -57,7 +57,7 @@ func (f *explainFlags) rules(ctx context.Context, in io.Reader, objects []object
 	return r, append(notes, r.unknown(f)...), nil
 }
 
-// read reads them from files, or from each core cluster.
+// read reads the rules from files, or from each core cluster.
 func (r *rules) read(ctx context.Context, f *explainFlags, in io.Reader, namespaces []string) (notes []string, err error) {
 	if len(f.policies) > 0 {
 		r.asking.cores = []string{""}
@@ -76,7 +76,7 @@ func (r *rules) read(ctx context.Context, f *explainFlags, in io.Reader, namespa
 	return nil, nil
 }
 
-// readFiles reads policies and protectors from files. What has no namespace is in that of --namespace, as kubectl would have it.
+// readFiles reads policies and protectors from files. Objects without a namespace get that of --namespace, as in kubectl.
 func (r *rules) readFiles(f *explainFlags, in io.Reader) ([]string, error) {
 	sources, notes, err := commands.ReadFiles(f.policies, f.recursive, in)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *rules) readFiles(f *explainFlags, in io.Reader) ([]string, error) {
 	return notes, nil
 }
 
-// readCore reads them from a core cluster.
+// readCore reads the rules from a core cluster.
 func (r *rules) readCore(ctx context.Context, core *coreConnection, namespaces []string) error {
 	config, err := core.Config("explain")
 	if err != nil {
@@ -143,7 +143,8 @@ func (r *rules) addAll(core string, found []convert.Source) error {
 	return nil
 }
 
-// add takes a policy, a protector or a Cell of a core cluster in; false for anything else. Strictly is what people write read, of which each field must be known.
+// add adds a policy, a protector or a Cell of a core cluster. It returns false for other objects. strictly rejects unknown fields, for
+// objects that a user wrote.
 func (r *rules) add(core string, from *unstructured.Unstructured, strictly bool) (bool, error) {
 	if from.GroupVersionKind().GroupVersion() != v1alpha1.GroupVersion {
 		return false, nil

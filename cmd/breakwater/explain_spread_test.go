@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// zones is a protector of namespace shop that spreads the pods with app=web, and what its status has.
+// zones returns a protector of namespace shop that spreads the pods with app=web, with the given status.
 func zones(name, status string) string {
 	return fmt.Sprintf(`{apiVersion: breakwater.dev/v1alpha1, kind: PodProtector, metadata: {name: %s, namespace: shop}, spec: {minAvailable: 1,
   selector: {matchLabels: {app: web}}, spread: {topologyKey: zone, minDomains: 2, enforcement: Schedule}}%s}
@@ -78,7 +78,7 @@ func TestExplainTellsProgramsOfSpreads(t *testing.T) {
 	}
 }
 
-// What the webhook is not asked about, or what is none of its cell's, stays as it is.
+// Objects for which the webhook is not called, or that do not belong to its cell, remain unchanged.
 func TestExplainKnowsWhatIsLeftAlone(t *testing.T) {
 	const policy = `{apiVersion: breakwater.dev/v1alpha1, kind: ClusterPodSchedulingPolicy, metadata: {name: all},
   spec: {namespaceSelector: {}, podSelector: {}, conflictPolicy: Reject, schedulerName: mine}}
@@ -125,7 +125,7 @@ func TestExplainKnowsWhatIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What a workload selects in another cell, or by an earlier spec of its protector, says nothing.
+// Targets of another cell, or of an earlier spec of the protector, are not used.
 func TestExplainGoesByTheCellsOwnTargets(t *testing.T) {
 	const policy = `{apiVersion: breakwater.dev/v1alpha1, kind: PodSchedulingPolicy, metadata: {name: p, namespace: shop}, spec: {protectorSelector: {}, schedulerName: mine}}
 ---

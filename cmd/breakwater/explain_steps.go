@@ -15,20 +15,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// step is what becomes of one object when it is created, or updated.
+// step is the result for one object that is created or updated.
 type step struct {
-	// title says what it is: Pod shop/web-1, or pods of Deployment shop/web.
+	// title names the object: Pod shop/web-1, or pods of Deployment shop/web.
 	title string
-	// of is how many policies there are.
+	// of is the total number of policies.
 	of int
 	scheduling.Result
-	// unasked is why the webhook is not asked about it; empty if it is.
+	// unasked is why the API server does not call the webhook. It is empty if it does.
 	unasked string
-	// after is the object with the patch applied, as JSON.
+	// after is the patched object as JSON.
 	after []byte
 }
 
-// explain tells what becomes of an object, and, if that is a workload which is not refused, of the pods that are made of its template then.
+// explain returns the result for an object. If the object is a workload that is not denied, it also returns the result for the pods of
+// the patched template.
 func (r *rules) explain(o object, update bool) ([]step, error) {
 	kind := o.Object.GroupVersionKind().GroupKind()
 	raw, err := o.Object.MarshalJSON()
@@ -79,7 +80,7 @@ func (r *rules) step(title string, kind schema.GroupKind, update bool, raw []byt
 
 func podKind() schema.GroupKind { return schema.GroupKind{Kind: "Pod"} }
 
-// podOf is a pod as the controller of a workload would make it, as far as it matters to policies.
+// podOf returns a pod as the controller of a workload would create it, with the fields that policies use.
 func podOf(kind schema.GroupKind, workload []byte) ([]byte, error) {
 	of := &unstructured.Unstructured{}
 	if err := of.UnmarshalJSON(workload); err != nil {
@@ -102,13 +103,13 @@ func podOf(kind schema.GroupKind, workload []byte) ([]byte, error) {
 		pod.SetLabels(labels)
 	}
 	pod.SetAnnotations(template.GetAnnotations())
-	if kind.Kind == "DaemonSet" { // whose pods have their nodes already
+	if kind.Kind == "DaemonSet" { // their pods have node affinities from the controller
 		pod.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(of, of.GroupVersionKind())})
 	}
 	return pod.MarshalJSON()
 }
 
-// refused is the error that tells why objects would be refused.
+// refused returns an error with the reasons of all denials.
 func refused(steps []step) error {
 	var all []error
 	for i := range steps {

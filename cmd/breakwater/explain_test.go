@@ -9,13 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// explain runs the command and returns what it wrote to standard output and to standard error.
+// explain runs the command and returns its standard output and standard error.
 func explain(t *testing.T, in string, arguments ...string) (out, log string, err error) {
 	t.Helper()
 	return run(t, in, append([]string{"explain", "scheduling"}, arguments...)...)
 }
 
-// fromFiles are the arguments that need no cluster.
+// fromFiles returns arguments that need no cluster.
 func fromFiles(more ...string) []string {
 	return append([]string{"--policies", "testdata/explain/policies.yaml"}, more...)
 }
@@ -63,7 +63,7 @@ func TestExplainTellsOfRefusals(t *testing.T) {
 	}
 }
 
-// A workload that is refused has no pods.
+// A denied workload has no pods.
 func TestExplainEndsWithARefusedTemplate(t *testing.T) {
 	const policy = `{apiVersion: breakwater.dev/v1alpha1, kind: PodSchedulingPolicy, metadata: {name: p},
   spec: {podSelector: {}, targets: [Pods, PodTemplates], conflictPolicy: Reject, schedulerName: mine}}`
@@ -74,7 +74,7 @@ func TestExplainEndsWithARefusedTemplate(t *testing.T) {
 	}
 }
 
-// What a policy changes of a template when that is updated is another thing than when it is made.
+// A policy can change a template differently on update than on creation.
 func TestExplainKnowsUpdates(t *testing.T) {
 	const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop},
   spec: {template: {metadata: {labels: {app: web}}, spec: {}}}}`
@@ -128,7 +128,7 @@ func TestExplainGoesByLabelsOfNamespaces(t *testing.T) {
 	}
 }
 
-// A protector may name a workload, and then its cells tell which pods that has.
+// A protector can target a workload. The protector's cells then record the pod selector of the workload.
 func TestExplainKnowsProtectorsOfTargets(t *testing.T) {
 	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {app: web}}, spec: {}}`
 	const policy = `{apiVersion: breakwater.dev/v1alpha1, kind: PodSchedulingPolicy, metadata: {name: zones}, spec: {protectorSelector: {},

@@ -14,14 +14,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// explanations are the formats of --output.
+// explanations maps the formats of --output to writers.
 func explanations() map[string]func(out, log io.Writer, steps []step) error {
 	return map[string]func(out, log io.Writer, steps []step) error{
 		"table": tableOfSteps, "yaml": objectsOfSteps, "json": jsonOfSteps, "patch": patchesOfSteps,
 	}
 }
 
-// tableOfSteps tells everything to people.
+// tableOfSteps writes all details as text.
 func tableOfSteps(out, _ io.Writer, steps []step) error {
 	var all bytes.Buffer
 	for i := range steps {
@@ -71,7 +71,7 @@ func onConflict(p *scheduling.Policy) string {
 	return string(p.Spec.ConflictPolicy)
 }
 
-// named is a policy or a protector, with the name of its core cluster if there are several.
+// named formats a policy or a protector, with the name of its core cluster if there are several.
 func named(core string, of fmt.Stringer) string {
 	if core == "" {
 		return of.String()
@@ -79,7 +79,7 @@ func named(core string, of fmt.Stringer) string {
 	return core + "/" + of.String()
 }
 
-// spreads tells which protectors have their pods spread, a line each.
+// spreads describes the protectors that spread their pods, one per line.
 func spreads(s *step) string {
 	var b strings.Builder
 	for _, p := range s.Spreads {
@@ -88,7 +88,8 @@ func spreads(s *step) string {
 	return b.String()
 }
 
-// clashes tells why nobody is asked, what contradicts policies and spreads, and what is skipped, a line each, of whom if that is given.
+// clashes says why the webhook is not called, what contradicts policies and spreads, and what is skipped, one per line. whom is a prefix
+// of the text.
 func clashes(s *step, whom string) string {
 	var b strings.Builder
 	if s.unasked != "" {
@@ -111,7 +112,7 @@ func clashes(s *step, whom string) string {
 	return b.String()
 }
 
-// objectsOfSteps writes the objects as they would be stored. Those that would be refused are left out.
+// objectsOfSteps writes the objects as the API server would store them, without those that would be denied.
 func objectsOfSteps(out, log io.Writer, steps []step) error {
 	return withClashes(out, log, steps, func(s *step) (string, error) {
 		if s.Refusal != "" {
@@ -122,7 +123,7 @@ func objectsOfSteps(out, log io.Writer, steps []step) error {
 	})
 }
 
-// patchesOfSteps writes the JSON patch of each object in a line of its own, [] for none.
+// patchesOfSteps writes the JSON patch of each object on one line, [] for none.
 func patchesOfSteps(out, log io.Writer, steps []step) error {
 	return withClashes(out, log, steps, func(s *step) (string, error) {
 		if s.Patch == nil {
@@ -132,7 +133,7 @@ func patchesOfSteps(out, log io.Writer, steps []step) error {
 	})
 }
 
-// withClashes writes what each step comes to, and beside it what is left out.
+// withClashes writes the text of each step to out, and the clashes to log.
 func withClashes(out, log io.Writer, steps []step, text func(*step) (string, error)) error {
 	var all strings.Builder
 	for i := range steps {

@@ -146,7 +146,7 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// set makes the manager of one of several replicas, of which one leads, or of a shard, with its share.
+// set creates the manager of a replica with leader election, or of a shard and its share.
 func (f *generatorFlags) set(ctx context.Context, config *rest.Config, tracer *tracing.Tracer) (manager.Manager, *share.Share, error) {
 	cached := func(options *manager.Options) {
 		options.Cache = generator.CacheOptions()
@@ -162,8 +162,8 @@ func (f *generatorFlags) set(ctx context.Context, config *rest.Config, tracer *t
 	return mgr, nil, err
 }
 
-// workloads reads --workload-selector. The empty selector would give every Deployment of the cluster a
-// protector; who really wants that can say it with a label that none has, as in !example.com/none.
+// workloads parses --workload-selector. It rejects an empty selector, which would give every Deployment of the cluster a protector. A
+// user who wants that can select with a label that no workload has, such as !example.com/none.
 func (f *generatorFlags) workloads() (labels.Selector, error) {
 	selector, err := labels.Parse(f.selector)
 	if err != nil {
@@ -183,7 +183,7 @@ func kindNames() []string {
 	return names
 }
 
-// watched reads --kinds.
+// watched parses --kinds.
 func (f *generatorFlags) watched() ([]schema.GroupVersionKind, error) {
 	var kinds []schema.GroupVersionKind
 	for _, name := range f.kinds {

@@ -124,7 +124,7 @@ func TestGeneratorLeadsProtectsAndEnds(t *testing.T) {
 	}
 }
 
-// grant gives a user the generator's rights and no others.
+// grant gives a user exactly the permissions of the generator.
 func grant(t *testing.T, user, elections string) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(testplane.Config(t)).RbacV1()
@@ -150,7 +150,7 @@ func grant(t *testing.T, user, elections string) {
 	}
 }
 
-// fetch returns what is wrong with the answer of a URL; nothing when it is 200 and holds the text.
+// fetch returns what is wrong with the response of a URL. It is empty for a 200 response that contains the text.
 func fetch(url, text string) string {
 	response, err := http.Get(url)
 	if err != nil {
@@ -167,7 +167,7 @@ func fetch(url, text string) string {
 	return fmt.Sprint(response.Status, "\n", string(body))
 }
 
-// eventually waits for a condition, which returns what it saw; an empty text is success.
+// eventually waits for a condition. unmet returns the observed state, or an empty text on success.
 func eventually(t *testing.T, claim string, unmet func() string) {
 	t.Helper()
 	testplane.Eventually(t, func() string {

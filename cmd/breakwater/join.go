@@ -20,7 +20,7 @@ type joinFlags struct {
 	coreCA, workerCA string
 	only, output     string
 	revoke           bool
-	// callerValues is the file to write the worker's caller token to, of the keys in callerSecret.
+	// callerValues is the file to write the worker's caller token to. callerSecret holds the caller keys.
 	callerValues, callerSecret string
 }
 
@@ -132,7 +132,7 @@ func (f *joinFlags) joiner(command *cobra.Command) (*join.Joiner, error) {
 	return joiner, nil
 }
 
-// connection does not wait for ever: a person waits for it.
+// connection sets a timeout, because an interactive user waits.
 func connection(c *clusters.Connection) (*rest.Config, error) {
 	config, err := c.Config("join")
 	if err == nil {

@@ -86,7 +86,7 @@ func TestJoinPrintsWhatItsFlagsSayAndRevokesIt(t *testing.T) {
 	}
 }
 
-// joinsWithACallerToken writes values for the worker only when the core has a caller key.
+// joinsWithACallerToken checks that join writes values for the worker only if the core has a caller key.
 func joinsWithACallerToken(t *testing.T, namespace string, arguments []string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "values.yaml")

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	_ "golang.org/x/crypto/x509roots/fallback" // an image has no authorities of its own, and an apiserver may have a public one
+	_ "golang.org/x/crypto/x509roots/fallback" // images have no roots, and API servers can use a public CA
 
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"

@@ -22,9 +22,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// manager makes the controller-runtime manager of a component: it serves metrics and health, watches the
-// cluster of config, and on SIGTERM lets its parts finish. A component adds its own parts, and leader election
-// if it wants that of controller-runtime, by change.
+// manager creates the controller-runtime manager of a component. It serves metrics and health checks, watches the cluster of config, and
+// stops gracefully on SIGTERM. A component uses change to add its settings, such as controller-runtime's leader election.
 func (f *componentFlags) manager(
 	component string, config *rest.Config, change ...func(*manager.Options),
 ) (manager.Manager, error) {
@@ -53,8 +52,8 @@ func (f *componentFlags) manager(
 	return mgr, errors.Join(mgr.AddHealthzCheck("process", healthz.Ping), tellBuild(component))
 }
 
-// metrics serves /metrics: to any client, or by TLS to those that the API server of --metrics-auth authorizes. That need not be the
-// one that the component works for: a scraper has an account in its own cluster.
+// metrics configures /metrics: for any client, or with TLS for clients that the API server of --metrics-auth authorizes. That can be a
+// different cluster from the one that the component manages: a scraper has an account in its own cluster.
 func (f *componentFlags) metrics(component string) metricsserver.Options {
 	options := metricsserver.Options{BindAddress: f.metricsAddress}
 	if f.metricsAuth == "" {
@@ -76,7 +75,7 @@ func (f *componentFlags) metrics(component string) metricsserver.Options {
 	return options
 }
 
-// tellBuild makes a metric say which build of which component this is. It is there for as long as the component is.
+// tellBuild registers a metric with the component and its version.
 func tellBuild(component string) error {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "breakwater_build_info", Help: "1, with the component that this is, and its version.",
@@ -90,7 +89,7 @@ func tellBuild(component string) error {
 	return err
 }
 
-// follow runs what follows the kubeconfigs of files; nil is one that is not followed.
+// follow adds the followers of kubeconfig files to the manager. It ignores nil.
 func follow(mgr manager.Manager, followers ...*clusters.Follower) error {
 	for _, follower := range followers {
 		if follower == nil {
@@ -104,7 +103,7 @@ func follow(mgr manager.Manager, followers ...*clusters.Follower) error {
 	return nil
 }
 
-// checkAddress finds a malformed address before the manager does, which would not name the flag.
+// checkAddress validates an address. The manager would not name the flag in its error.
 func checkAddress(flag, address string) error {
 	if address == "0" {
 		return nil
@@ -115,7 +114,7 @@ func checkAddress(flag, address string) error {
 	return nil
 }
 
-// processIdentity tells this process from others in a leader election.
+// processIdentity returns a unique identity for leader election.
 func processIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {

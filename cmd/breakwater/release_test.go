@@ -16,13 +16,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// release runs the command for a namespace.
+// runRelease runs the command for a namespace.
 func runRelease(t *testing.T, namespace string, arguments ...string) (string, error) {
 	t.Helper()
 	return ask(t, append([]string{"release", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--namespace", namespace}, arguments...)...)
 }
 
-// heldObjects makes a protector that was deleted and is held, a Deployment that is held, and one that somebody else holds.
+// heldObjects creates a deleted and held protector, a held Deployment, and a Deployment with a finalizer of another controller.
 func heldObjects(t *testing.T, c client.Client, namespace string) (*v1alpha1.PodProtector, *appsv1.Deployment, *appsv1.Deployment) {
 	t.Helper()
 	protector := &v1alpha1.PodProtector{

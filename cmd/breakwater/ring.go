@@ -20,13 +20,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
 )
 
-// ringFlags are those of components that can share their work out.
+// ringFlags are the flags of components that can be sharded.
 type ringFlags struct {
 	ring, shard string
 	returns     bool
 }
 
-// bind adds the flags. work is what is shared out.
+// bind adds the flags. work names what the shards divide.
 func (f *ringFlags) bind(flags *pflag.FlagSet, work string) {
 	flags.StringVar(&f.ring, "ring", "", "`name` of the ClusterRing whose shards share "+work+" out; empty: none, and one leader does all")
 	flags.StringVar(&f.shard, "shard", "", "`name` of this shard, which no other process of the ring may have (default: the host name)")
@@ -48,10 +48,10 @@ func (f *ringFlags) validate() error {
 	return nil
 }
 
-// of reads the ring; nil when there is none.
+// of reads the ring. It returns nil if no ring is configured.
 func (f *ringFlags) of(ctx context.Context, config *rest.Config) (*v1alpha1.ClusterRing, error) {
 	if f.ring == "" {
-		return nil, nil //nolint:nilnil // there is no ring, and that is no mistake
+		return nil, nil //nolint:nilnil // nil means that no ring is configured
 	}
 	live, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *ringFlags) of(ctx context.Context, config *rest.Config) (*v1alpha1.Clus
 	return of, nil
 }
 
-// share makes a manager that works while the shard has its Lease, and what it has of what the ring shares out.
+// share creates a manager that works while the shard holds its Lease, and the shard's share of the ring's slots.
 func (f *ringFlags) share(
 	ctx context.Context, component string, config *rest.Config, common *componentFlags, change ...func(*manager.Options),
 ) (manager.Manager, *share.Share, error) {

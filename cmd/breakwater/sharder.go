@@ -23,7 +23,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
-// injectAnnotation is what makes cert-manager put an authority into a webhook configuration.
+// injectAnnotation makes cert-manager inject a CA bundle into a webhook configuration.
 const injectAnnotation = "cert-manager.io/inject-ca-from"
 
 type sharderFlags struct {
@@ -148,7 +148,7 @@ func (f *sharderFlags) run(ctx context.Context) error {
 	if err := mgr.Add(certificate); err != nil {
 		return err
 	}
-	// The manager ends its server at once. Reviews come until all apiservers have heard that this replica ends.
+	// The manager stops its server immediately. Reviews arrive until all API servers have observed that this replica stops.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() { time.AfterFunc(f.drain, stop) })
@@ -158,7 +158,7 @@ func (f *sharderFlags) run(ctx context.Context) error {
 	return mgr.Start(serving)
 }
 
-// setUp adds the parts to a manager of a process that is told to end by stopping.
+// setUp adds the parts of the sharder to a manager. stopping is closed when the process should stop.
 func (f *sharderFlags) setUp(ctx context.Context, mgr manager.Manager, stopping <-chan struct{}) error {
 	roll, err := members.NewRoll(ctx, mgr, func() bool {
 		select {

@@ -22,10 +22,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// authorityEvery is how often the file of the authorities is read. Kubelets take a minute or more to replace it.
+// authorityEvery is how often the CA file is read. The kubelet needs a minute or more to update it.
 const authorityEvery = 10 * time.Second
 
-// sharderEndpoint is how apiservers reach the sharder, without a path.
+// sharderEndpoint returns the address at which API servers reach the sharder, without a path.
 func sharderEndpoint(service, address string) (admissionregistrationv1.WebhookClientConfig, error) {
 	config := admissionregistrationv1.WebhookClientConfig{}
 	switch {
@@ -59,19 +59,19 @@ func sharderEndpoint(service, address string) (admissionregistrationv1.WebhookCl
 	return config, nil
 }
 
-// isNamespacedName tells whether a text is NAMESPACE/NAME.
+// isNamespacedName reports whether a text is NAMESPACE/NAME.
 func isNamespacedName(text string) bool {
 	namespace, name, ok := strings.Cut(text, "/")
 	return ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
-// kicks are the names of rings whose objects are to be looked at soon.
+// kicks is a queue of rings whose objects the sharder should check soon.
 type kicks chan string
 
-// newKicks has room for so many rings that none is left out where somebody takes kicks, as the leader does.
+// newKicks returns kicks with a capacity that is sufficient while a leader receives from it.
 func newKicks() kicks { return make(kicks, 1024) }
 
-// kick never waits. What has no room is made up for: all rings are looked at from time to time, and by who comes to lead.
+// kick never blocks. It drops a ring if the queue is full: the sharder checks all rings periodically, and when a replica becomes leader.
 func (k kicks) kick(ring string) {
 	select {
 	case k <- ring:
@@ -79,10 +79,10 @@ func (k kicks) kick(ring string) {
 	}
 }
 
-// authority is the sharder's endpoint, with the authorities that vouch for it as its file has them now.
+// authority is the sharder's endpoint, with the current CA bundle of its file.
 type authority struct {
 	config admissionregistrationv1.WebhookClientConfig
-	file   string // empty is none
+	file   string // empty if there is no file
 	rings  client.Reader
 	kicks  kicks
 	log    logr.Logger
@@ -92,7 +92,7 @@ type authority struct {
 	bundle []byte
 }
 
-// authority reads the file, and adds what follows it to a manager.
+// authority reads the file and adds its watcher to the manager.
 func (f *sharderFlags) authority(mgr manager.Manager, kicks kicks) (*authority, error) {
 	a := &authority{config: f.client, file: f.authorityFile, rings: mgr.GetClient(), kicks: kicks, log: mgr.GetLogger(), every: authorityEvery}
 	if a.file == "" {
@@ -104,7 +104,7 @@ func (f *sharderFlags) authority(mgr manager.Manager, kicks kicks) (*authority, 
 	return a, mgr.Add(a)
 }
 
-// clientConfig is how apiservers reach the sharder now.
+// clientConfig returns the current webhook client configuration for API servers.
 func (a *authority) clientConfig() admissionregistrationv1.WebhookClientConfig {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +113,7 @@ func (a *authority) clientConfig() admissionregistrationv1.WebhookClientConfig {
 	return config
 }
 
-// read takes the file in, and tells whether it has changed. One that holds no certificate changes nothing.
+// read reads the file and reports whether it changed. A file without certificates is an error and changes nothing.
 func (a *authority) read() (bool, error) {
 	raw, err := os.ReadFile(a.file)
 	if err != nil {
@@ -129,10 +129,10 @@ func (a *authority) read() (bool, error) {
 	return changed, nil
 }
 
-// NeedLeaderElection is false: a replica that comes to lead must know the newest.
+// NeedLeaderElection returns false: a replica that becomes leader needs the current file.
 func (a *authority) NeedLeaderElection() bool { return false }
 
-// Start follows the file until ctx ends.
+// Start polls the file until ctx ends.
 func (a *authority) Start(ctx context.Context) error {
 	ticker := time.NewTicker(a.every)
 	defer ticker.Stop()
@@ -156,7 +156,7 @@ func (a *authority) Start(ctx context.Context) error {
 	}
 }
 
-// kickAll makes the sharder look at all rings, and so at their webhook configurations.
+// kickAll makes the sharder check all rings, and thereby their webhook configurations.
 func (a *authority) kickAll(ctx context.Context) error {
 	rings := &v1alpha1.ClusterRingList{}
 	if err := a.rings.List(ctx, rings); err != nil {

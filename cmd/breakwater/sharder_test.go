@@ -34,7 +34,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 )
 
-// writeCertificate makes a certificate of loopback, and the file of its key.
+// writeCertificate creates a certificate for the loopback address, and its key.
 func writeCertificate(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	cert, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
@@ -158,7 +158,7 @@ func TestSharderLeadsAssignsAndEnds(t *testing.T) {
 	}
 }
 
-// A sharder of some namespaces needs no right to read the Leases of others.
+// A sharder of some namespaces needs no permission to read Leases in others.
 func TestSharderReadsLeasesWhereItIsToldTo(t *testing.T) {
 	admin, namespace, other := testplane.Client(t), testplane.Namespace(t), testplane.Namespace(t)
 	for _, object := range []client.Object{

@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// asProgram makes the test binary be the program that it tests.
+// asProgram makes the test binary run as the program under test.
 const asProgram = "BREAKWATER_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	testplane.Main(m)
 }
 
-// runProgram runs the program as a process of its own until stop, or the end of the test. It must end well when it is told to.
+// runProgram runs the program as a separate process until stop or the end of the test. It must exit successfully on SIGTERM.
 func runProgram(t *testing.T, arguments ...string) (stop func()) {
 	t.Helper()
 	var said bytes.Buffer
@@ -50,7 +50,7 @@ func runProgram(t *testing.T, arguments ...string) (stop func()) {
 	return stop
 }
 
-// writeKubeconfig gives a component that a test runs the test's connection, as users give it.
+// writeKubeconfig writes a kubeconfig with the test's connection for a component.
 func writeKubeconfig(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	const name = "plane"

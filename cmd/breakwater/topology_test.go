@@ -110,7 +110,7 @@ func TestTopologyIsReadyAndItsMetricsRequireAuthorization(t *testing.T) {
 		want          int
 	}{
 		{"a client without a token", "", http.StatusUnauthorized},
-		{"a client with a token that the API server does not know", "forged", http.StatusInternalServerError}, // as the filter of controller-runtime answers
+		{"a client with a token that the API server does not know", "forged", http.StatusInternalServerError}, // as the filter of controller-runtime responds
 		{"an account without the right", powerless, http.StatusForbidden},
 	} {
 		if code, body := read(test.token); code != test.want || strings.Contains(body, "breakwater_") {

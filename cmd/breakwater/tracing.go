@@ -15,10 +15,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// lastSpansTime bounds how long a process that ends waits for the collector to take its last spans.
+// lastSpansTime is how long a stopping process waits for the collector to receive its last spans.
 const lastSpansTime = 3 * time.Second
 
-// traceFlags are the flags of components that make traces.
+// traceFlags are the flags of components that create traces.
 type traceFlags struct {
 	endpoint, protocol string
 	sampling           float64
@@ -30,7 +30,7 @@ func (f *traceFlags) bind(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.sampling, "trace-sampling", 1, "`share` of traces to record, from 0 to 1, of those that begin here: what an apiserver has begun it decides; 1: OTEL_TRACES_SAMPLER, and all if that is not set")
 }
 
-// trace begins to send the spans of a component, if somebody asks for them; otherwise there is no Tracer. Call end at last.
+// trace starts tracing if it is enabled; otherwise the Tracer is nil. Call end when the process stops.
 func (f *traceFlags) trace(ctx context.Context, component string, log logr.Logger, attributes ...attribute.KeyValue) (tracer *tracing.Tracer, end func(), err error) {
 	provider, err := tracing.Start(ctx, tracing.Options{
 		Component: component, Endpoint: f.endpoint, Protocol: f.protocol, Sampling: f.sampling, Attributes: attributes,
@@ -45,7 +45,7 @@ func (f *traceFlags) trace(ctx context.Context, component string, log logr.Logge
 	return provider.Tracer(), func() { provider.Stop(lastSpansTime) }, nil
 }
 
-// offerExemplars serves metrics in the format of OpenMetrics to those who ask for it, if there are traces: no other has room for them.
+// offerExemplars enables the OpenMetrics format if there are traces, because only that format has exemplars.
 func offerExemplars(tracer *tracing.Tracer) func(*manager.Options) {
 	return func(options *manager.Options) {
 		if tracer != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing/collector"
 )
 
-// One deletion, in a cell that is its own core and whose apiserver traces. The whole program is between, and a real collector takes what
-// both send.
+// The test deletes a pod in a cell that is its own core and whose API server exports traces. It runs the whole program, and a collector
+// receives the spans of both.
 func TestADeletionIsOneTraceFromTheClientToTheCore(t *testing.T) {
 	taking := collector.Start(t)
 	config := testplane.Traced(t, taking.Address)
@@ -54,7 +54,7 @@ func TestADeletionIsOneTraceFromTheClientToTheCore(t *testing.T) {
 		t.Fatal(err)
 	}
 	exemplars := wantExemplars(t, "http://"+metrics+"/metrics")
-	stop() // it sends its last spans
+	stop() // the program then exports its last spans
 	eventually(t, "it is one trace", func() string {
 		trace, wrong := traceOfDeletion(taking.Spans())
 		if wrong == "" && !slices.Contains(exemplars, trace) {
@@ -64,7 +64,7 @@ func TestADeletionIsOneTraceFromTheClientToTheCore(t *testing.T) {
 	})
 }
 
-// protectedPod makes one that may go.
+// protectedPod creates a protected pod whose removal is within the budget.
 func protectedPod(t *testing.T, admin client.Client) *corev1.Pod {
 	t.Helper()
 	web := map[string]string{"app": "web"}
@@ -98,7 +98,7 @@ func mustCreate(t *testing.T, admin client.Client, object client.Object) {
 	}
 }
 
-// traceOfDeletion finds the trace of the removal that was admitted, and says what is wrong with it.
+// traceOfDeletion returns the trace of the admitted removal, and what is wrong with it.
 func traceOfDeletion(all []collector.Span) (trace, wrong string) {
 	of := func(name, parent string) *collector.Span {
 		for i, s := range all {
@@ -139,7 +139,7 @@ func traceOfDeletion(all []collector.Span) (trace, wrong string) {
 	return trace, ""
 }
 
-// isBelow follows the parents of a span.
+// isBelow reports whether the span above is an ancestor of a span.
 func isBelow(all []collector.Span, s collector.Span, above string) bool {
 	for s.Parent != "" {
 		if s.Parent == above {
@@ -154,8 +154,8 @@ func isBelow(all []collector.Span, s collector.Span, above string) bool {
 	return false
 }
 
-// wantExemplars reads metrics as Prometheus does, and in the text format, in which nothing may be otherwise. It returns the traces of exemplars
-// of review times.
+// wantExemplars reads metrics as Prometheus does, and checks that the text format is unchanged. It returns the traces of the exemplars
+// of review durations.
 func wantExemplars(t *testing.T, url string) (traces []string) {
 	t.Helper()
 	text, kind := scrape(t, url, "text/plain;version=0.0.4")
@@ -197,7 +197,7 @@ func scrape(t *testing.T, url, accept string) (body, contentType string) {
 	return string(content), response.Header.Get("Content-Type")
 }
 
-// samplesOf are the names of samples.
+// samplesOf returns the names of samples.
 func samplesOf(metrics string) map[string]bool {
 	names := map[string]bool{}
 	for line := range strings.Lines(metrics) {

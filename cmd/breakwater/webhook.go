@@ -27,7 +27,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/scheduling"
 )
 
-// allCores stands for the names of all.
+// allCores matches every core.
 const allCores = "*"
 
 type webhookFlags struct {
@@ -128,7 +128,7 @@ func (f *webhookFlags) validate() error {
 	return errors.Join(all...)
 }
 
-// plainAddress takes the brackets off an IPv4 address: [$(POD_IP)]:9443 is right for an address of either kind.
+// plainAddress removes the brackets around an IPv4 address, so that [$(POD_IP)]:9443 works for both IP families.
 func plainAddress(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip, bad := netip.ParseAddr(host); err != nil || bad != nil || !ip.Is4() {
@@ -155,7 +155,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The manager's own cluster is the first core by name; the others join it.
+	// The manager's own cluster is the first core by name. The manager also runs the others.
 	names := slices.Sorted(maps.Keys(cores))
 	pasts := map[string]*clusters.Past{}
 	for _, name := range names {
@@ -201,7 +201,7 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// traceCores begins to send spans, of which the apiservers of the cores are told.
+// traceCores starts tracing, and makes clients of the cores send their span context.
 func (f *webhookFlags) traceCores(ctx context.Context, names []string, cores map[string]*rest.Config) (tracer *tracing.Tracer, end func(), err error) {
 	log, err := f.logger("webhook")
 	if err != nil {
@@ -216,7 +216,7 @@ func (f *webhookFlags) traceCores(ctx context.Context, names []string, cores map
 	return tracer, end, nil
 }
 
-// others are the other replicas; nil when there are none.
+// others returns the other replicas, or nil if none are configured.
 func (f *webhookFlags) others(mgr manager.Manager) (*webhook.Peers, error) {
 	if len(f.peers) == 0 {
 		return nil, nil
@@ -228,7 +228,7 @@ func (f *webhookFlags) others(mgr manager.Manager) (*webhook.Peers, error) {
 	return f.server.NewPeers(f.advertise, addresses.All), nil
 }
 
-// schedule makes the server answer for scheduling policies, if it is to.
+// schedule adds the handler of scheduling policies to the server, if enabled.
 func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cluster) error {
 	if !f.scheduling {
 		return nil
@@ -243,7 +243,7 @@ func (f *webhookFlags) schedule(mgr manager.Manager, cores map[string]cluster.Cl
 	return nil
 }
 
-// guardRoots makes the server answer for the root guard, unless it is off.
+// guardRoots adds the handler of the root guard to the server, unless it is off.
 func (f *webhookFlags) guardRoots(mgr manager.Manager, cores map[string]cluster.Cluster) error {
 	mode := rootguard.Mode(f.rootGuard)
 	if mode == rootguard.Off {
@@ -259,7 +259,7 @@ func (f *webhookFlags) guardRoots(mgr manager.Manager, cores map[string]cluster.
 	return nil
 }
 
-// groupResources reads resources as kubectl does: RESOURCE.GROUP, or RESOURCE alone of the core group.
+// groupResources parses resources as kubectl does: RESOURCE.GROUP, or RESOURCE for the core API group.
 func groupResources(names []string) (all []schema.GroupResource) {
 	for _, name := range names {
 		all = append(all, schema.ParseGroupResource(name))
@@ -267,7 +267,7 @@ func groupResources(names []string) (all []schema.GroupResource) {
 	return all
 }
 
-// rosters know the Cells of each core.
+// rosters returns a cell registry per core.
 func (f *webhookFlags) rosters(cores map[string]cluster.Cluster, log logr.Logger) map[string]*clusters.Roster {
 	rosters := map[string]*clusters.Roster{}
 	for name, core := range cores {

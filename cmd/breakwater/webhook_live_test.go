@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// heard are the warnings that an apiserver has given a client.
+// heard holds the warnings that an API server has sent to a client.
 type heard struct {
 	mu  sync.Mutex
 	all []string
@@ -30,7 +30,7 @@ func (h *heard) HandleWarningHeaderWithContext(_ context.Context, _ int, _ strin
 	h.all = append(h.all, text)
 }
 
-// take is what was heard since it was asked last.
+// take returns the warnings since the last call.
 func (h *heard) take() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,7 +39,7 @@ func (h *heard) take() string {
 	return all
 }
 
-// administrator is a client of the test plane that hears warnings.
+// administrator is a client of the test plane that records warnings.
 type administrator struct {
 	client.Client
 	t        *testing.T
@@ -58,7 +58,7 @@ func newAdministrator(t *testing.T) *administrator {
 	return a
 }
 
-// create makes an object that lasts until the test ends.
+// create creates an object and deletes it at the end of the test.
 func (a *administrator) create(object client.Object) {
 	a.t.Helper()
 	if err := a.Create(a.t.Context(), object); err != nil {
@@ -67,7 +67,7 @@ func (a *administrator) create(object client.Object) {
 	a.t.Cleanup(func() { _ = a.Delete(context.WithoutCancel(a.t.Context()), object) })
 }
 
-// The apiserver asks the whole program, by what webhook-config prints. It is on trial, and rejects nothing.
+// The API server calls the whole program with the configuration that webhook-config prints. It runs in trial mode and rejects nothing.
 func TestWebhookSchedules(t *testing.T) {
 	a := newAdministrator(t)
 	admin, warnings, create := a.Client, a.warnings, a.create
@@ -137,7 +137,7 @@ func TestWebhookSchedules(t *testing.T) {
 	}
 }
 
-// The apiserver asks the whole program, which warns when no mode is given.
+// The API server calls the whole program, which warns by default.
 func TestWebhookWarnsOfDeletions(t *testing.T) {
 	a := newAdministrator(t)
 	admin, warnings, create := a.Client, a.warnings, a.create

@@ -106,7 +106,7 @@ func webhookConfigCommand() *cobra.Command {
 	return command
 }
 
-// readCallerKey makes the API server ask with a token.
+// readCallerKey makes the API server authenticate with a caller token.
 func readCallerKey(endpoint *webhook.Endpoint, file string, static bool) error {
 	switch {
 	case file == "":
@@ -125,7 +125,8 @@ func readCallerKey(endpoint *webhook.Endpoint, file string, static bool) error {
 	return nil
 }
 
-// configurations are what to apply. A cell by labels needs its policies once, whatever is asked about.
+// configurations returns the objects to apply. The policies of a cell with a selector are added only once, to the configuration for
+// removals.
 func configurations(options webhook.ConfigurationOptions, schedule bool, selector string) ([]any, error) {
 	var chosen *v1alpha1.PodSelector
 	var err error
@@ -169,7 +170,7 @@ func writeYAML(to io.Writer, objects []any) error {
 	return nil
 }
 
-// podSelector reads a selector as kubectl writes them.
+// podSelector parses a selector in kubectl's syntax.
 func podSelector(text string) (*v1alpha1.PodSelector, error) {
 	selector, err := v1alpha1.ParsePodSelector(text)
 	if err != nil {
@@ -181,7 +182,7 @@ func podSelector(text string) (*v1alpha1.PodSelector, error) {
 	return selector, nil
 }
 
-// completeScheduling fills in what is different about the configuration for scheduling policies.
+// completeScheduling validates and completes the options of the configuration for scheduling policies.
 func completeScheduling(o *webhook.ConfigurationOptions, schedule bool, flags *pflag.FlagSet) error {
 	switch {
 	case !schedule && o.FailurePolicy != "":
@@ -199,8 +200,8 @@ func completeScheduling(o *webhook.ConfigurationOptions, schedule bool, flags *p
 	return nil
 }
 
-// defaultName is the name of a configuration object. The name of a static one has that of its cell: the files of several cells of a cluster are
-// in one folder.
+// defaultName returns the default name of a configuration object. A static one includes the name of the cell, because the files of all
+// cells of a cluster are in one folder.
 func defaultName(o webhook.ConfigurationOptions, schedule, static bool) string {
 	switch {
 	case o.Core != "":

@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// rootFlags are those of webhook-config for the root guard.
+// rootFlags are the flags of webhook-config for the root guard.
 type rootFlags struct {
 	enabled      bool
 	kinds        []string
@@ -29,7 +29,7 @@ func (f *rootFlags) isChanged(flags *pflag.FlagSet) bool {
 	return flags.Changed("root-kinds") || flags.Changed("own-namespace")
 }
 
-// write prints the configuration. mixed reports whether there are flags of other configurations.
+// write prints the configuration. mixed reports whether flags of other configurations are set.
 func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions, service, caBundle string, mixed, static bool) error {
 	switch {
 	case static:
@@ -59,7 +59,7 @@ func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions
 	if !command.Flags().Changed("timeout") {
 		o.TimeoutSeconds = 2
 	}
-	// The rest is checked as for a configuration of a core, or of one cell.
+	// The remaining options are checked like those of a core's configuration, or of one cell's.
 	if o.Cell = ""; o.Core == "" {
 		o.Cell = roots.Cells[0]
 	}

@@ -32,10 +32,10 @@ Copy the files to %s on each control plane node, and start each kube-apiserver w
   --feature-gates=ManifestBasedAdmissionControlConfig=true    (Kubernetes 1.36 only; 1.37 enables it by default)
 `
 
-// staticOptions are those of files that kube-apiserver reads.
+// staticOptions are the options of files that kube-apiserver reads.
 type staticOptions struct {
-	folder string // to write to; empty prints the objects instead
-	path   string // of the same folder, as kube-apiserver sees it
+	folder string // folder to write to; empty prints the objects instead
+	path   string // path of the same folder for kube-apiserver
 }
 
 func (s *staticOptions) addFlags(flags *pflag.FlagSet) {
@@ -64,7 +64,7 @@ func (s *staticOptions) complete() error {
 	return nil
 }
 
-// write writes the files of objects, and says on out which, and what to do with them.
+// write writes the files of objects. It prints their names and the next steps to out.
 func (s *staticOptions) write(out io.Writer, objects []any) error {
 	existing, err := os.ReadFile(filepath.Join(s.folder, webhook.StaticConfigurationFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -87,21 +87,21 @@ func (s *staticOptions) write(out io.Writer, objects []any) error {
 	return err
 }
 
-// replaceFile replaces a file in one step. kube-apiserver reads the folder whenever it changes: a file that was truncated and not yet written
-// would make it drop the webhooks for that moment.
+// replaceFile replaces a file atomically. kube-apiserver reads the folder when it changes: a truncated file would make it drop the
+// webhooks for a moment.
 func replaceFile(name string, content []byte) error {
 	folder := filepath.Dir(name)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	// kube-apiserver ignores files with other extensions than .yaml, .yml and .json.
+	// kube-apiserver ignores files with extensions other than .yaml, .yml and .json.
 	file, err := os.CreateTemp(folder, ".breakwater-*.tmp")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name()) //nolint:errcheck // it no longer exists after the rename
 	_, err = file.Write(content)
-	// kube-apiserver may run as another user. The files have no secrets.
+	// kube-apiserver may run as another user. The files contain no secrets.
 	if err := errors.Join(err, file.Chmod(0o644), file.Sync(), file.Close()); err != nil {
 		return err
 	}

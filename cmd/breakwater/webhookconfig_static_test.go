@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// writeStatic runs webhook-config for one cluster that has a cell by labels, scheduling policies and a core, and returns the output.
+// writeStatic runs webhook-config for one cluster with a cell by labels, scheduling policies and a core. It returns the output.
 func writeStatic(t *testing.T, folder, address string, more ...string) (output string) {
 	t.Helper()
 	certificate, _ := writeCertificate(t)
@@ -81,7 +81,7 @@ func TestWebhookConfigRefusesStaticFlags(t *testing.T) {
 	}
 }
 
-// No object is in the API of this control plane: what its API server enforces, it has read from the files. The webhook does not answer.
+// This control plane has no webhook configurations in its API: its API server enforces those in the files. The webhook is unreachable.
 func TestKubeAPIServerEnforcesStaticManifests(t *testing.T) {
 	folder := t.TempDir()
 	writeStatic(t, folder, testplane.FreeAddress(t))

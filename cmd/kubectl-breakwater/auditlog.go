@@ -15,16 +15,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// auditLog is --audit-log of a command.
+// auditLog is the flag --audit-log of a command.
 type auditLog struct{ path string }
 
-// bind binds the flag. The use is what is said of it behind a comma.
+// bind binds the flag. use completes its help text.
 func (a *auditLog) bind(command *cobra.Command, use string) {
 	command.Flags().StringVar(&a.path, "audit-log", "", "audit log of a cell's apiserver, as `file` or - for standard input, "+use)
 }
 
-// lines reads those that the webhook has said something in: those alone are worth decoding. A line that cannot be read, as the last one
-// while it is being written, is counted.
+// lines reads the lines with annotations of the webhook; only those are decoded. It counts lines that cannot be parsed, such as an
+// incomplete last line.
 func (a auditLog) lines(p *plugin, take func(line []byte) error) error {
 	in := p.In
 	if a.path != "-" {
@@ -58,7 +58,7 @@ func (a auditLog) lines(p *plugin, take func(line []byte) error) error {
 	return nil
 }
 
-// readAudit reads what an audit log has of denials.
+// readAudit reads the denials in an audit log.
 func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 	reader := denial.NewReader()
 	err = f.auditLog.lines(f.plugin, func(line []byte) error {
@@ -73,7 +73,7 @@ func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 	return all, err
 }
 
-// whoAsked reads who asked for the removals of pods, by namespace/name, that were admitted.
+// whoAsked returns the users who requested admitted removals, by namespace/name of the pod.
 func (f *statusFlags) whoAsked() (map[string]string, error) {
 	who := map[string]string{}
 	err := f.auditLog.lines(f.plugin, func(line []byte) error {

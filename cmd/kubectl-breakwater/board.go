@@ -24,7 +24,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// board holds what watches of core clusters show. It is safe for many at a time.
+// board holds the state from the watches of core clusters. It is safe for concurrent use.
 type board struct {
 	of      scope
 	several bool
@@ -33,12 +33,12 @@ type board struct {
 	cores map[string]*sheet
 }
 
-// sheet is what one core cluster shows.
+// sheet is the state of one core cluster.
 type sheet struct {
 	protectors map[client.ObjectKey]*v1alpha1.PodProtector
 	cells      map[string]*v1alpha1.Cell
 	denials    map[client.ObjectKey]denial.Denial
-	// trouble is why the core cannot be watched, by what of it; it goes when there is something new of that.
+	// trouble holds the watch error per kind. The next event of the kind clears it.
 	trouble map[string]error
 }
 
@@ -56,7 +56,7 @@ func (b *board) sheet(core string) *sheet {
 	return b.cores[core]
 }
 
-// take notes the newest state of an object, or that it is gone.
+// take records the latest state of an object, or its deletion.
 func (b *board) take(core, kind string, object client.Object, gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,7 +84,7 @@ func (b *board) fail(core, kind string, err error) {
 	b.sheet(core).trouble[kind] = err
 }
 
-// follow watches a core cluster until ctx ends, and begins anew when a watch ends.
+// follow watches a core cluster until ctx ends. It restarts watches that end.
 func (b *board) follow(ctx context.Context, c core) {
 	in := client.InNamespace(b.of.namespace)
 	var one client.ListOption = client.MatchingFieldsSelector{Selector: fields.Everything()}
@@ -110,7 +110,7 @@ func (b *board) informer(ctx context.Context, c core, kind string, object client
 		},
 	}
 	informer := toolscache.NewSharedIndexInformer(source, object, 0, nil)
-	_ = informer.SetTransform(cache.TransformStripManagedFields()) // fails for one that has begun
+	_ = informer.SetTransform(cache.TransformStripManagedFields()) // fails only for a started informer
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *toolscache.Reflector, err error) {
 		b.fail(c.Name, kind, c.failure(err))
 	})
@@ -122,16 +122,16 @@ func (b *board) informer(ctx context.Context, c core, kind string, object client
 			b.take(c.Name, kind, o, gone)
 		}
 	}
-	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails for one that has ended
+	_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{ // fails only for a stopped informer
 		AddFunc: func(o any) { take(o, false) }, UpdateFunc: func(_, o any) { take(o, false) }, DeleteFunc: func(o any) { take(o, true) },
 	})
 	go informer.RunWithContext(ctx)
 }
 
-// seen is what the board shows at a time.
+// seen is the state that the board shows at a time.
 type seen struct {
 	protectors []status.Protector
-	// refused counts, by core/namespace/name, what was refused and forced lately.
+	// refused counts recent denials and break-glass removals, by core/namespace/name.
 	refused map[string]int
 	denials []denial.Denial
 	trouble []string
@@ -139,7 +139,7 @@ type seen struct {
 
 func idOf(core, namespace, name string) string { return core + "/" + namespace + "/" + name }
 
-// look makes views of all protectors, those with least budget first.
+// look returns the current view of all protectors, those with the least budget first.
 func (b *board) look(now time.Time) seen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,7 +173,7 @@ func (b *board) look(now time.Time) seen {
 	return s
 }
 
-// budgetOf is what protectors are sorted by. A floor that is not known allows nothing.
+// budgetOf returns the sort key of protectors. An unknown floor allows no removal.
 func budgetOf(p *status.Protector) int {
 	if p.Budget == nil {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// changes are lines of what is different from what was told.
+// changes returns lines for the differences from the last text in told.
 func (b *board) changes(told map[string]string, now time.Time) (lines []string) {
 	s := b.look(now)
 	clock := now.Format("15:04:05")
@@ -49,7 +49,7 @@ func (b *board) changes(told map[string]string, now time.Time) (lines []string) 
 	return lines
 }
 
-// frame is what a terminal of that size shows.
+// frame returns the lines for a terminal of that size.
 func (b *board) frame(width, height int, coloured bool, now time.Time) []string {
 	s := b.look(now)
 	title := "kubectl breakwater watch"
@@ -75,7 +75,7 @@ func (b *board) frame(width, height int, coloured bool, now time.Time) []string 
 	return lines[:min(len(lines), max(1, height))]
 }
 
-// oneProtector is all there is to see of a protector.
+// oneProtector returns the full view of a protector.
 func oneProtector(s *seen, v *status.Protector, width int, coloured bool, now time.Time) string {
 	tree := statusTree{Protector: v, denials: s.denials, now: now, width: width, coloured: coloured, quiet: true}
 	title, rest, _ := strings.Cut(tree.text(), "\n")
@@ -83,7 +83,7 @@ func oneProtector(s *seen, v *status.Protector, width int, coloured bool, now ti
 	return title + "\n" + bar(v, width, coloured) + "\n" + legend + "\n" + rest
 }
 
-// bar draws available pods (█), those of them that are being removed (▒), pods that are not available (·), and where the floor is (|).
+// bar draws available pods (█), those whose removal is under way (▒), unavailable pods (·), and the position of the floor (|).
 func bar(v *status.Protector, width int, coloured bool) string {
 	whole := max(v.Total, v.Available)
 	if v.Floor.Pods != nil {
@@ -111,7 +111,7 @@ func bar(v *status.Protector, width int, coloured bool) string {
 	return as.on(string(text[:floor]), coloured) + strong.on("|", coloured) + as.on(string(text[floor:]), coloured)
 }
 
-// many is a table of protectors, as many as there is room for, and what was refused last.
+// many returns a table of the protectors that fit, and the most recent denials.
 func (b *board) many(s *seen, width, height int, coloured bool, now time.Time) []string {
 	if len(s.protectors) == 0 {
 		return []string{"No PodProtectors here yet."}
@@ -131,7 +131,7 @@ func (b *board) many(s *seen, width, height int, coloured bool, now time.Time) [
 	return lines
 }
 
-// fit are the lines of a text that are cut where a terminal ends. Those have no paint, which would be cut too.
+// fit returns the lines of a text, truncated to the width of the terminal. Truncated text has no color codes, which could be cut.
 func fit(width int, coloured bool, text func(coloured bool) string) []string {
 	lines := strings.Split(strings.TrimRight(text(false), "\n"), "\n")
 	if widest(strings.Join(lines, "\n")) <= width {
@@ -150,7 +150,7 @@ func widest(text string) (most int) {
 	return most
 }
 
-// clip cuts a text that has no paint at so many letters.
+// clip truncates a text without color codes to width characters.
 func clip(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text

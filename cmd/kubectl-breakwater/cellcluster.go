@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// found tells how the way to a cell's cluster was found.
+// found says how the connection to a cell's cluster was determined.
 type found string
 
 const (
@@ -27,15 +27,15 @@ const (
 	bySecret found = "the kubeconfig of the Cell's Secret"
 )
 
-// cellCluster is the cluster that a cell is in.
+// cellCluster is the cluster of a cell.
 type cellCluster struct {
 	Cell   string
 	Config *rest.Config
-	// Found is how. By bySecret one is there as Breakwater itself, with its rights and in its name.
+	// Found says how. With bySecret the plugin connects as Breakwater, with its identity and permissions.
 	Found found
 }
 
-// CellHere is the cell of the cluster that the user is in. It is an error if there is none, or several.
+// CellHere returns the cell of the current context's cluster. It returns an error if there is none, or several.
 func (c *clusterFinder) CellHere(ctx context.Context) (cellCluster, error) {
 	config, err := c.Here()
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *clusterFinder) CellHere(ctx context.Context) (cellCluster, error) {
 	return cellCluster{names[0], config, byHere}, nil
 }
 
-// Cell is the cluster of a cell by that name, whose Cell is read from the cores, if need be.
+// Cell returns the cluster of the named cell. It reads the Cell from the cores if needed.
 func (c *clusterFinder) Cell(ctx context.Context, name string, cores []core) (cellCluster, error) {
 	for _, argument := range c.cellContexts {
 		cell, kubeContext, ok := strings.Cut(argument, "=")
@@ -112,7 +112,7 @@ func (c *clusterFinder) bySecret(ctx context.Context, name string, cores []core)
 	return nil, errors.Join(errs...)
 }
 
-// cellsAsked are the cells that an apiserver asks Breakwater about.
+// cellsAsked returns the cells for which an API server calls Breakwater.
 func cellsAsked(ctx context.Context, config *rest.Config) ([]string, error) {
 	configurations, err := webhookConfigurations(ctx, config)
 	if err != nil {
@@ -137,7 +137,7 @@ func mutatingConfigurations(ctx context.Context, config *rest.Config) ([]admissi
 
 type lister[L any] func(ctx context.Context, options metav1.ListOptions) (*L, error)
 
-// listed lists all objects of a kind, which an error calls by its plural; with an error, none.
+// listed lists all objects of a kind. kind is the plural for errors. After an error the list is empty.
 func listed[L any](ctx context.Context, config *rest.Config, kind string, of func(kubernetes.Interface) lister[L]) (*L, error) {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {

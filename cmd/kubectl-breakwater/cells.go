@@ -45,7 +45,7 @@ HEARD is how long ago the aggregator reported, by its own clock. Of what is wron
 	return command
 }
 
-// cellList is how Cells are written as JSON.
+// cellList is the JSON form of Cells.
 type cellList struct {
 	Cells []status.Cell `json:"cells"`
 }
@@ -121,7 +121,7 @@ func cellTable(all []status.Cell, o tableOptions) *table {
 	return t
 }
 
-// statusCell is the status of a condition.
+// statusCell formats the status of a condition.
 func statusCell(status string) cell {
 	switch status {
 	case "True":
@@ -133,7 +133,7 @@ func statusCell(status string) cell {
 	}
 }
 
-// cellReasons say what is wrong with cells, and what to do.
+// cellReasons describes the problems of cells and their remedies.
 func cellReasons(all []status.Cell, width int, coloured bool) string {
 	text := ""
 	for i := range all {

@@ -21,18 +21,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// clusterFinder finds the clusters that a command is about.
+// clusterFinder finds the clusters of a command.
 type clusterFinder struct {
-	// here is where the user is: the current context, and all that kubectl's own flags say.
+	// here is the current context with kubectl's flags applied.
 	here *genericclioptions.ConfigFlags
-	// coreContext and coreKubeconfig are the one core cluster, unless cores are named.
+	// coreContext and coreKubeconfig locate the only core cluster. They exclude cores.
 	coreContext    string
 	coreKubeconfig string
 	cores          []string
 	cellContexts   []string
 }
 
-// core is a core cluster. Its name is empty where there is but one.
+// core is a core cluster. Its name is empty if there is only one.
 type core struct {
 	client.WithWatch
 	Name   string
@@ -50,7 +50,7 @@ func (c *clusterFinder) bind(flags *pflag.FlagSet) {
 		"server", "tls-server-name", "token", "user", "as-uid", "as-user-extra", "proxy-url",
 	} {
 		if flag := flags.Lookup(name); flag != nil {
-			flag.Hidden = true // works as it does for kubectl, and would bury our own
+			flag.Hidden = true // works as in kubectl, and would hide the plugin's own flags
 		}
 	}
 	flags.StringVar(&c.coreContext, "core-context", os.Getenv("BREAKWATER_CORE_CONTEXT"), "`context` of the core cluster (BREAKWATER_CORE_CONTEXT)")
@@ -59,7 +59,7 @@ func (c *clusterFinder) bind(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&c.cellContexts, "cell-context", nil, "`CELL=CONTEXT`: the context of the cluster that a cell is in; may be repeated")
 }
 
-// Namespace is that of --namespace, or of the current context.
+// Namespace returns the value of --namespace, or else the namespace of the current context.
 func (c *clusterFinder) Namespace() (string, error) {
 	namespace, _, err := c.here.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *clusterFinder) Namespace() (string, error) {
 	return namespace, nil
 }
 
-// Here is the way to the cluster that the user is in.
+// Here returns the client configuration of the current context.
 func (c *clusterFinder) Here() (*rest.Config, error) {
 	config, err := c.here.ToRESTConfig()
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *clusterFinder) Here() (*rest.Config, error) {
 	return named(config), nil
 }
 
-// at is the way to another cluster than that of the current context: as the same user, if one is impersonated. What else kubectl's flags say
-// of a cluster or of credentials is not for it. Empty arguments are what kubectl would take.
+// at returns the client configuration of another cluster than that of the current context. It keeps the impersonated user, but not
+// kubectl's other flags for clusters and credentials. Empty arguments select kubectl's defaults.
 func (c *clusterFinder) at(kubeconfig, kubeContext string) (*rest.Config, error) {
 	there := genericclioptions.NewConfigFlags(true)
 	if kubeconfig == "" {
@@ -94,13 +94,13 @@ func (c *clusterFinder) at(kubeconfig, kubeContext string) (*rest.Config, error)
 	return named(config), nil
 }
 
-// named is without a limit of requests: a command makes few.
+// named sets the user agent. It disables client-side rate limiting, because a command sends few requests.
 func named(config *rest.Config) *rest.Config {
 	config.QPS, config.UserAgent = -1, "kubectl-breakwater/"+version.String()
 	return config
 }
 
-// Cores are all core clusters, one or more.
+// Cores returns all core clusters, at least one.
 func (c *clusterFinder) Cores(ctx context.Context) ([]core, error) {
 	switch {
 	case len(c.cores) > 0 && (c.coreContext != "" || c.coreKubeconfig != ""):
@@ -157,7 +157,7 @@ func newCore(name string, config *rest.Config) (core, error) {
 	return core{WithWatch: c, Name: name, Config: config}, err
 }
 
-// coreHere takes the current context for the core cluster, if it is one.
+// coreHere returns the current context as the core cluster, if it is one.
 func (c *clusterFinder) coreHere(ctx context.Context) ([]core, error) {
 	config, err := c.Here()
 	if err != nil {
@@ -204,7 +204,7 @@ func (c *clusterFinder) currentContext() string {
 	return "the current context"
 }
 
-// otherContexts lists what could be meant.
+// otherContexts lists the other contexts of the kubeconfig as suggestions.
 func (c *clusterFinder) otherContexts() string {
 	file, err := c.here.ToRawKubeConfigLoader().RawConfig()
 	current := cmp.Or(*c.here.Context, file.CurrentContext)

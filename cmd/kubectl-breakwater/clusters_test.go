@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// writeContexts makes a kubeconfig with a context for each configuration, of which one is the current, and returns its path.
+// writeContexts writes a kubeconfig with a context per configuration, and returns its path.
 func writeContexts(t *testing.T, current string, configs map[string]*rest.Config) string {
 	t.Helper()
 	file := clientcmdapi.NewConfig()
@@ -41,7 +41,7 @@ func writeContexts(t *testing.T, current string, configs map[string]*rest.Config
 	return path
 }
 
-// parsed are the clusters that these arguments say.
+// parsed returns the clusterFinder for these arguments.
 func parsed(t *testing.T, arguments ...string) *clusterFinder {
 	t.Helper()
 	p := newPlugin(genericiooptions.NewTestIOStreamsDiscard())
@@ -54,7 +54,7 @@ func parsed(t *testing.T, arguments ...string) *clusterFinder {
 	return p.clusters
 }
 
-// bare is a cluster without our CRDs.
+// bare returns a cluster without the CRDs of Breakwater.
 func bare(t *testing.T) *rest.Config {
 	t.Helper()
 	config := testplane.Second(t)
@@ -136,7 +136,7 @@ func TestTheUserIsTheSameEverywhere(t *testing.T) {
 	wantErrors(t, cores[0].failure(err), []string{`User "eve" cannot list`, "ask for the right to that"})
 }
 
-// guardCells makes the apiserver say that it asks Breakwater about cells, of no namespace.
+// guardCells creates a webhook configuration for removals in cells that matches no namespace.
 func guardCells(t *testing.T, config *rest.Config, cells ...string) {
 	t.Helper()
 	hooks := kubernetes.NewForConfigOrDie(config).AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -164,7 +164,7 @@ func guardCells(t *testing.T, config *rest.Config, cells ...string) {
 	})
 }
 
-// makeCell makes a Cell. A kubeconfig, if there is one, is put into a Secret that it names.
+// makeCell creates a Cell. If kubeconfig is not nil, it is stored in a Secret that the Cell names.
 func makeCell(t *testing.T, c client.Client, name string, kubeconfig []byte) {
 	t.Helper()
 	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -243,7 +243,7 @@ func TestTheCellWhereTheUserIs(t *testing.T) {
 	wantErrors(t, err, []string{"has the cells mine, yours"})
 }
 
-// wantErrors checks that there is an error that says all of it; none if it is to say nothing.
+// wantErrors checks that an error contains all words. Without words it checks that there is no error.
 func wantErrors(t *testing.T, err error, words []string) {
 	t.Helper()
 	if len(words) == 0 && err != nil || len(words) > 0 && err == nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// run runs kubectl breakwater as somebody would, and returns what it says.
+// run runs kubectl breakwater as a user would, and returns its output.
 func run(t *testing.T, in string, arguments ...string) (out, told string, err error) {
 	t.Helper()
 	streams, stdin, stdout, stderr := genericiooptions.NewTestIOStreams()
@@ -37,7 +37,7 @@ func run(t *testing.T, in string, arguments ...string) (out, told string, err er
 	return stdout.String(), stderr.String(), err
 }
 
-// hub is a core cluster with a Cell, and the flags that lead there.
+// hub is a core cluster with a Cell, and the flags for it.
 type hub struct {
 	*testing.T
 	client.Client
@@ -53,7 +53,7 @@ func newHub(t *testing.T) *hub {
 		t.Fatal(err)
 	}
 	h := &hub{T: t, Client: c, namespace: testplane.Namespace(t)}
-	h.cell = h.namespace // a name of its own
+	h.cell = h.namespace // unique name
 	makeCell(t, c, h.cell, nil)
 	h.beat(time.Second)
 	h.flags = []string{"--kubeconfig", writeContexts(t, "hub", map[string]*rest.Config{"hub": testplane.Config(t)}), "-n", h.namespace}
@@ -67,7 +67,7 @@ func (h *hub) must(err error) {
 	}
 }
 
-// beat is a heartbeat of the cell so long ago.
+// beat sets the heartbeat of the cell to the given time ago.
 func (h *hub) beat(ago time.Duration) {
 	h.Helper()
 	cell := &v1alpha1.Cell{}
@@ -78,7 +78,7 @@ func (h *hub) beat(ago time.Duration) {
 	h.must(h.Status().Update(h.Context(), cell))
 }
 
-// protect makes a protector whose pods are counted in the cell.
+// protect creates a protector whose pods the cell has counted.
 func (h *hub) protect(name string, floor, available int32, change func(*v1alpha1.PodProtector)) {
 	h.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: name}}
@@ -115,7 +115,7 @@ func (h *hub) refused(protector, pod, user string, more int, ago time.Duration) 
 	}))
 }
 
-// unblamed is a refusal in a cell that nobody knows.
+// unblamed creates a denial event for an unknown cell.
 func (h *hub) unblamed(cell, pod string, more int) {
 	h.Helper()
 	h.must(h.Create(h.Context(), &eventsv1.Event{
@@ -127,7 +127,7 @@ func (h *hub) unblamed(cell, pod string, more int) {
 	}))
 }
 
-// kb runs a command against the hub, which must not fail.
+// kb runs a command against the hub, which must succeed.
 func (h *hub) kb(arguments ...string) string {
 	h.Helper()
 	out, told, err := run(h.T, "", append(arguments, h.flags...)...)

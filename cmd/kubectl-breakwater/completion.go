@@ -15,11 +15,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// completeTime is how long a shell may wait for completions.
+// completeTime is the timeout of shell completion.
 const completeTime = 3 * time.Second
 
-// arguments are those of a command line. kubectl asks a program named kubectl_complete-breakwater to complete a plugin's: we are it when we
-// are called by that name.
+// arguments returns the arguments of a command line. kubectl runs a program named kubectl_complete-breakwater to complete the arguments
+// of the plugin. If the plugin runs under that name, arguments adds the completion command.
 func arguments(line []string) []string {
 	name := strings.TrimSuffix(filepath.Base(line[0]), ".exe")
 	if name == "kubectl_complete-breakwater" {
@@ -28,7 +28,7 @@ func arguments(line []string) []string {
 	return line[1:]
 }
 
-// completeFrom completes names by a list of objects of all cores. Whatever goes wrong, nothing is completed.
+// completeFrom completes names from a list of objects of all cores. It ignores errors.
 func (p *plugin) completeFrom(command *cobra.Command, list func(context.Context, core) ([]string, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx := command.Context()
 	if ctx == nil {
@@ -51,7 +51,7 @@ func (p *plugin) completeFrom(command *cobra.Command, list func(context.Context,
 	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeProtectors completes the one name that a command takes.
+// completeProtectors completes the only name that a command accepts.
 func (p *plugin) completeProtectors(command *cobra.Command, had []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(had) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -51,7 +51,7 @@ for an hour unless told otherwise. So there were at least as many as events tell
 	return command
 }
 
-// denialList is how denials are written as JSON.
+// denialList is the JSON form of denials.
 type denialList struct {
 	Denials []denial.Denial `json:"denials"`
 }
@@ -74,7 +74,7 @@ func (f *denialsFlags) run(ctx context.Context, names []string) error {
 	return cmp.Or(f.writeDenials(denial.Group(all), of, several), without(read, failed))
 }
 
-// read reads events of the core clusters, or an audit log.
+// read reads the events of the core clusters, or an audit log.
 func (f *denialsFlags) read(ctx context.Context, of scope) (all []denial.Denial, read int, several bool, err error) {
 	if f.auditLog.path != "" {
 		all, err := f.readAudit(of)
@@ -155,7 +155,7 @@ func denialTable(all []denial.Denial, o tableOptions) *table {
 	return t
 }
 
-// countText is how many there were; + is at least.
+// countText formats the number of denials; + means at least.
 func countText(d *denial.Denial) string {
 	if d.AtLeast {
 		return strconv.Itoa(d.Count) + "+"
@@ -163,7 +163,7 @@ func countText(d *denial.Denial) string {
 	return strconv.Itoa(d.Count)
 }
 
-// podsText names so many of the pods, the last one first.
+// podsText names at most most pods, the most recent first.
 func podsText(d *denial.Denial, most int) string {
 	named := d.Pods[:min(most, len(d.Pods))]
 	text := strings.Join(named, ", ")

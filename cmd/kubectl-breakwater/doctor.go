@@ -20,7 +20,7 @@ type doctorFlags struct {
 	timeout time.Duration
 }
 
-// The exit codes of doctor.
+// Exit codes of doctor.
 const (
 	exitProblem = 1
 	exitUnseen  = 2
@@ -61,7 +61,7 @@ The exit code is 0 if there is no problem, 1 if there is one, and 2 if there is 
 	return command
 }
 
-// diagnosis is how findings are written as JSON.
+// diagnosis is the JSON form of findings.
 type diagnosis struct {
 	Verdict  doctor.Verdict   `json:"verdict"`
 	Findings []doctor.Finding `json:"findings"`
@@ -95,7 +95,7 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	return nil
 }
 
-// tally counts verdicts, from the worst to the best.
+// tally counts verdicts, from worst to best.
 func tally(all []doctor.Finding) string {
 	var parts []string
 	for _, v := range []doctor.Verdict{doctor.Problem, doctor.Unknown, doctor.Warning, doctor.OK} {
@@ -112,7 +112,7 @@ func tally(all []doctor.Finding) string {
 	return strings.Join(parts, ", ")
 }
 
-// findings are those that are not well, and what to do; with -o wide all.
+// findings formats the findings that are not OK, with remedies. With -o wide it formats all.
 func (f *doctorFlags) findings(all []doctor.Finding) string {
 	coloured := f.coloured(f.Out)
 	shown := slices.Clone(all)

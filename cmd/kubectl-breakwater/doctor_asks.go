@@ -16,7 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// double makes a second protector for a workload, as a dry run, which a webhook that is asked refuses. nil is that there is none to double.
+// double creates a second protector for a workload as a dry run, which the webhook denies. It returns nil if there is no suitable
+// protector.
 func (f *doctorFlags) double(ctx context.Context, c core, found *doctor.Core) *doctor.Doubled {
 	of := doctor.ToDouble(found, f.now())
 	if of == nil {
@@ -26,7 +27,7 @@ func (f *doctorFlags) double(ctx context.Context, c core, found *doctor.Core) *d
 	return &doctor.Doubled{Of: of.Namespace + "/" + of.Name, Err: c.Create(ctx, second, client.DryRunAll)}
 }
 
-// hooksOfCore asks webhooks about protectors and about objects of rings from here.
+// hooksOfCore sends requests to the webhooks for protectors and for objects of rings from this machine.
 func hooksOfCore(ctx context.Context, found *doctor.Core) []doctor.Hook {
 	asker := &check.Checker{Namespace: metav1.NamespaceDefault}
 	all := askEach(webhookconfig.Protectors(found.Validating.Value), func(w *webhookconfig.Webhook) doctor.Hook {
@@ -45,13 +46,13 @@ func hooksOfCore(ctx context.Context, found *doctor.Core) []doctor.Hook {
 	})...)
 }
 
-// readRings reads ClusterRings; none where there is no such kind, which the check of CustomResourceDefinitions tells.
+// readRings reads the ClusterRings. If their CRD does not exist, it returns none: the crds check reports that.
 func readRings(ctx context.Context, c core) (all []v1alpha1.ClusterRing, err error) {
 	err = pages(ctx, c, &v1alpha1.ClusterRingList{}, func(l *v1alpha1.ClusterRingList) { all = append(all, l.Items...) })
 	return all, served(err)
 }
 
-// readShards reads the Leases of shards, in each namespace that a ring names.
+// readShards reads the Leases of shards in each namespace that a ring names.
 func readShards(ctx context.Context, c core, rings []v1alpha1.ClusterRing) (all []coordinationv1.Lease, err error) {
 	var namespaces []string
 	for i := range rings {
@@ -69,7 +70,7 @@ func readShards(ctx context.Context, c core, rings []v1alpha1.ClusterRing) (all 
 	return all, nil
 }
 
-// readPolicies reads the names of scheduling policies; none where there are no such kinds.
+// readPolicies reads the names of scheduling policies. It returns none if their CRDs do not exist.
 func readPolicies(ctx context.Context, c core) (names []string, err error) {
 	err = pages(ctx, c, &v1alpha1.PodSchedulingPolicyList{}, func(l *v1alpha1.PodSchedulingPolicyList) {
 		for i := range l.Items {
@@ -87,7 +88,7 @@ func readPolicies(ctx context.Context, c core) (names []string, err error) {
 	return names, served(err)
 }
 
-// served leaves out that a kind is not there.
+// served ignores the error that a kind does not exist.
 func served(err error) error {
 	if meta.IsNoMatchError(err) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// readCell looks at the cluster of a cell.
+// readCell reads the state of the cluster of a cell.
 func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores []core) doctor.Cell {
 	at, err := f.clusters.Cell(ctx, c.Name, cores)
 	if err != nil {
@@ -61,7 +61,7 @@ func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores []core)
 	return c
 }
 
-// evictNobody evicts, as a dry run, a pod that is not there: the apiserver asks its webhooks before it looks.
+// evictNobody sends a dry-run eviction of a pod that does not exist. The API server calls webhooks before it looks up the pod.
 func evictNobody(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	return client.CoreV1().Pods(namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "breakwater-doctor"}, DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},

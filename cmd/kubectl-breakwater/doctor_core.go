@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// refusedSince is how far back refusals are asked for protectors that are gone.
+// refusedSince is the age up to which denials are read to find deleted protectors.
 const refusedSince = 5 * time.Minute
 
 func (f *doctorFlags) readCore(ctx context.Context, c core) doctor.Core {
@@ -70,7 +70,7 @@ func readProtectors(ctx context.Context, c core) (all []v1alpha1.PodProtector, e
 	return all, err
 }
 
-// heldIn are objects that were deleted and wait for finalizers of ours.
+// heldIn returns deleted objects that wait for a finalizer of Breakwater.
 func heldIn(ctx context.Context, c core) (all []doctor.Held, err error) {
 	client, err := metadata.NewForConfig(c.Config)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// askEach asks all webhooks at the same time.
+// askEach sends requests to all webhooks concurrently.
 func askEach[T any](hooks []T, ask func(*T) doctor.Hook) []doctor.Hook {
 	all := make([]doctor.Hook, len(hooks))
 	each(hooks, func(i int, _ T) { all[i] = ask(&hooks[i]) })
 	return all
 }
 
-// readHook asks a webhook from here, and looks at its certificate, if it can be reached from here.
+// readHook reads the certificate of a webhook and sends it a request, if the webhook is reachable from this machine.
 func readHook(ctx context.Context, name string, of doctor.Asks, at *admissionregistrationv1.WebhookClientConfig, ask func() error) doctor.Hook {
 	found := doctor.Hook{Name: name, Of: of, Bundle: at.CABundle}
 	address := ""
@@ -35,7 +35,7 @@ func readHook(ctx context.Context, name string, of doctor.Asks, at *admissionreg
 		found.Host, address = parsed.Hostname(), net.JoinHostPort(parsed.Hostname(), portOf(parsed))
 	case at.Service != nil:
 		found.Host = at.Service.Name + "." + at.Service.Namespace + ".svc"
-		// The names of Services are known within the cluster alone.
+		// Names of Services resolve only within the cluster.
 		found.Local = true
 		return found
 	default:
@@ -55,11 +55,11 @@ func portOf(address *url.URL) string {
 	return "443"
 }
 
-// servedAt are the certificates that are shown at an address, trusted or not.
+// servedAt returns the certificates that are served at an address, trusted or not.
 func servedAt(ctx context.Context, address, name string) ([]*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name}} //nolint:gosec // what is shown is what is judged
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: name}} //nolint:gosec // Judge verifies the served chain
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// read looks at all clusters at the same time.
+// read reads the state of all clusters concurrently.
 func (f *doctorFlags) read(ctx context.Context) (*doctor.Reading, error) {
 	var cores []core
 	var err error
@@ -34,7 +34,7 @@ func (f *doctorFlags) read(ctx context.Context) (*doctor.Reading, error) {
 		bounded(ctx, f.timeout, func(ctx context.Context) { r.Cores[i] = f.readCore(ctx, c) })
 	})
 	r.Cells = f.wanted(r.Cores)
-	if len(r.Cells) == 0 { // no core tells of any
+	if len(r.Cells) == 0 { // no core reports Cells
 		bounded(ctx, f.timeout, func(ctx context.Context) {
 			if here, err := f.clusters.CellHere(ctx); err == nil {
 				r.Cells = []doctor.Cell{{Name: here.Cell}}
@@ -48,7 +48,7 @@ func (f *doctorFlags) read(ctx context.Context) (*doctor.Reading, error) {
 	return r, nil
 }
 
-// wanted are the cells that are to be looked at: those of the flags, or all Cells of the cores.
+// wanted returns the cells to check: those of the flags, or all Cells of the cores.
 func (f *doctorFlags) wanted(cores []doctor.Core) (all []doctor.Cell) {
 	for _, name := range f.cells {
 		all = append(all, doctor.Cell{Name: name})
@@ -67,7 +67,7 @@ func (f *doctorFlags) wanted(cores []doctor.Core) (all []doctor.Cell) {
 	return all
 }
 
-// ownDefinitions are the CRDs of this version.
+// ownDefinitions returns the CRDs of this version.
 func ownDefinitions() (all []apiextensionsv1.CustomResourceDefinition, err error) {
 	names, err := fs.Glob(crds.FS, "*.yaml")
 	if err != nil {
@@ -87,7 +87,7 @@ func ownDefinitions() (all []apiextensionsv1.CustomResourceDefinition, err error
 	return all, nil
 }
 
-// each does something for all at the same time, and returns when it is done.
+// each runs do concurrently for all items and waits.
 func each[T any](all []T, do func(i int, one T)) {
 	var doing sync.WaitGroup
 	for i, one := range all {
@@ -96,7 +96,7 @@ func each[T any](all []T, do func(i int, one T)) {
 	doing.Wait()
 }
 
-// together does all at the same time.
+// together runs all functions concurrently and waits.
 func together(all ...func()) { each(all, func(_ int, do func()) { do() }) }
 
 func bounded(ctx context.Context, timeout time.Duration, do func(context.Context)) {
@@ -107,7 +107,8 @@ func bounded(ctx context.Context, timeout time.Duration, do func(context.Context
 
 func read[T any](value T, err error) doctor.Read[T] { return doctor.Read[T]{Value: value, Err: err} }
 
-// clockOf is the clock of an apiserver, by the Date of an answer, which has seconds. An answer that refuses has one too.
+// clockOf measures the clock of an API server with the Date header of a response, which has a resolution of one second. An error
+// response has that header as well.
 func clockOf(ctx context.Context, config *rest.Config) (doctor.Clock, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// atOnce is how many reviews of rights are asked for at the same time.
+// atOnce is the maximum number of concurrent reviews.
 const atOnce = 8
 
-// rightsAt are those of the user that are wanted, and, as far as the user may ask about them, of the accounts of components.
+// rightsAt returns the wanted permissions of the user. If the user may review others, it also returns those of the components' accounts.
 func rightsAt(ctx context.Context, config *rest.Config, inCore bool, wanted []doctor.Right) ([]doctor.Right, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -39,7 +39,8 @@ func rightsAt(ctx context.Context, config *rest.Config, inCore bool, wanted []do
 	return all, failure(config, errors.Join(errs...))
 }
 
-// neededBy are the rights that accounts of components need; none where they may not be seen, or asked about.
+// neededBy returns the permissions that accounts of components need. It returns none if the user may not list the accounts or review
+// their permissions.
 func neededBy(ctx context.Context, client kubernetes.Interface, inCore bool) (all []doctor.Right) {
 	accounts, err := client.CoreV1().ServiceAccounts(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: doctor.LabelPart + "=" + doctor.PartOf})
 	review := &doctor.Right{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}
@@ -57,7 +58,7 @@ func neededBy(ctx context.Context, client kubernetes.Interface, inCore bool) (al
 	return all
 }
 
-// mayDo asks whether an account, or the user, may do something in all namespaces.
+// mayDo reports whether an account, or the user, has a permission in all namespaces.
 func mayDo(ctx context.Context, client kubernetes.Interface, right *doctor.Right) (bool, error) {
 	resource, sub, _ := strings.Cut(right.Resource, "/")
 	attributes := &authorizationv1.ResourceAttributes{Verb: right.Verb, Group: right.Group, Resource: resource, Subresource: sub}
@@ -71,7 +72,7 @@ func mayDo(ctx context.Context, client kubernetes.Interface, right *doctor.Right
 	return err == nil && answer.Status.Allowed, err
 }
 
-// groupsOf are those of an account of a namespace.
+// groupsOf returns the groups of a ServiceAccount.
 func groupsOf(account string) []string {
 	namespace, _, _ := strings.Cut(strings.TrimPrefix(account, "system:serviceaccount:"), ":")
 	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// doctored runs doctor, and returns what it says and its exit code.
+// doctored runs doctor, and returns its output and exit code.
 func doctored(t *testing.T, arguments ...string) (out, told string, code int) {
 	t.Helper()
 	out, _, err := run(t, "", append([]string{"doctor"}, arguments...)...)
@@ -57,7 +57,7 @@ func TestDoctorTellsByItsExitCode(t *testing.T) {
 	}
 }
 
-// silence takes connections and says nothing.
+// silence returns the address of a server that accepts connections and never responds.
 func silence(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,7 +68,7 @@ func silence(t *testing.T) (address string) {
 	return "https://" + listener.Addr().String()
 }
 
-// The CRDs of the test plane are those of the program, and the clock is one machine's.
+// The CRDs of the test plane are those of the program, and all clocks are those of one machine.
 func TestDoctorFindsNothingWrongWithWhatIsWell(t *testing.T) {
 	h := newHub(t)
 	guardCells(t, testplane.Config(t), h.cell)

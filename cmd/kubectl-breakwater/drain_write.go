@@ -11,7 +11,7 @@ import (
 // mostNamed is how many pods of a wave are named, unless the output is wide.
 const mostNamed = 4
 
-// simulation is one for people.
+// simulation formats a simulation as text.
 func simulation(s simulated, wide, coloured bool) string {
 	var b strings.Builder
 	verdict := good.on("passes", coloured)
@@ -32,7 +32,7 @@ func simulation(s simulated, wide, coloured bool) string {
 	return b.String()
 }
 
-// planned is a plan for people.
+// planned formats a plan as text.
 func planned(p drainPlan, wide, coloured bool) string {
 	var b strings.Builder
 	if len(p.Blocked) > 0 {
@@ -65,7 +65,7 @@ func wavesOf(waves []drain.Wave, wide, coloured bool) string {
 	return "\n" + t.text(coloured)
 }
 
-// refusals are grouped by who refuses; each is worded in full if that is asked for.
+// refusals groups denials by protector and verdict. If worded is true, it prints the full message of the first one of each group.
 func refusals(all []drain.Refusal, worded bool) string {
 	var b strings.Builder
 	seen := map[string]int{}

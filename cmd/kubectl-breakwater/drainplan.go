@@ -20,7 +20,7 @@ type drainPlanFlags struct {
 	parallel bool
 }
 
-// drainPlan is the stable shape of -o json and yaml.
+// drainPlan is the stable form of -o json and -o yaml.
 type drainPlan struct {
 	Cell string `json:"cell"`
 	drain.Plan

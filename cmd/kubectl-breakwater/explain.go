@@ -62,13 +62,13 @@ The exit code is 0 if the pod may go, 2 if it would be refused, and 3 if the ans
 	return command
 }
 
-// bindCell adds --cell to a command.
+// bindCell adds the flag --cell to a command.
 func (p *plugin) bindCell(command *cobra.Command, cell *string) {
 	command.Flags().StringVar(cell, "cell", "", "`name` of the Cell that the pods are in; empty: that of the current context")
 	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
 }
 
-// completePods completes pod/NAME by the pods of the current context.
+// completePods completes pod/NAME from the pods of the current context.
 func (p *plugin) completePods(command *cobra.Command, had []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	config, err := p.clusters.Here()
 	namespace, unknown := p.clusters.Namespace()
@@ -92,11 +92,11 @@ func (p *plugin) completePods(command *cobra.Command, had []string, _ string) ([
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// podNamed reads pod/NAME, or pod NAME.
+// podNamed parses pod/NAME, or pod NAME.
 func podNamed(arguments []string) (string, error) {
 	text := strings.Join(arguments, "/")
 	name, err := podKinds.named(text)
-	if err != nil || !strings.Contains(text, "/") { // a name alone may be meant for something else
+	if err != nil || !strings.Contains(text, "/") { // a bare name is ambiguous
 		return "", fmt.Errorf("%q: want pod/NAME", strings.Join(arguments, " "))
 	}
 	return name, nil
@@ -152,14 +152,14 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 	return nil
 }
 
-// place is a cell's cluster, and the cores that protect its pods.
+// place is a cell's cluster and the cores that protect its pods.
 type place struct {
 	*live.Cluster
 	cores  []live.Core
 	config *rest.Config
 }
 
-// place finds a cell by name, or else the one of the current context.
+// place returns the named cell, or else the cell of the current context.
 func (p *plugin) place(ctx context.Context, cell string) (place, error) {
 	cores, err := p.clusters.Cores(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *plugin) place(ctx context.Context, cell string) (place, error) {
 	}
 	at := place{config: found.Config}
 	for _, core := range cores {
-		// Webhooks of the chart call the only core so, unless core.name says otherwise.
+		// This is the chart's default name of the only core (core.name).
 		at.cores = append(at.cores, live.Core{Name: cmp.Or(core.Name, "core"), Reader: core})
 	}
 	at.Cluster, err = live.NewCluster(found.Cell, found.Config)

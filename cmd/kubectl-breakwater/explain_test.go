@@ -23,12 +23,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// bench is a namespace of a cluster that is core and cell at once, which nobody guards.
+// bench is a namespace of a cluster that is both core and cell, without a webhook.
 type bench struct {
 	*testing.T
 	client    client.Client
 	namespace string
-	// contexts is a kubeconfig with the contexts here, as an administrator, and nowhere.
+	// contexts is a kubeconfig with the contexts here (an administrator) and nowhere (unreachable).
 	contexts string
 }
 
@@ -41,7 +41,7 @@ func newBench(t *testing.T, others map[string]*rest.Config) *bench {
 	return &bench{T: t, client: testplane.Client(t), namespace: testplane.Namespace(t), contexts: writeContexts(t, "here", configs)}
 }
 
-// tell runs a command line and returns what it says and its exit code.
+// tell runs a command line and returns its output and exit code.
 func (b *bench) tell(arguments ...string) (said string, code int) {
 	b.Helper()
 	var out, warnings bytes.Buffer
@@ -77,7 +77,7 @@ func (b *bench) create(object client.Object) {
 	}
 }
 
-// pod makes one that is Ready since some seconds after it was made, on a node, of an owner if that is not nil.
+// pod creates a pod on a node that becomes Ready the given time after its creation. owner may be nil.
 func (b *bench) pod(name, node string, ready time.Duration, owner *metav1.OwnerReference) *corev1.Pod {
 	b.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name, Labels: map[string]string{"app": "web"}}}
@@ -94,7 +94,7 @@ func (b *bench) pod(name, node string, ready time.Duration, owner *metav1.OwnerR
 	return p
 }
 
-// protect says that so many pods were counted.
+// protect creates a protector with the given number of counted pods.
 func (b *bench) protect(floor, available int32, cell string) {
 	b.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "web"}}
@@ -145,7 +145,7 @@ func TestArgumentsOfExplain(t *testing.T) {
 	}
 }
 
-// Who may not read webhook configurations is not told that nobody is asked.
+// If the user may not read webhook configurations, explain does not claim that no webhook is called.
 func TestExplainDoesNotInventWhoIsAsked(t *testing.T) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "explain-"}}
 	role.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}
@@ -162,7 +162,7 @@ func TestExplainDoesNotInventWhoIsAsked(t *testing.T) {
 	b.want(said, code, 0, "may go, since Breakwater is not asked (its answer would be NoBudget)", "nobody: no ValidatingWebhookConfiguration of this cluster leads to /cells/c/validate")
 }
 
-// The glass can be broken while no core answers, and only when it is said for certain.
+// Break-glass works while no core is reachable, and only with a confirmation.
 func TestForceWithoutACore(t *testing.T) {
 	b := newBench(t, nil)
 	pod := b.pod("web-0", "node-1", 0, nil)
@@ -184,7 +184,7 @@ func TestForceWithoutACore(t *testing.T) {
 	}
 }
 
-// What may go anyway is not annotated, and a pod that has taken the name of another is not meant.
+// A pod that may be removed anyway is not annotated, and neither is a new pod with the same name.
 func TestForceOfWhatMayGoAnyway(t *testing.T) {
 	b := newBench(t, nil)
 	pod := b.pod("web-0", "node-1", 0, nil)

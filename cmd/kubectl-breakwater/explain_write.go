@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 )
 
-// explained is an explanation for people.
+// explained formats an explanation as text.
 func explained(e explain.Explanation, wide, coloured bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s pod %s/%s in cell %s: %s\n", e.Operation, e.Namespace, e.Pod, e.Cell, verdictOf(e, coloured))
@@ -96,7 +96,7 @@ func asked(e explain.Explanation) (lines []string) {
 	return lines
 }
 
-// conditionsOfOthers leaves out those of ours, which leave out only what costs nothing.
+// conditionsOfOthers drops the match conditions of Breakwater, which exclude only requests that consume no budget.
 func conditionsOfOthers(hook webhookconfig.Hook) (names []string) {
 	for _, name := range hook.Conditions {
 		if name != "costs-availability" && name != "changes-the-spec" {
@@ -172,12 +172,12 @@ func cellOf(c explain.Cell) string {
 	return text
 }
 
-// hanging is a text whose further lines stand out less than its first.
+// hanging formats a text with a hanging indent.
 func hanging(text string) string {
 	return "  " + strings.TrimLeft(wrapped(text, "    ", 100), " ")
 }
 
-// wrapped breaks a text into lines of at most so many characters, where there are spaces. Each begins with the indent.
+// wrapped breaks a text into lines of at most width characters. Each line begins with indent.
 func wrapped(text, indent string, width int) string {
 	var lines []string
 	line := ""

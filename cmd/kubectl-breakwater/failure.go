@@ -17,7 +17,7 @@ func keyOf(namespace, name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: namespace, Name: name}
 }
 
-// failure says what to do about the error of a request to a cluster.
+// failure adds a remedy to the error of a request to a cluster.
 func failure(config *rest.Config, err error) error {
 	var unreachable net.Error
 	var address *url.Error
@@ -38,7 +38,7 @@ func failure(config *rest.Config, err error) error {
 	return err
 }
 
-// failure is that of a request to the core cluster.
+// failure adds a remedy, and the core's name, to the error of a request to the core cluster.
 func (c core) failure(err error) error {
 	err = failure(c.Config, err)
 	if err != nil && c.Name != "" {

@@ -102,7 +102,7 @@ func (f *forceFlags) run(ctx context.Context, name string) error {
 	return err
 }
 
-// placeAnyway is place that does without cores which do not answer, if it has to.
+// placeAnyway is like place, but works without cores if they are unreachable.
 func (p *plugin) placeAnyway(ctx context.Context, cell string) (place, error) {
 	at, err := p.place(ctx, cell)
 	if err == nil {
@@ -121,7 +121,7 @@ func (p *plugin) placeAnyway(ctx context.Context, cell string) (place, error) {
 	return at, err
 }
 
-// show tells what is broken. broken is false if nothing is.
+// show prints which protectors the removal would override. broken is false if none deny it.
 func (f *forceFlags) show(ctx context.Context, at place, pod *corev1.Pod) (broken bool, err error) {
 	if len(at.cores) == 0 {
 		return true, nil
@@ -145,7 +145,7 @@ func (f *forceFlags) show(ctx context.Context, at place, pod *corev1.Pod) (broke
 	return !e.Goes(), err
 }
 
-// confirm asks, on a terminal.
+// confirm asks the user on a terminal.
 func (f *forceFlags) confirm(pod *corev1.Pod) error {
 	if f.yes {
 		return nil
@@ -164,7 +164,7 @@ func (f *forceFlags) confirm(pod *corev1.Pod) error {
 	return nil
 }
 
-// annotate breaks the glass for this very pod, and none that has its name by then.
+// annotate sets the break-glass annotation on exactly this pod. A new pod with the same name is not annotated.
 func annotate(ctx context.Context, at *live.Cluster, pod *corev1.Pod, reason string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         pod.UID,

@@ -15,7 +15,7 @@ import (
 
 const forceQuestion = "Type the name of the pod to go on: "
 
-// forceOn breaks the glass for pod web-0, while no core answers, as a program whose standard input is a file, and tells whether it was broken.
+// forceOn forces pod web-0 while no core is reachable, with a file as standard input. It reports whether the pod was annotated.
 func (b *bench) forceOn(in *os.File, arguments ...string) (out string, broken bool, err error) {
 	b.Helper()
 	streams := genericiooptions.IOStreams{In: in, Out: &strings.Builder{}, ErrOut: &strings.Builder{}}
@@ -119,7 +119,7 @@ func TestForceAsksNobodyWhereThereIsNoTerminal(t *testing.T) {
 	}
 }
 
-// pods are those of the namespace, by their names.
+// pods returns the pods of the namespace by name.
 func (b *bench) pods() map[string]corev1.Pod {
 	b.Helper()
 	list, all := &corev1.PodList{}, map[string]corev1.Pod{}

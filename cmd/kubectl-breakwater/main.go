@@ -1,5 +1,5 @@
-// Command kubectl-breakwater is kubectl breakwater: it tells the engineer on call what Breakwater refuses, whether it is right, and what
-// to do.
+// Command kubectl-breakwater is the kubectl plugin kubectl breakwater. It shows on-call engineers what Breakwater denies, whether that
+// is correct, and what to do.
 package main
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 )
 
-// exitError is an error whose exit code means something; every other error exits with 1.
+// exitError is an error with its own exit code. Every other error exits with 1.
 type exitError struct {
 	code int
 	error
 }
 
-// ExitCode is what to exit with.
+// ExitCode returns the exit code.
 func (e exitError) ExitCode() int { return e.code }
 
 func main() {

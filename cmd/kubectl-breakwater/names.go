@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// typed splits TYPE/NAME, as kubectl takes it, and TYPE.GROUP/NAME, as kubectl get -o name writes it. The type is in small letters and without
-// its group; it is empty of a name alone.
+// typed splits TYPE/NAME, as in kubectl, and TYPE.GROUP/NAME, as printed by kubectl get -o name. The type is lower-case and without its
+// group. It is empty for a bare name.
 func typed(text string) (kind, name string) {
 	kind, name, found := strings.Cut(text, "/")
 	if !found {
@@ -17,7 +17,7 @@ func typed(text string) (kind, name string) {
 	return kind, name
 }
 
-// kinds are the names of a type of objects, the one that is written out first.
+// kinds are the names of a resource type, the full name first.
 type kinds []string
 
 var (
@@ -27,7 +27,7 @@ var (
 	protectorKinds = kinds{"podprotector", "podprotectors", "ppr"} //nolint:gochecknoglobals // a constant
 )
 
-// named is the name of one of these: NAME, or TYPE/NAME.
+// named parses NAME or TYPE/NAME of one of these kinds.
 func (k kinds) named(text string) (string, error) {
 	kind, name := typed(text)
 	if name == "" || strings.Contains(name, "/") || kind != "" && !slices.Contains(k, kind) {
@@ -36,7 +36,7 @@ func (k kinds) named(text string) (string, error) {
 	return name, nil
 }
 
-// allNamed are names in their order, each once.
+// allNamed parses names in order and drops duplicates.
 func (k kinds) allNamed(texts []string) (all []string, err error) {
 	for _, text := range texts {
 		name, err := k.named(text)

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// output is -o of a command.
+// output is the flag -o of a command.
 type output struct{ format string }
 
 func formats() []string { return []string{"table", "wide", "json", "yaml"} }
@@ -30,7 +30,7 @@ func (o *output) check() error {
 
 func (o *output) wide() bool { return o.format == "wide" }
 
-// write writes a value exactly as JSON or YAML, or else what table makes of a copy whose texts are printable lines.
+// write writes a value as JSON or YAML without changes. Otherwise it writes the result of table for a copy with printable texts.
 func write[T any](o *output, out io.Writer, value T, table func(T) string) error {
 	var text []byte
 	var err error

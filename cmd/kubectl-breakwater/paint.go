@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// paint is a terminal's way to show a text: the parameters of an SGR sequence. Nothing is told by colour alone.
+// paint is a text style: the parameters of an SGR sequence. The output never conveys information by color alone.
 type paint string
 
 const (
@@ -21,12 +21,12 @@ const (
 	bad    paint = "1;31"
 )
 
-// reset ends what a paint began.
+// reset ends the style of a paint.
 const reset = "\x1b[0m"
 
 func colours() []string { return []string{"auto", "always", "never"} }
 
-// coloured tells whether to colour what is written to out.
+// coloured reports whether output to out is colored.
 func (p *plugin) coloured(out io.Writer) bool {
 	switch p.colour {
 	case "always":

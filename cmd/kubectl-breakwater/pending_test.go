@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 )
 
-// decreasing gives a protector a pending decrease for a reason, as the brake writes it.
+// decreasing gives a protector a pending decrease with a reason, as the brake writes it.
 func decreasing(reason, cause, effect string) func(*v1alpha1.PodProtector) {
 	return func(p *v1alpha1.PodProtector) {
 		request := brake.Request{Protector: p, Cause: cause, Effect: effect}
@@ -24,7 +24,7 @@ func decreasing(reason, cause, effect string) func(*v1alpha1.PodProtector) {
 	}
 }
 
-// confirmed is the value of the confirmation of a protector.
+// confirmed returns the value of a protector's confirmation annotation.
 func (h *hub) confirmed(name string) string {
 	h.Helper()
 	p := &v1alpha1.PodProtector{}
@@ -32,7 +32,7 @@ func (h *hub) confirmed(name string) string {
 	return p.Annotations[v1alpha1.AnnotationConfirmRelease]
 }
 
-// wantConfirmed fails unless exactly these protectors of all are confirmed, for about ten minutes.
+// wantConfirmed fails unless exactly the wanted protectors are confirmed, for about ten minutes.
 func (h *hub) wantConfirmed(all []string, want ...string) {
 	h.Helper()
 	expected := map[string]bool{}

@@ -11,17 +11,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// plugin is what all commands share.
+// plugin is the state that all commands share.
 type plugin struct {
 	genericiooptions.IOStreams
 	clusters *clusterFinder
 	now      func() time.Time
-	// colour is --color.
+	// colour is the value of --color.
 	colour string
 }
 
-// newPlugin makes printable whatever is written to the streams. Tables and lines of text are made of printable values in addition: only there
-// it is known which line feeds and colors are of the plugin.
+// newPlugin makes all output to the streams printable. Tables and lines are built from printable values in addition, because only there
+// the plugin can distinguish its own line feeds and colors.
 func newPlugin(streams genericiooptions.IOStreams) *plugin {
 	keep := []string{reset}
 	for _, c := range []paint{strong, soft, good, warn, bad} {
@@ -42,11 +42,11 @@ func (p *plugin) bind(root *cobra.Command) {
 		"core-context": p.completeContexts,
 		"color":        cobra.FixedCompletions(colours(), cobra.ShellCompDirectiveNoFileComp),
 	} {
-		_ = root.RegisterFlagCompletionFunc(flag, complete) // fails for a flag that is not there
+		_ = root.RegisterFlagCompletionFunc(flag, complete) // fails for an unknown flag
 	}
 }
 
-// check looks at flags that all commands share.
+// check validates the flags that all commands share.
 func (p *plugin) check() error {
 	if !slices.Contains(colours(), p.colour) {
 		return fmt.Errorf("--color %q: want auto, always or never", p.colour)
@@ -54,7 +54,7 @@ func (p *plugin) check() error {
 	return nil
 }
 
-// note tells of what is left out. It does without the error: who cannot see that does not miss it.
+// note reports omitted information. It ignores write errors.
 func (p *plugin) note(format string, arguments ...any) {
 	_, _ = fmt.Fprintf(p.ErrOut, "note: %s\n", printable.Line(fmt.Sprintf(format, arguments...)))
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain/live"
 )
 
-// leftOut is a pod that a drain leaves on its node, as kubectl drain does.
+// leftOut is a pod that a drain leaves on its node, as in kubectl drain.
 type leftOut struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
 	Why  string `json:"why"`
 }
 
-// podsOn are the pods of a node that a drain removes.
+// podsOn returns the pods of a node that a drain removes.
 func podsOn(ctx context.Context, at place, node string) (pods []corev1.Pod, left []leftOut, err error) {
 	if _, err := at.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {
 		return nil, nil, failure(at.config, fmt.Errorf("read node %q: %w", node, err))
@@ -53,8 +53,8 @@ func podsOn(ctx context.Context, at place, node string) (pods []corev1.Pod, left
 	return pods, left, nil
 }
 
-// removed are pods to remove, in their order, with what covers them. after is how long replacements take; 0 is as long as those of the same
-// owner took.
+// removed returns the pods to remove, in order, with the protectors that cover them. after is the time until a replacement is available.
+// With 0 it uses the observed time of pods of the same owner.
 func removed(ctx context.Context, at place, pods []corev1.Pod, operation v1alpha1.Operation, after time.Duration) (all []drain.Pod, notes []string, err error) {
 	var namespaces []string
 	for i := range pods {
@@ -99,7 +99,7 @@ func minded(cores []explain.Core, namespace string) bool {
 	})
 }
 
-// oldEnough is how long a pod that is Ready does not count yet.
+// oldEnough returns how long a Ready pod does not count yet.
 func oldEnough(covering []removal.Charge) (longest time.Duration) {
 	for _, c := range covering {
 		longest = max(longest, time.Duration(c.Protector.Spec.MinReadySeconds)*time.Second)
@@ -107,10 +107,10 @@ func oldEnough(covering []removal.Charge) (longest time.Duration) {
 	return longest
 }
 
-// unobserved is what is assumed of replacements of which nobody knows how long they take.
+// unobserved is the assumed time until a replacement is available if none was observed.
 const unobserved = time.Minute
 
-// observed is how long pods of an owner took from their creation until they were Ready: the middle one.
+// observed returns the median time from creation to Ready of an owner's pods.
 func observed(ctx context.Context, at place, namespace string, owner metav1.OwnerReference) (took time.Duration, note string, err error) {
 	list, err := at.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

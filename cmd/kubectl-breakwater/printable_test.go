@@ -18,10 +18,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// hostile would clear the screen, add a line, hide text, and turn the order of letters around.
+// hostile contains characters that would clear the screen, add a line, hide text, and reverse the text direction.
 const hostile = "eve\x1b[2J\x1b[8m\x1b]0;t\a\nshop  allowed\r\u009b1A\u202e\u2066\u200b\u2028\u3164\U000e0041"
 
-// wantPrintable checks that an output has only characters that can be shown, but for line feeds, and so many lines.
+// wantPrintable checks that an output contains only printable characters and line feeds, and has the given number of lines.
 func wantPrintable(t *testing.T, out string, lines int) {
 	t.Helper()
 	for _, c := range []paint{strong, soft, good, warn, bad} {
@@ -39,7 +39,7 @@ func wantPrintable(t *testing.T, out string, lines int) {
 	}
 }
 
-// auditLine is the line of an audit log about a refused removal.
+// auditLine returns a line of an audit log about a denied removal.
 func auditLine(t testing.TB, user, pod string) string {
 	t.Helper()
 	line, err := json.Marshal(map[string]any{
@@ -90,7 +90,7 @@ func FuzzHostileUsernames(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, user string) {
-		user = strings.ToValidUTF8(user, "\ufffd") // JSON has no other
+		user = strings.ToValidUTF8(user, "\ufffd") // JSON strings are valid UTF-8
 		if user == "" {
 			t.Skip("an audit log without a user")
 		}
@@ -167,7 +167,7 @@ func TestHostileTextsOfACoreArePrintable(t *testing.T) {
 		out := h.kb("denials", "-o", format)
 		wantPrintable(t, out, 0)
 		list := denialList{}
-		h.must(yaml.Unmarshal([]byte(strings.ReplaceAll(out, `\udb40\udc41`, `\U000e0041`)), &list)) // YAML has no pairs of surrogates
+		h.must(yaml.Unmarshal([]byte(strings.ReplaceAll(out, `\udb40\udc41`, `\U000e0041`)), &list)) // the YAML parser does not support surrogate pairs
 		if len(list.Denials) != 1 || list.Denials[0].User != hostile {
 			t.Errorf("-o %s is not exact: %+v", format, list)
 		}

@@ -19,10 +19,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// page is how many objects are asked for at a time: an apiserver and a reader both prefer many small answers.
+// page is the page size of lists. Many small responses are cheaper for the API server and show results earlier.
 const page = 500
 
-// pages lists all objects of a kind, page by page.
+// pages lists all objects of a kind in pages.
 func pages[L client.ObjectList](ctx context.Context, c core, list L, take func(L), options ...client.ListOption) error {
 	for {
 		err := c.List(ctx, list, append(options, client.Limit(page), client.Continue(list.GetContinue()))...)
@@ -36,15 +36,15 @@ func pages[L client.ObjectList](ctx context.Context, c core, list L, take func(L
 	}
 }
 
-// state is what a core cluster says.
+// state is the state of a core cluster.
 type state struct {
 	core       core
 	protectors []v1alpha1.PodProtector
-	// cells are nil when they may not be read.
+	// cells are nil if the user may not read them.
 	cells []v1alpha1.Cell
 }
 
-// readState reads the protectors of a namespace, or of all, with all Cells. A name is that of the only one.
+// readState reads all Cells, and the protectors of a namespace or of all namespaces. With a name it reads only that protector.
 func readState(ctx context.Context, c core, namespace, name string) (s state, err error) {
 	s.core = c
 	if s.cells, err = readCells(ctx, c); apierrors.IsForbidden(err) {
@@ -71,7 +71,7 @@ func readCells(ctx context.Context, c core) ([]v1alpha1.Cell, error) {
 	return cells, err
 }
 
-// views are those of its protectors at a time.
+// views returns the views of its protectors at a time.
 func (s *state) views(now time.Time) []status.Protector {
 	all := make([]status.Protector, 0, len(s.protectors))
 	for i := range s.protectors {
@@ -80,7 +80,7 @@ func (s *state) views(now time.Time) []status.Protector {
 	return all
 }
 
-// fromEach asks all core clusters at the same time. What some say is worth something although others fail: the error tells of those.
+// fromEach calls ask for all core clusters concurrently. It returns the successful answers, and the errors of the other cores.
 func fromEach[T any](cores []core, ask func(core) (T, error)) (answers []T, err error) {
 	got, errs := make([]T, len(cores)), make([]error, len(cores))
 	var asking sync.WaitGroup
@@ -96,7 +96,7 @@ func fromEach[T any](cores []core, ask func(core) (T, error)) (answers []T, err 
 	return answers, errors.Join(errs...)
 }
 
-// without words that something was told although some core clusters failed.
+// without adds to an error that the output is incomplete, if some core clusters answered.
 func without(answers int, err error) error {
 	if err == nil || answers == 0 {
 		return err
@@ -104,8 +104,8 @@ func without(answers int, err error) error {
 	return fmt.Errorf("this is without what cannot be read: %w", err)
 }
 
-// readDenials reads what events tell of a protector, or of all of a namespace, or of all. What no protector is to blame for is told on Cells,
-// whose events are in another namespace than the pods: whoever may not read them there does without.
+// readDenials reads the denial events of a protector, of a namespace, or of all namespaces. Denials without a protector are events on
+// Cells, in another namespace than the pods. They are omitted if the user may not read events there.
 func readDenials(ctx context.Context, c core, namespace, name string) ([]denial.Denial, error) {
 	fields := client.MatchingFields{"reportingController": "breakwater-webhook"}
 	if name != "" {
@@ -123,7 +123,7 @@ func readDenials(ctx context.Context, c core, namespace, name string) ([]denial.
 	return append(all, unblamed...), err
 }
 
-// denialsIn reads events of a namespace that are about pods of another one, or of all.
+// denialsIn reads the events of a namespace about pods of the namespace of, or of all if that is empty.
 func denialsIn(ctx context.Context, c core, namespace, of string, fields client.MatchingFields) (denials []denial.Denial, err error) {
 	reader := denial.NewReader()
 	err = pages(ctx, c, &eventsv1.EventList{}, func(l *eventsv1.EventList) {
@@ -136,7 +136,7 @@ func denialsIn(ctx context.Context, c core, namespace, of string, fields client.
 	return denials, err
 }
 
-// missing says that there is no such protector, and which there are.
+// missing returns an error that the protector does not exist, and names those that do.
 func missing(ctx context.Context, cores []core, s scope) error {
 	states, _ := fromEach(cores, func(c core) (state, error) { return readState(ctx, c, s.namespace, "") })
 	var names []string

@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// scope is which protectors a command is about. An empty namespace is all of them, and an empty name all in it.
+// scope selects the protectors of a command. An empty namespace means all namespaces, and an empty name all protectors.
 type scope struct {
 	namespace, name string
 }
 
-// scopeFlags are those of a command about the protectors of a namespace, of all, or one by its name.
+// scopeFlags are the flags of a command about the protectors of a namespace, of all namespaces, or about one protector.
 type scopeFlags struct {
 	*plugin
 	all bool
@@ -22,7 +22,7 @@ func (f *scopeFlags) bind(command *cobra.Command) {
 	command.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "protectors of all namespaces")
 }
 
-// scope is that of the flags and of at most one name.
+// scope returns the scope of the flags and of at most one name.
 func (f *scopeFlags) scope(names []string) (scope, error) {
 	if f.all {
 		if len(names) > 0 {

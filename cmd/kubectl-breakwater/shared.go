@@ -10,22 +10,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
 )
 
-// hereCluster is the cluster that the user is in, for commands that breakwater has too.
+// hereCluster is the current context, for commands that breakwater and the plugin share.
 type hereCluster struct{ *clusterFinder }
 
-// Config implements commands.Cluster, as all that follow.
+// Config implements commands.Cluster, like the following methods.
 func (c hereCluster) Config(context.Context, string) (*rest.Config, error) { return c.Here() }
 
-// Given is the namespace of --namespace.
+// Given returns the value of --namespace.
 func (c hereCluster) Given() string { return *c.here.Namespace }
 
-// Named tells whether there is a flag.
+// Named reports whether a flag selects the cluster.
 func (c hereCluster) Named() bool { return *c.here.KubeConfig != "" || *c.here.Context != "" }
 
-// coreCluster is the one core cluster.
+// coreCluster is the only core cluster.
 type coreCluster struct{ hereCluster }
 
-// Config is that of the core.
+// Config returns the client configuration of the core.
 func (c coreCluster) Config(ctx context.Context, _ string) (*rest.Config, error) {
 	cores, err := c.Cores(ctx)
 	if err != nil {

@@ -20,11 +20,11 @@ type simulateFlags struct {
 	after time.Duration
 }
 
-// simulated is what would become of it. It is the stable shape of -o json and yaml.
+// simulated is the result of a simulation. It is the stable form of -o json and -o yaml.
 type simulated struct {
 	What string `json:"what"`
 	Cell string `json:"cell"`
-	// Pods is how many would be removed, and LeftOut those that would not.
+	// Pods is the number of pods to remove. LeftOut are the pods that the operation does not remove.
 	Pods    int       `json:"pods"`
 	LeftOut []leftOut `json:"leftOut,omitempty"`
 	Passes  bool      `json:"passes"`
@@ -86,7 +86,7 @@ func (f *simulateFlags) drainCommand() *cobra.Command {
 	}, true)
 }
 
-// run finds the cell, simulates and writes.
+// run finds the cell, runs a simulation and writes the result.
 func (f *simulateFlags) run(ctx context.Context, what string, simulate func(context.Context, place) (simulated, error)) error {
 	if err := f.output.check(); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (f *simulateFlags) play(ctx context.Context, at place, pods []corev1.Pod, o
 	return nil
 }
 
-// tellReturns says what would let go on what sticks only because nothing is taken to come back.
+// tellReturns adds a note if the simulation stops only because it assumes that no replacements become available.
 func (f *simulateFlags) tellReturns(s *simulated) {
 	if f.after == 0 && !s.Course.Passes() {
 		s.Notes = append(s.Notes, "nothing is taken to come back: with --replacements-ready-after TIME it goes on when replacements are available")

@@ -16,11 +16,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// deleteFlags are those of simulate delete.
+// deleteFlags are the flags of simulate delete.
 type deleteFlags struct {
 	*simulateFlags
 	selector string
-	// everything is --all, and allNamespaces is -A.
+	// everything is the value of --all, and allNamespaces that of -A.
 	everything, allNamespaces bool
 }
 
@@ -71,7 +71,7 @@ The exit code is 0 if no floor would be held and no deletion refused, and 2 othe
 	return command
 }
 
-// podArguments returns the names of pods. ofPods reports whether the arguments are about pods; no arguments are.
+// podArguments returns the names of pods. ofPods reports whether the arguments are about pods; this is true without arguments.
 func podArguments(arguments []string) (names []string, ofPods bool, err error) {
 	if len(arguments) == 0 {
 		return nil, true, nil
@@ -91,7 +91,7 @@ func podArguments(arguments []string) (names []string, ofPods bool, err error) {
 	return names, len(names) > 0, nil
 }
 
-// runPods simulates the removal of pods: of these names, or by the flags.
+// runPods simulates the removal of the named pods, or of those that the flags select.
 func (f *deleteFlags) runPods(ctx context.Context, names []string) error {
 	what := "deletion of pods with " + f.selector
 	switch {
@@ -137,7 +137,7 @@ func (f *deleteFlags) podsOf(ctx context.Context, at place, namespace string, na
 	return list.Items, nil
 }
 
-// deleted is what would become of floors. It is the stable shape of -o json and yaml.
+// deleted is the predicted effect on floors. It is the stable form of -o json and -o yaml.
 type deleted struct {
 	What   string `json:"what"`
 	Core   string `json:"core,omitempty"`
@@ -193,7 +193,8 @@ func (f *deleteFlags) what(arguments []string) string {
 	return text
 }
 
-// onlyNamespace is the namespace that all targets are in, or are; empty if there are several, or some have none.
+// onlyNamespace returns the namespace of all targets, where a Namespace counts as its own. It is empty if there are several, or if a
+// target has none.
 func onlyNamespace(targets []*rootguard.Object) (only string) {
 	for _, o := range targets {
 		namespace := namespaceOf(o)

@@ -27,16 +27,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// deletionReader reads what decides on the deletion of objects: lists of each kind, page by page, and no object by itself.
+// deletionReader reads the state that decides about deletions. It lists each kind in pages and does not read objects one by one.
 type deletionReader struct {
 	core
 	targets []*rootguard.Object
-	// only is the one namespace that the targets are in; empty for several.
+	// only is the namespace of all targets; empty if there are several.
 	only  string
 	world *deletion.World
-	// notes say what could not be read, and what is assumed instead.
+	// notes describe what could not be read and the resulting assumptions.
 	notes []string
-	// refs are owner references whose objects are to be read.
+	// refs are owner references whose objects are still to be read.
 	refs []metav1.OwnerReference
 }
 
@@ -53,7 +53,7 @@ func (r *deletionReader) note(format string, arguments ...any) {
 	}
 }
 
-// unread notes that something could not be read that can be done without; it returns all other errors.
+// unread adds a note for a forbidden optional read. It returns all other errors.
 func (r *deletionReader) unread(err error, consequence string) error {
 	if apierrors.IsForbidden(err) {
 		r.note("%v; %s", err, consequence)
@@ -79,7 +79,7 @@ func (r *deletionReader) read(ctx context.Context) (*deletion.World, error) {
 	return r.world, nil
 }
 
-// metadata lists the metadata of all objects of a kind, of the one namespace if there is one.
+// metadata lists the metadata of all objects of a kind, only in r.only if that is set.
 func (r *deletionReader) metadata(ctx context.Context, mapping *meta.RESTMapping, visit func(*metav1.PartialObjectMetadata)) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(mapping.GroupVersionKind.Kind + "List"))
@@ -112,7 +112,7 @@ func (r *deletionReader) readNamespaces(ctx context.Context, _ *componentSetting
 	return nil
 }
 
-// readSources reads the workloads that protectors were generated from.
+// readSources reads the workloads that the protectors were generated from.
 func (r *deletionReader) readSources(ctx context.Context, _ *componentSettings) error {
 	kinds := map[schema.GroupKind]bool{}
 	for i := range r.world.Protectors {
@@ -147,10 +147,10 @@ func sortedKinds(kinds map[schema.GroupKind]bool) []schema.GroupKind {
 	return slices.SortedFunc(maps.Keys(kinds), func(a, b schema.GroupKind) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// deepestOwners is how many owners above a workload are read.
+// deepestOwners is the number of owner levels above a workload to read.
 const deepestOwners = 4
 
-// readOwners reads the kinds of owners, level by level.
+// readOwners reads the kinds of owners level by level.
 func (r *deletionReader) readOwners(ctx context.Context, s *componentSettings) error {
 	for range deepestOwners {
 		kinds := map[schema.GroupKind]bool{}
@@ -186,7 +186,7 @@ func (r *deletionReader) readOwnerKind(ctx context.Context, s *componentSettings
 		r.refs = append(r.refs, owner.OwnerReferences...)
 	})
 	if apierrors.IsForbidden(err) {
-		r.world.OwnerKinds[kind] = "" // not known
+		r.world.OwnerKinds[kind] = "" // unknown
 	}
 	if err := r.unread(err, "these owners are taken to exist"); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (r *deletionReader) readOwnerKind(ctx context.Context, s *componentSettings
 	return r.checkGenerator(ctx, s, kind, mapping.Resource.GroupResource())
 }
 
-// checkGenerator finds out whether the generator may get owners of a kind. It takes those that it may not get for deleted.
+// checkGenerator checks whether the generator may get owners of a kind. The generator treats owners that it may not get as deleted.
 func (r *deletionReader) checkGenerator(ctx context.Context, s *componentSettings, kind schema.GroupKind, resource schema.GroupResource) error {
 	if s.account == "" {
 		return nil
@@ -211,7 +211,7 @@ func (r *deletionReader) checkGenerator(ctx context.Context, s *componentSetting
 	return r.unread(err, "the generator is taken to have the right to get owners")
 }
 
-// readPolicies reads all policies if one of them, or the kind of one, is deleted.
+// readPolicies reads all policies if a target is a policy.
 func (r *deletionReader) readPolicies(ctx context.Context, _ *componentSettings) error {
 	if !slices.ContainsFunc(r.targets, func(o *rootguard.Object) bool {
 		return o.Kind.Group == v1alpha1.GroupVersion.Group && (o.Kind.Kind == policy.NamespacedPolicy || o.Kind.Kind == policy.ClusterPolicy)
@@ -230,7 +230,7 @@ func (r *deletionReader) readPolicies(ctx context.Context, _ *componentSettings)
 	}))
 }
 
-// readGrants reads what is left of the limit.
+// readGrants reads the grants that the limit has already used.
 func (r *deletionReader) readGrants(ctx context.Context, s *componentSettings) error {
 	const consequence = "the limit is taken to be unused"
 	if s.namespace == "" {
@@ -259,7 +259,7 @@ func (r *deletionReader) takeGrants(stored *corev1.ConfigMap) {
 	}
 }
 
-// readGuard reads whether the API server asks the root guard about deletions.
+// readGuard reads whether the API server calls the root guard for deletions.
 func (r *deletionReader) readGuard(ctx context.Context, s *componentSettings) error {
 	r.world.Guard.Mode = rootguard.Off
 	configurations, err := webhookConfigurations(ctx, r.Config)
@@ -294,7 +294,7 @@ func (r *deletionReader) readGuard(ctx context.Context, s *componentSettings) er
 	return nil
 }
 
-// namespaceOf is the namespace that an object is in, or is; empty if it has none.
+// namespaceOf returns the namespace of an object, or the name of a Namespace. It is empty for other cluster-scoped objects.
 func namespaceOf(o *rootguard.Object) string {
 	if o.Class() == "Namespace" {
 		return o.Name

@@ -19,18 +19,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// componentSettings are the flags of components that decide on deletions.
+// componentSettings are the flags of components that decide about deletions.
 type componentSettings struct {
 	limits  brake.Limits
 	optedIn labels.Selector
-	// namespace and account are those of the generator; empty if its Deployment was not found.
+	// namespace and account belong to the generator. They are empty if its Deployment was not found.
 	namespace, account string
 	// rootGuard is empty if the Deployment of the webhook was not found.
 	rootGuard  rootguard.Mode
 	ownerKinds []schema.GroupResource
 }
 
-// readSettings reads the Deployments of the generator and of the webhook. What is not found has its defaults, and a note.
+// readSettings reads the Deployments of the generator and of the webhook. It uses defaults, and adds a note, for what it cannot find.
 func (r *deletionReader) readSettings(ctx context.Context) (*componentSettings, error) {
 	s := &componentSettings{limits: brake.DefaultLimits(), optedIn: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"})}
 	var all []appsv1.Deployment
@@ -101,7 +101,7 @@ func (s *componentSettings) takeWebhook(r *deletionReader, d *appsv1.Deployment)
 	}
 }
 
-// componentFlagSet ignores the flags that it does not have.
+// componentFlagSet returns a flag set that ignores unknown flags.
 func componentFlagSet() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true

@@ -26,7 +26,7 @@ import (
 // ToRESTConfig implements resource.RESTClientGetter.
 func (c core) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(c.Config), nil }
 
-// ToDiscoveryClient is for categories and for the short names of types.
+// ToDiscoveryClient provides categories and short names of types.
 func (c core) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c core) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	return memory.NewMemCacheClient(client), nil
 }
 
-// ToRESTMapper finds the type that an argument names, also by its short name.
+// ToRESTMapper resolves the type of an argument, including short names.
 func (c core) ToRESTMapper() (meta.RESTMapper, error) {
 	client, err := c.ToDiscoveryClient()
 	if err != nil {
@@ -44,7 +44,7 @@ func (c core) ToRESTMapper() (meta.RESTMapper, error) {
 	return restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(client), client, nil), nil
 }
 
-// targets are the objects that the arguments name, as kubectl delete reads them.
+// targets returns the objects that the arguments name, with the syntax of kubectl delete.
 func (f *deleteFlags) targets(c core, arguments []string) (targets []*rootguard.Object, notes []string, err error) {
 	if len(arguments) == 1 && !strings.Contains(arguments[0], "/") && f.selector == "" && !f.everything {
 		return nil, nil, fmt.Errorf("which %s? Give names, -l SELECTOR or --all", arguments[0])
@@ -85,7 +85,7 @@ func (f *deleteFlags) targets(c core, arguments []string) (targets []*rootguard.
 	return targets, notes, nil
 }
 
-// unresolved says which objects do not exist, or which types there are.
+// unresolved describes which objects do not exist, or which types are supported.
 func (c core) unresolved(err error, namespace string) error {
 	var all []error
 	for _, one := range flattened(err) {
@@ -112,7 +112,7 @@ func flattened(err error) []error {
 	return []error{err}
 }
 
-// notFound names an object that does not exist.
+// notFound returns an error that an object does not exist.
 func (c core) notFound(of *metav1.StatusDetails, namespace string) error {
 	kind, where := of.Kind, "the core cluster"
 	if c.Name != "" {
@@ -128,7 +128,7 @@ func (c core) notFound(of *metav1.StatusDetails, namespace string) error {
 	return fmt.Errorf("%s %s does not exist in %s", kind, name, where)
 }
 
-// deletableTypes are offered as completions.
+// deletableTypes returns the types for completion.
 func deletableTypes() []string {
 	return []string{
 		"cell", "clusterprotectionpolicy", "crd", "deployment", "namespace", "pod", "podprotector", "protectionpolicy", "replicaset", "replicationcontroller", "statefulset",

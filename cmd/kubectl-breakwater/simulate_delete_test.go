@@ -27,16 +27,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/controllers/brake"     //nolint:depguard // what is foreseen is compared with what it does
-	"github.com/breakwater-k8s/breakwater/controllers/generator" //nolint:depguard // the same
+	"github.com/breakwater-k8s/breakwater/controllers/brake"     //nolint:depguard // the test compares predictions with its behavior
+	"github.com/breakwater-k8s/breakwater/controllers/generator" //nolint:depguard // likewise
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// site is a namespace with 8 workloads, whose protectors a generator with a release brake keeps. They have a budget of their own, by their
-// policy: 2 large decreases in an hour.
+// site is a namespace with 8 workloads. A generator with a release brake manages their protectors. Their policy gives them their own
+// budget: 2 large decreases in an hour.
 type site struct {
 	*hub
 	crd string
@@ -106,7 +106,7 @@ func (s *site) deployment(name string) *appsv1.Deployment {
 	return d
 }
 
-// defineApplications makes a kind of owners.
+// defineApplications creates a CRD for owners.
 func (s *site) defineApplications() {
 	s.Helper()
 	crds := apiextensions.NewForConfigOrDie(testplane.Config(s)).ApiextensionsV1().CustomResourceDefinitions()
@@ -123,7 +123,7 @@ func (s *site) defineApplications() {
 	s.Cleanup(func() { _ = crds.Delete(context.Background(), s.crd, metav1.DeleteOptions{}) })
 }
 
-// application makes an owner, when its kind is served.
+// application creates an owner as soon as the API server serves its kind.
 func (s *site) application(name string) *unstructured.Unstructured {
 	s.Helper()
 	object := &unstructured.Unstructured{}
@@ -140,7 +140,7 @@ func (s *site) application(name string) *unstructured.Unstructured {
 	return object
 }
 
-// simulate runs simulate delete, and returns what it writes and its exit code.
+// simulate runs simulate delete, and returns its output and exit code.
 func (s *site) simulate(arguments ...string) (out string, code int) {
 	s.Helper()
 	out, told, err := run(s.T, "", append(append([]string{"simulate", "delete"}, arguments...), s.flags...)...)
@@ -154,7 +154,7 @@ func (s *site) simulate(arguments ...string) (out string, code int) {
 	return out, code
 }
 
-// foresee returns the rows by the names of protectors.
+// foresee returns the rows by protector name.
 func (s *site) foresee(arguments ...string) (rows map[string]deletion.Row, of deleted, code int) {
 	s.Helper()
 	out, code := s.simulate(append(arguments, "-o", "json")...)
@@ -168,7 +168,7 @@ func (s *site) foresee(arguments ...string) (rows map[string]deletion.Row, of de
 	return rows, of, code
 }
 
-// want checks what becomes of protectors, of which there are so many, all with one result.
+// want checks the number of protectors, and that all have the same result.
 func (s *site) want(result deletion.Result, reason string, protectors, exit int, arguments ...string) map[string]deletion.Row {
 	s.Helper()
 	rows, _, code := s.foresee(arguments...)
@@ -183,7 +183,7 @@ func (s *site) want(result deletion.Result, reason string, protectors, exit int,
 	return rows
 }
 
-// awaitForeseen waits until the protectors are as it was foreseen.
+// awaitForeseen waits until the protectors are in the predicted state.
 func (s *site) awaitForeseen(rows map[string]deletion.Row) {
 	s.Helper()
 	for name, row := range rows {
@@ -213,18 +213,18 @@ func (s *site) erase(names ...string) {
 	}
 }
 
-// The brake then does what was foreseen, with the same reasons and messages.
+// The brake does what was predicted, with the same reasons and messages.
 func TestWhatIsForeseenHappens(t *testing.T) {
 	s := newSite(t)
 	one := s.want(deletion.Released, v1alpha1.ReasonQuietPeriod, 1, 0, "deployment", "web-7")
 	s.erase("web-7")
 	s.awaitForeseen(one)
-	// One of two is left of the budget, as the ConfigMap says.
+	// The ConfigMap records that one of the two grants is left.
 	s.want(deletion.Released, v1alpha1.ReasonQuietPeriod, 1, 0, "deploy/web-6")
 	several := s.want(deletion.Held, v1alpha1.ReasonLimitExceeded, 2, 2, "deployment", "web-6", "web-5")
 	s.erase("web-6", "web-5")
 	s.awaitForeseen(several)
-	// With those that are pending, the next one is held as well.
+	// Together with the pending ones, the next one exceeds the limit as well.
 	s.want(deletion.Held, v1alpha1.ReasonLimitExceeded, 1, 2, "deployment/web-2")
 
 	owned := s.want(deletion.Held, v1alpha1.ReasonCascade, 1, 2, "applications."+s.namespace+".example.com", "shop")
@@ -303,7 +303,7 @@ func TestSimulateDeleteReadsTheFlagsOfComponents(t *testing.T) {
 	wantWords(t, out, "Refused the root guard denies the deletion", "The root guard denies 1 deletion.", "kubectl annotate -n "+s.namespace+" deployment web-1")
 }
 
-// component makes, or changes, the Deployment of a component with these arguments, until the test ends.
+// component creates or replaces the Deployment of a component with these arguments, and deletes it at the end of the test.
 func (s *site) component(name string, arguments ...string) {
 	s.Helper()
 	d := s.deployment("breakwater-" + name)
@@ -316,7 +316,7 @@ func (s *site) component(name string, arguments ...string) {
 	s.Cleanup(func() { _ = s.Delete(context.Background(), d) })
 }
 
-// guardRoots makes the API server ask a root guard that does not answer, about Deployments of the namespace.
+// guardRoots makes the API server call an unreachable root guard for Deployments of the namespace.
 func (s *site) guardRoots() {
 	s.Helper()
 	url, none, ignore := "https://127.0.0.1:1"+webhookconfig.RootsPath("main"), admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
@@ -363,7 +363,7 @@ func TestSimulateDeleteSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Lists come page by page, and no page changes what came before.
+// Lists are read in pages, and later pages do not modify earlier ones.
 func TestSimulateDeleteOfMoreThanAPage(t *testing.T) {
 	h := newHub(t)
 	const protectors = page + 5

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
 )
 
-// deletionText is a simulated deletion as a table with a summary.
+// deletionText formats a simulated deletion as a table with a summary.
 func deletionText(d *deleted, wide, coloured bool) string {
 	var b strings.Builder
 	if len(d.Protectors) == 0 {
@@ -59,7 +59,7 @@ func deletionTable(rows []deletion.Row, wide bool) *table {
 	return t
 }
 
-// deletionSummary counts floors, and says which pods stay protected and what to do.
+// deletionSummary counts floors, and describes which pods stay protected and what to do.
 func deletionSummary(d *deleted) string {
 	var parts []string
 	for _, one := range []struct {
@@ -84,7 +84,8 @@ func deletionSummary(d *deleted) string {
 	return wrapped(text, "", 100) + "\n" + confirmation(d)
 }
 
-// staying are the pods that floors keep which stay in force, and the available pods of those. A floor that is not known keeps all.
+// staying sums the pods that the remaining floors protect, and the available pods of their protectors. An unknown floor protects all
+// available pods.
 func staying(rows []deletion.Row) (floor, available int) {
 	for i := range rows {
 		r := &rows[i]
@@ -101,7 +102,7 @@ func staying(rows []deletion.Row) (floor, available int) {
 	return floor, available
 }
 
-// confirmation says how to confirm what is not released, where a confirmation changes that.
+// confirmation describes how to confirm decreases that are not released, if a confirmation would release them.
 func confirmation(d *deleted) string {
 	text, namespaces := "", map[string]bool{}
 	for i := range d.Protectors {

@@ -18,13 +18,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
-// workload is what a scaling or a rollout is about.
+// workload is the workload of a scaling or a rollout.
 type workload struct {
 	kind, name string
 	replicas   int
 	selector   *metav1.LabelSelector
 	pods       []corev1.Pod
-	// surge and unavailable are how many pods more, and less, a rollout makes at a time; atOnce tells that it removes all first.
+	// surge and unavailable are the numbers of pods that a rollout adds and removes at a time. atOnce reports whether it removes all
+	// pods first.
 	surge, unavailable int
 	atOnce             bool
 }
@@ -71,7 +72,7 @@ func (f *simulateFlags) rolloutCommand() *cobra.Command {
 	}, true)
 }
 
-// workload reads one, and its pods.
+// workload reads a workload and its pods.
 func (f *simulateFlags) workload(ctx context.Context, at place, argument string) (w workload, err error) {
 	namespace, err := f.clusters.Namespace()
 	if err != nil {
@@ -118,7 +119,7 @@ func deployment(d *appsv1.Deployment) workload {
 	if w.atOnce = d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType; w.atOnce || rolling == nil {
 		return w
 	}
-	// What an apiserver has stored is a number or a percentage.
+	// The API server has validated that these are numbers or percentages.
 	w.surge, _ = intstr.GetScaledValueFromIntOrPercent(rolling.MaxSurge, w.replicas, true)
 	w.unavailable, _ = intstr.GetScaledValueFromIntOrPercent(rolling.MaxUnavailable, w.replicas, false)
 	return w
@@ -131,8 +132,8 @@ func orOne(replicas *int32) int32 {
 	return *replicas
 }
 
-// sooner is the order in which controllers remove pods, as far as it matters here: StatefulSets the highest ordinal first, others those that
-// are not Ready, and then the youngest.
+// sooner is the approximate order in which controllers remove pods. StatefulSets remove the highest ordinal first. Others remove pods
+// that are not Ready first, and then the youngest.
 func (w workload) sooner(a, b corev1.Pod) int {
 	if w.kind == "StatefulSet" {
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
@@ -149,7 +150,7 @@ func rank(pod *corev1.Pod) int {
 	return 0
 }
 
-// scale removes the pods that are too many. Floors that are reckoned from what workloads want follow when that was counted.
+// scale removes the surplus pods. Floors that are computed from the requested replicas decrease when an aggregator has counted those.
 func (f *simulateFlags) scale(ctx context.Context, at place, w workload, replicas int, s *simulated) error {
 	surplus := max(0, len(w.pods)-replicas)
 	all, _, err := removed(ctx, at, w.pods[:surplus], v1alpha1.OperationDelete, time.Nanosecond)
@@ -178,7 +179,7 @@ func (f *simulateFlags) scale(ctx context.Context, at place, w workload, replica
 	return nil
 }
 
-// rollout removes all pods, as many at a time as the workload may.
+// rollout removes all pods, as many at a time as the strategy permits.
 func (f *simulateFlags) rollout(ctx context.Context, at place, w workload, s *simulated) error {
 	if w.kind == "ReplicaSet" {
 		return fmt.Errorf("a ReplicaSet has no rollout: name its Deployment")

@@ -112,7 +112,7 @@ func (f *statusFlags) writeTable(all []status.Protector, of scope, several bool)
 	})
 }
 
-// protectorList is how protectors are written as JSON.
+// protectorList is the JSON form of protectors.
 type protectorList struct {
 	Protectors []status.Protector `json:"protectors"`
 }
@@ -148,7 +148,7 @@ func protectorTable(all []status.Protector, o tableOptions) *table {
 	return t
 }
 
-// writeEach writes the protectors of one name, which several core clusters can have.
+// writeEach writes the protectors with one name. Each core cluster can have one.
 func (f *statusFlags) writeEach(ctx context.Context, all []status.Protector, states []state) error {
 	var who map[string]string
 	if f.auditLog.path != "" {

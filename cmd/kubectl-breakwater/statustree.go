@@ -13,21 +13,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// lately is how far back refusals are shown with a protector, which is as long as an apiserver keeps events unless told otherwise.
+// lately is the age up to which denials are shown with a protector. API servers keep events for that long by default.
 const lately = time.Hour
 
-// mostShown is how many reservations of a cell, refusals or domains are shown unless all are asked for.
+// mostShown is how many reservations of a cell, denials or domains are shown by default.
 const mostShown = 8
 
-// statusTree is a protector as a tree.
+// statusTree is the tree view of a protector.
 type statusTree struct {
 	*status.Protector
 	denials []denial.Denial
-	// unread is why the refusals are not known.
+	// unread is the error of reading the denials.
 	unread error
-	// who asked for the removal of a pod, by namespace/name, if an audit log was read.
+	// who maps pods, by namespace/name, to the users who requested their removal. It is nil if no audit log was read.
 	who map[string]string
-	// quiet does not say where that could be read.
+	// quiet omits the hint about the audit log.
 	quiet bool
 	// whole shows all reservations.
 	whole    bool
@@ -59,7 +59,7 @@ func (s *statusTree) text() string {
 	return head + s.verdict() + s.decrease() + root.lines(s.width, s.coloured)
 }
 
-// decrease says what was asked for that has not taken effect, and how to confirm it.
+// decrease describes a requested decrease that has not taken effect, and how to confirm it.
 func (s *statusTree) decrease() string {
 	d := s.DecreasePending
 	if d == nil {
@@ -78,7 +78,7 @@ func (s *statusTree) decrease() string {
 	return text
 }
 
-// verdict says first what counts most.
+// verdict describes the most important result.
 func (s *statusTree) verdict() string {
 	if s.Refuses == "" {
 		word := fmt.Sprintf("Allows %s now.", count(s.Allowed, "removal"))
@@ -299,7 +299,7 @@ func (s *statusTree) spread(root *node) {
 	spread.add(cell{"left", plain}, fmt.Sprintf("%d are sure to be left if the domain is lost whose loss costs most", s.Spread.LeftAfterLoss))
 }
 
-// conditions come last; what is not as it should be says why.
+// conditions adds the conditions last. A bad condition includes its message.
 func (s *statusTree) conditions(root *node) {
 	if len(s.Conditions) == 0 {
 		return

@@ -5,16 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// cell is a text in a table, and its paint.
+// cell is a text in a table with its style.
 type cell struct {
 	text string
 	as   paint
 }
 
-// table is rows of cells, the first of which are the headings.
+// table is a list of rows, the first of which holds the headings.
 type table struct {
 	rows [][]cell
-	// right are the columns whose numbers stand at the right, by heading.
+	// right holds the headings of right-aligned columns.
 	right map[string]bool
 }
 
@@ -28,7 +28,7 @@ func newTable(headings ...string) *table {
 	return t
 }
 
-// alignRight puts the texts of these columns at the right, where there are such columns.
+// alignRight right-aligns these columns if they exist.
 func (t *table) alignRight(headings ...string) {
 	for _, heading := range headings {
 		t.right[heading] = true
@@ -37,7 +37,7 @@ func (t *table) alignRight(headings ...string) {
 
 func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
 
-// text is the table with columns as wide as they have to be, two spaces apart.
+// text formats the table with minimal column widths and two spaces between columns.
 func (t *table) text(coloured bool) string {
 	var widths []int
 	for _, row := range t.rows {

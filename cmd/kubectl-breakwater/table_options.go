@@ -10,9 +10,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// tableOptions are what tables of several kinds have in common.
+// tableOptions are the options that tables of several kinds share.
 type tableOptions struct {
-	// namespaces and cores are columns of their own.
+	// namespaces and cores add a column each.
 	namespaces, cores bool
 	wide              bool
 	now               time.Time
@@ -39,7 +39,7 @@ func (o tableOptions) leading(namespace, core string) (row []cell) {
 	return row
 }
 
-// widthOf is how wide a terminal is; 0 if out is none.
+// widthOf returns the width of a terminal, or 0 if out is not a terminal.
 func widthOf(out io.Writer) int {
 	file, ok := printable.Unwrap(out).(*os.File)
 	if !ok {

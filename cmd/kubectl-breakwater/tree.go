@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// node is a line of a tree, and what stands below it.
+// node is a line of a tree, with its children.
 type node struct {
 	head cell
 	text string
@@ -18,7 +18,7 @@ func (n *node) add(head cell, text string) *node {
 	return kid
 }
 
-// lines draws what stands below a node. Texts are wrapped at width; 0 is as long as they are.
+// lines draws the children of a node. It wraps texts at width; 0 disables wrapping.
 func (n *node) lines(width int, coloured bool) string {
 	var b strings.Builder
 	n.draw(&b, "", width, coloured)
@@ -42,7 +42,7 @@ func (n *node) draw(b *strings.Builder, prefix string, width int, coloured bool)
 	}
 }
 
-// line draws a node's own: its head, and its text wrapped behind it.
+// line draws the node itself: its head, and its wrapped text next to it.
 func (n *node) line(b *strings.Builder, first, rest string, width int, coloured bool) {
 	head := utf8.RuneCountInString(n.head.text)
 	if head > 0 && n.text != "" {
@@ -66,7 +66,8 @@ func (n *node) line(b *strings.Builder, first, rest string, width int, coloured 
 	}
 }
 
-// wrap cuts a text into lines of so many letters between words; the first one has so many fewer. 0 is one line.
+// wrap breaks a text between words into lines of at most width characters. The first line is shorter by used. A width of 0 disables
+// wrapping.
 func wrap(text string, width, used int) []string {
 	if width == 0 {
 		return []string{text}

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// drawEvery bounds how often a terminal is drawn, and lineEvery how often one protector has a line.
+	// drawEvery is the minimum time between two frames on a terminal. lineEvery is the minimum time between two lines of one protector.
 	drawEvery = 250 * time.Millisecond
 	lineEvery = 200 * time.Millisecond
-	// workShare is the part of a core, one in so many, that thousands of protectors may take: they are looked at less often then.
+	// workShare limits the CPU use to 1/workShare of a CPU core: with thousands of protectors, frames and lines are less frequent.
 	workShare = 20
 )
 
@@ -81,14 +81,14 @@ func countProtectors(states []state) (sum int) {
 	return sum
 }
 
-// lines writes one for each change, until ctx ends or nobody reads any more.
+// lines writes a line for each change, until ctx ends or a write fails.
 func (f *watchFlags) lines(ctx context.Context, b *board) error {
 	told := map[string]string{}
 	for {
 		began := time.Now()
 		for _, line := range b.changes(told, f.now()) {
 			if _, err := fmt.Fprintln(f.Out, line); err != nil {
-				return nil // who reads has gone
+				return nil // the reader closed the pipe
 			}
 		}
 		if !idle(ctx, pause(lineEvery, time.Since(began))) {
@@ -97,10 +97,10 @@ func (f *watchFlags) lines(ctx context.Context, b *board) error {
 	}
 }
 
-// pause is how long to wait after work that took so long.
+// pause returns the time to wait after work that took the given time.
 func pause(every, took time.Duration) time.Duration { return max(every, (workShare-1)*took) }
 
-// idle waits, and is false if ctx ends.
+// idle waits. It returns false if ctx ends.
 func idle(ctx context.Context, pause time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -110,14 +110,14 @@ func idle(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// draw draws on a terminal, which is given back as it was, until somebody presses q or ctrl-c.
+// draw draws on a terminal until the user presses q or ctrl-c. It restores the terminal at the end.
 func (f *watchFlags) draw(ctx context.Context, b *board, in, out *os.File) (err error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return fmt.Errorf("read keys of the terminal: %w", err)
 	}
 	defer func() { err = errors.Join(err, term.Restore(int(in.Fd()), before)) }()
-	if _, err := io.WriteString(out, "\x1b[?1049h\x1b[?25l"); err != nil { // another screen, without a cursor
+	if _, err := io.WriteString(out, "\x1b[?1049h\x1b[?25l"); err != nil { // alternate screen, hidden cursor
 		return err
 	}
 	defer func() { _, _ = io.WriteString(out, "\x1b[?25h\x1b[?1049l") }()
@@ -143,7 +143,7 @@ func (f *watchFlags) draw(ctx context.Context, b *board, in, out *os.File) (err 
 	}
 }
 
-// screen puts lines in the place of what stands on a screen, without a flicker.
+// screen formats lines that overwrite the screen without flicker.
 func screen(lines []string) string {
 	text := "\x1b[H"
 	for i, line := range lines {
@@ -155,7 +155,7 @@ func screen(lines []string) string {
 	return text + "\x1b[J"
 }
 
-// awaitQuit reads keys until one of them ends the command: q, Q, ctrl-c, ctrl-d, or that there are no more.
+// awaitQuit reads keys until q, Q, ctrl-c, ctrl-d or the end of the input.
 func awaitQuit(in io.Reader) {
 	keys := make([]byte, 16)
 	for {

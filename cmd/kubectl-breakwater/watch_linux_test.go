@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// openTerminal opens a pseudo terminal of that size: what somebody types into the one end, a program reads from the other.
+// openTerminal opens a pseudo terminal of the given size. The program reads what the test writes to person.
 func openTerminal(t *testing.T, columns, rows uint16) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -37,7 +37,7 @@ func openTerminal(t *testing.T, columns, rows uint16) (person, program *os.File)
 	return person, program
 }
 
-// seenBy gathers what a person sees.
+// seenBy records the output of the terminal.
 type seenBy struct {
 	mu   sync.Mutex
 	text strings.Builder

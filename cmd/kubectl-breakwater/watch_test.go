@@ -66,7 +66,7 @@ func TestWatchOfNobodyEndsAtOnce(t *testing.T) {
 	wantErrors(t, err, []string{"there is no PodProtector " + h.namespace + "/web"})
 }
 
-// boarded is a board that has protectors with these budgets, and as many refusals.
+// boarded returns a board with protectors with these budgets, and one denial event for each.
 func boarded(of scope, budgets ...int32) (*board, time.Time) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	b := newBoard(of, false)
@@ -146,7 +146,7 @@ func TestALargeFleetIsLookedAtLessOften(t *testing.T) {
 func TestKeysThatQuit(t *testing.T) {
 	for _, keys := range []string{"q", "abcQ", "\x03", "\x04", ""} {
 		rest := strings.NewReader(keys)
-		awaitQuit(rest) // ends
+		awaitQuit(rest) // must return
 	}
 	unread, keys := io.Pipe()
 	done := make(chan struct{})

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// age is how long ago something was, as kubectl words it.
+// age formats the time since then as kubectl does.
 func age(now, then time.Time) string {
 	if then.IsZero() {
 		return "?"
@@ -26,7 +26,7 @@ func ago(now, then time.Time) string {
 	return age(now, then) + " ago"
 }
 
-// count words a number of things.
+// count formats a number of things.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -34,7 +34,7 @@ func count(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// number is a number that may not be known.
+// number formats a number, or "?" if it is unknown.
 func number(n *int) string {
 	if n == nil {
 		return "?"
@@ -42,7 +42,7 @@ func number(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// floorText is where a floor comes from.
+// floorText describes the source of a floor.
 func floorText(f *status.Floor) string {
 	var text string
 	switch {
@@ -63,7 +63,7 @@ func floorText(f *status.Floor) string {
 	}
 }
 
-// declared is where a floor is to be changed.
+// declared says where a user can change the floor.
 func declared(v *status.Protector) string {
 	switch {
 	case v.Policy != "":
@@ -75,7 +75,7 @@ func declared(v *status.Protector) string {
 	}
 }
 
-// verdictWords say why a protector refuses, and what to do.
+// verdictWords returns why a protector denies removals, and what to do.
 func verdictWords(v *status.Protector) (why, do string) {
 	switch v.Refuses {
 	case "NoBudget":
@@ -122,7 +122,7 @@ func are(n int) string {
 	return strconv.Itoa(n) + " are"
 }
 
-// stateText is the state of a protector in a few words, and its paint.
+// stateText returns a short description of a protector's state and its style.
 func stateText(v *status.Protector) (string, paint) {
 	var stale []string
 	for i := range v.Cells {

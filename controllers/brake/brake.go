@@ -1,5 +1,5 @@
-// Package brake holds back large decreases of floors, for the controllers that release protectors and lower floors. It records each in
-// the condition DecreasePending, decides by internal/core/brake, and stores grants in a ConfigMap that all leaders share.
+// Package brake holds back large decreases of floors, for the controllers that release protectors and lower floors. It records each
+// decrease in the condition DecreasePending, decides by internal/core/brake, and stores grants in a ConfigMap that all leaders share.
 package brake
 
 import (
@@ -25,10 +25,10 @@ import (
 // Name is the field manager of the condition DecreasePending.
 const Name = "breakwater-brake"
 
-// cascadeRetry is how soon a cascade that was held because its owner could not be read is looked at again.
+// cascadeRetry is when the brake checks a cascade again that it held because it could not read an owner.
 const cascadeRetry = time.Minute
 
-// Brake decides which large decreases may take effect. Setup makes one; it is safe for concurrent use.
+// Brake decides which large decreases may take effect. Setup creates it; it is safe for concurrent use.
 type Brake struct {
 	// Client reads from the cache, with the indexes of Setup, and writes conditions.
 	Client client.Client
@@ -36,19 +36,19 @@ type Brake struct {
 	Live   client.Reader
 	Mapper meta.RESTMapper
 	Events events.EventRecorder
-	// Limits are those of protectors whose policy sets none.
+	// Limits apply to protectors whose policy sets none.
 	Limits brake.Limits
 	// Now is the clock.
 	Now func() time.Time
 
 	ledger  *ledger
 	metrics *metrics
-	// turn has one place: this process decides on one decrease at a time, so that each sees the grants of the one before.
+	// turn has capacity 1: this process decides on one decrease at a time, so that each decision sees the grants of the one before.
 	turn chan struct{}
 }
 
-// Ask answers whether a large decrease may take effect now (rule 13). If it may not, the condition of the protector says why, and the
-// caller asks again after Answer.Retry, or when something changes that can confirm it.
+// Ask decides whether a large decrease may take effect now (rule 13). If it may not, the condition of the protector states the reason. The
+// caller asks again after Answer.Retry, or when an object changes that can confirm the decrease.
 func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, error) {
 	if b.isConfirmed(ctx, request) {
 		b.metrics.decided.WithLabelValues(verdictConfirmed).Inc()
@@ -70,7 +70,7 @@ func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, e
 			return brake.Answer{}, err
 		}
 		if pending, err = b.record(ctx, request, limits, cascade); apierrors.IsNotFound(err) {
-			return brake.Answer{Verdict: brake.Quiet}, nil // an event will follow: the protector does not exist any more
+			return brake.Answer{Verdict: brake.Quiet}, nil // an event will follow: the protector was deleted
 		} else if err != nil {
 			return brake.Answer{}, err
 		}
@@ -94,9 +94,9 @@ func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, e
 	return answer, err
 }
 
-// Withdraw takes back the condition of a protector whose large decrease is not wanted any more. The protector is as the API server had it
-// before it was found that no component asks for the decrease: the error is a conflict if it has changed since. What another leader has
-// recorded meanwhile stays.
+// Withdraw removes the pending condition of a protector whose large decrease is no longer wanted. The caller must have read p from the API
+// server before it determined that no component requests the decrease. The error is a conflict if p has changed since. What another leader
+// recorded meanwhile is kept.
 func (b *Brake) Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error {
 	if _, known := brake.PendingOf(p); !known {
 		return nil
@@ -110,26 +110,26 @@ func (b *Brake) Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error {
 	})
 }
 
-// Weakened says how a change of a spec weakens a protector, and whether that is a large decrease.
+// Weakened returns how a change of a spec weakens a protector, and whether that is a large decrease.
 func (b *Brake) Weakened(before, after *v1alpha1.PodProtector) (effect string, large bool) {
 	_, limits := brake.BudgetOf(before, b.Limits)
 	return brake.Weakened(before, after, brake.Reference(before, limits.Window, b.Now()))
 }
 
-// Reference is the annotation that a protector is to have after a change of its spec; see brake.NextReference.
+// Reference returns the annotation that a protector should have after a change of its spec; see brake.NextReference.
 func (b *Brake) Reference(before, after *v1alpha1.PodProtector) string {
 	_, limits := brake.BudgetOf(before, b.Limits)
 	return brake.NextReference(before, after, limits.Window, b.Now())
 }
 
-// isConfirmed looks for the confirmation on the protector, its source and its namespace.
+// isConfirmed reports whether the protector, its source or its namespace has the confirmation.
 func (b *Brake) isConfirmed(ctx context.Context, request brake.Request) bool {
 	now := b.Now()
 	if request.IsConfirmed(nil, now) {
 		return true
 	}
 	namespace := clusters.EmptyNamespace()
-	// Without an answer nothing is confirmed: the decrease waits.
+	// If the namespace cannot be read, it confirms nothing: the decrease waits.
 	return b.Client.Get(ctx, client.ObjectKey{Name: request.Protector.Namespace}, namespace) == nil && request.IsConfirmed(namespace.Annotations, now)
 }
 
@@ -150,7 +150,7 @@ func (b *Brake) record(ctx context.Context, request brake.Request, limits brake.
 	return pending, err
 }
 
-// hold records that the limits hold a decrease that is pending, unless another leader has found it to be a cascade.
+// hold records that the limits hold a pending decrease, unless another leader found it to be a cascade.
 func (b *Brake) hold(ctx context.Context, request brake.Request, limits brake.Limits) error {
 	return client.IgnoreNotFound(b.change(ctx, request, func(live *v1alpha1.PodProtector) error {
 		if pending, known := brake.PendingOf(live); !known || pending.Cascade {
@@ -160,7 +160,7 @@ func (b *Brake) hold(ctx context.Context, request brake.Request, limits brake.Li
 	}))
 }
 
-// change writes to the protector as the API server has it, and again if it changes meanwhile: the record of another leader must not be lost.
+// change writes to the newest state of the protector, and retries on conflict: the record of another leader must not be lost.
 func (b *Brake) change(ctx context.Context, request brake.Request, write func(live *v1alpha1.PodProtector) error) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live := &v1alpha1.PodProtector{}
@@ -192,8 +192,8 @@ func (b *Brake) announcer() clusters.Announcer {
 	return clusters.Announcer{Status: b.Client, Live: b.Live, Events: b.Events, Owner: Name, Action: "Decrease"}
 }
 
-// decide decides on one decrease by all that are pending, and stores the grant. A grant that conflicts with another leader's is
-// decided again from what that one has stored.
+// decide decides on one decrease, considering all that are pending, and stores the grant. If the grant conflicts with one of another
+// leader, it decides again based on the grants that the other leader stored.
 func (b *Brake) decide(ctx context.Context, budget string, limits brake.Limits, pending brake.Pending) (brake.Answer, error) {
 	select {
 	case b.turn <- struct{}{}:
@@ -205,7 +205,7 @@ func (b *Brake) decide(ctx context.Context, budget string, limits brake.Limits, 
 	if err != nil {
 		return brake.Answer{}, err
 	}
-	// What is remembered of the grants can only miss some, so that anything but a grant stands.
+	// The remembered grants can only be incomplete, so a verdict other than Granted is final.
 	state.Grants = b.ledger.remembered(budget)
 	if answer := brake.Decide(state, pending, b.Now()); answer.Verdict != brake.Granted {
 		return answer, nil
@@ -219,7 +219,7 @@ func (b *Brake) decide(ctx context.Context, budget string, limits brake.Limits, 
 	return answer, err
 }
 
-// state is all that the cache knows of a budget. The decrease that is decided on may not be in the cache yet.
+// state returns the cached state of a budget. The decrease to decide on may not be in the cache yet.
 func (b *Brake) state(ctx context.Context, budget string, limits brake.Limits, pending brake.Pending) (brake.State, error) {
 	state := brake.State{Limits: limits, Pending: []brake.Pending{pending}}
 	var all, open v1alpha1.PodProtectorList

@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// cascade says why the deletion of an object is one of a cascade; empty if it is not. A namespace and an owner are marked or removed
-// before anything is deleted for their sake, so that a live read finds them so.
+// cascade returns why the deletion of an object is part of a cascade; empty if it is not. A namespace or an owner is marked or removed
+// before its dependents are deleted, so a live read observes that.
 func (b *Brake) cascade(ctx context.Context, request brake.Request, limits brake.Limits) (why string, err error) {
 	if !request.MayCascade(limits) {
 		return "", nil
@@ -34,8 +34,8 @@ func (b *Brake) cascade(ctx context.Context, request brake.Request, limits brake
 	})
 }
 
-// isOwnerGone says that an owner was deleted, or may have been; empty if it is there. An owner that cannot be read may be gone: a floor
-// does not fall by what is not known.
+// isOwnerGone returns why an owner counts as deleted; empty if it exists. An owner that cannot be read may have been deleted: missing
+// information must not lower a floor.
 func (b *Brake) isOwnerGone(ctx context.Context, namespace string, owner metav1.OwnerReference) (gone string, err error) {
 	name := fmt.Sprintf("its owner %s %q", owner.Kind, owner.Name)
 	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
@@ -65,7 +65,7 @@ func (b *Brake) isOwnerGone(ctx context.Context, namespace string, owner metav1.
 	}
 }
 
-// isKindGone says of an owner that may not be read whether its whole kind is gone, or that it is not known.
+// isKindGone returns, for an owner that may not be read, that its whole kind is being deleted, or that its state is unknown.
 func (b *Brake) isKindGone(ctx context.Context, owner string, resource schema.GroupVersionResource) (string, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})

@@ -19,27 +19,27 @@ import (
 // ConfigMapName is the name of the ConfigMap that has the grants of the current windows, in the namespace of the generator.
 const ConfigMapName = brake.ConfigMapName
 
-// mostConflicts bounds how often a write is tried again. Each conflict is a grant of another leader.
+// mostConflicts bounds the attempts of a write. Each conflict is a grant of another leader.
 const mostConflicts = 20
 
-// ledger stores grants by compare-and-swap: a restarted generator continues with the budget that was left, and leaders share it.
-// Only the goroutine that has Brake.turn may use it.
+// ledger stores grants by compare-and-swap. A restarted generator continues with the remaining budget, and leaders share it.
+// Only the goroutine that holds Brake.turn may use it.
 type ledger struct {
 	key client.ObjectKey
 	// live reads from the API server; writer writes.
 	live   client.Reader
 	writer client.Writer
 
-	// last are the grants of each budget as this process has seen them last: a ConfigMap that was deleted is written again.
+	// last holds the grants of each budget as this process last observed them, to write them again if the ConfigMap was deleted.
 	last map[string][]brake.Grant
 }
 
-// remembered are the grants of a budget that this process knows.
+// remembered returns the grants of a budget that this process has observed.
 func (l *ledger) remembered(budget string) []brake.Grant {
 	return slices.Clone(l.last[brake.Key(budget)])
 }
 
-// update stores what change returns for the grants of a budget; nil stores nothing. change is called again after a conflict.
+// update stores the grants that change returns for a budget; nil stores nothing. It calls change again after a conflict.
 func (l *ledger) update(ctx context.Context, budget string, change func([]brake.Grant) []brake.Grant) error {
 	for range mostConflicts {
 		stored, exists, err := l.read(ctx, brake.Key(budget))
@@ -62,7 +62,7 @@ func (l *ledger) update(ctx context.Context, budget string, change func([]brake.
 	return fmt.Errorf("store the grants of large decreases in ConfigMap %s: %d conflicts", l.key, mostConflicts)
 }
 
-// read reads the ConfigMap, and merges it into what is remembered.
+// read reads the ConfigMap, and merges it into the remembered grants.
 func (l *ledger) read(ctx context.Context, entry string) (stored *corev1.ConfigMap, exists bool, err error) {
 	stored = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.key.Namespace, Name: l.key.Name}}
 	if err := l.live.Get(ctx, l.key, stored); apierrors.IsNotFound(err) {
@@ -95,7 +95,7 @@ func (l *ledger) write(ctx context.Context, stored *corev1.ConfigMap, exists boo
 	return l.writer.Update(ctx, stored, client.FieldOwner(Name))
 }
 
-// merge is the union of grants: what was stored is never more than what was granted.
+// merge returns the union of grants. It never counts too much, since every stored grant was granted.
 func merge(a, b []brake.Grant) []brake.Grant {
 	type identity struct {
 		protector types.UID

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// Two leaders that decide at the same time do not both grant what is left of a window (rule 13).
+// Two leaders that decide at the same time do not both grant the rest of a window (rule 13).
 func TestLeadersShareTheGrants(t *testing.T) {
 	for _, exists := range []bool{false, true} {
 		c := fake.NewClientBuilder().Build()

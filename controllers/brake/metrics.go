@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// verdictConfirmed is the verdict of a decrease that someone confirmed.
+	// verdictConfirmed is the verdict of a decrease that a user confirmed.
 	verdictConfirmed = "Confirmed"
 	// listTimeout bounds how long a scrape waits for a cache that has not synced.
 	listTimeout = time.Second
 )
 
-// metrics are listed in docs/metrics.md.
+// metrics are documented in docs/metrics.md.
 type metrics struct {
 	decided *prometheus.CounterVec
 }
@@ -31,7 +31,7 @@ func newMetrics(registry prometheus.Registerer, reader client.Reader) (*metrics,
 		Help: "Large decreases of floors that took effect, by verdict: Granted within the limit, or Confirmed.",
 	}, []string{"verdict"})}
 	for _, verdict := range []string{string(brake.Granted), verdictConfirmed} {
-		m.decided.WithLabelValues(verdict) // a rate needs the 0 before the first one
+		m.decided.WithLabelValues(verdict) // a rate needs the 0 before the first increment
 	}
 	for _, collector := range []prometheus.Collector{m.decided, &pendingGauge{reader}} {
 		if err := registry.Register(collector); err != nil {
@@ -41,7 +41,7 @@ func newMetrics(registry prometheus.Registerer, reader client.Reader) (*metrics,
 	return m, nil
 }
 
-// pendingGauge counts the pending decreases when it is asked.
+// pendingGauge counts the pending decreases at each scrape.
 type pendingGauge struct{ reader client.Reader }
 
 func pendingDescription() *prometheus.Desc {
@@ -61,7 +61,7 @@ func (g *pendingGauge) Collect(metrics chan<- prometheus.Metric) {
 	defer cancel()
 	var list v1alpha1.PodProtectorList
 	if err := g.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return // the cache has not synced, or has ended
+		return // the cache has not synced, or has stopped
 	}
 	for i := range list.Items {
 		c := meta.FindStatusCondition(list.Items[i].Status.Conditions, v1alpha1.ConditionDecreasePending)

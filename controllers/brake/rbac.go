@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ClusterRules are what the brake needs in all namespaces of the core cluster, besides what the controllers that ask it have. Owners of
-// workloads are read as well, as far as the generator may: one that it may not read counts as deleted.
+// ClusterRules returns the rules that the brake needs in all namespaces of the core cluster, besides those of the controllers that use it.
+// The brake also reads owners of workloads, as far as the generator may: an owner that it may not read counts as deleted.
 func ClusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
@@ -17,7 +17,7 @@ func ClusterRules() []rbacv1.PolicyRule {
 	}
 }
 
-// Rules are what it needs in the namespace where the grants are stored.
+// Rules returns the rules that the brake needs in the namespace where the grants are stored.
 func Rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
@@ -25,7 +25,7 @@ func Rules() []rbacv1.PolicyRule {
 	}
 }
 
-// OwnerRules are what it needs to read owners of a kind. Who installs Breakwater grants them.
+// OwnerRules returns the rules that the brake needs to read owners of a kind. The user who installs Breakwater grants them.
 func OwnerRules(resource schema.GroupResource) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: []string{"get"}}}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// The indexes of cached protectors: by their budget, and by their budget if a large decrease is pending.
+// These are the indexes of cached protectors: by their budget, and by their budget if a large decrease is pending.
 const (
 	budgetIndex  = "breakwater.budget"
 	pendingIndex = "breakwater.pending"
@@ -21,17 +21,17 @@ const (
 
 // Options configure the brake of a core cluster.
 type Options struct {
-	// Limits are those of protectors whose policy sets none.
+	// Limits apply to protectors whose policy sets none.
 	Limits brake.Limits
 	// Namespace is where the grants are stored. It must exist.
 	Namespace string
-	// Registry takes the metrics.
+	// Registry registers the metrics.
 	Registry prometheus.Registerer
-	// Now is the clock; nil is the wall clock.
+	// Now is the clock; nil means the wall clock.
 	Now func() time.Time
 }
 
-// Setup makes the brake of a manager. It must be called before the manager starts, and before the controllers that ask it.
+// Setup creates the brake of a manager. It must be called before the manager starts, and before the setup of the controllers that use it.
 func Setup(ctx context.Context, mgr manager.Manager, options Options) (*Brake, error) {
 	limits := options.Limits
 	for field, extract := range map[string]client.IndexerFunc{

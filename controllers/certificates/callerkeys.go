@@ -6,32 +6,32 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// CallerKeys is what the Secret of caller keys keeps.
+// CallerKeys is the content of the Secret of caller keys.
 type CallerKeys struct {
 	// Current and Previous are keys of callerKeyBytes random bytes. The webhook accepts tokens of both.
 	Current, Previous []byte
-	// Required makes the webhook refuse callers without a token.
+	// Required makes the webhook deny requests of callers without a token.
 	Required bool
-	// Rotated is the value of AnnotationRotateCallerKey that has been answered by a new key.
+	// Rotated is the value of AnnotationRotateCallerKey for which the controller last created a key.
 	Rotated string
 }
 
-// callerKeyBytes is the length of the output of SHA-256, which RFC 2104 advises for keys of its HMAC.
+// callerKeyBytes is the length of the output of SHA-256, which RFC 2104 recommends for keys of its HMAC.
 const callerKeyBytes = 32
 
-// CallersSeen is what is known of the world outside of the Secret.
+// CallersSeen is what the controller observed outside of the Secret.
 type CallersSeen struct {
-	// Spread is that every replica has had time to read the current key, and Overlap, that every configuration has had a token of it for as
-	// long as tokens of the previous one are to be accepted.
+	// Spread is true when every replica has had time to read the current key. Overlap is true when every configuration has had a token of
+	// the current key for as long as the webhook must accept tokens of the previous key.
 	Spread, Overlap bool
-	// Require is that tokens are to be required, and Authenticated, that every configuration of this cluster has a valid one.
+	// Require is true when tokens are to be required. Authenticated is true when every configuration of this cluster has a valid token.
 	Require, Authenticated bool
 	// Rotate is the value of AnnotationRotateCallerKey.
 	Rotate string
 }
 
-// NextCallerKeys returns the next state of the keys. It refuses no configuration that has a token: a key is known to every replica before a configuration
-// gets a token of it, and tokens are not required before every configuration has one. newKey makes a key.
+// NextCallerKeys returns the next state of the keys. It never makes the webhook deny a configuration that has a token. Every replica has a
+// key before a configuration gets a token of it, and tokens are not required before every configuration has one. newKey creates a key.
 func NextCallerKeys(k CallerKeys, seen CallersSeen, newKey func() []byte) CallerKeys {
 	next := k
 	switch {
@@ -43,19 +43,19 @@ func NextCallerKeys(k CallerKeys, seen CallersSeen, newKey func() []byte) Caller
 		}
 		return next
 	case seen.Rotate != "" && seen.Rotate != k.Rotated && seen.Spread:
-		// Not before replicas have read the current key: they continue to accept tokens of it as the previous one.
+		// Wait until replicas have read the current key: they continue to accept tokens of it as the previous key.
 		next.Current, next.Previous, next.Rotated = newKey(), k.Current, seen.Rotate
 		return next
 	}
 	if seen.Overlap {
 		next.Previous = nil
 	}
-	// Once required it stays so: a configuration that is new gets its token at once, and no other may take it away.
+	// Once required, tokens stay required: a new configuration gets its token at once, and no other client may remove it.
 	next.Required = seen.Require && (k.Required || seen.Spread && seen.Authenticated)
 	return next
 }
 
-// Token is what a configuration is to have for a scope that has a token now; empty is none.
+// Token returns the token that a configuration should have for a scope, given its present token; empty means none.
 func (k *CallerKeys) Token(scope, has string, spread bool) string {
 	previous := len(k.Previous) > 0
 	switch {
@@ -71,5 +71,5 @@ func (k *CallerKeys) equal(other *CallerKeys) bool {
 	return bytes.Equal(k.Current, other.Current) && bytes.Equal(k.Previous, other.Previous) && k.Required == other.Required && k.Rotated == other.Rotated
 }
 
-// valid are the keys whose tokens the webhook accepts.
+// valid returns the keys whose tokens the webhook accepts.
 func (k *CallerKeys) valid() [][]byte { return [][]byte{k.Current, k.Previous} }

@@ -42,7 +42,7 @@ func TestNextCallerKeys(t *testing.T) {
 	}
 }
 
-// However the steps follow each other, every configuration has a token that every replica accepts that has read the Secret within the spread.
+// In any sequence of steps, every configuration has a token that is accepted by every replica that has read the Secret within the spread.
 func TestNoConfigurationHasATokenThatAReplicaRefuses(t *testing.T) {
 	const scope = "cells/a"
 	next := byte('a')

@@ -17,35 +17,35 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// callersName is that of the controller of caller tokens.
+// callersName is the name of the controller of caller tokens.
 const callersName = "breakwater-callers"
 
 const (
-	// AnnotationCallerTokens is, on the Secret of caller keys, Required for a webhook that is to refuse callers without a token.
+	// AnnotationCallerTokens, on the Secret of caller keys, has the value Required if the webhook should deny callers without a token.
 	AnnotationCallerTokens = "breakwater.dev/caller-tokens"
-	// AnnotationRotateCallerKey asks for a new key, by a value that it has not had before.
+	// AnnotationRotateCallerKey requests a new key. Its value must differ from all earlier values.
 	AnnotationRotateCallerKey = "breakwater.dev/rotate-caller-key"
-	// annotationRotated is the value that was answered last.
+	// annotationRotated is the last value of AnnotationRotateCallerKey for which the controller created a key.
 	annotationRotated = "breakwater.dev/rotated-caller-key"
 	callersRequired   = "Required"
 )
 
-// CallerReconciler keeps the keys of caller tokens, and puts tokens into the webhook configurations that ask for one.
+// CallerReconciler manages the keys of caller tokens, and puts tokens into the webhook configurations that request one.
 type CallerReconciler struct {
 	Client client.Client
-	// Live reads the Secret as it is: of a stale one a key would be made twice.
+	// Live reads the Secret from the API server: from a stale Secret the controller would create a key twice.
 	Live client.Reader
 	Log  logr.Logger
-	// Now is the clock of waits.
+	// Now is the clock for waits.
 	Now func() time.Time
 	Options
 
 	spread, overlap since
-	// required is when tokens were required last, as far as this process knows.
+	// required is the last time at which this process observed that tokens were required.
 	required time.Time
 }
 
-// Reconcile takes the step that is due. Waits are counted by this process, as in Reconciler.
+// Reconcile takes the step that is due. This process times the waits, as in Reconciler.
 func (r *CallerReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	now := r.Now()
 	secret := &corev1.Secret{}
@@ -99,7 +99,8 @@ func (r *CallerReconciler) isSpread(k *CallerKeys, now time.Time) bool {
 	return r.spread.note(k.Current, now) >= r.Spread
 }
 
-// isEnforced reports whether a replica may still refuse callers without a token: until all have had time to read that none is required.
+// isEnforced reports whether a replica may still deny callers without a token: until all replicas have had time to read that none is
+// required.
 func (r *CallerReconciler) isEnforced(now time.Time) bool {
 	return !r.required.IsZero() && now.Sub(r.required) < r.Spread
 }
@@ -121,7 +122,7 @@ func (r *CallerReconciler) look(k *CallerKeys, secret *corev1.Secret, all []clie
 	return seen
 }
 
-// everyClient reports whether something holds for every webhook of configurations: for its token, empty if it has none, and its scope.
+// everyClient reports whether holds is true for the token (empty if there is none) and the scope of every webhook of the configurations.
 func everyClient(all []client.Object, holds func(token, scope string) bool) bool {
 	for _, c := range all {
 		for _, to := range clientsOf(c) {
@@ -133,7 +134,8 @@ func everyClient(all []client.Object, holds func(token, scope string) bool) bool
 	return true
 }
 
-// inject puts tokens into the configurations that ask for them by their annotation, and returns all as they are now. set changes one client.
+// inject puts tokens into the configurations that request them by annotation, and returns all configurations as they are now. set changes
+// one client.
 func (r *CallerReconciler) inject(
 	ctx context.Context, all []client.Object, set func(to *admissionregistrationv1.WebhookClientConfig, path string) (changed bool),
 ) (now []client.Object, err error) {
@@ -152,7 +154,7 @@ func (r *CallerReconciler) inject(
 			now = append(now, c)
 			continue
 		}
-		// The list is sent as a whole, so it must be the very one that was read.
+		// A merge patch sends the whole list, so the configuration must be the version that was read.
 		patch := client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Patch(ctx, wanted, patch, client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("put a caller token into webhook configuration %s: %w", c.GetName(), err))
@@ -164,8 +166,8 @@ func (r *CallerReconciler) inject(
 	return now, errors.Join(errs...)
 }
 
-// setCaller reports whether it changed the path of a webhook. It leaves alone URLs, and a path without a token where no token is enforced: that is
-// what the chart renders before tokens are required, and when they are not any more.
+// setCaller sets the path of a webhook, and reports whether it changed. It does not touch URLs. It does not touch a path without a token
+// while no token is enforced: the chart renders such a path before tokens are required, and after they no longer are.
 func setCaller(to *admissionregistrationv1.WebhookClientConfig, path string, keys *CallerKeys, spread, enforced bool) (changed bool) {
 	has, behind := webhookconfig.CallerOf(to)
 	if to.Service == nil || behind == path && has == "" && !enforced {
@@ -182,7 +184,7 @@ func setCaller(to *admissionregistrationv1.WebhookClientConfig, path string, key
 	return true
 }
 
-// write stores the keys in the Secret that was read, and no other.
+// write stores the keys in the Secret that was read. It fails if the Secret has changed since.
 func (r *CallerReconciler) write(ctx context.Context, secret *corev1.Secret, keys *CallerKeys) error {
 	wanted := secret.DeepCopy()
 	wanted.Data = map[string][]byte{webhookconfig.CurrentCallerKey: keys.Current}

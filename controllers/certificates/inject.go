@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kind is one of webhook configurations.
+// kind is a kind of webhook configurations.
 type kind struct {
 	title string
 	empty func() client.Object
-	// names are those of the configurations that shall trust the webhook.
+	// names are the names of the configurations that should trust the webhook.
 	names []string
 }
 
-// kinds are those of which there are such.
+// kinds returns the kinds that have such configurations.
 func (o *Options) kinds() []kind {
 	all := []kind{
 		{"ValidatingWebhookConfiguration", func() client.Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} }, o.Configurations},
@@ -29,7 +29,7 @@ func (o *Options) kinds() []kind {
 	return slices.DeleteFunc(all, func(k kind) bool { return len(k.names) == 0 })
 }
 
-// clientsOf are how apiservers reach the webhooks of a configuration.
+// clientsOf returns how API servers reach the webhooks of a configuration.
 func clientsOf(configuration client.Object) (all []*admissionregistrationv1.WebhookClientConfig) {
 	switch c := configuration.(type) {
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
@@ -44,7 +44,7 @@ func clientsOf(configuration client.Object) (all []*admissionregistrationv1.Webh
 	return all
 }
 
-// configurationsOf are those of the names that exist.
+// configurationsOf returns the named configurations that exist and are not being deleted.
 func configurationsOf(ctx context.Context, reader client.Reader, kinds []kind) ([]client.Object, error) {
 	var all []client.Object
 	for _, k := range kinds {
@@ -65,7 +65,7 @@ func configurationsOf(ctx context.Context, reader client.Reader, kinds []kind) (
 	return all, nil
 }
 
-// injected is all that configurations trust.
+// injected returns all bundles that the configurations trust, concatenated.
 func injected(all []client.Object) []byte {
 	var bundles [][]byte
 	for _, c := range all {
@@ -76,7 +76,7 @@ func injected(all []client.Object) []byte {
 	return bytes.Join(bundles, []byte("\n"))
 }
 
-// inject makes configurations trust a bundle, and says whether one did not. One that cannot be changed keeps no other from it.
+// inject makes configurations trust a bundle, and reports whether one did not. It continues with the others if one cannot be changed.
 func (r *Reconciler) inject(ctx context.Context, all []client.Object, bundle []byte) (bool, error) {
 	changed, errs := false, []error(nil)
 	for _, c := range all {
@@ -91,7 +91,7 @@ func (r *Reconciler) inject(ctx context.Context, all []client.Object, bundle []b
 		for _, to := range clientsOf(wanted) {
 			to.CABundle = bundle
 		}
-		// The list is sent as a whole, so it must be the very one that was read.
+		// A merge patch sends the whole list, so the configuration must be the version that was read.
 		patch := client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Patch(ctx, wanted, patch, client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("make webhook configuration %s trust the webhook: %w", c.GetName(), err))

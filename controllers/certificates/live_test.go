@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// lab is a controller on a real apiserver, as a user who may do what it needs and nothing else.
+// lab is a controller on a real API server, as a user with exactly the rights that it needs.
 type lab struct {
 	*testing.T
 	admin  client.Client
@@ -38,7 +38,7 @@ func newLab(t *testing.T) *lab {
 	return newLabWith(t, certificates.MakingRules(), func(*lab) {})
 }
 
-// options are of a Secret that the configurations of some names trust.
+// options returns the options for a Secret that the named configurations trust.
 func (l *lab) options(hooks ...string) certificates.Options {
 	return certificates.Options{
 		Secret: l.secret, Configurations: hooks, MutatingConfigurations: hooks, Spread: 200 * time.Millisecond, Overlap: 300 * time.Millisecond,
@@ -46,7 +46,7 @@ func (l *lab) options(hooks ...string) certificates.Options {
 	}
 }
 
-// run makes the Secret as a user who may do no more than the rules say.
+// run starts the controller as a user who has exactly the given rules.
 func (l *lab) run(options certificates.Options, rules ...rbacv1.PolicyRule) {
 	l.Helper()
 	user := testplane.User(l, l.secret.Namespace, rules)
@@ -55,7 +55,7 @@ func (l *lab) run(options certificates.Options, rules ...rbacv1.PolicyRule) {
 	}, func(o *manager.Options) { o.Cache = certificates.CacheOptions(l.secret) })
 }
 
-// newLabWith gives the user more rights, and makes things before the controller begins.
+// newLabWith gives the user more rights, and calls furnish before the controller starts.
 func newLabWith(t *testing.T, more []rbacv1.PolicyRule, furnish func(*lab)) *lab {
 	t.Helper()
 	namespace := testplane.Namespace(t)
@@ -67,7 +67,7 @@ func newLabWith(t *testing.T, more []rbacv1.PolicyRule, furnish func(*lab)) *lab
 	return l
 }
 
-// makeHook makes a configuration of each kind.
+// makeHook creates a configuration of each kind.
 func (l *lab) makeHook(name string) {
 	l.Helper()
 	none, url := admissionregistrationv1.SideEffectClassNone, "https://webhook.svc/"
@@ -99,7 +99,7 @@ func (l *lab) get(name string) map[string][]byte {
 	return secret.Data
 }
 
-// trusts is what the configurations of a name trust, if all of their webhooks agree.
+// trusts returns the bundle that the configurations of a name trust, if all of their webhooks agree.
 func (l *lab) trusts(name string) []byte {
 	l.Helper()
 	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}
@@ -119,7 +119,7 @@ func (l *lab) trusts(name string) []byte {
 	return bundle
 }
 
-// wantWhole waits until what is served differs from before, and all configurations trust one authority, which signed it.
+// wantWhole waits until the served certificate differs from before, and all configurations trust one authority, which signed it.
 func (l *lab) wantWhole(before []byte, configurations ...string) []byte {
 	l.Helper()
 	var served []byte
@@ -206,7 +206,7 @@ func TestWhatIsDamagedOrLostIsMadeAnew(t *testing.T) {
 	l.wantWhole(served, l.hook)
 }
 
-// As the chart has it: who may make Secrets could make tokens of other accounts.
+// This is the setup of the chart: a controller that may create Secrets could create tokens of other ServiceAccounts.
 func TestSecretsThatExistAreFilledWithoutTheRightToMakeAny(t *testing.T) {
 	var authority *corev1.Secret
 	l := newLabWith(t, nil, func(l *lab) {
@@ -232,7 +232,7 @@ func TestSecretsThatExistAreFilledWithoutTheRightToMakeAny(t *testing.T) {
 	}
 }
 
-// patchAsDocumented does to a Secret what docs/certificates.md says of one in a sentence.
+// patchAsDocumented patches a Secret by the kubectl command that docs/certificates.md states.
 func (l *lab) patchAsDocumented(documented, name string) {
 	l.Helper()
 	const merge = " --type merge -p "
@@ -247,7 +247,7 @@ func (l *lab) patchAsDocumented(documented, name string) {
 	}
 }
 
-// As the chart has it for a sharder beside which no webhook runs.
+// This is the setup of the chart for a sharder that runs without a webhook.
 func TestASecretThatNoConfigurationTrustsIsFilledWithoutTheRightToReadAny(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	l := &lab{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "sharder-tls"}}

@@ -6,13 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are listed in docs/metrics.md. Only the leader's say something.
+// Metrics are the metrics of the controller, documented in docs/metrics.md. Only those of the leader are meaningful.
 type Metrics struct {
 	expiry  *prometheus.GaugeVec
 	trusted prometheus.Gauge
 }
 
-// NewMetrics registers them.
+// NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{

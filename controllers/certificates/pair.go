@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// authorityName is the subject of authorities, by which they are recognised.
+	// authorityName is the subject of authorities, by which the controller recognizes them.
 	authorityName = "breakwater-webhook-ca"
 	organization  = "breakwater"
-	// head is how far a clock may be behind ours.
+	// head is how far the clock of a client may be behind the clock of this process.
 	head = time.Hour
 )
 
@@ -27,7 +27,7 @@ func (p Pair) equal(other Pair) bool {
 	return bytes.Equal(p.Certificate, other.Certificate) && bytes.Equal(p.Key, other.Key)
 }
 
-// vouchesFor tells whether an authority has signed a pair that can be served under a name at a time; no name is any.
+// vouchesFor reports whether an authority signed a pair that can be served under a name at a time. An empty name means any name.
 func vouchesFor(authority []byte, p Pair, name string, usages []x509.ExtKeyUsage, at time.Time) bool {
 	valid, err := rotator.ValidCert(authority, p.Certificate, p.Key, name, &usages, at)
 	return err == nil && valid
@@ -39,7 +39,7 @@ func isAuthority(p Pair, at time.Time) bool {
 
 func serverOnly() []x509.ExtKeyUsage { return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
 
-// newAuthority makes a pair that signs others.
+// newAuthority creates a pair that can sign others.
 func newAuthority(now time.Time, lifetime time.Duration) (Pair, error) {
 	made, err := (&rotator.CertRotator{CAName: authorityName, CAOrganization: organization}).CreateCACert(now.Add(-head), now.Add(lifetime))
 	if err != nil {
@@ -48,7 +48,7 @@ func newAuthority(now time.Time, lifetime time.Duration) (Pair, error) {
 	return Pair{Certificate: made.CertPEM, Key: made.KeyPEM}, nil
 }
 
-// issue makes a pair that can be served under the names.
+// issue creates a pair that can be served under the names.
 func issue(authority Pair, names []string, now time.Time, lifetime time.Duration) (Pair, error) {
 	signer, err := parseAuthority(authority)
 	if err != nil {
@@ -76,7 +76,7 @@ func parseAuthority(p Pair) (*rotator.KeyPairArtifacts, error) {
 	return &rotator.KeyPairArtifacts{Cert: certificates[0], Key: key, CertPEM: p.Certificate, KeyPEM: p.Key}, nil
 }
 
-// parseAll returns the certificates of a bundle, without what is none.
+// parseAll returns the certificates of a bundle, and skips blocks that are not certificates.
 func parseAll(bundle []byte) []*x509.Certificate {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
@@ -87,7 +87,7 @@ func parseAll(bundle []byte) []*x509.Certificate {
 	return all
 }
 
-// bundleOf writes certificates one after the other, each once, without those that have expired.
+// bundleOf concatenates certificates in PEM. It writes each once, and omits those that have expired.
 func bundleOf(certificates []*x509.Certificate, now time.Time) []byte {
 	var written []*x509.Certificate
 	out := &bytes.Buffer{}

@@ -8,35 +8,35 @@ import (
 	"time"
 )
 
-// State is what the Secrets keep.
+// State is the content of the Secrets.
 type State struct {
 	Authority, Serving Pair
-	// Trusted is the bundle that the apiservers are to trust: the authority first, and those before it while one of them may
-	// still be what a replica's certificate goes by.
+	// Trusted is the bundle that API servers should trust. It has the current authority first, then earlier authorities while a replica may
+	// still serve a certificate that one of them signed.
 	Trusted []byte
 }
 
-// Terms are what certificates are made by.
+// Terms specify how certificates are issued.
 type Terms struct {
 	// Names are the host names to serve under; at least one.
 	Names []string
-	// Lifetime is that of serving certificates, and RenewBefore how long before its end one is replaced.
+	// Lifetime is the lifetime of serving certificates. RenewBefore is how long before its expiry a certificate is replaced.
 	Lifetime, RenewBefore time.Duration
-	// AuthorityLifetime is much longer, since trust has to be spread.
+	// AuthorityLifetime is much longer, because a new authority has to spread to all API servers.
 	AuthorityLifetime time.Duration
 }
 
-// Seen is what is known of the world outside of the Secrets.
+// Seen is what the controller observed outside of the Secrets.
 type Seen struct {
-	// Spread is that every apiserver has had time to trust the present authority; Served, that every replica has had time to
-	// serve the present certificate, and that the present authority signed it.
+	// Spread is true when every API server has had time to trust the current authority. Served is true when every replica has had time to
+	// serve the current certificate, and the current authority signed it.
 	Spread, Served bool
-	// Injected is what the webhook configurations trust now.
+	// Injected is the bundle that the webhook configurations trust now.
 	Injected []byte
 }
 
-// Next is the state to go on with. It loses no review: a certificate is not served before its authority is trusted, and an
-// authority is trusted for as long as a certificate of its may be served. Where nothing can be served at all, it does not wait.
+// Next returns the next state. No admission review fails because of it: a certificate is served only after its authority is trusted, and an
+// authority is trusted for as long as a replica may serve a certificate of it. If no certificate can be served at all, it does not wait.
 func Next(s State, t Terms, seen Seen, now time.Time) (State, error) {
 	next := s
 	// An authority outlives every certificate that it signs.
@@ -66,7 +66,7 @@ func trusted(s State, seen Seen, now time.Time) []byte {
 	if !seen.Served {
 		before := parseAll(s.Trusted)
 		if len(before) == 0 {
-			// The Secret was lost, or is new. Replicas may well serve what was in it.
+			// The Secret was lost, or is new. Replicas may still serve its earlier content.
 			before = parseAll(seen.Injected)
 		}
 		all = append(all, before...)
@@ -74,7 +74,7 @@ func trusted(s State, seen Seen, now time.Time) []byte {
 	return bundleOf(all, now)
 }
 
-// fits tells whether a pair is one that the authority would make by these terms, and has a while to go.
+// fits reports whether the authority could have issued the pair under these terms, and the pair is not due for renewal.
 func fits(authority, serving Pair, t Terms, now time.Time) bool {
 	certificates := parseAll(serving.Certificate)
 	if len(certificates) == 0 || !slices.Equal(certificates[0].DNSNames, t.Names) {
@@ -83,7 +83,7 @@ func fits(authority, serving Pair, t Terms, now time.Time) bool {
 	return vouchesFor(authority.Certificate, serving, t.Names[0], serverOnly(), now.Add(t.RenewBefore))
 }
 
-// isAlive tells whether apiservers that trust a bundle take a pair.
+// isAlive reports whether API servers that trust a bundle accept a pair.
 func isAlive(bundle []byte, serving Pair, now time.Time) bool {
 	return slices.ContainsFunc(parseAll(bundle), func(c *x509.Certificate) bool {
 		return vouchesFor(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), serving, "", serverOnly(), now)

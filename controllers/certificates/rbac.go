@@ -5,13 +5,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ClusterRules are what the controller needs for configurations of these names, of either kind. Anybody may know which there are;
-// it changes no others. The tests run with these, with Rules, and nothing more.
+// ClusterRules returns the rules that the controller needs for configurations of these names, of either kind. It may read all
+// configurations, and change only these. The tests run with these rules, with Rules, and nothing more.
 func ClusterRules(validating, mutating []string) (rules []rbacv1.PolicyRule) {
 	group := []string{"admissionregistration.k8s.io"}
 	grant := func(resource string, names []string) {
 		if len(names) == 0 {
-			return // a rule without names would be of all
+			return // a rule without names would apply to all
 		}
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: group, Resources: []string{resource}, Verbs: []string{"get", "list", "watch"}},
 			rbacv1.PolicyRule{APIGroups: group, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"patch"}})
@@ -21,8 +21,8 @@ func ClusterRules(validating, mutating []string) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// Rules are what it needs in the namespace of the Secrets, where both exist, besides those of elections. The chart makes them,
-// empty, and grants these.
+// Rules returns the rules that the controller needs in the namespace of the Secrets, where both exist, besides those for leader election.
+// The chart creates the Secrets empty, and grants these rules.
 func Rules(secret string) []rbacv1.PolicyRule {
 	names := []string{secret, authoritySecret(client.ObjectKey{Name: secret}).Name}
 	return []rbacv1.PolicyRule{
@@ -31,12 +31,13 @@ func Rules(secret string) []rbacv1.PolicyRule {
 	}
 }
 
-// MakingRules are what it needs besides where nobody else makes them. By these one can make tokens of other accounts.
+// MakingRules returns the additional rules where no other component creates the Secrets. With them, the controller could also create tokens
+// of other ServiceAccounts.
 func MakingRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}}
 }
 
-// CallerRules are what it needs of the Secret of caller keys, which exists.
+// CallerRules returns the rules that the controller needs for the Secret of caller keys, which must exist.
 func CallerRules(secret string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secret}, Verbs: []string{"get", "update"}}}
 }

@@ -1,6 +1,7 @@
-// Package certificates makes what a webhook and the API servers that ask it know each other by, and puts it into webhook configurations:
-// the certificate that the webhook serves, where no other component makes it, and caller tokens. It replaces the certificate, and the authority that
-// signs it, without the loss of a review: that the library cannot do which makes the certificates, since it puts both into use at the same moment.
+// Package certificates manages the credentials by which a webhook and its API servers identify each other, and puts them into webhook
+// configurations. These are the certificate that the webhook serves, where no other component creates it, and caller tokens. It replaces
+// the certificate, and the authority that signs it, without failing a review. The library that creates the certificates cannot do that,
+// since it puts both into use at the same moment.
 package certificates
 
 import (
@@ -14,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Name is that of the controller, its Lease and its field manager.
+// Name is the name of the controller, its Lease and its field manager.
 const Name = "breakwater-certificates"
 
-// lookEvery is how often the Secrets are looked at, of which that of the authority is not watched; more often than shortest
-// they are not, however short the waits are.
+// lookEvery is how often the controller reads the Secrets; the Secret of the authority is not watched. It never reads them more often than
+// every shortest, however short the waits are.
 const (
 	lookEvery = time.Minute
 	shortest  = 100 * time.Millisecond
@@ -27,7 +28,7 @@ const (
 // Reconciler keeps one Secret filled.
 type Reconciler struct {
 	Client client.Client
-	// Live reads Secrets as they are: of a stale one the certificate would be made twice.
+	// Live reads Secrets from the API server: from a stale Secret the controller would create the certificate twice.
 	Live client.Reader
 	Log  logr.Logger
 	// Now is the clock, of certificates and of waits.
@@ -38,13 +39,13 @@ type Reconciler struct {
 	spread, served since
 }
 
-// since is when something was noticed first.
+// since is the time at which a value was first observed.
 type since struct {
 	what [sha256.Size]byte
 	at   time.Time
 }
 
-// note returns for how long it has been this.
+// note returns how long the value has been the current one.
 func (s *since) note(what []byte, now time.Time) time.Duration {
 	if sum := sha256.Sum256(what); sum != s.what || s.at.IsZero() {
 		s.what, s.at = sum, now
@@ -52,7 +53,7 @@ func (s *since) note(what []byte, now time.Time) time.Duration {
 	return now.Sub(s.at)
 }
 
-// Reconcile takes the one step that is due. Waits are counted by this process from when it noticed: another leader waits anew.
+// Reconcile takes the one step that is due. This process times the waits from when it observed a change; a new leader waits again.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	now := r.Now()
 	have, err := r.read(ctx)
@@ -84,13 +85,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	if !changed {
-		// Now every configuration trusts the authority, and apiservers begin to hear of it.
+		// Now every configuration trusts the authority, and API servers begin to observe that.
 		r.spread.note(next.Authority.Certificate, now)
 	}
 	return reconcile.Result{RequeueAfter: max(shortest, min(lookEvery, r.Spread, r.Overlap))}, nil
 }
 
-// look says which waits are over.
+// look determines which waits are over.
 func (r *Reconciler) look(s State, now time.Time) Seen {
 	seen := Seen{Spread: r.spread.what == sha256.Sum256(s.Authority.Certificate) && !r.spread.at.IsZero() && now.Sub(r.spread.at) >= r.Spread}
 	if !fits(s.Authority, s.Serving, r.Terms, now) {
@@ -112,7 +113,7 @@ func (r *Reconciler) tell(before, after State) {
 	}
 }
 
-// end is when a certificate expires.
+// end returns when a certificate expires; zero if there is none.
 func end(p Pair) time.Time {
 	if all := parseAll(p.Certificate); len(all) > 0 {
 		return all[0].NotAfter

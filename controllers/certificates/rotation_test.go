@@ -18,14 +18,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// world is a cluster in which time passes as a test says. Its apiservers hear of what a configuration trusts with a delay, and so
-// do its replicas of what they shall serve.
+// world is a cluster with a clock that the test moves. Its API servers observe changes of the bundle in a configuration with a delay, and
+// its replicas observe changes of their certificate with a delay.
 type world struct {
 	*testing.T
 	*Reconciler
 	client client.Client
 	now    time.Time
-	// trusted and served are all that there were, with when each ended.
+	// trusted and served are all former bundles and certificates, with the time at which each was replaced.
 	trusted, served []episode
 }
 
@@ -46,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// restart is another leader, who remembers nothing.
+// restart replaces the controller by a new leader, which has no memory of the waits.
 func (w *world) restart() {
 	w.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry())
@@ -96,7 +96,7 @@ func (w *world) bundle() []byte {
 	return c.Webhooks[0].ClientConfig.CABundle
 }
 
-// step lets time pass, and the controller work at the end of it.
+// step moves the clock, and then reconciles.
 func (w *world) step(passes time.Duration) {
 	w.Helper()
 	w.now = w.now.Add(passes)
@@ -112,7 +112,7 @@ func (w *world) step(passes time.Duration) {
 	}
 }
 
-// steps is step again and again, as the controller is asked to.
+// steps calls step and check repeatedly.
 func (w *world) steps(number int, passes time.Duration) {
 	w.Helper()
 	for range number {
@@ -121,8 +121,8 @@ func (w *world) steps(number int, passes time.Duration) {
 	}
 }
 
-// check fails when an apiserver could meet a replica that it does not trust: with any trust that ended less than
-// Spread ago, and any certificate that did less than Overlap ago.
+// check fails if an API server could meet a replica that it does not trust. It combines every bundle that was replaced less than Spread ago
+// with every certificate that was replaced less than Overlap ago.
 func (w *world) check() {
 	w.Helper()
 	bundles, pairs := [][]byte{w.bundle()}, []Pair{w.state().Serving}
@@ -146,7 +146,7 @@ func (w *world) check() {
 	}
 }
 
-// settled runs until one authority is trusted.
+// settled runs until only one authority is trusted.
 func (w *world) settled() {
 	w.Helper()
 	w.steps(70, time.Minute)
@@ -308,7 +308,7 @@ func TestWhatCannotBeServedIsReplacedAtOnce(t *testing.T) {
 			if before.equal(after.Serving) || !isAlive(w.bundle(), after.Serving, w.now) || !fits(after.Authority, after.Serving, w.Terms, w.now) {
 				t.Fatal("what is served is not good")
 			}
-			// Replicas go on with what they have read before.
+			// Replicas continue to serve the certificate that they read before.
 			if w.now.Before(end(before)) && !isAlive(w.bundle(), before, w.now) {
 				t.Error("what replicas still serve is not trusted any more")
 			}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Keys of the Secrets. Those of the authority are never where replicas of the webhook read.
+// These are the keys in the Secrets. The key of the authority is never in the Secret that replicas of the webhook read.
 const (
 	certificateKey = corev1.TLSCertKey
 	privateKey     = corev1.TLSPrivateKeyKey
@@ -20,12 +20,12 @@ const (
 	authorityKey   = "ca.key"
 )
 
-// authoritySecret is the name of the Secret of the authority that signs what is in another Secret.
+// authoritySecret returns the name of the Secret of the authority that signs the content of the Secret serving.
 func authoritySecret(serving client.ObjectKey) client.ObjectKey {
 	return client.ObjectKey{Namespace: serving.Namespace, Name: serving.Name + "-ca"}
 }
 
-// stored is the state as it was read, with the versions that a write of it goes by.
+// stored is the state as it was read, with the Secrets whose versions a write must match.
 type stored struct {
 	State
 	authority, serving *corev1.Secret
@@ -47,7 +47,7 @@ func (r *Reconciler) read(ctx context.Context) (*stored, error) {
 	}}, nil
 }
 
-// secret reads a Secret; one that does not exist has no version.
+// secret reads a Secret. If it does not exist, the result has no resourceVersion.
 func (r *Reconciler) secret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
@@ -60,7 +60,7 @@ func (r *Reconciler) secret(ctx context.Context, key client.ObjectKey) (*corev1.
 	return secret, nil
 }
 
-// write stores what has changed. The authority goes first: what it has signed is worth something as long as it is known.
+// write stores the changes. It writes the authority first: a certificate is useless without the authority that signed it.
 func (r *Reconciler) write(ctx context.Context, s *stored, next State) error {
 	authority := map[string][]byte{bundleKey: next.Authority.Certificate, authorityKey: next.Authority.Key}
 	if err := r.put(ctx, s.authority, authority, corev1.SecretTypeOpaque); err != nil {
@@ -70,7 +70,7 @@ func (r *Reconciler) write(ctx context.Context, s *stored, next State) error {
 	return r.put(ctx, s.serving, serving, corev1.SecretTypeTLS)
 }
 
-// put leaves alone what others keep in the Secret.
+// put stores content in a Secret, and keeps the keys of other owners.
 func (r *Reconciler) put(ctx context.Context, secret *corev1.Secret, content map[string][]byte, kind corev1.SecretType) error {
 	wanted := secret.DeepCopy()
 	if wanted.Data == nil {

@@ -22,24 +22,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// Options say what is made for whom.
+// Options configure the controllers.
 type Options struct {
-	// Secret is what the replicas of the webhook serve; that of its authority has the same name and -ca. Without a name no certificate is made.
+	// Secret is what the replicas of the webhook serve; that of its authority has the same name and the suffix -ca. Without a name, the
+	// controller creates no certificate.
 	Secret client.ObjectKey
 	// CallerSecret has the keys of caller tokens; without a name there are none. It must exist.
 	CallerSecret client.ObjectKey
-	// Configurations are the names of the ValidatingWebhookConfigurations that shall trust it, and MutatingConfigurations, of the
-	// MutatingWebhookConfigurations, also when they come later.
+	// Configurations are the names of the ValidatingWebhookConfigurations that should trust the webhook, MutatingConfigurations those of
+	// the MutatingWebhookConfigurations. They may be created later.
 	Configurations, MutatingConfigurations []string
 	Terms
-	// Spread is how long an authority is trusted before a certificate of its is served, and Overlap, for how long after that the
-	// one before it stays trusted.
+	// Spread is how long an authority is trusted before a certificate of it is served. Overlap is how long after that the previous
+	// authority stays trusted.
 	Spread, Overlap time.Duration
 	// CallerOverlap is how long tokens of the previous key are accepted after every configuration has one of the current key.
 	CallerOverlap time.Duration
 }
 
-// CacheOptions see no other Secret than that one. Without a name there is no Secret in the cache.
+// CacheOptions returns the options of a cache that watches no Secret except the given one. Without a name, it watches none.
 func CacheOptions(secret client.ObjectKey) cache.Options {
 	options := clusters.CacheOptions()
 	options.ByObject = map[client.Object]cache.ByObject{&corev1.Secret{}: {Namespaces: map[string]cache.Config{
@@ -48,7 +49,7 @@ func CacheOptions(secret client.ObjectKey) cache.Options {
 	return options
 }
 
-// Setup adds the controllers to a manager, whose cache has CacheOptions, and says when it is ready.
+// Setup adds the controllers to a manager, whose cache must have CacheOptions, and adds a readiness check.
 func Setup(ctx context.Context, mgr manager.Manager, options Options, registry prometheus.Registerer) error {
 	var awaited []client.Object
 	if options.Secret.Name != "" {
@@ -79,7 +80,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options, registry p
 	return clusters.AddReadiness(ctx, mgr, "Secrets and webhook configurations", awaited...)
 }
 
-// control adds a controller that has one request, also whenever a webhook configuration changes.
+// control adds a controller with a single request, which also follows each change of a webhook configuration.
 func control(mgr manager.Manager, name string, r reconcile.Reconciler, same reconcile.Request, kinds []kind, more ...source.Source) error {
 	c, err := controller.New(name, mgr, controller.Options{
 		Reconciler: r, SkipNameValidation: ptr.To(true), // tests run it several times in a process
@@ -87,7 +88,7 @@ func control(mgr manager.Manager, name string, r reconcile.Reconciler, same reco
 	if err != nil {
 		return fmt.Errorf("make the controller %s: %w", name, err)
 	}
-	// Whatever exists, there is work from the beginning.
+	// Reconcile once at the start, regardless of the objects that exist.
 	begin := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(same)
 		return nil

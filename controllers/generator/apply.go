@@ -18,8 +18,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// differs tells whether a protector has drifted in something that the generator owns. What its policy has said and says no
-// more differs in the record of that.
+// differs reports whether a protector differs from wanted in a field that the generator owns. A field that its policy no longer sets shows
+// as a difference in the record of the policy.
 func differs(protector *v1alpha1.PodProtector, wanted policy.Protector) bool {
 	have, want := &protector.Spec, &wanted.Object.Spec
 	return !contains(protector.Labels, wanted.Object.Labels) ||
@@ -41,7 +41,7 @@ func differs(protector *v1alpha1.PodProtector, wanted policy.Protector) bool {
 		differsInTuning(&have.AdmissionHistory, wanted.Tuning)
 }
 
-// ownAnnotations are those that a protector has only by a policy, or as a part.
+// ownAnnotations returns the annotations that only a policy or a part gives to a protector.
 func ownAnnotations() []string {
 	return []string{v1alpha1.AnnotationPolicy, v1alpha1.AnnotationPolicyRule, v1alpha1.AnnotationSourcePart, v1alpha1.AnnotationFloorReference}
 }
@@ -64,7 +64,7 @@ func contains(all, part map[string]string) bool {
 	return true
 }
 
-// apply writes what the generator owns. A uid makes it an update of that very object; without one it creates.
+// apply writes the fields that the generator owns. A uid restricts it to an update of that very object; without one it creates.
 func (r *Reconciler) apply(ctx context.Context, wanted policy.Protector, uid types.UID) error {
 	spec, err := ownSpec(wanted)
 	if err != nil {
@@ -78,8 +78,8 @@ func (r *Reconciler) apply(ctx context.Context, wanted policy.Protector, uid typ
 	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(Name), client.ForceOwnership)
 }
 
-// repair makes a protector that exists what is wanted. A field that excludes one of ours, and that somebody else has put in
-// its place, goes first: the apiserver takes no object with both, and applying ours does not remove theirs.
+// repair makes an existing protector match wanted. It first removes fields of other clients that exclude one of wanted: the API server
+// rejects an object with both, and applying the generator's fields does not remove theirs.
 func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtector, wanted policy.Protector) error {
 	have, want := &protector.Spec, &wanted.Object.Spec
 	spec, err := ownSpec(wanted)
@@ -108,8 +108,8 @@ func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtecto
 	return r.apply(ctx, wanted, protector.UID)
 }
 
-// ownSpec is what the generator owns of a spec. Numbers are written also when they are 0: a field that is left out is not
-// ours, and its drift would stay.
+// ownSpec returns the part of a spec that the generator owns. It includes numbers that are 0: the generator would not own an omitted field,
+// and would not correct its drift.
 func ownSpec(wanted policy.Protector) (map[string]any, error) {
 	from := &wanted.Object.Spec
 	spec := map[string]any{"minReadySeconds": int64(from.MinReadySeconds)}

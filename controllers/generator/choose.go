@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// choose decides by what a source that is there is protected. What would make its protectors weaker in a way that a cache
-// which lags behind could be wrong about is decided once more by what the apiserver says.
+// choose decides how an existing source is protected. If the choice could weaken its protectors, a cache that lags could be wrong about it,
+// so choose decides again by what the API server returns.
 func (r *Reconciler) choose(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (policy.Choice, error) {
 	last := lastOrigin(protectors)
 	choice, err := r.chooseBy(ctx, r.Client, ref, source, last)
@@ -26,7 +26,7 @@ func (r *Reconciler) choose(ctx context.Context, ref policy.Ref, source client.O
 	return r.chooseBy(ctx, r.Live, ref, source, last)
 }
 
-// chooseBy decides by the policies that a reader shows.
+// chooseBy decides by the policies that a reader returns.
 func (r *Reconciler) chooseBy(
 	ctx context.Context, reader client.Reader, ref policy.Ref, source client.Object, last *policy.Origin,
 ) (policy.Choice, error) {
@@ -44,8 +44,8 @@ func (r *Reconciler) chooseBy(
 	return policy.Choose(policies, candidate, r.Selector.Matches(labels.Set(source.GetLabels())), last), nil
 }
 
-// withoutErased leaves out the policy that the protectors are by, if it is only deleted because its whole kind is: whoever
-// takes a CRD away has not said anything about each policy.
+// withoutErased omits the policy of the protectors if it is deleted only because its whole kind is: a user who deletes a CRD has not
+// decided about each policy.
 func (r *Reconciler) withoutErased(ctx context.Context, policies []*policy.Policy, last *policy.Origin) ([]*policy.Policy, error) {
 	if last == nil {
 		return policies, nil
@@ -61,8 +61,8 @@ func (r *Reconciler) withoutErased(ctx context.Context, policies []*policy.Polic
 	return slices.Delete(policies, at, at+1), nil
 }
 
-// listPolicies lists the policies that may select workloads of a namespace, in order of precedence. Without their CRDs there
-// are none: they have vanished.
+// listPolicies returns the policies that may select workloads of a namespace, in order of precedence. Without their CRDs there are none:
+// they have vanished.
 func listPolicies(ctx context.Context, reader client.Reader, namespace string) ([]*policy.Policy, error) {
 	var own v1alpha1.ProtectionPolicyList
 	if err := reader.List(ctx, &own, client.InNamespace(namespace)); ignoreUnserved(err) != nil {
@@ -83,15 +83,15 @@ func listPolicies(ctx context.Context, reader client.Reader, namespace string) (
 	return policies, nil
 }
 
-// lastOrigin is what a source's protectors were made by so far; nil when none is ours. One that names a policy tells more
-// than one that lost its annotations to a hand.
+// lastOrigin returns what generated a source's protectors; nil if none is generated. A protector that names a policy takes precedence over
+// one whose annotations a user removed.
 func lastOrigin(protectors []*v1alpha1.PodProtector) *policy.Origin {
 	var last *policy.Origin
 	for _, p := range protectors {
 		if !policy.IsGenerated(p) || isReleased(p) {
 			continue
 		}
-		// A record that cannot be read leaves the rule unknown; protect sees that for itself.
+		// A record that cannot be parsed leaves the rule unknown; protect handles that case.
 		origin, _ := policy.OriginOf(p)
 		if last == nil || last.Policy == "" {
 			last = &origin

@@ -24,22 +24,22 @@ import (
 
 // Brake holds back large decreases of floors (rule 13).
 type Brake interface {
-	// Ask answers whether a large decrease may take effect now, and records it in the protector's conditions if it may not.
+	// Ask decides whether a large decrease may take effect now. If it may not, Ask records that in the protector's conditions.
 	Ask(ctx context.Context, request brake.Request) (brake.Answer, error)
-	// Withdraw takes the record back: the decrease is not wanted any more.
+	// Withdraw removes the record: the decrease is no longer wanted.
 	Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error
-	// Weakened says how a change of a spec weakens a protector, and whether that is a large decrease.
+	// Weakened returns how a change of a spec weakens a protector, and whether that is a large decrease.
 	Weakened(before, after *v1alpha1.PodProtector) (effect string, large bool)
-	// Reference is the AnnotationFloorReference that the protector is to have then; empty for none.
+	// Reference returns the AnnotationFloorReference that the protector should then have; empty means none.
 	Reference(before, after *v1alpha1.PodProtector) string
 }
 
-// retries brings sources back, whose decreases are pending or for which something was done.
+// retries enqueues sources again that have pending decreases, or that the generator has changed.
 type retries struct {
 	queue workqueue.TypedRateLimitingInterface[policy.Ref]
 }
 
-// source lets the retries reach the controller's queue.
+// source connects the retries to the controller's queue.
 func (r *retries) source() source.TypedSource[policy.Ref] {
 	return source.TypedFunc[policy.Ref](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[policy.Ref]) error {
 		r.queue = queue
@@ -53,7 +53,7 @@ func (r *retries) after(ref policy.Ref, delay time.Duration) {
 	}
 }
 
-// ask asks the brake about a large decrease, and comes back when it may be granted.
+// ask asks the brake about a large decrease, and retries when it may be granted.
 func (r *Reconciler) ask(ctx context.Context, ref policy.Ref, request brake.Request) (brake.Verdict, error) {
 	answer, err := r.Brake.Ask(ctx, request)
 	if err != nil {
@@ -67,9 +67,9 @@ func (r *Reconciler) ask(ctx context.Context, ref policy.Ref, request brake.Requ
 type releaseCause struct {
 	// text is a clause: "Deployment web was deleted".
 	text string
-	// cascade says why it is known to be a cascade; empty if it is not known to be one.
+	// cascade is why the deletion is known to be a cascade; empty if that is not known.
 	cascade string
-	// held is the condition TargetResolved of protectors whose release is held; nil leaves it as it is.
+	// held is the condition TargetResolved of protectors whose release is held; nil leaves it unchanged.
 	held *clusters.Announcement
 }
 
@@ -80,7 +80,7 @@ func deleted(ref policy.Ref) releaseCause {
 	return releaseCause{text: ref.String() + " was deleted", held: &held}
 }
 
-// optedOut is the cause if the source exists. If its policy is the reason, the condition remembers that the policy was deleted.
+// optedOut returns the cause if the source exists. If its policy is the reason, the condition records that the policy was deleted.
 func optedOut(ref policy.Ref, choice policy.Choice) releaseCause {
 	cause := releaseCause{text: fmt.Sprintf("%s is not to be protected (%s)", ref, choice.Message)}
 	if choice.Reason != "" {
@@ -115,7 +115,7 @@ func (r *Reconciler) askRelease(
 	return r.ask(ctx, ref, request)
 }
 
-// removeAll releases those of the protectors that may be released now, and reports the strictest verdict on the others.
+// removeAll releases those of the protectors that may be released now, and returns the strictest verdict on the others.
 func (r *Reconciler) removeAll(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
 ) (brake.Verdict, error) {
@@ -153,14 +153,14 @@ func (r *Reconciler) removeAll(
 	return worst, nil
 }
 
-// errVanished reports that a protector is not there any more: it may have vanished.
+// errVanished means that a protector no longer exists: it may have vanished.
 var errVanished = errors.New("the PodProtector does not exist")
 
-// errOutdated reports that the API server knows more than the cache, so that an event will follow.
+// errOutdated means that the API server has a newer state than the cache, so that an event will follow.
 var errOutdated = errors.New("the cache is outdated")
 
-// brakeFloor returns what of the wanted protector may be applied now: without a large decrease, all of it; and the protector that this was
-// decided on, which is the one of the API server: to a cache that lags, a large decrease may look like a small one.
+// brakeFloor returns the part of the wanted protector that may be applied now; all of it, unless that is a large decrease. It also returns
+// the protector that it decided on, which it read from the API server: to a cache that lags, a large decrease may look like a small one.
 func (r *Reconciler) brakeFloor(
 	ctx context.Context, ref policy.Ref, source client.Object, cached *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) (*v1alpha1.PodProtector, policy.Protector, error) {
@@ -198,7 +198,8 @@ func (r *Reconciler) brakeLive(
 			return held(protector, wanted), nil
 		}
 	}
-	// One that has ended is emptied, which removes it also where the keeper wrote it: a field manager gives up only what is its own.
+	// An expired reference is set to the empty value. That also overrides a value of the keeper: a field manager can only give up its own
+	// fields.
 	if reference := r.Brake.Reference(protector, after); reference != protector.Annotations[v1alpha1.AnnotationFloorReference] || reference != "" {
 		wanted.Object = wanted.Object.DeepCopy()
 		wanted.Object.Annotations[v1alpha1.AnnotationFloorReference] = reference
@@ -209,9 +210,9 @@ func (r *Reconciler) brakeLive(
 	return wanted, r.withdrawUnwanted(ctx, ref, source, protector, wanted, choice)
 }
 
-// withdrawUnwanted takes back the record of a decrease when the protector, as it was read from the API server, is as the source wants it:
-// before, the decrease would be recorded again. The source is read after the protector. To a cache that lags, a source may be as before that
-// was deleted since, and another leader may have recorded why.
+// withdrawUnwanted removes the record of a decrease once the live protector is as the source wants it: earlier, the decrease would be
+// recorded again. It reads the source after the protector. A cache that lags may show an earlier state of a source that was deleted since,
+// and another leader may have recorded the reason.
 func (r *Reconciler) withdrawUnwanted(
 	ctx context.Context, ref policy.Ref, source client.Object, live *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) error {
@@ -224,8 +225,8 @@ func (r *Reconciler) withdrawUnwanted(
 	return r.withdrawRead(ctx, ref, live)
 }
 
-// withdrawRead takes back the record of a protector that was read from the API server. In a storm, webhooks change the status many times a
-// second. A conflict with such a change is retried, because the watch of the generator ignores it and no event follows.
+// withdrawRead removes the record of a protector that was read from the API server. In a storm, webhooks change the status many times a
+// second. It retries after a conflict with such a change, because the watch of the generator ignores the change and no event follows.
 func (r *Reconciler) withdrawRead(ctx context.Context, ref policy.Ref, live *v1alpha1.PodProtector) error {
 	err := r.Brake.Withdraw(ctx, live)
 	if apierrors.IsConflict(err) {
@@ -235,8 +236,8 @@ func (r *Reconciler) withdrawRead(ctx context.Context, ref policy.Ref, live *v1a
 	return err
 }
 
-// checkSource is errOutdated if the source of a large decrease is not any more what the cache shows. Of sources of other kinds than
-// Kubernetes' own, what they want was read from the API server just now.
+// checkSource returns errOutdated if the source of a large decrease is no longer as the cache shows it. The desired state of sources that
+// are not of built-in kinds was read from the API server just before.
 func (r *Reconciler) checkSource(ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice) error {
 	current, err := r.Kinds.live(ctx, ref)
 	if err != nil {
@@ -256,7 +257,7 @@ func (r *Reconciler) checkSource(ctx context.Context, ref policy.Ref, source cli
 	return nil
 }
 
-// applied is what a protector will be when the generator has applied what it wants.
+// applied returns a protector as it will be when the generator has applied wanted.
 func applied(protector *v1alpha1.PodProtector, wanted policy.Protector) *v1alpha1.PodProtector {
 	after := protector.DeepCopy()
 	to, want := &after.Spec, &wanted.Object.Spec
@@ -268,7 +269,7 @@ func applied(protector *v1alpha1.PodProtector, wanted policy.Protector) *v1alpha
 		to.ExemptPodSelector = want.ExemptPodSelector
 	}
 	if len(want.Operations) > 0 {
-		// What its user added stays. A record that cannot be read has no operations to take away.
+		// Operations that a user added stay. A record that cannot be parsed has no operations to remove.
 		origin, _ := policy.OriginOf(protector)
 		to.Operations = slices.DeleteFunc(slices.Clone(to.Operations), func(o v1alpha1.Operation) bool {
 			return slices.Contains(origin.Operations, o) && !slices.Contains(want.Operations, o)
@@ -282,7 +283,7 @@ func applied(protector *v1alpha1.PodProtector, wanted policy.Protector) *v1alpha
 	return after
 }
 
-// held is the wanted protector with what protects as it is: drift of the rest is still repaired.
+// held returns wanted with the present protection of the protector: drift of the other fields is still corrected.
 func held(protector *v1alpha1.PodProtector, wanted policy.Protector) policy.Protector {
 	wanted.Object = wanted.Object.DeepCopy()
 	to, have := &wanted.Object.Spec, &protector.Spec
@@ -310,7 +311,7 @@ func wasDeleted(p *v1alpha1.PodProtector) bool {
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonSourceDeleted
 }
 
-// releaseHeld releases the protectors of a source that does not exist any more whose release was held, when it is granted.
+// releaseHeld releases a protector whose source no longer exists and whose release was held, once the brake grants it.
 func (r *Reconciler) releaseHeld(ctx context.Context, ref policy.Ref, protector *v1alpha1.PodProtector) (outcome, error) {
 	if current, err := r.Kinds.live(ctx, ref); err != nil {
 		return "", fmt.Errorf("get the %s from the apiserver: %w", ref.Kind, err)
@@ -321,7 +322,7 @@ func (r *Reconciler) releaseHeld(ctx context.Context, ref policy.Ref, protector 
 	if err != nil || live == nil || live.UID != protector.UID {
 		return outdated, err
 	}
-	// A core that was restored may have lost the record, and with it whether a cascade deleted the source.
+	// A restored core may have lost the record, and with it whether a cascade deleted the source.
 	if !wasDeleted(live) {
 		return outdated, nil
 	}

@@ -20,7 +20,7 @@ import (
 	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// fewLimits allow two large decreases in a window that no test outlasts.
+// fewLimits allow two large decreases in a window longer than any test.
 func fewLimits() *core.Limits {
 	return &core.Limits{Count: 2, Window: time.Hour, Quiet: time.Second, OnCascade: v1alpha1.CascadeHold}
 }
@@ -29,7 +29,7 @@ func (p *plane) brakeAccount() *rest.Config {
 	return p.account(slices.Concat(ClusterRules(), brake.Rules()))
 }
 
-// services makes Deployments that have their protectors.
+// services creates Deployments, and waits until they have their protectors.
 func (p *plane) services(n int, change func(*appsv1.Deployment)) (all []*appsv1.Deployment) {
 	p.t.Helper()
 	for i := range n {
@@ -43,7 +43,7 @@ func (p *plane) services(n int, change func(*appsv1.Deployment)) (all []*appsv1.
 	return all
 }
 
-// pendingBy is whether a decrease is pending for a reason.
+// pendingBy returns a predicate for a decrease that is pending for the given reason.
 func pendingBy(reason string) func(*v1alpha1.PodProtector) bool {
 	return func(p *v1alpha1.PodProtector) bool {
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending)
@@ -57,7 +57,7 @@ func floorIs(floor int) func(*v1alpha1.PodProtector) bool {
 	}
 }
 
-// confirm sets the annotation that confirms.
+// confirm sets the confirmation annotation.
 func (p *plane) confirm(object client.Object) {
 	p.t.Helper()
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: "true"}}}`, v1alpha1.AnnotationConfirmRelease)
@@ -105,16 +105,16 @@ func TestOneDeletionTakesEffectAfterTheQuietPeriodAndABurstIsHeld(t *testing.T) 
 		}
 	}
 
-	// A source that comes back has its floor as before.
+	// A source that is created again has its former floor.
 	p.create(p.deployment("web-1", nil))
 	again := p.protector("deployment-web-1", "it is its source's again", func(got *v1alpha1.PodProtector) bool { return sourceFound(got) && floorIs(7)(got) })
 	if again.UID != protectors[0].UID {
 		t.Errorf("another protector, want the one that was held")
 	}
-	// One by one, by the protector itself.
+	// Confirm a single protector.
 	p.confirm(protectors[1])
 	p.gone(protectors[1])
-	// All at once, by the namespace.
+	// Confirm all of them, by the namespace.
 	p.confirm(p.ownNamespace())
 	for _, protector := range protectors[2:] {
 		p.gone(protector)
@@ -162,7 +162,7 @@ func TestACascadeIsHeldUntilItIsConfirmed(t *testing.T) {
 				}
 			})
 			if c.owned {
-				// While its owner is there, a deletion is no cascade.
+				// While its owner exists, a deletion is no cascade.
 				p.delete(all[1])
 				p.gone(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web-1"}})
 			}
@@ -176,7 +176,7 @@ func TestACascadeIsHeldUntilItIsConfirmed(t *testing.T) {
 	}
 }
 
-// The cascade is undone when its source exists again: what that one asks for is a decrease of its own.
+// A source that exists again undoes the cascade: a decrease that it requests is a separate one.
 func TestASmallerSourceThatCameBackAfterACascadeIsNoCascade(t *testing.T) {
 	p := newPlane(t)
 	configMaps := brake.OwnerRules(schema.GroupResource{Resource: "configmaps"})
@@ -230,7 +230,7 @@ func TestFloorsThatFallByHalfAreHeldWhenTheyAreMany(t *testing.T) {
 			t.Errorf("%s has the floor %d, want 7", protector.Name, floor)
 		}
 	}
-	// A hand that lowers a floor that is held changes nothing for long.
+	// A user who lowers a floor that is held changes nothing for long.
 	scale(all[1], 10)
 	p.protector("deployment-web-1", "scaled up again, nothing is pending", floorIs(7))
 	p.confirm(all[2])
@@ -276,7 +276,7 @@ func TestAPolicyThatIsDeletedDoesNotReleaseManyProtectorsAtOnce(t *testing.T) {
 	}
 }
 
-// The source and its protector come by different watches: the source may be gone in the cache before the protector says why.
+// The source and its protector come by different watches: the cache may lack the source before the protector shows the reason.
 func TestASourceThatWasDeletedIsNotTakenForVanishedByAStaleCache(t *testing.T) {
 	p := newPlane(t)
 	web, stale := p.pair()

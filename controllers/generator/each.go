@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// each visits all sources of the kinds, in a namespace or in all, that the caches show. Kinds that are not watched have
-// none. Nothing that is visited may be changed.
+// each calls visit for all cached sources of the kinds, in one namespace or in all. Kinds that are not watched have none. visit must not
+// change the objects.
 func (k *Kinds) each(ctx context.Context, namespace string, kinds []v1alpha1.WorkloadKind, visit func(policy.Ref, client.Object) error) error {
 	for _, named := range kinds {
 		kind := policy.KindOf(named)
@@ -78,7 +78,7 @@ func (k *Kinds) listTyped(ctx context.Context, namespace string, kind schema.Gro
 	return objects, err
 }
 
-// all are all kinds that are watched.
+// all returns all kinds that are watched.
 func (k *Kinds) all() []v1alpha1.WorkloadKind {
 	var kinds []v1alpha1.WorkloadKind
 	add := func(kind schema.GroupVersionKind) {
@@ -95,7 +95,7 @@ func (k *Kinds) all() []v1alpha1.WorkloadKind {
 	return kinds
 }
 
-// watchNamespaces watches the labels of namespaces from now on.
+// watchNamespaces starts to watch the labels of namespaces.
 func (k *Kinds) watchNamespaces() error {
 	return k.watchBeside(namespaces(), func(namespace *metav1.PartialObjectMetadata) {
 		ctx := k.ctx

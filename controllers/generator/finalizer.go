@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// hold makes sure that the source carries our finalizer.
+// hold ensures that the source has the generator's finalizer.
 func (r *Reconciler) hold(ctx context.Context, ref policy.Ref, source client.Object) error {
 	if slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return nil
@@ -37,7 +37,7 @@ func (r *Reconciler) hold(ctx context.Context, ref policy.Ref, source client.Obj
 	return nil
 }
 
-// letGo makes sure that the source does not carry our finalizer.
+// letGo ensures that the source does not have the generator's finalizer.
 func (r *Reconciler) letGo(ctx context.Context, ref policy.Ref, source client.Object) error {
 	if !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return nil
@@ -59,9 +59,9 @@ func (r *Reconciler) letGo(ctx context.Context, ref policy.Ref, source client.Ob
 	return nil
 }
 
-// patchFinalizer adds or removes our finalizer and nothing else, by a directive of strategic merge patches. It
-// needs no resourceVersion, so that a rollout, which writes the source's status all the time, cannot make
-// it fail; the UID keeps it from a new source of the old name. The object from the cache is not touched.
+// patchFinalizer adds or removes the generator's finalizer and nothing else, by a directive of strategic merge patches. It sends no
+// resourceVersion, so the constant status writes of a rollout cannot make it fail. The UID keeps it from changing a new source of the same
+// name. It does not change source, which belongs to the cache.
 func (r *Reconciler) patchFinalizer(ctx context.Context, source client.Object, directive string) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": source.GetUID(), directive: []string{v1alpha1.FinalizerSource}},

@@ -13,9 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// keep leaves the protectors in force whose source is gone without an explicit deletion: that is what an
-// accident looks like. A deletion on purpose is never seen like this, because the source's finalizer holds it
-// until its protectors are released.
+// keep leaves protectors in force whose source no longer exists although no client deleted it: that indicates an accident. A deliberate
+// deletion never looks like this, because the source's finalizer holds the source until its protectors are released.
 func (r *Reconciler) keep(ctx context.Context, ref policy.Ref, protectors []*v1alpha1.PodProtector) (outcome, error) {
 	result := ignored
 	for _, protector := range protectors {
@@ -45,7 +44,7 @@ func (r *Reconciler) keep(ctx context.Context, ref policy.Ref, protectors []*v1a
 		if source != nil {
 			return outdated, nil
 		}
-		// The cache may show that the source is gone before it shows why: the two come by different watches.
+		// The cache may show that the source does not exist before it shows the reason: the two come by different watches.
 		live, err := get(ctx, r.Live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
 		if err != nil {
 			return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
@@ -71,9 +70,9 @@ func (r *Reconciler) keep(ctx context.Context, ref policy.Ref, protectors []*v1a
 	return result, nil
 }
 
-// withdraw takes back the record of a decrease that a source wanted which vanished: no component asks for it any more, and it would stay
-// among the oldest that are pending, for which others wait. The source is read after the protector: another leader may have recorded the
-// decrease of a source that was created again and deleted since.
+// withdraw removes the record of a decrease that a vanished source wanted. No component requests it any more, and it would stay among the
+// oldest pending decreases, for which others wait. The source is read after the protector: another leader may have recorded the decrease of
+// a source that was created again and deleted since.
 func (r *Reconciler) withdraw(ctx context.Context, ref policy.Ref, live *v1alpha1.PodProtector) error {
 	if _, isPending := brake.PendingOf(live); !isPending || r.Brake == nil {
 		return nil
@@ -88,7 +87,7 @@ func (r *Reconciler) withdraw(ctx context.Context, ref policy.Ref, live *v1alpha
 	return r.withdrawRead(ctx, ref, live)
 }
 
-// end releases the protectors of a source that is being deleted. One that is deleted because its whole kind is goes by a cascade.
+// end releases the protectors of a source that is being deleted. If its whole kind is being deleted, the deletion counts as a cascade.
 func (r *Reconciler) end(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
 	going, err := r.Kinds.isKindGoing(ctx, ref)
 	if err != nil {
@@ -105,7 +104,7 @@ func (r *Reconciler) end(ctx context.Context, ref policy.Ref, source client.Obje
 	return r.release(ctx, ref, source, protectors, cause)
 }
 
-// retainAll leaves protectors as they are whose policy is gone and has left a record that cannot be read.
+// retainAll keeps protectors as they are if their policy no longer exists and its record cannot be parsed.
 func (r *Reconciler) retainAll(ctx context.Context, protectors []*v1alpha1.PodProtector, choice policy.Choice) (outcome, error) {
 	for _, protector := range protectors {
 		if !policy.IsGenerated(protector) || isReleased(protector) {
@@ -118,7 +117,7 @@ func (r *Reconciler) retainAll(ctx context.Context, protectors []*v1alpha1.PodPr
 	return retained, nil
 }
 
-// isReadable tells whether the protectors' record of their policy can be read.
+// isReadable reports whether the protectors' record of their policy can be parsed.
 func isReadable(protectors []*v1alpha1.PodProtector) bool {
 	for _, protector := range protectors {
 		if !policy.IsGenerated(protector) {

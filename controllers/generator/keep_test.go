@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// reconciler is one whose cache a test plays itself: it passes its objects to the steps.
+// reconciler returns a Reconciler whose cache the test plays: it passes its objects to the steps.
 func (p *plane) reconciler() *Reconciler {
 	p.t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry(), nil)
@@ -58,7 +58,7 @@ func (p *plane) ref(name string) policy.Ref {
 	return policy.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: name}
 }
 
-// lose takes a Deployment away as the loss of an etcd would: no deletionTimestamp is ever seen by the generator.
+// lose removes a Deployment as the loss of an etcd would: the generator never observes a deletionTimestamp.
 func (p *plane) lose(web *appsv1.Deployment) {
 	p.t.Helper()
 	p.delete(web)
@@ -66,8 +66,8 @@ func (p *plane) lose(web *appsv1.Deployment) {
 	p.gone(web)
 }
 
-// loseAtOnce does the same while a generator runs, which puts the finalizer back when it sees that it is missing.
-// The Deployment goes in the very state in which it has none.
+// loseAtOnce does the same while a generator runs, which adds the finalizer again when it is missing. The Deployment is deleted while it
+// has no finalizer.
 func (p *plane) loseAtOnce(web *appsv1.Deployment) {
 	p.t.Helper()
 	p.eventually("it is deleted while it has no finalizer", func() string {
@@ -193,7 +193,7 @@ func (p *plane) expectVanished(g *generator, want float64) {
 	})
 }
 
-// That the source was deleted is recorded in the status, which a recreated protector gets after it was created.
+// The status records that the source was deleted, and a recreated protector gets its status after its creation.
 func TestAProtectorThatWaitsForItsStatusIsNotTakenForOneWhoseSourceVanished(t *testing.T) {
 	p := newPlane(t)
 	web, protector := p.pair()

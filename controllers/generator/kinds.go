@@ -21,9 +21,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// Kinds reads sources of every kind: those of Kubernetes' own from the manager's cache, and others, which policies name, by
-// watches of their own. Those are apart from the manager's, which must not wait for a kind that is not there or that we may
-// not list. Of the others only the metadata are kept, and their objects are read when they have changed.
+// Kinds reads sources of every kind. It reads built-in kinds from the manager's cache. It reads other kinds, which policies name, by
+// watches of its own. Those are separate from the manager's watches, which must not wait for a kind that does not exist or that the
+// generator may not list. Of other kinds only the metadata is cached, and their objects are read when they have changed.
 type Kinds struct {
 	// Cache and Live read typed objects.
 	Cache, Live client.Reader
@@ -31,23 +31,23 @@ type Kinds struct {
 	Mapper      meta.RESTMapper
 	Metadata    metadata.Interface
 	Dynamic     dynamic.Interface
-	// Watched are the kinds of Kubernetes' own that are watched.
+	// Watched are the built-in kinds that are watched.
 	Watched []schema.GroupVersionKind
-	// Namespace limits the others to one namespace; empty is all.
+	// Namespace limits the other kinds to one namespace; empty means all.
 	Namespace string
 
 	mu      sync.Mutex
 	others  map[schema.GroupKind]*other
 	helpers map[schema.GroupVersionResource]*other
-	// starter starts the watch of a kind; nil until the controller runs.
+	// starter enqueues a source; nil until the controller runs.
 	starter func(policy.Ref)
-	// ctx is the time that the controller runs, for which watches last.
+	// ctx ends with the controller, and with it the watches.
 	ctx context.Context
-	// changed is told when what policies look at beside workloads has changed.
+	// changed is called when an object changed that policies use, other than a workload.
 	changed func(namespace string)
 }
 
-// isBuiltIn tells whether a source is of a kind of Kubernetes' own.
+// isBuiltIn reports whether a source is of a built-in kind.
 func (k *Kinds) isBuiltIn(ref policy.Ref) bool {
 	_, ok := k.builtIn(ref.GroupKind())
 	return ok
@@ -62,7 +62,7 @@ func (k *Kinds) builtIn(kind schema.GroupKind) (schema.GroupVersionKind, bool) {
 	return schema.GroupVersionKind{}, false
 }
 
-// interpreter is what reads the sources of a kind.
+// interpreter returns the interpreter for sources of a kind.
 func (k *Kinds) interpreter(ref policy.Ref, origin policy.Origin) policy.Interpreter {
 	if kind, ok := k.builtIn(ref.GroupKind()); ok {
 		return policy.BuiltIn()[kind]
@@ -73,8 +73,8 @@ func (k *Kinds) interpreter(ref policy.Ref, origin policy.Origin) policy.Interpr
 	return policy.Scaled{}
 }
 
-// cached is what the cache shows of a source; nil when it does not exist. Of kinds that are not Kubernetes' own it is the
-// metadata. A kind that is not watched, or not yet, is asked for at the apiserver.
+// cached returns a source from the cache; nil when it does not exist. For kinds that are not built in, it returns the metadata. If a kind
+// is not watched, or its watch has not synced, cached reads from the API server.
 func (k *Kinds) cached(ctx context.Context, ref policy.Ref) (client.Object, error) {
 	if kind, ok := k.builtIn(ref.GroupKind()); ok && slices.Contains(k.Watched, kind) {
 		return k.typed(ctx, k.Cache, kind, ref)
@@ -88,7 +88,7 @@ func (k *Kinds) cached(ctx context.Context, ref policy.Ref) (client.Object, erro
 	return k.live(ctx, ref)
 }
 
-// live is what the apiserver says of a source; nil when it does not exist, or its kind does not.
+// live returns a source from the API server; nil when the source or its kind does not exist.
 func (k *Kinds) live(ctx context.Context, ref policy.Ref) (client.Object, error) {
 	if kind, ok := k.builtIn(ref.GroupKind()); ok {
 		return k.typed(ctx, k.Live, kind, ref)
@@ -113,7 +113,7 @@ func (k *Kinds) typed(ctx context.Context, reader client.Reader, kind schema.Gro
 	return get(ctx, reader, ref.Key(), object)
 }
 
-// empty is an empty object of a kind of Kubernetes' own.
+// empty returns an empty object of a built-in kind.
 func (k *Kinds) empty(kind schema.GroupVersionKind) (client.Object, error) {
 	empty, err := k.Scheme.New(kind)
 	if err != nil {
@@ -126,7 +126,7 @@ func (k *Kinds) empty(kind schema.GroupVersionKind) (client.Object, error) {
 	return object, nil
 }
 
-// whole is a source with all that its interpreter needs; nil when it is not any more the one that the cache shows.
+// whole returns a source with all that its interpreter needs; nil when the source is no longer the one that the cache shows.
 func (k *Kinds) whole(ctx context.Context, ref policy.Ref, source client.Object, origin policy.Origin) (*policy.Source, error) {
 	if kind, ok := k.builtIn(ref.GroupKind()); ok {
 		return &policy.Source{Kind: kind, Object: source}, nil
@@ -168,7 +168,7 @@ func (k *Kinds) scale(ctx context.Context, ref policy.Ref, resource schema.Group
 	return scale, nil
 }
 
-// served is the resource of a kind, in the version that a policy or a protector named it in.
+// served returns the resource of a kind, in the version by which a policy or a protector names it.
 func (k *Kinds) served(kind schema.GroupKind) (schema.GroupVersionKind, schema.GroupVersionResource, error) {
 	version := ""
 	k.mu.Lock()
@@ -187,7 +187,7 @@ func (k *Kinds) served(kind schema.GroupKind) (schema.GroupVersionKind, schema.G
 	return mapping.GroupVersionKind, mapping.Resource, nil
 }
 
-// ignoreUnserved makes no error of a kind that the apiserver does not know.
+// ignoreUnserved returns nil if the error means that the API server does not serve the kind.
 func ignoreUnserved(err error) error {
 	var noResource *meta.NoResourceMatchError
 	var noKind *meta.NoKindMatchError
@@ -197,7 +197,7 @@ func ignoreUnserved(err error) error {
 	return err
 }
 
-// candidate is what policies look at in a source.
+// candidate returns the properties of a source that policies use.
 func (k *Kinds) candidate(ctx context.Context, ref policy.Ref, source client.Object, policies []*policy.Policy) (policy.Candidate, error) {
 	c := policy.Candidate{Ref: ref, Labels: source.GetLabels()}
 	if !slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Namespaces != nil }) {
@@ -208,7 +208,7 @@ func (k *Kinds) candidate(ctx context.Context, ref policy.Ref, source client.Obj
 	return c, err
 }
 
-// policyResource is the resource of a policy.
+// policyResource returns the resource of a policy.
 func policyResource(p *policy.Policy) schema.GroupVersionResource {
 	if p.Namespace == "" {
 		return v1alpha1.GroupVersion.WithResource("clusterprotectionpolicies")

@@ -73,7 +73,7 @@ func TestEachBuiltInKindIsASource(t *testing.T) {
 			edit(p, source, scale(20))
 			p.protector(name, "it follows", hasFloor(c.afterScale))
 
-			// No garbage collector runs here, for whom a ReplicationController would wait by default.
+			// No garbage collector runs here, for which a ReplicationController would wait by default.
 			p.delete(source, client.PropagationPolicy(metav1.DeletePropagationBackground))
 			p.gone(source)
 			p.gone(protector)
@@ -105,7 +105,7 @@ func TestAReplicaSetOfADeploymentHasNoProtectorOfItsOwn(t *testing.T) {
 	p.create(owned)
 	p.create(p.replicaSet("free", 4))
 
-	// What comes after it proves that the generator has come past it.
+	// A later object proves that the generator has processed the earlier one.
 	p.protector("replicaset-free", "a free one has one", hasFloor(3))
 	p.gone(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "replicaset-web-1"}})
 	if err := p.Get(t.Context(), client.ObjectKeyFromObject(owned), owned); err != nil || len(owned.Finalizers) != 0 {

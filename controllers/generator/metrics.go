@@ -10,7 +10,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// Metrics are the generator's own; docs/metrics.md describes them. Only the leader's gauges say something, or each shard's of what it has.
+// Metrics are the metrics of the generator, documented in docs/metrics.md. Gauges are meaningful only on the leader, or on each shard for
+// its part.
 type Metrics struct {
 	sources     *prometheus.GaugeVec
 	vanished    prometheus.Gauge
@@ -22,7 +23,7 @@ type Metrics struct {
 	last map[policy.Ref]outcome
 }
 
-// NewMetrics registers the metrics, of what a shard has; nil is all.
+// NewMetrics registers the metrics, for the slots of a shard; nil means all.
 func NewMetrics(registry prometheus.Registerer, own *share.Share) (*Metrics, error) {
 	m := &Metrics{
 		vanished: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -75,7 +76,7 @@ func NewMetrics(registry prometheus.Registerer, own *share.Share) (*Metrics, err
 	return m, nil
 }
 
-// observe counts a source by its newest outcome. An outcome that says nothing about its state leaves it as it was.
+// observe counts a source by its newest outcome. An outcome that does not determine its state leaves the count unchanged.
 func (m *Metrics) observe(source policy.Ref, result outcome) {
 	if result == "" || result == outdated {
 		return
@@ -92,19 +93,19 @@ func (m *Metrics) observe(source policy.Ref, result outcome) {
 	}
 }
 
-// forget leaves sources of some slots to another shard.
+// forget stops counting the sources of slots that another shard takes over.
 func (m *Metrics) forget(slots slot.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for source, result := range m.last {
 		if slots.Has(slot.Of(source.Namespace)) {
-			m.gauge(result, source.Kind).Dec() // what is kept is counted
+			m.gauge(result, source.Kind).Dec() // last has only counted outcomes
 			delete(m.last, source)
 		}
 	}
 }
 
-// gauge is what counts the sources of an outcome; nil for those that nobody counts.
+// gauge returns the gauge that counts the sources of an outcome; nil if they are not counted.
 func (m *Metrics) gauge(result outcome, kind string) prometheus.Gauge {
 	switch result {
 	case protected:

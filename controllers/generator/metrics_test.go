@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// An alert on a shard that has lost a slot would never end otherwise, and the sum over shards count its workloads twice.
+// Otherwise an alert on a shard that has lost a slot would never end, and the sum over shards would count its workloads twice.
 func TestAShardReportsNothingOfSlotsThatItHasGivenUp(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m, err := NewMetrics(registry, nil)
@@ -35,7 +35,7 @@ func TestAShardReportsNothingOfSlotsThatItHasGivenUp(t *testing.T) {
 	}
 }
 
-// gauges adds up those of a name.
+// gauges returns the sum of the series of a metric.
 func gauges(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := registry.Gather()

@@ -12,7 +12,7 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	if _, err := NewMetrics(registry, nil); err != nil {
 		t.Fatal(err)
 	}
-	// Package keeper registers those of protectors, package brake those of decreases.
+	// Package keeper registers the metrics of protectors, package brake those of decreases.
 	registry.Check(t, "../../docs/metrics.md", func(name string) bool {
 		subject := strings.TrimSuffix(name, "_total")
 		return strings.HasPrefix(name, "breakwater_generator_") && !strings.HasSuffix(subject, "_protectors") && !strings.HasSuffix(subject, "_decreases")

@@ -20,14 +20,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// other is a kind that is not of Kubernetes' own, and its watch.
+// other is a kind that is not built in, and its watch.
 type other struct {
 	kind     schema.GroupVersionKind
 	informer toolscache.SharedIndexInformer
 	stop     context.CancelFunc
 }
 
-// The kinds that are watched beside workloads, where policies ask for them.
+// namespaces and definitions are the resources that are watched besides workloads, if policies need them.
 func namespaces() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 }
@@ -36,7 +36,7 @@ func definitions() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
-// source lets the kinds that policies name reach the controller, for as long as it runs.
+// source connects the watches of kinds that policies name to the controller's queue, for as long as the controller runs.
 func (k *Kinds) source() source.TypedSource[policy.Ref] {
 	return source.TypedFunc[policy.Ref](func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[policy.Ref]) error {
 		k.mu.Lock()
@@ -46,7 +46,7 @@ func (k *Kinds) source() source.TypedSource[policy.Ref] {
 	})
 }
 
-// onChange sets who is told when something has changed that policies look at beside workloads of Kubernetes' own.
+// onChange sets the function that is called when an object changed that policies use, other than a workload of a built-in kind.
 func (k *Kinds) onChange(tell func(namespace string)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,7 +60,7 @@ func (k *Kinds) tellChange(namespace string) {
 	tell(namespace)
 }
 
-// watch watches a kind from now on. Without an error it is served and we may list it, though it may not have been listed yet.
+// watch starts to watch a kind. If it returns no error, the kind is served and may be listed, though it may not have been listed yet.
 func (k *Kinds) watch(ctx context.Context, kind schema.GroupVersionKind) error {
 	if _, ok := k.builtIn(kind.GroupKind()); ok {
 		if !slices.Contains(k.Watched, kind) {
@@ -103,10 +103,10 @@ func (k *Kinds) watch(ctx context.Context, kind schema.GroupVersionKind) error {
 	return nil
 }
 
-// errNotRunning passes: the controllers of one manager start one after the other.
+// errNotRunning is temporary: the controllers of one manager start one after the other.
 var errNotRunning = errors.New("the generator has not started to watch workloads yet")
 
-// watchBeside watches a kind that policies look at beside workloads.
+// watchBeside watches a kind that policies use besides workloads.
 func (k *Kinds) watchBeside(resource schema.GroupVersionResource, changed func(*metav1.PartialObjectMetadata)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,7 +124,7 @@ func (k *Kinds) watchBeside(resource schema.GroupVersionResource, changed func(*
 	return nil
 }
 
-// start runs an informer of metadata that tells of each change that means something.
+// start runs an informer of metadata that calls changed for each relevant change.
 func (k *Kinds) start(
 	resource schema.GroupVersionResource, kind schema.GroupVersionKind, namespace string, changed func(before, now *metav1.PartialObjectMetadata),
 ) (*other, error) {
@@ -160,7 +160,7 @@ func (k *Kinds) start(
 	return &other{kind: kind, informer: informer, stop: stop}, nil
 }
 
-// forget ends the watch of a kind that is not served any more, and lets all its sources be looked at: they are gone.
+// forget ends the watch of a kind that is no longer served, and enqueues all its sources: they no longer exist.
 func (k *Kinds) forget(kind schema.GroupKind) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -177,7 +177,7 @@ func (k *Kinds) forget(kind schema.GroupKind) {
 	}
 }
 
-// learn watches the kind of a source whose protectors name it, though no policy does any more.
+// learn watches the kind of a source whose protectors name it, even if no policy names it any more.
 func (k *Kinds) learn(ctx context.Context, ref policy.Ref, protectors []*v1alpha1.PodProtector) error {
 	if k.isBuiltIn(ref) || len(protectors) == 0 {
 		return nil
@@ -196,8 +196,7 @@ func (k *Kinds) learn(ctx context.Context, ref policy.Ref, protectors []*v1alpha
 	return nil
 }
 
-// watchedMetadata is what the watch of its kind shows of a source; known is false while there is none, or it has not listed
-// them yet.
+// watchedMetadata returns a source from the watch of its kind; known is false if the kind is not watched or its watch has not synced.
 func (k *Kinds) watchedMetadata(ref policy.Ref) (object *metav1.PartialObjectMetadata, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -213,7 +212,7 @@ func (k *Kinds) watchedMetadata(ref policy.Ref) (object *metav1.PartialObjectMet
 	return object, ok
 }
 
-// namespaceLabels are the labels of a namespace, by the watch of them or else by the apiserver.
+// namespaceLabels returns the labels of a namespace, from its watch or else from the API server.
 func (k *Kinds) namespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
 	k.mu.Lock()
 	watched := k.helpers[namespaces()]
@@ -231,7 +230,7 @@ func (k *Kinds) namespaceLabels(ctx context.Context, namespace string) (map[stri
 	return object.Labels, nil
 }
 
-// isKindGoing tells whether the whole kind of a source is being deleted.
+// isKindGoing reports whether the whole kind of a source is being deleted.
 func (k *Kinds) isKindGoing(ctx context.Context, ref policy.Ref) (bool, error) {
 	if k.isBuiltIn(ref) {
 		return false, nil
@@ -243,11 +242,11 @@ func (k *Kinds) isKindGoing(ctx context.Context, ref policy.Ref) (bool, error) {
 	return k.isGoing(ctx, resource)
 }
 
-// isGoing tells whether the CRD of a resource is being deleted, or is gone already.
+// isGoing reports whether the CRD of a resource is being deleted, or no longer exists.
 func (k *Kinds) isGoing(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 	definition, err := k.Metadata.Resource(definitions()).Get(ctx, resource.GroupResource().String(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		// An aggregated apiserver has kinds without CRDs.
+		// An aggregated API server has kinds without CRDs.
 		_, err := k.Metadata.Resource(resource).Namespace(k.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}

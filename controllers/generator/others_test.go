@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// definition reads a CustomResourceDefinition of testdata.
+// definition reads a CustomResourceDefinition from testdata.
 func (p *plane) definition(plural string) *unstructured.Unstructured {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", plural+".yaml"))
@@ -41,7 +41,7 @@ func (p *plane) parse(text string) *unstructured.Unstructured {
 	return u
 }
 
-// install makes a kind served until the test ends.
+// install makes the API server serve a kind until the test ends.
 func (p *plane) install(plural string) *unstructured.Unstructured {
 	p.t.Helper()
 	definition := p.definition(plural)
@@ -60,7 +60,7 @@ func (p *plane) install(plural string) *unstructured.Unstructured {
 	return definition
 }
 
-// uninstall takes a kind away with all that is in it, whatever holds it, so that the next test can have it.
+// uninstall removes a kind with all its objects and their finalizers, so that the next test can install it.
 func (p *plane) uninstall(definition *unstructured.Unstructured) {
 	ctx := context.Background()
 	list := &unstructured.UnstructuredList{}
@@ -88,7 +88,7 @@ func objectAPIVersion(definition *unstructured.Unstructured) string {
 	return group + "/" + version["name"].(string)
 }
 
-// rulesFor are the generator's, and those for the kinds of a test.
+// rulesFor returns the generator's rules, and those for the kinds of a test.
 func rulesFor(resources ...string) []rbacv1.PolicyRule {
 	rules := ClusterRules()
 	for _, resource := range resources {
@@ -97,7 +97,7 @@ func rulesFor(resources ...string) []rbacv1.PolicyRule {
 	return rules
 }
 
-// object makes one of the test's namespace.
+// object returns an object in the test's namespace.
 func (p *plane) object(text string) *unstructured.Unstructured {
 	p.t.Helper()
 	u := p.parse(text)
@@ -110,7 +110,7 @@ func (p *plane) rollout(replicas string) *unstructured.Unstructured {
 		`, minReadySeconds: 7, selector: {matchLabels: {app: web}}}}`)
 }
 
-// naming is a policy for kinds.
+// naming returns a policy for kinds.
 func (p *plane) naming(floor string, kinds ...v1alpha1.WorkloadKind) *v1alpha1.ProtectionPolicy {
 	return p.policy("shop", floor, func(pp *v1alpha1.ProtectionPolicy) {
 		pp.Spec.Workloads.Kinds = kinds
@@ -219,7 +219,7 @@ func TestAKindThatWeMayNotListIsACondition(t *testing.T) {
 	})
 }
 
-// The apiserver deletes all objects of a kind whose CRD is deleted: nobody has said that of each of them.
+// The API server deletes all objects of a kind whose CRD is deleted: no user requested the deletion of each of them.
 func TestAKindThatIsTakenAwayReleasesNothing(t *testing.T) {
 	p := newPlane(t)
 	definition := p.install("rollouts")
@@ -231,7 +231,7 @@ func TestAKindThatIsTakenAwayReleasesNothing(t *testing.T) {
 	before := p.protector(rolloutProtector, "it is made", isBy("ProtectionPolicy/shop", 9))
 
 	p.delete(definition)
-	p.gone(definition) // our finalizers do not keep it
+	p.gone(definition) // the generator's finalizers do not keep it
 	got := p.protector(rolloutProtector, "it says so", isVanished)
 	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 9 || !isHeld(got) {
 		t.Errorf("it is not in force as it was:\n%s", dump(got))
@@ -249,10 +249,10 @@ func TestAKindThatIsTakenAwayReleasesNothing(t *testing.T) {
 	})
 }
 
-// Whoever takes the CRD of policies away has not said anything about each of them, whatever they say themselves.
+// A user who deletes the CRD of policies has not decided about each policy, regardless of its targetRemovalPolicy.
 func TestPoliciesWhoseCRDIsTakenAwayReleaseNothing(t *testing.T) {
 	p := newPlane(t)
-	var others v1alpha1.ProtectionPolicyList // of former tests, whose generators are gone
+	var others v1alpha1.ProtectionPolicyList // of earlier tests, whose generators have stopped
 	if err := p.List(t.Context(), &others); err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestPoliciesWhoseCRDIsTakenAwayReleaseNothing(t *testing.T) {
 	p.create(p.plain("web"))
 	policy := p.policy("shop", "90%", func(pp *v1alpha1.ProtectionPolicy) {
 		pp.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
-		pp.Finalizers = []string{"example.com/wait"} // so that it is seen while it is being deleted
+		pp.Finalizers = []string{"example.com/wait"} // so that the generator observes it while it is being deleted
 	})
 	p.create(policy)
 	before := p.protector("deployment-web", "it is made", isBy("ProtectionPolicy/shop", 9))
@@ -285,11 +285,11 @@ func TestPoliciesWhoseCRDIsTakenAwayReleaseNothing(t *testing.T) {
 	edit(p, policy, func(pp *v1alpha1.ProtectionPolicy) {
 		pp.Finalizers = slices.DeleteFunc(pp.Finalizers, func(f string) bool { return f == "example.com/wait" })
 	})
-	p.gone(definition.DeepCopy()) // our finalizers do not keep it
+	p.gone(definition.DeepCopy()) // the generator's finalizers do not keep it
 	p.protector("deployment-web", "it still says so", isResolved(metav1.ConditionFalse, v1alpha1.ReasonPolicyVanished))
 }
 
-// reinstall makes a kind served again, for the tests that come.
+// reinstall makes the API server serve a kind again, for later tests.
 func (p *plane) reinstall(definition *unstructured.Unstructured) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(objectAPIVersion(definition))
@@ -373,7 +373,7 @@ func TestASourceCanHaveSeveralProtectors(t *testing.T) {
 	p.gone(front)
 	p.protector(back.Name, "the other stays", isBy("ProtectionPolicy/shop", 2))
 
-	// Lost as with an etcd: both would stay.
+	// If both are lost, as with an etcd, both protectors stay.
 	first.stop()
 	lost := bundle.DeepCopy()
 	p.delete(bundle)

@@ -23,7 +23,7 @@ import (
 
 var webRef = policy.RefOf(schema.GroupKind{Group: "apps", Kind: "Deployment"}, &metav1.ObjectMeta{Namespace: "shop", Name: "web"})
 
-// webPair is a Deployment and its protector, as they are stored.
+// webPair returns a Deployment and its protector, as they are stored.
 func webPair(t *testing.T) (*appsv1.Deployment, *v1alpha1.PodProtector) {
 	t.Helper()
 	web := (&plane{t: t, namespace: webRef.Namespace}).deployment("web", func(d *appsv1.Deployment) {
@@ -37,7 +37,7 @@ func webPair(t *testing.T) (*appsv1.Deployment, *v1alpha1.PodProtector) {
 	return web, wanted.Object
 }
 
-// terminating is an object whose deletion has begun.
+// terminating marks an object as being deleted.
 func terminating[T client.Object](object T) T {
 	now := metav1.Now()
 	object.SetDeletionTimestamp(&now)
@@ -56,7 +56,7 @@ func isHeldBy(reason string) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason}
 }
 
-// behind is a reconciler whose cache shows some objects, while the API server has others.
+// behind returns a reconciler whose cache shows some objects, while the API server has others.
 func behind(t *testing.T, shown, stored []client.Object) *Reconciler {
 	t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry(), nil)
@@ -92,7 +92,8 @@ func (s split) List(ctx context.Context, list client.ObjectList, options ...clie
 	return s.Reader.List(ctx, list, options...)
 }
 
-// An update of the status makes no event that the generator hears, and a Deployment that a restored core has deleted again looks unchanged.
+// A status update causes no event that passes the generator's predicates, and a Deployment that a restored core has deleted again looks
+// unchanged.
 func TestAnOutdatedCacheIsLookedAtAgainWithoutAnEvent(t *testing.T) {
 	web, protector := webPair(t)
 	unfinished := protector.DeepCopy()
@@ -141,7 +142,7 @@ func TestNoReleaseIsAskedForByARecordThatOnlyTheCacheShows(t *testing.T) {
 	}
 }
 
-// A protector that vanishes is recreated as the cache showed it last. Only its condition records that its source was deleted.
+// The keeper recreates a protector that vanishes as the cache last showed it. Only its condition records that its source was deleted.
 func TestASourceStaysUntilTheCacheShowsWhyItsProtectorIsHeld(t *testing.T) {
 	web, protector := webPair(t)
 	terminating(web)
@@ -171,7 +172,7 @@ func TestASourceStaysUntilTheCacheShowsWhyItsProtectorIsHeld(t *testing.T) {
 	}
 }
 
-// An answer that comes late may be older than a restore of the core, which has the source again and has lost the record.
+// A response that comes late may be older than a restore of the core, which has the source again and has lost the record.
 func TestASourceStaysWhenTheAnswerOfTheAPIServerIsLate(t *testing.T) {
 	for claim, c := range map[string]struct {
 		takes time.Duration
@@ -200,7 +201,7 @@ func TestASourceStaysWhenTheAnswerOfTheAPIServerIsLate(t *testing.T) {
 	}
 }
 
-// slow answers about protectors after a while.
+// slow delays reads of protectors.
 type slow struct {
 	client.Reader
 	takes time.Duration

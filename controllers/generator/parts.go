@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// removeParts releases the protectors of parts that a source has no more: whoever took a part out of it did so on purpose.
-// The source was read from the apiserver just now; kinds of Kubernetes' own have no parts.
+// removeParts releases the protectors of parts that a source no longer has: a user who removes a part does so on purpose. The source was
+// read from the API server just before. Built-in kinds have no parts.
 func (r *Reconciler) removeParts(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector,
 ) error {
@@ -40,8 +40,8 @@ func (r *Reconciler) removeParts(
 	return nil
 }
 
-// liveProtectors asks the apiserver for all protectors of a source: the cache may not show one that we have just made.
-// Sources that have parts do not tell all names, so that those of their kind are listed.
+// liveProtectors reads all protectors of a source from the API server: the cache may not show one that was just created. The names of parts
+// are unknown, so for sources with parts it lists the protectors of their kind.
 func (r *Reconciler) liveProtectors(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
 	if r.Kinds.isBuiltIn(ref) {
 		key := client.ObjectKey{Namespace: ref.Namespace, Name: policy.ProtectorName(ref)}

@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// plane is a namespace of a real apiserver, as an administrator sees it.
+// plane is a namespace of a real API server, with the rights of an administrator.
 type plane struct {
 	client.Client
 	t         *testing.T
@@ -43,13 +43,13 @@ func newPlane(t *testing.T) *plane {
 	return &plane{Client: testplane.Client(t), t: t, namespace: testplane.Namespace(t)}
 }
 
-// account makes a user who may do what the rules say, and nothing else.
+// account creates a user with exactly these rules.
 func (p *plane) account(rules []rbacv1.PolicyRule) *rest.Config {
 	p.t.Helper()
 	return testplane.User(p.t, "generator-of-"+p.namespace, rules)
 }
 
-// generator is a generator that runs, for one namespace.
+// generator is a running generator, for one namespace.
 type generator struct {
 	registry *prometheus.Registry
 	spans    *tracetest.SpanRecorder
@@ -94,7 +94,7 @@ func (p *plane) startWith(account *rest.Config, limits *core.Limits, changes ...
 	return g
 }
 
-// metric reads a metric; series are told apart by their one label's value, which is empty for a metric without.
+// metric reads a metric; label is the value of its one label, which selects the series, or empty for a metric without labels.
 func (g *generator) metric(t *testing.T, name, label string) float64 {
 	t.Helper()
 	families, err := g.registry.Gather()
@@ -112,7 +112,7 @@ func (g *generator) metric(t *testing.T, name, label string) float64 {
 	return 0
 }
 
-// deployment is a Deployment of 10 replicas, 3 of which may be unavailable.
+// deployment returns a Deployment of 10 replicas, 3 of which may be unavailable.
 func (p *plane) deployment(name string, change func(*appsv1.Deployment)) *appsv1.Deployment {
 	replicas, surge, unavailable := int32(10), intstr.FromString("25%"), intstr.FromString("30%")
 	app := map[string]string{"app": "web"}
@@ -145,7 +145,7 @@ func (p *plane) create(object client.Object) {
 	}
 }
 
-// edit changes an object as a hand does, on its newest state.
+// edit changes the newest state of an object, as a user would.
 func edit[T client.Object](p *plane, object T, change func(T)) {
 	p.t.Helper()
 	for {
@@ -181,7 +181,7 @@ func (p *plane) eventually(claim string, unmet func() string) {
 	})
 }
 
-// protector waits until the protector by that name satisfies the claim, and returns it.
+// protector waits until the protector of that name satisfies the claim, and returns it.
 func (p *plane) protector(name, claim string, holds func(*v1alpha1.PodProtector) bool) *v1alpha1.PodProtector {
 	p.t.Helper()
 	got := &v1alpha1.PodProtector{}
@@ -224,7 +224,7 @@ func (p *plane) events() []string {
 	return all
 }
 
-// countEvents counts the events that begin like that.
+// countEvents counts the events that have the prefix start.
 func (p *plane) countEvents(start string) int {
 	count := 0
 	for _, e := range p.events() {
@@ -253,5 +253,5 @@ func dump(object client.Object) string {
 	return string(text)
 }
 
-// newContext is one that outlives the test, for what its end has to clean up.
+// newContext returns a context that outlives the test, for the cleanup.
 func newContext() context.Context { return context.Background() }

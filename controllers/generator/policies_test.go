@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// policy is one of the test's namespace, with a floor of a percentage.
+// policy returns a policy in the test's namespace, with a percentage as its floor.
 func (p *plane) policy(name, floor string, change func(*v1alpha1.ProtectionPolicy)) *v1alpha1.ProtectionPolicy {
 	share := intstr.Parse(floor)
 	policy := &v1alpha1.ProtectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
@@ -29,7 +29,7 @@ func (p *plane) policy(name, floor string, change func(*v1alpha1.ProtectionPolic
 	return policy
 }
 
-// clusterPolicy is one for the test's namespace alone, which is labelled for that. It goes with the test.
+// clusterPolicy returns a policy that selects only the test's namespace, by a label. The test deletes it at its end.
 func (p *plane) clusterPolicy(name, floor string) *v1alpha1.ClusterProtectionPolicy {
 	p.t.Helper()
 	edit(p, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}, func(n *corev1.Namespace) { n.Labels["test"] = p.namespace })
@@ -40,7 +40,7 @@ func (p *plane) clusterPolicy(name, floor string) *v1alpha1.ClusterProtectionPol
 	return policy
 }
 
-// erase takes an object away whatever holds it.
+// erase deletes an object and its finalizers.
 func (p *plane) erase(object client.Object) {
 	ctx := p.t.Context()
 	if ctx.Err() != nil {
@@ -57,12 +57,12 @@ func (p *plane) erase(object client.Object) {
 	}
 }
 
-// plain is a Deployment that does not ask for protection itself.
+// plain returns a Deployment without the label that requests protection.
 func (p *plane) plain(name string) *appsv1.Deployment {
 	return p.deployment(name, func(d *appsv1.Deployment) { d.Labels = map[string]string{"team": "shop"} })
 }
 
-// held waits until the generator holds a policy: from then on its deletion is seen.
+// held waits until the generator holds a policy: from then on it observes the policy's deletion.
 func (p *plane) held(policy client.Object) {
 	p.t.Helper()
 	p.eventually("the policy is held", func() string {
@@ -76,7 +76,7 @@ func (p *plane) held(policy client.Object) {
 	})
 }
 
-// isBy tells whether a protector has that floor by that policy.
+// isBy returns a predicate for a protector that has that floor by that policy.
 func isBy(policy string, floor int32) func(*v1alpha1.PodProtector) bool {
 	return func(got *v1alpha1.PodProtector) bool {
 		c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionTargetResolved)
@@ -327,7 +327,7 @@ func TestAPolicyThatSelectsAWorkloadNoMoreKeepsItsProtector(t *testing.T) {
 	}
 }
 
-// The generator that is stopped is the crash between the steps; what is left must be finished by the next one.
+// Stopping the generator simulates a crash between the steps; the next generator must finish the rest.
 func TestTheDeletionOfAPolicyWaitsForTheGenerator(t *testing.T) {
 	p := newPlane(t)
 	account := p.account(ClusterRules())

@@ -19,19 +19,17 @@ import (
 )
 
 const (
-	// servedRetry is the time between two looks for a kind that is not served: its CRD is heard of, but is served a little
-	// later.
+	// servedRetry is the retry interval for a kind that is not served: the API server serves a kind a little after it shows the CRD.
 	servedRetry = 5 * time.Second
-	// longestRelease bounds how long the deletion of a policy waits for its protectors. Those that still name it then stay
-	// in force.
+	// longestRelease bounds how long the deletion of a policy waits for its protectors. Those that still name it after that stay in force.
 	longestRelease = 5 * time.Minute
 )
 
-// policyRef names a policy of either kind; one of the cluster has no namespace.
+// policyRef names a policy of either kind; a cluster-scoped policy has no namespace.
 type policyRef struct{ Namespace, Name string }
 
-// PolicyReconciler holds policies until their deletion was dealt with, watches the kinds that they name, and tells in their
-// status what came of them.
+// PolicyReconciler holds policies until their deletion is processed, watches the kinds that they name, and reports in their status what
+// they apply to.
 type PolicyReconciler struct {
 	Client client.Client
 	Live   client.Reader
@@ -78,7 +76,7 @@ func (r *PolicyReconciler) Reconcile(ctx context.Context, ref policyRef) (reconc
 	return reconcile.Result{}, nil
 }
 
-// follow watches what a policy names, whose status another shard writes: workloads of this shard's namespaces go by it too.
+// follow watches the kinds of a policy whose status another shard writes: the policy also applies to workloads of this shard's namespaces.
 func (r *PolicyReconciler) follow(ctx context.Context, ref policyRef) (reconcile.Result, error) {
 	object, err := r.get(ctx, ref)
 	if err != nil || object == nil {
@@ -103,8 +101,9 @@ func (r *PolicyReconciler) get(ctx context.Context, ref policyRef) (client.Objec
 	return object, nil
 }
 
-// end lets a policy go when nothing is left that is by it: each of its protectors was released, is by another policy now, or
-// says that it is kept although the policy was deleted. A policy that goes because its CRD does was not deleted on purpose.
+// end removes the finalizer of a policy once no protector depends on it. Each of its protectors was released, belongs to another policy
+// now, or has a condition that it is kept although the policy was deleted. A policy that is deleted because its CRD is was not deleted on
+// purpose.
 func (r *PolicyReconciler) end(ctx context.Context, object client.Object, policy *policy.Policy) (reconcile.Result, error) {
 	going, err := r.Kinds.isGoing(ctx, policyResource(policy))
 	if err != nil {
@@ -134,7 +133,7 @@ func (r *PolicyReconciler) end(ctx context.Context, object client.Object, policy
 	return reconcile.Result{}, nil
 }
 
-// liveObject is the policy as the apiserver has it; nil when it is another one by now, or none.
+// liveObject returns the policy from the API server; nil if it is not being deleted, was recreated, or does not exist.
 func (r *PolicyReconciler) liveObject(ctx context.Context, object client.Object) (client.Object, error) {
 	var live client.Object = &v1alpha1.ProtectionPolicy{}
 	if object.GetNamespace() == "" {
@@ -147,7 +146,7 @@ func (r *PolicyReconciler) liveObject(ctx context.Context, object client.Object)
 	return live, nil
 }
 
-// left counts the protectors that are still by a policy. The apiserver is asked, page by page, when the cache shows none.
+// left counts the protectors that still belong to a policy. If the cache shows none, it reads from the API server, page by page.
 func (r *PolicyReconciler) left(ctx context.Context, policy *policy.Policy) (int, error) {
 	var cached v1alpha1.PodProtectorList
 	err := r.Client.List(ctx, &cached, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()})
@@ -178,10 +177,10 @@ func countLeft(protectors []v1alpha1.PodProtector, policy *policy.Policy) int {
 	return count
 }
 
-// pageSize bounds how many protectors are read from the apiserver at once.
+// pageSize bounds how many protectors are read from the API server at once.
 const pageSize = 500
 
-// isLeft tells whether a protector is by a policy, and its source has yet to hear of the end of that.
+// isLeft reports whether a protector belongs to a policy, and its source was not yet reconciled after the end of that policy.
 func isLeft(protector *v1alpha1.PodProtector, p *policy.Policy) bool {
 	origin, _ := policy.OriginOf(protector)
 	return policy.IsGenerated(protector) && !isReleased(protector) && origin.Policy == p.String() && !origin.Removed && !isOrphan(protector)

@@ -19,14 +19,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// longestOverruled bounds the list of workloads to which another policy applies; named bounds it in messages.
+// longestOverruled bounds the list of workloads to which another policy applies; longestNamed bounds the names in messages.
 const (
 	longestOverruled = 32
 	longestNamed     = 5
 )
 
-// watch watches the kinds that a policy names, and says in a condition which are not there. That is no error: the policy
-// counts for the others, and protectors that there are stay.
+// watch watches the kinds that a policy names, and returns a condition on which of them are not served. That is no error: the policy
+// applies to the other kinds, and existing protectors stay.
 func (r *PolicyReconciler) watch(ctx context.Context, p *policy.Policy) (metav1.Condition, error) {
 	if p.Namespaces != nil {
 		if err := r.Kinds.watchNamespaces(); err != nil {
@@ -59,7 +59,7 @@ func (r *PolicyReconciler) watch(ctx context.Context, p *policy.Policy) (metav1.
 	}, nil
 }
 
-// count finds out what came of a policy.
+// count determines the status of a policy.
 func (r *PolicyReconciler) count(ctx context.Context, object client.Object, p *policy.Policy) (v1alpha1.ProtectionPolicyStatus, error) {
 	ranked, err := listPolicies(ctx, r.Client, p.Namespace)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *PolicyReconciler) count(ctx context.Context, object client.Object, p *p
 	return status, err
 }
 
-// readiness tells of workloads that have no protector by their policy. What keeps one from it stands in the workload's events.
+// readiness returns the condition on workloads that lack the protector of their policy. The workload's events state the reason.
 func readiness(lacking []string) metav1.Condition {
 	if len(lacking) == 0 {
 		return metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonApplied,
@@ -118,7 +118,7 @@ func readiness(lacking []string) metav1.Condition {
 		Message: fmt.Sprintf("%d workloads have no PodProtector by this policy yet: %s. If that stays so, look at their events.", len(lacking), named)}
 }
 
-// appliedTo are the sources whose protectors are by a policy, as it is now.
+// appliedTo returns the sources whose protectors match a policy in its current version.
 func (r *PolicyReconciler) appliedTo(ctx context.Context, p *policy.Policy) (map[policy.Ref]bool, error) {
 	var list v1alpha1.PodProtectorList
 	err := r.Client.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{policyIndex: p.String()}, client.UnsafeDisableDeepCopy)
@@ -137,7 +137,7 @@ func (r *PolicyReconciler) appliedTo(ctx context.Context, p *policy.Policy) (map
 	return applied, nil
 }
 
-// tell writes the status if it says something new, and announces when kinds come and go.
+// tell writes the status if it has changed, and emits an event when kinds become served or unserved.
 func (r *PolicyReconciler) tell(ctx context.Context, object client.Object, status v1alpha1.ProtectionPolicyStatus, served metav1.Condition) error {
 	changed, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
@@ -178,7 +178,7 @@ func statusOf(policy client.Object) *v1alpha1.ProtectionPolicyStatus {
 	}
 }
 
-// isOrphan tells whether a protector stays without its source.
+// isOrphan reports whether a protector stays without its source.
 func isOrphan(p *v1alpha1.PodProtector) bool {
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
 	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished

@@ -17,8 +17,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// protect gives a source its protectors and repairs what has drifted. The source gets its finalizer first: there must be no
-// time in which it has a protector and can be deleted unseen.
+// protect gives a source its protectors and corrects drift. It adds the finalizer to the source first: a source with a protector must never
+// be deletable without the generator observing it.
 func (r *Reconciler) protect(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, choice policy.Choice,
 ) (outcome, error) {
@@ -69,7 +69,7 @@ func (r *Reconciler) protectOne(
 		return r.create(ctx, ref, source, wanted, choice)
 	}
 	if isReleased(protector) {
-		// Only another finalizer keeps it. Ours cannot be put back; when it is gone we make a new one.
+		// Only another finalizer keeps it. The generator cannot add its own again, so it creates a new one after the deletion.
 		return outdated, nil
 	}
 	if r.Brake != nil {
@@ -93,8 +93,8 @@ func (r *Reconciler) protectOne(
 	return protected, r.resolve(ctx, protector, resolved(ref, protector, wanted, choice))
 }
 
-// create makes the protector. Two live reads come first: a cache that lags behind could make us restore the
-// protector of a source that was released, which then stayed for ever, or take over a user's protector.
+// create creates the protector. It makes two live reads first. With a cache that lags, it could recreate the protector of a source that was
+// released, which would then stay for ever, or take over a user's protector.
 func (r *Reconciler) create(
 	ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice,
 ) (outcome, error) {
@@ -124,15 +124,15 @@ func (r *Reconciler) create(
 	return protected, r.resolve(ctx, wanted.Object, resolved(ref, wanted.Object, wanted, choice))
 }
 
-// doubt marks a protector that may not be the first one of its source, which has our finalizer already: who knows what was
-// reserved with the one that vanished before this process came.
+// doubt marks a protector that may not be the first of its source, because the source already has the generator's finalizer. An earlier
+// protector may have vanished before this process started, and its reservations are unknown.
 func (r *Reconciler) doubt(source client.Object, wanted *v1alpha1.PodProtector) {
 	if r.Losses != nil && slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		wanted.Annotations[v1alpha1.AnnotationRestored] = ""
 	}
 }
 
-// checkNames leaves protectors alone that somebody else made, or that are another source's.
+// checkNames rejects names whose protectors were not generated; those stay as they are.
 func (r *Reconciler) checkNames(
 	ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector,
 ) (outcome, error) {
@@ -150,15 +150,15 @@ func (r *Reconciler) checkNames(
 	return protected, nil
 }
 
-// refuse tells the owner of a source that it asks for a protector that cannot be. Only a change of the source, or of its
-// policy, can mend that, so there is nothing to try again.
+// refuse reports to the owner of a source that it requests a protector that cannot be created. Only a change of the source, or of its
+// policy, can fix that, so a retry is pointless.
 func (r *Reconciler) refuse(source client.Object, reason error) (outcome, error) {
 	r.Events.Eventf(source, nil, corev1.EventTypeWarning, string(refused), "Protect", "%s",
 		clusters.Note("This workload has no PodProtector that fits it: "+reason.Error()))
 	return refused, reconcile.TerminalError(fmt.Errorf("the PodProtector was refused: %w", reason))
 }
 
-// byName finds a protector; nil when there is none of that name.
+// byName returns the protector of that name; nil if there is none.
 func byName(protectors []*v1alpha1.PodProtector, name string) *v1alpha1.PodProtector {
 	at := slices.IndexFunc(protectors, func(p *v1alpha1.PodProtector) bool { return p.Name == name })
 	if at < 0 {

@@ -158,7 +158,7 @@ func TestStatusWritesOfOthersCauseNoWriteOfOurs(t *testing.T) {
 	}
 	written := protector.ResourceVersion
 
-	// A second Deployment that is protected proves that the generator has come past the first one's event.
+	// The protector of a second Deployment proves that the generator has processed the event of the first.
 	p.create(p.deployment("shop", nil))
 	p.protector("deployment-shop", "it is made", sourceFound)
 	got := p.protector("deployment-web", "it exists", func(*v1alpha1.PodProtector) bool { return true })

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ClusterRules are what the generator needs in all namespaces of the core cluster, apart from the kinds that policies name.
+// ClusterRules returns the rules that the generator needs in all namespaces of the core cluster, apart from the kinds that policies name.
 // The tests run with these and nothing more, and the chart must grant the same.
 func ClusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
@@ -23,7 +23,7 @@ func ClusterRules() []rbacv1.PolicyRule {
 
 func sourceVerbs() []string { return []string{"get", "list", "watch", "patch"} }
 
-// KindRules are what the generator needs for a kind that policies name. Who lets policies name it grants them.
+// KindRules returns the rules that the generator needs for a kind that policies name. The user who lets policies name it grants them.
 func KindRules(resource schema.GroupResource) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: sourceVerbs()},

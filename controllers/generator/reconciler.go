@@ -1,5 +1,5 @@
-// Package generator turns workloads into protectors. Each workload of the core cluster that a policy selects, or that asks
-// for it by its label, has protectors, which go only when the workload is deleted on purpose or opts out.
+// Package generator generates protectors for workloads. Each workload of the core cluster that a policy selects, or that requests
+// protection by its label, has protectors. They are released only when a user deletes the workload or opts out.
 package generator
 
 import (
@@ -23,29 +23,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// Name is the generator's name: of its controller, its field manager, its Lease and its events.
+// Name is the name of the generator: of its controller, its field manager, its Lease and its events.
 const Name = policy.ManagedBy
 
-// refusedRetry is how long a source that was refused waits for the next try, where its state can mend without a change that
-// we watch: the selector of a scale is of its status.
+// refusedRetry is the retry interval for a source that was refused, if its state can improve without a change that the generator watches:
+// the selector of a scale is part of its status.
 const refusedRetry = time.Minute
 
-// Reconciler keeps the protectors of one source right. A request names the source, whether it exists or not.
+// Reconciler manages the protectors of one source. A request names the source, whether it exists or not.
 type Reconciler struct {
-	// Client reads from the cache and writes to the apiserver.
+	// Client reads from the cache and writes to the API server.
 	Client client.Client
-	// Live reads from the apiserver. It is asked before every step that a cache that lags behind could get
-	// wrong for ever: the creation of a protector, its release, and a change of its condition.
+	// Live reads from the API server. The generator uses it before every step that could go wrong permanently if the cache lags: the
+	// creation of a protector, its release, and a change of its condition.
 	Live client.Reader
 	// Kinds reads sources.
 	Kinds *Kinds
-	// Selector chooses the workloads that have protectors also without a policy.
+	// Selector selects the workloads that have protectors even without a policy.
 	Selector labels.Selector
 	Events   events.EventRecorder
 	Metrics  *Metrics
-	// Losses knows the protectors that vanished and are made anew by somebody else; nil when nobody does that.
+	// Losses has the protectors that vanished and that the keeper recreates; nil without a keeper.
 	Losses Losses
-	// Tracer makes spans; nil makes none.
+	// Tracer creates spans; nil creates none.
 	Tracer *tracing.Tracer
 	// Brake holds back large decreases; nil grants all of them at once.
 	Brake Brake
@@ -55,37 +55,38 @@ type Reconciler struct {
 
 // Losses are protectors that vanished without having been released.
 type Losses interface {
-	// Note records that a protector does not exist any more, by its last state.
+	// Note records that a protector no longer exists, by its last state.
 	Note(last *v1alpha1.PodProtector)
 	// Has reports whether a protector is about to be recreated.
 	Has(key types.NamespacedName) bool
-	// Find returns the last state of one that is, of those that are asked for.
+	// Find returns the last state of a protector that is about to be recreated and for which is returns true.
 	Find(is func(last *v1alpha1.PodProtector) bool) (last *v1alpha1.PodProtector, ok bool)
 	// Forget records that a protector was released, and is not recreated.
 	Forget(last *v1alpha1.PodProtector)
 }
 
-// outcome is what one Reconcile came to.
+// outcome is the result of one reconciliation.
 type outcome string
 
 const (
-	// ignored: the source wants no protector and has none of ours.
+	// ignored: the source needs no protector and has no generated one.
 	ignored outcome = "Ignored"
 	// protected: the source has its protectors.
 	protected outcome = "Protected"
-	// retained: the protectors stay, without the policy that they are by.
+	// retained: the protectors stay, without the policy that generated them.
 	retained outcome = "PolicyGone"
-	// released: the source was deleted or opted out; protectors and finalizers are gone.
+	// released: the source was deleted or opted out; protectors and finalizers were removed.
 	released outcome = "Released"
 	// sourceVanished: the protectors stay, without their source.
 	sourceVanished outcome = "SourceVanished"
 	// decreaseHeld: protectors stay in force, because their release is pending.
 	decreaseHeld outcome = "DecreaseHeld"
-	// nameTaken: a protector that is not ours has the name.
+	// nameTaken: a protector that was not generated has the name.
 	nameTaken outcome = "NameTaken"
-	// refused: the source asks for a protector that cannot be.
+	// refused: the source requests a protector that cannot be created.
 	refused outcome = "Refused"
-	// outdated: the apiserver knows more than the cache. An event follows as a rule, and we look again in case it does not.
+	// outdated: the API server has a newer state than the cache. Usually an event follows. The generator also looks again in case it does
+	// not.
 	outdated outcome = "Outdated"
 )
 
@@ -101,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, ref policy.Ref) (reconcile.R
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
 	if result == outdated && err == nil {
-		// The event may never come: our predicates drop changes of status, and what a restored core repeats looks unchanged.
+		// The event may never come: the predicates drop status changes, and an object that a restored core changes again looks unchanged.
 		return reconcile.Result{RequeueAfter: clusters.LookAgain}, nil
 	}
 	return reconcile.Result{}, err
@@ -148,14 +149,14 @@ func (r *Reconciler) settle(ctx context.Context, ref policy.Ref, source client.O
 	}
 }
 
-// isPartOfAnother tells whether a source is a ReplicaSet or ReplicationController that a controller above it scales: that
-// one is the source. Such a one that has a protector from before keeps it.
+// isPartOfAnother reports whether a source is a ReplicaSet or ReplicationController with a controller that scales it: that controller is
+// the source. settle keeps existing protectors of such a source.
 func isPartOfAnother(ref policy.Ref, source client.Object) bool {
 	return (ref.Kind == "ReplicaSet" && ref.Group == "apps" || ref.Kind == "ReplicationController" && ref.Group == "") &&
 		metav1.GetControllerOfNoCopy(source) != nil
 }
 
-// protectorsOf lists what the cache shows of a source's protectors, ours or not, in order of their names.
+// protectorsOf returns the cached protectors of a source, generated or not, sorted by name.
 func (r *Reconciler) protectorsOf(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
 	var list v1alpha1.PodProtectorList
 	if err := r.Client.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{sourceIndex: sourceKey(ref)}); err != nil {
@@ -169,7 +170,7 @@ func (r *Reconciler) protectorsOf(ctx context.Context, ref policy.Ref) ([]*v1alp
 	return protectors, nil
 }
 
-// get reads an object; nil without an error means that there is none.
+// get reads an object; nil without an error means that it does not exist.
 func get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, into T) (T, error) {
 	if err := reader.Get(ctx, key, into); err != nil {
 		var none T

@@ -17,20 +17,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// freshness is how long what was read of protectors, or written to them, is a reason to let their source go. A core that was restored meanwhile has
-// lost what was recorded, and has the source again: an answer that comes late may be older than the restore, which takes longer than this.
+// freshness is how long a read or write of protectors justifies the release of their source. If the core was restored meanwhile, it has
+// lost the records, and has the source again. A response that comes late may be older than the restore, which takes longer than freshness.
 const freshness = 2 * time.Second
 
-// release ends the protection of a source that is being deleted, or that opted out. The order is what makes a
-// crash between two steps harmless: as long as the source has our finalizer it is there to bring us back, and
-// it loses the finalizer last.
+// release ends the protection of a source that is being deleted, or that opted out. The order of the steps makes a crash between two of
+// them harmless. As long as the source has the generator's finalizer, it exists and triggers another reconciliation. It loses the finalizer
+// last.
 func (r *Reconciler) release(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
 ) (outcome, error) {
 	if len(protectors) == 0 && !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return ignored, nil
 	}
-	// Before the apiserver is asked: one that is recreated after it has answered would outlive its source.
+	// Check this before the live reads: a protector that is recreated after them would outlive its source.
 	if _, err := r.findStuck(ctx, ref); err != nil {
 		return "", err
 	}
@@ -39,7 +39,7 @@ func (r *Reconciler) release(
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtectors from the apiserver: %w", err)
 	}
-	// The cache may show a deletion that never was: the core may have been restored to before it.
+	// The cache may show a deletion that never happened: the core may have been restored to a state before it.
 	if current, err := r.Kinds.live(ctx, ref); err != nil {
 		return "", fmt.Errorf("get the %s from the apiserver: %w", ref.Kind, err)
 	} else if current != nil && current.GetDeletionTimestamp() == nil {
@@ -72,7 +72,7 @@ func (r *Reconciler) release(
 	case time.Since(began) > freshness:
 		return outdated, nil
 	}
-	// What is held says by its condition that the source was deleted, so that the source can go.
+	// The condition of a held protector records that the source was deleted, so the source can be deleted.
 	if err := r.letGo(ctx, ref, source); err != nil {
 		return stale(err, "remove the finalizer from the "+ref.Kind)
 	}
@@ -82,8 +82,8 @@ func (r *Reconciler) release(
 	return released, nil
 }
 
-// isShownHeld reports whether the cache shows on all protectors why they are held. One that vanishes is recreated as the cache showed it last,
-// and nothing else records that its source was deleted.
+// isShownHeld reports whether the cache shows on all held protectors why they are held. The keeper recreates a protector that vanishes as
+// the cache last showed it, and nothing else records that its source was deleted.
 func isShownHeld(cached, live []*v1alpha1.PodProtector, cause releaseCause) bool {
 	for _, protector := range live {
 		if !policy.IsGenerated(protector) || isReleased(protector) || cause.held == nil {
@@ -96,8 +96,8 @@ func isShownHeld(cached, live []*v1alpha1.PodProtector, cause releaseCause) bool
 	return true
 }
 
-// findStuck returns the last state of a protector of a source that has vanished and cannot be recreated, because its namespace is being deleted;
-// nil if there is none. It is an error while one is about to be recreated.
+// findStuck returns the last state of a protector of a source that has vanished and cannot be recreated, because its namespace is being
+// deleted; nil if there is none. It returns an error while a protector is about to be recreated.
 func (r *Reconciler) findStuck(ctx context.Context, ref policy.Ref) (*v1alpha1.PodProtector, error) {
 	if r.Losses == nil {
 		return nil, nil
@@ -119,8 +119,8 @@ func (r *Reconciler) findStuck(ctx context.Context, ref policy.Ref) (*v1alpha1.P
 	return nil, fmt.Errorf("wait until PodProtector %s is recreated, which has vanished: it is to be released", klog.KObj(last))
 }
 
-// releaseStuck releases the protectors of findStuck that may be released without a record in their status: those that a user has confirmed, and small
-// ones. It reports whether none is left. Otherwise the source keeps its finalizer, and so its namespace stays.
+// releaseStuck releases the protectors of findStuck that may be released without a record in their status: those that a user has confirmed,
+// and small ones. It reports whether none is left. Otherwise the source keeps its finalizer, and so its namespace stays.
 func (r *Reconciler) releaseStuck(ctx context.Context, ref policy.Ref, source client.Object, cause releaseCause) (bool, error) {
 	for {
 		last, err := r.findStuck(ctx, ref)
@@ -134,7 +134,7 @@ func (r *Reconciler) releaseStuck(ctx context.Context, ref policy.Ref, source cl
 		if verdict != brake.Granted {
 			log.FromContext(ctx).Info("Held a source whose PodProtector vanished, until a user confirms the deletion of its namespace",
 				"protector", klog.KObj(last), "annotation", v1alpha1.AnnotationConfirmRelease)
-			r.retries.after(ref, clusters.LookAgain) // no event of its namespace brings it back
+			r.retries.after(ref, clusters.LookAgain) // no event of its namespace triggers a reconciliation
 			return false, nil
 		}
 		if err := clusters.NoteRelease(ctx, r.Client, last, Name); err != nil {
@@ -145,7 +145,7 @@ func (r *Reconciler) releaseStuck(ctx context.Context, ref policy.Ref, source cl
 	}
 }
 
-// remove deletes a protector for good: first the finalizer goes, then the object.
+// remove deletes a protector: it removes the finalizer first, then the object.
 func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtector) error {
 	if isReleased(protector) {
 		return nil
@@ -164,7 +164,7 @@ func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtecto
 	return nil
 }
 
-// isReleased tells whether a protector is being deleted and we do not hold it any more.
+// isReleased reports whether a protector is being deleted and no longer has the generator's finalizer.
 func isReleased(protector *v1alpha1.PodProtector) bool {
 	return protector.DeletionTimestamp != nil && !slices.Contains(protector.Finalizers, v1alpha1.FinalizerProtector)
 }

@@ -138,7 +138,7 @@ func TestAReleasedProtectorThatAnotherFinalizerKeepsIsNotMistakenForALostSource(
 
 	p.delete(web)
 	p.gone(web)
-	// Another pair that comes and goes proves that the generator has come past the events of the first.
+	// Another pair that is created and deleted proves that the generator has processed the events of the first.
 	shop := p.deployment("shop", nil)
 	p.create(shop)
 	p.protector("deployment-shop", "it is made", sourceFound)
@@ -152,7 +152,7 @@ func TestAReleasedProtectorThatAnotherFinalizerKeepsIsNotMistakenForALostSource(
 	p.gone(protector)
 }
 
-// pair makes a Deployment and its protector without a generator.
+// pair creates a Deployment and its protector without a generator.
 func (p *plane) pair() (*appsv1.Deployment, *v1alpha1.PodProtector) {
 	p.t.Helper()
 	web := p.deployment("web", func(d *appsv1.Deployment) { d.Finalizers = []string{v1alpha1.FinalizerSource} })
@@ -182,7 +182,7 @@ func TestReleaseAsksTheAPIServerWhatTheCacheDoesNotShowYet(t *testing.T) {
 	p.gone(web)
 }
 
-// As after a core was restored to before the deletion, or the opting out.
+// This is the state after a core was restored to before the deletion, or before the opt-out.
 func TestAProtectorIsNotReleasedForADeletionThatOnlyTheCacheShows(t *testing.T) {
 	p := newPlane(t)
 	web, protector := p.pair()
@@ -256,7 +256,7 @@ func TestATerminatingNamespaceIsNotFought(t *testing.T) {
 	p.create(web)
 	p.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}})
 
-	// The apiserver's own view of its namespaces lags a little; until it has caught up, creating works.
+	// The API server's own cache of namespaces lags a little; until it has caught up, creating works.
 	probe := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "probe"}}
 	p.eventually("nothing can be created any more", func() string {
 		if err := p.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); err != nil {
@@ -270,5 +270,5 @@ func TestATerminatingNamespaceIsNotFought(t *testing.T) {
 	}
 }
 
-// byLabel is the choice of a workload that no policy selects.
+// byLabel returns the choice for a workload that no policy selects.
 func byLabel() policy.Choice { return policy.Choice{Verdict: policy.Protect} }

@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// resolution is what the condition TargetResolved of a protector should say.
+// resolution returns the condition TargetResolved of a protector.
 func resolution(status metav1.ConditionStatus, reason, message, eventType string) clusters.Announcement {
 	return clusters.Announcement{
 		Condition: metav1.Condition{Type: v1alpha1.ConditionTargetResolved, Status: status, Reason: reason, Message: message},
@@ -36,12 +36,12 @@ func resolved(ref policy.Ref, protector *v1alpha1.PodProtector, wanted policy.Pr
 	}
 }
 
-// kept is the resolution of a protector whose policy is gone.
+// kept is the resolution of a protector whose policy no longer exists.
 func kept(choice policy.Choice) clusters.Announcement {
 	return resolution(metav1.ConditionFalse, choice.Reason, choice.Message, corev1.EventTypeWarning)
 }
 
-// vanished is the resolution of a protector whose source is gone without having been deleted.
+// vanished is the resolution of a protector whose source no longer exists although no client deleted it.
 func vanished(ref policy.Ref) clusters.Announcement {
 	return resolution(metav1.ConditionFalse, v1alpha1.ReasonSourceVanished, fmt.Sprintf(
 		"%s is gone, but was not deleted on purpose: this PodProtector stays in force. Create the %s again, "+
@@ -49,7 +49,7 @@ func vanished(ref policy.Ref) clusters.Announcement {
 		ref, ref.Kind, v1alpha1.FinalizerProtector), corev1.EventTypeWarning)
 }
 
-// resolve writes the condition if it says something new, and announces it.
+// resolve writes the condition if it differs, and announces it.
 func (r *Reconciler) resolve(ctx context.Context, protector *v1alpha1.PodProtector, want clusters.Announcement) error {
 	err := clusters.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Resolve"}.Announce(ctx, protector, want)
 	if err != nil {

@@ -24,12 +24,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// workers is how many sources are reconciled at once. It bounds the time until all are protected after a
-// first start: each needs a few requests, which mostly wait for the apiserver.
+// workers is how many sources are reconciled at once. It determines how long a first start takes to protect all sources: each needs a few
+// requests, which mostly wait for the API server.
 const workers = 8
 
-// A write that fails is tried again after 50 ms, 100 ms, ... and at least every 30 s: while a release fails, the
-// deletion of a source waits, and its owner with it.
+// A failed write is retried after 50 ms, 100 ms, ... and at least every 30 s: while a release fails, the deletion of the source waits,
+// and its owner with it.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
@@ -37,25 +37,25 @@ const (
 
 // Options configure the generator.
 type Options struct {
-	// Selector chooses the workloads that have protectors also without a policy, by their labels.
+	// Selector selects, by their labels, the workloads that have protectors even without a policy.
 	Selector labels.Selector
-	// Kinds are the kinds of Kubernetes' own that are watched. Other kinds are watched when a policy names them.
+	// Kinds are the built-in kinds that are watched. Other kinds are watched when a policy names them.
 	Kinds []schema.GroupVersionKind
-	// Namespace limits the watches of those other kinds, as the manager's cache limits all others; empty is all.
+	// Namespace limits the watches of those other kinds, as the manager's cache limits all others; empty means all.
 	Namespace string
-	// Registry takes the generator's metrics.
+	// Registry registers the generator's metrics.
 	Registry prometheus.Registerer
-	// Losses are the keeper's, which makes protectors anew that vanished; nil when there is no keeper.
+	// Losses are those of the keeper, which recreates protectors that vanished; nil without a keeper.
 	Losses Losses
-	// Share tells in which namespaces this generator works; nil is all.
+	// Share specifies the namespaces in which this generator works; nil means all.
 	Share *share.Share
 	// Brake holds back large decreases; nil grants all of them at once.
 	Brake Brake
-	// Tracer makes spans; nil makes none. Those who connect to the cluster let it tell the apiserver.
+	// Tracer creates spans; nil creates none. The caller that connects to the cluster propagates the trace to the API server.
 	Tracer *tracing.Tracer
 }
 
-// AllKinds are the kinds of Kubernetes' own that can be watched.
+// AllKinds returns the built-in kinds that can be watched.
 func AllKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -65,8 +65,8 @@ func AllKinds() []schema.GroupVersionKind {
 	}
 }
 
-// Setup adds the generator to a manager whose cache was made with CacheOptions. The informers start with the
-// manager, also while another instance leads, so that a new leader starts with full caches.
+// Setup adds the generator to a manager whose cache was created with CacheOptions. The informers start with the manager, also while another
+// instance leads, so that a new leader starts with full caches.
 func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	metrics, err := NewMetrics(options.Registry, options.Share)
 	if err != nil {
@@ -214,7 +214,7 @@ func policyKinds() []client.Object {
 	return []client.Object{&v1alpha1.ProtectionPolicy{}, &v1alpha1.ClusterProtectionPolicy{}}
 }
 
-// addReadiness makes the manager ready when its caches hold all that decisions go by.
+// addReadiness makes the manager ready when its caches hold all objects on which decisions depend.
 func addReadiness(ctx context.Context, mgr manager.Manager, kinds *Kinds) error {
 	objects := append(policyKinds(), &v1alpha1.PodProtector{})
 	for _, kind := range kinds.Watched {

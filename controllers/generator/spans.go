@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// tellResult notes on the span of a source what became of it.
+// tellResult records the result of a reconciliation on the span of its source.
 func tellResult(span trace.Span, ref policy.Ref, result outcome, err error) {
 	if !span.IsRecording() {
 		return

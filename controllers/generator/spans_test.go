@@ -13,7 +13,7 @@ func tracerTo(spans sdktrace.SpanProcessor) *tracing.Tracer {
 	return tracing.NewTracer(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
 }
 
-// traced says what a Deployment lacks of a span that tells what became of it.
+// traced returns what is missing from the spans of a Deployment for the wanted outcome.
 func (g *generator) traced(name string, want outcome) string {
 	seen := 0
 	for _, span := range g.spans.Ended() {

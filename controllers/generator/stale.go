@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// stale sorts a failed write: when it failed because the object is not any more what the cache shows, an event
-// will bring us back and trying again at once would only fail again; everything else is an error to retry.
+// stale classifies a failed write. If it failed because the object is no longer as the cache shows it, an event will follow, and an
+// immediate retry would only fail again. All other errors are returned, to be retried.
 func stale(err error, action string) (outcome, error) {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) ||
 		apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) ||
@@ -22,10 +22,10 @@ func stale(err error, action string) (outcome, error) {
 	return "", fmt.Errorf("%s: %w", action, err)
 }
 
-// refusesSpec tells whether the apiserver finds fault with the spec that we want.
+// refusesSpec reports whether the API server rejects the spec of an object.
 func refusesSpec(err error) bool { return refuses(err, "spec") }
 
-// refuses tells whether the apiserver finds an object invalid in one of the fields, or below it.
+// refuses reports whether the API server finds an object invalid in one of the fields, or below it.
 func refuses(err error, fields ...string) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

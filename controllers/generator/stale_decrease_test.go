@@ -17,7 +17,7 @@ import (
 	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// heldBrake holds all, and notes what it was asked for.
+// heldBrake holds all decreases, and records the requests.
 type heldBrake struct{ asked, withdrawn []string }
 
 func (b *heldBrake) Ask(_ context.Context, request core.Request) (core.Answer, error) {
@@ -38,7 +38,7 @@ func (*heldBrake) Reference(before, after *v1alpha1.PodProtector) string {
 	return core.NextReference(before, after, time.Hour, time.Now())
 }
 
-// The cache may show a protector with a lower floor than it has, to which a large decrease looks like a small one.
+// The cache may show a protector with a lower floor than it has; to that, a large decrease looks like a small one.
 func TestALargeDecreaseIsNoticedByTheProtectorThatTheAPIServerHas(t *testing.T) {
 	p := newPlane(t)
 	web, stale := p.pair() // a floor of 7
@@ -59,7 +59,7 @@ func TestALargeDecreaseIsNoticedByTheProtectorThatTheAPIServerHas(t *testing.T) 
 	}
 }
 
-// The cache may show a source that was scaled down, which it is not any more, or in a core that was restored never was.
+// The cache may show a source as scaled down although it no longer is, or, in a restored core, never was.
 func TestNoFloorFallsByASourceThatTheAPIServerDoesNotHave(t *testing.T) {
 	p := newPlane(t)
 	web, protector := p.pair()
@@ -98,7 +98,7 @@ func TestAReferenceThatTheKeeperWroteEnds(t *testing.T) {
 	}
 }
 
-// Decreases that are pending for a window wait for older ones, so that one which no source asks for would hold them for ever.
+// Pending decreases of a window wait for older ones, so a decrease that no source requests would hold them for ever.
 func TestADecreaseOfASourceThatVanishedIsWithdrawn(t *testing.T) {
 	p := newPlane(t)
 	web, protector := p.pair()
@@ -106,7 +106,7 @@ func TestADecreaseOfASourceThatVanishedIsWithdrawn(t *testing.T) {
 	p.lose(web)
 	brake, r := &heldBrake{}, p.reconciler()
 	r.Brake = brake
-	for range 2 { // it is told that the source vanished, and then is as it should be
+	for range 2 { // the first call records that the source vanished; for the second the condition is already set
 		if got, err := r.keep(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{protector}); err != nil || got != sourceVanished {
 			t.Fatalf("keep() = %q, %v, want %q", got, err, sourceVanished)
 		}
@@ -128,8 +128,8 @@ func (p *plane) pend(protector *v1alpha1.PodProtector, reason string) {
 	}
 }
 
-// A leader that was paused sees the source as it was, and another one has recorded that a cascade deleted it. Without the record the release would be
-// granted after the quiet period, since a source that does not exist any more has no owner to look for.
+// A leader that was paused sees the former state of the source, and another leader has recorded that a cascade deleted it. Without the
+// record the brake would grant the release after the quiet period, since the owner of a source that no longer exists cannot be determined.
 func TestAStaleLeaderDoesNotWithdrawTheRecordOfACascade(t *testing.T) {
 	p := newPlane(t)
 	web, protector := p.pair()

@@ -13,9 +13,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// CacheOptions keep out of memory what the generator does not look at. All workloads are cached, not only
-// selected ones: one that opts out must be told from one that is gone. So each of them must be small.
-// Nothing that comes from this cache may be written back whole.
+// CacheOptions omit from memory what the generator does not use. The cache holds all workloads, not only selected ones: the generator must
+// distinguish a workload that opts out from one that no longer exists. So each cached workload must be small. No object of this cache may
+// be written back whole.
 func CacheOptions() crcache.Options {
 	options := clusters.CacheOptions()
 	options.ByObject = map[client.Object]crcache.ByObject{
@@ -28,7 +28,7 @@ func CacheOptions() crcache.Options {
 	return options
 }
 
-// strip adapts a function to informers, which also pass other things: those stay as they are.
+// strip adapts a function to informers, which also pass objects of other types: those stay unchanged.
 func strip[T any](change func(T)) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if typed, ok := object.(T); ok {
@@ -38,7 +38,7 @@ func strip[T any](change func(T)) cache.TransformFunc {
 	}
 }
 
-// bare are the metadata that the generator looks at. Of the annotations that is the confirmation.
+// bare returns the metadata that the generator uses. Its only annotation is the confirmation.
 func bare(object *metav1.ObjectMeta) metav1.ObjectMeta {
 	var annotations map[string]string
 	if confirmed, ok := object.Annotations[v1alpha1.AnnotationConfirmRelease]; ok {
@@ -58,7 +58,7 @@ func bare(object *metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-// stripMetadata lets metadata say of which kind they are, which events need.
+// stripMetadata sets the kind on metadata objects, because events need it.
 func stripMetadata(kind schema.GroupVersionKind) func(*metav1.PartialObjectMetadata) {
 	return func(object *metav1.PartialObjectMetadata) {
 		object.ObjectMeta = bare(&object.ObjectMeta)
@@ -96,14 +96,14 @@ func stripReplicaSet(s *appsv1.ReplicaSet) {
 	s.Status = appsv1.ReplicaSetStatus{}
 }
 
-// stripReplicationController keeps the selector, which the apiserver has filled in.
+// stripReplicationController keeps the selector, which the API server defaults.
 func stripReplicationController(c *corev1.ReplicationController) {
 	c.ObjectMeta = bare(&c.ObjectMeta)
 	c.Spec = corev1.ReplicationControllerSpec{Replicas: c.Spec.Replicas, Selector: c.Spec.Selector, MinReadySeconds: c.Spec.MinReadySeconds}
 	c.Status = corev1.ReplicationControllerStatus{}
 }
 
-// specOf is what is left of the spec of a cached source.
+// specOf returns the stripped spec of a cached source.
 func specOf(object client.Object) any {
 	switch source := object.(type) {
 	case *appsv1.Deployment:
@@ -123,8 +123,8 @@ func specOf(object client.Object) any {
 	}
 }
 
-// stripProtector keeps the cells with their reservations, although they are most of a protector in a storm: one that
-// vanishes is made anew with them.
+// stripProtector keeps the cells with their reservations, although they are most of a protector in a storm: the keeper recreates a
+// protector that vanishes with them.
 func stripProtector(p *v1alpha1.PodProtector) {
 	p.ManagedFields = nil
 	p.Status = v1alpha1.PodProtectorStatus{Conditions: p.Status.Conditions, Cells: p.Status.Cells}

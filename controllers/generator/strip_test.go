@@ -15,7 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Whoever deletes a protector waits for this cache after the core was away: its hold is taken off when its deletion is seen.
+// A user who deletes a protector waits for this cache after the core was unreachable: the keeper removes its finalizer when it observes the
+// deletion.
 func TestACoreThatWasAwayIsReadSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, away := 0, errors.New("connection refused")

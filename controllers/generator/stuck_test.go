@@ -46,7 +46,8 @@ func (l *lossOf) wasAsked() int {
 	return l.asked
 }
 
-// No keeper can recreate a protector in a namespace that is being deleted. The workload waits for a user, and then the namespace can go.
+// No keeper can recreate a protector in a namespace that is being deleted. The workload waits for a user, and then the namespace can be
+// deleted.
 func TestAConfirmedCascadeReleasesAWorkloadWhoseProtectorVanished(t *testing.T) {
 	p := newPlane(t)
 	account := p.brakeAccount()
@@ -55,7 +56,7 @@ func TestAConfirmedCascadeReleasesAWorkloadWhoseProtectorVanished(t *testing.T) 
 	last := p.protector("deployment-web-0", "it is made", sourceFound)
 	g.stop()
 
-	// What an etcd that loses the protector leaves behind.
+	// This is the state after an etcd lost the protector.
 	edit(p, last, func(protector *v1alpha1.PodProtector) { protector.Finalizers = nil })
 	p.delete(last)
 	last.Finalizers = []string{v1alpha1.FinalizerProtector}

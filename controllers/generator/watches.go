@@ -21,13 +21,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// The indexes of cached protectors: by their source, and by the policy that they are by.
+// These are the indexes of cached protectors: by their source, and by the policy that generated them.
 const (
 	sourceIndex = "breakwater.source"
 	policyIndex = "breakwater.policy"
 )
 
-// countDelay is how long a policy waits for more to happen before it counts anew.
+// countDelay is how long a policy waits for further events before it counts again.
 const countDelay = time.Second
 
 func sourceKey(ref policy.Ref) string {
@@ -59,9 +59,9 @@ func sourceChanged() predicate.TypedPredicate[client.Object] {
 	}
 }
 
-// protectorChanged drops the status writes of webhooks and aggregators, of which a storm makes many; but somebody
-// who undoes our condition is heard. So is the record of a decrease, which may come when the source does not want it any more. A loss
-// is recorded here before its Deployment's turn comes, even if another component records it too.
+// protectorChanged drops the status writes of webhooks and aggregators, of which a storm makes many. It passes a change of the generator's
+// condition by another client. It also passes the record of a decrease, which may arrive when the source no longer wants the decrease. It
+// records a loss before the Deployment is reconciled, even if another component records it too.
 func protectorChanged(losses Losses) predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
 		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool {
@@ -85,10 +85,9 @@ func isDecreasePending(p *v1alpha1.PodProtector) bool {
 	return pending
 }
 
-// metadataChanged sees a begin of deletion and a change of labels, annotations (which cached sources do not
-// have) and finalizers. The generation, which a change of the spec raises, is not asked alone: in a core that was
-// restored from a backup, the same one comes a second time. A resync, which repeats an object unchanged, also
-// passes: it is our insurance against an event that we handled wrongly.
+// metadataChanged reports whether a deletion began, or labels, annotations (which cached sources do not have) or finalizers changed. The
+// generation, which a change of the spec increments, is not sufficient: after a restore from a backup, a core assigns the same one again. A
+// resync, which repeats an object unchanged, also passes: it protects against an event that was handled wrongly.
 func metadataChanged(before, after client.Object) bool {
 	return before.GetUID() != after.GetUID() ||
 		before.GetGeneration() != after.GetGeneration() ||
@@ -99,14 +98,14 @@ func metadataChanged(before, after client.Object) bool {
 		!slices.Equal(before.GetFinalizers(), after.GetFinalizers())
 }
 
-// enqueueSource leads from an object to itself as a source of a kind.
+// enqueueSource maps an object to itself as a source of a kind.
 func enqueueSource(kind schema.GroupKind) handler.TypedEventHandler[client.Object, policy.Ref] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []policy.Ref {
 		return []policy.Ref{policy.RefOf(kind, object)}
 	})
 }
 
-// sourceOf leads from a protector, ours or not, to the source whose protector it is or would be.
+// sourceOf maps a protector, generated or not, to its source, or to the source whose protector would have its name.
 func sourceOf(_ context.Context, protector *v1alpha1.PodProtector) []policy.Ref {
 	ref, _, ok := policy.SourceOf(protector)
 	if !ok {
@@ -115,7 +114,7 @@ func sourceOf(_ context.Context, protector *v1alpha1.PodProtector) []policy.Ref 
 	return []policy.Ref{ref}
 }
 
-// sourcesOf leads from a policy to all sources that it may select, or has selected.
+// sourcesOf maps a policy to all sources that it may select, or has selected.
 func (r *Reconciler) sourcesOf(ctx context.Context, object client.Object) []policy.Ref {
 	p := policy.NewPolicy(object)
 	if p == nil {
@@ -139,7 +138,7 @@ func (r *Reconciler) sourcesOf(ctx context.Context, object client.Object) []poli
 
 type policyQueue = workqueue.TypedRateLimitingInterface[policyRef]
 
-// recount lets policies count anew after a while, whatever has happened to an object: which ones tells of.
+// recount makes policies count again after countDelay, for any event of an object; of maps the object to the policies.
 func recount[T client.Object](of func(context.Context, T) []policyRef) handler.TypedEventHandler[T, policyRef] {
 	add := func(ctx context.Context, q policyQueue, objects ...T) {
 		for _, object := range objects {
@@ -157,11 +156,11 @@ func recount[T client.Object](of func(context.Context, T) []policyRef) handler.T
 	}
 }
 
-// policiesFor leads to all policies that may select workloads of an object's namespace.
+// policiesFor returns all policies that may select workloads of a namespace.
 func (r *PolicyReconciler) policiesFor(ctx context.Context, namespace string) []policyRef {
 	policies, err := listPolicies(ctx, r.Client, namespace)
 	if err != nil {
-		return nil // the cache is not there any more
+		return nil // the cache has stopped
 	}
 	refs := make([]policyRef, 0, len(policies))
 	for _, p := range policies {
@@ -170,7 +169,7 @@ func (r *PolicyReconciler) policiesFor(ctx context.Context, namespace string) []
 	return refs
 }
 
-// policyOf leads from a protector to the policy that it is by.
+// policyOf maps a protector to the policy that generated it.
 func policyOf(_ context.Context, protector *v1alpha1.PodProtector) []policyRef {
 	kind, name, ok := strings.Cut(protector.Annotations[v1alpha1.AnnotationPolicy], "/")
 	switch {

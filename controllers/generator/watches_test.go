@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// A core that is restored from a backup gives a generation that we have seen to something else.
+// A core that is restored from a backup assigns an earlier generation to another state.
 func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
 	now := metav1.Now()
 	deployment := func(version string, replicas int32, change func(*appsv1.Deployment)) *appsv1.Deployment {
@@ -48,7 +48,7 @@ func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
 	}
 }
 
-// The record of a decrease may reach the cache when its source does not want the decrease any more.
+// The record of a decrease may reach the cache when its source no longer wants the decrease.
 func TestADecreaseThatIsRecordedIsAChange(t *testing.T) {
 	protector := func(version, status string) *v1alpha1.PodProtector {
 		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "2", ResourceVersion: version}}

@@ -14,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// decreaseOf returns the conditions by which a decrease of a protector is pending (rule 13), and none if no decrease is. One that waits for its
-// status carries them in its metadata. A record that cannot be read is none.
+// decreaseOf returns the conditions that record a pending decrease of a protector (rule 13), or none if no decrease is pending. A protector
+// that waits for its status carries them in its metadata. A record that cannot be parsed counts as none.
 func decreaseOf(p *v1alpha1.PodProtector) (pending []metav1.Condition) {
 	all := p.Status.Conditions
 	if quota.Unfinished(p) {
@@ -35,8 +35,8 @@ func decreaseOf(p *v1alpha1.PodProtector) (pending []metav1.Condition) {
 	return pending
 }
 
-// carryDecrease records the pending decrease of a lost protector in the metadata of the one that is recreated. The status follows by another
-// write, and a process that ends before that write takes with it what it remembers.
+// carryDecrease records the pending decrease of a lost protector in the metadata of the recreated protector. Another write restores the
+// status. If the process ends before that write, it loses its memory of the lost protector.
 func carryDecrease(recreated, last *v1alpha1.PodProtector) error {
 	delete(recreated.Annotations, v1alpha1.AnnotationRestoredDecrease)
 	pending := decreaseOf(last)
@@ -51,23 +51,23 @@ func carryDecrease(recreated, last *v1alpha1.PodProtector) error {
 	return nil
 }
 
-// recallDecrease gives a protector the conditions by which the release of the one that vanished was pending: without them no confirmation would
-// find it, and the generator would take its workload for one that vanished, as it may have done meanwhile.
+// recallDecrease gives a protector the conditions that record the pending release of the one that vanished. Without them no confirmation
+// would find the release, and the generator would treat the workload as vanished. The generator may have done that already.
 func recallDecrease(p *v1alpha1.PodProtector, pending []metav1.Condition) {
 	for _, c := range pending {
-		meta.RemoveStatusCondition(&p.Status.Conditions, c.Type) // with its time
+		meta.RemoveStatusCondition(&p.Status.Conditions, c.Type) // so that the restored condition keeps its transition time
 		p.Status.Conditions = append(p.Status.Conditions, c)
 	}
 }
 
-// isCarried reports whether a protector has its status, and still carries what its status has.
+// isCarried reports whether a protector has its status, but still carries the record in its metadata.
 func isCarried(p *v1alpha1.PodProtector) bool {
 	_, carries := p.Annotations[v1alpha1.AnnotationRestoredDecrease]
 	return carries && !quota.Unfinished(p)
 }
 
-// dropCarried removes the record, which would come back with a backup that has no status. It fails if the protector is not any more as it was
-// read: a restored core may have taken its status back.
+// dropCarried removes the record. Otherwise a restore from a backup without status would bring it back. The patch fails if the protector
+// has changed since it was read: a restore of the core may have reverted its status.
 func (r *Reconciler) dropCarried(ctx context.Context, cached *v1alpha1.PodProtector) error {
 	p := &v1alpha1.PodProtector{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), p); err != nil {

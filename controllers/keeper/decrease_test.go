@@ -23,7 +23,7 @@ import (
 	core "github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// startWithBrake runs a keeper that may release two protectors in a window that no test outlasts.
+// startWithBrake runs a keeper that may release two protectors in a window longer than any test.
 func (p *plane) startWithBrake() {
 	p.Helper()
 	account := testplane.User(p, "keeper-of-"+p.namespace, slices.Concat(keeper.ClusterRules(), brake.ClusterRules(), brake.Rules()))
@@ -38,7 +38,7 @@ func (p *plane) startWithBrake() {
 	}, func(o *manager.Options) { o.Cache, o.Logger = generator.CacheOptions(), testr.New(p.T) })
 }
 
-// several makes protectors that are held by the keeper.
+// several creates protectors that the keeper holds.
 func (p *plane) several(n int) (all []*v1alpha1.PodProtector) {
 	p.Helper()
 	for i := range n {
@@ -56,7 +56,7 @@ func (p *plane) several(n int) (all []*v1alpha1.PodProtector) {
 	return all
 }
 
-// await waits until a protector, nil when it does not exist, is as it is to be.
+// await waits until is returns true for the protector, which is nil when it does not exist.
 func (p *plane) await(protector *v1alpha1.PodProtector, is func(*v1alpha1.PodProtector) bool) {
 	p.Helper()
 	p.eventually(func() string {

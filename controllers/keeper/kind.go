@@ -19,14 +19,14 @@ import (
 // definition is the name of the CRD of protectors.
 const definition = "podprotectors.breakwater.dev"
 
-// isKindGoing tells whether the CRD of protectors is being deleted. Its apiserver then deletes every protector there is, which
-// nobody has asked for of any of them. What cannot be found out is an error, so that protectors stay.
+// isKindGoing reports whether the CRD of protectors is being deleted. The API server then deletes every protector, although no client
+// requested the deletion of any of them. If the state cannot be determined, it returns an error, so that protectors stay.
 func (r *Reconciler) isKindGoing(ctx context.Context) (bool, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	err := r.Live.Get(ctx, client.ObjectKey{Name: definition}, crd)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return false, nil // an aggregated apiserver has kinds without CRDs
+		return false, nil // an aggregated API server has kinds without CRDs
 	}
 	if err != nil {
 		return false, fmt.Errorf("get the CustomResourceDefinition %s: %w", definition, err)
@@ -34,7 +34,7 @@ func (r *Reconciler) isKindGoing(ctx context.Context) (bool, error) {
 	return crd.DeletionTimestamp != nil, nil
 }
 
-// stay leaves a protector in force that is deleted with its kind, and tells of it.
+// stay keeps a protector in force that is being deleted with its kind, and emits an event.
 func (r *Reconciler) stay(ctx context.Context, p *v1alpha1.PodProtector) {
 	log.FromContext(ctx).Info("PodProtector is not let go, since its whole kind is being deleted", "protector", klog.KObj(p))
 	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ReasonKindDeleted, "Hold", "The CustomResourceDefinition %s is being "+

@@ -12,29 +12,30 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// Losses are the protectors that vanished without having been released, as they were seen last. All replicas remember
-// them, and the one that leads makes them anew. A process that starts later does not know of them.
+// Losses are the protectors that vanished without having been released, with their last observed state. All replicas remember
+// them, and the leader recreates them. A process that starts later does not have them.
 type Losses struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]loss
-	// tell is told of each; nil while nobody leads.
+	// tell is called for each loss; nil while this replica does not lead.
 	tell func(types.NamespacedName)
 }
 
 type loss struct {
-	// last is what is remembered, gone what vanished: the same, or one that was made anew by last and not whole yet.
+	// last is the remembered state. gone is the protector that vanished: the same, or one that was recreated from last and was not complete
+	// yet.
 	last, gone *v1alpha1.PodProtector
 }
 
-// NewLosses returns none.
+// NewLosses returns an empty set of losses.
 func NewLosses() *Losses { return &Losses{all: map[types.NamespacedName]loss{}} }
 
-// Note takes in that a protector is not there any more, by its last state.
+// Note records that a protector no longer exists, by its last observed state.
 func (l *Losses) Note(last *v1alpha1.PodProtector) {
 	key := client.ObjectKeyFromObject(last)
 	l.mu.Lock()
 	before, known := l.all[key]
-	// One that was made anew and is gone before its status was whole has nothing to remember itself.
+	// A recreated protector that vanishes before its status is restored has no state of its own to remember.
 	again := known && string(before.last.UID) == last.Annotations[v1alpha1.AnnotationRestored]
 	if !clusters.Vanished(last) {
 		if again {
@@ -55,7 +56,7 @@ func (l *Losses) Note(last *v1alpha1.PodProtector) {
 	}
 }
 
-// see takes in a protector that is there: one that somebody else has made in the place of a lost one is as it is.
+// see records that a protector exists. If another client created it in place of a lost one, it stays as it is and the loss is forgotten.
 func (l *Losses) see(p *v1alpha1.PodProtector) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,13 +66,13 @@ func (l *Losses) see(p *v1alpha1.PodProtector) {
 	}
 }
 
-// Has tells whether a protector has vanished and is not made anew yet.
+// Has reports whether a protector has vanished and is not recreated yet.
 func (l *Losses) Has(key types.NamespacedName) bool {
 	_, ok := l.of(key)
 	return ok
 }
 
-// Find returns one of those, by its last state.
+// Find returns the last state of a loss for which is returns true.
 func (l *Losses) Find(is func(last *v1alpha1.PodProtector) bool) (last *v1alpha1.PodProtector, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *Losses) number() int {
 	return len(l.all)
 }
 
-// follow tells of all that there are, and of each that comes.
+// follow calls tell for each present loss, and for each later one.
 func (l *Losses) follow(tell func(types.NamespacedName)) {
 	l.mu.Lock()
 	l.tell = tell
@@ -120,7 +121,7 @@ func (l *Losses) follow(tell func(types.NamespacedName)) {
 	}
 }
 
-// handler takes in what a watch shows.
+// handler returns a handler that records the events of a watch.
 func (l *Losses) handler() toolscache.ResourceEventHandler {
 	see := func(obj any) {
 		if p, ok := obj.(*v1alpha1.PodProtector); ok {
@@ -129,7 +130,7 @@ func (l *Losses) handler() toolscache.ResourceEventHandler {
 	}
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: see,
-		// A watch that was away may find another one of the name, and never show that the one before went.
+		// A watch that was interrupted may find another protector of the same name, and never show the deletion of the earlier one.
 		UpdateFunc: func(old, obj any) {
 			before, ok := old.(*v1alpha1.PodProtector)
 			if after, okToo := obj.(*v1alpha1.PodProtector); ok && okToo && before.UID != after.UID {

@@ -85,7 +85,7 @@ func TestAProtectorThatWasReleasedWhileNobodyWatchedIsNotMadeAnew(t *testing.T) 
 	if p := r.now(t); p != nil || r.Losses.number() != 0 {
 		t.Errorf("made anew: %+v; %d losses are remembered", p, r.Losses.number())
 	}
-	// Another of its name, that nobody has released, is.
+	// The keeper recreates another protector of the same name that was not released.
 	r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: held("b")})
 	if p := r.now(t); p == nil {
 		t.Error("not made anew")
@@ -131,7 +131,7 @@ func TestAnUnfinishedProtectorIsFinishedWithWhatIsKnown(t *testing.T) {
 	}
 }
 
-// Its generator keeps it in force for as long as its source exists. Until it is finished it refuses all removals.
+// The generator keeps such a protector in force for as long as its source exists. Until it is finished it denies all removals.
 func TestAnUnfinishedProtectorIsFinishedAlsoWhenItWasDeleted(t *testing.T) {
 	r := newReconciler(t, held("b", func(p *v1alpha1.PodProtector) {
 		now := metav1.Now()
@@ -171,7 +171,7 @@ func TestAProtectorThatIsDeletedWithItsKindStays(t *testing.T) {
 	}
 }
 
-// kind is the CRD of protectors.
+// kind returns the CRD of protectors.
 func kind(deleted *metav1.Time) *metav1.PartialObjectMetadata {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
@@ -201,7 +201,7 @@ func TestALossIsOverWhenTheProtectorIsThereAndWhole(t *testing.T) {
 	}
 }
 
-// pendingRelease are the conditions of a protector whose source a cascade deleted.
+// pendingRelease returns the conditions of a protector whose source a cascade deleted.
 func pendingRelease() []metav1.Condition {
 	at := metav1.Unix(1000, 0)
 	return []metav1.Condition{
@@ -217,7 +217,7 @@ func pendingRelease() []metav1.Condition {
 func TestAProtectorThatVanishedKeepsThatItsReleaseIsPending(t *testing.T) {
 	vanished := held("a", func(p *v1alpha1.PodProtector) { p.Status.Conditions = pendingRelease() })
 	for claim, c := range map[string]struct {
-		// ends are how many processes end after they have recreated it and before it has its status; lost is that it vanishes each time.
+		// ends is how many processes end after they recreate it and before they restore its status; lost means that it vanishes each time.
 		ends int
 		lost bool
 	}{
@@ -230,7 +230,7 @@ func TestAProtectorThatVanishedKeepsThatItsReleaseIsPending(t *testing.T) {
 			r.Losses.Note(vanished)
 			p := r.now(t)
 			for i := range c.ends {
-				p.UID = types.UID(fmt.Sprint("recreated-", i)) // the API server of this test gives none
+				p.UID = types.UID(fmt.Sprint("recreated-", i)) // the API server of this test assigns no UID
 				r = newReconciler(t, p)
 				if c.lost {
 					r = newReconciler(t)
@@ -252,7 +252,7 @@ func TestAProtectorThatVanishedKeepsThatItsReleaseIsPending(t *testing.T) {
 	}
 }
 
-// Nothing is pending of a protector whose decrease was taken back, whatever its metadata carried before.
+// A protector whose decrease was withdrawn has no pending decrease, regardless of what its metadata carried before.
 func TestAProtectorThatVanishedDoesNotKeepAnEarlierRecord(t *testing.T) {
 	record, err := json.Marshal(pendingRelease())
 	if err != nil {

@@ -2,7 +2,7 @@ package keeper
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are listed in docs/metrics.md.
+// metrics are documented in docs/metrics.md.
 type metrics struct {
 	restored prometheus.Counter
 }

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// plane is a namespace of a real apiserver, as an administrator sees it.
+// plane is a namespace of a real API server, with the rights of an administrator.
 type plane struct {
 	*testing.T
 	client.Client
@@ -40,7 +40,7 @@ func newPlane(t *testing.T) *plane {
 	return &plane{t, testplane.Client(t), testplane.Namespace(t)}
 }
 
-// start runs a keeper as that account, with the cache of the generator, until the test ends or stop is called.
+// start runs a keeper with that account and the cache of the generator, until the test ends or stop is called.
 func (p *plane) start(account *rest.Config) (stop func()) {
 	p.Helper()
 	return testplane.Manage(p, account, func(ctx context.Context, mgr manager.Manager) error {
@@ -48,7 +48,7 @@ func (p *plane) start(account *rest.Config) (stop func()) {
 	}, func(o *manager.Options) { o.Cache, o.Logger = generator.CacheOptions(), testr.New(p.T) })
 }
 
-// account may do what ClusterRules say, and nothing else.
+// account returns a user with exactly ClusterRules.
 func (p *plane) account() *rest.Config {
 	p.Helper()
 	return testplane.User(p, "keeper-of-"+p.namespace, keeper.ClusterRules())
@@ -63,7 +63,7 @@ func (p *plane) create(object client.Object) {
 
 func (p *plane) key() client.ObjectKey { return client.ObjectKey{Namespace: p.namespace, Name: "web"} }
 
-// protect makes a protector of a user, with counts and a reservation.
+// protect creates a protector that was not generated, with counts and a reservation.
 func (p *plane) protect() *v1alpha1.PodProtector {
 	p.Helper()
 	protector := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
@@ -89,7 +89,7 @@ func (p *plane) protect() *v1alpha1.PodProtector {
 	return protector
 }
 
-// stored is the protector as the apiserver has it; nil when there is none.
+// stored returns the protector from the API server; nil when it does not exist.
 func (p *plane) stored() *v1alpha1.PodProtector {
 	p.Helper()
 	protector := &v1alpha1.PodProtector{}
@@ -139,7 +139,7 @@ func TestAProtectorGoesWhenItIsDeleted(t *testing.T) {
 		t.Errorf("released %v (%v), want it noted", released, err)
 	}
 
-	// While nobody keeps it, it stays.
+	// While no keeper runs, a deleted protector stays.
 	protector = p.protect()
 	p.awaitHeld()
 	stop()
@@ -197,7 +197,7 @@ func TestAProtectorThatVanishesIsMadeAnewWithItsReservations(t *testing.T) {
 		}
 		return ""
 	})
-	// It can vanish again, and it can be deleted as any other.
+	// It can vanish again, and it can be deleted like any other.
 	testplane.Erase(t, v1alpha1.GroupVersion.Group, "podprotectors", p.namespace, "web")
 	p.eventually(func() string {
 		stored := p.stored()

@@ -2,7 +2,7 @@ package keeper
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// ClusterRules are what the keeper needs in all namespaces of the core cluster, besides what the controller beside it has.
+// ClusterRules returns the rules that the keeper needs in all namespaces of the core cluster, besides those of the controller beside it.
 // The tests run with these and nothing more, and the chart must grant the same.
 func ClusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{

@@ -19,19 +19,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// restore makes a protector anew that vanished, if it did. It is not whole before its status is: an apiserver takes no
-// status from whoever creates. Until then nothing is admitted by it, and nobody counts for it.
+// restore recreates a protector that vanished, after it verified the loss. The protector is unfinished until its status is restored,
+// because an API server ignores the status in a create request. Until then the webhook admits no removal by it, and no aggregator counts
+// for it.
 func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) error {
 	lost, ok := r.Losses.of(key)
 	if !ok {
 		return nil
 	}
-	// It may be there again, by somebody else, or as it was: the core may have been restored to before its loss.
+	// It may exist again: another client may have created it, or the core may have been restored to a state before its loss.
 	err := r.Live.Get(ctx, key, &v1alpha1.PodProtector{})
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	// It may also have been released: before, while nobody watched, or since, as the one that was made anew.
+	// It may also have been released: earlier, while no component watched, or later, as the recreated protector.
 	released, err := clusters.WasReleased(ctx, r.Live, lost.gone)
 	if err != nil {
 		return fmt.Errorf("find out whether the PodProtector was released: %w", err)
@@ -61,7 +62,7 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 	return nil
 }
 
-// finish gives a protector that was made anew the reservations of the one that vanished, and makes it whole.
+// finish gives a recreated protector the reservations of the one that vanished, and completes it.
 func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) error {
 	key, p := client.ObjectKeyFromObject(cached), &v1alpha1.PodProtector{}
 	if err := r.Live.Get(ctx, key, p); err != nil {
@@ -85,7 +86,7 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	}
 	meta.SetStatusCondition(&p.Status.Conditions, restored)
 	quota.Summarize(p)
-	// A conflict is tried again: aggregators write conditions meanwhile, of which no event tells.
+	// The controller retries a conflict: aggregators write conditions meanwhile, and changed drops those events.
 	if err := r.Client.Status().Update(ctx, p); apierrors.IsNotFound(err) {
 		return nil
 	} else if err != nil {
@@ -99,8 +100,8 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	return nil
 }
 
-// recall forgets the loss of a protector that is there and whole: as it was, since its core was restored to before its loss, or
-// made anew by a write whose answer was lost.
+// recall forgets the loss of a protector that exists and is complete. Either its core was restored to a state before the loss, or a write
+// whose response was lost recreated it.
 func (r *Reconciler) recall(ctx context.Context, cached *v1alpha1.PodProtector) error {
 	key, p := client.ObjectKeyFromObject(cached), &v1alpha1.PodProtector{}
 	if err := r.Live.Get(ctx, key, p); err != nil {

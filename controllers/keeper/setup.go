@@ -30,9 +30,9 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// Setup adds the keeper to the manager of a core cluster, whose cache must show the cells of protectors' status. Losses
-// are remembered also while another instance leads.
-// own tells in which namespaces this keeper works; nil is all. brake holds back releases; nil grants each at once.
+// Setup adds the keeper to the manager of a core cluster, whose cache must show the cells of protectors' status. The keeper also remembers
+// losses while another instance leads.
+// own specifies the namespaces in which this keeper works; nil means all. brake holds back releases; nil grants each at once.
 func Setup(
 	ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses, own *share.Share, brake Brake,
 ) error {
@@ -78,7 +78,7 @@ func Setup(
 	}))
 }
 
-// changed drops what says nothing of whether a protector is held, going or whole, above all the status writes of a storm.
+// changed drops updates that do not concern whether a protector is held, deleted or complete, above all the status writes of a storm.
 func changed() predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.PodProtector]) bool {
@@ -88,6 +88,6 @@ func changed() predicate.TypedPredicate[*v1alpha1.PodProtector] {
 				before.Annotations[v1alpha1.AnnotationConfirmRelease] != after.Annotations[v1alpha1.AnnotationConfirmRelease] ||
 				!slices.Equal(before.Finalizers, after.Finalizers) || quota.Unfinished(before) != quota.Unfinished(after)
 		},
-		DeleteFunc: func(event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool { return false }, // Losses tell
+		DeleteFunc: func(event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool { return false }, // Losses follows deletions
 	}
 }

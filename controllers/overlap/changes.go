@@ -8,8 +8,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// changed tells whether a change of a protector is of any interest: of what it covers, or of our condition. A storm makes
-// thousands of others.
+// changed reports whether a change of a protector concerns its coverage, or the condition Overlapping. A storm causes thousands of other
+// changes.
 func changed(old, now *v1alpha1.PodProtector) bool {
 	return old.UID != now.UID || old.ResourceVersion == now.ResourceVersion ||
 		!selectors.SameCoverage(&old.Spec, &now.Spec) || now.Spec.TargetRef != nil && !claimOf(old).equal(claimOf(now)) ||

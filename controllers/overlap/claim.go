@@ -6,14 +6,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// claim is what a protector covers: the same everywhere, or, where it names a workload, by cell.
+// claim is the coverage of a protector: the same in all cells, or, if it names a workload, per cell.
 type claim struct {
 	everywhere *selectors.Coverage
-	// cells has those where a workload of that name was found.
+	// cells has an entry for each cell in which a workload of that name was found.
 	cells map[string]selectors.Coverage
 }
 
-// claimOf is the claim of a protector. One that is malformed covers what it may mean, as the webhook has it.
+// claimOf returns the claim of a protector. Like the webhook, it lets a malformed protector cover everything that it may mean.
 func claimOf(p *v1alpha1.PodProtector) claim {
 	if p.Spec.TargetRef == nil || p.Spec.Selector != nil {
 		coverage, _ := selectors.CoverageOf(&p.Spec, nil)
@@ -44,7 +44,7 @@ func (c claim) equal(o claim) bool {
 	return true
 }
 
-// overlaps tells whether some pod could be covered by both, in some cell.
+// overlaps reports whether both claims could cover the same pod, in any cell.
 func (c claim) overlaps(o claim) bool {
 	switch {
 	case c.everywhere != nil && o.everywhere != nil:

@@ -1,5 +1,5 @@
-// Package overlap tells protectors that cover the same pods of each other. That is allowed, and each removal of such a pod
-// then needs budget in all of them, which mostly surprises whoever wrote them.
+// Package overlap reports protectors that cover the same pods. That is allowed. Each removal of such a pod then needs budget in all of
+// them, which is usually not what their authors expect.
 package overlap
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// Name is the controller's name, and its field manager.
+// Name is the name of the controller and of its field manager.
 const Name = "breakwater-overlap"
 
-// Reconciler keeps the condition Overlapping of protectors true.
+// Reconciler keeps the condition Overlapping of protectors up to date.
 type Reconciler struct {
 	Client    client.Client
 	Live      client.Reader
@@ -43,15 +43,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	announcer := clusters.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Compare"}
 	err := announcer.Announce(ctx, p, want)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		err = nil // it is not what it was, and there will be an event
+		err = nil // the object has changed, and an event will follow
 	}
 	return reconcile.Result{}, err
 }
 
-// mostNamed is how many rivals a message names.
+// mostNamed is how many overlapping protectors a message names.
 const mostNamed = 10
 
-// verdict is what a protector is told; not worth it when it overlaps with none and never has.
+// verdict returns the condition of a protector. worth is false if the protector overlaps with no other, and never has.
 func verdict(p *v1alpha1.PodProtector, rivals []string) (want clusters.Announcement, worth bool) {
 	if len(rivals) == 0 {
 		return clusters.Announcement{EventType: corev1.EventTypeNormal, Condition: metav1.Condition{

@@ -18,8 +18,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
 )
 
-// Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors. own tells in which namespaces it
-// works; nil is all.
+// Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors. own specifies the namespaces in which
+// it works; nil means all.
 func Setup(mgr manager.Manager, own *share.Share) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), territory: newTerritory(),
@@ -40,7 +40,7 @@ func Setup(mgr manager.Manager, own *share.Share) error {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// handler takes in what protectors cover, and lets all be told for whom something has changed.
+// handler records the coverage of protectors, and enqueues each protector whose overlaps changed.
 func (t *territory) handler() handler.TypedEventHandler[*v1alpha1.PodProtector, reconcile.Request] {
 	add := func(q queue, keys ...types.NamespacedName) {
 		for _, key := range keys {

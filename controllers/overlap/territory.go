@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// territory is what the protectors of each namespace cover. It is safe for concurrent use.
+// territory holds the claims of the protectors of each namespace. It is safe for concurrent use.
 type territory struct {
 	mu     sync.Mutex
 	claims map[string]map[string]claim
@@ -18,8 +18,8 @@ func newTerritory() *territory {
 	return &territory{claims: map[string]map[string]claim{}}
 }
 
-// claim takes in what a protector covers now, and returns those of its namespace that this is news for: they overlapped
-// with it, or do so now.
+// claim records the coverage of a protector. It returns the protectors of the namespace that are affected: those that overlapped with it
+// before, or do so now.
 func (t *territory) claim(key types.NamespacedName, now claim) []types.NamespacedName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *territory) abandon(key types.NamespacedName) []types.NamespacedName {
 	return t.others(key, old.overlaps)
 }
 
-// rivals returns the names of the protectors that overlap with one, in order.
+// rivals returns the names of the protectors that overlap with the given one, sorted.
 func (t *territory) rivals(key types.NamespacedName) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// drawProtector draws one that covers pods of an app, or in some cells those of a workload, but for those of another app.
+// drawProtector draws a protector that covers the pods of an app, or in some cells those of a workload, and exempts those of another app.
 func drawProtector(t *rapid.T) *v1alpha1.PodProtector {
 	apps := rapid.SampledFrom([]string{"", "x", "y"})
 	p := &v1alpha1.PodProtector{}
@@ -44,7 +44,7 @@ func drawProtector(t *rapid.T) *v1alpha1.PodProtector {
 
 func cells() []string { return []string{"c0", "c1"} }
 
-// covers is the slow and obvious answer to whether a protector covers pods of an app in a cell.
+// covers is a slow and obvious oracle for whether a protector covers pods of an app in a cell.
 func covers(p *v1alpha1.PodProtector, cell, app string) bool {
 	var target *v1alpha1.Target
 	if stored := quota.CellOf(p, cell); stored != nil {
@@ -65,7 +65,7 @@ func overlap(a, b *v1alpha1.PodProtector) bool {
 	return false
 }
 
-// Whatever protectors come, change and go: each knows its rivals, and whoever's rivals have changed is told.
+// However protectors are created, changed and deleted, each has the right rivals, and each protector whose rivals changed is returned.
 func TestEachKnowsItsRivals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, there := newTerritory(), map[types.NamespacedName]*v1alpha1.PodProtector{}

@@ -11,20 +11,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// Path is where the webhook answers for a ring.
+// Path returns the URL path at which the webhook serves a ring.
 func Path(ring string) string { return webhookconfig.RingPath(ring) }
 
-// configurationPrefix is before the ring's name in that of its MutatingWebhookConfiguration.
+// configurationPrefix, followed by the ring's name, is the name of its MutatingWebhookConfiguration.
 const configurationPrefix = "breakwater-ring-"
 
-// webhookName is the name of the one webhook in each.
+// webhookName is the name of the single webhook in each configuration.
 const webhookName = "assign.rings.breakwater.dev"
 
-// reviewSeconds is how long the apiserver waits for an answer. An object that is not assigned by then is found by the next pass.
+// reviewSeconds is how long the API server waits for the webhook. The next pass assigns an object that the webhook did not assign in time.
 const reviewSeconds = 2
 
-// clientConfiguration is how the apiserver reaches the webhook for a ring. Without a caBundle it says nothing of that, so that one that
-// somebody injects stays.
+// clientConfiguration returns how the API server reaches the webhook for a ring. Without a caBundle it does not set that field, so that it
+// keeps a caBundle that another component injects.
 func clientConfiguration(ring string, webhook admissionregistrationv1.WebhookClientConfig) *admissionregistrationac.WebhookClientConfigApplyConfiguration {
 	at := admissionregistrationac.WebhookClientConfig()
 	if webhook.URL != nil {
@@ -40,7 +40,7 @@ func clientConfiguration(ring string, webhook admissionregistrationv1.WebhookCli
 	return at
 }
 
-// configurationOf makes the apiserver ask the webhook about objects of a ring that no shard has.
+// configurationOf returns the configuration that makes the API server call the webhook for objects of a ring that no shard has.
 func configurationOf(
 	of *v1alpha1.ClusterRing, at admissionregistrationv1.WebhookClientConfig, annotations map[string]string,
 ) *admissionregistrationac.MutatingWebhookConfigurationApplyConfiguration {
@@ -63,7 +63,7 @@ func configurationOf(
 		WithWebhooks(webhook)
 }
 
-// rulesOf are the resources that a ring names, also such as are not served yet, each once.
+// rulesOf returns the resources that a ring names, each once, including resources that are not served yet.
 func rulesOf(spec *v1alpha1.ClusterRingSpec) []v1alpha1.GroupResource {
 	var all []v1alpha1.GroupResource
 	seen := map[v1alpha1.GroupResource]bool{}

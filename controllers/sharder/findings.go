@@ -12,30 +12,30 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// finding is what passes have found out of a ring last.
+// finding is what the last passes found out about a ring.
 type finding struct {
-	// at is when its objects were counted; zero is not yet.
+	// at is when the objects were counted; zero means not yet.
 	at    time.Time
 	count count
-	// by are the shards that they were counted by.
+	// by are the shards by which they were counted.
 	by *ring.Shards
 	// balanced is the condition; without a type nothing is known yet.
 	balanced metav1.Condition
 	inspection
 }
 
-// inspection is what of a ring's spec was found not to be possible.
+// inspection has the problems of a ring's spec.
 type inspection struct {
 	generation int64
 	problems   []problem
 	inspected  time.Time
 }
 
-// findings are those of all rings.
+// findings are the findings of all rings.
 type findings struct {
 	mu sync.Mutex
 	of map[string]finding
-	// tell is called for a ring of which something new was found.
+	// tell is called for each ring with a new finding.
 	tell func(ring string)
 }
 
@@ -60,7 +60,7 @@ func (f *findings) forget(ring string) {
 	delete(f.of, ring)
 }
 
-// report takes down what all objects were found to be. If some were not found, it is still unknown how many there are.
+// report records the counts of a pass. If the pass failed for some objects, the counts stay unknown.
 func (p *pass) report(err error) {
 	if err != nil {
 		p.findings.change(p.ring.Name, func(f *finding) { f.balanced = unbalanced(err) })
@@ -73,7 +73,7 @@ func (p *pass) report(err error) {
 	p.reported = p.now()
 }
 
-// reportMoves takes down how many objects are on their way, while they are.
+// reportMoves records how many objects are being moved.
 func (p *pass) reportMoves() {
 	onWay := int64(len(p.moves.onWay))
 	if onWay == p.count.draining || p.now().Sub(p.reported) < reportEvery && onWay > 0 {
@@ -84,10 +84,10 @@ func (p *pass) reportMoves() {
 	p.findings.change(p.ring.Name, func(f *finding) { f.count.draining = onWay })
 }
 
-// reportEvery is how often it is told how many are on their way.
+// reportEvery is how often reportMoves reports a changed number.
 const reportEvery = 2 * time.Second
 
-// balanced says whether all objects are where they are to be.
+// balanced returns the condition on whether all objects are with their shards.
 func (p *pass) balanced() metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionBalanced, Status: metav1.ConditionFalse}
 	switch {
@@ -107,10 +107,10 @@ func (p *pass) balanced() metav1.Condition {
 	return c
 }
 
-// maxMessage is how much a condition says at most.
+// maxMessage bounds the message of a condition, in bytes.
 const maxMessage = 4096
 
-// unbalanced says that a pass has come to no end.
+// unbalanced returns the condition for a pass that failed.
 func unbalanced(err error) metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionBalanced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonResyncFailed,

@@ -17,30 +17,31 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// maxSelected is how many shards a selector names.
+// maxSelected is how many shards a selector names at most.
 const maxSelected = 50
 
-// follower is an object that another one may control.
+// follower is an object that another object may control.
 type follower struct {
 	*plan
-	// main is the resource of the object that controls it, owner its name and uid its identity; nil when none of the ring does.
+	// main is the resource of the object that controls it, nil if no object of the ring does. owner identifies that object, and uid is its
+	// UID.
 	main  *resource
 	owner id
 	uid   types.UID
 }
 
-// landing is where an object is that controls others.
+// landing is the placement of an object that controls others.
 type landing struct {
 	uid types.UID
 	ring.Placement
 }
 
-// follow brings the objects that others control where those are.
+// follow assigns controlled objects to the shards of their controllers.
 func (p *pass) follow(ctx context.Context) error {
 	var failed []error
 	for _, r := range p.layout.controlled {
 		if slices.ContainsFunc(r.mains, func(main *resource) bool { return !p.looked[main] }) {
-			continue // it is not known which of those are strays
+			continue // it is not known which of their objects are strays
 		}
 		err := p.pages(ctx, r, "", func(page []object) error {
 			plans, err := p.followUps(ctx, r, page)
@@ -57,7 +58,7 @@ func (p *pass) follow(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// followUps say what has to be done to the objects of a page that others control, of those that may not be where they are to be.
+// followUps plans those controlled objects of a page that may not be with their shard.
 func (p *pass) followUps(ctx context.Context, r *resource, page []object) ([]*plan, error) {
 	some, err := p.followers(ctx, r, page, p.mayMove)
 	if err != nil {
@@ -70,7 +71,7 @@ func (p *pass) followUps(ctx context.Context, r *resource, page []object) ([]*pl
 	return p.followTo(some, where), nil
 }
 
-// followers are the objects of a page that some condition holds of.
+// followers returns the objects of a page for which holds is true.
 func (p *pass) followers(ctx context.Context, r *resource, page []object, holds func(*follower) bool) ([]*follower, error) {
 	var all []*follower
 	land := p.territory()
@@ -92,7 +93,7 @@ func (p *pass) followers(ctx context.Context, r *resource, page []object, holds 
 	return all, nil
 }
 
-// controller is the object that an owner reference names, if it is of a resource whose objects control those of this one.
+// controller returns the object that an owner reference names, if its resource is one whose objects control those of r.
 func (r *resource) controller(o *object, owner *metav1.OwnerReference) (*resource, id) {
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
@@ -110,8 +111,8 @@ func (r *resource) controller(o *object, owner *metav1.OwnerReference) (*resourc
 	return nil, id{}
 }
 
-// mayMove tells whether an object may not be where it is to be, as far as can be told without asking where the one is that controls it.
-// That one is where its name would have it, unless it is a stray.
+// mayMove reports whether an object may not be with its shard, as far as can be determined without reading its controller. The controller
+// is where its name would place it, unless it is a stray.
 func (p *pass) mayMove(f *follower) bool {
 	isNowhere := f.had == ring.Placement{}
 	switch {
@@ -124,7 +125,7 @@ func (p *pass) mayMove(f *follower) bool {
 	return ok && (f.had != ring.Placement{Shard: byName} || p.strays.may(f.owner))
 }
 
-// locate asks where the objects are that control others. One that does not exist is left out.
+// locate reads the placements of the objects that control others. An object that does not exist has an empty landing.
 func (p *pass) locate(ctx context.Context, all []*follower) (map[id]*landing, error) {
 	where := map[id]*landing{}
 	mains := map[id]*resource{}
@@ -146,8 +147,8 @@ func (p *pass) locate(ctx context.Context, all []*follower) (map[id]*landing, er
 	return where, err
 }
 
-// followTo says what brings objects where those are that control them. What controls them and does not exist any more, or is another of its name,
-// leaves them where they are: the garbage collector sees to them.
+// followTo plans objects to go to the shards of their controllers. If a controller no longer exists, or was recreated under the same name,
+// its objects stay where they are: the garbage collector handles them.
 func (p *pass) followTo(all []*follower, where map[id]*landing) []*plan {
 	plans := make([]*plan, 0, len(all))
 	for _, f := range all {
@@ -160,7 +161,7 @@ func (p *pass) followTo(all []*follower, where map[id]*landing) []*plan {
 			case f.main == nil:
 				return step{action: p.shards.Leave(has, true)}
 			case !f.isMember && (!f.main.namespaced || to.Shard == ""):
-				return step{action: p.shards.Leave(has, true)} // what controls it has left the ring, or has never been in that namespace
+				return step{action: p.shards.Leave(has, true)} // the controller has left the ring, or was never in that namespace
 			default:
 				return step{action: p.shards.Follow(has, to.Placement), shard: to.Shard}
 			}
@@ -178,7 +179,7 @@ func (p *pass) settleFollowers(ctx context.Context, plans []*plan) error {
 	return nil
 }
 
-// followLanded brings what objects control that have moved where they are now. The rest of what their former shards had stays.
+// followLanded assigns the objects that moved objects control to the new shards. The other objects of the former shards stay.
 func (p *pass) followLanded(ctx context.Context) error {
 	began := p.now()
 	if len(p.landed) == 0 {

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// graves remember in a round which shards were found to be gone, so that it is not asked again for each of their objects.
+// graves caches, for one round, which shards are dead, so that it is not checked again for each of their objects.
 type graves struct {
 	mu sync.Mutex
 	of map[string]bool
 }
 
-// maxGraves bounds what is remembered: anybody can label objects as of shards that never were.
+// maxGraves bounds the cache: any user can label objects with shards that never existed.
 const maxGraves = 1000
 
-// forget begins a round.
+// forget starts a new round.
 func (g *graves) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

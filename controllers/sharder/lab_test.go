@@ -43,14 +43,14 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// The resources of rings here: ConfigMaps that control Secrets, and IngressClasses, which are of cluster scope, and so of one test alone.
+// These are the resources of rings here: ConfigMaps that control Secrets, and cluster-scoped IngressClasses, which belong to one test each.
 var (
 	configMaps = v1alpha1.GroupResource{Resource: "configmaps"}
 	secrets    = v1alpha1.GroupResource{Resource: "secrets"}
 	classes    = v1alpha1.GroupResource{Group: "networking.k8s.io", Resource: "ingressclasses"}
 )
 
-// lab is a ring on a real apiserver, whose shards a test plays, and whose webhook.
+// lab is a ring on a real API server. The test plays its shards and its webhook.
 type lab struct {
 	*testing.T
 	client.Client
@@ -59,13 +59,13 @@ type lab struct {
 	rules     []rbacv1.PolicyRule
 	tempo     tempo
 	kicks     chan string
-	// user is whom the sharder runs as.
+	// user is the user that the sharder runs as.
 	user string
 
 	hook *httptest.Server
-	// isAway makes the webhook fail, and isPlain leaves its authority to others.
+	// isAway makes the webhook fail. isPlain leaves the certificate authority to other components.
 	isAway, isPlain atomic.Bool
-	// replaced is the authority that vouches for it from now on.
+	// replaced is the certificate authority that signs its certificate from now on.
 	replaced atomic.Pointer[[]byte]
 	roll     atomic.Pointer[members.Roll]
 
@@ -74,7 +74,7 @@ type lab struct {
 	wrong  []string
 }
 
-// newLab makes a namespace whose ConfigMaps a ring named like it assigns.
+// newLab creates a namespace, and a ring of the same name that assigns its ConfigMaps.
 func newLab(t *testing.T, change ...func(*v1alpha1.ClusterRingSpec)) *lab {
 	t.Helper()
 	t.Parallel()
@@ -105,7 +105,7 @@ func newLab(t *testing.T, change ...func(*v1alpha1.ClusterRingSpec)) *lab {
 	return l
 }
 
-// label chooses the namespaces of the lab's ring.
+// label returns the label that selects the namespaces of the lab's ring.
 func (l *lab) label() string { return "of-" + l.namespace }
 
 func (l *lab) clear() {
@@ -123,7 +123,7 @@ func (l *lab) clear() {
 	}
 }
 
-// choose lets a namespace belong to the ring, or not.
+// choose adds a namespace to the ring, or removes it.
 func (l *lab) choose(name string, isChosen bool) {
 	l.Helper()
 	namespace := &corev1.Namespace{}
@@ -133,7 +133,7 @@ func (l *lab) choose(name string, isChosen bool) {
 	l.must(l.Patch(l.Context(), namespace, client.MergeFrom(before)))
 }
 
-// grant lets the sharder that runs do more.
+// grant gives more rights to the running sharder.
 func (l *lab) grant(rules []rbacv1.PolicyRule) {
 	l.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -142,13 +142,13 @@ func (l *lab) grant(rules []rbacv1.PolicyRule) {
 	l.must(l.Update(l.Context(), role))
 }
 
-// sharder is one that runs.
+// sharder is a running sharder.
 type sharder struct {
 	*prometheus.Registry
 	stop func()
 }
 
-// start runs a sharder with no other rights than it says it needs.
+// start runs a sharder with exactly the rights that it declares.
 func (l *lab) start() *sharder {
 	l.Helper()
 	l.user = fmt.Sprintf("sharder-of-%s-%d", l.namespace, time.Now().UnixNano())
@@ -199,7 +199,7 @@ func (l *lab) authority() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.hook.Certificate().Raw})
 }
 
-// review is the webhook, which a test plays: it gives main objects to who is to have them, and no others.
+// review is the webhook, which a test plays: it assigns main objects to their shards, and no others.
 func (l *lab) review(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	review := admissionv1.AdmissionReview{}
@@ -248,7 +248,7 @@ func (l *lab) eventually(claim string, unmet func() string) {
 	})
 }
 
-// state is what the ring says, for a failure.
+// state returns the status of the ring, for a failure message.
 func (l *lab) state() string {
 	now := &v1alpha1.ClusterRing{}
 	_ = l.Get(context.Background(), client.ObjectKeyFromObject(l.ring), now)
@@ -297,7 +297,7 @@ func (l *lab) edit(change func(*v1alpha1.ClusterRingSpec)) {
 	}
 }
 
-// ready waits until the ring's status is as it is to be.
+// ready waits until unmet returns no complaint about the ring's status.
 func (l *lab) ready(claim string, unmet func(*v1alpha1.ClusterRingStatus) string) *v1alpha1.ClusterRing {
 	l.Helper()
 	now := &v1alpha1.ClusterRing{}
@@ -312,7 +312,7 @@ func (l *lab) ready(claim string, unmet func(*v1alpha1.ClusterRingStatus) string
 	return now
 }
 
-// says is a condition that a status has to have.
+// says requires that a status has a condition.
 func says(condition string, status metav1.ConditionStatus, reason string, words ...string) func(*v1alpha1.ClusterRingStatus) string {
 	return func(s *v1alpha1.ClusterRingStatus) string {
 		have := meta.FindStatusCondition(s.Conditions, condition)
@@ -328,7 +328,7 @@ func says(condition string, status metav1.ConditionStatus, reason string, words 
 	}
 }
 
-// balanced waits until all objects are where they are to be, so many.
+// balanced waits until all objects are with their shards, and that there are that many.
 func (l *lab) balanced(objects int64) *v1alpha1.ClusterRing {
 	l.Helper()
 	return l.ready("it is balanced", func(s *v1alpha1.ClusterRingStatus) string {
@@ -339,12 +339,12 @@ func (l *lab) balanced(objects int64) *v1alpha1.ClusterRing {
 	})
 }
 
-// metric adds up a metric of the ring.
+// metric returns the sum of a metric of the ring.
 func (s *sharder) metric(l *lab, name string, values ...string) float64 {
 	return sum(s.Registry, name, append(values, l.ring.Name)...)
 }
 
-// sum adds up the series of a metric that have these labels.
+// sum returns the sum of the series of a metric that have these labels.
 func sum(of *prometheus.Registry, name string, values ...string) float64 {
 	families, err := of.Gather()
 	if err != nil {

@@ -9,25 +9,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// What has become of moves, as a label of a metric.
+// These are the results of moves, as a label of a metric.
 const (
 	// moveDone is with another shard.
 	moveDone = "moved"
-	// moveStayed is with the shard that it was with: it is to stay there after all, or somebody else has taken the label off.
+	// moveStayed is with its former shard: it should stay there after all, or another client has removed the label.
 	moveStayed = "stayed"
-	// moveUnassigned is with none: it has left the ring, or the webhook was not there to assign it.
+	// moveUnassigned is with no shard: it has left the ring, or the webhook was not available to assign it.
 	moveUnassigned = "unassigned"
-	// moveDeleted does not exist any more.
+	// moveDeleted no longer exists.
 	moveDeleted = "deleted"
 )
 
-// landed is an object that has moved, and the shard that had it.
+// landed is an object that has moved, and its former shard.
 type landed struct {
 	landing
 	from string
 }
 
-// land sees to objects that are not on their way any more. One that the webhook has not assigned is assigned here.
+// land completes the moves of objects that are no longer draining. It assigns those that the webhook has not assigned.
 func (p *pass) land(ctx context.Context, underway map[id]bool) error {
 	var arrived []*plan
 	for _, main := range p.within() {
@@ -77,7 +77,7 @@ func (p *pass) land(ctx context.Context, underway map[id]bool) error {
 	return nil
 }
 
-// resend is what has to be done to an object that a shard has let go of, and no other one has: it goes where it was to go.
+// resend plans an object that its shard has released and that no shard has: it goes to the destination of its move.
 func (p *pass) resend(x *plan, isMember bool) *plan {
 	was := p.moves.onWay[idOf(x.of, x.object)]
 	if isMember && p.shards.IsAvailable(was.to) {
@@ -85,12 +85,12 @@ func (p *pass) resend(x *plan, isMember bool) *plan {
 		return &plan{of: x.of, object: x.object, isMember: true, decide: decide, step: decide(p.placementOf(x.object))}
 	}
 	if p.load.Limit > 0 {
-		p.load.Of[was.from]-- // where it was when objects were weighed
+		p.load.Of[was.from]-- // where it was when objects were counted
 	}
 	return p.plan(x.of, x.object, isMember, p.load)
 }
 
-// arrive tells what has become of an object that was on its way; empty is that it still is.
+// arrive returns the result of a move; empty if the object is still draining.
 func (p *pass) arrive(x *plan) string {
 	of := idOf(x.of, x.object)
 	was, has := p.moves.onWay[of], p.placementOf(x.object)

@@ -14,36 +14,37 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// extent is how much of a ring a pass looks at.
+// extent is how much of a ring a pass reads.
 type extent string
 
 const (
-	// whole looks at all objects.
+	// whole reads all objects.
 	whole extent = "whole"
-	// light looks at what the apiserver can tell apart by labels, and writes nothing: when it finds that something is to be done, or cannot
-	// tell, the same pass looks at all objects. It finds, as a whole look does at the same time,
-	//   - objects that no shard has: that admission has missed, or whose shard has let go of them;
+	// light reads only what the API server can select by labels, and writes nothing. When it finds something to do, or cannot decide, the
+	// same pass becomes a whole one. It finds, as a whole pass does at the same time,
+	//   - objects that no shard has: that admission has missed, or that their shard has released;
 	//   - objects of shards that do not take part;
-	//   - objects that a shard is asked to let go of, whoever asks;
-	//   - that so many came or went that the counts of the status are not worth much any more.
+	//   - objects that a shard is asked to release, by any client;
+	//   - that so many objects were created or deleted that the counts of the status are no longer accurate.
 	//
-	// It does not find what is with a shard that takes part, only not with the right one. The next whole look finds that, after wholeEvery:
-	//   - an object that a hand has given to another shard;
+	// It does not find objects that are with a shard that takes part, but is not the right one. The next whole pass finds them, after
+	// wholeEvery:
+	//   - an object that a user has assigned to another shard;
 	//   - an object whose annotation breakwater.dev/sharding-key has changed since;
-	//   - a label that a hand has put on an object of a namespace which is not of the ring;
-	//   - a controlled object that is controlled by another one since, or by none;
-	//   - what an object controls that has moved, when no look has seen it on its way: a hand had asked for it.
+	//   - a label that a user has put on an object of a namespace which is not of the ring;
+	//   - a controlled object that is controlled by another object since, or by none;
+	//   - objects controlled by an object that has moved, when no pass saw the move because a user requested it.
 	//
-	// That two shards never work on one object does not depend on it: one works on each of these, that which the label names, until a whole
-	// look has made it let go.
+	// Exclusive ownership does not depend on this: only the shard that the label names works on each of these objects, until a whole pass
+	// makes it release the object.
 	light extent = "light"
 )
 
-// maxSelector is how long a selector may be in a URL, in bytes: what stands before an apiserver may take no more than 8 KiB of them.
+// maxSelector bounds a selector in a URL, in bytes: a proxy in front of an API server may accept no more than 8 KiB.
 const maxSelector = 4096
 
-// selectors choose, by their labels, the objects of a ring that cannot be where they are to be: those that none of its shards has, and those
-// on their way. There are none when that would be too long.
+// selectors returns label selectors for the objects of a ring that cannot be with their shards: those that none of its shards has, and those
+// that are being moved. It returns none when a selector would be too long.
 func selectors(of string, shards []string) []string {
 	nowhere := v1alpha1.LabelShard(of) + " notin (" + strings.Join(shards, ",") + ")"
 	if len(url.QueryEscape(nowhere)) > maxSelector {
@@ -52,22 +53,22 @@ func selectors(of string, shards []string) []string {
 	return []string{nowhere, v1alpha1.LabelDrain(of)}
 }
 
-// census is how many objects there were at a whole look.
+// census is the number of objects at a whole pass.
 type census struct {
-	// listed are all objects of the ring's resources, and members those that belong to the ring.
+	// listed is the number of all objects of the ring's resources, members of those that belong to the ring.
 	listed, members int64
 }
 
-// isStale tells whether more of the ring's objects have come or gone than one in 20, if all that came or went are the ring's.
+// isStale reports whether more than one in 20 of the ring's objects were created or deleted, if all those objects are the ring's.
 func (c census) isStale(listed int64) bool {
 	return 20*max(listed-c.listed, c.listed-listed) > c.members
 }
 
-// errMisplaced is of a light look that has found something to be done.
+// errMisplaced means that a light pass has found something to do.
 var errMisplaced = errors.New("an object is not where it is to be")
 
-// isAtRest is a light look: it tells whether there is nothing to be done, as far as it can see. What keeps it from seeing is for the whole
-// look to tell.
+// isAtRest makes a light pass. It reports whether there is nothing to do, as far as a light pass can determine. Errors other than the end
+// of the pass only cause a whole pass, which reports them.
 func (p *pass) isAtRest(ctx context.Context) (bool, error) {
 	err := p.glance(ctx)
 	switch {
@@ -121,7 +122,7 @@ func misplaced(plans []*plan, err error) error {
 	return err
 }
 
-// number is how many objects of a resource there are, as the apiserver tells with the first one. It need not.
+// number returns how many objects of a resource exist, from the remaining item count of a list of one. The API server may omit that count.
 func (p *pass) number(ctx context.Context, of *resource) (int64, error) {
 	list, err := p.objects.list(ctx, of, metav1.ListOptions{Limit: 1})
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// serve makes the apiserver serve widgets that nobody else has, and returns what makes one.
+// serve makes the API server serve widgets of a kind that no other test has, and returns a function that creates one.
 func serve(t *testing.T, name string) (admin client.Client, of v1alpha1.GroupResource, widget func(name string, labels map[string]string) *unstructured.Unstructured) {
 	t.Helper()
 	known := clusters.Scheme()
@@ -83,7 +83,7 @@ func TestAnApiserverTellsWhatALightLookAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, r := &pass{Passes: &Passes{objects: cluster{objects}}}, &resource{GroupResource: of, version: "v1"}
-	templates := &resource{GroupResource: v1alpha1.GroupResource{Resource: "podtemplates"}, version: "v1"} // of this test alone
+	templates := &resource{GroupResource: v1alpha1.GroupResource{Resource: "podtemplates"}, version: "v1"} // no other test uses them
 	for of, want := range map[*resource]int64{r: 9, templates: 3} {
 		if n, err := p.number(t.Context(), of); n != want || err != nil {
 			t.Errorf("there are %d %s, want %d: %v", n, of, want, err)
@@ -107,7 +107,7 @@ func TestAnApiserverTellsWhatALightLookAsks(t *testing.T) {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
 
-	// The longest that is ever asked.
+	// This is the longest selector that the sharder ever sends.
 	n := 1
 	for len(selectors("r", manyNames(n+1, 63))) > 0 {
 		n++
@@ -117,7 +117,7 @@ func TestAnApiserverTellsWhatALightLookAsks(t *testing.T) {
 	}
 }
 
-// What admission and hands have left elsewhere is found at the next resync, though that looks at little.
+// The next resync finds objects that admission or users have misplaced, even though it is light.
 func TestALightLookOfARealApiserver(t *testing.T) {
 	l := newLab(t, func(s *v1alpha1.ClusterRingSpec) { s.ResyncPeriodSeconds = 10 })
 	admin, of, widget := serve(t, l.namespace)
@@ -143,7 +143,7 @@ func TestALightLookOfARealApiserver(t *testing.T) {
 			return ""
 		})
 	}
-	isLight() // until then whole looks may follow each other
+	isLight() // until then, whole passes may follow each other
 	counted := l.balanced(30).Status.LastCounted
 	isLight()
 	if again := l.balanced(30).Status.LastCounted; !again.Equal(counted) {

@@ -16,21 +16,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// lights is how many looks of a world's passes were light.
+// lights returns how many passes of a world were light.
 func (w *world) lights() float64 {
 	return sum(w.metrics, "breakwater_ring_passes_total", ringName, passLight)
 }
 
-// harm puts one object of a world where it is not to be, and tells what it has done; empty is that there is no such object.
+// harm misplaces one object of a world, and returns what it did; empty if there is no suitable object.
 type harm func(w *world) string
 
-// tag gives an object labels, as a hand does behind the back of admission.
+// tag sets the labels of an object, as a user would without admission.
 func (w *world) tag(t *thing, labels map[string]string) {
 	w.version++
 	t.ResourceVersion, t.Labels = fmt.Sprint(w.version), labels
 }
 
-// any is an object of a world that something is true of.
+// any returns a random object of a world for which is returns true.
 func (w *world) any(is func(of id, t *thing) bool) (id, *thing) {
 	all := slices.DeleteFunc(w.ids(), func(of id) bool { return !is(of, w.objects[of]) })
 	if len(all) == 0 {
@@ -40,10 +40,10 @@ func (w *world) any(is func(of id, t *thing) bool) (id, *thing) {
 	return of, w.objects[of]
 }
 
-// isWith tells whether an object is with a shard.
+// isWith reports whether an object is with a shard.
 func (w *world) isWith(_ id, t *thing) bool { return w.placement(t).Shard != "" }
 
-// tagged is the harm of labels on an object that is with a shard: %s in them is that shard.
+// tagged is a harm that sets labels on an object that is with a shard: %s in them is that shard.
 func tagged(labels map[string]string) harm {
 	return func(w *world) string {
 		of, t := w.any(w.isWith)
@@ -59,7 +59,7 @@ func tagged(labels map[string]string) harm {
 	}
 }
 
-// The harms that a light look finds.
+// visible returns the harms that a light pass finds.
 func visible() map[string]harm {
 	shard, drain := v1alpha1.LabelShard(ringName), v1alpha1.LabelDrain(ringName)
 	return map[string]harm{
@@ -84,7 +84,7 @@ func visible() map[string]harm {
 	}
 }
 
-// alone annotates an object so that it is to be elsewhere, perhaps.
+// alone annotates an object so that it may belong to another shard.
 func alone(w *world) string {
 	of, t := w.any(func(of id, t *thing) bool { return of.Resource != "parts" && w.isWith(of, t) })
 	if t == nil {
@@ -94,7 +94,7 @@ func alone(w *world) string {
 	return fmt.Sprint(of, " is annotated")
 }
 
-// The harms that only a whole look finds: each object is with one shard that takes part, and not with the right one.
+// hidden returns the harms that only a whole pass finds: each object is with a shard that takes part, but is not the right one.
 func hidden() map[string]harm {
 	shard := v1alpha1.LabelShard(ringName)
 	return map[string]harm{
@@ -148,7 +148,7 @@ func hidden() map[string]harm {
 	}
 }
 
-// restful is a world whose objects are where they are to be, and whose passes look at little.
+// restful returns a world whose objects are with their shards, and whose passes are light.
 func restful(t *rapid.T) (*world, *Passes) {
 	w := newWorld(rapid.Uint64().Draw(t, "seed"))
 	w.calm, w.linger = true, 0
@@ -174,7 +174,7 @@ func restful(t *rapid.T) (*world, *Passes) {
 	return w, p
 }
 
-// heals waits until all objects are where they are to be, and looks are light again.
+// heals waits until all objects are with their shards, and passes are light again.
 func (w *world) heals(t *rapid.T, p *Passes, within time.Duration) {
 	var left []string
 	if err := w.run(p, within, func() bool { left = w.misplaced(); return len(left) == 0 }); err != nil {
@@ -189,12 +189,12 @@ func (w *world) heals(t *rapid.T, p *Passes, within time.Duration) {
 	}
 }
 
-// Whatever cannot be where it is to be is found by the next resync, also when that looks at little, and everything else by the next one
-// that looks at all.
+// The next resync finds each object that visibly cannot be with its shard, even when it is light. The next whole pass finds every other
+// misplaced object.
 func TestLightLooksLeaveNothingForLongThatNoShardWorksOn(t *testing.T) {
 	for claim, harms := range map[string]struct {
 		of     map[string]harm
-		within time.Duration // and what it takes to move
+		within time.Duration // plus the time to move
 	}{
 		"what they can see, at the next resync": {visible(), 80 * time.Second},
 		"the rest, at the twelfth at most":      {hidden(), 13 * time.Minute},
@@ -218,7 +218,7 @@ func TestLightLooksLeaveNothingForLongThatNoShardWorksOn(t *testing.T) {
 	}
 }
 
-// A light look costs the same however many objects there are.
+// A light pass costs the same for any number of objects.
 func TestALightLookReadsNothingOfObjectsAtRest(t *testing.T) {
 	read := func(objects int) int {
 		w := newWorld(1)
@@ -244,7 +244,7 @@ func TestALightLookReadsNothingOfObjectsAtRest(t *testing.T) {
 	}
 }
 
-// Where an apiserver does not take a light look's selector, or does not tell how many objects there are, all are looked at.
+// Where an API server rejects the selector of a light pass, or does not return the number of objects, the pass is whole.
 func TestALookThatCannotBeLightIsWhole(t *testing.T) {
 	for claim, refuse := range map[string]func(*metav1.PartialObjectMetadataList, metav1.ListOptions) error{
 		"the selector is not taken": func(_ *metav1.PartialObjectMetadataList, options metav1.ListOptions) error {
@@ -281,7 +281,7 @@ func TestALookThatCannotBeLightIsWhole(t *testing.T) {
 	}
 }
 
-// A world's counts are those of its last whole look, and not further off than one in 20.
+// A world's counts are those of its last whole pass, and deviate by at most one in 20.
 func TestCountsAreNeverFarOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, p := restful(t)

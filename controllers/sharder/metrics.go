@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Metrics are listed in docs/metrics.md. Only the leader's say something. They tell rings apart, and no shards: of those there may be a
-// thousand.
+// Metrics are the metrics of the sharder, documented in docs/metrics.md. Only those of the leader are meaningful. They have a label for the
+// ring, but none for the shard: a ring may have a thousand shards.
 type Metrics struct {
 	shards, objects                                        *prometheus.GaugeVec
 	largest                                                *prometheus.GaugeVec
@@ -18,7 +18,7 @@ type Metrics struct {
 	duration                                               *prometheus.HistogramVec
 }
 
-// NewMetrics registers them.
+// NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "breakwater_ring_" + name, Help: help}, append([]string{"ring"}, labels...))
@@ -49,7 +49,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// begin makes series of a ring, so that they are there before something happens.
+// begin creates the series of a ring, so that they exist before their first increment.
 func (m *Metrics) begin(ring string) {
 	for _, outcome := range []string{moveDone, moveStayed, moveUnassigned, moveDeleted} {
 		m.moves.WithLabelValues(ring, outcome)
@@ -65,7 +65,7 @@ func (m *Metrics) begin(ring string) {
 	}
 }
 
-// end drops a ring that is deleted.
+// end deletes the series of a ring that was deleted.
 func (m *Metrics) end(ring string) {
 	of := prometheus.Labels{"ring": ring}
 	for _, c := range []interface {

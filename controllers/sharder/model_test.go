@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// passes are those of a world.
+// passes returns Passes for a world.
 func (w *world) passes() *Passes {
 	w.metrics = prometheus.NewRegistry()
 	metrics, err := NewMetrics(w.metrics)
@@ -40,7 +40,7 @@ func (w *world) passes() *Passes {
 	}
 }
 
-// run lets a sharder work for a while.
+// run lets a sharder work until a condition holds, or for the duration limit.
 func (w *world) run(p *Passes, limit time.Duration, until func() bool) error {
 	end := w.clock.Add(limit)
 	for !until() {
@@ -51,7 +51,7 @@ func (w *world) run(p *Passes, limit time.Duration, until func() bool) error {
 		if err != nil {
 			return err
 		}
-		// Whatever happens meanwhile does not wait for the sharder.
+		// Events in between do not wait for the sharder.
 		for left := result.RequeueAfter; left > 0; left -= 200 * time.Millisecond {
 			_ = w.wait(context.Background(), min(left, 200*time.Millisecond))
 		}
@@ -59,7 +59,7 @@ func (w *world) run(p *Passes, limit time.Duration, until func() bool) error {
 	return nil
 }
 
-// misplaced are the objects that are not where they are to be.
+// misplaced returns the objects that are not with their shards.
 func (w *world) misplaced() []string {
 	var all []string
 	shards, load := roster{w}.Shards(w.ring), ring.Load{Of: map[string]int64{}}
@@ -106,7 +106,7 @@ func (w *world) misplaced() []string {
 	return all
 }
 
-// whereParts is where an object is to be that another one may control; false when that does not matter.
+// whereParts returns the placement that a part should have; false if any placement is acceptable.
 func (w *world) whereParts(of id, t *thing) (ring.Placement, bool) {
 	owner := metav1.GetControllerOfNoCopy(&t.object)
 	if owner == nil {
@@ -126,13 +126,13 @@ func (w *world) whereParts(of id, t *thing) (ring.Placement, bool) {
 	return ring.Placement{Shard: at.Shard}, true
 }
 
-// Whatever others do meanwhile: no object is taken from a shard that works before that has let go of it, none goes anywhere before what
-// controls it, no more are on their way at once than may be, and when nobody does anything any more all come to rest where they are to be.
+// Under any actions of other clients, no object is taken from a working shard before that has released it. No controlled object moves
+// before its controller. No more objects move at once than the ring allows. When all other clients stop, all objects reach their shards.
 func TestPassesAreSafeAndComeToAnEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(rapid.Uint64().Draw(t, "seed"))
 		w.calm = true
-		switch rapid.IntRange(0, 2).Draw(t, "policy") { // what is together has no bound
+		switch rapid.IntRange(0, 2).Draw(t, "policy") { // objects that belong together have no bound
 		case 1:
 			w.ring.Spec.MaxLoadPercent = ptr.To(rapid.Int32Range(101, 150).Draw(t, "percent"))
 		case 2:
@@ -145,7 +145,7 @@ func TestPassesAreSafeAndComeToAnEnd(t *testing.T) {
 			w.hasWebhook = w.chance(50)
 			w.create([]*resource{w.widgets, w.nodes, w.parts}[w.IntN(3)], []string{"in", "also-in", "out"}[w.IntN(3)], fmt.Sprint("o-", i))
 			for of := range w.objects {
-				if of.Resource == "nodes" && of.namespace != "" { // what create was given does not fit
+				if of.Resource == "nodes" && of.namespace != "" { // the arguments of create do not fit
 					o := w.objects[of]
 					delete(w.objects, of)
 					o.Namespace = ""
@@ -175,7 +175,7 @@ func TestPassesAreSafeAndComeToAnEnd(t *testing.T) {
 	})
 }
 
-// tail is what has happened before something went wrong, or before the end.
+// tail returns the log before the first violation, or before the end.
 func (w *world) tail() string {
 	end := len(w.log)
 	if i := slices.IndexFunc(w.log, func(line string) bool { return strings.Contains(line, "WRONG") }); i >= 0 {
@@ -184,10 +184,10 @@ func (w *world) tail() string {
 	return strings.Join(w.log[max(0, end-60):end], "\n")
 }
 
-// A shard that was gone can begin again, under the same name, in the middle of a write.
+// A shard that was dead can start again, under the same name, in the middle of a write.
 func TestAShardThatComesBackKeepsWhatItMayHaveBegunWith(t *testing.T) {
 	for claim, test := range map[string]struct {
-		// writes are those of the one object that are done before it comes back.
+		// writes is the number of writes of the object before the shard comes back.
 		writes int
 		takes  bool
 	}{
@@ -204,7 +204,7 @@ func TestAShardThatComesBackKeepsWhatItMayHaveBegunWith(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.join("s-1")
-			w.members["s-1"].hangs, w.members["s-0"].hangs = false, true // it lets go of nothing
+			w.members["s-1"].hangs, w.members["s-0"].hangs = false, true // it releases nothing
 			w.members["s-0"].works, w.members["s-0"].state, w.members["s-0"].died = false, v1alpha1.ShardDead, w.clock
 			written := 0
 			w.meddle = func() {

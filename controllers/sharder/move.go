@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// share is for how much of the time, at most one in so many, is looked after what is on its way.
+	// share bounds the load on the API server: checking moves takes at most one in so many parts of the time.
 	share = 4
-	// maxLanded is how many objects may have moved before those that they control follow, and followEvery, for how long they wait.
+	// maxLanded is how many objects may have moved, and followEvery how long to wait, before the objects that they control follow.
 	maxLanded   = 2000
 	followEvery = 2 * time.Second
 )
 
-// move asks shards to let go of objects that are to be with others, so many at once, and waits until all have.
+// move asks shards to release objects that belong to other shards, a limited number at once, and waits until all are released.
 func (p *pass) move(ctx context.Context) error {
 	p.began = p.now()
 	p.followed.at = p.began
@@ -41,8 +41,8 @@ func (p *pass) move(ctx context.Context) error {
 	return errors.Join(append(failed, p.followLanded(ctx))...)
 }
 
-// drain asks shards to let go of objects, as soon as others have arrived. Shards that do not work now are left alone: they will come
-// back, or be dead, and then nobody needs to be asked.
+// drain asks shards to release objects, as soon as earlier moves make room. It skips shards that do not work now: they will come back, or
+// be dead, and a dead shard does not need to be asked.
 func (p *pass) drain(ctx context.Context, plans []*plan) error {
 	var waiting []*plan
 	states := p.states()
@@ -90,7 +90,7 @@ func (p *pass) drain(ctx context.Context, plans []*plan) error {
 	return nil
 }
 
-// pause is for how long nobody looks after what is on its way: to find out is work for the apiserver.
+// pause returns how long to wait between checks of the moves, because each check is work for the API server.
 func (p *pass) pause() time.Duration { return max(p.tempo.poll, share*p.polled.took) }
 
 func (p *pass) await(ctx context.Context) error {
@@ -100,7 +100,7 @@ func (p *pass) await(ctx context.Context) error {
 	return p.poll(ctx, false)
 }
 
-// poll finds out what has arrived, of what was on its way, and does what follows from it. all takes up what a former leader has left.
+// poll finds out which moves have completed, and acts on that. all also includes the moves that a former leader has left.
 func (p *pass) poll(ctx context.Context, all bool) error {
 	began := p.now()
 	underway := map[id]bool{}

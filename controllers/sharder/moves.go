@@ -9,27 +9,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// maxOnWay bounds how many objects are followed on their way: as many as a ClusterRing allows. Anybody can label more of them.
+// maxOnWay bounds how many moves a pass follows: as many as a ClusterRing allows. Any user can label more objects than that.
 const maxOnWay = 10_000
 
-// moves are the objects of a ring that shards were asked to let go of. They are timed on the clock of this process, from when it has
-// seen them first.
+// moves are the objects of a ring that shards were asked to release. This process times them on its own clock, from when it first observed
+// them.
 type moves struct {
 	onWay map[id]move
-	// shards is since when those could have answered.
+	// shards has for each shard since when it has been able to respond.
 	shards map[string]ready
 }
 
-// move is an object on its way.
+// move is an object that a shard was asked to release.
 type move struct {
 	uid  types.UID
 	from string
-	// to is the shard that is to have it; empty is not decided in this pass.
+	// to is the shard that should have the object; empty means not decided in this pass.
 	to    string
 	since time.Time
 }
 
-// ready is since when one incarnation of a shard is.
+// ready is since when one incarnation of a shard has been ready.
 type ready struct {
 	holder string
 	since  time.Time
@@ -37,7 +37,7 @@ type ready struct {
 
 func newMoves() *moves { return &moves{onWay: map[id]move{}, shards: map[string]ready{}} }
 
-// begin leaves what goes on in another pass: objects of these resources, wherever they go.
+// begin keeps the moves that continue in another pass: those of objects of these resources. It resets their destinations.
 func (m *moves) begin(mains []*resource) {
 	for of, move := range m.onWay {
 		move.to = ""
@@ -48,7 +48,7 @@ func (m *moves) begin(mains []*resource) {
 	}
 }
 
-// send takes in where an object goes that is on its way.
+// send records the destination of an object that is being moved.
 func (m *moves) send(of id, to string) {
 	if move, ok := m.onWay[of]; ok {
 		move.to = to
@@ -56,7 +56,7 @@ func (m *moves) send(of id, to string) {
 	}
 }
 
-// of tells whether objects of a resource are on their way.
+// of reports whether objects of a resource are being moved.
 func (m *moves) of(main *resource) bool {
 	for of := range m.onWay {
 		if of.GroupResource == main.GroupResource {
@@ -66,7 +66,7 @@ func (m *moves) of(main *resource) bool {
 	return false
 }
 
-// add takes in that an object is on its way, and returns whether it is followed.
+// add records that an object is being moved, and reports whether the move is followed.
 func (m *moves) add(of id, uid types.UID, from string, now time.Time) bool {
 	if known, ok := m.onWay[of]; ok && known.uid == uid && known.from == from {
 		return true
@@ -78,8 +78,8 @@ func (m *moves) add(of id, uid types.UID, from string, now time.Time) bool {
 	return true
 }
 
-// observe takes in what the shards are that objects are to leave. Whoever has been late, or is another incarnation than before, has the
-// whole time from now on.
+// observe records the states of the shards that have to release objects. A shard that was not ready, or that is another incarnation than
+// before, has the full time from now on.
 func (m *moves) observe(states map[string]v1alpha1.ShardState, holder func(shard string) string, now time.Time) {
 	leaving := map[string]ready{}
 	for _, move := range m.onWay {
@@ -88,7 +88,7 @@ func (m *moves) observe(states map[string]v1alpha1.ShardState, holder func(shard
 		}
 		has := holder(move.from)
 		known, ok := m.shards[move.from]
-		// One that has stopped and is to come back cannot answer.
+		// A shard that stopped and is to come back cannot respond.
 		if isReady := states[move.from] == v1alpha1.ShardReady && has != move.from+"_"; !ok || known.holder != has || !isReady {
 			known = ready{has, now}
 		}
@@ -97,7 +97,7 @@ func (m *moves) observe(states map[string]v1alpha1.ShardState, holder func(shard
 	m.shards = leaving
 }
 
-// overdue are the objects, one for each shard, that it has not let go of in time.
+// overdue returns, for each shard that was too slow, one object that it did not release within limit.
 func (m *moves) overdue(limit time.Duration, now time.Time) map[string]id {
 	late := map[string]id{}
 	for of, move := range m.onWay {

@@ -11,10 +11,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// namespaces knows their labels: by a cache, and for certain.
+// namespaces reads the labels of namespaces, from a cache or from the API server.
 type namespaces struct{ cached, live client.Reader }
 
-// labels are those of a namespace; false when there is none.
+// labels returns the labels of a namespace; false if it does not exist. certain reads from the API server.
 func (n namespaces) labels(ctx context.Context, name string, certain bool) (labels.Set, bool, error) {
 	reader := n.cached
 	if certain {
@@ -31,19 +31,19 @@ func (n namespaces) labels(ctx context.Context, name string, certain bool) (labe
 	return namespace.Labels, true, nil
 }
 
-// labelled knows the labels of namespaces.
+// labelled provides the labels of namespaces.
 type labelled interface {
 	labels(ctx context.Context, namespace string, certain bool) (labels.Set, bool, error)
 }
 
-// territory is the namespaces of a ring, as they are found to be while a page of objects is looked at.
+// territory is the set of namespaces of a ring. It keeps its answers while one page of objects is processed.
 type territory struct {
 	of       labelled
 	selector labels.Selector
 	asked    map[question]bool
 }
 
-// question is whether a namespace is chosen: by a cache, or for certain.
+// question is whether the selector matches a namespace, as read from the cache or from the API server.
 type question struct {
 	namespace string
 	certain   bool
@@ -53,8 +53,8 @@ func (p *pass) territory() *territory {
 	return &territory{of: p.namespaces, selector: p.selector, asked: map[question]bool{}}
 }
 
-// has tells whether objects of a namespace belong to the ring. Those of cluster scope always do. A namespace that a cache does not know,
-// or knows by other labels, may have just come: nothing is taken off an object for that.
+// has reports whether objects of a namespace belong to the ring. Cluster-scoped objects always do. If the object is labelled, has confirms
+// a negative answer with the API server: the cache may not have a new namespace or its labels yet, and that must not remove labels.
 func (t *territory) has(ctx context.Context, namespace string, isLabelled bool) (bool, error) {
 	if namespace == "" || t.selector.Empty() {
 		return true, nil

@@ -10,21 +10,21 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// requestTime bounds each request: an apiserver that is silent must not keep a pass for ever.
+// requestTime bounds each request: an API server that does not answer must not block a pass for ever.
 const requestTime = time.Minute
 
-// object is as much of an object as the sharder ever sees.
+// object is the part of an object that the sharder reads.
 type object = metav1.PartialObjectMetadata
 
-// objects are those of a cluster.
+// objects reads and labels the objects of a cluster.
 type objects interface {
 	list(ctx context.Context, of *resource, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error)
 	get(ctx context.Context, of *resource, namespace, name string) (*object, error)
-	// label changes labels of an object, unless it has changed since it was read; nil takes one off.
+	// label changes labels of an object, unless it has changed since it was read; nil removes a label.
 	label(ctx context.Context, of *resource, o *object, labels map[string]any) (*object, error)
 }
 
-// cluster has the objects of a real one.
+// cluster implements objects for a real cluster.
 type cluster struct{ metadata.Interface }
 
 func (c cluster) list(ctx context.Context, of *resource, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {

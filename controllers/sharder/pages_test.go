@@ -12,7 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// A list whose begin is forgotten meanwhile goes on where it is. It restarts the apiserver, so that no other test must run with it.
+// A list whose first version is compacted meanwhile continues. The test restarts the API server, so no other test must run at the same
+// time.
 func TestAListThatTakesTooLongGoesOn(t *testing.T) {
 	namespace, admin := testplane.Namespace(t), testplane.Client(t)
 	const objects = 30
@@ -55,7 +56,7 @@ func TestAListThatTakesTooLongGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			testplane.Compact(t)
-			testplane.RestartAPIServer(t) // which has snapshots of its own
+			testplane.RestartAPIServer(t) // it has snapshots of its own
 		}
 	}
 	if expired == 0 || len(seen) != objects+1 {

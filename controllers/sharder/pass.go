@@ -16,64 +16,65 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// What ends a pass before all objects are where they are to be.
+// These errors end a pass before all objects are with their shards.
 var (
-	// errOutdated is of a pass whose ring, or whose shards, are not any more what it goes by.
+	// errOutdated means that the ring or its shards have changed since the pass began.
 	errOutdated = errors.New("the ring or its shards have changed")
-	// errOverdue is of a pass that has moved objects for so long that all of them are to be looked at again.
+	// errOverdue means that the pass has moved objects for so long that all objects must be read again.
 	errOverdue = errors.New("it is time to look at all objects again")
-	// errExpired is of a list that took too long to be read to its end.
+	// errExpired means that a list expired before its last page was read.
 	errExpired = errors.New("the list has expired while it was read")
 )
 
-// pass looks at all objects of a ring, by its spec and its shards as they were at the begin, and brings the objects where they are to
-// be. First come those that can be given to a shard at once, and those that are controlled by others, then those that a shard has to let
-// go of before, which may take long. What it remembers does not depend on how many objects there are.
+// pass reads all objects of a ring, and moves them to their shards. It uses the spec and the shards as they were at the beginning. First it
+// handles objects that can be assigned at once, then controlled objects, then objects that a shard has to release first, which may take
+// long. Its memory does not depend on the number of objects.
 type pass struct {
 	*Passes
 	ring   *v1alpha1.ClusterRing
 	shards *ring.Shards
-	// selector chooses namespaces.
+	// selector selects namespaces.
 	selector labels.Selector
 	layout   layout
-	// extent is how much the pass looks at, and rested what the last whole look has found that found nothing to be done.
+	// extent is how much the pass reads. rested is the result of the last whole pass that found nothing to do.
 	extent extent
 	rested repose
 	// moves are kept from one pass to the next.
 	moves  *moves
 	graves graves
 
-	// load is how many objects shards have, if that has a bound.
+	// load is the number of objects per shard, if it is bounded.
 	load  ring.Load
 	count count
-	// listed is how many objects of the ring's resources there are, whether or not they belong to the ring.
+	// listed is the number of objects of the ring's resources, whether or not they belong to the ring.
 	listed int64
-	// strays are objects that are not where their name alone would have them, so that those they control are not either.
+	// strays are objects that are not where their name alone would place them. The objects that they control are not either.
 	strays *strays
-	// looked has the resources all of whose objects were looked at.
+	// looked has the resources of which the pass has read all objects.
 	looked map[*resource]bool
-	// from is how many objects were taken from shards that are gone.
+	// from is the number of objects that were taken from each dead shard.
 	from map[string]int64
-	// began is when the moves began, polled and followed when, and for how long, was looked after them, and reported when it was told of.
+	// began is when the moves began. polled and followed are when moves were last checked, and how long that took. reported is when they
+	// were last reported.
 	began, reported  time.Time
 	polled, followed lap
-	// landed are those that have moved, and what they control has not.
+	// landed are objects that have moved, while the objects that they control have not.
 	landed map[id]landed
 
-	// written is how many objects were written, and left how many were left to another pass.
+	// written is the number of objects that were written, left the number that was left to another pass.
 	written, left int
 	failures      failures
 }
 
-// count is how many objects are where; those that others control are not counted.
+// count is the number of objects by state; controlled objects are not counted.
 type count struct {
 	assigned, draining, unassigned int64
 	of                             map[string]int64
-	// moving are those that are to be with another shard than they are.
+	// moving is the number of objects that belong to another shard than the one that has them.
 	moving int64
 }
 
-// failures are what could not be written; the first one stands for all.
+// failures are the failed writes; what and err are of the first one.
 type failures struct {
 	number int
 	what   string
@@ -86,13 +87,13 @@ func (f *failures) add(what string, err error) {
 	}
 }
 
-// lap is when something was done last, and how long it took.
+// lap is when something was last done, and how long it took.
 type lap struct {
 	at   time.Time
 	took time.Duration
 }
 
-// run goes on with all else when something cannot be worked with.
+// run makes the pass. If one resource fails, it continues with the others.
 func (p *pass) run(ctx context.Context) error {
 	if p.extent == light {
 		if isAtRest, err := p.isAtRest(ctx); isAtRest || err != nil {
@@ -117,15 +118,15 @@ func (p *pass) run(ctx context.Context) error {
 	return err
 }
 
-// within are the resources all of whose objects were looked at.
+// within returns the resources of which the pass has read all objects.
 func (p *pass) within() []*resource {
 	return slices.DeleteFunc(slices.Clone(p.layout.mains), func(main *resource) bool { return !p.looked[main] })
 }
 
-// look goes over the objects of the ring's resources, counts them, and assigns those that nobody works on.
+// look reads the objects of the ring's resources, counts them, and assigns those that no shard has.
 func (p *pass) look(ctx context.Context) error {
 	var failed []error
-	load := ring.Load{Limit: p.load.Limit, Of: maps.Clone(p.load.Of)} // what is to move has not yet
+	load := ring.Load{Limit: p.load.Limit, Of: maps.Clone(p.load.Of)} // objects that should move have not moved yet
 	for _, main := range p.layout.mains {
 		err := p.walk(ctx, main, load, func(_ context.Context, plans []*plan) error {
 			p.listed += int64(len(plans))
@@ -141,7 +142,7 @@ func (p *pass) look(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// walk goes over the objects of one of the ring's resources and does what can be done at once, a page at a time.
+// walk reads the objects of one of the ring's resources page by page, and writes those that can be written at once.
 func (p *pass) walk(ctx context.Context, main *resource, load ring.Load, then func(context.Context, []*plan) error) error {
 	return p.pages(ctx, main, "", func(page []object) error {
 		plans, err := p.plans(ctx, main, page, load)
@@ -156,7 +157,7 @@ func (p *pass) walk(ctx context.Context, main *resource, load ring.Load, then fu
 	})
 }
 
-// plans say what has to be done to the objects of a page.
+// plans returns what has to be done to the objects of a page.
 func (p *pass) plans(ctx context.Context, main *resource, page []object, load ring.Load) ([]*plan, error) {
 	all := make([]*plan, 0, len(page))
 	land := p.territory()
@@ -170,7 +171,7 @@ func (p *pass) plans(ctx context.Context, main *resource, page []object, load ri
 	return all, nil
 }
 
-// weigh finds out how many objects shards have, where that has a bound.
+// weigh counts the objects per shard, if the ring bounds that number.
 func (p *pass) weigh(ctx context.Context) error {
 	if p.ring.Spec.MaxLoadPercent == nil {
 		return nil
@@ -195,7 +196,7 @@ func (p *pass) weigh(ctx context.Context) error {
 			return nil
 		})
 		if isEnd(ctx, err) {
-			return err // what cannot be listed is found out when it is looked at
+			return err // look finds out if a resource cannot be listed
 		}
 	}
 	p.load = ring.Load{Of: of, Limit: ring.Limit(objects, len(p.shards.Shards()), p.ring.Spec.MaxLoadPercent)}
@@ -211,7 +212,7 @@ func (p *pass) pages(ctx context.Context, of *resource, selector string, do func
 		}
 		list, err := p.objects.list(ctx, of, options)
 		if options.Continue != "" && apierrors.IsResourceExpired(err) {
-			// What has come or changed since the list began does not matter, so it can go on where it is.
+			// Changes since the list began do not matter, so the list can continue where it is.
 			if options.Continue = goOn(err); options.Continue == "" {
 				return errExpired
 			}
@@ -229,7 +230,7 @@ func (p *pass) pages(ctx context.Context, of *resource, selector string, do func
 	}
 }
 
-// goOn is with what the apiserver goes on with a list that has expired, as the objects are by then; empty when it does not.
+// goOn returns the token by which the API server continues an expired list with the current objects; empty if it does not offer one.
 func goOn(err error) string {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
@@ -238,7 +239,7 @@ func goOn(err error) string {
 	return status.Status().Continue
 }
 
-// check ends a pass that goes by what is not so any more.
+// check ends a pass whose ring or shards have changed.
 func (p *pass) check(ctx context.Context) error {
 	now, err := p.rings(ctx, p.ring.Name)
 	switch {
@@ -255,7 +256,7 @@ func (p *pass) check(ctx context.Context) error {
 	}
 }
 
-// isEnd tells whether an error ends the whole pass, and not only what it does with one resource.
+// isEnd reports whether an error ends the whole pass, and not only the work on one resource.
 func isEnd(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, errOutdated) || errors.Is(err, errOverdue) || errors.Is(err, errExpired)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Passes brings the objects of rings where they are to be, of each ring in one pass at a time.
+// Passes moves the objects of rings to their shards. Each ring has at most one pass at a time.
 type Passes struct {
 	// rings reads a ClusterRing from a cache.
 	rings      func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
@@ -31,7 +31,7 @@ type Passes struct {
 	metrics    *Metrics
 	findings   *findings
 	tempo      tempo
-	// now is a clock that nobody sets, and wait lets some of its time pass.
+	// now is a monotonic clock, and wait sleeps for a duration of it.
 	now  func() time.Time
 	wait func(ctx context.Context, duration time.Duration) error
 
@@ -40,7 +40,7 @@ type Passes struct {
 	kicked map[string]bool
 }
 
-// roll knows the shards of rings.
+// roll provides the shards of rings.
 type roll interface {
 	Forget(ring string)
 	HasSynced() bool
@@ -58,21 +58,21 @@ type history struct {
 	moves *moves
 }
 
-// The outcomes of passes.
+// These are the outcomes of passes.
 const (
-	// passDone found everything where it is to be.
+	// passDone means that all objects were with their shards.
 	passDone = "done"
-	// passLight found that by a light look.
+	// passLight means that a light pass found nothing to do.
 	passLight = "light"
-	// passAgain has changed or left something, so that another one follows.
+	// passAgain means that the pass changed or left something, so that another pass follows.
 	passAgain = "again"
-	// passOutdated was given up for one by what the ring and its shards are now.
+	// passOutdated means that the pass was abandoned because the ring or its shards changed.
 	passOutdated = "outdated"
-	// passFailed could not look at everything.
+	// passFailed means that the pass could not read all objects.
 	passFailed = "failed"
 )
 
-// Reconcile makes a pass if one is due. It lasts as long as objects move.
+// Reconcile makes a pass if one is due. It returns when no more objects move.
 func (r *Passes) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	of, err := r.rings(ctx, request.Name)
 	if apierrors.IsNotFound(err) {
@@ -84,9 +84,9 @@ func (r *Passes) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	selector, err := selectorOf(&of.Spec)
 	switch {
 	case len(of.Spec.Resources) == 0 || err != nil:
-		return reconcile.Result{}, nil // the ring's own controller says so
+		return reconcile.Result{}, nil // Reconciler reports that
 	case !r.roll.HasSynced():
-		return reconcile.Result{RequeueAfter: r.tempo.poll}, nil // shards that are not known yet would seem to be gone
+		return reconcile.Result{RequeueAfter: r.tempo.poll}, nil // shards that are not in the cache yet would seem to be dead
 	}
 	h := r.historyOf(of)
 	shards := r.roll.Shards(of)
@@ -112,7 +112,7 @@ func (r *Passes) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: max(h.due(&of.Spec, r.now()), time.Millisecond)}, nil
 }
 
-// judge decides when the next pass is due.
+// judge schedules the next pass, and returns the outcome.
 func (r *Passes) judge(ctx context.Context, p *pass, h *history, err error) string {
 	switch {
 	case errors.Is(err, errOutdated):
@@ -143,14 +143,14 @@ func (r *Passes) judge(ctx context.Context, p *pass, h *history, err error) stri
 	}
 }
 
-// kick asks for a whole look at a ring: some of its objects may not be where they are to be.
+// kick requests a whole pass of a ring: some of its objects may not be with their shards.
 func (r *Passes) kick(ring string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kicked[ring] = true
 }
 
-// unkick takes a kick up, and tells whether there was one.
+// unkick reports whether a pass was requested, and clears the request.
 func (r *Passes) unkick(ring string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *Passes) unkick(ring string) bool {
 	return r.kicked[ring]
 }
 
-// historyOf is what is known of a ring from former passes; nothing of another one of its name.
+// historyOf returns the history of a ring, or a new one if the ring was recreated under the same name.
 func (r *Passes) historyOf(of *v1alpha1.ClusterRing) *history {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +181,7 @@ func (r *Passes) forget(ring string) {
 	delete(r.kicked, ring)
 }
 
-// selectorOf chooses the namespaces of a ring.
+// selectorOf returns the selector of a ring's namespaces.
 func selectorOf(spec *v1alpha1.ClusterRingSpec) (labels.Selector, error) {
 	if spec.NamespaceSelector == nil {
 		return labels.Everything(), nil

@@ -7,18 +7,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// step is what has to be done to an object, and the shard that is to have it; empty is none.
+// step is the action on an object, and the shard that should have it; empty means none.
 type step struct {
 	action ring.Action
 	shard  string
 }
 
-// isWrite tells whether the sharder writes the object, to be at rest then. Drain it writes as well, and waits.
+// isWrite reports whether the step writes the object and is then complete. Drain also writes, but then waits for the shard.
 func (s step) isWrite() bool {
 	return s.action == ring.Assign || s.action == ring.Undrain || s.action == ring.Clear
 }
 
-// labels are those that the step changes; nil takes one off.
+// labels returns the labels that the step changes; nil removes a label.
 func (s step) labels(of string) map[string]any {
 	shard, drain := v1alpha1.LabelShard(of), v1alpha1.LabelDrain(of)
 	switch s.action {
@@ -35,44 +35,44 @@ func (s step) labels(of string) map[string]any {
 	}
 }
 
-// plan is what is to become of an object, and what has.
+// plan is what to do with an object, and the result.
 type plan struct {
 	of     *resource
 	object *object
 	step
-	// decide finds the step anew when somebody else has written the object.
+	// decide computes the step again after another client has written the object.
 	decide func(ring.Placement) step
-	// isMember tells whether the object belongs to the ring, by its namespace.
+	// isMember is true if the object belongs to the ring, by its namespace.
 	isMember bool
-	// mayDrain lets a shard be asked to let go of the object: so many may be on their way, and no more.
+	// mayDrain permits asking a shard to release the object: the number of concurrent moves is bounded.
 	mayDrain bool
 
 	outcome outcome
-	// had is where the object was before it was written.
+	// had is the placement of the object before it was written.
 	had ring.Placement
 	err error
 }
 
-// outcome is what has become of a plan.
+// outcome is the result of a plan.
 type outcome string
 
-// The outcomes.
+// These are the outcomes.
 const (
-	// kept had nothing to be done, or not any more.
+	// kept means that nothing had to be done, or no longer.
 	kept outcome = ""
-	// done was written.
+	// done means that the object was written.
 	done outcome = "done"
-	// asked is of a shard that is gone, which was asked to let go of it all the same, in case that it comes back.
+	// asked means that a dead shard was asked to release the object nevertheless, in case the shard comes back.
 	asked outcome = "asked"
-	// gone does not exist any more.
+	// gone means that the object no longer exists.
 	gone outcome = "gone"
-	// held is of a shard of which it is not certain that it does not work.
+	// held means that it is not certain that the shard of the object has stopped.
 	held outcome = "held"
-	// failed was not written; err says why.
+	// failed means that the write failed; err is the reason.
 	failed outcome = "failed"
 )
 
-// id tells an object from all others.
+// id identifies an object.
 type id struct {
 	v1alpha1.GroupResource
 	namespace, name string
@@ -88,8 +88,8 @@ func (i id) String() string {
 	return r.String() + " " + i.namespace + "/" + i.name
 }
 
-// plan says what has to be done to an object of one of the ring's resources. What shards have is kept in load, where the object counts as
-// one of the shard that is to have it from then on: objects are taken one after the other, so that all find room.
+// plan returns what has to be done to an object of one of the ring's resources. It tracks the load of shards in load, where the object then
+// counts for its new shard. Objects are planned one after the other, so that all find a shard within the limit.
 func (p *pass) plan(of *resource, o *object, isMember bool, load ring.Load) *plan {
 	has := p.placementOf(o)
 	if !isMember {
@@ -109,7 +109,7 @@ func (p *pass) plan(of *resource, o *object, isMember bool, load ring.Load) *pla
 
 func (p *pass) placementOf(o *object) ring.Placement { return ring.PlacementOf(p.ring.Name, o.Labels) }
 
-// nameKey is what an object is assigned by if it does not say so itself.
+// nameKey returns the sharding key of an object that does not state one itself.
 func (p *pass) nameKey(of *resource, namespace, name string) string {
 	return ring.KeyOf(p.ring.Spec.KeyPolicy, of.GroupResource, &metav1.ObjectMeta{Namespace: namespace, Name: name})
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// ClusterRules are what the controllers need in all of the cluster, apart from what rings name. Names of webhook configurations are of
-// rings, so that the rule cannot name them. The tests run with these, with the rules of package members, with ResourceRules and nothing
-// more, and the chart must grant the same.
+// ClusterRules returns the rules that the controllers need in the whole cluster, apart from the resources that rings name. The names of
+// webhook configurations depend on the rings, so the rule cannot name them. The tests run with these rules, with those of package members,
+// with ResourceRules and nothing more, and the chart must grant the same.
 func ClusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"clusterrings"}, Verbs: []string{"get", "list", "watch"}},
@@ -23,7 +23,7 @@ func ClusterRules() []rbacv1.PolicyRule {
 	}
 }
 
-// ResourceRules are what they need for a resource of a ring. Who makes a ring grants them.
+// ResourceRules returns the rules that the controllers need for a resource of a ring. The user who creates a ring grants them.
 func ResourceRules(of v1alpha1.GroupResource) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{of.Group}, Resources: []string{of.Resource}, Verbs: verbs()}}
 }

@@ -63,7 +63,7 @@ func TestANewShardGetsItsShareAndWhatThatControlsFollows(t *testing.T) {
 		t.Error("no object of cluster scope is with the new shard")
 	}
 
-	// The other way round nobody is asked.
+	// In the opposite direction, no shard has to be asked.
 	l.must(l.DeleteAllOf(t.Context(), l.classes()[0], client.MatchingLabels{l.label(): "true"}))
 	b.leave()
 	l.balanced(40)
@@ -75,7 +75,7 @@ func TestANewShardGetsItsShareAndWhatThatControlsFollows(t *testing.T) {
 	_ = a
 }
 
-// Controlled objects stay with the shard that works on the object that controls them until it has let go of that one.
+// Controlled objects stay with the shard of their controller until it has released the controller.
 func TestWhatAnObjectControlsStaysUntilItsShardHasLetGoOfIt(t *testing.T) {
 	l := newLab(t, func(s *v1alpha1.ClusterRingSpec) { s.DrainTimeoutSeconds, s.MaxConcurrentMoves = 60, 3 })
 	objects, controlled := l.spread(20)
@@ -97,7 +97,7 @@ func TestWhatAnObjectControlsStaysUntilItsShardHasLetGoOfIt(t *testing.T) {
 		}
 		return says(v1alpha1.ConditionBalanced, metav1.ConditionFalse, v1alpha1.ReasonMoving, "objects are to go to other shards")(s)
 	})
-	// Passes that come meanwhile change nothing about it.
+	// Passes that run meanwhile do not change that.
 	l.kicks <- l.ring.Name
 	for range 20 {
 		if where := l.where(); where["drain"] != 3 {
@@ -117,7 +117,7 @@ func TestWhatAnObjectControlsStaysUntilItsShardHasLetGoOfIt(t *testing.T) {
 	}
 }
 
-// A move that takes long does not keep what others control from following those that were quick.
+// A slow move does not delay the controlled objects of those that were quick.
 func TestWhatAnObjectControlsFollowsBeforeAllHaveMoved(t *testing.T) {
 	l := newLab(t)
 	objects, controlled := l.spread(20)
@@ -177,7 +177,7 @@ func TestADrainThatIsNotAnsweredCostsTheShardItsPlace(t *testing.T) {
 	}
 }
 
-// A shard that has stopped and is to come back cannot answer: it is not put out for that.
+// A shard that has stopped and is to come back cannot respond: it is not put out for that.
 func TestAShardThatIsAwayForAMomentIsNotPutOut(t *testing.T) {
 	l := newLab(t, func(s *v1alpha1.ClusterRingSpec) { s.DrainTimeoutSeconds, s.LeaseDurationSeconds = 2, 3 })
 	l.spread(20)
@@ -265,10 +265,10 @@ func TestAnObjectThatIsDeletedWhileItMovesIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// What users write while objects move is not lost, and what they write all the time moves nevertheless.
+// Moves do not lose the writes of users, and move objects that users write continuously.
 func TestMovesDoNotUndoWhatUsersWrite(t *testing.T) {
 	l := newLab(t)
-	objects, _ := l.spread(40) // of 20, a draw of names gave the second shard 2 only
+	objects, _ := l.spread(40) // with 20 objects, one set of names gave the second shard only 2
 	s := l.start()
 	l.shard("a")
 	l.balanced(40)
@@ -373,7 +373,7 @@ func TestANewLeaderGoesOnWithWhatMoves(t *testing.T) {
 	}
 }
 
-// The webhook may be away while objects move, too.
+// The webhook may also be unavailable while objects move.
 func TestWhatTheWebhookMissesWhileObjectsMoveIsAssignedAtOnce(t *testing.T) {
 	l := newLab(t)
 	objects, controlled := l.spread(20)
@@ -396,7 +396,7 @@ func TestWhatTheWebhookMissesWhileObjectsMoveIsAssignedAtOnce(t *testing.T) {
 
 func TestNoShardHasMoreThanTheRingAllows(t *testing.T) {
 	l := newLab(t, func(s *v1alpha1.ClusterRingSpec) { s.MaxLoadPercent, s.TokensPerShard = ptr.To[int32](110), 1 })
-	l.isAway.Store(true) // this one knows no bounds
+	l.isAway.Store(true) // the webhook of the lab does not enforce bounds
 	objects, controlled := l.spread(40)
 	l.start()
 	for _, name := range []string{"a", "b", "c"} {

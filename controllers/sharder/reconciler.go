@@ -1,8 +1,8 @@
-// Package sharder spreads the objects of ClusterRings over the shards of controllers: it makes the apiserver ask the admission webhook about
-// objects that no shard has, looks at all objects from time to time and whenever shards come or go, moves those that are to be with another
-// shard, and says in the status of the ring how it stands.
+// Package sharder spreads the objects of ClusterRings over the shards of controllers. It makes the API server call the admission webhook
+// for objects that no shard has. It reads all objects periodically, and whenever shards join or leave. It moves objects that belong to
+// another shard, and reports the state in the status of the ring.
 //
-// It does not watch the objects. What it needs does not depend on how many there are.
+// It does not watch the objects, so its memory does not depend on their number.
 package sharder
 
 import (
@@ -26,13 +26,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// Name is the controllers' name, and their field manager.
+// Name is the name of the controllers and of their field manager.
 const Name = "breakwater-sharder"
 
-// inspectEvery is how often is looked whether a ring's resources are served, while they are.
+// inspectEvery is how often the sharder checks whether a ring's resources are still served.
 const inspectEvery = time.Minute
 
-// Reconciler keeps the webhook configurations and the status of rings.
+// Reconciler manages the webhook configurations and the status of rings.
 type Reconciler struct {
 	client       client.Client
 	clientConfig func() admissionregistrationv1.WebhookClientConfig
@@ -50,11 +50,11 @@ type Reconciler struct {
 	of map[string]seen
 }
 
-// seen is what a ring was found to be.
+// seen is the last observed state of a ring.
 type seen struct {
 	ring string
 	inspection
-	// applied is what its configuration was made to say, and version what it has been since.
+	// applied is the webhook configuration that was last applied, and version its resourceVersion since.
 	applied []byte
 	version string
 }
@@ -81,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	again := reconcile.Result{RequeueAfter: r.tempo.look}
 	if err := r.tell(ctx, of, problems); err != nil {
 		if apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: r.tempo.poll}, nil // it is not in the cache yet what somebody has written, or we have
+			return reconcile.Result{RequeueAfter: r.tempo.poll}, nil // the cache does not have the last write of this or another client yet
 		}
 		return reconcile.Result{}, err
 	}
@@ -91,7 +91,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return again, nil
 }
 
-// examine finds out what of a ring's spec cannot be done, now and then: of what can, whether it still can. Passes find out as well.
+// examine returns the problems of a ring's spec. It checks them periodically: resources that are served may be removed. Passes check as
+// well.
 func (r *Reconciler) examine(ctx context.Context, of *v1alpha1.ClusterRing, known *seen) []problem {
 	if found := r.findings.get(of.Name).inspection; found.inspected.After(known.inspected) {
 		known.inspection = found
@@ -102,17 +103,17 @@ func (r *Reconciler) examine(ctx context.Context, of *v1alpha1.ClusterRing, know
 	}
 	_, problems := r.inspect(ctx, &of.Spec)
 	if known.generation == of.Generation && !slices.Equal(problems, known.problems) {
-		r.kick(of.Name) // there may be objects now that were not looked at
+		r.kick(of.Name) // there may be objects now that no pass has read
 	}
 	known.inspection = inspection{of.Generation, problems, r.now()}
 	return problems
 }
 
-// configure makes the apiserver ask the webhook as the ring says. What others have changed in it is changed back, apart from what they
-// have added.
+// configure makes the API server call the webhook as the ring specifies. It reverts what other clients changed in the configuration, but
+// keeps what they added.
 func (r *Reconciler) configure(ctx context.Context, of *v1alpha1.ClusterRing, known *seen) error {
 	if _, err := selectorOf(&of.Spec); err != nil {
-		return nil // that is a problem of its own, and the configuration stays as it was
+		return nil // that is a separate problem, and the configuration stays as it is
 	}
 	have := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: configurationPrefix + of.Name}, have)
@@ -146,7 +147,7 @@ func (r *Reconciler) configure(ctx context.Context, of *v1alpha1.ClusterRing, kn
 	return nil
 }
 
-// seen is what is known of a ring; nothing of another one of its name.
+// seen returns the last observed state of a ring, or an empty state if the ring was recreated under the same name.
 func (r *Reconciler) seen(of *v1alpha1.ClusterRing) seen {
 	r.mu.Lock()
 	defer r.mu.Unlock()

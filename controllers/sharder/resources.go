@@ -17,14 +17,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// resource is one that a ring names, as the apiserver serves it.
+// resource is a resource that a ring names, as the API server serves it.
 type resource struct {
 	v1alpha1.GroupResource
 	version, kind string
 	namespaced    bool
-	// mains are those whose objects control objects of this one; none for one of the ring's own resources.
+	// mains are the resources whose objects control objects of this one; none for one of the ring's own resources.
 	mains []*resource
-	// whole tells that mains are all that the ring names: what none of them controls, nothing does.
+	// whole is true if mains has all such resources that the ring names: if none of them controls an object, no object of the ring does.
 	whole bool
 }
 
@@ -36,18 +36,18 @@ func (r *resource) versioned() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: r.Group, Version: r.version, Resource: r.Resource}
 }
 
-// layout is what passes of a ring can work with.
+// layout has the resources that passes of a ring can use.
 type layout struct{ mains, controlled []*resource }
 
-// problem is why something of a ring's spec cannot be done, and what to do about it.
+// problem is why a part of a ring's spec cannot be applied, and the remedy.
 type problem struct{ reason, message string }
 
-// inspector finds out what of a ring's spec can be done.
+// inspector checks which parts of a ring's spec can be applied.
 type inspector struct {
 	kubernetes.Interface
 
 	mu sync.Mutex
-	// known are resources as they were served last, for when the apiserver does not tell.
+	// known are resources as they were last served, for when the API server does not answer.
 	known map[v1alpha1.GroupResource]resource
 }
 
@@ -55,7 +55,7 @@ func newInspector(of kubernetes.Interface) *inspector {
 	return &inspector{Interface: of, known: map[v1alpha1.GroupResource]resource{}}
 }
 
-// inspect asks which of a ring's resources are served, and may be worked with. The rest of the ring goes on without the others.
+// inspect checks which of a ring's resources are served and permitted. The ring continues with those resources alone.
 func (i *inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec) (layout, []problem) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -97,8 +97,8 @@ func (i *inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec)
 	return all, problems
 }
 
-// find looks for a resource; without it there is a problem. What an apiserver does not tell now is as it was: whoever lists the objects
-// finds out soon enough.
+// find looks up a resource, or returns a problem. If the API server does not answer, the last answer stands: a list of the objects detects
+// a change soon enough.
 func (i *inspector) find(ctx context.Context, of v1alpha1.GroupResource) (*resource, *problem) {
 	name := schema.GroupResource{Group: of.Group, Resource: of.Resource}.String()
 	r, err := i.served(ctx, of)
@@ -120,7 +120,7 @@ func (i *inspector) find(ctx context.Context, of v1alpha1.GroupResource) (*resou
 	return r, nil
 }
 
-// recall is a resource as it is served, or as it was when nobody tells; nil is not at all.
+// recall returns a resource as it is served, or as last served if err prevents an answer; nil means not served.
 func (i *inspector) recall(of v1alpha1.GroupResource, r *resource, err error) *resource {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -135,7 +135,7 @@ func (i *inspector) recall(of v1alpha1.GroupResource, r *resource, err error) *r
 	return r
 }
 
-// served looks for a resource in the versions of its group, the preferred one first; nil is not served.
+// served looks up a resource in the versions of its group, the preferred version first; nil means not served.
 func (i *inspector) served(ctx context.Context, of v1alpha1.GroupResource) (*resource, error) {
 	paths := []string{"/api/v1"}
 	if of.Group != "" {
@@ -177,7 +177,7 @@ func (i *inspector) read(ctx context.Context, path string, into runtime.Object) 
 	return err == nil, err
 }
 
-// missing is which verbs we may not use.
+// missing returns the verbs that the sharder may not use.
 func (i *inspector) missing(ctx context.Context, of v1alpha1.GroupResource) ([]string, error) {
 	var missing []string
 	for _, verb := range verbs() {

@@ -23,7 +23,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// mark puts labels of the ring on an object, as a hand does.
+// mark puts labels of the ring on an object, as a user would.
 func (l *lab) mark(o client.Object, at ring.Placement) {
 	l.Helper()
 	before := o.DeepCopyObject().(client.Object)
@@ -104,7 +104,7 @@ func TestAnObjectThatTheWebhookHasMissedIsAssignedByTheNextPass(t *testing.T) {
 	l.at(kicked, ring.Placement{Shard: "a"})
 }
 
-// Whoever kicks all the time does not make passes of all the time.
+// Continuous kicks do not cause continuous passes.
 func TestKicksDoNotMakePassesOfAllTheTime(t *testing.T) {
 	l := newLab(t)
 	s := l.start()
@@ -204,7 +204,7 @@ func TestAControlledObjectIsTakenOutOfTheRingWhenNothingControlsIt(t *testing.T)
 	l.must(l.Delete(t.Context(), objects[1]))
 	l.kicks <- l.ring.Name
 	l.at(adopted, ring.Placement{})
-	// What was controlled by an object that is gone, or is another one of its name, is the garbage collector's.
+	// An object whose controller was deleted, or was recreated under the same name, is left to the garbage collector.
 	l.configMap(objects[1].Name)
 	l.kicks <- l.ring.Name
 	l.balanced(3)
@@ -215,7 +215,7 @@ func TestAControlledObjectIsTakenOutOfTheRingWhenNothingControlsIt(t *testing.T)
 	}
 }
 
-// Objects that are to be with another one of the ring say so by an annotation; their names would have them elsewhere.
+// An annotation assigns objects that belong together to one shard; their names would place them elsewhere.
 func TestWhatControlsOthersMayBeElsewhereThanItsNameWouldHaveIt(t *testing.T) {
 	l := newLab(t)
 	l.start()
@@ -315,7 +315,7 @@ func TestAResourceThatIsServedLaterIsAssignedThen(t *testing.T) {
 	})
 	l.followed(objects, controlled)
 	l.announced("Warning ResourceNotServed", "widgets."+of.Group)
-	// It may be controlled by a widget, of which nobody knows.
+	// It may be controlled by a widget, which the sharder cannot read.
 	if at := l.placement(orphan); at.Shard != "a" {
 		t.Errorf("what may be controlled by what is not served is at %+v", at)
 	}
@@ -338,7 +338,7 @@ func TestAResourceThatIsServedLaterIsAssignedThen(t *testing.T) {
 		return ""
 	})
 	l.ready("it is known", says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured))
-	l.kicks <- l.ring.Name // it may have been looked at before there was an object
+	l.kicks <- l.ring.Name // the last pass may have preceded the object
 	l.balanced(6)
 	l.must(admin.Get(t.Context(), client.ObjectKeyFromObject(widget), widget))
 	if at := ring.PlacementOf(l.ring.Name, widget.GetLabels()); at != (ring.Placement{Shard: "a"}) {
@@ -346,7 +346,7 @@ func TestAResourceThatIsServedLaterIsAssignedThen(t *testing.T) {
 	}
 	l.at(orphan, ring.Placement{})
 
-	// It goes again.
+	// The CRD is deleted again.
 	l.must(admin.Delete(t.Context(), crd))
 	l.kicks <- l.ring.Name
 	l.ready("it is not served any more", func(s *v1alpha1.ClusterRingStatus) string {
@@ -379,7 +379,7 @@ func TestWhatMayNotBeAssignedIsToldWithTheRuleThatIsMissing(t *testing.T) {
 	l.followed(objects, controlled)
 }
 
-// An object is written as it was read, or not at all.
+// An object is written in the version that was read, or not at all.
 func TestAnObjectThatHasChangedIsNotWritten(t *testing.T) {
 	l := newLab(t)
 	o := l.configMap("c")

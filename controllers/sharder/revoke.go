@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// states are those of the ring's shards.
+// states returns the states of the ring's shards.
 func (p *pass) states() map[string]v1alpha1.ShardState {
 	states := map[string]v1alpha1.ShardState{}
 	for _, member := range p.roll.Of(p.ring) {
@@ -22,7 +22,7 @@ func (p *pass) states() map[string]v1alpha1.ShardState {
 	return states
 }
 
-// revoke puts shards out of the ring that have not let go of an object in time.
+// revoke removes shards from the ring that did not release an object in time.
 func (p *pass) revoke(ctx context.Context) {
 	if len(p.moves.onWay) == 0 {
 		return
@@ -33,7 +33,7 @@ func (p *pass) revoke(ctx context.Context) {
 	for shard, of := range p.moves.overdue(limit, p.now()) {
 		err := p.roll.Revoke(ctx, p.ring, shard)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			continue // the next time, of what its Lease is now
+			continue // retry at the next poll, based on the new state of its Lease
 		}
 		if err != nil {
 			p.failures.add("shard "+shard+", which does not let go of "+of.String()+",", fmt.Errorf("put it out of the ring: %w", err))

@@ -8,22 +8,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// tempo is how fast things go.
+// tempo has the intervals and limits of the sharder.
 type tempo struct {
-	// settle is how long nothing has to change before a pass begins: shards that start together make one pass. What changes all the
-	// time is not waited for longer than four times that.
+	// settle is how long the ring and its shards must be unchanged before a pass begins: shards that start together cause one pass. If
+	// changes continue, the pass begins after four times settle.
 	settle time.Duration
-	// retry is how long a pass that left something is waited for; each that follows, twice as long.
+	// retry is the delay before the pass after one that left something; it doubles with each such pass.
 	retry time.Duration
-	// kick is how long after a pass somebody who asks for another one gets it.
+	// kick is the minimum delay after a pass before a requested pass begins.
 	kick time.Duration
-	// poll is how often, at most, is looked after objects that are on their way.
+	// poll is the minimum interval between checks of moving objects.
 	poll time.Duration
-	// linger is how long a request may take that goes by what was before: an apiserver ends it then.
+	// linger is how long a request that is based on an earlier state may take: the API server times it out after that.
 	linger time.Duration
-	// look is how often a ring is looked at without its objects: whether the webhook is found elsewhere, or resources are served that were not.
+	// look is how often a ring is checked without its objects: for another address of the webhook, and for resources that are newly served.
 	look time.Duration
-	// page is how many objects are read at once, and writers, how many of a ring are written.
+	// page is the number of objects per list request, and writers the number of concurrent writes for a ring.
 	page    int64
 	writers int
 }
@@ -35,44 +35,45 @@ func usual() tempo {
 	}
 }
 
-// maxRetry is the longest that a pass which left something is waited for.
+// maxRetry is the longest delay before the pass after one that left something.
 const maxRetry = time.Minute
 
-// schedule is when the next pass of a ring is due.
+// schedule determines when the next pass of a ring is due.
 type schedule struct {
 	tempo
-	// of is what the last pass went by, or the one that is about to begin, and changed and stirred since when it is so, and since
-	// when it has not been the same for long enough.
+	// of is the basis of the last pass, or of the one that is about to begin. changed is when it last changed, and stirred when it first
+	// changed since the last pass.
 	of               basis
 	changed, stirred time.Time
-	// isNew tells that no pass has gone by it yet.
+	// isNew is true if no pass has used the basis yet.
 	isNew bool
-	// began and ended are of the last pass; unfinished is how many in a row have left something.
+	// began and ended are of the last pass; unfinished is how many passes in a row have left something.
 	began, ended time.Time
 	unfinished   int
 	isKicked     bool
-	// unrest is when last a pass has left or changed something, was asked for, or had to go by something else than the one before.
+	// unrest is when a pass last left or changed something or was requested, or when the basis last changed.
 	unrest time.Time
 	rested repose
 }
 
-// repose is what the last whole look has found that found all objects where they are to be.
+// repose is the result of the last whole pass that found all objects with their shards.
 type repose struct {
 	began time.Time
-	// problems are why it could not look at objects of some resources.
+	// problems are why it could not read objects of some resources.
 	problems []problem
 	census
 }
 
-// A whole look is made at so many resyncs after one, or at the first that comes so much later, whichever comes first.
+// A whole pass is due wholeResyncs resyncs after the last one, or at the first resync after wholeEvery, whichever comes first.
 const (
 	wholeResyncs = 12
 	wholeEvery   = time.Hour
 )
 
-// extent is how much of its ring the pass is to look at that is about to begin. A resync is light while everything is as it was at a whole
-// look that found nothing to be done, and which began when nothing was under way any more that had gone by what was before: else an object
-// could have been stored after that look as it was to be before it. Where shards have a bound their objects have to be counted.
+// extent returns how much of its ring the next pass should read. A resync is light if nothing has changed since a whole pass that found
+// nothing to do. That pass must have begun when no request based on an earlier state could still be in progress. Otherwise such a request
+// could have stored an object after that pass with an outdated assignment. If the ring bounds the load of shards, the pass is whole,
+// because it must count the objects.
 func (s *schedule) extent(of *v1alpha1.ClusterRing, problems []problem, now time.Time) extent {
 	shards := s.of.shards.Shards()
 	every := min(wholeResyncs*time.Duration(of.Spec.ResyncPeriodSeconds)*time.Second, wholeEvery)
@@ -90,13 +91,13 @@ func (s *schedule) extent(of *v1alpha1.ClusterRing, problems []problem, now time
 	}
 }
 
-// basis is what a pass goes by.
+// basis is what a pass is based on.
 type basis struct {
 	generation int64
 	shards     *ring.Shards
 }
 
-// observe takes in what the next pass would go by.
+// observe records the basis that the next pass would have.
 func (s *schedule) observe(now basis, at time.Time) {
 	if now == s.of {
 		return
@@ -107,7 +108,7 @@ func (s *schedule) observe(now basis, at time.Time) {
 	s.of, s.changed, s.isNew, s.unrest = now, at, true, at
 }
 
-// due is for how long the next pass is not yet due.
+// due returns how long it is until the next pass is due.
 func (s *schedule) due(spec *v1alpha1.ClusterRingSpec, now time.Time) time.Duration {
 	if s.isNew {
 		return min(s.changed.Add(s.settle).Sub(now), s.stirred.Add(4*s.settle).Sub(now))
@@ -121,7 +122,7 @@ func (s *schedule) due(spec *v1alpha1.ClusterRingSpec, now time.Time) time.Durat
 		next = earlier(next, s.ended.Add(wait))
 	}
 	if s.isKicked {
-		// Whoever asks all the time must not make passes of all the time.
+		// Continuous requests must not cause continuous passes.
 		next = earlier(next, s.ended.Add(max(s.kick, share*s.ended.Sub(s.began))))
 	}
 	return next.Sub(now)
@@ -134,7 +135,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// begin takes in that a pass begins.
+// begin records that a pass begins.
 func (s *schedule) begin(now time.Time) {
 	if s.isKicked {
 		s.unrest = now
@@ -142,7 +143,7 @@ func (s *schedule) begin(now time.Time) {
 	s.began, s.isNew, s.isKicked = now, false, false
 }
 
-// end takes in that it has ended, and whether it left something.
+// end records that the pass has ended, and whether it left something.
 func (s *schedule) end(isFinished bool, now time.Time) {
 	s.ended = now
 	if isFinished {
@@ -153,7 +154,7 @@ func (s *schedule) end(isFinished bool, now time.Time) {
 	s.unrest = now
 }
 
-// rest takes in that it has looked at all objects, and found them where they are to be.
+// rest records that the pass has read all objects, and found them with their shards.
 func (s *schedule) rest(problems []problem, of census) { s.rested = repose{s.began, problems, of} }
 
 // again makes the next pass due at once.

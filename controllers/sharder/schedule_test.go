@@ -93,7 +93,7 @@ func TestHowMuchAPassLooksAt(t *testing.T) {
 		return ring.NewShards(states, 1)
 	}
 	some, missing := shards("a", "b"), []problem{{"ResourceNotServed", "x"}}
-	// look is a pass that ends well.
+	// look is a pass that succeeds.
 	look := func(s *schedule, is extent, began float64) {
 		s.begin(at(began))
 		s.end(true, at(began+1))
@@ -209,7 +209,7 @@ func TestHowMuchAPassLooksAt(t *testing.T) {
 	}
 }
 
-// manyNames are names of shards, so many and so long.
+// manyNames returns n names of shards of a given length.
 func manyNames(n, length int) []string {
 	var all []string
 	for i := range n {
@@ -257,7 +257,7 @@ func TestCountsAreStaleWhenMoreThanOneInTwentyHasComeOrGone(t *testing.T) {
 		{census{1000, 1000}, 1051, true},
 		{census{1000, 1000}, 950, false},
 		{census{1000, 1000}, 949, true},
-		// Others' objects may be the ring's.
+		// The objects that do not belong to the ring might do so later.
 		{census{1000, 100}, 1005, false},
 		{census{1000, 100}, 1006, true},
 	} {

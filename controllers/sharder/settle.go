@@ -11,16 +11,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// attempts is how often an object is tried that somebody else writes meanwhile. The next pass finds it if that was not enough.
+// attempts is how often settle tries an object that another client writes meanwhile. After that, the next pass retries it.
 const attempts = 4
 
 var errContended = errors.New("others write it all the time")
 
-// settleAll does the steps of plans, and takes in what has become of them. An error is of an apiserver that cannot be worked with now.
+// settleAll executes plans, and records their results. An error means that the API server cannot be used.
 //
-// An object of a shard that is gone is taken from it in two rounds, since a shard can come back at any moment. In the first it is asked
-// for like any other. In the second its shard is looked for once more: one that is not there even now finds the object, when it
-// comes back, as one that it was asked for, and does not begin with it. So it does not matter how long after that it is taken.
+// An object of a dead shard is taken from it in two rounds, since a shard can come back at any moment. In the first round, the shard is
+// asked to release the object like any other shard. In the second round, its Lease is checked again. A shard that is dead even then and
+// comes back later finds the object as one that it was asked to release, and does not start to work on it. So it does not matter how long
+// after that check the object is taken.
 func (p *pass) settleAll(ctx context.Context, plans []*plan) error {
 	err := p.round(ctx, plans)
 	if asked := slices.DeleteFunc(slices.Clone(plans), func(x *plan) bool { return x.outcome != asked }); err == nil && len(asked) > 0 {
@@ -37,7 +38,7 @@ func (p *pass) round(ctx context.Context, plans []*plan) error {
 	return each(ctx, p.tempo.writers, plans, p.settle)
 }
 
-// each does something for all, so many at once.
+// each calls do for all items, with at most atOnce calls at a time.
 func each[T any](ctx context.Context, atOnce int, all []T, do func(context.Context, T) error) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -53,7 +54,7 @@ func each[T any](ctx context.Context, atOnce int, all []T, do func(context.Conte
 	return ctx.Err()
 }
 
-// settle does the step of a plan by compare-and-swap. When somebody else has written the object it decides anew, of what it is now.
+// settle executes a plan by compare-and-swap. After a conflict it decides again, based on the current object.
 func (p *pass) settle(ctx context.Context, x *plan) error {
 	for range attempts {
 		if !x.isWrite() && (x.action != ring.Drain || !x.mayDrain) {
@@ -77,7 +78,7 @@ func (p *pass) settle(ctx context.Context, x *plan) error {
 		if apierrors.IsConflict(err) {
 			p.metrics.conflicts.WithLabelValues(p.ring.Name).Inc()
 			now, err = p.objects.get(ctx, x.of, x.object.Namespace, x.object.Name)
-			p.graves.forget() // it may have been asked for since
+			p.graves.forget() // the shard may have been asked to release it since
 		}
 		switch {
 		case err == nil:
@@ -94,13 +95,13 @@ func (p *pass) settle(ctx context.Context, x *plan) error {
 	return nil
 }
 
-// takes tells whether an object is taken from a shard that does not answer. Objects that another one controls are not: their shard has
-// let go of that one.
+// takes reports whether the plan takes an object from a shard that does not respond. That is never so for controlled objects: their shard
+// has released their controller.
 func (x *plan) takes() bool {
 	return x.had.Shard != "" && len(x.of.mains) == 0 && (x.action == ring.Assign || x.action == ring.Clear)
 }
 
-// isFree makes certain that the shard is gone that an object is about to be taken from.
+// isFree makes certain that the shard is dead from which the plan takes an object.
 func (p *pass) isFree(ctx context.Context, x *plan) (bool, error) {
 	if !x.takes() {
 		return true, nil
@@ -108,7 +109,7 @@ func (p *pass) isFree(ctx context.Context, x *plan) (bool, error) {
 	return p.graves.isGone(ctx, p, x.had.Shard)
 }
 
-// outage tells whether an error is of the apiserver, and not of the object alone.
+// outage returns err if it concerns the API server, and nil if it concerns only the object.
 func (p *pass) outage(ctx context.Context, err error) error {
 	status := apierrors.APIStatus(nil)
 	switch {

@@ -18,17 +18,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
 )
 
-// Options of the controllers.
+// Options configure the controllers.
 type Options struct {
-	// Roll knows the shards. It is of the same manager, and buries shards where the controllers run.
+	// Roll provides the shards. It belongs to the same manager, and tombstones silent shards where the controllers run.
 	Roll *members.Roll
-	// ClientConfig is how the apiserver reaches the admission webhook, without a path. It is asked again and again, so that an authority
-	// that is replaced is followed. Without a caBundle that is left to who injects it, or to the apiserver's own trust.
+	// ClientConfig returns how the API server reaches the admission webhook, without a path. The controllers call it repeatedly, to follow
+	// a certificate authority that is replaced. Without a caBundle, another component injects one, or the API server uses its own trust.
 	ClientConfig func() admissionregistrationv1.WebhookClientConfig
-	// Annotations are put on the webhook configurations, such as those by which somebody knows what to inject.
+	// Annotations are put on the webhook configurations, such as those by which another component decides what to inject.
 	Annotations map[string]string
-	// Kicks are names of rings that are to be looked at: some objects may not be where they are to be, or the webhook is reached in
-	// another way. However many there are, one look follows, and not one after the other. Nil is nobody who kicks.
+	// Kicks are names of rings that need a pass: some objects may not be with their shards, or the address of the webhook has changed.
+	// Several kicks of a ring are combined into one pass. A nil channel means that there are no kicks.
 	Kicks    <-chan string
 	Registry prometheus.Registerer
 }
@@ -96,7 +96,7 @@ func newPasses(mgr manager.Manager, roll *members.Roll, metrics *Metrics, found 
 	}, nil
 }
 
-// takeKicks does what kicks ask for. Only who leads takes them: nobody else could.
+// takeKicks requests the passes that kicks ask for. Only the leader receives kicks, because only the leader makes passes.
 func takeKicks(mgr manager.Manager, kicks <-chan string, kick func(ring string)) error {
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		for {
@@ -114,7 +114,7 @@ func takeKicks(mgr manager.Manager, kicks <-chan string, kick func(ring string))
 	return nil
 }
 
-// wait lets time pass.
+// wait sleeps for a duration, or until ctx ends.
 func wait(ctx context.Context, duration time.Duration) error {
 	timer := time.NewTimer(duration)
 	defer timer.Stop()
@@ -126,7 +126,7 @@ func wait(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// addReadiness fills caches also while another replica leads, so that a new leader starts with full ones.
+// addReadiness fills the caches also while another replica leads, so that a new leader starts with full caches.
 func addReadiness(ctx context.Context, mgr manager.Manager, roll *members.Roll) error {
 	for _, kind := range []client.Object{&v1alpha1.ClusterRing{}, &admissionregistrationv1.MutatingWebhookConfiguration{}, clusters.EmptyNamespace()} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// shard is one that a test plays: it renews its Lease and lets go of what it is asked to, unless it hangs.
+// shard is a shard that a test plays: it renews its Lease and releases objects when asked, unless it hangs.
 type shard struct {
 	*lab
 	name        string
@@ -30,13 +30,13 @@ type shard struct {
 	hangs       atomic.Bool
 	end         context.CancelFunc
 	ended       chan struct{}
-	// keeps has the UID of what it does not let go of.
+	// keeps has the UID of an object that it does not release.
 	keeps atomic.Pointer[types.UID]
-	// letGo has the UIDs of what it was about to let go of.
+	// letGo has the UIDs of objects that it was about to release.
 	letGo map[types.UID]bool
 }
 
-// shard begins one, or one more incarnation of it.
+// shard starts a shard, or another incarnation of it.
 func (l *lab) shard(name string) *shard {
 	l.Helper()
 	l.mu.Lock()
@@ -56,7 +56,7 @@ func (l *lab) shard(name string) *shard {
 	return s
 }
 
-// lease makes its Lease have a holder, or renews it.
+// lease sets the holder of its Lease, or renews it.
 func (s *shard) lease(ctx context.Context, holder string) error {
 	lease := &coordinationv1.Lease{}
 	err := s.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: s.name}, lease)
@@ -102,7 +102,7 @@ func (s *shard) run(ctx context.Context) {
 	}
 }
 
-// acknowledge lets go of what it is asked to.
+// acknowledge releases the objects that the shard is asked to release.
 func (s *shard) acknowledge(ctx context.Context) {
 	asked := client.MatchingLabels{v1alpha1.LabelShard(s.ring.Name): s.name, v1alpha1.LabelDrain(s.ring.Name): "true"}
 	maps, classes := &corev1.ConfigMapList{}, &networkingv1.IngressClassList{}
@@ -131,21 +131,21 @@ func (s *shard) release(ctx context.Context, o, before client.Object) {
 	_ = s.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// kill ends it without a word.
+// kill ends the shard without releasing its Lease.
 func (s *shard) kill() {
 	s.end()
 	<-s.ended
 	s.works.Store(false)
 }
 
-// leave ends it, and gives its Lease up.
+// leave ends the shard, and releases its Lease.
 func (s *shard) leave() {
 	s.Helper()
 	s.kill()
 	s.must(s.lease(s.Context(), ""))
 }
 
-// watch looks for what must never happen: that an object is taken from a shard that works and has not let go of it.
+// watch checks for a violation: an object is taken from a shard that works and has not released it.
 func (l *lab) watch() {
 	l.Helper()
 	objects, err := metadata.NewForConfig(testplane.Config(l))
@@ -182,7 +182,7 @@ func (l *lab) judge(of *resource, o *object, was ring.Placement) {
 	delete(s.letGo, o.UID)
 }
 
-// configMap makes an object of the ring's resource.
+// configMap creates an object of the ring's resource.
 func (l *lab) configMap(name string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	l.Helper()
 	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
@@ -193,7 +193,7 @@ func (l *lab) configMap(name string, change ...func(*corev1.ConfigMap)) *corev1.
 	return o
 }
 
-// class makes an object of cluster scope.
+// class creates a cluster-scoped object.
 func (l *lab) class(name string) *networkingv1.IngressClass {
 	l.Helper()
 	o := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name, Labels: map[string]string{l.label(): "true"}}}
@@ -202,7 +202,7 @@ func (l *lab) class(name string) *networkingv1.IngressClass {
 	return o
 }
 
-// secret makes an object that another one controls.
+// secret creates a controlled object.
 func (l *lab) secret(name string, owner *corev1.ConfigMap) *corev1.Secret {
 	l.Helper()
 	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
@@ -213,14 +213,14 @@ func (l *lab) secret(name string, owner *corev1.ConfigMap) *corev1.Secret {
 	return o
 }
 
-// placement is where an object is now.
+// placement returns the current placement of an object.
 func (l *lab) placement(o client.Object) ring.Placement {
 	l.Helper()
 	l.must(l.Get(l.Context(), client.ObjectKeyFromObject(o), o))
 	return ring.PlacementOf(l.ring.Name, o.GetLabels())
 }
 
-// at waits until an object is somewhere.
+// at waits until an object has a placement.
 func (l *lab) at(o client.Object, want ring.Placement) {
 	l.Helper()
 	l.eventually(fmt.Sprintf("%T %s is at %+v", o, o.GetName(), want), func() string {
@@ -231,7 +231,7 @@ func (l *lab) at(o client.Object, want ring.Placement) {
 	})
 }
 
-// where tells how many ConfigMaps and IngressClasses of the lab are with each shard; those that are drained are counted by "drain".
+// where counts the ConfigMaps and IngressClasses of the lab by shard; draining objects are counted under "drain".
 func (l *lab) where() map[string]int {
 	l.Helper()
 	all := map[string]int{}
@@ -254,7 +254,7 @@ func (l *lab) where() map[string]int {
 	return all
 }
 
-// spread makes ConfigMaps, and for each a Secret that it controls.
+// spread creates ConfigMaps, and for each a Secret that it controls.
 func (l *lab) spread(n int) (objects []*corev1.ConfigMap, controlled map[string]*corev1.Secret) {
 	l.Helper()
 	controlled = map[string]*corev1.Secret{}
@@ -266,7 +266,7 @@ func (l *lab) spread(n int) (objects []*corev1.ConfigMap, controlled map[string]
 	return objects, controlled
 }
 
-// followed waits until each Secret is where its ConfigMap is.
+// followed waits until each Secret is with the shard of its ConfigMap.
 func (l *lab) followed(objects []*corev1.ConfigMap, controlled map[string]*corev1.Secret) {
 	l.Helper()
 	l.eventually("what others control follows", func() string {
@@ -279,7 +279,7 @@ func (l *lab) followed(objects []*corev1.ConfigMap, controlled map[string]*corev
 	})
 }
 
-// quiet waits until passes have found nothing more to do.
+// quiet waits until passes find nothing more to do.
 func (l *lab) quiet(s *sharder) {
 	l.Helper()
 	last, same := -1.0, 0
@@ -295,7 +295,7 @@ func (l *lab) quiet(s *sharder) {
 	})
 }
 
-// classes are the lab's objects of cluster scope.
+// classes returns the lab's cluster-scoped objects.
 func (l *lab) classes() []*networkingv1.IngressClass {
 	l.Helper()
 	list := &networkingv1.IngressClassList{}
@@ -307,5 +307,5 @@ func (l *lab) classes() []*networkingv1.IngressClass {
 	return all
 }
 
-// newContext is one that outlives the test, for what its end has to clear away.
+// newContext returns a context that outlives the test, for the cleanup.
 func newContext() context.Context { return context.Background() }

@@ -20,10 +20,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// maxMembers is how many shards a status has room for.
+// maxMembers is how many shards fit into a status.
 const maxMembers = 1000
 
-// tell writes the status of a ring if it says something new, and makes an event of each condition that does.
+// tell writes the status of a ring if it has changed, and emits an event for each condition that has.
 func (r *Reconciler) tell(ctx context.Context, of *v1alpha1.ClusterRing, problems []problem) error {
 	after := of.DeepCopy()
 	r.fill(after, problems)
@@ -41,8 +41,8 @@ func (r *Reconciler) tell(ctx context.Context, of *v1alpha1.ClusterRing, problem
 	return nil
 }
 
-// statusPatch writes all of a status, also what is 0 and was never written: columns show nothing otherwise. It is of the ring as it was
-// read, and of none that has been changed meanwhile.
+// statusPatch returns a patch of the complete status, including zero values that were never written: printer columns would be empty without
+// them. It fails with a conflict if the ring has changed since it was read.
 func statusPatch(of *v1alpha1.ClusterRing) (client.Patch, error) {
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&of.Status)
 	if err != nil {
@@ -57,7 +57,7 @@ func statusPatch(of *v1alpha1.ClusterRing) (client.Patch, error) {
 	return client.RawPatch(types.MergePatchType, text), err
 }
 
-// fill makes the status what is known. What was not found out yet stays as a former leader has left it.
+// fill sets the status from the findings. What is not determined yet stays as a former leader has left it.
 func (r *Reconciler) fill(of *v1alpha1.ClusterRing, problems []problem) {
 	status, found := &of.Status, r.findings.get(of.Name)
 	status.ObservedGeneration = of.Generation
@@ -102,7 +102,7 @@ func (r *Reconciler) fill(of *v1alpha1.ClusterRing, problems []problem) {
 	}
 }
 
-// fit leaves those shards out for which there is no room, first such as objects are not assigned to.
+// fit removes shards that do not fit, beginning with those that get no objects.
 func fit(all []v1alpha1.RingMember) []v1alpha1.RingMember {
 	if len(all) <= maxMembers {
 		return all
@@ -150,7 +150,7 @@ func shardsAvailable(status *v1alpha1.ClusterRingStatus) metav1.Condition {
 	return c
 }
 
-// isGood tells whether a condition is no cause for a warning: objects that move are on their way.
+// isGood reports whether a condition is no reason for a warning; that includes objects that are moving.
 func isGood(c metav1.Condition) bool {
 	return c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonMoving
 }

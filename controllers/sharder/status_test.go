@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// configuration waits until the ring's webhook configuration is as it is to be.
+// configuration waits until unmet returns no complaint about the ring's webhook configuration.
 func (l *lab) configuration(claim string, unmet func(*admissionregistrationv1.MutatingWebhookConfiguration) string) *admissionregistrationv1.MutatingWebhookConfiguration {
 	l.Helper()
 	have := &admissionregistrationv1.MutatingWebhookConfiguration{}
@@ -67,7 +67,7 @@ func TestTheApiserverIsMadeToAskAboutWhatNoShardHas(t *testing.T) {
 	}
 	l.ready("the status says so", says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured))
 
-	// What a hand has changed is changed back.
+	// The sharder reverts manual changes.
 	have.Webhooks[0].FailurePolicy = ptr.To(admissionregistrationv1.Fail)
 	have.Webhooks[0].Rules = have.Webhooks[0].Rules[:1]
 	have.Webhooks[0].ObjectSelector = nil
@@ -111,7 +111,7 @@ func TestAnAuthorityThatIsReplacedIsFollowed(t *testing.T) {
 	})
 }
 
-// Where others inject the authority, theirs stays.
+// A certificate authority that another component injects is kept.
 func TestAnAuthorityThatOthersInjectIsLeftAlone(t *testing.T) {
 	l := newLab(t)
 	l.isPlain.Store(true)
@@ -147,7 +147,7 @@ func TestAnAuthorityThatOthersInjectIsLeftAlone(t *testing.T) {
 	})
 }
 
-// What kubectl get shows is true.
+// The columns of kubectl get show correct values.
 func TestTheColumnsOfARing(t *testing.T) {
 	l := newLab(t)
 	l.spread(7)
@@ -190,7 +190,7 @@ func TestNothingIsWrittenThatSaysNothingNew(t *testing.T) {
 	now := l.balanced(3)
 	hook := l.configuration("it is made", func(*admissionregistrationv1.MutatingWebhookConfiguration) string { return "" })
 	passes := s.metric(l, "breakwater_ring_passes_total")
-	for range 5 { // the ring is looked at every 300 ms
+	for range 5 { // the ring is reconciled every 300 ms
 		l.eventually("time passes", func() func() string {
 			n := 0
 			return func() string {
@@ -203,7 +203,7 @@ func TestNothingIsWrittenThatSaysNothingNew(t *testing.T) {
 	}
 	again := &v1alpha1.ClusterRing{}
 	l.must(l.Get(t.Context(), client.ObjectKeyFromObject(l.ring), again))
-	// One more pass may be under way, which counts all objects once more.
+	// One more pass may be in progress, which counts all objects again.
 	if counted := s.metric(l, "breakwater_ring_passes_total") > passes; counted {
 		now.Status.LastCounted, now.ResourceVersion = again.Status.LastCounted, again.ResourceVersion
 	}
@@ -235,7 +235,7 @@ func TestWhatIsKnownOfARingGoesWithIt(t *testing.T) {
 		}
 		return ""
 	})
-	// Another one of its name goes on with what objects say.
+	// A new ring of the same name continues with the placements of the objects.
 	another := l.ring.DeepCopy()
 	another.ResourceVersion, another.UID = "", ""
 	l.must(l.Create(t.Context(), another))

@@ -7,12 +7,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// strays are objects, of which it can be told for certain that one is not among them, and but for a small chance that it is: a Bloom
-// filter, whose size does not depend on how many there are. An object that seems to be one costs a request, and that is all.
+// strays is a set of objects as a Bloom filter, whose size does not depend on their number. It excludes an object with certainty, and
+// includes one with a small error rate. A false positive costs one request and has no other effect.
 type strays struct{ bits []uint64 }
 
 const (
-	// strayBits are 512 KiB: of 400,000 strays, one other object in 50 seems to be one.
+	// strayBits are 512 KiB: with 400,000 strays, the filter includes one in 50 other objects by mistake.
 	strayBits   = 1 << 22
 	strayHashes = 4
 )
@@ -25,7 +25,7 @@ func (s *strays) add(of id) {
 	}
 }
 
-// may tells whether an object may be a stray.
+// may reports whether an object may be a stray.
 func (s *strays) may(of id) bool {
 	for bit := range places(of) {
 		if s.bits[bit/64]&(1<<(bit%64)) == 0 {
@@ -35,7 +35,7 @@ func (s *strays) may(of id) bool {
 	return true
 }
 
-// places are the bits of an object. The two halves of one hash make as many as are needed (Kirsch and Mitzenmacher, 2006).
+// places returns the bits of an object. The two halves of one hash yield as many as are needed (Kirsch and Mitzenmacher, 2006).
 func places(of id) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		hash := xxhash.Sum64String(strings.Join([]string{of.Group, of.Resource, of.namespace, of.name}, "/"))

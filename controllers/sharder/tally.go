@@ -9,10 +9,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// maxDead is of how many shards that are gone it is told: anybody can label objects as of shards that never were.
+// maxDead bounds how many dead shards events report: any user can label objects with shards that never existed.
 const maxDead = 20
 
-// tally counts objects of one of the ring's resources where they are now.
+// tally counts objects of one of the ring's resources by their current placement.
 func (p *pass) tally(plans []*plan) {
 	for _, x := range plans {
 		if x.outcome == gone {
@@ -38,7 +38,7 @@ func (p *pass) tally(plans []*plan) {
 	}
 }
 
-// account takes in what has become of a plan.
+// account records the result of a plan.
 func (p *pass) account(x *plan) {
 	switch x.outcome {
 	case done:
@@ -58,13 +58,13 @@ func (p *pass) account(x *plan) {
 	}
 }
 
-// The causes of assignments.
+// These are the causes of assignments.
 const (
-	// causeUnassigned is that no shard worked on an object.
+	// causeUnassigned means that no shard worked on an object.
 	causeUnassigned = "unassigned"
-	// causeGone is that its shard is gone.
+	// causeGone means that its shard is dead.
 	causeGone = "shard_gone"
-	// causeController is that the object that controls it is there.
+	// causeController means that the shard has the object's controller.
 	causeController = "controller"
 )
 
@@ -81,7 +81,7 @@ func (p *pass) causeOf(x *plan) string {
 	return causeGone
 }
 
-// tellOfTheDead says how many objects of shards that are gone were given to others.
+// tellOfTheDead emits events on how many objects of dead shards were given to others.
 func (p *pass) tellOfTheDead() {
 	for _, shard := range slices.Sorted(maps.Keys(p.from)) {
 		p.events.Eventf(p.ring, nil, corev1.EventTypeNormal, "ShardGone", "Assign", "Shard %s does not work any more: %d objects that it had were given to others.",

@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// workers is how many rings are looked at at once.
+	// workers is how many rings are reconciled at once.
 	workers = 4
-	// passWorkers is how many rings have a pass at once. One lasts as long as objects move, and must not keep others waiting.
+	// passWorkers is how many rings have a pass at once. A pass lasts as long as objects move, and must not delay other rings.
 	passWorkers = 100
 )
 
-// bell wakes a controller for a ring. One that does not run is not woken.
+// bell enqueues a ring at a controller. It does nothing while the controller does not run.
 type bell struct {
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -77,7 +77,7 @@ func (r *Reconciler) setup(mgr manager.Manager, telling *bell) error {
 	return nil
 }
 
-// specs are ClusterRings that come, go, or say something else.
+// specs returns a source of ClusterRings that were created, deleted, or whose spec changed.
 func specs(mgr manager.Manager) source.Source {
 	return source.Kind(mgr.GetCache(), &v1alpha1.ClusterRing{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.ClusterRing]{},
 		predicate.TypedGenerationChangedPredicate[*v1alpha1.ClusterRing]{})
@@ -96,7 +96,7 @@ func (r *Passes) setup(mgr manager.Manager, ringing *bell, kick func(ring string
 		}
 		all := &v1alpha1.ClusterRingList{}
 		if mgr.GetClient().List(ctx, all) != nil {
-			return // the cache is not there any more
+			return // the cache has stopped
 		}
 		for i := range all.Items {
 			if selector, err := selectorOf(&all.Items[i].Spec); err == nil &&

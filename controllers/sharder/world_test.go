@@ -23,14 +23,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// world is a cluster with shards in which others act whenever the sharder does something. It is used by one goroutine.
+// world is a simulated cluster with shards, in which other clients act at each step of the sharder. It is used by one goroutine.
 type world struct {
 	*rand.Rand
 	clock time.Time
 	ring  *v1alpha1.ClusterRing
-	// calm is that nobody acts but shards.
+	// calm means that only shards act.
 	calm bool
-	// linger is for how long looks stay whole after something has happened.
+	// linger is how long passes stay whole after an event.
 	linger time.Duration
 
 	widgets, nodes, parts *resource
@@ -42,40 +42,40 @@ type world struct {
 		shards *ring.Shards
 	}
 	chosen map[string]bool
-	// rechosen is when that has changed last.
+	// rechosen is when chosen last changed.
 	rechosen time.Time
-	// hasWebhook tells whether admission assigns objects.
+	// hasWebhook is true if admission assigns objects.
 	hasWebhook bool
-	// meddle is called before the sharder's next write is done; nil is nobody.
+	// meddle is called before the sharder's next write; it may be nil.
 	meddle func()
-	// refuse makes the apiserver not answer a list, or in another way; nil leaves it as it is.
+	// refuse makes the API server reject or change a list; it may be nil.
 	refuse func(*metav1.PartialObjectMetadataList, metav1.ListOptions) error
-	// metrics are those of the passes that were made last.
+	// metrics are those of the last Passes.
 	metrics *prometheus.Registry
-	// read is how many objects the sharder was told of in lists.
+	// read is how many objects lists have returned to the sharder.
 	read int
-	// peak is how many objects were on their way at once, at most.
+	// peak is the maximum number of objects that were moving at once.
 	peak  int
 	wrong []string
 	log   []string
 }
 
-// thing is an object, and where it has ever been.
+// thing is an object, with the shards that it was ever with.
 type thing struct {
 	object
 	been map[string]bool
-	// drained is since when its shard has been asked to let go of it.
+	// drained is since when its shard has been asked to release it.
 	drained time.Time
 }
 
-// member is a shard: as it is, and as the roll shows it, which lags.
+// member is a shard: its real state, and the state that the roll shows, which lags.
 type member struct {
 	works, hangs bool
-	// joined is when it has begun to work, and died, when the roll has shown it as dead.
+	// joined is when the shard started to work. died is when the roll showed it as dead.
 	joined, died time.Time
 	holder       int
 	state        v1alpha1.ShardState
-	// until is when the roll shows what comes next.
+	// until is when the roll shows the next state.
 	until time.Time
 }
 
@@ -118,7 +118,7 @@ func (w *world) chance(percent int) bool { return w.IntN(100) < percent }
 
 func (w *world) placement(t *thing) ring.Placement { return ring.PlacementOf(ringName, t.Labels) }
 
-// put gives an object labels, as the apiserver does when somebody writes it.
+// put sets the labels of an object, as the API server does on a write.
 func (w *world) put(t *thing, shard string, draining bool) {
 	w.version++
 	before := w.placement(t)
@@ -138,7 +138,7 @@ func (w *world) put(t *thing, shard string, draining bool) {
 
 func (w *world) isMember(namespace string) bool { return namespace == "" || w.chosen[namespace] }
 
-// truth is the shards as a replica of the webhook sees them whose roll does not lag.
+// truth returns the shards as a webhook replica sees them whose roll does not lag.
 func (w *world) truth() *ring.Shards {
 	states := map[string]v1alpha1.ShardState{}
 	for name, m := range w.members {
@@ -149,7 +149,7 @@ func (w *world) truth() *ring.Shards {
 	return ring.NewShards(states, int(w.ring.Spec.TokensPerShard))
 }
 
-// load is what shards have, as the webhook counts it.
+// load returns the load of shards, as the webhook counts it.
 func (w *world) load(shards *ring.Shards) ring.Load {
 	load, all := ring.Load{Of: map[string]int64{}}, int64(0)
 	for of, t := range w.objects {
@@ -165,7 +165,7 @@ func (w *world) load(shards *ring.Shards) ring.Load {
 	return load
 }
 
-// admit is the webhook, if it is there.
+// admit plays the webhook, if there is one.
 func (w *world) admit(of id, t *thing, had ring.Placement) {
 	shard := ""
 	if w.hasWebhook && !w.chance(5) && w.isMember(of.namespace) {
@@ -196,7 +196,7 @@ func (w *world) controller(t *thing) *thing {
 	return nil
 }
 
-// create makes an object; parts of a random one, of none, or of one that does not exist.
+// create creates an object. A part gets a random controller, none, or one that does not exist.
 func (w *world) create(r *resource, namespace, name string) {
 	w.version++
 	t := &thing{been: map[string]bool{}}
@@ -205,7 +205,7 @@ func (w *world) create(r *resource, namespace, name string) {
 	if w.objects[of] != nil {
 		return
 	}
-	if r != w.parts && w.chance(20) && w.ring.Spec.MaxLoadPercent == nil { // what is together has no bound
+	if r != w.parts && w.chance(20) && w.ring.Spec.MaxLoadPercent == nil { // objects that belong together have no bound
 		t.Annotations = map[string]string{v1alpha1.AnnotationShardingKey: fmt.Sprint("key-", w.IntN(20))}
 	}
 	if r == w.parts && !w.chance(10) {
@@ -239,7 +239,7 @@ func (w *world) ids() []id { return slices.SortedFunc(maps.Keys(w.objects), comp
 
 func (w *world) shardNames() []string { return slices.Sorted(maps.Keys(w.members)) }
 
-// join lets a shard begin; the roll shows it a little later.
+// join starts a shard; the roll shows it a little later.
 func (w *world) join(name string) {
 	m := w.members[name]
 	if m == nil {
@@ -253,7 +253,7 @@ func (w *world) join(name string) {
 	w.note("shard %s joins, and hangs: %t", name, m.hangs)
 }
 
-// stop ends a shard: it has given its Lease up, or is silent.
+// stop ends a shard, which releases its Lease or only stops renewing it.
 func (w *world) stop(name string) {
 	m := w.members[name]
 	if m == nil || !m.works || m.state == "" {
@@ -268,7 +268,7 @@ func (w *world) stop(name string) {
 	w.note("shard %s stops: %s", name, m.state)
 }
 
-// tick lets others act.
+// tick lets other clients act.
 func (w *world) tick() {
 	for _, name := range w.shardNames() {
 		w.roll(name, w.members[name])
@@ -290,13 +290,13 @@ func (w *world) tick() {
 		if len(ids) > 0 {
 			delete(w.objects, ids[w.IntN(len(ids))])
 		}
-	case 4: // somebody writes something else
+	case 4: // a client writes another field
 		if len(ids) > 0 {
 			t := w.objects[ids[w.IntN(len(ids))]]
 			at := w.placement(t)
 			w.put(t, at.Shard, at.Draining)
 		}
-	case 5: // somebody asks for a drain that nobody else wants
+	case 5: // a client requests a drain that the sharder does not want
 		if len(ids) > 0 {
 			if t := w.objects[ids[w.IntN(len(ids))]]; w.chance(20) {
 				w.put(t, w.placement(t).Shard, true)
@@ -327,7 +327,7 @@ func (w *world) tick() {
 	}
 }
 
-// roll lets the roll see what has happened to a shard.
+// roll makes the roll show the next state of a shard.
 func (w *world) roll(name string, m *member) {
 	if w.clock.Before(m.until) {
 		return
@@ -344,7 +344,7 @@ func (w *world) roll(name string, m *member) {
 	}
 }
 
-// acknowledge lets a shard let go of what it was asked to.
+// acknowledge makes a shard release the objects that it was asked to release.
 func (w *world) acknowledge(name string) {
 	m := w.members[name]
 	if !m.works || m.hangs || w.draining() == 0 {
@@ -359,7 +359,7 @@ func (w *world) acknowledge(name string) {
 	}
 }
 
-// The world as Passes sees it.
+// The following methods implement the world that Passes uses.
 
 func (w *world) now() time.Time { return w.clock }
 
@@ -409,7 +409,7 @@ func (w *world) list(_ context.Context, of *resource, options metav1.ListOptions
 	return list, err
 }
 
-// after is how many objects of a resource come after one in a list.
+// after returns how many objects of a resource follow a given one in a list.
 func (w *world) after(of *resource, last string) (n int64) {
 	for i := range w.objects {
 		if i.GroupResource == of.GroupResource && i.namespace+"/"+i.name > last {
@@ -463,7 +463,7 @@ func (w *world) label(_ context.Context, of *resource, o *object, changes map[st
 	return t.DeepCopy(), nil
 }
 
-// judge checks what must never happen.
+// judge checks the invariants.
 func (w *world) judge(of id, t *thing, before, now ring.Placement) {
 	if m := w.members[now.Shard]; now.Shard != before.Shard && m != nil && m.state == v1alpha1.ShardDead && w.clock.Sub(m.died) > time.Second {
 		w.fail("%s goes to %s, which is dead", of, now.Shard)
@@ -485,7 +485,7 @@ func (w *world) judge(of id, t *thing, before, now ring.Placement) {
 	if (now == ring.Placement{}) && w.isMember(of.namespace) && settled {
 		w.fail("%s is taken out of the ring, to which it belongs", of)
 	}
-	// One that comes back does not begin with what it was asked for before.
+	// A shard that comes back does not start to work on objects that it was asked to release before.
 	if m := w.members[before.Shard]; m != nil && m.works && now.Shard != before.Shard && (!before.Draining || !t.drained.Before(m.joined)) {
 		w.fail("%s is taken from %s, which works, and given to %q", of, before.Shard, now.Shard)
 	}
@@ -556,7 +556,7 @@ func (r roster) Revoke(_ context.Context, _ *v1alpha1.ClusterRing, shard string)
 	return nil
 }
 
-// atlas is the namespaces of a world; what is cached of them may be wrong.
+// atlas is the namespaces of a world; its cached labels may be wrong.
 type atlas struct{ *world }
 
 func (a atlas) labels(_ context.Context, namespace string, certain bool) (labels.Set, bool, error) {

@@ -9,10 +9,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// mostTold is how many protectors have metrics of their own: those that admit fewest removals come first.
+// mostTold is how many protectors have metrics of their own: those that admit the fewest removals come first.
 const mostTold = 1000
 
-// budget is in a word what a protector can give.
+// budget summarizes the budget of a protector in a word.
 type budget string
 
 const (
@@ -24,21 +24,21 @@ const (
 	budgetBroken budget = "Broken"
 )
 
-// books are what is told of the protectors of a core at one time, by what their status says for people.
+// books summarize the protectors of a core at one time, from the informational fields of their status.
 type books struct {
 	byBudget map[budget]int
-	// reserved is the number of open reservations, and oldest when the oldest was made or renewed last, by cell.
+	// reserved is the number of open reservations by cell, and oldest the time at which the oldest was last written or renewed.
 	reserved map[string]int
 	oldest   map[string]time.Time
 	accounts []account
 }
 
-// account is that of one protector.
+// account is the summary of one protector.
 type account struct {
 	namespace, name                   string
 	available, floor, reserved, limit int
-	// left is what may still be removed; below zero when the floor is broken already. allowed is what would be admitted, in which
-	// other limits have their say.
+	// left is the remaining budget; it is negative if the floor is already broken. allowed is the number of removals that would be
+	// admitted, which other limits also determine.
 	left, allowed int
 	oldest        time.Time
 }
@@ -63,7 +63,7 @@ func (a *account) budget() budget {
 	}
 }
 
-// bookkeep adds up protectors, and keeps the accounts of those that are worst off, at most so many.
+// bookkeep summarizes protectors, and keeps the accounts of those with the least budget, at most that many.
 func bookkeep(protectors []v1alpha1.PodProtector, most int) books {
 	b := books{
 		byBudget: map[budget]int{budgetOpen: 0, budgetExhausted: 0, budgetBroken: 0},
@@ -87,7 +87,7 @@ func bookkeep(protectors []v1alpha1.PodProtector, most int) books {
 	return b
 }
 
-// oldestOf is when the oldest open reservation was made or renewed last; zero when there is none.
+// oldestOf returns when the oldest open reservation was last written or renewed; zero if there is none.
 func oldestOf(h *v1alpha1.AdmissionHistory) (oldest time.Time) {
 	for i := range h.Buckets {
 		if !h.Buckets[i].Accounted {
@@ -97,7 +97,7 @@ func oldestOf(h *v1alpha1.AdmissionHistory) (oldest time.Time) {
 	return oldest
 }
 
-// earlier is the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times, where zero means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

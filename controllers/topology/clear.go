@@ -15,10 +15,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Clearer clears dead cells out of the protectors that ask for it by AnnotationRemoveCell.
+// Clearer removes dead cells from the protectors that request it by AnnotationRemoveCell.
 type Clearer struct{ *Reconciler }
 
-// ask is how often it is looked whether a cell is dead of which that is not known yet.
+// ask is how long Clearer waits before it checks again, if it could not determine yet whether a cell is dead.
 const ask = time.Second
 
 // Reconcile implements reconcile.Reconciler.
@@ -69,7 +69,7 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		name, v1alpha1.AnnotationRemoveCell, counted, lost))
 }
 
-// blank leaves of an entry only who has written it last, which fences off earlier leaders, and that it was cleared.
+// blank keeps of an entry only its last writer, which fences off earlier leaders, and that it was cleared.
 func blank(entry *v1alpha1.PodProtectorCell) {
 	was := entry.Aggregation
 	*entry = v1alpha1.PodProtectorCell{CellID: entry.CellID, Discount: v1alpha1.DiscountCleared, Aggregation: v1alpha1.Aggregation{
@@ -78,7 +78,7 @@ func blank(entry *v1alpha1.PodProtectorCell) {
 	}}
 }
 
-// done takes the annotation off and says why.
+// done removes the annotation, and emits an event with the reason.
 func (c Clearer) done(ctx context.Context, p *v1alpha1.PodProtector, kind, reason, note string) (reconcile.Result, error) {
 	before := p.DeepCopy()
 	delete(p.Annotations, v1alpha1.AnnotationRemoveCell)

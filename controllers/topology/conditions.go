@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 )
 
-// freshness says whether the aggregator reports. Until that is known nothing is said.
+// freshness returns the condition on whether the aggregator reports. known is false until the controller has determined that.
 func freshness(cell *v1alpha1.Cell, is report) (fresh metav1.Condition, known bool) {
 	fresh = metav1.Condition{Type: v1alpha1.ConditionAggregationFresh}
 	switch is.state {
@@ -41,12 +41,12 @@ func freshness(cell *v1alpha1.Cell, is report) (fresh metav1.Condition, known bo
 		if before == nil {
 			return fresh, false
 		}
-		fresh = *before // what a former leader said holds until this one knows better
+		fresh = *before // the condition of a former leader stays until this one has determined it
 	}
 	return fresh, true
 }
 
-// overlap says whether other Cells of the cluster can have pods of this one; not worth it when none has or had.
+// overlap returns the condition on whether other Cells of the cluster can have pods of this one. worth is false if none has or had.
 func (r *Reconciler) overlap(ctx context.Context, cell *v1alpha1.Cell) (overlapping metav1.Condition, worth bool, err error) {
 	overlapping = metav1.Condition{
 		Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDisjoint,
@@ -73,13 +73,13 @@ func (r *Reconciler) overlap(ctx context.Context, cell *v1alpha1.Cell) (overlapp
 	return overlapping, worth, nil
 }
 
-// scopeOf is which pods a Cell has. Of a malformed one, which the CRD refuses, it is none.
+// scopeOf returns which pods a Cell has. A malformed Cell, which the CRD rejects, has none.
 func scopeOf(cell *v1alpha1.Cell) scope.Scope {
 	pods, _ := scope.Of(&cell.Spec)
 	return pods
 }
 
-// tell writes the conditions if they say something new, and makes an event of each that does.
+// tell writes the conditions if they differ, and emits an event for each condition that changed.
 func (r *Reconciler) tell(ctx context.Context, cell *v1alpha1.Cell, conditions []metav1.Condition) error {
 	if stand(cell, conditions) {
 		return nil
@@ -114,7 +114,7 @@ func (r *Reconciler) tell(ctx context.Context, cell *v1alpha1.Cell, conditions [
 	return nil
 }
 
-// stand tells whether a Cell says all that already. A message of an error can differ each time, and is news only with its reason.
+// stand reports whether a Cell already has the conditions. The text of an error can differ each time, so it counts only with a new reason.
 func stand(cell *v1alpha1.Cell, conditions []metav1.Condition) bool {
 	for _, want := range conditions {
 		have := meta.FindStatusCondition(cell.Status.Conditions, want.Type)
@@ -128,7 +128,7 @@ func stand(cell *v1alpha1.Cell, conditions []metav1.Condition) bool {
 	return true
 }
 
-// isGood tells whether a condition is no cause for a warning. One that is not known is none.
+// isGood reports whether a condition is no reason for a warning. An unknown condition is no reason for one.
 func isGood(c metav1.Condition) bool {
 	good := metav1.ConditionTrue
 	if c.Type == v1alpha1.ConditionOverlapping {

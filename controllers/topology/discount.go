@@ -17,8 +17,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// discount tells protectors that a cell has gone silent, if its Cell wants that. The cell's aggregator takes it back when it
-// has counted; only if the Cell has come to trust a silent cell after all is it taken back here.
+// discount marks a silent cell in the protectors, if its Cell requests that. The cell's aggregator removes the mark when it has counted.
+// discount itself removes it only if the Cell now trusts a silent cell.
 func (r *Reconciler) discount(ctx context.Context, cell *v1alpha1.Cell, is report) error {
 	before, after := v1alpha1.DiscountStale, v1alpha1.Discount("")
 	if cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
@@ -31,8 +31,8 @@ func (r *Reconciler) discount(ctx context.Context, cell *v1alpha1.Cell, is repor
 	return r.eachEntry(ctx, cell.Name, before, concerned, func(p *v1alpha1.PodProtector) { quota.CellOf(p, cell.Name).Discount = after })
 }
 
-// eachEntry changes what the protectors concerned have of a cell with that discount, each by compare-and-swap. Those that somebody else
-// writes at the same time are left to the next time.
+// eachEntry changes the entries of a cell that have the given discount, in the protectors concerned, each by compare-and-swap. A protector
+// that another client writes at the same time is retried at the next check.
 func (r *Reconciler) eachEntry(
 	ctx context.Context, cell string, discount v1alpha1.Discount, concerned func(*v1alpha1.PodProtector) bool, change func(*v1alpha1.PodProtector),
 ) error {
@@ -45,7 +45,7 @@ func (r *Reconciler) eachEntry(
 		if entry := quota.CellOf(&protectors.Items[i], cell); entry == nil || entry.Discount != discount || !concerned(&protectors.Items[i]) {
 			continue
 		}
-		p := protectors.Items[i].DeepCopy() // it is the cache's
+		p := protectors.Items[i].DeepCopy() // p belongs to the cache
 		change(p)
 		quota.Summarize(p)
 		if err := r.Client.Status().Update(ctx, p); client.IgnoreNotFound(err) != nil {
@@ -55,13 +55,13 @@ func (r *Reconciler) eachEntry(
 	return errors.Join(failed...)
 }
 
-// release lets a Cell go that is deleted when no protector has anything of it. Its aggregator sees to that; of one that is
-// dead, an operator.
+// release removes the finalizer of a deleted Cell once no protector has an entry of it. The cell's aggregator removes the entries; if the
+// aggregator is dead, an operator does.
 func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
 	if !controllerutil.ContainsFinalizer(cell, v1alpha1.FinalizerCell) {
 		return nil
 	}
-	// What was cleared has nothing left that somebody could wait for.
+	// A cleared entry has no content to wait for.
 	all := func(*v1alpha1.PodProtector) bool { return true }
 	err := r.eachEntry(ctx, cell.Name, v1alpha1.DiscountCleared, all, func(p *v1alpha1.PodProtector) { quota.DropCell(p, cell.Name) })
 	if err != nil {
@@ -85,8 +85,8 @@ func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
 	return err
 }
 
-// countEntries counts the protectors that have an entry of a cell, or may get one: a protector that was recreated after it vanished does not
-// have its entries back yet.
+// countEntries counts the protectors that have an entry of a cell, or may get one: a protector that was recreated after it vanished does
+// not have its entries back yet.
 func (r *Reconciler) countEntries(ctx context.Context, from client.Reader, cell string) (int, error) {
 	protectors := &v1alpha1.PodProtectorList{}
 	if err := from.List(ctx, protectors, client.UnsafeDisableDeepCopy); err != nil {

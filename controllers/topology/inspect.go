@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// inspect goes to the cell's cluster and says whether it is there, and whether it asks the webhook.
+// inspect connects to the cell's cluster. It returns the conditions on whether that is reachable, and whether it calls the webhook.
 func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connected, guarded metav1.Condition) {
 	connected = metav1.Condition{Type: v1alpha1.ConditionConnected, Status: metav1.ConditionUnknown}
 	guarded = metav1.Condition{Type: v1alpha1.ConditionGuarded, Status: metav1.ConditionUnknown}
@@ -47,7 +47,7 @@ func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connecte
 	return connected, protection(ctx, cell, config, guarded)
 }
 
-// connect finds the way to a cell's cluster: by its Secret, or else as we were told.
+// connect returns a configuration for a cell's cluster: from its Secret, or else from r.Cells.
 func (r *Reconciler) connect(ctx context.Context, cell *v1alpha1.Cell) (*rest.Config, string, error) {
 	if cell.Spec.KubeconfigSecretRef != nil {
 		return clusters.Connect(ctx, r.Live, cell, "topology")
@@ -57,7 +57,7 @@ func (r *Reconciler) connect(ctx context.Context, cell *v1alpha1.Cell) (*rest.Co
 	return config, cluster, err
 }
 
-// protection reads what the cluster asks the webhook about.
+// protection reads from the cluster for which requests it calls the webhook.
 func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, guarded metav1.Condition) metav1.Condition {
 	unread := func(err error) metav1.Condition {
 		guarded.Reason = v1alpha1.ReasonConfigurationUnread
@@ -105,13 +105,13 @@ func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, g
 	guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured
 	guarded.Message = "The cluster asks the webhook about every removal of the cell's pods."
 	if webhookconfig.Anonymous(cell.Name, configurations.Items) {
-		// Client certificates are in no object of the API.
+		// No API object shows whether the API server uses a client certificate.
 		guarded.Message += " It sends no caller token: unless the webhook requires client certificates, any client that reaches the webhook can send it reviews."
 	}
 	return guarded
 }
 
-// present is what was got; nil when it is not there.
+// present returns the object; nil if it does not exist.
 func present[Object admissionregistrationv1.ValidatingAdmissionPolicy | admissionregistrationv1.ValidatingAdmissionPolicyBinding](
 	object *Object, err error,
 ) (*Object, error) {

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// lab is a core cluster and a worker, both real, with a controller that looks when it is told to, on a clock that a test sets.
+// lab is a real core cluster and a real worker, with a controller that reconciles on demand, by a clock that the test sets.
 type lab struct {
 	*testing.T
 	client.Client
@@ -57,7 +57,7 @@ func (l *lab) cell(name string, change func(*v1alpha1.CellSpec)) *v1alpha1.Cell 
 	return cell
 }
 
-// worker makes a Secret with a kubeconfig of the worker.
+// worker creates a Secret with a kubeconfig of the worker.
 func (l *lab) worker(name string) func(*v1alpha1.CellSpec) {
 	l.Helper()
 	account := testplane.AsServiceAccount(l, testplane.Second(l), "default", l.namespace+"-"+name, "cluster-admin")
@@ -79,7 +79,7 @@ func (l *lab) now(cell *v1alpha1.Cell) *v1alpha1.Cell {
 	return now
 }
 
-// look lets the controller look at a Cell.
+// look reconciles a Cell.
 func (l *lab) look(cell *v1alpha1.Cell) *v1alpha1.Cell {
 	l.Helper()
 	_, err := l.Reconcile(l.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cell)})
@@ -91,11 +91,11 @@ func (l *lab) look(cell *v1alpha1.Cell) *v1alpha1.Cell {
 	return now
 }
 
-// beat reports, as an aggregator does.
+// beat writes a heartbeat, as an aggregator does.
 func (l *lab) beat(cell *v1alpha1.Cell) {
 	l.Helper()
 	now := l.now(cell)
-	at := metav1.NewMicroTime(l.clock.Add(-24 * time.Hour)) // its clock is its own
+	at := metav1.NewMicroTime(l.clock.Add(-24 * time.Hour)) // the aggregator has a clock of its own
 	now.Status.Aggregator = v1alpha1.CellAggregator{Holder: "a", Epoch: 1, LastHeartbeat: &at}
 	l.must(l.Client.Status().Update(l.Context(), now))
 }
@@ -113,7 +113,7 @@ func (l *lab) want(cell *v1alpha1.Cell, condition string, status metav1.Conditio
 	}
 }
 
-// announced returns the events since it was asked last.
+// announced returns the events since the last call.
 func (l *lab) announced() string {
 	var all []string
 	for {
@@ -133,7 +133,7 @@ func (l *lab) wantEvent(word string) {
 	}
 }
 
-// protect makes a protector that cells have counted five pods of.
+// protect creates a protector of which each cell has counted five pods.
 func (l *lab) protect(floor int32, cells ...*v1alpha1.Cell) *v1alpha1.PodProtector {
 	l.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: fmt.Sprint("p-", floor)}}

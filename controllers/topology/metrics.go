@@ -13,10 +13,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// metrics are listed in docs/metrics.md. Only the leader's say something. They are made when they are asked for, of what the cache has.
+// metrics are documented in docs/metrics.md. Only those of the leader are meaningful. They are computed at each scrape, from the cache.
 type metrics struct {
 	reconciler *Reconciler
-	// now is the wall clock, on which webhooks have noted when reservations were made.
+	// now is the wall clock, by which webhooks record the time of reservations.
 	now     func() time.Time
 	leading atomic.Bool
 
@@ -49,7 +49,7 @@ func newMetrics(r *Reconciler) *metrics {
 	}
 }
 
-// Start makes metrics say something from now on: its process leads, and its cache is read.
+// Start enables the metrics: from now on this process leads, and its cache is filled.
 func (m *metrics) Start(ctx context.Context) error {
 	m.leading.Store(true)
 	defer m.leading.Store(false)
@@ -74,7 +74,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	ctx, cells, protectors := context.Background(), &v1alpha1.CellList{}, &v1alpha1.PodProtectorList{}
 	if m.reconciler.Client.List(ctx, cells, client.UnsafeDisableDeepCopy) != nil ||
 		m.reconciler.Client.List(ctx, protectors, client.UnsafeDisableDeepCopy) != nil {
-		return // of a cache that is read there is no error
+		return // a filled cache returns no error
 	}
 	tell := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
@@ -124,7 +124,7 @@ func (m *metrics) tellProtector(a account, tell func(*prometheus.Desc, float64, 
 	}
 }
 
-// age is how many seconds ago a time was; 0 of none, and of one that another clock has noted which is ahead.
+// age returns how many seconds ago a time was; 0 if it is zero, or if it is in the future because another clock is ahead.
 func (m *metrics) age(at time.Time) float64 {
 	if at.IsZero() {
 		return 0
@@ -132,8 +132,8 @@ func (m *metrics) age(at time.Time) float64 {
 	return max(m.now().Sub(at).Seconds(), 0)
 }
 
-// heartbeatAge is how long the aggregator of a cell has been silent, or, of a cell that is shared out, the slot that is silent for
-// longest. It is not known before the cell was looked at.
+// heartbeatAge returns how long the aggregator of a cell has been silent; for a sharded cell, how long the most silent slot has been. It is
+// unknown before the controller has observed the cell.
 func (r *Reconciler) heartbeatAge(cell *v1alpha1.Cell) (age time.Duration, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

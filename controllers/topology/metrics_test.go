@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// told is what metrics say, by "name{label values}", without the prefix of all.
+// told returns the metrics, by "name{label values}", without the common prefix.
 func told(t *testing.T, m prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -75,7 +75,7 @@ func TestBooksAreKeptByWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Of however many protectors the sums have all, and the accounts those that are worst off.
+// For any number of protectors, the sums include all, and the accounts those with the least budget.
 func TestAccountsAreBoundedAndThoseOfTheWorst(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

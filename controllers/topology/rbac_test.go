@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// as is a user with these rules and nothing more.
+// as returns the configuration of a user with these rules and nothing more.
 func (l *lab) as(admin *rest.Config, namespace, name string, rules []rbacv1.PolicyRule) *rest.Config {
 	l.Helper()
 	c, err := client.New(admin, client.Options{Scheme: clusters.Scheme()})
@@ -32,7 +32,7 @@ func (l *lab) as(admin *rest.Config, namespace, name string, rules []rbacv1.Poli
 
 func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(l, look) }
 
-// The controllers as they run, in the core and in the cell's cluster as users with just the rules that they say they need.
+// The controllers run as users with exactly the rules that they declare, in the core and in the cell's cluster.
 func TestTheRulesAreEnough(t *testing.T) {
 	l := newLab(t)
 	testplane.Manage(t, l.as(testplane.Config(t), l.namespace, "core", append(ClusterRules(), SecretRules()...)), func(ctx context.Context, mgr manager.Manager) error {
@@ -66,7 +66,7 @@ func TestTheRulesAreEnough(t *testing.T) {
 		return "no event tells of the labels"
 	})
 
-	// A protector of a cell that is no more asks to be rid of it.
+	// A protector requests the removal of a cell that no longer exists.
 	p := l.protect(1, &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-gone"}})
 	now := l.protector(p)
 	metav1.SetMetaDataAnnotation(&now.ObjectMeta, v1alpha1.AnnotationRemoveCell, l.namespace+"-gone")

@@ -1,6 +1,6 @@
-// Package topology looks after the Cells of a core cluster: whether their clusters can be reached and ask the webhook, whether
-// their aggregators report, whether two have the same pods. It says so in their conditions, tells protectors of cells that
-// have gone silent, holds Cells that are deleted until nothing of them is left, and clears dead ones when it is asked to.
+// Package topology monitors the Cells of a core cluster. It checks whether their clusters are reachable and call the webhook, whether their
+// aggregators report, and whether two Cells have the same pods. It reports this in their conditions, and marks cells that have become
+// silent in protectors. It holds deleted Cells until no protector has an entry of them, and clears dead cells on request.
 package topology
 
 import (
@@ -23,41 +23,41 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
 )
 
-// Name is the controller's name, and its field manager.
+// Name is the name of the controller and of its field manager.
 const Name = "breakwater-topology"
 
 const (
-	// lookEvery is how often each Cell is looked at.
+	// lookEvery is how often the controller checks each Cell.
 	lookEvery = 10 * time.Second
-	// connectTime bounds what is asked of a cell's cluster at a time.
+	// connectTime bounds the requests to a cell's cluster in one check.
 	connectTime = 10 * time.Second
 )
 
-// Reconciler looks after Cells.
+// Reconciler monitors Cells.
 type Reconciler struct {
-	// Cells lead to the clusters of Cells that name no kubeconfig themselves.
+	// Cells has the connections to the clusters of Cells that do not refer to a kubeconfig themselves.
 	Cells  map[string]*rest.Config
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
-	// Monotonic is a clock that nobody sets.
+	// Monotonic is a monotonic clock.
 	Monotonic func() time.Time
 
 	mu     sync.Mutex
 	pulses heartbeat.Pulses
-	// seen has what Cells were looked at, by their names.
+	// seen has the observed state of Cells, by name.
 	seen map[string]seen
 }
 
-// seen is what is known of a Cell that it does not say itself.
+// seen is the state of a Cell that the Cell itself does not record.
 type seen struct {
-	// whose are its pulses: another Cell of the name, later, begins with none.
+	// whose identifies its pulses: a later Cell of the same name starts with none.
 	whose string
-	// cluster is the identity of its cluster, as far as it is known.
+	// cluster is the identity of its cluster, if known.
 	cluster string
 	// expiry is when the token for its cluster expires; zero if it does not.
 	expiry time.Time
-	// beats are those of its shards, if it is shared out.
+	// beats are the heartbeats of its shards, if the cell is sharded.
 	beats *beats
 }
 
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func cellKind() schema.GroupVersionKind { return v1alpha1.GroupVersion.WithKind("Cell") }
 
-// judge comes to what the Cell's conditions should be.
+// judge returns the desired conditions of the Cell.
 func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state report) ([]metav1.Condition, error) {
 	connected, guarded := r.inspect(ctx, cell)
 	conditions := []metav1.Condition{connected, guarded}
@@ -109,7 +109,7 @@ func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state repor
 	return conditions, err
 }
 
-// stateOf tells whether the cell's aggregator reports. Before it is found to be silent the apiserver is asked: a cache may lag.
+// stateOf reports whether the cell's aggregator reports. Before it declares the cell silent, it reads from the API server: a cache may lag.
 func (r *Reconciler) stateOf(ctx context.Context, cell *v1alpha1.Cell) (report, error) {
 	state := r.observe(cell)
 	if state.state != heartbeat.Silent {
@@ -144,7 +144,7 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) report {
 			known.beats = &beats{}
 		}
 		is = r.observeSlots(cell, known.beats)
-	case is.state == heartbeat.Alive && known.beats != nil: // one leader counts it now
+	case is.state == heartbeat.Alive && known.beats != nil: // a single leader counts it now
 		r.forgetSlots(whose)
 		known.beats = nil
 	}
@@ -159,7 +159,7 @@ func (r *Reconciler) forget(name string) {
 	delete(r.seen, name)
 }
 
-// located notes the identity of a cell's cluster, and when the token for it expires.
+// located records the identity of a cell's cluster, and when the token for it expires.
 func (r *Reconciler) located(cell *v1alpha1.Cell, cluster string, expiry time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +168,7 @@ func (r *Reconciler) located(cell *v1alpha1.Cell, cluster string, expiry time.Ti
 	r.seen[cell.Name] = known
 }
 
-// tokenExpiry is when the token for a cell's cluster expires; ok is false if it is not known, or does not.
+// tokenExpiry returns when the token for a cell's cluster expires; ok is false if that is unknown, or the token does not expire.
 func (r *Reconciler) tokenExpiry(cell *v1alpha1.Cell) (at time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *Reconciler) tokenExpiry(cell *v1alpha1.Cell) (at time.Time, ok bool) {
 	return at, !at.IsZero()
 }
 
-// clusterOf is the identity of a cell's cluster; empty when it is not known.
+// clusterOf returns the identity of a cell's cluster; empty if it is unknown.
 func (r *Reconciler) clusterOf(cell *v1alpha1.Cell) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

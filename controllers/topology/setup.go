@@ -20,11 +20,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// workers is how many Cells are looked at at the same time: one whose cluster is silent must not keep others waiting.
+// workers is how many Cells are checked concurrently: a cluster that does not answer must not delay the other Cells.
 const workers = 16
 
-// Setup adds the controllers to the manager of a core cluster, and says when it is ready. Cells lead to the clusters of those
-// that name no kubeconfig. Metrics go to the registry.
+// Setup adds the controllers to the manager of a core cluster, with a readiness check. cells has the connections to the clusters of Cells
+// that refer to no kubeconfig. registry registers the metrics.
 func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Config, registry prometheus.Registerer) error {
 	r := &Reconciler{
 		Cells: cells, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
@@ -36,7 +36,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 	}
 	err = looking.Watch(source.Kind(mgr.GetCache(), &v1alpha1.Cell{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Cell]{},
 		predicate.TypedFuncs[*v1alpha1.Cell]{UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.Cell]) bool {
-			// Heartbeats are looked at in their time.
+			// Heartbeats are observed at the next periodic check.
 			return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.Status.Cluster != e.ObjectNew.Status.Cluster ||
 				e.ObjectOld.DeletionTimestamp.IsZero() != e.ObjectNew.DeletionTimestamp.IsZero()
 		}}))
@@ -59,8 +59,8 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 	return clusters.AddReadiness(ctx, mgr, "Cells and PodProtectors", &v1alpha1.Cell{}, &v1alpha1.PodProtector{})
 }
 
-// ClusterRules are what the controllers need in all of the core cluster. The tests run with these and SecretRules and nothing more,
-// and the chart must grant the same.
+// ClusterRules returns the rules that the controllers need in the whole core cluster. The tests run with these and SecretRules and nothing
+// more, and the chart must grant the same.
 func ClusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"get", "list", "watch", "patch"}},
@@ -70,12 +70,12 @@ func ClusterRules() []rbacv1.PolicyRule {
 	}
 }
 
-// SecretRules are what they need in a namespace where kubeconfigs of Cells are, of those Secrets alone if those are known.
+// SecretRules returns the rules that the controllers need in a namespace with kubeconfigs of Cells, limited to those Secrets if known.
 func SecretRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
 }
 
-// CellRules are what the kubeconfig of a cell must allow them in the cell's cluster.
+// CellRules returns the rules that the kubeconfig of a cell must grant in the cell's cluster.
 func CellRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},

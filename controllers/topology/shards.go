@@ -10,16 +10,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// report is whether a cell's aggregator reports, or, of one that is shared out, whether somebody does for each slot.
+// report is whether a cell's aggregator reports, or, if the cell is sharded, whether a shard reports on each slot.
 type report struct {
 	// state is silent when any slot is, and alive when all are.
 	state heartbeat.State
-	// shared tells that the cell is shared out; then silent are the slots that nobody has reported on for too long.
+	// shared is true if the cell is sharded. silent has the slots on which no shard has reported for too long.
 	shared bool
 	silent slot.Set
 }
 
-// of is the state of what counts the pods of a namespace.
+// of returns the state of the aggregator or slot that counts the pods of a namespace.
 func (r report) of(namespace string) heartbeat.State {
 	switch {
 	case !r.shared:
@@ -27,17 +27,17 @@ func (r report) of(namespace string) heartbeat.State {
 	case r.silent.Has(slot.Of(namespace)):
 		return heartbeat.Silent
 	case r.state == heartbeat.Silent:
-		return heartbeat.Alive // another slot is
+		return heartbeat.Alive // another slot is silent
 	default:
 		return r.state
 	}
 }
 
-// beats are the last heartbeats of the shards that have had each slot.
+// beats has, for each slot, the last heartbeat of the shard that had it.
 type beats [slot.Count]string
 
-// observeSlots takes in what the shards of a cell have reported. A slot that nobody has keeps its last heartbeat, and falls silent
-// with it.
+// observeSlots records what the shards of a cell have reported. A slot that no shard has keeps its last heartbeat, and becomes silent when
+// that gets too old.
 func (r *Reconciler) observeSlots(cell *v1alpha1.Cell, last *beats) report {
 	now, whose, state := r.Monotonic(), string(cell.UID), heartbeat.Alive
 	for i := range cell.Status.Shards {
@@ -69,7 +69,7 @@ func (r *Reconciler) observeSlots(cell *v1alpha1.Cell, last *beats) report {
 
 func pulseOf(whose string, n int) string { return whose + "/" + strconv.Itoa(n) }
 
-// forgetPulses drops those of a Cell.
+// forgetPulses drops the pulses of a Cell.
 func (r *Reconciler) forgetPulses(whose string) {
 	r.pulses.Forget(whose)
 	r.forgetSlots(whose)
@@ -81,7 +81,7 @@ func (r *Reconciler) forgetSlots(whose string) {
 	}
 }
 
-// whoIsSilent names the slots of a cell that nobody reports on, and whose they are.
+// whoIsSilent names the silent slots of a cell, and the shards that have them.
 func whoIsSilent(cell *v1alpha1.Cell, silent slot.Set) string {
 	left, parts := silent, []string{}
 	for i := range cell.Status.Shards {

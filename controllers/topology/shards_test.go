@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// share reports as shards do, each for its slots.
+// share writes the heartbeats of shards, each for its slots.
 func (l *lab) share(cell *v1alpha1.Cell, slots map[string]string, reports ...string) {
 	l.Helper()
 	now := l.now(cell)
@@ -54,25 +54,25 @@ func TestACellThatIsSharedOutIsFreshWhenSomebodyReportsOnEachSlot(t *testing.T) 
 
 	pass(both, "x", "y")
 	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen, "each slot")
-	// One of them is silent: the protectors of the other's namespaces do not mind.
+	// One shard is silent: that does not affect the protectors of the other's namespaces.
 	pass(both, "x")
 	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, "of shard y", "255 of 256")
 	if discount() != "" {
 		t.Errorf("discount %q of a slot that is reported on", discount())
 	}
-	// A slot that nobody has is silent in time.
+	// A slot that no shard has becomes silent after a while.
 	pass(map[string]string{"y": both["y"]}, "y")
 	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, own.String()+" of no shard", "1 of 256")
 	if discount() != v1alpha1.DiscountStale {
 		t.Errorf("discount %q of a slot that nobody has", discount())
 	}
-	// That a shard has taken it says nothing yet, that it reports does.
+	// A shard that takes the slot does not end that; its next heartbeat does.
 	l.share(cell, both, "y")
 	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, own.String()+" of shard x")
 	l.clock = l.clock.Add(time.Second)
 	l.share(cell, both, "x", "y")
 	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
-	// All have left.
+	// All shards have left.
 	pass(nil)
 	l.want(l.now(cell), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, "No aggregator of the cell")
 }

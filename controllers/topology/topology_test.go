@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// configure makes the worker ask about a cell.
+// configure makes the worker call the webhook for a cell.
 func (l *lab) configure(cell string) (worker client.Client, hooks *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	l.Helper()
 	worker, err := client.New(testplane.Second(l), client.Options{Scheme: clusters.Scheme()})
@@ -61,7 +61,7 @@ func TestACellIsConnectedAndGuardedOrIsToldWhyNot(t *testing.T) {
 	cell = l.look(cell)
 	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
 
-	// What says nothing new is not written.
+	// Unchanged conditions are not written.
 	if again := l.look(cell); again.ResourceVersion != cell.ResourceVersion {
 		t.Errorf("version %s after another look, want %s", again.ResourceVersion, cell.ResourceVersion)
 	}
@@ -88,12 +88,12 @@ func TestACellWithoutAKubeconfigIsLookedAtAsTheControllerWasTold(t *testing.T) {
 	l.want(cell, v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected)
 	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, webhookconfig.Path(cell.Name))
 
-	// What it was told may be wrong, too.
+	// The configured connection may also lead to the wrong cluster.
 	cell.Status.Cluster = "another"
 	l.must(l.Status().Update(t.Context(), cell))
 	l.want(l.look(cell), v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonAnotherCluster)
 
-	// A Secret wins.
+	// A Secret takes precedence.
 	cell = l.now(cell)
 	cell.Spec.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "none"}
 	l.must(l.Update(t.Context(), cell))
@@ -125,7 +125,7 @@ func TestCellsOfTheSamePodsAreToldOfEachOther(t *testing.T) {
 		return func(s *v1alpha1.CellSpec) { refer(s); s.Namespaces = namespaces }
 	}
 	a, b, c := l.cell("a", some("x", "y")), l.cell("b", some("y", "z")), l.cell("c", some("v"))
-	elsewhere := l.cell("elsewhere", func(s *v1alpha1.CellSpec) { s.Namespaces = []string{"y"} }) // of a cluster that nobody knows
+	elsewhere := l.cell("elsewhere", func(s *v1alpha1.CellSpec) { s.Namespaces = []string{"y"} }) // its cluster is unknown
 	for _, cell := range []*v1alpha1.Cell{a, b, c, elsewhere} {
 		l.look(cell)
 	}
@@ -161,7 +161,7 @@ func TestASilentCellIsDiscountedIfItsCellWantsThat(t *testing.T) {
 		l.beat(cell)
 	}
 	look()
-	for range 2 { // reports are seen to change
+	for range 2 { // the controller observes that heartbeats change
 		l.clock = l.clock.Add(20 * time.Second)
 		for _, cell := range all {
 			l.beat(cell)
@@ -189,7 +189,7 @@ func TestASilentCellIsDiscountedIfItsCellWantsThat(t *testing.T) {
 	if now.Status.DisruptionsAllowed != 4 {
 		t.Errorf("%d disruptions allowed, want 4", now.Status.DisruptionsAllowed)
 	}
-	// To trust it after all needs no aggregator.
+	// A change to Trust needs no aggregator.
 	cell := l.now(quiet)
 	cell.Spec.WhenStale = v1alpha1.WhenStaleTrust
 	l.must(l.Update(t.Context(), cell))
@@ -199,7 +199,7 @@ func TestASilentCellIsDiscountedIfItsCellWantsThat(t *testing.T) {
 	}
 }
 
-// clear asks for a cell to be cleared and returns what became of the request.
+// clear requests that a cell is cleared, and returns the result of the request.
 func (l *lab) clear(p *v1alpha1.PodProtector, cell string) (reconcile.Result, *v1alpha1.PodProtector) {
 	l.Helper()
 	now := l.protector(p)
@@ -266,7 +266,7 @@ func TestADeletedCellIsHeldUntilNothingOfItIsLeft(t *testing.T) {
 	if l.look(cell) == nil {
 		t.Fatal("the Cell is gone, and a protector counts it")
 	}
-	// The aggregator is dead, and an operator clears the other one.
+	// The aggregator is dead, and an operator clears the other protector.
 	l.clear(q, cell.Name)
 	l.clock = l.clock.Add(time.Minute)
 	l.clear(q, cell.Name)

@@ -1,8 +1,8 @@
-// Package batch runs work in flights: one at a time for a key, and what arrives during a flight joins the next.
-// The busier a key is, the larger its flights, so that the cost of one flight is shared by many callers.
+// Package batch groups calls into batches. It runs one batch at a time for each key, and calls that arrive during a batch join the
+// next one. The busier a key is, the larger are its batches, so that many callers share the cost of one batch.
 //
-// A call for an idle key flies at once. Linger can make a busy key wait until its next flight is full, so that fewer
-// flights carry more.
+// A call for an idle key runs at once. Linger can add a batch window: a busy key then waits until its next batch is full, so that
+// fewer batches carry more inputs.
 package batch
 
 import (
@@ -13,50 +13,51 @@ import (
 	"time"
 )
 
-// ErrClosed is the answer to calls that Close has cut off.
+// ErrClosed is the error of calls that Close aborts or rejects.
 var ErrClosed = errors.New("batch: closed")
 
-// Execute runs one flight: outputs aligned with inputs, which are in order of arrival; an error is everybody's.
+// Execute runs one batch. It returns outputs aligned with inputs, which are in order of arrival. An error applies to all callers.
 //
-// ctx ends when all callers of the flight have left or the Batch is closed; its deadline is the latest of its
-// callers, if all have one. It carries no values: callers differ in theirs.
+// ctx ends when all callers of the batch have left or the Batch is closed. Its deadline is the latest deadline of the callers, if all
+// of them have one. It carries no values, because the callers' values differ.
 type Execute[K comparable, In, Out any] func(ctx context.Context, key K, inputs []In) ([]Out, error)
 
-// Batch gathers calls into flights. Keys are independent, and a key without calls takes no memory.
+// Batch groups calls into batches. Keys are independent, and a key without calls takes no memory.
 type Batch[K comparable, In, Out any] struct {
-	// Linger says how long a key waits after a flight that took so long, until enough callers for the next one are
-	// aboard. crowd is how many it has at a time: the most that its last flights have seen, aboard and behind them, less
-	// an eighth with each flight. Nil is not to wait. Set it before the first call of Do; keys call it concurrently.
+	// Linger returns the batch window of a key after a batch that took the given time: it waits for at most most, until enough callers
+	// are queued for the next batch. crowd is the queue depth: the maximum number of callers in a batch and queued behind it, decreased
+	// by an eighth with each batch. A nil Linger means no window. Set it before the first call of Do; it is called concurrently for
+	// different keys.
 	Linger func(key K, crowd int, took time.Duration) (most time.Duration, enough int)
 
-	// Boarding, if set, is called before each flight of a key takes off. A simulation lets virtual time go on there, so that
-	// all who call at one instant are aboard, whichever of them the scheduler lets run first. Set it before the first call.
+	// Boarding, if set, is called before each batch of a key starts. A simulation advances virtual time in it, so that all calls of one
+	// instant join the batch, in any scheduling order of their goroutines. Set it before the first call.
 	Boarding func(key K)
 
 	execute Execute[K, In, Out]
 
 	mu     sync.Mutex
 	closed bool
-	// lines has the keys that somebody flies for. A line leaves when its last flight has landed.
+	// lines has the keys with a goroutine that runs batches. A line is removed after its last batch.
 	lines map[K]*line[In, Out]
-	// drained tells that lines has become empty.
+	// drained signals that lines has become empty.
 	drained *sync.Cond
 }
 
-// line is a key's flights. Batch.mu guards it.
+// line has the batches of a key. Batch.mu guards it.
 type line[In, Out any] struct {
-	// flying is the flight under way, or nil before the first has started.
+	// flying is the running batch. It is nil before the first batch has started.
 	flying *flight[In, Out]
-	// boarding is the flight that calls join, or nil when none has since the last one started.
+	// boarding is the batch that calls join. It is nil if no call has arrived since the last batch started.
 	boarding *flight[In, Out]
-	// crowd is how many callers there are at a time.
+	// crowd is the queue depth; see Linger.
 	crowd int
-	// full is closed when enough callers are aboard; nil while nobody waits for that.
+	// full is closed when enough callers are queued. It is nil unless linger waits for that.
 	full   chan struct{}
 	enough int
 }
 
-// aboard is the number of callers who wait for the next flight.
+// aboard returns the number of callers that wait for the next batch.
 func (l *line[In, Out]) aboard() int {
 	if l.boarding == nil {
 		return 0
@@ -64,7 +65,7 @@ func (l *line[In, Out]) aboard() int {
 	return l.boarding.aboard
 }
 
-// goOn ends the waiting for callers.
+// goOn ends the batch window.
 func (l *line[In, Out]) goOn() {
 	if l.full != nil {
 		close(l.full)
@@ -72,15 +73,15 @@ func (l *line[In, Out]) goOn() {
 	}
 }
 
-// New returns a Batch whose flights are run by execute.
+// New returns a Batch that runs batches by execute.
 func New[K comparable, In, Out any](execute Execute[K, In, Out]) *Batch[K, In, Out] {
 	b := &Batch[K, In, Out]{execute: execute, lines: map[K]*line[In, Out]{}}
 	b.drained = sync.NewCond(&b.mu)
 	return b
 }
 
-// Do joins the next flight of a key and waits for its own output. When ctx ends it returns the cause at once,
-// even when the flight goes on; an input whose caller left before its flight started is not executed.
+// Do joins the next batch of a key and waits for its own output. When ctx ends, it returns the cause at once, even if the batch
+// continues. An input whose caller left before its batch started is not executed.
 func (b *Batch[K, In, Out]) Do(ctx context.Context, key K, in In) (Out, error) {
 	outs, err := b.DoAll(ctx, key, []In{in})
 	if err != nil {
@@ -90,7 +91,7 @@ func (b *Batch[K, In, Out]) Do(ctx context.Context, key K, in In) (Out, error) {
 	return outs[0], nil
 }
 
-// DoAll is Do for several inputs at a time, which share a flight, in their order.
+// DoAll is Do for several inputs at a time. They share a batch and keep their order.
 func (b *Batch[K, In, Out]) DoAll(ctx context.Context, key K, ins []In) ([]Out, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -118,7 +119,7 @@ func (b *Batch[K, In, Out]) DoAll(ctx context.Context, key K, ins []In) ([]Out, 
 	return outs, nil
 }
 
-// Callers is the number of calls that wait for their answer now, those of flights under way included.
+// Callers returns the number of inputs whose callers currently wait, including those of running batches.
 func (b *Batch[K, In, Out]) Callers() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,8 +133,8 @@ func (b *Batch[K, In, Out]) Callers() int {
 	return callers
 }
 
-// Wait returns when no flight is under way. It is meant for the end, when nobody calls Do any more: with calls
-// coming in there may always be one.
+// Wait returns once no batch runs. Use it for shutdown, when there are no more calls of Do. Otherwise there may always be a running
+// batch.
 func (b *Batch[K, In, Out]) Wait() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -142,9 +143,8 @@ func (b *Batch[K, In, Out]) Wait() {
 	}
 }
 
-// Close cuts off: the contexts of all flights end with ErrClosed, calls that wait for a flight and all later
-// ones fail with it. A call whose flight is under way gets what that flight makes of its end. Close does not
-// wait.
+// Close ends the contexts of all batches with ErrClosed. Calls that wait for a batch to start, and all later calls, fail with
+// ErrClosed. A call whose batch is running gets the result that Execute returns for the ended context. Close does not wait.
 func (b *Batch[K, In, Out]) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -161,8 +161,8 @@ func (b *Batch[K, In, Out]) Close() {
 	}
 }
 
-// board joins the flight of the key that has not started yet, and sees to it that it starts. It returns the first of the
-// seats, which follow each other.
+// board adds inputs to the key's next batch, and ensures that the batch will start. It returns the index of the first input; the
+// others follow it.
 func (b *Batch[K, In, Out]) board(ctx context.Context, key K, ins []In) (*flight[In, Out], int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -188,7 +188,7 @@ func (b *Batch[K, In, Out]) board(ctx context.Context, key K, ins []In) (*flight
 	return l.boarding, seat, nil
 }
 
-// leave gives up seats, from the first on. It is true when the flight has landed before: there is an outcome after all.
+// leave removes waiters, from index first on. It returns true if the batch has already completed, so that there is an outcome.
 func (b *Batch[K, In, Out]) leave(ctx context.Context, f *flight[In, Out], first, seats int) (landed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,12 +203,12 @@ func (b *Batch[K, In, Out]) leave(ctx context.Context, f *flight[In, Out], first
 	}
 }
 
-// fly runs the flights of a key until nobody waits for another.
+// fly runs the batches of a key until no caller waits for another.
 func (b *Batch[K, In, Out]) fly(key K, l *line[In, Out]) {
 	finished := false
 	defer func() {
 		if !finished {
-			// The executor has ended this goroutine, as a test does that fails. The key needs a new one.
+			// Execute has ended this goroutine, as a failing test does. The key needs a new one.
 			go b.fly(key, l)
 		}
 	}()
@@ -227,13 +227,13 @@ func (b *Batch[K, In, Out]) fly(key K, l *line[In, Out]) {
 			most, enough := b.Linger(key, l.crowd, time.Since(began))
 			b.linger(l, most, enough)
 		}
-		// The callers who have just been woken may call again, and others be about to: let them run first, so
-		// that they share the next flight. When nobody is ready to run this costs next to nothing.
+		// The callers that this batch has just woken may call again, and other callers may be about to. Let them run first, so that they
+		// share the next batch. If no goroutine is ready to run, this costs next to nothing.
 		runtime.Gosched()
 	}
 }
 
-// linger waits until enough callers are aboard, for most of the time at most.
+// linger waits until enough callers are queued, or until the time most has passed.
 func (b *Batch[K, In, Out]) linger(l *line[In, Out], most time.Duration, enough int) {
 	b.mu.Lock()
 	if most <= 0 || l.aboard() >= enough || b.closed {
@@ -252,7 +252,7 @@ func (b *Batch[K, In, Out]) linger(l *line[In, Out], most time.Duration, enough 
 	l.full = nil
 }
 
-// takeOff starts the flight that is boarding, or takes the line away when there is none.
+// takeOff starts the next batch, or removes the line if there is none.
 func (b *Batch[K, In, Out]) takeOff(key K, l *line[In, Out]) *flight[In, Out] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,7 +268,7 @@ func (b *Batch[K, In, Out]) takeOff(key K, l *line[In, Out]) *flight[In, Out] {
 	return f
 }
 
-// run executes one flight and lands it, whatever the executor does.
+// run executes one batch and completes it, even if Execute panics or ends the goroutine.
 func (b *Batch[K, In, Out]) run(key K, l *line[In, Out], f *flight[In, Out]) {
 	var outputs []Out
 	err := errExited

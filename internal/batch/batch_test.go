@@ -28,8 +28,8 @@ type answer struct {
 	After time.Duration
 }
 
-// desk is a Batch whose flights wait until they are told to land. All its tests run in a synctest bubble, and
-// so know that a call has done all it can when they look.
+// desk is a Batch whose batches run until the test completes them. All its tests run in a synctest bubble, and so can determine that
+// a call is blocked.
 type desk struct {
 	t *testing.T
 	*batch.Batch[string, int, int]
@@ -37,7 +37,7 @@ type desk struct {
 	opened  time.Time
 }
 
-// takeoff is a flight under way.
+// takeoff is a running batch.
 type takeoff struct {
 	ctx    context.Context
 	key    string
@@ -55,7 +55,7 @@ func open(t *testing.T) *desk {
 	return d
 }
 
-// call calls Do and waits until it is aboard.
+// call calls Do and waits until the call is queued.
 func (d *desk) call(ctx context.Context, key string, in int) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
@@ -201,7 +201,7 @@ func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
 		if got := context.Cause(first.ctx); !errors.Is(got, errChanged) {
 			t.Errorf("the context of a flight that nobody waits for has cause %v, want %v", got, errChanged)
 		}
-		d.noFlight() // an abandoned flight is still a flight
+		d.noFlight() // an abandoned batch still runs
 		d.callers(3)
 
 		time.Sleep(2 * time.Minute)
@@ -260,7 +260,7 @@ func TestNobodyFliesWhenAllHaveLeft(t *testing.T) {
 func TestDeadlineIsTheLatestOfTheCallers(t *testing.T) {
 	in := func(minutes int) time.Duration { return time.Duration(minutes) * time.Minute }
 	for claim, tc := range map[string]struct {
-		callers []time.Duration // 0 is none
+		callers []time.Duration // 0 means no deadline
 		want    time.Duration
 	}{
 		"one caller's":                            {[]time.Duration{in(5)}, in(5)},
@@ -293,7 +293,7 @@ func TestDeadlineIsTheLatestOfTheCallers(t *testing.T) {
 				if ok != (tc.want > 0) || ok && deadline.Sub(opened) != tc.want {
 					t.Errorf("deadline %v (%v), want %v", deadline.Sub(opened), ok, tc.want)
 				}
-				// A context derived from it ends when the last caller leaves, and leaves no goroutine.
+				// A context derived from it ends when the last caller leaves, and leaks no goroutine.
 				derived, cancel := context.WithTimeout(second.ctx, time.Hour)
 				defer cancel()
 				if tc.want > 0 {
@@ -312,7 +312,7 @@ func TestAFailureIsEverybodys(t *testing.T) {
 	errBroken := errors.New("core cluster is gone")
 	for claim, tc := range map[string]struct {
 		land func([]int) ([]int, error)
-		want []string // in the error
+		want []string // part of the error message
 		is   error
 	}{
 		"an error": {

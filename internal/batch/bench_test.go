@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 )
 
-// BenchmarkDo measures what a call costs beside its execution: the executor does nothing.
+// BenchmarkDo measures the cost of a call without its execution: the executor does nothing.
 func BenchmarkDo(b *testing.B) {
 	for _, bc := range []struct{ callers, keys int }{{1, 1}, {64, 1}, {64, 64}} {
 		for _, deadline := range []bool{false, true} {
@@ -21,7 +21,7 @@ func BenchmarkDo(b *testing.B) {
 }
 
 func benchmarkDo(b *testing.B, callers, keys int, deadline bool) {
-	flights := make([]int, keys) // a key's flights never overlap
+	flights := make([]int, keys) // batches of one key never overlap
 	batched := batch.New(func(_ context.Context, key int, inputs []int) ([]int, error) {
 		flights[key]++
 		return inputs, nil

@@ -11,14 +11,14 @@ import (
 
 var errExited = errors.New("batch: the executor ended its goroutine")
 
-// flight is one run of the executor. Batch.mu guards it until it has landed; then it does not change.
+// flight is one batch. Batch.mu guards it until it has completed. It does not change after that.
 type flight[In, Out any] struct {
 	inputs []In
-	// deadlines of the callers by seat; the zero time is none.
+	// deadlines are those of the callers, by index. The zero time means no deadline.
 	deadlines []time.Time
-	// left has the seats whose callers left before the start, in order. Their inputs are not executed.
+	// left has the sorted indexes whose callers left before the start. Their inputs are not executed.
 	left []int
-	// aboard is the number of callers who wait; none once it has landed.
+	// aboard is the number of inputs whose callers wait. It is 0 once the batch has completed.
 	aboard int
 
 	// ctx and cancel are nil before the start.
@@ -34,7 +34,7 @@ func newFlight[In, Out any]() *flight[In, Out] {
 	return &flight[In, Out]{landed: make(chan struct{})}
 }
 
-// board takes the next seat.
+// board appends an input.
 func (f *flight[In, Out]) board(ctx context.Context, in In) {
 	deadline, _ := ctx.Deadline()
 	f.inputs = append(f.inputs, in)
@@ -42,8 +42,8 @@ func (f *flight[In, Out]) board(ctx context.Context, in In) {
 	f.aboard++
 }
 
-// leave gives up a seat. When it was the last, nobody needs the flight: before the start it will not happen,
-// after it its context ends.
+// leave removes a waiter. If it was the last one, no caller needs the batch: before its start it will not run, and after its start
+// its context ends.
 func (f *flight[In, Out]) leave(seat int, cause error) {
 	f.aboard--
 	if f.ctx == nil {
@@ -56,7 +56,7 @@ func (f *flight[In, Out]) leave(seat int, cause error) {
 	}
 }
 
-// start fixes who flies. It is false when all callers have left.
+// start finalizes the inputs. It returns false if all callers have left.
 func (f *flight[In, Out]) start() bool {
 	if f.aboard == 0 {
 		return false
@@ -69,7 +69,7 @@ func (f *flight[In, Out]) start() bool {
 	return true
 }
 
-// land ends the flight and wakes its callers.
+// land completes the batch and wakes its callers.
 func (f *flight[In, Out]) land(outputs []Out, err error) {
 	if err == nil && len(outputs) != len(f.inputs) {
 		err = fmt.Errorf("batch: the executor returned %d outputs for %d inputs", len(outputs), len(f.inputs))
@@ -81,18 +81,18 @@ func (f *flight[In, Out]) land(outputs []Out, err error) {
 	close(f.landed)
 }
 
-// outcome is what a caller gets who stayed until the flight landed.
+// outcome returns the result for a caller that waited until the batch completed.
 func (f *flight[In, Out]) outcome(seat int) (Out, error) {
 	if f.err != nil {
 		var none Out
 		return none, f.err
 	}
-	// Those who left before the start made the seats behind them move up.
+	// Inputs of callers that left before the start were removed, which decreased the indexes after them.
 	before, _ := slices.BinarySearch(f.left, seat)
 	return f.outputs[seat-before], nil
 }
 
-// without removes the elements at the seats, which are in order.
+// without removes the elements at the given sorted indexes.
 func without[T any](all []T, seats []int) []T {
 	kept := all[:0]
 	for i, e := range all {
@@ -102,11 +102,11 @@ func without[T any](all []T, seats []int) []T {
 		}
 		kept = append(kept, e)
 	}
-	clear(all[len(kept):]) // what nobody waits for need not be kept
+	clear(all[len(kept):]) // release the inputs of callers that left
 	return kept
 }
 
-// latest is the last of the deadlines, or the zero time if any caller has none.
+// latest returns the latest deadline, or the zero time if any caller has none.
 func latest(deadlines []time.Time) time.Time {
 	var last time.Time
 	for _, d := range deadlines {
@@ -120,8 +120,8 @@ func latest(deadlines []time.Time) time.Time {
 	return last
 }
 
-// flightContext tells the executor its deadline, for clients that pass it on. It needs no timer to keep it: a
-// caller leaves when its own context ends, and with the last caller the flight's ends.
+// flightContext reports the deadline to Execute, for clients that pass it on. It needs no timer: a caller leaves when its own context
+// ends, and when the last caller leaves, the context of the batch ends.
 type flightContext struct {
 	context.Context
 	deadline time.Time

@@ -23,7 +23,7 @@ func TestABusyKeyLingersUntilItsCrowdIsAboard(t *testing.T) {
 			return 40 * time.Millisecond, crowd
 		}
 		one := d.call(t.Context(), "web", 1)
-		first := d.flight() // at once: the key was idle
+		first := d.flight() // at once, because the key was idle
 		time.Sleep(3 * time.Millisecond)
 		hasty, cancel := context.WithTimeout(t.Context(), 9*time.Millisecond)
 		defer cancel()
@@ -42,7 +42,7 @@ func TestABusyKeyLingersUntilItsCrowdIsAboard(t *testing.T) {
 		d.got("who leaves while the key lingers", three, answer{Err: context.DeadlineExceeded, After: 12 * time.Millisecond})
 		d.call(t.Context(), "web", 5)
 		time.Sleep(10 * time.Millisecond)
-		d.noFlight() // one has left, so they are still two
+		d.noFlight() // one caller has left, so there are still two
 		d.call(t.Context(), "web", 6)
 		second := d.flight()
 		d.carries(second, 2, 5, 6)
@@ -97,7 +97,7 @@ func TestAFullFlightStartsAtOnce(t *testing.T) {
 	})
 }
 
-// Who does not come back is waited for less and less.
+// Callers that do not return reduce the queue depth with each batch.
 func TestACrowdThatLeavesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t)
@@ -112,7 +112,7 @@ func TestACrowdThatLeavesIsForgotten(t *testing.T) {
 			d.call(t.Context(), "web", in)
 		}
 		first.land <- tenfold
-		time.Sleep(10 * time.Millisecond) // one does not come back
+		time.Sleep(10 * time.Millisecond) // one caller does not return
 		second := d.flight()
 		if got := crowd.Load(); got != 64 {
 			t.Errorf("a crowd of %d, want 64", got)

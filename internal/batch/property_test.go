@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/batch"
 )
 
-// visit is one call of Do in a script: when it comes, and when it leaves unless it is answered before.
+// visit is one call of Do in a script: its arrival, and the time at which it leaves unless it is answered before.
 type visit struct {
 	key             string
 	arrives, leaves time.Duration
@@ -25,7 +25,7 @@ type visit struct {
 	answered time.Duration
 }
 
-// run is one run of the executor as it recorded itself.
+// run is one run of the executor, recorded by itself.
 type run struct {
 	key        string
 	inputs     []int
@@ -33,7 +33,7 @@ type run struct {
 	abandoned  bool
 }
 
-// TestScript plays random scripts of calls in virtual time and checks what happened against the promises.
+// TestScript plays random scripts of calls in virtual time and checks the recorded runs and answers.
 func TestScript(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ms := func(from, to int) *rapid.Generator[time.Duration] {
@@ -44,10 +44,10 @@ func TestScript(t *testing.T) {
 		visits := make([]visit, rapid.IntRange(1, 40).Draw(rt, "visits"))
 		var now time.Duration
 		for i := range visits {
-			// Distinct times of arrival fix the order that must be kept.
+			// Distinct arrival times fix the order that must be preserved.
 			now += ms(1, 10).Draw(rt, "pause")
 			visits[i] = visit{key: rapid.SampledFrom([]string{"web", "api"}).Draw(rt, "key"), arrives: now}
-			// Microseconds of its own keep each leaving apart from all else that happens.
+			// A unique number of microseconds separates each leaving from all other events.
 			visits[i].leaves = now + ms(0, 60).Draw(rt, "stay") + time.Duration(i+1)*time.Microsecond
 		}
 		lengths := rapid.SliceOfN(ms(0, 30), 1, 10).Draw(rt, "lengths of flights")
@@ -101,8 +101,8 @@ func play(visits []visit, lengths []time.Duration) []run {
 	return runs
 }
 
-// checkRuns checks the flights of one key: they do not overlap, none waits without need, and inputs keep their
-// order and are never executed twice.
+// checkRuns checks the batches of one key: they do not overlap, none waits without need, and inputs keep their order and are never
+// executed twice.
 func checkRuns(t *rapid.T, key string, visits []visit, runs []run) {
 	var last time.Duration
 	input := -1
@@ -133,7 +133,7 @@ func checkRuns(t *rapid.T, key string, visits []visit, runs []run) {
 	}
 }
 
-// checkVisit checks one caller: it was executed unless it left before, and it got its answer or left in time.
+// checkVisit checks one caller: its input was executed unless it left before, and it got its answer or left in time.
 func checkVisit(t *rapid.T, i int, v *visit, runs []run) {
 	what := fmt.Sprintf("visit %d %+v", i, *v)
 	for _, r := range runs {

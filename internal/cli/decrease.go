@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// longestQuiet is the longest quiet period: a policy that is deleted waits no longer than 5 minutes for its protectors.
+// longestQuiet is the longest quiet period. A deleted policy waits at most 5 minutes for its protectors.
 const longestQuiet = 2 * time.Minute
 
 // DecreaseFlags limit large decreases of floors.
@@ -19,7 +19,7 @@ type DecreaseFlags struct {
 	onCascade string
 }
 
-// Bind adds the flags to those of a command.
+// Bind adds the flags to a flag set.
 func (f *DecreaseFlags) Bind(flags *pflag.FlagSet) {
 	defaults := brake.DefaultLimits()
 	flags.IntVar(&f.limits.Count, "decrease-count", defaults.Count,
@@ -34,7 +34,7 @@ func (f *DecreaseFlags) Bind(flags *pflag.FlagSet) {
 			"Release treats it as any other deletion")
 }
 
-// Validate returns the limits. An error names the flag that is out of its range.
+// Validate returns the limits. Its error names the flag that is out of range.
 func (f *DecreaseFlags) Validate() (brake.Limits, error) {
 	f.limits.OnCascade = v1alpha1.CascadePolicy(f.onCascade)
 	switch {

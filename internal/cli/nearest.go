@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// nearest adds to the error about a flag that a command does not have the one that is most like it, if any is.
+// nearest adds the most similar flag, if any, to the error about an unknown flag.
 func nearest(command *cobra.Command, err error) error {
 	unknown := &pflag.NotExistError{}
 	if !errors.As(err, &unknown) {
 		return err
 	}
 	name, best := unknown.GetSpecifiedName(), ""
-	least := 1 + len(name)/4 // so many letters may be wrong, missing or too many
+	least := 1 + len(name)/4 // maximum edit distance
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
 		distance := levenshtein.Distance(name, flag.Name, nil)
 		if len(name) > 2 && strings.HasPrefix(flag.Name, name) {

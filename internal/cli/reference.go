@@ -1,4 +1,4 @@
-// Package cli runs our programs, and describes their commands as a page of the documentation.
+// Package cli runs the programs of Breakwater and generates the documentation page of their commands.
 package cli
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ReferenceCommand is the hidden command by which make generate gets the page of the program that it is added to.
+// ReferenceCommand creates the hidden command with which make generate writes the documentation page of a program.
 func ReferenceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "reference", Short: "Print all commands and flags as a page of Markdown", Hidden: true, Args: cobra.NoArgs,
@@ -21,7 +21,7 @@ func ReferenceCommand() *cobra.Command {
 	}
 }
 
-// Reference is the page: all commands that are not hidden, in the order of their names, with usage and flags.
+// Reference returns the page: all commands that are not hidden, sorted by name, with usage and flags.
 func Reference(root *cobra.Command) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# Commands of %s\n\nThis page is generated from the program, which tells the same with `--help`.\n", root.CommandPath())
@@ -39,7 +39,7 @@ func Reference(root *cobra.Command) []byte {
 
 func collect(command *cobra.Command, all *[]*cobra.Command) {
 	*all = append(*all, command)
-	for _, child := range command.Commands() { // they are sorted
+	for _, child := range command.Commands() { // Commands returns them sorted
 		if !child.Hidden && child.Name() != "help" && child.Name() != "completion" {
 			collect(child, all)
 		}
@@ -68,7 +68,7 @@ func describe(out *bytes.Buffer, command *cobra.Command) {
 	}
 }
 
-// prose is text for terminals as Markdown: what is indented is shown as it is.
+// prose converts help text to Markdown. Indented text becomes code blocks.
 func prose(text string) string {
 	var out strings.Builder
 	shown, blank := false, ""
@@ -121,7 +121,7 @@ func cell(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(escaped(text), "|", `\|`), "\n", " ")
 }
 
-// escaped keeps what could be taken for HTML and emphasis as it is written; what stands between backticks is so anyway.
+// escaped escapes characters of HTML and emphasis outside of backticks.
 func escaped(text string) string {
 	parts := strings.Split(text, "`")
 	for i := 0; i < len(parts); i += 2 {

@@ -13,8 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// Run runs a program until it ends, or is told to by SIGINT or SIGTERM. It exits with 1 after an error, unless that has a code of its own
-// by a method ExitCode.
+// Run runs a program until it ends or receives SIGINT or SIGTERM. After an error it exits with 1, or with the code that the error's
+// method ExitCode returns.
 func Run(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	root.SetFlagErrorFunc(nearest)

@@ -18,34 +18,34 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Announcement is what a condition of a protector should say. A change of it is an event too, so that each state is
-// announced once, however often somebody comes by and whoever leads.
+// Announcement is the desired state of a condition of a protector. Each change of the condition is also an event. Each state is therefore
+// announced once, regardless of the number of reconciliations and changes of leadership.
 type Announcement struct {
 	metav1.Condition
-	// EventType is that of the event, whose reason and note are the condition's.
+	// EventType is the type of the event, whose reason and note are those of the condition.
 	EventType string
 }
 
-// Stands tells whether the protector says so already.
+// Stands reports whether the protector already has the condition.
 func (a Announcement) Stands(protector *v1alpha1.PodProtector) bool {
 	have := meta.FindStatusCondition(protector.Status.Conditions, a.Type)
 	return have != nil && have.Status == a.Status && have.Reason == a.Reason && have.Message == a.Message
 }
 
-// Announcer writes conditions, each for one owner: an owner of several would take back the one by writing the other.
+// Announcer writes conditions, each as one field manager. A field manager that applied one of several conditions would remove the others.
 type Announcer struct {
-	// Status writes.
+	// Status writes the conditions.
 	Status client.StatusClient
-	// Live reads from the apiserver: a cache may not show our last write yet, and would make us announce it twice.
+	// Live reads from the API server. A cache may not show the announcer's last write yet, and would cause a second announcement.
 	Live   client.Reader
 	Events events.EventRecorder
 	// Owner is the field manager.
 	Owner string
-	// Action is that of the events.
+	// Action is the action of the events.
 	Action string
 }
 
-// Announce writes the condition if it says something new. An error may be of a protector that is not any more what it was.
+// Announce writes the condition if it differs. An error may also mean that the protector has changed meanwhile.
 func (a Announcer) Announce(ctx context.Context, protector *v1alpha1.PodProtector, want Announcement) error {
 	if want.Stands(protector) {
 		return nil
@@ -64,8 +64,8 @@ func (a Announcer) Announce(ctx context.Context, protector *v1alpha1.PodProtecto
 	return a.AnnounceOn(ctx, live, want)
 }
 
-// AnnounceOn writes the condition to a protector that was read from the API server, if it says something new. Unless the protector has no
-// resourceVersion, the error is a conflict if it has changed since: for a condition that says something about the others.
+// AnnounceOn writes the condition to a protector that was read from the API server, if it differs. If live has a resourceVersion, the error
+// is a conflict when the protector has changed since. Use that for a condition that depends on the other conditions.
 func (a Announcer) AnnounceOn(ctx context.Context, live *v1alpha1.PodProtector, want Announcement) error {
 	if want.Stands(live) {
 		return nil
@@ -81,8 +81,8 @@ func (a Announcer) AnnounceOn(ctx context.Context, live *v1alpha1.PodProtector, 
 	return nil
 }
 
-// apply writes this one condition and leaves the rest of the status to its owners. Server-side apply needs no
-// resourceVersion: without one it neither loses against the webhooks in a storm nor undoes what they wrote.
+// apply writes this one condition and leaves the rest of the status to its owners. Server-side apply needs no resourceVersion. Without one,
+// it neither conflicts with the writes of the webhooks in a storm nor reverts them.
 func (a Announcer) apply(ctx context.Context, protector *v1alpha1.PodProtector, condition *metav1.Condition) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(condition)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a Announcer) apply(ctx context.Context, protector *v1alpha1.PodProtector, 
 	return a.Status.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(a.Owner), client.ForceOwnership)
 }
 
-// NewApply starts an apply configuration for a protector. A uid makes it one of that very object.
+// NewApply starts an apply configuration for a protector. A uid restricts it to that very object.
 func NewApply(protector *v1alpha1.PodProtector, uid types.UID) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodProtector"))
@@ -104,10 +104,10 @@ func NewApply(protector *v1alpha1.PodProtector, uid types.UID) *unstructured.Uns
 	return object
 }
 
-// Note shortens a text to what the apiserver takes as an event's note.
+// Note shortens a text to the length that the API server accepts as the note of an event.
 func Note(text string) string { return Shorten(text, 1024) }
 
-// Shorten cuts a text to that many bytes, in front of a letter.
+// Shorten cuts a text to at most longest bytes, without splitting a UTF-8 sequence.
 func Shorten(text string, longest int) string {
 	if len(text) <= longest {
 		return text

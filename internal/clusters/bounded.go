@@ -6,12 +6,12 @@ import (
 	"net/http"
 )
 
-// maxResponse bounds a response of a cell's API server, in bytes. Components list by pages, of which the largest have some megabytes. Only watches are
-// longer, of which clients read one event at a time.
+// maxResponse bounds a response of a cell's API server, in bytes. Components list in pages, and the largest pages have some megabytes. Only
+// watches are longer, and clients read those one event at a time.
 const maxResponse = 64 << 20
 
-// bounded fails the reading of responses that are longer than limit, so that an API server cannot exhaust the memory of a process that works for
-// other cells as well.
+// bounded fails the reading of responses that are longer than limit, so that an API server cannot exhaust the memory of a process that also
+// serves other cells.
 type bounded struct {
 	http.RoundTripper
 	limit int64
@@ -19,7 +19,7 @@ type bounded struct {
 
 func boundResponses(to http.RoundTripper) http.RoundTripper { return &bounded{to, maxResponse} }
 
-// WrappedRoundTripper implements utilnet.RoundTripperWrapper, by which idle connections are closed.
+// WrappedRoundTripper implements utilnet.RoundTripperWrapper, through which idle connections are closed.
 func (b *bounded) WrappedRoundTripper() http.RoundTripper { return b.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -38,7 +38,7 @@ type boundedBody struct {
 	left, limit int64
 }
 
-// Read implements io.Reader. It reads one byte past the limit, to distinguish a longer response from one of just that length.
+// Read implements io.Reader. It reads one byte past the limit, to distinguish a longer response from one of exactly that length.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]

@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// answer is a server whose every answer has one body.
+// answer is a RoundTripper that answers every request with one body.
 type answer []byte
 
 func (a answer) RoundTrip(*http.Request) (*http.Response, error) {

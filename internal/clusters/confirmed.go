@@ -15,13 +15,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// ConfirmedNamespaces is a source that leads from a namespace whose confirmation changed to the protectors of the namespace that have a large
-// decrease pending.
+// ConfirmedNamespaces returns a source that maps a namespace whose confirmation annotation changed to the protectors in it that have a
+// large decrease pending.
 func ConfirmedNamespaces[K comparable](mgr manager.Manager, of func(*v1alpha1.PodProtector) []K) controller.TypedSource[K] {
 	follow := func(ctx context.Context, changed *metav1.PartialObjectMetadata) []K {
 		var list v1alpha1.PodProtectorList
 		if err := mgr.GetClient().List(ctx, &list, client.InNamespace(changed.Name), client.UnsafeDisableDeepCopy); err != nil {
-			return nil // the cache has ended
+			return nil // the cache has stopped
 		}
 		var keys []K
 		for i := range list.Items {
@@ -39,7 +39,7 @@ func ConfirmedNamespaces[K comparable](mgr manager.Manager, of func(*v1alpha1.Po
 	return controller.TypedKind(mgr.GetCache(), EmptyNamespace(), handler.TypedEnqueueRequestsFromMapFunc(follow), confirmed)
 }
 
-// EmptyNamespace is what the metadata of a namespace are read into.
+// EmptyNamespace returns the object into which clients read the metadata of a namespace.
 func EmptyNamespace() *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 }

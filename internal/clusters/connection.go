@@ -1,4 +1,4 @@
-// Package clusters turns what users say of clusters into connections to them.
+// Package clusters creates connections to clusters from the configuration of the user, and follows their Cells and protectors.
 package clusters
 
 import (
@@ -12,23 +12,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// InCluster stands in the place of a kubeconfig's path for the ServiceAccount of the pod that we run in.
+// InCluster replaces the path of a kubeconfig, to use the ServiceAccount of the pod that this process runs in.
 const InCluster = "in-cluster"
 
-// Connection says how to reach one cluster.
+// Connection specifies how to reach one cluster.
 type Connection struct {
-	// Kubeconfig is the path of a kubeconfig, or InCluster. Empty means what kubectl would use: KUBECONFIG,
+	// Kubeconfig is the path of a kubeconfig, or InCluster. Empty means the default of kubectl: KUBECONFIG,
 	// then ~/.kube/config, then the pod's ServiceAccount.
 	Kubeconfig string
-	// Context is a context of that kubeconfig; empty means its current one.
+	// Context is a context of that kubeconfig; empty means its current context.
 	Context string
-	// As and AsGroups impersonate a user; empty means nobody.
+	// As and AsGroups impersonate a user; empty means no impersonation.
 	As       string
 	AsGroups []string
 }
 
-// Config returns the client configuration of the connection, for a component by that name. It has no rate
-// limit of the client's own: a deletion storm is the moment at which we must not wait for ourselves.
+// Config returns the client configuration of the connection, for the component of the given name. It disables the rate limit of client-go,
+// because in a deletion storm the process must not delay its own requests.
 func (c Connection) Config(component string) (*rest.Config, error) {
 	config, err := c.load()
 	if err != nil {
@@ -61,7 +61,7 @@ func (c Connection) load() (*rest.Config, error) {
 		}
 		return config, nil
 	}
-	// A deferred configuration would take the pod's own cluster in the place of a file that names none.
+	// A deferred configuration would use the pod's own cluster instead of a file that names no cluster.
 	rules.ExplicitPath = c.Kubeconfig
 	file, err := rules.Load()
 	if err != nil {
@@ -77,7 +77,7 @@ func (c Connection) load() (*rest.Config, error) {
 	return config, nil
 }
 
-// ParseNamed reads NAME=KUBECONFIG, as --core and --cell take it.
+// ParseNamed parses NAME=KUBECONFIG, the argument of --core and --cell.
 func ParseNamed(argument string) (name string, connection Connection, err error) {
 	name, kubeconfig, found := strings.Cut(argument, "=")
 	if !found || name == "" || kubeconfig == "" {

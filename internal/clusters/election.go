@@ -2,8 +2,8 @@ package clusters
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// ElectionRules are what a component needs in the namespace of its Lease. Events of elections are still those of the core
-// group; all others are of events.k8s.io.
+// ElectionRules returns the rules that a component needs in the namespace of its Lease. Leader election still records events of the core
+// group; all other events are in events.k8s.io.
 func ElectionRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},

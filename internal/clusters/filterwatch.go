@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// FilterWatch returns a watch that shows each event of another as filter returns it, and leaves out the events that filter does not keep.
-// Unlike watch.Filter, it ends after Stop also when its events are not received any more.
+// FilterWatch returns a watch that passes each event of another watch through filter, and drops the events that filter does not keep.
+// Unlike watch.Filter, it also ends after Stop when its events are no longer received.
 func FilterWatch(from watch.Interface, filter func(watch.Event) (event watch.Event, keep bool)) watch.Interface {
 	f := &filteredWatch{from: from, results: make(chan watch.Event), stopped: make(chan struct{})}
 	go f.pass(filter)

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LookAgain is how soon a controller looks again at an object for which it has done something. A core that is restored to before that, when
-// the watch has not shown it yet, sends no event.
+// LookAgain is how soon a controller reconciles an object again after it changed that object. If the core is restored to a state before the
+// change, and the watch has not shown the change yet, the core sends no event.
 const LookAgain = 10 * time.Second
 
-// AddFinalizer gives a finalizer to an object by applying that alone: the finalizers of others are theirs. It needs no
-// resourceVersion, so that a storm, which writes the status all the time, cannot make it fail; the UID keeps it from a new
-// object of the old name. owner is the field manager.
+// AddFinalizer adds a finalizer to an object. It applies that finalizer alone, so other owners keep theirs. It sends no resourceVersion, so
+// the constant status writes of a storm cannot make it fail. The UID keeps it from changing a new object of the same name. owner is the
+// field manager.
 func AddFinalizer(ctx context.Context, writer client.Client, kind schema.GroupVersionKind, object client.Object, finalizer, owner string) error {
 	fields := &unstructured.Unstructured{}
 	fields.SetGroupVersionKind(kind)
@@ -30,8 +30,8 @@ func AddFinalizer(ctx context.Context, writer client.Client, kind schema.GroupVe
 	return writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner(owner), client.ForceOwnership)
 }
 
-// DropFinalizer takes a finalizer off an object by a JSON patch that tests what it removes, without a resourceVersion either.
-// The object itself, which may be a cache's, is not touched.
+// DropFinalizer removes a finalizer from an object by a JSON patch that tests what it removes, also without a resourceVersion.
+// It does not change object, which may belong to a cache.
 func DropFinalizer(ctx context.Context, writer client.Writer, object client.Object, finalizer, owner string) error {
 	position := slices.Index(object.GetFinalizers(), finalizer)
 	if position < 0 {

@@ -15,11 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// filesEvery is how often a kubeconfig on disk is looked at.
+// filesEvery is how often a follower reads its kubeconfig from disk.
 const filesEvery = 5 * time.Second
 
-// Follower lets clients go by the kubeconfig that a file holds now: the credentials and the authority may be replaced while they
-// run, as those of a mounted Secret are. The address may not, since another one can be another cluster.
+// Follower makes clients use the current content of a kubeconfig file. The credentials and the certificate authority may be replaced while
+// the clients run, as those of a mounted Secret are. The address may not change, since another address can be another cluster.
 type Follower struct {
 	Log logr.Logger
 
@@ -28,16 +28,16 @@ type Follower struct {
 	rotating   *Rotating
 	address    string
 	content    []byte
-	// every is how often the file is looked at.
+	// every is how often the follower reads the file.
 	every time.Duration
 }
 
-// Follow is as Config, and returns what must run beside the clients of the configuration; nil when there is no one file to follow.
+// Follow is like Config, but also returns a Follower that must run beside the clients. It is nil when there is no single file to follow.
 func (c Connection) Follow(component string) (*rest.Config, *Follower, error) {
-	// Read first: what comes meanwhile is seen as a change.
+	// Read the file first, so that a later change is detected.
 	var content []byte
 	if c.Kubeconfig != "" && c.Kubeconfig != InCluster {
-		content, _ = os.ReadFile(c.Kubeconfig) // Config says what is wrong
+		content, _ = os.ReadFile(c.Kubeconfig) // Config reports the error
 	}
 	config, err := c.Config(component)
 	if err != nil || content == nil {
@@ -55,10 +55,10 @@ func (c Connection) Follow(component string) (*rest.Config, *Follower, error) {
 	}, nil
 }
 
-// NeedLeaderElection is false: who stands by must be able to stand for election.
+// NeedLeaderElection is false: a standby replica must be able to take part in leader election.
 func (f *Follower) NeedLeaderElection() bool { return false }
 
-// Start follows the file until ctx ends. What does not work is not taken up, and looked at again.
+// Start follows the file until ctx ends. It does not use a kubeconfig that fails, and tries it again later.
 func (f *Follower) Start(ctx context.Context) error {
 	log := f.Log.WithValues("kubeconfig", f.connection.Kubeconfig)
 	every := time.NewTicker(f.every)

@@ -49,7 +49,7 @@ func TestAKubeconfigFileIsFollowed(t *testing.T) {
 		_, err := clientset.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
 		return err
 	}
-	// None of these is taken up, and each is told of once.
+	// The follower uses none of these, and logs each once.
 	bad, elsewhere := rest.CopyConfig(first), testplane.Second(t)
 	bad.BearerToken = "bad"
 	for number, step := range []func(){

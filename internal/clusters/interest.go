@@ -13,20 +13,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// leftOut is on a protector in a cache of which nothing is kept but that it is there. It is never stored: who puts it on a protector
-// makes it be read from the apiserver each time.
+// leftOut is the annotation of a stub: a protector in a cache of which only the metadata is kept. Breakwater never stores it. A user who
+// puts it on a protector makes components read that protector from the API server each time.
 const leftOut = "breakwater.dev/left-out"
 
-// Interest is the slots whose protectors a process works on. Its cache keeps those alone as they are: a shard would not be smaller
-// than the whole otherwise. Of the others nothing is left that could be mistaken for a state of theirs; see Protectors.Newest.
+// Interest is the set of slots whose protectors a process works on. Its cache keeps only those protectors whole: a shard would otherwise
+// need as much memory as the whole. The stubs of the others hold nothing that could be mistaken for their state; see Protectors.Newest.
 type Interest struct {
 	mu sync.Mutex
 	of map[string]slot.Set
-	// all is what any of them is interested in.
+	// all is the union of the slots in of.
 	all slot.Set
 }
 
-// Select makes a cache hold protectors so.
+// Select configures a cache to hold protectors this way.
 func (i *Interest) Select(options *cache.Options) {
 	if options.ByObject == nil {
 		options.ByObject = map[client.Object]cache.ByObject{}
@@ -40,7 +40,7 @@ func (i *Interest) Select(options *cache.Options) {
 	}}
 }
 
-// Set says which slots somebody is interested in from now on. What comes to be of interest is kept whole when it changes next.
+// Set replaces the slots that the caller who works on. The cache keeps a protector of a new slot whole from its next change.
 func (i *Interest) Set(who string, slots slot.Set) {
 	if i == nil {
 		return
@@ -65,42 +65,42 @@ func (i *Interest) has(namespace string) bool {
 	return i.all.Has(slot.Of(namespace))
 }
 
-// LeaveOut takes what nobody is interested in any more out of what an informer holds. That it may put an older state in the place of
-// a newer one does no harm, since it has none.
+// LeaveOut replaces protectors that no caller works on with stubs, in the store of an informer. A stub may replace a newer state of its
+// protector. That does no harm, since a stub carries no state.
 func (i *Interest) LeaveOut(from toolscache.Store) {
 	if i == nil {
 		return
 	}
 	for _, object := range from.List() {
 		if p, ok := object.(*v1alpha1.PodProtector); ok && !IsLeftOut(p) && !i.has(p.Namespace) {
-			_ = from.Update(without(p)) // a store in memory, whose keys are those of what it holds
+			_ = from.Update(without(p)) // an in-memory store, whose keys are those of its objects
 		}
 	}
 }
 
-// TakeIn puts a protector that was read from the apiserver into what an informer holds, if that has left out this very state of it.
+// TakeIn puts a protector that was read from the API server into the store of an informer, if the store holds a stub of this very version.
 func (i *Interest) TakeIn(into toolscache.Store, p *v1alpha1.PodProtector) {
 	held, there, _ := into.GetByKey(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}.String())
 	known, ok := held.(*v1alpha1.PodProtector)
 	if !there || !ok || !IsLeftOut(known) || known.ResourceVersion != p.ResourceVersion || !i.has(p.Namespace) {
 		return
 	}
-	whole := p.DeepCopy() // the page that it came in goes
+	whole := p.DeepCopy() // p shares memory with the page of its list, which must not be kept
 	whole.ManagedFields = nil
-	_ = into.Update(whole) // a store in memory, whose keys are those of what it holds
+	_ = into.Update(whole) // an in-memory store, whose keys are those of its objects
 }
 
-// without is a protector of which nothing is kept.
+// without returns the stub of a protector.
 func without(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	return &v1alpha1.PodProtector{TypeMeta: p.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: marked,
 	}}
 }
 
-// marked is shared by all protectors that are left out: nobody changes what is in a cache.
-var marked = map[string]string{leftOut: ""} //nolint:gochecknoglobals // a constant in all but the language's sense
+// marked is shared by all stubs: no code may change an object in a cache.
+var marked = map[string]string{leftOut: ""} //nolint:gochecknoglobals // a constant that Go cannot express
 
-// IsLeftOut tells whether nothing is known of a protector in a cache but that it is there.
+// IsLeftOut reports whether a protector in a cache is a stub, of which only the metadata is kept.
 func IsLeftOut(p *v1alpha1.PodProtector) bool {
 	_, is := p.Annotations[leftOut]
 	return is

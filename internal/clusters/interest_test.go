@@ -82,7 +82,7 @@ func TestOnlyWhatSomebodyWorksOnIsKeptWhole(t *testing.T) {
 	}
 }
 
-// What is left out must never be taken for a protector without reservations.
+// A stub must never be mistaken for a protector without reservations.
 func TestWhatIsLeftOutIsReadFromTheApiserver(t *testing.T) {
 	stored := ofInterest("shop")
 	stored.ManagedFields, stored.ResourceVersion = nil, ""

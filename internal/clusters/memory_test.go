@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// After a storm nobody may read again what was written in it.
+// A protector that was written in a storm may never be read again.
 func TestOldWritesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		builder := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{})
@@ -51,7 +51,7 @@ func TestOldWritesAreForgotten(t *testing.T) {
 	})
 }
 
-// Whoever decided by an own write that the watch never shows looks again when it is not trusted any more.
+// A caller that decided by an own write which the watch never shows looks again when that write is no longer trusted.
 func TestAnOwnWriteIsUnconfirmedUntilTheWatchShowsIt(t *testing.T) {
 	s, cache, _ := newProtectors(t)
 	if got := s.Unconfirmed(key); got != 0 {

@@ -6,7 +6,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Namespace returns the one that the connection's context names, or that of the pod that we run in; "default" without either.
+// Namespace returns the namespace that the connection's context names, or that of the pod that this process runs in. The default is
+// "default".
 func (c Connection) Namespace() (string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	switch c.Kubeconfig {

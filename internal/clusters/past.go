@@ -10,28 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Past notices that a core cluster has another past than the one that this process remembers: its etcd was restored from a
-// backup, and what was reserved since is lost. The versions of a core go on one by one. Those of a restored one go back or,
-// as etcd advises, are far ahead of all that it gave before.
+// Past detects that a core cluster was restored from an etcd backup. A restore loses the reservations that were written since the backup,
+// and starts a new core incarnation. The resourceVersions of a core increase one by one. After a restore they go back or, if the user
+// follows the advice of etcd, jump far ahead of all earlier ones.
 type Past struct {
 	mu sync.Mutex
-	// high is the highest version that was seen of the present past, lost of the one before; era counts them.
+	// high is the highest version observed in the current core incarnation, lost that of the incarnation before. era counts the
+	// incarnations.
 	high, lost uint64
 	era        int
 	told       []func()
 }
 
-// leap is how far a core goes on at most while somebody watches it. A watch hears of its version at least once in a few
-// minutes; who was cut off for a day, from a core that writes a thousand times a second, takes it for restored.
+// leap is the smallest increase of versions that counts as a restore while a process watches the core. A watch receives the current version
+// at least once every few minutes. A process that was disconnected for about a day, from a core that writes 1,000 times a second, treats
+// the core as restored.
 const leap = 100_000_000
 
-// Mark is what was known of a core when something began.
+// Mark is the state of a Past when an operation began.
 type Mark struct {
 	high uint64
 	era  int
 }
 
-// Mark returns what is known now, for what begins now.
+// Mark returns the mark for an operation that begins now.
 func (p *Past) Mark() Mark {
 	if p == nil {
 		return Mark{}
@@ -41,11 +43,11 @@ func (p *Past) Mark() Mark {
 	return Mark{p.high, p.era}
 }
 
-// IsSince tells whether the core still has the past that it had at a mark.
+// IsSince reports whether the core is still in the incarnation that it had at the mark.
 func (p *Past) IsSince(mark Mark) bool { return p == nil || p.Mark().era == mark.era }
 
-// Lost is the highest version of the past that was lost last; 0 while none was. What a core that was restored as etcd
-// advises stores has a higher one.
+// Lost returns the highest version of the incarnation that the last restore ended, or 0 if there was no restore. If the user restored the
+// core as etcd advises, every object that it stores since has a higher version.
 func (p *Past) Lost() uint64 {
 	if p == nil {
 		return 0
@@ -55,7 +57,7 @@ func (p *Past) Lost() uint64 {
 	return p.lost
 }
 
-// Tell lets somebody be told each time. It must not block.
+// Tell registers a function that is called on each detected restore. It must not block.
 func (p *Past) Tell(told func()) {
 	if p == nil {
 		return
@@ -65,15 +67,15 @@ func (p *Past) Tell(told func()) {
 	p.told = append(p.told, told)
 }
 
-// Observe takes in a version that the core gave, of a state that is no older than what began at the mark. It tells whether
-// the core still has the past that it had then.
+// Observe records a version that the core returned, for a state that is no older than the operation that began at the mark. It reports
+// whether the core is still in the incarnation that it had at the mark.
 func (p *Past) Observe(mark Mark, resourceVersion string) bool {
 	version, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if p == nil || err != nil {
 		return true
 	}
 	p.mu.Lock()
-	// A watch of the lost past may go on until its next event.
+	// A watch that began in the lost incarnation may continue until its next event.
 	stale := mark.era != p.era || mark.high <= p.lost && p.lost < p.high && p.era > 0
 	noticed := !stale && mark.high > 0 && IsAnotherPast(mark.high, version)
 	same := !stale && !noticed
@@ -93,18 +95,18 @@ func (p *Past) Observe(mark Mark, resourceVersion string) bool {
 	return same
 }
 
-// IsAnotherPast tells whether a version cannot follow on an earlier one, at which the same core was seen shortly before.
+// IsAnotherPast reports whether a version shows a restore, given an earlier version of the same core from shortly before.
 func IsAnotherPast(earlier, version uint64) bool { return version < earlier || version-earlier >= leap }
 
-// observeList takes in a list that began at a mark.
+// observeList records the version of a list that began at a mark.
 func (p *Past) observeList(mark Mark, list runtime.Object) {
 	if accessor, err := meta.ListAccessor(list); err == nil {
 		p.Observe(mark, accessor.GetResourceVersion())
 	}
 }
 
-// observeWatch takes in what a watch shows. One that begins with all objects that there are shows them in any order, and
-// tells of its version after them.
+// observeWatch records the versions that a watch shows. A watch that begins with all existing objects sends them in any order, and sends
+// its own version after them.
 func (p *Past) observeWatch(mark Mark, from watch.Interface, initial bool) watch.Interface {
 	return FilterWatch(from, func(event watch.Event) (watch.Event, bool) {
 		if object, err := meta.Accessor(event.Object); err == nil && event.Type != watch.Error {
@@ -118,7 +120,7 @@ func (p *Past) observeWatch(mark Mark, from watch.Interface, initial bool) watch
 	})
 }
 
-// markOf is the mark of a watch that has come to a version: what it shows next is no older.
+// markOf returns the mark of a watch that has reached a version: its later events are no older.
 func (p *Past) markOf(resourceVersion string) Mark {
 	mark := p.Mark()
 	if version, err := strconv.ParseUint(resourceVersion, 10, 64); err == nil {

@@ -54,7 +54,7 @@ func TestWhatBeganInALostPastIsNoSignOfAnother(t *testing.T) {
 	if p.Observe(p.Mark(), "1000000050") || p.Observe(began, "101") || p.Observe(began, "1000000051") || p.IsSince(began) {
 		t.Error("what began before has the same past")
 	}
-	late := p.markOf("90") // a watch that is opened again where it was
+	late := p.markOf("90") // a watch that is reopened at its last version
 	if p.Observe(late, "1000000052") || p.Lost() != 100 {
 		t.Errorf("lost %d, want 100: it was noticed before", p.Lost())
 	}
@@ -67,7 +67,7 @@ func TestWhatBeganInALostPastIsNoSignOfAnother(t *testing.T) {
 	}
 }
 
-// source is a core whose list has a version, and whose watch shows what is sent.
+// source is a core whose list has a fixed version, and whose watch shows the events that the test sends.
 type source struct {
 	version string
 	asked   metav1.ListOptions
@@ -128,7 +128,7 @@ func TestACacheFindsOutBeforeItShowsAnything(t *testing.T) {
 			t.Errorf("lost %d, want %d", past.Lost(), want)
 		}
 	}
-	show(at(3, false), 100) // of what there is, in any order
+	show(at(3, false), 100) // an initial event; initial events come in any order
 	show(at(1000000200, true), 100)
 	show(at(1000000201, false), 100)
 	show(at(50, false), 1000000201)

@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// CacheOptions are those of all caches of core clusters. Managed fields are left out, and an apiserver that is away is
-// asked every two seconds until it is back: client-go would wait for up to a minute, in which a webhook does not know of
-// the protectors that came since, and admits what they would refuse.
+// CacheOptions returns the options of all caches of core clusters. They leave out managed fields. They retry an API server that is
+// unreachable every two seconds. client-go would wait for up to a minute. In that time a webhook would not see new protectors, and would
+// admit removals that they deny.
 func CacheOptions() cache.Options { return CacheOptionsOf(nil) }
 
-// CacheOptionsOf are those of a cache that finds out when its core has another past; nil when nobody wants to know.
+// CacheOptionsOf returns the options of a cache that reports restores of its core to past. A nil past disables the detection.
 func CacheOptionsOf(past *Past) cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -31,10 +31,10 @@ func CacheOptionsOf(past *Past) cache.Options {
 	}
 }
 
-// Patient lists and watches a source, again and again while its apiserver does not answer.
+// Patient lists and watches a source, and retries while its API server does not answer.
 func Patient(source toolscache.ListerWatcher) *toolscache.ListWatch { return patient(source, nil) }
 
-// patient finds out besides when the source has another past; nil when nobody wants to know.
+// patient also reports restores of the source to past. A nil past disables the detection.
 func patient(source toolscache.ListerWatcher, past *Past) *toolscache.ListWatch {
 	from := toolscache.ToListerWatcherWithContext(source)
 	return &toolscache.ListWatch{
@@ -44,7 +44,7 @@ func patient(source toolscache.ListerWatcher, past *Past) *toolscache.ListWatch 
 					return from.ListWithContext(ctx, options)
 				}
 				mark := past.Mark()
-				// The newest state is asked for: one from a cache that lags would seem to be of another past.
+				// Read the newest state: a state from a watch cache that lags would look like a restored core.
 				options.ResourceVersion, options.ResourceVersionMatch = "", ""
 				list, err := from.ListWithContext(ctx, options)
 				if err == nil {
@@ -73,7 +73,7 @@ func patient(source toolscache.ListerWatcher, past *Past) *toolscache.ListWatch 
 	}
 }
 
-// untilAnswered asks until there is an answer, be it a refusal, or ctx ends.
+// untilAnswered retries ask until the API server answers, be it with an error, or until ctx ends.
 func untilAnswered[Answer any](ctx context.Context, ask func() (Answer, error)) (answer Answer, err error) {
 	pause := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 4, Cap: 2 * time.Second, Jitter: 0.2}.DelayFunc()
 	for silent := false; ; silent = true {
@@ -92,7 +92,7 @@ func untilAnswered[Answer any](ctx context.Context, ask func() (Answer, error)) 
 	}
 }
 
-// isAnswer tells whether an error is what an apiserver decided, and not that it is away, starting or overloaded.
+// isAnswer reports whether an error is a decision of the API server, as opposed to a server that is unreachable, starting or overloaded.
 func isAnswer(err error) bool {
 	switch reason := apierrors.ReasonForError(err); reason {
 	case metav1.StatusReasonUnknown, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonInternalError,

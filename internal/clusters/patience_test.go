@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// away is an apiserver that does not answer until it is back.
+// away is an API server that does not answer until the time back.
 type away struct {
 	back    time.Time
 	silence error

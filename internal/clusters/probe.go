@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// ProbeEvery is how often components probe apiservers.
+	// ProbeEvery is how often components probe API servers.
 	ProbeEvery = 10 * time.Second
-	// probeTime bounds one question.
+	// probeTime bounds one request.
 	probeTime = 5 * time.Second
-	// slowest is how long an answer may be under way whose time says something of the clock that it was taken from.
+	// slowest is the longest round trip from whose response the probe derives a clock offset.
 	slowest = 2 * time.Second
 )
 
-// Probe asks an apiserver again and again whether it is ready, and by the way what time it has.
+// Probe requests /readyz of an API server periodically, and compares the clocks by the Date header of the response.
 type Probe struct {
 	every  time.Duration
 	url    *url.URL
@@ -34,17 +34,18 @@ type Probe struct {
 	last *finding
 }
 
-// finding is what one question showed.
+// finding is the result of one probe.
 type finding struct {
 	up bool
-	// ahead is how far our clock is ahead of the apiserver's, give or take half a second and half the time of the answer; not
-	// known when timed is false.
+	// ahead is how far the local clock is ahead of the API server's, with an error of half a second plus half the round trip. It is valid
+	// only if timed is true.
 	ahead time.Duration
 	timed bool
 }
 
-// NewProbe returns one that asks the apiserver of a configuration every so often. What it finds are metrics of these descriptions, whose
-// labels are constant: whether the apiserver is ready (1 or 0), and how many seconds our clock is ahead of its.
+// NewProbe returns a probe that requests the API server of a configuration at the given interval. It exports its findings as metrics of
+// these descriptions, which have constant labels: whether the API server is ready (1 or 0), and the seconds by which the local clock is
+// ahead.
 func NewProbe(config *rest.Config, every time.Duration, up, ahead *prometheus.Desc) (*Probe, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -57,10 +58,10 @@ func NewProbe(config *rest.Config, every time.Duration, up, ahead *prometheus.De
 	return &Probe{every: every, url: base.JoinPath("readyz"), client: client, up: up, ahead: ahead}, nil
 }
 
-// NeedLeaderElection is false: each process has a clock, and its own way to the apiserver.
+// NeedLeaderElection is false: each process has its own clock and its own connection to the API server.
 func (p *Probe) NeedLeaderElection() bool { return false }
 
-// Start asks until ctx ends.
+// Start probes until ctx ends.
 func (p *Probe) Start(ctx context.Context) error {
 	again := time.NewTicker(p.every)
 	defer again.Stop()
@@ -77,7 +78,7 @@ func (p *Probe) Start(ctx context.Context) error {
 	return nil
 }
 
-// ask asks once. An apiserver that answers, but does not let us know whether it is ready, counts as ready.
+// ask probes once. An API server that answers, but does not permit the request to /readyz, counts as ready.
 func (p *Probe) ask(ctx context.Context) finding {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -98,8 +99,8 @@ func (p *Probe) ask(ctx context.Context) finding {
 	return found
 }
 
-// ahead is how far the clock of sent and received is ahead of the one that an answer was dated by, which tells whole seconds. It is not
-// known when the answer took long.
+// ahead returns how far the clock of sent and received is ahead of the clock of date, which has a resolution of whole seconds. known is
+// false if the response took longer than slowest.
 func ahead(sent, received, date time.Time) (by time.Duration, known bool) {
 	took := received.Sub(sent)
 	if took > slowest {

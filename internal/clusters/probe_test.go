@@ -13,7 +13,7 @@ import (
 
 func TestAClockIsComparedWithTheMiddleOfTheQuestion(t *testing.T) {
 	date := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	half := date.Add(time.Second / 2) // whatever the fraction was, this is wrong by no more than half a second
+	half := date.Add(time.Second / 2) // the server cuts off the fraction, so this is wrong by at most half a second
 	for name, test := range map[string]struct {
 		sent, received time.Time
 		want           time.Duration

@@ -16,11 +16,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Problem is why a cell's cluster cannot be used.
+// Problem is the reason why a cell's cluster cannot be used.
 type Problem struct {
-	// Reason is that of the condition Connected.
+	// Reason is the reason of the condition Connected.
 	Reason string
-	// text is for people; cause is nil when nobody else said so.
+	// text is informational; cause is nil when no other component returned an error.
 	text  string
 	cause error
 }
@@ -32,14 +32,14 @@ func (p *Problem) Error() string {
 	return p.text + ": " + p.cause.Error()
 }
 
-// Unwrap returns what somebody else said.
+// Unwrap returns the underlying error, or nil.
 func (p *Problem) Unwrap() error { return p.cause }
 
 func problem(reason string, cause error, format string, arguments ...any) *Problem {
 	return &Problem{Reason: reason, cause: cause, text: fmt.Sprintf(format, arguments...)}
 }
 
-// diagnose words the answer of a cluster, or that there was none.
+// diagnose describes the error that a cluster returned, or that it did not answer.
 func diagnose(config *rest.Config, err error) *Problem {
 	host := config.Host
 	switch {
@@ -65,8 +65,8 @@ func isCertificate(err error) bool {
 	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// TokenExpiry returns when the token that requests go by now expires. ok is false if none is used, if it does not expire, and if the kubelet
-// replaces it: then no user has to.
+// TokenExpiry returns when the token that requests use now expires. ok is false if there is no token, if it does not expire, or if the
+// kubelet replaces it, so that no user has to.
 func TokenExpiry(config *rest.Config) (at time.Time, ok bool) {
 	if rotating, follows := config.Transport.(*Rotating); follows {
 		at = rotating.current.Load().expiry
@@ -84,7 +84,7 @@ func tokenExpiry(config *rest.Config) time.Time {
 	return at
 }
 
-// expiry reads when a token ends that says so itself. It is only for a message: whether a token is good the apiserver says.
+// expiry reads the expiry that a JWT states. It is informational: the API server decides whether a token is valid.
 func expiry(token string) (time.Time, bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -15,32 +15,32 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Protectors reads the protectors of one core cluster as new as this process knows them, its own last writes
-// included, and writes their status by compare-and-swap.
+// Protectors reads the newest state of the protectors of one core cluster that this process has, its own last writes included. It writes
+// their status by compare-and-swap.
 type Protectors struct {
-	// Cache answers from watched protectors, Live from the apiserver itself.
+	// Cache reads watched protectors, Live reads from the API server.
 	Cache, Live client.Reader
 	Writer      client.StatusClient
-	// Past notices that the core was restored; nil when nobody wants to know.
+	// Past detects that the core was restored; nil disables the detection.
 	Past *Past
 
 	mu      sync.Mutex
 	written map[types.NamespacedName]write
 }
 
-// write is the last state of a protector that we stored.
+// write is the last state of a protector that this process stored.
 type write struct {
 	object *v1alpha1.PodProtector
 	at     time.Time
 }
 
-// trustWritten is how long an own write counts as newer than what is watched. A watch that is further behind is
-// no worse than no watch: the compare-and-swap finds out. But when the core was restored from an old state, its
-// versions are lower than those of our writes for ever.
+// trustWritten is how long an own write counts as newer than the watched state. Using a watch that lags further is safe, because the
+// compare-and-swap fails on an old state. The limit is needed because, when the core was restored from an old state, its versions stay
+// lower than those of the own writes for ever.
 const trustWritten = 10 * time.Second
 
-// Newest returns a copy of the newest known state of a protector; it reads from memory, unless the cache has left it out. An
-// error is NotFound, or the cache's, or that of the apiserver.
+// Newest returns a copy of the newest known state of a protector. It reads from memory, unless the cache holds only a stub. An error is
+// NotFound, or an error of the cache or of the API server.
 func (s *Protectors) Newest(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
 	known, err := s.known(ctx, key)
 	if err == nil && IsLeftOut(known) {
@@ -74,8 +74,8 @@ func (s *Protectors) known(ctx context.Context, key types.NamespacedName) (*v1al
 	return written.object.DeepCopy(), nil
 }
 
-// Unconfirmed is how long an own write of a protector will go on counting as newer than what is watched, if the watch has
-// not shown it. After that time look again: when the core was restored to before the write, nobody else will tell.
+// Unconfirmed returns how long an own write of a protector will continue to count as newer than the watched state, or 0 if the watch has
+// shown it. After that time the caller must look again: if the core was restored to a state before the write, no event follows.
 func (s *Protectors) Unconfirmed(key types.NamespacedName) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,8 @@ func (s *Protectors) Unconfirmed(key types.NamespacedName) time.Duration {
 	return max(trustWritten-time.Since(written.at), 0) + time.Millisecond
 }
 
-// After returns a later state of a protector than p, whose write was a conflict: what the watch has brought meanwhile,
-// which saves a request, or else what the apiserver has.
+// After returns a later state of a protector than p, whose write was a conflict. It returns the state from the watch if that is newer,
+// which saves a request, or else reads from the API server.
 func (s *Protectors) After(ctx context.Context, p *v1alpha1.PodProtector) (*v1alpha1.PodProtector, error) {
 	key := client.ObjectKeyFromObject(p)
 	if known, err := s.Newest(ctx, key); err == nil {
@@ -98,7 +98,7 @@ func (s *Protectors) After(ctx context.Context, p *v1alpha1.PodProtector) (*v1al
 	return s.Read(ctx, key)
 }
 
-// Read returns the state of a protector from the apiserver.
+// Read returns the state of a protector from the API server.
 func (s *Protectors) Read(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
 	p := &v1alpha1.PodProtector{}
 	if err := s.Live.Get(ctx, key, p); err != nil {
@@ -107,11 +107,11 @@ func (s *Protectors) Read(ctx context.Context, key types.NamespacedName) (*v1alp
 	return p, nil
 }
 
-// ErrAnotherPast tells that a write was stored, and that the core was restored since what it was decided on.
+// ErrAnotherPast means that a write was stored, but that the core was restored after the state on which the write was decided.
 var ErrAnotherPast = errors.New("the core cluster was restored from a backup")
 
-// WriteStatus replaces the status of a protector, if it still is the version that p was read at: otherwise the
-// error is a Conflict. Afterwards p is what was stored.
+// WriteStatus replaces the status of a protector if its version is still the one of p; otherwise the error is a Conflict. On success it
+// updates p to the stored object.
 func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) error {
 	mark, read := s.Past.Mark(), p.ResourceVersion
 	if err := s.Writer.Status().Update(ctx, p); err != nil {
@@ -130,8 +130,8 @@ func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) 
 	return nil
 }
 
-// forgetOld makes room: nobody may read a protector again that was written in a storm. Maps in Go are walked in random
-// order, so a few entries at each write are enough to keep up.
+// forgetOld limits memory, because a protector that was written in a storm may never be read again. Go iterates maps in random order, so
+// checking four entries at each write is enough to keep up.
 func (s *Protectors) forgetOld() {
 	walked := 0
 	for key, written := range s.written {
@@ -150,7 +150,7 @@ func (s *Protectors) forget(key types.NamespacedName) {
 	delete(s.written, key)
 }
 
-// isNewer tells whether a stands for a later state than b. Versions of one resource are comparable.
+// isNewer reports whether a is a later state than b. Versions of one resource are comparable.
 func isNewer(a, b client.Object) (bool, error) {
 	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 type lateCache struct {
 	client.Reader
 	live client.Reader
-	seen *v1alpha1.PodProtector // nil: none
+	seen *v1alpha1.PodProtector // nil if the cache has none
 	err  error
 }
 
@@ -46,7 +46,7 @@ func (c *lateCache) catchUp(t *testing.T) {
 
 var key = client.ObjectKey{Namespace: "default", Name: "web"}
 
-// newProtectors returns those of a core with one protector, whose cache does not move by itself.
+// newProtectors returns the Protectors of a core with one protector, and its cache, which only catchUp updates.
 func newProtectors(t *testing.T) (*clusters.Protectors, *lateCache, client.WithWatch) {
 	t.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
@@ -65,7 +65,7 @@ func newest(t *testing.T, s *clusters.Protectors) *v1alpha1.PodProtector {
 	return p
 }
 
-// write stores a number of allowed disruptions, to tell one state from another.
+// write stores a number of allowed disruptions, to distinguish one state from another.
 func write(t *testing.T, s *clusters.Protectors, number int32) {
 	t.Helper()
 	p := newest(t, s)
@@ -87,7 +87,7 @@ func TestNewestIsOurOwnLastWriteUntilTheCacheHasIt(t *testing.T) {
 	wantNewest(t, s, 0)
 	write(t, s, 1)
 	wantNewest(t, s, 1)
-	write(t, s, 2) // on top of what the cache does not know yet
+	write(t, s, 2) // based on a state that the cache does not have yet
 	wantNewest(t, s, 2)
 	cache.catchUp(t)
 	wantNewest(t, s, 2)
@@ -138,7 +138,7 @@ func TestAConflictIsToldAndReadShowsWhatWon(t *testing.T) {
 	if err := s.WriteStatus(t.Context(), late); !apierrors.IsConflict(err) {
 		t.Fatalf("error %v, want a conflict: the object was written since", err)
 	}
-	// What was refused must not be taken for what is stored.
+	// A write that failed must not be mistaken for the stored state.
 	wantNewest(t, s, 0)
 	p, err := s.Read(t.Context(), key)
 	if err != nil || p.Status.DisruptionsAllowed != 7 {

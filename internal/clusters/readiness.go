@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// AddReadiness makes /readyz of a manager true when its caches hold all objects of these kinds, which what says in words. A
-// replica that stands by is ready: it could take over, since the manager stands for election only after that.
+// AddReadiness makes /readyz of a manager succeed once its caches hold all objects of these kinds. what describes the kinds in errors. A
+// standby replica is ready: it could take over, since the manager takes part in leader election only once its caches are filled.
 func AddReadiness(ctx context.Context, mgr manager.Manager, what string, kinds ...client.Object) error {
 	var informers []cache.Informer
 	for _, kind := range kinds {

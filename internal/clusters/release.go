@@ -15,23 +15,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Vanished tells of a protector that is gone, by the last state of it that was seen, whether nobody has released it. An
-// apiserver takes no object away that has a finalizer. It shows one that it takes away as it was before its last finalizer
-// went, so that only a deletion that was asked for tells an end from a loss.
+// Vanished reports whether a protector that no longer exists was lost rather than released. last is the last state of it that was observed.
+// The API server does not delete an object that has a finalizer. The deleted object that it shows is the state before the last finalizer
+// was removed. Only a requested deletion (the deletionTimestamp) therefore distinguishes a release from a loss.
 func Vanished(last *v1alpha1.PodProtector) bool {
 	return last != nil && last.DeletionTimestamp == nil && (slices.Contains(last.Finalizers, v1alpha1.FinalizerHold) ||
 		slices.Contains(last.Finalizers, v1alpha1.FinalizerProtector))
 }
 
-// releaseReason is that of the events that tell of releases.
+// releaseReason is the reason of the events that record releases.
 const releaseReason = "Released"
 
-// NoteRelease records that a protector is about to be released, by an event that every component can read. A component that did not watch
-// when the protector went sees only that it does not exist, and would take it for one that vanished. The release of a protector that was
-// recreated is also that of the one before. API servers keep events for an hour.
+// NoteRelease records that a protector is about to be released, by an event that every component can read. A component that was not
+// watching when the protector was deleted sees only that it does not exist, and would treat it as vanished. The release of a protector that
+// was recreated also releases the one that it replaced. API servers keep events for an hour.
 //
-// A namespace that is being deleted takes no new objects. The event is then about the namespace, and is stored where events of objects
-// without a namespace are.
+// A namespace that is being deleted accepts no new objects. The event is then about the namespace, and is stored in the namespace for
+// events of cluster-scoped objects.
 func NoteRelease(ctx context.Context, writer client.Writer, p *v1alpha1.PodProtector, by string) error {
 	for _, uid := range []types.UID{p.UID, types.UID(p.Annotations[v1alpha1.AnnotationRestored])} {
 		if uid == "" {
@@ -61,7 +61,7 @@ func releaseOf(p *v1alpha1.PodProtector, uid types.UID, by string) *eventsv1.Eve
 	}
 }
 
-// aboutNamespace is the event in metav1.NamespaceDefault: an API server stores an event in the namespace of its object only.
+// aboutNamespace returns the event in metav1.NamespaceDefault: an API server stores an event only in the namespace of its object.
 func aboutNamespace(note *eventsv1.Event) *eventsv1.Event {
 	namespace := note.DeepCopy()
 	namespace.ResourceVersion, namespace.Namespace = "", metav1.NamespaceDefault
@@ -70,7 +70,7 @@ func aboutNamespace(note *eventsv1.Event) *eventsv1.Event {
 	return namespace
 }
 
-// WasReleased reports whether the release of that very protector was recorded. live must read from the API server.
+// WasReleased reports whether the release of this very protector was recorded. live must read from the API server.
 func WasReleased(ctx context.Context, live client.Reader, p *v1alpha1.PodProtector) (bool, error) {
 	for _, namespace := range []string{p.Namespace, metav1.NamespaceDefault} {
 		err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: noteOf(p.UID)}, &eventsv1.Event{})

@@ -23,33 +23,33 @@ import (
 )
 
 const (
-	// secretsEvery is how often the Secrets of Cells are looked at.
+	// secretsEvery is how often the roster reads the Secrets of Cells.
 	secretsEvery = 5 * time.Second
-	// connectTime is how long a cluster may take to tell who it is.
+	// connectTime bounds how long a cluster may take to return its identity.
 	connectTime = 10 * time.Second
 )
 
-// Member is a Cell, and the way to its cluster.
+// Member is a Cell with the connection to its cluster.
 type Member struct {
 	Cell  *v1alpha1.Cell
 	Scope scope.Scope
-	// Connection is nil while there is none; Cluster is where it leads to. It goes on when its kubeconfig is gone, or
-	// replaced by one that does not work. It ends when the Cell no longer allows what it needs.
+	// Connection is nil while there is none; Cluster is the cluster that it leads to. The connection stays in use when its kubeconfig is
+	// deleted, or is replaced by one that does not work. It ends when the Cell no longer allows what it needs.
 	Connection *Rotating
 	Cluster    string
-	// Err is a Problem with the present kubeconfig; nil when it is in use, or when the Cell names none.
+	// Err is a Problem with the current kubeconfig; nil when it is in use, or when the Cell refers to none.
 	Err error
 
 	kubeconfig fingerprint
 	exposure   exposure
 }
 
-// Roster knows the Cells of one core cluster, with those of their clusters that a Secret tells the way to, and follows both:
-// Cells come and go, and kubeconfigs are rotated, while the process runs.
+// Roster follows the Cells of one core cluster, and the connections to the clusters that have a kubeconfig Secret. Users create and delete
+// Cells and rotate kubeconfigs while the process runs.
 type Roster struct {
-	// NamesOnly leaves Secrets alone: it is known which Cells there are and which pods they have, and the way to none. Set before Start.
+	// NamesOnly makes the roster read no Secrets. It then has the Cells and their scopes, but no connections. Set it before Start.
 	NamesOnly bool
-	// Changed is told of each Cell that came, went, or is different; nil is nobody.
+	// Changed is called for each Cell that was added, deleted or changed; it may be nil.
 	Changed func(name string)
 
 	cache     cache.Cache
@@ -63,7 +63,7 @@ type Roster struct {
 	read    bool
 }
 
-// NewRoster makes a roster of a core cluster for a component by that name.
+// NewRoster returns a roster of a core cluster, for the component of the given name.
 func NewRoster(core cluster.Cluster, component string, log logr.Logger) *Roster {
 	return &Roster{
 		cache: core.GetCache(), live: core.GetAPIReader(), component: component, log: log,
@@ -71,7 +71,7 @@ func NewRoster(core cluster.Cluster, component string, log logr.Logger) *Roster 
 	}
 }
 
-// Member returns what is known of a Cell.
+// Member returns the member of the given name; ok is false if the roster has no such Cell.
 func (r *Roster) Member(name string) (Member, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -79,24 +79,24 @@ func (r *Roster) Member(name string) (Member, bool) {
 	return m, ok
 }
 
-// Names are those of all Cells, in order.
+// Names returns the names of all Cells, sorted.
 func (r *Roster) Names() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Sorted(maps.Keys(r.members))
 }
 
-// Read tells whether all Cells have been looked at once.
+// Read reports whether the roster has resolved every Cell at least once.
 func (r *Roster) Read() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.read
 }
 
-// NeedLeaderElection is false: all replicas need to know.
+// NeedLeaderElection is false: all replicas need the roster.
 func (r *Roster) NeedLeaderElection() bool { return false }
 
-// Start follows the Cells until ctx ends. It never gives up on a core that is away.
+// Start follows the Cells until ctx ends. It retries a core that is unreachable for ever.
 func (r *Roster) Start(ctx context.Context) error {
 	retry := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6, Cap: 3 * time.Second}
 	err := retry.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
@@ -107,7 +107,7 @@ func (r *Roster) Start(ctx context.Context) error {
 		return err == nil, nil
 	})
 	if err != nil {
-		return nil // an error is the end of ctx
+		return nil // the error only means that ctx ended
 	}
 	every := time.NewTicker(secretsEvery)
 	defer every.Stop()
@@ -155,7 +155,7 @@ func (r *Roster) lookSoon() {
 	}
 }
 
-// look goes through all Cells. Clusters are asked at the same time: one that is silent must not keep others waiting.
+// look resolves all Cells. It queries their clusters concurrently: a cluster that does not answer must not delay the others.
 func (r *Roster) look(ctx context.Context) error {
 	cells := &v1alpha1.CellList{}
 	if err := r.cache.List(ctx, cells); err != nil {
@@ -221,21 +221,21 @@ func word(err error) string {
 	return err.Error()
 }
 
-// resolve finds the way to a cell's cluster. What was known of an earlier Cell of its name is not of this one.
+// resolve determines the connection of a Cell. It ignores known if that belongs to an earlier Cell of the same name.
 func (r *Roster) resolve(ctx context.Context, cell *v1alpha1.Cell, known Member) Member {
 	m := Member{Cell: cell}
 	if known.Cell != nil && known.Cell.UID == cell.UID {
 		m.Connection, m.Cluster, m.kubeconfig, m.exposure = known.Connection, known.Cluster, known.kubeconfig, known.exposure
 	}
 	if m.Scope, m.Err = scope.Of(&cell.Spec); m.Err != nil {
-		m.Scope = scope.Scope{} // whose removal is asked for may be any pod's
+		m.Scope = scope.Scope{} // when its removal is requested: any pod may belong to it
 		return m
 	}
 	if cell.Spec.KubeconfigSecretRef == nil || r.NamesOnly {
 		return m.disconnected()
 	}
 	if m.exposure.allowedBy(cell.Spec.KubeconfigSecretRef) != nil {
-		m = m.disconnected() // the Cell allowed it before
+		m = m.disconnected() // an earlier version of the Cell allowed it
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()

@@ -41,7 +41,7 @@ func newRegistry(t *testing.T) *registry {
 	return &registry{t, c, testplane.Namespace(t)}
 }
 
-// worker is the cluster of the cells, by a ServiceAccount of its own.
+// worker returns the configuration of the cells' cluster, with a ServiceAccount of its own.
 func (r *registry) worker(account, role string) *rest.Config {
 	r.Helper()
 	return testplane.AsServiceAccount(r, testplane.Second(r), "default", r.namespace+"-"+account, role)
@@ -53,7 +53,7 @@ func (r *registry) store(name string, kubeconfig []byte) {
 	testplane.StoreKubeconfig(r, r, r.namespace, name, kubeconfig)
 }
 
-// cell makes a Cell whose kubeconfig is in a Secret of its name.
+// cell creates a Cell whose kubeconfig is in a Secret of the same name.
 func (r *registry) cell(name string) *v1alpha1.Cell {
 	r.Helper()
 	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: r.namespace + "-" + name}}
@@ -159,7 +159,7 @@ func TestWhyAClusterCannotBeUsed(t *testing.T) {
 	}
 }
 
-// start follows the Cells of the core.
+// start starts a roster of the core.
 func (r *registry) start(change ...func(*clusters.Roster)) *clusters.Roster {
 	r.Helper()
 	core, err := cluster.New(testplane.Config(r), func(o *cluster.Options) { o.Scheme = clusters.Scheme() })
@@ -203,7 +203,7 @@ func TestAWatchOutlivesTheRotationOfItsKubeconfig(t *testing.T) {
 	}
 	defer watch.Stop()
 
-	// One that does not work is not taken up.
+	// The roster does not use a kubeconfig that fails.
 	r.store("rotated", []byte("{"))
 	r.eventually(func() string {
 		if m, _ := roster.Member(cell.Name); m.Err == nil || m.Connection != connection {
@@ -240,7 +240,7 @@ func TestAWatchOutlivesTheRotationOfItsKubeconfig(t *testing.T) {
 
 func unverified(c *rest.Config) { c.Insecure, c.CAData = true, nil }
 
-// proxied is a kubeconfig with a proxy that does not answer.
+// proxied returns the kubeconfig with a proxy that does not answer.
 func proxied(t *testing.T, kubeconfig []byte) []byte {
 	t.Helper()
 	file, err := clientcmd.Load(kubeconfig)
@@ -324,7 +324,7 @@ func TestCellsComeAndGo(t *testing.T) {
 	})
 }
 
-// Who may not read the Secrets does not ask for them.
+// A component that may not read the Secrets must not request them.
 func TestARosterOfNamesLeavesSecretsAlone(t *testing.T) {
 	r := newRegistry(t)
 	cell := r.cell("named")

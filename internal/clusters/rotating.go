@@ -12,8 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Rotating is a connection to a cluster whose credentials, authority and address may change while clients use it: what has
-// begun goes on, and the next request takes the new ones. So a watch, and what is known by it, outlives a rotation.
+// Rotating is a connection to a cluster whose credentials, certificate authority and address may change while clients use it. Requests in
+// progress continue, and the next request uses the new configuration. A watch, and the state derived from it, therefore outlives a
+// rotation.
 type Rotating struct {
 	userAgent string
 	current   atomic.Pointer[target]
@@ -22,17 +23,17 @@ type Rotating struct {
 type target struct {
 	base      *url.URL
 	transport http.RoundTripper
-	// expiry is when the token ends; zero if nothing says so.
+	// expiry is when the token expires; zero if unknown.
 	expiry time.Time
 }
 
-// NewRotating returns a connection that goes by a configuration until it is Set to another one.
+// NewRotating returns a connection that uses config until Set replaces it.
 func NewRotating(config *rest.Config) (*Rotating, error) {
 	r := &Rotating{userAgent: config.UserAgent}
 	return r, r.Set(config)
 }
 
-// Set makes all requests from now on go by another configuration.
+// Set makes all further requests use another configuration.
 func (r *Rotating) Set(config *rest.Config) error {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -48,7 +49,7 @@ func (r *Rotating) Set(config *rest.Config) error {
 	return nil
 }
 
-// Config is for clients of the connection, which need not know of any change.
+// Config returns the configuration for clients of the connection. It stays valid after every Set.
 func (r *Rotating) Config() *rest.Config {
 	return &rest.Config{Host: "https://cell.invalid", Transport: r, QPS: -1, UserAgent: r.userAgent}
 }

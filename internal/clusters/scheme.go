@@ -8,8 +8,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Scheme returns a scheme that knows Kubernetes' own kinds and ours, for the clients of all clusters. What can go
-// wrong is that two Go types are of one kind: a mistake in the program, which every start of it would show.
+// Scheme returns a scheme with the kinds of Kubernetes and of Breakwater, for the clients of all clusters. It can only fail if two Go types
+// register the same kind. That is a programming error, which shows at every start.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))

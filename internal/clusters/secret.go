@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// fingerprint tells one kubeconfig from another.
+// fingerprint identifies the content of a kubeconfig.
 type fingerprint [sha256.Size]byte
 
 // kubeconfigOf reads the kubeconfig of a Cell. An error is a Problem.
@@ -39,8 +39,8 @@ func kubeconfigOf(ctx context.Context, core client.Reader, ref *v1alpha1.Kubecon
 	return secret.Data[key], nil
 }
 
-// parseKubeconfig turns a kubeconfig that came out of a Secret into a configuration. It must hold all that is needed: a file
-// of this machine that it names would be ours, and a program that it names would run with our rights.
+// parseKubeconfig turns a kubeconfig from a Secret into a client configuration. The kubeconfig must be self-contained. It must not name a
+// file, which would be read from this machine, or a program, which would run with the rights of this process.
 func parseKubeconfig(raw []byte, component string) (*rest.Config, error) {
 	invalid := func(err error) error {
 		return problem(v1alpha1.ReasonKubeconfigInvalid, err, "the kubeconfig of the Secret cannot be used")
@@ -81,7 +81,7 @@ func selfContained(file *clientcmdapi.Config) error {
 	return nil
 }
 
-// exposure is how far a connection depends on the network between its ends. A Cell has to allow it.
+// exposure is how far a connection depends on the trustworthiness of the network. A Cell has to allow it.
 type exposure struct{ insecure, proxy bool }
 
 func exposureOf(config *rest.Config) exposure {
@@ -101,7 +101,7 @@ func (e exposure) allowedBy(ref *v1alpha1.KubeconfigSecretRef) error {
 	return nil
 }
 
-// ClusterOf returns the UID of the namespace kube-system, which tells a cluster from others also after a restore of its etcd.
+// ClusterOf returns the UID of the namespace kube-system, which identifies a cluster, also after a restore of its etcd.
 func ClusterOf(ctx context.Context, clientset kubernetes.Interface) (string, error) {
 	system, err := clientset.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
@@ -123,7 +123,7 @@ func identify(ctx context.Context, config *rest.Config) (string, error) {
 	return cluster, nil
 }
 
-// Connect reads the kubeconfig of a Cell and asks where it leads to. An error is a Problem.
+// Connect reads the kubeconfig of a Cell and determines which cluster it leads to. An error is a Problem.
 func Connect(ctx context.Context, core client.Reader, cell *v1alpha1.Cell, component string) (*rest.Config, string, error) {
 	raw, err := kubeconfigOf(ctx, core, cell.Spec.KubeconfigSecretRef)
 	if err != nil {
@@ -147,7 +147,7 @@ func connect(ctx context.Context, cell *v1alpha1.Cell, raw []byte, component str
 	return config, cluster, nil
 }
 
-// Locate returns the cluster that a configuration leads to, which must be that of the Cell. An error is a Problem.
+// Locate returns the cluster that a configuration leads to, which must be the cluster of the Cell. An error is a Problem.
 func Locate(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config) (string, error) {
 	cluster, err := identify(ctx, config)
 	if err != nil {

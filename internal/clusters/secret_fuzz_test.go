@@ -7,8 +7,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// FuzzKubeconfig reads anything as the kubeconfig of a Cell's Secret. It is refused with a reason, or leads to a server by what it holds itself:
-// it names no file of this machine, and no program.
+// FuzzKubeconfig reads arbitrary bytes as the kubeconfig of a Cell's Secret. parseKubeconfig rejects them with a reason, or returns a
+// self-contained configuration, which names no file of this machine and no program.
 func FuzzKubeconfig(f *testing.F) {
 	const begin = "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
 	const cluster = "clusters: [{name: k, cluster: {server: 'https://127.0.0.1:6443'}}]\n"

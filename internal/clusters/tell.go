@@ -16,16 +16,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// Teller makes events of conditions that somebody has written.
+// Teller emits events for conditions that its caller has written.
 type Teller struct {
 	Events events.EventRecorder
-	// Action is that of the events.
+	// Action is the action of the events.
 	Action string
-	// IsGood tells whether a condition is as it should be, or on its way there; of all others there are warnings.
+	// IsGood reports whether a condition is in its desired state, or on its way there. All other conditions cause warnings.
 	IsGood func(metav1.Condition) bool
 }
 
-// Tell makes an event, and a line in the log, of each condition of an object whose status or reason is not what it was before.
+// Tell emits an event and logs a line for each condition of an object whose status or reason changed.
 func (t Teller) Tell(ctx context.Context, object client.Object, before, now []metav1.Condition) {
 	for _, c := range now {
 		have := meta.FindStatusCondition(before, c.Type)
@@ -41,7 +41,7 @@ func (t Teller) Tell(ctx context.Context, object client.Object, before, now []me
 	}
 }
 
-// Sentence is what an error says to people, in at most 1,000 bytes or so. Some errors have no text.
+// Sentence turns an error into a sentence for the user, of about 1,000 bytes at most. Some errors have no text.
 func Sentence(err error) string {
 	text := webhookconfig.RedactCallers(err.Error())
 	if text == "" {

@@ -13,7 +13,7 @@ import (
 //go:embed static/*
 var staticFiles embed.FS
 
-// assets are the stylesheet, the script and the picture in the tab. Their addresses change when they do.
+// assets are the stylesheet, the script and the favicon. Their URLs change with their content.
 type assets struct {
 	prefix  string
 	content map[string][]byte
@@ -49,6 +49,6 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 	w.Header().Set("Content-Type", kinds[path.Ext(name)])
-	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // nobody's secrets are in them
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable") // they contain no secrets
 	_, _ = w.Write(content)
 }

@@ -1,3 +1,3 @@
-// Package console serves a page that shows protectors, cells and what is refused, to people whom the core's apiserver lets see them. It
-// only reads.
+// Package console serves a web page with protectors, cells and denials. It shows each user what the core's API server permits that user
+// to see. It is read-only.
 package console

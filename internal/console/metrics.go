@@ -32,7 +32,7 @@ func newMetrics(registry prometheus.Registerer, sessions *access.Sessions, strea
 	return m
 }
 
-// count counts answers.
+// count counts responses by code.
 func (m *metrics) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		noted := &noting{ResponseWriter: w, code: http.StatusOK}
@@ -41,7 +41,7 @@ func (m *metrics) count(next http.Handler) http.Handler {
 	})
 }
 
-// noting notes the code of an answer.
+// noting records the status code of a response.
 type noting struct {
 	http.ResponseWriter
 	code int
@@ -53,5 +53,5 @@ func (n *noting) WriteHeader(code int) {
 	n.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is used by http.ResponseController.
 func (n *noting) Unwrap() http.ResponseWriter { return n.ResponseWriter }

@@ -30,7 +30,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// stage is a console that runs with its own rights and no others, and what it looks at.
+// stage is a console that runs with exactly its own permissions, and the objects that it shows.
 type stage struct {
 	*testing.T
 	client.Client
@@ -75,7 +75,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// browser is a client that keeps cookies only by hand, and follows no redirects.
+// browser returns a client that does not store cookies and does not follow redirects.
 func browser() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true},
@@ -84,7 +84,7 @@ func browser() *http.Client {
 	}
 }
 
-// token makes a user with a role in some namespaces, or in all for "", and returns a token of theirs.
+// token creates a user with a role in the given namespaces, or in all for "", and returns a token of the user.
 func (s *stage) token(name string, namespaces []string, rules ...rbacv1.PolicyRule) string {
 	s.Helper()
 	config := testplane.AsServiceAccount(s, testplane.Config(s), s.namespace, name, "")
@@ -106,12 +106,12 @@ func lists(group string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"list"}}
 }
 
-// everything is what somebody may list who sees all.
+// everything returns the rules of a user who may list everything.
 func everything() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{lists("breakwater.dev", "podprotectors", "cells"), lists("events.k8s.io", "events")}
 }
 
-// protect makes a protector whose pods one cell has counted.
+// protect creates a protector with one counted cell.
 func (s *stage) protect(namespace, name string, available, floor int32) *v1alpha1.PodProtector {
 	s.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.PodProtectorSpec{
@@ -131,7 +131,7 @@ func (s *stage) count(p *v1alpha1.PodProtector, available int32) {
 	s.must(s.Status().Update(s.Context(), p))
 }
 
-// refuse makes an event as webhooks do.
+// refuse creates a denial event as the webhook does.
 func (s *stage) refuse(p *v1alpha1.PodProtector, note string) {
 	s.Helper()
 	s.must(s.Create(s.Context(), &eventsv1.Event{
@@ -141,7 +141,7 @@ func (s *stage) refuse(p *v1alpha1.PodProtector, note string) {
 	}))
 }
 
-// get is what a request brings, with a bearer token unless that is empty.
+// get sends a GET request, with a bearer token unless that is empty.
 func (s *stage) get(path, token string, change ...func(*http.Request)) (int, string, http.Header) {
 	s.Helper()
 	return s.send(http.MethodGet, path, nil, append([]func(*http.Request){func(r *http.Request) {
@@ -170,7 +170,7 @@ func (s *stage) send(method, path string, form url.Values, change ...func(*http.
 	return response.StatusCode, string(body), response.Header
 }
 
-// awaitPage waits until a page has a text.
+// awaitPage waits until a page contains a text.
 func (s *stage) awaitPage(path, token, text string) string {
 	s.Helper()
 	var body string
@@ -184,7 +184,7 @@ func (s *stage) awaitPage(path, token, text string) string {
 	return body
 }
 
-// stream reads the events of a page until one of a kind comes; "closed" is the end of the stream.
+// stream reads the events of a page.
 type stream struct {
 	lines *bufio.Scanner
 	body  io.Closer
@@ -208,7 +208,7 @@ func (s *stage) open(path string, change ...func(*http.Request)) (*stream, int) 
 	return &stream{lines: lines, body: response.Body}, response.StatusCode
 }
 
-// next is the next event that is of the kind, or the last one, and its data.
+// next returns the next event of the kind and its data. At the end of the stream it returns the last event and an error.
 func (s *stream) next(kind string) (event, data string, err error) {
 	for s.lines.Scan() {
 		line := s.lines.Text()

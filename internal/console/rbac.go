@@ -2,8 +2,8 @@ package console
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// ClusterRules are what the console needs in the core cluster: to watch what it shows, and to ask who its visitors are and what
-// they may see. The chart grants the same, and no more.
+// ClusterRules are the permissions of the console in the core cluster: to watch what it shows, and to review the tokens and the
+// permissions of its visitors. The chart grants exactly these.
 func ClusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells", "podprotectors"}, Verbs: []string{"list", "watch"}},

@@ -10,14 +10,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 )
 
-// version grows when something has changed.
+// version returns a number that increases with each change.
 func (s *store) version() uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.changes
 }
 
-// namespaces are those that have protectors, in order.
+// namespaces returns the namespaces that have protectors, sorted.
 func (s *store) namespaces() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -33,7 +33,7 @@ func (s *store) namespaces() []string {
 	return all
 }
 
-// protectors are the rows of those namespaces that may be seen, with what was refused where events may be seen.
+// protectors returns the rows of the namespaces for which seen is true. They include denials where denied is true.
 func (s *store) protectors(seen, denied func(namespace string) bool) []model.Row {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -51,14 +51,14 @@ func (s *store) protectors(seen, denied func(namespace string) bool) []model.Row
 	return rows
 }
 
-// denialsOf are those of a protector, the newest first.
+// denialsOf returns the denials of a protector, newest first.
 func (s *store) denialsOf(key types.NamespacedName) []model.Denial {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.denials[key]
 }
 
-// pastOf is what is known of a protector in a window up to now, and since when.
+// pastOf returns the history of a protector in a window up to now, and the time since which it has data.
 func (s *store) pastOf(key types.NamespacedName, now time.Time, window time.Duration) (points []history.Point, since time.Time) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -69,7 +69,7 @@ func (s *store) pastOf(key types.NamespacedName, now time.Time, window time.Dura
 	return series.Points(now, window), series.Since()
 }
 
-// heard is what is known of a cell's heartbeats.
+// heard returns what was observed of a cell's heartbeats.
 func (s *store) heard(cell string) model.Heard {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

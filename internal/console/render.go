@@ -21,22 +21,22 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// frame is what is around the body of a page.
+// frame is the layout data around the body of a page.
 type frame struct {
 	Title, Core, User, Path string
-	// Session tells that there is one that can be ended, Live that the page renews itself.
+	// Session reports whether the user can sign out of a session. Live reports whether the page refreshes itself.
 	Session, Live bool
-	// Refresh is after how many seconds a browser without scripts reads the page again; 0 is never.
+	// Refresh is the number of seconds after which a browser without scripts reloads the page; 0 is never.
 	Refresh int
 	Version string
 	Began   time.Time
 	Keep    string
 	Body    any
-	// Status is what a screen reader is told when it changes.
+	// Status is a live region that screen readers announce when it changes.
 	Status string
 }
 
-// pages are the templates of all pages, by name.
+// pages holds the templates of all pages, by name.
 type pages struct {
 	all    map[string]*template.Template
 	assets *assets
@@ -86,7 +86,7 @@ func functions(a *assets) template.FuncMap {
 	}
 }
 
-// newest are the last points of a timeline, the newest first: what a table can hold.
+// newest returns the last 40 points of a history for a table, newest first.
 func newest(points []history.Point) []history.Point {
 	const most = 40
 	var last []history.Point
@@ -96,7 +96,7 @@ func newest(points []history.Point) []history.Point {
 	return last
 }
 
-// write answers with a page. It is made printable as a whole: of the templates themselves every character is shown.
+// write responds with a page. It makes the page printable as a whole; this changes no character of the templates themselves.
 func (p *pages) write(w http.ResponseWriter, status int, name string, f frame) {
 	var text bytes.Buffer
 	if err := p.all[name].ExecuteTemplate(&text, "layout", f); err != nil {
@@ -105,17 +105,17 @@ func (p *pages) write(w http.ResponseWriter, status int, name string, f frame) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, printable.Text(text.String())) // a client that has left needs no answer
+	_, _ = io.WriteString(w, printable.Text(text.String())) // the client may have disconnected
 }
 
-// live is the part of a page that is renewed.
+// live renders the part of a page that is refreshed.
 func (p *pages) live(name string, f frame) (string, error) {
 	var text strings.Builder
 	err := p.all[name].ExecuteTemplate(&text, "live", f)
 	return printable.Text(text.String()), err
 }
 
-// frame is what is around the body of a visitor's page.
+// frame returns the layout data for a visitor's page.
 func (s *server) frame(v visit, body any) frame {
 	f := frame{
 		Core: s.options.Core, User: v.Who.Name, Path: v.URL.Path, Session: v.Session != nil, Live: true, Version: version.String(), Began: s.store.began, Body: body,

@@ -74,7 +74,7 @@ func TestVisitorsSeeWhatTheyMayList(t *testing.T) {
 	wantData(s, path, some, denied)
 }
 
-// wantData checks that programs see what people see.
+// wantData checks that the JSON API shows the same as the page.
 func wantData(s *stage, path, some, denied string) {
 	s.Helper()
 	for token, refused := range map[string]int{some: 0, denied: 8} {
@@ -149,10 +149,10 @@ func TestWhatIsHostileIsShownAsText(t *testing.T) {
 	}
 }
 
-// bidi turns the order of what follows around, and hides it.
+// bidi contains characters that reverse or hide the text after them.
 const bidi = "\u202e\u2066\u200b\x1b[8m\u2028\u3164\U000e0041"
 
-// wantShown checks that a text has only characters that can be shown, and white space of its own.
+// wantShown checks that a text contains only printable characters, line feeds and tabs.
 func wantShown(t *testing.T, what, text string) {
 	t.Helper()
 	for _, r := range text {
@@ -188,7 +188,7 @@ func TestPagesArePrintableAsAWhole(t *testing.T) {
 	}
 }
 
-// told is a denial of an event.
+// told returns a denial of an event.
 func told(event string, at time.Time, removals int) model.Denial {
 	return model.Denial{Event: event, Denial: denial.Denial{Last: at, Count: removals}}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// mostConnections, mostHeaderBytes and the times below bound what clients can take.
+	// mostConnections, mostHeaderBytes and the limits below bound the resources that clients can use.
 	mostConnections = 1_024
 	mostHeaderBytes = 64 << 10
 	mostFormBytes   = 64 << 10
@@ -27,13 +27,13 @@ const (
 	stopTime        = 5 * time.Second
 )
 
-// server serves the pages by TLS.
+// server serves the pages over TLS.
 type server struct {
 	options Options
 	log     logr.Logger
 	now     func() time.Time
 	store   *store
-	// core reads protectors and cells from memory.
+	// core reads protectors and cells from the cache.
 	core    client.Reader
 	gate    *access.Gate
 	pages   *pages
@@ -42,14 +42,14 @@ type server struct {
 	address atomic.Pointer[net.TCPAddr]
 }
 
-// Start implements manager.Runnable: it serves until ctx ends.
+// Start implements manager.Runnable. It serves until ctx ends.
 func (s *server) Start(ctx context.Context) error {
 	listener, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end() // streams end with it
+	defer end() // also ends the streams
 	server := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: requestTime, WriteTimeout: requestTime,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeaderBytes, BaseContext: func(net.Listener) context.Context { return serving },
@@ -93,7 +93,7 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	}), nil
 }
 
-// ready is nil when the console is served.
+// ready returns nil once the console listens.
 func (s *server) ready(*http.Request) error {
 	if s.address.Load() == nil {
 		return errors.New("not listening yet")
@@ -119,7 +119,7 @@ func (s *server) handler() http.Handler {
 	return s.metrics.count(guarded(http.NewCrossOriginProtection().Handler(mux)))
 }
 
-// guarded sets what browsers are told of every answer: nothing from elsewhere, nothing in a frame, nothing kept.
+// guarded sets the security headers of every response: no foreign content, no framing, no caching.
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for key, value := range map[string]string{

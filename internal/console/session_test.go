@@ -16,13 +16,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 )
 
-// takeRights takes a user's role in the namespace away.
+// takeRights deletes a user's role binding in the namespace.
 func (s *stage) takeRights(name string) {
 	s.Helper()
 	s.must(s.Delete(s.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}))
 }
 
-// signIn is the cookie that a token brings, and where it leads.
+// signIn signs in with a token, and returns the cookie and the redirect location.
 func (s *stage) signIn(token, next string, change ...func(*http.Request)) (code int, cookie, to string) {
 	s.Helper()
 	code, _, header := s.send(http.MethodPost, "/sign-in", url.Values{"token": {token}, "next": {next}}, change...)

@@ -16,25 +16,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// Options say how to serve.
+// Options configure the console.
 type Options struct {
-	// Core is what the core cluster is called.
+	// Core is the display name of the core cluster.
 	Core string
-	// Listen is an address to serve on, with a certificate that is read again when it changes.
+	// Listen is the address to serve on. The certificate files are reloaded when they change.
 	Listen, CertFile, KeyFile string
-	// SessionIdle and SessionLifetime are how long a session lasts of which nobody does anything, and any.
+	// SessionIdle is how long an inactive session lasts, and SessionLifetime how long any session lasts.
 	SessionIdle, SessionLifetime time.Duration
-	// ReviewsFor is how long what the apiserver said of a visitor is believed.
+	// ReviewsFor is how long answers of the API server about a visitor are cached.
 	ReviewsFor time.Duration
-	// Sessions, Streams and StreamsEach bound how many there are, and how many streams one visitor has.
+	// Sessions and Streams are the maximum numbers of each. StreamsEach is the maximum number of streams per visitor.
 	Sessions, Streams, StreamsEach int
-	// Every is how often a stream looks for something new, and Again how often it makes a page anew without: time passes in it, and
-	// rights may have been taken away.
+	// Every is how often a stream checks for changes. Again is how often it renders the page without a change, because the page shows
+	// elapsed times and the visitor may have lost permissions.
 	Every, Again time.Duration
 	Registry     prometheus.Registerer
 }
 
-// Default is what the console does unless told otherwise.
+// Default returns the default options.
 func Default() Options {
 	return Options{
 		Core: "core", Listen: ":9443", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewsFor: 30 * time.Second,
@@ -42,7 +42,7 @@ func Default() Options {
 	}
 }
 
-// Validate says what is wrong with options, by the flags that set them.
+// Validate returns an error that names the flags with invalid values.
 func (o *Options) Validate() error {
 	var all []error
 	if o.CertFile == "" || o.KeyFile == "" {
@@ -60,7 +60,7 @@ func (o *Options) Validate() error {
 	return errors.Join(all...)
 }
 
-// Setup makes a manager of the core cluster, whose cache has CacheOptions, serve the console.
+// Setup adds the console to a manager of the core cluster, whose cache must use CacheOptions.
 func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	_, err := setup(ctx, mgr, options)
 	return err

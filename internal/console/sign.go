@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// signInForm is what the page to sign in shows.
+// signInForm is the body of the sign-in page.
 type signInForm struct {
 	Next, Problem string
 }
@@ -43,7 +43,7 @@ func (s *server) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
 }
 
-// local is a path of this host; / in the place of anything else, so that nobody can be led elsewhere.
+// local returns next if it is a path of this host, and / otherwise. This prevents open redirects.
 func local(next string) string {
 	parsed, err := url.Parse(next)
 	path := strings.HasPrefix(next, "/") && !strings.HasPrefix(next, "//") && !strings.ContainsAny(next, "\\\r\n\t")

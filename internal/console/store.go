@@ -17,29 +17,30 @@ import (
 )
 
 const (
-	// mostPoints bounds the points of all timelines, of 48 bytes each.
+	// mostPoints is the maximum number of points of all histories. Each takes 48 bytes.
 	mostPoints = 2_000_000
-	// mostDenials bounds what is kept of denials in all, denialsEach of one protector, and fewDenials when there are too many.
+	// mostDenials is the maximum number of denials in total, and denialsEach per protector. fewDenials is the limit per protector when
+	// the total is exceeded.
 	mostDenials = 65_536
 	denialsEach = 20
 	fewDenials  = 3
-	// forgetAfter is how long apiservers keep events.
+	// forgetAfter is how long API servers keep events.
 	forgetAfter = time.Hour
 	sweepEvery  = time.Minute
 )
 
-// store is what watches have told. It is for several goroutines at once.
+// store holds the data from the watches. It is safe for concurrent use.
 type store struct {
 	now func() time.Time
-	// restored is the last version of the core at which a cell noticed that it had been restored.
+	// restored is the latest resource version of the core at which a cell detected a restore of the core.
 	restored atomic.Uint64
-	// from has all protectors.
+	// from reads all protectors from the cache.
 	from client.Reader
 
 	mu      sync.RWMutex
 	rows    map[types.NamespacedName]model.Row
-	denials map[types.NamespacedName][]model.Denial // the newest first
-	noted   int                                     // denials in all
+	denials map[types.NamespacedName][]model.Denial // newest first
+	noted   int                                     // total number of denials
 	past    *history.Book[types.NamespacedName]
 	beats   map[string]beat
 	changes uint64
@@ -47,7 +48,7 @@ type store struct {
 	began   time.Time
 }
 
-// beat is the newest heartbeat of a cell, by its own clock, and since when it is known by ours.
+// beat is the last heartbeat of a cell, by the aggregator's clock, and when the console saw it, by its own clock.
 type beat struct {
 	value time.Time
 	heard model.Heard
@@ -60,7 +61,7 @@ func newStore(now func() time.Time) *store {
 	}
 }
 
-// change lets somebody change the store, and notes that something is new.
+// change applies a change to the store and increments the change counter.
 func (s *store) change(do func(now time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +73,7 @@ func (s *store) change(do func(now time.Time)) {
 	}
 }
 
-// protect takes in the newest state of a protector.
+// protect records the latest state of a protector.
 func (s *store) protect(p *v1alpha1.PodProtector) {
 	row := model.RowOf(p, s.restored.Load())
 	s.change(func(now time.Time) {
@@ -82,7 +83,7 @@ func (s *store) protect(p *v1alpha1.PodProtector) {
 	})
 }
 
-// lose notes that a protector is gone.
+// lose records that a protector was deleted.
 func (s *store) lose(key types.NamespacedName) {
 	s.change(func(now time.Time) {
 		delete(s.rows, key)
@@ -90,8 +91,8 @@ func (s *store) lose(key types.NamespacedName) {
 	})
 }
 
-// hear takes in the newest state of a cell, and tells whether it has noticed that the core was restored: then protectors are to be
-// taken in again.
+// hear records the latest state of a cell. It reports whether the cell detected another restore of the core. The caller must then
+// recompute all protectors.
 func (s *store) hear(cell *v1alpha1.Cell) (again bool) {
 	if version := status.Restored(*cell); version > s.restored.Load() {
 		s.restored.Store(version)
@@ -110,10 +111,10 @@ func (s *store) hear(cell *v1alpha1.Cell) (again bool) {
 	return again
 }
 
-// leave notes that a cell is gone.
+// leave records that a cell was deleted.
 func (s *store) leave(cell string) { s.change(func(time.Time) { delete(s.beats, cell) }) }
 
-// deny takes in the newest state of an event that tells of denials. What it told before is not counted again.
+// deny records the latest state of an event about denials. It does not count the earlier denials of the event again.
 func (s *store) deny(key types.NamespacedName, d model.Denial) {
 	s.change(func(now time.Time) {
 		all, removals := s.denials[key], d.Count
@@ -135,14 +136,14 @@ func (s *store) deny(key types.NamespacedName, d model.Denial) {
 	})
 }
 
-// sweep forgets what is old.
+// sweep drops old data.
 func (s *store) sweep(now time.Time) {
 	s.swept = now
 	s.past.Sweep(now)
 	s.shed(now, denialsEach)
 }
 
-// shed keeps so many of the denials of each protector, and none that apiservers have forgotten.
+// shed keeps at most each denials per protector, and drops those whose events have expired.
 func (s *store) shed(now time.Time, each int) {
 	s.noted = 0
 	maps.DeleteFunc(s.denials, func(key types.NamespacedName, all []model.Denial) bool {

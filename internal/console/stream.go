@@ -12,16 +12,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 )
 
-// writeTime is how long a client may take to read one part of a stream: one that is slower is let go.
+// writeTime is how long a client may take to read one part of a stream. The console disconnects slower clients.
 const writeTime = 10 * time.Second
 
-// turnsAtOnce is how many pages of streams are made at a time.
+// turnsAtOnce is how many stream pages are rendered concurrently.
 const turnsAtOnce = 2
 
-// streams bound how many there are.
+// streams limits the number of streams.
 type streams struct {
 	most, each int
-	// turns are for making pages: when many are open, each is renewed less often, and the processors are left to others.
+	// turns limits concurrent rendering. With many streams each is refreshed less often, which leaves CPU for other work.
 	turns chan struct{}
 
 	mu  sync.Mutex
@@ -59,8 +59,8 @@ func (s *streams) count() int {
 	return s.all
 }
 
-// stream sends a view whenever it is another one, as long as the visitor may see it. What a slow client has not read is not kept
-// for it: it gets the newest state when it can.
+// stream sends a view each time it changes, as long as the visitor may see it. It does not buffer states that a slow client has not
+// read: the client receives the latest state when it reads again.
 func (s *server) stream(w http.ResponseWriter, v visit, name string, show showing) {
 	if !s.streams.begin(v.Who.Name) {
 		w.Header().Set("Retry-After", "30")
@@ -96,7 +96,7 @@ func (s *server) stream(w http.ResponseWriter, v visit, name string, show showin
 	}
 }
 
-// look is what a stream has seen last.
+// look is the last state that a stream has rendered.
 type look struct {
 	version uint64
 	at      time.Time
@@ -105,7 +105,7 @@ type look struct {
 
 var errGone = errors.New("the client has left, or is too slow")
 
-// renew sends the view if something has changed, and if that shows.
+// renew sends the view if the store has changed and the change is visible.
 func (s *server) renew(out *sender, v visit, name string, show showing, last *look) error {
 	version, now := s.store.version(), s.now()
 	if version == last.version && now.Sub(last.at) < s.options.Again {
@@ -124,7 +124,7 @@ func (s *server) renew(out *sender, v visit, name string, show showing, last *lo
 	return out.send("page", text)
 }
 
-// draw makes what a stream sends, when it is its turn.
+// draw renders the content of a stream once a turn is free.
 func (s *server) draw(v visit, name string, show showing) ([]byte, error) {
 	select {
 	case s.streams.turns <- struct{}{}:
@@ -140,7 +140,7 @@ func (s *server) draw(v visit, name string, show showing) ([]byte, error) {
 	return []byte(text), err
 }
 
-// explain tells the client why there is nothing new, and whether there may be later.
+// explain tells the client why there is no content, and reports whether the stream continues.
 func (s *server) explain(out *sender, err error) (goOn bool) {
 	if errors.Is(err, errGone) {
 		return false
@@ -149,11 +149,11 @@ func (s *server) explain(out *sender, err error) (goOn bool) {
 	if p.status == http.StatusServiceUnavailable && !errors.Is(err, access.ErrNobody) {
 		return out.send("away", []byte(p.Title)) == nil
 	}
-	_ = out.send("end", []byte(p.Title)) // it is the last word anyway
+	_ = out.send("end", []byte(p.Title)) // the stream ends either way
 	return false
 }
 
-// sender writes events of a stream, each in a time of its own.
+// sender writes the events of a stream, each with its own deadline.
 type sender struct {
 	*http.ResponseController
 	w http.ResponseWriter
@@ -166,14 +166,14 @@ func (s *sender) send(event string, content []byte) error {
 		fmt.Fprintf(&text, "data: %s\n", bytes.TrimRight(line, "\r"))
 	}
 	text.WriteByte('\n')
-	// A stream lasts for longer than a request may.
+	// A stream lasts longer than the timeouts of the server.
 	if err := errors.Join(s.SetReadDeadline(time.Time{}), s.SetWriteDeadline(time.Now().Add(writeTime))); err != nil {
 		return errGone
 	}
 	if _, err := s.w.Write(text.Bytes()); err != nil {
 		return errGone
 	}
-	// With HTTP/2 a deadline that passes ends a stream also while nothing is written.
+	// With HTTP/2 an expired write deadline ends a stream even while nothing is written.
 	if errors.Join(s.Flush(), s.SetWriteDeadline(time.Time{})) != nil {
 		return errGone
 	}

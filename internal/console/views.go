@@ -24,12 +24,12 @@ const (
 	eventsGroup = "events.k8s.io"
 )
 
-// mayNot tells what right a visitor lacks.
+// mayNot returns a problem that names the missing permission.
 func mayNot(what string) problem {
 	return problem{http.StatusForbidden, "You may not see this", "It needs the right to list " + what + " in the core cluster."}
 }
 
-// sights are in which namespaces a visitor may see protectors, and of those, events.
+// sights returns the namespaces in which a visitor may see protectors, and those of them in which the visitor may see events.
 func (s *server) sights(v visit, namespaces []string) (protectors, events access.Sight, err error) {
 	protectors, err = v.Sight(v.Context(), group, "podprotectors", namespaces)
 	if err != nil {
@@ -42,17 +42,17 @@ func (s *server) sights(v visit, namespaces []string) (protectors, events access
 	return protectors, events, err
 }
 
-// fleetBody is what the first page shows.
+// fleetBody is the data of the first page.
 type fleetBody struct {
 	model.Fleet
-	// Namespace is the one that was asked for; empty for all. Unasked is how many namespaces were left out.
+	// Namespace is the requested namespace; empty means all. Unasked is the number of omitted namespaces.
 	Namespace string `json:"namespace,omitempty"`
 	Unasked   int    `json:"namespacesLeftOut,omitempty"`
-	// Events tells whether denials may be seen anywhere.
+	// Events reports whether the visitor may see denials in any of the namespaces.
 	Events bool `json:"events"`
-	// Cells is nil if they may not be seen.
+	// Cells is nil if the visitor may not see them.
 	Cells []model.Cell `json:"cells,omitempty"`
-	// Nothing tells that there is no namespace that may be seen, of those that have protectors.
+	// Nothing reports whether the visitor may see none of the namespaces with protectors.
 	Nothing bool `json:"-"`
 
 	query model.Query
@@ -86,7 +86,7 @@ func (s *server) fleet(v visit) (any, error) {
 	return body, err
 }
 
-// cellsFor are the cells; ok is false if the visitor may not see them.
+// cellsFor returns the cells; ok is false if the visitor may not see them.
 func (s *server) cellsFor(v visit) (cells []model.Cell, ok bool, err error) {
 	if ok, err = v.May(v.Context(), access.Right{Group: group, Resource: "cells"}); err != nil || !ok {
 		return nil, false, err
@@ -115,23 +115,23 @@ func (s *server) cells(v visit) (any, error) {
 	return cellsBody{cells}, err
 }
 
-// protectorBody is what the page of a protector shows.
+// protectorBody is the data of a protector's page.
 type protectorBody struct {
 	model.Protector
 	Denials []model.Denial `json:"denials"`
-	// Events tells whether denials may be seen.
+	// Events reports whether the visitor may see denials.
 	Events bool            `json:"events"`
 	Window string          `json:"window"`
 	Since  time.Time       `json:"since"`
 	Points []history.Point `json:"timeline"`
-	// Freshness is that of cells, by name, as far as cells may be seen.
+	// Freshness holds the cells by name, if the visitor may see them.
 	Freshness map[string]model.Cell `json:"-"`
 
-	// Charts are the timeline for screens of several widths.
+	// Charts show the history for several screen widths.
 	Charts []plot.Chart `json:"-"`
 }
 
-// windows are what a timeline can show, by name; the first unless told otherwise.
+// windows returns the time ranges of a chart. The first is the default.
 func windows() []window {
 	return []window{{"15m", 15 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
 }
@@ -190,7 +190,7 @@ func (s *server) protector(v visit) (any, error) {
 	return body, err
 }
 
-// link is the address of the first page with one thing of its query changed.
+// link returns the URL of the first page with one query parameter changed.
 func (b fleetBody) link(key, value string) string {
 	values := url.Values{}
 	for _, kv := range [][2]string{{"namespace", b.Namespace}, {"q", b.query.Text}, {"state", string(b.query.State)}, {key, value}} {

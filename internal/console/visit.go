@@ -11,13 +11,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// visit is one request of somebody who was let in.
+// visit is a request of an authenticated visitor.
 type visit struct {
 	*http.Request
 	*access.Visitor
 }
 
-// problem is why there is nothing to see, for people.
+// problem is a user-facing error.
 type problem struct {
 	status int
 	Title  string
@@ -26,12 +26,12 @@ type problem struct {
 
 func (p problem) Error() string { return p.Title + ": " + p.Text }
 
-// showing says what a page shows. An error may be a problem.
+// showing returns the body of a page. Its error can be a problem.
 type showing func(v visit) (body any, err error)
 
-// admit lets somebody in, or answers why not.
+// admit authenticates a request, or responds with the reason of the failure.
 func (s *server) admit(w http.ResponseWriter, r *http.Request) (visit, bool) {
-	// What renews itself is not somebody who does something.
+	// Automatic refreshes do not count as activity of the user.
 	active := r.Header.Get("Breakwater-Live") == "" && r.URL.Query().Get("refresh") == "" && !wantsStream(r)
 	visitor, err := s.gate.Admit(r, active)
 	if err == nil {
@@ -49,7 +49,7 @@ func (s *server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
 	s.fail(w, r, s.problemOf(err))
 }
 
-// problemOf puts an error into words. What the apiserver said is for the log alone.
+// problemOf converts an error to a problem. It logs errors of the API server instead of showing them.
 func (s *server) problemOf(err error) problem {
 	var known problem
 	switch {
@@ -70,7 +70,7 @@ func (s *server) problemOf(err error) problem {
 	}
 }
 
-// fail answers with a problem, in the form that was asked for.
+// fail responds with a problem, as a page or as JSON.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, p problem) {
 	if p.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="breakwater"`)
@@ -82,7 +82,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, p problem) {
 	s.pages.write(w, p.status, "problem", frame{Title: p.Title, Body: p})
 }
 
-// page serves a view to browsers: once, or again and again to one that asks for a stream.
+// page serves a view to browsers: once, or as a stream if the request asks for one.
 func (s *server) page(name string, show showing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := s.admit(w, r)
@@ -102,7 +102,7 @@ func (s *server) page(name string, show showing) http.Handler {
 	})
 }
 
-// data serves a view to programs.
+// data serves a view as JSON.
 func (s *server) data(_ string, show showing) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := s.admit(w, r)
@@ -126,7 +126,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(printable.JSON(text), '\n')) // a client that has left needs no answer
+	_, _ = w.Write(append(printable.JSON(text), '\n')) // the client may have disconnected
 }
 
 func wantsStream(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }

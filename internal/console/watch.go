@@ -20,7 +20,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// CacheOptions are those of the console's cache: the identities of merged reservations are of no use to it, and can be long.
+// CacheOptions returns the options of the console's cache. It drops the pod identities of merged reservations, which the console does
+// not use and which can be long.
 func CacheOptions() cache.Options {
 	options := clusters.CacheOptions()
 	options.DefaultTransform = func(object any) (any, error) {
@@ -40,7 +41,7 @@ func CacheOptions() cache.Options {
 	return options
 }
 
-// follow fills the store from the watches of a cache.
+// follow fills the store from the informers of a cache.
 func (s *store) follow(ctx context.Context, from cache.Cache) error {
 	s.from = from
 	protectors, err := from.GetInformer(ctx, &v1alpha1.PodProtector{})
@@ -80,18 +81,18 @@ func (s *store) hearObject(o any) {
 	}
 }
 
-// recount takes all protectors in again.
+// recount recomputes all protectors.
 func (s *store) recount() {
 	list := &v1alpha1.PodProtectorList{}
 	if err := s.from.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
-		return // the cache has no protectors yet: they come
+		return // the cache has no protectors yet: their events follow
 	}
 	for i := range list.Items {
 		s.protect(&list.Items[i])
 	}
 }
 
-// nameOf is the name of an object that is gone, also of one whose last state nobody has seen.
+// nameOf returns the name of a deleted object, including one whose final state is unknown.
 func nameOf(o any) types.NamespacedName {
 	if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = unknown.Obj
@@ -102,7 +103,7 @@ func nameOf(o any) types.NamespacedName {
 	return types.NamespacedName{}
 }
 
-// denials reads the events of protectors, and keeps of them what the store does and nothing else: there may be very many.
+// denials watches the events of protectors. It keeps only what the store keeps, because there can be very many events.
 type denials struct {
 	client kubernetes.Interface
 	store  *store
@@ -139,13 +140,13 @@ func (d *denials) Add(object any) error {
 // Update implements toolscache.ReflectorStore.
 func (d *denials) Update(object any) error { return d.Add(object) }
 
-// Delete implements toolscache.ReflectorStore: the store forgets by itself.
+// Delete implements toolscache.ReflectorStore. The store expires denials itself.
 func (*denials) Delete(any) error { return nil }
 
 // Replace implements toolscache.ReflectorStore.
 func (d *denials) Replace(all []any, _ string) error {
 	for _, object := range all {
-		_ = d.Add(object) // it does not fail
+		_ = d.Add(object) // Add never fails
 	}
 	return nil
 }

@@ -24,15 +24,15 @@ func (m *merging) addAffinity(wants map[string]any) {
 	}
 }
 
-// required is the node selector of the pod's required node affinity; nil if it has none.
+// required returns the node selector of the pod's required node affinity. It is nil if the pod has none.
 func (m *merging) required() map[string]any {
 	return fields(fields(fields(m.spec["affinity"])["nodeAffinity"])[required])
 }
 
 func (m *merging) requiredTerms() []any { return items(m.required()["nodeSelectorTerms"]) }
 
-// addRequiredNodes makes the required node affinity ask for what the policy's does as well. Where that would leave the pod no node at all it
-// keeps its own.
+// addRequiredNodes combines the pod's required node affinity with the policy's, so that nodes must satisfy both. It leaves the pod's
+// own unchanged if the combination would leave the pod no node at all.
 func (m *merging) addRequiredNodes(wants []any) {
 	if len(wants) == 0 {
 		return
@@ -63,8 +63,8 @@ func (m *merging) addRequiredNodes(wants []any) {
 	}
 }
 
-// addTerms adds terms that the pod has not. Those that the scheduler must heed are nothing for the pods of a DaemonSet, whose node is chosen
-// without regard to them.
+// addTerms adds terms that the pod does not have. Required terms do not apply to pods of a DaemonSet, whose controller chooses the
+// node without considering them.
 func (m *merging) addTerms(kind, strength string, wants []any) {
 	field := "affinity." + kind + "." + strength
 	for _, term := range wants {

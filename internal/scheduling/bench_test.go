@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// typical is a pod as an apiserver sends it, with two containers and what is filled in.
+// typical is a pod as an API server sends it, with two containers and default values.
 const typical = `{schedulerName: default-scheduler, nodeSelector: {kubernetes.io/os: linux}, restartPolicy: Always, terminationGracePeriodSeconds: 30, dnsPolicy: ClusterFirst,
 	serviceAccountName: web, serviceAccount: web, securityContext: {runAsNonRoot: true}, enableServiceLinks: true, preemptionPolicy: PreemptLowerPriority, priority: 0,
 	tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}, {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 300}],
@@ -23,7 +23,7 @@ const container = `{name: c, image: "registry.example.com/team/web:v1.2.3", args
 	readinessProbe: {httpGet: {path: /ready, port: 8080, scheme: HTTP}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3},
 	volumeMounts: [{name: token, readOnly: true, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}`
 
-// several are n policies, each of which adds something to every field but nodeName.
+// several returns n policies, each of which adds something to every field except nodeName.
 func several(t fataler, n int) (policies []*scheduling.Policy) {
 	for i := range n {
 		policies = append(policies, policyOf(t, fmt.Sprintf("policy-%d", i), fmt.Sprintf(`{podSelector: {matchLabels: {app: web}}, schedulerName: mine, nodeSelector: {label-%[1]d: v},
@@ -34,7 +34,8 @@ func several(t fataler, n int) (policies []*scheduling.Policy) {
 	return policies
 }
 
-// BenchmarkMerge reads a pod as an apiserver sends it, adds policies to it and writes the patch: all that a webhook does beyond the wire.
+// BenchmarkMerge parses a pod as an API server sends it, adds policies and creates the patch: the whole work of a webhook except the
+// network.
 func BenchmarkMerge(b *testing.B) {
 	for _, n := range []int{0, 1, 10} {
 		b.Run(fmt.Sprintf("policies=%d", n), func(b *testing.B) {
@@ -55,7 +56,7 @@ func BenchmarkMerge(b *testing.B) {
 	}
 }
 
-// BenchmarkMergeLargest multiplies as many terms as there may be.
+// BenchmarkMergeLargest multiplies the maximum number of terms.
 func BenchmarkMergeLargest(b *testing.B) {
 	o := read(b, podKind(), false, pod(b, `{`+terms(10, "a")+`}`))
 	policies := []*scheduling.Policy{policyOf(b, "one", `{`+terms(10, "b")+`}`)}
@@ -67,7 +68,7 @@ func BenchmarkMergeLargest(b *testing.B) {
 	}
 }
 
-// BenchmarkChoose looks for the policies of a pod among 1,000, of which 10 are for it.
+// BenchmarkChoose finds the policies of a pod among 1,000, 10 of which apply to it.
 func BenchmarkChoose(b *testing.B) {
 	for _, by := range []string{"podSelector", "protectorSelector", "all"} {
 		b.Run(by, func(b *testing.B) {
@@ -94,7 +95,7 @@ func BenchmarkChoose(b *testing.B) {
 	}
 }
 
-// BenchmarkNewSet takes 1,000 policies in, as when one of them has changed.
+// BenchmarkNewSet compiles a set of 1,000 policies, as after a change of one of them.
 func BenchmarkNewSet(b *testing.B) {
 	policies := make([]*scheduling.Policy, 1000)
 	for i := range policies {
@@ -106,7 +107,7 @@ func BenchmarkNewSet(b *testing.B) {
 	}
 }
 
-// BenchmarkMergeHostile adds policies to pods of a megabyte that are made to take long.
+// BenchmarkMergeHostile adds policies to pods of a megabyte that are designed to take long.
 func BenchmarkMergeHostile(b *testing.B) {
 	many := func(n int, format string) string {
 		var all strings.Builder

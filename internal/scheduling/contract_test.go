@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// in writes terms of required node affinity, each as expressions and, behind a bar, fields.
+// in formats terms of required node affinity, each as expressions and, after a bar, fields.
 func in(terms ...string) string {
 	var all []string
 	for _, each := range terms {
@@ -27,7 +27,7 @@ func in(terms ...string) string {
 	return `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [` + strings.Join(all, ", ") + `]}}}`
 }
 
-// Requirements of the table, after the letters of the contract.
+// Requirements of the table, named by the letters of the contract.
 const (
 	a = `{key: a, operator: In, values: ["1", "2"]}`
 	b = `{key: b, operator: Exists}`
@@ -39,7 +39,7 @@ const (
 
 const required = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 
-// contract is what becomes of a pod's spec by one policy.
+// contract lists the result of adding one policy to a pod's spec.
 var contract = map[string]struct {
 	pod, policy, want string
 	conflicts         []string
@@ -121,7 +121,7 @@ func TestTheContract(t *testing.T) {
 	}
 }
 
-// A number that may be is written with up to 62 zeros before it: all of them must be excluded.
+// An allowed number can be written with up to 62 leading zeros, and all these forms must be excluded.
 func TestANumberIsExcludedInAllItsForms(t *testing.T) {
 	var forms []string
 	for zeros := range 63 {
@@ -136,7 +136,7 @@ func TestANumberIsExcludedInAllItsForms(t *testing.T) {
 	}
 }
 
-// Numbers keep all their digits, which a comparison of floating point would not see.
+// Numbers keep all their digits, which a comparison of floating-point numbers would not detect.
 func TestNumbersStayAsTheyAreWritten(t *testing.T) {
 	got, _ := merged(t, podKind(), pod(t, contract["what is unknown in a term"].pod), []*scheduling.Policy{policyOf(t, "one", `{`+in(d, e)+`}`)})
 	if strings.Count(string(got), "12345678901234567") != 2 {

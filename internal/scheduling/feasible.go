@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// maxLabelValue is the length of the longest value of a label.
+// maxLabelValue is the maximum length of a label value.
 const maxLabelValue = 63
 
-// isFeasible tells whether a node could meet a term and carry these labels, among others. It is exact for what Kubernetes knows: labels are
-// independent of each other, and of a node's name. What it does not know is taken for something that a node could meet.
+// isFeasible reports whether a node with these labels, among others, could satisfy a term. For the fields of Kubernetes that it
+// knows, the result is exact: labels are independent of each other, and of a node's name. It assumes that a node could satisfy
+// unknown fields.
 func isFeasible(term, nodeSelector map[string]any) bool {
 	return !isEmptyTerm(term) && areFeasible(items(term[expressions]), nodeSelector) && areFeasible(items(term[fieldNames]), nil)
 }
 
-// isEmptyTerm tells whether a term asks for nothing. Kubernetes takes that for nothing that a node could meet.
+// isEmptyTerm reports whether a term has no requirements. Kubernetes matches no node for such a term.
 func isEmptyTerm(term map[string]any) bool {
 	for name, value := range term {
 		known := name == expressions || name == fieldNames
@@ -27,7 +28,7 @@ func isEmptyTerm(term map[string]any) bool {
 	return true
 }
 
-// areFeasible looks at all requirements on one label together.
+// areFeasible evaluates all requirements on each label together.
 func areFeasible(requirements []any, labels map[string]any) bool {
 	byKey := make(map[string]*left, len(requirements))
 	for _, each := range requirements {
@@ -53,21 +54,21 @@ func areFeasible(requirements []any, labels map[string]any) bool {
 	return true
 }
 
-// left is what requirements on one label leave of its values.
+// left is the set of values of one label that its requirements leave.
 type left struct {
-	// values are all that may be; those of a label of which nothing is listed are not limited.
+	// values are the allowed values if listed is set. Otherwise the values are not limited to a list.
 	values []any
 	listed bool
-	// excluded may not be.
+	// excluded are the values that are not allowed.
 	excluded map[any]bool
-	// present and absent: the label must be there, or must not.
+	// present and absent: the label must exist, or must not exist.
 	present, absent bool
-	// numeric: the value must be a whole number from low to high. That of a label is never below 0.
+	// numeric: the value must be an integer from low to high. A label value is never negative.
 	numeric   bool
 	low, high int64
 }
 
-// take adds a requirement; false if that alone cannot be met, as it is malformed to the scheduler.
+// take adds a requirement. It returns false if no label can satisfy the requirement, because it is malformed for the scheduler.
 func (l *left) take(operator string, values []any) bool {
 	switch operator {
 	case "In":
@@ -126,7 +127,7 @@ func (l *left) bound(operator string, values []any) bool {
 	return true
 }
 
-// any tells whether a value is left, or none is one.
+// any reports whether a value, or the absence of the label, is left.
 func (l *left) any() bool {
 	switch {
 	case l.absent:
@@ -150,7 +151,7 @@ func (l *left) admits(value any) bool {
 	return err == nil && number >= l.low && number <= l.high
 }
 
-// leavesNumber looks for a number that is not excluded. Each can be written in several ways, with zeros before it.
+// leavesNumber reports whether a number is left that is not excluded. A number has several spellings, with leading zeros.
 func (l *left) leavesNumber() bool {
 	for n := l.low; n <= l.high; n++ {
 		for written := strconv.FormatInt(n, 10); len(written) <= maxLabelValue; written = "0" + written {

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// Keys and values of which random requirements are. A node that meets such requirements, if there can be one, is among universe().
+// Keys and values of random requirements. If a node can satisfy such requirements at all, one of universe() does.
 var (
 	labelKeys   = []string{"k", "l"}
 	labelValues = []string{"a", "b", "5", "07"}
@@ -19,7 +19,7 @@ var (
 	nodeNames   = []string{"node-1", "node-2"}
 )
 
-// universe has a node for each way in which nodes can differ to random requirements.
+// universe has a node for each way in which nodes can differ for random requirements.
 func universe() (nodes []*corev1.Node) {
 	values := []string{"none", "a", "b", "other"}
 	for n := range 10 {
@@ -42,7 +42,7 @@ func universe() (nodes []*corev1.Node) {
 	return nodes
 }
 
-// admission tells for each node whether a pod may go there, as the scheduler decides it.
+// admission reports for each node whether the scheduler would place a pod there.
 func admission(t fataler, nodes []*corev1.Node, raw []byte) []bool {
 	t.Helper()
 	typed := &corev1.Pod{}
@@ -52,7 +52,7 @@ func admission(t fataler, nodes []*corev1.Node, raw []byte) []bool {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(typed)
 	admits := make([]bool, len(nodes))
 	for i, node := range nodes {
-		admits[i], _ = affinity.Match(node) // a term that cannot be read is met by no node
+		admits[i], _ = affinity.Match(node) // a malformed term matches no node
 	}
 	return admits
 }
@@ -116,7 +116,7 @@ func maybe(t *rapid.T, what string, spec object, field string, value func() any)
 	}
 }
 
-// randomNodes is a nodeSelector and required node affinity, or one of both, or none.
+// randomNodes returns a nodeSelector and required node affinity, one of them, or neither.
 func randomNodes(t *rapid.T, pod bool) object {
 	spec := object{}
 	maybe(t, "nodes", spec, "nodeSelector", func() any {
@@ -128,7 +128,7 @@ func randomNodes(t *rapid.T, pod bool) object {
 	return spec
 }
 
-// randomSpec is all that matters of a pod's spec, or of a policy's.
+// randomSpec returns the relevant fields of a pod's spec, or of a policy's.
 func randomSpec(t *rapid.T, pod bool) object {
 	spec := randomNodes(t, pod)
 	if !pod && len(spec) == 0 {
@@ -197,7 +197,7 @@ func written(t fataler, value any) string {
 	return string(raw)
 }
 
-// randomPolicies are some in their order, of both kinds.
+// randomPolicies returns some policies of both kinds, in their order.
 func randomPolicies(t *rapid.T) []*scheduling.Policy {
 	var policies []*scheduling.Policy
 	for _, name := range []string{"one", "two", "all", "all-others"}[:rapid.IntRange(1, 4).Draw(t, "policies")] {

@@ -10,7 +10,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// addTolerations adds those that the pod has not. To tolerate a taint for another time is a conflict.
+// addTolerations adds tolerations that the pod does not have. A toleration of the same taint with other tolerationSeconds is a
+// conflict.
 func (m *merging) addTolerations(wants []any) {
 	for _, each := range wants {
 		toleration := fields(each)
@@ -28,7 +29,7 @@ func (m *merging) addTolerations(wants []any) {
 	}
 }
 
-// taint is what a toleration is of.
+// taint identifies the taints that a toleration tolerates.
 type taint struct{ key, operator, value, effect string }
 
 func tolerates(t map[string]any) taint {
@@ -36,12 +37,12 @@ func tolerates(t map[string]any) taint {
 	return taint{text(t["key"]), operator, text(t["value"]), text(t["effect"])}
 }
 
-// String is the field that is the pod's own.
+// String returns the name of the field for messages and claims.
 func (t taint) String() string {
 	return "tolerations[" + t.key + "," + t.operator + "," + t.value + "," + t.effect + "].tolerationSeconds"
 }
 
-// addConstraints adds topology spread constraints of which the pod has none of the same key and kind.
+// addConstraints adds topology spread constraints, unless the pod has one with the same topologyKey and whenUnsatisfiable.
 func (m *merging) addConstraints(policy *Policy, wants []any) {
 	for _, each := range wants {
 		constraint := maps.Clone(fields(each))
@@ -72,13 +73,14 @@ func (m *merging) addConstraint(constraint map[string]any) {
 	}
 }
 
-// constraintField names a constraint by what a pod can have but once.
+// constraintField identifies a constraint by the fields that must be unique within a pod.
 func constraintField(constraint map[string]any) string {
 	return "topologySpreadConstraints[" + text(constraint["topologyKey"]) + "," + text(constraint["whenUnsatisfiable"]) + "]"
 }
 
-// fillSelector gives a constraint whose labelSelector is absent or empty that of the protector which covers the pod. Without a protector
-// an empty one stays, of all pods, as Kubernetes has it; why tells that there is none to stand in for an absent one.
+// fillSelector sets an absent or empty labelSelector of a constraint to the selector of the protector that covers the pod. Without a
+// protector, an empty labelSelector stays and selects all pods, as in Kubernetes. why is set if there is no protector to replace an
+// absent one.
 func (m *merging) fillSelector(policy *Policy, constraint map[string]any) (why string) {
 	if len(fields(constraint["labelSelector"])) > 0 {
 		return ""
@@ -104,14 +106,14 @@ func (m *merging) fillSelector(policy *Policy, constraint map[string]any) (why s
 	return ""
 }
 
-// selectsBy tells whether a selector mentions a label.
+// selectsBy reports whether a selector has a requirement on a label.
 func selectsBy(s *v1alpha1.PodSelector, key string) bool {
 	_, labelled := s.MatchLabels[key]
 	return labelled || slices.ContainsFunc(s.MatchExpressions, func(r v1alpha1.PodSelectorRequirement) bool { return r.Key == key })
 }
 
-// protectorOf is the one whose selector stands in for one that a policy has not: of those that its protectorSelector chooses, the one whose
-// name comes first.
+// protectorOf returns the protector whose selector replaces a missing labelSelector of a policy: the first by name of those that the
+// policy's protectorSelector matches.
 func (m *merging) protectorOf(policy *Policy) *Protector {
 	var first *Protector
 	for i := range m.protectors {

@@ -7,62 +7,65 @@ import (
 	"strings"
 )
 
-// Result is what becomes of an object.
+// Result is the result for an object.
 type Result struct {
-	// Patch is a JSON patch (RFC 6902) of the object as it was sent, which touches nothing but what policies add; nil changes nothing.
+	// Patch is a JSON patch (RFC 6902) for the object in the request. It changes only what policies and spreads add. It is nil if
+	// nothing changes.
 	Patch []byte
-	// Outcomes are those of the policies, in their order.
+	// Outcomes are the outcomes of the policies, in their order.
 	Outcomes []Outcome
-	// Spreads are what came of the spreads of protectors, in their order.
+	// Spreads are the outcomes of the spreads of protectors, in their order.
 	Spreads []Spreading
-	// Refusal tells why the object must not be stored, and what to do; empty when it may. A refused object has no patch.
+	// Refusal explains why the object must not be stored, and gives the remedy. It is empty if the object may be stored. A refused
+	// object has no patch.
 	Refusal string
 }
 
-// Outcome is what came of one policy.
+// Outcome is the outcome of one policy.
 type Outcome struct {
 	*Policy
 	Effect
 }
 
-// Effect is what came of a policy, or of the spread of a protector.
+// Effect is the effect of a policy, or of the spread of a protector.
 type Effect struct {
-	// Injected are the fields below the pod's spec that it has added to, each once.
+	// Injected are the changed fields below the pod's spec, each once.
 	Injected []string
-	// Conflicts are what the object contradicts it in.
+	// Conflicts are the parts that contradict the object.
 	Conflicts []Clash
-	// Skipped is what it cannot add to an object of this kind, or without a protector. That is nobody's fault, and never refused.
+	// Skipped are the parts that do not apply to an object of this kind, or that need a protector. They are never a reason to deny the
+	// object.
 	Skipped []Clash
 }
 
-// Clash is what was not added to an object.
+// Clash is a part that was not added to an object.
 type Clash struct {
-	// Field is below the pod's spec.
+	// Field is a field below the pod's spec.
 	Field string
-	// Has is what the object has there, and Wants what was to be added, as JSON; long values are cut.
+	// Has is the object's value of the field, and Wants the value to add, as JSON. Long values are truncated.
 	Has, Wants string
-	// Why it was not added.
+	// Why is the reason why it was not added.
 	Why string
 }
 
-// String is the clash in words.
+// String formats the clash for messages.
 func (c Clash) String() string {
 	return fmt.Sprintf("%s: has %s, wanted is %s: %s", c.Field, c.Has, c.Wants, c.Why)
 }
 
-// Merge adds policies to an object, in the order that they are given in: those of Set.For. The protectors are those that cover its pods; what
-// their spreads ask for is added after all policies.
+// Merge adds policies to an object, in the given order, which must be that of Set.For. The protectors are those that cover the
+// object's pods. Merge adds their spreads after all policies.
 //
-// What the object has stays, and what contradicts it is not added. To merge the result again changes nothing, also when somebody else has
-// changed it in between, beyond adding to that as well.
+// Merge never changes or removes what the object has, and does not add what contradicts it. Merging the result again changes nothing.
+// If another client has changed the object in between, it only adds to that change.
 func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error) {
 	result := Result{Outcomes: make([]Outcome, len(policies))}
 	m := merging{object: o, spec: ownSpec(o.spec), protectors: protectors, claims: map[string]fmt.Stringer{}}
 	for i, p := range policies {
 		result.Outcomes[i].Policy = p
 	}
-	// What a later policy adds can make room for an earlier one: it drops terms of which there would have been too many. So all are asked
-	// again until nothing changes, which is once for each of them at most: what was added stays.
+	// A later policy can remove the obstacle to an earlier one: it drops terms, of which there would have been too many. So repeat the
+	// passes until nothing changes. That takes at most one pass per policy, because additions are never removed.
 	for range len(policies) + 1 {
 		if again := m.pass(result.Outcomes); !again {
 			break
@@ -77,22 +80,22 @@ func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error
 	return result, err
 }
 
-// merging is a pod's spec to which policies are added.
+// merging is the spec of a pod while policies are added to it.
 type merging struct {
 	object     *Object
 	spec       map[string]any
 	protectors []Protector
-	// claims are the policies and protectors that fields are by.
+	// claims records which policy or protector has set a field.
 	claims map[string]fmt.Stringer
-	// changes is how often something was added.
+	// changes is the number of additions.
 	changes int
 
-	// author is what is being added, a *Policy or a *Protector, and effect what comes of it.
+	// author is the source of the current addition, a *Policy or a *Protector, and effect is its effect.
 	author fmt.Stringer
 	effect *Effect
 }
 
-// ownSpec copies the objects of a spec that policies are added to. What is in their lists is shared, and never changed.
+// ownSpec copies the parts of a spec that are modified. The contents of lists are shared, and never modified.
 func ownSpec(of map[string]any) map[string]any {
 	spec := maps.Clone(of)
 	own := func(in map[string]any, field string) map[string]any {
@@ -109,7 +112,7 @@ func ownSpec(of map[string]any) map[string]any {
 	return spec
 }
 
-// pass adds all policies once, and tells whether another pass could add more.
+// pass adds all policies once, and reports whether another pass could add more.
 func (m *merging) pass(outcomes []Outcome) (again bool) {
 	clashed, changes := false, m.changes
 	for i := range outcomes {
@@ -121,7 +124,7 @@ func (m *merging) pass(outcomes []Outcome) (again bool) {
 	return clashed && m.changes > changes
 }
 
-// add adds one policy: what the scheduler heeds before nodeName, which goes around it.
+// add adds one policy. Fields that the scheduler considers come before nodeName, which bypasses it.
 func (m *merging) add(policy *Policy) {
 	criteria := policy.criteria
 	m.addSchedulerName(text(criteria["schedulerName"]))
@@ -132,7 +135,7 @@ func (m *merging) add(policy *Policy) {
 	m.addNodeName(text(criteria["nodeName"]))
 }
 
-// injected notes that the author has added to a field.
+// injected records that the author has added to a field.
 func (m *merging) injected(field string) {
 	m.changes++
 	if !slices.Contains(m.effect.Injected, field) {
@@ -140,17 +143,17 @@ func (m *merging) injected(field string) {
 	}
 }
 
-// claim notes that a field is by the author.
+// claim records that the author has set a field.
 func (m *merging) claim(field string) { m.claims[field] = m.author }
 
-// The reasons that several fields have.
+// Reasons that several fields share.
 const (
 	ownValue    = "it keeps its own"
 	ofDaemonSet = "a pod of a DaemonSet has its node already, which may not meet it"
 	isPlaced    = "nodeName has placed the pod, and a kubelet refuses pods whose labels of nodes its node does not have"
 )
 
-// conflict notes that the object contradicts the author in a field.
+// conflict records that the object contradicts the author in a field.
 func (m *merging) conflict(field string, has, wants any, why string) {
 	if by := m.claims[field]; by != nil && by != m.author {
 		why = by.String() + " goes first, and has set it"
@@ -158,19 +161,19 @@ func (m *merging) conflict(field string, has, wants any, why string) {
 	m.effect.Conflicts = append(m.effect.Conflicts, Clash{Field: field, Has: quote(has), Wants: quote(wants), Why: why})
 }
 
-// skip notes that a field cannot be added to.
+// skip records that a field does not apply.
 func (m *merging) skip(field string, has, wants any, why string) {
 	m.effect.Skipped = append(m.effect.Skipped, Clash{Field: field, Has: quote(has), Wants: quote(wants), Why: why})
 }
 
-// isDaemonPod tells that the pod has been given its node by a DaemonSet's controller. That heeds node labels that the template asks for, and
-// no more.
+// isDaemonPod reports whether the DaemonSet controller has already assigned the pod a node. It considers only the node labels that
+// the template requires.
 func (m *merging) isDaemonPod() bool { return m.object.daemon && m.object.isPod() }
 
-// maxTold is how many conflicts a refusal tells of.
+// maxTold is the maximum number of conflicts that a denial lists.
 const maxTold = 5
 
-// refusal is the message for an object that contradicts a policy which rejects such; empty if there is none.
+// refusal returns the message for an object that contradicts a policy with conflictPolicy Reject. It is empty if there is none.
 func refusal(o *Object, outcomes []Outcome) string {
 	var told []string
 	more := 0

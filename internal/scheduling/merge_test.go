@@ -56,7 +56,7 @@ func TestSeveralPolicies(t *testing.T) {
 	}
 }
 
-// terms writes n alternatives on a label.
+// terms formats n alternatives for a label.
 func terms(n int, key string) string {
 	var all []string
 	for i := range n {
@@ -192,13 +192,13 @@ func TestALongValueIsCutBetweenCharacters(t *testing.T) {
 	}
 }
 
-// deep is a policy with all that a pod of a DaemonSet could be made unschedulable by, and some that it could not.
+// deep is a policy with all fields that could make a pod of a DaemonSet unschedulable, and some that could not.
 const deep = `{nodeSelector: {a: b}, schedulerName: mine, tolerations: [{operator: Exists}], affinity: {
 	nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [` + a + `]}]}, preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [` + b + `]}}]},
 	podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: z}], preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: z}}]}},
 	topologySpreadConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}, {maxSkew: 1, topologyKey: z, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]}`
 
-// soft is what of it every pod can have.
+// soft are the fields of deep that every pod can have.
 const soft = `schedulerName: mine, tolerations: [{operator: Exists}],
 	topologySpreadConstraints: [{maxSkew: 1, topologyKey: z, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]`
 
@@ -225,7 +225,7 @@ func TestPodsOfADaemonSetAreNeverMadeUnschedulable(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			got, result := merged(t, test.kind, test.before, policies)
-			if test.kind.Kind == "DaemonSet" { // a: b contradicts the terms, which are of values 1 and 2
+			if test.kind.Kind == "DaemonSet" { // a: b contradicts the terms, which require the values 1 and 2
 				if in := conflicts(result); !slices.Equal(in, []string{required}) {
 					t.Errorf("conflicts in %v", in)
 				}

@@ -12,27 +12,27 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Object is a pod, or a workload with a template of pods, that is about to be stored. It never changes.
+// Object is a pod, or a workload with a pod template, that is about to be stored. It is immutable.
 type Object struct {
-	// Kind of the object, as Deployment.
+	// Kind is the kind of the object, as Deployment.
 	Kind string
-	// Update tells that it is stored already, and is to be changed.
+	// Update reports that the object exists already, and is being updated.
 	Update bool
-	// Namespace is that of its metadata, which an object that is created may leave to the request.
+	// Namespace is metadata.namespace, which may be empty in an object that is being created.
 	Namespace string
-	// Labels are those of the pod, or of the pods that will be made of the template.
+	// Labels are the labels of the pod, or of the template's future pods.
 	Labels map[string]string
 
-	// path leads to the pod's spec.
+	// path is the path of the pod spec.
 	path []string
-	// spec is what matters of that.
+	// spec has the relevant fields of the pod spec.
 	spec map[string]any
-	// controlled tells that another object controls this one, daemon that it is a DaemonSet which does, or which this one is, and mirror
-	// that it stands for a pod that a kubelet runs on its own.
+	// controlled reports that the object has a controller. daemon reports that the object or its controller is a DaemonSet. mirror
+	// reports that the object is a mirror pod, which represents a static pod of a kubelet.
 	controlled, daemon, mirror bool
 }
 
-// PathOf is the path to the spec of the pods of a kind; false for a kind that has none that is known.
+// PathOf returns the path of the pod spec in objects of a kind. It returns false for an unsupported kind.
 func PathOf(kind schema.GroupKind) ([]string, bool) {
 	switch kind.Group + "/" + kind.Kind {
 	case "/Pod":
@@ -45,8 +45,7 @@ func PathOf(kind schema.GroupKind) ([]string, bool) {
 	return nil, false
 }
 
-// Read reads an object that is created or, with update, changed. The error tells what is missing or of another shape than it has in
-// Kubernetes.
+// Read parses an object that is created or, with update, updated. It returns an error if a part is missing or has an invalid type.
 func Read(kind schema.GroupKind, update bool, raw []byte) (*Object, error) {
 	path, ok := PathOf(kind)
 	if !ok {
@@ -68,19 +67,19 @@ func Read(kind schema.GroupKind, update bool, raw []byte) (*Object, error) {
 	return o, nil
 }
 
-// level is an object on the way to a pod's spec.
+// level is an object on the path to the pod spec.
 type level struct {
 	Metadata metadata       `json:"metadata"`
 	Spec     jsontext.Value `json:"spec"`
 }
 
-// inner is a spec on that way.
+// inner is a spec on that path.
 type inner struct {
 	Template    jsontext.Value `json:"template"`
 	JobTemplate jsontext.Value `json:"jobTemplate"`
 }
 
-// descend reads the metadata of an object and of its pods, and the spec of those.
+// descend returns the metadata of an object and of its pods, and the pod spec.
 func descend(raw []byte, path []string) (own, pod metadata, spec jsontext.Value, err error) {
 	for at, step := range path {
 		switch step {
@@ -105,12 +104,12 @@ func descend(raw []byte, path []string) (own, pod metadata, spec jsontext.Value,
 	return own, pod, raw, nil
 }
 
-// readAs reads JSON as lenient as apiservers are with what they have stored.
+// readAs parses JSON as leniently as API servers read stored objects.
 func readAs(raw []byte, into any) error {
 	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// metadata is what matters of it.
+// metadata has the relevant fields of an object's metadata.
 type metadata struct {
 	Namespace       string                  `json:"namespace"`
 	Labels          map[string]string       `json:"labels"`
@@ -118,7 +117,7 @@ type metadata struct {
 	OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
 }
 
-// podSpec is the shape of what matters of a pod's spec: what does not have it is not a pod to Kubernetes.
+// podSpec has the types of the relevant fields of a pod spec. Kubernetes rejects a pod whose fields have other types.
 type podSpec struct {
 	Affinity                  *corev1.Affinity                  `json:"affinity"`
 	NodeName                  string                            `json:"nodeName"`
@@ -129,7 +128,7 @@ type podSpec struct {
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints"`
 }
 
-// rawSpec is the same as it is written.
+// rawSpec has the same fields, unparsed.
 type rawSpec struct {
 	Affinity                  jsontext.Value `json:"affinity,omitempty"`
 	NodeName                  jsontext.Value `json:"nodeName,omitempty"`
@@ -168,11 +167,12 @@ func readSpec(raw jsontext.Value) (map[string]any, error) {
 
 func (o *Object) isPod() bool { return o.Kind == "Pod" }
 
-// isNewPod tells that it is a pod which is created, and for which a scheduler will look for a node.
+// isNewPod reports whether the object is a pod that is being created and that a scheduler will place.
 func (o *Object) isNewPod() bool { return o.isPod() && !o.Update && !o.isFixed() }
 
-// isFixed tells that the object must stay as it is written. A Deployment knows its ReplicaSets by their templates, and makes a new one for
-// each that it does not know. The template of a Job can never be changed. A mirror pod is a picture of one that runs already.
+// isFixed reports whether the object must not be changed. A Deployment identifies its ReplicaSets by their templates, and creates a
+// new one for each template that it does not find. The template of a Job is immutable. A mirror pod represents a pod that already
+// runs.
 func (o *Object) isFixed() bool {
 	return o.mirror || o.Kind == "ReplicaSet" && o.controlled || o.Kind == "Job" && o.Update
 }

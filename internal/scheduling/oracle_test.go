@@ -14,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// On all nodes that the requirements can tell apart, a pod may go where it might before and the policy lets it, exactly; and what is told to
-// be a conflict is one.
+// Among all nodes that the requirements can distinguish, a pod can run exactly where it could before and the policy allows it. Every
+// reported conflict is a conflict.
 func TestAPodMayGoWhereItAndThePolicyAllow(t *testing.T) {
 	nodes := universe()
 	rapid.Check(t, func(t *rapid.T) {
@@ -43,7 +43,7 @@ func TestAPodMayGoWhereItAndThePolicyAllow(t *testing.T) {
 	})
 }
 
-// Any number of policies with all that they may have.
+// The test merges any number of policies with all possible fields.
 func TestManyPoliciesKeepTheirPromises(t *testing.T) {
 	nodes := universe()
 	protector := scheduling.Protector{Core: "core", Name: "web", Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "shop"}}}
@@ -86,7 +86,7 @@ func TestToMergeAgainChangesNothing(t *testing.T) {
 		if second.Patch != nil || !slices.Equal(conflicts(first), conflicts(second)) {
 			t.Fatalf("%s\nbecomes %s, conflicts in %v and then %v", once, twice, conflicts(first), conflicts(second))
 		}
-		// Somebody else adds something of its own in between.
+		// Another client adds fields of its own in between.
 		between, _ := merged(t, podKind(), once, randomPolicies(t), protector)
 		after, _ := merged(t, podKind(), between, policies, protector)
 		if _, last := merged(t, podKind(), after, policies, protector); last.Patch != nil {
@@ -95,7 +95,7 @@ func TestToMergeAgainChangesNothing(t *testing.T) {
 	})
 }
 
-// allowed are the paths that a patch may touch.
+// allowed matches the paths that a patch may change.
 var allowed = regexp.MustCompile(`^/spec/(schedulerName|nodeName|nodeSelector|nodeSelector/[kl]|tolerations|tolerations/-|topologySpreadConstraints|topologySpreadConstraints/-|` +
 	`affinity|affinity/nodeAffinity|affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution(/nodeSelectorTerms)?|` +
 	`affinity/pod(Anti)?Affinity|affinity/(node|pod|podAnti)Affinity/(preferred|required)DuringSchedulingIgnoredDuringExecution(/-)?)$`)
@@ -130,7 +130,7 @@ func TestWhatIsNotOursSurvives(t *testing.T) {
 	})
 }
 
-// sprinkle puts fields that nobody knows into all objects in which they can stand.
+// sprinkle puts unknown fields into all objects that can have them.
 func sprinkle(t *rapid.T, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -149,7 +149,8 @@ func sprinkle(t *rapid.T, value any) {
 	}
 }
 
-// missing is what one value has and another has not: arrays may only grow, and terms of required node affinity have at least what a pod's had.
+// missing returns a part of before that after lacks: arrays may only grow, and terms of required node affinity have at least the
+// pod's requirements.
 func missing(at string, before, after any) string {
 	switch b := before.(type) {
 	case map[string]any:
@@ -180,7 +181,7 @@ func missing(at string, before, after any) string {
 	return ""
 }
 
-// holds tells whether a term has all of another one.
+// holds reports whether a term has everything that another has.
 func holds(term, had any) bool {
 	for name, value := range had.(map[string]any) {
 		list, isList := value.([]any)
@@ -200,7 +201,7 @@ func holds(term, had any) bool {
 	return true
 }
 
-// sameRequirement tells whether two requirements say the same, in whatever order of values.
+// sameRequirement reports whether two requirements are equivalent, regardless of the order of values.
 func sameRequirement(a, b any) bool {
 	one, other := a.(map[string]any), b.(map[string]any)
 	for name := range one {

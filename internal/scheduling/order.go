@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Order puts policies into the order in which they are added to a pod: the higher priority first, then those of a namespace before those
-// of the cluster, then by namespace, name and core cluster. Of one policy that is given several times the newest generation stays. No two
-// policies are equal in this order, so that it does not depend on the one they come in.
+// Order sorts policies in the order in which they are added to a pod: higher priority first, then namespaced policies before cluster
+// policies, then by namespace, name and core cluster. Of a policy that is given several times, it keeps the newest generation. The
+// order is total, so that it does not depend on the order of the input.
 func Order(policies []*Policy) []*Policy {
 	newest := make(map[Ref]*Policy, len(policies))
 	for _, p := range policies {

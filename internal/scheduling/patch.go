@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// change is one of a JSON patch.
+// change is one operation of a JSON patch.
 type change struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// patch is the JSON patch that makes one value of another at a path; nil when they are equal. Nothing is ever removed: fields that after
-// has not are left alone. It applies to any object that is like before where the two differ.
+// patch returns the JSON patch that turns before into after at a path. It returns nil if they are equal. It removes nothing: fields
+// that are missing in after are left unchanged. The patch applies to any object that equals before wherever before and after differ.
 func patch(path []string, before, after map[string]any) ([]byte, error) {
 	at := ""
 	for _, step := range path {
@@ -29,7 +29,7 @@ func patch(path []string, before, after map[string]any) ([]byte, error) {
 	return json.Marshal(changes)
 }
 
-// changesOf goes down to what differs. An array that only grew is added to, and others are replaced.
+// changesOf recurses to the differences. It appends to an array that only grew, and replaces other values.
 func changesOf(at string, before, after any) []change {
 	if old, object := before.(map[string]any); object {
 		if now, object := after.(map[string]any); object {

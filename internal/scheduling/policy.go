@@ -1,7 +1,7 @@
-// Package scheduling adds what PodSchedulingPolicies ask for to pods and to templates of pods: which policies are for an object and in
-// which order, what each of them adds and what contradicts it, and the JSON patch that does it.
+// Package scheduling adds the scheduling criteria of PodSchedulingPolicies to pods and to pod templates. It determines which policies
+// apply to an object and in which order, what each of them adds, what contradicts it, and the JSON patch.
 //
-// It works on JSON, so that what our types do not know stays as it is. It is pure: values in, values out.
+// It operates on JSON, so that fields unknown to our types stay unchanged. It is pure.
 package scheduling
 
 import (
@@ -19,15 +19,15 @@ const (
 	ClusterPolicy    = "ClusterPodSchedulingPolicy"
 )
 
-// Ref names a policy.
+// Ref identifies a policy.
 type Ref struct {
-	// Core is the core cluster that it is in.
+	// Core is the core cluster of the policy.
 	Core string
 	// Namespace is empty for a ClusterPodSchedulingPolicy.
 	Namespace, Name string
 }
 
-// String is the kind and name of the policy, as a message has it.
+// String returns the kind and name of the policy, for messages.
 func (r Ref) String() string {
 	if r.Namespace == "" {
 		return ClusterPolicy + " " + r.Name
@@ -35,20 +35,21 @@ func (r Ref) String() string {
 	return NamespacedPolicy + " " + r.Namespace + "/" + r.Name
 }
 
-// Policy is a policy of either kind, ready to be applied. It never changes, so goroutines may share it.
+// Policy is a compiled policy of either kind. It is immutable, so goroutines may share it.
 type Policy struct {
 	Ref
 	Generation int64
 	Spec       *v1alpha1.PodSchedulingPolicySpec
 
-	// pods, protectors and namespaces choose nothing when they are nil; pods or protectors leave the choice to the other one.
+	// pods, protectors and namespaces select nothing if they are nil, except that nil pods or nil protectors leave the selection to the
+	// other.
 	pods, protectors, namespaces *selectors.Selector
-	// criteria are those of the spec as JSON, field by field.
+	// criteria are the scheduling criteria of the spec as JSON fields.
 	criteria map[string]any
 }
 
-// Compile reads a policy of either kind of a core cluster. The error tells which of its selectors is malformed, which the schema of the
-// policy refuses.
+// Compile compiles a policy of either kind from a core cluster. It returns an error that names the malformed selector, which the
+// schema of the policy rejects.
 func Compile(core string, object metav1.Object) (*Policy, error) {
 	p := &Policy{Ref: Ref{Core: core, Namespace: object.GetNamespace(), Name: object.GetName()}, Generation: object.GetGeneration()}
 	var namespaces *v1alpha1.PodSelector
@@ -85,5 +86,5 @@ func Compile(core string, object metav1.Object) (*Policy, error) {
 	return p, nil
 }
 
-// rejects tells whether a pod that contradicts the policy is refused.
+// rejects reports whether a pod that contradicts the policy is denied.
 func (p *Policy) rejects() bool { return p.Spec.ConflictPolicy == v1alpha1.ConflictReject }

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// addSchedulerName sets the scheduler of a pod that has none. The apiserver fills in the default one before anybody is asked, so that one
-// counts as none; but not when a policy before has set just that.
+// addSchedulerName sets the scheduler of a pod that has none. The API server sets the default scheduler before it calls webhooks, so
+// the default counts as none, unless a previous policy has set it.
 func (m *merging) addSchedulerName(wants string) {
 	const field = "schedulerName"
 	has := text(m.spec[field])
@@ -28,7 +28,8 @@ func (m *merging) addSchedulerName(wants string) {
 	}
 }
 
-// addNodeSelector adds labels of nodes key by key. One that no term of the required node affinity goes with would leave the pod no node.
+// addNodeSelector adds node labels key by key. A label that is incompatible with all terms of the required node affinity is a
+// conflict, because it would leave the pod no node.
 func (m *merging) addNodeSelector(wants map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(wants)) {
 		has, value, field := fields(m.spec["nodeSelector"]), wants[key], "nodeSelector["+key+"]"
@@ -50,7 +51,7 @@ func (m *merging) addNodeSelector(wants map[string]any) {
 	}
 }
 
-// leavesNode tells whether some node could still meet the required node affinity if it has one more label.
+// leavesNode reports whether a node could still satisfy the required node affinity if it must have one more label.
 func (m *merging) leavesNode(key string, value any) bool {
 	if m.required() == nil {
 		return true
@@ -65,8 +66,8 @@ func (m *merging) leavesNode(key string, value any) bool {
 
 func (m *merging) isPlaced() bool { return text(m.spec["nodeName"]) != "" }
 
-// addNodeName places a pod. The scheduler is not asked about one that has a nodeName, so what the pod asks of it would be void, or make the
-// kubelet refuse it.
+// addNodeName places a pod. The scheduler ignores a pod with a nodeName. The pod's requirements on the scheduler would then be void,
+// or make the kubelet reject the pod.
 func (m *merging) addNodeName(wants string) {
 	const field = "nodeName"
 	has := text(m.spec[field])
@@ -87,7 +88,8 @@ func (m *merging) addNodeName(wants string) {
 	}
 }
 
-// asksScheduler tells what a pod asks of the scheduler, and cannot be promised on a node of which nothing is known but its name.
+// asksScheduler returns a requirement of the pod on the scheduler that cannot be guaranteed on a node of which only the name is
+// known. why is empty if there is none.
 func (m *merging) asksScheduler(node string) (value any, why string) {
 	affinity := fields(m.spec["affinity"])
 	if gates := items(m.spec["schedulingGates"]); len(gates) > 0 {
@@ -112,10 +114,10 @@ func (m *merging) asksScheduler(node string) (value any, why string) {
 	return nil, ""
 }
 
-// nodeName is the field of nodes that terms can name.
+// nodeName is the node field that terms can refer to.
 const nodeName = "metadata.name"
 
-// isNamed tells whether a node meets a term for its name alone.
+// isNamed reports whether a node satisfies a term by its name alone.
 func isNamed(term map[string]any, node string) bool {
 	if len(items(term[expressions])) > 0 || len(items(term[fieldNames])) == 0 {
 		return false
@@ -128,7 +130,7 @@ func isNamed(term map[string]any, node string) bool {
 	return areFeasible(items(term[fieldNames]), map[string]any{nodeName: node})
 }
 
-// child is the object in a field of another one, which is the merging's own; it is made when there is none.
+// child returns the object in a field of an object that the merging owns. It creates the child if there is none.
 func (m *merging) child(of map[string]any, field string) map[string]any {
 	if has := fields(of[field]); has != nil {
 		return has

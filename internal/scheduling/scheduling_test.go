@@ -12,14 +12,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// fataler is what tests of both kinds have.
+// fataler has the common methods of tests and benchmarks.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// jsonOf reads YAML as a user would write it.
+// jsonOf converts YAML in the format that users write.
 func jsonOf(t fataler, text string) []byte {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -29,8 +29,8 @@ func jsonOf(t fataler, text string) []byte {
 	return raw
 }
 
-// policyOf is a policy of namespace shop, which is for all pods unless the spec says otherwise; of the cluster, and for all namespaces, if
-// its name begins with all.
+// policyOf returns a policy of namespace shop, which selects all pods unless the spec says otherwise. If its name begins with all, it
+// is a cluster policy for all namespaces.
 func policyOf(t fataler, name, spec string) *scheduling.Policy {
 	t.Helper()
 	var p *scheduling.Policy
@@ -70,10 +70,10 @@ func choosing(spec *v1alpha1.PodSchedulingPolicySpec) {
 	}
 }
 
-// podKind is that of pods.
+// podKind is the kind of pods.
 func podKind() schema.GroupKind { return schema.GroupKind{Kind: "Pod"} }
 
-// pod is one of namespace shop with a spec.
+// pod returns a pod of namespace shop with a spec.
 func pod(t fataler, spec string) []byte {
 	t.Helper()
 	return jsonOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web-1, namespace: shop, labels: {app: web}}, spec: `+spec+`}`)
@@ -88,7 +88,7 @@ func read(t fataler, kind schema.GroupKind, update bool, raw []byte) *scheduling
 	return o
 }
 
-// merged is an object with policies added, and what came of them.
+// merged returns an object with policies added, and the result.
 func merged(t fataler, kind schema.GroupKind, raw []byte, policies []*scheduling.Policy, protectors ...scheduling.Protector) ([]byte, scheduling.Result) {
 	t.Helper()
 	result, err := scheduling.Merge(read(t, kind, false, raw), policies, protectors)
@@ -98,7 +98,7 @@ func merged(t fataler, kind schema.GroupKind, raw []byte, policies []*scheduling
 	return patched(t, raw, result.Patch), result
 }
 
-// patched applies a patch as an apiserver does.
+// patched applies a patch as an API server does.
 func patched(t fataler, raw, patch []byte) []byte {
 	t.Helper()
 	if patch == nil {
@@ -115,7 +115,7 @@ func patched(t fataler, raw, patch []byte) []byte {
 	return after
 }
 
-// valueOf is JSON as values.
+// valueOf parses JSON.
 func valueOf(t fataler, raw []byte) map[string]any {
 	t.Helper()
 	var value map[string]any
@@ -125,7 +125,7 @@ func valueOf(t fataler, raw []byte) map[string]any {
 	return value
 }
 
-// conflicts are the fields that any of the policies conflicts in.
+// conflicts returns the fields with a conflict in any of the policies.
 func conflicts(result scheduling.Result) (in []string) {
 	for _, outcome := range result.Outcomes {
 		for _, c := range outcome.Conflicts {

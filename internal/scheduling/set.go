@@ -9,27 +9,27 @@ import (
 
 // Protector is a PodProtector that covers the pods of an object.
 type Protector struct {
-	// Core is the core cluster that it is in: policies look at protectors of their own.
+	// Core is the core cluster of the protector. Policies match only protectors of their own core.
 	Core            string
 	Namespace, Name string
 	Labels          map[string]string
-	// Selector chooses the pods that it covers; nil is not known.
+	// Selector selects the pods that the protector covers. It is nil if unknown.
 	Selector *v1alpha1.PodSelector
-	// Spread is what it asks of the scheduler of the pods' cell; nil is nothing.
+	// Spread is the protector's request to the scheduler of the pods' cell. It is nil if there is none.
 	Spread *Spread
 }
 
-// String is its kind and name, as a message has it.
+// String returns the kind and name, for messages.
 func (p *Protector) String() string { return "PodProtector " + p.Namespace + "/" + p.Name }
 
-// Set finds the policies for an object among many. It never changes, so goroutines may share it.
+// Set finds the policies for an object among many. It is immutable, so goroutines may share it.
 type Set struct {
 	ordered []*Policy
-	// byPods finds places in ordered by the labels of pods, and byProtectors those that only a protector's labels choose.
+	// byPods finds indexes into ordered by the labels of pods. byProtectors does so for policies that have only a protectorSelector.
 	byPods, byProtectors *selectors.Index[int]
 }
 
-// NewSet takes policies in, in any order.
+// NewSet returns a Set of policies, which may be in any order.
 func NewSet(policies []*Policy) *Set {
 	s := &Set{ordered: Order(policies), byPods: selectors.New[int](), byProtectors: selectors.New[int]()}
 	for place, p := range s.ordered {
@@ -43,7 +43,7 @@ func NewSet(policies []*Policy) *Set {
 	return s
 }
 
-// For lists the policies that apply to an object, in their order. The protectors are those that cover its pods.
+// For returns the policies that apply to an object, in their order. The protectors are those that cover its pods.
 func (s *Set) For(o *Object, namespaceLabels map[string]string, protectors []Protector) []*Policy {
 	var room [64]int
 	places := room[:0]
@@ -63,7 +63,7 @@ func (s *Set) For(o *Object, namespaceLabels map[string]string, protectors []Pro
 	return found
 }
 
-// Applies tells whether the policy is for an object. The protectors are those that cover its pods.
+// Applies reports whether the policy applies to an object. The protectors are those that cover its pods.
 func (p *Policy) Applies(o *Object, namespaceLabels map[string]string, protectors []Protector) bool {
 	switch {
 	case p.pods == nil && p.protectors == nil:
@@ -82,7 +82,7 @@ func (p *Policy) choosesProtector(of Protector) bool {
 	return of.Core == p.Core && p.protectors.Matches(of.Labels)
 }
 
-// targets tells whether the policy changes objects of this kind, when this is done with them.
+// targets reports whether the policy applies to objects of this kind and operation.
 func (p *Policy) targets(o *Object) bool {
 	switch {
 	case o.isFixed():

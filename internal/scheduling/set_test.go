@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// named are the names of policies, in their order.
+// named returns the names of policies, in their order.
 func named(policies []*scheduling.Policy) (names []string) {
 	for _, p := range policies {
 		names = append(names, p.String())
@@ -101,7 +101,7 @@ func TestWhichPoliciesApply(t *testing.T) {
 			}
 			o := read(t, test.kind, test.update, jsonOf(t, text))
 			if o.Namespace == "" {
-				o.Namespace = "shop" // as the request has it
+				o.Namespace = "shop" // as in the request
 			}
 			policy := policyOf(t, test.name, test.policy)
 			got := scheduling.NewSet([]*scheduling.Policy{policy}).For(o, map[string]string{"env": "prod"}, test.protectors)
@@ -155,7 +155,7 @@ func TestAMalformedSelectorIsAnError(t *testing.T) {
 	}
 }
 
-// What the index finds is what a look at all policies finds, in their order.
+// The index finds the same policies as a scan of all policies, in the same order.
 func TestTheSetFindsWhatApplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		selector := func(what string) string {

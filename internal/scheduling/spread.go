@@ -10,21 +10,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// revision is a label of the pods of a Deployment, of which each template has a value of its own.
+// revision is a label of a Deployment's pods. Its value is unique to each template.
 const revision = appsv1.DefaultDeploymentUniqueLabelKey
 
-// Spread is what a protector asks of the scheduler of a cell: to share new pods out evenly there.
+// Spread is a protector's request to the scheduler of a cell: to distribute new pods evenly over domains.
 type Spread struct {
-	// TopologyKey is the label of nodes whose values are the domains.
+	// TopologyKey is the node label whose values are the domains.
 	TopologyKey string
-	// MinDomains is how many of them should have pods; nil is any number.
+	// MinDomains is the minimum number of domains that should have pods. nil means no minimum.
 	MinDomains *int32
-	// Alone tells that the protector has no other cell. MinDomains is of all cells together: a scheduler, who sees one, would leave pods
-	// without a node for domains that are elsewhere.
+	// Alone reports that the protector has no other cell. MinDomains applies to all cells together. A scheduler, which sees one cell,
+	// would leave pods unscheduled because of domains that are in other cells.
 	Alone bool
 }
 
-// SpreadOf is what a protector asks of the scheduler of a cell; nil is nothing. No scheduler shares pods out among cells.
+// SpreadOf returns a protector's request to the scheduler of a cell, or nil if there is none. No scheduler distributes pods over
+// cells.
 func SpreadOf(p *v1alpha1.PodProtector, cell string) *Spread {
 	asked := p.Spec.Spread
 	if asked == nil || asked.Enforcement != v1alpha1.SpreadSchedule || asked.TopologyKey == v1alpha1.TopologyKeyCell {
@@ -34,19 +35,19 @@ func SpreadOf(p *v1alpha1.PodProtector, cell string) *Spread {
 	return &Spread{TopologyKey: asked.TopologyKey, MinDomains: asked.MinDomains, Alone: alone}
 }
 
-// Spreading is what came of the spread of one protector.
+// Spreading is the outcome of the spread of one protector.
 type Spreading struct {
 	*Protector
 	Effect
 }
 
-// Spreads tells whether one of the protectors that cover an object's pods asks for something that is to be added to it. Templates stay as they
-// are, so that nothing is ever rolled for a spread.
+// Spreads reports whether one of the protectors that cover an object's pods has a spread to add. Templates stay unchanged, so that a
+// spread never causes a rollout.
 func Spreads(o *Object, protectors []Protector) bool {
 	return o.isNewPod() && slices.ContainsFunc(protectors, func(p Protector) bool { return p.Spread != nil })
 }
 
-// addSpreads adds what the spreads of protectors ask for: by core cluster and name, whatever order they come in.
+// addSpreads adds the spreads of protectors, sorted by core cluster and name, regardless of the order of the input.
 func (m *merging) addSpreads() []Spreading {
 	if !Spreads(m.object, m.protectors) {
 		return nil
@@ -74,8 +75,8 @@ func (m *merging) addSpread(p *Protector) {
 	if p.Spread.Alone {
 		wants.MinDomains = p.Spread.MinDomains
 	}
-	// The pods of a Deployment's old template go while those of the new one come: counted together, the new ones would stay where the old
-	// ones were not.
+	// During a rollout, pods of a Deployment's old template disappear while those of the new one are created. If both were counted
+	// together, the new pods would end up in the domains that the old pods were not in.
 	if _, ok := m.object.Labels[revision]; ok && p.Selector != nil && !selectsBy(p.Selector, revision) {
 		wants.MatchLabelKeys = []v1alpha1.LabelKey{revision}
 	}

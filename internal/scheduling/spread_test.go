@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// spreading is a protector of the pods of app web that spreads them by a label of nodes.
+// spreading returns a protector of the pods with app=web that spreads them by a node label.
 func spreading(core, name, key string, change ...func(*scheduling.Protector)) scheduling.Protector {
 	p := scheduling.Protector{
 		Core: core, Namespace: "shop", Name: name, Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}},
@@ -35,7 +35,7 @@ func selecting(selector *v1alpha1.PodSelector) func(*scheduling.Protector) {
 	return func(p *scheduling.Protector) { p.Selector = selector }
 }
 
-// even is the constraint of a spread by key z, and by another one.
+// even is the constraint of a spread by key z. The others use another key or another maxSkew.
 const (
 	even      = `{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {app: web}}}`
 	evenY     = `{maxSkew: 1, topologyKey: yy, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {app: web}}}`
@@ -55,7 +55,7 @@ func TestTheSpreadsOfProtectors(t *testing.T) {
 		policy     string
 		protectors []scheduling.Protector
 		want       string
-		// told is what each protector that spreads has to tell, in order: what it injected, a conflict or what was skipped.
+		// told is the expected outcome of each protector with a spread, in order: an injected field, a conflict or a skipped field.
 		told []string
 	}{
 		"a protector that does not spread":       {`{}`, ``, []scheduling.Protector{nobody}, `{}`, nil},
@@ -97,7 +97,7 @@ func TestTheSpreadsOfProtectors(t *testing.T) {
 	}
 }
 
-// told is what spreads have to tell, in their order.
+// told formats the outcomes of the spreads, in their order.
 func told(result scheduling.Result) (all []string) {
 	for _, s := range result.Spreads {
 		text := ""
@@ -116,7 +116,7 @@ func told(result scheduling.Result) (all []string) {
 	return all
 }
 
-// What is rolled when it changes, what has its node, and what is there already stay as they are.
+// Objects whose change causes a rollout, pods that have a node, and existing objects stay unchanged.
 func TestASpreadIsForNewPodsAlone(t *testing.T) {
 	const template = `{metadata: {namespace: shop}, spec: {template: {metadata: {labels: {app: web}}, spec: {}}}}`
 	const owned = `{metadata: {namespace: shop, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: d, uid: u, controller: true}]}, spec: {}}`
@@ -156,7 +156,8 @@ func TestASpreadIsForNewPodsAlone(t *testing.T) {
 	}
 }
 
-// Each template of a Deployment is spread by itself, or a rollout would leave the new pods where the old ones were not.
+// The pods of each template of a Deployment are spread separately. Otherwise a rollout would leave the new pods where the old ones
+// were not.
 func TestTheRevisionsOfADeploymentAreSpreadEachByItself(t *testing.T) {
 	const hash = "pod-template-hash"
 	byHash := &v1alpha1.PodSelector{MatchLabels: map[string]string{hash: "5d8f"}}
@@ -219,7 +220,7 @@ func TestWhatASchedulerIsAskedOfAProtector(t *testing.T) {
 	}
 }
 
-// randomProtectors have names of their own within each core cluster.
+// randomProtectors returns protectors with unique names within each core cluster.
 func randomProtectors(t *rapid.T) (all []scheduling.Protector) {
 	for i := range rapid.IntRange(0, 4).Draw(t, "protectors") {
 		p := spreading(rapid.SampledFrom([]string{"core", "other"}).Draw(t, "core"), fmt.Sprint("p-", i), rapid.SampledFrom([]string{"x", "z"}).Draw(t, "key"))
@@ -239,7 +240,8 @@ func randomProtectors(t *rapid.T) (all []scheduling.Protector) {
 	return rapid.Permutation(all).Draw(t, "order")
 }
 
-// Spreads add just what a plain walk over the protectors adds to a pod that has been given its policies, which they do not change.
+// Spreads add exactly what a simple walk over the protectors adds to a pod that has its policies, and do not change the policies'
+// fields.
 func TestSpreadsComeAfterAllPolicies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies, protectors := randomPolicies(t), randomProtectors(t)
@@ -268,7 +270,7 @@ func TestSpreadsComeAfterAllPolicies(t *testing.T) {
 	})
 }
 
-// walk adds to a pod's spec what protectors ask for, slowly and plainly.
+// walk adds the spreads of protectors to a pod's spec, in a slow and simple way.
 func walk(t *rapid.T, spec map[string]any, protectors []scheduling.Protector) {
 	sorted := slices.Clone(protectors)
 	slices.SortFunc(sorted, func(a, b scheduling.Protector) int { return cmp.Compare(a.Core+"/"+a.Name, b.Core+"/"+b.Name) })

@@ -5,23 +5,24 @@ import (
 	"slices"
 )
 
-// maxTerms is how many terms the multiplication of required node affinity may give. It keeps a pod small, and the scheduler fast.
+// maxTerms is the maximum number of terms from the multiplication of required node affinity. It keeps pods small and the scheduler
+// fast.
 const maxTerms = 100
 
-// product is what comes of multiplying terms.
+// product is the result of multiplying terms.
 type product struct {
 	terms []any
-	// unchanged: the pod's terms meet the policy as they are.
+	// unchanged: the pod's terms already satisfy the policy.
 	unchanged bool
-	// tooMany: it was given up.
+	// tooMany: the multiplication was aborted.
 	tooMany bool
-	// feasible: a node could meet one of them.
+	// feasible: a node could satisfy one of the terms.
 	feasible bool
 }
 
-// multiply joins each term of a pod with each of a policy, those of the policy before: nodes meet the result just when they meet one of both.
-// A pod's term that has all of a policy's in it stays as it is, so that to multiply again changes nothing. Terms that no node could meet are
-// left out.
+// multiply combines each term of a pod with each term of a policy, with the policy's requirements first. A node satisfies the result
+// if and only if it satisfies a term of both. A pod's term that already includes a term of the policy stays unchanged, so that a
+// second multiplication changes nothing. Terms that no node could satisfy are omitted.
 func multiply(pod, policy []any, nodeSelector map[string]any) product {
 	stays := make([]bool, len(pod))
 	for i, term := range pod {
@@ -60,7 +61,7 @@ const (
 	fieldNames  = "matchFields"
 )
 
-// join is a term that asks for all that two ask for, what both ask for once, and has what else the pod's has.
+// join returns a term with the requirements of both terms, common ones once, and with the other fields of the pod's term.
 func join(policy, pod map[string]any) map[string]any {
 	joined := maps.Clone(pod)
 	for _, list := range [...]string{expressions, fieldNames} {
@@ -79,7 +80,7 @@ func join(policy, pod map[string]any) map[string]any {
 	return joined
 }
 
-// includes tells whether a term has all that another one asks for, which is something.
+// includes reports whether a term has all requirements of another, non-empty term.
 func includes(term, wanted map[string]any) bool {
 	if isEmptyTerm(wanted) {
 		return false
@@ -94,7 +95,7 @@ func includes(term, wanted map[string]any) bool {
 	return true
 }
 
-// isSameRequirement tells whether two requirements say the same; the order of values says nothing.
+// isSameRequirement reports whether two requirements are equivalent, regardless of the order of values.
 func isSameRequirement(has, wanted map[string]any) bool {
 	if has["key"] != wanted["key"] || has["operator"] != wanted["operator"] {
 		return false

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// decode reads JSON with its numbers as they are written.
+// decode parses JSON and keeps the spelling of numbers.
 func decode(raw []byte) (any, error) {
 	reader := json.NewDecoder(bytes.NewReader(raw))
 	reader.UseNumber()
@@ -24,7 +24,7 @@ func decode(raw []byte) (any, error) {
 	return value, nil
 }
 
-// fieldsOf is an object as JSON, field by field.
+// fieldsOf converts an object to JSON fields.
 func fieldsOf(object any) (map[string]any, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -34,25 +34,25 @@ func fieldsOf(object any) (map[string]any, error) {
 	return fields(value), err
 }
 
-// fields is a JSON object; nil for anything else.
+// fields returns a JSON object, or nil for any other value.
 func fields(value any) map[string]any {
 	object, _ := value.(map[string]any)
 	return object
 }
 
-// items is a JSON array; nil for anything else.
+// items returns a JSON array, or nil for any other value.
 func items(value any) []any {
 	array, _ := value.([]any)
 	return array
 }
 
-// text is a JSON string; empty for anything else.
+// text returns a JSON string, or "" for any other value.
 func text(value any) string {
 	s, _ := value.(string)
 	return s
 }
 
-// isSame tells whether two values say the same: null and the empty array say nothing.
+// isSame reports whether two values are equivalent. null and empty arrays are equivalent to absent fields.
 func isSame(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -65,7 +65,7 @@ func isSame(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// saysAll tells whether one object says in all its fields what another one says.
+// saysAll reports whether the fields of a have equivalent values in b.
 func saysAll(a, b map[string]any) bool {
 	for name, value := range a {
 		list, isList := value.([]any)
@@ -77,19 +77,19 @@ func saysAll(a, b map[string]any) bool {
 	return true
 }
 
-// written is a value as JSON.
+// written formats a value as JSON.
 func written(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Sprint(value) // cannot be: it was read from JSON
+		return fmt.Sprint(value) // impossible: the value was parsed from JSON
 	}
 	return string(raw)
 }
 
-// maxQuote is how many bytes of a value a message has.
+// maxQuote is the maximum number of bytes of a value in a message.
 const maxQuote = 200
 
-// quote is a value for a message.
+// quote formats a value for a message.
 func quote(value any) string {
 	if value == nil {
 		return "nothing"

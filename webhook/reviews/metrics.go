@@ -1,4 +1,4 @@
-// Package reviews tells by metrics how the reviews of a webhook were answered, and how long that took.
+// Package reviews exports metrics of how the reviews of a webhook were answered, and how long that took.
 package reviews
 
 import (
@@ -11,17 +11,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// Unknown stands for all subjects that do not exist: a client must not be able to make labels.
+// Unknown is the label of all subjects that do not exist, so that a client cannot create time series.
 const Unknown = "unknown"
 
-// Metrics are of reviews about subjects, as cells or rings. They are listed in docs/metrics.md.
+// Metrics count reviews by subject, such as a cell or a ring. They are listed in docs/metrics.md.
 type Metrics struct {
 	subject  string
 	reviews  *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
-// New registers metrics whose label subject says what a review was about. The error tells of a name that is taken.
+// New registers metrics with the label subject, which names what a review was about. It returns an error if a metric
+// name is taken.
 func New(registry prometheus.Registerer, subject string, reviews prometheus.CounterOpts, duration prometheus.HistogramOpts) (*Metrics, error) {
 	duration.Buckets = prometheus.ExponentialBuckets(0.0001, 2, 14) // seconds
 	m := &Metrics{
@@ -32,7 +33,7 @@ func New(registry prometheus.Registerer, subject string, reviews prometheus.Coun
 	return m, Register(registry, m.reviews, m.duration)
 }
 
-// Register adds metrics to a registry. The error tells of a name that is taken.
+// Register adds metrics to a registry. It returns an error if a metric name is taken.
 func Register(registry prometheus.Registerer, all ...prometheus.Collector) error {
 	for _, c := range all {
 		if err := registry.Register(c); err != nil {
@@ -42,13 +43,13 @@ func Register(registry prometheus.Registerer, all ...prometheus.Collector) error
 	return nil
 }
 
-// Observe counts a review that was answered for a reason. Its trace, if that is sampled, is the exemplar.
+// Observe counts a review with the reason of its answer. It attaches the trace as an exemplar, if the trace is sampled.
 func (m *Metrics) Observe(ctx context.Context, subject, reason string, took time.Duration) {
 	m.reviews.WithLabelValues(subject, reason).Inc()
 	tracing.Observe(ctx, m.duration.WithLabelValues(subject), took.Seconds())
 }
 
-// Forget drops what is told of a subject that is gone.
+// Forget deletes the series of a deleted subject.
 func (m *Metrics) Forget(subject string) {
 	m.reviews.DeletePartialMatch(prometheus.Labels{m.subject: subject})
 	m.duration.DeletePartialMatch(prometheus.Labels{m.subject: subject})

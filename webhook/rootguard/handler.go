@@ -29,13 +29,13 @@ type Handler struct {
 	now        func() time.Time
 }
 
-// coreCluster is what the handler reads of a core cluster.
+// coreCluster holds the clients with which the handler reads a core cluster.
 type coreCluster struct {
 	reader client.Reader
 	owners *owners
 }
 
-// Review answers before ctx ends. cluster is guard.RootsPath without its prefix.
+// Review answers before ctx ends. cluster is webhookconfig.RootsPath without its prefix.
 func (h *Handler) Review(ctx context.Context, cluster string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	began := time.Now()
 	kind, answer := h.answer(ctx, cluster, request)
@@ -50,7 +50,8 @@ func (h *Handler) Review(ctx context.Context, cluster string, request *admission
 	return responseOf(request.UID, answer)
 }
 
-// answer also returns the class of the object, which is bounded: clients must not be able to make labels.
+// answer also returns the class of the object. The number of classes is bounded, so that a client cannot create time
+// series.
 func (h *Handler) answer(ctx context.Context, cluster string, request *admissionv1.AdmissionRequest) (class string, answer rootguard.Answer) {
 	class = reviews.Unknown
 	defer func() {
@@ -95,7 +96,7 @@ func (h *Handler) decide(ctx context.Context, q *rootguard.Question) rootguard.A
 	if answer.Text == "" || q.Object.Namespace == "" {
 		return answer
 	}
-	// Only an answer that a confirmation would change is worth a request to the cluster.
+	// Read the namespace only for an answer that a confirmation would change.
 	annotations, err := h.namespaceAnnotations(ctx, q.At, q.Object.Namespace)
 	if err != nil {
 		h.log.Info("Namespace could not be read, taking its annotations for absent", "namespace", q.Object.Namespace, "reason", err.Error())
@@ -105,7 +106,7 @@ func (h *Handler) decide(ctx context.Context, q *rootguard.Question) rootguard.A
 	return q.Decide(floors)
 }
 
-// floors are those that may depend on the object. Objects of a namespace affect no PodProtector of another.
+// floors returns the floors that may depend on the object. An object affects only PodProtectors of its own namespace.
 func (h *Handler) floors(ctx context.Context, q *rootguard.Question) (floors []rootguard.Floor, unread []string) {
 	namespace := q.Object.Namespace
 	if q.Object.Class() == "Namespace" {
@@ -123,7 +124,7 @@ func (h *Handler) floors(ctx context.Context, q *rootguard.Question) (floors []r
 	return floors, unread
 }
 
-// addOwners completes floors whose sources the object, or the objects of the kind that it defines, may own.
+// addOwners adds the owners to floors whose sources the object may own, or objects of the kind that it defines.
 func (h *Handler) addOwners(ctx context.Context, q *rootguard.Question, floors []rootguard.Floor) {
 	of := h.cores[q.At.Core].owners
 	if !of.has(q.Object.Resource) && !of.has(q.Object.DefinesResource) {

@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// knowledge is a webhook's, with one PodProtector of namespace shop in the core "core".
+// knowledge is a Protection with one PodProtector, in namespace shop of the core "core".
 type knowledge struct {
 	unread []string
 	panics bool
@@ -61,7 +61,7 @@ func newHandler(t *testing.T, of knowledge) (*Handler, *prometheus.Registry) {
 	}, registry
 }
 
-// request is a deletion by a user.
+// request returns the review of a deletion by a user.
 func request(kind, resource, object string) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{
 		UID: "r", Operation: admissionv1.Delete, Kind: metav1.GroupVersionKind{Version: "v1", Kind: kind},
@@ -110,7 +110,7 @@ func TestWhatCannotBeAnsweredIsAllowed(t *testing.T) {
 	}
 }
 
-// Without its namespace a workload is taken for unconfirmed: the denial says how to confirm on the object.
+// If its namespace cannot be read, a workload counts as unconfirmed: the denial says how to confirm on the object.
 func TestANamespaceThatCannotBeReadConfirmsNothing(t *testing.T) {
 	web := request("ReplicationController", "replicationcontrollers",
 		`{"metadata":{"namespace":"shop","name":"web"},"spec":{"replicas":4,"template":{"metadata":{"labels":{"app":"web"}}}}}`)
@@ -138,7 +138,7 @@ func TestReviewsAreCountedWithoutDryRuns(t *testing.T) {
 	}
 }
 
-// counted are the reviews by kind and reason.
+// counted returns the number of reviews by kind and reason.
 func counted(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -157,7 +157,7 @@ func counted(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-// failing cannot list a kind.
+// failing cannot list one kind.
 type failing struct {
 	client.Reader
 	kind  string

@@ -21,14 +21,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/rootguard"
 )
 
-// here is the cluster as a core and that of a cell.
+// here is the cluster as a core and as the cluster of a cell.
 func (p *plane) here() core.Place { return core.Place{Core: "core", Cells: []string{p.cell}} }
 
 func (p *plane) itsNamespace() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
 }
 
-// definition names a CustomResourceDefinition; the client's scheme does not have its kind.
+// definition returns a CustomResourceDefinition by name. It is unstructured because the client's scheme does not have
+// the kind.
 func definition(name string) *unstructured.Unstructured {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -36,7 +37,7 @@ func definition(name string) *unstructured.Unstructured {
 	return crd
 }
 
-// wantWarned tries a deletion and checks that the client reads these words, and nothing else.
+// wantWarned tries a deletion and checks that the client gets exactly these warnings.
 func (p *plane) wantWarned(object client.Object, want ...string) {
 	p.Helper()
 	p.taken()
@@ -46,7 +47,7 @@ func (p *plane) wantWarned(object client.Object, want ...string) {
 	}
 }
 
-// wantDenied checks a refusal.
+// wantDenied checks that an error is a denial whose message contains the parts.
 func (p *plane) wantDenied(err error, parts ...string) {
 	p.Helper()
 	if !apierrors.IsForbidden(err) {
@@ -80,10 +81,10 @@ func TestClientsAreWarned(t *testing.T) {
 	p.create(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: p.cell}})
 	p.wantWarned(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: p.cell}}, head(fmt.Sprintf("Cell %q", p.cell))+"the pods of the cell no longer count")
 
-	// The ReplicaSet of the Deployment has the pods, and is not asked about.
+	// The ReplicaSet has pods, but its Deployment owns it, so the API server does not send the review.
 	p.create(replicaSet(p.namespace, "web-1", web))
 	p.wantWarned(replicaSet(p.namespace, "web-1", nil))
-	// Without an owner it is asked about.
+	// A ReplicaSet without an owner is reviewed.
 	p.create(replicaSet(p.namespace, "web-2", nil))
 	p.wantWarned(replicaSet(p.namespace, "web-2", nil), head(fmt.Sprintf("ReplicaSet %q", p.namespace+"/web-2"))+
 		"it stays in force, and the webhook denies removals of pods beyond the budget")
@@ -95,7 +96,7 @@ func TestClientsAreWarned(t *testing.T) {
 	}))
 }
 
-// replicaSet has pods of the Deployment web.
+// replicaSet returns a ReplicaSet with pods of the Deployment web.
 func replicaSet(namespace, name string, owner *appsv1.Deployment) *appsv1.ReplicaSet {
 	r := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if owner != nil {
@@ -220,7 +221,7 @@ func TestSystemClientsAreDeniedAndNotWarned(t *testing.T) {
 	}
 }
 
-// Breakwater deletes PodProtectors itself, when they are released.
+// Breakwater itself deletes PodProtectors when they are released.
 func TestBreakwaterIsNotAskedAbout(t *testing.T) {
 	p := newPlane(t, core.Deny)
 	protector := p.generated("web")

@@ -10,8 +10,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// namespaceAnnotations reads those of a namespace, in the cluster of the deletion. It is not cached: a user who has just
-// confirmed must not be refused.
+// namespaceAnnotations reads the annotations of a namespace, in the cluster of the deletion. They are not cached, so
+// that a user who has just confirmed is not refused.
 func (h *Handler) namespaceAnnotations(ctx context.Context, at rootguard.Place, name string) (map[string]string, error) {
 	if at.Core != "" {
 		namespace := &metav1.PartialObjectMetadata{}

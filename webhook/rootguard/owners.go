@@ -21,19 +21,20 @@ import (
 )
 
 const (
-	// deepest is how many owners above a source are found.
+	// deepest is how many levels of owners above a source are followed.
 	deepest = 4
-	// pageSize is how many objects are listed at a time.
+	// pageSize is how many objects one list request returns.
 	pageSize = 500
-	// recentFor is how long what was read answers further reviews: in a mass deletion all of them ask for the same.
+	// recentFor is how long a result is reused for further reviews: the reviews of a mass deletion all need the same
+	// one.
 	recentFor = 2 * time.Second
 )
 
-// sourceOwners are the owners of source workloads.
+// sourceOwners maps source workloads to their owners.
 type sourceOwners map[policy.Ref][]rootguard.Owner
 
-// owners finds the owners of source workloads in a core cluster. It reads metadata when a review needs it: owners are
-// rarely deleted, and a watch would hold the metadata of all workloads.
+// owners finds the owners of source workloads in a core cluster. It reads metadata on demand: owners are rarely
+// deleted, and a watch would hold the metadata of all workloads.
 type owners struct {
 	reader client.Reader
 	mapper meta.RESTMapper
@@ -45,7 +46,7 @@ type owners struct {
 	recent map[string]*lookup
 }
 
-// lookup is one read, for which concurrent reviews wait together.
+// lookup is one read, which concurrent reviews share.
 type lookup struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -59,8 +60,8 @@ func newOwners(reader client.Reader, mapper meta.RESTMapper, kinds ...schema.Gro
 // has reports whether objects of a resource may own sources.
 func (o *owners) has(resource schema.GroupResource) bool { return slices.Contains(o.kinds, resource) }
 
-// in returns the owners of the sources of some kinds in a namespace, or in all if it is empty. An error leaves out what could
-// not be read.
+// in returns the owners of the sources of some kinds in a namespace, or in all namespaces if it is empty. After an
+// error the result lacks what could not be read.
 func (o *owners) in(ctx context.Context, namespace string, kinds map[schema.GroupKind]bool) (sourceOwners, error) {
 	sorted := slices.SortedFunc(maps.Keys(kinds), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
 	l := o.lookupOf(fmt.Sprint(namespace, sorted))
@@ -83,7 +84,8 @@ func (o *owners) in(ctx context.Context, namespace string, kinds map[schema.Grou
 	return found, failed
 }
 
-// lookupOf also drops reads that are too old to answer, so that what is kept is bounded by what was asked lately.
+// lookupOf returns the lookup for a key. It also drops expired lookups, so that memory is bounded by the recent
+// requests.
 func (o *owners) lookupOf(key string) *lookup {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,8 +128,8 @@ func (o *owners) list(ctx context.Context, namespace string, kind schema.GroupKi
 	}
 }
 
-// above are the owners of an object, those of their owners, and so on. Only owners of configured kinds are read; what owns others
-// stays unknown. parents keeps what was read of each owner.
+// above returns the owners of an object, their owners, and so on. It reads only owners of configured kinds; the owners
+// of others stay unknown. parents caches the owners of each owner.
 func (o *owners) above(ctx context.Context, of *metav1.PartialObjectMetadata, parents map[types.UID][]metav1.OwnerReference) ([]rootguard.Owner, error) {
 	var all []rootguard.Owner
 	var failed error
@@ -154,7 +156,7 @@ func (o *owners) above(ctx context.Context, of *metav1.PartialObjectMetadata, pa
 	return all, failed
 }
 
-// ownersOf reads the owners of an owner; none if that is not of a configured kind, or does not exist any more.
+// ownersOf reads the owners of an owner. It returns none if the owner is not of a configured kind, or no longer exists.
 func (o *owners) ownersOf(ctx context.Context, namespace string, kind schema.GroupVersionKind, ref metav1.OwnerReference) ([]metav1.OwnerReference, error) {
 	mapping, err := o.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil || !o.has(mapping.Resource.GroupResource()) {

@@ -42,7 +42,7 @@ func mapper() meta.RESTMapper {
 	return m
 }
 
-// chain is a Deployment that is owned by a ConfigMap, which is owned by a Node, which is owned by a Secret.
+// chain returns a reader of a Deployment that a ConfigMap owns, which a Node owns, which a Secret owns.
 func chain() client.Reader {
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", OwnerReferences: ownedBy("ConfigMap", "app", "1")}},
@@ -55,7 +55,7 @@ func chain() client.Reader {
 	).Build()
 }
 
-// uidsOf are the owners that were found, by workload.
+// uidsOf returns the found owners, by workload.
 func uidsOf(found sourceOwners) map[string]string {
 	all := map[string]string{}
 	for source, owners := range found {
@@ -75,7 +75,7 @@ func TestOwnersAreFound(t *testing.T) {
 		kinds     []schema.GroupResource
 		want      map[string]string
 	}{
-		// An owner of another UID is another object: what owns that one does not own the workload.
+		// An owner with another UID is another object: its owners do not own the workload.
 		"up to a kind that is not configured": {"shop", configured, map[string]string{
 			"Deployment web in shop": "ConfigMap 1,Node 2,Secret 3,", "StatefulSet db in shop": "ConfigMap old,",
 		}},

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// plane is a namespace of a real apiserver, which asks a real webhook by TLS about deletions in it.
+// plane is a namespace of a real API server, which asks a real webhook over TLS about deletions in it.
 type plane struct {
 	*testing.T
 	client.Client
@@ -42,7 +42,7 @@ type plane struct {
 	*warnings
 }
 
-// warnings are what a client was warned of.
+// warnings records the warnings that a client received.
 type warnings struct {
 	mu  sync.Mutex
 	all []string
@@ -55,7 +55,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.all = append(w.all, text)
 }
 
-// taken are the warnings since the last call.
+// taken returns the warnings since the last call.
 func (w *warnings) taken() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,10 +64,10 @@ func (w *warnings) taken() []string {
 	return all
 }
 
-// ownerKinds are the owners of sources in tests: ConfigMaps, which every apiserver has.
+// ownerKinds are the owners of sources in tests: ConfigMaps, which every API server has.
 func ownerKinds() []schema.GroupResource { return []schema.GroupResource{{Resource: "configmaps"}} }
 
-// newPlane runs a webhook as a user who may do what it needs and nothing else. The apiserver does not ask it yet.
+// newPlane runs a webhook as a user with exactly the permissions that it needs. The API server does not ask it yet.
 func newPlane(t *testing.T, mode core.Mode, change ...func(*rootguard.Options)) *plane {
 	t.Helper()
 	namespace := testplane.Namespace(t)
@@ -113,8 +113,8 @@ func (p *plane) certify() {
 	p.server.CertFile, p.server.KeyFile, p.authority = testplane.Certificate(p)
 }
 
-// configure makes the apiserver ask about the namespace by the configuration that users get, and waits until it does: the
-// namespace has to have a live floor.
+// configure makes the API server ask about the namespace with the configuration that users get, and waits until it
+// does. The namespace must have a floor in force.
 func (p *plane) configure(place core.Place) {
 	p.Helper()
 	configuration, err := webhook.RootConfiguration(webhook.RootOptions{
@@ -140,7 +140,7 @@ func (p *plane) configure(place core.Place) {
 	p.taken()
 }
 
-// try deletes an object as a dry run, which is answered like any other deletion.
+// try deletes an object with a dry run, which the webhook answers like any other deletion.
 func (p *plane) try(object client.Object) error {
 	return p.Delete(p.Context(), object, client.DryRunAll)
 }
@@ -153,7 +153,7 @@ func (p *plane) create(object client.Object) {
 	p.Cleanup(func() { _ = client.IgnoreNotFound(p.Delete(context.Background(), object)) })
 }
 
-// deployment has pods with app=NAME.
+// deployment creates a Deployment of pods with app=NAME.
 func (p *plane) deployment(name string, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	p.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
@@ -168,7 +168,8 @@ func (p *plane) deployment(name string, change ...func(*appsv1.Deployment)) *app
 	return d
 }
 
-// generated is the PodProtector of a Deployment, with a floor of 3 of 4 available pods, once the webhook knows it.
+// generated creates the PodProtector of a Deployment, with a floor of 3 of 4 available pods, and waits until the
+// webhook has seen it.
 func (p *plane) generated(deployment string) *v1alpha1.PodProtector {
 	p.Helper()
 	source := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: deployment}
@@ -191,7 +192,7 @@ func (p *plane) generated(deployment string) *v1alpha1.PodProtector {
 	return of
 }
 
-// known waits until the webhook has seen a state of a PodProtector.
+// known waits until the webhook has seen the state of a PodProtector.
 func (p *plane) known(of *v1alpha1.PodProtector) {
 	p.Helper()
 	p.eventually(func() string {

@@ -11,22 +11,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// The reasons that the handler gives by itself. All of them allow the deletion.
+// The reasons that only the handler gives. All of them allow the deletion.
 const (
-	// NotReady came before the PodProtectors of a core cluster were read.
+	// NotReady: the PodProtectors of a core cluster have not been read yet.
 	NotReady rootguard.Reason = "NotReady"
-	// UnknownCluster is of a core or a cell that is none of the webhook's.
+	// UnknownCluster: the webhook serves no such core or cell.
 	UnknownCluster rootguard.Reason = "UnknownCluster"
-	// Ignored is not a deletion of an object.
+	// Ignored: the request is not a deletion of an object.
 	Ignored rootguard.Reason = "Ignored"
-	// Invalid cannot be read.
+	// Invalid: the object cannot be decoded.
 	Invalid rootguard.Reason = "Invalid"
-	// Failed is a fault of the webhook.
+	// Failed: the webhook had an internal error.
 	Failed rootguard.Reason = "Failed"
 )
 
-// responseOf is the answer as an apiserver takes it. A denial is 403: it does not pass by itself, so that no client should
-// try again in a moment.
+// responseOf converts an answer to a response for the API server. A denial has status 403, because the cause does not
+// pass by itself, so that no client should retry soon.
 func responseOf(review types.UID, answer rootguard.Answer) *admissionv1.AdmissionResponse {
 	response := &admissionv1.AdmissionResponse{
 		UID: review, Allowed: answer.Reason != rootguard.Denied, AuditAnnotations: map[string]string{"reason": string(answer.Reason)},

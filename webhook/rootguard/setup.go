@@ -14,19 +14,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// Protection is what the webhook knows.
+// Protection gives access to the state of the webhook.
 type Protection interface {
 	// Knows reports whether the webhook reviews the pods of a cell.
 	Knows(cell string) bool
-	// EachProtector visits the PodProtectors of a namespace, or all; unread are the core clusters that are not read yet.
+	// EachProtector visits the PodProtectors of a namespace, or all; unread are the core clusters that have not been
+	// read yet.
 	EachProtector(namespace string, visit func(core string, of *v1alpha1.PodProtector)) (unread []string)
-	// CellMetadata reads metadata in the cluster of a cell.
+	// CellMetadata returns a metadata client for the cluster of a cell.
 	CellMetadata(cell string) (metadata.Interface, error)
 }
 
-// Options of the handler.
+// Options are the options of the handler.
 type Options struct {
-	// Mode is not Off.
+	// Mode must not be Off.
 	Mode rootguard.Mode
 	// Audit turns denials into warnings.
 	Audit bool
@@ -35,7 +36,7 @@ type Options struct {
 	Protection Protection
 	// OwnerKinds are the resources whose objects own source workloads.
 	OwnerKinds []schema.GroupResource
-	// Registry is where the handler registers its metrics.
+	// Registry is the registry for the handler's metrics.
 	Registry prometheus.Registerer
 }
 
@@ -59,14 +60,14 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 	return h, nil
 }
 
-// ClusterRules are what the handler needs in a cluster, whether that is a core or has cells: a confirmation may be an
-// annotation of the namespace.
+// ClusterRules returns the permissions that the handler needs in each cluster that is a core or has cells: a
+// confirmation may be an annotation of the namespace.
 func ClusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}}}
 }
 
-// OwnerRules are what it needs in a core cluster to find the owners of sources: none without owner kinds. sources are the
-// kinds of workloads of your own that PodProtectors are generated from.
+// OwnerRules returns the permissions that the handler needs in a core cluster to find the owners of sources: none
+// without owner kinds. sources are your own kinds of workloads that PodProtectors are generated from.
 func OwnerRules(ownerKinds []schema.GroupResource, sources ...schema.GroupResource) []rbacv1.PolicyRule {
 	if len(ownerKinds) == 0 {
 		return nil

@@ -12,54 +12,54 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// Reason is why a review was answered as it was.
+// Reason is the reason for the answer to a review.
 type Reason string
 
-// The reasons. Rejected refuses the object, Injected changes it, and all others leave it as it is.
+// The reasons. Rejected refuses the object, Injected changes it, and all others leave the object unchanged.
 const (
-	// Injected has something added by a policy, or for the spread of a protector.
+	// Injected: a policy, or the spread of a protector, added something.
 	Injected Reason = "Injected"
-	// Unchanged has all that its policies and protectors ask for, or contradicts the rest.
+	// Unchanged: the object has everything that its policies and protectors require, or contradicts the rest.
 	Unchanged Reason = "Unchanged"
-	// NoPolicy has no policy, and no protector that asks for something.
+	// NoPolicy: no policy applies, and no protector requires anything.
 	NoPolicy Reason = "NoPolicy"
-	// Rejected contradicts a policy that rejects such.
+	// Rejected: the object contradicts a policy whose conflictPolicy rejects conflicts.
 	Rejected Reason = "Rejected"
-	// OtherCell belongs to another cell of the cluster, or to none.
+	// OtherCell: the object belongs to another cell of the cluster, or to none.
 	OtherCell Reason = "OtherCell"
-	// Ignored is a review that policies have nothing to do with: of another kind, a subresource, a deletion.
+	// Ignored: policies do not apply to the review: another kind, a subresource or a deletion.
 	Ignored Reason = "Ignored"
-	// UnknownCell is of a cell that is none of the webhook's.
+	// UnknownCell: the webhook serves no such cell.
 	UnknownCell Reason = "UnknownCell"
-	// NotReady is a review that came before this replica knew policies and protectors.
+	// NotReady: this replica had not read policies and protectors yet.
 	NotReady Reason = "NotReady"
-	// NamespaceUnread is of a namespace whose labels could not be read in time.
+	// NamespaceUnread: the labels of the namespace could not be read in time.
 	NamespaceUnread Reason = "NamespaceUnread"
-	// Invalid cannot be read.
+	// Invalid: the object cannot be decoded.
 	Invalid Reason = "Invalid"
-	// Failed is a fault of ours.
+	// Failed: the webhook had an internal error.
 	Failed Reason = "Failed"
 )
 
-// Answer is what becomes of an object.
+// Answer is the decision about an object.
 type Answer struct {
 	Reason Reason
-	// Result is what its policies make of it.
+	// Result is the result of merging its policies.
 	scheduling.Result
-	// Err is why they were not asked; nil when they were, or there was nothing to ask.
+	// Err is the reason why policies were not applied; nil when they were, or when none applies.
 	Err error
 }
 
 const (
-	// maxWarnings is how many conflicts a client is warned of, and maxWarning how many bytes each warning has, and the reason why policies
-	// were not asked: an apiserver cuts what is more.
+	// maxWarnings limits the number of conflicts that a response warns of. maxWarning limits the bytes of each warning
+	// and of the reason why policies were not applied. The API server truncates anything beyond that.
 	maxWarnings = 5
 	maxWarning  = 250
 	// maxAudited is how many policies an audit annotation names.
 	maxAudited = 20
 )
 
-// Response is the answer as an apiserver takes it.
+// Response converts the answer to a response for the API server.
 func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 	response := &admissionv1.AdmissionResponse{
 		UID: review, Allowed: a.Refusal == "", Warnings: a.warnings(), AuditAnnotations: map[string]string{"reason": string(a.Reason)},
@@ -86,7 +86,7 @@ func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 	return response
 }
 
-// injecting names the policies that have added something.
+// injecting returns the names of the policies that added something.
 func (a Answer) injecting() (names []string) {
 	for _, outcome := range a.Outcomes {
 		if len(outcome.Injected) > 0 {
@@ -96,7 +96,7 @@ func (a Answer) injecting() (names []string) {
 	return names
 }
 
-// spreading names the protectors for whose spread something was added.
+// spreading returns the names of the protectors for whose spread something was added.
 func (a Answer) spreading() (names []string) {
 	for _, spread := range a.Spreads {
 		if len(spread.Injected) > 0 {
@@ -106,7 +106,7 @@ func (a Answer) spreading() (names []string) {
 	return names
 }
 
-// admit softens a refusal: the object is stored as it was sent, and the client is told.
+// admit turns a refusal into a warning: the object is stored as it was sent.
 func admit(response *admissionv1.AdmissionResponse) {
 	if response.Allowed {
 		return
@@ -115,7 +115,7 @@ func admit(response *admissionv1.AdmissionResponse) {
 	response.Allowed, response.Result = true, nil
 }
 
-// warnings tell a client what was not added to an object that is stored all the same.
+// warnings returns the warnings about what was not added to an object that is stored anyway.
 func (a Answer) warnings() (warnings []string) {
 	if a.Refusal != "" {
 		return nil
@@ -139,7 +139,7 @@ func warningsOf(whom fmt.Stringer, conflicts []scheduling.Clash) (warnings []str
 	return warnings
 }
 
-// cut shortens a warning between characters.
+// cut truncates a warning to maxWarning bytes, at a character boundary.
 func cut(warning string) string {
 	if len(warning) <= maxWarning {
 		return warning

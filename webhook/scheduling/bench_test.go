@@ -13,8 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// BenchmarkReview answers about a pod that ten of 1,000 policies are for, which are of as many namespaces as teams: one that nobody protects,
-// one whose protector spreads nothing, and one whose protector does.
+// BenchmarkReview measures the review of a pod that ten of 1,000 policies select; the policies are for 100 teams. The pod
+// has no protector, one without a spread, or one with a spread.
 func BenchmarkReview(b *testing.B) {
 	m, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {

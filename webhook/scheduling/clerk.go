@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// writeEvery is how often what came of policies is written.
+	// writeEvery is the interval at which results of policies are written.
 	writeEvery = 10 * time.Second
-	// maxWrites is how many policies are written at a time; others wait for the next.
+	// maxWrites is how many policies one round writes; the others wait for the next round.
 	maxWrites = 200
-	// maxTries is how often a write is tried that somebody else has come before.
+	// maxTries is how often a write is tried after conflicts.
 	maxTries = 5
 )
 
-// clerk writes what came of the policies of a core cluster into their status. Every replica adds what it has seen itself, by compare-and-swap.
-// What a replica has not written when it ends is not counted.
+// clerk writes the results of the policies of a core cluster into their status. Every replica adds its own counts, by
+// compare-and-swap. Counts that a replica has not written when it exits are lost.
 type clerk struct {
 	core     string
 	client   client.Client
@@ -40,7 +40,7 @@ type clerk struct {
 	log      logr.Logger
 }
 
-// NeedLeaderElection is false: all replicas count.
+// NeedLeaderElection returns false: all replicas count.
 func (c *clerk) NeedLeaderElection() bool { return false }
 
 // Start writes until ctx ends.
@@ -62,14 +62,14 @@ func (c *clerk) Start(ctx context.Context) error {
 	}
 }
 
-// round ends in time for the one after the next.
+// round writes once. Its timeout is two intervals.
 func (c *clerk) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*writeEvery)
 	defer cancel()
 	return c.writeAll(ctx)
 }
 
-// writeAll writes each policy of which there is something to tell.
+// writeAll writes each policy that has news.
 func (c *clerk) writeAll(ctx context.Context) error {
 	all, err := c.list(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *clerk) writeAll(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// list are the policies as the watch has shown them.
+// list returns the policies as the watch has shown them.
 func (c *clerk) list(ctx context.Context) (all []client.Object, err error) {
 	namespaced, cluster := &v1alpha1.PodSchedulingPolicyList{}, &v1alpha1.ClusterPodSchedulingPolicyList{}
 	for _, list := range []client.ObjectList{namespaced, cluster} {
@@ -114,7 +114,7 @@ func (c *clerk) list(ctx context.Context) (all []client.Object, err error) {
 	return all, nil
 }
 
-// write adds to the status of a policy; nobody minds when it is gone.
+// write adds news to the status of a policy. A deleted policy is not an error.
 func (c *clerk) write(ctx context.Context, shown client.Object, n news) error {
 	policy, ok := shown.DeepCopyObject().(client.Object)
 	if !ok {
@@ -124,7 +124,7 @@ func (c *clerk) write(ctx context.Context, shown client.Object, n news) error {
 	for try := 1; ; try++ {
 		before := slices.Clone(statusOf(policy).Conditions)
 		if !c.tell(policy, n) {
-			return nil // another replica has
+			return nil // another replica has written it
 		}
 		err := c.client.Status().Update(ctx, policy)
 		if err == nil {
@@ -139,12 +139,12 @@ func (c *clerk) write(ctx context.Context, shown client.Object, n news) error {
 			return client.IgnoreNotFound(err)
 		}
 		if policy.GetUID() != uid {
-			return nil // what was seen is of another one of that name
+			return nil // the news are about a deleted policy of the same name
 		}
 	}
 }
 
-// tell puts what there is to tell into the status of a policy, and says whether that is anything.
+// tell merges news into the status of a policy, and reports whether the status changed.
 func (c *clerk) tell(object any, n news) bool {
 	policy, ok := object.(client.Object)
 	if !ok {

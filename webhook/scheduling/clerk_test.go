@@ -63,7 +63,7 @@ func TestReplicasAddToWhatOthersHaveCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := news{count: count{matched: 2, injected: 1}}
-	for range 3 { // each by what the watch had shown before the first
+	for range 3 { // each starts from the state that the watch showed before the first
 		if err := clerkOf().write(t.Context(), shown, seen); err != nil {
 			t.Fatal(err)
 		}

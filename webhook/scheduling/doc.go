@@ -1,7 +1,8 @@
-// Package scheduling adds what PodSchedulingPolicies ask for to pods and to templates of pods, in the very write by which an apiserver stores
-// them: it answers the reviews that the MutatingWebhookConfiguration of a cell sends to /cells/{cell}/schedule.
+// Package scheduling adds what PodSchedulingPolicies require to pods and to pod templates, in the same write by which
+// an API server stores them. It answers the reviews that the MutatingWebhookConfiguration of a cell sends to
+// /cells/{cell}/schedule.
 //
-// What it cannot answer it allows as it is: a policy must never keep anybody from working, unless its conflictPolicy says so. An apiserver
-// helps with that only in part: failurePolicy Ignore covers answers that do not come, but not refusals of errors and panics, which is what
-// frameworks make of them.
+// It allows objects unchanged when it cannot determine the answer: a policy must never block users, unless its
+// conflictPolicy says so. The failurePolicy Ignore of the API server is not enough for that. It covers missing answers,
+// but not refusals, into which webhook frameworks turn errors and panics.
 package scheduling

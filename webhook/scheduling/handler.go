@@ -20,14 +20,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
-// Cells tell which cells there are, and what is known of the protectors of their pods. They are the webhook's.
+// Cells gives access to the cells and to the protectors of their pods. The webhook implements it.
 type Cells interface {
 	Knows(cell string) bool
-	// CoresOf names the core clusters in whose cell a pod is; an error tells of what is not read yet.
+	// CoresOf returns the names of the core clusters whose cell contains a pod. It returns an error while a core that
+	// it needs has not been read.
 	CoresOf(cell, namespace string, labels map[string]string) ([]string, error)
-	// ProtectorsOf lists those protectors of the core clusters that cover the pod.
+	// ProtectorsOf returns the protectors of the core clusters that cover the pod.
 	ProtectorsOf(cores []string, cell, namespace string, labels map[string]string) []scheduling.Protector
-	// CellConfig is how to reach the cluster of a cell: the same one as long as the connection is.
+	// CellConfig returns the client configuration of a cell. The pointer stays the same for as long as the connection
+	// does.
 	CellConfig(cell string) (*rest.Config, error)
 }
 
@@ -35,16 +37,16 @@ type Cells interface {
 type Handler struct {
 	cells    Cells
 	policies *policies
-	// labelsOf are those of a namespace in the cluster of a cell.
+	// labelsOf returns the labels of a namespace in the cluster of a cell.
 	labelsOf func(ctx context.Context, cell, namespace string) (map[string]string, error)
 	tally    *tally
-	// audit admits what would be rejected.
+	// audit admits objects that would be rejected.
 	audit   bool
 	metrics *metrics
 	log     logr.Logger
 }
 
-// Review answers before ctx ends, whatever happens.
+// Review answers before ctx ends, even after errors and panics.
 func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	began := time.Now()
 	answer := h.answer(ctx, cell, request)
@@ -64,7 +66,7 @@ func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.
 	return response
 }
 
-// tell notes the answer on the span of a review.
+// tell records the answer on the span of a review.
 func tell(span trace.Span, cell string, request *admissionv1.AdmissionRequest, answer *Answer) {
 	if !span.IsRecording() {
 		return
@@ -75,7 +77,8 @@ func tell(span trace.Span, cell string, request *admissionv1.AdmissionRequest, a
 	tracing.Fail(span, answer.Err)
 }
 
-// label is the cell for metrics: a client must not be able to make labels.
+// label returns the label of a cell for metrics. Unknown cells share one label, so that a client cannot create time
+// series.
 func (h *Handler) label(cell string) string {
 	if h.cells.Knows(cell) {
 		return cell
@@ -106,7 +109,7 @@ func (h *Handler) answer(ctx context.Context, cell string, request *admissionv1.
 	return h.decide(ctx, cell, object)
 }
 
-// decide asks the policies and the protectors of the core clusters that have the object's pods.
+// decide applies the policies and the protectors of the core clusters whose cell contains the object's pods.
 func (h *Handler) decide(ctx context.Context, cell string, o *scheduling.Object) Answer {
 	cores, err := h.cells.CoresOf(cell, o.Namespace, o.Labels)
 	switch {

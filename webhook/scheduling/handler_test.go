@@ -24,7 +24,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// atlas is cells that a test says.
+// atlas implements Cells with values that a test sets.
 type atlas struct {
 	cores      []string
 	unread     error
@@ -51,7 +51,7 @@ type desk struct {
 	registry *prometheus.Registry
 }
 
-// counted is how many reviews were counted for a cell, by reason.
+// counted returns the number of counted reviews of a cell, by reason.
 func counted(t *testing.T, registry *prometheus.Registry, cell string) map[Reason]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -76,7 +76,7 @@ func counted(t *testing.T, registry *prometheus.Registry, cell string) map[Reaso
 	return found
 }
 
-// newDesk knows policies of core "core", of namespace "shop" unless they have none.
+// newDesk returns a desk with policies of core "core".
 func newDesk(t *testing.T, policies ...metav1.Object) *desk {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -110,7 +110,7 @@ func policy(change ...func(*v1alpha1.PodSchedulingPolicySpec)) *v1alpha1.PodSche
 
 func rejecting(s *v1alpha1.PodSchedulingPolicySpec) { s.ConflictPolicy = v1alpha1.ConflictReject }
 
-// creation is the review of an object that is created in the namespace.
+// creation returns the review of an object that is created in the namespace.
 func creation(kind metav1.GroupVersionKind, object string) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{
 		UID: "review", Kind: kind, Namespace: "shop", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: []byte(object)},
@@ -122,7 +122,7 @@ var (
 	deploymentKind = metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 )
 
-// strange is a pod with fields that our types do not know, beside those that are added to.
+// strange is a pod that has fields unknown to Breakwater's types, beside the fields that policies add to.
 const strange = `{"metadata":{"generateName":"web-","labels":{"app":"web"},"future":1},
 	"spec":{"quantum":{"spin":0.50},"nodeSelector":{"zone":"a"},"affinity":{"moonAffinity":{"x":12345678901234567890}},"containers":[{"name":"web","warp":9}]}}`
 

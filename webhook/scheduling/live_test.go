@@ -196,7 +196,7 @@ func TestPodsAreRefusedWhileTheWebhookIsAwayIfThatIsAskedFor(t *testing.T) {
 	}
 }
 
-// A replica that may not read policies is ready all the same, and keeps nobody from working.
+// A replica without permission to read policies is ready anyway, and does not block users.
 func TestReadinessDoesNotDependOnPolicies(t *testing.T) {
 	p := startPlane(t, append(webhook.CoreRules(), webhook.CellRules()...))
 	p.eventually(func() string {
@@ -211,7 +211,7 @@ func TestReadinessDoesNotDependOnPolicies(t *testing.T) {
 	}
 }
 
-// The apiserver drops what it does not know, so that a pod of a newer one is only to be had by asking ourselves.
+// The API server drops unknown fields, so the test sends the pod of a newer API server to the webhook directly.
 func TestFieldsThatNobodyKnowsSurvive(t *testing.T) {
 	p := newPlane(t)
 	p.create(p.policy("disk", func(s *v1alpha1.PodSchedulingPolicySpec) {
@@ -239,7 +239,7 @@ func TestFieldsThatNobodyKnowsSurvive(t *testing.T) {
 	}
 }
 
-// decoded keeps numbers as they are written.
+// decoded decodes JSON and keeps numbers as they are written.
 func decoded(t *testing.T, raw []byte) (value any) {
 	t.Helper()
 	reader := json.NewDecoder(bytes.NewReader(raw))

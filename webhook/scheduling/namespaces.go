@@ -14,26 +14,26 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// lookEvery is how often it is looked whether the clusters that are watched are still those of cells.
+// lookEvery is how often namespaces checks whether the watched clusters still belong to cells.
 const lookEvery = time.Minute
 
-// namespaces know the labels of namespaces in the clusters of cells. A cluster is watched from the first question about it; what the watch has
-// not shown yet is read.
+// namespaces provides the labels of namespaces in the clusters of cells. It starts to watch a cluster with the first
+// request for it. It reads a namespace that the watch has not shown yet.
 type namespaces struct {
-	// config is how to reach the cluster of a cell: the same one as long as the connection is.
+	// config returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
 	config func(cell string) (*rest.Config, error)
 
 	mu sync.Mutex
-	// running ends with the process; nil before it has begun.
-	running context.Context //nolint:containedctx // watches begin with questions, and outlive them
+	// running ends with the process; nil before Start.
+	running context.Context //nolint:containedctx // requests start watches, which outlive them
 	watches map[string]*watch
 }
 
-// watch is of the namespaces of a cluster.
+// watch is a watch of the namespaces of a cluster.
 type watch struct {
 	config *rest.Config
 	client metadata.Interface
-	// shown are their names and labels; nil when they are not watched.
+	// shown holds their names and labels; nil when they are not watched.
 	shown toolscache.Store
 	stop  context.CancelFunc
 }
@@ -42,10 +42,10 @@ func newNamespaces(config func(cell string) (*rest.Config, error)) *namespaces {
 	return &namespaces{config: config, watches: map[string]*watch{}}
 }
 
-// NeedLeaderElection is false: all replicas answer.
+// NeedLeaderElection returns false: all replicas answer.
 func (n *namespaces) NeedLeaderElection() bool { return false }
 
-// Start watches what is asked about until ctx ends.
+// Start keeps the requested watches running until ctx ends.
 func (n *namespaces) Start(ctx context.Context) error {
 	n.mu.Lock()
 	n.running = ctx
@@ -62,7 +62,7 @@ func (n *namespaces) Start(ctx context.Context) error {
 	}
 }
 
-// prune ends the watches of clusters that are no cell's any more.
+// prune stops the watches of clusters that no longer belong to a cell.
 func (n *namespaces) prune() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,7 +74,7 @@ func (n *namespaces) prune() {
 	}
 }
 
-// labelsOf are those of a namespace in the cluster of a cell.
+// labelsOf returns the labels of a namespace in the cluster of a cell.
 func (n *namespaces) labelsOf(ctx context.Context, cell, namespace string) (map[string]string, error) {
 	w, err := n.of(cell)
 	if err != nil {
@@ -94,7 +94,7 @@ func (n *namespaces) labelsOf(ctx context.Context, cell, namespace string) (map[
 	return read.Labels, nil
 }
 
-// of is the watch of a cell's cluster, which it begins if there is none.
+// of returns the watch of a cell's cluster. It starts one if there is none.
 func (n *namespaces) of(cell string) (*watch, error) {
 	config, err := n.config(cell)
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *watch) begin(ctx context.Context) error {
 	return nil
 }
 
-// onlyLabels drops what nobody looks at.
+// onlyLabels drops the unused metadata.
 func onlyLabels(object any) (any, error) {
 	if whole, ok := object.(*metav1.PartialObjectMetadata); ok {
 		whole.ObjectMeta = metav1.ObjectMeta{Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion, Labels: whole.Labels}

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// known are the namespaces of a cluster, by a user who may do with them what the verbs say.
+// known returns the namespaces of a cluster, read by a user who has the given verbs.
 func known(t *testing.T, name string, verbs ...string) *namespaces {
 	t.Helper()
 	user := testplane.User(t, name, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: verbs}})
@@ -49,7 +49,7 @@ func awaitTeam(t *testing.T, n *namespaces, namespace, want string) {
 	})
 }
 
-// A user who may not get can know labels by nothing but the watch.
+// A user without the verb get can read labels only through the watch.
 func TestNamespacesAreWatched(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	n := known(t, namespace, "list", "watch")
@@ -74,7 +74,7 @@ func TestANamespaceThatTheWatchDoesNotShowIsRead(t *testing.T) {
 	}
 }
 
-// A kubeconfig that is rotated keeps its connection; another connection is to another cluster.
+// A rotated kubeconfig keeps its connection; another connection means another cluster.
 func TestTheWatchOfAClusterEndsWhenItIsNoCellsAnyMore(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	n := known(t, namespace, "get", "list", "watch")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// reads are the requests for whole collections.
+// reads records the GET requests.
 type reads struct {
 	mu  sync.Mutex
 	all []*url.URL
@@ -30,14 +30,14 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// of are those of a resource.
+// of returns the requests for a resource.
 func (r *reads) of(resource string) []*url.URL {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.all), func(u *url.URL) bool { return path.Base(u.Path) != resource })
 }
 
-// What the webhook knows it has read piece by piece: no answer holds all objects of a kind, however many there are.
+// The webhook fills its caches in pieces: no response contains all objects of a kind, however many there are.
 func TestCachesAreFilledPieceByPiece(t *testing.T) {
 	p := newPlane(t)
 	p.configure()
@@ -54,7 +54,8 @@ func TestCachesAreFilledPieceByPiece(t *testing.T) {
 	}
 }
 
-// isPiecemeal tells streams and pages from lists. With version 0 an apiserver may give all that it has, whatever the limit.
+// isPiecemeal reports whether a request is a stream or a page, not a list. With version 0 an API server may ignore the
+// limit and return everything.
 func isPiecemeal(asked url.Values) bool {
 	return asked.Get("watch") == "true" || asked.Get("limit") != "" && asked.Get("resourceVersion") != "0"
 }

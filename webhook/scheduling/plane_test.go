@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// plane is a namespace of a real apiserver, which is core cluster and cell at once and asks a real webhook by TLS.
+// plane is a namespace of a real API server, which is core cluster and cell at once and asks a real webhook over TLS.
 type plane struct {
 	*testing.T
 	client.Client
@@ -32,11 +32,11 @@ type plane struct {
 	server          *webhook.Server
 	authority       []byte // the server's certificate
 	registry        *prometheus.Registry
-	reads           *reads // the webhook's own
+	reads           *reads // requests of the webhook
 	stop            func()
 }
 
-// newPlane runs a webhook as a user who may do what it needs and nothing else, without asking it yet.
+// newPlane runs a webhook as a user with exactly the permissions that it needs. The API server does not ask it yet.
 func newPlane(t *testing.T) *plane {
 	t.Helper()
 	p := startPlane(t, slices.Concat(webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()))
@@ -77,7 +77,8 @@ func (p *plane) certify() {
 	p.server.CertFile, p.server.KeyFile, p.authority = testplane.Certificate(p)
 }
 
-// configure makes the apiserver ask about the namespace by the configuration that users get, and waits until it does.
+// configure makes the API server ask about the namespace with the configuration that users get, and waits until it
+// does.
 func (p *plane) configure(change ...func(*webhook.ConfigurationOptions)) *plane {
 	p.Helper()
 	options := webhook.ConfigurationOptions{
@@ -96,7 +97,8 @@ func (p *plane) configure(change ...func(*webhook.ConfigurationOptions)) *plane 
 	return p
 }
 
-// awaitPolicy waits until policies are heeded as they are now: it makes one of that name, which is for pods of a label of its name alone.
+// awaitPolicy waits until the webhook applies the current policies. It creates a policy with that name, which selects
+// only pods with the label probe=name.
 func (p *plane) awaitPolicy(name string) {
 	p.Helper()
 	p.create(p.policy(name, func(s *v1alpha1.PodSchedulingPolicySpec) {
@@ -115,7 +117,7 @@ func (p *plane) awaitPolicy(name string) {
 	})
 }
 
-// policy adds disk=ssd to the nodeSelector of pods with app=web.
+// policy returns a policy that adds disk=ssd to the nodeSelector of pods with app=web.
 func (p *plane) policy(name string, change ...func(*v1alpha1.PodSchedulingPolicySpec)) *v1alpha1.PodSchedulingPolicy {
 	of := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
 	of.Spec.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -126,7 +128,7 @@ func (p *plane) policy(name string, change ...func(*v1alpha1.PodSchedulingPolicy
 	return of
 }
 
-// pod has app=web.
+// pod returns a pod with app=web.
 func (p *plane) pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name, Labels: map[string]string{"app": "web"}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
@@ -149,7 +151,7 @@ func (p *plane) eventually(look func() string) {
 	testplane.Eventually(p, look)
 }
 
-// wantDisk checks what a nodeSelector has for disk.
+// wantDisk checks the value of disk in a nodeSelector.
 func wantDisk(t *testing.T, nodeSelector map[string]string, want string) {
 	t.Helper()
 	if got := nodeSelector["disk"]; got != want {
@@ -157,7 +159,7 @@ func wantDisk(t *testing.T, nodeSelector map[string]string, want string) {
 	}
 }
 
-// relabel merges labels into the namespace.
+// relabel merges a label into the namespace.
 func (p *plane) relabel(label, value string) {
 	p.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}

@@ -15,19 +15,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// gathering is how long changes of policies are gathered before they take effect together.
+// gathering is how long changes of policies are collected before they take effect together.
 const gathering = 100 * time.Millisecond
 
-// policies are those of all core clusters, as the watches have shown them.
+// policies holds the policies of all core clusters, as the watches have shown them.
 type policies struct {
 	log logr.Logger
 
 	mu sync.Mutex
-	// compiled has those that can be applied.
+	// compiled holds the policies that can be applied.
 	compiled map[scheduling.Ref]*scheduling.Policy
-	// malformed tells of the others, by generation, what is wrong.
+	// malformed holds, for the other policies, the generation and what is wrong with it.
 	malformed map[scheduling.Ref]fault
-	// read are the core clusters of which all have been seen.
+	// read holds the core clusters whose policies have all been seen.
 	read map[string]bool
 
 	changed chan struct{}
@@ -40,12 +40,12 @@ type fault struct {
 	err        error
 }
 
-// snapshot is the policies at one time. It never changes.
+// snapshot is the policies at one time. It is immutable.
 type snapshot struct {
 	set *scheduling.Set
-	// read are the core clusters whose policies are all in it.
+	// read holds the core clusters whose policies are all in it.
 	read map[string]bool
-	// clusterwide tells that some of them look at labels of namespaces.
+	// clusterwide reports whether some of its policies select by labels of namespaces.
 	clusterwide bool
 }
 
@@ -60,7 +60,7 @@ func newPolicies(log logr.Logger) *policies {
 
 func (p *policies) known() *snapshot { return p.current.Load() }
 
-// lacks names a core cluster whose policies are not all known, if there is one.
+// lacks returns a core cluster whose policies have not all been read, if there is one.
 func (s *snapshot) lacks(cores []string) (core string, lacking bool) {
 	if at := slices.IndexFunc(cores, func(core string) bool { return !s.read[core] }); at >= 0 {
 		return cores[at], true
@@ -68,7 +68,7 @@ func (s *snapshot) lacks(cores []string) (core string, lacking bool) {
 	return "", false
 }
 
-// put takes a policy in. One that is malformed chooses nothing.
+// put adds or replaces a policy. A malformed policy selects nothing.
 func (p *policies) put(core string, object metav1.Object) {
 	ref := scheduling.Ref{Core: core, Namespace: object.GetNamespace(), Name: object.GetName()}
 	policy, err := scheduling.Compile(core, object)
@@ -87,7 +87,8 @@ func (p *policies) put(core string, object metav1.Object) {
 	p.tell()
 }
 
-// readiness is the condition Ready of a generation of a policy; known is false when this replica knows another one.
+// readiness returns the condition Ready of a generation of a policy; known is false when this replica has another
+// generation.
 func (p *policies) readiness(ref scheduling.Ref, generation int64) (ready metav1.Condition, known bool) {
 	ready = metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonApplied, ObservedGeneration: generation,
@@ -115,7 +116,7 @@ func (p *policies) drop(core, namespace, name string) {
 	p.tell()
 }
 
-// markRead takes note that all policies of a core cluster have been put.
+// markRead records that all policies of a core cluster have been put.
 func (p *policies) markRead(core string) {
 	p.mu.Lock()
 	p.read[core] = true
@@ -130,10 +131,10 @@ func (p *policies) tell() {
 	}
 }
 
-// NeedLeaderElection is false: all replicas answer.
+// NeedLeaderElection returns false: all replicas answer.
 func (p *policies) NeedLeaderElection() bool { return false }
 
-// Start keeps the snapshot true until ctx ends.
+// Start keeps the snapshot up to date until ctx ends.
 func (p *policies) Start(ctx context.Context) error {
 	for {
 		select {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Another webhook, which comes after ours, gives a pod the label by which a policy chooses it.
+// Another webhook, which is called after Breakwater's, gives a pod the label by which a policy selects it.
 func TestAPodThatAnotherWebhookChangesIsLookedAtAgain(t *testing.T) {
 	p := newPlane(t)
 	p.create(p.policy("disk"))
@@ -56,7 +56,7 @@ func (p *plane) relabelPods() {
 		review.Response = &admissionv1.AdmissionResponse{
 			UID: review.Request.UID, Allowed: true, PatchType: &kind, Patch: []byte(`[{"op":"add","path":"/metadata/labels/app","value":"web"}]`),
 		}
-		_ = json.NewEncoder(w).Encode(review) // an apiserver that has gone needs no answer
+		_ = json.NewEncoder(w).Encode(review) // an API server that has disconnected needs no answer
 	})}
 	go server.ServeTLS(listener, p.server.CertFile, p.server.KeyFile)
 	p.Cleanup(func() { server.Close() })

@@ -13,18 +13,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// Options of the handler.
+// Options are the options of the handler.
 type Options struct {
-	// Cores are the core clusters by name. Somebody else adds them to the manager.
+	// Cores are the core clusters by name. The caller adds them to the manager.
 	Cores map[string]cluster.Cluster
 	Cells Cells
-	// Audit admits what would be rejected, with a warning.
+	// Audit admits objects that would be rejected, with a warning.
 	Audit bool
-	// Registry is where the handler registers its metrics.
+	// Registry is the registry for the handler's metrics.
 	Registry prometheus.Registerer
 }
 
-// Setup adds what the handler needs to a manager. Nothing waits for it: until it is ready the handler leaves objects as they are.
+// Setup adds the parts of the handler to a manager. Readiness does not depend on it: until it is ready the handler
+// leaves objects unchanged.
 func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 	metrics, err := newMetrics(o.Registry)
 	if err != nil {
@@ -50,7 +51,8 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 	return h, nil
 }
 
-// CoreRules are what the handler needs in all namespaces of a core cluster, besides what the webhook does.
+// CoreRules returns the permissions that the handler needs in all namespaces of a core cluster, in addition to those of
+// the webhook.
 func CoreRules() []rbacv1.PolicyRule {
 	group := []string{v1alpha1.GroupVersion.Group}
 	return []rbacv1.PolicyRule{
@@ -59,7 +61,8 @@ func CoreRules() []rbacv1.PolicyRule {
 	}
 }
 
-// CellRules are what it needs in the cluster of a cell, besides what the webhook does.
+// CellRules returns the permissions that the handler needs in the cluster of a cell, in addition to those of the
+// webhook.
 func CellRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}}
 }

@@ -24,15 +24,16 @@ type source struct {
 	log      logr.Logger
 }
 
-// NeedLeaderElection is false: all replicas answer.
+// NeedLeaderElection returns false: all replicas answer.
 func (s *source) NeedLeaderElection() bool { return false }
 
-// Start follows the policies until ctx ends. It never gives up on a core that is away: objects are stored without its policies meanwhile.
+// Start follows the policies until ctx ends. It retries an unreachable core without limit; objects are stored without
+// its policies meanwhile.
 func (s *source) Start(ctx context.Context) error {
 	for _, kind := range []client.Object{&v1alpha1.PodSchedulingPolicy{}, &v1alpha1.ClusterPodSchedulingPolicy{}} {
 		watched, err := s.watchUntilItBegins(ctx, kind)
 		if err != nil || !toolscache.WaitForCacheSync(ctx.Done(), watched.HasSynced) {
-			return nil // the end of ctx
+			return nil // ctx has ended
 		}
 	}
 	s.policies.markRead(s.core)
@@ -60,7 +61,7 @@ func (s *source) watch(ctx context.Context, kind client.Object) (toolscache.Reso
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: s.put,
 		UpdateFunc: func(before, now any) {
-			if !sameSpec(before, now) { // most updates are of counts
+			if !sameSpec(before, now) { // most updates change only counts
 				s.put(now)
 			}
 		},
@@ -78,7 +79,8 @@ func (s *source) put(object any) {
 	}
 }
 
-// sameSpec does not go by generations: in a core that was restored from a backup, the same one comes a second time.
+// sameSpec reports whether two states of a policy have the same spec. The generation alone cannot answer this: in a
+// core that was restored from a backup, a generation can occur a second time.
 func sameSpec(a, b any) bool {
 	switch a := a.(type) {
 	case *v1alpha1.PodSchedulingPolicy:

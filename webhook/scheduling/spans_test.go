@@ -33,7 +33,7 @@ func TestAReviewTellsItsAnswerOnItsSpan(t *testing.T) {
 	}
 }
 
-// exemplarOf is the trace of the first exemplar of a histogram.
+// exemplarOf returns the trace ID of the first exemplar of a histogram.
 func exemplarOf(t *testing.T, d *desk, name string) string {
 	t.Helper()
 	families, err := d.registry.Gather()

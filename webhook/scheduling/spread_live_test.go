@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// spreading is a protector of the pods with app=web that spreads them by zone, over two at least.
+// spreading returns a protector of the pods with app=web that spreads them by zone, over at least two zones.
 func (p *plane) spreading(name string, change ...func(*v1alpha1.PodProtectorSpec)) *v1alpha1.PodProtector {
 	of := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
 	of.Spec.Selector, of.Spec.MinAvailable = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, v1alpha1.Pods(1)
@@ -26,7 +26,8 @@ func (p *plane) spreading(name string, change ...func(*v1alpha1.PodProtectorSpec
 	return of
 }
 
-// count stores that these cells have counted the pods of a protector, and found that its workload selects app=web.
+// count stores that these cells have counted the pods of a protector. For a targetRef, they have found that the
+// workload selects app in (web,www).
 func (p *plane) count(of *v1alpha1.PodProtector, cells ...string) {
 	p.Helper()
 	of.Status.Cells = nil
@@ -44,7 +45,7 @@ func (p *plane) count(of *v1alpha1.PodProtector, cells ...string) {
 	}
 }
 
-// awaitSpread creates pods in dry runs until they are spread as is wanted.
+// awaitSpread creates pods with dry runs until they have the wanted constraints.
 func (p *plane) awaitSpread(pod *corev1.Pod, want ...corev1.TopologySpreadConstraint) {
 	p.Helper()
 	p.eventually(func() string {
@@ -59,7 +60,7 @@ func (p *plane) awaitSpread(pod *corev1.Pod, want ...corev1.TopologySpreadConstr
 	})
 }
 
-// byZone is what the scheduler is asked for of pods that a selector chooses.
+// byZone returns the constraint for pods that a selector selects.
 func byZone(selector *metav1.LabelSelector, minDomains *int32) corev1.TopologySpreadConstraint {
 	return corev1.TopologySpreadConstraint{
 		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, MinDomains: minDomains,
@@ -103,7 +104,7 @@ func TestNewPodsAreSpreadAsTheirProtectorSays(t *testing.T) {
 	}
 }
 
-// What a workload selects is known from the cell's aggregator, and until then its pods are those of nobody.
+// The cell's aggregator reports which pods a workload selects. Until then the protector covers none of them.
 func TestPodsOfAWorkloadAreSpreadAsTheirCellKnowsThem(t *testing.T) {
 	p := newPlane(t)
 	protector := p.spreading("web", func(s *v1alpha1.PodProtectorSpec) {
@@ -119,7 +120,8 @@ func TestPodsOfAWorkloadAreSpreadAsTheirCellKnowsThem(t *testing.T) {
 	p.awaitSpread(p.pod("probe", func(pod *corev1.Pod) { pod.Labels["app"] = "api" }))
 }
 
-// The apiserver fills in what a constraint does not say between two looks at a pod. It is the same one to us all the same.
+// The API server sets defaults in a constraint between two calls of the webhook. The webhook must recognize it as the
+// same constraint.
 func TestAPodThatAnotherWebhookChangesIsSpreadOnce(t *testing.T) {
 	p := newPlane(t)
 	front := &v1alpha1.PodSelector{MatchLabels: map[string]string{"tier": "front"}}

@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// byZone is a protector of all pods of namespace shop that spreads them.
+// byZone returns a protector of all pods of namespace shop that spreads them.
 func byZone(core, name string) scheduling.Protector {
 	return scheduling.Protector{
 		Core: core, Namespace: "shop", Name: name, Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"of": core}},
@@ -25,7 +25,7 @@ func byZone(core, name string) scheduling.Protector {
 	}
 }
 
-// newSpreadDesk knows protectors of two core clusters, and no policies.
+// newSpreadDesk returns a desk with protectors of two core clusters. It has no policies unless given.
 func newSpreadDesk(t *testing.T, policies ...metav1.Object) *desk {
 	t.Helper()
 	d := newDesk(t, policies...)
@@ -39,7 +39,7 @@ const zoned = `{"labelSelector":{"matchLabels":{"of":"core"}},"maxSkew":1,"nodeT
 
 func TestAPodIsSpreadWithoutAnyPolicy(t *testing.T) {
 	d := newSpreadDesk(t)
-	d.labelsOf = nil // nobody asks for them
+	d.labelsOf = nil // no code asks for them
 	got := d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{}}`))
 	want := &admissionv1.AdmissionResponse{
 		UID: "review", Allowed: true, PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
@@ -171,7 +171,7 @@ func TestMetricsAndReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-// spreadReviews is how many were counted that injected for a spread.
+// spreadReviews returns the number of counted reviews that injected a spread constraint.
 func spreadReviews(t *testing.T, registry *prometheus.Registry) (all float64) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -188,7 +188,7 @@ func spreadReviews(t *testing.T, registry *prometheus.Registry) (all float64) {
 	return all
 }
 
-// patched applies a patch as an apiserver does.
+// patched applies a patch as an API server does.
 func patched(t *testing.T, object string, patch []byte) string {
 	t.Helper()
 	decoded, err := jsonpatch.DecodePatch(patch)

@@ -11,10 +11,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// quietTime is how long no pod must have contradicted a policy until it is not Conflicting any more.
+// quietTime is how long no pod must have contradicted a policy before its condition Conflicting becomes false.
 const quietTime = 10 * time.Minute
 
-// statusOf is the status of a policy of either kind; nil for anything else.
+// statusOf returns the status of a policy of either kind; nil for any other object.
 func statusOf(object client.Object) *v1alpha1.PodSchedulingPolicyStatus {
 	switch p := object.(type) {
 	case *v1alpha1.PodSchedulingPolicy:
@@ -25,16 +25,16 @@ func statusOf(object client.Object) *v1alpha1.PodSchedulingPolicyStatus {
 	return nil
 }
 
-// news are what there is to tell of a policy.
+// news are the changes to write to the status of a policy.
 type news struct {
 	count
-	// ready is nil when this replica does not know the generation.
+	// ready is nil when this replica does not have the generation.
 	ready *metav1.Condition
-	// quiet tells that nothing has contradicted it lately.
+	// quiet reports that no pod has contradicted the policy lately.
 	quiet bool
 }
 
-// tell puts them into a status, and says whether that has changed.
+// tell merges the news into a status, and reports whether the status changed.
 func (n news) tell(status *v1alpha1.PodSchedulingPolicyStatus, generation int64) (changed bool) {
 	status.Matched += n.matched
 	status.Injected += n.injected
@@ -65,12 +65,12 @@ func isConflicting(status *v1alpha1.PodSchedulingPolicyStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConflicting)
 }
 
-// isGood tells whether a condition is no cause for a warning.
+// isGood reports whether a condition needs no warning.
 func isGood(c metav1.Condition) bool {
 	return (c.Type == v1alpha1.ConditionConflicting) == (c.Status == metav1.ConditionFalse)
 }
 
-// silences tell how long the conflicts of policies have not become more, whichever replica counts them.
+// silences record since when the conflicts of policies have not increased, no matter which replica counts them.
 type silences struct {
 	now func() time.Time
 	of  map[scheduling.Ref]silence
@@ -81,7 +81,7 @@ type silence struct {
 	since     time.Time
 }
 
-// isQuiet takes the status of a policy in as it is now.
+// isQuiet records the current status of a policy. It reports whether its conflicts have not increased for quietTime.
 func (s *silences) isQuiet(of scheduling.Ref, status *v1alpha1.PodSchedulingPolicyStatus) bool {
 	if !isConflicting(status) {
 		delete(s.of, of)
@@ -95,7 +95,7 @@ func (s *silences) isQuiet(of scheduling.Ref, status *v1alpha1.PodSchedulingPoli
 	return s.now().Sub(before.since) >= quietTime
 }
 
-// keep forgets the policies that are not there.
+// keep removes the policies that no longer exist.
 func (s *silences) keep(there map[scheduling.Ref]bool) {
 	for ref := range s.of {
 		if !there[ref] {

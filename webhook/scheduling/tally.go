@@ -8,16 +8,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// count is what came of a policy in some time.
+// count is the result of a policy over some time.
 type count struct {
 	matched, injected, conflicts, rejected int64
-	// lastInjected is when it has last changed an object; zero is not.
+	// lastInjected is when the policy last changed an object; zero is never.
 	lastInjected time.Time
-	// clash is one of the conflicts, in words.
+	// clash describes one of the conflicts.
 	clash string
 }
 
-// plus is both together, of which the other one is later.
+// plus returns the sum of both counts, of which the other one is later.
 func (c count) plus(later count) count {
 	sum := count{
 		matched: c.matched + later.matched, injected: c.injected + later.injected, conflicts: c.conflicts + later.conflicts,
@@ -32,7 +32,7 @@ func (c count) plus(later count) count {
 	return sum
 }
 
-// countOf is what came of a policy in one review.
+// countOf returns the count of a policy in one review.
 func countOf(outcome scheduling.Outcome, refused bool, now time.Time) count {
 	c := count{matched: 1}
 	if len(outcome.Injected) > 0 && !refused {
@@ -47,7 +47,7 @@ func countOf(outcome scheduling.Outcome, refused bool, now time.Time) count {
 	return c
 }
 
-// tally is what came of policies and stands in no status yet.
+// tally holds the counts of policies that have not been written to a status yet.
 type tally struct {
 	now func() time.Time
 
@@ -57,7 +57,7 @@ type tally struct {
 
 func newTally(now func() time.Time) *tally { return &tally{now: now, of: map[scheduling.Ref]count{}} }
 
-// note takes an answer in.
+// note adds an answer.
 func (t *tally) note(a Answer) {
 	if len(a.Outcomes) == 0 {
 		return
@@ -70,7 +70,7 @@ func (t *tally) note(a Answer) {
 	}
 }
 
-// take is what is to be written of a policy, which somebody else sees to from now on.
+// take removes and returns the count of a policy. The caller is responsible for it from then on.
 func (t *tally) take(of scheduling.Ref) count {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +89,7 @@ func (t *tally) putBack(of scheduling.Ref, c count) {
 	t.of[of] = c.plus(t.of[of])
 }
 
-// keep forgets the policies of a core cluster that are not there any more.
+// keep removes the policies of a core cluster that no longer exist.
 func (t *tally) keep(core string, there map[scheduling.Ref]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,59 +12,60 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Reason is why a review was answered as it was. Whatever it is, the object is stored.
+// Reason is the reason for the answer to a review. The object is stored in every case.
 type Reason string
 
-// The reasons. Assigned, Moved and PutBack give the object to a shard; all others leave it as it is.
+// The reasons. Assigned, Moved and PutBack assign the object to a shard; all others leave the object unchanged.
 const (
-	// Assigned gives an object that no shard has to one.
+	// Assigned: the object had no shard and gets one.
 	Assigned Reason = "Assigned"
-	// Moved gives it to another one than had it, which has let go of it.
+	// Moved: the object gets another shard, after the previous one released it.
 	Moved Reason = "Moved"
-	// PutBack leaves it with its shard, which has not let go of it: somebody else took the label off.
+	// PutBack: the object stays with its shard, which has not released it: another client removed the label.
 	PutBack Reason = "PutBack"
-	// AlreadyAssigned has a shard.
+	// AlreadyAssigned: the object has a shard.
 	AlreadyAssigned Reason = "AlreadyAssigned"
-	// NoShards has a ring of which no shard is available.
+	// NoShards: no shard of the ring is available.
 	NoShards Reason = "NoShards"
-	// NotControlled is of a controlledResource, and no object controls it that the ring assigns.
+	// NotControlled: the object is of a controlledResource, but no object that the ring assigns controls it.
 	NotControlled Reason = "NotControlled"
-	// ControllerNotFound is controlled by an object that does not exist.
+	// ControllerNotFound: the controlling object does not exist.
 	ControllerNotFound Reason = "ControllerNotFound"
-	// ControllerUnassigned is controlled by an object that no shard has.
+	// ControllerUnassigned: the controlling object has no shard.
 	ControllerUnassigned Reason = "ControllerUnassigned"
-	// ControllerUnread is controlled by an object that could not be read in time.
+	// ControllerUnread: the controlling object could not be read in time.
 	ControllerUnread Reason = "ControllerUnread"
-	// TooLarge has no room for the annotation that an object without a name needs.
+	// TooLarge: the object has no room for the annotation that an object without a name needs.
 	TooLarge Reason = "TooLarge"
-	// Ignored is a review that rings have nothing to do with: of a subresource, a deletion.
+	// Ignored: rings do not apply to the review: a subresource or a deletion.
 	Ignored Reason = "Ignored"
-	// NotOfRing is of a resource that the ring does not have.
+	// NotOfRing: the ring does not contain the resource.
 	NotOfRing Reason = "NotOfRing"
-	// UnknownRing is of a ring that does not exist.
+	// UnknownRing: the ring does not exist.
 	UnknownRing Reason = "UnknownRing"
-	// NotReady is a review that came before this replica knew rings and shards.
+	// NotReady: this replica had not read rings and shards yet.
 	NotReady Reason = "NotReady"
-	// Invalid cannot be read.
+	// Invalid: the object cannot be decoded.
 	Invalid Reason = "Invalid"
-	// Failed is a fault of ours.
+	// Failed: the webhook had an internal error.
 	Failed Reason = "Failed"
 )
 
-// Answer is what becomes of an object.
+// Answer is the decision about an object.
 type Answer struct {
 	Reason Reason
-	// Shard that it is given to; empty leaves it as it is.
+	// Shard is the shard to assign; empty leaves the object unchanged.
 	Shard string
-	// Key is that of an object without a name; empty is not needed.
+	// Key is the sharding key of an object without a name; empty if it needs none.
 	Key string
-	// Drain puts the label back that asks its shard to let go, and Undrain takes it off: it is none of the new one's.
+	// Drain restores the label that asks the shard to release the object. Undrain removes it, because it does not apply
+	// to the new shard.
 	Drain, Undrain bool
-	// Resync asks for a look at all objects of the ring soon, as this one may not be where it is to be.
+	// Resync requests a resync of the ring soon, because this object may be on the wrong shard.
 	Resync bool
 }
 
-// Assign answers for an object of a ring's resources.
+// Assign decides about an object of a ring's resources.
 func (o *Object) Assign(shards *ring.Shards, load ring.Load) Answer {
 	answer := Answer{Reason: Assigned}
 	key := ring.KeyOf(o.ring.Spec.KeyPolicy, o.of, &o.meta)
@@ -87,10 +88,11 @@ func (o *Object) Assign(shards *ring.Shards, load ring.Load) Answer {
 	return o.ask(answer)
 }
 
-// isLetGo tells whether the shard that had the object was asked to let go of it, and has.
+// isLetGo reports whether the shard that had the object was asked to release it, and has done so.
 func (o *Object) isLetGo() bool { return o.had.Draining && o.has.LetGo }
 
-// ask completes an answer: an object is on its way only as long as it is with the shard that was asked to let go.
+// ask completes an answer. The label drain remains only while the object stays with the shard that was asked to release
+// it.
 func (o *Object) ask(answer Answer) Answer {
 	asked := answer.Reason == PutBack && o.had.Draining
 	answer.Drain = asked && !o.has.Draining
@@ -98,11 +100,11 @@ func (o *Object) ask(answer Answer) Answer {
 	return answer
 }
 
-// Follow answers for an object of a controlledResource whose controller is there.
+// Follow decides about an object of a controlledResource whose controller exists.
 func (o *Object) Follow(shards *ring.Shards, controller ring.Placement) Answer {
 	if shards.Follow(o.has, controller) != ring.Assign {
 		answer := o.Stay(ControllerUnassigned)
-		answer.Resync = answer.Resync && len(shards.Shards()) > 0 // all objects are looked at when there is one
+		answer.Resync = answer.Resync && len(shards.Shards()) > 0 // the first shard triggers a resync anyway
 		return answer
 	}
 	answer := Answer{Reason: Assigned, Shard: controller.Shard, Undrain: o.has.Draining || o.has.LetGo}
@@ -116,7 +118,8 @@ func (o *Object) Follow(shards *ring.Shards, controller ring.Placement) Answer {
 	return answer
 }
 
-// Stay answers for an object of which it cannot be told now where it is to be. One that its shard has not let go of stays there.
+// Stay decides about an object whose shard cannot be determined now. An object that its shard has not released stays
+// there.
 func (o *Object) Stay(reason Reason) Answer {
 	if o.had.Shard == "" || o.isLetGo() {
 		return Answer{Reason: reason, Resync: true}
@@ -124,7 +127,7 @@ func (o *Object) Stay(reason Reason) Answer {
 	return o.ask(Answer{Reason: PutBack, Shard: o.had.Shard, Resync: true})
 }
 
-// hasRoom tells whether a sharding key fits: the apiserver refuses an object whose annotations are too large together.
+// hasRoom reports whether a sharding key fits: the API server refuses an object whose annotations exceed a total size.
 func (o *Object) hasRoom(key string) bool {
 	annotations := maps.Clone(o.meta.Annotations)
 	if annotations == nil {
@@ -134,15 +137,15 @@ func (o *Object) hasRoom(key string) bool {
 	return validation.ValidateAnnotationsSize(annotations) == nil
 }
 
-// change is one of a JSON patch.
+// change is one operation of a JSON patch.
 type change struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// Patch is the JSON patch of an answer; nil changes nothing. It applies to the object as it was sent, whatever it has: the apiserver
-// would refuse the request otherwise.
+// Patch returns the JSON patch of an answer; nil changes nothing. The patch must apply to the object exactly as it was
+// sent, since the API server would refuse the request otherwise.
 func (o *Object) Patch(answer Answer) ([]byte, error) {
 	if answer.Shard == "" {
 		return nil, nil
@@ -161,7 +164,7 @@ func (o *Object) Patch(answer Answer) ([]byte, error) {
 	return json.Marshal(changes)
 }
 
-// add sets some of the object's labels or annotations. What has none yet is not there to be added to.
+// add returns the changes that set labels or annotations. If the object has no such map yet, it adds the whole map.
 func add(to string, has, set map[string]string) (changes []change) {
 	if has == nil {
 		return []change{{Op: "add", Path: "/metadata/" + to, Value: set}}

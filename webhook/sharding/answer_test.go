@@ -20,7 +20,7 @@ import (
 
 const reviewUID = "2fd1b6b9-54ef-4c05-a8ba-ae9f1f7d7a51"
 
-// shops are the Deployments of a cluster, with what controls them and what they control, Widgets and namespaces.
+// shops returns a ring of Deployments with the ReplicaSets that they control, of Widgets and of Namespaces.
 func shops(policy v1alpha1.KeyPolicy) *v1alpha1.ClusterRing {
 	of := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "shops", UID: "ring"}}
 	deployments := v1alpha1.GroupResource{Group: "apps", Resource: "deployments"}
@@ -38,7 +38,7 @@ func twoShards() *ring.Shards {
 	return shardsOf(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardUncertain, "gone": v1alpha1.ShardDead})
 }
 
-// asked is a review; texts are the metadata of objects.
+// asked describes a review; object and old are the metadata of the objects.
 type asked struct {
 	resource, was string // group/resource
 	subresource   string
@@ -83,7 +83,7 @@ func (a asked) request() *admissionv1.AdmissionRequest {
 	return request
 }
 
-// stored is the metadata of an object once a patch is applied, by what apiservers apply them with.
+// stored returns the metadata of an object after a patch, applied with the library that API servers use.
 func stored(t *testing.T, request *admissionv1.AdmissionRequest, patch []byte) metav1.ObjectMeta {
 	t.Helper()
 	raw := request.Object.Raw
@@ -109,7 +109,7 @@ func stored(t *testing.T, request *admissionv1.AdmissionRequest, patch []byte) m
 	return object.ObjectMeta
 }
 
-// labelled is the labels of a placement, as JSON.
+// labelled returns the labels of a placement, as JSON.
 func labelled(shard string, draining bool, more ...string) string {
 	all := slices.Clone(more)
 	if shard != "" {
@@ -121,7 +121,7 @@ func labelled(shard string, draining bool, more ...string) string {
 	return `"labels":{` + strings.Join(all, ",") + `}`
 }
 
-// letGo are the labels of an object whose shard has just let go of it.
+// letGo are the labels of an object that its shard has just released.
 const letGo = `,"labels":{"breakwater.dev/drain-shops":"done"}`
 
 func TestWhereObjectsOfARingGo(t *testing.T) {
@@ -200,7 +200,7 @@ func TestWhereObjectsOfARingGo(t *testing.T) {
 	}
 }
 
-// in is the labels of an object of a shard, and others.
+// in returns the labels of an object of a shard, and further labels.
 func in(shard string, more ...string) map[string]string {
 	labels := map[string]string{"breakwater.dev/shard-shops": shard}
 	for pair := range slices.Chunk(more, 2) {
@@ -209,7 +209,7 @@ func in(shard string, more ...string) map[string]string {
 	return labels
 }
 
-// answerTo is what Read or, where it finds an object, decide answers.
+// answerTo returns the answer of Read or, if it finds an object, of decide.
 func answerTo(t *testing.T, of *v1alpha1.ClusterRing, request *admissionv1.AdmissionRequest, decide func(*sharding.Object) sharding.Answer) (sharding.Answer, []byte) {
 	t.Helper()
 	object, reason := sharding.Read(of, request)
@@ -233,7 +233,7 @@ func TestObjectsWithoutANameGetAKey(t *testing.T) {
 		resource    string
 		metadata    string
 		reason      sharding.Reason
-		key         string // what it is assigned by
+		key         string // by which it is assigned
 		annotations map[string]string
 	}{
 		"one that will be named":                           {object, "", `"namespace":"shop","generateName":"web-"`, sharding.Assigned, ring.Generated(reviewUID), key},

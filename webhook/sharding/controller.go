@@ -19,28 +19,28 @@ import (
 )
 
 const (
-	// controllerTime is how long it may take to find out where a controller is: whoever makes the object waits for it.
+	// controllerTime limits the search for the shard of a controller: the client that creates the object waits for it.
 	controllerTime = 300 * time.Millisecond
-	// missingTime is how long a kind that the apiserver does not serve is not asked for again.
+	// missingTime is how long a kind that the API server does not serve is not looked up again.
 	missingTime = 10 * time.Second
 )
 
-// controllers finds the objects that control others. They are read from the apiserver, not from a cache, so that one is found that was
-// made a moment ago, and so that memory does not grow with them.
+// controllers finds the objects that control others. It reads them from the API server instead of a cache. So it finds
+// an object that was created a moment ago, and memory does not grow with their number.
 type controllers struct {
 	mapper meta.RESTMapper
 	client metadata.Interface
 	log    logr.Logger
 	now    func() time.Time
 
-	// asking is one question to the mapper for each resource at a time: it asks the apiserver what it does not know, and does not
-	// heed how long anybody waits for it.
+	// asking allows one mapper lookup for each resource at a time. The mapper asks the API server about unknown
+	// resources, and ignores the deadline of its callers.
 	asking  singleflight.Group
 	mu      sync.Mutex
 	missing map[v1alpha1.GroupResource]time.Time
 }
 
-// find tells where the object is that controls another one; with a reason when it does not.
+// find returns the placement of the object that controls another one, or the reason why it has none.
 func (c *controllers) find(ctx context.Context, o *Object) (ring.Placement, Reason) {
 	owner := o.Controller()
 	if owner == nil {
@@ -55,7 +55,7 @@ func (c *controllers) find(ctx context.Context, o *Object) (ring.Placement, Reas
 	resource := metadata.ResourceInterface(c.client.Resource(kind.Resource))
 	if kind.Scope.Name() == meta.RESTScopeNameNamespace {
 		if o.meta.Namespace == "" {
-			return ring.Placement{}, ControllerNotFound // an object of a namespace controls none of the cluster
+			return ring.Placement{}, ControllerNotFound // a namespaced object cannot control a cluster-scoped one
 		}
 		resource = c.client.Resource(kind.Resource).Namespace(o.meta.Namespace)
 	}
@@ -68,12 +68,12 @@ func (c *controllers) find(ctx context.Context, o *Object) (ring.Placement, Reas
 			"namespace", o.meta.Namespace, "name", owner.Name, "error", err.Error())
 		return ring.Placement{}, ControllerUnread
 	case controller.UID != owner.UID:
-		return ring.Placement{}, ControllerNotFound // another one has its name
+		return ring.Placement{}, ControllerNotFound // another object has its name
 	}
 	return ring.PlacementOf(o.ring.Name, controller.Labels), ""
 }
 
-// kindOf is the kind of an owner, if that is one whose objects the ring assigns together with those that they control.
+// kindOf returns the kind of an owner, if the ring assigns objects of that kind together with those that they control.
 func (c *controllers) kindOf(ctx context.Context, o *Object, owner *metav1.OwnerReference) (*meta.RESTMapping, Reason) {
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *controllers) kindOf(ctx context.Context, o *Object, owner *metav1.Owner
 	return nil, NotControlled
 }
 
-// mappingOf is the kind of a resource; nil when the apiserver does not serve it.
+// mappingOf returns the kind of a resource; nil when the API server does not serve it.
 func (c *controllers) mappingOf(ctx context.Context, of v1alpha1.GroupResource) (*meta.RESTMapping, error) {
 	if c.isMissing(of) {
 		return nil, nil
@@ -126,7 +126,7 @@ func (c *controllers) isMissing(of v1alpha1.GroupResource) bool {
 	return ok && c.now().Sub(since) < missingTime
 }
 
-// miss notes that a resource is not served. Only resources of rings are asked for, so that there are few.
+// miss records that a resource is not served. Only resources of rings are looked up, so that there are few.
 func (c *controllers) miss(of v1alpha1.GroupResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

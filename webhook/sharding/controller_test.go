@@ -24,7 +24,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
-// kinds are those of an apiserver, which counts how often it is asked for one.
+// kinds are the kinds of an API server. It counts how often it is asked for one.
 type kinds struct {
 	meta.RESTMapper
 	asked atomic.Int32
@@ -46,7 +46,7 @@ func newKinds() *kinds {
 	return &kinds{RESTMapper: mapper}
 }
 
-// store is an apiserver that has one object.
+// store is an API server that has one object.
 type store struct {
 	mu      sync.Mutex
 	paths   []string
@@ -162,7 +162,7 @@ func TestFindingTheController(t *testing.T) {
 	}
 }
 
-// Anybody can make objects whose owners' kinds do not exist.
+// Any user can create objects whose owners' kinds do not exist.
 func TestAKindThatIsNotServedIsSeldomAskedFor(t *testing.T) {
 	k, now := newKinds(), time.Unix(1, 0)
 	k.RESTMapper = meta.NewDefaultRESTMapper(nil)

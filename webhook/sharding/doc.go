@@ -1,8 +1,9 @@
-// Package sharding assigns objects of rings to shards in the very write by which the apiserver stores them: it answers the reviews
-// that the MutatingWebhookConfiguration of a ring sends to /rings/{ring}.
+// Package sharding assigns objects of rings to shards in the same write by which the API server stores them. It answers
+// the reviews that the MutatingWebhookConfiguration of a ring sends to /rings/{ring}.
 //
-// It allows everything. A ring must never keep anybody from working: what cannot be assigned now is stored as it is, and the sharder
-// finds it when it looks at all objects again. An apiserver helps with that only in part: failurePolicy Ignore covers answers that do
-// not come, come too late or are none, but neither a refusal nor a patch that does not fit the object, both of which refuse the
-// request. So this package answers by itself what others leave to a framework, which makes refusals of errors and panics.
+// It allows every request, because a ring must never block users. An object that cannot be assigned now is stored
+// unchanged, and the sharder finds it at the next resync. The failurePolicy Ignore of the API server is not enough for
+// that. It covers answers that are missing, late or malformed, but neither a refusal nor a patch that does not fit the
+// object: both refuse the request. So this package implements itself what other webhooks leave to a framework, because
+// frameworks turn errors and panics into refusals.
 package sharding

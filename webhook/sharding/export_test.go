@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Parts are what a handler is made of.
+// Parts are the dependencies of a handler.
 type Parts struct {
 	RingOf   func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
 	ShardsOf func(*v1alpha1.ClusterRing) *ring.Shards
@@ -23,7 +23,7 @@ type Parts struct {
 	Registry prometheus.Registerer
 }
 
-// NewHandler makes one without a cluster.
+// NewHandler creates a handler without a cluster.
 func NewHandler(p Parts) (*Handler, error) {
 	metrics, err := newMetrics(p.Registry)
 	return &Handler{
@@ -32,7 +32,7 @@ func NewHandler(p Parts) (*Handler, error) {
 	}, err
 }
 
-// Remembered is of how many rings, and shards of them, the handler keeps what they were given.
+// Remembered returns the number of rings, and of their shards, whose assignments the handler has recorded.
 func (h *Handler) Remembered() (rings, shards int) {
 	for _, g := range h.loads.rings {
 		rings, shards = rings+1, shards+len(g.since)
@@ -40,13 +40,13 @@ func (h *Handler) Remembered() (rings, shards int) {
 	return rings, shards
 }
 
-// Forget is what a ring's deletion does.
+// Forget does what the deletion of a ring does.
 func (h *Handler) Forget(ring string) {
 	h.loads.forget(ring)
 	h.metrics.Forget(ring)
 }
 
-// FindBy finds controllers by a client, at a time.
+// FindBy returns a function that finds controllers with a client. now is its clock.
 func FindBy(mapper meta.RESTMapper, client metadata.Interface, now func() time.Time) func(context.Context, *Object) (ring.Placement, Reason) {
 	c := &controllers{mapper: mapper, client: client, log: logr.Discard(), now: now, missing: map[v1alpha1.GroupResource]time.Time{}}
 	return c.find

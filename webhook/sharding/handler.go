@@ -20,24 +20,25 @@ import (
 )
 
 const (
-	// maxReviewBytes bounds what a client can make us read: the apiserver takes objects of 3 MiB at most, of which a review has two.
+	// maxReviewBytes limits the body that a client can make the webhook read. The API server accepts objects of up to 3
+	// MiB, and a review contains two.
 	maxReviewBytes = 8 << 20
-	// defaultReviewTime is for clients that do not say how long they wait, and maxReviewTime for those that say too much.
+	// defaultReviewTime applies to clients that send no timeout, and maxReviewTime to those that send a longer one.
 	defaultReviewTime = 2 * time.Second
 	maxReviewTime     = 30 * time.Second
 )
 
 // Handler answers reviews of objects of rings.
 type Handler struct {
-	// ringOf is a ring by its name; nil is none.
+	// ringOf returns a ring by its name; nil if it does not exist.
 	ringOf func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
-	// shardsOf are those of a ring; nil when they are not known yet.
+	// shardsOf returns the shards of a ring; nil when they have not been read yet.
 	shardsOf func(*v1alpha1.ClusterRing) *ring.Shards
-	// find tells where the object is that controls another one, or for which reason it is not known.
+	// find returns the placement of the object that controls another one, or the reason why it is unknown.
 	find func(context.Context, *Object) (ring.Placement, Reason)
-	// kick asks for a look at all objects of a ring.
+	// kick triggers a resync of a ring.
 	kick func(ring string)
-	// stopping is closed when the process is about to end.
+	// stopping is closed when the process is about to exit.
 	stopping <-chan struct{}
 	loads    *loads
 	metrics  *reviews.Metrics
@@ -49,7 +50,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began, wait := time.Now(), reviewTime(r)
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
-	// Who sends slowly waits no longer than it says. The server itself sets no limit.
+	// The client has to send the review within its own timeout. The server itself sets no limit.
 	_ = http.NewResponseController(w).SetReadDeadline(began.Add(wait))
 	select {
 	case <-h.stopping:
@@ -58,7 +59,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	review, err := receive(w, r)
 	if err != nil {
-		// There is no review to allow. The apiserver takes it for an answer that did not come, and goes by failurePolicy.
+		// Without a review there is nothing to allow. The API server treats this as a missing answer, and applies
+		// failurePolicy.
 		code := http.StatusBadRequest
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			code = http.StatusRequestEntityTooLarge
@@ -72,7 +74,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.metrics.Observe(ctx, known, string(answer.Reason), time.Since(began))
 }
 
-// review answers, whatever happens. known is the name of the ring, if there is one.
+// review answers even after a panic. known is the name of the ring, if it exists.
 func (h *Handler) review(ctx context.Context, name string, request *admissionv1.AdmissionRequest) (known string, answer Answer, patch []byte) {
 	known = reviews.Unknown
 	defer func() {
@@ -104,7 +106,7 @@ func (h *Handler) review(ctx context.Context, name string, request *admissionv1.
 	return known, answer, patch
 }
 
-// decide tells where an object is to be.
+// decide determines the shard of an object.
 func (h *Handler) decide(ctx context.Context, o *Object) Answer {
 	shards := h.shardsOf(o.ring)
 	if shards == nil {
@@ -124,7 +126,7 @@ func (h *Handler) decide(ctx context.Context, o *Object) Answer {
 	}
 }
 
-// remember does what an answer has for a consequence. A dry run has none.
+// remember applies the side effects of an answer. A dry run has none.
 func (h *Handler) remember(o *Object, answer Answer) {
 	if answer.Resync {
 		h.kick(o.ring.Name)
@@ -140,7 +142,7 @@ func (h *Handler) remember(o *Object, answer Answer) {
 	h.loads.note(o.ring, from, answer.Shard)
 }
 
-// receive reads a review.
+// receive reads and decodes a review.
 func receive(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
 	if r.Method != http.MethodPost {
 		return nil, fmt.Errorf("%s has none: want POST", r.Method)
@@ -177,7 +179,7 @@ func (h *Handler) write(w http.ResponseWriter, review *admissionv1.AdmissionRevi
 	}
 }
 
-// reviewTime is how long the apiserver waits, as its URL tells, less what the answer needs to get there.
+// reviewTime is how long the API server waits, according to its URL, less the time that the answer needs to get there.
 func reviewTime(r *http.Request) time.Duration {
 	wait, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || wait <= 0 {

@@ -75,7 +75,7 @@ func (d *desk) send(ring, body string) *http.Response {
 	return recorder.Result()
 }
 
-// ask sends a review, and returns its answer, which must be to allow.
+// ask sends a review and returns its answer, which must allow the request.
 func (d *desk) ask(ring string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	d.Helper()
 	raw, err := json.Marshal(admissionv1.AdmissionReview{
@@ -96,7 +96,7 @@ func (d *desk) ask(ring string, request *admissionv1.AdmissionRequest) *admissio
 	return answer
 }
 
-// counted is how many reviews of a ring were answered for a reason, by the metrics.
+// counted returns the number of reviews of a ring that were answered with a reason, according to the metrics.
 func counted(t testing.TB, registry prometheus.Gatherer, ring string, reason sharding.Reason) int {
 	t.Helper()
 	families, err := registry.Gather()
@@ -230,7 +230,7 @@ func TestWhatIsNoReviewIsNoAnswer(t *testing.T) {
 	}
 }
 
-// The server has no limit of its own for those who send slowly.
+// The server has no limit of its own for slow clients.
 func TestWhoSendsSlowlyIsNotWaitedFor(t *testing.T) {
 	server := httptest.NewServer(newDesk(t).mux())
 	defer server.Close()

@@ -32,7 +32,7 @@ import (
 
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// ownerOf is the shard of a, b and c that a key belongs to.
+// ownerOf returns the shard of a, b and c that owns a key.
 func ownerOf(key string) string {
 	owner, _ := ring.New([]string{"a", "b", "c"}, 100).Owner(key)
 	return owner
@@ -62,7 +62,7 @@ func TestObjectsAreAssignedAsTheyAreStored(t *testing.T) {
 		}
 	}
 
-	// By another version than the rule has.
+	// The write uses another version than the rule.
 	old := p.newWidget("old")
 	old.SetAPIVersion("shop.test/v1beta1")
 	p.create(old)
@@ -70,7 +70,7 @@ func TestObjectsAreAssignedAsTheyAreStored(t *testing.T) {
 		t.Errorf("one of an old version is with %q, want %q", got, want)
 	}
 
-	// What is of no namespace is what namespaceSelector says nothing about. A Namespace is by its own labels, to admission.
+	// namespaceSelector does not apply to cluster-scoped objects. Admission matches a Namespace by its own labels.
 	plaza := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "shop.test/v1", "kind": "Plaza"}}
 	plaza.SetName(p.namespace)
 	p.create(plaza)
@@ -83,7 +83,7 @@ func TestObjectsAreAssignedAsTheyAreStored(t *testing.T) {
 		t.Errorf("a Namespace is with %q, want %q", got, want)
 	}
 
-	// A server-side apply makes objects, too.
+	// A server-side apply also creates objects.
 	applied := p.newWidget("applied")
 	if err := p.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("test")); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestObjectsMoveInTheWriteThatLetsGoAndNeverBefore(t *testing.T) {
 	if home == "b" {
 		next = "c"
 	}
-	// Its key belongs to another shard now: its label alone says where it is.
+	// Another shard owns its new key: only its label says which shard has it.
 	key := "x"
 	for ownerOf("shared/"+key) != next {
 		key += "x"
@@ -169,7 +169,7 @@ func TestObjectsMoveInTheWriteThatLetsGoAndNeverBefore(t *testing.T) {
 	if _, left := widget.GetLabels()[v1alpha1.LabelDrain(p.ring)]; left {
 		t.Error("the answer of the former shard is left")
 	}
-	// The apiserver asks again when its cache was behind.
+	// The API server repeats the review when its cache was behind.
 	for reason, n := range map[sharding.Reason]int{sharding.PutBack: 3, sharding.Moved: 1} {
 		if got := counted(t, p.registry, p.ring, reason); got < n {
 			t.Errorf("%d reviews were %s, want %d or more", got, reason, n)
@@ -192,7 +192,7 @@ func (p *plane) newConfigMap(name string, controller client.Object) *corev1.Conf
 func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
 	p := newPlane(t, "a", "b", "c")
 	p.configure()
-	for i := range 10 { // so many that chance does not do
+	for i := range 10 { // so many that they cannot match by chance
 		widget := p.newWidget(fmt.Sprint("w-", i))
 		p.create(widget)
 		controlled := p.newConfigMap(fmt.Sprint("of-w-", i), widget)
@@ -212,7 +212,7 @@ func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
 	if err := p.Get(t.Context(), client.ObjectKeyFromObject(old), old); err != nil {
 		t.Fatal(err)
 	}
-	old.SetAPIVersion("shop.test/v1alpha9") // what was served once
+	old.SetAPIVersion("shop.test/v1alpha9") // a version that was served once
 	byOld := p.newConfigMap("by-old", old)
 	p.create(byOld)
 	if p.shardOf(byOld) == "" {
@@ -243,7 +243,7 @@ func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
 		t.Errorf("%d kicks", n)
 	}
 
-	// A controller that no shard has.
+	// A controller whose label names no live shard.
 	widget := p.newWidget("nowhere")
 	widget.SetLabels(map[string]string{v1alpha1.LabelShard(p.ring): "dead"})
 	p.create(widget)
@@ -257,7 +257,7 @@ func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
 func TestWithoutShardsObjectsAreStoredAndAreAssignedWhenOneComes(t *testing.T) {
 	p := newPlane(t)
 	p.configure(func(w *admissionregistrationv1.MutatingWebhook) {
-		w.Rules[0].Resources = []string{"widgets", "widgets/status"} // which the sharder does not
+		w.Rules[0].Resources = []string{"widgets", "widgets/status"} // the sharder does not do this
 	})
 	widget := p.newWidget("early")
 	p.create(widget)
@@ -299,13 +299,14 @@ func TestARingThatDoesNotExistKeepsNobodyFromWorking(t *testing.T) {
 	}
 }
 
-// odd is what a client library could spoil: numbers that are no float, letters that are escaped, fields that nobody has declared.
+// odd contains values that a client library could damage: numbers that are no float, escaped characters, undeclared
+// fields.
 const odd = `{"big":9007199254740993,"float":1.50,"exp":1e3,"neg":-0.0,"text":"<&>\u2028\u00e9","null":null,"empty":{},"list":[1,"a",null],"deep":{"metadata":{"labels":{"x":"y"}}}}`
 
 func TestNothingButLabelsIsChanged(t *testing.T) {
 	p := newPlane(t, "a")
 	p.configure()
-	elsewhere := testplane.Namespace(t) // where nobody is asked
+	elsewhere := testplane.Namespace(t) // the ring's webhook does not apply there
 	rest := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1().RESTClient()
 	create := func(namespace string) map[string]json.RawMessage {
 		body := `{"apiVersion":"shop.test/v1","kind":"Widget","metadata":{"name":"odd","labels":{"app":"w"}},"spec":` + odd + `,"other":` + odd + `}`
@@ -332,7 +333,7 @@ func TestNothingButLabelsIsChanged(t *testing.T) {
 
 func TestUsersWorkOnWhateverTheServerDoes(t *testing.T) {
 	p := newPlane(t, "a")
-	mute, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +377,8 @@ func TestUsersWorkOnWhateverTheServerDoes(t *testing.T) {
 	}
 }
 
-// ignored says what is wrong unless the apiserver has gone on without the answer of a webhook, as its metrics tell.
+// ignored returns "" if the API server has continued without the answer of a webhook, according to its metrics;
+// otherwise it returns the problem.
 func (p *plane) ignored(hook string) string {
 	raw, err := kubernetes.NewForConfigOrDie(testplane.Config(p)).CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(p.Context())
 	if err != nil {
@@ -408,7 +410,7 @@ func TestACertificateThatIsReplacedIsServed(t *testing.T) {
 	p := newPlane(t, "a")
 	p.configure()
 	served := func() string {
-		dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // what is served is what is asked for
+		dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test only reads the served certificate
 		connection, err := dialer.DialContext(t.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(p.port))
 		if err != nil {
 			return err.Error()

@@ -11,21 +11,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// loads are how many objects shards have: as the sharder has counted them last, and what this replica has given them since. What other
-// replicas have given them it does not know, nor what was deleted: the bound is kept in the mean, and the sharder moves what is over.
+// loads estimates how many objects each shard has: the last count of the sharder, plus what this replica has assigned
+// since. It does not include assignments of other replicas, nor deletions. So the bound holds on average, and the
+// sharder moves the excess.
 type loads struct {
 	mu    sync.Mutex
 	rings map[string]*given
 }
 
-// given is what shards of a ring were given since a count.
+// given is how many objects the shards of a ring were assigned since a count.
 type given struct {
 	ring  types.UID
 	count metav1.Time
 	since map[string]int64
 }
 
-// of is the load of a ring's shards; the zero value for a ring without a bound.
+// of returns the load of a ring's shards; the zero value for a ring without a bound.
 func (l *loads) of(r *v1alpha1.ClusterRing, shards *ring.Shards) ring.Load {
 	if r.Spec.MaxLoadPercent == nil {
 		return ring.Load{}
@@ -46,7 +47,8 @@ func (l *loads) of(r *v1alpha1.ClusterRing, shards *ring.Shards) ring.Load {
 	return load
 }
 
-// note takes in that an object goes from one available shard, or from none, to another. Names that are no shards' would be kept for ever.
+// note records that an object moves from one available shard, or from none, to another. The caller passes only names of
+// shards, since others would be kept forever.
 func (l *loads) note(r *v1alpha1.ClusterRing, from, to string) {
 	if r.Spec.MaxLoadPercent == nil {
 		return
@@ -60,14 +62,14 @@ func (l *loads) note(r *v1alpha1.ClusterRing, from, to string) {
 	}
 }
 
-// forget drops what is known of a ring that is deleted.
+// forget removes the record of a deleted ring.
 func (l *loads) forget(ring string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.rings, ring)
 }
 
-// givenTo is what the ring's shards were given since its last count; nothing right after one.
+// givenTo returns what the ring's shards were assigned since its last count; nothing right after one.
 func (l *loads) givenTo(r *v1alpha1.ClusterRing) *given {
 	count := metav1.Time{}
 	if r.Status.LastCounted != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
-// bounded is a desk for a ring of three shards, none of which may have more than 110 % of the mean.
+// bounded returns a desk for a ring of three shards, each of which may have at most 110 % of the mean.
 func bounded(t *testing.T) (*desk, *v1alpha1.ClusterRing) {
 	t.Helper()
-	// So few tokens that shares are far from even.
+	// With so few tokens the shares are far from even.
 	return boundedBy(t, func() *ring.Shards {
 		return ring.NewShards(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardReady, "c": v1alpha1.ShardReady, "gone": v1alpha1.ShardDead}, 1)
 	})
@@ -33,7 +33,7 @@ func boundedBy(t *testing.T, shards func() *ring.Shards) (*desk, *v1alpha1.Clust
 	}), of
 }
 
-// create makes objects, and returns how many each shard got.
+// create creates objects, and returns how many each shard got.
 func (d *desk) create(from, to int) map[string]int64 {
 	d.Helper()
 	got := map[string]int64{}
@@ -59,7 +59,7 @@ func TestNoShardIsGivenMoreThanItMayHave(t *testing.T) {
 	has := d.create(0, 900)
 	wantWithin(t, has)
 
-	// The sharder counts them, and one shard has many more than it was given here.
+	// The sharder counts the objects, and one shard has many more than this handler assigned to it.
 	has["a"] += 200
 	of.Status.LastCounted = &metav1.Time{Time: time.Unix(1, 0)}
 	for name, n := range has {
@@ -72,7 +72,7 @@ func TestNoShardIsGivenMoreThanItMayHave(t *testing.T) {
 	wantWithin(t, has)
 }
 
-// What a shard was given before a count is in it, or is gone.
+// A new count replaces the earlier assignments: those objects are included in it, or were deleted.
 func TestACountIsWhatIsGoneBy(t *testing.T) {
 	alive := map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady}
 	d, of := boundedBy(t, func() *ring.Shards { return ring.NewShards(alive, 100) })

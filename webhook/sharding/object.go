@@ -13,24 +13,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Object is an object that is about to be stored, as far as its ring is concerned. Nothing but its metadata is read, so that it may
-// be of any kind. It does not matter whether it is being deleted: its shard has to see to that, too.
+// Object is an object that is about to be stored, as its ring sees it. Only its metadata is read, so that it may be of
+// any kind. An object that is being deleted is handled the same way, because its shard has to finish the deletion.
 type Object struct {
 	ring *v1alpha1.ClusterRing
 	// of is its resource, as the ring names it.
 	of v1alpha1.GroupResource
-	// mains are those of the ring's resources whose objects may control it, as they do an object of a controlledResource; none for
+	// mains are the ring's resources whose objects may control it, if it is an object of a controlledResource; none for
 	// an object of the ring's resources.
 	mains []v1alpha1.GroupResource
-	// meta is nothing but names, labels, annotations and owners.
+	// meta contains only names, labels, annotations and owners.
 	meta metav1.ObjectMeta
-	// has is where it is to be stored as it stands, and had where it is now.
+	// has is the placement in the object to be stored, and had the placement in the stored object.
 	has, had ring.Placement
-	// review is what tells this review from all others.
+	// review is the UID of this review.
 	review types.UID
 }
 
-// Read finds out what a review of a ring asks about; nil is no ring. Without an object it returns the reason for leaving it alone.
+// Read returns the object that a review of a ring is about. of is nil if the ring does not exist. If there is nothing
+// to assign, Read returns the reason.
 func Read(of *v1alpha1.ClusterRing, request *admissionv1.AdmissionRequest) (*Object, Reason) {
 	if of == nil {
 		return nil, UnknownRing
@@ -54,7 +55,7 @@ func Read(of *v1alpha1.ClusterRing, request *admissionv1.AdmissionRequest) (*Obj
 	if o.meta.Name == "" {
 		o.meta.Name = request.Name
 	}
-	// The review of a Namespace has its name there.
+	// In the review of a Namespace, request.Namespace is the object's own name.
 	if o.meta.Namespace == "" && (o.of != v1alpha1.GroupResource{Resource: "namespaces"}) {
 		o.meta.Namespace = request.Namespace
 	}
@@ -65,8 +66,8 @@ func Read(of *v1alpha1.ClusterRing, request *admissionv1.AdmissionRequest) (*Obj
 	return o, ""
 }
 
-// locate finds the object's resource in the ring: that of the rule by which the apiserver asks, or the one that the client wrote to. A
-// version says nothing, since an object can be written by each of its versions.
+// locate finds the object's resource in the ring: the resource of the rule that matched, or the one that the client
+// wrote to. It ignores versions, since an object can be written through each of its versions.
 func (o *Object) locate(request *admissionv1.AdmissionRequest) bool {
 	names := []v1alpha1.GroupResource{{Group: request.Resource.Group, Resource: request.Resource.Resource}}
 	if asked := request.RequestResource; asked != nil {
@@ -90,13 +91,13 @@ func (o *Object) locate(request *admissionv1.AdmissionRequest) bool {
 	return false
 }
 
-// Controller is the owner that controls the object; nil when none does that its ring may know of.
+// Controller returns the owner that controls the object; nil if there is none.
 func (o *Object) Controller() *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(&o.meta) }
 
-// IsControlled tells whether the object goes where the one is that controls it.
+// IsControlled reports whether the object follows the shard of its controller.
 func (o *Object) IsControlled() bool { return len(o.mains) > 0 }
 
-// readMeta reads what matters of an object's metadata. An object without metadata is none.
+// readMeta decodes the relevant metadata of an object. It returns an error if the object has no metadata.
 func readMeta(raw []byte, into *metav1.ObjectMeta) error {
 	read := struct {
 		Metadata *struct {
@@ -118,7 +119,7 @@ func readMeta(raw []byte, into *metav1.ObjectMeta) error {
 	return nil
 }
 
-// readAs reads JSON as lenient as apiservers are with what they have stored.
+// readAs decodes JSON as leniently as API servers decode what they have stored.
 func readAs(raw []byte, into any) error {
 	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }

@@ -38,8 +38,8 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// plane is a ring on a real apiserver that asks a real server by TLS. Its objects are Widgets of a namespace, with the ConfigMaps and
-// Plazas that they control, and Plazas, which are of no namespace.
+// plane is a ring on a real API server that asks a real server over TLS. Its objects are Widgets of a namespace with
+// the ConfigMaps that they control, Plazas, which are cluster-scoped, and Namespaces.
 type plane struct {
 	*testing.T
 	client.Client
@@ -72,7 +72,7 @@ func newPlane(t *testing.T, shards ...string) *plane {
 	return p
 }
 
-// join makes a shard that is alive for longer than the test.
+// join creates a shard that stays alive for longer than the test.
 func (p *plane) join(shard string) {
 	p.Helper()
 	p.create(&coordinationv1.Lease{
@@ -83,7 +83,7 @@ func (p *plane) join(shard string) {
 	})
 }
 
-// serve runs the handler, as a user who may do what it needs and nothing else.
+// serve runs the handler as a user with exactly the permissions that it needs.
 func (p *plane) serve() {
 	p.Helper()
 	p.certify()
@@ -137,7 +137,7 @@ func (p *plane) kicked() int {
 	return len(p.kicks)
 }
 
-// configure makes the apiserver ask about the ring, as the sharder does, and waits until it does.
+// configure makes the API server ask about the ring, with the configuration of the sharder, and waits until it does.
 func (p *plane) configure(change ...func(*admissionregistrationv1.MutatingWebhook)) *admissionregistrationv1.MutatingWebhookConfiguration {
 	p.Helper()
 	configuration := p.configuration("https://127.0.0.1:" + strconv.Itoa(p.port) + "/rings/" + p.ring)
@@ -208,7 +208,8 @@ func (p *plane) newWidget(name string) *unstructured.Unstructured {
 	return widget
 }
 
-// shardOf is where an object is, as its labels say, which must ask no shard to let go.
+// shardOf returns the shard of an object according to its labels. It fails the test if the labels ask the shard to
+// release the object.
 func (p *plane) shardOf(object client.Object) string {
 	p.Helper()
 	if _, draining := object.GetLabels()[v1alpha1.LabelDrain(p.ring)]; draining {
@@ -225,13 +226,13 @@ func (p *plane) patch(object client.Object, format string, arguments ...any) {
 	}
 }
 
-// drain asks a shard to let go of an object, which asks nobody.
+// drain asks the shard of an object to release it. The API server does not ask the webhook about this write.
 func (p *plane) drain(object client.Object) {
 	p.Helper()
 	p.patch(object, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelDrain(p.ring))
 }
 
-// release is what a shard does that lets go.
+// release releases an object, as its shard does.
 func (p *plane) release(object client.Object) {
 	p.Helper()
 	p.patch(object, `{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:%q}}}`, object.GetResourceVersion(),
@@ -250,7 +251,7 @@ func freePort(t *testing.T) int {
 
 var defined sync.Once
 
-// defineKinds makes the kinds Widget, by two versions, and Plaza, once.
+// defineKinds creates the kinds Widget and Plaza, each with two versions, once.
 func defineKinds(t *testing.T) {
 	t.Helper()
 	defined.Do(func() {
@@ -287,7 +288,7 @@ func defineKinds(t *testing.T) {
 	})
 }
 
-// serveBadly is a server in the place of ours, with its certificate.
+// serveBadly starts a faulty server in place of the handler, with the same certificate. It returns its URL.
 func (p *plane) serveBadly(answer http.HandlerFunc) (url string) {
 	p.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

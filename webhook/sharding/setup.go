@@ -20,20 +20,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Path is where reviews of a ring are answered.
+// Path is the path of reviews of a ring.
 const Path = "/rings/{ring}"
 
-// Options of the handler.
+// Options are the options of the handler.
 type Options struct {
 	Roll *members.Roll
-	// Kick asks for a look at all objects of a ring. It must not wait.
+	// Kick triggers a resync of a ring. It must not block.
 	Kick func(ring string)
-	// Stopping is closed when the process is about to end: clients are then told to go to another replica.
+	// Stopping is closed when the process is about to exit. The handler then tells clients to use another replica.
 	Stopping <-chan struct{}
 	Registry prometheus.Registerer
 }
 
-// Setup adds the handler to the webhook server of a manager, and says when it is ready.
+// Setup adds the handler to the webhook server of a manager, with a readiness check.
 func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	metrics, err := newMetrics(o.Registry)
 	if err != nil {
@@ -83,7 +83,7 @@ func ringsOf(reader client.Reader) func(context.Context, string) (*v1alpha1.Clus
 	}
 }
 
-// forgetDeleted makes the handler keep nothing of a ring that is gone.
+// forgetDeleted makes the handler drop its state of deleted rings.
 func (h *Handler) forgetDeleted(ctx context.Context, mgr manager.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.ClusterRing{})
 	if err != nil {
@@ -104,13 +104,13 @@ func (h *Handler) forgetDeleted(ctx context.Context, mgr manager.Manager) error 
 	return nil
 }
 
-// ClusterRules are what the handler needs besides what the rings' resources need, of which it reads those that control others
-// (MainRules), and what reads the Leases of shards.
+// ClusterRules returns the permissions that the handler needs, in addition to those for the rings' resources, of which
+// it reads the controlling ones (MainRules), and those of the reader of the shards' Leases.
 func ClusterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"clusterrings"}, Verbs: []string{"get", "list", "watch"}}}
 }
 
-// MainRules are what it needs for a resource that has controlledResources.
+// MainRules returns the permissions that the handler needs for a resource that has controlledResources.
 func MainRules(of v1alpha1.GroupResource) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{of.Group}, Resources: []string{of.Resource}, Verbs: []string{"get"}}}
 }

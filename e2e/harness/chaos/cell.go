@@ -16,14 +16,14 @@ type cellHistory struct {
 	past  []era
 	seams []seam
 
-	// The era that lasts, from its first revision.
+	// The current era, from its first revision.
 	metronome *metronome
 	first     []revision
 	from      int64
 	began     time.Duration
 }
 
-// begin reads what there is. The first beat of every cell comes before any removal of its era.
+// begin reads the current pods. The first beat of every cell comes before any removal of its era.
 func (h *cellHistory) begin(ctx context.Context, namespace string) error {
 	var err error
 	if h.first, h.from, err = podsAt(ctx, h.etcd, namespace); err != nil {
@@ -34,7 +34,7 @@ func (h *cellHistory) begin(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// end reads what was stored since begin. An era that a restore ends must not be written to any more.
+// end reads the changes that were stored since begin. An era that a restore ends must not be written to any more.
 func (h *cellHistory) end(ctx context.Context, namespace string) error {
 	changes, err := podsAfter(ctx, h.etcd, namespace, h.from)
 	if err != nil {
@@ -47,7 +47,7 @@ func (h *cellHistory) end(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// beginHistories reads what there is in all cells.
+// beginHistories reads the current pods of all cells.
 func (p *play) beginHistories(ctx context.Context) error {
 	for i, etcd := range p.etcds {
 		h := &cellHistory{cell: p.Cells[i].Name, etcd: etcd, start: p.start}
@@ -60,7 +60,7 @@ func (p *play) beginHistories(ctx context.Context) error {
 	return nil
 }
 
-// history is that of a cell.
+// history returns the history of a cell.
 func (p *play) history(cell string) (*cellHistory, error) {
 	for _, h := range p.histories {
 		if h.cell == cell {

@@ -9,15 +9,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// clients delete and evict random pods until the storm ends. One in four asks again for a pod that was asked for
-// just before, by itself or by another client: apiservers and impatient people repeat.
+// clients delete and evict random pods until the storm ends. In one of four requests, a client asks again for the pod that it or another
+// client asked for just before: API servers and impatient users repeat requests.
 type clients struct {
 	journal  *Journal
 	recorder *storm.Recorder
 	number   int
 	pause    time.Duration
 	seed     uint64
-	// resting is held by who makes them all pause.
+	// resting is locked to make all clients pause.
 	resting *sync.RWMutex
 
 	mu   sync.Mutex
@@ -41,7 +41,7 @@ func (c *clients) ask(ctx context.Context, client int, random *rand.Rand) {
 	c.resting.RLock()
 	defer c.resting.RUnlock()
 	if pod, ok := c.pick(random); ok {
-		_ = c.journal.Remove(ctx, client, pod, drawOperation(pod, random)) // the journal has it
+		_ = c.journal.Remove(ctx, client, pod, drawOperation(pod, random)) // the journal records it
 	}
 }
 
@@ -68,9 +68,9 @@ func (c *clients) pick(random *rand.Rand) (storm.Pod, bool) {
 	return pod, ok
 }
 
-// drawOperation evicts only pods that were seen to be available: the eviction of a pod that becomes so after its
-// review and before it takes effect is the readiness race, which Breakwater does not promise to win. A delete has no
-// such race: the apiserver asks again if the pod has changed since the review.
+// drawOperation evicts only pods that were seen to be available. A pod that becomes available after the review of its eviction and before
+// the effect is the readiness race, which Breakwater does not promise to win. A delete has no such race: the API server calls the webhook
+// again if the pod has changed since the review.
 func drawOperation(pod storm.Pod, random *rand.Rand) Operation {
 	if random.IntN(3) == 0 && pod.Available {
 		return Evict

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// mostChunks is how many megabytes are written to a full disk at most, far less than etcd's own quota.
+	// mostChunks is the maximum number of megabytes that are written to a full disk, far less than etcd's own quota.
 	mostChunks = 16
-	// fullWithin bounds how long etcd may take to find that its disk is full.
+	// fullWithin bounds how long etcd may take to detect that its disk is full.
 	fullWithin = 20 * time.Second
 )
 
@@ -26,8 +26,8 @@ type diskAccess interface {
 	FreeDisk(component federation.Component) error
 }
 
-// fillDisk leaves the core's etcd no room on its disk. etcd ends itself then, and each start in vain, until there is
-// room again. That it ended, and of what, is looked at: an etcd that goes on would be no fault.
+// fillDisk leaves the core's etcd no room on its disk. etcd then exits, and each restart fails, until there is room again. fillDisk checks
+// that etcd exited and why: an etcd that keeps running would be no fault.
 func fillDisk(ctx context.Context, p *play) error {
 	disk, ok := p.Core.(diskAccess)
 	if !ok {
@@ -73,7 +73,7 @@ func fillDisk(ctx context.Context, p *play) error {
 	return p.throwBallast(ctx, etcd)
 }
 
-// writeUntilFull writes until etcd has ended itself: the storm alone could take a while to reach the end of a file.
+// writeUntilFull writes until etcd has exited: the storm alone could take a while to reach the end of a file.
 func (p *play) writeUntilFull(ctx context.Context, etcd *clientv3.Client) error {
 	writing, stop := context.WithTimeout(ctx, fullWithin)
 	var writer sync.WaitGroup
@@ -82,13 +82,13 @@ func (p *play) writeUntilFull(ctx context.Context, etcd *clientv3.Client) error 
 	writer.Go(func() {
 		chunk := strings.Repeat("x", 1<<20)
 		for i := 0; i < mostChunks && writing.Err() == nil; i++ {
-			_, _ = etcd.Put(writing, fmt.Sprint(ballast, i), chunk) // whether it was the last is for etcd to tell
+			_, _ = etcd.Put(writing, fmt.Sprint(ballast, i), chunk) // the exit of etcd shows if it was the last
 		}
 	})
 	return p.diedOfFullDisk(ctx)
 }
 
-// diedOfFullDisk returns when the core's etcd has ended by itself because a write was refused.
+// diedOfFullDisk returns when the core's etcd has exited by itself because a write was refused.
 func (p *play) diedOfFullDisk(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fullWithin)
 	defer cancel()
@@ -103,7 +103,7 @@ func (p *play) diedOfFullDisk(ctx context.Context) error {
 	}
 }
 
-// throwBallast deletes what was written to fill the disk. An etcd that has just started may not lead itself yet.
+// throwBallast deletes the data that filled the disk. An etcd that has just started may not have a leader yet.
 func (p *play) throwBallast(ctx context.Context, etcd *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

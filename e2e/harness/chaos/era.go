@@ -11,35 +11,34 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// era is a stretch of a cell's history in which its etcd only went forward. Revisions of two eras say nothing about
-// each other: after a restore the same number can stand for another change.
+// era is a part of a cell's history in which its etcd only moved forward. Revisions of two eras cannot be compared: after a restore the
+// same number can stand for another change.
 type era struct {
 	first []revision
 	later []revision
 	when  func(revision int64) (earliest, latest time.Duration)
 }
 
-// seam lies between two eras: the etcd was restored. All of the era before was read when no apiserver ran any more,
-// and all of the one after is read from before one ran again, so nothing is missed and nothing counts twice.
+// seam is the restore of an etcd between two eras. The whole old era was read when no API server ran any more, and the whole new era is
+// read from before an API server ran again. So nothing is missed and nothing counts twice.
 type seam struct {
-	// ended is when the old era could not be written to any more, began when the new one could not yet.
+	// ended is when the old era could not be written to any more. began is when the new one could not be written to yet.
 	ended, began time.Duration
-	// known is when every removal that was admitted by what was counted before the restore has taken effect.
+	// known is when every removal that was admitted by counts from before the restore has taken effect.
 	known time.Duration
 }
 
-// lives are the pods of a cell that were removed and that a restore brought back, and when that was.
+// lives are the removed pods of a cell that a restore brought back, with the time of the restore.
 type lives map[types.UID]time.Duration
 
-// compose makes the truth of a cell's eras. What a restore does at a seam is no removal:
+// compose builds the truth of a cell from its eras. Changes that a restore makes at a seam are no removals:
 //
-//   - A pod that was not available when the old era ended and is when the new one begins was gained, at the seam. One
-//     that had been removed and comes back has a life of its own from then on, with a UID of its own: to remove it
-//     again takes budget again.
-//   - A pod that was available at the end of the old era and is not at the beginning of the new one was dropped. Like
-//     a pod that dies by itself it tightens the budget only when a snapshot shows it, and who was admitted before that
-//     may still remove one. So these drops are a truth of their own, which no order binds to the cell's other changes,
-//     and which may have come at any time from the end of the old era until known.
+//   - A pod that was not available when the old era ended, and is available when the new one begins, was gained at the seam. A pod that
+//     had been removed and comes back has a new life from then on, with its own UID: its next removal takes budget again.
+//   - A pod that was available at the end of the old era and is not at the beginning of the new one was dropped. Like a pod that dies by
+//     itself, it tightens the budget only when a snapshot shows it, and a removal that was admitted before that may still take effect.
+//     So these drops are a truth of their own, which has no order relative to the cell's other changes. They may have happened at any
+//     time from the end of the old era until known.
 func compose(cell string, eras []era, seams []seam) ([]Truth, lives) {
 	again := lives{}
 	truth, pods := replay(cell, eras[0].first, eras[0].later, eras[0].when)
@@ -73,7 +72,7 @@ func compose(cell string, eras []era, seams []seam) ([]Truth, lives) {
 	return truths, again
 }
 
-// difference tells which pods are available after and not before, and the other way round.
+// difference returns the pods that are available only after, and those that are available only before.
 func difference(before map[string]*corev1.Pod, after []revision) (gained, dropped []*corev1.Pod) {
 	had, has := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, pod := range before {
@@ -97,7 +96,7 @@ func difference(before map[string]*corev1.Pod, after []revision) (gained, droppe
 	return gained, dropped
 }
 
-// name is the UID of a pod's newest life.
+// name returns the UID of a pod's newest life.
 func (l lives) name(uid types.UID) types.UID {
 	if _, again := l[uid]; again {
 		return uid + " again"
@@ -105,8 +104,8 @@ func (l lives) name(uid types.UID) types.UID {
 	return uid
 }
 
-// relive gives asks that were made for a pod since it came back the name of that life. An ask that was on its way at
-// the restore met an apiserver that was killed, so it was not answered by yes.
+// relive renames asks for a pod that were made after it came back to its new life. An ask that was in flight at the restore met an API
+// server that was killed, so no client saw it admitted.
 func (l lives) relive(cell string, asks []Ask) []Ask {
 	for i, ask := range asks {
 		if since, again := l[ask.UID]; again && ask.Cell == cell && ask.Asked >= since {

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// healthy is a pod as an etcd stored it.
+// healthy returns an available pod as an etcd stored it.
 func healthy(number int64, name string) revision {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "node"}}
 	p.Status.Phase = corev1.PodRunning
@@ -21,15 +21,14 @@ func healthy(number int64, name string) revision {
 	return revision{Number: number, Key: name, Pod: p}
 }
 
-// at says that revision n was stored at n seconds, of the era that begins then.
+// at returns bounds by which revision n was stored n seconds after begin, the start of its era.
 func at(begin int64) func(int64) (time.Duration, time.Duration) {
 	return func(n int64) (time.Duration, time.Duration) {
 		return time.Duration(begin+n) * time.Second, time.Duration(begin+n) * time.Second
 	}
 }
 
-// restored is a cell of the pods a, b and c that loses a, gains d, and is then taken back to its beginning, when it
-// loses a once more.
+// restored returns a cell of the pods a, b and c that loses a, gains d, and is then restored to its beginning, when it loses a again.
 func restored() ([]era, []seam) {
 	first := []revision{healthy(1, "a"), healthy(1, "b"), healthy(1, "c")}
 	return []era{
@@ -63,8 +62,8 @@ func TestARestoreGivesPodsBackAndDropsOthers(t *testing.T) {
 	}
 }
 
-// The pod that comes back gives back what its removal took, and its second removal takes it again. What is undone is
-// held against an admission only once it was known.
+// A pod that comes back returns the budget that its removal took, and its second removal takes it again. What a restore undoes counts
+// against an admission only once it was known.
 func TestARestoreIsJudged(t *testing.T) {
 	eras, seams := restored()
 	for claim, c := range map[string]struct {

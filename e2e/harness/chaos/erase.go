@@ -13,8 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// eraseProtectors takes the protectors of the application out of the core's etcd in the midst of the storm, below its
-// apiserver: while that runs, and tells of it, or while it is away. They must stay in force and be made anew.
+// eraseProtectors deletes the protectors of the application from the core's etcd in the middle of the storm, bypassing the API server. The
+// API server either runs, and reports the deletion, or is down. The protectors must stay in force and be recreated.
 func eraseProtectors(ctx context.Context, p *play) error {
 	before, err := p.protector(ctx)
 	if err != nil {
@@ -57,11 +57,11 @@ func eraseProtectors(ctx context.Context, p *play) error {
 	if err != nil {
 		return err
 	}
-	// Let the storm meet it until it is counted, and after.
+	// Let the storm run until the protector is counted, and after.
 	return p.linger(ctx, requestTimeout+4*time.Second, requestTimeout+6*time.Second)
 }
 
-// protector is that of the application.
+// protector returns the protector of the application.
 func (p *play) protector(ctx context.Context) (*v1alpha1.PodProtector, error) {
 	protector := &v1alpha1.PodProtector{}
 	err := p.protectors.Get(ctx, client.ObjectKey{Namespace: p.app.Namespace, Name: application}, protector)

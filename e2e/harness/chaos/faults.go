@@ -8,10 +8,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// fault strikes in the midst of a storm and returns when it has ended.
+// fault runs in the middle of a storm and returns when it has ended.
 type fault func(ctx context.Context, p *play) error
 
-// linger lets a fault last, in steps of which the dice decide how many.
+// linger waits for a random time from least to most.
 func (p *play) linger(ctx context.Context, least, most time.Duration) error {
 	select {
 	case <-time.After(least + time.Duration(p.random.Int64N(int64(most-least)))):
@@ -56,8 +56,8 @@ func freezeWebhook(ctx context.Context, p *play) error {
 	return p.Breakwater.Thaw(webhook)
 }
 
-// replaceAggregator pauses the leader of a cell for longer than its lease, so that a standby takes over, and lets it
-// wake up while its successor works.
+// replaceAggregator pauses the leader of a cell for longer than its lease, so that a standby takes over, and resumes it while its
+// successor works.
 func replaceAggregator(ctx context.Context, p *play) error {
 	worker := p.worker()
 	leader, standby := p.aggregator(worker), p.aggregator(worker)+"-standby"
@@ -85,14 +85,14 @@ func replaceAggregator(ctx context.Context, p *play) error {
 	if err := p.Breakwater.Thaw(leader); err != nil {
 		return err
 	}
-	// Both run for a while. Then the one that took over is killed, and the first has to lead again.
+	// Both run for a while. Then the standby is killed, and the first one has to lead again.
 	if err := p.linger(ctx, 2*time.Second, 3*time.Second); err != nil {
 		return err
 	}
 	return p.Breakwater.Kill(standby)
 }
 
-// restart kills a part of a cluster, leaves it away for a while and starts it again.
+// restart kills a component of a cluster, and starts it again after a while.
 func restart(component federation.Component, cluster func(*play) federation.Cluster, least, most time.Duration) fault {
 	return func(ctx context.Context, p *play) error {
 		faults, err := faultsOf(cluster(p))
@@ -109,7 +109,7 @@ func restart(component federation.Component, cluster func(*play) federation.Clus
 	}
 }
 
-// leaveCore takes the core's apiserver away for so long that the admissions of before have taken effect, and longer.
+// leaveCore stops the core's API server until all earlier admissions have taken effect, and longer.
 func leaveCore(ctx context.Context, p *play) error {
 	faults, err := faultsOf(p.Core)
 	if err != nil {
@@ -126,7 +126,7 @@ func leaveCore(ctx context.Context, p *play) error {
 	return faults.Restart(ctx, federation.APIServer)
 }
 
-// silence begins a time in which nobody can reserve, so nothing must be removed. The function that it gives ends it.
+// silence begins a time in which no webhook can reserve, so no pod may be removed. The returned function ends it.
 func (p *play) silence(what string) (end func()) {
 	from := time.Since(p.start)
 	return func() { p.silences = append(p.silences, Silence{What: what, From: from, To: time.Since(p.start)}) }

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// quota is how much the etcd of a core may hold. It is small, so that it can be filled in a few seconds.
+	// quota is the size limit of the etcd of a core. It is small, so that etcd can be filled in a few seconds.
 	quota = 128 << 20
-	// ballast is where we fill it.
+	// ballast is the key prefix of the data that fills etcd.
 	ballast = "/chaos/ballast/"
 )
 
-// limitCore gives the etcd of a core its quota.
+// limitCore sets the quota of the etcd of a core.
 func limitCore(cluster federation.ClusterSpec) []string {
 	if !cluster.Is(federation.Core) {
 		return nil
@@ -28,8 +28,8 @@ func limitCore(cluster federation.ClusterSpec) []string {
 	return []string{fmt.Sprintf("--quota-backend-bytes=%d", quota)}
 }
 
-// fillCore fills the core's etcd until it takes no more writes, as a full disk or an etcd that nobody compacts does,
-// and later makes room as the documentation of etcd says.
+// fillCore fills the core's etcd until it accepts no more writes, as a full disk or an etcd without compaction does. Later it frees space
+// as the documentation of etcd states.
 func fillCore(ctx context.Context, p *play) error {
 	etcd, err := dialEtcd(p.Core)
 	if err != nil {
@@ -54,7 +54,7 @@ func fillCore(ctx context.Context, p *play) error {
 	return makeRoom(ctx, etcd)
 }
 
-// makeRoom compacts an etcd, gives the room back, and tells it that it has room again.
+// makeRoom compacts an etcd, frees the space, and disarms its alarm.
 func makeRoom(ctx context.Context, etcd *clientv3.Client) error {
 	head, err := revisionOf(ctx, etcd)
 	if err != nil {

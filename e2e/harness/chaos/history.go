@@ -14,10 +14,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// keepHistory are the arguments of apiservers that never compact their etcd: a history with a gap proves nothing.
+// keepHistory returns the arguments of API servers that never compact their etcd: a history with a gap proves nothing.
 func keepHistory() []string { return []string{"--etcd-compaction-interval=0"} }
 
-// etcdAccess is a cluster that lets us read below its apiserver, and put back what was there.
+// etcdAccess is a cluster whose etcd can be read directly, below its API server, and restored.
 type etcdAccess interface {
 	EtcdAccess() (endpoint string, config *tls.Config, err error)
 	RestoreEtcd(ctx context.Context, backup string, bump uint64) error
@@ -43,10 +43,10 @@ func dialEtcd(cluster federation.Cluster) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// podsKey is where apiservers keep the pods of a namespace.
+// podsKey returns the etcd prefix of the pods of a namespace.
 func podsKey(namespace string) string { return "/registry/pods/" + namespace + "/" }
 
-// podsAt reads the pods of a namespace as they are now, and the revision of that.
+// podsAt reads the current pods of a namespace, and the revision of that read.
 func podsAt(ctx context.Context, etcd *clientv3.Client, namespace string) ([]revision, int64, error) {
 	response, err := etcd.Get(ctx, podsKey(namespace), clientv3.WithPrefix())
 	if err != nil {
@@ -72,7 +72,7 @@ func podsAfter(ctx context.Context, etcd *clientv3.Client, namespace string, aft
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events := etcd.Watch(clientv3.WithRequireLeader(ctx), podsKey(namespace), clientv3.WithPrefix(), clientv3.WithRev(after+1))
-	// etcd tells how far a watch has come only when asked, and only once it has caught up.
+	// etcd reports the progress of a watch only on request, and only once the watch has caught up.
 	ask := time.NewTicker(20 * time.Millisecond)
 	defer ask.Stop()
 	var changes []revision
@@ -86,7 +86,7 @@ func podsAfter(ctx context.Context, etcd *clientv3.Client, namespace string, aft
 			}
 		case response, open := <-events:
 			if err := response.Err(); err != nil || !open {
-				// A compacted history is among these: there is a gap, and nothing can be proved.
+				// A compacted history is among these errors: it has a gap, and proves nothing.
 				return nil, fmt.Errorf("the history of namespace %s broke off: %w", namespace, err)
 			}
 			if changes, err = appendChanges(changes, response.Events); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// askTimeout is how long a client waits. What happens to a request after that only the truth tells.
+// askTimeout is how long a client waits. Only the truth shows the result of a request after that.
 const askTimeout = 8 * time.Second
 
-// Operation is a way to ask for a removal.
+// Operation is a way to request a removal.
 type Operation string
 
 // The operations.
@@ -37,7 +37,7 @@ type Ask struct {
 	Error           string
 }
 
-// Journal is what clients note.
+// Journal records the requests of clients and their answers.
 type Journal struct {
 	start time.Time
 
@@ -46,11 +46,11 @@ type Journal struct {
 	tally storm.Tally
 }
 
-// NewJournal makes a journal whose times count from start.
+// NewJournal returns a journal whose times count from start.
 func NewJournal(start time.Time) *Journal { return &Journal{start: start} }
 
-// Remove asks for the removal of a pod, of that UID and no other, and notes it. A client that the storm's end cuts
-// off would not know its answer, so ctx does not end what has been asked.
+// Remove requests the removal of the pod with exactly this UID, and records the answer. A client that the end of the storm interrupts
+// would not see its answer, so ctx does not cancel a request.
 func (j *Journal) Remove(ctx context.Context, client int, pod storm.Pod, operation Operation) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (j *Journal) Remove(ctx context.Context, client int, pod storm.Pod, operati
 }
 
 func request(ctx context.Context, pod storm.Pod, operation Operation) error {
-	// Without the UID a request that comes late could meet another pod of the same name.
+	// Without the UID a late request could hit another pod of the same name.
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	pods := pod.Cell.Client.CoreV1().Pods(pod.Namespace)
 	if operation == Delete {
@@ -78,17 +78,17 @@ func request(ctx context.Context, pod storm.Pod, operation Operation) error {
 	})
 }
 
-// Asks gives all that was noted.
+// Asks returns all recorded requests.
 func (j *Journal) Asks() []Ask {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.asks)
 }
 
-// Counts adds up the outcomes.
+// Counts returns the totals of the outcomes.
 func (j *Journal) Counts() storm.Counts { return j.tally.Counts() }
 
-// await returns when so many requests more have been answered.
+// await returns when the given number of further requests has been answered.
 func (j *Journal) await(ctx context.Context, more int) error {
 	from := j.Counts().Attempted
 	return await(ctx, func(context.Context) error {
@@ -99,7 +99,7 @@ func (j *Journal) await(ctx context.Context, more int) error {
 	})
 }
 
-// await looks until there is nothing to complain about; its error is the last complaint.
+// await polls until look returns nil. Its error includes the last error of look.
 func await(ctx context.Context, look func(context.Context) error) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

@@ -13,9 +13,9 @@ const (
 	beatTimeout = 500 * time.Millisecond
 )
 
-// metronome reads the revision of an etcd again and again, by linearizable reads, and so knows when a revision was
-// stored without trusting any clock but ours: a read that began after t and says n proves that n+1 came after t,
-// and one that ended before t and says n that n came before t. While etcd is away the bounds are just wider.
+// metronome repeatedly reads the revision of an etcd by linearizable reads. So it bounds the time of a revision by the test's own clock
+// alone: a read of revision n that began after t proves that n+1 was stored after t, and a read that ended before t proves that n was
+// stored before t. While etcd is down the bounds are only wider.
 type metronome struct {
 	etcd    *clientv3.Client
 	start   time.Time
@@ -41,7 +41,7 @@ func startMetronome(ctx context.Context, etcd *clientv3.Client, start time.Time)
 		for {
 			select {
 			case <-ticker.C:
-				_ = m.beat(ctx) // an etcd that is away is what faults are about
+				_ = m.beat(ctx) // faults stop an etcd on purpose
 			case <-ctx.Done():
 				return
 			}
@@ -70,14 +70,14 @@ func (m *metronome) end() {
 	m.running.Wait()
 }
 
-// bounds tells when a revision was stored that was stored between begin and end.
+// bounds returns a function that bounds when a revision was stored, for revisions stored between begin and end.
 func (m *metronome) bounds(begin, end time.Duration) func(int64) (time.Duration, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return boundsOf(m.beats, begin, end)
 }
 
-// boundsOf tells when a revision was stored, by the beats in the order in which they were asked.
+// boundsOf returns a function that bounds when a revision was stored. The beats are in the order of their start.
 func boundsOf(beats []beatAt, begin, end time.Duration) func(int64) (time.Duration, time.Duration) {
 	return func(revision int64) (earliest, latest time.Duration) {
 		earliest, latest = begin, end
@@ -92,7 +92,7 @@ func boundsOf(beats []beatAt, begin, end time.Duration) func(int64) (time.Durati
 	}
 }
 
-// revisionOf reads the revision of an etcd; linearizable, which is the default.
+// revisionOf reads the revision of an etcd. The read is linearizable, which is the default.
 func revisionOf(ctx context.Context, etcd *clientv3.Client) (int64, error) {
 	response, err := etcd.Get(ctx, "/", clientv3.WithCountOnly())
 	if err != nil {

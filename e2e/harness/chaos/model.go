@@ -7,13 +7,13 @@ import (
 
 // The model: a protector is a budget and a set of reserved UIDs.
 //
-//   - allow(UID) is legal if the UID is reserved already, or if there is budget, which it then takes.
+//   - allow(UID) is legal if the UID is already reserved, or if there is budget, which it then takes.
 //   - deny is always legal and changes nothing, so denials are left out of the history.
-//   - gain: a pod became available. It gives budget, at some time between the bounds of its fact.
+//   - gain: a pod became available. It adds budget, at some time between the bounds of its fact.
 //
-// What the model leaves out makes it laxer, never stricter: a removal that was admitted and failed elsewhere takes
-// no budget here, and a pod that dies by itself tightens the budget only when a snapshot shows it, at a time that
-// only Breakwater knows. The count of available pods from the truth has all of these.
+// The omissions of the model make it laxer, never stricter. A removal that was admitted and failed elsewhere takes no budget here. A pod
+// that dies by itself tightens the budget only when a snapshot shows it, at a time that only Breakwater can tell. The count of available
+// pods from the truth includes all of these.
 type operation struct {
 	gain bool
 	uid  types.UID

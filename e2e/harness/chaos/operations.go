@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// operationsOf makes the model's history of what clients noted and what cells stored. Requests that were refused,
-// or that met a pod that was not available, have nothing to charge and are left out.
+// operationsOf builds the model's history from the clients' records and the changes that cells stored. Requests that were refused, or that
+// met a pod that was not available, charge nothing and are left out.
 func operationsOf(asks []Ask, truths []Truth) []porcupine.Operation {
 	history, answered := admissionsOf(asks, truths)
 	for _, truth := range truths {
@@ -24,7 +24,7 @@ func operationsOf(asks []Ask, truths []Truth) []porcupine.Operation {
 				op.Call = int64(fact.Earliest)
 				history = append(history, op)
 			case fact.Change == storm.Removed && !answered[fact.UID]:
-				// Others asked (garbage collectors, deletecollection), or the answer was lost: it was admitted at some
+				// Another client asked (garbage collector, deletecollection), or the answer was lost. The removal was admitted at some
 				// time before it was stored, and not before the pod was available.
 				op.Call = int64(gained[fact.UID])
 				history = append(history, op)
@@ -34,7 +34,7 @@ func operationsOf(asks []Ask, truths []Truth) []porcupine.Operation {
 	return history
 }
 
-// admissionsOf are the removals that clients know to be admitted, and the UIDs of these.
+// admissionsOf returns the removals whose admission a client saw, and their UIDs.
 func admissionsOf(asks []Ask, truths []Truth) ([]porcupine.Operation, map[types.UID]bool) {
 	removed := map[types.UID]Fact{}
 	for _, truth := range truths {
@@ -56,7 +56,7 @@ func admissionsOf(asks []Ask, truths []Truth) ([]porcupine.Operation, map[types.
 			Call: int64(ask.Asked), Return: int64(ask.Answered),
 		}
 		if ask.Asked <= fact.Latest {
-			// It may be what took the budget, and that came before the pod went.
+			// It may have taken the budget, and that was before the pod was removed.
 			answered[ask.UID] = true
 			op.Return = min(op.Return, int64(fact.Latest))
 		}

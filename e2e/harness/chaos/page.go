@@ -10,7 +10,7 @@ import (
 //go:embed page.html
 var pageSource string
 
-// page renders the report for people: the table, and the pictures beside it in the folder.
+// page renders the report as HTML: the table, and the pictures beside it in the folder.
 func (r *Report) page() ([]byte, error) {
 	parsed, err := template.New("page").Parse(pageSource)
 	if err != nil {
@@ -23,7 +23,7 @@ func (r *Report) page() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Outcome is the report in one sentence.
+// Outcome returns the report in one sentence.
 func (r *Report) Outcome() string {
 	over, admitted, broken := 0, 0, 0
 	for i := range r.Scenarios {

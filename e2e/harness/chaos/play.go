@@ -14,32 +14,32 @@ import (
 
 const (
 	application = "web"
-	// askPause is how long a client rests on average.
+	// askPause is the average pause of a client.
 	askPause = 20 * time.Millisecond
-	// patience bounds each wait for something that takes seconds.
+	// patience bounds each wait for an event that takes seconds.
 	patience = time.Minute
 )
 
-// Plan says how to play.
+// Plan configures a run.
 type Plan struct {
 	Seed uint64
 	// Scale makes storms larger and longer; at least 1.
 	Scale int
-	// Traces is the folder that takes the evidence of each scenario.
+	// Traces is the folder for the evidence of each scenario.
 	Traces string
 }
 
-// size is how large a storm is.
+// size is the size of a storm.
 type size struct {
-	// pods over all cells, of which floor must stay.
+	// pods is the number of pods over all cells, of which floor must stay.
 	pods, floor int
-	// surplus is how many pods come when the fault has ended, so that there is budget to use.
+	// surplus is how many pods are created when the fault has ended, so that there is budget to use.
 	surplus int
-	// growth is how many pods are deployed in a worker after its backup, so that its restore takes some away.
+	// growth is how many pods are deployed in a worker after its backup, so that its restore removes some.
 	growth int
-	// askers are the clients.
+	// askers is the number of clients.
 	askers int
-	// before and after the fault the storm rages alone for so many answers, and that long.
+	// Before the fault the storm runs alone until that many answers, and after it for that long.
 	before int
 	after  time.Duration
 }
@@ -47,12 +47,12 @@ type size struct {
 func (p Plan) size() size {
 	return size{
 		pods: 40 * p.Scale, floor: 30 * p.Scale, surplus: 6 * p.Scale, growth: 6 * p.Scale, askers: 10 * p.Scale,
-		// As many more answers come in the same time.
+		// Scale times as many answers arrive in the same time.
 		before: 60 * p.Scale * p.Scale, after: time.Duration(p.Scale) * 3 * time.Second,
 	}
 }
 
-// play is one scenario that is played.
+// play is one run of a scenario.
 type play struct {
 	*Stage
 	plan     Plan
@@ -67,16 +67,16 @@ type play struct {
 	others     storm.Tally
 	histories  []*cellHistory
 	silences   []Silence
-	resting    sync.RWMutex // held to make the storm pause
-	more       int          // pods that are deployed after the fault, beside the surplus
-	coreBackup string       // of the eve, where the scenario has one
+	resting    sync.RWMutex // locked to make the storm pause
+	more       int          // pods that are deployed after the fault, in addition to the surplus
+	coreBackup string       // taken in eve, where the scenario has one
 	faultBegan time.Duration
 	faultEnded time.Duration
 	trueAgain  time.Duration
 }
 
-// Play plays a scenario and judges it. Its error means that the scenario could not be played to its end, or that
-// Breakwater did not recover; the result holds what is known all the same.
+// Play runs a scenario and judges it. An error means that the scenario could not run to its end, or that Breakwater did not recover. The
+// result then still has all results so far.
 func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result, error) {
 	name := fnv.New64a()
 	_, _ = name.Write([]byte(scenario.Name)) // a hash never fails
@@ -103,7 +103,7 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 	return result, err
 }
 
-// prepare deploys, waits until the status is the truth, and begins to record.
+// prepare deploys the application, waits until the status is true, and starts to record.
 func (p *play) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
@@ -135,7 +135,7 @@ func (p *play) prepare(ctx context.Context) error {
 	return p.scenario.eve(ctx, p)
 }
 
-// judge fills in what the evidence proves.
+// judge fills the result with the conclusions from the evidence.
 func (p *play) judge(ctx context.Context, result *Result) error {
 	p.recorder.Stop()
 	evidence, err := p.evidence(ctx)
@@ -154,8 +154,8 @@ func (p *play) judge(ctx context.Context, result *Result) error {
 	return errors.Join(err, written)
 }
 
-// recovered is the time from the end of the fault to a removal that was both asked for and stored after it, and to
-// a status that is the truth, whichever came later; less than 0 if one never came.
+// recovered returns the seconds from the end of the fault until recovery. Recovery is a removal that was both requested and stored after
+// the fault, and a true status, whichever is later. It is less than 0 if one of them never happened.
 func (p *play) recovered(truths []Truth) float64 {
 	usable := time.Duration(-1)
 	for _, truth := range truths {

@@ -17,12 +17,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// probe is a protector of pods that nobody has, whose floor nothing meets.
+// probe is a protector that selects no existing pod, so that its floor is never met.
 const probe = "probe"
 
-// introduce returns when every webhook knows the protectors of a namespace. What it has not heard of it does not
-// protect, which is no fault of the storm that follows; and one that was cut off may hear of it half a minute later.
-// A core tells of its protectors in their order, so one that is made last and that a webhook refuses by tells of all.
+// introduce returns when every webhook has received the protectors of a namespace. A webhook does not protect by a protector that it has
+// not received, and that must not count against the storm that follows. A webhook that was cut off may receive one half a minute later. A
+// core delivers its protectors in order, so a webhook that denies by the protector that was created last has received all.
 func (p *play) introduce(ctx context.Context, namespace string) error {
 	last := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe}}
 	last.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": probe}}
@@ -38,7 +38,7 @@ func (p *play) introduce(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// knows asks one webhook whether a pod of the probe may go.
+// knows asks one webhook, as a dry run, if a pod of the probe may be removed. It returns an error unless the webhook denies.
 func (p *play) knows(ctx context.Context, address, namespace string) error {
 	pod := corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -81,7 +81,7 @@ func ask(ctx context.Context, url string, review []byte) (*admissionv1.Admission
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	// Whom to trust is the apiservers' question.
+	// The verification of certificates is up to the API servers.
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 	defer transport.CloseIdleConnections()
 	response, err := (&http.Client{Transport: transport}).Do(request)

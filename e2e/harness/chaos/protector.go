@@ -15,14 +15,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// protect makes a protector of an application in a namespace of its own.
+// protect creates a protector of an application in its own namespace.
 func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) error {
 	rate := int32(200)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": name}}
 	p.Spec.MinAvailable = v1alpha1.Pods(int32(floor))
 	p.Spec.AdmissionHistory.AggregationRateMillis = &rate
-	// Scenarios are torn down on purpose, one after the other: the release of their protectors is confirmed beforehand.
+	// Scenarios are torn down on purpose, one after the other, so the release of their protectors is confirmed beforehand.
 	confirmed := map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
 	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Annotations: confirmed}}, p} {
 		if err := s.protectors.Create(ctx, object); err != nil {
@@ -32,7 +32,7 @@ func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) 
 	return nil
 }
 
-// isTruth says what is wrong with the status of a protector: it must count what the etcds hold, and reserve nothing.
+// isTruth returns an error unless the status of a protector is true: it must count the pods in the etcds, and reserve nothing.
 func (s *Stage) isTruth(ctx context.Context, namespace, name string) error {
 	total := 0
 	for _, etcd := range s.etcds {
@@ -56,7 +56,7 @@ func (s *Stage) isTruth(ctx context.Context, namespace, name string) error {
 	return nil
 }
 
-// counted is what the status says of a cell.
+// counted returns the counts of a cell in the status.
 func (p *play) counted(ctx context.Context, cell string) (v1alpha1.Aggregation, error) {
 	protector := &v1alpha1.PodProtector{}
 	if err := p.protectors.Get(ctx, client.ObjectKey{Namespace: p.app.Namespace, Name: application}, protector); err != nil {
@@ -70,14 +70,14 @@ func (p *play) counted(ctx context.Context, cell string) (v1alpha1.Aggregation, 
 	return v1alpha1.Aggregation{}, fmt.Errorf("the status has no cell %s", cell)
 }
 
-// holder is who leads the aggregation of a cell.
+// holder returns the leader of the aggregation of a cell.
 func (s *Stage) holder(ctx context.Context, worker federation.Cluster) (string, error) {
 	cell := &v1alpha1.Cell{}
 	err := s.protectors.Get(ctx, client.ObjectKey{Name: worker.Name()}, cell)
 	return cell.Status.Aggregator.Holder, err
 }
 
-// clear releases a scenario's protectors and takes its namespace away, so that nothing of it goes on.
+// clear releases a scenario's protectors and deletes its namespace, so that nothing of it continues.
 func (s *Stage) clear(ctx context.Context, namespace string, names ...string) error {
 	var all []error
 	for _, name := range names {

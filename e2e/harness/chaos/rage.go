@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// rage lets the storm rage, strikes in its midst, and returns when the storm is over.
+// rage runs the storm, injects the fault in its middle, and returns when the storm is over.
 func (p *play) rage(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
@@ -28,7 +28,7 @@ func (p *play) rage(ctx context.Context) error {
 	if err := p.journal.await(ctx, p.plan.size().before); err != nil {
 		return fmt.Errorf("begin the storm: %w", err)
 	}
-	// A cascade in the midst of the fault ends all replacement of pods; one after it leaves more to the fault.
+	// A cascade during the fault ends all replacement of pods. A later one leaves more pods to the fault.
 	early := (p.random.IntN(2) == 0 || p.scenario.earlyCascade) && !p.scenario.lateCascade
 	if early {
 		raging.Go(func() { p.cascade(storming) })
@@ -39,7 +39,7 @@ func (p *play) rage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("strike: %w", err)
 	}
-	// In any case: a restore brings Deployments back that an early one deleted.
+	// The cascade runs in any case: a restore brings back Deployments that an early cascade deleted.
 	raging.Go(func() { p.cascade(storming) })
 	if err := p.replenish(ctx); err != nil {
 		return fmt.Errorf("deploy more pods: %w", err)
@@ -51,11 +51,11 @@ func (p *play) rage(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// collect deletes the collection of pods in every cell now and then.
+// collect deletes the collection of pods in every cell once a second.
 func (p *play) collect(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.resting.RLock()
-		_ = storm.DeleteCollection{Scope: p.app.Scope(p.Cells), Times: 1}.Run(ctx, &p.others) // it always runs
+		_ = storm.DeleteCollection{Scope: p.app.Scope(p.Cells), Times: 1}.Run(ctx, &p.others) // it never returns an error
 		p.resting.RUnlock()
 		select {
 		case <-time.After(time.Second):
@@ -64,9 +64,9 @@ func (p *play) collect(ctx context.Context) {
 	}
 }
 
-// cascade deletes all Deployments; a cell whose apiserver is away is asked again.
+// cascade deletes all Deployments. It retries a cell whose API server is unreachable.
 func (p *play) cascade(ctx context.Context) {
-	_ = await(ctx, func(ctx context.Context) error { // the storm's end ends it
+	_ = await(ctx, func(ctx context.Context) error { // it ends with the storm
 		return storm.Cascade{Scope: p.app.Scope(p.Cells)}.Run(ctx, &p.others)
 	})
 }
@@ -79,14 +79,14 @@ func (p *play) replenish(ctx context.Context) error {
 	more.Pods = p.plan.size().surplus + p.more
 	attempt := 0
 	return await(ctx, func(ctx context.Context) error {
-		// An attempt whose answer was lost has made pods of its name.
+		// An attempt whose answer was lost has created pods with its name.
 		attempt++
 		more.Instance = fmt.Sprintf("more-%d", attempt)
 		return more.DeployBare(ctx, p.Cells)
 	})
 }
 
-// recover shows that the status becomes the truth, that all budget can be used, and that no more can.
+// recover checks that the status becomes true, that all budget can be used, and that no more can.
 func (p *play) recover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -111,7 +111,7 @@ func (p *play) recover(ctx context.Context) error {
 	return nil
 }
 
-// useUp removes an available pod; it has something to complain about while there are more than the floor.
+// useUp removes an available pod. It returns an error while more pods than the floor are available.
 func (p *play) useUp(ctx context.Context) error {
 	total := p.recorder.Now().Total
 	pod, ok := p.firstAvailable()

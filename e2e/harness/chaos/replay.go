@@ -33,8 +33,8 @@ type Truth struct {
 	Facts    []Fact
 }
 
-// available is what a protector counts by the criterion Available without minReadySeconds. It is written anew and
-// not taken from the product, so that both are not wrong in the same way.
+// available reports whether a protector counts the pod by the criterion Available without minReadySeconds. It is an independent
+// implementation and not taken from the product, so that both are not wrong in the same way.
 func available(pod *corev1.Pod) bool {
 	if pod == nil || pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning {
 		return false
@@ -47,8 +47,8 @@ func available(pod *corev1.Pod) bool {
 	return false
 }
 
-// replay turns what a cell stored into facts, bounded in time by when the revisions were stored. It gives the last
-// state of the pods as well.
+// replay converts the revisions that a cell stored into facts. The time bounds of a fact are those of its revision. replay also returns
+// the last state of the pods.
 func replay(
 	cell string, first, later []revision, when func(revision int64) (earliest, latest time.Duration),
 ) (truth Truth, pods map[string]*corev1.Pod) {
@@ -62,7 +62,7 @@ func replay(
 	for _, r := range later {
 		before := pods[r.Key]
 		if before != nil && r.Pod != nil && before.UID != r.Pod.UID {
-			before = nil // etcd told of the old pod's end before
+			before = nil // etcd reported the end of the old pod before
 		}
 		pods[r.Key] = r.Pod
 		change, pod, ok := changeOf(before, r.Pod)
@@ -85,11 +85,11 @@ func changeOf(before, after *corev1.Pod) (storm.Change, *corev1.Pod, bool) {
 	case after == nil || after.DeletionTimestamp != nil:
 		return storm.Removed, before, true
 	}
-	// Nobody deleted it: it failed, or its node did. That is no removal.
+	// No client deleted it: it failed, or its node did. That is no removal.
 	return storm.Dropped, before, true
 }
 
-// stream is the truth as the judge of storms reads it.
+// stream returns the truth in the form that the judge of storms reads.
 func (t Truth) stream() storm.Stream {
 	s := storm.Stream{Cell: t.Cell, Baseline: len(t.Baseline)}
 	for _, f := range t.Facts {

@@ -10,12 +10,12 @@ import (
 	"text/tabwriter"
 )
 
-// Result is what came of a scenario.
+// Result is the outcome of a scenario.
 type Result struct {
 	Name string `json:"name"`
 	Seed uint64 `json:"seed"`
-	// Attempted counts the requests that we made: controllers make more. Admitted counts the admissions of removals
-	// of available pods, whoever asked, and Legal those that the model explains.
+	// Attempted counts the requests of this program; controllers make more. Admitted counts the admissions of removals of available pods
+	// by any client. Legal counts those that the model explains.
 	Attempted int `json:"attempted"`
 	Admitted  int `json:"admitted"`
 	Legal     int `json:"legal"`
@@ -23,16 +23,16 @@ type Result struct {
 	OverAdmissions int `json:"overAdmissions"`
 	MinAvailable   int `json:"minAvailable"`
 	Floor          int `json:"floor"`
-	// RecoverySeconds is the time from the end of the fault until a removal was admitted and the status was the
-	// truth, which is looked at when the storm is over, some seconds after the fault; less than 0: never.
+	// RecoverySeconds is the time from the end of the fault until a removal was admitted and the status was true. The status is checked
+	// when the storm is over, some seconds after the fault. Less than 0 means never.
 	RecoverySeconds float64 `json:"recoverySeconds"`
 	// Dropped counts pods that stopped being available by themselves.
 	Dropped int `json:"dropped"`
-	// Unreviewed counts the requests of ours that were refused because no webhook could be asked.
+	// Unreviewed counts the requests of this program that were refused because no webhook could be called.
 	Unreviewed int `json:"unreviewed"`
-	// Files is the name, without its end, of the files that hold the evidence and the picture.
+	// Files is the name, without extension, of the files with the evidence and the picture.
 	Files string `json:"files,omitempty"`
-	// Illegal and Error tell what went wrong.
+	// Illegal and Error describe the failures.
 	Illegal []string `json:"illegal,omitempty"`
 	Error   string   `json:"error,omitempty"`
 }
@@ -42,7 +42,7 @@ func (r *Result) take(j Judgement) {
 	r.OverAdmissions, r.MinAvailable, r.Dropped, r.Unreviewed = j.OverAdmissions, j.MinAvailable, j.Dropped, j.Unreviewed
 }
 
-// Recovery is RecoverySeconds in words.
+// Recovery returns RecoverySeconds as text.
 func (r *Result) Recovery() string {
 	if r.RecoverySeconds < 0 {
 		return "never"
@@ -50,7 +50,7 @@ func (r *Result) Recovery() string {
 	return fmt.Sprintf("%.1f s", r.RecoverySeconds)
 }
 
-// Err says in which way Breakwater did not keep its promise; nil if it did.
+// Err returns how Breakwater broke its promise; nil if it did not.
 func (r *Result) Err() error {
 	var all []error
 	if r.Error != "" {
@@ -74,7 +74,7 @@ func (r *Result) Err() error {
 	return nil
 }
 
-// Report is the results of a run.
+// Report has the results of a run.
 type Report struct {
 	Scenarios []Result `json:"scenarios"`
 }
@@ -88,7 +88,7 @@ func (r *Report) Err() error {
 	return errors.Join(all...)
 }
 
-// Write writes report.json into a folder, and index.html for people.
+// Write writes report.json, and index.html for reading, into a folder.
 func (r *Report) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the folder of the report: %w", err)
@@ -107,7 +107,7 @@ func (r *Report) Write(folder string) error {
 	)
 }
 
-// Table draws the results.
+// Table writes the results as a table.
 func (r *Report) Table(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight|tabwriter.StripEscape)
 	_, _ = fmt.Fprintln(table, "attempted\tadmitted\tlegal\tover-admissions\tfewest\tfloor\trecovery\tseed\t  scenario")

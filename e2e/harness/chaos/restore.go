@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// noticed bounds how long an aggregator may take to see that its cell is another.
+	// noticed bounds how long an aggregator may take to detect that its cell was restored.
 	noticed = 30 * time.Second
-	// bumped is by how much revisions go on after a restore whose administrator knows what clients remember.
+	// bumped is the increase of revisions in a restore by an administrator who accounts for what clients remember.
 	bumped = 1_000_000_000
 )
 
-// restoreWorker takes a worker back to a backup from the midst of the storm. Pods that were removed since live again,
-// with their UIDs, and pods that came since have never been.
+// restoreWorker restores a worker from a backup that was taken in the middle of the storm. Pods that were removed since then exist again,
+// with their UIDs. Pods that were created since then never existed.
 func restoreWorker(bump uint64) fault {
 	return func(ctx context.Context, p *play) error {
 		i := p.random.IntN(len(p.Workers))
@@ -61,7 +61,7 @@ func restoreWorker(bump uint64) fault {
 	}
 }
 
-// takeBack ends an era of a worker, restores, and begins the next. It gives the last revision of the old era.
+// takeBack ends an era of a worker, restores, and begins the next era. It returns the last revision of the old era.
 func (p *play) takeBack(ctx context.Context, worker federation.Cluster, h *cellHistory, restore func() error) (int64, error) {
 	faults, err := faultsOf(worker)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *play) takeBack(ctx context.Context, worker federation.Cluster, h *cellH
 	if err := killAllBut(faults, federation.Etcd); err != nil {
 		return 0, err
 	}
-	// A request of the killed apiserver may be under way in etcd. Once etcd has started anew there is nobody who writes.
+	// A request of the killed API server may be in flight in etcd. After the restart of etcd no client writes.
 	if err := faults.Restart(ctx, federation.Etcd); err != nil {
 		return 0, err
 	}
@@ -94,8 +94,8 @@ func (p *play) takeBack(ctx context.Context, worker federation.Cluster, h *cellH
 	return last, restartAllBut(ctx, faults, federation.Etcd)
 }
 
-// awaitCount returns when the aggregator of a cell has told the core what it counted after the restore. Who was
-// admitted before that knew nothing of the pods that are gone.
+// awaitCount returns when the aggregator of a cell has written its counts after the restore to the core. Removals that were admitted
+// before that did not account for the pods that the restore removed.
 func (p *play) awaitCount(ctx context.Context, h *cellHistory, before v1alpha1.Aggregation, last int64) error {
 	ctx, cancel := context.WithTimeout(ctx, noticed)
 	defer cancel()
@@ -117,11 +117,11 @@ func (p *play) awaitCount(ctx context.Context, h *cellHistory, before v1alpha1.A
 	if err != nil {
 		return err
 	}
-	// What the restore undid may be held against Breakwater only after that time: let the storm meet it.
+	// The effects of the restore may be held against Breakwater only after that time, so let the storm run until then.
 	return p.linger(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
 }
 
-// backup saves an etcd to a file of the stage, and gives the revision that the file has at least.
+// backup saves an etcd to a file of the stage. The returned revision is an upper bound of the revision of the file.
 func (p *play) backup(ctx context.Context, etcd *clientv3.Client) (path string, revision int64, err error) {
 	saved, err := etcd.Snapshot(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
-// backUpCore backs the core up on the eve of the storm, when all pods are there and nothing is reserved.
+// backUpCore backs the core up right before the storm, when all pods exist and nothing is reserved.
 func backUpCore(ctx context.Context, p *play) error {
 	etcd, err := dialEtcd(p.Core)
 	if err != nil {
@@ -26,8 +26,8 @@ func backUpCore(ctx context.Context, p *play) error {
 	return err
 }
 
-// restoreCore takes the core back to a backup from the midst of the storm while nothing is in flight, and the storm goes on
-// when all cells are counted anew.
+// restoreCore restores the core from a backup that was taken in the middle of the storm. The storm pauses so that nothing is in flight,
+// and continues when all cells are counted again.
 func restoreCore(ctx context.Context, p *play) error {
 	faults, err := faultsOf(p.Core)
 	if err != nil {
@@ -57,15 +57,15 @@ func restoreCore(ctx context.Context, p *play) error {
 	return nil
 }
 
-// relapseCore takes the core back to its backup of before the storm while that rages on. It has forgotten all reservations,
-// and that pods have gone, and some are on their way; who watched it must admit nothing until all is counted anew. The dice
-// may hold the aggregators back, so that the webhooks come first.
+// relapseCore restores the core from its backup of before the storm while the storm continues. The restored core has lost all reservations
+// and the removals since, and some removals are in flight. Webhooks that watched the core must admit nothing until all cells are counted
+// again. The dice may delay the aggregators, so that the webhooks connect first.
 func relapseCore(ctx context.Context, p *play) error {
 	faults, err := faultsOf(p.Core)
 	if err != nil {
 		return err
 	}
-	// When the cascade has ended all replacement of pods there is something to forget; and some may be on their way.
+	// Once the cascade has ended all replacement of pods, the restore loses something; and some removals may be in flight.
 	if err := await(ctx, p.irreplaceable); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func relapseCore(ctx context.Context, p *play) error {
 	return p.linger(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
 }
 
-// takeCoreBack ends all of the core but its etcd, which goes back to the backup.
+// takeCoreBack kills all of the core except its etcd, and restores the etcd from the backup.
 func (p *play) takeCoreBack(ctx context.Context, faults federation.Faults) error {
 	etcd, err := dialEtcd(p.Core)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *play) takeCoreBack(ctx context.Context, faults federation.Faults) error
 	return nil
 }
 
-// irreplaceable complains while a controller makes pods.
+// irreplaceable returns an error while a controller creates pods.
 func (p *play) irreplaceable(ctx context.Context) error {
 	for _, cell := range p.Cells {
 		sets, err := cell.Client.AppsV1().ReplicaSets(p.app.Namespace).List(ctx, metav1.ListOptions{})
@@ -112,7 +112,7 @@ func (p *play) irreplaceable(ctx context.Context) error {
 			return err
 		}
 		for i := range sets.Items {
-			// One that is being deleted stays until its last pod has gone, and makes none.
+			// A ReplicaSet that is being deleted stays until its last pod is deleted, and creates none.
 			if set := &sets.Items[i]; set.DeletionTimestamp == nil {
 				return fmt.Errorf("ReplicaSet %s of cell %s goes on", set.Name, cell.Name)
 			}
@@ -121,7 +121,7 @@ func (p *play) irreplaceable(ctx context.Context) error {
 	return nil
 }
 
-// comeBack starts the apiserver of the restored core, in front of all or in front of the webhooks first.
+// comeBack starts the API server of the restored core, either reachable for all, or at first only for the webhooks.
 func (p *play) comeBack(ctx context.Context, faults federation.Faults) error {
 	if p.random.IntN(2) == 0 {
 		return restartAllBut(ctx, faults, federation.Etcd)
@@ -140,12 +140,12 @@ func (p *play) comeBack(ctx context.Context, faults federation.Faults) error {
 	return p.heal(ctx)
 }
 
-// protectorsKey is where the core's apiserver keeps the protectors of a namespace.
+// protectorsKey returns the etcd prefix of the protectors of a namespace.
 func protectorsKey(namespace string) string {
 	return strings.Join([]string{"/registry", v1alpha1.GroupVersion.Group, "podprotectors", namespace}, "/") + "/"
 }
 
-// storedProtector reads the protector of the application below the core's apiserver.
+// storedProtector reads the protector of the application from the core's etcd.
 func (p *play) storedProtector(ctx context.Context, etcd *clientv3.Client) (*mvccpb.KeyValue, error) {
 	key := protectorsKey(p.app.Namespace) + application
 	response, err := etcd.Get(ctx, key)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// rotateCertificates replaces the certificate that the webhooks serve, and its authority, in the three steps in which
-// nothing is lost: trust both, serve the new one, trust the new one alone. An apiserver tells nobody when it has taken
-// up a configuration, so each step gets some seconds.
+// rotateCertificates replaces the certificate that the webhooks serve, and its authority, in the three steps that lose nothing: trust
+// both, serve the new one, trust only the new one. An API server does not report when it has applied a configuration, so each step gets
+// some seconds.
 func rotateCertificates(ctx context.Context, p *play) error {
 	rotation, err := p.Breakwater.Rotate()
 	if err != nil {

@@ -10,24 +10,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// culprits bounds how many illegal admissions are told apart.
+// culprits bounds how many illegal admissions are reported separately.
 const culprits = 20
 
-// ruling is what the model says of the admitted removals.
+// ruling is the verdict of the model on the admitted removals.
 type ruling struct {
 	admitted int
 	illegal  []string
 }
 
-// rule checks a history in the one order that is an explanation if there is any (pin). That it puts every operation
-// within its time, so that an order the model explains is proof, and that it finds one whenever there is one, is
-// what TestPinnedIsTheSearch holds against a search of all orders: that takes too long for a storm's history.
+// rule checks a history in a single order, which is an explanation if any order is (pin). pin puts every operation within its time, so
+// that an order that the model explains is proof, and it finds one whenever one exists. TestPinnedIsTheSearch checks both against a search
+// of all orders, which takes too long for a storm's history.
 func rule(budget int, history []porcupine.Operation) ruling {
 	checked, admitted := modelOf(budget, history)
 	return ruling{admitted: admitted, illegal: illegal(checked, history)}
 }
 
-// modelOf is the model for the UIDs of a history, and the number of its admissions.
+// modelOf returns the model for the UIDs of a history, and the number of its admissions.
 func modelOf(budget int, history []porcupine.Operation) (porcupine.Model, int) {
 	admitted := 0
 	places := map[types.UID]int{}
@@ -42,13 +42,12 @@ func modelOf(budget int, history []porcupine.Operation) (porcupine.Model, int) {
 	return model(budget, places), admitted
 }
 
-// illegal gives the admissions that no order explains. While there are any it takes out the first, so that the
-// others are judged too.
+// illegal returns the admissions that no order explains. While there are any it removes the first, so that the others are judged too.
 func illegal(m porcupine.Model, history []porcupine.Operation) []string {
 	var found []string
 	history = pin(history)
 	for len(found) < culprits {
-		result, search := porcupine.CheckOperationsVerbose(m, history, 0) // there is one order: no time is needed
+		result, search := porcupine.CheckOperationsVerbose(m, history, 0) // there is one order, so no timeout is needed
 		if result == porcupine.Ok {
 			break
 		}
@@ -59,13 +58,12 @@ func illegal(m porcupine.Model, history []porcupine.Operation) []string {
 	return found
 }
 
-// admits tells whether it is an admission.
+// admits reports whether it is an admission.
 func (o operation) admits() bool { return !o.gain }
 
-// pin puts each operation at one time: a gain at its earliest, an admission at its latest. To move a gain forward in an order
-// that the model explains, or an admission back, leaves every other operation as much budget as it had, or more; so if there
-// is such an order then this is one. Of several admissions of one UID the first to end takes the budget, and the others find
-// it taken.
+// pin puts each operation at one time: a gain at its earliest, an admission at its latest. In an order that the model explains, moving a
+// gain forward or an admission back leaves every other operation as much budget as it had, or more. So if there is such an order, this is
+// one. Of several admissions of one UID the first to end takes the budget, and the others find the UID reserved.
 func pin(history []porcupine.Operation) []porcupine.Operation {
 	at := func(op porcupine.Operation) int64 {
 		if op.Input.(operation).gain {
@@ -90,7 +88,7 @@ func pin(history []porcupine.Operation) []porcupine.Operation {
 	return pinned
 }
 
-// firstUnexplained is the admission that returned first among those outside the longest order that was found.
+// firstUnexplained returns the admission that returned first among those outside the longest order that was found.
 func firstUnexplained(history []porcupine.Operation, search porcupine.LinearizationInfo) int {
 	explained := map[int]bool{}
 	for _, orders := range search.PartialLinearizations() {

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// The pinned order explains a history exactly if some order of its operations, each within its time, does.
+// The pinned order explains a history exactly if some order of its operations, each within its time, explains it.
 func TestPinnedIsTheSearch(t *testing.T) {
 	legal := 0
 	for seed := range uint64(3000) {
@@ -31,7 +31,7 @@ func TestPinnedIsTheSearch(t *testing.T) {
 	}
 }
 
-// drawHistory has few UIDs, so that they are admitted again, and times that often touch.
+// drawHistory returns a history with few UIDs, so that they are admitted again, and with times that often overlap.
 func drawHistory(random *rand.Rand) (budget int, history []porcupine.Operation) {
 	for range random.IntN(8) {
 		from := random.Int64N(12)
@@ -45,8 +45,8 @@ func drawHistory(random *rand.Rand) (budget int, history []porcupine.Operation) 
 	return random.IntN(4), history
 }
 
-// Removals that nobody noted may have been admitted at any time before they were stored. There are too many orders of
-// those to try them all, as the storm that a worker's restart had shown.
+// Removals that no client recorded may have been admitted at any time before they were stored. They have too many orders to try all, as a
+// storm with a worker's restart showed.
 func TestARemovalThatNobodyNotedDoesNotEntangleTheHistory(t *testing.T) {
 	evidence := Evidence{Floor: 10, Truths: []Truth{{Cell: "one"}}}
 	for i := range 40 {

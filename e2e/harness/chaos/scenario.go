@@ -8,23 +8,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// Scenario is a storm with one fault in its midst.
+// Scenario is a storm with one fault in its middle.
 type Scenario struct {
 	Name  string
 	fault fault
-	// eve is what is done right before the storm begins, if anything.
+	// eve runs right before the storm begins, if set.
 	eve fault
-	// earlyCascade lets the cascade come with the fault, lateCascade keeps it until after. Otherwise the dice decide.
+	// earlyCascade starts the cascade with the fault; lateCascade delays it until after. Otherwise the dice decide.
 	earlyCascade, lateCascade bool
-	// reviewed tells that webhooks can always be asked, so that no request may be refused because they could not.
+	// reviewed states that the webhooks can always be called, so that no request may be refused because they could not.
 	reviewed bool
-	// fillsDisk keeps it from systems on which that cannot be played.
+	// fillsDisk excludes it from systems that cannot run it.
 	fillsDisk bool
 }
 
 const aMinute = time.Minute
 
-// Scenarios are all that this system can play, in the order in which they are played.
+// Scenarios returns all scenarios that this system can run, in the order of the run.
 func Scenarios() []Scenario {
 	const blink, while = time.Second, 6 * time.Second
 	all := []Scenario{

@@ -17,8 +17,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// The apiservers give up a request sooner than they usually do, so that the admission deadline, which follows from
-// that, can be waited for. Leases are short for the same reason.
+// The API servers time out requests sooner than usual. The admission deadline follows from that timeout, so it is short enough to wait
+// for. Leases are short for the same reason.
 const (
 	requestTimeout    = 10 * time.Second
 	admissionDeadline = 12 * time.Second
@@ -27,7 +27,7 @@ const (
 	stopTimeout       = 20 * time.Second
 )
 
-// Stage is a federation with Breakwater beside it, on which scenarios are played one after the other.
+// Stage is a federation with Breakwater beside it, on which scenarios run one after the other.
 type Stage struct {
 	Breakwater *install.Installation
 	Core       federation.Cluster
@@ -41,12 +41,12 @@ type Stage struct {
 	ways       map[way]*federation.Proxy
 }
 
-// way is how one component reaches one cluster.
+// way is the connection of one component to one cluster.
 type way struct{ component, cluster string }
 
-// StageOptions say what to run, and where.
+// StageOptions configure the programs and folders of a stage.
 type StageOptions struct {
-	// Program is the path of breakwater, Binaries are the folders of the control planes' programs.
+	// Program is the path of breakwater. Binaries are the folders of the control planes' programs.
 	Program  string
 	Binaries []string
 	// Dir takes data, logs and certificates. It must exist and be empty.
@@ -54,7 +54,7 @@ type StageOptions struct {
 	Log logr.Logger
 }
 
-// OpenStage brings everything up and returns when the webhooks refuse what they should.
+// OpenStage starts everything and returns when the webhooks deny what they should.
 func OpenStage(ctx context.Context, options StageOptions) (*Stage, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -107,10 +107,10 @@ func (s *Stage) open(ctx context.Context, options StageOptions) error {
 	return s.Breakwater.Guard(ctx)
 }
 
-// webhooks are the components that answer the apiservers.
+// webhooks returns the names of the webhook components, which answer the API servers.
 func webhooks() []string { return []string{install.WebhookName(0), install.WebhookName(1)} }
 
-// putProxies puts one between each webhook and the core, and two to each aggregator: from the core and from its cell.
+// putProxies puts one proxy between each webhook and the core, and two at each aggregator: to the core and to its cell.
 func (s *Stage) putProxies(ctx context.Context) error {
 	put := func(component string, cluster federation.Cluster) error {
 		faults, err := faultsOf(cluster)
@@ -154,7 +154,7 @@ func faultsOf(cluster federation.Cluster) (federation.Faults, error) {
 	return faults, nil
 }
 
-// deaths tells which components have ended by themselves since it was called last.
+// deaths returns the components that have exited by themselves since the last call.
 func (s *Stage) deaths() error {
 	var all []error
 	for {
@@ -169,7 +169,7 @@ func (s *Stage) deaths() error {
 	}
 }
 
-// Close ends everything.
+// Close stops everything.
 func (s *Stage) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()

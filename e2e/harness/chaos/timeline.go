@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// timeline is what the picture of a scenario shows.
+// timeline is the content of the picture of a scenario.
 type timeline struct {
 	name                   string
 	seed                   uint64

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// trace tells the evidence line by line, in the order of time: what was stored by its latest time, what was asked by
-// its answer.
+// trace returns the evidence line by line, in the order of time. Stored changes are sorted by their latest time, requests by their answer.
 func (e Evidence) trace() []byte {
 	type line struct {
 		at   time.Duration
@@ -45,7 +44,7 @@ func span(from, to time.Duration) string {
 	return fmt.Sprintf("%9.4f..%9.4f", from.Seconds(), to.Seconds())
 }
 
-// write keeps the evidence of a scenario and its picture, for people. It gives the files' name without their ends.
+// write writes the evidence of a scenario and its picture to files for reading. It returns their name without extension.
 func (p *play) write(evidence Evidence, judgement Judgement) (name string, err error) {
 	folder := p.plan.Traces
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -61,7 +60,7 @@ func (p *play) write(evidence Evidence, judgement Judgement) (name string, err e
 	)
 }
 
-// slug makes a file's name of a scenario's.
+// slug converts the name of a scenario to a file name.
 func slug(name string) string {
 	letters := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {

@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// Evidence is all that is known of a scenario, and nothing of it from Breakwater.
+// Evidence is all that is recorded of a scenario, and none of it comes from Breakwater.
 type Evidence struct {
 	Floor  int
 	Truths []Truth
@@ -17,8 +17,7 @@ type Evidence struct {
 	Silences []Silence
 }
 
-// Silence is a time in which nothing could be reserved, so that nothing must be removed once every request that was
-// on its way has ended.
+// Silence is a time in which nothing could be reserved. So no pod may be removed once every request that was in flight has ended.
 type Silence struct {
 	What     string
 	From, To time.Duration
@@ -26,14 +25,14 @@ type Silence struct {
 
 // Judgement is what the evidence proves.
 type Judgement struct {
-	// Admitted counts the admissions of removals of available pods, Legal those that the model explains.
+	// Admitted counts the admissions of removals of available pods. Legal counts those that the model explains.
 	Admitted, Legal int
-	// Removals is how many available pods were removed. OverAdmissions is how many of them left fewer available
-	// pods than the floor, in whatever order of the cells; MinAvailable the fewest over all cells.
+	// Removals is how many available pods were removed. OverAdmissions is how many of them left fewer available pods than the floor, in
+	// any order of the cells. MinAvailable is the fewest over all cells.
 	Removals, OverAdmissions, MinAvailable int
 	// Dropped is how many pods stopped being available by themselves, or by the scenario.
 	Dropped int
-	// Unreviewed counts the requests that were refused because no webhook could be asked.
+	// Unreviewed counts the requests that were refused because no webhook could be called.
 	Unreviewed int
 	// Illegal describes each admission that no order explains, and each removal in a silence.
 	Illegal []string
@@ -41,10 +40,9 @@ type Judgement struct {
 	Timeline []storm.Point
 }
 
-// Validate judges. Where no pod becomes available in a storm, the total only falls, whatever the order across
-// cells, so each count is exact. Otherwise it takes, of all orders that the facts' bounds allow, the one with the
-// fewest over-admissions: what it reports is certain (storm.Judge). The bounds are those of linearizable reads
-// some milliseconds apart, so little hides between them.
+// Validate judges the evidence. If no pod becomes available in a storm, the total only falls in any order of the cells, so each count is
+// exact. Otherwise Validate takes, of all orders that the facts' bounds allow, the one with the fewest over-admissions: each one that it
+// reports is certain (storm.Judge). The bounds are those of linearizable reads some milliseconds apart, so they hide little.
 func Validate(evidence Evidence) Judgement {
 	record := storm.Record{Duration: evidence.end()}
 	budget := -evidence.Floor
@@ -73,10 +71,10 @@ func Validate(evidence Evidence) Judgement {
 	return judgement
 }
 
-// uncalled is what an apiserver says when it could not ask a webhook.
+// uncalled is the message of an API server that could not call a webhook.
 const uncalled = "failed calling webhook"
 
-// broken describes the removals that certainly came in a silence: an apiserver gives a request up after its timeout.
+// broken describes the removals that certainly took effect in a silence: an API server ends a request after its timeout.
 func (e Evidence) broken() []string {
 	var found []string
 	for _, silence := range e.Silences {

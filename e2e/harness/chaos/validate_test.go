@@ -14,13 +14,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// fact is a change that was stored at that second, to 10 ms.
+// fact is a change that was stored at that second, to within 10 ms.
 func fact(change storm.Change, uid string, second float64) Fact {
 	at := time.Duration(second * float64(time.Second))
 	return Fact{Change: change, UID: types.UID(uid), Pod: "pod-" + uid, Earliest: at - 5*time.Millisecond, Latest: at + 5*time.Millisecond}
 }
 
-// admitted is a removal that was answered by yes, asked half a second before.
+// admitted is a removal that was admitted at that second and requested half a second before.
 func admitted(uid string, second float64) Ask {
 	at := time.Duration(second * float64(time.Second))
 	return Ask{Cell: "one", Pod: "pod-" + uid, UID: types.UID(uid), Outcome: storm.Admitted, Asked: at - time.Second/2, Answered: at}
@@ -64,7 +64,7 @@ func TestValidateTellsWhatIsLegal(t *testing.T) {
 				Truths: truths([]Fact{fact(storm.Removed, "a", 1), fact(storm.Gained, "e", 2)}, []Fact{fact(storm.Removed, "c", 3)})},
 			Judgement{Admitted: 2, Legal: 2, Removals: 2, MinAvailable: 3},
 		},
-		// The pod came before the removal took effect, so no floor was broken; the admission was a guess all the same.
+		// The pod became available before the removal took effect, so no floor was broken. The admission was a guess all the same.
 		"an admission before the budget came is illegal although the floor held": {
 			Evidence{Floor: 3, Asks: []Ask{admitted("a", 1), admitted("c", 2)},
 				Truths: truths([]Fact{fact(storm.Removed, "a", 1), fact(storm.Gained, "e", 3)}, []Fact{fact(storm.Removed, "c", 4)})},
@@ -96,7 +96,7 @@ func TestValidateTellsWhatIsLegal(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			got := Validate(c.evidence)
-			got.Timeline = nil // storm's own tests have it
+			got.Timeline = nil // storm's own tests cover it
 			for i := range got.Illegal {
 				got.Illegal[i], _, _ = strings.Cut(got.Illegal[i], " ")
 			}
@@ -107,13 +107,13 @@ func TestValidateTellsWhatIsLegal(t *testing.T) {
 	}
 }
 
-// A long history of many clients at once is decided, and each admission too many is counted.
+// A long history of many concurrent clients is decided, and each excess admission is counted.
 func TestValidateCountsIllegalAdmissionsInAStorm(t *testing.T) {
 	evidence := Evidence{Floor: 40, Truths: []Truth{{Cell: "one"}}}
 	for i := range 60 {
 		evidence.Truths[0].Baseline = append(evidence.Truths[0].Baseline, types.UID(fmt.Sprint(i)))
 	}
-	for i := range 300 { // each gives way to a new one before the next goes
+	for i := range 300 { // each is replaced by a new one before the next is removed
 		at := 1 + float64(i)/10
 		uid := fmt.Sprint(i)
 		evidence.Asks = append(evidence.Asks, admitted(uid, at))

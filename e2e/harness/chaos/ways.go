@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
-// disturb makes the core slow for all these components, then lets nothing through to one of them, then cuts it off,
-// each for so long at least.
+// disturb makes the core slow for all these components, then stalls the connection of one of them, then cuts it. Each step lasts at least
+// each.
 func disturb(components func(*play) []string, each time.Duration) fault {
 	return func(ctx context.Context, p *play) error {
 		all := p.toCore(components(p))
@@ -37,7 +37,7 @@ func disturb(components func(*play) []string, each time.Duration) fault {
 	}
 }
 
-// cutWebhooks cuts all webhooks off from the core. They know what they knew; that must not be enough.
+// cutWebhooks cuts all webhooks off from the core. Their caches stay; that must not be enough to admit a removal.
 func cutWebhooks(ctx context.Context, p *play) error {
 	for _, way := range p.toCore(webhooksOf(p)) {
 		if err := way.Cut(proxy.Both); err != nil {
@@ -52,7 +52,7 @@ func cutWebhooks(ctx context.Context, p *play) error {
 	return p.heal(ctx)
 }
 
-// blindAggregator holds back what an aggregator would see of its cell, and lets it all through at once.
+// blindAggregator holds the events of an aggregator's cell back, and then delivers them all at once.
 func blindAggregator(ctx context.Context, p *play) error {
 	worker := p.worker()
 	p.ways[way{p.aggregator(worker), worker.Name()}].Stall(proxy.ToClient)

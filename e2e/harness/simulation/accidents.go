@@ -17,14 +17,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// user is who changes objects on purpose, or by accident.
+// user is the actor that changes objects on purpose or by accident.
 const user = "user"
 
 func (p SourcePlan) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 }
 
-// protector is the key of the protector of a Deployment.
+// protectorOf returns the key of the protector of a Deployment.
 func protectorOf(source types.NamespacedName) types.NamespacedName {
 	name := policy.ProtectorName(policy.Ref{Group: "apps", Kind: "Deployment", Name: source.Name})
 	return types.NamespacedName{Namespace: source.Namespace, Name: name}
@@ -32,7 +32,7 @@ func protectorOf(source types.NamespacedName) types.NamespacedName {
 
 func (p SourcePlan) protector() types.NamespacedName { return protectorOf(p.key()) }
 
-// accident changes Deployments, what they belong to, and what confirms their release.
+// accident changes Deployments, their owners and namespaces, and the confirmations of their release.
 func (w *world) accident(s Step) {
 	switch s.What {
 	case DeleteSources:
@@ -67,7 +67,7 @@ func (w *world) accident(s Step) {
 
 func protectLabel() map[string]string { return map[string]string{v1alpha1.LabelProtect: "true"} }
 
-// eachSource does something to some Deployments, one after another.
+// eachSource calls do for some Deployments, one after another.
 func (w *world) eachSource(s Step, do func(SourcePlan)) {
 	all := w.scenario.sources()
 	w.later(0, func() {
@@ -95,13 +95,13 @@ func (w *world) scale(p SourcePlan, to int) {
 	})
 }
 
-// createSource creates a Deployment that does not exist, in a namespace and with an owner.
+// createSource creates a Deployment in its namespace, with its owner, unless the Deployment exists.
 func (w *world) createSource(p SourcePlan) {
 	store := w.cores[0].store
 	space := types.NamespacedName{Name: p.Namespace}
 	_, _ = store.Create(apiserver.Namespaces, namespaceObject(p.Namespace), user)
 	if stored, err := store.Get(apiserver.Namespaces, space); err != nil || stored.GetDeletionTimestamp() != nil {
-		return // no API server creates anything there
+		return // no API server creates an object there
 	}
 	if p.Name == sourceName {
 		_, _ = store.Create("deployments", w.deployment(), user)
@@ -119,7 +119,7 @@ func (w *world) createSource(p SourcePlan) {
 	_, _ = store.Create("deployments", d, user)
 }
 
-// owner refers to the owner of a Deployment, which is created if it does not exist.
+// owner returns a reference to the owner of a Deployment, and creates the owner if it does not exist.
 func (w *world) owner(p SourcePlan) metav1.OwnerReference {
 	store, kind := w.cores[0].store, apiserver.Application()
 	_, _ = store.Create("applications", &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Owner}}, user)
@@ -135,7 +135,6 @@ func namespaceObject(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"kubernetes"}}}
 }
 
-// populateSources creates the namespaces and all Deployments.
 func (w *world) populateSources() {
 	for i, core := range w.cores {
 		core.create(apiserver.Namespaces, namespaceObject(leaseNamespace))
@@ -148,7 +147,7 @@ func (w *world) populateSources() {
 	}
 }
 
-// confirm annotates an object: for good, or for a while.
+// confirm annotates an object with a confirmation, either permanently or for a while.
 func (w *world) confirm(s Step) {
 	value := "true"
 	if s.For > 0 {
@@ -166,7 +165,8 @@ func (w *world) confirm(s Step) {
 	}
 }
 
-// confirmHeld confirms at the end what is still held, and waits until it is released, and its namespace is gone.
+// confirmHeld confirms at the end every decrease that is still held. It waits until the decreases are released and the namespace is
+// deleted.
 func (w *world) confirmHeld() error {
 	if len(w.scenario.Brake.Sources) == 0 {
 		return nil
@@ -193,7 +193,7 @@ func (w *world) takeBack() {
 	}
 }
 
-// annotate confirms; an empty value takes the confirmation back.
+// annotate sets the confirmation of an object. An empty value removes it.
 func annotate(value string) func(client.Object) {
 	return func(o client.Object) {
 		annotations := maps.Clone(o.GetAnnotations())

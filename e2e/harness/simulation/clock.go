@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// ownClock is a manager by whose configuration Leases are written with the wall clock of its process, which may be wrong: nothing may
-// be decided by it.
+// ownClock is a manager whose clients write Leases with the wall clock of the process. That clock may be wrong, and no decision may depend
+// on it.
 type ownClock struct {
 	manager.Manager
 	skew func() time.Duration

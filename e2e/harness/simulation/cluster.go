@@ -21,66 +21,66 @@ import (
 )
 
 const (
-	// reviewPatience is how long an apiserver waits for a webhook.
+	// reviewPatience is how long an API server waits for a webhook.
 	reviewPatience = 5 * time.Second
-	// requestLimit is how long a request may take effect after it began; admissionDeadline is the Cells'.
+	// requestLimit is how long after its start a request may take effect. admissionDeadline is the deadline that the Cells set.
 	requestLimit      = 12 * time.Second
 	admissionDeadline = 15 * time.Second
 )
 
-// clusterState is one cluster: its store, and what the world does in it.
+// clusterState is one cluster: its store, and the actions of the world in it.
 type clusterState struct {
 	name  string
 	world *world
 	store *apiserver.Store
-	// begin is its version when all was counted for the first time.
+	// begin is its version when all protectors had been counted for the first time.
 	begin uint64
-	// restored is the version that it went on with when it was restored last; 0 if it was not.
+	// restored is the version at which it continued after its last restore; 0 if it was never restored.
 	restored uint64
 }
 
-// removal is one request to remove a pod, and what becomes of it.
+// removal is one request to remove a pod, and its progress.
 type removal struct {
 	id     string
 	evict  bool
 	pod    types.NamespacedName
 	grace  time.Duration
 	dryRun bool
-	// relabel is the labels that the request changes, if it removes nothing.
+	// relabel has the labels that the request changes, if it removes nothing.
 	relabel relabel
-	// change is what the request updates, if it removes nothing.
+	// change is the update that the request makes, if it removes nothing.
 	change *change
-	// stuck is how long the request hangs in the apiserver between its review and its effect.
+	// stuck is how long the request hangs in the API server between its review and its effect.
 	stuck time.Duration
-	// refusedLater is a refusal by somebody else, after ours.
+	// refusedLater makes another webhook refuse the request after ours.
 	refusedLater bool
 
-	// uid is the pod's, reviewed is the pod as the last review showed it; nil when the review was left out.
+	// uid is the UID of the pod. reviewed is the pod in the last review; nil if there was no review.
 	uid      types.UID
 	reviewed *corev1.Pod
 	asked    time.Time
-	// era is how often the cell had been restored when the request began. Whoever restores an etcd restarts its
-	// apiservers, and no request outlives that.
+	// era is the number of restores of the cell before the request began. A restore of an etcd includes a restart of its API servers, and
+	// no request outlives that.
 	era int
-	// knew is up to which version the webhook that was asked last knew the protectors of each core.
+	// knew is for each core the version up to which the last reviewing webhook knew the protectors.
 	knew map[string]uint64
-	// skew is what its clock is ahead, and counted when the count that each protector had at the review was taken.
+	// skew is how far its clock is ahead. counted is when the count that each protector had at the review was taken.
 	skew    time.Duration
 	counted map[*watched]time.Time
-	// webhook is the name of that webhook, and witness since when it has run.
+	// webhook is the name of that webhook, and witness is its start time.
 	webhook string
 	witness time.Time
-	// latest is the last review of it; the judge's.
+	// latest is the last review of the request. The judge owns it.
 	latest *reviewed
-	// overrode is the refusal that the last answer overrode; empty if it was none.
+	// overrode is the denial that the last answer overrode; empty if it overrode none.
 	overrode removals.VerdictReason
-	// stored reports whether the update is stored; the judge's.
+	// stored reports whether the update is stored. The judge owns it.
 	stored bool
-	// openIn are the pods whose removal is admitted and has not come to its end; the judge's.
+	// openIn are the pods whose removal is admitted and not finished. The judge owns it.
 	openIn []openKey
 }
 
-// remove carries out a removal as an apiserver does, and says what the client sees.
+// remove carries out a removal as an API server does, and returns the result that the client sees.
 func (c *clusterState) remove(r *removal) string {
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
 	defer cancel()
@@ -109,12 +109,13 @@ func (c *clusterState) remove(r *removal) string {
 	}
 }
 
-// admit asks the webhook, unless its matchConditions leave the pod out, and then the others. "" is admitted.
+// admit calls our webhook, unless its matchConditions exclude the pod, and then the other webhooks. It returns "" if the request is
+// admitted.
 func (c *clusterState) admit(ctx context.Context, r *removal, pod *corev1.Pod) string {
 	finished := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	costs := pod.DeletionTimestamp == nil && !finished && pod.Spec.NodeName != ""
 	if r.evict || costs && r.changes(pod) {
-		// A deletion without a grace period is reviewed once to begin it and once to end it.
+		// The API server reviews a deletion without a grace period once to begin it and once to end it.
 		reviews := 1
 		if !r.evict && r.grace == 0 && r.relabel == nil && r.change == nil {
 			reviews = 2
@@ -206,7 +207,7 @@ func encode(object any) []byte {
 	return raw
 }
 
-// effect does what was admitted, if nothing has changed since and there is time left.
+// effect carries out an admitted request, if the object has not changed since and there is time left.
 func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) string {
 	if !linger(ctx, r.stuck+c.world.dice.Between(50*time.Microsecond, time.Millisecond, r.id+" effect")) {
 		return "504"
@@ -216,7 +217,7 @@ func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) 
 		if c.world.dice.Chance(c.world.storm.RefuseEvictions, r.id+" budget") {
 			return "429 by a PodDisruptionBudget"
 		}
-		// The eviction's own deletion is of this pod, whatever its version.
+		// The eviction deletes the pod with this UID, at any version.
 		if live, err := c.store.Get("pods", key); err != nil || live.GetUID() != pod.UID {
 			return "404"
 		}
@@ -262,14 +263,14 @@ func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) 
 
 func removalActor(r *removal) string { return "removal " + r.id }
 
-// finalize is the kubelet's: a pod that has terminated goes.
+// finalize is the kubelet: it removes a pod that has terminated.
 func (c *clusterState) finalize(key types.NamespacedName, uid types.UID) {
 	if object, err := c.store.Get("pods", key); err == nil && object.GetUID() == uid && object.GetDeletionTimestamp() != nil {
 		_, _ = c.store.Delete("pods", key, object.GetResourceVersion(), "kubelet")
 	}
 }
 
-// linger waits; false when ctx ends before.
+// linger waits for d, and reports whether that passed before ctx ended.
 func linger(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// collector is the namespace controller and the garbage collector of the first core: it deletes what is in a namespace that is being
-// deleted, and Deployments whose owners are all deleted, one object after another.
+// collector is the namespace controller and the garbage collector of the first core. It deletes the contents of a namespace that is
+// terminating, and Deployments whose owners are all deleted, one object after another.
 type collector struct {
 	world *world
 	stop  context.CancelFunc
@@ -79,7 +79,8 @@ func areOwnersGone(d client.Object, alive map[types.UID]bool) bool {
 	return len(d.GetOwnerReferences()) > 0
 }
 
-// empty deletes one object of a namespace, or the namespace when nothing is left in it; false while others hold what is left.
+// empty deletes one object of a namespace, or the namespace once it is empty. It reports whether it did: not while finalizers keep the
+// remaining objects.
 func (c *collector) empty(space client.Object) bool {
 	store, left := c.world.cores[0].store, false
 	for _, resource := range []string{"applications", "deployments", "podprotectors"} {

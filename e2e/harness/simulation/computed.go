@@ -13,20 +13,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// In a fifth of the seeds, floors are computed: from percentages, from maxUnavailable, from expectedReplicas, and from what the workloads of
-// the cells want, which users scale, delete and create again while controllers stop and resume. judge_expectation.go judges what is expected.
+// In a fifth of the seeds, floors are computed: from percentages, from maxUnavailable, from expectedReplicas, and from the replicas that
+// the workloads of the cells want. Users scale, delete and recreate these workloads while controllers stop and resume.
+// judge_expectation.go checks the expectations.
 
 // ComputedFloor is a floor that is not a number of pods. The zero value is none.
 type ComputedFloor struct {
 	// Min and Max are minAvailable and maxUnavailable, as "30%" or "2"; one of them is empty.
 	Min, Max string
-	// Expected is expectedReplicas; 0 leaves it out, so that the workloads are asked.
+	// Expected is expectedReplicas; 0 leaves it out, so that the expectation comes from the workloads.
 	Expected int
-	// Release is the policy that a deleted workload is not expected any more.
+	// Release sets the policy by which a deleted workload is no longer expected.
 	Release bool
 }
 
-// set gives a spec the floor.
+// set sets the floor in a spec.
 func (c ComputedFloor) set(spec *v1alpha1.PodProtectorSpec) {
 	if c == (ComputedFloor{}) {
 		return
@@ -51,7 +52,7 @@ func parseAmount(text string) *intstr.IntOrString {
 	return &amount
 }
 
-// setFloor changes a floor to a number, and a floor that is computed in its own terms.
+// setFloor sets a new floor. A percentage is replaced by a percentage, any other floor by a number of pods.
 func setFloor(spec *v1alpha1.PodProtectorSpec, n int) {
 	of := &spec.MinAvailable
 	if spec.MaxUnavailable != nil {
@@ -65,14 +66,14 @@ func setFloor(spec *v1alpha1.PodProtectorSpec, n int) {
 	}
 }
 
-// dependsOnWorkloads reports whether the floor of a spec is computed from what workloads want.
+// dependsOnWorkloads reports whether the floor of a spec is computed from the replicas that workloads want.
 func dependsOnWorkloads(spec *v1alpha1.PodProtectorSpec) bool {
 	isNumber := spec.MinAvailable != nil && spec.MinAvailable.Type == intstr.Int
 	return spec.ExpectedReplicas == nil && !isNumber
 }
 
-// writtenFloor is the floor of a protector by the expectations that its status records. It is not known while a cell records none by the
-// current spec. Percentages are rounded up. It is computed here, not by the code that is on trial.
+// writtenFloor returns the floor of a protector by the expectations in its status. It is unknown while a cell has no expectation for the
+// current spec. Percentages are rounded up. This is an independent implementation, not the code under test.
 func writtenFloor(p *v1alpha1.PodProtector) (floor int, known bool) {
 	spec := &p.Spec
 	if spec.MinAvailable != nil && spec.MinAvailable.Type == intstr.Int {
@@ -93,7 +94,7 @@ func writtenFloor(p *v1alpha1.PodProtector) (floor int, known bool) {
 	return 0, false
 }
 
-// writtenExpectation is how many pods a protector expects over all cells by its spec and status.
+// writtenExpectation returns how many pods a protector expects over all cells by its spec and status.
 func writtenExpectation(p *v1alpha1.PodProtector) (pods int, known bool) {
 	if p.Spec.ExpectedReplicas != nil {
 		return int(*p.Spec.ExpectedReplicas), true
@@ -116,20 +117,20 @@ func percentOf(amount *intstr.IntOrString, whole int) int {
 	return (whole*percent + 99) / 100
 }
 
-// floorOf is the floor of a protector; 0 when it is not known.
+// floorOf returns the floor of a protector; 0 if it is unknown.
 func floorOf(p *v1alpha1.PodProtector) int {
 	floor, _ := writtenFloor(p)
 	return floor
 }
 
-// isFloorWrong reports whether the status shows another floor than the one that follows from its cells. One that is not known is
+// isFloorWrong reports whether the status shows another floor than the one that follows from its cells. An unknown floor in the status is
 // informational.
 func (w *watched) isFloorWrong() bool {
 	floor, known := writtenFloor(w.stored)
 	return known && int(w.stored.Status.DesiredAvailable) != floor
 }
 
-// floorNow is the floor that holds: the last known one while none can be computed, since no removal is admitted then.
+// floorNow returns the floor in force. While no floor can be computed, no removal is admitted, so it returns the last known floor.
 func (w *watched) floorNow() int {
 	floor, known := writtenFloor(w.stored)
 	if !known && len(w.floors) > 0 {
@@ -138,7 +139,7 @@ func (w *watched) floorNow() int {
 	return floor
 }
 
-// drawComputed makes floors computed, in a random stream of its own.
+// drawComputed makes floors computed. It has its own random stream.
 func (s *Scenario) drawComputed(r *rand.Rand) {
 	if r.IntN(5) > 0 {
 		return
@@ -164,7 +165,7 @@ func (s *Scenario) drawComputed(r *rand.Rand) {
 			For: time.Duration(r.IntN(8000)) * time.Millisecond,
 		})
 	}
-	if r.IntN(3) == 0 { // a cell loses all its pods at once, and asks for removals elsewhere follow
+	if r.IntN(3) == 0 { // a cell loses all its pods at once, and requests for removals elsewhere follow
 		begin, cell := at(r), r.IntN(s.Workers)
 		s.Steps = append(s.Steps, Step{At: begin, What: RestartPods, Cell: cell, Who: r.IntN(2), For: time.Duration(2000+r.IntN(8000)) * time.Millisecond})
 		for range 2 + r.IntN(8) {
@@ -193,7 +194,7 @@ func drawComputedFloor(r *rand.Rand, pods int) ComputedFloor {
 	return c
 }
 
-// drawWorkloads shares the pods of each cell out among workloads.
+// drawWorkloads divides the pods of each cell among workloads.
 func (s *Scenario) drawWorkloads(r *rand.Rand) {
 	for cell := range s.Workers {
 		pods := 0
@@ -210,7 +211,7 @@ func (s *Scenario) drawWorkloads(r *rand.Rand) {
 	}
 }
 
-// withoutWorkloads is the scenario with floors that are numbers.
+// withoutWorkloads returns the scenario with floors that are numbers.
 func (s Scenario) withoutWorkloads() Scenario {
 	s.Workloads = nil
 	s.Protectors = slices.Clone(s.Protectors)

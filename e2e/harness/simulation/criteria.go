@@ -9,23 +9,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// In a sixth of the seeds, protectors count by each criterion, exempt pods, or count more pods than they protect. Pods wait for a node, become
-// pending and running, and have criteria of their own, which clients change with a review or without. health.go says what counts.
+// In a sixth of the seeds, protectors count by each criterion, exempt pods, or count more pods than they protect. Pods wait for a node,
+// become pending and running, and have their own criteria, which clients change with or without a review. health.go defines which pods
+// count.
 
-// criteriaLuck is the random stream of criteria. It was chosen so that no seed changes that is named in tests, mutants or docs.
+// criteriaLuck is the random stream of criteria. It was chosen so that it changes no seed that tests, mutants or docs name.
 const criteriaLuck = 0x637269740011
 
-// criteria are those of protectors and pods, with one that Breakwater does not know; empty is the default.
+// criteria returns the criteria of protectors and pods, with one that is unknown to Breakwater. The empty one is the default.
 func criteria() []v1alpha1.Criterion {
 	return []v1alpha1.Criterion{
 		v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning, v1alpha1.CriterionScheduled, "Unheard-of", "",
 	}
 }
 
-// exemptLabels are those of the pods that some protectors exempt.
+// exemptLabels returns the labels of the pods that some protectors exempt.
 func exemptLabels() map[string]string { return map[string]string{"color": "red"} }
 
-// setCriterion gives a spec what decides which pods count.
+// setCriterion sets in a spec the fields that select which pods count.
 func (p ProtectorPlan) setCriterion(spec *v1alpha1.PodProtectorSpec) {
 	spec.Criterion = p.Criterion
 	if p.Exempts {
@@ -36,7 +37,7 @@ func (p ProtectorPlan) setCriterion(spec *v1alpha1.PodProtectorSpec) {
 	}
 }
 
-// setCriterion gives a pod a criterion of its own without a review, as a client does that writes pods/status.
+// setCriterion gives a pod its own criterion without a review, as a client does that writes pods/status.
 func setCriterion(pod *corev1.Pod, n int) {
 	all := criteria()
 	_ = relabel{v1alpha1.AnnotationCriterion: string(all[n%len(all)])}.apply(pod)
@@ -74,8 +75,8 @@ func (s *Scenario) drawCriteria(r *rand.Rand) {
 	}
 }
 
-// drawHealth is a change of a pod by which it counts, or does not any more. Criteria of pods change only where no age counts: a webhook whose clock
-// is ahead takes a young pod for one that counts by its new criterion as well.
+// drawHealth adds a change by which a pod begins or ceases to count. Pods change their criteria only where no age counts: a webhook whose
+// clock is ahead takes a young pod for one that counts by its new criterion as well.
 func (s *Scenario) drawHealth(r *rand.Rand, begin time.Duration, cell int) {
 	step := Step{At: begin + time.Duration(r.IntN(5000))*time.Millisecond, Cell: cell, Who: r.IntN(16)}
 	whats := []What{

@@ -9,16 +9,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// BrakePlan is what the release brake plays with: its limits, and Deployments that accidents and users take down.
+// BrakePlan is the input of the release brake: its limits, and Deployments that accidents and users scale down or delete.
 type BrakePlan struct {
-	// Count and Percent bound the large decreases of a Window; each waits for Quiet.
+	// Count and Percent bound the large decreases of a Window. Each decrease waits for Quiet.
 	Count, Percent int
 	Quiet, Window  time.Duration
-	// Sources are the Deployments with a protector, besides the one that pods belong to.
+	// Sources are the Deployments with a protector, besides the one that the pods belong to.
 	Sources []SourcePlan
 }
 
-// SourcePlan is a Deployment that asks for protection. It has no pods: what is played is its floor.
+// SourcePlan is a Deployment that asks for protection. It has no pods: the simulation only changes its floor.
 type SourcePlan struct {
 	Namespace, Name string
 	// Owner is the Application that owns it, if any.
@@ -26,14 +26,14 @@ type SourcePlan struct {
 	Replicas int
 }
 
-// mostSources are as many as a generator has workers, besides the first: which of several sources waits for a worker would be the luck of
-// the scheduler.
+// mostSources is the number of workers of a generator, minus the first source. With more sources the Go scheduler would decide which of
+// them waits for a worker.
 const mostSources = 7
 
 // shop is the namespace that may be deleted.
 const shop = "shop"
 
-// brakePlan is the plan with limits, which old scenarios do not have.
+// brakePlan returns the plan with limits. Scenarios without a brake plan get default limits.
 func (s Scenario) brakePlan() BrakePlan {
 	plan := s.Brake
 	if plan.Window == 0 {
@@ -42,19 +42,19 @@ func (s Scenario) brakePlan() BrakePlan {
 	return plan
 }
 
-// limits are the flags of the generators.
+// limits returns the flags of the generators.
 func (s Scenario) limits() brake.Limits {
 	plan := s.brakePlan()
 	return brake.Limits{Count: plan.Count, Percent: plan.Percent, Quiet: plan.Quiet, Window: plan.Window, OnCascade: v1alpha1.CascadeHold}
 }
 
-// releaseTime is how long it takes until all decreases that no user confirms have had their windows, one after another.
+// releaseTime returns how long it takes until all decreases that no user confirms have had their windows, one after another.
 func (s Scenario) releaseTime() time.Duration {
 	plan := s.brakePlan()
 	return time.Duration(len(s.sources())/plan.Count) * (plan.Window + time.Second)
 }
 
-// sources are all Deployments of the first core.
+// sources returns all Deployments of the first core.
 func (s Scenario) sources() []SourcePlan {
 	if !s.Generated {
 		return nil
@@ -62,8 +62,8 @@ func (s Scenario) sources() []SourcePlan {
 	return append([]SourcePlan{{Namespace: namespace, Name: sourceName, Replicas: s.Pods}}, s.Brake.Sources...)
 }
 
-// drawDecreases adds accidents that lower many floors at once, in a random stream of its own: all other seeds stay what they were. It
-// is chosen such that it leaves out the seeds that other tests and docs/safety.md name.
+// drawDecreases adds accidents that lower many floors at once. It has its own random stream, so that all other seeds stay the same. The
+// stream was chosen such that it leaves out the seeds that other tests and docs/safety.md name.
 func (s *Scenario) drawDecreases(r *rand.Rand) {
 	if r.IntN(5) > 0 {
 		return
@@ -91,7 +91,7 @@ func (s *Scenario) drawDecreases(r *rand.Rand) {
 	}
 }
 
-// drawAccident is many floors that are asked to fall for one reason.
+// drawAccident adds many floor decreases with one cause.
 func (s *Scenario) drawAccident(r *rand.Rand) {
 	whats := []What{DeleteSources, DeleteSources, ScaleSources, ScaleSources, DeleteNamespace, DeleteOwner}
 	accident := Step{
@@ -110,7 +110,7 @@ func (s *Scenario) drawAccident(r *rand.Rand) {
 	}
 }
 
-// drawIntent is what users do to single Deployments, and by which they confirm.
+// drawIntent adds what users do to single Deployments, and how they confirm.
 func (s *Scenario) drawIntent(r *rand.Rand) {
 	whats := []What{
 		DeleteSources, ScaleSources, ScaleSources, CreateSources, OptOut, OptIn, ConfirmSource, ConfirmProtector, ConfirmNamespace, TakeBack,
@@ -122,7 +122,7 @@ func (s *Scenario) drawIntent(r *rand.Rand) {
 	})
 }
 
-// drawLeaders is what becomes of generators and of what they have stored.
+// drawLeaders adds faults of the generators and of their stored state.
 func (s *Scenario) drawLeaders(r *rand.Rand) {
 	whats := []What{SecondGenerator, SecondGenerator, PauseGenerator, KillGenerator, KillGenerator, LoseGrants, StallWatches, CutLink, RestoreCore, CompactHistory}
 	step := Step{At: at(r), What: whats[r.IntN(len(whats))], For: time.Duration(100+r.IntN(15000)) * time.Millisecond}
@@ -139,5 +139,5 @@ func (s *Scenario) drawLeaders(r *rand.Rand) {
 	s.Steps = append(s.Steps, step)
 }
 
-// generatorIndex is where the generator of the first core is among all processes.
+// generatorIndex returns the index of the first core's generator among all processes.
 func (s *Scenario) generatorIndex() int { return s.Webhooks + s.Cores*s.Workers*s.AggregatorsPerCell }

@@ -1,30 +1,31 @@
-// Package simulation plays Breakwater's loop against the worst of worlds, in virtual time: the real code of webhooks,
-// aggregators and generator, with their real clients and caches, over simulated apiservers whose connections are slow,
-// lossy, held and cut, while processes are killed and paused, clocks are set, and clients remove pods in storms. One seed
-// is one run: what reaches a process comes at an instant of its own, and what several goroutines do at one instant is put in
-// order where it matters. Trace.Hash tells whether two runs are the same.
+// Package simulation runs Breakwater's whole loop under adverse conditions in virtual time. The webhooks, aggregators and generator run
+// their real code with their real clients and caches, on simulated API servers. Connections are slow, lossy, held and cut. Processes are
+// killed and paused, clocks are set, and clients remove pods in storms. One seed is one run: each message reaches a process at an instant
+// of its own, and the simulation orders what several goroutines do at one instant where the order matters. Two runs are the same if their
+// Trace.Hash is equal.
 //
-// A judge sees every write of every cluster at the instant it happens. It takes the truth about pods from the clusters'
-// own history and says at once when the floor was broken, a reservation was lost or a count is not true. When all faults
-// have ended, every removal that is legal must succeed, and no other.
+// A judge sees every write of every cluster at the instant it happens. It derives the true state of the pods from the clusters' own
+// history. It reports at once when the floor was broken, a reservation was lost or a count is wrong. When all faults have ended, every
+// legal removal must succeed, and no other.
 //
-// In a fifth of the seeds, accidents and users lower the floors of several Deployments: bursts, cascades, and slow deletions, with
-// confirmations, restarts, several leaders, lost grants and restores. What the release brake promises then (rule 13) is said and judged in
-// judge_decreases.go and judge_grants.go.
+// In a fifth of the seeds, accidents and users lower the floors of several Deployments: bursts, cascades and slow deletions, with
+// confirmations, restarts, several leaders, lost grants and restores. judge_decreases.go and judge_grants.go state and check what the
+// release brake promises then (rule 13).
 //
-// In a fifth of the seeds, floors are computed from what the workloads of the cells want. An oracle in judge_expectation.go judges by the
-// stores' own history that no expectation falls unless a workload wants less.
+// In a fifth of the seeds, floors are computed from the replicas that the workloads of the cells want. An oracle in judge_expectation.go
+// checks against the stores' own history that no expectation falls unless a workload wants less.
 //
-// Clients relabel pods with a review (relabels.go), renew removals that never take effect (renewals.go) and remove pods by force (force.go),
-// protectors use all criteria and exempt pods (criteria.go), and clocks are minutes off where protectors count by age (youngclocks.go), each in a
-// fraction of the seeds. So are Cells deleted and created again, and silent cells discounted (topology.go), and pods updated and resized in place
-// (updates.go).
+// Each of the following happens in a fraction of the seeds. Clients relabel pods with a review (relabels.go), retry removals that never
+// take effect (renewals.go) and remove pods by force (force.go). Protectors use all criteria and exempt pods (criteria.go). Clocks are
+// minutes off where protectors count by age (youngclocks.go). Cells are deleted and recreated, and the pods of silent cells are discounted
+// (topology.go). Pods are updated and resized in place (updates.go).
 //
-// A process that is stopped by SIGSTOP is an approximation (freeze.go), since all goroutines of a run share one clock. Modelled: no request,
-// answer or event passes, the ends of watches come late and all at once, writes that were computed before the stop are sent after it, and the
-// leader election does not notice the stop until its next renewal is answered. Not modelled: timers, time-outs of requests and the clocks of
-// the process run on, so that work whose input was there is done during the stop, and its time is up earlier than in a process that is stopped.
+// A process that is stopped by SIGSTOP is an approximation (freeze.go), since all goroutines of a run share one clock. Modelled: no
+// request, answer or event passes; the ends of watches arrive late and all at once; writes that were computed before the stop are sent
+// after it; and the leader election does not notice the stop until its next renewal is answered. Not modelled: timers, request timeouts
+// and the clocks of the process keep running. Work whose input has arrived is therefore done during the stop, and deadlines pass earlier
+// than in a process that is really stopped.
 //
-// Read scenario.go and decreases.go for what can happen, world.go, steps.go, accidents.go and faults.go for how, judge.go and status.go for what must
-// hold.
+// Read scenario.go and decreases.go for what can happen, world.go, steps.go, accidents.go and faults.go for how it happens, and judge.go
+// and status.go for what must hold.
 package simulation

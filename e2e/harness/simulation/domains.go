@@ -12,11 +12,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Some protectors must outlive the loss of a cell: no removal may leave fewer pods than the floor in the cells but one, whichever
-// that is, unless it is its own. A removal that is repeated is judged by what it was charged on, since it is not charged anew.
+// Some protectors must tolerate the loss of a cell. No removal in one cell may leave fewer pods than the floor outside any other cell. A
+// repeated removal is judged by the state that it was charged on, since it is not charged again.
 
-// drawSpread makes protectors mind the loss of cells. It has luck of its own, so that all else of a seed is what it was, and such that no seed
-// is concerned that is named anywhere (onerun_test.go, docs/safety.md).
+// drawSpread makes protectors tolerate the loss of cells. It has its own random stream, so that everything else of a seed stays the same.
+// The stream was chosen so that it affects no seed that is named anywhere (onerun_test.go, docs/safety.md).
 func (s *Scenario) drawSpread(r *rand.Rand) {
 	if s.Workers < 2 || r.IntN(3) > 0 {
 		return
@@ -37,12 +37,12 @@ func (p ProtectorPlan) spread() *v1alpha1.Spread {
 	return &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, TolerateDomainLoss: true}
 }
 
-// mindsLoss tells whether a protector must outlive the loss of a cell.
+// mindsLoss reports whether a protector must tolerate the loss of a cell.
 func (w *watched) mindsLoss() bool {
 	return w.stored.Spec.Spread != nil && w.stored.Spec.Spread.TolerateDomainLoss
 }
 
-// judgeBooksOfLoss looks whether a new reservation in a cell leaves enough to all others but one by what is written.
+// judgeBooksOfLoss checks by the stored status whether a new reservation in a cell leaves enough pods outside each other cell.
 func (j *judge) judgeBooksOfLoss(w *watched, in string, e *apiserver.Event) {
 	floor := floorOf(w.stored)
 	if !w.mindsLoss() || floor == 0 {
@@ -66,7 +66,7 @@ func (j *judge) judgeBooksOfLoss(w *watched, in string, e *apiserver.Event) {
 	}
 }
 
-// judgeLosses is the promise: a removal has taken effect in a cell; would each other be outlived?
+// judgeLosses checks the promise after a removal took effect in a cell: the loss of each other cell must leave the floor.
 func (j *judge) judgeLosses(w *watched, r *removal, in string, line *lifeline, made charged, now time.Time) {
 	floor := w.floorFor(made.floor, made.nth)
 	if !w.mindsLoss() || floor == 0 {
@@ -90,7 +90,7 @@ func (j *judge) judgeLosses(w *watched, r *removal, in string, line *lifeline, m
 	}
 }
 
-// fatalLoss says which loss would break the floor after one removal more in a cell; "" when none would.
+// fatalLoss returns which loss would break the floor after one more removal in a cell, or "" if none would.
 func (j *judge) fatalLoss(w *watched, in string) string {
 	floor := floorOf(w.stored)
 	if !w.mindsLoss() || floor == 0 {

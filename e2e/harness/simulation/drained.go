@@ -12,10 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// steadied lets the informers of a process watch for times that are the seed's. client-go draws them from a source that all goroutines share.
+// steadied makes the informers of a process use watch timeouts that depend on the seed. client-go draws them from a source that all
+// goroutines share.
 //
-// Watches of metadata end besides: those of controller-runtime pass a filter of apimachinery, which leaks a goroutine when it has an event at
-// the instant at which its reader leaves, and no bubble of testing/synctest ends before its last goroutine.
+// It also drains watches of metadata when they stop. The watches of controller-runtime pass a filter of apimachinery, which leaks a
+// goroutine if it has an event at the instant at which its reader leaves. No bubble of testing/synctest ends before its last goroutine.
 func (w *world) steadied(process string, options cache.Options) cache.Options {
 	inner := options.NewInformer
 	options.NewInformer = func(
@@ -42,7 +43,7 @@ func (w *world) steadied(process string, options cache.Options) cache.Options {
 	return options
 }
 
-// watchTime is the least that client-go watches for.
+// watchTime is the shortest watch timeout of client-go.
 const watchTime = 5 * time.Minute
 
 type drained struct{ watch.Interface }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// fault breaks something for a while.
+// fault injects a fault for a while.
 func (w *world) fault(s Step) {
 	w.judge.disturbs(s)
 	switch s.What {
@@ -52,7 +52,7 @@ func (w *world) fault(s Step) {
 	case RestoreCore:
 		w.restoreCore(w.cores[s.Core%len(w.cores)], s)
 	case JumpClock:
-		// Clocks that are far off count pods with minReadySeconds otherwise than the judge.
+		// Processes whose clocks are far off would count pods with minReadySeconds differently from the judge.
 		jump := time.Duration(s.N) * time.Second
 		if !w.scenario.agesMatter() {
 			jump *= 60
@@ -66,17 +66,17 @@ func (w *world) fault(s Step) {
 	}
 }
 
-// restore takes a worker back by a few changes. Its pods are what they were then, and what came since has never been.
+// restore takes a worker back by a few changes. Its pods return to their state at that version, and later changes are lost.
 func (w *world) restore(c *clusterState, s Step) {
 	version := c.store.Version()
 	version -= min(version-c.world.judge.cells[c.name].begin, uint64(s.Who))
 	c.store.Restore(version, version, func() { w.judge.restored(c.name, version) })
 }
 
-// bumped is by how much versions go on after a core was restored, as etcd advises.
+// bumped is the increase of the versions after a core was restored, as etcd advises.
 const bumped = 1_000_000_000
 
-// restoreCore takes a core back by a few changes. As etcd advises, its versions go on above those that were given.
+// restoreCore takes a core back by a few changes. As etcd advises, its versions continue above those that it had given out.
 func (w *world) restoreCore(c *clusterState, s Step) {
 	last := c.store.Version()
 	version := last - min(last-c.begin, uint64(s.N))
@@ -97,7 +97,7 @@ func (w *world) cluster(s Step) *clusterState {
 	return all[s.Cell%len(all)]
 }
 
-// replace kills a process, and starts it anew after a while.
+// replace kills a process and restarts it after a while.
 func (w *world) replace(all *[]*process, s Step, start func(old *process) *process) {
 	old, ok := pick(*all, s.Who)
 	if !ok || old.paused.isDead() || old.leaves.Load() {
@@ -136,7 +136,7 @@ func (w *world) hold(all []*process, s Step) {
 	w.later(s.For, p.proceed)
 }
 
-// cut holds the connection of one process to one cluster, or only what it watches there.
+// cut holds the connection of one process to one cluster, or only the watches of that connection.
 func (w *world) cut(s Step) {
 	p, ok := pick(w.everybody(), s.Who)
 	if !ok {

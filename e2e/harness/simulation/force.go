@@ -15,13 +15,14 @@ import (
 	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// In a sixth of the seeds, users annotate pods with breakwater.dev/force-delete and remove them below the floor. Such a removal is reserved like
-// any other, so that each later decision knows of it. While the core is unreachable it is not reserved, and excuses what was decided without it.
+// In a sixth of the seeds, users annotate pods with breakwater.dev/force-delete and remove them below the floor. Such a removal is
+// reserved like any other, so that each later decision accounts for it. While the core is unreachable it is not reserved, and excuses the
+// decisions that were made without it.
 
-// forceLuck is the random stream of removals by force. It was chosen so that no seed changes that is named in tests, mutants or docs.
+// forceLuck is the random stream of removals by force. It was chosen so that it changes no seed that tests, mutants or docs name.
 const forceLuck = 0x666f7263002c
 
-// force annotates a pod, and removes it.
+// force annotates a pod and removes it.
 func (w *world) force(id string, s Step) {
 	c := w.cell(s)
 	pod, ok := pick(c.pods(), s.Who)
@@ -39,17 +40,17 @@ func (w *world) force(id string, s Step) {
 	w.later(0, func() { w.remove(c, r) })
 }
 
-// isForced reports whether a pod may have been reviewed as one that is to be removed whatever the floor: a restore may have taken that back.
+// isForced reports whether a pod may have been reviewed with the force-delete annotation. A restore may have removed the annotation since.
 func (t *truth) isForced(hash quota.UIDHash) bool { return t.forced[hash] }
 
-// notesForce notes whether a pod is to be removed whatever the floor.
+// notesForce records whether a pod has the force-delete annotation.
 func (t *truth) notesForce(pod *corev1.Pod) {
 	if metav1.HasAnnotation(pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {
 		t.forced[quota.HashUID(pod.UID)] = true
 	}
 }
 
-// overrode is the refusal that an answer overrode by force; empty if it is none.
+// overrode returns the denial that an answer overrode by force; empty if it overrode none.
 func overrode(answer removals.Answer) removals.VerdictReason {
 	if answer.Verdict != removals.VerdictForced {
 		return ""
@@ -57,8 +58,8 @@ func overrode(answer removals.Answer) removals.VerdictReason {
 	return answer.Forced.Verdict
 }
 
-// isOwed reports whether a removal by force may be reserved later: its webhook got no answer from the core. One that a protector refuses for lack of
-// budget has its reservation; of several protectors, an answer names one.
+// isOwed reports whether a removal by force may be reserved later, because its webhook got no answer from the core. A removal that a
+// protector denies for lack of budget has its reservation. If several protectors cover the pod, the answer names only one.
 func (j *judge) isOwed(cell string, line *lifeline, overrode removals.VerdictReason) bool {
 	if overrode == "" || !j.cells[cell].isForced(quota.HashUID(line.uid)) {
 		return false
@@ -78,8 +79,8 @@ func (w *watched) hasExpired(hash quota.UIDHash) bool {
 	return known && time.Since(made.at) >= admissionDeadline
 }
 
-// forcedBy counts the new reservations of a write that are of pods removed by force. Which of a write were decided first is not known, so that
-// the others may have been decided without these.
+// forcedBy counts the new reservations of a write for pods that are removed by force. The order of the decisions in one write is unknown,
+// so that the others may have been decided without these.
 func (j *judge) forcedBy(e *apiserver.Event) int {
 	stored, _ := e.New.(*v1alpha1.PodProtector)
 	old, _ := e.Old.(*v1alpha1.PodProtector)
@@ -105,7 +106,7 @@ func (j *judge) forcedIn(cell, before *v1alpha1.PodProtectorCell) int {
 	return n
 }
 
-// overdraw notes that a reservation was made although the floor would break.
+// overdraw records that a reservation was made although it breaks the floor.
 func (w *watched) overdraw(hash quota.UIDHash) {
 	made := w.decisions[hash]
 	made.overdrawn = true

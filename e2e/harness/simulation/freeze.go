@@ -7,8 +7,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// freeze stops an aggregator as SIGSTOP does, for longer than its Lease and, at times, than its watches; see the package's documentation for
-// what of that is an approximation.
+// freeze stops an aggregator as SIGSTOP does, for longer than its Lease and, at times, than its watches. The package documentation states
+// which parts are an approximation.
 func (w *world) freeze(s Step) {
 	p, ok := pick(w.aggregators, s.Who)
 	if !ok || p.paused.isDead() {
@@ -20,10 +20,10 @@ func (w *world) freeze(s Step) {
 	w.later(s.For, p.proceed)
 }
 
-// longestWatch is when every watch has ended that was open: client-go asks for five to ten minutes.
+// longestWatch is the time after which every open watch has ended: client-go asks for five to ten minutes.
 const longestWatch = 10 * time.Minute
 
-// drawFreeze stops an aggregator while its cell is restored and pods come and go.
+// drawFreeze stops an aggregator while its cell is restored and pods are created.
 func (s *Scenario) drawFreeze(r *rand.Rand) {
 	if r.IntN(12) > 0 {
 		return

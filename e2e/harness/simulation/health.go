@@ -8,9 +8,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// What a pod must be to count, as docs/concepts.md says it. It is read here, not by the code that is on trial.
+// What a pod must be to count, as docs/concepts.md states it. This is an independent implementation, not the code under test.
 
-// over reports whether no removal of the pod can cost anything: it does not exist, or terminates.
+// over reports whether no removal of the pod can consume budget: it does not exist, or is terminating.
 func (s podState) over() bool { return s.gone || s.pod.DeletionTimestamp != nil }
 
 func (s podState) finished() bool {
@@ -21,7 +21,7 @@ func (s podState) scheduled() bool { return !s.over() && !s.finished() && s.pod.
 
 func (s podState) running() bool { return s.scheduled() && s.pod.Status.Phase == corev1.PodRunning }
 
-// isReady is what the Ready condition says and since when; "" when there is none.
+// isReady returns the status of the Ready condition and the time since which it holds; "" if there is none.
 func (s podState) isReady() (status corev1.ConditionStatus, since time.Time) {
 	if s.pod == nil {
 		return "", time.Time{}
@@ -34,7 +34,7 @@ func (s podState) isReady() (status corev1.ConditionStatus, since time.Time) {
 	return "", time.Time{}
 }
 
-// ready pods count as available after minReadySeconds.
+// ready reports whether the pod is running and ready. It counts as available after minReadySeconds.
 func (s podState) ready() bool {
 	if !s.running() {
 		return false
@@ -43,7 +43,7 @@ func (s podState) ready() bool {
 	return status == corev1.ConditionTrue
 }
 
-// isDoubtful reports whether the status leaves open whether the pod is ready.
+// isDoubtful reports whether the status does not determine if the pod is ready.
 func (s podState) isDoubtful() bool {
 	switch status, _ := s.isReady(); status {
 	case corev1.ConditionFalse:
@@ -57,7 +57,7 @@ func (s podState) isDoubtful() bool {
 	}
 }
 
-// criterion is the pod's own, or that of the protector.
+// criterion returns the pod's own criterion, or that of the protector.
 func (s podState) criterion(p *watched) v1alpha1.Criterion {
 	if own, ok := s.pod.Annotations[v1alpha1.AnnotationCriterion]; ok {
 		return v1alpha1.Criterion(own)
@@ -68,7 +68,7 @@ func (s podState) criterion(p *watched) v1alpha1.Criterion {
 	return v1alpha1.CriterionAvailable
 }
 
-// meets reports whether the pod is what its criterion asks for, if it had been ready for long enough.
+// meets reports whether the pod meets its criterion, apart from minReadySeconds.
 func (s podState) meets(p *watched) bool {
 	switch s.criterion(p) {
 	case v1alpha1.CriterionAvailable, v1alpha1.CriterionReady:
@@ -90,7 +90,7 @@ func (s podState) available(p *watched, now time.Time) bool {
 	return s.countable(p) && !now.Before(s.agedSince(p))
 }
 
-// agedSince is when a pod that counts, or will, has been ready for long enough; zero if that takes no time.
+// agedSince returns when a pod that counts, or will count, has been ready for long enough; zero if that takes no time.
 func (s podState) agedSince(p *watched) time.Time {
 	if s.criterion(p) != v1alpha1.CriterionAvailable || p.stored.Spec.MinReadySeconds == 0 {
 		return time.Time{}
@@ -99,8 +99,8 @@ func (s podState) agedSince(p *watched) time.Time {
 	return since.Add(time.Duration(p.stored.Spec.MinReadySeconds) * time.Second)
 }
 
-// charged reports whether the removal of the pod consumes budget of a protector: of a pod that counts and is covered, and of one of which
-// the status or its own criterion does not tell.
+// charged reports whether the removal of the pod consumes budget of a protector. It does for a covered pod that counts, and for a covered
+// pod whose status or own criterion does not determine whether it counts.
 func (s podState) charged(p *watched, now time.Time) bool {
 	if s.over() || !p.covers(s.pod) {
 		return false

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// host is a manager that starts and stops its parts plainly: controller-runtime's own spins while it is told to stop
-// before it has started, and in virtual time spinning takes for ever.
+// host is a manager that simply starts and stops its runnables. The manager of controller-runtime spins when it is stopped before it has
+// started, and a spin never ends in virtual time.
 type host struct {
 	manager.Manager
 	parts []manager.Runnable
@@ -23,10 +23,10 @@ func (h *host) Add(part manager.Runnable) error {
 	return nil
 }
 
-// GetEventRecorder implements manager.Manager: nobody reads the events.
+// GetEventRecorder implements manager.Manager. The simulation does not read events.
 func (*host) GetEventRecorder(string) recorder.EventRecorder { return silent{} }
 
-// Start implements manager.Manager. It returns when all parts have ended.
+// Start implements manager.Manager. It returns when all runnables have ended.
 func (h *host) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -39,7 +39,7 @@ func (h *host) Start(ctx context.Context) error {
 		})
 	}
 	start(h.GetCache().Start)
-	// Parts that come too late are started all the same, and end what they have begun when they were made.
+	// Runnables start even if ctx has ended, so that they end the goroutines that began when they were created.
 	h.GetCache().WaitForCacheSync(ctx)
 	for _, part := range h.parts {
 		start(part.Start)
@@ -52,7 +52,7 @@ func (h *host) Start(ctx context.Context) error {
 	return nil
 }
 
-// silentCluster is a cluster that nobody reads the events of.
+// silentCluster is a cluster that discards events.
 type silentCluster struct {
 	cluster.Cluster
 }

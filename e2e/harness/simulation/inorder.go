@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// inOrder is a manager whose informers tell of what they learn at one instant in the order of names. client-go's tell of a
-// list that was streamed in the order of a map of Go, which is no seed's.
+// inOrder is a manager whose informers deliver the events of one instant in the order of names. client-go delivers a streamed list in the
+// order of a Go map, which does not depend on the seed.
 type inOrder struct{ manager.Manager }
 
 // GetCache implements manager.Manager.
@@ -33,12 +33,13 @@ func (c orderedCache) GetInformer(ctx context.Context, object client.Object, opt
 
 type orderedInformer struct{ toolscache.SharedIndexInformer }
 
-// AddEventHandler implements cache.Informer. When it has synced, the last instant may not have been told yet.
+// AddEventHandler implements cache.Informer. When the registration has synced, the events of the last instant may not have been delivered
+// yet.
 func (i orderedInformer) AddEventHandler(to toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.SharedIndexInformer.AddEventHandler(&orderedHandler{to: to})
 }
 
-// orderedHandler gathers what it is told at one instant.
+// orderedHandler collects the events of one instant.
 type orderedHandler struct {
 	to toolscache.ResourceEventHandler
 
@@ -90,8 +91,8 @@ func (h *orderedHandler) pass() {
 	}
 }
 
-// apart is a manager for a controller that shares its process with another, which the same event wakes up: both would ask for
-// one object at one instant and race for the luck of it.
+// apart is a manager for a controller that shares its process with another controller, which the same event wakes. Both would read one
+// object at one instant and race for the same random draw.
 type apart struct{ manager.Manager }
 
 // GetAPIReader implements manager.Manager.

@@ -16,23 +16,24 @@ import (
 
 type apiserverEvent = apiserver.Event
 
-// judge watches every change of every store and says when the promise is broken. It knows the truth of all clusters
-// at every instant, and trusts nothing that a status says.
+// judge watches every change of every store and reports when the promise is broken. It has the true state of all clusters at every
+// instant, and trusts no status.
 type judge struct {
 	mu    sync.Mutex
 	began time.Time
 	cells map[string]*truth
 	// protectors are the stored ones by core and name.
 	protectors map[protectorKey]*watched
-	// open are the admitted requests that may still take effect, by cell and pod, and when they were asked for.
+	// open are the admitted requests that may still take effect, by cell and pod, with the times of their reviews.
 	open map[openKey]map[*removal]time.Time
-	// asked are the pods that somebody has asked to remove, more than as a dry run.
+	// asked are the pods whose removal a client has requested, other than as a dry run.
 	asked map[openKey]bool
-	// effecting is the removal that is about to change the store.
+	// effecting is the removal that is about to change the store, by cell.
 	effecting map[string]*removal
-	// epochs are the eras in which each cell's leaders came to lead, by core and cell.
+	// epochs are the eras in which the leaderships of each cell began, by core and cell, then by epoch.
 	epochs map[string]map[int64]int
-	// leases are the holders of the Leases of shards by core and name, leaseOf since when each is, and givenUp when an incarnation of one has given a slot up.
+	// leases are the holders of the Leases of shards by core and name. leaseOf is when each holder took its Lease. givenUp is when an
+	// incarnation of a holder gave a slot up.
 	leases  map[string]string
 	leaseOf map[string]time.Time
 	givenUp map[slotOf]time.Time
@@ -40,15 +41,15 @@ type judge struct {
 	sources map[protectorKey]*sourceTruth
 	// decreases judges large decreases of floors.
 	decreases *decreases
-	// liveness judges refusals in the storm.
+	// liveness judges denials in the storm.
 	liveness *liveness
 	// topology has the Cells, by core and name.
 	topology map[string]*cellTruth
-	// notes are those that a generator has made of a protector that it was about to release.
+	// notes are the release Events that a generator wrote for a protector that it was about to release.
 	notes map[string]bool
-	// beginOf is when each process began that runs under a name.
+	// beginOf is the start time of the current process of each name.
 	beginOf map[string]time.Time
-	// lenience is by how much clocks differ at most.
+	// lenience is the maximum difference between clocks.
 	lenience time.Duration
 
 	failures []string
@@ -56,22 +57,22 @@ type judge struct {
 	trace    *Trace
 }
 
-// Counts say what a simulation was made of.
+// Counts count what happened in a simulation.
 type Counts struct {
 	Removals, Admitted, Refused, Effective, Writes, Races, Losses int
-	// Usable are answers in the storm that could not refuse for lack of budget.
+	// Usable counts answers in the storm that must not deny for lack of budget.
 	Usable int
-	// Moves are writes by which a shard took slots.
+	// Moves counts writes by which a shard took slots.
 	Moves int
-	// Excused is how often each loosening of the judge was all that kept it from a failure (judge_excuses.go).
+	// Excused counts for each loosening of the judge how often it alone prevented a failure (judge_excuses.go).
 	Excused Excused
-	// Decreases are large decreases of floors that took effect within the limit, and Confirmed those that were confirmed.
+	// Decreases counts large decreases of floors that took effect within the limit. Confirmed counts those that were confirmed.
 	Decreases, Confirmed int
-	// Relabels are those that took an available pod out of coverage.
+	// Relabels counts those that took an available pod out of coverage.
 	Relabels int
-	// Restarts are those by updates of available pods.
+	// Restarts counts those by updates of available pods.
 	Restarts int
-	// Forced are removals that took effect below the floor because their pods ask for it.
+	// Forced counts removals that took effect below the floor because their pods have the force-delete annotation.
 	Forced int
 }
 
@@ -119,7 +120,7 @@ func newJudge(s Scenario, trace *Trace) *judge {
 	return j
 }
 
-// fail notes that the promise was broken.
+// fail records that the promise was broken.
 func (j *judge) fail(format string, arguments ...any) {
 	text := fmt.Sprintf(format, arguments...)
 	j.failures = append(j.failures, text)
@@ -178,7 +179,7 @@ func describe(s podState) string {
 	}
 }
 
-// lost notes a change of a pod that no client asked for. For each protector that counted the pod before and not after, it is a loss.
+// lost records a change of a pod that no client requested. It is a loss for each protector that counted the pod before and not after.
 func (j *judge) lost(t *truth, before, after podState, version uint64) {
 	if before.ready() && (!after.ready() || !maps.Equal(before.pod.Labels, after.pod.Labels)) {
 		j.counts.Losses++
@@ -192,7 +193,7 @@ func (j *judge) sortedProtectors() []protectorKey {
 	})
 }
 
-// judgeEffect is the promise itself: an admitted removal has taken effect; is the floor kept?
+// judgeEffect checks the promise itself: the floor must hold when an admitted removal has taken effect.
 func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifeline, before podState, version uint64) {
 	t, now := j.cells[cellID], time.Now().Add(j.lenience)
 	if !before.available(w, now) {
@@ -208,17 +209,18 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 			available += cell.available(w, now)
 		}
 	}
-	// A loss to this protector alone: another one may have reserved the removal, and must not be excused by it as well.
+	// The loss applies to this protector alone: another protector may have reserved the removal, and the loss must not excuse it as well.
 	lost := func(why Reason) {
 		t.losses = append(t.losses, loss{why: why, era: t.era, version: version, before: before, after: line.now(), only: w})
 	}
 	switch {
 	case !reserved && !w.covers(before.pod):
-		lost(lossUncovered) // it counts, and is not protected
+		lost(lossUncovered) // it counts, but is not protected
 		return
 	case (!reserved || made.seen[cellID].era < r.era || made.restored && !r.asked.After(made.at)) && !charged:
-		// "The readiness race": it was not available when it was reviewed. What was reserved before the cell was restored was for another
-		// removal: none outlives that. So was what the core had before it was restored: what was decided in the lost time may know no more of it.
+		// "The readiness race": the pod was not available when it was reviewed. A reservation from before the restore of the cell was for
+		// another removal, since none outlives a restore. So was a reservation that a restore of the core brought back: a decision in the
+		// lost time may have been made without it.
 		j.counts.Races++
 		lost(lossByRace)
 		return
@@ -228,7 +230,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 		}
 		return
 	case made.countedSpec != quota.CountedSpec(&w.stored.Spec) || w.hasChangedSince(made.version):
-		return // what it was decided on promised nothing of the pods that count now; it stays reserved for those that are decided on later
+		return // the decision promised nothing about the pods that count now; the pod stays reserved for later decisions
 	}
 	w.effected[quota.HashUID(line.uid)] = r.relabel == nil && r.change == nil && !w.waived(r.asked) && (charged || r.reviewed == nil)
 	if made.overdrawn || r.overrode != "" && t.isForced(quota.HashUID(line.uid)) {
@@ -251,7 +253,7 @@ func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifelin
 	j.judgeLosses(w, r, cellID, line, made.charged, now)
 }
 
-// judgeUnreserved judges an effect that was never reserved, and returns why the pod is lost to other decisions; "" if it is not.
+// judgeUnreserved judges an effect that was never reserved. It returns why other decisions lose the pod; "" if they do not.
 func (j *judge) judgeUnreserved(w *watched, r *removal, cellID string, line *lifeline, before podState, now time.Time) Reason {
 	switch {
 	case j.isOwed(cellID, line, r.overrode):
@@ -274,8 +276,8 @@ func (j *judge) judgeUnreserved(w *watched, r *removal, cellID string, line *lif
 	}
 }
 
-// wasCharged tells whether the pod cost this protector budget in whichever of its states it was reviewed. The webhook itself
-// reads the pod of an eviction, at some time after its apiserver has.
+// wasCharged reports whether the pod was charged to this protector in every state that a review may have shown. For an eviction the
+// webhook reads the pod itself, some time after its API server did.
 func (j *judge) wasCharged(w *watched, r *removal, states []podState) bool {
 	if reviewed := (podState{pod: r.reviewed}); !reviewed.charged(w, r.agedAt(w, j.lenience)) { // a restore may have undone that state
 		return false
@@ -288,14 +290,14 @@ func (j *judge) wasCharged(w *watched, r *removal, states []podState) bool {
 	return true
 }
 
-// era is how often a cell was restored.
+// era returns how often a cell was restored.
 func (j *judge) era(cell string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.cells[cell].era
 }
 
-// restored notes that a cell goes back to a version.
+// restored records that a cell returns to a version.
 func (j *judge) restored(cell string, version uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A removal is judged by the floor of the version that it was decided on: a floor that is raised or lowered later does not change what
-// that decision may do. One thing does: a removal that is admitted later, under a lower floor, may take effect first. Both together
-// leave as many pods as the later decision asks for.
+// A removal is judged by the floor of the version that it was decided on: raising or lowering the floor later does not change what that
+// decision may do. There is one exception: a removal that is admitted later, under a lower floor, may take effect first. Both together
+// leave as many pods as the later decision requires.
 
-// floorFor is the floor that an effect must keep whose decision was the nth on the protector, under a floor.
+// floorFor returns the floor that an effect must keep, whose decision was the nth on the protector under the given floor.
 func (w *watched) floorFor(floor, nth int) int {
 	if nth+1 < len(w.decided) {
 		floor = min(floor, slices.Min(w.decided[nth+1:]))
@@ -17,8 +17,8 @@ func (w *watched) floorFor(floor, nth int) int {
 	return floor
 }
 
-// waived reports whether a review that began at a time may have gone by a version with a floor of zero, by which nothing is reserved.
-// A webhook that is behind is judged by isUnheardOf.
+// waived reports whether a review that began at a time may have used a version with a floor of zero, under which the webhook reserves
+// nothing. isUnheardOf judges a webhook that lags.
 func (w *watched) waived(asked time.Time) bool {
 	for i, f := range w.floors {
 		ended := i+1 < len(w.floors) && !w.floors[i+1].at.After(asked)

@@ -15,29 +15,30 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// Rule 13 as the judge holds it. A large decrease is the end of a protector whose floor is above 0, or a floor that falls to half or less
-// of the highest one of the window. Each that a generator makes was confirmed, or was granted before:
+// Rule 13 as the judge applies it. A large decrease is the end of a protector whose floor is above 0, or a floor that falls to half or
+// less of the highest one of the window. Each decrease that a generator makes was confirmed, or was granted before:
 //
-//   - no decrease of a source that a cascade deleted is without a confirmation, if the source had the finalizer of its generator: one that
-//     came and went before that may be unseen, and what is pending then is the decrease of the one before;
-//   - a grant is stored in the ConfigMap of the core before its decrease takes effect, within a window of it. A process that is stalled in
-//     between is late by as long as it is stalled;
-//   - no window has more grants than the limit, of those that the granting process can know: all that the ConfigMap has ever had since
+//   - The decrease of a source that a cascade deleted needs a confirmation, if the source had the finalizer of its generator. Without
+//     the finalizer, the generator may never see a source that was created and deleted, and the pending decrease is then that of the
+//     source before it.
+//   - A grant is stored in the ConfigMap of the core before its decrease takes effect, at most a window earlier. If the process is
+//     stalled in between, the decrease may be late by the length of the stall.
+//   - No window has more grants than the limit, of those that the granting process can know: all that the ConfigMap has ever had since
 //     it was created, and all that this process has stored itself. So restarts and several leaders share the limit. When the ConfigMap
-//     is deleted, what no living process remembers is lost with it, and the new one begins with a budget of its own;
-//   - a grant waited for its quiet period, and was not one of more pending decreases than the window has left, as far as its process
-//     had been shown protectors; or it was pending for a whole window. A burst loses no floor before that.
+//     is deleted, all grants that no running process remembers are lost with it, and the new ConfigMap begins with its own budget.
+//   - A grant waited for its quiet period. It was also not one of more pending decreases than the window has left, as far as its process
+//     had been shown protectors, or else it was pending for a whole window. A burst lowers no floor before that.
 //
-// A restored core has turned back protectors, conditions and grants together, so that all of this holds in the history that it has now.
-// What a process remembers of the lost one may take effect a second time for the same protector: one limit more in that window at most. So may
-// what it decided on just before.
+// A restore of a core turns back protectors, conditions and grants together, so that all of this holds in the history that the core has
+// now. What a process remembers of the lost history may take effect a second time for the same protector: at most one more limit in that
+// window. The same holds for what the process decided on just before.
 //
 // Clocks differ by maxClockSkew, and times in objects have whole seconds: windows and quiet periods may be shorter by that.
 
 const (
 	// maxClockSkew is how much the clocks of generators may differ.
 	maxClockSkew = time.Second
-	// inFlightRelease is how long the requests take by which a decrease takes effect that was decided on.
+	// inFlightRelease is how long the requests take by which a decided decrease takes effect.
 	inFlightRelease = 10 * time.Second
 )
 
@@ -47,7 +48,7 @@ type decreases struct {
 	// skew is how much shorter windows and quiet periods may be.
 	skew time.Duration
 	fail func(format string, arguments ...any)
-	// cascadeOf is when a cascade deleted the source of a protector; zero if none did.
+	// cascadeOf returns when a cascade deleted the source of a protector; zero if none did.
 	cascadeOf func(protectorKey) time.Time
 	counts    *Counts
 
@@ -55,7 +56,7 @@ type decreases struct {
 	protectors map[protectorKey]*floorTruth
 	// most is the highest number of protectors that a core had, by core.
 	most map[string]int
-	// terminating are the namespaces that are being deleted, and owners the UIDs of the owners that exist, by core.
+	// terminating are the namespaces that are being deleted. owners are the UIDs of the owners that exist, by core.
 	terminating map[string]bool
 	owners      map[string]map[types.UID]bool
 	confirms    map[objectKey]*confirmation
@@ -71,7 +72,7 @@ func newDecreases(s Scenario, fail func(string, ...any), counts *Counts) *decrea
 		grants: map[string]*grantTruth{},
 	}
 	if s.Storm.Weather.Slow > 0 {
-		d.skew += time.Second // by which a record comes later than its time
+		d.skew += time.Second // by which a record is later than its time
 	}
 	if slices.ContainsFunc(s.Steps, func(s Step) bool { return s.What == JumpClock }) {
 		d.skew += 2 * maxClockSkew
@@ -79,7 +80,7 @@ func newDecreases(s Scenario, fail func(string, ...any), counts *Counts) *decrea
 	return d
 }
 
-// observe takes in a change of a core, before anything is judged by it.
+// observe records a change of a core, before anything is judged by it.
 func (d *decreases) observe(core string, e *apiserver.Event) {
 	gone := e.Type == watch.Deleted
 	switch object := e.New.(type) {
@@ -113,7 +114,7 @@ func (d *decreases) judgeProtector(core string, p *v1alpha1.PodProtector, e *api
 		after = 0
 	}
 	process, ours := writer(e)
-	// A recreated protector has what its keeper saw last.
+	// A recreated protector has the state that its keeper saw last.
 	if old, isOld := e.Old.(*v1alpha1.PodProtector); isOld && ours && after < before && strings.HasPrefix(process, "generator") {
 		if highest := d.highest(truth); 2*after <= highest && (e.Type != watch.Deleted || floorOf(old) > 0) {
 			d.judgeDecrease(key, old, process, highest, after)

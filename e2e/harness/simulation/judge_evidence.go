@@ -10,18 +10,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// objectKey names an object that may confirm.
+// objectKey identifies an object that may confirm.
 type objectKey struct {
 	core, kind string
 	name       types.NamespacedName
 }
 
-// confirmation is whether and how long an object confirms, or did last.
+// confirmation is the time until which an object confirms, or last confirmed.
 type confirmation struct{ until time.Time }
 
 type stall struct{ from, to time.Time }
 
-// confirmed notes whether an object confirms.
+// confirmed records whether an object confirms.
 func (d *decreases) confirmed(core, kind string, object client.Object, gone bool) {
 	key, now := objectKey{core, kind, client.ObjectKeyFromObject(object)}, time.Now()
 	value, is := object.GetAnnotations()[v1alpha1.AnnotationConfirmRelease]
@@ -53,7 +53,7 @@ func (d *decreases) isConfirmed(protector protectorKey, from time.Time) bool {
 	return false
 }
 
-// isCascade reports whether a Deployment that is deleted now goes with its namespace or with all of its owners.
+// isCascade reports whether a Deployment that is deleted now is deleted with its namespace or with all of its owners.
 func (d *decreases) isCascade(core string, source client.Object) bool {
 	if d.terminating[core+"/"+source.GetNamespace()] {
 		return true
@@ -61,7 +61,7 @@ func (d *decreases) isCascade(core string, source client.Object) bool {
 	return areOwnersGone(source, d.ownersIn(core))
 }
 
-// ownersIn are the UIDs of the owners of workloads, and whether they exist.
+// ownersIn returns the UIDs of the owners of workloads, and whether they exist.
 func (d *decreases) ownersIn(core string) map[types.UID]bool {
 	if d.owners[core] == nil {
 		d.owners[core] = map[types.UID]bool{}
@@ -69,14 +69,14 @@ func (d *decreases) ownersIn(core string) map[types.UID]bool {
 	return d.owners[core]
 }
 
-// stalls notes that a process is stalled, or sees nothing, for a while.
+// stalls records that a process is stalled, or receives no events, for a while.
 func (j *judge) stalls(p *process, length time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.decreases.stalled[p.name] = append(j.decreases.stalled[p.name], stall{time.Now(), time.Now().Add(length)})
 }
 
-// since is from when on a process may be acting on, that would act on what is so since a time if it were not stalled.
+// since returns how old the state may be that a process acts on, given that without stalls it would act on the state since from.
 func (d *decreases) since(process string, from time.Time) time.Time {
 	for again := true; again; {
 		again = false

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A loosening of the judge stands for a limit of "What is not promised" of docs/safety.md. Each is counted whenever it alone keeps the judge
-// from a failure: one that no seed needs goes. judge_test.go shows of each that the judge still fails just outside of it.
+// Each loosening of the judge corresponds to a limit in "What is not promised" of docs/safety.md. It is counted whenever it alone prevents
+// a failure, and a loosening that no seed needs is removed. judge_test.go shows for each that the judge still fails just outside of it.
 
 // Reason names a loosening.
 type Reason string
@@ -17,26 +17,27 @@ const (
 	lossByItself Reason = "a pod was lost by itself"
 	// "The readiness race".
 	lossByRace Reason = "a pod was lost by the readiness race"
-	// "What it rests on", 5: a restored cell does not have what came after its backup.
+	// "What it rests on", 5: a restored cell has lost all changes after its backup.
 	lossByRestore Reason = "a pod was lost when its cell was restored"
 	// "Labels that change with the status": a protector that lists operations without Relabel does not guard labels.
 	lossRelabelled Reason = "a pod was relabelled out of a protector that does not guard labels"
 	// A protector that does not list Update or Resize does not guard them.
 	lossUnguarded Reason = "a pod was restarted by an update that the protector does not guard"
-	// "An update that is overdue": after updateTimeoutSeconds the reservation is given up.
+	// "An update that is overdue": the reservation is dropped after updateTimeoutSeconds.
 	lossOverdue Reason = "a pod was restarted by an update that was given up"
-	// docs/concepts.md: an aggregationSelector counts pods that may go at any time.
+	// docs/concepts.md: an aggregationSelector counts pods that may be removed at any time.
 	lossUncovered Reason = "a pod went that a protector counts and does not protect"
-	// "Break-glass removals": they go below the floor, and what is decided after them knows of them by their reservation.
+	// "Break-glass removals": they go below the floor, and later decisions account for them by their reservations.
 	lossForced Reason = "a pod was removed by force"
 	// "What a webhook has not heard of".
 	lossUnheardOf Reason = "a pod was lost by a webhook that had not heard of the protector"
-	// "What a webhook has not heard of": with a floor of 0 nothing is reserved, and the floor may be above 0 when the pod goes.
+	// "What a webhook has not heard of": with a floor of 0 nothing is reserved, and the floor may be above 0 when the removal takes
+	// effect.
 	lossWaived Reason = "a pod was lost that a floor of zero admitted"
 	// "A webhook that begins after its core was restored".
 	lossBlind Reason = "a pod was lost by a webhook that began after a restore of the core"
-	// "The budget of the brake after damage" has the same for grants: a protector that a restore brings back knows nothing of what went
-	// while there was none.
+	// "The budget of the brake after damage" states the same for grants: a protector that a restore brings back has no record of the pods
+	// that were removed while it did not exist.
 	lossMourned Reason = "a pod went while its protector did not exist"
 
 	// "Break-glass removals": while the core is unreachable they are not reserved.
@@ -63,7 +64,7 @@ const (
 
 	excuseEra  Reason = "a count is of before a restore of the cell"
 	excuseGone Reason = "a count leaves out what had gone since its snapshot"
-	// "What the webhook and the aggregator do", rule 4: a pod that became available by its age counts when it was seen alive since.
+	// "What the webhook and the aggregator do", rule 4: a pod that became available by its age counts once it was seen alive since then.
 	excuseUnseen Reason = "a count leaves out a pod that was not seen alive since it became available"
 )
 
@@ -90,8 +91,8 @@ func (j *judge) excuseCounts(past, fewer, unseen bool) {
 	}
 }
 
-// excusedBy counts the pods that were lost without a charged removal since the snapshots of a decision. Each reason
-// without which too few of the missing ones are excused is counted.
+// excusedBy counts the pods that were lost without a charged removal since the snapshots of a decision. It counts each reason without
+// which too few of the missing pods are excused.
 func (j *judge) excusedBy(w *watched, made decision, counts func(cell string) bool, now time.Time, missing int) int {
 	sum := func(but Reason) int {
 		n := 0
@@ -114,7 +115,7 @@ func (j *judge) excusedBy(w *watched, made decision, counts func(cell string) bo
 	return all
 }
 
-// lossReasons are the reasons of all losses that there were.
+// lossReasons returns the reasons of all losses so far.
 func (j *judge) lossReasons() map[Reason]bool {
 	reasons := map[Reason]bool{}
 	for _, cell := range j.cells {

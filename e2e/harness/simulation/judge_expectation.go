@@ -18,25 +18,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// The oracle of the floor (rule 13). What workloads want comes from the history of the clusters' stores. For each write of a cell's counts:
+// The oracle of the floor (rule 13). The replicas that workloads want come from the history of the clusters' stores. For each write of a
+// cell's counts:
 //
-//   - the expectation is the sum of those of the workloads in the status;
-//   - that of a workload falls only to a number that the workload wanted at some time between the previous count of the cell and now, or to
-//     0 if it did not exist at such a time and the policy or a confirmation released it. After a change of leader, the time begins with the
-//     leadership, if that is earlier: what a leader has read since then may be written now. A new workload of the same kind and name
-//     replaces the old one;
-//   - a workload that exists, and has a pod that the count covers, terminating or not, is in the status, once a search for workloads
-//     succeeded: a search that fails leaves all as it was;
-//   - no removal is reserved while the floor is not known.
+//   - The expectation is the sum of the expectations of the workloads in the status.
+//   - The expectation of a workload falls only to a number that the workload wanted at some time between the previous count of the cell
+//     and now. It falls to 0 if the workload did not exist at such a time and the policy or a confirmation released it. After a change
+//     of leader, that time begins with the leadership, if that is earlier: a leader may write now what it has read since then. A new
+//     workload of the same kind and name replaces the old one.
+//   - A workload that exists, and has a pod that the count covers, terminating or not, is in the status once a search for workloads
+//     succeeded. A failed search leaves the status unchanged.
+//   - No removal is reserved while the floor is unknown.
 //
-// An expectation may be too high for as long as it takes to read that less is wanted. When all is calm, that of each workload that exists
-// equals its size, and the status has the floor that follows.
+// An expectation may be too high for as long as it takes to read that less is wanted. In a calm, the expectation of each workload that
+// exists equals its size, and the status has the floor that follows.
 
-// workloadTruths is what the workloads of a cell wanted at what time.
+// workloadTruths is how many pods the workloads of a cell wanted at what time.
 type workloadTruths struct {
-	// all are the states of the Deployments and StatefulSets, oldest first.
+	// all are the states of the Deployments, StatefulSets and ReplicaSets, oldest first.
 	all map[workloadName]*workloadTruth
-	// sets are the UIDs of the Deployments of ReplicaSets that have ever existed.
+	// sets are the UIDs of the Deployments of all ReplicaSets that have ever existed.
 	sets map[types.UID]types.UID
 	// names are the workloads by their UIDs.
 	names map[types.UID]workloadName
@@ -70,7 +71,7 @@ type workloadState struct {
 	at      time.Time
 	uid     types.UID
 	exists  bool
-	// size is how many pods it wants, or wanted last.
+	// size is how many pods it wants, or last wanted.
 	size int
 }
 
@@ -80,7 +81,7 @@ func newWorkloadTruths() workloadTruths {
 	}
 }
 
-// observe takes in a change of the cell.
+// observe records a change of the cell.
 func (t *workloadTruths) observe(e *apiserver.Event) {
 	t.versions = append(t.versions, eraVersion{t.era, e.Version, time.Now()})
 	switch e.Kind.Kind {
@@ -94,8 +95,8 @@ func (t *workloadTruths) observe(e *apiserver.Event) {
 	}
 }
 
-// neverWanted is the size of a ReplicaSet: what its pods are expected to be is what their Deployment wants. Without it, a ReplicaSet is a
-// workload of its own, which a search finds when both are being deleted.
+// neverWanted is the size of a ReplicaSet: its pods are expected as part of their Deployment. Without its Deployment, a ReplicaSet is a
+// workload of its own, which a search finds while both are being deleted.
 const neverWanted = -1
 
 // note adds a state of a workload.
@@ -108,7 +109,7 @@ func (t *workloadTruths) note(e *apiserver.Event, size int) workloadName {
 	return name
 }
 
-// restore notes that the cell has gone back to a version. All states stay: they were read.
+// restore records that the cell has returned to a version. All states stay, because they may have been read.
 func (t *workloadTruths) restore(version uint64) {
 	t.era++
 	for _, truth := range t.all {
@@ -122,7 +123,7 @@ func (t *workloadTruths) restore(version uint64) {
 		if !ok {
 			back = workloadState{uid: now.uid, size: now.size}
 		}
-		for i := range truth.states { // versions above come a second time
+		for i := range truth.states { // higher versions occur a second time
 			if truth.states[i].version > version {
 				truth.states[i].version = version
 			}
@@ -135,7 +136,7 @@ func (t *workloadTruths) restore(version uint64) {
 
 func (t *workloadTruth) now() workloadState { return t.states[len(t.states)-1] }
 
-// since are the states that held at a time or later.
+// since returns the states that held at a time or later.
 func (t *workloadTruth) since(at time.Time) []workloadState {
 	for i := len(t.states) - 1; i > 0; i-- {
 		if !t.states[i].at.After(at) {
@@ -145,7 +146,7 @@ func (t *workloadTruth) since(at time.Time) []workloadState {
 	return t.states
 }
 
-// timeOf is when the cell came to a version; in the first of several eras in which it did.
+// timeOf returns when the cell reached a version, in the earliest era from first on in which it did.
 func (t *workloadTruths) timeOf(first int, version uint64) (at time.Time) {
 	for i, v := range t.versions {
 		isLast := i+1 == len(t.versions) || t.versions[i+1].era > v.era || t.versions[i+1].version > version
@@ -156,7 +157,7 @@ func (t *workloadTruths) timeOf(first int, version uint64) (at time.Time) {
 	return at
 }
 
-// workloadOf is the workload at the top of a pod's owners.
+// workloadOf returns the workload at the top of a pod's owners.
 func (t *workloadTruths) workloadOf(pod *corev1.Pod) (name workloadName, ok bool) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
@@ -170,7 +171,7 @@ func (t *workloadTruths) workloadOf(pod *corev1.Pod) (name workloadName, ok bool
 	return name, ok
 }
 
-// noteConfirmed notes when a protector confirms, or did last.
+// noteConfirmed records the time at which a protector confirms, or last confirmed.
 func (w *watched) noteConfirmed(old *v1alpha1.PodProtector) {
 	for _, p := range []*v1alpha1.PodProtector{w.stored, old} {
 		if p != nil && p.Annotations[v1alpha1.AnnotationConfirmRelease] != "" {
@@ -185,12 +186,12 @@ func (w *watched) hasReleased(since time.Time) bool {
 		w.confirmed.After(since)
 }
 
-// isCounted reports whether counts are by the spec of a protector.
+// isCounted reports whether counts are valid and by the current spec of a protector.
 func isCounted(p *v1alpha1.PodProtector, a *v1alpha1.Aggregation) bool {
 	return !a.Void && a.CountedSpec == quota.CountedSpec(&p.Spec)
 }
 
-// writtenSizes are the expectations of workloads in a status.
+// writtenSizes returns the expectations of workloads in a status, and their sum.
 func (w *watched) writtenSizes(a *v1alpha1.Aggregation) (sizes map[workloadName]int, sum int) {
 	sizes = map[workloadName]int{}
 	for _, e := range a.Workloads {
@@ -200,7 +201,7 @@ func (w *watched) writtenSizes(a *v1alpha1.Aggregation) (sizes map[workloadName]
 	return sizes, sum
 }
 
-// judgeExpectation judges what a write says that the workloads of a cell want.
+// judgeExpectation judges the expectation that a write records for the workloads of a cell.
 func (j *judge) judgeExpectation(w *watched, cell, before *v1alpha1.PodProtectorCell, old *v1alpha1.PodProtector) {
 	if len(hashesOf(&cell.AdmissionHistory))-j.forcedIn(cell, before) > len(hashesOf(&before.AdmissionHistory)) {
 		if _, known := writtenFloor(w.stored); !known {
@@ -235,13 +236,13 @@ func (j *judge) judgeExpectation(w *watched, cell, before *v1alpha1.PodProtector
 	}
 }
 
-// isSameExpectation reports whether a write leaves what a cell expects as it was. One snapshot may be counted again by another spec.
+// isSameExpectation reports whether a write leaves the expectation of a cell unchanged. One snapshot may be counted again by another spec.
 func isSameExpectation(a, b *v1alpha1.Aggregation) bool {
 	return a.Epoch == b.Epoch && a.SnapshotVersion == b.SnapshotVersion && a.CountedSpec == b.CountedSpec && a.SelectedSpec == b.SelectedSpec &&
 		equality.Semantic.DeepEqual(a.ExpectedReplicas, b.ExpectedReplicas) && equality.Semantic.DeepEqual(a.Workloads, b.Workloads)
 }
 
-// judgeFall judges that a workload is expected to have fewer pods than before.
+// judgeFall judges a decrease of the expectation of a workload.
 func (j *judge) judgeFall(w *watched, cell string, t *workloadTruths, name workloadName, was, is int, from time.Time) {
 	truth := t.all[name]
 	if is >= was {
@@ -261,12 +262,12 @@ func (j *judge) judgeFall(w *watched, cell string, t *workloadTruths, name workl
 		w.name(), is, name.kind, name.name.Name, cell, was, wanted)
 }
 
-// judgeComplete judges that the workloads are expected of which a count has seen a pod.
+// judgeComplete checks that every workload is expected of which a count has seen a pod.
 func (j *judge) judgeComplete(w *watched, cell *v1alpha1.PodProtectorCell, is map[workloadName]int) {
 	t := j.cells[cell.CellID]
 	version := parseVersion(cell.Aggregation.SnapshotVersion)
 	if t.era > j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch) {
-		return // the snapshot may be of a lost past
+		return // the snapshot may be from before a restore
 	}
 	from := t.workloads.timeOf(t.era, version)
 	for _, uid := range slices.Sorted(maps.Keys(t.pods)) {
@@ -288,7 +289,7 @@ func (j *judge) judgeComplete(w *watched, cell *v1alpha1.PodProtectorCell, is ma
 	}
 }
 
-// isExpected is why a protector does not expect yet what the workloads want; "" when it does.
+// isExpected returns why a protector does not expect yet what the workloads want; "" if it does.
 func (w *world) isExpected(core string, p *v1alpha1.PodProtector) string {
 	if !dependsOnWorkloads(&p.Spec) {
 		return ""

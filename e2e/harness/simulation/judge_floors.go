@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// floorTruth is what is known of a protector, oldest first.
+// floorTruth is the history of a protector, oldest first.
 type floorTruth struct {
 	// exists reports whether it is stored.
 	exists   bool
@@ -23,14 +23,14 @@ type floorTruth struct {
 	lost []pendingState
 }
 
-// versioned is a value from a version on.
+// versioned is a value that holds from a version on.
 type versioned[T any] struct {
 	version uint64
 	at      time.Time
 	value   T
 }
 
-// asOf is the value at a version.
+// asOf returns the value at a version.
 func asOf[T any](all []versioned[T], version uint64) (value versioned[T]) {
 	for _, v := range all {
 		if v.version <= version {
@@ -51,7 +51,7 @@ func until[T any](all []versioned[T], version uint64) []versioned[T] {
 	return slices.DeleteFunc(all, func(v versioned[T]) bool { return v.version > version })
 }
 
-// highest is the highest floor of the window.
+// highest returns the highest floor of the window.
 func (d *decreases) highest(truth *floorTruth) int {
 	highest, from := 0, time.Now().Add(d.skew-d.plan.Window)
 	for i, f := range truth.floors {
@@ -66,7 +66,7 @@ func (d *decreases) highest(truth *floorTruth) int {
 func (d *decreases) note(truth *floorTruth, p *v1alpha1.PodProtector, floor int, e *apiserver.Event) {
 	now := time.Now()
 	truth.exists = e.Type != watch.Deleted
-	if e.Old == nil { // another one, or a recreated one
+	if e.Old == nil { // another protector, or a recreated one
 		truth.floors = nil
 	}
 	if len(truth.floors) == 0 || latest(truth.floors).value != floor {
@@ -98,7 +98,7 @@ func (d *decreases) note(truth *floorTruth, p *v1alpha1.PodProtector, floor int,
 	}
 }
 
-// count notes how many protectors a core has.
+// count records how many protectors a core has.
 func (d *decreases) count(core string) {
 	n := 0
 	for key, truth := range d.protectors {
@@ -116,7 +116,8 @@ type pendingState struct {
 	since       time.Time
 }
 
-// pendingOf is the condition of a pending decrease; nil if none is pending. It is read here, not by the code that is on trial.
+// pendingOf returns the condition of a pending decrease; nil if none is pending. This is an independent implementation, not the code under
+// test.
 func pendingOf(p *v1alpha1.PodProtector) *metav1.Condition {
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending)
 	if c == nil || c.Status != metav1.ConditionTrue {

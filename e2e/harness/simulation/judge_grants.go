@@ -14,11 +14,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// grantTruth is what is known of the grants of a core.
+// grantTruth is the history of the grants of a core.
 type grantTruth struct {
-	// asks are the last questions of each process, by process and UID of the protector.
+	// asks are the last requests of each process to its brake, by process and UID of the protector.
 	asks map[askKey]ask
-	// all are the grants in the history that the core has, and lost those that a restore undid.
+	// all are the grants in the history that the core has. lost are those that a restore undid.
 	all, lost []grant
 	// deletions are the versions at which the ConfigMap was deleted.
 	deletions []uint64
@@ -27,7 +27,7 @@ type grantTruth struct {
 	restoredAt time.Time
 }
 
-// of is the truth about the grants of a core.
+// of returns the history of the grants of a core.
 func (d *decreases) of(core string) *grantTruth {
 	if d.grants[core] == nil {
 		d.grants[core] = &grantTruth{asks: map[askKey]ask{}}
@@ -40,15 +40,15 @@ type askKey struct {
 	uid     types.UID
 }
 
-// ask is a question of a process to its brake.
+// ask is a request of a process to its brake.
 type ask struct {
 	at time.Time
-	// began is when the process began, and seen the version up to which it had been shown protectors.
+	// began is when the process started. seen is the version up to which it had been shown protectors.
 	began time.Time
 	seen  uint64
 }
 
-// grant is a grant as it was stored first.
+// grant is a grant as it was first stored.
 type grant struct {
 	ask
 	version uint64
@@ -58,14 +58,14 @@ type grant struct {
 	stamp   string
 }
 
-// asksBrake notes that a process asks whether a decrease of a protector may take effect.
+// asksBrake records that a process asks whether a decrease of a protector may take effect.
 func (j *judge) asksBrake(p *process, core string, protector *v1alpha1.PodProtector, seen uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.decreases.of(core).asks[askKey{p.name, protector.UID}] = ask{time.Now(), p.began, seen}
 }
 
-// granted takes in the ConfigMap.
+// granted records the grants in the ConfigMap.
 func (d *decreases) granted(core string, object *corev1.ConfigMap, e *apiserver.Event) {
 	if object.Name != grantsName {
 		return
@@ -89,7 +89,7 @@ func (d *decreases) granted(core string, object *corev1.ConfigMap, e *apiserver.
 	}
 }
 
-// add adds a grant that is new. One that a restore has undone, and that a process remembers, was judged before.
+// add adds a new grant. A grant that a restore has undone, and that a process remembers, was judged before.
 func (d *decreases) add(core string, g grant) {
 	truth := d.of(core)
 	isSame := func(other grant) bool { return other.uid == g.uid && other.stamp == g.stamp }
@@ -129,7 +129,7 @@ func (d *decreases) judgeGrant(core string, g grant) {
 	}
 }
 
-// inWindow are the other protectors that a grant shares its window with, as its process can know.
+// inWindow returns the other protectors that share the window of a grant, as far as its process can know.
 func (d *decreases) inWindow(core string, g grant) (uids []types.UID) {
 	truth := d.of(core)
 	from := time.Now().Add(d.skew - d.plan.Window)
@@ -142,7 +142,7 @@ func (d *decreases) inWindow(core string, g grant) (uids []types.UID) {
 	return uids
 }
 
-// book counts the ConfigMaps that there were before the one of a version.
+// book counts the ConfigMaps that existed before the one of a version.
 func (t *grantTruth) book(version uint64) int {
 	n := 0
 	for _, deletion := range t.deletions {
@@ -153,7 +153,7 @@ func (t *grantTruth) book(version uint64) int {
 	return n
 }
 
-// pendingSince is the last record of a decrease that was pending at a time or later.
+// pendingSince returns the last record of a decrease that was pending at a time or later.
 func (d *decreases) pendingSince(uid types.UID, from time.Time) (key protectorKey, state versioned[pendingState], ok bool) {
 	for key, truth := range d.protectors {
 		for i, p := range slices.Backward(truth.pendings) {
@@ -165,7 +165,7 @@ func (d *decreases) pendingSince(uid types.UID, from time.Time) (key protectorKe
 	return key, state, false
 }
 
-// othersPending are the other protectors whose decreases are pending, and that the process of a grant had been shown as pending.
+// othersPending returns the other protectors whose decreases are pending, and which the process of a grant had been shown as pending.
 func (d *decreases) othersPending(key protectorKey, g grant) (names []string) {
 	for other, truth := range d.protectors {
 		seen, now := asOf(truth.pendings, g.seen).value, latest(truth.pendings).value
@@ -183,7 +183,7 @@ func (d *decreases) wasGranted(core string, uid types.UID) bool {
 	return d.lastGrant(core, uid).After(time.Now().Add(-d.plan.Window - d.skew))
 }
 
-// lastGrant is when a grant of a protector was stored last.
+// lastGrant returns when a grant of a protector was last stored.
 func (d *decreases) lastGrant(core string, uid types.UID) (last time.Time) {
 	truth := d.of(core)
 	for _, g := range slices.Concat(truth.all, truth.lost) {
@@ -198,7 +198,7 @@ func (d *decreases) lastGrant(core string, uid types.UID) (last time.Time) {
 func (d *decreases) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector, process string, highest, after int) {
 	from := d.since(process, time.Now().Add(-inFlightRelease))
 	if d.of(key.core).restoredAt.After(from) {
-		return // it was decided on what the restore has undone
+		return // it was decided on state that the restore has undone
 	}
 	if d.isConfirmed(key, from) {
 		d.counts.Confirmed++

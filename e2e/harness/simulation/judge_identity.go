@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// judgeIdentity judges whether a webhook writes more of a protector than reservations, which is what the policies of the chart allow the account of
-// a cell (rule 15).
+// judgeIdentity judges whether a webhook writes anything of a protector besides reservations. The policies of the chart allow the account
+// of a cell only reservations (rule 15).
 func (j *judge) judgeIdentity(w *watched, old *v1alpha1.PodProtector, e *apiserver.Event) {
 	if old == nil || !strings.HasPrefix(e.By, "webhook") {
 		return

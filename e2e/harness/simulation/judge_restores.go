@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// restore takes back what a restored core has lost since a version. It continues with next.
+// restore removes the history that a restored core has lost since a version. The core continues with next.
 func (d *decreases) restore(core *clusterState, version, next uint64) {
 	for key, truth := range d.protectors {
 		if key.core == core.name {
@@ -36,7 +36,7 @@ func (d *decreases) restore(core *clusterState, version, next uint64) {
 	d.restoreWorld(core)
 }
 
-// restoreWorld notes which namespaces, owners and confirmations a restored core has.
+// restoreWorld records which namespaces, owners and confirmations a restored core has.
 func (d *decreases) restoreWorld(core *clusterState) {
 	clear(d.ownersIn(core.name))
 	for name := range d.terminating {
@@ -64,23 +64,23 @@ func (d *decreases) restoreWorld(core *clusterState) {
 	}
 }
 
-// isCutOff reports whether a restore undid the record of a release when its generator was about to let the source go: to the generator the
-// source vanished then, and the protector stays in force.
+// isCutOff reports whether a restore undid the record of a release when the generator was about to release the source. The generator then
+// sees that the source vanished, and the protector stays in force.
 func (d *decreases) isCutOff(core string, p *v1alpha1.PodProtector, source sourceState) bool {
 	restored := d.of(core).restoredAt
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
 	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.at.After(restored) && source.at.Before(restored.Add(inFlightRelease))
 }
 
-// isOfLostTime reports whether a restore undid that a deleted source was created again: to its generator the source vanished then, and the
-// protector stays in force.
+// isOfLostTime reports whether a restore undid the recreation of a deleted source. The generator then sees that the source vanished, and
+// the protector stays in force.
 func (d *decreases) isOfLostTime(core string, p *v1alpha1.PodProtector, source *sourceTruth) bool {
 	c, deleted := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved), source.now().at
 	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.undone.After(deleted) && deleted.Before(d.of(core).restoredAt)
 }
 
-// isHeldCascade reports whether a protector may stay in force although its source was deleted: by a cascade, or what looked like one when
-// a generator saw it, and without a confirmation.
+// isHeldCascade reports whether a protector may stay in force although its source was deleted: a cascade deleted it, or seemed to when a
+// generator saw it, and no confirmation exists.
 func (d *decreases) isHeldCascade(core string, p *v1alpha1.PodProtector, source sourceState) bool {
 	c := pendingOf(p)
 	if c == nil || c.Reason != v1alpha1.ReasonCascade || source.object == nil {

@@ -16,20 +16,20 @@ import (
 	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// restoreCell takes the cell back to a version.
+// restoreCell returns the cell to a version.
 func (h *history) restoreCell(version uint64) {
 	h.cell.Restore(version, version, func() { h.restored(testCell, version) })
 }
 
-// lead notes a leader that began after the restores of the cell that there were.
+// lead records a leader that began after the restores of the cell so far.
 func (h *history) lead(epoch int64) {
 	h.epochs[testCore+"/"+testCell] = map[int64]int{epoch: h.era(testCell)}
 }
 
-// restoreCore takes the core back to a version, and lets a second pass before and after that. The webhook has heard of all changes.
+// restoreCore returns the core to a version, and waits a second before and after that. The webhook has seen all changes.
 func (h *history) restoreCore(version uint64) { h.restoreCoreOf(version, h.core.Version()) }
 
-// restoreCoreOf does the same when the webhook has heard of all changes up to a version.
+// restoreCoreOf does the same, except that the webhook has seen all changes only up to the version heard.
 func (h *history) restoreCoreOf(version, heard uint64) {
 	time.Sleep(time.Second)
 	next := h.core.Version() + bumped
@@ -38,11 +38,11 @@ func (h *history) restoreCoreOf(version, heard uint64) {
 	time.Sleep(time.Second)
 }
 
-// begin notes that the webhook starts now.
+// begin records that the webhook starts now.
 func (h *history) begin() { h.beginOf["webhook-0"] = time.Now() }
 
-// decideTwice admits a removal, restores the core to before it, and admits another one by the restored counts after what happens in between. The first
-// removal takes effect before the second.
+// decideTwice admits a removal, restores the core to before it, and calls between. It then admits another removal by the restored counts.
+// The first removal takes effect before the second.
 func (h *history) decideTwice(between func()) {
 	version := h.core.Version()
 	first := h.reserve(h.ask("a"))
@@ -53,12 +53,12 @@ func (h *history) decideTwice(between func()) {
 	h.effect(second)
 }
 
-// countIn makes the counts of a leadership that began at a version of the core.
+// countIn assigns the counts to a leadership that began at a version of the core.
 func (h *history) countIn(term uint64) {
 	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.TermVersion = uintText(term) })
 }
 
-// What restores of a cell and of the core excuse, and what not.
+// This test shows which effects of restores of a cell and of the core the judge excuses, and which it does not.
 func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 	const overAdmission, dropped, unreserved = "over-admission", "dropped the reservation", "holds no reservation"
 	checkJudge(t, map[string]judged{
@@ -190,8 +190,9 @@ func TestTheJudgeExcusesNoMoreOfRestores(t *testing.T) {
 	})
 }
 
-// raceAfterRestore reviews the removal of a pod that becomes available only then, or is available, and lets it take effect after a restore of the core.
-// That brings a reservation back which was for another request. Another removal was decided in the lost time, when the pod counted and was not reserved.
+// raceAfterRestore reviews the removal of a pod that becomes available only after the review, or is available if isReady. The removal
+// takes effect after a restore of the core, which brings back a reservation that was for another request. Another removal was decided in
+// the lost time, when the pod counted and was not reserved.
 func (h *history) raceAfterRestore(isReady bool) {
 	h.reserve(h.ask("a"))
 	version := h.core.Version()
@@ -206,12 +207,13 @@ func (h *history) raceAfterRestore(isReady bool) {
 	h.effect(other)
 }
 
-// hold makes the protector one that is remembered when it vanishes.
+// hold gives the protector the finalizer, so that keepers remember it when it vanishes.
 func (h *history) hold() {
 	h.change("generator-0@core-0", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{v1alpha1.FinalizerHold} })
 }
 
-// loseBefore loses the protector, restores the core to that, and lets a webhook answer that is started in between, or before.
+// loseBefore loses the protector, calls between, and restores the core to that state. Then a webhook answers, which started before the
+// loss unless between starts it.
 func (h *history) loseBefore(between func()) {
 	h.hold()
 	h.begin()
@@ -223,8 +225,8 @@ func (h *history) loseBefore(between func()) {
 	h.answerOf("webhook-0")
 }
 
-// undo restores the core to before the protector, of which the webhook has heard up to so many versions before it covered the pods, and lets that
-// webhook answer.
+// undo restores the core to before the protector existed, and lets the webhook answer. The webhook's watch is behind by the given number
+// of versions when the protector begins to cover the pods.
 func (h *history) undo(behind uint64) {
 	h.begin()
 	time.Sleep(time.Second)
@@ -243,7 +245,7 @@ func (h *history) answerOf(webhook string) {
 	h.answer(r)
 }
 
-// goWithoutProtector deletes the protector, lets a pod go, and restores the core to when the protector existed.
+// goWithoutProtector deletes the protector, removes a pod, and restores the core to when the protector existed.
 func (h *history) goWithoutProtector(pod string) {
 	version := h.core.Version()
 	must(h.core.Delete("podprotectors", h.key, "", "user"))
@@ -251,7 +253,7 @@ func (h *history) goWithoutProtector(pod string) {
 	h.restoreCore(version)
 }
 
-// What is a loss to one protector is none to another, and what cost nothing excuses nothing that did.
+// A loss to one protector is none to another, and a removal that consumed no budget does not excuse one that did.
 func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 	const overAdmission, dropped, unreserved = "over-admission", "dropped the reservation", "holds no reservation"
 	noBudget := removals.VerdictReason(quota.RefusedNoBudget)
@@ -336,7 +338,7 @@ func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 	})
 }
 
-// touch makes another version of a pod that counts as before.
+// touch creates another version of a pod, which counts as before.
 func (h *history) touch(pod string) {
 	must(h.cell.Update("pods", h.podKey(pod), "", "", func(o client.Object) error {
 		o.SetAnnotations(map[string]string{"example.com/touched": "true"})
@@ -351,7 +353,7 @@ func (h *history) dropAdmitted() {
 	h.drop("aggregator-0@core-0")
 }
 
-// protectToo creates a second protector of the same pods, which the judge takes first.
+// protectToo creates a second protector of the same pods, which the judge evaluates first.
 func (h *history) protectToo() types.NamespacedName {
 	p := ProtectorPlan{Name: "a0", Label: "app", Floor: 1}.object()
 	p.Generation = 1
@@ -359,7 +361,7 @@ func (h *history) protectToo() types.NamespacedName {
 	return client.ObjectKeyFromObject(p)
 }
 
-// refuseAfterEnd refuses a removal for lack of budget of a second protector, which was deleted so long before.
+// refuseAfterEnd denies a removal for lack of budget of a second protector, which was deleted passed before.
 func (h *history) refuseAfterEnd(passed time.Duration) {
 	other := h.protectToo()
 	time.Sleep(time.Minute)
@@ -370,7 +372,8 @@ func (h *history) refuseAfterEnd(passed time.Duration) {
 	})
 }
 
-// goUnheardOf lets a pod go by a webhook that has not heard of a second protector, and that has reserved the removal with the first one or not.
+// goUnheardOf removes a pod through a webhook that has not seen a second protector. If reserved is set, the webhook has reserved the
+// removal with the first protector.
 func (h *history) goUnheardOf(reserved bool) {
 	r := h.ask("a")
 	h.protectToo()
@@ -380,7 +383,8 @@ func (h *history) goUnheardOf(reserved bool) {
 	h.effect(r)
 }
 
-// goYoungOfEarlierSpec removes a young pod by a webhook that knows a spec by which it did not count, so long after the spec was changed.
+// goYoungOfEarlierSpec removes a young pod through a webhook that uses a spec by which the pod did not count, passed after the spec was
+// changed.
 func (h *history) goYoungOfEarlierSpec(passed time.Duration) {
 	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 100 })
 	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
@@ -397,10 +401,10 @@ func (h *history) goYoungOfEarlierSpec(passed time.Duration) {
 	}
 }
 
-// A keeper must recreate what it has heard of, unless no API server would let it.
+// A keeper must recreate a protector that it has seen, unless no API server would accept it.
 func TestTheJudgeKnowsWhatMayReturn(t *testing.T) {
 	for name, c := range map[string]struct {
-		unheard string        // the process that has not heard of the protector
+		unheard string        // the process that has not seen the protector
 		deleted time.Duration // when its namespace is deleted after the loss; 0 is never
 		want    bool
 	}{

@@ -27,7 +27,7 @@ const (
 	otherCell = "worker-1"
 )
 
-// history is what a test shows to a judge: pods of one cell and one protector, changed in the stores as clients and components do.
+// history is the input of a judge in a test: pods of one cell and one protector, changed in the stores as clients and components do.
 type history struct {
 	*judge
 	core, cell *apiserver.Store
@@ -118,7 +118,7 @@ func (h *history) setFloor(floor int) {
 	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(int32(floor)) })
 }
 
-// ask begins a removal that a webhook reviews which has seen all of the core.
+// ask begins a removal that is reviewed by a webhook that has seen the whole core.
 func (h *history) ask(pod string) *removal {
 	o := must(h.cell.Get("pods", h.podKey(pod)))
 	r := &removal{
@@ -138,7 +138,7 @@ func (h *history) reserve(r *removal) *removal {
 	return r
 }
 
-// drop ends all reservations.
+// drop drops all reservations.
 func (h *history) drop(by string) {
 	h.change(by, func(p *v1alpha1.PodProtector) { p.Status.Cells[0].AdmissionHistory.Buckets = nil })
 }
@@ -148,7 +148,7 @@ func (h *history) effect(r *removal) {
 	must(h.cell.Delete("pods", r.pod, "", removalActor(r)))
 }
 
-// restart reserves the removal of pod a where pods must be ready for 10 seconds, and then lets another pod become ready again.
+// restart reserves the removal of pod a where pods must be ready for 10 seconds, and then makes another pod ready again.
 func (h *history) restart(pod string) *removal {
 	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
 	time.Sleep(time.Minute)
@@ -158,7 +158,8 @@ func (h *history) restart(pod string) *removal {
 	return r
 }
 
-// restartTwice lets an update restart the pod again that long after, which is not reserved, before pod a goes.
+// restartTwice restarts pod b again by an update after the given time. That restart is not reserved. Then the removal of pod a takes
+// effect.
 func (h *history) restartTwice(after time.Duration) {
 	r := h.restart("b")
 	time.Sleep(after)
@@ -173,15 +174,15 @@ func (h *history) flap(pod string, states ...bool) {
 	}
 }
 
-// loseUnexcused lets a pod die, as if that excused nothing.
+// loseUnexcused lets a pod die without excusing anything by it.
 func (h *history) loseUnexcused(pod string) {
 	losses := slices.Clone(h.cells[testCell].losses)
 	h.setReady(pod, false)
 	h.cells[testCell].losses = losses
 }
 
-// goYoung lets a new pod go when it has been ready for less than the 10 seconds that the protector asks for, and returns a version of the cell in
-// which it was there.
+// goYoung removes a new pod that has been ready for the given time, where the protector asks for 10 seconds. It returns a version of the
+// cell in which the pod existed.
 func (h *history) goYoung(after time.Duration) uint64 {
 	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
 	time.Sleep(time.Minute)
@@ -194,7 +195,7 @@ func (h *history) goYoung(after time.Duration) uint64 {
 	return version
 }
 
-// update is an update of a pod by a protector that guards updates, or does not, from its review to where it is stored.
+// update is an update of a pod, from its review until it is stored. isGuarded makes the protector guard updates.
 func (h *history) update(pod string, isGuarded bool) *removal {
 	h.change("user", func(p *v1alpha1.PodProtector) {
 		if p.Spec.Operations = v1alpha1.DefaultOperations(); isGuarded {
@@ -207,7 +208,7 @@ func (h *history) update(pod string, isGuarded bool) *removal {
 	return r
 }
 
-// restarts is the kubelet that restarts the container of an updated pod.
+// restarts is the kubelet, which restarts the container of an updated pod.
 func (h *history) restarts(r *removal) {
 	h.about(testCell, r)
 	must(h.cell.Update("pods", r.pod, "", removalActor(r), func(o client.Object) error {
@@ -241,7 +242,7 @@ func (h *history) discount(discount v1alpha1.Discount) {
 	h.change("topology-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells[1].Discount = discount })
 }
 
-// force is a removal by force from its review on, that overrides a refusal.
+// force starts a removal by force, which overrides a denial.
 func (h *history) force(pod string, over removals.VerdictReason) *removal {
 	must(h.cell.Update("pods", h.podKey(pod), "", "", func(o client.Object) error {
 		o.SetAnnotations(map[string]string{v1alpha1.AnnotationForceDelete: "true"})
@@ -252,7 +253,7 @@ func (h *history) force(pod string, over removals.VerdictReason) *removal {
 	return r
 }
 
-// dropUnderForce drops the reservation of an earlier removal of that age while a removal by force may take effect.
+// dropUnderForce drops the reservation of an earlier removal, made age before, while a removal by force may take effect.
 func (h *history) dropUnderForce(age time.Duration, over removals.VerdictReason) {
 	h.reserve(h.ask("a"))
 	time.Sleep(age)
@@ -267,7 +268,7 @@ func (h *history) answerBy(r *removal, answer removals.Answer) {
 	h.allowed(&process{name: "webhook-0", paused: &pause{}}, testCell, r, answer)
 }
 
-// answerByForce is an answer that overrides a refusal.
+// answerByForce is an answer that overrides a denial.
 func (h *history) answerByForce(over removals.VerdictReason) {
 	r := h.force("a", over)
 	h.answerBy(r, removals.Answer{Verdict: removals.VerdictForced, Forced: &removals.Override{Verdict: over}})
@@ -283,7 +284,7 @@ func (h *history) recreate() {
 	must(h.core.Create("podprotectors", p, "generator-0@core-0"))
 }
 
-// giveStatus ends a recreation without the reservations.
+// giveStatus completes a recreation without the reservations.
 func (h *history) giveStatus() {
 	h.change("generator-0@core-0", func(p *v1alpha1.PodProtector) {
 		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue}}
@@ -293,7 +294,7 @@ func (h *history) giveStatus() {
 // remove is a removal from its review to its effect.
 func (h *history) remove(pod string) { h.effect(h.reserve(h.ask(pod))) }
 
-// account leaves the reservations out of the budget.
+// account excludes the reservations from the budget.
 func (h *history) account() {
 	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
 		for i := range p.Status.Cells[0].AdmissionHistory.Buckets {
@@ -306,7 +307,7 @@ func (h *history) forgetEntry() {
 	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells = nil })
 }
 
-// makeEntryAfter makes an entry of a cell when so much time has passed since its Cell was deleted.
+// makeEntryAfter adds an entry of a cell when the given time has passed since its Cell was deleted.
 func (h *history) makeEntryAfter(passed time.Duration) {
 	h.cells[otherCell] = newTruth()
 	truth := h.cellOf(testCore, otherCell)
@@ -317,7 +318,7 @@ func (h *history) makeEntryAfter(passed time.Duration) {
 	})
 }
 
-// What the judge excuses ends where the documented limit ends: each case outside of it differs from one inside in one thing.
+// The judge excuses nothing beyond the documented limits: each case outside of a limit differs from one inside it in one thing.
 func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 	overAdmission, unreserved, dropped := "over-admission", "never reserved it", "dropped the reservation"
 	noBudget := removals.VerdictReason(quota.RefusedNoBudget)
@@ -332,7 +333,7 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			r := h.reserve(h.ask("a"))
 			h.setFloor(1)
 			h.setReady("b", false)
-			h.cells[testCell].losses = nil // as if it was not excused
+			h.cells[testCell].losses = nil // as if the loss was not excused
 			h.effect(r)
 		}, overAdmission},
 		"a floor that is lowered after the decision and admits another removal": {2, 3, func(h *history) {
@@ -600,7 +601,7 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 	})
 }
 
-// judged is a history of a protector and what the judge reports of it.
+// judged is a history of a protector and the expected report of the judge.
 type judged struct {
 	floor, pods int
 	play        func(h *history)
@@ -623,7 +624,7 @@ func checkJudge(t *testing.T, cases map[string]judged) {
 	}
 }
 
-// A restore of one core says nothing of the owners in another.
+// A restore of one core does not change the owners in another.
 func TestTheJudgeKnowsTheOwnersOfEachCore(t *testing.T) {
 	owner := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "owner-0", UID: "1"}}
 	source := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{

@@ -15,22 +15,24 @@ import (
 
 // Cells that are deleted, and cells whose aggregators are silent:
 //
-//   - the entry of a cell leaves a status only after its Cell was deleted, and when no removal that it admitted can take effect any more;
-//   - no entry is left when the topology controller releases a Cell, and none is made later;
-//   - nothing is reserved in a cell whose entry is draining;
-//   - what a decision discounts does not count for its effect either, unless the discount has ended since: the other cells keep the floor.
+//   - The entry of a cell leaves a status only after its Cell was deleted, and when no removal that it admitted can take effect any
+//     more.
+//   - No entry is left when the topology controller releases a Cell, and none is made later.
+//   - Nothing is reserved in a cell whose entry is draining.
+//   - Pods that a decision discounts do not count for its effect either, unless the discount has ended since: the other cells keep the
+//     floor.
 //
-// When all is calm, every Cell exists, and no entry is discounted.
+// In a calm, every Cell exists, and no entry is discounted.
 
-// cellTruth is what is true of a Cell.
+// cellTruth is the true state of a Cell.
 type cellTruth struct {
 	exists, deleting bool
-	// deleted reports whether it ever was, and ended is when it ceased to exist last.
+	// deleted reports whether it was ever deleted. ended is when it last ceased to exist.
 	deleted bool
 	ended   time.Time
 }
 
-// isDiscounted reports whether the pods of a cell count for nothing in other cells.
+// isDiscounted reports whether the pods of a cell do not count in other cells.
 func isDiscounted(cell *v1alpha1.PodProtectorCell) bool {
 	return cell.Discount == v1alpha1.DiscountStale || cell.Discount == v1alpha1.DiscountDraining
 }
@@ -43,7 +45,7 @@ func (j *judge) cellOf(core, cell string) *cellTruth {
 	return j.topology[key]
 }
 
-// cellObjectChanged takes in a change of a Cell.
+// cellObjectChanged records a change of a Cell.
 func (j *judge) cellObjectChanged(core string, cell *v1alpha1.Cell, e *apiserver.Event) {
 	truth := j.cellOf(core, cell.Name)
 	truth.exists, truth.deleting = e.Type != watch.Deleted, cell.DeletionTimestamp != nil
@@ -61,7 +63,7 @@ func (j *judge) cellObjectChanged(core string, cell *v1alpha1.Cell, e *apiserver
 	}
 	for _, key := range j.sortedProtectors() {
 		w := j.protectors[key]
-		// A restore can bring entries back while the release is under way. Their counts are void until a leadership counts again.
+		// A restore can bring entries back during the release. Their counts are void until a leadership counts again.
 		isUndone := !w.restored.IsZero() && time.Since(w.restored) < inFlight
 		if w.core == core && !w.isLost() && !isUndone && quota.CellOf(w.stored, cell.Name) != nil {
 			j.fail("%s released Cell %s, and protector %s has an entry of it", e.By, cell.Name, w.name())
@@ -69,7 +71,7 @@ func (j *judge) cellObjectChanged(core string, cell *v1alpha1.Cell, e *apiserver
 	}
 }
 
-// cellsAreOld takes in the Cells of a restored core.
+// cellsAreOld records the Cells of a restored core.
 func (j *judge) cellsAreOld(core *clusterState) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -86,7 +88,7 @@ func (j *judge) cellsAreOld(core *clusterState) {
 	}
 }
 
-// judgeEntries judges which cells a write takes into a status, out of it, and what it reserves in those that are draining.
+// judgeEntries judges which cells a write adds to a status and removes from it, and what it reserves in draining ones.
 func (j *judge) judgeEntries(w *watched, old *v1alpha1.PodProtector, e *apiserver.Event) {
 	for i := range w.stored.Status.Cells {
 		cell := &w.stored.Status.Cells[i]
@@ -119,14 +121,14 @@ func (j *judge) judgeEntries(w *watched, old *v1alpha1.PodProtector, e *apiserve
 			j.fail("cell %s is removed from the status of protector %s", was.CellID, w.name())
 		}
 		now := was.DeepCopy()
-		now.Aggregation.SnapshotVersion = strconv.FormatUint(math.MaxUint64, 10) // nothing is counted that may be older
+		now.Aggregation.SnapshotVersion = strconv.FormatUint(math.MaxUint64, 10) // no older count of the pod remains
 		for hash := range hashesOf(&was.AdmissionHistory) {
 			j.judgeDrop(w, now, hash, e)
 		}
 	}
 }
 
-// judgeNewEntry judges that a cell gets an entry. A process may have read the Cell shortly before, or before it was paused.
+// judgeNewEntry judges the new entry of a cell. A process may have read the Cell shortly before its deletion, or before it was paused.
 func (j *judge) judgeNewEntry(w *watched, cell string, e *apiserver.Event) {
 	truth := j.cellOf(w.core, cell)
 	by, _ := writer(e)
@@ -135,12 +137,13 @@ func (j *judge) judgeNewEntry(w *watched, cell string, e *apiserver.Event) {
 	}
 }
 
-// countsFor reports whether the pods of a cell count for the effect of a decision: those that it discounted do not, unless the discount ended.
+// countsFor reports whether the pods of a cell count for the effect of a decision. Pods that the decision discounted do not, unless the
+// discount ended.
 func (w *watched) countsFor(cell, in string, made charged) bool {
 	return cell == in || w.vouched[cell] >= made.version
 }
 
-// discounted is what a cell counts less than its pods for removals in another one.
+// discounted returns how many pods of a cell do not count for removals in another cell.
 func (w *watched) discounted(cell *v1alpha1.PodProtectorCell) int {
 	if !isDiscounted(cell) || cell.Aggregation.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
 		return 0
@@ -148,7 +151,7 @@ func (w *watched) discounted(cell *v1alpha1.PodProtectorCell) int {
 	return max(0, int(cell.Aggregation.CountedReplicas)-openOf(&cell.AdmissionHistory))
 }
 
-// isDiscountedAnywhere is why the budget of a protector is smaller than its pods allow; "" when it is not.
+// isDiscountedAnywhere returns why the budget of a protector is smaller than its pods allow; "" if it is not.
 func isDiscountedAnywhere(p *v1alpha1.PodProtector) string {
 	for i := range p.Status.Cells {
 		if discount := p.Status.Cells[i].Discount; discount != "" {

@@ -16,8 +16,8 @@ import (
 // grantsName is the name of the ConfigMap that has the grants.
 const grantsName = brake.ConfigMapName
 
-// asked is the brake of a process. No two decreases of it are asked for at one instant, which would race for the luck of their
-// requests, and the judge is told what its process knew then.
+// asked is the brake of a process. It delays requests, so that no two ask at one instant and race for the same random draw. It reports to
+// the judge what its process knew at that time.
 type asked struct {
 	*brake.Brake
 	process *process
@@ -45,7 +45,7 @@ func (a asked) Ask(ctx context.Context, request core.Request) (core.Answer, erro
 	return answer, err
 }
 
-// runSecond runs another generator of the first core for a while: a Lease was lost, and the leader that had it does not know yet.
+// runSecond runs another generator of the first core for a while: a Lease was lost, and the leader that held it has not noticed yet.
 func (w *world) runSecond(n int, s Step) {
 	if !w.scenario.isKept() {
 		return

@@ -9,36 +9,36 @@ import (
 	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// The second half of the promise of docs/safety.md, in the midst of the storm: budget that exists is usable, at the latest when the
-// admission deadline has passed for what was admitted and never happened. The judge computes a lower bound of the budget of a protector
-// from the pods' own history. Let W be the admission deadline and usableWithin, and T the time of an answer. The bound is
+// The second half of the promise of docs/safety.md, in the middle of the storm. Budget that exists is usable, at the latest when the
+// admission deadline has passed for removals that were admitted and never took effect. The judge computes a lower bound of the budget of a
+// protector from the pods' own history. Let W be the admission deadline plus usableWithin, and T the time of an answer. The bound is
 //
 //   - the pods that were available all the time from T-W to T,
-//   - less those of whose removal an API server asked in that time, unless it was refused and one protector covers the pod: each may be
+//   - less those whose removal an API server requested in that time, unless it was denied and one protector covers the pod: each may be
 //     reserved,
 //   - less the highest floor of that time.
 //
-// Where the loss of a cell is to be outlived, the first two are added up for the cells without each other one, none below zero. If every
-// protector of a pod has a bound above zero, the removal of the pod may not be refused for lack of budget. All was counted when the storm
-// began, so that a window may begin before it.
+// Where a protector must tolerate the loss of a cell, the bound is also computed without each other cell: the first two are summed over
+// the remaining cells, none below zero. If every protector of a pod has a bound above zero, the removal of the pod must not be denied for
+// lack of budget. All protectors were counted when the storm began, so that a window may begin before it.
 //
-// That is promised while all components work, so that the judge excuses refusals:
+// That is promised while all components work, so the judge excuses denials:
 //
-//   - while a fault lasts, and for recovery and W after its end. A clock that is wrong is wrong to the end of the storm;
-//   - in weather that loses messages or breaks watches, after which clients wait for up to half a minute;
+//   - while a fault lasts, and for recovery and W after its end. A wrong clock stays wrong to the end of the storm;
+//   - on connections that lose messages or break watches, after which clients wait for up to half a minute;
 //   - for W after the protector was created, or covers other pods, and whenever it has vanished or its core was restored;
-//   - by a protector that ended shortly before, which the webhook may not have heard of.
+//   - by a protector that ended shortly before, if the webhook may not have seen its end.
 const (
-	// usableWithin is how long the components take to notice, write and learn that budget has come back: twice the longest lag of a watch,
-	// a live read, the rate of writes, and some requests on slow connections.
+	// usableWithin is how long the components take to notice, write and receive that budget is available again: twice the longest lag of a
+	// watch, a live read, the rate of writes, and some requests on slow connections.
 	usableWithin = 10 * time.Second
-	// recovery is how long a component takes to work as before after a fault: until its Lease has ended and all is listed again.
+	// recovery is how long a component takes to recover after a fault: until its Lease has ended and it has listed everything again.
 	recovery = leaseDuration + 5*time.Second
 )
 
-// liveness judges refusals for lack of budget.
+// liveness judges denials for lack of budget.
 type liveness struct {
-	// reliable reports whether the weather loses nothing.
+	// reliable reports whether the connections lose nothing.
 	reliable bool
 	// began is when all was counted and the storm began.
 	began time.Time
@@ -46,7 +46,7 @@ type liveness struct {
 	disturbed time.Time
 	// asks are the reviews of a pod that may have reserved something.
 	asks map[openKey][]*reviewed
-	// changed is when a protector began to cover what it covers, and ended when one ended.
+	// changed is when a protector began to cover its present pods. ended is when a protector ended.
 	changed, ended map[protectorKey]time.Time
 }
 
@@ -54,7 +54,7 @@ type liveness struct {
 type reviewed struct {
 	at      time.Time
 	refused bool
-	// update reports whether it was of an update, whose reservation lasts until the pod is back.
+	// update reports whether it was of an update, whose reservation lasts until the pod is available again.
 	update bool
 }
 
@@ -65,7 +65,7 @@ func newLiveness(s Storm) *liveness {
 	}
 }
 
-// disturbs notes a fault.
+// disturbs records a fault.
 func (j *judge) disturbs(s Step) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -78,7 +78,7 @@ func (j *judge) disturbs(s Step) {
 	}
 }
 
-// judgeAnswer judges an answer that refuses for lack of budget, and counts one that may not.
+// judgeAnswer judges an answer that denies for lack of budget, and counts one that must not.
 func (j *judge) judgeAnswer(cell string, r *removal, answer removals.Answer) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -113,13 +113,14 @@ func (j *judge) judgeAnswer(cell string, r *removal, answer removals.Answer) {
 	}
 }
 
-// lacksBudget reports whether an answer is for lack of budget. When the storm begins, a webhook may not have seen the first counts yet.
+// lacksBudget reports whether an answer denies for lack of budget. When the storm begins, a webhook may not have seen the first counts
+// yet.
 func (l *liveness) lacksBudget(answer removals.Answer) bool {
 	isUncounted := quota.Outcome(answer.Verdict) == quota.RefusedNeverAggregated
 	return isLackOfBudget(answer.Verdict) || isUncounted && time.Since(l.began) >= usableWithin
 }
 
-// isByEnded reports whether a protector refused that ended shortly before.
+// isByEnded reports whether the denying protector ended shortly before.
 func (l *liveness) isByEnded(answer removals.Answer) bool {
 	if answer.Blames == nil {
 		return false
@@ -128,7 +129,7 @@ func (l *liveness) isByEnded(answer removals.Answer) bool {
 	return ended && time.Since(at) < usableWithin
 }
 
-// isLackOfBudget reports whether a protector that was counted refused.
+// isLackOfBudget reports whether a protector that was counted denied the removal.
 func isLackOfBudget(verdict removals.VerdictReason) bool {
 	switch quota.Outcome(verdict) {
 	case quota.RefusedNoBudget, quota.RefusedDomainLoss, quota.RefusedFull:
@@ -138,7 +139,7 @@ func isLackOfBudget(verdict removals.VerdictReason) bool {
 	}
 }
 
-// asked notes a review.
+// asked records a review.
 func (l *liveness) asked(key openKey, r *removal) {
 	r.latest = &reviewed{at: time.Now(), update: r.change != nil}
 	l.asks[key] = append(l.asks[key], r.latest)
@@ -149,7 +150,8 @@ func (l *liveness) mayBeReserved(key openKey, from time.Time) bool {
 	return slices.ContainsFunc(l.asks[key], func(a *reviewed) bool { return !a.refused && (a.update || !a.at.Before(from)) })
 }
 
-// drawUsable lets removals be admitted and abandoned after the last fault, and asks for others when their reservations must have ended.
+// drawUsable adds removals that are admitted and abandoned after the last fault, and requests others when their reservations must have
+// ended.
 func (s *Scenario) drawUsable(r *rand.Rand) {
 	if r.IntN(4) > 0 || s.Generated {
 		return
@@ -171,7 +173,7 @@ func (s *Scenario) drawUsable(r *rand.Rand) {
 	}
 }
 
-// isUsable reports whether the lower bound of the budget allows one removal more in a cell.
+// isUsable reports whether the lower bound of the budget allows one more removal in a cell.
 func (j *judge) isUsable(w *watched, in string, r *removal, from time.Time) bool {
 	floor := w.highestFloorSince(from)
 	left, sum, asked := map[string]int{}, 0, 0
@@ -211,7 +213,7 @@ func (j *judge) isUsable(w *watched, in string, r *removal, from time.Time) bool
 	return true
 }
 
-// availableSince reports whether a pod has been available all the time since then.
+// availableSince reports whether a pod has been available all the time since from.
 func (l *lifeline) availableSince(w *watched, from time.Time) bool {
 	for i, state := range l.states {
 		ended := i+1 < len(l.states) && !l.states[i+1].at.After(from)

@@ -16,10 +16,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// A protector that vanishes while a keeper holds it goes on being judged by its last state, until it is made anew, and what
-// was admitted by it before is judged after that. What a webhook admits that began when there was none is excused.
+// The judge still judges by its last state a protector that vanished while a keeper holds it, until the protector is recreated. After that
+// it judges what the protector admitted before. It excuses the admissions of a webhook that started while the protector did not exist.
 
-// endProtector is what becomes of a protector: it vanishes, or its user deletes it, or creates all that are not there.
+// endProtector loses a protector, deletes it as a user, or creates all that do not exist.
 func (w *world) endProtector(s Step) {
 	core := w.cores[s.Core%len(w.cores)]
 	if s.What == CreateProtector {
@@ -33,11 +33,11 @@ func (w *world) endProtector(s Step) {
 	key := client.ObjectKeyFromObject(p)
 	space, err := core.store.Get(apiserver.Namespaces, types.NamespacedName{Name: key.Namespace})
 	if s.What == LoseOne && err == nil && space.GetDeletionTimestamp() != nil {
-		return // no API server lets a keeper create it again there
+		return // no API server lets a keeper recreate it there
 	}
 	if s.What == LoseOne {
 		core.store.Lose("podprotectors", key)
-	} else if p.Labels == nil { // a generated one is the generator's
+	} else if p.Labels == nil { // the generator owns a generated protector
 		_, _ = core.store.Delete("podprotectors", key, "", "user")
 	}
 }
@@ -50,8 +50,8 @@ func (w *world) createProtectors(core *clusterState) {
 	}
 }
 
-// makeGood does what an operator does who sees that a protector is gone which nobody remembers: the keeper began later.
-// One that is remembered must have been made anew by now.
+// makeGood acts as an operator who sees that a protector vanished that no keeper remembers, because the keeper started later. A protector
+// that a keeper remembers must have been recreated by now.
 func (w *world) makeGood() {
 	forgetful := slices.ContainsFunc(w.scenario.Steps, func(s Step) bool { return s.What == KillGenerator })
 	err := w.await(convergence, w.areThere)
@@ -65,7 +65,7 @@ func (w *world) makeGood() {
 	}
 	w.judge.mu.Unlock()
 	if ended {
-		time.Sleep(time.Minute + usableAfter) // in which webhooks hear of that
+		time.Sleep(time.Minute + usableAfter) // until webhooks have seen the end
 	}
 	if err == nil {
 		return
@@ -80,8 +80,7 @@ func (w *world) makeGood() {
 	}
 }
 
-// replaceForgotten creates a protector that nobody remembers but webhooks. One that was generated, and is not any more, is
-// deleted when they have seen it.
+// replaceForgotten creates a protector that only webhooks remember. A formerly generated one is deleted when they have seen it.
 func (w *world) replaceForgotten(key protectorKey, last *v1alpha1.PodProtector) {
 	anew := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.name.Namespace, Name: key.name.Name}, Spec: last.Spec}
 	for _, core := range w.cores {
@@ -110,8 +109,8 @@ func (w *world) areThere() string {
 // keeperDelay is how long a keeper may take to recreate a protector while messages are late.
 const keeperDelay = 30 * time.Second
 
-// mayReturn reports whether a protector that vanished can be recreated: some keeper has heard of it, and its namespace was not deleted shortly after it
-// vanished. No API server creates an object in a namespace that is being deleted.
+// mayReturn reports whether a vanished protector can be recreated: some keeper has seen it, and its namespace was not deleted shortly
+// after it vanished. No API server creates an object in a namespace that is being deleted.
 func (w *world) mayReturn(lost *watched) bool {
 	w.mu.Lock()
 	heard := slices.ContainsFunc(w.generators, func(p *process) bool { return !lost.unheard[p.name] })
@@ -128,8 +127,8 @@ func (w *world) mayReturn(lost *watched) bool {
 	return heard
 }
 
-// releaseNoted takes a protector for released that vanishes just when its generator has noted that it may go: its Deployment was deleted
-// on purpose, and from the note on nobody enforces it.
+// releaseNoted treats a protector as released that vanishes when its generator has just recorded in an Event that it may go. Its
+// Deployment was deleted on purpose, and no component enforces the protector after the Event.
 func (j *judge) releaseNoted(core string, note *eventsv1.Event) {
 	for key, w := range j.protectors {
 		if key.core != core || w.stored == nil || releaseNote(w) != note.Name || !j.sourceOf(key).now().released {
@@ -146,7 +145,7 @@ func (j *judge) isNoted(w *watched) bool { return j.notes[w.core+"/"+releaseNote
 
 func releaseNote(lost *watched) string { return "released-" + string(lost.stored.UID) }
 
-// isReleased tells whether somebody has noted that a protector may go which vanished then.
+// isReleased reports whether an Event records the release of a protector that vanished then.
 func (w *world) isReleased(lost *watched) bool {
 	for _, core := range w.cores {
 		if core.name == lost.core {
@@ -162,12 +161,12 @@ func isRecreated(p *v1alpha1.PodProtector) bool {
 	return anew
 }
 
-// isHeld tells whether a protector is held by one of us; it is read here, not by the code that is on trial.
+// isHeld reports whether a protector has a finalizer of ours. This is an independent implementation, not the code under test.
 func isHeld(p *v1alpha1.PodProtector) bool {
 	return p.DeletionTimestamp == nil && (slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) || slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector))
 }
 
-// protectorEnds judges the end of a protector, or notes its loss.
+// protectorEnds judges the end of a protector, or records its loss.
 func (j *judge) protectorEnds(key protectorKey, e *apiserver.Event) {
 	w, last := j.protectors[key], e.Old.(*v1alpha1.PodProtector) //nolint:forcetypeassert // the store keeps its kinds apart
 	if e.By == "" && w != nil && isHeld(last) && !j.isNoted(w) {
@@ -180,11 +179,11 @@ func (j *judge) protectorEnds(key protectorKey, e *apiserver.Event) {
 	delete(j.protectors, key)
 }
 
-// recreated judges a protector that was recreated, which is at first without its status, and then must count nothing.
+// recreated judges a recreated protector. It has no status at first, and then must count nothing.
 func (j *judge) recreated(w *watched, p *v1alpha1.PodProtector, e *apiserver.Event) {
 	if w.isLost() {
 		w.back = e.Version
-		// A keeper whose watch was behind, or whose core had gone back, has seen another spec last.
+		// A keeper whose watch lagged, or whose core was restored, last saw another spec.
 		if quota.CountedSpec(&w.stored.Spec) != quota.CountedSpec(&p.Spec) || floorOf(w.stored) != floorOf(p) {
 			w.since = e.Version
 		}

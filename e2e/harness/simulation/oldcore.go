@@ -8,12 +8,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// A core that is restored has lost the reservations since. Whoever watched it knows that, and admits nothing until all that
-// was admitted before has come to its end and is counted: what was decided in the lost past is judged as everything else. Only
-// a webhook that began after the restore, and goes by counts of before it, is excused: it has nothing to know it by.
+// A restored core has lost all later reservations. A webhook that watched the core detects the restore. It admits nothing until all
+// removals that were admitted before have ended and are counted, so decisions of the lost history are judged like all others. The judge
+// excuses only a webhook that started after the restore and decides by counts from before it, since it cannot detect the restore.
 
-// coreWillBeOld notes what a core is about to lose: all that was decided after a version. shown is up to which version the processes know its
-// protectors.
+// coreWillBeOld records what a core is about to lose: all decisions after a version. shown is the version up to which each process has
+// received its protectors.
 func (j *judge) coreWillBeOld(core string, version uint64, shown map[string]uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -29,7 +29,7 @@ func (j *judge) coreWillBeOld(core string, version uint64, shown map[string]uint
 	}
 }
 
-// coreIsOld notes the state that a core has been restored to, of a version. It continues with version.
+// coreIsOld records the state that a core has been restored to, from the version to. The core continues with version.
 func (j *judge) coreIsOld(restored *clusterState, to, version uint64) {
 	core, protectors := restored.name, restored.protectors()
 	j.mu.Lock()
@@ -69,7 +69,7 @@ func (j *judge) coreIsOld(restored *clusterState, to, version uint64) {
 	}
 }
 
-// noteShown notes which processes a restore prevents from hearing of the protector: it may be gone before their watches have shown it.
+// noteShown records which processes will not see the protector because of a restore: it may be gone before their watches have shown it.
 func (w *watched) noteShown(shown map[string]uint64) {
 	w.unheard = map[string]bool{}
 	for process, version := range shown {
@@ -79,7 +79,7 @@ func (w *watched) noteShown(shown map[string]uint64) {
 	}
 }
 
-// mourn notes that a protector which a restore brought back knows nothing of the pods that went while there was none.
+// mourn records that a protector which a restore brought back does not account for the pods that were removed while it did not exist.
 func (j *judge) mourn(w *watched) {
 	for _, t := range j.cells {
 		for _, line := range t.pods {
@@ -90,7 +90,7 @@ func (j *judge) mourn(w *watched) {
 	}
 }
 
-// decideAnew notes that what a restored core still holds is decided on its restored counts, whatever else was forgotten.
+// decideAnew records that reservations which a restored core still has are decided on its restored counts, if their decisions are lost.
 func (j *judge) decideAnew(w *watched) {
 	for i := range w.stored.Status.Cells {
 		for hash := range hashesOf(&w.stored.Status.Cells[i].AdmissionHistory) {
@@ -103,20 +103,19 @@ func (j *judge) decideAnew(w *watched) {
 	}
 }
 
-// excuses tells whether the reservation of a removal that was asked for at a time may not be there any more, since the core was
-// restored.
+// excuses reports whether the reservation of a removal that was requested at a time may be missing because the core was restored.
 func (w *watched) excuses(hash quota.UIDHash, asked time.Time) bool {
 	return w.forgotten[hash] && !asked.After(w.restored)
 }
 
-// ending is the last state of a pod in which it was there, and the version and the time at which it was not any more.
+// ending is the last state of a pod before its end, and the version and the time of its end.
 type ending struct {
 	podState
 	next uint64
 	when time.Time
 }
 
-// end is how a pod went, if it did.
+// end returns how a pod ended, if it did.
 func (l *lifeline) end() (last ending, went bool) {
 	for i, state := range l.states[1:] {
 		if state.over() && !l.states[i].over() {
@@ -126,7 +125,7 @@ func (l *lifeline) end() (last ending, went bool) {
 	return ending{}, false
 }
 
-// isBlind tells whether a webhook decides by counts of a lost past and cannot know it, since it began after that.
+// isBlind reports whether a webhook decides by counts of a lost history, and cannot detect it since it started after the restore.
 func (j *judge) isBlind(w *watched, began time.Time) bool {
 	if w.renewed == 0 || !began.After(w.restored) {
 		return false

@@ -13,20 +13,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation"
 )
 
-// oneRun are seeds that have once been several runs: by which of those whom one flight had kept waiting came first to the
-// next protector (10013, 10040, 10044, 10056), how many events of a burst a count had seen (10057), in which order protectors
-// were told of (10130, 10148), whether a link was healed before the weather changed (7, 10038, 10042), what an old watch drew
-// from the luck of its successor (2) and in which order a judge forgot (22).
+// oneRun are seeds that once had several possible runs. The run depended on which of the callers that one batch had delayed reached the
+// next protector first (10013, 10040, 10044, 10056), how many events of a burst a count had seen (10057), in which order protectors were
+// delivered (10130, 10148), whether a link was healed before the weather changed (7, 10038, 10042), which random values an old watch took
+// from its successor (2) and in which order the judge deleted entries (22).
 var oneRun = []uint64{2, 7, 22, 10013, 10038, 10040, 10042, 10044, 10056, 10057, 10130, 10148}
 
-// A failure that cannot be played again is of little use. Where two goroutines ask at one instant for the same, Go's scheduler still decides
-// now and then: of two runs that differ, a third must be one.
+// A failure that cannot be reproduced is of little use. Where two goroutines ask for the same at one instant, Go's scheduler still decides
+// occasionally. If two runs differ, a third must equal one of them.
 func TestASeedIsOneRun(t *testing.T) { playAgain(t, oneRun, simulation.Draw) }
 
-// In these, accidents lower the floors of several Deployments.
+// In these seeds, accidents lower the floors of several Deployments.
 func TestASeedWithDecreasesIsOneRun(t *testing.T) { playAgain(t, []uint64{25, 101}, simulation.Draw) }
 
-// In these, floors are computed, and users and controllers change workloads.
+// In these seeds, floors are computed, and users and controllers change workloads.
 func TestASeedWithComputedFloorsIsOneRun(t *testing.T) {
 	playAgain(t, []uint64{50, 67}, simulation.Draw)
 }
@@ -66,10 +66,10 @@ func playAgain(t *testing.T, all []uint64, draw func(seed uint64) simulation.Sce
 	t.Logf("%d of %d seeds differ in %d runs each", differ, len(all), runs)
 }
 
-// recording is how often a seed is played to record which traces it can have.
+// recording is how often a seed is run to record which traces it can have.
 const recording = 6
 
-// TestEvidence compares what a refactoring must not change with what was recorded: the trace of each seed, and the texts of denials.
+// TestEvidence compares behavior that a refactoring must not change with a recording: the trace of each seed, and the texts of denials.
 func TestEvidence(t *testing.T) {
 	if *evidence == "" {
 		t.Skip("-evidence is neither compare nor record")
@@ -140,7 +140,7 @@ var (
 	names = regexp.MustCompile(`"[^"]*"|[a-z0-9.-]+/[a-z0-9.-]+|[0-9]+(\.[0-9]+)?(µs|ms|s|m)?`)
 )
 
-// part shows where two traces part.
+// part shows where two traces diverge.
 func part(a, b string) string {
 	one, other := strings.Split(a, "\n"), strings.Split(b, "\n")
 	at := 0

@@ -38,32 +38,32 @@ const (
 	leaseDuration  = 10 * time.Second
 )
 
-// process is one of our components: its real code, whose every connection can be held and severed.
+// process is one of our components. It runs its real code, and each of its connections can be held and severed.
 type process struct {
 	name  string
 	world *world
 	// cores and cells are its connections by cluster.
 	cores, cells map[string]*apiserver.Link
-	// skew is what its wall clock is ahead of the true time.
+	// skew is how far its wall clock is ahead of the true time.
 	skew atomic.Int64
-	// began is when it started.
+	// began is its start time.
 	began time.Time
-	// leaves tells that it was asked to stop, and is to be replaced.
+	// leaves reports whether the process was asked to stop and is to be replaced.
 	leaves atomic.Bool
-	// reviews answers, if the process is a webhook.
+	// reviews answers reviews, if the process is a webhook.
 	reviews *webhook.Protection
 	paused  *pause
-	// interest is what a shard keeps of protectors.
+	// interest selects the protectors that a shard keeps in its cache.
 	interest *clusters.Interest
 
 	stop  context.CancelFunc
 	ended chan struct{}
 }
 
-// pause holds up whoever asks a process that has stopped.
+// pause delays the callers of a process that is stopped.
 type pause struct {
 	mu   sync.Mutex
-	over chan struct{} // nil while it runs
+	over chan struct{} // nil while the process runs
 	dead bool
 }
 
@@ -86,7 +86,7 @@ func (p *pause) isDead() bool {
 	return p.dead
 }
 
-// wait returns when the process runs, or false when it will not in the time of ctx.
+// wait waits until the process runs, and reports whether it does: not if the process is dead or ctx ends first.
 func (p *pause) wait(ctx context.Context) bool {
 	for {
 		p.mu.Lock()
@@ -126,7 +126,7 @@ func (w *world) newProcess(name string) *process {
 	return p
 }
 
-// knowledge is up to which version it knows the protectors of each core.
+// knowledge returns for each core the version up to which the process has received the protectors.
 func (p *process) knowledge() map[string]uint64 {
 	known := map[string]uint64{}
 	for core, link := range p.cores {
@@ -135,15 +135,15 @@ func (p *process) knowledge() map[string]uint64 {
 	return known
 }
 
-// board lets all board who ask for a protector at one instant. Each protector takes its time: one flight may land at once, and
-// its callers go on to another protector.
+// board delays a batch, so that all requests for a protector at one instant join it. The delay differs by protector: one batch may
+// complete at once, and its callers then continue with another protector.
 func (p *process) board(protector types.NamespacedName) {
 	time.Sleep(p.world.dice.Between(time.Nanosecond, time.Microsecond, p.name+" boarding "+protector.Name))
 }
 
 func (p *process) now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
 
-// hold stops the process as SIGSTOP does, as far as anybody else can tell; proceed lets it go on.
+// hold stops the process like SIGSTOP, as far as other processes can observe. proceed resumes it.
 func (p *process) hold() {
 	p.paused.set(true, false)
 	p.eachLink((*apiserver.Link).Hold)
@@ -154,11 +154,11 @@ func (p *process) proceed() {
 	p.eachLink((*apiserver.Link).Heal)
 }
 
-// kill ends the process at once: nothing that it still does is seen by anybody.
+// kill ends the process at once. No other process sees what its goroutines still do.
 func (p *process) kill() {
 	p.paused.set(false, true)
 	p.eachLink((*apiserver.Link).Mute)
-	p.stop() // before its watches break, which it would begin anew, or not, as luck has it
+	p.stop() // before its watches break: it might or might not restart them, depending on goroutine scheduling
 	p.eachLink((*apiserver.Link).Sever)
 }
 
@@ -170,7 +170,7 @@ func (p *process) eachLink(do func(*apiserver.Link)) {
 	}
 }
 
-// run starts the manager of a process, set up by setup.
+// run starts the manager of a process. setup adds the controllers.
 func (p *process) run(link *apiserver.Link, past *clusters.Past, setup func(context.Context, manager.Manager) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
@@ -189,7 +189,7 @@ func (p *process) run(link *apiserver.Link, past *clusters.Past, setup func(cont
 	if err != nil {
 		panic(fmt.Sprintf("simulation: set up %s: %v", p.name, err))
 	}
-	// No two at one instant: they would race for the same luck.
+	// No two processes start at one instant: they would race for the same random draw.
 	time.Sleep(p.world.dice.Between(time.Microsecond, 10*time.Millisecond, p.name+" start"))
 	go func() {
 		defer close(p.ended)
@@ -248,7 +248,7 @@ func (w *world) startAggregator(name, core, cell string) *process {
 	}
 	p.run(p.cores[core], past, func(ctx context.Context, mgr manager.Manager) error {
 		options := aggregator.Options{
-			// One worker: two would ask for the same list at one instant and race for the luck of it.
+			// One worker: two would send the same list at one instant and race for the same random draw.
 			Workers: 1,
 			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: leaseNamespace,
 			LeaseDuration: leaseDuration, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now, Past: past,
@@ -265,7 +265,7 @@ func (w *world) startAggregator(name, core, cell string) *process {
 	return p
 }
 
-// startGenerator starts the generator of the first core, and the keeper of any.
+// startGenerator starts the generator, which runs only at the first core, and the keeper of a core.
 func (w *world) startGenerator(name, core string) *process {
 	p := w.newProcess(name)
 	p.run(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
@@ -292,14 +292,14 @@ func (w *world) startGenerator(name, core string) *process {
 	return p
 }
 
-// review asks a webhook, as an apiserver does: in the given time, or not at all.
+// review calls a webhook as an API server does. answered is false if no answer arrives before ctx ends.
 func (p *process) review(ctx context.Context, cell string, r *removal, request *admissionv1.AdmissionRequest) (answer removals.Answer, answered bool) {
 	if !p.paused.wait(ctx) {
 		return removals.Answer{}, false
 	}
 	answers := make(chan removals.Answer, 1)
 	go func() {
-		// The server of the webhook answers a little before its client's patience ends.
+		// The server of the webhook ends its work a little before its client times out.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewPatience*9/10)
 		defer cancel()
 		answer := p.reviews.Review(ctx, cell, request)

@@ -13,18 +13,18 @@ import (
 )
 
 // Clients change labels of pods, and API servers have the changes reviewed. A change that takes an available pod out of a protector's
-// coverage is a removal (rule 14): it is judged when it takes effect. For a protector without the operation Relabel it is a loss, and so are
-// the changes of the step Relabel, which no review sees.
+// coverage is a removal (rule 14): it is judged when it takes effect. For a protector without the operation Relabel it is a loss, and so
+// are the changes of the step Relabel, which are never reviewed.
 
-// relabelLuck is the random stream of relabels. It was chosen so that no seed changes that is named in tests, mutants or docs.
+// relabelLuck is the random stream of relabels. It was chosen so that it changes no seed that tests, mutants or docs name.
 const relabelLuck = 0x6f706572bf65
 
-// relabel is a change of labels and of a pod's own criterion, as a merge patch has it: those that it names get its values, or are removed if that
-// is empty.
+// relabel is a change of labels and of a pod's own criterion, like a merge patch: each key gets its value, or is removed if the value is
+// empty.
 type relabel map[string]string
 
-// relabels are the changes that clients ask for: of one label or of two, out of coverage and into it, of a label by which some protectors exempt
-// pods, and of a pod's own criterion.
+// relabels returns the changes that clients request: of one label or of two, out of coverage and into it, of a label by which some
+// protectors exempt pods, and of a pod's own criterion.
 func relabels() []relabel {
 	all := []relabel{
 		{"app": "y"}, {"tier": "y"}, {"app": ""}, {"app": "y", "tier": "y"}, {"app": "x"}, {"tier": "x"}, {"app": "x", "tier": "x"}, exemptLabels(),
@@ -36,7 +36,7 @@ func relabels() []relabel {
 	return all
 }
 
-// relabelOf is what a step changes; nil for a removal.
+// relabelOf returns what a step changes; nil for a removal.
 func relabelOf(s Step) relabel {
 	if s.What != AskRelabel {
 		return nil
@@ -69,15 +69,15 @@ func copyOf(values map[string]string) map[string]string {
 	return maps.Clone(values)
 }
 
-// of is the pod as it is after the change.
+// of returns the pod after the change.
 func (l relabel) of(pod *corev1.Pod) *corev1.Pod {
 	changed := pod.DeepCopy()
 	_ = l.apply(changed)
 	return changed
 }
 
-// changes reports whether the match conditions of the webhook keep the request: an update that changes neither a label nor the criterion is not
-// reviewed.
+// changes reports whether the match conditions of the webhook select the request: an update that changes neither a label nor the criterion
+// is not reviewed.
 func (r *removal) changes(pod *corev1.Pod) bool {
 	if r.relabel == nil {
 		return true
@@ -92,14 +92,14 @@ func haveSameCriterion(a, b *corev1.Pod) bool {
 	return was == is && given == still
 }
 
-// takes reports whether a relabel takes a pod from a protector: it is not covered any more, or does not count by its new criterion.
+// takes reports whether a relabel takes a pod from a protector: the pod is no longer covered, or does not count by its new criterion.
 func (l relabel) takes(pod *corev1.Pod, from *watched) bool {
 	after := l.of(pod)
 	return !from.covers(after) || !haveSameCriterion(pod, after) && !podState{pod: after}.countable(from)
 }
 
-// isMoot reports whether a relabel or an update can take effect no more by the review that it had: API servers store it only while the pod has the
-// version that was reviewed.
+// isMoot reports whether a relabel or an update can no longer take effect after its review: API servers store it only while the pod has
+// the version that was reviewed.
 func (r *removal) isMoot(line *lifeline) bool {
 	return (r.relabel != nil || r.change != nil && !r.stored) && line.now().version != parseVersion(r.reviewed.ResourceVersion)
 }
@@ -116,14 +116,15 @@ func (w *watched) isCharged(r *removal, pod *corev1.Pod) bool {
 	}
 }
 
-// guardsRelabels reports whether relabels consume budget; they do by default. It is read here, not by the code that is on trial.
+// guardsRelabels reports whether relabels consume budget; by default they do. This is an independent implementation, not the code under
+// test.
 func (w *watched) guardsRelabels() bool {
 	operations := w.stored.Spec.Operations
 	return len(operations) == 0 || slices.Contains(operations, v1alpha1.OperationRelabel)
 }
 
-// isLeaving reports whether a relabel that took effect is to be judged as a removal from a protector. From one that does not guard relabels the
-// pod is lost.
+// isLeaving reports whether a relabel that took effect is to be judged as a removal from a protector. A protector that does not guard
+// relabels loses the pod.
 func (j *judge) isLeaving(t *truth, w *watched, r *removal, before podState, version uint64) bool {
 	if !r.relabel.takes(before.pod, w) {
 		return false
@@ -138,7 +139,7 @@ func (j *judge) isLeaving(t *truth, w *watched, r *removal, before podState, ver
 	return true
 }
 
-// operations are those of a protector that leaves relabels out, or guards updates; nil is the default.
+// operations returns the operations of a protector that leaves relabels out, or guards updates; nil is the default.
 func (p ProtectorPlan) operations() []v1alpha1.Operation {
 	if !p.NoRelabels && !p.Updates {
 		return nil
@@ -153,7 +154,7 @@ func (p ProtectorPlan) operations() []v1alpha1.Operation {
 	return operations
 }
 
-// drawRelabels lets clients relabel pods in a fourth of the seeds: several the same pod, there and back, in the midst of removals.
+// drawRelabels lets clients relabel pods in a fourth of the seeds: several change the same pod, back and forth, in the middle of removals.
 func (s *Scenario) drawRelabels(r *rand.Rand) {
 	if r.IntN(4) > 0 {
 		return

@@ -13,19 +13,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Some clients never give up: kubectl drain asks every 5 s for an eviction that a PodDisruptionBudget refuses. Each attempt renews the
-// reservation of its pod. Removals of other pods that are abandoned meanwhile must still end with the admission deadline (rule 4(b)).
+// Some clients retry forever: kubectl drain retries every 5 s an eviction that a PodDisruptionBudget refuses. Each attempt renews the
+// reservation of its pod. Reservations of other pods whose removals are abandoned meanwhile must still end with the admission deadline
+// (rule 4(b)).
 
 const (
 	renewalLuck = 0x6f7065772bd9
-	// renewEvery is how long such a client waits, as kubectl drain does.
+	// renewEvery is the retry interval of such a client, as in kubectl drain.
 	renewEvery = 5 * time.Second
-	// abandonedFor is how long an abandoned removal may be reserved in a calm: the admission deadline, from the time at which the aggregator
-	// sees the reservation, and as long as it takes to settle.
+	// abandonedFor is how long an abandoned removal may be reserved in a calm: the admission deadline, from the time at which the
+	// aggregator sees the reservation, plus the time that settling takes.
 	abandonedFor = admissionDeadline + 5*time.Second
 )
 
-// renewals are the clients that never give up.
+// renewals are the clients that retry forever.
 type renewals struct {
 	mu      sync.Mutex
 	of      map[quota.UIDHash]bool
@@ -80,7 +81,7 @@ func (r *renewals) end() {
 	clear(r.of)
 }
 
-// renewForever lets a client ask for an eviction that a PodDisruptionBudget refuses, until all is calm or the pod is gone.
+// renewForever lets a client retry an eviction that a PodDisruptionBudget refuses, until all clients are stopped or the pod is deleted.
 func (w *world) renewForever(n int, s Step) {
 	c := w.cell(s)
 	pod, ok := pick(c.pods(), s.Who)
@@ -110,7 +111,6 @@ func (w *world) renewForever(n int, s Step) {
 }
 
 // unrenewed counts the reservations of a cell that no client renews.
-// unrenewed counts the reservations of a cell that no client renews.
 func (w *world) unrenewed(h *v1alpha1.AdmissionHistory) int {
 	n := 0
 	for r := range quota.Reservations(h) {
@@ -121,8 +121,8 @@ func (w *world) unrenewed(h *v1alpha1.AdmissionHistory) int {
 	return n
 }
 
-// abandon is the promise to those that share a protector with clients that never give up: what the storm left reserved ends, and so do
-// removals that are abandoned in the calm, each within the admission deadline.
+// abandon checks the promise to clients that share a protector with clients that retry forever. Reservations that the storm left behind
+// end, and so do those of removals that are abandoned in the calm, each within the admission deadline.
 func (w *world) abandon() {
 	if !w.renewals.any() {
 		w.renewals.end()
@@ -154,7 +154,7 @@ func (w *world) abandon() {
 	}
 }
 
-// drawRenewals lets clients that never give up share the protectors with removals that are abandoned, in a fourth of the seeds.
+// drawRenewals adds, in a fourth of the seeds, clients that retry forever and share the protectors with abandoned removals.
 func (s *Scenario) drawRenewals(r *rand.Rand) {
 	if r.IntN(4) > 0 {
 		return

@@ -10,14 +10,14 @@ import (
 	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// about names the removal that is about to take effect in a cell. Nothing else happens at that instant.
+// about records the removal that is about to take effect in a cell. Nothing else happens at that instant.
 func (j *judge) about(cell string, r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.effecting[cell] = r
 }
 
-// allowed judges an answer that allows: what it reserved must stand in every core that its webhook knew to cover the
+// allowed judges an answer that allows a removal: its reservation must be stored in every core where the webhook knew a protector of the
 // pod.
 func (j *judge) allowed(p *process, cell string, r *removal, answer removals.Answer) {
 	if r.dryRun || p.paused.isDead() {
@@ -26,10 +26,10 @@ func (j *judge) allowed(p *process, cell string, r *removal, answer removals.Ans
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.cells[cell].era != r.era {
-		return // nobody hears the answer
+		return // no client gets the answer
 	}
 	line := j.livingPod(cell, r.pod.Name)
-	// The webhook itself reads the pod of an eviction; only a pod that has not changed since is sure to be what it saw.
+	// The webhook itself reads the pod of an eviction. Only if the pod has not changed since is it certain what the webhook saw.
 	if line == nil || line.now().version != parseVersion(r.reviewed.ResourceVersion) {
 		return
 	}
@@ -51,7 +51,7 @@ func (j *judge) allowed(p *process, cell string, r *removal, answer removals.Ans
 			j.excuse(excuseForgottenAnswer)
 		case w.isWithoutStatus(quota.HashUID(line.uid)):
 			j.excuse(excuseRecreatedAnswer)
-		case status != nil && j.isCountedGone(w, status, line, false): // a restore has brought it back, and the counts are of before
+		case status != nil && j.isCountedGone(w, status, line, false): // a restore has brought it back, and the counts are from before
 			j.excuse(excuseCountedGone)
 		default:
 			j.fail("%s allowed the removal of %s, and protector %s holds no reservation for it", p.name, line.name, w.name())
@@ -77,7 +77,7 @@ func holds(h *v1alpha1.AdmissionHistory, hash quota.UIDHash) bool {
 	return false
 }
 
-// asks notes that an apiserver asks for leave to remove a pod.
+// asks records that an API server requests a review of a removal.
 func (j *judge) asks(cell string, r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -87,7 +87,7 @@ func (j *judge) asks(cell string, r *removal) {
 	}
 }
 
-// admitted notes that an apiserver has got leave to remove a pod.
+// admitted records that a removal was admitted to an API server.
 func (j *judge) admitted(cell string, r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -102,7 +102,7 @@ func (j *judge) admitted(cell string, r *removal) {
 	j.open[key][r] = r.asked
 }
 
-// answered counts what a client was told.
+// answered counts the results that clients got.
 func (j *judge) answered(_ *removal, word string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -112,7 +112,7 @@ func (j *judge) answered(_ *removal, word string) {
 	}
 }
 
-// finished notes that it has made use of it, or never will.
+// finished records that the request has taken effect, or never will.
 func (j *judge) finished(r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -17,31 +17,31 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// Result is how a simulation ended.
+// Result is the outcome of a simulation.
 type Result struct {
 	Failures []string
 	Counts   Counts
 }
 
-// NewScheme knows the kinds of the simulation. Making it takes long; simulations share it.
+// NewScheme returns the scheme with the kinds of the simulation. It is slow to build, so simulations share it.
 func NewScheme() *runtime.Scheme {
-	// They remember when the last error was, and wait until that time comes round in the next simulation.
+	// The default handlers remember the time of the last error, and would wait until the virtual time of the next simulation reaches it.
 	utilruntime.ErrorHandlers = nil
 	return clusters.Scheme()
 }
 
-// convergence is how long it may take from the end of all faults until the status is the truth: a lease, a list, the
-// admission deadline and a few retries.
+// convergence is how long it may take from the end of all faults until every status is true: a lease, a list, the admission deadline and a
+// few retries.
 const convergence = 3 * time.Minute
 
-// givenBack is how long reservations may last in a calm: less than the admission deadline, since what one protector
-// refuses is given back to the others.
+// givenBack is how long reservations may last in a calm. It is less than the admission deadline, because the webhook releases a removal
+// that one protector denies at the other protectors.
 const givenBack = 10 * time.Second
 
-// usableAfter is how long it may take until budget that a status shows is usable: a webhook's watch is behind.
+// usableAfter is how long it may take until budget that a status shows is usable: a webhook's watch lags.
 const usableAfter = 5 * time.Second
 
-// Run plays a scenario in the bubble of testing/synctest that it is called in.
+// Run runs a scenario. Call it within a bubble of testing/synctest.
 func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	rand.Seed(int64(s.Seed)) //nolint:staticcheck // the jitter of client-go is drawn from there
 	w := newWorld(s, scheme, trace)
@@ -74,12 +74,12 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	return Result{Failures: w.judge.failures, Counts: w.judge.counts}
 }
 
-// calmDown ends the weather and waits for what is still broken to be whole again.
+// calmDown ends the network faults and waits until all delayed tasks have ended.
 func (w *world) calmDown() {
 	w.trace.add("the storm is over")
 	w.storm = Storm{}
 	w.busy.Wait()
-	// What was let go at this instant still goes in the bad weather.
+	// Requests that are sent at this instant still meet the faults.
 	time.Sleep(time.Microsecond)
 	for _, p := range w.everybody() {
 		p.skew.Store(0)
@@ -87,7 +87,7 @@ func (w *world) calmDown() {
 	}
 }
 
-// live is the second half of the promise: when budget exists it is usable, and not one pod more.
+// live checks the second half of the promise: existing budget is usable, and not one pod more.
 func (w *world) live() {
 	if err := w.await(convergence+w.scenario.releaseTime(), w.isCalm); err != nil {
 		w.judge.fail("the status does not become the truth %v", err)
@@ -119,8 +119,8 @@ func (w *world) live() {
 	}
 }
 
-// burst asks for the removal of some pods of all cells at once, with a grace period, so that each is reviewed once: a
-// second review may meet a replica that has not heard of the first.
+// burst requests the removal of some pods of all cells at once. It uses a grace period, so that each removal is reviewed once: a second
+// review may reach a replica that has not seen the first reservation.
 func (w *world) burst(round int) {
 	var asked sync.WaitGroup
 	for _, c := range w.workers {
@@ -135,7 +135,7 @@ func (w *world) burst(round int) {
 	asked.Wait()
 }
 
-// tryOne removes a pod if it may be removed, and says whether it was. It fails when the answer is not the right one.
+// tryOne removes a pod if the removal is legal, and reports whether it was. It records a failure when the answer is wrong.
 func (w *world) tryOne(c *clusterState, pod *corev1.Pod) bool {
 	legal := w.isLegal(c, pod.Name)
 	w.mu.Lock()
@@ -157,7 +157,7 @@ func (w *world) tryOne(c *clusterState, pod *corev1.Pod) bool {
 	return legal == ""
 }
 
-// isLegal says why a removal must be refused; "" when it must not.
+// isLegal returns why a removal must be refused, or "" if it must be admitted.
 func (w *world) isLegal(c *clusterState, pod string) string {
 	line := w.judge.livingPod(c.name, pod)
 	if metav1.HasAnnotation(line.now().pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {

@@ -11,22 +11,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// Scenario is one run, drawn from its seed: what there is, and what happens to it when.
+// Scenario is one run, drawn from its seed: the components and objects, and the steps with their times.
 type Scenario struct {
 	Seed                         uint64
 	Cores, Workers               int
 	Webhooks, AggregatorsPerCell int
 	Pods                         int
 	Protectors                   []ProtectorPlan
-	// Generated makes the generator derive a protector from a Deployment besides.
+	// Generated also makes the generator derive a protector from a Deployment.
 	Generated bool
-	// Kept makes keepers hold all protectors, and make those anew that vanish.
+	// Kept runs keepers, which hold all protectors and recreate those that vanish.
 	Kept bool
-	// Shared makes the aggregators of a cell shards of a ring, which share it out, and Spaces is how many namespaces there are
-	// then.
+	// Shared makes the aggregators of a cell shards of a ring, which divide the cell. Spaces is the number of namespaces then.
 	Shared bool
 	Spaces int
-	// Brake has the limits of the release brake, and Deployments for it.
+	// Brake has the limits of the release brake, and the Deployments that exercise it.
 	Brake BrakePlan
 	Storm Storm
 	Steps []Step
@@ -38,54 +37,55 @@ type Scenario struct {
 	Updates bool
 }
 
-// ProtectorPlan is a protector of the pods with a label.
+// ProtectorPlan describes a protector of the pods with a label.
 type ProtectorPlan struct {
 	Name, Label            string
 	Core, Floor, Space     int
 	Compact, Lag, MinReady int
 	RateMillis             int
-	// MindsLoss makes it outlive the loss of a cell.
+	// MindsLoss makes the protector tolerate the loss of a cell.
 	MindsLoss bool
 	// Computed is a floor that is not a number of pods.
 	Computed ComputedFloor
-	// NoRelabels leaves relabels out of the operations that it guards.
+	// NoRelabels leaves Relabel out of the operations that the protector guards.
 	NoRelabels bool
-	// Updates makes it guard updates and resizes.
+	// Updates makes the protector guard updates and resizes.
 	Updates bool
-	// Criterion is what a pod must be to count; empty is the default.
+	// Criterion is the state in which a pod counts; empty is the default.
 	Criterion v1alpha1.Criterion
-	// Exempts makes it exempt pods of exemptLabels, and CountsAll count all pods of its namespace, also those that it does not cover.
+	// Exempts makes the protector exempt pods with exemptLabels. CountsAll makes it count all pods of its namespace, including pods that
+	// it does not cover.
 	Exempts, CountsAll bool
 }
 
-// Storm is how bad the weather is.
+// Storm is the intensity of the network and client faults.
 type Storm struct {
 	LoseAnswers, RefuseEvictions float64
 	Weather                      apiserver.Weather
 }
 
-// Step is one thing that happens. Which of its fields count depends on What.
+// Step is one thing that happens. What determines which of its fields are used.
 type Step struct {
 	At   time.Duration
 	What What
-	// Cell and Core are indices; Who picks a pod, a process or a protector, whatever there are then.
+	// Cell and Core are indices. Who selects a pod, a process or a protector among those that exist at that time.
 	Cell, Core, Who int
-	// N is a number: a floor, a count.
+	// N is a number, such as a floor or a count.
 	N int
-	// For is how long it lasts: the grace of a removal, a pause, a cut.
+	// For is a duration: the grace period of a removal, or the length of a pause or a cut.
 	For time.Duration
-	// To is the size that Deployments are scaled to, in percent, and Every the time from one to the next.
+	// To is the size that Deployments are scaled to, in percent. Every is the time from one Deployment to the next.
 	To    int
 	Every time.Duration
-	// Stuck is how long a removal hangs after its review; RefusedLater that another webhook refuses it.
+	// Stuck is how long a removal hangs after its review. RefusedLater makes another webhook refuse it.
 	Stuck        time.Duration
 	RefusedLater bool
 }
 
-// What happens.
+// What is the kind of a step.
 type What string
 
-// All that can happen.
+// All kinds of steps.
 const (
 	Delete           What = "delete"
 	Evict            What = "evict"
@@ -206,20 +206,20 @@ func (s Scenario) String() string {
 	return b.String()
 }
 
-// isKept tells whether keepers run, as they do wherever a generator does.
+// isKept reports whether keepers run. They run wherever a generator runs.
 func (s Scenario) isKept() bool { return s.Kept || s.Generated }
 
-// agesMatter tells whether any protector counts pods by how long they have been ready.
+// agesMatter reports whether any protector counts pods by how long they have been ready.
 func (s Scenario) agesMatter() bool {
 	return s.isWidened() || slices.ContainsFunc(s.Protectors, func(p ProtectorPlan) bool { return p.MinReady > 0 })
 }
 
-// stormTime is how long things happen, before all faults end.
+// stormTime is how long steps happen before all faults end.
 const stormTime = 40 * time.Second
 
 func randOf(seed, kind uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, kind)) }
 
-// Draw makes the scenario of a seed.
+// Draw returns the scenario of a seed.
 func Draw(seed uint64) Scenario {
 	r := randOf(seed, 0x6272656b)
 	s := Scenario{
@@ -296,7 +296,7 @@ func drawStorm(r *rand.Rand) Storm {
 
 func at(r *rand.Rand) time.Duration { return time.Duration(r.Int64N(int64(stormTime))) }
 
-// stuckOnceIn is how long a request hangs after its review, once in n draws; 0 otherwise.
+// stuckOnceIn returns how long a request hangs after its review: a random time in one of n draws, otherwise 0.
 func stuckOnceIn(r *rand.Rand, n int) time.Duration {
 	if r.IntN(n) > 0 {
 		return 0
@@ -304,7 +304,7 @@ func stuckOnceIn(r *rand.Rand, n int) time.Duration {
 	return time.Duration(r.Int64N(int64(requestLimit)))
 }
 
-// drawBurst is many removals in a short time, some of the same pod.
+// drawBurst adds many removals in a short time, some of the same pod.
 func (s *Scenario) drawBurst(r *rand.Rand) {
 	begin, width := at(r), time.Duration(1+r.IntN(3000))*time.Millisecond
 	for range 1 + r.IntN(12) {
@@ -317,14 +317,14 @@ func (s *Scenario) drawBurst(r *rand.Rand) {
 		}
 		step.Stuck = stuckOnceIn(r, 5)
 		s.Steps = append(s.Steps, step)
-		if r.IntN(4) == 0 { // somebody else asks for the same
+		if r.IntN(4) == 0 { // another client sends the same request
 			step.At += time.Duration(r.IntN(2000)) * time.Millisecond
 			s.Steps = append(s.Steps, step)
 		}
 	}
 }
 
-// drawLife is what happens to pods and protectors besides.
+// drawLife adds one other change of a pod, a protector or the Deployment.
 func (s *Scenario) drawLife(r *rand.Rand) {
 	whats := []What{
 		CreatePod, CreatePod, CreatePod, BecomeReady, BecomeReady, BecomeUnready, BecomeUnknown, Die, Relabel, SetFloor, SetFloor, SetSelector,
@@ -335,7 +335,7 @@ func (s *Scenario) drawLife(r *rand.Rand) {
 	})
 }
 
-// drawBlindness is a cell whose aggregators see nothing for a while, in which pods come and are asked to go.
+// drawBlindness adds a cell whose aggregators see no events for a while, during which pods are created and removals are requested.
 func (s *Scenario) drawBlindness(r *rand.Rand) {
 	begin, cell := at(r), r.IntN(s.Workers)
 	s.Steps = append(s.Steps, Step{At: begin, What: StallCell, Cell: cell, For: 20 * time.Second})
@@ -350,7 +350,7 @@ func (s *Scenario) drawBlindness(r *rand.Rand) {
 	}
 }
 
-// drawWrongClocks is webhooks whose clocks are far behind, and removals by them that take long.
+// drawWrongClocks adds webhooks whose clocks are far behind, and removals that hang after their review by these webhooks.
 func (s *Scenario) drawWrongClocks(r *rand.Rand) {
 	begin := at(r)
 	for i := range s.Webhooks {
@@ -364,7 +364,7 @@ func (s *Scenario) drawWrongClocks(r *rand.Rand) {
 	}
 }
 
-// drawTwoLeaders is a cell whose leader sees nothing and does not know yet that another leads.
+// drawTwoLeaders adds a cell whose leader sees no events and has not noticed yet that another replica leads.
 func (s *Scenario) drawTwoLeaders(r *rand.Rand) {
 	begin, cell := at(r), r.IntN(s.Workers)
 	s.AggregatorsPerCell = 2
@@ -387,7 +387,7 @@ func (s *Scenario) drawFault(r *rand.Rand) {
 	})
 }
 
-// drawOldCore is a core that is restored, in the midst of removals.
+// drawOldCore adds the restore of a core in the middle of removals.
 func (s *Scenario) drawOldCore(r *rand.Rand) {
 	begin, core := at(r), r.IntN(s.Cores)
 	s.Steps = append(s.Steps, Step{At: begin + 4*time.Second, What: RestoreCore, Core: core, N: r.IntN(60)})
@@ -399,7 +399,7 @@ func (s *Scenario) drawOldCore(r *rand.Rand) {
 	}
 }
 
-// drawSource is what may become of the Deployment.
+// drawSource adds changes and losses of the Deployment.
 func (s *Scenario) drawSource(r *rand.Rand) {
 	for range r.IntN(4) {
 		whats := []What{DeleteSource, CreateSource, CreateSource, LoseSource, LoseSource, LoseProtector}
@@ -407,13 +407,13 @@ func (s *Scenario) drawSource(r *rand.Rand) {
 	}
 }
 
-// drawLosses is protectors that vanish in the midst of removals, or are deleted on purpose, while watches are away or not.
+// drawLosses adds protectors that vanish in the middle of removals, or are deleted on purpose, with watches stalled or not.
 func (s *Scenario) drawLosses(r *rand.Rand) {
 	s.Kept = true
 	begin, core := at(r), r.IntN(s.Cores)
 	what := []What{LoseOne, LoseOne, LoseOne, DeleteProtector}[r.IntN(4)]
 	s.Steps = append(s.Steps, Step{At: begin + 4*time.Second, What: what, Core: core, Who: r.IntN(16)})
-	if r.IntN(3) == 0 { // and nobody sees it go
+	if r.IntN(3) == 0 { // and no watch shows its end
 		s.Steps = append(s.Steps, Step{At: begin + 2*time.Second, What: StallWatches, Cell: core, Who: r.IntN(16), For: 4 * time.Second},
 			Step{At: begin + 5*time.Second, What: CompactHistory, Cell: core}, Step{At: begin + 5*time.Second, What: RestartCluster, Cell: core})
 	}

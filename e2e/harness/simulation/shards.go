@@ -20,8 +20,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// Of a cell that is shared out, each aggregator is a shard of the cell's ring. A slot goes from one to another only when the one
-// has given it up, or is dead by its Lease; each has an epoch of its own, and who has given a slot up writes nothing of it.
+// Each aggregator of a shared cell is a shard of the cell's ring. A slot passes from one shard to another only when the first has given it
+// up, or is dead according to its Lease. Each leadership has its own epoch, and a shard that has given a slot up writes nothing of it.
 
 func ringName(cell string) string { return "ring-" + cell }
 
@@ -39,7 +39,7 @@ func (p *process) joinRing(ctx context.Context, mgr manager.Manager, cell string
 	skew := func() time.Duration { return time.Duration(p.skew.Load()) }
 	return aggregator.NewRingShard(ctx, ownClock{mgr, skew}, aggregator.RingShardOptions{
 		Ring: ringName(cell), Name: p.name,
-		// Some stop as if for ever, others to come back.
+		// Some shards stop permanently, others in order to return.
 		Returns: strings.HasSuffix(p.name, "1"),
 	})
 }
@@ -61,13 +61,13 @@ func (w *world) stopAndReturn(s Step) {
 	})
 }
 
-// slotOf is a slot of a cell as an incarnation of a shard has it.
+// slotOf is a slot of a cell that an incarnation of a shard holds.
 type slotOf struct {
 	core, cell, holder string
 	slot               int
 }
 
-// leased notes who holds a shard's Lease.
+// leased records the holder of a shard's Lease.
 func (j *judge) leased(core string, lease *coordinationv1.Lease, e *apiserver.Event) {
 	key := core + "/" + lease.Name
 	if e.Type == watch.Deleted || lease.Spec.HolderIdentity == nil {
@@ -79,7 +79,7 @@ func (j *judge) leased(core string, lease *coordinationv1.Lease, e *apiserver.Ev
 	}
 }
 
-// sharesAreOld notes that a restored core tells of shards what was so once: who has given up a slot since may have it again.
+// sharesAreOld records that a restored core has an earlier state of the shards: a shard that gave a slot up since may hold it again.
 func (j *judge) sharesAreOld(core string, leases []client.Object) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -105,7 +105,7 @@ func ownersOf(cell *v1alpha1.Cell) map[int]owner {
 	return owners
 }
 
-// sharesOut judges who takes slots from whom.
+// sharesOut judges which shard takes slots from which.
 func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) {
 	old, ok := e.Old.(*v1alpha1.Cell)
 	if !ok {
@@ -152,7 +152,8 @@ func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) 
 	}
 }
 
-// isSharedOut tells whether every slot of every cell is with a shard that holds its Lease, and every shard has slots.
+// isSharedOut returns "" if every slot of every cell is with a shard that holds its Lease, and every shard has slots. Otherwise it returns
+// why not.
 func (w *world) isSharedOut(core *clusterState) string {
 	if !w.scenario.Shared {
 		return ""
@@ -181,10 +182,10 @@ func (w *world) isSharedOut(core *clusterState) string {
 	return ""
 }
 
-// inFlight is how long a write may be under way whose sender has stopped.
+// inFlight is how long a write may be in transit after its sender has stopped.
 const inFlight = 2 * time.Second
 
-// judgeWriter judges whether an aggregator may still write what it writes.
+// judgeWriter judges whether an aggregator may still write its counts.
 func (j *judge) judgeWriter(w *watched, cell, before *v1alpha1.PodProtectorCell, e *apiserver.Event) {
 	a := &cell.Aggregation
 	if !strings.HasPrefix(e.By, "aggregator") || a.SnapshotVersion == before.Aggregation.SnapshotVersion && a.Epoch == before.Aggregation.Epoch {
@@ -196,7 +197,7 @@ func (j *judge) judgeWriter(w *watched, cell, before *v1alpha1.PodProtectorCell,
 	}
 }
 
-// DrawShared makes a scenario of a seed in which shards share the cells out, and come and go.
+// DrawShared returns a scenario of a seed in which shards divide the cells, and stop and return.
 func DrawShared(seed uint64) Scenario {
 	s := Draw(seed).withoutWorkloads().withoutTopology()
 	r := randOf(seed, 0x736c6f74)

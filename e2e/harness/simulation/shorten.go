@@ -1,7 +1,7 @@
 package simulation
 
-// Shorten leaves out of a scenario what does not matter for its failure: steps, replicas, bad weather. fails plays a
-// scenario and tells whether it still fails.
+// Shorten removes from a scenario what is not needed for its failure: steps, replicas, network faults. fails runs a scenario and reports
+// whether it still fails.
 func Shorten(s Scenario, fails func(Scenario) bool) Scenario {
 	for again, tries := true, 0; again; {
 		again = false
@@ -18,7 +18,7 @@ func Shorten(s Scenario, fails func(Scenario) bool) Scenario {
 	return s
 }
 
-// shorter are the scenarios that have a little less than s, those with much less first.
+// shorter returns scenarios that are a little shorter than s, those with much less first.
 func (s Scenario) shorter() []Scenario {
 	var all []Scenario
 	for size := len(s.Steps) / 2; size > 0; size /= 2 {

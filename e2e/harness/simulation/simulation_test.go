@@ -1,4 +1,4 @@
-// The jitter of client-go comes from the global source of math/rand, which a seed must reach.
+// The jitter of client-go comes from the global source of math/rand, which the seed must determine.
 //
 //go:debug randseednop=0
 package simulation_test
@@ -37,10 +37,10 @@ func play(t *testing.T, scheme *runtime.Scheme, s simulation.Scenario, trace *si
 
 func TestSeeds(t *testing.T) { playAll(t, *seeds, simulation.Draw) }
 
-// Shards share the cells out, and come and go.
+// Shards divide the cells, and stop and return.
 func TestSharedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawShared) }
 
-// What protectors cover is changed in the midst of bursts.
+// The coverage of protectors changes in the middle of bursts.
 func TestWidenedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawWidened) }
 
 func playAll(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
@@ -85,7 +85,7 @@ func store(t *testing.T, s simulation.Scenario) {
 	}
 }
 
-// Scenarios that once failed, or that a mutant of the rules fails in. The name of a file says what went wrong.
+// The corpus has scenarios that once failed, or in which a mutant of the rules fails. The name of a file states the problem.
 func TestCorpus(t *testing.T) {
 	files, err := filepath.Glob("testdata/corpus/*.json")
 	if err != nil || len(files) == 0 {

@@ -16,11 +16,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// sourceName is the Deployment's that the pods belong to, whose protector the generator makes.
+// sourceName is the name of the Deployment that the pods belong to. The generator creates its protector.
 const sourceName = "web"
 
-// changeSource is what becomes of the Deployment: a user deletes it or makes it anew, or it vanishes, or its protector
-// does. An object that vanishes was never seen to terminate.
+// changeSource deletes or recreates the Deployment as a user, or makes the Deployment or its protector vanish. No client sees a vanishing
+// object terminate.
 func (w *world) changeSource(s Step) {
 	store, key := w.cores[0].store, types.NamespacedName{Namespace: namespace, Name: sourceName}
 	switch s.What {
@@ -35,25 +35,25 @@ func (w *world) changeSource(s Step) {
 	}
 }
 
-// sourceTruth is what the judge knows of a Deployment.
+// sourceTruth is the true history of a Deployment.
 type sourceTruth struct {
 	// states are all of its states, oldest first.
 	states []sourceState
-	// undone is when its deletion was undone last, by a restore or since it was created again.
+	// undone is when its deletion was last undone, by a restore or because it was recreated.
 	undone time.Time
 }
 
-// sourceState is what is true of a Deployment from a version on.
+// sourceState is the true state of a Deployment from a version on.
 type sourceState struct {
 	version uint64
 	at      time.Time
-	// released reports that the protector may go, because the Deployment is being deleted, was deleted, or does not ask for protection.
+	// released reports that the protector may be released: the Deployment is being deleted, was deleted, or does not ask for protection.
 	released bool
-	// vanished reports that it went without a deletion.
+	// vanished reports that it ended without a deletion.
 	vanished bool
 	// cascade is when a cascade deleted it; zero if none did.
 	cascade time.Time
-	// object is as it was last.
+	// object is its last state.
 	object client.Object
 }
 
@@ -64,7 +64,7 @@ func (s *sourceTruth) now() sourceState {
 	return s.states[len(s.states)-1]
 }
 
-// restore takes the truth back to a version.
+// restore returns the history to a version.
 func (s *sourceTruth) restore(version uint64) {
 	if s.now().released {
 		s.undone = time.Now()
@@ -72,7 +72,7 @@ func (s *sourceTruth) restore(version uint64) {
 	s.states = slices.DeleteFunc(s.states, func(state sourceState) bool { return state.version > version })
 }
 
-// sourceOf is the truth about the Deployment of a protector.
+// sourceOf returns the history of the Deployment of a protector.
 func (j *judge) sourceOf(protector protectorKey) *sourceTruth {
 	if j.sources[protector] == nil {
 		j.sources[protector] = &sourceTruth{}
@@ -80,8 +80,8 @@ func (j *judge) sourceOf(protector protectorKey) *sourceTruth {
 	return j.sources[protector]
 }
 
-// sourceChanged notes whether the Deployment's protector may be released: from the begin of its deletion on, until
-// there is another one.
+// sourceChanged records whether the Deployment's protector may be released: from the start of its deletion until another Deployment
+// exists.
 func (j *judge) sourceChanged(core string, e *apiserver.Event) {
 	j.trace.add("%s: Deployment %s %s by %s", core, e.New.GetName(), strings.ToLower(string(e.Type)), orWorld(e.By))
 	truth := j.sourceOf(protectorKey{core, protectorOf(client.ObjectKeyFromObject(e.New))})
@@ -89,12 +89,13 @@ func (j *judge) sourceChanged(core string, e *apiserver.Event) {
 	deleted := e.New.GetDeletionTimestamp() != nil
 	switch {
 	case e.Type == watch.Deleted:
-		// One without a finalizer goes at once, and a generator may never have seen it: its protector may be held for the one before.
+		// One without a finalizer is removed at once, and a generator may never have seen it: its protector may be held for the one
+		// before.
 		now.released, now.vanished, now.cascade = before.released || !deleted && e.By != "", e.By == "" || !deleted, before.cascade
 	case deleted && before.object != nil && before.object.GetDeletionTimestamp() != nil:
 		now.released, now.cascade = true, before.cascade
 	case deleted:
-		// A user who had asked for no protection before meant that, whatever deletes the Deployment then.
+		// A user who had removed the label for protection before meant the release, regardless of what then deletes the Deployment.
 		if now.released = true; !before.released && j.decreases.isCascade(core, e.New) {
 			now.cascade = time.Now()
 		}
@@ -107,8 +108,8 @@ func (j *judge) sourceChanged(core string, e *apiserver.Event) {
 	truth.states = append(truth.states, now)
 }
 
-// judgeEnd judges the end of a protector. Nobody of us ends one but the generator, and that only when its Deployment is
-// deleted; what it was about to do when a restore undid the deletion takes some requests.
+// judgeEnd judges the end of a protector. Of our components only the generator ends one, and only when its Deployment is deleted. If a
+// restore undid the deletion, requests that the generator had begun may still end it for a while.
 func (j *judge) judgeEnd(core string, e *apiserver.Event) {
 	if p, ok := e.Old.(*v1alpha1.PodProtector); ok && p.DeletionTimestamp != nil && !policy.IsGenerated(p) {
 		return // a user has deleted it
@@ -120,19 +121,20 @@ func (j *judge) judgeEnd(core string, e *apiserver.Event) {
 	}
 }
 
-// writer is the process that made a change; ours is false for users and other controllers.
+// writer returns the process that made a change; ours is false for users and other controllers.
 func writer(e *apiserver.Event) (process string, ours bool) {
 	process, _, ours = strings.Cut(e.By, "@")
 	return process, ours
 }
 
-// isSource tells whether an object is a Deployment.
+// isSource reports whether an object is a Deployment.
 func isSource(o client.Object) bool {
 	_, ok := o.(*appsv1.Deployment)
 	return ok
 }
 
-// areSourcesServed says which Deployment has not the protector that it should have, or which protector should have been released.
+// areSourcesServed returns which Deployment lacks the protector that it should have, or which protector should have been released; "" if
+// none.
 func (w *world) areSourcesServed() string {
 	for _, plan := range w.scenario.sources() {
 		if word := w.isSourceServed(plan); word != "" {

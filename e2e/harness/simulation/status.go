@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// judgeStatus judges a write of a protector: nothing may be lost, and what is counted must be there.
+// judgeStatus judges a write of a protector: nothing may be lost, and the counts must be true.
 func (j *judge) judgeStatus(w *watched, old *v1alpha1.PodProtector, e *apiserver.Event) {
 	for i := range w.stored.Status.Cells {
 		cell := &w.stored.Status.Cells[i]
@@ -29,7 +29,7 @@ func (j *judge) judgeStatus(w *watched, old *v1alpha1.PodProtector, e *apiserver
 	j.judgeSummary(w)
 }
 
-// judgeCounts compares the counts of a cell with what was there at their version.
+// judgeCounts compares the counts of a cell with the pods at their version.
 func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell) {
 	a, b := &cell.Aggregation, &before.Aggregation
 	if a.Epoch == b.Epoch && a.Epoch > 0 && a.Holder != b.Holder && w.restored.IsZero() {
@@ -40,7 +40,7 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 		return
 	}
 	version := parseVersion(a.SnapshotVersion)
-	// A restored core gives an epoch twice.
+	// A restored core issues an epoch twice.
 	sameLeader := a.Epoch == b.Epoch && (a.Holder == b.Holder || w.restored.IsZero())
 	if a.Epoch < b.Epoch || sameLeader && version < parseVersion(b.SnapshotVersion) {
 		j.fail("cell %s of protector %s went back from epoch %d version %s to epoch %d version %s",
@@ -53,7 +53,7 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 	if a.Void || a.CountedSpec != quota.CountedSpec(&w.stored.Spec) {
 		return
 	}
-	// After a restore, a snapshot may still be of the time before, or leave out what was known to be gone then.
+	// After a restore, a snapshot may still be from before it, or leave out pods that had been seen to be gone then.
 	t, then, goneSince, aged := j.cells[cell.CellID], 0, 0, 0
 	first := j.eraOf(w.core, cell.CellID, a.Epoch)
 	for era := first; era <= t.era; era++ {
@@ -68,7 +68,7 @@ func (j *judge) judgeCounts(w *watched, cell, before *v1alpha1.PodProtectorCell)
 		cell.CellID, w.name(), got, version, then, goneSince, aged)
 }
 
-// judgeReservations looks at who came, who left and whether that was right.
+// judgeReservations judges which reservations a write adds and drops.
 func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtectorCell, e *apiserver.Event) {
 	was, is := stampsOf(&before.AdmissionHistory), map[quota.UIDHash]bool{}
 	total := 0
@@ -89,13 +89,13 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 		earlier, held := was[hash]
 		if !held {
 			fresh = true
-			// A pod that a restore has undone is not known any more.
+			// After a restore the pod may be unknown to the judge.
 			line, was := j.cells[cell.CellID].byHash[hash], j.cells[cell.CellID].era > 0
 			if line == nil && !was || line != nil && !j.asked[openKey{cell.CellID, line.uid}] {
 				j.fail("%s reserved a removal with protector %s that no client has asked for", e.By, w.name())
 			}
 		}
-		// A repeated removal is decided again. Of merged ones nobody can tell.
+		// A repeated removal is decided again. Merged reservations do not show repetitions.
 		if !held || !stamp.IsZero() && !earlier.IsZero() && !stamp.Equal(earlier) {
 			made := j.decide(w)
 			if earlier, known := w.decisions[hash]; known && held && !wasAccounted[hash] {
@@ -131,7 +131,7 @@ func (j *judge) judgeReservations(w *watched, cell, before *v1alpha1.PodProtecto
 	}
 }
 
-// stampsOf are the reservations, with their stamps unless they are merged.
+// stampsOf returns the reservations with their stamps. Merged ones have a zero stamp.
 func stampsOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]time.Time {
 	stamps := map[quota.UIDHash]time.Time{}
 	for r := range quota.Reservations(h) {
@@ -143,7 +143,7 @@ func stampsOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]time.Time {
 	return stamps
 }
 
-// books add up the cells of the stored status: what may count as available in a cell that is not discounted, and what is reserved.
+// books sums the cells of the stored status: the pods that may count as available in cells that are not discounted, and the reservations.
 func (w *watched) books() (available, reserved int) {
 	for i := range w.stored.Status.Cells {
 		c := &w.stored.Status.Cells[i]
@@ -163,7 +163,7 @@ func hashesOf(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
 	return hashes
 }
 
-// decide notes what a reservation that is made now is decided on.
+// decide records the state that a reservation is decided on now.
 func (j *judge) decide(w *watched) decision {
 	d := decision{
 		at: time.Now(), version: parseVersion(w.stored.ResourceVersion), countedSpec: quota.CountedSpec(&w.stored.Spec), seen: map[string]sighting{},
@@ -178,7 +178,7 @@ func (j *judge) decide(w *watched) decision {
 	return d
 }
 
-// judgeAdmission looks at what comes with a new reservation.
+// judgeAdmission judges the limit and the writer of a new reservation.
 func (j *judge) judgeAdmission(w *watched, e *apiserver.Event, forced bool) {
 	_, reserved := w.books()
 	if limit := int(w.stored.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 && reserved > limit && !forced {
@@ -189,7 +189,7 @@ func (j *judge) judgeAdmission(w *watched, e *apiserver.Event, forced bool) {
 	}
 }
 
-// judgeDrop allows a reservation to go only when its pod is accounted for, or nobody may act on it any more.
+// judgeDrop allows the drop of a reservation only when its pod is accounted for, or no client may act on it any more.
 func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quota.UIDHash, e *apiserver.Event) {
 	t := j.cells[cell.CellID]
 	line := t.byHash[hash]
@@ -206,7 +206,7 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 		if len(j.open[openKey{cell.CellID, line.uid}]) > 0 {
 			j.excuse(excuseListed)
 		}
-		delete(w.effected, hash) // a list has shown that the pod is gone: no later count has it
+		delete(w.effected, hash) // a list has shown that the pod does not exist: no later count includes it
 		return
 	}
 	if w.effected[hash] && w.restored.IsZero() && t.era == 0 && line.now().over() {
@@ -218,7 +218,7 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 		case w.excuses(hash, asked):
 			j.excuse(excuseForgottenDrop)
 			isForgotten = true
-		case r.reviewed == nil || !w.isCharged(r, r.reviewed) || r.isMoot(line) || !j.wasCharged(w, r, line.states): // it cost nothing
+		case r.reviewed == nil || !w.isCharged(r, r.reviewed) || r.isMoot(line) || !j.wasCharged(w, r, line.states): // it consumed nothing
 		case w.isUncharged(r, line.now(), time.Now()): // an earlier spec admitted it without a charge
 		case w.waived(asked):
 			j.excuse(excuseWaivedDrop)
@@ -233,14 +233,14 @@ func (j *judge) judgeDrop(w *watched, cell *v1alpha1.PodProtectorCell, hash quot
 		}
 	}
 	if isForgotten {
-		return // a restored core had only a part of the reservation: an effect is judged by what it was decided on
+		return // a restored core had only part of the reservation: an effect is judged by its own decision
 	}
 	delete(w.effected, hash)
-	delete(w.decisions, hash) // a client that removes the pod now does not do so by this reservation
+	delete(w.decisions, hash) // a client that removes the pod now does not use this reservation
 }
 
-// isCountedGone tells whether the counts of a cell leave a pod out as one that is gone or terminating, so that it needs
-// no reservation. After a restore they may be of the time before. Only an aggregator has lists besides its snapshot.
+// isCountedGone reports whether the counts of a cell leave a pod out as gone or terminating, so that it needs no reservation. After a
+// restore the counts may be from before it. Only an aggregator has lists besides its snapshot.
 func (j *judge) isCountedGone(w *watched, cell *v1alpha1.PodProtectorCell, line *lifeline, listed bool) bool {
 	t := j.cells[cell.CellID]
 	for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
@@ -258,7 +258,7 @@ func (j *judge) isCountedGone(w *watched, cell *v1alpha1.PodProtectorCell, line 
 	return false
 }
 
-// judgeSummary compares what is written for people with the cells.
+// judgeSummary compares the informational fields with the cells.
 func (j *judge) judgeSummary(w *watched) {
 	s := &w.stored.Status
 	if len(s.Cells) == 0 || s.ObservedGeneration != w.stored.Generation {

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// take lets a step happen.
+// take executes a step.
 func (w *world) take(n int, s Step) {
 	w.trace.add("step %d: %s", n, s.What)
 	switch s.What {
@@ -65,7 +65,7 @@ func (w *world) take(n int, s Step) {
 
 func (w *world) cell(s Step) *clusterState { return w.workers[s.Cell%len(w.workers)] }
 
-// pick chooses among what there is; nil when there is nothing.
+// pick selects an element by the index who, modulo the length. ok is false if there are no elements.
 func pick[T any](all []T, who int) (one T, ok bool) {
 	if len(all) == 0 {
 		return one, false
@@ -96,7 +96,7 @@ func (w *world) remove(c *clusterState, r *removal) string {
 	return word
 }
 
-// removeAll is a deletecollection: one pod after the other, and the first refusal ends it.
+// removeAll is a deletecollection: it removes one pod after the other, and the first refusal ends it.
 func (w *world) removeAll(n int, s Step) {
 	c := w.cell(s)
 	s.Stuck = 0
@@ -109,8 +109,8 @@ func (w *world) removeAll(n int, s Step) {
 	})
 }
 
-// rollOut replaces some pods, one after the other: a new one comes, becomes ready, and an old one is asked to go until it
-// may.
+// rollOut replaces some pods, one after the other. It creates a new pod, makes it ready, and retries the deletion of an old pod up to five
+// times.
 func (w *world) rollOut(n int, s Step) {
 	c := w.cell(s)
 	w.later(0, func() {
@@ -135,7 +135,7 @@ func (w *world) rollOut(n int, s Step) {
 	})
 }
 
-// changePod is what happens to pods without anybody asking us.
+// changePod changes a pod without a review.
 func (w *world) changePod(s Step) {
 	c := w.cell(s)
 	pod, ok := pick(c.pods(), s.Who)
@@ -174,7 +174,7 @@ func (w *world) changePod(s Step) {
 func (w *world) changeProtector(s Step) {
 	core := w.cores[s.Core%len(w.cores)]
 	p, ok := pick(core.protectors(), s.Who)
-	if !ok || p.Labels != nil { // a generated one is the generator's
+	if !ok || p.Labels != nil { // the generator owns a generated protector
 		return
 	}
 	_, _ = core.store.Update("podprotectors", client.ObjectKeyFromObject(p), "", "user", func(o client.Object) error {
@@ -204,7 +204,7 @@ func (w *world) scaleSource(s Step) {
 	})
 }
 
-// isCalm tells whether a protector's status is the truth and nothing is reserved.
+// isCalm returns "" if the status of every protector is true and nothing is reserved. Otherwise it returns the first deviation.
 func (w *world) isCalm() string {
 	if word := w.areSourcesServed(); word != "" {
 		return word
@@ -245,7 +245,7 @@ func (w *world) isCalm() string {
 	return ""
 }
 
-// isHeardOf tells whether all webhooks know what a protector covers: what was on its way in the storm still takes its time.
+// isHeardOf returns "" if all webhooks know what a protector covers: events that were delayed in the storm still take their time.
 func (w *world) isHeardOf(core string, p *v1alpha1.PodProtector) string {
 	watched := w.judge.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
 	for _, webhook := range w.webhooks() {

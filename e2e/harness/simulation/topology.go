@@ -16,23 +16,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
 )
 
-// In a sixth of the seeds, the topology controller runs in each core. Users delete Cells and create them again, and all aggregators of a cell are
-// paused for so long that protectors discount its pods, if the Cells ask for that. judge_topology.go says what is promised.
+// In a sixth of the seeds, the topology controller runs in each core. Users delete Cells and recreate them. All aggregators of a cell are
+// paused for so long that protectors discount its pods, if the Cells ask for that. judge_topology.go states the rules.
 
-// topologyLuck is the random stream of that. It was chosen so that no seed changes that is named in tests, mutants or docs.
+// topologyLuck is the random stream of these scenarios. It was chosen so that it changes no seed that tests, mutants or docs name.
 const topologyLuck = 0x746f706f00f1
 
-// TopologyPlan is whether the topology controller runs, and what the Cells are like then.
+// TopologyPlan states whether the topology controller runs, and how the Cells are configured then.
 type TopologyPlan struct {
 	Runs bool
-	// Discounts is whenStale: Discount.
+	// Discounts sets whenStale: Discount.
 	Discounts bool
 }
 
-// longestWithoutCell is how long it may take from the deletion of a Cell until it is created again, and from that until it is counted.
+// longestWithoutCell is how long it may take from the deletion of a Cell until it is recreated, and from then until it is counted.
 const longestWithoutCell = time.Minute
 
-// staleAfter is that of the Cells: two heartbeats, and what the weather may delay one.
+// staleAfter is that of the Cells: two heartbeats, plus the network delay of one.
 const staleAfter = 25 * time.Second
 
 func (w *world) newCell(name string) *v1alpha1.Cell {
@@ -54,7 +54,7 @@ func (w *world) startTopology(name, core string) *process {
 	return p
 }
 
-// changeCell deletes a Cell of a core, or creates it again as soon as the one before is deleted.
+// changeCell deletes a Cell of a core, or recreates it as soon as the previous one is deleted.
 func (w *world) changeCell(n int, s Step) {
 	core, name := w.cores[s.Core%len(w.cores)], w.cell(s).name
 	w.judge.disturbs(Step{For: longestWithoutCell})
@@ -77,7 +77,7 @@ func (w *world) isTerminating(core *clusterState, cell string) bool {
 	return err == nil && object.GetDeletionTimestamp() != nil
 }
 
-// createCells creates the Cells that do not exist, as soon as those that are being deleted are.
+// createCells creates the Cells that do not exist, as soon as terminating ones are deleted.
 func (w *world) createCells() error {
 	if w.scenario.Topology.Runs && w.renewals.isForced(w.judge) {
 		w.renewals.end() // a removal by force is admitted, and so renewed, in a cell that drains too
@@ -120,7 +120,7 @@ func (s *Scenario) drawTopology(r *rand.Rand) {
 	}
 }
 
-// drawWave is removals and new pods in all cells within a time.
+// drawWave adds removals and new pods in all cells within a time.
 func (s *Scenario) drawWave(r *rand.Rand, begin, width time.Duration) {
 	for range 4 + r.IntN(10) {
 		step := Step{
@@ -132,7 +132,7 @@ func (s *Scenario) drawWave(r *rand.Rand, begin, width time.Duration) {
 	}
 }
 
-// withoutTopology is the scenario with Cells that stay.
+// withoutTopology returns the scenario with Cells that stay.
 func (s Scenario) withoutTopology() Scenario {
 	s.Topology = TopologyPlan{}
 	s.Steps = slices.DeleteFunc(slices.Clone(s.Steps), func(step Step) bool {

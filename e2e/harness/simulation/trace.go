@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Trace is what happened: each message that arrived, each change of a cluster and each answer to a client. A nil trace keeps
-// nothing.
+// Trace records each message that arrived, each change of a cluster and each answer to a client. A nil trace records nothing.
 type Trace struct {
 	mu    sync.Mutex
 	began time.Time
@@ -44,7 +43,7 @@ func (t *Trace) add(format string, arguments ...any) {
 	t.lines = append(t.lines, line{time.Since(t.began), fmt.Sprintf(format, arguments...)})
 }
 
-// String is the trace for people, a line for each thing that happened.
+// String returns the trace in readable form, one line per entry.
 func (t *Trace) String() string {
 	if t == nil {
 		return ""
@@ -62,8 +61,8 @@ func join(lines []line) string {
 	return b.String()
 }
 
-// Settled is the trace with what happened at one instant in the order of the alphabet: which of that is noted first is the
-// scheduler's luck and changes nothing. It is the same for each run of a seed.
+// Settled returns the trace with the entries of one instant in alphabetical order. Which of them is recorded first depends on the Go
+// scheduler and changes nothing. The result is the same for each run of a seed.
 func (t *Trace) Settled() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +71,7 @@ func (t *Trace) Settled() string {
 	return join(lines)
 }
 
-// Hash names what is settled.
+// Hash returns a short hash of Settled.
 func (t *Trace) Hash() string {
 	sum := sha256.Sum256([]byte(t.Settled()))
 	return hex.EncodeToString(sum[:6])

@@ -11,16 +11,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// truth is what really was in a cell, version by version. It comes from the store, not from anybody's status.
+// truth is the true state of a cell, version by version. It comes from the store, not from a status.
 type truth struct {
 	pods map[types.UID]*lifeline
-	// byHash finds a pod as merged reservations name it.
+	// byHash finds a pod by its hash in merged reservations.
 	byHash map[quota.UIDHash]*lifeline
 	// forced are the pods that users remove by force.
 	forced map[quota.UIDHash]bool
-	// losses are pods that became unavailable without a removal that was charged.
+	// losses are pods that became unavailable without a charged removal.
 	losses []loss
-	// era is how often the cell was restored, past what it was before each time, begin its first version.
+	// era is how often the cell was restored. past is its pods before each restore. begin is its version when all protectors had been
+	// counted.
 	era   int
 	past  []map[types.UID]*lifeline
 	begin uint64
@@ -46,16 +47,16 @@ type loss struct {
 	why     Reason
 	era     int
 	version uint64
-	// before and after are the pod's states, and ended is when it was not ready any more after that; zero if that was not so.
+	// before and after are the pod's states. ended is when the pod was no longer ready after that; zero if it stayed ready.
 	before, after podState
 	ended         time.Time
-	// only is the protector that it is a loss for; nil is all.
+	// only is the protector that loses the pod; nil is all.
 	only *watched
-	// until is the version of the last decision on that protector which did not know of it; 0 is none in particular.
+	// until is the version of the last decision on that protector that did not account for the loss; 0 is no limit.
 	until uint64
 }
 
-// excuses reports whether a decision on a protector, by the snapshot that it saw of the cell, is excused by the loss at a time.
+// excuses reports whether the loss excuses a decision on a protector at a time. seen is the snapshot of the cell that the decision used.
 func (l *loss) excuses(p *watched, seen sighting, decided uint64, now time.Time) bool {
 	switch {
 	case l.era < seen.era || l.era == seen.era && l.version <= seen.version: // the snapshot shows it
@@ -77,7 +78,7 @@ func newTruth() *truth {
 	return &truth{pods: map[types.UID]*lifeline{}, byHash: map[quota.UIDHash]*lifeline{}, forced: map[quota.UIDHash]bool{}, workloads: newWorkloadTruths()}
 }
 
-// observe takes in a change and returns the pod's states before and after it; before is nil for a new pod.
+// observe records a change and returns the pod's states before and after it; before is nil for a new pod.
 func (t *truth) observe(e *apiserverEvent) (line *lifeline, before *podState, after podState) {
 	pod, ok := e.New.(*corev1.Pod)
 	if !ok {
@@ -98,7 +99,7 @@ func (t *truth) observe(e *apiserverEvent) (line *lifeline, before *podState, af
 	return line, before, after
 }
 
-// at is the pod's state at a version.
+// at returns the pod's state at a version.
 func (l *lifeline) at(version uint64) (podState, bool) {
 	for i := len(l.states) - 1; i >= 0; i-- {
 		if l.states[i].version <= version {
@@ -121,9 +122,10 @@ func (t *truth) available(p *watched, now time.Time) int {
 	return n
 }
 
-// availableAt counts them at a version of an era, and how many of those are not any more, had gone in an era before, from
-// the first on, or were not the protector's at a later version, which a live list has shown; 0 is no list. One that had gone before it
-// was available by its age never was, and the others that were available by age may not have been seen alive since.
+// availableAt counts them at a version of an era. goneSince counts those of them that do not exist any more or terminate, that did so in
+// an earlier era from first on, or that the protector did not count at the version list, which is that of a later live list; 0 is no list.
+// aged counts those that were available by their age: they may not have been seen alive since. A pod that ended before it was available by
+// its age never was.
 func (t *truth) availableAt(p *watched, first, era int, version, list uint64, now time.Time, lenience time.Duration) (then, goneSince, aged int) {
 	for uid, line := range t.podsOf(era) {
 		state, ok := line.at(version)
@@ -146,7 +148,7 @@ func (t *truth) availableAt(p *watched, first, era int, version, list uint64, no
 	return then, goneSince, aged
 }
 
-// hadGone tells whether a pod had gone in one of the eras from the first to before the last.
+// hadGone reports whether a pod had gone in one of the eras from first to before last.
 func (t *truth) hadGone(uid types.UID, first, last int) bool {
 	for era := first; era < last; era++ {
 		if line := t.podsOf(era)[uid]; line != nil && line.now().over() {
@@ -163,8 +165,8 @@ func (t *truth) podsOf(era int) map[types.UID]*lifeline {
 	return t.pods
 }
 
-// lostSince counts the pods of a protector whose loss excuses a decision, which saw the cell at a version, but for one reason. A pod is missing
-// once, however often it was lost, and not when it is available again.
+// lostSince counts the pods of a protector whose loss excuses a decision that saw the cell at a version. It leaves one reason out. A pod
+// is missing once, no matter how often it was lost, and is not missing when it is available again.
 func (t *truth) lostSince(seen sighting, p *watched, decided uint64, now time.Time, but Reason) int {
 	lost := map[types.UID]bool{}
 	for i := range t.losses {
@@ -187,7 +189,7 @@ type sighting struct {
 	version uint64
 }
 
-// ends notes in the losses of a pod when it was not ready any more.
+// ends records in the losses of a pod when it was no longer ready.
 func (t *truth) ends(uid types.UID, at time.Time) {
 	for i := range t.losses {
 		if l := &t.losses[i]; l.before.pod.UID == uid && l.ended.IsZero() {
@@ -196,7 +198,8 @@ func (t *truth) ends(uid types.UID, at time.Time) {
 	}
 }
 
-// restore takes the cell back to a version. Pods that were available and are not then, are lost.
+// restore returns the cell to a version. It records the loss of each pod that existed before, and counts those that were ready and are
+// not.
 func (t *truth) restore(version uint64) (lost int) {
 	t.past = append(t.past, t.pods)
 	t.era++

@@ -15,23 +15,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// In a sixth of the seeds, clients change images of pods and resize them in place, and protectors guard that or do not. The API server stores
-// the change. The kubelet sees it later, restarts the container, and the pod becomes ready again, mostly. The restart is judged as a removal
-// is when it takes effect: then an available pod becomes unavailable. A protector that does not guard updates loses the pod by itself.
+// In a sixth of the seeds, clients change images of pods and resize them in place, and protectors guard that or do not. The API server
+// stores the change. The kubelet sees it later and restarts the container, and the pod mostly becomes ready again. The judge treats the
+// restart as the effect of a removal: an available pod becomes unavailable at that time. A protector that does not guard updates loses the
+// pod without a charge.
 //
-// The judge looks at each reservation of an update:
+// The judge checks each reservation of an update:
 //
-//   - it does not count against the budget only while the snapshot shows the pod as not available;
-//   - it ends when the pod was restarted, or no client can have it restarted any more, or the time for that has passed. Then the restart is
-//     excused.
+//   - It is exempt from the budget only while the snapshot shows the pod as not available.
+//   - It ends when the pod was restarted, or no client can cause its restart any more, or the time for that has passed. In the last case
+//     the restart is excused.
 
-// updateLuck is the random stream of updates. It was chosen so that no seed changes that is named in tests, mutants or docs.
+// updateLuck is the random stream of updates. It was chosen so that it changes no seed that tests, mutants or docs name.
 const updateLuck = 0x7570647400b6
 
-// updateTimeout is that of the protectors.
+// updateTimeout is the updateTimeoutSeconds of the protectors.
 const updateTimeout = 30 * time.Second
 
-// container is the container of each pod that clients update, and companion another one.
+// container and companion are the containers of each pod that clients update.
 const (
 	container = "web"
 	companion = "log"
@@ -50,7 +51,7 @@ func (c *change) operation() v1alpha1.Operation {
 	return v1alpha1.OperationUpdate
 }
 
-// changeOf is what a step changes in pods; nil for all others.
+// changeOf returns what a step changes in pods; nil for all other steps.
 func changeOf(s Step) *change {
 	if s.What != UpdateImage && s.What != ResizePod {
 		return nil
@@ -104,7 +105,7 @@ func restartsOf(pod *corev1.Pod, container string) int32 {
 	return 0
 }
 
-// restart is what the kubelet does about an update that was stored. A container that was restarted for a later update may not be restarted again.
+// restart simulates the kubelet after an update was stored. A container that was restarted for a later update may not be restarted again.
 func (c *clusterState) restart(r *removal, key types.NamespacedName, uid types.UID, stored *corev1.Pod) {
 	wait := func(from, to time.Duration, what string) { time.Sleep(c.world.dice.Between(from, to, r.id+" "+what)) }
 	write := func(actor string, change func(pod *corev1.Pod)) bool {
@@ -160,13 +161,13 @@ func countRestart(pod *corev1.Pod, container string) {
 	}
 }
 
-// isGuarding reports whether an operation consumes budget. It is read here, not by the code that is on trial.
+// isGuarding reports whether an operation consumes budget. This is an independent implementation, not the code under test.
 func (w *watched) isGuarding(operation v1alpha1.Operation) bool {
 	return slices.Contains(w.stored.Spec.Operations, operation)
 }
 
-// isRestarting reports whether a restart by an update is to be judged as a removal from a protector. From one that does not guard updates the
-// pod is lost.
+// isRestarting reports whether a restart by an update is to be judged as a removal from a protector. A protector that does not guard
+// updates loses the pod.
 func (j *judge) isRestarting(t *truth, w *watched, r *removal, before podState, line *lifeline) bool {
 	if w.isGuarding(r.change.operation()) {
 		isLost := !line.now().available(w, time.Now())
@@ -179,14 +180,14 @@ func (j *judge) isRestarting(t *truth, w *watched, r *removal, before podState, 
 	return false
 }
 
-// stores notes that an update is stored.
+// stores records that an update is stored.
 func (j *judge) stores(r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r.stored = true
 }
 
-// accounted are the reservations that the counts account for: of updates whose pods they show as not available.
+// accounted returns the reservations that the counts account for: those of updates whose pods the counts show as not available.
 func accounted(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
 	hashes := map[quota.UIDHash]bool{}
 	for i := range h.Buckets {
@@ -197,10 +198,10 @@ func accounted(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
 	return hashes
 }
 
-// openOf are the reservations that count against the budget.
+// openOf returns the number of reservations that count against the budget.
 func openOf(h *v1alpha1.AdmissionHistory) int { return len(hashesOf(h)) - len(accounted(h)) }
 
-// judgeAccounted judges that what does not count against the budget is not in the counts either.
+// judgeAccounted checks that a pod whose reservation does not count against the budget is not counted as available either.
 func (j *judge) judgeAccounted(w *watched, cell *v1alpha1.PodProtectorCell) {
 	t := j.cells[cell.CellID]
 	if !isCounted(w.stored, &cell.Aggregation) {
@@ -222,7 +223,7 @@ func (j *judge) judgeAccounted(w *watched, cell *v1alpha1.PodProtectorCell) {
 	}
 }
 
-// isOverdue reports whether the reservation of an update may have been given up.
+// isOverdue reports whether the reservation of an update may have been dropped after the timeout.
 func (w *watched) isOverdue(hash quota.UIDHash, r *removal) bool {
 	made, known := w.decisions[hash]
 	return r.change != nil && known && time.Since(made.at) >= updateTimeout

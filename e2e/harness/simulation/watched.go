@@ -15,47 +15,47 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// watched is a protector as the core has it, and how its reservations came about.
+// watched is a protector as the core stores it, and the history of its reservations.
 type watched struct {
 	core   string
 	stored *v1alpha1.PodProtector
-	// since is the version at which it began to cover what it covers now.
+	// since is the version at which it began to cover its present pods.
 	since uint64
-	// changes are the changes of what it covers.
+	// changes are the changes of its coverage.
 	changes []coverageChange
-	// guards is the version at which its floor rose from zero. With a floor of zero nothing is reserved, and no
-	// compare-and-swap tells a webhook that is behind of the new floor: to it the protector is one that it has not heard of.
+	// guards is the version at which its floor rose from zero. With a floor of zero nothing is reserved, so no conflict of a
+	// compare-and-swap shows the new floor to a webhook that lags. The judge treats such a webhook as one that has not seen the protector.
 	guards uint64
 	// floors are its floors over time.
 	floors []floorSince
-	// decisions are what each reservation was decided on, by pod, and decided are the floors of all decisions in their order.
+	// decisions are the states that each reservation was decided on, by pod. decided are the floors of all decisions in their order.
 	decisions map[quota.UIDHash]decision
 	decided   []int
 	// effected are the pods that were removed by their reservations.
 	effected map[quota.UIDHash]bool
-	// overdue are the pods whose reservation of an update was given up.
+	// overdue are the pods whose reservation of an update was dropped after the timeout.
 	overdue map[quota.UIDHash]bool
-	// forgotten are the pods whose reservation was lost when the core was restored, which was last at restored.
+	// forgotten are the pods whose reservation was lost in a restore of the core. restored is when the core was last restored.
 	forgotten map[quota.UIDHash]bool
 	restored  time.Time
-	// renewed is the version that the core went on with then.
+	// renewed is the version that the core continued with then.
 	renewed uint64
-	// confirmed is when it had last the annotation that releases workloads.
+	// confirmed is when it last had the annotation that releases workloads.
 	confirmed time.Time
-	// vouched are the versions at which the entry of each cell was not discounted last.
+	// vouched are the versions at which the entry of each cell was last not discounted.
 	vouched map[string]uint64
-	// lost is when it vanished without having been released, and back the version at which it was recreated; 0 until then.
+	// lost is when it vanished without having been released. back is the version at which it was recreated; 0 until then.
 	lost time.Time
 	back uint64
-	// unheard are the processes that had not heard of it when the core was restored last.
+	// unheard are the processes that had not seen it when the core was last restored.
 	unheard map[string]bool
 }
 
-// isLost tells whether it is in force although it is not stored.
+// isLost reports whether it is in force although it is not stored.
 func (w *watched) isLost() bool { return !w.lost.IsZero() && w.back == 0 }
 
-// isUnheardOf reports whether a webhook could not know of it: its watch has not shown it, or it began when the protector did not exist, or a restore
-// of the core undid the protector before that.
+// isUnheardOf reports whether a webhook could not know it: its watch has not shown it, or it started when the protector did not exist, or
+// a restore of the core undid the protector before that.
 func (w *watched) isUnheardOf(r *removal) bool {
 	knew := r.knew[w.core]
 	if !w.lost.IsZero() && (w.back == 0 || knew < w.back) && (r.witness.After(w.lost) || w.unheard[r.webhook]) {
@@ -64,7 +64,8 @@ func (w *watched) isUnheardOf(r *removal) bool {
 	return knew < max(w.since, w.guards)
 }
 
-// isWithoutStatus reports whether it was recreated after it had reserved a pod, and does not have its status yet. Until then it admits nothing.
+// isWithoutStatus reports whether it was recreated after it had reserved a pod, and does not have its status yet. Until then it admits
+// nothing.
 func (w *watched) isWithoutStatus(pod quota.UIDHash) bool {
 	made, reserved := w.decisions[pod]
 	return quota.Unfinished(w.stored) && reserved && !made.at.After(w.lost)
@@ -86,21 +87,21 @@ type decision struct {
 	at          time.Time
 	version     uint64
 	countedSpec string
-	// floor is the floor of the version that it was made on, and nth its place among the decisions on the protector.
+	// floor is the floor of the version that it was made on. nth is its position among the decisions on the protector.
 	floor, nth int
-	// overdrawn reports whether only an annotation of the pod made it admitted.
+	// overdrawn reports whether it was admitted only because of an annotation of the pod.
 	overdrawn bool
 	// restored reports whether a restore of the core brought the reservation back, at the time of the decision.
 	restored bool
-	// blind tells that it was decided by counts that a webhook could not know to be of a lost past.
+	// blind reports whether it was decided by counts of a lost history that the webhook could not recognize as such.
 	blind bool
-	// seen are the snapshots of the cells that were added up.
+	// seen are the snapshots of the cells that were summed.
 	seen map[string]sighting
 	// charged is the first of the decisions on the reservation, if it was renewed.
 	charged charged
 }
 
-// charged is when something was charged, and by which snapshots.
+// charged is when a removal was charged, and by which snapshots.
 type charged struct {
 	at         time.Time
 	version    uint64
@@ -157,7 +158,7 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 	j.judgeStatus(w, old, e)
 }
 
-// leads notes in which era of its cell a leader began: its snapshot is of that era, or of a later one.
+// leads records in which era of its cell a leadership began: its snapshot is from that era or a later one.
 func (j *judge) leads(core string, cell *v1alpha1.Cell) {
 	key := core + "/" + cell.Name
 	if j.epochs[key] == nil {
@@ -169,7 +170,7 @@ func (j *judge) leads(core string, cell *v1alpha1.Cell) {
 	}
 }
 
-// eraOf is the earliest era that a snapshot of an epoch can be of.
+// eraOf returns the earliest era that a snapshot of an epoch can be from.
 func (j *judge) eraOf(core, cell string, epoch int64) int { return j.epochs[core+"/"+cell][epoch] }
 
 // take makes p the stored state.

@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// drawWidenings is users who change what a protector covers, by its selector and minReadySeconds, in the midst of bursts that take long. It is
-// drawn for a tenth of the seeds.
+// drawWidenings adds, in a tenth of the seeds, users who change what a protector covers, by its selector and minReadySeconds, in the
+// middle of bursts whose requests hang.
 func (s *Scenario) drawWidenings(r *rand.Rand) {
 	if r.IntN(10) == 0 {
 		s.addWidenings(r)
@@ -57,12 +57,12 @@ func (s *Scenario) addWidenings(r *rand.Rand) {
 	}
 }
 
-// isWidened reports whether what a protector covers changes, and with it minReadySeconds.
+// isWidened reports whether the coverage of a protector changes, and with it minReadySeconds.
 func (s Scenario) isWidened() bool {
 	return slices.ContainsFunc(s.Steps, func(step Step) bool { return step.What == Widen })
 }
 
-// coverages are what a protector can cover.
+// coverages returns what a protector can cover.
 func coverages() []v1alpha1.PodProtectorSpec {
 	var all []v1alpha1.PodProtectorSpec
 	for _, labels := range []map[string]string{{"app": "x"}, {"tier": "x"}, {"app": "y"}, {"app": "x", "tier": "x"}} {
@@ -73,7 +73,7 @@ func coverages() []v1alpha1.PodProtectorSpec {
 	return all
 }
 
-// widen changes what a protector covers; a generated one is the generator's.
+// widen changes what a protector covers. The generator owns a generated protector.
 func (w *world) widen(s Step) {
 	core := w.cores[s.Core%len(w.cores)]
 	p, ok := pick(core.protectors(), s.Who)
@@ -90,16 +90,16 @@ func (w *world) widen(s Step) {
 	})
 }
 
-// coverageChange is the end of a time in which a protector covered what it did.
+// coverageChange is the end of a period in which a protector covered the same pods.
 type coverageChange struct {
 	version uint64
 	at      time.Time
-	// before is the protector of the time that ended, and heard the cells whose counts were of it at some time.
+	// before is the protector of the period that ended. heard are the cells that counted by its coverage at some time.
 	before *v1alpha1.PodProtector
 	heard  map[string]bool
 }
 
-// change notes a change of what is covered; old is nil of a new protector.
+// change records a change of the coverage; old is nil for a new protector.
 func (w *watched) change(old *v1alpha1.PodProtector, version uint64) {
 	if old != nil && len(w.changes) > 0 {
 		last := &w.changes[len(w.changes)-1]
@@ -108,7 +108,7 @@ func (w *watched) change(old *v1alpha1.PodProtector, version uint64) {
 	w.changes = append(w.changes, coverageChange{heard: map[string]bool{}})
 }
 
-// hear notes which cells have counted by what is covered now.
+// hear records which cells have counted by the present coverage.
 func (w *watched) hear() {
 	if len(w.changes) == 0 {
 		return
@@ -120,18 +120,19 @@ func (w *watched) hear() {
 	}
 }
 
-// hasChangedSince reports whether what is covered has changed since a version, even if it is the same again.
+// hasChangedSince reports whether the coverage has changed since a version, even if it is the same again.
 func (w *watched) hasChangedSince(version uint64) bool {
 	return slices.ContainsFunc(w.changes, func(c coverageChange) bool { return c.before != nil && c.version > version })
 }
 
-// mayBeInTransition reports whether an aggregator may restrict its counts: there was a change. How long it
-// does is judged when all is calm, by the counts that must be true then.
+// mayBeInTransition reports whether an aggregator may restrict its counts because there was a change. The judge checks the end of the
+// transition in the calm, when the counts must be true.
 func (w *watched) mayBeInTransition() bool {
 	return slices.ContainsFunc(w.changes, func(c coverageChange) bool { return c.before != nil })
 }
 
-// knownBy is the end of the time whose coverage the webhook knew that a removal asked; nil if that is the present one, or if the webhook is excused.
+// knownBy returns the end of the period whose coverage the webhook of a removal knew. It returns nil if that is the present period, or if
+// the webhook is excused.
 func (w *watched) knownBy(r *removal) *coverageChange {
 	knew := r.knew[w.core]
 	if !w.lost.IsZero() || !w.restored.IsZero() || knew < w.guards {
@@ -151,9 +152,9 @@ func (w *watched) isUncharged(r *removal, pod podState, now time.Time) bool {
 	return known != nil && !pod.available(&watched{stored: known.before}, now)
 }
 
-// isSpokenFor reports whether the counts must have left out the pod of a removal that nothing reserved, at the time that it takes effect: the
-// webhook that admitted it knew an earlier spec that the cell was counted by and that did not count the pod, and the admission deadline has not
-// passed since that spec was changed. Then the removal is no excuse for any other.
+// isSpokenFor reports whether the counts must have left out the pod of an unreserved removal at the time that it takes effect. Three
+// conditions hold then. The webhook that admitted it used an earlier spec that did not count the pod. The cell was counted by that spec.
+// The admission deadline has not passed since that spec was changed. Then the removal excuses no other removal.
 func (w *watched) isSpokenFor(r *removal, cell string, pod podState, now time.Time) bool {
 	known := w.knownBy(r)
 	return known != nil && known.heard[cell] && time.Since(known.at) < admissionDeadline && w.isUncharged(r, pod, now)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// wire is how a webhook reaches the other replicas. It is as bad as the weather.
+// wire is the connection of a webhook to the other replicas. It has the network faults of the storm.
 type wire struct {
 	from *process
 }
 
 var errBroken = errors.New("connection reset by peer")
 
-// webhookNames are the addresses of all replicas, those that are killed and not replaced yet included.
+// webhookNames returns the addresses of all replicas, including killed ones that are not replaced yet.
 func (w *world) webhookNames() []string {
 	var names []string
 	for _, p := range w.webhooks() {
@@ -33,7 +33,7 @@ func (l *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, context.Cause(ctx)
 	}
 	answered := make(chan *http.Response, 1)
-	// What is asked is on its way, whether anybody waits for the answer or not.
+	// The request is in transit, even if its client stops waiting for the answer.
 	l.from.world.busy.Go(func() {
 		answered <- l.travel(request.Clone(context.WithoutCancel(ctx))) //nolint:bodyclose // its body is memory
 	})
@@ -48,7 +48,7 @@ func (l *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// travel brings a request to another replica and its answer back; nil is a broken connection.
+// travel carries a request to another replica and its answer back; nil is a broken connection.
 func (l *wire) travel(request *http.Request) *http.Response {
 	world := l.from.world
 	luck := fmt.Sprintf("%s to %s%s %d", l.from.name, request.URL.Host, request.URL.Path, time.Now().UnixNano())

@@ -51,7 +51,7 @@ func (p WorkloadPlan) object() client.Object {
 	}
 }
 
-// replicasOf is how many pods a workload wants.
+// replicasOf returns how many pods a workload wants.
 func replicasOf(object client.Object) int {
 	switch o := object.(type) {
 	case *appsv1.Deployment:
@@ -62,7 +62,7 @@ func replicasOf(object client.Object) int {
 	return 0
 }
 
-// workloads are the plans of a cluster's workloads.
+// workloads returns the plans of a cluster's workloads.
 func (c *clusterState) workloads() (plans []WorkloadPlan) {
 	for _, plan := range c.world.scenario.Workloads {
 		if c.world.workers[plan.Cell%len(c.world.workers)] == c {
@@ -89,7 +89,7 @@ func (w *world) createWorkloads(c *clusterState) {
 	}
 }
 
-// reference is a reference to a workload as the controller of an object; nil if it does not exist.
+// reference returns a reference to a workload as the controller of an object; nil if the workload does not exist.
 func (c *clusterState) reference(plan WorkloadPlan) *metav1.OwnerReference {
 	object, err := c.store.Get(plan.resource(), plan.key())
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *clusterState) reference(plan WorkloadPlan) *metav1.OwnerReference {
 	return &metav1.OwnerReference{APIVersion: "apps/v1", Kind: plan.Kind, Name: plan.Name, UID: object.GetUID(), Controller: &isController}
 }
 
-// ownerOf is a reference to what owns the pods of a workload; nil if the workload does not exist.
+// ownerOf returns a reference to the owner of the pods of a workload; nil if the workload does not exist.
 func (c *clusterState) ownerOf(plan WorkloadPlan) *metav1.OwnerReference {
 	workload := c.reference(plan)
 	if workload == nil || plan.Kind != kindDeployment {
@@ -114,7 +114,7 @@ func (c *clusterState) ownerOf(plan WorkloadPlan) *metav1.OwnerReference {
 	return nil
 }
 
-// podsOf are the pods of an owner that are neither terminating nor finished.
+// podsOf returns the pods of an owner that are neither terminating nor finished.
 func (c *clusterState) podsOf(owner types.UID) (pods []*corev1.Pod) {
 	for _, pod := range c.pods() {
 		isFinished := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
@@ -125,8 +125,8 @@ func (c *clusterState) podsOf(owner types.UID) (pods []*corev1.Pod) {
 	return pods
 }
 
-// own gives a new pod to the first workload that lacks pods, or else to the last that exists. If none does, the pod is one that a deleted
-// workload left.
+// own assigns a new pod to the first workload that lacks pods, or else to the last that exists. If none exists, the pod looks like a
+// leftover of a deleted workload.
 func (c *clusterState) own(pod *corev1.Pod) {
 	plans := c.workloads()
 	if len(plans) == 0 || len(pod.OwnerReferences) > 0 {
@@ -147,7 +147,7 @@ func (c *clusterState) own(pod *corev1.Pod) {
 	pod.OwnerReferences = []metav1.OwnerReference{*chosen}
 }
 
-// changeWorkloads is what users and controllers do with workloads.
+// changeWorkloads executes the steps of users and controllers on workloads.
 func (w *world) changeWorkloads(n int, s Step) {
 	c := w.cell(s)
 	plan, ok := pick(c.workloads(), s.Who)
@@ -186,8 +186,8 @@ func (w *world) changeWorkloads(n int, s Step) {
 	}
 }
 
-// syncWorkload is a look of the controller of a workload: it creates pods that are missing, which become ready later, and removes one that is
-// too many.
+// syncWorkload is one reconciliation of a workload by its controller. It creates missing pods, which become ready later, and removes one
+// surplus pod.
 func (w *world) syncWorkload(c *clusterState, plan WorkloadPlan, id string) {
 	object, err := c.store.Get(plan.resource(), plan.key())
 	owner := c.ownerOf(plan)
@@ -212,7 +212,7 @@ func (w *world) syncWorkload(c *clusterState, plan WorkloadPlan, id string) {
 	}
 }
 
-// deleteWorkload deletes a workload. The garbage collector removes what it owned, after a while.
+// deleteWorkload deletes a workload. The garbage collector removes the objects that it owned after a while.
 func (w *world) deleteWorkload(c *clusterState, plan WorkloadPlan, after time.Duration) {
 	owner := c.ownerOf(plan)
 	if owner == nil {
@@ -229,7 +229,7 @@ func (w *world) deleteWorkload(c *clusterState, plan WorkloadPlan, after time.Du
 	})
 }
 
-// confirmWorkloads confirms on a protector that its deleted workloads are released, for a while.
+// confirmWorkloads confirms for a while on a protector that its deleted workloads are released.
 func (w *world) confirmWorkloads(s Step) {
 	core := w.cores[s.Core%len(w.cores)]
 	mine := slices.DeleteFunc(core.protectors(), func(p *v1alpha1.PodProtector) bool { return p.Labels != nil })

@@ -20,10 +20,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// namespace is where all pods and protectors are, of a scenario that has no more.
+// namespace holds all pods and protectors of a scenario with a single namespace.
 const namespace = "default"
 
-// space is one of several namespaces.
+// space returns the name of the nth namespace.
 func space(n int) string {
 	if n == 0 {
 		return namespace
@@ -31,7 +31,7 @@ func space(n int) string {
 	return fmt.Sprint("team-", n)
 }
 
-// world is a federation in which a scenario happens.
+// world is the set of clusters and processes in which a scenario runs.
 type world struct {
 	scenario       Scenario
 	dice           *dice.Dice
@@ -52,14 +52,14 @@ type world struct {
 	serial      int
 	renewals    *renewals
 
-	// busy counts what the world still does.
+	// busy counts the tasks of the world that have not ended.
 	busy sync.WaitGroup
 }
 
 func newWorld(s Scenario, scheme *runtime.Scheme, trace *Trace) *world {
 	trace.start()
 	w := &world{scenario: s, dice: dice.New(s.Seed), scheme: scheme, storm: s.Storm, trace: trace, judge: newJudge(s, trace), renewals: newRenewals()}
-	// Clocks are set forth and back by whole seconds; a Ready condition has whole seconds too.
+	// Steps set clocks forward and back by whole seconds, and a Ready condition has a resolution of whole seconds too.
 	w.judge.lenience = 4 * time.Second
 	for i := range s.Cores {
 		w.cores = append(w.cores, w.newCluster(fmt.Sprintf("core-%d", i), w.judge.coreChanged))
@@ -79,7 +79,7 @@ func (w *world) newCluster(name string, changed func(string, *apiserver.Event)) 
 	return c
 }
 
-// later does something after a while, unless the world has ended by then.
+// later calls do after a while. calmDown and stopAll wait for it.
 func (w *world) later(after time.Duration, do func()) {
 	w.busy.Go(func() {
 		time.Sleep(after)
@@ -93,7 +93,7 @@ func (w *world) webhooks() []*process {
 	return append([]*process(nil), w.hooks...)
 }
 
-// populate makes the objects that are there at the beginning.
+// populate creates the objects that exist at the beginning.
 func (w *world) populate() {
 	for _, core := range w.cores {
 		for _, worker := range w.workers {
@@ -162,7 +162,7 @@ func (w *world) createPod(c *clusterState, ready bool) types.NamespacedName {
 	return client.ObjectKeyFromObject(p)
 }
 
-// newPod is a pod that runs, without conditions.
+// newPod returns a running pod without conditions.
 func (w *world) newPod(c *clusterState) *corev1.Pod {
 	w.mu.Lock()
 	w.serial++
@@ -188,7 +188,6 @@ func setReady(p *corev1.Pod, ready bool) {
 	}}
 }
 
-// startAll starts all components.
 func (w *world) startAll() {
 	for i := range w.scenario.Webhooks {
 		w.hooks = append(w.hooks, w.startWebhook(fmt.Sprintf("webhook-%d", i)))
@@ -224,7 +223,7 @@ func (w *world) everybody() []*process {
 	return all
 }
 
-// pods are the living pods of a cell, by name.
+// pods returns the pods of a cell that are not terminating, by name.
 func (c *clusterState) pods() []*corev1.Pod {
 	objects, _ := c.store.List("pods", "")
 	var living []*corev1.Pod
@@ -268,12 +267,12 @@ func (w *world) stopAll() {
 	for _, c := range append(w.cores, w.workers...) {
 		c.store.Wait()
 	}
-	// A webhook goes on giving back for a few seconds.
+	// A webhook continues to release reservations for a few seconds.
 	time.Sleep(10 * time.Second)
 	synctest.Wait()
 }
 
-// awaitCounted waits until all protectors are counted in all cells, which the storm must not come before.
+// awaitCounted waits until all protectors are counted in all cells. The storm must not begin earlier.
 func (w *world) awaitCounted(patience time.Duration) error {
 	return w.await(patience, func() string {
 		for _, core := range w.cores {
@@ -290,7 +289,7 @@ func (w *world) awaitCounted(patience time.Duration) error {
 	})
 }
 
-// await polls until look says "".
+// await polls until look returns "".
 func (w *world) await(patience time.Duration, look func() string) error {
 	deadline := time.Now().Add(patience)
 	word := look()

@@ -8,13 +8,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Wall clocks decide how long pods have been ready, where minReadySeconds is set. A webhook whose clock is behind by minutes charges a pod that the
-// newest count has, and an aggregator does not follow a step ahead that does not last. What a webhook must know is hence how long pods have been
-// ready by its own clock, or at the time of the newest count: whichever is later. A pod that becomes available after that is the readiness race.
+// Where minReadySeconds is set, wall clocks determine how long pods have been ready. A webhook whose clock is minutes behind charges a pod
+// that the newest count includes. An aggregator does not follow a step ahead that does not last. The judge therefore requires that a
+// webhook accounts for how long pods have been ready by its own clock, or at the time of the newest count, whichever is later. A pod that
+// becomes available after that is the readiness race.
 
 const clockLuck = 0x6f706580093c
 
-// agedAt is the time by which a pod must have been ready for long enough for its removal to be charged by a protector.
+// agedAt returns the time by which a pod must have been ready for long enough for a protector to charge its removal.
 func (r *removal) agedAt(w *watched, lenience time.Duration) time.Time {
 	at := r.asked.Add(-lenience)
 	behind := r.asked.Add(r.skew)
@@ -30,8 +31,8 @@ func (r *removal) agedAt(w *watched, lenience time.Duration) time.Time {
 	return at
 }
 
-// notesClock notes by which clock a removal is reviewed, and when each protector was counted last. It takes place when the review begins, so that the
-// webhook knows that count or a later one when it reads.
+// notesClock records the clock by which a removal is reviewed, and when each protector was last counted. It runs when the review begins,
+// so that the webhook reads that count or a later one.
 func (j *judge) notesClock(cell string, r *removal, p *process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -46,7 +47,7 @@ func (j *judge) notesClock(cell string, r *removal, p *process) {
 	}
 }
 
-// stepClock sets the clock of a webhook or an aggregator by minutes, whatever protectors count by.
+// stepClock sets the clock of a webhook or an aggregator by minutes, independent of how protectors count.
 func (w *world) stepClock(s Step) {
 	all := w.hooks
 	if s.What == StepAggregatorClock {
@@ -57,8 +58,8 @@ func (w *world) stepClock(s Step) {
 	}
 }
 
-// drawClocks sets clocks by minutes in a sixth of the seeds, where pods must be ready for some seconds and come during removals. A leader that
-// begins while its clock is wrong counts by that, so that aggregators whose clocks step ahead lead throughout.
+// drawClocks sets clocks by minutes in a sixth of the seeds, where pods must be ready for some seconds and are created during removals. A
+// leader that begins while its clock is wrong counts by that clock. So aggregators whose clocks step ahead lead throughout.
 func (s *Scenario) drawClocks(r *rand.Rand) {
 	if r.IntN(6) > 0 {
 		return
@@ -89,7 +90,7 @@ func (s *Scenario) drawClocks(r *rand.Rand) {
 	}
 }
 
-// drawSteadyLeaders leaves out all that ends a leadership, and steps the clocks of leaders ahead.
+// drawSteadyLeaders removes all steps that end a leadership, and steps the clocks of leaders ahead.
 func (s *Scenario) drawSteadyLeaders(r *rand.Rand) {
 	s.Storm.Weather, s.AggregatorsPerCell, s.Shared = apiserver.Weather{}, 1, false
 	var kept []Step

@@ -12,35 +12,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Image of all pods. It is never pulled: kwok plays the containers.
+// Image is the image of all pods. It is never pulled: kwok simulates the containers.
 const Image = "registry.k8s.io/pause:3.10"
 
-// retryPause is how long to wait for a cell that is not ready for new pods yet.
+// retryPause is the retry interval for a cell that is not ready for new pods yet.
 const retryPause = 50 * time.Millisecond
 
 // Application is a set of pods labelled app=Name, spread evenly over cells.
 type Application struct {
 	Namespace string
 	Name      string
-	// Instance makes the names of what is deployed unique in a cell: deploy the same application again, beside what
-	// is left of it, under another instance. It may be empty.
+	// Instance makes the names of the deployed objects unique in a cell. Use another instance to deploy the same application again beside
+	// its remains. It may be empty.
 	Instance string
-	// Pods is their number over all cells. The first cells get what cannot be shared evenly.
+	// Pods is their number over all cells. The first cells get the remainder.
 	Pods            int
 	MinReadySeconds int32
-	// GraceSeconds holds the grace periods of the pods' deletion; each cell gets one Deployment for each entry.
-	// Empty means {0, 1}. A pod with 0 vanishes with the very request that deletes it: nothing is left to count it
-	// by, and a lost reservation cannot be noticed from a terminating pod. One with more terminates first, and
-	// its last deletion by the kubelet meets the webhook again. Both ways must hold, and neither hides the other.
+	// GraceSeconds holds the grace periods of the pods' deletion; each cell gets one Deployment for each entry. Empty means {0, 1}. A pod
+	// with 0 vanishes with the very request that deletes it: no terminating pod is left that would reveal a lost reservation. A pod with
+	// more terminates first, and its final deletion by the kubelet reaches the webhook again. Breakwater must handle both, and neither
+	// hides the other.
 	GraceSeconds []int64
 }
 
-// Scope is the scope of the application's pods in these cells.
+// Scope returns the scope of the application's pods in these cells.
 func (a Application) Scope(cells []Cell) Scope {
 	return Scope{Cells: cells, Namespace: a.Namespace, Selector: "app=" + a.Name}
 }
 
-// Deploy makes the namespace and the Deployments. It does not wait for pods.
+// Deploy creates the namespace and the Deployments. It does not wait for pods.
 func (a Application) Deploy(ctx context.Context, cells []Cell) error {
 	return inEachCell(cells, func(cell Cell) error {
 		if err := ensureNamespace(ctx, cell, a.Namespace); err != nil {
@@ -58,8 +58,8 @@ func (a Application) Deploy(ctx context.Context, cells []Cell) error {
 	})
 }
 
-// DeployBare makes the namespace and pods that no controller replaces, bound to no node: the scheduler places
-// them. With such pods the judgement of a record is exact.
+// DeployBare creates the namespace and pods that no controller replaces, bound to no node: the scheduler places them. With such pods the
+// judgement of a record is exact.
 func (a Application) DeployBare(ctx context.Context, cells []Cell) error {
 	return inEachCell(cells, func(cell Cell) error {
 		if err := ensureNamespace(ctx, cell, a.Namespace); err != nil {
@@ -95,7 +95,7 @@ func (a Application) inCell(cell Cell, cells []Cell) int {
 	return 0
 }
 
-// share is the part of n that the i-th of parts gets.
+// share returns the part of n that the i-th of parts gets.
 func share(n, parts, i int) int {
 	if i < n%parts {
 		return n/parts + 1
@@ -150,7 +150,7 @@ func ensureNamespace(ctx context.Context, cell Cell, name string) error {
 	return nil
 }
 
-// createPod creates a pod, and waits for the ServiceAccount of a new namespace: without it pods are forbidden.
+// createPod creates a pod, and waits for the ServiceAccount of a new namespace: without it the API server forbids pods.
 func createPod(ctx context.Context, cell Cell, namespace string, pod *corev1.Pod) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, retryPause, true, func(ctx context.Context) (bool, error) {

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Cascade deletes the Deployments of a scope in all cells at once, the first foreground, the second background and
-// so on. Their ReplicaSets and pods are deleted by each cell's garbage collector, which also retries: those
-// requests are not ours to count. The record shows what they removed.
+// Cascade deletes the Deployments of a scope in all cells at once, alternating between foreground and background propagation. Each cell's
+// garbage collector deletes their ReplicaSets and pods, with retries. The tally does not count those requests; the record shows what they
+// removed.
 type Cascade struct{ Scope Scope }
 
 // Name implements Attack.
@@ -44,8 +44,8 @@ func (a Cascade) delete(ctx context.Context, cell Cell, d appsv1.Deployment, p m
 	observe(ctx, tally, client.Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &p}))
 }
 
-// DeleteCollection deletes all pods of a scope by one request to each cell, all at once, Times times over. The
-// apiserver stops such a request at the first refusal, so once removes little from a protected cell.
+// DeleteCollection deletes all pods of a scope with one request to each cell, in all cells at once, Times times. The API server stops such
+// a request at the first refusal, so one request removes little from a protected cell.
 type DeleteCollection struct {
 	Scope Scope
 	Times int
@@ -66,7 +66,7 @@ func (a DeleteCollection) Run(ctx context.Context, tally *Tally) error {
 	})
 }
 
-// EvictionWave evicts every pod that lives when it begins, once each, in an order that the seed decides.
+// EvictionWave evicts every pod that exists and is not terminating when it begins, once each, in an order that the seed determines.
 type EvictionWave struct {
 	Recorder *Recorder
 	Clients  int
@@ -101,8 +101,8 @@ func (a EvictionWave) Run(ctx context.Context, tally *Tally) error {
 	return nil
 }
 
-// RandomDeletes are many clients, each of which deletes one random pod after the other, up to Each of them. The
-// seed decides the draws; which pods they meet depends on what the others did.
+// RandomDeletes are many clients, each of which deletes one random pod after the other, up to Each pods. The seed determines the draws.
+// Which pods they hit depends on the other clients.
 type RandomDeletes struct {
 	Recorder *Recorder
 	Clients  int
@@ -132,13 +132,13 @@ func (a RandomDeletes) Run(ctx context.Context, tally *Tally) error {
 	return nil
 }
 
-// await picks a pod, and waits for one when there is none. It gives up when ctx ends.
+// await picks a pod, and waits if there is none. It gives up when ctx ends.
 func (r *Recorder) await(ctx context.Context, random *rand.Rand) (Pod, bool) {
 	for ctx.Err() == nil {
 		if pod, ok := r.Pick(random); ok {
 			return pod, true
 		}
-		// New pods may come that are not available yet, and those make no event.
+		// New pods may appear that are not available yet, and those cause no event.
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
@@ -147,7 +147,7 @@ func (r *Recorder) await(ctx context.Context, random *rand.Rand) (Pod, bool) {
 	return Pod{}, false
 }
 
-// Delete deletes the pod, with the grace period that it asks for.
+// Delete deletes the pod with the pod's own grace period.
 func (p Pod) Delete(ctx context.Context) error {
 	return p.Cell.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{})
 }
@@ -159,7 +159,7 @@ func (p Pod) Evict(ctx context.Context) error {
 	})
 }
 
-// observe counts a request, unless the attack's time ended it.
+// observe counts a request, unless the end of the attack's time cut it off.
 func observe(ctx context.Context, tally *Tally, err error) {
 	if err != nil && ctx.Err() != nil {
 		return
@@ -177,7 +177,7 @@ func inEachCell(cells []Cell, do func(Cell) error) error {
 	return errors.Join(faults...)
 }
 
-// outOfTime drops an error that is only the end of the attack's time.
+// outOfTime drops an error that only reports the end of the attack's time.
 func outOfTime(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 )
 
-// census knows the pods of one cell as its stream last showed them, and turns what it is told into events. Its
-// times are wall clock times, as in the pods.
+// census keeps the pods of one cell as its stream last showed them, and converts observations into changes. Its times are wall clock
+// times, as in the pods.
 type census struct {
 	cell            Cell
 	minReadySeconds int32
 	pods            map[types.UID]*resident
-	// living holds the pods that nobody has begun to delete, in no order: a random one is found at once.
+	// living holds the pods whose deletion has not begun, in no order, so that a random one is found at once.
 	living []types.UID
 }
 
@@ -24,10 +24,10 @@ type resident struct {
 	pod       Pod
 	facts     podhealth.Facts
 	available bool
-	place     int // in living; -1 is not there
+	place     int // in living; -1 if it is not there
 }
 
-// change is an event whose time is not yet known.
+// change is an event without its time.
 type change struct {
 	change Change
 	pod    string
@@ -37,7 +37,7 @@ func newCensus(cell Cell, minReadySeconds int32) *census {
 	return &census{cell: cell, minReadySeconds: minReadySeconds, pods: map[types.UID]*resident{}}
 }
 
-// saw takes the newest state of a pod.
+// saw records the newest state of a pod.
 func (c *census) saw(pod *corev1.Pod, now time.Time) []change {
 	r, known := c.pods[pod.UID]
 	if !known {
@@ -54,7 +54,7 @@ func (c *census) saw(pod *corev1.Pod, now time.Time) []change {
 	return c.judge(r, now)
 }
 
-// lost takes that a pod is there no more.
+// lost records that a pod does not exist any more.
 func (c *census) lost(uid types.UID) []change {
 	r, known := c.pods[uid]
 	if !known {
@@ -68,8 +68,8 @@ func (c *census) lost(uid types.UID) []change {
 	return []change{{change: Removed, pod: r.pod.Name}}
 }
 
-// listed takes all pods at once. What is not among them is gone. The order of what happened since the last list is
-// unknown, so gains come first: then no removal looks like a breach that it may not have been.
+// listed records all pods at once. A pod that is missing from the list was deleted. The order of the changes since the last list is
+// unknown, so gains come first: then no removal looks like a breach that may not have been one.
 func (c *census) listed(pods []corev1.Pod, now time.Time) []change {
 	var gains, losses []change
 	present := make(map[types.UID]bool, len(pods))
@@ -94,7 +94,7 @@ func (c *census) listed(pods []corev1.Pod, now time.Time) []change {
 	return append(gains, losses...)
 }
 
-// tick looks at the pods whose availability comes by time and without an event.
+// tick checks the pods whose availability changes by time and without an event.
 func (c *census) tick(now time.Time) []change {
 	var changes []change
 	for _, r := range c.pods {
@@ -103,7 +103,7 @@ func (c *census) tick(now time.Time) []change {
 	return changes
 }
 
-// next tells when tick has something to do.
+// next returns when the next call of tick is due.
 func (c *census) next(now time.Time) (at time.Time, ok bool) {
 	if c.minReadySeconds == 0 {
 		return at, false
@@ -127,7 +127,7 @@ func (c *census) available() int {
 	return n
 }
 
-// asPod tells of the pod as it is now.
+// asPod returns the pod with its present availability.
 func (r *resident) asPod() Pod {
 	pod := r.pod
 	pod.Available = r.available
@@ -149,7 +149,7 @@ func (c *census) judge(r *resident, now time.Time) []change {
 	}
 }
 
-// bury takes a pod out of the living.
+// bury removes a pod from living.
 func (c *census) bury(r *resident) {
 	if r.place < 0 {
 		return
@@ -161,7 +161,7 @@ func (c *census) bury(r *resident) {
 	r.place = -1
 }
 
-// revive puts a pod back among the living: nothing but a cell that was restored from a backup takes a deletion back.
+// revive puts a pod back into living. Only a cell that was restored from a backup takes a deletion back.
 func (c *census) revive(r *resident) {
 	if r.place >= 0 {
 		return
@@ -170,7 +170,7 @@ func (c *census) revive(r *resident) {
 	c.living = append(c.living, r.pod.UID)
 }
 
-// pickFrom gives a random living pod of all censuses, each pod with the same chance.
+// pickFrom returns a random living pod of all censuses. Each pod has the same chance.
 func pickFrom(censuses []*census, random *rand.Rand) (Pod, bool) {
 	total := 0
 	for _, c := range censuses {

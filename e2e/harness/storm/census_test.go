@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// ready is a pod that has been ready since noon.
+// ready returns a pod that has been ready since noon.
 func ready(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
@@ -104,7 +104,7 @@ func TestCensusTellsWhenAPodBecomesAvailable(t *testing.T) {
 	}
 }
 
-// The living pods are kept in a slice and a place in each pod; this compares them with a plain set.
+// The census keeps the living pods in a slice and a position in each pod; this compares them with a plain set.
 func TestThePickIsAlwaysALivingPod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCensus(Cell{}, 0)

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// relistPause is how long a follower waits after a broken stream, so that a dead apiserver is not hammered.
+// relistPause is how long a follower waits after a broken stream, so that it does not overload an API server that is down.
 const relistPause = 50 * time.Millisecond
 
-// follower keeps one cell's stream alive: a list by quorum, then a watch from there; and again when it breaks.
+// follower keeps one cell's stream alive: it makes a quorum list, then a watch from there, and starts again when the watch breaks.
 type follower struct {
 	recorder *Recorder
 	index    int
 	listed   func() // called after the first list
-	// inSync is when the stream last showed something: what a list finds changed happened after.
+	// inSync is when the stream was last in sync: changes that a list finds happened after it.
 	inSync time.Duration
 }
 
@@ -43,7 +43,7 @@ func (f *follower) cell() Cell { return f.recorder.scope.Cells[f.index] }
 func (f *follower) follow(ctx context.Context) error {
 	scope := f.recorder.scope
 	client := f.cell().Client.CoreV1().Pods(scope.Namespace)
-	// No resourceVersion: the newest pods, never those of an old cache.
+	// No resourceVersion: the list returns the newest pods, never those of an old cache.
 	pods, err := client.List(ctx, metav1.ListOptions{LabelSelector: scope.Selector})
 	if err != nil {
 		return fmt.Errorf("list the pods: %w", err)
@@ -114,8 +114,7 @@ func (f *follower) takeEvent(event watch.Event) error {
 	return nil
 }
 
-// takeList takes the first list as the baseline. What a later list finds changed happened at some time since the
-// stream broke.
+// takeList takes the first list as the baseline. The changes that a later list finds happened at some time since the stream broke.
 func (f *follower) takeList(pods []corev1.Pod) {
 	if f.listed == nil {
 		gap := time.Since(f.recorder.start) - f.inSync + f.recorder.slack

@@ -11,14 +11,12 @@ const maxNodes = 2_000_000
 
 // Judge counts the over-admissions of a record: removals after which fewer pods were available than the floor.
 //
-// The events of one stream happened in the order of the stream. Streams are not ordered against each other: each
-// event happened at some time between its Earliest and its Seen, and a gain in one cell that reaches us late can
-// make a removal in another look like a breach that it was not. So Judge looks at every order of all events that
-// these bounds allow, and reports the one with the fewest over-admissions (and, among those, with the highest
-// minimum). What it reports is therefore certain: no order of what was seen excuses it. A breach is missed only
-// if a gain in another cell, no further away than the bounds are wide, could have come first. Where there are
-// no gains, as with pods that no controller replaces, all orders have the same number of over-admissions and the
-// count is exact.
+// The events of one stream happened in the order of the stream. Streams are not ordered against each other: each event happened at some
+// time between its Earliest and its Seen. A gain in one cell that the recorder sees late can make a removal in another cell look like a
+// breach. So Judge considers every order of all events that these bounds allow, and reports the one with the fewest over-admissions and,
+// among those, with the highest minimum. The reported over-admissions are therefore certain: no order of the observed events excuses them.
+// Judge misses a breach only if a gain in another cell, no further away than the bounds are wide, could have come first. Where there are
+// no gains, as with pods that no controller replaces, all orders have the same number of over-admissions and the count is exact.
 //
 // The order found is the timeline, with each event as late as its bounds and order allow.
 func Judge(record Record, floor int) Verdict {
@@ -35,10 +33,9 @@ func judge(record Record, floor, limit int) Verdict {
 	return verdict
 }
 
-// relaxedOrder puts every gain at its earliest, every removal when it was seen, and every drop late enough for any
-// removal that may have come before it; whatever the order in the streams. At each time it has applied all gains
-// that had really happened, and no loss that had not; so its total is never below the true one, and a floor that
-// held is never called broken.
+// relaxedOrder ignores the order in the streams. It puts every gain at its earliest, every removal when it was seen, and every drop late
+// enough for any removal that may have come before it. At each time it has applied all gains that had really happened, and no loss that
+// had not. So its total is never below the true one, and it never reports a floor as broken that held.
 func relaxedOrder(streams []Stream) []placed {
 	var all []placed
 	var widest time.Duration
@@ -69,7 +66,7 @@ type placed struct {
 	event       Event
 }
 
-// tell counts along an order and draws its timeline.
+// tell counts along an order and builds its timeline.
 func tell(record Record, floor int, order []placed) Verdict {
 	available := make([]int, len(record.Streams))
 	total := 0
@@ -80,7 +77,7 @@ func tell(record Record, floor int, order []placed) Verdict {
 	verdict := Verdict{MinAvailable: total}
 	verdict.Timeline = append(verdict.Timeline, Point{Total: total, Cells: slices.Clone(available)})
 
-	// Backwards: as late as an event's own bound and its successors allow.
+	// Backwards: each event is as late as its own bound and its successors allow.
 	times := make([]Event, len(order))
 	for i := len(order) - 1; i >= 0; i-- {
 		times[i] = order[i].event

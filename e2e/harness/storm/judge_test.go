@@ -11,7 +11,7 @@ import (
 
 const slack = 500 * time.Millisecond
 
-// at is an event that happened at most slack before it was seen.
+// at returns an event that happened at most slack before it was seen.
 func at(millis int, change Change) Event {
 	seen := time.Duration(millis) * time.Millisecond
 	return Event{Change: change, Earliest: max(0, seen-slack), Seen: seen}
@@ -160,7 +160,7 @@ func TestSearchAgreesWithTryingEveryOrder(t *testing.T) {
 	})
 }
 
-// slowest tries every order and keeps the least over-admissions, then the highest minimum.
+// slowest tries every order and returns the fewest over-admissions and, among those orders, the highest minimum.
 func slowest(streams []Stream, floor int) (over, least int) {
 	over = -1
 	var try func(order []placed, next []int)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// path gives the events on the way to a node.
+// path returns the events on the path to a node.
 func (s *search) path(at int32) []placed {
 	var order []placed
 	for ; s.nodes[at].parent >= 0; at = s.nodes[at].parent {
@@ -17,7 +17,7 @@ func (s *search) path(at int32) []placed {
 	return order
 }
 
-// bySight gives the events after the positions in the order in which they were seen, which their bounds allow.
+// bySight returns the events after the positions in the order in which they were seen, which their bounds allow.
 func (s *search) bySight(positions []int) []placed {
 	var order []placed
 	for cell, from := range positions {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Change is what happened to the availability of one pod.
+// Change is a change of the availability of one pod.
 type Change int8
 
 const (
-	// Gained tells that the pod became available.
+	// Gained means that the pod became available.
 	Gained Change = iota
-	// Dropped tells that the pod stopped being available by itself: it became unready, or finished.
+	// Dropped means that the pod stopped being available by itself: it became unready, or finished.
 	Dropped
-	// Removed tells that the pod was available, and is terminating or gone.
+	// Removed means that the pod was available, and is terminating or deleted.
 	Removed
 )
 
@@ -29,7 +29,7 @@ func (c Change) String() string {
 	return fmt.Sprintf("Change(%d)", int8(c))
 }
 
-// step is what the change adds to the number of available pods.
+// step returns the difference that the change makes to the number of available pods.
 func (c Change) step() int {
 	if c == Gained {
 		return 1
@@ -45,15 +45,15 @@ type Event struct {
 	Earliest, Seen time.Duration
 }
 
-// Stream is what was seen of one cell: how many pods were available at first, then the changes in the order in
-// which they happened. Seen never decreases.
+// Stream is the observation of one cell: how many pods were available at first, then the changes in the order in which they happened. Seen
+// never decreases.
 type Stream struct {
 	Cell     string
 	Baseline int
 	Events   []Event
 }
 
-// Record is what was seen of all cells.
+// Record is the observation of all cells.
 type Record struct {
 	Start    time.Time
 	Duration time.Duration
@@ -67,15 +67,15 @@ type Point struct {
 	Cells []int
 }
 
-// Verdict says what a record proves.
+// Verdict is what a record proves.
 type Verdict struct {
-	// Removals is the number of removals; OverAdmissions how many of them left fewer available pods than the
-	// floor. It is 0 unless the floor was broken for certain: see Judge.
+	// Removals is the number of removals. OverAdmissions is how many of them left fewer available pods than the floor. It is 0 unless the
+	// floor was certainly broken: see Judge.
 	Removals, OverAdmissions int
-	// MinAvailable and FinalAvailable are the least and the last total of the timeline.
+	// MinAvailable and FinalAvailable are the lowest and the last total of the timeline.
 	MinAvailable, FinalAvailable int
 	// Timeline holds a point for the start, each change, and the end.
 	Timeline []Point
-	// Relaxed tells that the record was too entangled to search: OverAdmissions is then a weaker bound.
+	// Relaxed reports that the record was too entangled to search: OverAdmissions is then a weaker bound.
 	Relaxed bool
 }

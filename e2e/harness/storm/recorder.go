@@ -32,17 +32,16 @@ type Recorder struct {
 	trouble  []error       // why a cell's stream is broken; nil while it is not
 }
 
-// RecorderOptions tune a recorder.
+// RecorderOptions configure a recorder.
 type RecorderOptions struct {
 	// MinReadySeconds is that of the application.
 	MinReadySeconds int32
-	// Slack is how late a watch event may reach us; 0 means DefaultSlack. A test that stalls an apiserver's watches
-	// wants more.
+	// Slack is how late a watch event may reach the recorder; 0 means DefaultSlack. A test that stalls an API server's watches needs more.
 	Slack time.Duration
 }
 
-// StartRecorder starts to record and returns when all cells have been listed. Record from before the first
-// removal: what happens between the lists of two cells cannot be told apart from what was there.
+// StartRecorder starts to record and returns when all cells have been listed. Call it before the first removal: changes between the lists
+// of two cells cannot be distinguished from the initial state.
 func StartRecorder(ctx context.Context, scope Scope, options RecorderOptions) (*Recorder, error) {
 	// The streams outlive the call; Stop ends them.
 	streaming, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -77,7 +76,7 @@ func StartRecorder(ctx context.Context, scope Scope, options RecorderOptions) (*
 	return r, nil
 }
 
-// baseline is the point at the start of the record.
+// baseline returns the point at the start of the record.
 func (r *Recorder) baseline() Point {
 	var point Point
 	for _, stream := range r.streams {
@@ -87,14 +86,14 @@ func (r *Recorder) baseline() Point {
 	return point
 }
 
-// Stop ends the streams and gives the record.
+// Stop ends the streams and returns the record.
 func (r *Recorder) Stop() Record {
 	r.stop()
 	r.running.Wait()
 	return r.Record()
 }
 
-// Record gives what was recorded so far.
+// Record returns the record so far.
 func (r *Recorder) Record() Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +104,7 @@ func (r *Recorder) Record() Record {
 	return record
 }
 
-// Now gives the available pods as they were last seen. The timeline of a Judge'd record can differ: it knows later
-// events.
+// Now returns the available pods as they were last seen. The timeline of Judge can differ, because Judge also uses later events.
 func (r *Recorder) Now() Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,8 +119,7 @@ func (r *Recorder) point() Point {
 	return point
 }
 
-// Wait returns when the available pods are as wanted. Its error tells how they are, and what is wrong with the
-// streams.
+// Wait returns when the available pods are as wanted. Its error has their present numbers, and the errors of the streams.
 func (r *Recorder) Wait(ctx context.Context, what string, wanted func(Point) bool) error {
 	for {
 		r.mu.Lock()
@@ -148,14 +145,14 @@ func (r *Recorder) describe(point Point) string {
 	return fmt.Sprintf("%d (%s)", point.Total, strings.Join(cells, ", "))
 }
 
-// Trouble gives why streams are broken at this time.
+// Trouble returns why streams are broken at this time.
 func (r *Recorder) Trouble() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.trouble), func(err error) bool { return err == nil })
 }
 
-// Pods gives the pods that nobody has begun to delete, by cell and name.
+// Pods returns the pods whose deletion has not begun, by cell and name.
 func (r *Recorder) Pods() []Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,22 +167,21 @@ func (r *Recorder) Pods() []Pod {
 	return pods
 }
 
-// Pick gives a random pod that nobody has begun to delete.
+// Pick returns a random pod whose deletion has not begun.
 func (r *Recorder) Pick(random *rand.Rand) (Pod, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return pickFrom(r.censuses, random)
 }
 
-// History gives the number of available pods at the start and after each event, as they were seen.
+// History returns the number of available pods at the start and after each event, as they were seen.
 func (r *Recorder) History() []Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.history)
 }
 
-// Settle returns when nothing has changed for the time quiet, or when the time limit has passed. Its error is that
-// of ctx.
+// Settle returns when nothing has changed for the duration quiet, or when the time limit has passed. It returns an error only if ctx ends.
 func (r *Recorder) Settle(ctx context.Context, quiet, limit time.Duration) error {
 	late := time.After(limit)
 	for {

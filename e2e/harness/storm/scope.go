@@ -15,7 +15,7 @@ type Cell struct {
 	Client kubernetes.Interface
 }
 
-// NewCell connects to a cluster, without any rate limit of the client's own: it would soften the storm.
+// NewCell connects to a cluster. The client has no rate limit of its own, which would soften the storm.
 func NewCell(name string, config *rest.Config) (Cell, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -26,21 +26,21 @@ func NewCell(name string, config *rest.Config) (Cell, error) {
 	return Cell{Name: name, Client: client}, nil
 }
 
-// Scope is what a storm is about: the pods that a selector chooses in one namespace of every cell.
+// Scope is the target of a storm: the pods that a selector chooses in one namespace of every cell.
 type Scope struct {
 	Cells     []Cell
 	Namespace string
-	// Selector is a label selector as kubectl takes it.
+	// Selector is a label selector in the syntax of kubectl.
 	Selector string
 }
 
-// Pod is a pod that lives in a cell.
+// Pod is a pod of a cell.
 type Pod struct {
 	Cell      Cell
 	Namespace string
 	Name      string
 	UID       types.UID
-	// Available tells whether it was available when we were asked.
+	// Available reports whether it was available when the recorder returned it.
 	Available bool
 }
 

@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// leastBreach finds an order of all events that their bounds allow, with as few over-admissions as possible and,
-// among those, the highest minimum. It gives up when it has looked at limit states.
+// leastBreach finds an order of all events that their bounds allow, with as few over-admissions as possible and, among those, the highest
+// minimum. It gives up after limit states.
 //
-// A state is how many events of each stream have been placed; its total follows from that, whatever the order.
-// So the search runs level by level (a level: as many events placed) and keeps one best way into each state. An
-// event can be placed next if it may have happened before the next event of every other stream was seen. The one
-// that was seen first always can, so there are no dead ends.
+// A state is how many events of each stream have been placed. Its total follows from that, in any order. So the search runs level by level
+// (a level: as many events placed) and keeps one best path to each state. An event can be placed next if it may have happened before the
+// next event of every other stream was seen. The event that was seen first always can, so there are no dead ends.
 func leastBreach(streams []Stream, floor, limit int) ([]placed, bool) {
 	s, ok := newSearch(streams, floor, limit)
 	if !ok {
@@ -41,7 +40,7 @@ func leastBreach(streams []Stream, floor, limit int) ([]placed, bool) {
 	return append(s.path(best), s.bySight(s.positions(best))...), true
 }
 
-// node is the best known way into one state.
+// node is the best known path to one state.
 type node struct {
 	key      uint64 // the state
 	parent   int32
@@ -63,7 +62,7 @@ type search struct {
 	limit   int
 	strides []uint64
 	counts  [][]int32 // counts[c][i]: available in c after i events
-	gains   []int     // gains[c]: how many events of c until nothing but removals is left
+	gains   []int     // gains[c]: how many events of c until only removals are left
 	nodes   []node
 	scratch []int
 }
@@ -100,7 +99,7 @@ func (s *search) add(n node) int32 {
 	return int32(len(s.nodes) - 1)
 }
 
-// positions gives how many events of each stream are placed at a node, in a slice that the next call overwrites.
+// positions returns how many events of each stream are placed at a node, in a slice that the next call overwrites.
 func (s *search) positions(at int32) []int {
 	for c, stride := range s.strides {
 		s.scratch[c] = int(s.nodes[at].key / stride % uint64(len(s.streams[c].Events)+1))
@@ -116,7 +115,7 @@ func (s *search) total(positions []int) int32 {
 	return total
 }
 
-// settled tells that only removals are left: their order changes nothing any more.
+// settled reports whether only removals are left: their order changes nothing any more.
 func (s *search) settled(positions []int) bool {
 	for c, i := range positions {
 		if i < s.gains[c] {
@@ -126,7 +125,7 @@ func (s *search) settled(positions []int) bool {
 	return true
 }
 
-// outcome adds to a settled node what the removals after it cost.
+// outcome adds the effect of the remaining removals to a settled node.
 func (s *search) outcome(at int32) node {
 	positions := s.positions(at)
 	end := s.nodes[at]
@@ -141,8 +140,8 @@ func (s *search) outcome(at int32) node {
 	return end
 }
 
-// expand places every event that can come next. A gain that can come next is the only one to try: to have it
-// earlier makes no later total lower and no later event wait.
+// expand places every event that can come next. If a gain can come next, expand tries only that: an earlier gain makes no later total
+// lower and delays no later event. It reports false if the limit is reached.
 func (s *search) expand(at int32, next map[uint64]int32) bool {
 	positions := s.positions(at)
 	total := s.total(positions)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Attack removes pods in one way. Run returns when it has no more to do or when ctx ends, which is no error. Its
-// error means that it could not attack at all.
+// Attack removes pods in one way. Run returns when its work is done or when ctx ends, which is no error. An error means that it could not
+// attack at all.
 type Attack interface {
 	Name() string
 	Run(ctx context.Context, tally *Tally) error
 }
 
-// Wave is an attack that begins some time after the storm does, and is cut off when it lasts too long.
+// Wave is an attack that begins After the start of the storm, and is cut off after the duration For.
 type Wave struct {
 	Attack Attack
 	After  time.Duration
@@ -33,14 +33,14 @@ type Storm struct {
 
 type span struct{ began, ended time.Time }
 
-// Progress is how far one attack is. Began and Ended are zero until it has.
+// Progress is the progress of one attack. Began and Ended are zero until the attack has begun or ended.
 type Progress struct {
 	Attack       string
 	Counts       Counts
 	Began, Ended time.Time
 }
 
-// New makes a storm.
+// New returns a storm.
 func New(waves ...Wave) *Storm {
 	s := &Storm{waves: waves, spans: make([]span, len(waves))}
 	for range waves {
@@ -84,7 +84,7 @@ func (s *Storm) mark(set func()) {
 	set()
 }
 
-// Progress gives how far the attacks are, in the order of New.
+// Progress returns the progress of the attacks, in the order of New.
 func (s *Storm) Progress() []Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Storm) Counts() Counts {
 	return all
 }
 
-// Example gives an error with that outcome, from the first attack that had one.
+// Example returns an error with that outcome, from the first attack that had one.
 func (s *Storm) Example(outcome Outcome) (string, bool) {
 	for _, tally := range s.tallies {
 		if example, ok := tally.Example(outcome); ok {

@@ -23,8 +23,7 @@ func TestMain(m *testing.M) { testplane.Main(m) }
 // patience bounds a wait that is expected to be short.
 const patience = 30 * time.Second
 
-// bareApplication makes bare pods in a namespace of its own. There are no controllers and no kubelets: pods are as the
-// test makes them.
+// bareApplication creates bare pods in their own namespace. There are no controllers and no kubelets: only the test changes pods.
 func bareApplication(t *testing.T, pods int) (context.Context, storm.Application, []storm.Cell) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -11,18 +11,18 @@ import (
 type Outcome string
 
 const (
-	// Admitted requests succeeded. They can be more than the removals: two deletes of one pod may both succeed, and
-	// a pod that is not available is no removal.
+	// Admitted requests succeeded. There can be more of them than removals: two deletes of one pod may both succeed, and the deletion of a
+	// pod that is not available is no removal.
 	Admitted Outcome = "admitted"
 	// Refused requests got 429 from an admission webhook.
 	Refused Outcome = "refused"
-	// Missed requests came too late: their object was gone.
+	// Missed requests came too late: their object was already deleted.
 	Missed Outcome = "missed"
-	// Failed requests ended in any other error, 429 from anybody else among them.
+	// Failed requests ended in any other error, including a 429 from another source.
 	Failed Outcome = "failed"
 )
 
-// OutcomeOf reads the outcome from a client's error.
+// OutcomeOf derives the outcome from a client's error.
 func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
@@ -35,11 +35,11 @@ func OutcomeOf(err error) Outcome {
 	return Failed
 }
 
-// byWebhook tells a webhook's 429 from that of a disruption budget or of an apiserver under pressure. Only the
-// words differ.
+// byWebhook reports whether a 429 comes from a webhook, and not from a disruption budget or an overloaded API server. Only the message
+// differs.
 func byWebhook(err error) bool { return strings.Contains(err.Error(), "admission webhook") }
 
-// Counts are how the requests of an attack ended. Attempted is the sum of the others.
+// Counts are the outcomes of the requests of an attack. Attempted is the sum of the others.
 type Counts struct {
 	Attempted int `json:"attempted"`
 	Admitted  int `json:"admitted"`
@@ -58,15 +58,15 @@ func (c Counts) Plus(other Counts) Counts {
 	return c
 }
 
-// Tally counts the outcomes of an attack while it runs, and keeps one example of every kind of answer.
+// Tally counts the outcomes of an attack while it runs, and keeps one example error of each outcome.
 type Tally struct {
 	mu       sync.Mutex
 	counts   Counts
 	examples map[Outcome]string
 }
 
-// Observe counts a request by the error that it ended in. A request that was cut off because the storm is over is
-// no attempt.
+// Observe counts a request by its error and returns the outcome. The caller leaves out a request that was cut off because the storm is
+// over: it is no attempt.
 func (t *Tally) Observe(err error) Outcome {
 	outcome := OutcomeOf(err)
 	t.mu.Lock()
@@ -91,14 +91,14 @@ func (t *Tally) Observe(err error) Outcome {
 	return outcome
 }
 
-// Counts gives the counts so far.
+// Counts returns the counts so far.
 func (t *Tally) Counts() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.counts
 }
 
-// Example gives the first error with that outcome.
+// Example returns the first error with that outcome.
 func (t *Tally) Example(outcome Outcome) (string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package commands has the commands that breakwater and kubectl breakwater have in common. Who offers one says how a cluster is reached.
+// Package commands contains the commands that breakwater and kubectl breakwater share. Each program provides a Cluster.
 package commands
 
 import (
@@ -7,20 +7,20 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cluster is the one that a command is about, as flags or the user's kubeconfig say.
+// Cluster is the target cluster of a command, from flags or the user's kubeconfig.
 type Cluster interface {
-	// Config is the way there. A component tells the apiserver who asks.
+	// Config returns the client configuration. component is part of the user agent.
 	Config(ctx context.Context, component string) (*rest.Config, error)
-	// Given is the namespace that a flag names; empty if none does.
+	// Given returns the namespace flag; empty if not set.
 	Given() string
-	// Namespace is that, or else the one of the kubeconfig's context.
+	// Namespace returns the namespace flag, or else the namespace of the kubeconfig's context.
 	Namespace() (string, error)
-	// Named tells whether a flag says which cluster it is.
+	// Named reports whether a flag selects the cluster.
 	Named() bool
 }
 
-// warned is an error of something that was told as a warning.
+// warned is an error for something that was reported as a warning.
 type warned struct{ error }
 
-// ExitCode is what a program exits with.
+// ExitCode returns the exit code of the program.
 func (warned) ExitCode() int { return ExitWarned }

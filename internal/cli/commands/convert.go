@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
 )
 
-// ExitWarned is the exit code of a conversion that had warnings, where those are not wanted.
+// ExitWarned is the exit code of convert --fail-on-warning if there are warnings.
 const ExitWarned = 2
 
 type convertFlags struct {
@@ -28,7 +28,7 @@ type convertFlags struct {
 	accept        []string
 }
 
-// Convert makes the command for a program by that name. The cluster is the one to read.
+// Convert creates the convert command of a program. from is the cluster to read.
 func Convert(program string, from Cluster) *cobra.Command {
 	f := &convertFlags{from: from}
 	command := &cobra.Command{
@@ -97,7 +97,7 @@ func (f *convertFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 	return nil
 }
 
-// wantedKinds reads --kind. Kinds are named by alias, or by the name that they have in their API where only one has it.
+// wantedKinds parses --kind. It accepts an alias, or the kind or resource name of the API.
 func (f *convertFlags) wantedKinds() ([]convert.Kind, error) {
 	if len(f.kinds) == 0 {
 		return convert.Kinds(), nil
@@ -127,7 +127,7 @@ func (f *convertFlags) acceptedReasons() ([]convert.Reason, error) {
 	return accepted, nil
 }
 
-// read returns the objects of files or of a cluster, and what is to be told of them.
+// read returns the objects of files or of a cluster, and notes about them.
 func (f *convertFlags) read(ctx context.Context, in io.Reader, kinds []convert.Kind) ([]convert.Source, []string, error) {
 	if f.from.Given() != "" && f.allNamespaces {
 		return nil, nil, errors.New("give either --namespace or --all-namespaces")

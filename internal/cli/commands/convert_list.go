@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
 )
 
-// list reads the kinds that a cluster has.
+// list reads the given kinds from the cluster.
 func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources []convert.Source, notes []string, err error) {
 	config, err := f.from.Config(ctx, "convert")
 	if err != nil {
@@ -64,7 +64,7 @@ func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources 
 	return append(sources, workloads...), append(notes, unread...), nil
 }
 
-// in is where objects of a kind are; empty are all namespaces.
+// in returns the client for a kind in a namespace; an empty namespace means all.
 func in(resource dynamic.NamespaceableResourceInterface, kind convert.Kind, namespace string) dynamic.ResourceInterface {
 	if kind.Cluster {
 		return resource
@@ -72,7 +72,7 @@ func in(resource dynamic.NamespaceableResourceInterface, kind convert.Kind, name
 	return resource.Namespace(namespace)
 }
 
-// readTargets reads the workloads that sources name, which tell what else covers their pods. It is worth no failure.
+// readTargets reads the workloads that sources target, to find other objects that cover their pods. A failed read only adds a note.
 func readTargets(ctx context.Context, discoverer discovery.DiscoveryInterfaceWithContext, lister dynamic.Interface, sources []convert.Source) (
 	workloads []convert.Source, notes []string,
 ) {
@@ -111,7 +111,7 @@ func readTarget(ctx context.Context, discoverer discovery.DiscoveryInterfaceWith
 	return nil, fmt.Errorf("%s has no %s", ref.APIVersion, ref.Kind)
 }
 
-// resourceOf returns the version of a kind that tells most among those that the cluster serves.
+// resourceOf returns the first of a kind's versions that the cluster serves. They are ordered by how much they express.
 func resourceOf(ctx context.Context, discoverer discovery.DiscoveryInterfaceWithContext, kind convert.Kind) (schema.GroupVersionResource, bool, error) {
 	for _, version := range kind.Versions {
 		resource := schema.GroupVersionResource{Group: kind.Group, Version: version, Resource: kind.Resource}
@@ -129,7 +129,7 @@ func resourceOf(ctx context.Context, discoverer discovery.DiscoveryInterfaceWith
 	return schema.GroupVersionResource{}, false, nil
 }
 
-// ListAll lists all objects of a kind, page by page.
+// ListAll lists all objects of a kind in pages.
 func ListAll(ctx context.Context, from dynamic.ResourceInterface) (sources []convert.Source, err error) {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return from.List(ctx, options)

@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
 )
 
-// ReadFiles reads files, the files of folders, and standard input for -, in the order of their names in a folder.
+// ReadFiles reads files, the files of folders in the order of their names, and standard input for "-".
 func ReadFiles(paths []string, recursive bool, in io.Reader) (sources []convert.Source, notes []string, err error) {
 	for _, path := range paths {
 		if path == "-" {
@@ -71,8 +71,8 @@ func filesOf(path string, recursive bool) ([]string, error) {
 	return files, err
 }
 
-// parse reads the documents of one text. What is no object of Kubernetes, as a kustomization or values of a chart, is
-// told of and left out.
+// parse reads the documents of one text. It skips documents that are not Kubernetes objects, such as chart values, and adds a note for
+// each.
 func parse(raw []byte, origin string, sources *[]convert.Source, notes *[]string) error {
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
 	for document := 1; ; document++ {
@@ -101,7 +101,7 @@ func parse(raw []byte, origin string, sources *[]convert.Source, notes *[]string
 	}
 }
 
-// flatten takes lists apart, and those in them.
+// flatten expands lists, including nested ones.
 func flatten(object runtime.Object, origin string, sources *[]convert.Source) error {
 	switch object := object.(type) {
 	case *unstructured.UnstructuredList:

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// writeManifests writes what was made for kubectl apply, the protectors before the policies.
+// writeManifests writes the result as input for kubectl apply, protectors first.
 func writeManifests(w io.Writer, result *convert.Result) error {
 	for i := range result.Protectors {
 		p := &result.Protectors[i]
@@ -41,7 +41,7 @@ func writeManifest(w io.Writer, from convert.Ref, of func() (map[string]any, err
 	return err
 }
 
-// alike is what warnings have in common that are told of together.
+// alike is the key by which warnings are grouped.
 type alike struct {
 	title   string
 	reason  convert.Reason
@@ -49,8 +49,8 @@ type alike struct {
 	lost    bool
 }
 
-// warningText tells what differs, each sentence once, first of what was not converted. It returns how many of the
-// sentences are not accepted as well.
+// warningText formats the warnings, each distinct message once, those about unconverted objects first. It also returns the number of
+// messages that are not accepted.
 func warningText(warnings []convert.Warning, accepted []convert.Reason) (text string, open int) {
 	var order []alike
 	about := map[alike][]convert.Ref{}
@@ -86,7 +86,7 @@ func warningText(warnings []convert.Warning, accepted []convert.Reason) (text st
 	return text, open
 }
 
-// whom names those whom a warning is about, the first three of them by name.
+// whom names the objects of a warning, at most three of them individually.
 func whom(about []convert.Ref) string {
 	if len(about) == 1 {
 		return Place(about[0])
@@ -102,7 +102,7 @@ func whom(about []convert.Ref) string {
 	return fmt.Sprintf("%s (%s%s), each", Count(len(about), about[0].Title), strings.Join(names, ", "), rest)
 }
 
-// Place is an object and where it was read.
+// Place formats an object and where it was read.
 func Place(ref convert.Ref) string {
 	if ref.Origin == "" {
 		return ref.String()
@@ -110,7 +110,7 @@ func Place(ref convert.Ref) string {
 	return ref.String() + " in " + ref.Origin
 }
 
-// conversionNotes tells what was skipped, and what came of the rest.
+// conversionNotes describes what was skipped and what was converted.
 func conversionNotes(sources []convert.Source, result *convert.Result) []string {
 	var notes []string
 	kinds := map[string]int{}
@@ -131,7 +131,7 @@ func conversionNotes(sources []convert.Source, result *convert.Result) []string 
 	return append(notes, fmt.Sprintf("%s made of %s", made, Count(len(sources)-len(result.Skipped), "object")))
 }
 
-// Count words a number of things, as 2 policies.
+// Count formats a number of things, such as 2 policies.
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

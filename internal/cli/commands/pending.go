@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// confirmedFor is how long a confirmation lasts. It ends, so that a later decrease of the same protector is not confirmed by it.
+// confirmedFor is how long a confirmation is valid. It expires so that it does not confirm a later decrease of the same protector.
 const confirmedFor = 10 * time.Minute
 
 // pendingDecrease is a protector with a pending decrease.
@@ -29,7 +29,7 @@ type pendingDecrease struct {
 
 func (d *pendingDecrease) key() client.ObjectKey { return client.ObjectKeyFromObject(d.PodProtector) }
 
-// pendingDecreases confirms the pending decreases of the protectors of a namespace, or of all.
+// pendingDecreases confirms the pending decreases of protectors in one namespace or in all namespaces.
 type pendingDecreases struct {
 	client client.Client
 	// namespace is empty for all namespaces.
@@ -37,7 +37,7 @@ type pendingDecreases struct {
 	now       func() time.Time
 }
 
-// runPending is the command with --pending.
+// runPending runs the command with --pending.
 func (f *releaseFlags) runPending(ctx context.Context, in io.Reader, out io.Writer, arguments []string) error {
 	names, err := f.checkPending(arguments)
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *releaseFlags) runPending(ctx context.Context, in io.Reader, out io.Writ
 	return p.confirm(ctx, out, found)
 }
 
-// checkPending returns the names of protectors that the arguments give.
+// checkPending checks the flags and returns the names of the protectors in the arguments.
 func (f *releaseFlags) checkPending(arguments []string) (names []string, err error) {
 	switch {
 	case f.deleted || len(f.kinds) > 0:
@@ -108,7 +108,8 @@ func (p *pendingDecreases) where() string {
 	return " in namespace " + p.namespace
 }
 
-// find reads the protectors that have a pending decrease, those of the names if there are any. A name without one is an error.
+// find reads the protectors with a pending decrease, only the named ones if there are names. A named protector without a pending
+// decrease is an error.
 func (p *pendingDecreases) find(ctx context.Context, names []string) (found []pendingDecrease, err error) {
 	if len(names) == 0 {
 		return p.list(ctx)
@@ -144,7 +145,7 @@ func (p *pendingDecreases) list(ctx context.Context) (found []pendingDecrease, e
 	}
 }
 
-// confirm confirms each of the decreases, and says so. It continues after an error.
+// confirm confirms each decrease and prints the result. It continues after an error.
 func (p *pendingDecreases) confirm(ctx context.Context, out io.Writer, found []pendingDecrease) error {
 	until := p.now().Add(confirmedFor).UTC().Truncate(time.Second)
 	var failed []error
@@ -171,15 +172,15 @@ func (p *pendingDecreases) confirm(ctx context.Context, out io.Writer, found []p
 	return errors.Join(failed...)
 }
 
-// The words for what became of one decrease.
+// Results of confirming one decrease.
 const (
 	wasConfirmed = "confirmed"
 	wasReleased  = "already released"
 	wasDecreased = "no longer pending"
 )
 
-// confirmOne annotates a protector, unless it is another one by now or another decrease is pending. It reads a protector whose version has
-// changed again, since aggregators and webhooks write its status all the time.
+// confirmOne annotates a protector, unless it was recreated or another decrease is pending. On a conflict it reads the protector again
+// and retries, because aggregators and webhooks write its status frequently.
 func (p *pendingDecreases) confirmOne(ctx context.Context, d *pendingDecrease, until time.Time) (said string, err error) {
 	current := d.PodProtector
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// storeDecrease creates shop/web with a pending decrease, or gives it another message or status.
+// storeDecrease creates shop/web with a pending decrease, or changes its message or status.
 func storeDecrease(t *testing.T, c client.Client, namespace string, status metav1.ConditionStatus, message string) {
 	t.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
@@ -43,7 +43,7 @@ func storeDecrease(t *testing.T, c client.Client, namespace string, status metav
 func TestOnlyTheDecreaseThatWasShownIsConfirmed(t *testing.T) {
 	const message = "Deployment web was deleted, which would release the floor of 2. It is held."
 	for claim, c := range map[string]struct {
-		// between happens after the preview, before the first write.
+		// between runs after the preview and before the first write.
 		between   func(*testing.T, client.Client, *v1alpha1.PodProtector)
 		confirmed bool
 		said, err string

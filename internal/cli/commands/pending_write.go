@@ -23,7 +23,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// preview shows what would be confirmed, and how many pods stay available until then.
+// preview prints what would be confirmed, and how many pods stay available until then.
 func (p *pendingDecreases) preview(out io.Writer, found []pendingDecrease) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	rows := []string{"NAMESPACE\tNAME\tFLOOR\tAVAILABLE\tREASON\tSINCE\tASKED FOR\n"}
@@ -57,7 +57,7 @@ func plural(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// isConfirmed asks the user at a terminal, unless --yes or --dry-run answers. Elsewhere it changes nothing without --yes.
+// isConfirmed asks the user at a terminal, unless --yes or --dry-run answers. Without a terminal it returns false unless --yes is set.
 func (f *releaseFlags) isConfirmed(in io.Reader, out io.Writer, decreases int) (bool, error) {
 	if f.yes {
 		return true, nil
@@ -83,7 +83,7 @@ func (f *releaseFlags) isConfirmed(in io.Reader, out io.Writer, decreases int) (
 	return true, nil
 }
 
-// annotate confirms the decrease of this very object in this version.
+// annotate confirms the decrease of exactly this object at exactly this resource version.
 func (p *pendingDecreases) annotate(ctx context.Context, protector *v1alpha1.PodProtector, until time.Time) (said string, err error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": protector.UID, "resourceVersion": protector.ResourceVersion,

@@ -27,12 +27,12 @@ type releaseFlags struct {
 	kinds   []string
 	deleted bool
 	yes     bool
-	// pending confirms pending decreases instead; dryRun shows them and does not ask.
+	// pending confirms pending decreases instead. dryRun shows them and does not ask.
 	pending, dryRun bool
 	now             func() time.Time
 }
 
-// Release makes the command for a program by that name.
+// Release creates the release command of a program.
 func Release(program string, core Cluster) *cobra.Command {
 	f := &releaseFlags{core: core, now: time.Now}
 	command := &cobra.Command{
@@ -133,7 +133,7 @@ func (f *releaseFlags) finder(config *rest.Config) (*finalizers.Finder, error) {
 	return finder, err
 }
 
-// isNamed tells whether an object is one of those that were named; no names are all.
+// isNamed reports whether an object is among the named ones. No names match all objects.
 func isNamed(h *finalizers.Hold, names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
 		return strings.EqualFold(name, h.Kind.Kind+"/"+h.Object.Name)

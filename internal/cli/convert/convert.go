@@ -1,7 +1,7 @@
-// Package convert turns the budgets of other systems into protectors, and their scheduling policies into ours, and tells
-// where those mean something else than they did.
+// Package convert converts budgets of other systems to PodProtectors, and their scheduling policies to those of Breakwater. It warns
+// where the result behaves differently.
 //
-// It is pure: objects in, protectors, policies and warnings out.
+// It is pure: it takes objects, and returns protectors, policies and warnings.
 package convert
 
 import (
@@ -17,33 +17,33 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Source is an object that was given to convert.
+// Source is an input of a conversion.
 type Source struct {
 	Object *unstructured.Unstructured
-	// Origin is where it was read, for people; empty if that is a cluster.
+	// Origin is where the object was read, for messages. It is empty for a cluster.
 	Origin string
 }
 
-// Protector is a protector and what it was made from.
+// Protector is a PodProtector and the object that it was converted from.
 type Protector struct {
 	v1alpha1.PodProtector
 	From Ref
 }
 
-// Result is what came of a conversion.
+// Result is the result of a conversion.
 type Result struct {
-	// Protectors are sorted by namespace and name, of which no two have the same.
+	// Protectors are sorted by namespace and name, which are unique.
 	Protectors []Protector
-	// Policies are sorted by kind, namespace and name, of which no two have the same.
+	// Policies are sorted by kind, namespace and name, which are unique.
 	Policies []Policy
-	// Warnings are sorted by what they are about, kind by kind.
+	// Warnings are sorted by the objects that they are about, kind by kind.
 	Warnings []Warning
-	// Skipped are the objects of kinds that are not converted, as they came, but for the workloads that targetRefs name.
+	// Skipped are the objects of kinds that are not converted, in input order, except for the workloads that targetRefs name.
 	Skipped []Ref
 }
 
-// Convert converts all sources together. The result does not depend on their order, but for objects that are given
-// several times: there the first one counts.
+// Convert converts all sources together. The result does not depend on their order, except for objects that occur several times: the
+// first one is used.
 func Convert(sources []Source) Result {
 	var (
 		result   Result
@@ -83,7 +83,7 @@ func Convert(sources []Source) Result {
 	return result
 }
 
-// draft is a protector that other drafts may still change.
+// draft is a protector that later steps can still change.
 type draft struct {
 	protector v1alpha1.PodProtector
 	reading   *reading
@@ -91,7 +91,7 @@ type draft struct {
 	rank      int
 }
 
-// of returns the sources of a kind by namespace and name, in the order in which they were given where those are the same.
+// of returns the sources of a kind, sorted by namespace and name. The sort is stable.
 func of(kind Kind, sources []Source) []Source {
 	var found []Source
 	for _, source := range sources {
@@ -129,8 +129,8 @@ func skipped(sources []Source, made []draft) []Ref {
 	return refs
 }
 
-// withoutRepeated leaves the first of the drafts that were made from objects of one name. Nobody can tell what is meant by
-// several: they may be two versions of one file, or of two clusters, whose numbers add up.
+// withoutRepeated keeps the first of the drafts that were converted from objects with the same name. The meaning of several is
+// ambiguous: they can be two versions of one file, or objects of two clusters, whose numbers add up.
 func withoutRepeated(drafts []draft, result *Result) []draft {
 	var kept []draft
 	for _, d := range drafts {
@@ -153,7 +153,7 @@ func withoutRepeated(drafts []draft, result *Result) []draft {
 	return kept
 }
 
-// addsUp tells whether the same object in two clusters would mean more pods than in one.
+// addsUp reports whether the same object in two clusters means more pods than in one.
 func addsUp(d *draft) bool {
 	number := func(amount *intstr.IntOrString) bool {
 		return amount != nil && amount.Type == intstr.Int && amount.IntVal > 0

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// source reads an object as a user would write it.
+// source parses an object in YAML.
 func source(t testing.TB, text string) convert.Source {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -33,7 +33,7 @@ func source(t testing.TB, text string) convert.Source {
 	return convert.Source{Object: object.(*unstructured.Unstructured)}
 }
 
-// reasons writes warnings short: the reasons, with a ! where the object was not converted.
+// reasons joins the reasons of warnings, with a ! if the object was not converted.
 func reasons(warnings []convert.Warning) string {
 	var words []string
 	for _, w := range warnings {
@@ -47,7 +47,7 @@ func reasons(warnings []convert.Warning) string {
 	return strings.Join(words, " ")
 }
 
-// specs writes the specs of protectors by their names.
+// specs returns the specs of protectors by name.
 func specs(t testing.TB, protectors []convert.Protector) map[string]any {
 	t.Helper()
 	all := map[string]any{}
@@ -76,7 +76,7 @@ func parsed(t testing.TB, text string) map[string]any {
 	return value
 }
 
-// wantAccepted creates protectors on a real apiserver, in a dry run.
+// wantAccepted creates protectors on a real API server as a dry run.
 func wantAccepted(t testing.TB, protectors []convert.Protector) {
 	t.Helper()
 	c, err := client.New(testplane.Config(t), client.Options{})
@@ -106,8 +106,8 @@ func create(t testing.TB, c client.Client, p *convert.Protector) error {
 	return c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 }
 
-// conversion is a test of one source: its spec, its annotations and labels, and what is wanted of it. A wanted spec of ""
-// is none.
+// conversion is a test of one source: its spec, its other metadata, and the expected spec and warnings. An empty want expects no
+// protector.
 type conversion struct{ given, metadata, want, warnings string }
 
 func wantConversions(t *testing.T, apiVersion, kind string, tests map[string]conversion) {
@@ -136,7 +136,7 @@ func wantConversions(t *testing.T, apiVersion, kind string, tests map[string]con
 	}
 }
 
-// many returns n items, each by the format with its number.
+// many returns n items. The format gets the index of each.
 func many(n int, format string) string {
 	var b strings.Builder
 	for i := range n {

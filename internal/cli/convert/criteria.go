@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// The bounds of v1alpha1.SchedulingCriteria.
+// Limits of v1alpha1.SchedulingCriteria.
 const (
 	maxNodeLabels   = 32
 	maxTolerations  = 32
@@ -25,7 +25,7 @@ const (
 	maxDigits       = 18
 )
 
-// areCriteria tells whether a policy may have these criteria; if not they are lost.
+// areCriteria reports whether the criteria are valid in a policy. If not, the object is lost.
 func (r *reading) areCriteria(c *v1alpha1.SchedulingCriteria) bool {
 	ok := r.holds("nodeSelector", len(c.NodeSelector), maxNodeLabels)
 	for _, key := range slices.Sorted(maps.Keys(c.NodeSelector)) {
@@ -43,7 +43,7 @@ func (r *reading) areCriteria(c *v1alpha1.SchedulingCriteria) bool {
 	return ok && r.isPodAffinity("affinity.podAntiAffinity", c.Affinity.PodAntiAffinity)
 }
 
-// holds tells whether a list is within its bound.
+// holds reports whether a list is within its limit.
 func (r *reading) holds(field string, n, most int) bool {
 	if n > most {
 		r.lost(NotPossible, "its %s has %d items, of which %d are possible", field, n, most)
@@ -51,7 +51,7 @@ func (r *reading) holds(field string, n, most int) bool {
 	return n <= most
 }
 
-// is tells whether a value is what it must be.
+// is reports whether a value is valid.
 func (r *reading) is(field, value string, problems func(string) []string) bool {
 	wrong := problems(value)
 	if len(wrong) > 0 {
@@ -60,7 +60,7 @@ func (r *reading) is(field, value string, problems func(string) []string) bool {
 	return len(wrong) == 0
 }
 
-// oneOf tells whether a value is one of those that are known.
+// oneOf reports whether a value is one of the known values.
 func (r *reading) oneOf(field, value string, known ...string) bool {
 	if !slices.Contains(known, value) {
 		r.lost(NotPossible, "its %s is %q, and must be one of %s", field, value, strings.Join(known, ", "))
@@ -69,7 +69,7 @@ func (r *reading) oneOf(field, value string, known ...string) bool {
 	return true
 }
 
-// must tells whether a rule is kept.
+// must reports whether a rule is met. It records the reason if not.
 func (r *reading) must(kept bool, reason Reason, format string, args ...any) bool {
 	if !kept {
 		r.lost(reason, format, args...)
@@ -192,7 +192,7 @@ func (r *reading) isPodTerm(field string, t *v1alpha1.PodAffinityTerm) bool {
 	return ok && r.areLabelKeys(field, t)
 }
 
-// areLabelKeys looks at keys whose values must be, or must not be, those of the pod itself.
+// areLabelKeys reports whether the keys of matchLabelKeys and mismatchLabelKeys are valid. Their values come from the pod's own labels.
 func (r *reading) areLabelKeys(field string, t *v1alpha1.PodAffinityTerm) bool {
 	ok := r.holds(field+", in a term, matchLabelKeys", len(t.MatchLabelKeys), maxKeys) &&
 		r.holds(field+", in a term, mismatchLabelKeys", len(t.MismatchLabelKeys), maxKeys) &&

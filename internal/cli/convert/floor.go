@@ -10,8 +10,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// floor takes over minAvailable or maxUnavailable, of which just one is given. Whether the floor depends on what is
-// expected shows only when expectedReplicas has been taken over. Kubernetes, OpenKruise and we round percentages alike.
+// floor copies minAvailable or maxUnavailable, of which exactly one is set. Call it after copying expectedReplicas, which decides
+// whether the floor depends on expected replicas. Kubernetes, OpenKruise and Breakwater round percentages in the same way.
 func (r *reading) floor(spec *v1alpha1.PodProtectorSpec, minAvailable, maxUnavailable *intstr.IntOrString) bool {
 	var ok bool
 	if minAvailable != nil {
@@ -42,7 +42,7 @@ func (r *reading) nothingToSpare(amount string) {
 		"so that a rollout needs a surge", amount)
 }
 
-// pods takes over a number of pods, or a percentage of them, in the form that protectors have.
+// pods converts a number of pods or a percentage to the form that a PodProtector uses.
 func (r *reading) pods(field string, given *intstr.IntOrString) (*intstr.IntOrString, bool) {
 	if given.Type == intstr.Int {
 		if given.IntVal < 0 {

@@ -19,23 +19,23 @@ import (
 // Kind is a kind of object that can be converted.
 type Kind struct {
 	schema.GroupKind
-	// Resource is what its API calls it.
+	// Resource is the resource name in its API.
 	Resource string
-	// Versions are those that can be read, the one that tells most first.
+	// Versions are the readable versions, the most expressive one first.
 	Versions []string
-	// Title names it to people.
+	// Title is the display name.
 	Title string
-	// Alias is its short name, and what is put behind a name that another object has.
+	// Alias is the short name. It is also the suffix for a name that another object already has.
 	Alias string
-	// Cluster tells that its objects are in no namespace.
+	// Cluster reports whether the kind is cluster-scoped.
 	Cluster bool
 
-	// Just one of these makes something of its spec: a protector, or a scheduling policy.
+	// Exactly one of these is set. It converts the spec to that of a PodProtector or of a scheduling policy.
 	spec   func(r *reading, object *unstructured.Unstructured, spec map[string]any) (v1alpha1.PodProtectorSpec, bool)
 	policy func(r *reading, kind Kind, spec map[string]any) (v1alpha1.ClusterPodSchedulingPolicySpec, bool)
 }
 
-// Kinds are all that can be converted. When several sources have one name, the first of them in this order keeps it.
+// Kinds returns all kinds that can be converted. If several sources have the same name, the first kind in this order keeps it.
 func Kinds() []Kind {
 	return []Kind{
 		{
@@ -61,7 +61,7 @@ func Kinds() []Kind {
 	}
 }
 
-// read makes a protector of an object, or tells why it cannot.
+// read converts an object to a PodProtector, or records why it cannot.
 func (r *reading) read(kind Kind, object *unstructured.Unstructured) (v1alpha1.PodProtector, bool) {
 	protector := v1alpha1.PodProtector{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector"},
@@ -78,7 +78,7 @@ func (r *reading) read(kind Kind, object *unstructured.Unstructured) (v1alpha1.P
 	return protector, true
 }
 
-// specOf is the spec of an object that is what its kind says, as far as that shows without reading it.
+// specOf returns the spec of an object after checking its version and name.
 func (r *reading) specOf(kind Kind, object *unstructured.Unstructured) (map[string]any, bool) {
 	version := object.GroupVersionKind().Version
 	spec, given := object.Object["spec"].(map[string]any)
@@ -97,14 +97,14 @@ func (r *reading) specOf(kind Kind, object *unstructured.Unstructured) (map[stri
 	return spec, true
 }
 
-// tellOwner warns of an object that another one writes.
+// tellOwner warns about an object that a controller writes.
 func (r *reading) tellOwner(object *unstructured.Unstructured, what string) {
 	if owner := metav1.GetControllerOf(object); owner != nil {
 		r.differs(DoesNotFollow, "%s %s writes it, and will not write %s: change that by hand when this one changes", owner.Kind, owner.Name, what)
 	}
 }
 
-// decode reads a spec. Fields that we do not know are told of, since nobody can say what leaving them out means.
+// decode decodes a spec. It warns about unknown fields, because the effect of omitting them is unknown.
 func decode[T any](r *reading, spec map[string]any) (T, bool) {
 	var into T
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(spec, &into, true)
@@ -119,5 +119,5 @@ func decode[T any](r *reading, spec map[string]any) (T, bool) {
 	return into, true
 }
 
-// oneLine is an error's text without line breaks.
+// oneLine returns the text of an error without line breaks.
 func oneLine(err error) string { return strings.Join(strings.Fields(fmt.Sprint(err)), " ") }

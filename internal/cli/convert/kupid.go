@@ -9,7 +9,7 @@ import (
 
 const kupidGroup = "kupid.gardener.cloud"
 
-// kupidSpec is the spec of both of kupid's kinds. What they add to pods is written as in a pod, there and in ours.
+// kupidSpec is the spec of both kinds of kupid. Its criteria have the form of the pod spec, as in Breakwater's policies.
 type kupidSpec struct {
 	PodSelector       *metav1.LabelSelector `json:"podSelector,omitempty"`
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
@@ -21,7 +21,7 @@ type kupidSpec struct {
 	Tolerations   []v1alpha1.Toleration `json:"tolerations,omitempty"`
 }
 
-// kupidPolicy converts a policy of kupid. The spec of a namespaced one has no namespaceSelector.
+// kupidPolicy converts a policy of kupid. The namespaced kind has no namespaceSelector.
 func kupidPolicy(r *reading, kind Kind, fields map[string]any) (v1alpha1.ClusterPodSchedulingPolicySpec, bool) {
 	var to v1alpha1.ClusterPodSchedulingPolicySpec
 	from, ok := decode[kupidSpec](r, fields)
@@ -49,8 +49,8 @@ func kupidPolicy(r *reading, kind Kind, fields map[string]any) (v1alpha1.Cluster
 	return to, true
 }
 
-// unselective names the selector that a policy has not, so that it is for nothing; empty if it has all. To kupid as to us one that is not given
-// chooses nothing.
+// unselective names the selector whose absence makes a policy match nothing. It is empty if no selector is missing. In kupid and in
+// Breakwater, a missing selector matches nothing.
 func unselective(kind Kind, of *v1alpha1.ClusterPodSchedulingPolicySpec) string {
 	switch {
 	case of.PodSelector == nil:
@@ -61,7 +61,7 @@ func unselective(kind Kind, of *v1alpha1.ClusterPodSchedulingPolicySpec) string 
 	return ""
 }
 
-// chosen takes over a selector of pods or namespaces; nil stays nil.
+// chosen converts a selector of pods or namespaces; nil stays nil.
 func (r *reading) chosen(field string, from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
 	if from == nil {
 		return nil, true
@@ -77,7 +77,7 @@ func (r *reading) chosen(field string, from *metav1.LabelSelector) (*v1alpha1.Po
 	return to, true
 }
 
-// kupidCriteria takes over what is added to pods. What says nothing is left out, and what a policy must not have is told of.
+// kupidCriteria converts the scheduling criteria. It drops those without effect and records those that a policy must not have.
 func (r *reading) kupidCriteria(from *kupidSpec) (v1alpha1.SchedulingCriteria, bool) {
 	to := v1alpha1.SchedulingCriteria{
 		NodeName: from.NodeName, SchedulerName: from.SchedulerName, NodeSelector: from.NodeSelector, Tolerations: distinct(from.Tolerations),
@@ -99,7 +99,7 @@ func (r *reading) kupidCriteria(from *kupidSpec) (v1alpha1.SchedulingCriteria, b
 	return to, r.areCriteria(&to)
 }
 
-// tellKupid tells what is different of every policy, and of those that choose nodes.
+// tellKupid warns about the differences of every policy, and about those of policies that restrict nodes.
 func (r *reading) tellKupid(of *v1alpha1.SchedulingCriteria) {
 	r.differs(OneCluster, "it is for the pods of its own cluster; the policy is for those of all cells")
 	r.differs(PodsAlone, "kupid changes templates of workloads, each time that they are created or updated, which can roll them, and of CronJobs "+

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// distinct leaves out tolerations that are there already. Of the same taint for another time both stay, which a policy must not have.
+// distinct drops duplicate tolerations. It keeps those that differ only in tolerationSeconds, which areCriteria then rejects.
 func distinct(all []v1alpha1.Toleration) []v1alpha1.Toleration {
 	var kept []v1alpha1.Toleration
 	for i := range all {
@@ -23,13 +23,13 @@ func distinct(all []v1alpha1.Toleration) []v1alpha1.Toleration {
 	return kept
 }
 
-// explicit says what Kubernetes takes for said.
+// explicit sets the default operator of a toleration.
 func explicit(t v1alpha1.Toleration) v1alpha1.Toleration {
 	t.Operator = cmp.Or(t.Operator, string(corev1.TolerationOpEqual))
 	return t
 }
 
-// tidyAffinity leaves out what says nothing; nil when nothing is left. It is lost when no node could ever meet it.
+// tidyAffinity drops terms without effect and returns nil if none is left. The object is lost if no node can match.
 func (r *reading) tidyAffinity(from *v1alpha1.Affinity) (*v1alpha1.Affinity, bool) {
 	if from == nil {
 		return nil, true
@@ -53,7 +53,7 @@ func tidyPods(from *v1alpha1.PodAffinity) *v1alpha1.PodAffinity {
 	return from
 }
 
-// tidyNodes drops terms that ask for nothing: no node meets one that is required, and one that is preferred weighs nothing.
+// tidyNodes drops empty terms: no node matches a required one, and a preferred one has no effect.
 func (r *reading) tidyNodes(from *v1alpha1.NodeAffinity) (*v1alpha1.NodeAffinity, bool) {
 	if from == nil {
 		return nil, true

@@ -15,7 +15,7 @@ import (
 
 func isKupid(kind convert.Kind) bool { return kind.Alias == "kupid" }
 
-// drawTerm draws a term of node affinity that the apiserver may or may not take.
+// drawTerm draws a term of node affinity that the API server may accept or reject.
 func drawTerm(t *rapid.T) any {
 	term := map[string]any{}
 	if rapid.IntRange(0, 5).Draw(t, "expressions") > 0 {
@@ -72,7 +72,7 @@ func drawToleration(t *rapid.T) any {
 	return toleration
 }
 
-// drawKupidSpec draws any fields together; nodeName seldom, as it goes with few others.
+// drawKupidSpec draws arbitrary combinations of fields. It rarely draws nodeName, which excludes most others.
 func drawKupidSpec(t *rapid.T) map[string]any {
 	weighted := func(field string, each func(*rapid.T) any) func(*rapid.T) any {
 		return func(t *rapid.T) any {
@@ -114,7 +114,8 @@ func drawKupidSpec(t *rapid.T) map[string]any {
 	return spec
 }
 
-// Whatever is given, the apiserver takes what is made of it, or there is a warning that nothing was. To convert again gives the same.
+// For any input, the API server accepts the result, or a warning reports that nothing was converted. Converting the result again changes
+// nothing.
 func TestPoliciesThatAreConvertedTheAPIServerTakes(t *testing.T) {
 	c, err := client.New(testplane.Config(t), client.Options{})
 	if err != nil {
@@ -143,7 +144,7 @@ func TestPoliciesThatAreConvertedTheAPIServerTakes(t *testing.T) {
 		if err := wantPoliciesAccepted(t, c, result.Policies); err != nil {
 			rt.Fatalf("the apiserver refuses what was made of %v: %v", object.Object["spec"], err)
 		}
-		for i := range result.Policies { // as kupid's once more
+		for i := range result.Policies { // treat the result as a policy of kupid
 			manifest, err := result.Policies[i].Manifest()
 			if err != nil {
 				rt.Fatal(err)

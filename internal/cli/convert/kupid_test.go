@@ -21,7 +21,7 @@ const (
 	kupidCluster = `{apiVersion: kupid.gardener.cloud/v1alpha1, kind: ClusterPodSchedulingPolicy, metadata: {name: %s}, spec: %s}`
 )
 
-// wantPoliciesAccepted creates policies on a real apiserver, in a dry run.
+// wantPoliciesAccepted creates policies on a real API server as a dry run.
 func wantPoliciesAccepted(t testing.TB, c client.Client, policies []convert.Policy) (refusal error) {
 	t.Helper()
 	for i := range policies {
@@ -69,7 +69,7 @@ func TestKupidPolicies(t *testing.T) {
 	pods := func(term string) string {
 		return web + `, affinity: {podAntiAffinity: {` + required + `: [` + term + `]}}`
 	}
-	// A want of "=" is what is given.
+	// A want of "=" expects the given spec.
 	for claim, test := range map[string]struct{ given, want, warnings string }{
 		"a scheduler":               {web + `, schedulerName: mine`, "=", usual},
 		"all pods":                  {`podSelector: {}, schedulerName: mine`, "=", usual},
@@ -147,7 +147,7 @@ func TestKupidPolicies(t *testing.T) {
 			if err := wantPoliciesAccepted(t, c, result.Policies); err != nil {
 				t.Errorf("the apiserver refuses it: %v", err)
 			}
-			// What is refused here must be refused there, or it could have been converted.
+			// The API server must reject what is not converted. Otherwise it could have been converted.
 			if test.want == "" && len(result.Warnings) == 1 && result.Warnings[0].Reason != convert.ChoosesNothing {
 				spec := parsed(t, "{"+test.given+"}")
 				u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "breakwater.dev/v1alpha1", "kind": "PodSchedulingPolicy",

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Manifest is the protector as a user would write it: what was not asked for is not there.
+// Manifest returns the protector as a user would write it, without empty fields.
 func (p *Protector) Manifest() (map[string]any, error) {
 	manifest, err := manifestOf(&p.PodProtector)
 	if err != nil {
@@ -19,7 +19,7 @@ func (p *Protector) Manifest() (map[string]any, error) {
 	return manifest, nil
 }
 
-// Manifest is the policy as a user would write it.
+// Manifest returns the policy as a user would write it.
 func (p *Policy) Manifest() (map[string]any, error) {
 	manifest, err := manifestOf(p.Object)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// metadataOf is the metadata of what is made of an object.
+// metadataOf returns the metadata for the conversion of an object.
 func metadataOf(object *unstructured.Unstructured) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace:   object.GetNamespace(),
@@ -17,8 +17,8 @@ func metadataOf(object *unstructured.Unstructured) metav1.ObjectMeta {
 	}
 }
 
-// carried returns the labels or annotations that a protector takes over: what people wrote, and not what tools go by. A tool
-// that finds its own mark on an object that it has not made deletes it, or believes that it may change it.
+// carried returns the labels or annotations to copy: those of users, not those of tools. A tool that finds its own mark on an object
+// that it did not create may delete the object or change it.
 func carried(from map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range from {
@@ -35,7 +35,7 @@ func carried(from map[string]string) map[string]string {
 
 func isMark(key string) bool {
 	switch key {
-	case "app.kubernetes.io/managed-by", "app.kubernetes.io/instance": // Helm's, and Argo CD's when it tracks by label
+	case "app.kubernetes.io/managed-by", "app.kubernetes.io/instance": // Helm's, and Argo CD's if it tracks by label
 		return true
 	}
 	domain, _, _ := strings.Cut(key, "/")

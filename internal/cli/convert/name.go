@@ -11,8 +11,7 @@ const maxNameLength = 253
 
 type id struct{ namespace, name string }
 
-// rename gives each protector a name of its own. Whoever can keeps its name, the first kind before the others; the others
-// get their kind's alias behind it.
+// rename gives each protector a unique name. The first kind keeps the name, and the others get their kind's alias as a suffix.
 func rename(drafts []draft) {
 	holders := map[id]string{}
 	var homeless []*draft
@@ -48,7 +47,7 @@ func rename(drafts []draft) {
 	}
 }
 
-// suffixed shortens a name that would get too long, to a part of it and of its hash.
+// suffixed appends a suffix. It replaces the end of a name that would be too long by a hash.
 func suffixed(name, suffix string) string {
 	if len(name)+len(suffix) <= maxNameLength {
 		return name + suffix

@@ -5,14 +5,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// tellOverlaps warns of protectors that can cover the same pods. The pods of a targetRef are known if its workload is among
-// the targets; otherwise it overlaps with the same targetRef alone here, and the condition Overlapping tells of the rest.
+// tellOverlaps warns about protectors that can cover the same pods. The pods of a targetRef are known only if its workload is among the
+// targets. Otherwise only an equal targetRef counts as an overlap here, and the condition Overlapping reports the others.
 func tellOverlaps(drafts []draft, targets map[workload]*v1alpha1.Target) {
 	byNamespace := map[string][]int{}
 	covered := make([]selectors.Coverage, len(drafts))
 	for i := range drafts {
 		d := &drafts[i]
-		covered[i], _ = selectors.CoverageOf(&d.protector.Spec, targets[targetOf(d)]) // its selectors have been compiled before
+		covered[i], _ = selectors.CoverageOf(&d.protector.Spec, targets[targetOf(d)]) // its selectors were compiled before
 		for _, j := range byNamespace[d.protector.Namespace] {
 			other := &drafts[j]
 			switch {
@@ -28,7 +28,7 @@ func tellOverlaps(drafts []draft, targets map[workload]*v1alpha1.Target) {
 	}
 }
 
-// targetOf returns the zero workload for a draft that has a selector.
+// targetOf returns the target of a draft, or the zero workload if the draft has a selector.
 func targetOf(d *draft) workload {
 	if d.protector.Spec.TargetRef == nil {
 		return workload{}

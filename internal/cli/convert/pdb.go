@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// emptyBeta is the label key by which Kubernetes shows, in policy/v1, what the empty selector of policy/v1beta1 means: its
-// presence is asked for, and no pod has it.
+// emptyBeta is the label key with which policy/v1 represents the empty selector of policy/v1beta1: the selector requires its presence,
+// and no pod has it.
 const emptyBeta = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 
 // disruptionBudget converts a PodDisruptionBudget of policy/v1 or policy/v1beta1, whose specs have the same fields.
@@ -52,7 +52,7 @@ func disruptionBudget(r *reading, object *unstructured.Unstructured, fields map[
 
 const oneCluster = "it counts the pods of its own cluster; the protector counts those of all cells together, and its floor holds over all of them"
 
-// selectsNothing tells why a selector chooses no pod, if it is one of the ways in which Kubernetes says so.
+// selectsNothing says why a selector matches no pod, for the cases that Kubernetes defines. It is empty otherwise.
 func selectsNothing(selector *metav1.LabelSelector, version string) string {
 	switch {
 	case selector == nil:

@@ -11,12 +11,12 @@ import (
 
 const (
 	podseidonGroup = "podseidon.kubewharf.io"
-	// Labels by which its generator says what a protector was made from.
+	// Labels with which Podseidon's generator records the source of a protector.
 	podseidonSourceKind = podseidonGroup + "/source-kind"
 	podseidonSourceName = podseidonGroup + "/source-name"
 )
 
-// The bounds of v1alpha1.AdmissionHistorySpec.
+// Limits of v1alpha1.AdmissionHistorySpec.
 const (
 	maxCompactThreshold      = 1000
 	maxAggregationRateMillis = 3600_000
@@ -75,7 +75,7 @@ func podseidonProtector(r *reading, object *unstructured.Unstructured, fields ma
 	return to, true
 }
 
-// podseidonCounted takes over the aggregationSelector, which must choose all protected pods.
+// podseidonCounted copies the aggregationSelector, which must include all protected pods.
 func (r *reading) podseidonCounted(to *v1alpha1.PodProtectorSpec, from *metav1.LabelSelector) bool {
 	if from == nil {
 		return true
@@ -96,7 +96,7 @@ func (r *reading) podseidonCounted(to *v1alpha1.PodProtectorSpec, from *metav1.L
 	return true
 }
 
-// within takes over a number, as near as the protector's schema allows.
+// within copies a number, limited to the range of the protector's schema.
 func (r *reading) within(field string, value *int32, highest int32) *int32 {
 	if value == nil {
 		return nil

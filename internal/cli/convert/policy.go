@@ -13,14 +13,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// Policy is a scheduling policy and what it was made from.
+// Policy is a scheduling policy and the object that it was converted from.
 type Policy struct {
 	// Object is a PodSchedulingPolicy or a ClusterPodSchedulingPolicy.
 	Object metav1.Object
 	From   Ref
 }
 
-// policyDraft is a policy of which more may be told.
+// policyDraft is a policy that can still get warnings.
 type policyDraft struct {
 	Policy
 	kind    Kind
@@ -28,8 +28,8 @@ type policyDraft struct {
 	reading *reading
 }
 
-// appendPolicy makes a policy of an object, or tells why it cannot. Of several objects with one name the first counts: nobody can tell what is
-// meant by others.
+// appendPolicy converts an object to a policy, or records why it cannot. Of several objects with the same name it keeps the first,
+// because the meaning of several is ambiguous.
 func (r *reading) appendPolicy(made []policyDraft, kind Kind, object *unstructured.Unstructured) []policyDraft {
 	fields, ok := r.specOf(kind, object)
 	if !ok {
@@ -61,14 +61,14 @@ func policyOf(kind Kind, object *unstructured.Unstructured, spec *v1alpha1.Clust
 	return &v1alpha1.PodSchedulingPolicy{TypeMeta: of, ObjectMeta: metadata, Spec: spec.PodSchedulingPolicySpec}
 }
 
-// tellContradictions warns of policies that contradict themselves, or one that goes before them for some pods.
+// tellContradictions warns about policies that contradict themselves, or contradict a policy that precedes them for some pods.
 func tellContradictions(drafts []policyDraft) {
 	byName := make(map[scheduling.Ref]*policyDraft, len(drafts))
 	var compiled []*scheduling.Policy
 	for i := range drafts {
 		policy, err := scheduling.Compile("", drafts[i].Object)
 		if err != nil {
-			continue // its selectors have been compiled before
+			continue // its selectors were compiled before
 		}
 		if in := contradicted(policy); in != "" {
 			drafts[i].reading.differs(Contradicts, "it contradicts itself, so that no node could take a pod with all of it: %s is left out", in)
@@ -92,7 +92,7 @@ func tellContradictions(drafts []policyDraft) {
 	}
 }
 
-// contradicted is what of the last of some policies cannot be added to a pod that says nothing itself.
+// contradicted lists the fields of the last policy that cannot be added to a pod without scheduling fields of its own.
 func contradicted(policies ...*scheduling.Policy) string {
 	pod, err := scheduling.Read(schema.GroupKind{Kind: "Pod"}, false, []byte(`{"metadata": {}, "spec": {}}`))
 	if err != nil {
@@ -109,7 +109,7 @@ func contradicted(policies ...*scheduling.Policy) string {
 	return strings.Join(in, ", ")
 }
 
-// overlap tells whether two policies can be for one pod.
+// overlap reports whether two policies can match the same pod.
 func overlap(a, b *policyDraft) bool {
 	if unselective(a.kind, &a.spec) != "" || unselective(b.kind, &b.spec) != "" {
 		return false
@@ -120,14 +120,15 @@ func overlap(a, b *policyDraft) bool {
 	return share(a.spec.PodSelector, b.spec.PodSelector) && share(a.spec.NamespaceSelector, b.spec.NamespaceSelector)
 }
 
-// share tells whether some labels are chosen by two selectors; a policy of a namespace has none of namespaces.
+// share reports whether two selectors can match the same labels. A nil selector, such as the namespaceSelector of a namespaced policy,
+// matches all.
 func share(a, b *v1alpha1.PodSelector) bool {
 	both := selectors.Everything()
 	for _, each := range []*v1alpha1.PodSelector{a, b} {
 		if each == nil {
 			continue
 		}
-		if compiled, err := selectors.Compile(*each); err == nil { // it has been compiled before
+		if compiled, err := selectors.Compile(*each); err == nil { // it was compiled before
 			both = both.And(compiled)
 		}
 	}

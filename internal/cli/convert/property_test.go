@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
 )
 
-// oneOf draws a value that is rather good than bad.
+// oneOf draws a value that is usually good.
 func oneOf(t *rapid.T, what string, good []any, bad ...any) any {
 	if len(bad) > 0 && rapid.IntRange(0, 39).Draw(t, what+" is bad") == 7 {
 		return rapid.SampledFrom(bad).Draw(t, what)
@@ -24,7 +24,7 @@ func oneOf(t *rapid.T, what string, good []any, bad ...any) any {
 	return rapid.SampledFrom(good).Draw(t, what)
 }
 
-// drawSelector draws one that the apiserver may or may not take.
+// drawSelector draws a selector that the API server may accept or reject.
 func drawSelector(t *rapid.T, what string) any {
 	labels, expressions := map[string]any{}, []any{}
 	key := func() string {
@@ -48,7 +48,7 @@ func drawSelector(t *rapid.T, what string) any {
 	return map[string]any{"matchLabels": labels, "matchExpressions": expressions}
 }
 
-// drawSpec draws fields of all kinds of sources: what a kind does not know it leaves out.
+// drawSpec draws fields of all source kinds. Each kind ignores fields that it does not have.
 func drawSpec(t *rapid.T, floors []string) map[string]any {
 	amounts := []any{int64(0), int64(1), int64(1 << 30)}
 	if len(floors) > 1 {
@@ -88,7 +88,7 @@ func drawSpec(t *rapid.T, floors []string) map[string]any {
 	return spec
 }
 
-// Whatever is given, the apiserver takes what is made of it, or there is a warning that nothing was.
+// For any input, the API server accepts the result, or a warning reports that nothing was converted.
 func TestWhatIsConvertedTheAPIServerTakes(t *testing.T) {
 	c, err := client.New(testplane.Config(t), client.Options{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// What v1alpha1 of OpenKruise says by annotations, v1beta1 says in fields.
+// Annotations with which OpenKruise v1alpha1 expresses what are fields in v1beta1.
 const (
 	annotationPUBOperations = "kruise.io/pub-protect-operations"
 	annotationPUBReplicas   = "pub.kruise.io/protect-total-replicas"
@@ -24,7 +24,7 @@ func unavailableBudgets() schema.GroupKind {
 	return schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"}
 }
 
-// unavailableBudgetSpec is the spec of a PodUnavailableBudget, of all its versions.
+// unavailableBudgetSpec is the spec of a PodUnavailableBudget in all versions.
 type unavailableBudgetSpec struct {
 	Selector       *metav1.LabelSelector `json:"selector,omitempty"`
 	TargetRef      *v1alpha1.TargetRef   `json:"targetRef,omitempty"`
@@ -35,7 +35,7 @@ type unavailableBudgetSpec struct {
 	ProtectTotalReplicas *int32                `json:"protectTotalReplicas,omitempty"`
 	IgnoredPodSelector   *metav1.LabelSelector `json:"ignoredPodSelector,omitempty"`
 
-	// PodGroupPolicy makes groups of pods what is counted.
+	// PodGroupPolicy makes OpenKruise count groups of pods.
 	PodGroupPolicy map[string]any `json:"podGroupPolicy,omitempty"`
 }
 
@@ -68,7 +68,7 @@ func unavailableBudget(r *reading, object *unstructured.Unstructured, fields map
 	return to, true
 }
 
-// kruisePods takes over targetRef, which goes before a selector, or the selector.
+// kruisePods copies targetRef, which takes precedence over the selector, or else the selector.
 func (r *reading) kruisePods(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
 	switch {
 	case from.TargetRef != nil:
@@ -94,7 +94,7 @@ func (r *reading) kruisePods(to *v1alpha1.PodProtectorSpec, from *unavailableBud
 	}
 }
 
-// kruiseExempt takes over the pods that may always go. There, the empty selector chooses none.
+// kruiseExempt converts the selector of pods that are always admitted. In OpenKruise an empty one matches no pod.
 func (r *reading) kruiseExempt(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
 	ignored := from.IgnoredPodSelector
 	if ignored == nil || len(ignored.MatchLabels) == 0 && len(ignored.MatchExpressions) == 0 {
@@ -110,7 +110,7 @@ func (r *reading) kruiseExempt(to *v1alpha1.PodProtectorSpec, from *unavailableB
 	return true
 }
 
-// kruiseFloor takes over maxUnavailable, which goes before minAvailable, or minAvailable.
+// kruiseFloor copies maxUnavailable, which takes precedence over minAvailable, or else minAvailable.
 func (r *reading) kruiseFloor(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
 	minAvailable := from.MinAvailable
 	switch {
@@ -124,7 +124,7 @@ func (r *reading) kruiseFloor(to *v1alpha1.PodProtectorSpec, from *unavailableBu
 	return r.floor(to, minAvailable, from.MaxUnavailable)
 }
 
-// kruiseOperations takes over which operations are guarded: the field, else the annotation, else all but Resize.
+// kruiseOperations returns the guarded operations: those of the field, else of the annotation, else all except Resize.
 func (r *reading) kruiseOperations(object *unstructured.Unstructured, from *unavailableBudgetSpec) ([]v1alpha1.Operation, bool) {
 	named := from.ProtectOperations
 	if annotation := object.GetAnnotations()[annotationPUBOperations]; len(named) == 0 && annotation != "" {
@@ -157,7 +157,7 @@ func (r *reading) kruiseOperations(object *unstructured.Unstructured, from *unav
 	return operations, len(operations) > 0
 }
 
-// kruiseReplicas takes over how many pods are expected: the field, else the annotation.
+// kruiseReplicas returns the number of expected pods, from the field or else from the annotation.
 func (r *reading) kruiseReplicas(object *unstructured.Unstructured, from *unavailableBudgetSpec) *int32 {
 	replicas := from.ProtectTotalReplicas
 	if annotation := object.GetAnnotations()[annotationPUBReplicas]; replicas == nil && annotation != "" {

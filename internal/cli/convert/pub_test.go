@@ -108,7 +108,7 @@ func TestPodUnavailableBudgetsOfV1beta1(t *testing.T) {
 	})
 }
 
-// OpenKruise's own vectors of the pods that must be available, of so many that are expected.
+// Test vectors of OpenKruise: the required number of available pods for an expected number.
 func TestFloorsAreThoseOfOpenKruise(t *testing.T) {
 	for claim, test := range map[string]struct {
 		amount         string

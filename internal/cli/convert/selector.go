@@ -7,15 +7,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// The bounds of v1alpha1.PodSelector. Rules in CRDs cost by the size of what they read, so that it must be bounded; other
-// systems' selectors are not.
+// Limits of v1alpha1.PodSelector. The cost of CEL rules in CRDs depends on the size of their input, so that it must be bounded.
+// Selectors of other systems are not bounded.
 const (
 	maxMatchLabels      = 64
 	maxMatchExpressions = 64
 	maxValues           = 1000
 )
 
-// selector takes over a selector. One that would be refused means no protector, rather than one that covers other pods.
+// selector converts a selector. If it would be rejected, the object is lost: a protector must not cover other pods.
 func (r *reading) selector(field string, from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
 	for i, expression := range from.MatchExpressions {
 		if n := len(expression.Values); n > maxValues {
@@ -39,8 +39,7 @@ func (r *reading) selector(field string, from *metav1.LabelSelector) (*v1alpha1.
 	return to, true
 }
 
-// selected takes over the selector of the protected pods. One that no pod can match protects nothing, and neither would a
-// protector.
+// selected converts the selector of the protected pods. If no pod can match, the object protects nothing and is lost.
 func (r *reading) selected(from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
 	to, ok := r.selector("selector", from)
 	if !ok {

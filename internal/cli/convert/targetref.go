@@ -7,7 +7,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// targetRefProblem tells what the schema of v1alpha1.TargetRef has against one.
+// targetRefProblem says how a TargetRef violates the schema of v1alpha1.TargetRef; empty if it is valid.
 func targetRefProblem(ref *v1alpha1.TargetRef) string {
 	for _, field := range []struct {
 		name, value, pattern string

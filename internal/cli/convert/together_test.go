@@ -21,7 +21,7 @@ const (
 	podseidon  = `{apiVersion: podseidon.kubewharf.io/v1alpha1, kind: PodProtector, metadata: {namespace: shop, %s}, spec: {minAvailable: 1, minReadySeconds: 0, selector: {matchLabels: {%s}}}}`
 )
 
-// given makes sources from formats, metadata and what chooses the pods.
+// given creates sources from formats, metadata and pod selectors.
 func given(t testing.TB, objects ...[3]string) []convert.Source {
 	t.Helper()
 	var sources []convert.Source
@@ -31,7 +31,7 @@ func given(t testing.TB, objects ...[3]string) []convert.Source {
 	return sources
 }
 
-// names writes protectors as what became of what.
+// names formats protectors as source: name.
 func names(result *convert.Result) []string {
 	var all []string
 	for _, p := range result.Protectors {
@@ -40,7 +40,7 @@ func names(result *convert.Result) []string {
 	return all
 }
 
-// about lists the warnings of one reason.
+// about returns the warnings with one reason.
 func about(result *convert.Result, reason convert.Reason) []string {
 	var all []string
 	for _, w := range result.Warnings {

@@ -7,83 +7,83 @@ import (
 	"strings"
 )
 
-// Reason is why a warning is given, in one word.
+// Reason is the category of a warning, in one word.
 type Reason string
 
-// The reasons.
+// Reasons.
 const (
-	// EvictionsOnly: the source guards evictions alone, the protector deletes as well.
+	// EvictionsOnly: the source guards only evictions, the protector also deletions.
 	EvictionsOnly Reason = "EvictionsOnly"
 	// OneCluster: the source counts the pods of its cluster, the protector those of all cells.
 	OneCluster Reason = "OneCluster"
-	// UnhealthyPods: the source can refuse to evict pods that are not ready, the protector never does.
+	// UnhealthyPods: the source can deny evictions of pods that are not ready, the protector never does.
 	UnhealthyPods Reason = "UnhealthyPods"
-	// NothingToSpare: all that is expected must stay.
+	// NothingToSpare: all expected pods must stay available.
 	NothingToSpare Reason = "NothingToSpare"
-	// PercentageBase: what the floor is reckoned from is another number.
+	// PercentageBase: the base of the floor is a different number.
 	PercentageBase Reason = "PercentageBase"
 	// Retained: the protector outlives the workload.
 	Retained Reason = "Retained"
-	// ExemptNotCounted: pods that may always go counted towards the source's floor.
+	// ExemptNotCounted: the source counts exempt pods towards its floor, the protector does not.
 	ExemptNotCounted Reason = "ExemptNotCounted"
-	// DoesNotFollow: something else writes the source, and will not write the protector.
+	// DoesNotFollow: a controller writes the source, and will not write the protector.
 	DoesNotFollow Reason = "DoesNotFollow"
 	// BothMustAdmit: another protector can cover the same pods.
 	BothMustAdmit Reason = "BothMustAdmit"
-	// PodsAlone: the source changes templates of workloads, the policy pods.
+	// PodsAlone: the source modifies workload templates, the policy modifies pods.
 	PodsAlone Reason = "PodsAlone"
-	// DaemonSets: what chooses nodes does not reach the pods of DaemonSets.
+	// DaemonSets: node constraints do not affect the pods of DaemonSets.
 	DaemonSets Reason = "DaemonSets"
-	// KeepsOwn: a pod that no node could take with both keeps its own.
+	// KeepsOwn: a pod keeps its own constraints if no node satisfies them together with the policy's.
 	KeepsOwn Reason = "KeepsOwn"
-	// Contradicts: a part of the policy is not heeded, for another one that goes first.
+	// Contradicts: a part of the policy is not applied, because it contradicts the policy itself or one that takes precedence.
 	Contradicts Reason = "Contradicts"
 	// Renamed: another object has the name.
 	Renamed Reason = "Renamed"
-	// Ignored: something in the source had no effect there, or has none here.
+	// Ignored: a part of the source had no effect there, or has none here.
 	Ignored Reason = "Ignored"
-	// OutOfRange: a number was brought into the range that the protector allows.
+	// OutOfRange: a number was limited to the range that the protector allows.
 	OutOfRange Reason = "OutOfRange"
 	// Repeated: the source was given several times.
 	Repeated Reason = "Repeated"
-	// ProtectsNothing: there is no pod, or no operation, that the source protects.
+	// ProtectsNothing: the source protects no pod or no operation.
 	ProtectsNothing Reason = "ProtectsNothing"
-	// ChoosesNothing: there is no pod that the source is for.
+	// ChoosesNothing: the source matches no pod.
 	ChoosesNothing Reason = "ChoosesNothing"
 	// AddsNothing: the source adds nothing to pods.
 	AddsNothing Reason = "AddsNothing"
-	// Malformed: the source is not what its kind says.
+	// Malformed: the source is invalid.
 	Malformed Reason = "Malformed"
-	// NotPossible: no protector, or policy, can say the same.
+	// NotPossible: no protector or policy can express the same.
 	NotPossible Reason = "NotPossible"
 )
 
-// Reasons are all of them, in the order in which docs/migrate.md explains them.
+// Reasons returns all reasons, in the order in which docs/migrate.md explains them.
 func Reasons() []Reason {
 	return []Reason{EvictionsOnly, OneCluster, UnhealthyPods, NothingToSpare, PercentageBase, Retained, ExemptNotCounted, DoesNotFollow,
 		BothMustAdmit, PodsAlone, DaemonSets, KeepsOwn, Contradicts, Renamed, Ignored, OutOfRange, Repeated, ProtectsNothing, ChoosesNothing,
 		AddsNothing, Malformed, NotPossible}
 }
 
-// Warning tells what differs, of one object, in one sentence.
+// Warning describes a difference of one object in one sentence.
 type Warning struct {
 	About   Ref
 	Reason  Reason
 	Message string
-	// Lost tells that the object was not converted.
+	// Lost reports whether the object was not converted.
 	Lost bool
 }
 
-// Ref names an object to people.
+// Ref names an object in messages.
 type Ref struct {
-	// Title is its kind, or the kind and whose it is.
+	// Title is the kind, with the name of its system if needed.
 	Title           string
 	Namespace, Name string
-	// Origin is where it was read; empty if that is a cluster.
+	// Origin is where the object was read. It is empty for a cluster.
 	Origin string
 }
 
-// ID is namespace and name.
+// ID returns namespace/name, or the name of a cluster-scoped object.
 func (r Ref) ID() string {
 	if r.Namespace == "" {
 		return r.Name
@@ -112,21 +112,21 @@ func refOf(title string, source Source) Ref {
 type reading struct {
 	from     Ref
 	warnings []Warning
-	// generated tells that its name is the one that our own generator has for a protector of the same workload.
+	// generated reports whether the name equals the one that Breakwater's generator uses for a protector of the same workload.
 	generated bool
 }
 
-// differs tells of a difference that the protector has.
+// differs records a difference between the source and the result.
 func (r *reading) differs(reason Reason, format string, args ...any) {
 	r.warnings = append(r.warnings, Warning{About: r.from, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// isLost tells that nothing was made of the object.
+// isLost reports whether the object was not converted.
 func (r *reading) isLost() bool {
 	return slices.ContainsFunc(r.warnings, func(w Warning) bool { return w.Lost })
 }
 
-// lost tells why there is no protector, or policy. What else was told of it does not matter then.
+// lost records why the object was not converted. It discards earlier warnings of the object.
 func (r *reading) lost(reason Reason, format string, args ...any) {
 	r.warnings = []Warning{{About: r.from, Reason: reason, Message: fmt.Sprintf(format, args...), Lost: true}}
 }

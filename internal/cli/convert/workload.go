@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// workload is what a targetRef names, in its namespace, whatever the version of its API.
+// workload is the workload that a targetRef names, independent of the API version.
 type workload struct {
 	schema.GroupKind
 	id
@@ -18,8 +18,8 @@ func workloadOf(namespace string, ref *v1alpha1.TargetRef) workload {
 	return workload{schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), id{namespace, ref.Name}}
 }
 
-// TargetOf returns the workload whose pods a source protects, if it names one. Where that is among the sources as well, it
-// is known which other protectors cover its pods.
+// TargetOf returns the workload that a source targets, if any. If that workload is among the sources, Convert can find other protectors
+// that cover its pods.
 func TargetOf(source Source) (v1alpha1.TargetRef, bool) {
 	var ref v1alpha1.TargetRef
 	spec, _ := source.Object.Object["spec"].(map[string]any)
@@ -31,7 +31,7 @@ func TargetOf(source Source) (v1alpha1.TargetRef, bool) {
 	return ref, err == nil && targetRefProblem(&ref) == ""
 }
 
-// targets returns what chooses the pods of the workloads that are among the sources.
+// targets returns the pod selectors of the workloads among the sources.
 func targets(sources []Source) map[workload]*v1alpha1.Target {
 	found := map[workload]*v1alpha1.Target{}
 	for _, source := range sources {
@@ -43,7 +43,7 @@ func targets(sources []Source) map[workload]*v1alpha1.Target {
 	return found
 }
 
-// podsOf reads spec.selector, which is a label selector, or the labels alone as in a ReplicationController.
+// podsOf reads spec.selector, which is a label selector, or plain labels in a ReplicationController.
 func podsOf(source Source) (string, bool) {
 	spec, _ := source.Object.Object["spec"].(map[string]any)
 	fields, there := spec["selector"].(map[string]any)

@@ -1,5 +1,5 @@
-// Package finalizers finds what the finalizers of Breakwater hold in a cluster, and lets go of it: for the day when the
-// components that would do so are not there any more.
+// Package finalizers finds objects with finalizers of Breakwater in a cluster and removes those finalizers. It is for clusters in which
+// the components that would do so no longer exist.
 package finalizers
 
 import (
@@ -18,22 +18,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// prefix is that of all our finalizers.
+// prefix is the prefix of all finalizers of Breakwater.
 const prefix = "breakwater.dev/"
 
-// pageSize bounds how many objects are read at once.
+// pageSize is the maximum number of objects per list request.
 const pageSize = 500
 
-// Hold is an object with finalizers of ours.
+// Hold is an object with finalizers of Breakwater.
 type Hold struct {
 	Kind     schema.GroupVersionKind
 	Resource schema.GroupVersionResource
 	Object   metav1.PartialObjectMetadata
-	// Finalizers are ours.
+	// Finalizers are the finalizers of Breakwater.
 	Finalizers []string
 }
 
-// Name is for people: Kind namespace/name.
+// Name returns a display name: Kind namespace/name.
 func (h *Hold) Name() string {
 	if h.Object.Namespace == "" {
 		return h.Kind.Kind + " " + h.Object.Name
@@ -41,21 +41,21 @@ func (h *Hold) Name() string {
 	return h.Kind.Kind + " " + h.Object.Namespace + "/" + h.Object.Name
 }
 
-// Deleted tells that somebody has deleted the object, and it waits for its finalizers.
+// Deleted reports whether the object was deleted and waits for its finalizers.
 func (h *Hold) Deleted() bool { return h.Object.DeletionTimestamp != nil }
 
-// Finder looks for holds.
+// Finder finds holds.
 type Finder struct {
 	Metadata metadata.Interface
 	Mapper   meta.RESTMapper
-	// Namespace limits the search, and leaves out what has no namespace; empty is all.
+	// Namespace restricts the search to the objects of a namespace. Empty means all objects.
 	Namespace string
-	// Kinds are looked for beside those that can be known: ours, Kubernetes' own workloads, and those that generated
-	// protectors say they come from.
+	// Kinds are searched in addition to the well-known ones: the kinds of Breakwater, the workloads of Kubernetes, and the source kinds
+	// of generated protectors.
 	Kinds []schema.GroupVersionKind
 }
 
-// Find returns all holds, in order of their names. Kinds that the cluster does not have hold nothing.
+// Find returns all holds, sorted by name. It ignores kinds that the cluster does not have.
 func (f *Finder) Find(ctx context.Context) ([]Hold, error) {
 	var holds []Hold
 	kinds := append(known(), f.Kinds...)
@@ -81,7 +81,7 @@ func (f *Finder) Find(ctx context.Context) ([]Hold, error) {
 	return holds, nil
 }
 
-// known are the kinds that can have finalizers of ours in every cluster.
+// known returns the kinds that can have finalizers of Breakwater in every cluster.
 func known() []schema.GroupVersionKind {
 	ours := v1alpha1.GroupVersion
 	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
@@ -91,7 +91,7 @@ func known() []schema.GroupVersionKind {
 	}
 }
 
-// sourceKind is the kind of the source of a protector.
+// sourceKind returns the kind of the source of a protector, or nil.
 func sourceKind(kind schema.GroupVersionKind, object *metav1.PartialObjectMetadata) []schema.GroupVersionKind {
 	name, version := object.Labels[v1alpha1.LabelSourceKind], object.Annotations[v1alpha1.AnnotationSourceAPIVersion]
 	if kind.Kind != "PodProtector" || name == "" || version == "" {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Known is the kind of that name, whatever its case, among those that can have finalizers of ours in every cluster.
+// Known returns the well-known kind with that name, ignoring case.
 func Known(name string) (schema.GroupVersionKind, bool) {
 	for _, kind := range known() {
 		if strings.EqualFold(kind.Kind, name) {
@@ -21,8 +21,8 @@ func Known(name string) (schema.GroupVersionKind, bool) {
 	return schema.GroupVersionKind{}, false
 }
 
-// One looks at one object of the Finder's namespace, or of none when that is empty, whether we hold it or not. It is nil when
-// there is none.
+// One returns one object of the Finder's namespace, or a cluster-scoped one if that is empty, whether or not it has finalizers of
+// Breakwater. It returns nil if the object does not exist.
 func (f *Finder) One(ctx context.Context, kind schema.GroupVersionKind, name string) (*Hold, error) {
 	mapping, err := f.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Release takes our finalizers off an object, and leaves those of others. An object that is gone, or another one by now, has
-// nothing to be taken off.
+// Release removes the finalizers of Breakwater from an object and keeps the others. It does nothing if the object was deleted or
+// recreated.
 func Release(ctx context.Context, client metadata.Interface, hold *Hold) error {
 	resource := client.Resource(hold.Resource).Namespace(hold.Object.Namespace)
 	for {
@@ -43,7 +43,7 @@ func Release(ctx context.Context, client metadata.Interface, hold *Hold) error {
 	}
 }
 
-// withoutOurs keeps the finalizers of others, of the very version that they were read in.
+// withoutOurs returns a patch that keeps only the other finalizers. It applies only to the resource version that was read.
 func withoutOurs(live *metav1.PartialObjectMetadata) ([]byte, error) {
 	theirs := []string{}
 	ours := map[string]bool{}

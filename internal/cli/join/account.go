@@ -14,10 +14,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// A worker has a ServiceAccount of its own in the core. Its user name tells the core's policies which entries it may write (rule 15), and its
-// requests are in the core's audit log, and in the queues of its API server, under that name.
+// Each worker has its own ServiceAccount in the core. The core's admission policies use its user name to restrict the entries that it
+// may write (rule 15). The audit log and the priority and fairness queues of the core's API server identify its requests by that name.
 
-// identity is the cell by whose name the worker's account is called.
+// identity returns the cell that names the worker's account.
 func (o *Options) identity() string {
 	if o.Identity != "" {
 		return o.Identity
@@ -25,13 +25,14 @@ func (o *Options) identity() string {
 	return o.Cell
 }
 
-// cellAccount is the name of the worker's ServiceAccount in the core, and of what binds it.
+// cellAccount returns the name of the worker's ServiceAccount in the core and of its bindings.
 func (o *Options) cellAccount() string { return o.ServiceAccount + "-" + o.identity() }
 
-// cellRole is the ClusterRole, and the Role, of the chart that accounts of cells are bound to.
+// cellRole returns the name of the chart's ClusterRole and Role to which accounts of cells are bound.
 func cellRole(serviceAccount string) string { return serviceAccount + "-cell" }
 
-// accountOf are the worker's ServiceAccount in the core and its bindings. The Role exists if the core lets aggregators in workers count.
+// accountOf returns the worker's ServiceAccount in the core and its bindings. The Role exists only if the core permits aggregators in
+// workers.
 func (o *Options) accountOf() []*unstructured.Unstructured {
 	binding := func(kind, namespace, role string) *unstructured.Unstructured {
 		return o.ownedByCell(rbacv1.SchemeGroupVersion.String(), kind, namespace, map[string]any{
@@ -56,7 +57,7 @@ func (o *Options) ownedByCell(apiVersion, kind, namespace string, fields map[str
 	return object
 }
 
-// requireCellRole is an error unless the chart in the core knows accounts of cells.
+// requireCellRole returns an error if the chart in the core does not provide accounts of cells.
 func (o *Options) requireCellRole(ctx context.Context, core *side) error {
 	err := core.client.Get(ctx, client.ObjectKey{Name: cellRole(o.ServiceAccount)}, &rbacv1.ClusterRole{})
 	switch {
@@ -69,8 +70,8 @@ func (o *Options) requireCellRole(ctx context.Context, core *side) error {
 	return nil
 }
 
-// requireIdentity is an error when the worker already works for the core under the name of another cell. Its components have one kubeconfig for
-// all cells of their cluster, and so one account.
+// requireIdentity returns an error if the worker is already joined to the core under the name of another cell. The components of a
+// cluster use one kubeconfig for all its cells, and therefore one account.
 func (o *Options) requireIdentity(ctx context.Context, l *link) error {
 	if o.Identity != "" {
 		return nil
@@ -87,7 +88,8 @@ func (o *Options) requireIdentity(ctx context.Context, l *link) error {
 	return nil
 }
 
-// removeAccount deletes the worker's account, and with it all of its tokens. One that the worker's other cells share stays.
+// removeAccount deletes the worker's account, which invalidates all its tokens. It keeps an account that belongs to another cell of the
+// worker.
 func (j *Joiner) removeAccount(ctx context.Context, core *side) error {
 	if j.identity() != j.Cell {
 		j.warn("ServiceAccount %s/%s in %s is that of cell %s, and stays.", j.Namespace, j.cellAccount(), core.words, j.identity())

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/join"
 )
 
-// What a worker has in the core that was joined before each cell had an account of its own: a token of the shared one.
+// A worker that joined the core before each cell had its own account has a token of the shared account.
 func TestAWorkerOfTheSharedAccountGetsOneOfItsOwn(t *testing.T) {
 	l := newLab(t)
 	former := &corev1.Secret{ObjectMeta: l.named("former"), Type: corev1.SecretTypeServiceAccountToken}

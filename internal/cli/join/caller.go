@@ -11,8 +11,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// CallerValues returns values of the chart breakwater for the worker: the caller token by which its API server asks the webhook that runs in the core,
-// of the current key in a Secret of the core. The result is a secret.
+// CallerValues returns values of the chart breakwater for the worker. They contain the caller token with which the worker's API server
+// authenticates to the webhook in the core. The token is derived from the current key in a Secret of the core. The result is
+// confidential.
 func (o *Options) CallerValues(ctx context.Context, secret string) ([]byte, error) {
 	core, err := connect(ctx, &o.Core, "the core", "core")
 	if err != nil {

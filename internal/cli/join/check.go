@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// answerTime is how long one answer may take, and acceptTime how long an apiserver may not know a new token yet.
+	// answerTime is the timeout of one request. acceptTime is how long an API server may reject a new token.
 	answerTime = 10 * time.Second
 	acceptTime = 10 * time.Second
-	// bindingTime is how long an apiserver may not know a new binding yet.
+	// bindingTime is how long an API server may not apply a new binding yet.
 	bindingTime = 3 * time.Second
 )
 
-// right is one that the components cannot do without.
+// right is a permission that the components require.
 type right struct {
 	verb, group, resource, subresource, name string
-	// value is that of the chart which grants it, if access.enabled alone does not.
+	// value is the chart value that grants the permission, if access.enabled alone does not.
 	value string
 }
 
@@ -44,7 +44,7 @@ func (r right) String() string {
 	return strings.Join(words, " ")
 }
 
-// workerRights are some of those that the components of a core need in a worker: without the last nobody can tell clusters apart.
+// workerRights are some of the permissions that the components of a core need in a worker. The last one identifies the cluster.
 func workerRights() []right {
 	return []right{
 		{verb: "list", resource: "pods"}, {verb: "watch", resource: "pods"}, {verb: "get", resource: "pods"},
@@ -52,7 +52,7 @@ func workerRights() []right {
 	}
 }
 
-// coreRights are some of those that the components of a worker need in a core.
+// coreRights are some of the permissions that the components of a worker need in a core.
 func coreRights() []right {
 	group := v1alpha1.GroupVersion.Group
 	return []right{
@@ -61,7 +61,7 @@ func coreRights() []right {
 	}
 }
 
-// schedulingRights are those that a webhook in a worker needs in a core besides, to heed its scheduling policies.
+// schedulingRights are the additional permissions that a webhook in a worker needs to apply the scheduling policies of a core.
 func schedulingRights() (rights []right) {
 	group, value := v1alpha1.GroupVersion.Group, "webhook.scheduling.enabled"
 	for _, resource := range []string{"podschedulingpolicies", "clusterpodschedulingpolicies"} {
@@ -72,13 +72,13 @@ func schedulingRights() (rights []right) {
 	return rights
 }
 
-// try asks a cluster by a new kubeconfig for what the components will ask it.
+// try uses a new kubeconfig to check that the components can use the cluster.
 func (l *link) try(ctx context.Context, kubeconfig []byte) error {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return err
 	}
-	config.Timeout, config.QPS = answerTime, -1 // each right is asked for until it is granted: that is not to wait for a client-side limit
+	config.Timeout, config.QPS = answerTime, -1 // no client-side rate limit: each permission is polled until it is granted
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (l *link) try(ctx context.Context, kubeconfig []byte) error {
 	return l.identify(ctx, clientset)
 }
 
-// discover asks for the group that matters, until the apiserver knows the token.
+// discover requests the API group of the link until the API server accepts the token.
 func (l *link) discover(ctx context.Context, clientset kubernetes.Interface) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, acceptTime, true, func(context.Context) (bool, error) {
@@ -132,8 +132,7 @@ func (r right) require(ctx context.Context, clientset kubernetes.Interface, clus
 	return nil
 }
 
-// identify is an error when the address leads to another worker than the administrator's. Another core would not have known
-// the token.
+// identify returns an error if the address leads to a worker other than the administrator's. Another core would have rejected the token.
 func (l *link) identify(ctx context.Context, clientset kubernetes.Interface) error {
 	if l.direction != CoreToWorker {
 		return nil

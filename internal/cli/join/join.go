@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Joiner does what the options say, and tells of it.
+// Joiner joins two clusters according to its options.
 type Joiner struct {
 	Options
-	// Out gets what was done, Warn what to think of, and Print the objects in place of writing them; nil writes them.
+	// Out receives progress messages and Warn notes. Print receives the objects instead of the cluster; nil writes them to the cluster.
 	Out, Warn, Print io.Writer
 }
 
-// made is one direction of what is joined.
+// made is the result of one direction.
 type made struct {
 	*link
 	*credential
@@ -28,7 +28,7 @@ type made struct {
 	former  []corev1.Secret
 }
 
-// Run joins the two clusters. Whatever could fail is tried before the first kubeconfig is written; former tokens go last.
+// Run joins the two clusters. It checks everything that can fail before it writes the first kubeconfig, and deletes former tokens last.
 func (j *Joiner) Run(ctx context.Context) error {
 	links, err := j.connect(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (j *Joiner) connect(ctx context.Context) ([]*link, error) {
 	return j.links(core, worker), nil
 }
 
-// prepare finds out, without a change, whether all can be written in the end.
+// prepare checks with dry runs whether all objects can be written.
 func (j *Joiner) prepare(ctx context.Context, links []*link) error {
 	for _, l := range links {
 		if err := j.requireAccount(ctx, l); err != nil {
@@ -101,7 +101,7 @@ func (j *Joiner) prepare(ctx context.Context, links []*link) error {
 	return nil
 }
 
-// makeAll makes the tokens and tries them. After an error none of them is left.
+// makeAll creates the tokens and tests them. After an error it deletes all of them.
 func (j *Joiner) makeAll(ctx context.Context, links []*link) ([]*made, error) {
 	var all []*made
 	for _, l := range links {
@@ -141,7 +141,7 @@ func (j *Joiner) makeOne(ctx context.Context, l *link) (*made, error) {
 	return &made{link: l, credential: c, objects: j.objectsOf(l, kubeconfig), former: former}, nil
 }
 
-// endFormer withdraws the tokens that were replaced, when those who have them had time to take up the new ones.
+// endFormer deletes the replaced tokens after the grace period, in which components switch to the new ones.
 func (j *Joiner) endFormer(ctx context.Context, all []*made) error {
 	number := 0
 	for _, m := range all {

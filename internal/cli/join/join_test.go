@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// planes are two clusters with controllers, which make the tokens of Secrets.
+// planes are two clusters with controllers, which create the tokens of Secrets.
 var planes struct {
 	sync.Once
 	federation *local.Federation
@@ -57,13 +57,13 @@ func testClusters(t *testing.T) []federation.Cluster {
 // plane is one of the two clusters, in a namespace of the test.
 type plane struct {
 	admin client.Client
-	// config is that of somebody who may do what join needs.
+	// config impersonates a user with exactly the permissions that join needs.
 	config *rest.Config
 }
 
 const joiner = "who-joins"
 
-// lab is a core and a worker in which the chart was installed.
+// lab is a core and a worker with the chart installed.
 type lab struct {
 	*testing.T
 	core, worker plane
@@ -99,10 +99,10 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// account is the ServiceAccount of the chart, and the beginning of the names of what is bound in the whole cluster.
+// account returns the ServiceAccount of the chart. It is also the name prefix of cluster-scoped bindings.
 func (l *lab) account() string { return "access-" + l.namespace }
 
-// ownAccount is that of the cell in the core.
+// ownAccount returns the ServiceAccount of the cell in the core.
 func (l *lab) ownAccount() string { return l.account() + "-" + l.namespace }
 
 func (l *lab) connect(cluster federation.Cluster) plane {
@@ -123,7 +123,7 @@ func (l *lab) create(p plane, object client.Object) {
 	}
 }
 
-// grant lets somebody do what the rules say, in the lab's namespace and in the whole cluster.
+// grant gives a subject the permissions of the rules, in the lab's namespace and in the whole cluster.
 func (l *lab) grant(p plane, namespaced, clusterWide []rbacv1.PolicyRule, subject rbacv1.Subject) {
 	l.Helper()
 	meta := metav1.ObjectMeta{Name: l.namespace + "-" + subject.Name}

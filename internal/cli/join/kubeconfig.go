@@ -7,10 +7,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigKey is that of the Secrets.
+// kubeconfigKey is the key of the kubeconfig in a Secret.
 const kubeconfigKey = "kubeconfig"
 
-// kubeconfig writes down the way into an issuer's cluster. It names no files.
+// kubeconfig returns a kubeconfig for the issuer's cluster. It contains no file references.
 func (o *Options) kubeconfig(l *link, token string) ([]byte, error) {
 	const user = "breakwater"
 	name := o.Cell

@@ -21,23 +21,23 @@ import (
 
 // side is one of the two clusters, connected.
 type side struct {
-	// words name it for people, and flag is the one that says where it is.
+	// words is the display name. flag is the prefix of the flags that locate the cluster.
 	words, flag string
 	server      string
 	ca          []byte
 	serverName  string
 	client      client.Client
 	clientset   kubernetes.Interface
-	// uid is that of the namespace kube-system.
+	// uid is the UID of the namespace kube-system.
 	uid string
 }
 
-// link is the way of the components in one cluster into the other.
+// link is the access of the components in one cluster to the other cluster.
 type link struct {
 	direction Direction
-	// holder is the cluster whose components have the kubeconfig; issuer is where it leads to.
+	// holder is the cluster whose components use the kubeconfig. issuer is the cluster to which it leads.
 	holder, issuer *side
-	// secret is the name of the kubeconfig's in the holder, and token the beginning of those of the tokens in the issuer.
+	// secret is the name of the kubeconfig Secret in the holder. token is the name prefix of the token Secrets in the issuer.
 	secret, token string
 	// account is the ServiceAccount in the issuer.
 	account string
@@ -76,7 +76,7 @@ func connect(ctx context.Context, c *Cluster, words, flag string) (*side, error)
 	return s, nil
 }
 
-// isLoopback tells whether the address of a side is good on one machine alone.
+// isLoopback reports whether the address of a side is valid only on one machine.
 func (s *side) isLoopback() bool {
 	address, err := url.Parse(s.server)
 	if err != nil {
@@ -86,14 +86,14 @@ func (s *side) isLoopback() bool {
 	return address.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
-// labels are on every Secret that is made here.
+// labels returns the labels of every Secret that join creates.
 func (o *Options) labels(by string) map[string]string {
 	return map[string]string{
 		managedBy: Owner, v1alpha1.LabelJoinedCell: o.Cell, v1alpha1.LabelJoinedCore: o.CoreName, v1alpha1.LabelJoinedBy: by,
 	}
 }
 
-// links are those that are asked for.
+// links returns the requested directions.
 func (o *Options) links(core, worker *side) []*link {
 	var all []*link
 	if o.Only != WorkerToCore {
@@ -115,7 +115,7 @@ func (o *Options) links(core, worker *side) []*link {
 	return all
 }
 
-// requireAccount is an error unless the issuer has the ServiceAccount whose token is to be made, or can be given it.
+// requireAccount returns an error if the issuer lacks the ServiceAccount for the token and join cannot create it.
 func (o *Options) requireAccount(ctx context.Context, l *link) error {
 	if l.direction == WorkerToCore {
 		if err := errors.Join(o.requireCellRole(ctx, l.issuer), o.requireIdentity(ctx, l)); err != nil {
@@ -145,7 +145,7 @@ func (o *Options) tokens(ctx context.Context, l *link) ([]corev1.Secret, error) 
 	return list.Items, nil
 }
 
-// withdraw deletes tokens, which are worth nothing from some seconds later on.
+// withdraw deletes tokens. They become invalid within seconds.
 func (l *link) withdraw(ctx context.Context, tokens []corev1.Secret) error {
 	var all []error
 	for i := range tokens {

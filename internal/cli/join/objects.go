@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// secretOf is the Secret of a kubeconfig, which goes into the holder.
+// secretOf returns the Secret with a kubeconfig, for the holder.
 func (o *Options) secretOf(l *link, kubeconfig []byte) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"type": "Opaque", "data": map[string]any{kubeconfigKey: base64.StdEncoding.EncodeToString(kubeconfig)},
@@ -26,7 +26,7 @@ func (o *Options) secretOf(l *link, kubeconfig []byte) *unstructured.Unstructure
 	return object
 }
 
-// cellOf names that Secret, and says nothing else.
+// cellOf returns a Cell whose only field is the reference to that Secret.
 func (o *Options) cellOf(l *link) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"kubeconfigSecretRef": map[string]any{"namespace": o.Namespace, "name": l.secret, "key": kubeconfigKey},
@@ -36,7 +36,7 @@ func (o *Options) cellOf(l *link) *unstructured.Unstructured {
 	return object
 }
 
-// objectsOf are all that a kubeconfig makes in the holder.
+// objectsOf returns all objects that join creates in the holder.
 func (o *Options) objectsOf(l *link, kubeconfig []byte) []*unstructured.Unstructured {
 	objects := []*unstructured.Unstructured{o.secretOf(l, kubeconfig)}
 	if l.direction == CoreToWorker && !o.NoCell {
@@ -45,7 +45,7 @@ func (o *Options) objectsOf(l *link, kubeconfig []byte) []*unstructured.Unstruct
 	return objects
 }
 
-// apply writes objects into a cluster, and takes no field from others.
+// apply applies objects to a cluster. It does not take ownership of fields that other managers own.
 func (s *side) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
 	for _, object := range objects {
 		object = object.DeepCopy()
@@ -65,8 +65,8 @@ func (s *side) apply(ctx context.Context, objects []*unstructured.Unstructured, 
 	return nil
 }
 
-// requireCell is an error when there is a Cell of that name which is in another cluster, or which goes by another Secret. What
-// is known of a Cell without a cluster is nothing: the aggregator will write it down.
+// requireCell returns an error if the Cell exists and belongs to another cluster. If the Cell has no recorded cluster, its aggregator
+// will record one.
 func (o *Options) requireCell(ctx context.Context, core, worker *side) error {
 	cell := &v1alpha1.Cell{}
 	err := core.client.Get(ctx, client.ObjectKey{Name: o.Cell}, cell)

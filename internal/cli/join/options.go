@@ -1,5 +1,5 @@
-// Package join gives the components of Breakwater in a core cluster and in a worker cluster the way into each other's cluster:
-// tokens of ServiceAccounts that may do the least that is needed, in kubeconfigs, in Secrets.
+// Package join gives the components of Breakwater in a core cluster and in a worker cluster access to the other cluster. It creates
+// Secrets with kubeconfigs, whose tokens belong to ServiceAccounts with the least permissions needed.
 package join
 
 import (
@@ -11,55 +11,55 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Owner is the field manager, and the value of app.kubernetes.io/managed-by, of what is made here.
+// Owner is the field manager, and the value of app.kubernetes.io/managed-by, of the objects that join creates.
 const Owner = "breakwater-join"
 
 const managedBy = "app.kubernetes.io/managed-by"
 
-// Direction is whose components get into whose cluster.
+// Direction says which cluster's components get access to the other.
 type Direction string
 
-// The two directions; none is both.
+// Directions. The empty Direction means both.
 const (
 	CoreToWorker Direction = "core-to-worker"
 	WorkerToCore Direction = "worker-to-core"
 )
 
-// Cluster is one of the two.
+// Cluster is one of the two clusters.
 type Cluster struct {
-	// Config is an administrator's.
+	// Config is the administrator's client configuration.
 	Config *rest.Config
-	// Server is the address by which the other one reaches its apiserver; empty is that of Config.
+	// Server is the address at which the other cluster reaches the API server. Empty means the address of Config.
 	Server string
-	// CA is the PEM certificates that vouch for that address; nil is those of Config.
+	// CA holds the PEM certificates that verify that address. Nil means those of Config.
 	CA []byte
 }
 
-// Options say what is to be joined.
+// Options configure a join.
 type Options struct {
 	Core, Worker Cluster
-	// Cell is the name of the Cell, CoreName that of the core cluster.
+	// Cell is the name of the Cell, and CoreName the name of the core cluster.
 	Cell, CoreName string
-	// Identity is the Cell by whose name the worker's ServiceAccount in the core is called; empty is Cell. Cells of one cluster share one.
+	// Identity is the Cell that names the worker's ServiceAccount in the core. Empty means Cell. Cells of one cluster share one.
 	Identity string
-	// Namespace is that of Breakwater in both clusters. ServiceAccount is that of the core's components in the worker, and the beginning of
-	// the name of the worker's own in the core.
+	// Namespace is the namespace of Breakwater in both clusters. ServiceAccount is the account of the core's components in the worker,
+	// and the name prefix of the worker's own account in the core.
 	Namespace, ServiceAccount string
-	// Lifetime is how long tokens are asked to be valid; 0 is for as long as the Secrets are there that hold them.
+	// Lifetime is the requested validity of tokens. With 0 they are valid as long as their Secrets exist.
 	Lifetime time.Duration
 	Only     Direction
-	// Scheduling tries as well whether a webhook in the worker could heed the core's scheduling policies.
+	// Scheduling also checks whether a webhook in the worker can apply the core's scheduling policies.
 	Scheduling bool
-	// NoCell leaves the Cell alone, SkipCheck does not try the new kubeconfigs, and KeepOld leaves former tokens valid.
+	// NoCell does not write the Cell, SkipCheck does not test the new kubeconfigs, and KeepOld keeps former tokens valid.
 	NoCell, SkipCheck, KeepOld bool
-	// Grace is how long former tokens stay valid after they were replaced.
+	// Grace is how long former tokens stay valid after their replacement.
 	Grace time.Duration
 }
 
-// shortestLifetime is what an apiserver grants at least.
+// shortestLifetime is the shortest token lifetime that an API server grants.
 const shortestLifetime = 10 * time.Minute
 
-// Validate names the flags of what cannot be.
+// Validate returns an error that names the flags with invalid values.
 func (o *Options) Validate() error {
 	var all []error
 	for flag, name := range map[string]string{"cell": o.Cell, "core": o.CoreName, "namespace": o.Namespace} {
@@ -70,7 +70,7 @@ func (o *Options) Validate() error {
 	if problems := validation.IsDNS1123Label(o.identity()); o.Identity != "" && len(problems) > 0 {
 		all = append(all, fmt.Errorf("--identity %q is not a name: %s", o.Identity, problems[0]))
 	}
-	// The name of the cell's account is the longest that is made of it, and a ServiceAccount's may have 253 characters.
+	// The account's name is the longest name that is derived from the cell, and a ServiceAccount name has at most 253 characters.
 	if problems := validation.IsDNS1123Subdomain(o.cellAccount()); len(problems) > 0 {
 		all = append(all, fmt.Errorf("--service-account %q: the name %q of the cell's ServiceAccount in the core cannot be: %s", o.ServiceAccount, o.cellAccount(), problems[0]))
 	}

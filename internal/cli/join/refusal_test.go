@@ -128,7 +128,7 @@ func TestWhoStopsWaitingIsToldWhatIsLeft(t *testing.T) {
 	l.wantUser("the new one", l.intoCore(), l.ownAccount())
 }
 
-// stopper has enough when it is told to wait.
+// stopper cancels the context when join starts to wait for the grace period.
 type stopper struct{ stop func() }
 
 func (s stopper) Write(p []byte) (int, error) {
@@ -138,7 +138,7 @@ func (s stopper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// deaf is an address that nobody listens on: the port is too low for whom nobody told to.
+// deaf is an address without a listener: unprivileged processes cannot listen on so low a port.
 var deaf = net.JoinHostPort("127.0.0.1", "1")
 
 func (l *lab) named(name string) metav1.ObjectMeta {
@@ -152,13 +152,13 @@ func (l *lab) remove(p plane, object client.Object) {
 	}
 }
 
-// forget takes the rights of components of the other cluster.
+// forget removes the permissions of the other cluster's components.
 func (l *lab) forget(p plane) {
 	l.Helper()
 	l.remove(p, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + l.account()}})
 }
 
-// empty takes all rights from the ClusterRole of the accounts of cells.
+// empty removes all permissions from the ClusterRole of the accounts of cells.
 func (l *lab) empty() {
 	l.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: l.account() + "-cell"}}
@@ -167,7 +167,7 @@ func (l *lab) empty() {
 	}
 }
 
-// insecure is as a kubeconfig with insecure-skip-tls-verify.
+// insecure returns a configuration like that of a kubeconfig with insecure-skip-tls-verify.
 func insecure(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Insecure, config.CAData, config.CAFile = true, nil, ""

@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Revoke ends all tokens of the options' directions, and deletes the kubeconfigs, and the cell's account in the core, that join has made with
-// them. The Cell stays.
+// Revoke deletes all tokens of the options' directions, and the kubeconfigs and the cell's account in the core that join created. The
+// Cell stays.
 func (j *Joiner) Revoke(ctx context.Context) error {
 	links, err := j.connect(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (j *Joiner) Revoke(ctx context.Context) error {
 	return nil
 }
 
-// removeKubeconfig leaves a Secret alone that somebody else has made.
+// removeKubeconfig deletes the kubeconfig Secret, unless join did not create it.
 func (j *Joiner) removeKubeconfig(ctx context.Context, l *link) error {
 	secret, name := &corev1.Secret{}, j.Namespace+"/"+l.secret
 	err := l.holder.client.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: l.secret}, secret)

@@ -2,8 +2,8 @@ package join
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// NamespaceRules are what who joins needs in Breakwater's namespace of both clusters. The tests run with these, with
-// ClusterRules, and nothing more.
+// NamespaceRules are the permissions that a user of join needs in Breakwater's namespace of both clusters. The tests run with these and
+// ClusterRules only.
 func NamespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get", "create", "patch", "delete"}},
@@ -13,7 +13,8 @@ func NamespaceRules() []rbacv1.PolicyRule {
 	}
 }
 
-// ClusterRules are what who joins needs besides, with that name of --service-account. In a worker no Cells are looked at, and no accounts made.
+// ClusterRules are the additional cluster-wide permissions, for that value of --service-account. In a worker, join reads no Cells and
+// creates no accounts.
 func ClusterRules(serviceAccount string) []rbacv1.PolicyRule {
 	role := []string{cellRole(serviceAccount)}
 	return []rbacv1.PolicyRule{

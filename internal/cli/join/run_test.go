@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// joiner is who joins the lab's clusters under the name of its namespace. out gets all that is said.
+// joiner returns a Joiner for the lab's clusters. The cell has the name of its namespace. out receives all messages.
 func (l *lab) joiner(change ...func(*join.Joiner)) (j *join.Joiner, out *bytes.Buffer) {
 	out = &bytes.Buffer{}
 	j = &join.Joiner{Out: out, Warn: out, Options: join.Options{
@@ -32,7 +32,7 @@ func (l *lab) joiner(change ...func(*join.Joiner)) (j *join.Joiner, out *bytes.B
 	return j, out
 }
 
-// join must work.
+// join runs join, which must succeed.
 func (l *lab) join(change ...func(*join.Joiner)) string {
 	l.Helper()
 	j, out := l.joiner(change...)
@@ -42,7 +42,7 @@ func (l *lab) join(change ...func(*join.Joiner)) string {
 	return out.String()
 }
 
-// refused must not, and must leave nothing.
+// refused runs join, which must fail and leave no Secrets.
 func (l *lab) refused(want string, change ...func(*join.Joiner)) {
 	l.Helper()
 	j, out := l.joiner(change...)
@@ -67,7 +67,7 @@ func (l *lab) secrets(p plane) []corev1.Secret {
 	return list.Items
 }
 
-// tokens are the names of the Secrets that keep tokens valid in a cluster.
+// tokens returns the names of the token Secrets in a cluster.
 func (l *lab) tokens(p plane) []string {
 	l.Helper()
 	var names []string
@@ -79,7 +79,7 @@ func (l *lab) tokens(p plane) []string {
 	return names
 }
 
-// by is a client that has the kubeconfig of a Secret.
+// by returns a client with the kubeconfig of a Secret.
 func (l *lab) by(p plane, name string) client.Client {
 	l.Helper()
 	secret := &corev1.Secret{}
@@ -109,7 +109,7 @@ func (l *lab) cell() *v1alpha1.Cell {
 	return cell
 }
 
-// wantRevoked waits until an apiserver does not know the user of a client any more, which it may for some seconds.
+// wantRevoked waits until an API server rejects the credentials of a client, which can take some seconds.
 func (l *lab) wantRevoked(words string, c client.Client) {
 	l.Helper()
 	l.eventually(func() string {
@@ -162,7 +162,7 @@ func TestTheComponentsOfEachClusterGetIntoTheOtherAndMayDoNothingElse(t *testing
 			t.Errorf("%s: %v, want it forbidden", claim, err)
 		}
 	}
-	// As the components of the core read it.
+	// Connect as the components of the core do.
 	system := &corev1.Namespace{}
 	if err := l.worker.admin.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ func (c *credential) validity() string {
 	return "is valid until " + c.until.UTC().Format(time.RFC3339)
 }
 
-// say ends up on a terminal; nobody could be told that it did not.
+// say prints a message. It ignores write errors, because it could not report them.
 func say(to io.Writer, format string, arguments ...any) {
 	if to != nil {
 		_, _ = fmt.Fprintf(to, format+"\n", arguments...)

@@ -14,18 +14,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// tokenTime is how long the controller of the issuer may take to make a token.
+// tokenTime is how long the token controller of the issuer may take to create a token.
 const tokenTime = 30 * time.Second
 
-// credential is a token, and the Secret in the issuer's cluster by whose deletion it is revoked.
+// credential is a token and the Secret in the issuer's cluster whose deletion revokes it.
 type credential struct {
 	token  string
 	secret corev1.Secret
-	// until is when it expires, as the apiserver has granted it; zero is never.
+	// until is the expiration time that the API server granted; zero means never.
 	until time.Time
 }
 
-// issue makes a token. What it has made it takes back on an error.
+// issue creates a token. After an error it deletes what it created.
 func (o *Options) issue(ctx context.Context, l *link) (*credential, error) {
 	c := &credential{secret: corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, GenerateName: l.token, Labels: o.labels(v1alpha1.JoinedByToken)},
@@ -45,7 +45,7 @@ func (o *Options) issue(ctx context.Context, l *link) (*credential, error) {
 	return c, nil
 }
 
-// await takes the token that the issuer's controller puts into the Secret.
+// await reads the token that the issuer's token controller writes to the Secret.
 func (o *Options) await(ctx context.Context, l *link, c *credential) error {
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, tokenTime, true, func(ctx context.Context) (bool, error) {
 		err := l.issuer.client.Get(ctx, client.ObjectKeyFromObject(&c.secret), &c.secret)
@@ -62,7 +62,7 @@ func (o *Options) await(ctx context.Context, l *link, c *credential) error {
 	return nil
 }
 
-// request asks for a token that expires, and that is bound to the Secret, so that it can be revoked before.
+// request requests a token that expires. The token is bound to the Secret, so that deleting the Secret revokes it earlier.
 func (o *Options) request(ctx context.Context, l *link, c *credential) error {
 	seconds := int64(o.Lifetime / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
@@ -77,7 +77,7 @@ func (o *Options) request(ctx context.Context, l *link, c *credential) error {
 	return nil
 }
 
-// takenBack is the error for which a new token is withdrawn, also when the user has had enough.
+// takenBack withdraws a new token after an error and returns that error. It runs even if ctx was canceled.
 func takenBack(ctx context.Context, l *link, c *credential, because error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenTime)
 	defer cancel()

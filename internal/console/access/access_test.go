@@ -25,7 +25,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 )
 
-// desk is an apiserver that knows some tokens, and the gate before it.
+// desk is an API server that knows some tokens, behind a Gate.
 type desk struct {
 	*testing.T
 	gate    *access.Gate
@@ -129,13 +129,13 @@ func TestNobodyIsLetInWhileTheApiserverIsAway(t *testing.T) {
 	d := newDesk(t)
 	cookie := d.signIn()
 	d.away = true
-	d.want(with(cookie), nil) // it is still believed
+	d.want(with(cookie), nil) // the answer is still cached
 	d.wait(time.Minute)
 	if _, err := d.gate.Admit(with(cookie), true); err == nil || errors.Is(err, access.ErrNobody) {
 		t.Errorf("got %v", err)
 	}
 	d.away = false
-	d.want(with(cookie), nil) // and the session is still there
+	d.want(with(cookie), nil) // the session still exists
 }
 
 func TestWrongTokensAreCountedAndRightOnesAreNot(t *testing.T) {
@@ -149,7 +149,7 @@ func TestWrongTokensAreCountedAndRightOnesAreNot(t *testing.T) {
 	}
 	before := d.asked.Load()
 	d.want(bearer("another"), access.ErrTooMany)
-	d.want(bearer("good"), nil) // one that is known is not in the way of anybody
+	d.want(bearer("good"), nil) // a known token is not limited
 	elsewhere := bearer("another")
 	elsewhere.RemoteAddr = "192.0.2.77:5"
 	d.want(elsewhere, access.ErrNobody)
@@ -194,7 +194,7 @@ func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
 		"what is no address":                  {"unix", access.ErrNobody},
 	} {
 		t.Run(claim, func(*testing.T) {
-			if c.want == nil { // the same client, however its address is written
+			if c.want == nil { // the same client, with different forms of its address
 				for i := range 5 {
 					d.want(from("192.0.2.1:9", fmt.Sprint("v4 ", i)), access.ErrNobody)
 					d.want(from("[::ffff:192.0.2.1]:9", fmt.Sprint("mapped ", i)), access.ErrNobody)
@@ -212,13 +212,13 @@ func TestWrongTokensOfOthersAreInTheWayOfNoOpenSession(t *testing.T) {
 	d.tokens["proxied"] = "bob"
 	cookie := d.signIn()
 	d.want(bearer("proxied"), nil)
-	for i := range 120 { // from everywhere, until no more are taken
+	for i := range 120 { // from all addresses, until the limit is reached
 		r := bearer(fmt.Sprint("bad ", i))
 		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:5", 1+i/9)
 		_, _ = d.gate.Admit(r, true)
 	}
 	d.want(bearer("new"), access.ErrTooMany)
-	d.wait(31 * time.Second) // the apiserver is asked again
+	d.wait(31 * time.Second) // the cache expires, so that the API server is asked again
 	for i := range 60 {
 		r := bearer(fmt.Sprint("worse ", i))
 		r.RemoteAddr = fmt.Sprintf("198.51.100.%d:5", 1+i/9)
@@ -236,7 +236,7 @@ func TestWrongTokensOfOthersAreInTheWayOfNoOpenSession(t *testing.T) {
 		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:5", 1+i/9)
 		_, _ = d.gate.Admit(r, true)
 	}
-	d.want(bearer("proxied"), access.ErrTooMany) // it is a guess like any other
+	d.want(bearer("proxied"), access.ErrTooMany) // it counts as a guess, like any other token
 }
 
 func TestSlowReviewsOfOthersDelayNoOpenSession(t *testing.T) {
@@ -257,7 +257,7 @@ func TestSlowReviewsOfOthersDelayNoOpenSession(t *testing.T) {
 	}))
 	defer apiserver.Close()
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: apiserver.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-	gate := access.NewGate(access.NewReviews(client, 0, time.Now), access.NewSessions(time.Hour, time.Hour, 3, time.Now), time.Now) // every answer is asked for
+	gate := access.NewGate(access.NewReviews(client, 0, time.Now), access.NewSessions(time.Hour, time.Hour, 3, time.Now), time.Now) // disable caching
 	cookie, err := gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "good")
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestSlowReviewsOfOthersDelayNoOpenSession(t *testing.T) {
 			_, _ = gate.Admit(r, true)
 		})
 	}
-	for range 4 { // as many as are asked about at once
+	for range 4 { // firstAtOnce
 		<-reviewing
 	}
 	if _, err := gate.Admit(with(cookie), true); err != nil {
@@ -281,7 +281,7 @@ func TestSlowReviewsOfOthersDelayNoOpenSession(t *testing.T) {
 }
 
 func TestSignInsOfAUserEndNoSessionOfOthers(t *testing.T) {
-	d := newDesk(t) // three sessions at most
+	d := newDesk(t) // at most three sessions
 	d.tokens["other"] = "eve"
 	first := d.signIn()
 	d.wait(time.Minute)

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// mostAsked bounds how many askers are remembered.
+// mostAsked is the maximum number of clients to remember.
 const mostAsked = 10_000
 
-// Attempts bound how often somebody may try a token that turns out to be wrong: burst times at once, and again after each pause. Use NewAttempts.
+// Attempts limits how often a client may try tokens that turn out to be invalid: burst times at once, and then once per pause. Use
+// NewAttempts.
 type Attempts struct {
 	now   func() time.Time
 	burst int
@@ -19,18 +20,18 @@ type Attempts struct {
 	all map[string]failures
 }
 
-// failures are how many attempts count at a time; they grow less by one after each pause.
+// failures is the number of failed attempts at a time. It decreases by one after each pause.
 type failures struct {
 	count int
 	at    time.Time
 }
 
-// NewAttempts returns attempts of nobody.
+// NewAttempts returns Attempts without any failures.
 func NewAttempts(burst int, pause time.Duration, now func() time.Time) *Attempts {
 	return &Attempts{now: now, burst: burst, pause: pause, all: map[string]failures{}}
 }
 
-// Begin tells whether somebody may try. An attempt counts as failed until Forgive.
+// Begin reports whether a client may try a token. The attempt counts as failed until Forgive.
 func (a *Attempts) Begin(who string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -46,7 +47,7 @@ func (a *Attempts) Begin(who string) bool {
 	return true
 }
 
-// Forgive takes an attempt back that was a good one.
+// Forgive takes back a successful attempt.
 func (a *Attempts) Forgive(who string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,7 +56,7 @@ func (a *Attempts) Forgive(who string) {
 	a.all[who] = f
 }
 
-// left is what remains of failures by now.
+// left returns the remaining failures at the current time.
 func (a *Attempts) left(f failures) failures {
 	now := a.now()
 	pauses := int(now.Sub(f.at) / a.pause)

@@ -1,3 +1,3 @@
-// Package access finds out who asks the console, and what they may see: the core's apiserver says both, and what it said counts for a
-// short while. It keeps sessions of browsers, in memory alone.
+// Package access authenticates and authorizes the users of the console. It asks the core's API server and caches the answers for a short
+// time. It keeps browser sessions in memory only.
 package access

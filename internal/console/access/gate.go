@@ -9,34 +9,35 @@ import (
 	"time"
 )
 
-// Cookie is the name of that with a session's id. Browsers take it by TLS alone, for this host alone.
+// Cookie is the name of the cookie with the session ID. Browsers accept it only over TLS, and only for this host.
 const Cookie = "__Host-breakwater-session"
 
-// everybody is whom attempts are counted for besides each address.
+// everybody is the key that counts attempts from all addresses together.
 const everybody = ""
 
-// ErrTooMany tells that too many tokens were tried that were wrong.
+// ErrTooMany means that clients have tried too many invalid tokens.
 var ErrTooMany = errors.New("too many tokens were tried that the apiserver does not accept: wait a minute")
 
-// Gate lets visitors in. Use NewGate.
+// Gate authenticates visitors. Use NewGate.
 type Gate struct {
 	Reviews  *Reviews
 	Sessions *Sessions
-	// ofOne are attempts from one address, ofAll those from all.
+	// ofOne limits attempts per address, ofAll those from all addresses.
 	ofOne, ofAll *Attempts
 }
 
-// Visitor is somebody whom the apiserver knows.
+// Visitor is an authenticated user.
 type Visitor struct {
 	Who Identity
-	// Session is that of the browser; nil for one who brings a token with each request.
+	// Session is the browser's session. It is nil if the client sends a token with each request.
 	Session *Session
 
 	token   string
 	reviews *Reviews
 }
 
-// NewGate returns one that lets ten wrong tokens from an address be tried at once, and then one in six seconds; ten times as many from all.
+// NewGate returns a Gate that allows ten invalid tokens from an address at once, and then one every six seconds. From all addresses
+// together it allows ten times as many.
 func NewGate(reviews *Reviews, sessions *Sessions, now func() time.Time) *Gate {
 	return &Gate{
 		Reviews: reviews, Sessions: sessions,
@@ -44,8 +45,8 @@ func NewGate(reviews *Reviews, sessions *Sessions, now func() time.Time) *Gate {
 	}
 }
 
-// Admit returns who asks, by the token of the request or by its session. active tells that somebody does something, and not a page by
-// itself. An error is ErrNobody, ErrTooMany, or that the apiserver gives no answer.
+// Admit authenticates a request by its bearer token or its session. active reports whether the user acts, in contrast to a page that
+// refreshes itself. The error is ErrNobody, ErrTooMany, or a failure of the API server to answer.
 func (g *Gate) Admit(r *http.Request, active bool) (*Visitor, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		kind, token, _ := strings.Cut(header, " ")
@@ -72,7 +73,8 @@ func (g *Gate) Admit(r *http.Request, active bool) (*Visitor, error) {
 	return &Visitor{Who: who, Session: session, token: session.Token, reviews: g.Reviews}, nil
 }
 
-// try admits a client with a token that the API server accepts. A token that it did not accept before is an attempt, and counts when it is wrong.
+// try admits a client with a token that the API server accepts. A token that it has not accepted before counts as an attempt, and as a
+// failure if it is invalid.
 func (g *Gate) try(r *http.Request, token string) (*Visitor, error) {
 	who, err := g.review(r, token)
 	if err != nil {
@@ -94,15 +96,15 @@ func (g *Gate) review(r *http.Request, token string) (Identity, error) {
 		return Identity{}, ErrTooMany
 	}
 	who, err := g.Reviews.First(r.Context(), token)
-	if !errors.Is(err, ErrNobody) { // the client has not caused that the apiserver is unreachable
+	if !errors.Is(err, ErrNobody) { // the client did not cause the API server's failure
 		g.ofOne.Forgive(from)
 		g.ofAll.Forgive(everybody)
 	}
 	return who, err
 }
 
-// client is who a request counts for: an IPv4 address, or the first 64 bits of an IPv6 address, since one client has as many addresses as
-// the rest has values.
+// client returns the key under which attempts count: an IPv4 address, or the first 64 bits of an IPv6 address, because one client can
+// use all addresses of a /64 network.
 func client(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -115,13 +117,13 @@ func client(r *http.Request) string {
 	return netip.PrefixFrom(address, 64).Masked().String()
 }
 
-// SignIn opens a session for a token, and gives the cookie for it. Errors are those of Admit.
+// SignIn opens a session for a token and returns its cookie. Errors are those of Admit, and ErrFull.
 func (g *Gate) SignIn(r *http.Request, token string) (*http.Cookie, error) {
 	visitor, err := g.try(r, token)
 	if err != nil {
 		return nil, err
 	}
-	// The one that the browser had before is of no use any more, and the new id is one that nobody has seen.
+	// The previous session of the browser is no longer needed. The new ID is random, which prevents session fixation.
 	g.SignOut(r)
 	id, err := g.Sessions.Open(visitor.Who.Name, token)
 	if err != nil {
@@ -130,7 +132,7 @@ func (g *Gate) SignIn(r *http.Request, token string) (*http.Cookie, error) {
 	return cookie(id, 0), nil
 }
 
-// SignOut ends the session of a request, if it has one, and gives the cookie that takes its cookie away.
+// SignOut ends the session of a request, if it has one, and returns a cookie that deletes the browser's cookie.
 func (g *Gate) SignOut(r *http.Request) *http.Cookie {
 	if old, err := r.Cookie(Cookie); err == nil {
 		g.Sessions.Close(old.Value)
@@ -144,7 +146,7 @@ func cookie(value string, age int) *http.Cookie {
 	}
 }
 
-// Still is an error when the visitor would not be admitted any more: those of Admit.
+// Still returns an error if Admit would no longer admit the visitor. Errors are those of Admit.
 func (v *Visitor) Still(ctx context.Context) error {
 	if v.Session != nil {
 		select {

@@ -8,17 +8,17 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// Identity is who the apiserver says that somebody is.
+// Identity is the identity of a user, as reported by the API server.
 type Identity struct {
 	Name   string
 	uid    string
 	groups []string
 	extra  map[string]authorizationv1.ExtraValue
-	// key tells this one from all others.
+	// key identifies this identity.
 	key [sha256.Size]byte
 }
 
-// identify is an identity as a review of a token tells it.
+// identify converts the user of a token review into an Identity.
 func identify(user authenticationv1.UserInfo) Identity {
 	who := Identity{Name: user.Username, uid: user.UID, groups: user.Groups}
 	if len(user.Extra) > 0 {
@@ -35,7 +35,7 @@ func identify(user authenticationv1.UserInfo) Identity {
 	return who
 }
 
-// Right is to list objects of a resource in a namespace; in all namespaces, or of the cluster, if that is empty.
+// Right is the permission to list a resource in a namespace. An empty namespace means all namespaces, or a cluster-scoped resource.
 type Right struct {
 	Group, Resource, Namespace string
 }

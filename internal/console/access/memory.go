@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// memory keeps answers for a while, and no more than most of them.
+// memory caches answers for a limited time, and at most most of them.
 type memory[Key comparable, Answer any] struct {
 	now  func() time.Time
 	most int
@@ -34,7 +34,7 @@ func (m *memory[Key, Answer]) get(key Key) (answer Answer, ok bool) {
 	return found.answer, true
 }
 
-// put keeps an answer. When there are too many, old ones go, and then any: they can be asked for again.
+// put caches an answer. If the cache is full, it removes expired answers and then arbitrary ones: they can be requested again.
 func (m *memory[Key, Answer]) put(key Key, answer Answer, lifetime time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +51,7 @@ func (m *memory[Key, Answer]) put(key Key, answer Answer, lifetime time.Duration
 	m.all[key] = kept[Answer]{answer: answer, until: now.Add(lifetime)}
 }
 
-// drop forgets an answer.
+// drop removes an answer.
 func (m *memory[Key, Answer]) drop(key Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// maxTokenBytes is the longest token that is shown to an apiserver.
+	// maxTokenBytes is the maximum length of a token that is sent to an API server.
 	maxTokenBytes = 16 << 10
-	// reviewTime bounds one review, reviewsAtOnce how many are under way.
+	// reviewTime is the timeout of one review. reviewsAtOnce is the maximum number of concurrent reviews.
 	reviewTime    = 10 * time.Second
 	reviewsAtOnce = 16
-	// firstAtOnce is how many reviews of tokens that have admitted no client yet may be under way besides.
+	// firstAtOnce is the maximum number of additional concurrent reviews of tokens that have not admitted a client yet.
 	firstAtOnce = 4
-	// goodFor is how long a token is remembered that the apiserver has accepted.
+	// goodFor is how long an accepted token is remembered.
 	goodFor = time.Hour
-	// mostTokens and mostRights bound what is remembered.
+	// mostTokens and mostRights limit the caches.
 	mostTokens = 4_096
 	mostRights = 65_536
 )
 
-// ErrNobody tells that a token is of nobody, or has expired.
+// ErrNobody means that the API server rejects the token as invalid or expired.
 var ErrNobody = errors.New("the apiserver does not accept the token")
 
-// Reviews asks the core's apiserver who somebody is and what they may do. Use NewReviews.
+// Reviews asks the core's API server for the identity and the permissions of users. Use NewReviews.
 type Reviews struct {
 	client   kubernetes.Interface
 	lifetime time.Duration
 	tokens   *memory[[sha256.Size]byte, answer]
 	rights   *memory[rightOf, bool]
-	// good are tokens that were accepted lately.
+	// good are recently accepted tokens.
 	good    *memory[[sha256.Size]byte, struct{}]
 	flights singleflight.Group
-	// turns bound reviews of visitors who were let in before, and first those of others: sign-ins delay no open session.
+	// turns limits reviews for visitors who were admitted before, and first those for others: sign-ins do not delay open sessions.
 	turns, first chan struct{}
 }
 
@@ -54,7 +54,7 @@ type rightOf struct {
 	right Right
 }
 
-// NewReviews returns reviews that believe what the apiserver said for that long.
+// NewReviews returns Reviews that cache the answers of the API server for lifetime.
 func NewReviews(client kubernetes.Interface, lifetime time.Duration, now func() time.Time) *Reviews {
 	return &Reviews{
 		client: client, lifetime: lifetime, turns: make(chan struct{}, reviewsAtOnce), first: make(chan struct{}, firstAtOnce),
@@ -63,8 +63,8 @@ func NewReviews(client kubernetes.Interface, lifetime time.Duration, now func() 
 	}
 }
 
-// Known reports whether a review of a token is no attempt to guess one: the apiserver has answered lately, or has accepted the token in
-// the last hour.
+// Known reports whether a review of a token is not a guess: the API server has answered recently, or has accepted the token within the
+// last hour.
 func (r *Reviews) Known(token string) bool {
 	key := sha256.Sum256([]byte(token))
 	_, answered := r.tokens.get(key)
@@ -72,12 +72,13 @@ func (r *Reviews) Known(token string) bool {
 	return answered || good
 }
 
-// Who returns whose the token of a visitor is who was let in before. An error is ErrNobody, or that the apiserver gives no answer.
+// Who returns the identity of a previously admitted visitor by its token. The error is ErrNobody, or a failure of the API server to
+// answer.
 func (r *Reviews) Who(ctx context.Context, token string) (Identity, error) {
 	return r.who(ctx, token, r.turns)
 }
 
-// First is like Who, for a token that has admitted no client yet.
+// First is like Who, for a token that has not admitted a client yet.
 func (r *Reviews) First(ctx context.Context, token string) (Identity, error) {
 	return r.who(ctx, token, r.first)
 }
@@ -118,7 +119,7 @@ func (r *Reviews) reviewToken(ctx context.Context, key [sha256.Size]byte, token 
 	return said, nil
 }
 
-// May tells whether somebody has a right. An error is that the apiserver gives no answer.
+// May reports whether a user has a permission. The error is a failure of the API server to answer.
 func (r *Reviews) May(ctx context.Context, who Identity, right Right) (bool, error) {
 	key := rightOf{who.key, right}
 	if may, known := r.rights.get(key); known {
@@ -140,7 +141,7 @@ func (r *Reviews) May(ctx context.Context, who Identity, right Right) (bool, err
 	return got.(bool), nil
 }
 
-// flight asks once for all who ask the same at a time, and whoever has no more patience leaves.
+// flight merges concurrent reviews with the same key into one. A caller whose context ends stops waiting.
 func (r *Reviews) flight(ctx context.Context, turns chan struct{}, key string, ask func(context.Context) (any, error)) (any, error) {
 	result := r.flights.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTime)

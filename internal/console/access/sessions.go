@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ErrFull is the error of a sign-in while as many users are signed in as there may be sessions.
+// ErrFull is the error of a sign-in if the number of signed-in users has reached the maximum number of sessions.
 var ErrFull = errors.New("too many users are signed in")
 
-// Session is a browser that is signed in. Its token is kept in memory alone, and never sent back.
+// Session is a signed-in browser. Its token is kept in memory only and never sent back.
 type Session struct {
 	Token string
 
@@ -20,26 +20,26 @@ type Session struct {
 	ended        chan struct{}
 }
 
-// Ended is closed when the session is.
+// Ended returns a channel that is closed when the session ends.
 func (s *Session) Ended() <-chan struct{} { return s.ended }
 
-// Sessions are those of all browsers. Use NewSessions.
+// Sessions are the sessions of all browsers. Use NewSessions.
 type Sessions struct {
 	now            func() time.Time
 	idle, lifetime time.Duration
 	most           int
 
 	mu  sync.Mutex
-	all map[[sha256.Size]byte]*Session // by a hash of the id, so that the time of a look-up tells nothing of ids
+	all map[[sha256.Size]byte]*Session // by a hash of the ID, so that lookup times reveal nothing about IDs
 }
 
-// NewSessions returns none. One ends that was idle for so long, or is so old. When there are too many, the user who has most of them loses
-// the one that was idle for longest: the sign-ins of one user do not end the sessions of others.
+// NewSessions returns empty Sessions. A session ends after the idle time or at the end of its lifetime. If there are too many sessions,
+// the user with the most sessions loses the one that was idle for longest: the sign-ins of one user do not end the sessions of others.
 func NewSessions(idle, lifetime time.Duration, most int, now func() time.Time) *Sessions {
 	return &Sessions{now: now, idle: idle, lifetime: lifetime, most: most, all: map[[sha256.Size]byte]*Session{}}
 }
 
-// Open makes a session of a user and returns its id, which no client can guess. An error is ErrFull.
+// Open creates a session for a user and returns its random ID. The error is ErrFull.
 func (s *Sessions) Open(user, token string) (id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *Sessions) Open(user, token string) (id string, err error) {
 	return id, nil
 }
 
-// userWithMost is the user with most sessions, counting the one that another user is about to open; ok is false if all have one.
+// userWithMost returns the user with the most sessions, including the one about to be opened. ok is false if every user has one.
 func (s *Sessions) userWithMost(opening string) (user string, ok bool) {
 	count := map[string]int{opening: 1}
 	for _, session := range s.all {
@@ -71,8 +71,8 @@ func (s *Sessions) userWithMost(opening string) (user string, ok bool) {
 	return user, count[user] > 1
 }
 
-// Find returns a session that has not ended; nil if there is none. Only what somebody does keeps it from being idle, which active
-// says: a page that renews itself does not.
+// Find returns a session that has not ended, or nil. If active is true, the session's idle time starts again. A page that refreshes
+// itself is not active.
 func (s *Sessions) Find(id string, active bool) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Sessions) Close(id string) {
 	s.end(sha256.Sum256([]byte(id)))
 }
 
-// Count is how many there are.
+// Count returns the number of sessions.
 func (s *Sessions) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,23 +7,23 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// mostNamespaces is how many namespaces a visitor is asked about who may not see all of them.
+// mostNamespaces is the maximum number of namespaces to review for a visitor who may not list all of them.
 const mostNamespaces = 300
 
-// Sight is which namespaces somebody sees.
+// Sight is the set of namespaces that a user may see.
 type Sight struct {
-	// All tells that it is all of them.
+	// All reports whether the user may see all namespaces.
 	All bool
-	// Unasked is how many namespaces were not asked about, since there are too many.
+	// Unasked is the number of namespaces that were not reviewed because there are too many.
 	Unasked int
 
 	some map[string]bool
 }
 
-// Sees tells whether a namespace is among them.
+// Sees reports whether the user may see a namespace.
 func (s Sight) Sees(namespace string) bool { return s.All || s.some[namespace] }
 
-// Sight returns in which of some namespaces a visitor may list a resource. An error is that the apiserver gives no answer.
+// Sight returns the namespaces in which a visitor may list a resource. The error is a failure of the API server to answer.
 func (v *Visitor) Sight(ctx context.Context, group, resource string, namespaces []string) (Sight, error) {
 	all, err := v.May(ctx, Right{Group: group, Resource: resource})
 	if err != nil || all {
@@ -45,7 +45,7 @@ func (v *Visitor) Sight(ctx context.Context, group, resource string, namespaces 
 	return sight, asking.Wait()
 }
 
-// May tells whether the visitor has a right. An error is that the apiserver gives no answer.
+// May reports whether the visitor has a permission. The error is a failure of the API server to answer.
 func (v *Visitor) May(ctx context.Context, right Right) (bool, error) {
 	return v.reviews.May(ctx, v.Who, right)
 }

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// gonePatience is how long the past of a protector is kept that is gone: one that comes back goes on with it.
+// gonePatience is how long the history of a deleted protector is kept. A protector that is created again within it continues its
+// history.
 const gonePatience = time.Hour
 
-// shortest is the least that is kept of all, however many points there are.
+// shortest is the minimum duration that Book keeps, however many points there are.
 const shortest = time.Minute
 
-// Book keeps the pasts of many protectors, by a name of the caller's. When they have too many points together, less of the past is
-// kept of each. It is not for several goroutines at once.
+// Book keeps the histories of many protectors, by a key of the caller. If there are too many points in total, it shortens every history.
+// It is not safe for concurrent use.
 type Book[Key comparable] struct {
 	most   int
 	keep   time.Duration
@@ -21,18 +22,19 @@ type Book[Key comparable] struct {
 	points int
 }
 
-// NewBook returns an empty one, of at most so many points, unless there are more protectors than that, or all change each second.
+// NewBook returns an empty Book of at most most points. It can exceed the limit if there are more protectors than that, or if all of
+// them change every second.
 func NewBook[Key comparable](most int) *Book[Key] {
 	return &Book[Key]{most: most, keep: CoarseKeep, series: map[Key]*Series{}, gone: map[Key]time.Time{}}
 }
 
-// Observe takes in what is known of a protector now.
+// Observe records the current numbers of a protector.
 func (b *Book[Key]) Observe(key Key, now time.Time, sample Sample) {
 	delete(b.gone, key)
 	b.change(key, now, func(s *Series) { s.Observe(now, sample) })
 }
 
-// Refuse notes that removals were refused in the name of a protector, of which nothing else need be known.
+// Refuse records denied removals of a protector. The protector need not have been observed.
 func (b *Book[Key]) Refuse(key Key, now, at time.Time, removals int32) {
 	if b.series[key] == nil {
 		b.gone[key] = now
@@ -40,7 +42,7 @@ func (b *Book[Key]) Refuse(key Key, now, at time.Time, removals int32) {
 	b.change(key, now, func(s *Series) { s.Refuse(now, at, removals) })
 }
 
-// End notes that a protector is gone.
+// End records that a protector was deleted.
 func (b *Book[Key]) End(key Key, now time.Time) {
 	if b.series[key] == nil {
 		return
@@ -65,8 +67,8 @@ func (b *Book[Key]) change(key Key, now time.Time, change func(*Series)) {
 	}
 }
 
-// Sweep forgets what is old, and protectors that are gone for long. Call it now and then: what changes no more is not looked at
-// otherwise.
+// Sweep drops old points and the histories of protectors that were deleted long ago. Call it periodically: histories that no longer
+// change are not trimmed otherwise.
 func (b *Book[Key]) Sweep(now time.Time) {
 	maps.DeleteFunc(b.gone, func(key Key, since time.Time) bool {
 		if now.Sub(since) < gonePatience {
@@ -85,11 +87,11 @@ func (b *Book[Key]) Sweep(now time.Time) {
 	}
 }
 
-// Of is the past of a protector; nil when there is none. It is good until the next call.
+// Of returns the history of a protector, or nil. It is valid until the next call.
 func (b *Book[Key]) Of(key Key) *Series { return b.series[key] }
 
-// Keep is how much of the past is kept, of as much as CoarseKeep.
+// Keep returns how much history is kept, at most CoarseKeep.
 func (b *Book[Key]) Keep() time.Duration { return b.keep }
 
-// Points is how many there are in all.
+// Points returns the total number of points.
 func (b *Book[Key]) Points() int { return b.points }

@@ -1,5 +1,5 @@
-// Package history remembers how the numbers of protectors have changed: each second for the last 15 minutes, each half minute for the
-// last day. A number that does not change takes no room.
+// Package history records how the numbers of protectors change: per second for the last 15 minutes, and per 30 seconds for the last day.
+// A number that does not change uses no space.
 //
-// It is pure: values and a time in, values out.
+// It is pure: it takes values and a time, and returns values.
 package history

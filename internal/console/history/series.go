@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What is kept, and how finely.
+// Resolutions and retention times.
 const (
 	FineSlot   = time.Second
 	FineKeep   = 15 * time.Minute
@@ -13,19 +13,19 @@ const (
 	CoarseKeep = 24 * time.Hour
 )
 
-// Series is the past of one protector. Use New.
+// Series is the history of one protector. Use New.
 type Series struct {
 	fine, coarse tier
-	// began is when something was known first.
+	// began is the time of the first known sample.
 	began time.Time
 }
 
-// New returns a series that knows nothing.
+// New returns an empty Series.
 func New() *Series {
 	return &Series{fine: tier{slot: FineSlot, keep: FineKeep}, coarse: tier{slot: CoarseSlot, keep: CoarseKeep}}
 }
 
-// Observe takes in what is known now.
+// Observe records the current numbers.
 func (s *Series) Observe(now time.Time, sample Sample) {
 	if s.began.IsZero() && sample.Known {
 		s.began = now
@@ -35,7 +35,7 @@ func (s *Series) Observe(now time.Time, sample Sample) {
 	s.trim(now, CoarseKeep)
 }
 
-// Refuse notes that removals were refused at a time, which may have passed: what is older than is kept is left out.
+// Refuse records denied removals at a time that may be in the past. It ignores times before the retention time.
 func (s *Series) Refuse(now, at time.Time, removals int32) {
 	if at.After(now) {
 		at = now
@@ -49,7 +49,7 @@ func (s *Series) Refuse(now, at time.Time, removals int32) {
 	s.trim(now, CoarseKeep)
 }
 
-// trim forgets what is older than is to be kept.
+// trim drops points older than keep.
 func (s *Series) trim(now time.Time, keep time.Duration) {
 	s.fine.forget(now, min(keep, FineKeep))
 	s.coarse.forget(now, keep)
@@ -58,8 +58,8 @@ func (s *Series) trim(now time.Time, keep time.Duration) {
 	}
 }
 
-// Points are the points of the last window up to now, in order, as fine as they are kept for so long. The first one tells what was
-// known when the window began.
+// Points returns the points of the window up to now, in order, in the finest resolution that covers the window. The first point holds
+// the state at the beginning of the window.
 func (s *Series) Points(now time.Time, window time.Duration) []Point {
 	from := &s.fine
 	if window > FineKeep {
@@ -73,13 +73,13 @@ func (s *Series) Points(now time.Time, window time.Duration) []Point {
 	return copied.points
 }
 
-// Since is since when something is known; zero when nothing is.
+// Since returns the time since which the Series has data; zero if it has none.
 func (s *Series) Since() time.Time { return s.began }
 
-// Size is the number of points that are kept.
+// Size returns the number of points.
 func (s *Series) Size() int { return len(s.fine.points) + len(s.coarse.points) }
 
-// Now is what is known at last.
+// Now returns the last sample.
 func (s *Series) Now() Sample {
 	if last := s.coarse.last(); last != nil {
 		return last.Last

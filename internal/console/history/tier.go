@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// Sample is what is known of a protector at a time, in numbers of pods. The zero value is that nothing is known.
+// Sample is the state of a protector at a time, in numbers of pods. The zero value means unknown.
 type Sample struct {
 	Available int32 `json:"available"`
 	Reserved  int32 `json:"reserved"`
 	Floor     int32 `json:"floor"`
-	// FloorKnown tells whether there is something to reckon the floor from, and Known whether there is a protector.
+	// FloorKnown reports whether the floor can be computed. Known reports whether the protector exists.
 	FloorKnown bool `json:"floorKnown"`
 	Known      bool `json:"known"`
 }
 
-// Point is one slot of time in which something has changed.
+// Point is a time slot in which something changed.
 type Point struct {
-	// At is when the slot begins.
+	// At is the beginning of the slot.
 	At time.Time `json:"at"`
-	// Last is what was known at its end, and until the next point.
+	// Last is the state at the end of the slot, which holds until the next point.
 	Last Sample `json:"last"`
-	// Lowest is the smallest number of available pods in the slot, of what was known.
+	// Lowest is the lowest known number of available pods in the slot.
 	Lowest int32 `json:"lowest"`
-	// Refused is the number of removals that were refused in the slot.
+	// Refused is the number of removals that were denied in the slot.
 	Refused int32 `json:"refused"`
 }
 
-// tier keeps points of one resolution, in order of time. The first may be older than is kept: it says what was known since.
+// tier keeps the points of one resolution, in order of time. The first point may be older than keep: it holds the state since then.
 type tier struct {
 	slot, keep time.Duration
 	points     []Point
 }
 
-// observe takes in a sample. A time before the last point is taken for that of the point: clocks can be set back.
+// observe records a sample. A time before the last point is treated as the time of that point, because clocks can be set back.
 func (t *tier) observe(at time.Time, s Sample) {
 	last := t.last()
 	if last == nil {
@@ -50,7 +50,7 @@ func (t *tier) observe(at time.Time, s Sample) {
 	}
 }
 
-// lowest is the smallest number of available pods before a sample and with it; what nobody knew is no number.
+// lowest returns the lowest number of available pods before and including a sample. Unknown numbers are ignored.
 func lowest(before Sample, least int32, s Sample) int32 {
 	switch {
 	case !s.Known:
@@ -62,7 +62,7 @@ func lowest(before Sample, least int32, s Sample) int32 {
 	}
 }
 
-// refuse notes refusals, of a time that may have passed.
+// refuse records denials at a time that may be in the past.
 func (t *tier) refuse(at time.Time, removals int32) {
 	slot := at.Truncate(t.slot)
 	i, found := slices.BinarySearchFunc(t.points, slot, func(p Point, at time.Time) int { return p.At.Compare(at) })
@@ -76,7 +76,7 @@ func (t *tier) refuse(at time.Time, removals int32) {
 	t.points[i].Refused += removals
 }
 
-// forget drops what is older than keep. The last point before says what is known since, and stays for that alone.
+// forget drops points older than keep. The last point before that time remains as the state since then, without its other data.
 func (t *tier) forget(now time.Time, keep time.Duration) {
 	horizon := now.Add(-keep)
 	first, exact := slices.BinarySearchFunc(t.points, horizon, func(p Point, at time.Time) int { return p.At.Compare(at) })

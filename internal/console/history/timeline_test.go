@@ -16,7 +16,7 @@ func known(available, floor int32) history.Sample {
 	return history.Sample{Available: available, Floor: floor, FloorKnown: true, Known: true}
 }
 
-// diary is the slow version: it keeps everything that was ever said.
+// diary is the slow reference implementation: it keeps everything.
 type diary struct {
 	samples []entry
 	refused []entry
@@ -28,7 +28,7 @@ type entry struct {
 	removals int32
 }
 
-// at is what was known just before a time.
+// before returns the last sample before a time.
 func (d *diary) before(at time.Time) history.Sample {
 	var s history.Sample
 	for _, e := range d.samples {
@@ -39,7 +39,7 @@ func (d *diary) before(at time.Time) history.Sample {
 	return s
 }
 
-// slot is what a point of that slot must say.
+// slot returns the expected point of a slot.
 func (d *diary) slot(from time.Time, length time.Duration) history.Point {
 	p := history.Point{At: from, Last: d.before(from.Add(length))}
 	any := false
@@ -90,7 +90,7 @@ func TestASeriesTellsInEachSlotWhatADiaryTells(t *testing.T) {
 	})
 }
 
-// matches checks points against the diary, also that no slot is left out in which something has changed.
+// matches compares points with the diary, and checks that no slot with a change is missing.
 func matches(t *rapid.T, points []history.Point, d *diary, from time.Time, slot time.Duration) {
 	told := map[time.Time]bool{}
 	for i, p := range points {
@@ -161,7 +161,7 @@ func TestABookIsBoundedAndForgetsTheOldestFirst(t *testing.T) {
 	if since := b.Of(3).Since(); now.Sub(since) > b.Keep()+20*time.Second {
 		t.Errorf("it says that it knows since %s, and keeps %s", now.Sub(since), b.Keep())
 	}
-	for range 20 { // nothing happens any more
+	for range 20 { // without further changes
 		now = now.Add(time.Hour)
 		b.Sweep(now)
 	}

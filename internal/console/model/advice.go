@@ -5,13 +5,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// Advice is what somebody could do, and the command for it.
+// Advice is a suggested action and its command.
 type Advice struct {
 	Why     string `json:"why"`
 	Command string `json:"command"`
 }
 
-// adviceFor is what to do about the states of a protector, and how to look closer.
+// adviceFor suggests actions for the states of a protector, and commands to diagnose it.
 func adviceFor(p *v1alpha1.PodProtector, row *Row) []Advice {
 	name := "-n " + p.Namespace + " " + p.Name
 	advice := []Advice{{"Look at it as it is now, with who holds which reservation.", "kubectl breakwater status " + name}}

@@ -11,28 +11,28 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// Heard is what the console knows of a cell's heartbeats, by its own clock: clocks of two machines are not compared.
+// Heard is what the console observed of a cell's heartbeats, by its own clock. It does not compare the clocks of two machines.
 type Heard struct {
-	// At is when the last one was seen, and Moved tells that there was another one before.
+	// At is when the last heartbeat was seen. Moved reports whether an earlier one was seen before.
 	At    time.Time
 	Moved bool
 }
 
-// Freshness is whether a cell's aggregator reports.
+// Freshness says whether a cell's aggregator reports.
 type Freshness string
 
-// The three that there are.
+// Values of Freshness.
 const (
 	Fresh            Freshness = "fresh"
 	Stale            Freshness = "stale"
 	FreshnessUnknown Freshness = "unknown"
 )
 
-// Cell is one cell.
+// Cell is the view of one cell.
 type Cell struct {
 	Name      string    `json:"name"`
 	Freshness Freshness `json:"freshness"`
-	// Heard is when the console has last seen a heartbeat change, or the first one; nil if there is none.
+	// Heard is when the console last saw the heartbeat change, or saw the first one; nil if there is none.
 	Heard      *time.Time         `json:"heard,omitempty"`
 	StaleAfter string             `json:"staleAfter"`
 	WhenStale  string             `json:"whenStale"`
@@ -46,11 +46,11 @@ type Cell struct {
 	Shards     int                `json:"shards,omitempty"`
 	Leaving    bool               `json:"leaving,omitempty"`
 	Conditions []status.Condition `json:"conditions"`
-	// Good tells that it is fresh, and that no condition speaks against it.
+	// Good reports whether the cell is fresh and not being deleted, and all its conditions are good.
 	Good bool `json:"good"`
 }
 
-// CellOf says what the console shows of a cell.
+// CellOf returns the view of a cell.
 func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
 	v := status.OfCell("", c, now)
 	staleAfter := c.Spec.StaleAfterOrDefault()
@@ -69,7 +69,8 @@ func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
 	return cell
 }
 
-// freshness goes by what the console sees, and where it has not looked for long enough, by what the topology controller says.
+// freshness uses the heartbeats that the console has seen. If the console has not watched for long enough, it uses the condition that
+// the topology controller sets.
 func freshness(c *v1alpha1.Cell, heard Heard, staleAfter time.Duration, now time.Time) Freshness {
 	said := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAggregationFresh)
 	switch {
@@ -95,7 +96,7 @@ func partOf(spec *v1alpha1.CellSpec) string {
 	}
 }
 
-// sorted puts conditions in the order of their names, whose owners write them one by one.
+// sorted sorts conditions by type. Their owners append them in arbitrary order.
 func sorted(conditions []status.Condition) []status.Condition {
 	slices.SortFunc(conditions, func(a, b status.Condition) int { return compareText(a.Type, b.Type) })
 	return conditions

@@ -1,4 +1,4 @@
-// Package model says what the console shows, by the code that decisions are made by and not by the fields for people.
+// Package model computes what the console shows. It uses the code that makes decisions, not the informational status fields.
 //
-// It is pure: values and a time in, values out.
+// It is pure: it takes values and a time, and returns values.
 package model

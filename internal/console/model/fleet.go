@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// PageSize is how many protectors a page has.
+// PageSize is the number of protectors on a page.
 const PageSize = 50
 
-// Query says which protectors to show.
+// Query selects protectors.
 type Query struct {
-	// Text is to be part of the namespace and name, as shop/web; State one of the states. Empty is any.
+	// Text is a substring of namespace/name, such as shop/web. State is one of the states. Empty matches all.
 	Text  string
 	State State
-	// Page counts from 1. One beyond the last is the last.
+	// Page counts from 1. A page beyond the last is the last.
 	Page int
 }
 
-// Totals are how many protectors are in each state, of all that the visitor may see.
+// Totals counts the protectors that the visitor may see, in total and per state.
 type Totals struct {
 	Protectors int           `json:"protectors"`
 	Pods       int           `json:"availablePods"`
@@ -30,13 +30,13 @@ type Totals struct {
 type Fleet struct {
 	Totals Totals `json:"totals"`
 	Rows   []Row  `json:"protectors"`
-	// Found is how many the query chooses, on so many Pages.
+	// Found is the number of protectors that match the query. They fill Pages pages.
 	Found int `json:"found"`
 	Page  int `json:"page"`
 	Pages int `json:"pages"`
 }
 
-// FleetOf is the page of a query, the worst protectors first. The rows are reordered.
+// FleetOf returns the page of a query, sorted by state, worst first.
 func FleetOf(rows []Row, q Query) Fleet {
 	f := Fleet{Totals: Totals{Protectors: len(rows), Of: map[State]int{}}}
 	var found []Row
@@ -61,7 +61,7 @@ func FleetOf(rows []Row, q Query) Fleet {
 	return f
 }
 
-// rank is how bad the worst state is; what has none comes last.
+// rank is the severity rank of a row's worst state, 0 being the worst. A row without states ranks last.
 func rank(r *Row) int {
 	if len(r.States) == 0 {
 		return len(States())

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// floorFrom is how the floor is reckoned, in sentences.
+// floorFrom describes in sentences how the floor is computed.
 func floorFrom(p *v1alpha1.PodProtector) []string {
 	spec := &p.Spec
 	floor, known := quota.Floor(p)
@@ -36,7 +36,7 @@ func floorFrom(p *v1alpha1.PodProtector) []string {
 	return []string{how + ".", expectedFrom(p)}
 }
 
-// expectedFrom is who says how many pods there should be.
+// expectedFrom describes the source of the expected replicas.
 func expectedFrom(p *v1alpha1.PodProtector) string {
 	switch {
 	case p.Spec.ExpectedReplicas != nil:
@@ -48,7 +48,7 @@ func expectedFrom(p *v1alpha1.PodProtector) string {
 	}
 }
 
-// madeBy is where a protector comes from.
+// madeBy describes the origin of a protector.
 func madeBy(p *v1alpha1.PodProtector) string {
 	name, source := p.Annotations[v1alpha1.AnnotationSourceName], p.Labels[v1alpha1.LabelSourceKind]
 	if name == "" {

@@ -21,7 +21,7 @@ import (
 
 var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// protector has a floor, and a cell with so many available pods and reservations. The fields for people lie.
+// protector returns a protector with a floor and one cell with available pods and reservations. Its informational fields are wrong.
 func protector(floor, available int32, reserved int, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(floor)
@@ -174,7 +174,7 @@ func TestReservationsAreShownTheOldestFirstAndNotAll(t *testing.T) {
 }
 
 func TestACellIsStaleByTheConsolesOwnClock(t *testing.T) {
-	beat := metav1.NewMicroTime(now.Add(-999 * time.Hour)) // the clock of the cell is wrong
+	beat := metav1.NewMicroTime(now.Add(-999 * time.Hour)) // the cell's clock is wrong
 	for claim, c := range map[string]struct {
 		heard model.Heard
 		said  metav1.ConditionStatus

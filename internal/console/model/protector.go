@@ -11,13 +11,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// mostReservations is how many reservations are shown one by one.
+// mostReservations is how many reservations are listed individually.
 const mostReservations = 20
 
-// Protector is a protector in full.
+// Protector is the full view of a protector.
 type Protector struct {
 	Row
-	// FloorFrom is how the floor is reckoned, MadeBy where the protector comes from.
+	// FloorFrom describes how the floor is computed, and MadeBy the origin of the protector.
 	FloorFrom []string `json:"floorFrom"`
 	MadeBy    string   `json:"madeBy"`
 	Pods      string   `json:"pods"`
@@ -26,17 +26,17 @@ type Protector struct {
 
 	Shares       []Share       `json:"cells"`
 	Reservations []Reservation `json:"reservations"`
-	// MoreReservations are not shown one by one.
+	// MoreReservations is the number of reservations that are not listed individually.
 	MoreReservations int                `json:"moreReservations"`
 	Spread           *Spread            `json:"spread,omitempty"`
 	Conditions       []status.Condition `json:"conditions"`
 	Advice           []Advice           `json:"advice"`
 }
 
-// Share is what a cell adds to a protector.
+// Share is a cell's contribution to a protector.
 type Share struct {
 	Cell string `json:"cell"`
-	// Counted tells whether the counts are by the current spec. The others are worth nothing.
+	// Counted reports whether the counts were made with the current spec. Other counts are not used.
 	Counted   bool       `json:"counted"`
 	Available int        `json:"available"`
 	Total     int        `json:"total"`
@@ -49,7 +49,7 @@ type Share struct {
 	Problems  []string   `json:"problems,omitempty"`
 }
 
-// Reservation is a removal that was admitted and is not accounted for yet.
+// Reservation is an admitted removal that is not accounted for yet.
 type Reservation struct {
 	Cell      string    `json:"cell"`
 	Pod       string    `json:"pod"`
@@ -57,7 +57,7 @@ type Reservation struct {
 	Since     time.Time `json:"since"`
 }
 
-// ProtectorOf says all that the console shows of a protector, whose row RowOf has made with the same version.
+// ProtectorOf returns the full view of a protector. row is the result of RowOf with the same restored version.
 func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64, now time.Time) Protector {
 	p = status.Voided(p, restored)
 	v := status.Of("", p, nil, now)
@@ -75,8 +75,8 @@ func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64, now time.Ti
 	return made
 }
 
-// add adds a cell's share, of whose counts it shows also those that are worth nothing, and its reservations: those that are known by
-// name, and the number of the others.
+// add adds a cell's share and its reservations. It shows counts even if they are not used. It lists reservations with a pod UID and
+// counts the others.
 func (v *Protector) add(cell *status.Share, counts *v1alpha1.Aggregation) {
 	s := Share{
 		Cell: cell.Cell, Counted: cell.Worthless == "", Available: int(counts.CountedReplicas), Total: int(counts.TotalReplicas),
@@ -112,7 +112,7 @@ func problemsOf(cell *status.Share, counts *v1alpha1.Aggregation) []string {
 	return problems
 }
 
-// podsOf is which pods are protected.
+// podsOf describes the protected pods.
 func podsOf(spec *v1alpha1.PodProtectorSpec) string {
 	if spec.TargetRef != nil {
 		return "those of " + spec.TargetRef.Kind + " " + spec.TargetRef.Name

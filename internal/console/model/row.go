@@ -13,55 +13,55 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// State is something about a protector that a person should know.
+// State is a noteworthy fact about a protector.
 type State string
 
-// The states, the worst first.
+// States, worst first.
 const (
-	StateBelowFloor   State = "below-floor"   // fewer pods are left than must stay
-	StateFloorUnknown State = "floor-unknown" // there is nothing to reckon the floor from
-	StateNotCounted   State = "not-counted"   // no cell has counted its pods by the current spec
-	StateVanished     State = "vanished"      // its workload is gone and nobody has released it
-	StateRestored     State = "restored"      // it vanished, and was made anew
-	StateRefused      State = "refused"       // removals were refused lately
-	StateAtFloor      State = "at-floor"      // no pod may go
-	StateSpread       State = "spread"        // its pods are not shared out as they should be
-	StateOverlapping  State = "overlapping"   // others cover the same pods
+	StateBelowFloor   State = "below-floor"   // fewer available pods than the floor
+	StateFloorUnknown State = "floor-unknown" // the floor cannot be computed
+	StateNotCounted   State = "not-counted"   // no cell has counted its pods with the current spec
+	StateVanished     State = "vanished"      // its workload was deleted without a release
+	StateRestored     State = "restored"      // it vanished and was created again
+	StateRefused      State = "refused"       // removals were denied recently
+	StateAtFloor      State = "at-floor"      // no removal would be admitted
+	StateSpread       State = "spread"        // its pods are not distributed as requested
+	StateOverlapping  State = "overlapping"   // other protectors cover the same pods
 )
 
-// States are all of them, the worst first.
+// States returns all states, worst first.
 func States() []State {
 	return []State{
 		StateBelowFloor, StateFloorUnknown, StateNotCounted, StateVanished, StateRestored, StateRefused, StateAtFloor, StateSpread, StateOverlapping,
 	}
 }
 
-// Lately is how long what was refused is news.
+// Lately is how long a denial counts as recent.
 const Lately = 15 * time.Minute
 
-// Row is a protector in a few words.
+// Row is the short view of a protector.
 type Row struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Floor is as in Budget, 0 while it is not known.
+	// Floor is the floor of the budget; 0 if unknown.
 	Floor      int  `json:"floor"`
 	FloorKnown bool `json:"floorKnown"`
 	Available  int  `json:"available"`
 	Reserved   int  `json:"reserved"`
-	// Allowed is how many removals would be admitted now.
+	// Allowed is how many removals the webhook would admit now.
 	Allowed int `json:"allowed"`
-	// Expected is how many pods there should be; nil while that is not known.
+	// Expected is the number of expected pods; nil if unknown.
 	Expected *int `json:"expected,omitempty"`
-	// Cells is how many have counted its pods.
+	// Cells is the number of cells that have counted its pods.
 	Cells  int     `json:"cells"`
 	States []State `json:"states"`
-	// Refused is how many removals are known to have been refused lately, and LastRefused when the last one was.
+	// Refused is the number of recently denied removals that are known. LastRefused is the time of the last one.
 	Refused     int        `json:"refusedLately"`
 	LastRefused *time.Time `json:"lastRefused,omitempty"`
 }
 
-// RowOf says of a protector what its object does. It is not changed. Counts are worth nothing that were made before a version of the
-// core at which it was restored; 0 is never.
+// RowOf returns the row of a protector, without modifying the protector. It ignores counts from before the core was restored at the
+// version restored; 0 means never.
 func RowOf(p *v1alpha1.PodProtector, restored uint64) Row {
 	p = status.Voided(p, restored)
 	budget := quota.BudgetOf(p)
@@ -110,10 +110,10 @@ func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []
 	return states
 }
 
-// Has tells whether a state is among those of the protector.
+// Has reports whether the protector is in a state.
 func (r *Row) Has(s State) bool { return slices.Contains(r.States, s) }
 
-// WithRefusals is the row with what was refused lately.
+// WithRefusals returns the row with the recent denials added.
 func (r Row) WithRefusals(denials []Denial, now time.Time) Row {
 	for i := range denials {
 		d := &denials[i]
@@ -132,7 +132,7 @@ func (r Row) WithRefusals(denials []Denial, now time.Time) Row {
 	return r
 }
 
-// Sample is what a timeline keeps of the row.
+// Sample returns the numbers of the row for its history.
 func (r *Row) Sample() history.Sample {
 	return history.Sample{
 		Available: int32(r.Available), Reserved: int32(r.Reserved), Floor: int32(r.Floor), FloorKnown: r.FloorKnown, Known: r.Cells > 0,

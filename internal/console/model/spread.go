@@ -7,19 +7,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// Spread is how the pods of a protector are shared out among domains.
+// Spread is how the pods of a protector are distributed among domains.
 type Spread struct {
 	TopologyKey string `json:"topologyKey"`
-	// Asks is what the spec wants of that.
+	// Asks describes the distribution that the spec requests.
 	Asks    string   `json:"asks"`
 	Domains []Domain `json:"domains"`
 	Others  int      `json:"others,omitempty"`
 	Unknown int      `json:"unknown,omitempty"`
-	// AfterLoss is how many pods are sure to be left when the domain is lost whose loss costs most.
+	// AfterLoss is the guaranteed number of remaining pods after the loss of the most expensive domain.
 	AfterLoss int `json:"afterLoss"`
 }
 
-// Domain is one domain and its share, in percent.
+// Domain is one domain and its share in percent.
 type Domain struct {
 	Name    string `json:"name"`
 	Pods    int    `json:"pods"`
@@ -58,7 +58,7 @@ func asks(s *status.Spread) string {
 	return strings.Join(all, "; ")
 }
 
-// percent is a share of a whole, rounded to the nearest.
+// percent returns part as a percentage of whole, rounded to the nearest integer.
 func percent(part, whole int) int {
 	if whole <= 0 {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// plural is a number of things, in words.
+// plural formats a number of things.
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -16,7 +16,7 @@ func plural(n int, thing string) string {
 
 func compareText(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) }
 
-// StateWord is what a state is called.
+// StateWord returns the display name of a state.
 func StateWord(s State) string {
 	switch s {
 	case StateBelowFloor:

@@ -1,12 +1,12 @@
 package plot
 
-// Bar is a protector's budget in 100 units: pods that stay, pods of which removals are under way, and where the floor is.
+// Bar is a protector's budget as a bar of 100 units: pods that stay, pods whose removal is under way, and the position of the floor.
 type Bar struct {
 	Stay, Reserved, Floor float64
 	FloorKnown            bool
 }
 
-// NewBar shares the bar out. Its whole is what is expected, or more where there is more.
+// NewBar computes a bar. The whole bar is the largest of the expected pods, the available pods and the floor.
 func NewBar(available, reserved, floor int, floorKnown bool, expected *int) Bar {
 	whole := max(available, floor, 1)
 	if expected != nil {

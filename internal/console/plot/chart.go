@@ -10,27 +10,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/history"
 )
 
-// Chart is available pods against the floor over time, in units of a picture of Width by Height.
+// Chart is a chart of available pods and the floor over time, in units of an image of Width by Height.
 type Chart struct {
 	Width, Height            int
 	Left, Right, Top, Bottom float64
-	// Available and Floor are paths of lines, Room and Lack of the areas between them: above the floor and below it.
+	// Available and Floor are SVG paths of the lines. Room and Lack are paths of the areas between them: above and below the floor.
 	Available, Floor, Room, Lack string
-	// Dips is a path of strokes down to the smallest number within a slot.
+	// Dips is a path of vertical strokes down to the lowest number within each slot.
 	Dips  string
 	Marks []Mark
 	X, Y  []Tick
-	// Empty tells that nothing is known of the window.
+	// Empty reports whether the window has no data.
 	Empty bool
 }
 
-// Mark is where removals were refused.
+// Mark marks a slot in which removals were denied.
 type Mark struct {
 	X, Top, Height float64
 	Title          string
 }
 
-// Wide, Medium and Narrow are the widths for screens of three kinds, so that what is written is as large on each.
+// Wide, Medium and Narrow are the widths for three classes of screens, so that text has the same size on each.
 const (
 	Wide   = 1400
 	Medium = 820
@@ -38,7 +38,7 @@ const (
 	height = 220
 )
 
-// New lays out what is known of the window that ends now.
+// New lays out the points of the window that ends now.
 func New(points []history.Point, now time.Time, window time.Duration, width int) Chart {
 	f := &frame{left: 44, right: float64(width) - 8, top: 12, bottom: height - 40, from: now.Add(-window), to: now}
 	c := Chart{Width: width, Height: height, Left: f.left, Right: f.right, Top: f.top, Bottom: f.bottom}
@@ -55,7 +55,7 @@ func New(points []history.Point, now time.Time, window time.Duration, width int)
 	return c
 }
 
-// columns merges points that would fall on the same pixel.
+// columns merges points that fall on the same pixel.
 func columns(points []history.Point, f *frame) (merged []history.Point) {
 	for _, p := range points {
 		if n := len(merged); n > 0 && math.Floor(f.x(merged[n-1].At)) == math.Floor(f.x(p.At)) {
@@ -88,7 +88,7 @@ func extremes(points []history.Point) (least, most float64, known bool) {
 	return least, most, known
 }
 
-// pen writes a path of steps, which may have gaps.
+// pen writes a path of steps, which can have gaps.
 type pen struct {
 	path strings.Builder
 	down bool
@@ -141,7 +141,7 @@ func (c *Chart) draw(points []history.Point, f *frame) {
 	c.Available, c.Floor, c.Room, c.Lack, c.Dips = available.path.String(), floor.path.String(), room.String(), lack.String(), dips.String()
 }
 
-// mark is the higher the more were refused, by orders of magnitude.
+// mark adds a mark whose height grows with the logarithm of the denials.
 func (c *Chart) mark(p history.Point, x float64) {
 	tall := min(6+4*math.Log10(float64(p.Refused)), 18)
 	c.Marks = append(c.Marks, Mark{

@@ -1,4 +1,4 @@
-// Package plot reckons where the lines of a plot go: numbers of pods over time as steps, and refusals as marks. Templates draw it.
+// Package plot computes the coordinates of charts: numbers of pods over time as steps, and denials as marks. Templates draw them.
 //
-// It is pure: values and a time in, values out.
+// It is pure: it takes values and a time, and returns values.
 package plot

@@ -7,13 +7,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/history"
 )
 
-// Tick is a place on an axis, and what is written there.
+// Tick is a position on an axis and its label.
 type Tick struct {
 	At    float64
 	Label string
 }
 
-// frame is the place of the plot in a picture, and what it shows.
+// frame is the area of the plot within the image, and the ranges that it shows.
 type frame struct {
 	left, right, top, bottom float64
 	from, to                 time.Time
@@ -30,10 +30,10 @@ func (f *frame) y(pods float64) float64 {
 	return round(f.bottom - min(max(share, 0), 1)*(f.bottom-f.top))
 }
 
-// round keeps a tenth of a pixel.
+// round rounds to a tenth of a pixel.
 func round(v float64) float64 { return math.Round(v*10) / 10 }
 
-// step is a round distance of ticks, so that a range has at most so many.
+// step returns a round distance between ticks that divides span into at most most steps.
 func step(span float64, most int) float64 {
 	raw := span / float64(most)
 	size := math.Pow(10, math.Floor(math.Log10(max(raw, 1e-9))))
@@ -45,7 +45,7 @@ func step(span float64, most int) float64 {
 	return max(size*10, 1)
 }
 
-// bounds are a range of round numbers around values, from 0 unless that would leave most of the plot empty.
+// bounds returns a range of round numbers around the values. It starts at 0 unless that would leave most of the chart empty.
 func bounds(least, most float64) (low, high, every float64) {
 	if least > most*2/3 {
 		low = max(least-(most-least)-1, 0)
@@ -56,14 +56,14 @@ func bounds(least, most float64) (low, high, every float64) {
 	return low, max(high, low+every), every
 }
 
-// timeSteps are the distances of ticks of a time axis.
+// timeSteps are the distances between ticks of a time axis.
 func timeSteps() []time.Duration {
 	return []time.Duration{
 		time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
 	}
 }
 
-// Window is how much of a window to show: less, while nothing is known of most of it.
+// Window returns how much of the window most to show. It is shorter while most of the window has no data.
 func Window(points []history.Point, now time.Time, most time.Duration) time.Duration {
 	if len(points) == 0 {
 		return most
@@ -77,7 +77,7 @@ func Window(points []history.Point, now time.Time, most time.Duration) time.Dura
 	return most
 }
 
-// timeTicks are at most so many, at round times of UTC.
+// timeTicks returns about most ticks at round times in UTC.
 func (f *frame) timeTicks(most int) (ticks []Tick) {
 	every := 24 * time.Hour
 	for _, s := range timeSteps() {

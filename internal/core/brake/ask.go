@@ -10,15 +10,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 )
 
-// IsConfirmed reports whether a user confirmed the decrease: on the protector, on its source, on the deleted object or on the namespace,
-// of which the annotations are given.
+// IsConfirmed reports whether a user confirmed the decrease by an annotation on the protector, on its source, on the deleted object
+// or on the namespace. The parameter namespace has the annotations of the namespace.
 func (r Request) IsConfirmed(namespace map[string]string, now time.Time) bool {
 	return confirm.Confirmed(r.Protector.Annotations, now) || r.Source != nil && confirm.Confirmed(r.Source.GetAnnotations(), now) ||
 		r.Deleted != nil && confirm.Confirmed(r.Deleted.GetAnnotations(), now) || confirm.Confirmed(namespace, now)
 }
 
-// CascadeOf says why the deletion of an object is one of a cascade; empty if it is not. namespaceGone reports whether its namespace is
-// being deleted. ownerGone says that an owner was deleted, or may have been; it is empty if the owner exists.
+// CascadeOf returns the reason why the deletion of an object is part of a cascade, or "" if it is not. namespaceGone reports whether
+// its namespace is being deleted. ownerGone returns a clause if an owner was deleted, or may have been, and "" if the owner exists.
 func CascadeOf(deleted metav1.Object, namespaceGone bool, ownerGone func(metav1.OwnerReference) (string, error)) (why string, err error) {
 	if namespaceGone {
 		return fmt.Sprintf("namespace %q is being deleted", deleted.GetNamespace()), nil
@@ -26,21 +26,21 @@ func CascadeOf(deleted metav1.Object, namespaceGone bool, ownerGone func(metav1.
 	for _, owner := range deleted.GetOwnerReferences() {
 		gone, err := ownerGone(owner)
 		if err != nil || gone == "" {
-			return "", err // the garbage collector deletes nothing that has an owner left
+			return "", err // the garbage collector does not delete an object that still has an owner
 		}
 		why = gone
 	}
 	return why, nil
 }
 
-// Asks reports whether a cascade must be looked for: the decrease is new, or it may turn out to be one.
+// Asks reports whether the caller must check for a cascade: the decrease is new, or it may still prove to be part of one.
 func (r Request) Asks() bool {
 	pending, known := PendingOf(r.Protector)
 	return !known || !pending.Cascade && r.Deleted != nil
 }
 
-// UndoesCascade reports whether a workload asks that exists, while the record of its protector is that of a cascade: the cascade is undone,
-// and what the workload asks for now is another decrease, with a quiet period of its own.
+// UndoesCascade reports whether the request comes from a workload that exists although the protector's condition records a cascade.
+// The cascade was then undone, and this request is another decrease with a quiet period of its own.
 func (r Request) UndoesCascade() bool {
 	pending, known := PendingOf(r.Protector)
 	return known && pending.Cascade && r.Deleted == nil && r.Source != nil && r.Source.GetDeletionTimestamp() == nil
@@ -51,8 +51,8 @@ func (r Request) MayCascade(l Limits) bool {
 	return r.Deleted != nil && l.OnCascade != v1alpha1.CascadeRelease
 }
 
-// NextPending is the pending decrease of a protector after a decrease was asked for, by what its condition has recorded. cascade says why it is one.
-// isNew reports whether the condition must be written.
+// NextPending returns the pending decrease of a protector after a request, based on the decrease that its condition records. cascade
+// is the reason why it is a cascade, or "". isNew reports whether the caller must write the condition.
 func NextPending(p *v1alpha1.PodProtector, cascade string, now time.Time) (pending Pending, isNew bool) {
 	pending, known := PendingOf(p)
 	if known && (cascade == "" || pending.Cascade) {
@@ -65,5 +65,5 @@ func NextPending(p *v1alpha1.PodProtector, cascade string, now time.Time) (pendi
 	return pending, true
 }
 
-// Held reports whether the limits hold the decrease as a cascade. A cascade that they do not hold is decided on as any other decrease.
+// Held reports whether the limits hold the decrease as a cascade. A cascade that they do not hold is treated like any other decrease.
 func (l Limits) Held(p Pending) bool { return p.Cascade && l.OnCascade != v1alpha1.CascadeRelease }

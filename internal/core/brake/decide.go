@@ -8,25 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Verdict is what becomes of a large decrease.
+// Verdict is the decision on a large decrease.
 type Verdict string
 
 const (
-	// Granted says that it may take effect now. The grant holds only once it is stored, if Answer.Grants is set.
+	// Granted means that the decrease may take effect now. If Answer.Grants is set, the grant holds only once it is stored.
 	Granted Verdict = "Granted"
-	// Quiet says that it waits for its quiet period.
+	// Quiet means that the decrease waits for its quiet period.
 	Quiet Verdict = "Quiet"
-	// Held says that it waits until it is confirmed, or until the limit allows it.
+	// Held means that the decrease waits until a user confirms it, or until the limit allows it.
 	Held Verdict = "Held"
 )
 
 // Pending is a large decrease that has not taken effect.
 type Pending struct {
-	// Protector is the UID of its protector, which has one pending decrease at most.
+	// Protector is the UID of the decrease's protector. A protector has at most one pending decrease.
 	Protector types.UID
-	// Since is when it was first seen.
+	// Since is the time at which the decrease was first seen.
 	Since time.Time
-	// Cascade reports that it is held as a cascade: it takes nothing of the budget by waiting.
+	// Cascade reports whether the decrease is held as a cascade. It then consumes no budget while it waits.
 	Cascade bool
 }
 
@@ -36,33 +36,34 @@ type Grant struct {
 	At        time.Time `json:"at"`
 }
 
-// State is what a decision is made from: all that is known of one budget.
+// State is the input of a decision about one budget.
 type State struct {
 	Limits Limits
-	// Protectors is how many protectors the budget is for.
+	// Protectors is the number of protectors that share the budget.
 	Protectors int
-	// Pending are all pending decreases, also the one that is decided on.
+	// Pending has all pending decreases, including the one to decide on.
 	Pending []Pending
-	// Grants are those that are stored. Older ones than the window do not count.
+	// Grants has the stored grants. Grants older than the window do not count.
 	Grants []Grant
 }
 
 // Answer is the answer to one pending decrease.
 type Answer struct {
 	Verdict Verdict
-	// Grants are to be stored by compare-and-swap before the decrease takes effect; nil if nothing is to be stored.
+	// Grants must be stored by compare-and-swap before the decrease takes effect. It is nil if there is nothing to store.
 	Grants []Grant
-	// Retry is how long to wait before the decision is made again. 0 for Granted, and if only a confirmation can change it.
+	// Retry is the time to wait before the next decision. It is 0 for Granted, and if only a confirmation can change the verdict.
 	Retry time.Duration
-	// Pending and Left are the numbers that the decision was made from: decreases pending, and decreases left in the window.
+	// Pending and Left are inputs of the decision: the number of pending decreases, and the number still allowed in the window.
 	Pending, Left int
 }
 
-// shortestRetry keeps a decision that depends on others from being repeated in a loop.
+// shortestRetry prevents a busy loop when a decision depends on other decreases.
 const shortestRetry = time.Second
 
-// Decide decides on the pending decrease p (rule 13). Clocks of several machines are compared, which differ by little against the
-// window: one that is ahead shortens a quiet period or the window by the difference, and cannot exceed the limit of a window.
+// Decide decides on the pending decrease p (rule 13). It compares the clocks of several machines, whose difference is small compared
+// to the window. A clock that is ahead shortens a quiet period or the window by the difference. It cannot exceed the limit of a
+// window.
 func Decide(s State, p Pending, now time.Time) Answer {
 	grants := s.recent(now)
 	open := s.open(grants)
@@ -84,12 +85,12 @@ func Decide(s State, p Pending, now time.Time) Answer {
 	return answer
 }
 
-// recent are the grants of the current window. One from the future, by a clock that is ahead, counts.
+// recent returns the grants of the current window. It includes a grant from the future, which a clock that is ahead has written.
 func (s State) recent(now time.Time) []Grant {
 	return slices.DeleteFunc(slices.Clone(s.Grants), func(g Grant) bool { return now.Sub(g.At) >= s.Limits.Window })
 }
 
-// open are the pending decreases that wait for the budget.
+// open returns the pending decreases that wait for budget.
 func (s State) open(grants []Grant) []Pending {
 	given := make(map[types.UID]bool, len(grants))
 	for _, g := range grants {
@@ -98,7 +99,7 @@ func (s State) open(grants []Grant) []Pending {
 	return slices.DeleteFunc(slices.Clone(s.Pending), func(p Pending) bool { return p.Cascade || given[p.Protector] })
 }
 
-// nextExpiry is how long it takes until a grant leaves the window, if none is left.
+// nextExpiry returns the time until the oldest grant leaves the window, or 0 if budget is left.
 func (s State) nextExpiry(grants []Grant, left int, now time.Time) time.Duration {
 	if left > 0 || len(grants) == 0 {
 		return 0

@@ -15,7 +15,7 @@ import (
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// pendingSince are pending decreases of protectors 0, 1, ..., by the seconds after start at which each was first seen.
+// pendingSince returns pending decreases of protectors 0, 1, ..., first seen the given number of seconds after start.
 func pendingSince(seconds ...int) []Pending {
 	var all []Pending
 	for i, s := range seconds {
@@ -99,14 +99,14 @@ func TestLimitsOfAPolicy(t *testing.T) {
 	}
 }
 
-// world plays leaders that decide on random decreases, crash after a grant and decide again.
+// world simulates leaders that decide on random decreases, crash after a grant and decide again.
 type world struct {
 	limits     Limits
 	protectors int
 	now        time.Time
 	pending    map[types.UID]Pending
 	stored     []Grant
-	// granted has each grant once, however often it was given again after a crash.
+	// granted has each grant once, even if it was repeated after a crash.
 	granted []Grant
 	next    int
 }
@@ -115,8 +115,8 @@ func (w *world) state() State {
 	return State{Limits: w.limits, Protectors: w.protectors, Grants: w.stored, Pending: slices.Collect(maps.Values(w.pending))}
 }
 
-// burst reports whether, of the decreases that wait for the budget, there are more than the window has left, and none is older than a
-// window: then nothing may be granted. It counts from the history of all grants, not from what is stored.
+// burst reports whether more decreases wait for the budget than the window has left, and none of them is older than a window. Then
+// nothing may be granted. It counts from the history of all grants, not from the stored ones.
 func (w *world) burst() bool {
 	left := w.limits.Allowed(w.protectors)
 	for _, g := range w.granted {
@@ -137,7 +137,7 @@ func (w *world) burst() bool {
 	return waiting > left
 }
 
-// decideAll decides on all pending decreases, in any order. One that is granted takes effect, unless its leader crashes before.
+// decideAll decides on all pending decreases, in random order. A granted decrease takes effect, unless its leader crashes before.
 func (w *world) decideAll(t *rapid.T) {
 	order := slices.Sorted(maps.Keys(w.pending))
 	if len(order) > 1 {

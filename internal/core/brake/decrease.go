@@ -11,20 +11,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Decrease is a pending large decrease as the condition of its protector describes it. The shape of its JSON is stable.
+// Decrease is a pending large decrease, parsed from the condition of its protector. Its JSON format is stable.
 type Decrease struct {
 	// Reason is the reason of the condition: QuietPeriod, LimitExceeded or Cascade.
 	Reason string `json:"reason"`
 	// Since is when the decrease was first seen.
 	Since time.Time `json:"since"`
-	// Cause is what asked for the decrease, as a clause: "Deployment web was deleted". It is the whole message of a condition that Message did
-	// not write.
+	// Cause is the cause of the decrease, as a clause: "Deployment web was deleted". If Message did not write the condition, Cause is
+	// the whole message.
 	Cause string `json:"cause"`
-	// Effect is what the decrease would do, as an infinitive: "release the floor of 8". It is empty if the message does not say it.
+	// Effect is the effect of the decrease, as an infinitive: "release the floor of 8". It is empty if the message does not contain it.
 	Effect string `json:"effect,omitempty"`
 }
 
-// DecreaseOf reads the pending decrease of a protector; ok is false if none is pending.
+// DecreaseOf returns the pending decrease of a protector. ok is false if none is pending.
 func DecreaseOf(p *v1alpha1.PodProtector) (d Decrease, ok bool) {
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending)
 	if c == nil || c.Status != metav1.ConditionTrue {
@@ -41,10 +41,10 @@ func DecreaseOf(p *v1alpha1.PodProtector) (d Decrease, ok bool) {
 	return d, true
 }
 
-// IsHeld reports whether the decrease waits for more than its quiet period: for a confirmation, or for the limit to allow it.
+// IsHeld reports whether the decrease waits for more than its quiet period: for a confirmation, or until the limit allows it.
 func (d Decrease) IsHeld() bool { return d.Reason != v1alpha1.ReasonQuietPeriod }
 
-// Asks reports what was asked for, as a clause with its effect: "Deployment web was deleted, which would release the floor of 8".
+// Asks returns the cause and the effect as a clause: "Deployment web was deleted, which would release the floor of 8".
 func (d Decrease) Asks() string {
 	if d.Effect == "" {
 		return d.Cause
@@ -52,18 +52,18 @@ func (d Decrease) Asks() string {
 	return d.Cause + whichWould + d.Effect
 }
 
-// IsSame reports whether two descriptions are of the same decrease. One that is held after its quiet period is the same as before.
+// IsSame reports whether both describe the same decrease. A decrease stays the same when it is held after its quiet period.
 func (d Decrease) IsSame(other Decrease) bool {
 	return d.Cause == other.Cause && d.Effect == other.Effect
 }
 
-// Command is the command that confirms the pending decrease of a protector.
+// Command returns the command that confirms the pending decrease of a protector.
 func Command(namespace, name string) string {
 	return fmt.Sprintf("kubectl breakwater release --pending -n %s %s", namespace, name)
 }
 
-// Advice tells a client that a protector refuses why its floor is still in force, and how to confirm the decrease, as a clause; empty if no
-// decrease is pending.
+// Advice explains to a client whose removal a protector denied why the floor is still in force, and how to confirm the decrease. It
+// returns a clause, or "" if no decrease is pending.
 func Advice(p *v1alpha1.PodProtector) string {
 	d, pending := DecreaseOf(p)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// pendingWith is shop/web with the condition of a decrease.
+// pendingWith returns shop/web with the condition of a pending decrease.
 func pendingWith(status metav1.ConditionStatus, reason, message string) *v1alpha1.PodProtector {
 	p := protector("8")
 	p.Namespace, p.Name = "shop", "web"

@@ -14,8 +14,8 @@ type Waiting struct {
 	Limits Limits
 }
 
-// Foresee answers by Decide what becomes of decreases that are all pending now: each when its quiet period ends, the oldest first. Grants
-// of one count for the next. s.Limits and s.Pending are not read.
+// Foresee predicts the answer of Decide for decreases that are all pending now. It decides on each at the end of its quiet period,
+// the oldest first, and carries the grants of one over to the next. It does not read s.Limits and s.Pending.
 func Foresee(s State, waiting []Waiting, now time.Time) map[types.UID]Answer {
 	answers := map[types.UID]Answer{}
 	waiting = slices.SortedFunc(slices.Values(waiting), func(a, b Waiting) int {

@@ -7,13 +7,14 @@ import (
 	"fmt"
 )
 
-// ConfigMapName is the name of the ConfigMap that has the grants of the current windows, in the namespace of the generator.
+// ConfigMapName is the name of the ConfigMap that stores the grants of the current windows, in the namespace of the generator.
 const ConfigMapName = "breakwater-large-decreases"
 
-// longestKey is how long a key of a ConfigMap may be.
+// longestKey is the maximum length of a ConfigMap key.
 const longestKey = 253
 
-// Key is the key of a budget in that ConfigMap. Budgets are named by policies, whose names have no other characters than keys may have.
+// Key returns the key of a budget in that ConfigMap. Policies name the budgets, and policy names contain only characters that are
+// valid in keys.
 func Key(budget string) string {
 	if len(budget) <= longestKey {
 		return budget
@@ -22,7 +23,7 @@ func Key(budget string) string {
 	return budget[:longestKey-2*len(sum)-1] + "-" + hex.EncodeToString(sum[:])
 }
 
-// ReadGrants reads the grants of a key of the ConfigMap; none if there is no such key.
+// ReadGrants parses the grants under a key of the ConfigMap. It returns none if the key does not exist.
 func ReadGrants(data map[string]string, key string) (grants []Grant, err error) {
 	text := data[key]
 	if text == "" {

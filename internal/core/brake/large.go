@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Release says what the release of a protector does, as "release the floor of 8". large is false if its floor is 0: there is nothing to lose.
+// Release describes the effect of releasing a protector, as "release the floor of 8". large is false if its floor is 0.
 func Release(p *v1alpha1.PodProtector) (what string, large bool) {
 	floor, known := quota.Floor(p)
 	switch {
@@ -27,9 +27,9 @@ func Release(p *v1alpha1.PodProtector) (what string, large bool) {
 	}
 }
 
-// Weakened says how a change of a protector's spec weakens it, as "lower the floor from 8 to 2", and whether that is a large decrease:
-// the floor falls by half or more, or pods that it covered, or operations that it refused, are left out. reference is the highest
-// floor of the current window, 0 if that is the current one.
+// Weakened describes how a change of a protector's spec weakens it, as "lower the floor from 8 to 2", and reports whether that is a
+// large decrease. It is large if the floor falls by half or more, or if the change leaves out pods that the protector covered or
+// operations that it denied. reference is the highest floor of the current window, or 0 if that is the current one.
 func Weakened(before, after *v1alpha1.PodProtector, reference int) (what string, large bool) {
 	if what, large := lowered(before, after, reference); large {
 		return what, true
@@ -49,7 +49,7 @@ func Weakened(before, after *v1alpha1.PodProtector, reference int) (what string,
 	}
 }
 
-// lowered compares floors. Where one is not known, what the specs ask for is compared.
+// lowered compares the floors. If one of them is unknown, it compares the values in the specs.
 func lowered(before, after *v1alpha1.PodProtector, reference int) (what string, large bool) {
 	from, fromKnown := quota.Floor(before)
 	to, toKnown := quota.Floor(after)
@@ -66,10 +66,10 @@ func lowered(before, after *v1alpha1.PodProtector, reference int) (what string, 
 	if fromPercent && toPercent {
 		return what, isLarge(from, to)
 	}
-	return what, true // it cannot be told that it is a small one
+	return what, true // it cannot prove that the decrease is small
 }
 
-// asked is what a spec asks for, in words.
+// asked returns the floor of a spec as text.
 func asked(p *v1alpha1.PodProtector) string {
 	switch spec := &p.Spec; {
 	case spec.MinAvailable != nil:
@@ -81,7 +81,7 @@ func asked(p *v1alpha1.PodProtector) string {
 	}
 }
 
-// percent is the floor in percent of the expected pods, if that is how it is given.
+// percent returns the floor in percent of the expected pods. ok is false if the spec does not give a percentage.
 func percent(p *v1alpha1.PodProtector) (percent int, ok bool) {
 	read := func(of *intstr.IntOrString) (int, bool) {
 		if of == nil || of.Type != intstr.String {
@@ -103,7 +103,7 @@ func strength(c v1alpha1.Criterion) int {
 	return slices.Index([]v1alpha1.Criterion{v1alpha1.CriterionScheduled, v1alpha1.CriterionRunning, v1alpha1.CriterionReady, v1alpha1.CriterionAvailable, ""}, c)
 }
 
-// mostLeft bounds the floors that AnnotationFloorReference records.
+// mostLeft is the maximum number of floors that AnnotationFloorReference records.
 const mostLeft = 16
 
 // left is a floor that a protector had until a time.
@@ -112,7 +112,7 @@ type left struct {
 	until time.Time
 }
 
-// floorsLeft are the floors that a protector had in the current window, by its annotation: the highest and oldest first.
+// floorsLeft parses the protector's annotation: the floors that it had in the current window, the highest and oldest first.
 func floorsLeft(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (all []left) {
 	for _, entry := range strings.Split(p.Annotations[v1alpha1.AnnotationFloorReference], ",") {
 		text, at, _ := strings.Cut(entry, "@")
@@ -125,7 +125,8 @@ func floorsLeft(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (
 	return all
 }
 
-// Reference is the highest floor of the current window of a protector, by its annotation; 0 if no decrease is recorded in it.
+// Reference returns the highest floor of a protector in the current window, according to its annotation. It returns 0 if the
+// annotation records no decrease in the window.
 func Reference(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (highest int) {
 	for _, l := range floorsLeft(p, window, now) {
 		highest = max(highest, l.floor)
@@ -133,9 +134,9 @@ func Reference(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (h
 	return highest
 }
 
-// NextReference is the annotation that a protector is to have after a change of its spec; empty if it needs none, because no floor
-// fell in the current window, or floors are not numbers. It has each floor that is the highest of some time of the window: when a
-// higher one leaves the window, those that were left since still count.
+// NextReference returns the annotation value for a protector after a change of its spec. It is empty if no floor fell in the current
+// window, or if the floors are unknown. It has every floor that was the highest from some time of the window until now: when a higher
+// floor leaves the window, the lower ones that followed it still count.
 func NextReference(before, after *v1alpha1.PodProtector, window time.Duration, now time.Time) string {
 	all := floorsLeft(before, window, now)
 	from, fromKnown := quota.Floor(before)
@@ -144,7 +145,7 @@ func NextReference(before, after *v1alpha1.PodProtector, window time.Duration, n
 		all = slices.DeleteFunc(all, func(l left) bool { return l.floor <= from })
 		all = append(all, left{from, now})
 	}
-	if n := len(all); n > mostLeft { // as if the lower one had been as high
+	if n := len(all); n > mostLeft { // treat the lower floor as if it had been as high
 		all = append(all[:n-2], left{all[n-2].floor, all[n-1].until})
 	}
 	var entries []string

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// protector has a floor, as minAvailable if it is positive or a percentage, and as maxUnavailable after a '-'.
+// protector returns a protector with a floor: minAvailable, or maxUnavailable after a '-'.
 func protector(floor string, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{}
 	of := intstr.Parse(strings.TrimPrefix(floor, "-"))
@@ -29,7 +29,7 @@ func protector(floor string, change ...func(*v1alpha1.PodProtector)) *v1alpha1.P
 	return p
 }
 
-// expects makes the floor of a percentage known.
+// expects sets the expected replicas, so that the floor of a percentage is known.
 func expects(pods int32) func(*v1alpha1.PodProtector) {
 	return func(p *v1alpha1.PodProtector) {
 		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "a", Aggregation: v1alpha1.Aggregation{
@@ -106,9 +106,9 @@ func TestReference(t *testing.T) {
 	want(30*time.Second, 100)
 	lower("40", start.Add(30*time.Second))
 	want(59*time.Second, 100)
-	want(61*time.Second, 60) // which was left later than 100
+	want(61*time.Second, 60) // which was the floor until a later time than 100
 	want(91*time.Second, 0)
-	lower("90", start.Add(70*time.Second)) // a rise leaves no reference, and an old one goes
+	lower("90", start.Add(70*time.Second)) // an increase records no reference, and an old one expires
 	want(71*time.Second, 60)
 	want(91*time.Second, 0)
 	lower("80", start.Add(80*time.Second))
@@ -117,7 +117,7 @@ func TestReference(t *testing.T) {
 	want(0, 0)
 }
 
-// A protector that shrinks step by step is compared with the highest floor of the window before each step.
+// Each step of a protector that shrinks step by step is compared with the highest floor of the window.
 func TestReferenceIsTheHighestFloorOfTheWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const window = time.Minute

@@ -6,27 +6,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// MaxGrants bounds the limit of a window: each grant is stored by itself, and an object of an API server holds no more.
+// MaxGrants bounds the limit of a window, because each grant is an entry in one object, and the API server limits an object's size.
 const MaxGrants = 5000
 
 // Limits bound the large decreases of a window.
 type Limits struct {
-	// Count and Percent give the limit: the larger of Count, and Percent of the protectors that the budget is for.
+	// Count and Percent define the limit: the larger of Count, and Percent of the protectors that share the budget.
 	Count, Percent int
-	// Window is the time that the limit is for.
+	// Window is the time span to which the limit applies.
 	Window time.Duration
-	// Quiet is how long each decrease waits.
+	// Quiet is the quiet period of each decrease.
 	Quiet time.Duration
-	// OnCascade is what becomes of decreases that a cascade causes.
+	// OnCascade is the policy for decreases that a cascade causes.
 	OnCascade v1alpha1.CascadePolicy
 }
 
-// DefaultLimits are those of a generator without flags.
+// DefaultLimits returns the limits of a generator without flags.
 func DefaultLimits() Limits {
 	return Limits{Count: 5, Percent: 5, Window: 10 * time.Minute, Quiet: 5 * time.Second, OnCascade: v1alpha1.CascadeHold}
 }
 
-// With returns the limits with what a policy sets. own reports whether the policy has a budget of its own.
+// With returns the limits overridden by the fields that a policy sets. own reports whether the policy has a budget of its own.
 func (l Limits) With(policy *v1alpha1.DecreaseLimits) (limits Limits, own bool) {
 	if policy == nil {
 		return l, false
@@ -49,7 +49,7 @@ func (l Limits) With(policy *v1alpha1.DecreaseLimits) (limits Limits, own bool) 
 	return l, own
 }
 
-// Allowed is how many of that many protectors may have a large decrease in a window.
+// Allowed returns the number of large decreases in a window that the limits allow for the given number of protectors.
 func (l Limits) Allowed(protectors int) int {
 	if l.Percent >= 100 {
 		return MaxGrants

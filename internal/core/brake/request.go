@@ -14,24 +14,24 @@ import (
 // Request asks whether a large decrease of a protector may take effect.
 type Request struct {
 	Protector *v1alpha1.PodProtector
-	// Cause says what asks for it, as a clause: `Deployment "web" was deleted`.
+	// Cause describes the cause, as a clause: `Deployment "web" was deleted`.
 	Cause string
-	// Effect says what it does, as an infinitive: "release the floor of 8".
+	// Effect describes the effect, as an infinitive: "release the floor of 8".
 	Effect string
-	// Source is the workload, whose annotations can confirm; nil if it does not exist.
+	// Source is the workload. Its annotations can confirm the decrease. It is nil if the workload does not exist.
 	Source metav1.Object
-	// Deleted is the object whose deletion is the cause, for which cascades are looked for; nil if nothing was deleted.
+	// Deleted is the object whose deletion is the cause, which may be part of a cascade. It is nil if no object was deleted.
 	Deleted metav1.Object
-	// Cascade says why the deletion is known to be one of a cascade, as "its CustomResourceDefinition is being deleted"; empty if it
-	// is to be found out.
+	// Cascade is the reason why the deletion is known to be part of a cascade, as "its CustomResourceDefinition is being deleted". It
+	// is empty if the caller must still determine that.
 	Cascade string
 }
 
-// CoreBudget is the name of the budget of all protectors whose policy has none of its own.
+// CoreBudget is the name of the budget that all protectors share whose policy has no budget of its own.
 const CoreBudget = "core"
 
-// BudgetOf is the name of the budget that a protector belongs to, and its limits. The policy counts as it was recorded with the
-// protector: an edit that loosens the limits and lowers the floors at once does not decide about itself.
+// BudgetOf returns the name and the limits of the budget that a protector belongs to. It uses the policy as recorded with the
+// protector, so that an edit that loosens the limits and lowers the floors at once is not judged by its own limits.
 func BudgetOf(p *v1alpha1.PodProtector, defaults Limits) (budget string, limits Limits) {
 	origin, err := policy.OriginOf(p)
 	if err != nil {
@@ -48,7 +48,7 @@ func BudgetOf(p *v1alpha1.PodProtector, defaults Limits) (budget string, limits 
 	return kind + "." + p.Namespace + "." + name, limits
 }
 
-// PendingOf is the recorded decrease of a protector; ok is false if none is pending.
+// PendingOf returns the decrease that the protector's condition records. ok is false if none is pending.
 func PendingOf(p *v1alpha1.PodProtector) (pending Pending, ok bool) {
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending)
 	if c == nil || c.Status != metav1.ConditionTrue {
@@ -57,13 +57,14 @@ func PendingOf(p *v1alpha1.PodProtector) (pending Pending, ok bool) {
 	return Pending{Protector: p.UID, Since: c.LastTransitionTime.Time, Cascade: c.Reason == v1alpha1.ReasonCascade}, true
 }
 
-// The parts of a message that DecreaseOf finds its cause and its effect by.
+// These separators let DecreaseOf find the cause and the effect in a message.
 const (
 	whichWould = ", which would "
 	butCascade = ", but "
 )
 
-// Message words the condition of a pending decrease. It does not change with the number of others, so that it is written once.
+// Message returns the message of the condition of a pending decrease. It does not depend on the number of other pending decreases, so
+// that the condition is written only once.
 func Message(r Request, reason string, limits Limits, cascade string) string {
 	asks := Decrease{Cause: r.Cause, Effect: r.Effect}.Asks()
 	switch reason {
@@ -83,7 +84,7 @@ func (l Limits) text() string {
 	return fmt.Sprintf("%d, or %d %% of the protectors", l.Count, l.Percent)
 }
 
-// HowToConfirm tells users how a pending decrease is confirmed.
+// HowToConfirm returns instructions for confirming a pending decrease.
 func HowToConfirm(p *v1alpha1.PodProtector) string {
 	return fmt.Sprintf("To confirm, run %q, or for all of the namespace "+
 		"\"kubectl annotate namespace %s %s=true\".", Command(p.Namespace, p.Name), p.Namespace, v1alpha1.AnnotationConfirmRelease)

@@ -1,4 +1,4 @@
-// Package confirm reads confirmations: annotations by which users say that a floor may go.
+// Package confirm parses confirmations: annotations by which users confirm the release of a floor.
 package confirm
 
 import (
@@ -7,8 +7,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Confirmed reports whether annotations of an object confirm the release of floors at a time: the value is "true", or a date or
-// an RFC 3339 time that has not passed. A date lasts until its end in UTC. Any other value confirms nothing.
+// Confirmed reports whether an object's annotations confirm the release of floors at the given time. The value must be "true", or a
+// date or an RFC 3339 time that has not passed. A date is valid until its end in UTC. Any other value confirms nothing.
 func Confirmed(annotations map[string]string, now time.Time) bool {
 	value, ok := annotations[v1alpha1.AnnotationConfirmRelease]
 	if !ok {

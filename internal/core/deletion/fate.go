@@ -16,11 +16,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// fate is what a plan means for a protector, before the brake is asked.
+// fate is the effect of a plan on a protector, before the brake decides.
 type fate struct {
-	// by is the target that affects it; nil if none does.
+	// by is the target that affects the protector. It is nil if none does.
 	by *rootguard.Object
-	// request is what the brake is asked; nil if it is not, and result, reason and text are known.
+	// request is the request to the brake. It is nil if the brake need not decide, and result, reason and text are set.
 	request      *brake.Request
 	result       Result
 	reason, text string
@@ -30,7 +30,7 @@ func own(kind string) schema.GroupKind {
 	return schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: kind}
 }
 
-// fateOf says what becomes of a protector.
+// fateOf returns the fate of a protector.
 func (d *plan) fateOf(p *v1alpha1.PodProtector) fate {
 	if by := d.kinds[own("PodProtector")]; by != nil {
 		return fate{by: by, result: Held, reason: v1alpha1.ReasonKindDeleted,
@@ -54,7 +54,7 @@ func (d *plan) handWritten(p *v1alpha1.PodProtector) fate {
 	return fate{by: by, request: &brake.Request{Protector: p, Deleted: p, Cause: fmt.Sprintf("PodProtector %s was deleted", p.Name)}}
 }
 
-// generated says what becomes of a protector that lasts as long as its source.
+// generated returns the fate of a protector that exists as long as its source.
 func (d *plan) generated(p *v1alpha1.PodProtector) fate {
 	self := d.deletes(own("PodProtector"), p)
 	ref, _, _ := policy.SourceOf(p)
@@ -79,7 +79,8 @@ func (d *plan) generated(p *v1alpha1.PodProtector) fate {
 		text: fmt.Sprintf("it stays in force as long as %s wants protection: delete that, or label it %s=false", ref, v1alpha1.LabelProtect)}
 }
 
-// orphan says what becomes of a generated protector without a source. One that is released when the brake grants it stays pending.
+// orphan returns the fate of a generated protector without a source. A protector that is released once the brake grants it stays
+// pending.
 func orphan(p *v1alpha1.PodProtector, ref policy.Ref, by *rootguard.Object) fate {
 	switch c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved); {
 	case by == nil:
@@ -91,7 +92,7 @@ func orphan(p *v1alpha1.PodProtector, ref policy.Ref, by *rootguard.Object) fate
 		text: ref.String() + " does not exist, but was not deleted on purpose: the generator keeps its protectors"}
 }
 
-// withoutPolicy says what becomes of a protector whose policy is deleted.
+// withoutPolicy returns the fate of a protector whose policy is deleted.
 func (d *plan) withoutPolicy(p *v1alpha1.PodProtector, ref policy.Ref, source *metav1.PartialObjectMetadata) fate {
 	origin, err := policy.OriginOf(p)
 	kind, name, _ := strings.Cut(origin.Policy, "/")
@@ -125,7 +126,7 @@ func (d *plan) withoutPolicy(p *v1alpha1.PodProtector, ref policy.Ref, source *m
 	return fate{by: by, result: Kept, reason: ReasonProtected, text: then + " protects it then; a floor that is much lower would be a large decrease as well"}
 }
 
-// remainingPolicies are all policies in order of precedence. Those that are deleted are marked.
+// remainingPolicies returns all policies in order of precedence. It marks those that are deleted.
 func (d *plan) remainingPolicies() []*policy.Policy {
 	all := make([]*policy.Policy, 0, len(d.world.Policies))
 	for _, p := range d.world.Policies {
@@ -148,7 +149,8 @@ func (d *plan) candidate(ref policy.Ref, source *metav1.PartialObjectMetadata) p
 	return c
 }
 
-// kept says that a floor stays in force although something that it depends on is deleted, such as the workload whose pods it covers.
+// kept returns the fate of a floor that stays in force although an object that it depends on is deleted, such as the workload whose
+// pods it covers.
 func (d *plan) kept(p *v1alpha1.PodProtector) fate {
 	const core = "core"
 	targets := slices.Concat(d.affecting[p.Namespace], d.affecting[""])

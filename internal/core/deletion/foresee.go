@@ -15,56 +15,56 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// Result is what becomes of a floor.
+// Result is what happens to a floor.
 type Result string
 
 const (
-	// Released takes effect at once, or after the quiet period.
+	// Released means that the floor is released at once, or after the quiet period.
 	Released Result = "Released"
-	// Held keeps the floor in force although the deletion succeeds.
+	// Held means that the floor stays in force although the deletion succeeds.
 	Held Result = "Held"
-	// Refused keeps the floor in force, because the root guard denies the deletion.
+	// Refused means that the floor stays in force because the root guard denies the deletion.
 	Refused Result = "Refused"
-	// Kept keeps the floor in force, because the deletion does not ask for its release.
+	// Kept means that the floor stays in force because the deletion does not request its release.
 	Kept Result = "Kept"
 )
 
-// The reasons beside those of the conditions of a PodProtector.
+// The reasons in addition to those of the conditions of a PodProtector.
 const (
-	// ReasonConfirmed is released because a user confirmed it.
+	// ReasonConfirmed means released because a user confirmed it.
 	ReasonConfirmed = "Confirmed"
-	// ReasonNoFloor is released because its floor is 0.
+	// ReasonNoFloor means released because the floor is 0.
 	ReasonNoFloor = "NoFloor"
-	// ReasonSourceExists is held because the source of the protector still exists.
+	// ReasonSourceExists means held because the source of the protector still exists.
 	ReasonSourceExists = "SourceExists"
-	// ReasonRootGuard is refused by the root guard.
+	// ReasonRootGuard means denied by the root guard.
 	ReasonRootGuard = "RootGuard"
-	// ReasonProtected is kept because another policy, or the label of the workload, asks for protection.
+	// ReasonProtected means kept because another policy, or the label of the workload, asks for protection.
 	ReasonProtected = "Protected"
-	// ReasonNotReleased is kept because only objects are deleted that the floor outlives.
+	// ReasonNotReleased means kept because the floor outlasts all deleted objects.
 	ReasonNotReleased = "NotReleased"
 )
 
-// Row is what becomes of the floor of a protector. The shape of its JSON is stable.
+// Row is the prediction for the floor of a protector. Its JSON format is stable.
 type Row struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Floor is nil while it is not known.
+	// Floor is nil while the floor is unknown.
 	Floor     *int   `json:"floor,omitempty"`
 	Available int    `json:"available"`
 	Result    Result `json:"result"`
 	Reason    string `json:"reason"`
-	// Because says the reason in a few words.
+	// Because explains the reason in a few words.
 	Because string `json:"because"`
-	// Object is what is deleted: `Deployment "shop/web"`.
+	// Object is the deleted object: `Deployment "shop/web"`.
 	Object string `json:"object"`
-	// Message is what the condition DecreasePending, or the refusal, will say; empty if there will be none.
+	// Message is the future text of the condition DecreasePending, or of the denial. It is empty if there will be none.
 	Message string `json:"message,omitempty"`
 }
 
-// Foresight is what becomes of floors. The shape of its JSON is stable.
+// Foresight is the prediction for all affected floors. Its JSON format is stable.
 type Foresight struct {
-	// Objects is how many objects would be deleted, those that are refused included.
+	// Objects is the number of objects to be deleted, including those whose deletion is denied.
 	Objects    int      `json:"objects"`
 	Mode       string   `json:"rootGuard"`
 	Denied     int      `json:"denied"`
@@ -77,11 +77,11 @@ type Foresight struct {
 	Warnings   []string `json:"warnings,omitempty"`
 }
 
-// Passes reports whether no floor is held and no deletion is refused.
+// Passes reports whether no floor is held and no deletion is denied.
 func (f *Foresight) Passes() bool { return f.Held == 0 && f.Refused == 0 }
 
-// Foresee says what becomes of the floors that depend on the targets, if all of these were deleted at the same time. It has a row for
-// each such floor, in order of names.
+// Foresee predicts what happens to the floors that depend on the targets if all targets are deleted at the same time. It returns one
+// row for each such floor, sorted by name.
 func Foresee(w *World, targets []*rootguard.Object) Foresight {
 	f := Foresight{Objects: len(targets), Mode: string(w.Guard.Mode), Protectors: []Row{}}
 	answers := w.ask(targets)
@@ -118,7 +118,7 @@ func Foresee(w *World, targets []*rootguard.Object) Foresight {
 	return f
 }
 
-// rows are what becomes of floors by the plan that the root guard allows. What only the whole plan affects is refused.
+// rows predicts the floors under the plan that the root guard allows. A floor that only the whole plan affects is refused.
 func (w *World) rows(allowed, whole *plan, denials map[*rootguard.Object]string) []Row {
 	rows, asked := []Row{}, []pending{}
 	for i := range w.Protectors {
@@ -154,7 +154,7 @@ func rowOf(p *v1alpha1.PodProtector, f fate) Row {
 	return row
 }
 
-// pending is a row about which the brake is asked.
+// pending is a row on which the brake decides.
 type pending struct {
 	row int
 	*brake.Request
@@ -162,7 +162,7 @@ type pending struct {
 	cascade string
 }
 
-// decide completes the rows about which the brake is asked.
+// decide completes the rows on which the brake decides.
 func (w *World) decide(d *plan, rows []Row, asked []pending) {
 	budgets := w.budgets()
 	for i := range asked {
@@ -194,7 +194,7 @@ func (w *World) decide(d *plan, rows []Row, asked []pending) {
 	}
 }
 
-// answer completes the row by the answer of the brake.
+// answer completes the row with the answer of the brake.
 func (a *pending) answer(row *Row, of *budget) {
 	answer := of.answers[a.Protector.UID]
 	message := func(reason string) string { return brake.Message(*a.Request, reason, a.Limits, a.cascade) }
@@ -223,7 +223,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// budget is one that decreases are decided by.
+// budget is a budget of the brake.
 type budget struct {
 	name       string
 	protectors int
@@ -231,7 +231,7 @@ type budget struct {
 	answers    map[types.UID]brake.Answer
 }
 
-// budgets are those of all protectors, with the decreases that are pending already.
+// budgets returns the budgets of all protectors, with the decreases that are pending already.
 func (w *World) budgets() map[string]*budget {
 	all := map[string]*budget{}
 	for i := range w.Protectors {
@@ -253,11 +253,12 @@ func (b *budget) foresee(w *World) {
 	for _, one := range b.waiting {
 		waiting = append(waiting, one)
 	}
-	grants, _ := brake.ReadGrants(w.Grants, brake.Key(b.name)) // the brake grants nothing by a key that cannot be read; the shell notes it
+	grants, _ := brake.ReadGrants(w.Grants, brake.Key(b.name)) // the brake grants nothing for an unreadable key; its caller reports it
 	b.answers = brake.Foresee(brake.State{Protectors: b.protectors, Grants: grants}, waiting, w.Now)
 }
 
-// cascade says why the deletion that a request is about is one of a cascade; empty if it is not, or if that is not looked for.
+// cascade returns the reason why the deletion behind a request is part of a cascade. It is empty if it is not, or if there is no need
+// to check.
 func (w *World) cascade(d *plan, r *brake.Request, limits brake.Limits) string {
 	if !r.Asks() || !r.MayCascade(limits) {
 		return ""
@@ -276,7 +277,7 @@ func (w *World) isNamespaceGone(d *plan, name string) bool {
 	return d.namespaces[name] != nil || namespace != nil && namespace.DeletionTimestamp != nil
 }
 
-// ownerGone says that an owner is deleted, or may be for all that the generator knows.
+// ownerGone returns a clause if an owner is deleted, or may be as far as the generator can determine.
 func (w *World) ownerGone(d *plan, ref metav1.OwnerReference) string {
 	name := fmt.Sprintf("its owner %s %q", ref.Kind, ref.Name)
 	switch kind := w.OwnerKinds[schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()]; {

@@ -23,7 +23,7 @@ import (
 
 func now() time.Time { return time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC) }
 
-// world is a core cluster with namespaces that are added as they are used.
+// world is a core cluster whose namespaces are added when they are used.
 type world struct{ deletion.World }
 
 func newWorld() *world {
@@ -82,7 +82,7 @@ func reference(name string, uid types.UID) metav1.OwnerReference {
 
 func deployment() schema.GroupKind { return schema.GroupKind{Group: "apps", Kind: "Deployment"} }
 
-// object is a target.
+// object returns a target.
 func object(t *testing.T, kind schema.GroupKind, namespace, name string, more ...any) *rootguard.Object {
 	t.Helper()
 	metadata, spec := map[string]any{"namespace": namespace, "name": name}, map[string]any{}
@@ -117,12 +117,12 @@ func definition(t *testing.T, of schema.GroupKind) *rootguard.Object {
 
 func ours(kind string) schema.GroupKind { return schema.GroupKind{Group: "breakwater.dev", Kind: kind} }
 
-// confirmed are the annotations of a confirmation.
+// confirmed returns the annotations of a confirmation.
 func confirmed() map[string]string {
 	return map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
 }
 
-// results are the rows as NAME RESULT/REASON.
+// results formats the rows as NAME RESULT/REASON.
 func results(f deletion.Foresight) (all []string) {
 	for _, r := range f.Protectors {
 		all = append(all, fmt.Sprintf("%s/%s %s/%s", r.Namespace, r.Name, r.Result, r.Reason))
@@ -247,7 +247,7 @@ func repeat(n int, format string) (all []string) {
 	return all
 }
 
-// grants are so many of the current window.
+// grants returns n grants of the current window.
 func grants(t *testing.T, n int) map[string]string {
 	t.Helper()
 	var all []brake.Grant
@@ -271,7 +271,7 @@ func pendingRelease(w *world, reason string) {
 	}
 }
 
-// TestMessagesAreThoseOfTheCondition: what will be written is known before.
+// TestMessagesAreThoseOfTheCondition: the predicted message is the one that will be written.
 func TestMessagesAreThoseOfTheCondition(t *testing.T) {
 	w := newWorld()
 	w.source(deployment(), "shop", "web")

@@ -39,7 +39,7 @@ func (w *World) ask(targets []*rootguard.Object) []rootguard.Answer {
 	return answers
 }
 
-// floors are those of a namespace, in order of their names; those of all have the key "".
+// floors returns the floors of each namespace, sorted by name. The key "" has the floors of all namespaces.
 func (w *World) floors(owners bool) map[string][]rootguard.Floor {
 	core := cmp.Or(w.Guard.At.Core, "core")
 	all := map[string][]rootguard.Floor{}
@@ -61,7 +61,7 @@ func (w *World) floors(owners bool) map[string][]rootguard.Floor {
 	return all
 }
 
-// above are the owners of an object, and the owners of those.
+// above returns the owners of an object, and their owners.
 func (w *World) above(object metav1.Object, depth int) (all []rootguard.Owner) {
 	for _, ref := range object.GetOwnerReferences() {
 		all = append(all, rootguard.Owner{Kind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), UID: ref.UID})

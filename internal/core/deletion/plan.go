@@ -14,10 +14,10 @@ type plan struct {
 	world   *World
 	objects map[policy.Ref]*rootguard.Object
 	uids    map[types.UID]*rootguard.Object
-	// namespaces are those that are deleted, and kinds are those whose CustomResourceDefinitions are.
+	// namespaces are the deleted namespaces, and kinds are the kinds whose CustomResourceDefinitions are deleted.
 	namespaces map[string]*rootguard.Object
 	kinds      map[schema.GroupKind]*rootguard.Object
-	// affecting are the objects that protectors of a namespace may depend on; those without a namespace have the key "".
+	// affecting has the objects that protectors of a namespace may depend on. Cluster-scoped objects have the key "".
 	affecting map[string][]*rootguard.Object
 }
 
@@ -42,7 +42,7 @@ func newPlan(w *World, targets []*rootguard.Object) *plan {
 	return d
 }
 
-// deletes is the target by which an object of a kind is deleted; nil if it stays.
+// deletes returns the target whose deletion deletes an object of a kind. It returns nil if the object stays.
 func (d *plan) deletes(kind schema.GroupKind, object metav1.Object) *rootguard.Object {
 	if by := d.namespaces[object.GetNamespace()]; by != nil {
 		return by
@@ -56,10 +56,11 @@ func (d *plan) deletes(kind schema.GroupKind, object metav1.Object) *rootguard.O
 	return d.collects(object, deepest)
 }
 
-// deepest is how many owners above an object are looked at.
+// deepest is the number of owner levels above an object that are followed.
 const deepest = 4
 
-// collects is the target after which the garbage collector deletes an object, since it has no owner left; nil if it does not.
+// collects returns the target after whose deletion the garbage collector deletes an object, because it has no owner left. It returns
+// nil if the object stays.
 func (d *plan) collects(object metav1.Object, depth int) (by *rootguard.Object) {
 	for _, ref := range object.GetOwnerReferences() {
 		if d.world.isGone(ref) {
@@ -74,7 +75,7 @@ func (d *plan) collects(object metav1.Object, depth int) (by *rootguard.Object) 
 	return by
 }
 
-// removes is the target by which an owner that exists is deleted; nil if it stays.
+// removes returns the target whose deletion deletes an existing owner. It returns nil if the owner stays.
 func (d *plan) removes(ref metav1.OwnerReference, depth int) *rootguard.Object {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 	if by := d.uids[ref.UID]; by != nil {
@@ -93,7 +94,7 @@ func (d *plan) removes(ref metav1.OwnerReference, depth int) *rootguard.Object {
 	return d.collects(owner, depth-1)
 }
 
-// isGone reports whether an owner does not exist any more, before anything is deleted.
+// isGone reports whether an owner no longer exists, even without the plan.
 func (w *World) isGone(ref metav1.OwnerReference) bool {
 	switch w.OwnerKinds[schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()] {
 	case Unserved:

@@ -14,24 +14,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// World is what was read of a core cluster.
+// World is the state of a core cluster, as it was read.
 type World struct {
 	Now time.Time
-	// Limits are those of the generator, for protectors whose policy sets none.
+	// Limits are the limits of the generator, for protectors whose policy sets none.
 	Limits brake.Limits
-	// Protectors are all of the core cluster: budgets are for all of them.
+	// Protectors are all protectors of the core cluster, because budgets apply to all of them.
 	Protectors []v1alpha1.PodProtector
-	// Grants are the data of the ConfigMap brake.ConfigMapName; nil if it does not exist.
+	// Grants is the data of the ConfigMap brake.ConfigMapName. It is nil if the ConfigMap does not exist.
 	Grants map[string]string
-	// Namespaces are those of the protectors, by name. One that is missing confirms nothing.
+	// Namespaces are the namespaces of the protectors, by name. A missing namespace confirms nothing.
 	Namespaces map[string]*metav1.PartialObjectMetadata
 	// Sources are the source workloads that exist.
 	Sources map[policy.Ref]*metav1.PartialObjectMetadata
-	// Owners are the owners of sources and of protectors that exist, and the owners of those.
+	// Owners are the existing owners of sources and of protectors, and the owners of those.
 	Owners map[types.UID]Owner
-	// OwnerKinds says what is known of each kind of owners.
+	// OwnerKinds states what is known about each kind of owners.
 	OwnerKinds map[schema.GroupKind]Knowledge
-	// Policies are all policies. They are read only if one of them is deleted.
+	// Policies are all policies. They are read only if one of them is to be deleted.
 	Policies []*policy.Policy
 	// OptedIn selects the workloads that have protectors without a policy.
 	OptedIn labels.Selector
@@ -46,27 +46,27 @@ type Owner struct {
 	*metav1.PartialObjectMetadata
 }
 
-// Knowledge is what is known of the objects of a kind.
+// Knowledge is what is known about the objects of a kind.
 type Knowledge string
 
-// An owner of a kind of which nothing is known is taken to exist.
+// An owner of a kind that is not in OwnerKinds is assumed to exist.
 const (
-	// Read says that World.Owners has all of them.
+	// Read means that World.Owners has all objects of the kind.
 	Read Knowledge = "Read"
-	// Unserved says that the API server has no such kind, so that none of them exists.
+	// Unserved means that the API server does not serve the kind, so that no such object exists.
 	Unserved Knowledge = "Unserved"
-	// Hidden says that the generator may not get them. It takes each of them for deleted.
+	// Hidden means that the generator has no permission to get the objects. It assumes that each of them was deleted.
 	Hidden Knowledge = "Hidden"
 )
 
 // Guard is the root guard of the cluster.
 type Guard struct {
-	// Mode is Off if no webhook is asked.
+	// Mode is Off if the API server asks no webhook.
 	Mode rootguard.Mode
-	// At is what the API server tells the webhook about the cluster.
+	// At is the cluster description that the API server passes to the webhook.
 	At rootguard.Place
-	// Asks reports whether the API server asks about the deletion of an object.
+	// Asks reports whether the API server asks the webhook about the deletion of an object.
 	Asks func(*rootguard.Object) bool
-	// OwnerKinds are the resources whose objects the webhook knows as owners of sources.
+	// OwnerKinds are the resources that the webhook reads as owners of sources.
 	OwnerKinds []schema.GroupResource
 }

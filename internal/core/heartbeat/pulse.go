@@ -1,36 +1,37 @@
-// Package heartbeat tells by heartbeats who is alive. Heartbeats carry the times of other machines, which nobody can compare with
-// their own: that one has changed is all that counts, and the silence since is timed on the observer's clock.
+// Package heartbeat determines from heartbeats which components are alive. A heartbeat carries the time of another machine, which
+// cannot be compared with the local clock. Only a change of the value counts, and the observer times the silence since on its own
+// clock.
 //
-// It is pure: values and a time in, values out.
+// It is pure.
 package heartbeat
 
 import "time"
 
-// State is what is known of somebody.
+// State is the state of a component.
 type State int
 
 const (
-	// Unknown means that no heartbeat was seen to change, and not for long enough to say that none will.
+	// Unknown means that no change of the heartbeat was seen, but not for long enough to call the component silent.
 	Unknown State = iota
-	// Alive means that a heartbeat was seen to change in time.
+	// Alive means that a change of the heartbeat was seen within the limit.
 	Alive
-	// Silent means that none was seen to change in time.
+	// Silent means that no change was seen within the limit.
 	Silent
 )
 
-// Pulses are those of several. The zero value has none.
+// Pulses tracks the heartbeats of several components. The zero value tracks none.
 type Pulses struct {
 	last map[string]beat
 }
 
 type beat struct {
 	value string
-	// at is when the value was seen first, and moved tells that there was another one before.
+	// at is the time at which the value was first seen. moved reports whether another value was seen before it.
 	at    time.Time
 	moved bool
 }
 
-// Observe takes in the newest heartbeat of somebody, whatever it looks like. Times must be of a clock that nobody sets.
+// Observe records the newest heartbeat of a component, in any format. The times passed to it must come from a monotonic clock.
 func (p *Pulses) Observe(whose, value string, now time.Time) {
 	if p.last == nil {
 		p.last = map[string]beat{}
@@ -41,10 +42,10 @@ func (p *Pulses) Observe(whose, value string, now time.Time) {
 	}
 }
 
-// Forget drops what was known of somebody.
+// Forget drops the record of a component.
 func (p *Pulses) Forget(whose string) { delete(p.last, whose) }
 
-// State tells whether somebody was silent for as long as limit.
+// State returns the state of a component, which is silent if its heartbeat has not changed for limit.
 func (p *Pulses) State(whose string, limit time.Duration, now time.Time) State {
 	last, known := p.last[whose]
 	switch {
@@ -59,7 +60,7 @@ func (p *Pulses) State(whose string, limit time.Duration, now time.Time) State {
 	}
 }
 
-// Since is when the newest heartbeat of somebody was seen first.
+// Since returns the time at which the newest heartbeat of a component was first seen.
 func (p *Pulses) Since(whose string) (at time.Time, known bool) {
 	last, known := p.last[whose]
 	return last.at, known

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
 )
 
-// Whatever the heartbeats are: the state is what a full record of all observations says.
+// For any heartbeats, the state equals the one computed from a full record of all observations.
 func TestTheStateFollowsFromTheRecord(t *testing.T) {
 	type seen struct {
 		value string
@@ -36,7 +36,7 @@ func TestTheStateFollowsFromTheRecord(t *testing.T) {
 			"": func(t *rapid.T) {
 				for _, name := range []string{"a", "b"} {
 					all := record[name]
-					// The last one that differs from the one before is the last sign of life.
+					// The last one that differs from its predecessor is the last sign of life.
 					sign, moved := 0, false
 					for i := range all {
 						if i > 0 && all[i].value != all[i-1].value {

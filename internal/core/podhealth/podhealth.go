@@ -1,5 +1,5 @@
-// Package podhealth says of a pod what a protector counts: whether it is scheduled, running, ready and
-// available. The webhook and the aggregator ask the same functions, so a pod that is counted is also charged.
+// Package podhealth computes the properties of a pod that a protector counts: whether it is scheduled, running, ready and available.
+// The webhook and the aggregator use the same functions, so that the removal of a counted pod is always charged.
 package podhealth
 
 import (
@@ -12,9 +12,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Facts are what health depends on, in 16 bytes: an aggregator keeps one for every pod of its cell.
+// Facts are the inputs of a pod's health, in 16 bytes: an aggregator keeps them for every pod of its cell.
 type Facts struct {
-	// readySince is the Ready condition's lastTransitionTime in Unix seconds, its full resolution; 0 is none.
+	// readySince is the Ready condition's lastTransitionTime in Unix seconds, its full resolution. 0 means none.
 	readySince int64
 	// observed is status.observedGeneration, or the highest number that fits.
 	observed uint32
@@ -30,13 +30,13 @@ const (
 	scheduled
 	running
 	ready
-	// doubtful means that the status neither says that the pod is ready nor that it is not.
+	// doubtful means that the status does not determine whether the pod is ready.
 	doubtful
-	// forced means that the pod has the annotation by which its removal is admitted whatever the floor.
+	// forced means that the pod has the annotation by which the webhook admits its removal regardless of the floor.
 	forced
 )
 
-// own is a pod's own criterion, in a byte.
+// own is a pod's own criterion, in one byte.
 type own uint8
 
 const (
@@ -45,11 +45,11 @@ const (
 	ownReady
 	ownRunning
 	ownScheduled
-	// ownUnknown is an annotation that says none of these.
+	// ownUnknown is an annotation with an unsupported value.
 	ownUnknown
 )
 
-// unknownCriterion is one that no pod meets.
+// unknownCriterion is a criterion that no pod meets.
 const unknownCriterion v1alpha1.Criterion = "Unknown"
 
 func ownCriterion(pod *corev1.Pod) own {
@@ -79,36 +79,37 @@ func (o own) criterion() v1alpha1.Criterion {
 
 // Health is the state of a pod at one time.
 type Health struct {
-	// Scheduled pods have a node and have neither finished nor begun to terminate; Running ones are in phase
-	// Running besides, Ready ones have the Ready condition, Available ones have had it for minReadySeconds.
+	// Scheduled pods have a node, and are neither finished nor terminating. Running pods are also in phase Running, Ready pods also
+	// have the Ready condition, and Available pods have had it for minReadySeconds.
 	Scheduled, Running, Ready, Available bool
 
-	// Doubtful pods may be available: their status does not tell. They are not available, but their removal
-	// is charged, so that doubt makes us stricter on both sides.
+	// Doubtful pods may be available, but their status does not determine it. They do not count as available, but their removal is
+	// charged: uncertainty is resolved to the strict side in both cases.
 	Doubtful bool
 
-	// Own is the pod's own criterion; empty when it has none, and one that no pod meets when it is not understood.
+	// Own is the pod's own criterion. It is empty if the pod has none, and a criterion that no pod meets if the value is unsupported.
 	Own v1alpha1.Criterion
 
-	// AvailableAt is when a Ready pod will have been Ready for long enough; zero for all others. Nothing
-	// happens to the pod at that time, so no event tells.
+	// AvailableAt is the time at which a Ready pod will have been Ready for minReadySeconds. It is zero for all others. No watch event
+	// arrives at that time.
 	AvailableAt time.Time
 
-	// AvailableSince is when an Available pod had been Ready for long enough; zero when that takes no time, and for all others.
+	// AvailableSince is the time at which an Available pod had been Ready for minReadySeconds. It is zero if minReadySeconds is 0, and
+	// for all other pods.
 	AvailableSince time.Time
 }
 
-// Counted tells whether the pod counts towards the floor of a protector with that criterion.
+// Counted reports whether the pod counts towards the floor of a protector with that criterion.
 func (h Health) Counted(protectors v1alpha1.Criterion) bool {
 	return h.Meets(cmp.Or(h.Own, protectors))
 }
 
-// Charged tells whether a removal of the pod costs budget: if it counts, or may count.
+// Charged reports whether a removal of the pod consumes budget: the pod counts, or may count.
 func (h Health) Charged(protectors v1alpha1.Criterion) bool {
 	return h.Counted(protectors) || h.Doubtful || h.Own == unknownCriterion && h.Scheduled
 }
 
-// Meets tells whether the pod is all that a criterion asks; none is Available.
+// Meets reports whether the pod meets a criterion. An empty criterion is Available.
 func (h Health) Meets(criterion v1alpha1.Criterion) bool {
 	switch criterion {
 	case v1alpha1.CriterionAvailable, "":
@@ -124,7 +125,7 @@ func (h Health) Meets(criterion v1alpha1.Criterion) bool {
 	}
 }
 
-// FactsOf reads the facts from a pod's metadata, spec.nodeName and status.
+// FactsOf returns the facts of a pod, from its metadata, spec.nodeName and status.
 func FactsOf(pod *corev1.Pod) Facts {
 	f := Facts{own: ownCriterion(pod), observed: uint32(min(max(pod.Status.ObservedGeneration, 0), math.MaxUint32))}
 	f.set(terminating, pod.DeletionTimestamp != nil)
@@ -158,7 +159,7 @@ func readyCondition(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// Of is FactsOf and At in one.
+// Of combines FactsOf and At.
 func Of(pod *corev1.Pod, minReadySeconds int32, now time.Time) Health {
 	return FactsOf(pod).At(minReadySeconds, now)
 }
@@ -188,16 +189,17 @@ func (f Facts) At(minReadySeconds int32, now time.Time) Health {
 	return h
 }
 
-// Gone tells whether the pod is terminating or finished: nothing that is done to it makes it less available.
+// Gone reports whether the pod is terminating or finished. No operation can make such a pod less available.
 func (f Facts) Gone() bool { return f.has(terminating) || f.has(finished) }
 
-// Observed is the generation of the pod that its status is of; 0 when its kubelet does not tell.
+// Observed returns the pod generation that its status reflects. It is 0 if the kubelet does not report it.
 func (f Facts) Observed() int64 { return int64(f.observed) }
 
-// Terminating tells whether the pod's deletion has begun.
+// Terminating reports whether the pod's deletion has begun.
 func (f Facts) Terminating() bool { return f.has(terminating) }
 
-// ForceDeletable reports whether the pod lives, and its removal is admitted whatever the floor, by AnnotationForceDelete.
+// ForceDeletable reports whether the pod is neither terminating nor finished, and AnnotationForceDelete admits its removal regardless
+// of the floor.
 func (f Facts) ForceDeletable() bool { return f.has(forced) && !f.Gone() }
 
 // Finished reports whether the pod has succeeded or failed.

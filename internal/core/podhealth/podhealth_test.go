@@ -77,7 +77,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Whatever a pod's status says: what is counted is charged, and each state implies the ones below it.
+// For every status of a pod: a counted pod is charged, and each state implies the weaker ones.
 func TestStatesImplyEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pod(rapid.SampledFrom([]corev1.PodPhase{"", "Pending", "Running", "Succeeded", "Failed", "Unknown"}).Draw(t, "phase"))

@@ -6,36 +6,36 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Verdict is what becomes of the protectors of a workload that is there.
+// Verdict is the decision on the protectors of a workload that exists.
 type Verdict string
 
 const (
-	// Protect gives it protectors by Origin.
+	// Protect means that the workload gets protectors as Origin defines.
 	Protect Verdict = "Protect"
-	// Release lets its protectors go.
+	// Release means that the workload's protectors are released.
 	Release Verdict = "Release"
-	// Retain leaves its protectors as they are by Origin, which is not there any more; Reason and Message say why.
+	// Retain means that the protectors stay as Origin defines although that policy no longer applies; Reason and Message explain why.
 	Retain Verdict = "Retain"
 )
 
-// Choice is the outcome of Choose.
+// Choice is the result of Choose.
 type Choice struct {
 	Verdict Verdict
 	Origin  Origin
-	// Policy is the one that applies; nil where none does.
+	// Policy is the policy that applies. It is nil if none does.
 	Policy *Policy
-	// Reason and Message say why a protector is retained or released. A release has a reason only if a policy causes it.
+	// Reason and Message explain why a protector is retained or released. A release has a reason only if a policy causes it.
 	Reason, Message string
 }
 
-// OptedOut tells whether a workload keeps all policies away.
+// OptedOut reports whether a workload's labels exclude it from all policies.
 func OptedOut(labels map[string]string) bool { return labels[v1alpha1.LabelProtect] == "false" }
 
-// Choose decides by what a workload is protected. ranked are all policies, in order of precedence; optedIn tells that its
-// label asks for a protector; last is what its protectors were made by so far, nil when there are none.
+// Choose decides how a workload is protected. ranked has all policies in order of precedence. optedIn reports whether the workload's
+// label asks for a protector. last is the origin of its existing protectors, or nil if there are none.
 //
-// Only what somebody did on purpose makes a protector weaker or lets it go. So a policy that is not there any more, and
-// whose deletion was not seen, goes on counting even where another policy would apply now.
+// Only an intended change weakens or releases a protector. So a policy that no longer exists, but whose deletion the generator did
+// not see, stays in force even if another policy would apply now.
 func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 	if OptedOut(c.Labels) {
 		return Choice{Verdict: Release, Message: "it has the label " + v1alpha1.LabelProtect + "=false"}
@@ -59,7 +59,7 @@ func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 		return Choice{Verdict: Release, Reason: v1alpha1.ReasonPolicyLeft, Message: last.Policy + " no longer selects it"}
 	case former != nil && former.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease,
 		former == nil && last.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease:
-		// Without the policy its record counts: the brake held the release until the policy was gone.
+		// If the policy no longer exists, its record decides: the brake held the release until the policy was deleted.
 		return Choice{Verdict: Release, Reason: v1alpha1.ReasonPolicyDeleted, Message: last.Policy + " was deleted"}
 	case former != nil && !former.Deleted:
 		return retain(*last, v1alpha1.ReasonPolicyLeft, fmt.Sprintf("%s selects this workload no more, and no other policy does: "+
@@ -76,12 +76,12 @@ func retain(origin Origin, reason, message string) Choice {
 	return Choice{Verdict: Retain, Origin: origin, Reason: reason, Message: message}
 }
 
-// wayOut tells how a protector that is retained can be released.
+// wayOut explains how a user can release a retained protector.
 func wayOut() string {
 	return "Label the workload " + v1alpha1.LabelProtect + "=false to release it, or " + v1alpha1.LabelProtect + "=true to protect it by its strategy."
 }
 
-// find returns the policy that protectors were made by, if it is there.
+// find returns the policy of the protectors' origin, or nil if it does not exist.
 func find(policies []*Policy, last *Origin, namespace string) *Policy {
 	if last == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// policy is one that is held and selects all Deployments of namespace shop, or of all if its name begins with all.
+// policy returns a held policy for all Deployments of namespace shop, or of all namespaces if its name begins with all.
 func policy(name string, change func(*Policy)) *Policy {
 	spec := &v1alpha1.ProtectionPolicySpec{}
 	spec.Workloads.Kinds = []v1alpha1.WorkloadKind{{APIVersion: "apps/v1", Kind: "Deployment"}}
@@ -98,8 +98,8 @@ func TestRank(t *testing.T) {
 	})
 }
 
-// Without anything that somebody did on purpose (an opt-out, a policy that is there and says Release) a workload that had
-// protectors by a policy is never released.
+// A workload that had protectors by a policy is never released without an intended change (an opt-out, or an existing policy that
+// says Release).
 func TestNothingIsReleasedByAnAccident(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var policies []*Policy

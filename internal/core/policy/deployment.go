@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Deployments is the interpreter of Deployments.
+// Deployments is the interpreter for Deployments.
 type Deployments struct{}
 
 // Interpret implements Interpreter.
@@ -39,7 +39,7 @@ func (Deployments) Interpret(source Source) ([]Workload, error) {
 	return []Workload{w}, nil
 }
 
-// wantedReplicas fills in what the apiserver would.
+// wantedReplicas applies the API server's default.
 func wantedReplicas(replicas *int32) *int32 {
 	wanted := int32(defaultReplicas)
 	if replicas != nil {

@@ -11,18 +11,17 @@ import (
 const (
 	maxNameLength = 253
 	hashLength    = 20
-	// longestGroup leaves room for a name behind it.
+	// longestGroup leaves room for a name after the group.
 	longestGroup = 100
 )
 
-// ProtectorName is the name of the protector of a source: its kind, '-', its name. A name that does not fit ends in a
-// hash of itself. Those are exactly 253 characters long and all others are shorter, so that no workload can be named to
-// take the place of another. Nothing stands between the two parts: a '-' after a '.', or a '.' after a '-', would not
-// be a name to the apiserver.
+// ProtectorName returns the name of the protector of a source: its kind, '-', its name. A name that does not fit ends in a hash of
+// itself. Those names are exactly 253 characters long and all others are shorter, so that no workload can be named to take the place
+// of another. There is no further separator between the two parts, because the API server rejects names with '-' next to '.'.
 func ProtectorName(source Ref) string { return fit(kindPrefix(source.GroupKind()), source.Name) }
 
-// PartName is the name of the protector of one part of a source that has several. It ends in a hash: otherwise the part b
-// of a and the part c of a-b could be one.
+// PartName returns the name of the protector of one part of a source that has several. It ends in a hash. Without it, part b of
+// source a, and part c of source a-b, could have the same name.
 func PartName(source Ref, part string) string {
 	if part == "" {
 		return ProtectorName(source)
@@ -44,9 +43,9 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// kindPrefix is the part of the name that is of the kind. The kinds of Kubernetes itself are the short ones; all others
-// have their group behind a '.', so that nobody's Deployment is taken for ours. A group with a '-' is hashed: it could
-// not be told where it ends; so is a very long one.
+// kindPrefix returns the part of the name for the kind. Built-in kinds have a short prefix. All others append '.' and their group, so
+// that a foreign Deployment kind is not mistaken for the built-in one. A group with a '-' is hashed, because its end would be
+// ambiguous. A very long group is hashed too.
 func kindPrefix(kind schema.GroupKind) string {
 	prefix := strings.ToLower(kind.Kind)
 	switch {

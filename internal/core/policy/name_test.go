@@ -26,7 +26,7 @@ func TestProtectorName(t *testing.T) {
 	}
 }
 
-// longNames differ, if at all, only behind the place where the name is cut.
+// longNames generates names that differ, if at all, only after the position where the name is cut.
 func longNames() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		length := rapid.IntRange(225, 253).Draw(t, "length")
@@ -89,7 +89,7 @@ func TestNamesOfOtherKinds(t *testing.T) {
 	}
 }
 
-// Kinds, groups and names of few letters, so that what could be mistaken for each other is drawn.
+// Kinds, groups and names have few letters, so that ambiguous combinations are likely.
 func TestNoTwoSourcesHaveOneProtector(t *testing.T) {
 	source := rapid.Custom(func(t *rapid.T) Ref {
 		return Ref{

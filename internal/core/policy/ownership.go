@@ -9,19 +9,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// The label that tells who manages an object, and its value on generated protectors.
+// The label that records the manager of an object, and its value on generated protectors.
 const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedBy      = "breakwater-generator"
 )
 
-// IsGenerated tells whether a protector is the generator's own. Its label says so; so does its finalizer, which
-// nobody else sets, so that a hand that takes the label away has not taken the protector over.
+// IsGenerated reports whether the generator owns a protector. Its label marks it. So does its finalizer, which no other component
+// sets: a user who removes the label does not take over the protector.
 func IsGenerated(p *v1alpha1.PodProtector) bool {
 	return p.Labels[LabelManagedBy] == ManagedBy || slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector)
 }
 
-// BuiltIn are the kinds of Kubernetes' own that have interpreters.
+// BuiltIn returns the built-in Kubernetes kinds that have interpreters.
 func BuiltIn() map[schema.GroupVersionKind]Interpreter {
 	return map[schema.GroupVersionKind]Interpreter{
 		{Group: "apps", Version: "v1", Kind: "Deployment"}:        Deployments{},
@@ -31,9 +31,9 @@ func BuiltIn() map[schema.GroupVersionKind]Interpreter {
 	}
 }
 
-// SourceOf is the workload that a protector belongs to, by its annotations if those fit its name, otherwise by its name:
-// an annotation edited by hand must not make us lose the source. ok is false when neither leads to a workload. The
-// version is empty when only the name tells of a kind that is not Kubernetes' own.
+// SourceOf returns the workload that a protector belongs to. It uses the annotations if they match the protector's name, and the name
+// otherwise, so that a manual edit of an annotation does not lose the source. ok is false if neither identifies a workload. The
+// version is empty if only the name identifies a kind that is not built in.
 func SourceOf(p *v1alpha1.PodProtector) (source Ref, version string, ok bool) {
 	group, err := schema.ParseGroupVersion(p.Annotations[v1alpha1.AnnotationSourceAPIVersion])
 	told := Ref{Group: group.Group, Kind: p.Labels[v1alpha1.LabelSourceKind], Namespace: p.Namespace, Name: p.Annotations[v1alpha1.AnnotationSourceName]}

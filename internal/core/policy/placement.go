@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// placement is where the workload of a federation's template kind runs, and how large it is there.
+// placement describes in which clusters a federation places the workload of a template kind, and its size there.
 type placement struct {
-	// sizes are the replicas of each cluster, nil for those of the template. A nil list is of a kind that has no
-	// placement: it is as large as its template says.
+	// sizes has the replicas in each cluster; nil elements have the template's size. A nil list means that the kind has no placement
+	// and the workload has the size in its template.
 	sizes []*int32
-	// unknown tells that the source does not name its clusters, as when a selector chooses them: only the cells know.
+	// unknown reports that the source does not name its clusters, for instance because a selector chooses them. Only the cells then
+	// have the size.
 	unknown bool
 }
 
-// placementOf reads spec.placement and spec.overrides as KubeFed's kinds have them. A placement of another shape is
-// unknown.
+// placementOf parses spec.placement and spec.overrides as KubeFed's kinds have them. A placement in another format is unknown.
 func placementOf(object *unstructured.Unstructured) (placement, error) {
 	_, other, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "placements")
 	fields, there, err := unstructured.NestedMap(object.Object, "spec", "placement")
@@ -25,7 +25,7 @@ func placementOf(object *unstructured.Unstructured) (placement, error) {
 	}
 	clusters, named, err := unstructured.NestedSlice(fields, "clusters")
 	if err != nil || !named {
-		return placement{unknown: true}, nil //nolint:nilerr // another shape than we know
+		return placement{unknown: true}, nil //nolint:nilerr // unsupported format
 	}
 	overridden, err := overriddenSizes(object)
 	if err != nil {
@@ -43,7 +43,7 @@ func placementOf(object *unstructured.Unstructured) (placement, error) {
 	return placed, nil
 }
 
-// overriddenSizes are the replicas that spec.overrides gives to clusters.
+// overriddenSizes returns the replicas per cluster that spec.overrides sets.
 func overriddenSizes(object *unstructured.Unstructured) (map[string]*int32, error) {
 	overrides, _, err := unstructured.NestedSlice(object.Object, "spec", "overrides")
 	if err != nil {

@@ -18,21 +18,21 @@ const (
 	ClusterPolicy    = "ClusterProtectionPolicy"
 )
 
-// Policy is a policy of either kind.
+// Policy is a ProtectionPolicy or a ClusterProtectionPolicy.
 type Policy struct {
 	// Namespace is empty for a ClusterProtectionPolicy.
 	Namespace, Name string
 	Created         time.Time
-	// Deleted tells that its deletion has begun.
+	// Deleted reports whether the policy's deletion has begun.
 	Deleted bool
-	// Held tells that it cannot be deleted unseen. Until then it applies to nothing.
+	// Held reports whether the policy has the finalizer by which the generator sees its deletion. Until then it applies to no workload.
 	Held bool
-	// Namespaces is the selector of namespaces of a ClusterProtectionPolicy.
+	// Namespaces is the namespace selector of a ClusterProtectionPolicy.
 	Namespaces *v1alpha1.PodSelector
 	Spec       *v1alpha1.ProtectionPolicySpec
 }
 
-// NewPolicy takes a policy in, of either kind; nil for any other object.
+// NewPolicy converts an object of either kind to a Policy. It returns nil for any other object.
 func NewPolicy(object metav1.Object) *Policy {
 	p := &Policy{
 		Namespace: object.GetNamespace(), Name: object.GetName(), Created: object.GetCreationTimestamp().Time,
@@ -49,7 +49,7 @@ func NewPolicy(object metav1.Object) *Policy {
 	return p
 }
 
-// String is the name of the policy among those that can select one workload.
+// String returns the name of the policy, unique among the policies that can select one workload.
 func (p *Policy) String() string {
 	if p.Namespace == "" {
 		return ClusterPolicy + "/" + p.Name
@@ -57,15 +57,15 @@ func (p *Policy) String() string {
 	return NamespacedPolicy + "/" + p.Name
 }
 
-// Candidate is what policies look at in a workload.
+// Candidate has the properties of a workload that policies select by.
 type Candidate struct {
 	Ref
 	Labels map[string]string
-	// NamespaceLabels are those of its namespace.
+	// NamespaceLabels are the labels of the workload's namespace.
 	NamespaceLabels map[string]string
 }
 
-// Selects tells whether a policy selects a workload, whatever other policies and the workload's own label say.
+// Selects reports whether a policy selects a workload, regardless of other policies and of the workload's own label.
 func (p *Policy) Selects(c Candidate) bool {
 	if p.Namespace != "" && p.Namespace != c.Namespace {
 		return false
@@ -74,7 +74,7 @@ func (p *Policy) Selects(c Candidate) bool {
 	return named && matches(p.Spec.Workloads.Selector, c.Labels) && matches(p.Namespaces, c.NamespaceLabels)
 }
 
-// kind is the entry for a kind.
+// kind returns the policy's entry for a kind.
 func (p *Policy) kind(of schema.GroupKind) (v1alpha1.WorkloadKind, bool) {
 	at := slices.IndexFunc(p.Spec.Workloads.Kinds, func(k v1alpha1.WorkloadKind) bool { return KindOf(k).GroupKind() == of })
 	if at < 0 {
@@ -83,19 +83,19 @@ func (p *Policy) kind(of schema.GroupKind) (v1alpha1.WorkloadKind, bool) {
 	return p.Spec.Workloads.Kinds[at], true
 }
 
-// KindOf is the kind that a policy names.
+// KindOf returns the kind that an entry of a policy names.
 func KindOf(k v1alpha1.WorkloadKind) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(k.APIVersion, k.Kind)
 }
 
-// OriginFor is the origin of the protectors that a policy gives to workloads of a kind.
+// OriginFor returns the origin of the protectors that a policy creates for workloads of a kind.
 func (p *Policy) OriginFor(kind schema.GroupKind) Origin {
 	named, _ := p.kind(kind)
 	return Origin{Policy: p.String(), Record: Record{ProtectionRule: p.Spec.ProtectionRule, TemplatePath: named.TemplatePath}}
 }
 
-// matches tells whether labels meet a selector; none is met by all. One that is malformed, which the apiserver does not
-// take, is met by none.
+// matches reports whether labels match a selector. A nil selector matches all labels. A malformed selector, which the API server
+// rejects, matches none.
 func matches(selector *v1alpha1.PodSelector, of map[string]string) bool {
 	if selector == nil {
 		return true
@@ -104,8 +104,8 @@ func matches(selector *v1alpha1.PodSelector, of map[string]string) bool {
 	return err == nil && parsed.Matches(labels.Set(of))
 }
 
-// Rank puts policies into their order of precedence: those of a namespace before those of the cluster, then the higher
-// priority, then the older one, then the name.
+// Rank sorts policies by precedence: namespaced policies before cluster policies, then higher priority first, then older first, then
+// by name.
 func Rank(policies []*Policy) {
 	slices.SortFunc(policies, func(a, b *Policy) int {
 		return cmp.Or(
@@ -125,7 +125,7 @@ func rank(p *Policy) int {
 	return 0
 }
 
-// Applies is the policy that applies to a workload, of ranked ones; nil when none does.
+// Applies returns the policy that applies to a workload. ranked must be sorted by Rank. It returns nil if none applies.
 func Applies(ranked []*Policy, c Candidate) *Policy {
 	for _, p := range ranked {
 		if p.Held && !p.Deleted && p.Selects(c) {

@@ -1,5 +1,5 @@
-// Package policy says which protectors a workload should have. It is pure: a workload and policies go in, the wanted
-// protectors come out.
+// Package policy computes which protectors a workload should have. It is pure: it maps a workload and policies to the wanted
+// protectors.
 package policy
 
 import (
@@ -13,22 +13,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Protector is what a workload asks for. It holds only what the generator owns: what neither the workload nor its policy
-// says is its users' to tune.
+// Protector is a protector that a workload should have. It contains only the fields that the generator owns. Users may tune the
+// fields that neither the workload nor its policy sets.
 type Protector struct {
-	// Object has a name, a namespace, labels, annotations, finalizers, and of its spec selector, floor, minReadySeconds,
-	// and what the policy says.
+	// Object has name, namespace, labels, annotations and finalizers. Its spec has the selector, the floor, minReadySeconds, and the
+	// fields that the policy sets.
 	Object *v1alpha1.PodProtector
-	// Tuning is spec.admissionHistory as far as the policy says something about it.
+	// Tuning is the part of spec.admissionHistory that the policy sets.
 	Tuning *v1alpha1.AdmissionHistoryTuning
-	// Reason and Message explain the protector to people: the reason is SourceFound, or that of a floor that its owner
-	// may not expect.
+	// Reason and Message explain the protector to users. The reason is SourceFound, or the reason of a floor that the owner may not
+	// expect.
 	Reason  string
 	Message string
 }
 
-// Protectors returns the protectors that a source should have. An error is a mistake in the source, or in what its policy
-// asks of it.
+// Protectors returns the protectors that a source should have. An error is a mistake in the source, or in what its policy requires of
+// it.
 func Protectors(source Source, interpreter Interpreter, origin Origin) ([]Protector, error) {
 	workloads, err := interpreter.Interpret(source)
 	if err != nil {
@@ -45,7 +45,7 @@ func Protectors(source Source, interpreter Interpreter, origin Origin) ([]Protec
 	return wanted, nil
 }
 
-// FromDeployment returns the protector that a Deployment should have by its label alone.
+// FromDeployment returns the protector that a Deployment should have if only its label asks for one.
 func FromDeployment(d *appsv1.Deployment) (Protector, error) {
 	wanted, err := Protectors(Source{Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Object: d}, Deployments{}, Origin{})
 	if err != nil {
@@ -124,8 +124,8 @@ func byText(origin Origin) string {
 	return ", by " + origin.Policy
 }
 
-// podSelector converts a workload's selector. None at all is an error: it chooses no pods, and the empty
-// PodSelector would choose all.
+// podSelector converts a workload's selector. It returns an error for nil: a nil selector selects no pods, but an empty PodSelector
+// would select all.
 func podSelector(from *metav1.LabelSelector) (v1alpha1.PodSelector, error) {
 	if from == nil {
 		return v1alpha1.PodSelector{}, errors.New("spec.selector is missing")

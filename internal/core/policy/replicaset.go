@@ -6,7 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// ReplicaSets is the interpreter of ReplicaSets. They have no rollouts.
+// ReplicaSets is the interpreter for ReplicaSets, which have no rollouts.
 type ReplicaSets struct{}
 
 // Interpret implements Interpreter.

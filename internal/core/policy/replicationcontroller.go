@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// ReplicationControllers is the interpreter of ReplicationControllers.
+// ReplicationControllers is the interpreter for ReplicationControllers.
 type ReplicationControllers struct{}
 
 // Interpret implements Interpreter.
@@ -21,7 +21,7 @@ func (ReplicationControllers) Interpret(source Source) ([]Workload, error) {
 	}
 	labels := c.Spec.Selector
 	if len(labels) == 0 && c.Spec.Template != nil {
-		labels = c.Spec.Template.Labels // the apiserver fills it in from there
+		labels = c.Spec.Template.Labels // the API server defaults the selector to these labels
 	}
 	if len(labels) == 0 {
 		return nil, errors.New("spec.selector is missing")

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The apiserver fills these in; they count only for a Deployment that no apiserver has seen.
+// These are the API server's defaults. They matter only for a Deployment that no API server has defaulted.
 const (
 	defaultReplicas = 1
 	defaultStep     = "25%"
 )
 
-// floor is the number of pods that the Deployment controller itself keeps available through a rollout. Any other
-// number would either let a storm take more than a rollout does, or make a rollout starve.
+// floor returns the number of pods that the Deployment controller itself keeps available through a rollout. A lower number would let
+// a storm take more pods than a rollout does, and a higher one would make rollouts starve.
 func floor(d *appsv1.Deployment) (int32, error) {
 	replicas := int32(defaultReplicas)
 	if d.Spec.Replicas != nil {
@@ -30,14 +30,14 @@ func floor(d *appsv1.Deployment) (int32, error) {
 	return replicas - unavailable, nil
 }
 
-// plainStrategy is that of workloads whose rollouts nobody can tell us about: as Deployments have it by default.
+// plainStrategy returns the strategy for workloads whose rollouts are unknown: the default strategy of Deployments.
 func plainStrategy(replicas int32) Strategy {
-	// A quarter can be taken of every number.
+	// A percentage can be taken of every number, so there is no error.
 	unavailable, _ := maxUnavailable(nil, replicas)
 	return Strategy{MinAvailable: replicas - unavailable, MaxUnavailable: intstr.FromString(defaultStep)}
 }
 
-// largestStep is what a rollout of a Deployment may take at once, as it says itself.
+// largestStep returns the number of pods, or the percentage, that a rollout of a Deployment may make unavailable at once.
 func largestStep(d *appsv1.Deployment) intstr.IntOrString {
 	rolling := d.Spec.Strategy.RollingUpdate
 	switch {
@@ -54,8 +54,8 @@ func recreates(d *appsv1.Deployment) bool {
 	return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
 
-// maxUnavailable rounds as ResolveFenceposts of the Deployment controller does: surge up, unavailable down, and
-// when neither leaves room for a step, one pod may be unavailable. It is at most replicas.
+// maxUnavailable rounds as ResolveFenceposts of the Deployment controller does: surge up, unavailable down. If both are 0, one pod
+// may be unavailable. The result is at most replicas.
 func maxUnavailable(rolling *appsv1.RollingUpdateDeployment, replicas int32) (int32, error) {
 	surge, unavailable := intstr.FromString(defaultStep), intstr.FromString(defaultStep)
 	if rolling != nil && rolling.MaxSurge != nil {

@@ -78,8 +78,8 @@ func TestFloorRefusesWhatIsNoNumber(t *testing.T) {
 	}
 }
 
-// step is the documented rule, found by search and not by division: of the whole numbers k, the least with
-// 100k >= percent x replicas, or the greatest with 100k <= percent x replicas.
+// step is the documented rule, found by search and not by division: among the integers k, the smallest with 100k >= percent x
+// replicas, or the greatest with 100k <= percent x replicas.
 func step(value string, replicas int64, up bool) int64 {
 	digits, isPercent := strings.CutSuffix(value, "%")
 	number, err := strconv.ParseInt(digits, 10, 64)

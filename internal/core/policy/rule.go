@@ -11,24 +11,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Origin is what a protector is made by: the policy that applies to its workload, or nothing but the workload's label.
+// Origin is the reason why a protector exists: the policy that applies to its workload, or only the workload's label.
 type Origin struct {
-	// Policy is its name, as ProtectionPolicy/web; empty for the label.
+	// Policy is the name of the policy, as ProtectionPolicy/web. It is empty for the label.
 	Policy string
-	// Removed tells that the policy was deleted on purpose and the protector kept, as its condition says.
+	// Removed reports whether a user deleted the policy and the protector was retained, as its condition records.
 	Removed bool
 	Record
 }
 
-// Record is what of a policy counts for a workload. It stands on each protector, so that the protector goes on being what
-// it was when the policy is gone.
+// Record is the part of a policy that applies to a workload. It is recorded on each protector, so that the protector stays as it was
+// after the policy disappears.
 type Record struct {
 	v1alpha1.ProtectionRule `json:",inline"`
-	// TemplatePath is that of the workload's kind.
+	// TemplatePath is the templatePath of the workload's kind.
 	TemplatePath string `json:"templatePath,omitempty"`
 }
 
-// annotations are those that an origin leaves on a protector.
+// annotations returns the annotations that record an origin on a protector.
 func (o Origin) annotations() (map[string]string, error) {
 	if o.Policy == "" {
 		return nil, nil
@@ -40,8 +40,8 @@ func (o Origin) annotations() (map[string]string, error) {
 	return map[string]string{v1alpha1.AnnotationPolicy: o.Policy, v1alpha1.AnnotationPolicyRule: string(record)}, nil
 }
 
-// OriginOf reads what a protector was made by. An error means that a hand has changed the record beyond reading; the
-// policy is known all the same.
+// OriginOf returns the recorded origin of a protector. It returns an error if the record cannot be parsed, because a user changed it.
+// The returned origin then still names the policy.
 func OriginOf(p *v1alpha1.PodProtector) (Origin, error) {
 	o := Origin{Policy: p.Annotations[v1alpha1.AnnotationPolicy], Removed: isPolicyRemoved(p)}
 	if o.Policy == "" {
@@ -58,15 +58,15 @@ func isPolicyRemoved(p *v1alpha1.PodProtector) bool {
 	return c != nil && c.Reason == v1alpha1.ReasonPolicyDeleted
 }
 
-// IsBy tells whether a protector was made by an origin, and by all that it asks for now.
+// IsBy reports whether a protector has this origin, with the current rule of its policy.
 func IsBy(p *v1alpha1.PodProtector, origin Origin) bool {
 	want, err := origin.annotations()
 	return err == nil && p.Annotations[v1alpha1.AnnotationPolicy] == want[v1alpha1.AnnotationPolicy] &&
 		p.Annotations[v1alpha1.AnnotationPolicyRule] == want[v1alpha1.AnnotationPolicyRule]
 }
 
-// setFloor gives a protector the floor that a rule asks for. It is a number wherever the source tells how many pods it
-// wants; otherwise the cells have to tell.
+// setFloor sets the floor of a protector as a rule defines it. The floor is a number if the source specifies how many pods it wants.
+// Otherwise it depends on the numbers that the cells report.
 func setFloor(spec *v1alpha1.PodProtectorSpec, rule *v1alpha1.FloorRule, w *Workload) error {
 	switch {
 	case rule == nil || rule.FromStrategy != nil:
@@ -89,8 +89,8 @@ func setFloor(spec *v1alpha1.PodProtectorSpec, rule *v1alpha1.FloorRule, w *Work
 	return errors.New("its policy's floor has no band for its size")
 }
 
-// setShare reckons as quota.Floor does: percentages are rounded up. A number of pods that must be available is never more
-// than the source wants: nobody could be removed any more after a scale-down on purpose.
+// setShare computes the floor as quota.Floor does, with percentages rounded up. The resulting minAvailable never exceeds the number
+// of pods that the source wants. Otherwise an intended scale-down would block all removals.
 func setShare(spec *v1alpha1.PodProtectorSpec, share v1alpha1.PodShare, replicas *int32) error {
 	of := share.MinAvailable
 	if of == nil {

@@ -74,8 +74,8 @@ func text(value *intstr.IntOrString) string {
 	return value.String()
 }
 
-// The number that we write must be the one that the webhook would reckon from the same words and what is expected, but that
-// it is never more than what is expected.
+// The floor in the spec must be the one that the webhook would compute from the same rule and the expected replicas, except that it
+// never exceeds the expected replicas.
 func TestFloorsAreReckonedAsTheWebhookReckons(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replicas := rapid.Int32Range(0, 3000).Draw(t, "replicas")

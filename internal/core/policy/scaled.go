@@ -12,11 +12,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Scaled is the interpreter of every kind with a scale subresource.
+// Scaled is the interpreter for all kinds with a scale subresource.
 type Scaled struct{}
 
-// Interpret implements Interpreter. A selector in the spec comes before the scale's own: that is of the status in most
-// kinds, and empty until a controller has come by, which in a core that runs no pods may be never.
+// Interpret implements Interpreter. It prefers the selector in the spec to the scale's selector. In most kinds the latter comes from
+// the status. It is empty until a controller has set it, which may never happen in a core that runs no pods.
 func (Scaled) Interpret(source Source) ([]Workload, error) {
 	object, ok := source.Object.(*unstructured.Unstructured)
 	if !ok {
@@ -37,8 +37,8 @@ func (Scaled) Interpret(source Source) ([]Workload, error) {
 	return []Workload{plainWorkload(object, *selector, scaledTo(source, object))}, nil
 }
 
-// scaledTo is how many replicas the scale says are wanted. It says 0 also where nothing is said: then nobody knows, since a
-// controller fills in what it likes.
+// scaledTo returns the number of replicas in the scale's spec. The scale has 0 also if the object does not specify the number. The
+// number is then unknown, because the kind's controller chooses the default.
 func scaledTo(source Source, object *unstructured.Unstructured) *int32 {
 	replicas := source.Scale.Spec.Replicas
 	if _, said, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas"); replicas == 0 && !said {
@@ -47,7 +47,7 @@ func scaledTo(source Source, object *unstructured.Unstructured) *int32 {
 	return &replicas
 }
 
-// plainWorkload is one of a kind that we know nothing of.
+// plainWorkload returns a workload of a kind without a specific interpreter.
 func plainWorkload(object *unstructured.Unstructured, selector v1alpha1.PodSelector, replicas *int32) Workload {
 	w := Workload{Selector: selector, Replicas: replicas, Strategy: Strategy{MaxUnavailable: intstr.FromString(defaultStep)}}
 	if replicas != nil {
@@ -59,11 +59,11 @@ func plainWorkload(object *unstructured.Unstructured, selector v1alpha1.PodSelec
 	return w
 }
 
-// selectorOf reads spec.selector, as all kinds of Kubernetes have it that have one. nil when there is none.
+// selectorOf parses spec.selector in the format that Kubernetes kinds with a selector use. It returns nil if there is none.
 func selectorOf(object *unstructured.Unstructured) (*v1alpha1.PodSelector, error) {
 	fields, there, err := unstructured.NestedMap(object.Object, "spec", "selector")
 	if err != nil || !there {
-		return nil, nil //nolint:nilerr // another thing of that name: the scale has the selector
+		return nil, nil //nolint:nilerr // not a label selector: use the selector of the scale
 	}
 	selector := &metav1.LabelSelector{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, selector); err != nil {
@@ -76,7 +76,7 @@ func selectorOf(object *unstructured.Unstructured) (*v1alpha1.PodSelector, error
 	return &pods, err
 }
 
-// parsedSelector reads a selector in the notation of kubectl's --selector. None is an error: the empty one would choose
+// parsedSelector parses a selector in the syntax of kubectl's --selector. It returns an error for an empty one, which would select
 // every pod of the namespace.
 func parsedSelector(text string) (*v1alpha1.PodSelector, error) {
 	if text == "" {

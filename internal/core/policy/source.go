@@ -10,61 +10,63 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Ref names a source, whether it exists or not. Its version is no part of its name.
+// Ref identifies a source, which need not exist. It does not include the API version.
 type Ref struct {
 	Group, Kind, Namespace, Name string
 }
 
-// GroupKind is the kind of the source.
+// GroupKind returns the kind of the source.
 func (r Ref) GroupKind() schema.GroupKind { return schema.GroupKind{Group: r.Group, Kind: r.Kind} }
 
-// Key is the name of the source among those of its kind.
+// Key returns the namespace and name of the source.
 func (r Ref) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// String is for people.
+// String is informational.
 func (r Ref) String() string { return r.Kind + " " + r.Name }
 
-// RefOf names an object of a kind.
+// RefOf returns the Ref of an object of a kind.
 func RefOf(kind schema.GroupKind, object metav1.Object) Ref {
 	return Ref{Group: kind.Group, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// Source is a workload that protectors are derived from.
+// Source is a workload from which protectors are derived.
 type Source struct {
-	// Kind is its own kind, with the version that it was read in.
+	// Kind is the source's own kind, with the version in which it was read.
 	Kind   schema.GroupVersionKind
 	Object metav1.Object
-	// Scale is its scale subresource; nil for kinds whose interpreter does not ask for it.
+	// Scale is the scale subresource of the source. It is nil for kinds whose interpreter does not need it.
 	Scale *autoscalingv1.Scale
 }
 
-// Ref is the name of the source.
+// Ref returns the identity of the source.
 func (s Source) Ref() Ref { return RefOf(s.Kind.GroupKind(), s.Object) }
 
-// Workload is a set of pods that a source wants: most sources are one.
+// Workload is a set of pods that a source wants. Most sources have one workload.
 type Workload struct {
-	// Part tells it from others of the same source; empty when there are no others.
+	// Part distinguishes the workloads of one source. It is empty if there is only one.
 	Part     string
 	Selector v1alpha1.PodSelector
-	// Replicas is how many pods it wants over all cells; nil when the source does not tell, and only the cells know.
+	// Replicas is the number of pods that the workload wants over all cells. It is nil if the source does not specify it and only the
+	// cells have the number.
 	Replicas        *int32
 	MinReadySeconds int32
 	Strategy        Strategy
 }
 
-// Strategy is what a rollout of a workload leaves of it.
+// Strategy describes how many pods a rollout of a workload makes unavailable.
 type Strategy struct {
-	// MinAvailable is how many pods it keeps available, when it is known how many there are.
+	// MinAvailable is the number of pods that a rollout keeps available, if Replicas is set.
 	MinAvailable int32
-	// MaxUnavailable is what it may take at once, when that is not known.
+	// MaxUnavailable is the number of pods that a rollout may make unavailable at once, for a workload without Replicas.
 	MaxUnavailable intstr.IntOrString
-	// Reason and Message tell of a floor that the owner may not expect; empty otherwise.
+	// Reason and Message explain a floor that the owner may not expect. They are empty otherwise.
 	Reason, Message string
 }
 
-// Interpreter reads the sources of a kind. An error is a mistake in the source, which its owner must correct.
+// Interpreter derives workloads from the sources of a kind. It returns an error for a mistake in the source, which the owner must
+// correct.
 type Interpreter interface {
 	Interpret(source Source) ([]Workload, error)
 }

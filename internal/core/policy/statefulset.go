@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// StatefulSets is the interpreter of StatefulSets.
+// StatefulSets is the interpreter for StatefulSets.
 type StatefulSets struct{}
 
 // Interpret implements Interpreter.
@@ -42,10 +42,9 @@ func (StatefulSets) Interpret(source Source) ([]Workload, error) {
 	return []Workload{w}, nil
 }
 
-// ordinalsAtOnce is how many pods a rollout of a StatefulSet takes at once: maxUnavailable as its controller rounds it,
-// down and to at least one, but never more than stand above the partition. One pod is always left free: a partition that
-// holds a rollout back, and OnDelete, which has none, would otherwise keep every node that has such a pod from being
-// drained.
+// ordinalsAtOnce returns how many pods a rollout of a StatefulSet takes at once: maxUnavailable as its controller rounds it, down but
+// to at least one, and never more than there are pods above the partition. The floor always leaves one pod free. Otherwise a
+// partition that holds a rollout back, and OnDelete, which has no rollout, would block the drain of every node that has such a pod.
 func ordinalsAtOnce(s *appsv1.StatefulSet, replicas int32) (int32, error) {
 	rolling := s.Spec.UpdateStrategy.RollingUpdate
 	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || rolling == nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Template is the interpreter of kinds whose objects hold whole workloads, as a federation's template kinds do: one at
-// the path, or a list of them there, each of which has a protector of its own, named after it.
+// Template is the interpreter for kinds whose objects contain whole workloads, like a federation's template kinds. The path leads to
+// one workload or to a list. Each workload of a list has a protector of its own, named after it.
 type Template struct {
-	// Path leads to the workloads, as spec.template.
+	// Path is the path of the workloads in the object, as spec.template.
 	Path string
 }
 
@@ -51,11 +51,11 @@ func (t Template) Interpret(source Source) ([]Workload, error) {
 	}
 }
 
-// parts reads a list of workloads. Each needs a name of its own: a place in the list is no name, since it changes when
-// another is taken out.
+// parts interprets a list of workloads. Each needs a unique name. An index does not identify a workload, because it changes when
+// another element is removed.
 func (t Template) parts(kind schema.GroupVersionKind, list []any, placement placement) ([]Workload, error) {
 	if len(list) == 0 {
-		// More likely an accident than somebody's wish to give up all of it.
+		// This is more likely an accident than the intent to remove all workloads.
 		return nil, fmt.Errorf("%s is empty: delete the %s if it is to have no workloads", t.Path, kind.Kind)
 	}
 	workloads, names := make([]Workload, 0, len(list)), map[string]bool{}
@@ -79,8 +79,8 @@ func (t Template) parts(kind schema.GroupVersionKind, list []any, placement plac
 	return workloads, nil
 }
 
-// workload reads one workload for all cells that it is placed in: each has the size, and so the strategy, that it has
-// there.
+// workload interprets one workload for all cells in which it is placed. In each cell it has the size, and so the strategy, that the
+// placement gives it there.
 func (t Template) workload(kind schema.GroupVersionKind, fields map[string]any, placement placement) (Workload, error) {
 	if placement.unknown {
 		w, err := interpretTemplate(kind, fields, nil)
@@ -101,7 +101,7 @@ func (t Template) workload(kind schema.GroupVersionKind, fields map[string]any, 
 			return Workload{}, err
 		}
 		if w.Replicas == nil {
-			return w, nil // the template itself does not tell
+			return w, nil // the template itself does not specify replicas
 		}
 		minAvailable := quota.Add(whole.Strategy.MinAvailable, w.Strategy.MinAvailable)
 		if i == 0 {
@@ -114,8 +114,8 @@ func (t Template) workload(kind schema.GroupVersionKind, fields map[string]any, 
 	return whole, nil
 }
 
-// interpretTemplate reads a workload as if it were an object, of the given size if there is one. What it is, it says itself;
-// otherwise the name of its source's kind does, as FederatedDeployment.
+// interpretTemplate interprets a workload as if it were an object, with the given number of replicas unless that is nil. The
+// workload's own kind determines the interpreter; without one, the kind of its source does, as FederatedDeployment.
 func interpretTemplate(kind schema.GroupVersionKind, fields map[string]any, replicas *int32) (Workload, error) {
 	object := (&unstructured.Unstructured{Object: fields}).DeepCopy()
 	if replicas != nil {

@@ -67,7 +67,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// tell writes workloads as part, size and floor, or what may go when the size is not known.
+// tell formats workloads as part, size and floor, or maxUnavailable if the size is unknown.
 func tell(workloads []Workload) string {
 	var texts []string
 	for _, w := range workloads {

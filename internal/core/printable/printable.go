@@ -1,6 +1,6 @@
-// Package printable makes text safe to show. What comes from a cluster can hold anything: usernames, reasons and messages of events are
-// chosen by clients. Terminal escape sequences, bidirectional overrides, invisible characters and line breaks in it could hide or forge
-// what a person reads. They are shown as escapes: \u001b, \u202e, \xff.
+// Package printable makes text safe to display. Text from a cluster can contain anything: clients choose usernames, and reasons and
+// messages of events. Terminal escape sequences, bidirectional overrides, invisible characters and line breaks in it could hide or
+// forge what a user reads. They are shown as escapes: \u001b, \u202e, \xff.
 package printable
 
 import (
@@ -10,14 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// IsShown reports whether a character can be shown as it is: it has a glyph or is a plain space, and takes part in no control of the
-// terminal, of the direction of text, or of lines.
+// IsShown reports whether a character can be shown unchanged: it has a glyph or is a plain space, and does not control the terminal,
+// the text direction or lines.
 func IsShown(r rune) bool {
-	// unicode.IsPrint excludes the categories C (controls, formats such as U+202E and U+200B, surrogates, private use, unassigned) and Z but U+0020.
+	// unicode.IsPrint excludes the categories C (controls, formats such as U+202E and U+200B, surrogates, private use, unassigned) and
+	// Z except U+0020.
 	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Line returns a text that takes one line: white space of any kind is a space, and every other character that cannot be shown is an
+// Line returns a text on one line: white space of any kind becomes a space, and every other character that cannot be shown becomes an
 // escape.
 func Line(s string) string {
 	return escape(s, func(r rune) (string, bool) {
@@ -28,7 +29,7 @@ func Line(s string) string {
 	})
 }
 
-// Text returns a text that may have several lines: it is as Line, and keeps line feeds and tabs.
+// Text is like Line, but keeps line feeds and tabs.
 func Text(s string) string {
 	return escape(s, func(r rune) (string, bool) {
 		switch {
@@ -41,7 +42,7 @@ func Text(s string) string {
 	})
 }
 
-// escape returns s with each character that cannot be shown as what other makes of it, or else as an escape.
+// escape returns s with each character that cannot be shown replaced by the result of other, or else by an escape.
 func escape(s string, other func(rune) (string, bool)) string {
 	var b *strings.Builder
 	for i := 0; i < len(s); {

@@ -128,7 +128,7 @@ func FuzzPrintable(f *testing.F) {
 	})
 }
 
-// wantExact checks that structured output holds the text itself, as far as JSON can.
+// wantExact checks that structured output contains the exact text, as far as JSON can.
 func wantExact(t *testing.T, s string) {
 	t.Helper()
 	s = strings.ToValidUTF8(s, "\ufffd")

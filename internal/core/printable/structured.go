@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// JSON returns the same JSON with an escape for each character that cannot be shown: it decodes to the same value.
+// JSON returns JSON that decodes to the same value, with an escape for each character that cannot be shown.
 func JSON(text []byte) []byte {
 	return replaced(text, func(r rune) string {
 		if high, low := utf16.EncodeRune(r); high != utf8.RuneError {
@@ -21,14 +21,14 @@ func JSON(text []byte) []byte {
 	})
 }
 
-// YAML returns a value as sigs.k8s.io/yaml writes it. Texts with characters that cannot be shown are in double quotes, and those
-// characters escapes: it decodes to the same value.
+// YAML returns a value in the format of sigs.k8s.io/yaml. Strings with characters that cannot be shown are in double quotes, with
+// escapes for these characters. It decodes to the same value.
 func YAML(value any) ([]byte, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
 	}
-	// It is read as YAML, which has no pairs of surrogates and no raw DEL.
+	// The JSON is parsed as YAML, which has no surrogate pairs and no raw DEL.
 	text, err := yaml.JSONToYAML(replaced(raw, codePoint))
 	if err != nil || isShown(text) {
 		return text, err
@@ -55,7 +55,7 @@ func codePoint(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// quote puts scalars into double quotes that need escapes.
+// quote puts scalars that need escapes into double quotes.
 func quote(n *yamlnode.Node) {
 	if n.Kind == yamlnode.ScalarNode && !isShown([]byte(n.Value)) {
 		n.Style = yamlnode.DoubleQuotedStyle
@@ -65,7 +65,8 @@ func quote(n *yamlnode.Node) {
 	}
 }
 
-// isLayout reports whether a character is the white space between the tokens of JSON and YAML. Within strings only YAML has any as it is.
+// isLayout reports whether a character is white space between tokens of JSON and YAML. Within strings, only YAML has such characters
+// unescaped.
 func isLayout(r rune) bool { return r == '\n' || r == '\t' }
 
 func isShown(text []byte) bool {

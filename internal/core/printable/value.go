@@ -2,15 +2,15 @@ package printable
 
 import "reflect"
 
-// Value returns a copy of a value whose strings each take one line: in exported fields, elements, keys and what pointers lead to.
-// The value must have no cycles. Unexported fields are shared with the value.
+// Value returns a copy of a value in which each string takes one line: in exported fields, elements, keys and pointer targets. The
+// value must have no cycles. The copy shares unexported fields with the value.
 func Value[T any](value T) T {
 	result := reflect.ValueOf(&value).Elem()
 	result.Set(copied(result))
 	return value
 }
 
-// copied returns v, or a copy of it where it can hold strings.
+// copied returns v, or a copy of it if it can contain strings.
 func copied(v reflect.Value) reflect.Value {
 	to := reflect.New(v.Type()).Elem()
 	to.Set(v)

@@ -6,10 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// Writer makes printable what is written to To, as Text does. Each Write should have whole characters: a part of one is escaped.
+// Writer writes to To and makes the text printable, as Text does. Each Write should contain whole characters: a part of one is
+// escaped.
 type Writer struct {
 	To io.Writer
-	// Keep are sequences that pass as they are, such as the colors that a program has itself.
+	// Keep are sequences that Writer does not escape, such as the program's own colors.
 	Keep []string
 }
 
@@ -32,7 +33,7 @@ func (w Writer) text(s string) string {
 	return b.String()
 }
 
-// next returns where in s the first sequence begins that is kept; that is at the end, and empty, if there is none.
+// next returns the position and the text of the first sequence in s to keep. If there is none, it returns len(s) and "".
 func (w Writer) next(s string) (at int, sequence string) {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf || IsShown(rune(s[i])) {
@@ -47,7 +48,7 @@ func (w Writer) next(s string) (at int, sequence string) {
 	return len(s), ""
 }
 
-// Unwrap returns what a Writer writes to, through all of them; to itself if it is none.
+// Unwrap returns the destination of a Writer, through all nested ones. It returns to itself if that is not a Writer.
 func Unwrap(to io.Writer) io.Writer {
 	for {
 		w, ok := to.(Writer)

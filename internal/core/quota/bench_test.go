@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// One flight: copy the object, decide 64 removals, compact, summarize.
+// One batch: copy the object, decide on 64 removals, compact, summarize.
 func BenchmarkDecide64(b *testing.B) {
 	for _, open := range []int{0, 100, 10000} {
 		b.Run(fmt.Sprintf("open=%d", open), func(b *testing.B) {
@@ -35,7 +35,7 @@ func BenchmarkDecide64(b *testing.B) {
 	}
 }
 
-// The same, of a protector that must outlive the loss of a zone.
+// The same for a protector that must tolerate the loss of a zone.
 func BenchmarkDecide64MindingLosses(b *testing.B) {
 	for _, size := range []struct{ cells, zones int }{{1, 3}, {5, 3}, {10, 64}} {
 		b.Run(fmt.Sprintf("cells=%d,zones=%d", size.cells, size.zones), func(b *testing.B) {
@@ -64,7 +64,7 @@ func BenchmarkDecide64MindingLosses(b *testing.B) {
 	}
 }
 
-// The status of a protector with 10,000 open reservations, as the apiserver stores it.
+// The status of a protector with 10,000 open reservations, as the API server stores it.
 func BenchmarkStatusOf10000Reservations(b *testing.B) {
 	p := reserved10000()
 	for b.Loop() {

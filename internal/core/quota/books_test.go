@@ -16,24 +16,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// books is the slow, obvious version of a protector's status: who holds a reservation, by cell and UID.
+// books is a slow, simple model of a protector's status: the holders of reservations, by cell and UID.
 type books struct {
 	floor, lag int
 	available  map[string]int
 	reserved   map[string]map[types.UID]*held
 }
 
-// held is a reservation. Attempts have numbers.
+// held is a reservation. Attempts are numbered.
 type held struct {
 	attempts map[int]bool
-	// removal and update are what it is for; down tells that the counts do not have the pod.
+	// removal and update are its purposes. down reports that the counts do not include the pod.
 	removal, update, down bool
-	// deletes tells that one of the removals ends the pod, and version is the highest that a relabel was reviewed for.
+	// deletes reports that one of the removals ends the pod. version is the highest that a relabel was reviewed for.
 	deletes bool
 	version int64
 }
 
-// isRelabel reports whether the pod lives on whatever becomes of its removals.
+// isRelabel reports whether the pod continues to exist after all of its removals.
 func (h *held) isRelabel() bool { return !h.deletes && h.version > 0 }
 
 func (b *books) open() int {
@@ -48,7 +48,7 @@ func (b *books) open() int {
 	return open
 }
 
-// paid tells whether a removal costs nothing more.
+// paid reports whether a removal consumes no further budget.
 func (b *books) paid(r quota.Removal) bool {
 	h := b.reserved[r.Cell][r.PodUID]
 	return h != nil && !h.down
@@ -102,7 +102,7 @@ func (b *books) objection(r quota.Removal) quota.Outcome {
 	return ""
 }
 
-// giveBack tells whether an attempt held the reservation, which goes with the last who does.
+// giveBack reports whether an attempt held the reservation, which ends with its last holder.
 func (b *books) giveBack(attempt int, r quota.Removal) bool {
 	h := b.reserved[r.Cell][r.PodUID]
 	if h == nil || !h.attempts[attempt] {
@@ -144,7 +144,7 @@ func drawRemoval(t *rapid.T) quota.Removal {
 	return r
 }
 
-// throughTheAPI is what a status is after it was written and read again.
+// throughTheAPI returns a status after a write and a read.
 func throughTheAPI(t *rapid.T, p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	raw, err := json.Marshal(p)
 	if err != nil {
@@ -157,13 +157,13 @@ func throughTheAPI(t *rapid.T, p *v1alpha1.PodProtector) *v1alpha1.PodProtector 
 	return stored
 }
 
-// attempts are removals that were decided, and what they may give back.
+// attempts are decided removals and their claims.
 type attempts struct {
 	removals []quota.Removal
 	claims   []quota.Claim
 }
 
-// draw gives attempts that follow, on clocks that differ.
+// draw returns the next attempts, with different clocks.
 func (a *attempts) draw(t *rapid.T) []quota.Removal {
 	removals := rapid.SliceOfN(rapid.Custom(drawRemoval), 1, 8).Draw(t, "removals")
 	for i := range removals {
@@ -183,9 +183,9 @@ func (a *attempts) note(removals []quota.Removal, verdicts []quota.Verdict, stor
 	}
 }
 
-// The history agrees with the books through any mixture of decisions, give-backs, compaction and settlement, also
-// when writes are lost or it is not known whether they are: the total, who is in it, and every verdict. No attempt
-// gives back what it does not hold, nor what others hold.
+// The history agrees with the books through any mixture of decisions, give-backs, compaction and settlement, even if writes are lost
+// or their outcome is unknown. They agree on the total, the reserved pods and every verdict. No attempt gives back a reservation that
+// it does not hold, or that other attempts hold.
 func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, b := drawProtector(t)
@@ -223,9 +223,9 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 				compactAll(p, now)
 				for i := range p.Status.Cells {
 					if now.Equal(start) {
-						break // what is revocable comes on top
+						break // revocable reservations come on top
 					}
-					most := quota.CompactThreshold(&p.Spec) + 2 // a merged one of removals, and one of relabels
+					most := quota.CompactThreshold(&p.Spec) + 2 // one merged bucket of removals, and one of relabels
 					for _, h := range b.reserved[cellIDs[i]] {
 						if h.update {
 							most++
@@ -299,7 +299,7 @@ func TestTheHistoryAgreesWithTheBooks(t *testing.T) {
 	})
 }
 
-// A batch decides as its removals would one by one, whatever is compacted in between.
+// A batch decides as if its removals came one by one, even with compaction in between.
 func TestABatchDecidesAsOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batched, _ := drawProtector(t)
@@ -321,14 +321,14 @@ func TestABatchDecidesAsOneByOne(t *testing.T) {
 	})
 }
 
-// What the summary promises is what Decide admits.
+// The summary promises exactly the removals that Decide admits.
 func TestDisruptionsAllowedIsWhatDecideAdmits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, b := drawProtector(t)
 		quota.Decide(p, rapid.SliceOfN(rapid.Custom(drawRemoval), 0, 8).Draw(t, "earlier"))
 		quota.Summarize(p)
 		if b.floor == 0 {
-			return // a floor of zero refuses nothing: there is no such number
+			return // a floor of zero denies nothing, so there is no such number
 		}
 		admitted := 0
 		for i := range 40 {

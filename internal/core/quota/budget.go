@@ -10,22 +10,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Budget is what a decision is made from, in numbers of pods over all cells.
+// Budget is the input of a decision, in numbers of pods over all cells.
 type Budget struct {
-	// Floor must stay available. While it is not known it is all that there are.
+	// Floor is the number of pods that must stay available. While the floor is unknown, it is the number of available pods.
 	Floor int
-	// FloorUnknown tells that there is nothing to reckon the floor from.
+	// FloorUnknown reports that the floor cannot be computed, because the expected number of pods is unknown.
 	FloorUnknown bool
-	// Available is Σ A_c, the pods that meet the criterion, over the cells that were counted by the current spec.
+	// Available is Σ A_c, the number of pods that meet the criterion, over the cells that were counted by the current spec.
 	Available int
 	// Reserved is Σ |H_c|, over all cells.
 	Reserved int
 }
 
-// Left is the number of removals that may still be admitted; below zero when the floor is broken already.
+// Left returns the number of removals that may still be admitted. It is negative if fewer pods than the floor are left.
 func (b Budget) Left() int { return b.Available - b.Reserved - b.Floor }
 
-// BudgetOf adds up the cells of a protector, as removals in a cell meet them that is not discounted.
+// BudgetOf adds up the cells of a protector. The result applies to removals in a cell that is not discounted.
 func BudgetOf(p *v1alpha1.PodProtector) Budget {
 	b := Budget{}
 	counted := CountedSpec(&p.Spec)
@@ -44,8 +44,8 @@ func BudgetOf(p *v1alpha1.PodProtector) Budget {
 	return b
 }
 
-// CountedSpec is a hash of the parts of a spec that the counts of an aggregation depend on. Counts that were
-// made by another selector or criterion say nothing of the pods that count by this one; a changed floor leaves them valid.
+// CountedSpec returns a hash of the parts of a spec that the counts of an aggregation depend on. Counts made by another selector or
+// criterion do not apply to the pods that count by this one. A change of the floor leaves counts valid.
 func CountedSpec(spec *v1alpha1.PodProtectorSpec) string {
 	return hashOf(struct {
 		Selector            *v1alpha1.PodSelector `json:",omitempty"`
@@ -57,8 +57,8 @@ func CountedSpec(spec *v1alpha1.PodProtectorSpec) string {
 	}{spec.Selector, spec.TargetRef, spec.MinReadySeconds, spec.AggregationSelector, spec.ExemptPodSelector, cmp.Or(spec.Criterion, v1alpha1.CriterionAvailable)})
 }
 
-// SelectedSpec is a hash of the parts of a spec that choose pods, and so the workloads that are expected. A new one is its user's decision:
-// workloads are found again, by their pods.
+// SelectedSpec returns a hash of the parts of a spec that select pods, and so the workloads that are expected. A new hash is a user's
+// decision: the aggregators then determine the workloads again, from their pods.
 func SelectedSpec(spec *v1alpha1.PodProtectorSpec) string {
 	return hashOf(struct {
 		Selector            *v1alpha1.PodSelector `json:",omitempty"`
@@ -77,7 +77,7 @@ func hashOf(parts any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// CellOf returns the part of a protector's status that belongs to a cell; nil before its first aggregation.
+// CellOf returns the entry of a cell in a protector's status. It is nil before the cell's first aggregation.
 func CellOf(p *v1alpha1.PodProtector, cellID string) *v1alpha1.PodProtectorCell {
 	for i := range p.Status.Cells {
 		if p.Status.Cells[i].CellID == cellID {
@@ -87,7 +87,7 @@ func CellOf(p *v1alpha1.PodProtector, cellID string) *v1alpha1.PodProtectorCell 
 	return nil
 }
 
-// DropCell takes the part of a cell out of a protector's status.
+// DropCell removes the entry of a cell from a protector's status.
 func DropCell(p *v1alpha1.PodProtector, cellID string) {
 	p.Status.Cells = slices.DeleteFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == cellID })
 }

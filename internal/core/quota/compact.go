@@ -10,11 +10,11 @@ import (
 // DefaultCompactThreshold is the compactThreshold of a spec that has none.
 const DefaultCompactThreshold = 20
 
-// mostBuckets is how many buckets of a cell there may be before even those are merged that could be given back;
-// the CRD allows a few more.
+// mostBuckets is the number of buckets of a cell above which Compact also merges reservations that could be given back. The CRD
+// allows a few more.
 const mostBuckets = 2000
 
-// CompactThreshold returns how many reservations of a cell are kept one by one.
+// CompactThreshold returns how many reservations of a cell are kept as single buckets.
 func CompactThreshold(spec *v1alpha1.PodProtectorSpec) int {
 	if spec.AdmissionHistory.CompactThreshold == nil {
 		return DefaultCompactThreshold
@@ -22,11 +22,11 @@ func CompactThreshold(spec *v1alpha1.PodProtectorSpec) int {
 	return int(*spec.AdmissionHistory.CompactThreshold)
 }
 
-// Compact merges the oldest reservations of a cell until at most the spec's compactThreshold single ones are
-// left, besides those of updates and those that may still be given back at the time now. It keeps the total, since losing one would
-// admit one too many, and the identity and time of each, so that a repeated removal is still recognised, settlement
-// still finds its pod, and its timer runs on. Relabels are merged apart from removals, since they end differently. A webhook may change no other
-// cell than those of the removals that it reserves (rule 15).
+// Compact merges the oldest reservations of a cell until at most compactThreshold single ones are left. Reservations of updates, and
+// those that may still be given back at the time now, do not count and are not merged. Compact keeps the total, since losing one
+// reservation would admit one removal too many. It keeps the identity and time of each, so that a repeated removal is still
+// recognized, settlement still finds its pod, and its timer continues. It merges relabels separately from removals, since they end
+// differently. A webhook may change no other cells than those of the removals that it reserves (rule 15).
 func Compact(p *v1alpha1.PodProtector, cellID string, now time.Time) {
 	if cell := CellOf(p, cellID); cell != nil {
 		compact(&cell.AdmissionHistory, CompactThreshold(&p.Spec), now)
@@ -70,14 +70,14 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 	h.Buckets = slices.Concat(removals.merged(), ofRelabels.merged(), kept)
 }
 
-// relabels reports whether a bucket is of relabels alone.
+// relabels reports whether a bucket has only relabels.
 func relabels(bucket *v1alpha1.Bucket) bool { return bucket.Operation == v1alpha1.OperationRelabel }
 
 // forever is later than any time until which a reservation may be given back.
-var forever = time.Unix(1<<40, 0) //nolint:gochecknoglobals // a constant in all but the language's sense
+var forever = time.Unix(1<<40, 0) //nolint:gochecknoglobals // effectively a constant
 
-// isMergeable tells whether a single reservation may lose all but its pod's hash: not while it may be given back, and not that of
-// an update, whose end is told by more.
+// isMergeable reports whether a single reservation may be reduced to its pod's hash. It may not while it may be given back, nor if it
+// is for an update, whose end depends on more data.
 func isMergeable(bucket *v1alpha1.Bucket, now time.Time) bool {
 	revocable := bucket.RevocableUntil != nil && now.Before(bucket.RevocableUntil.Time)
 	return !revocable && bucket.Generation == 0

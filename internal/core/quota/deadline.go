@@ -6,9 +6,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Deadlines times the open reservations of one protector in one cell on the clock of whoever calls it: no
-// reservation's own time is compared with anything, so clocks of other machines do not matter. It begins empty
-// at every start of an aggregator, and all timers begin anew with it. The zero value is ready.
+// Deadlines times the open reservations of one protector in one cell on the caller's clock. It never compares a reservation's own
+// time with a clock, so differences between the clocks of machines do not matter. It is empty at every start of an aggregator, and
+// all timers restart with it. The zero value is ready to use.
 type Deadlines struct {
 	first map[UIDHash]firstSeen
 }
@@ -16,17 +16,17 @@ type Deadlines struct {
 type firstSeen struct {
 	stamp time.Time
 	at    time.Time
-	// update is how long an update may take that has taken effect; 0 is for all others.
+	// update is the time that an update may take after it took effect. It is 0 for all other reservations.
 	update time.Duration
 }
 
-// deadline is when the reservation is to be looked at.
+// deadline returns the time at which the reservation must be checked.
 func (s firstSeen) deadline(admission time.Duration) time.Time {
 	return s.at.Add(max(admission, s.update))
 }
 
-// Observe takes note of the reservations of the newest object: timers of new and of renewed ones begin now,
-// those of settled ones are dropped.
+// Observe records the reservations of the newest object. Timers of new and of renewed reservations start now, and those of settled
+// reservations are dropped.
 func (d *Deadlines) Observe(h *v1alpha1.AdmissionHistory, now time.Time) {
 	if len(h.Buckets) == 0 {
 		d.first = nil
@@ -43,9 +43,9 @@ func (d *Deadlines) Observe(h *v1alpha1.AdmissionHistory, now time.Time) {
 	d.first = next
 }
 
-// Forget drops the timers of all reservations that a history does not have. It must be called with what settlement has left, unless the
-// write of that certainly failed: a later reservation for the same pod may come to have the same stamp before it is observed, since a
-// stamp is moved by as little as it takes when clocks differ.
+// Forget drops the timers of all reservations that a history does not have. The caller must pass the history that settlement left,
+// unless the write of that history certainly failed. Otherwise a later reservation for the same pod might get the same stamp before
+// it is observed, since a stamp is moved by the smallest possible step when clocks differ.
 func (d *Deadlines) Forget(left *v1alpha1.AdmissionHistory) {
 	kept := make(map[UIDHash]firstSeen, Open(left))
 	for r := range Reservations(left) {
@@ -56,20 +56,20 @@ func (d *Deadlines) Forget(left *v1alpha1.AdmissionHistory) {
 	d.first = kept
 }
 
-// Passed tells whether the deadline has passed since this reservation was first observed with this stamp.
+// Passed reports whether the deadline has passed since this reservation was first observed with this stamp.
 func (d *Deadlines) Passed(r Reservation, deadline time.Duration, now time.Time) bool {
 	seen, ok := d.first[r.Hash]
 	return ok && seen.stamp.Equal(r.Stamp) && !now.Before(seen.deadline(deadline))
 }
 
-// FirstSeen is when this reservation was first observed with this stamp; ok is false if it was not.
+// FirstSeen returns the time at which this reservation was first observed with this stamp. ok is false if it was not.
 func (d *Deadlines) FirstSeen(r Reservation) (at time.Time, ok bool) {
 	seen, ok := d.first[r.Hash]
 	return seen.at, ok && seen.stamp.Equal(r.Stamp)
 }
 
-// TookEffect notes that the update of a reservation has, and may take so long to be done: the deadline is that from now on. It
-// tells whether that was known already.
+// TookEffect records that the update of a reservation took effect, and that it may take until timeout to be done. The deadline of the
+// reservation is then at least timeout. It reports whether that was recorded already.
 func (d *Deadlines) TookEffect(r Reservation, timeout time.Duration) (known bool) {
 	seen, ok := d.first[r.Hash]
 	if !ok || !seen.stamp.Equal(r.Stamp) {
@@ -81,8 +81,7 @@ func (d *Deadlines) TookEffect(r Reservation, timeout time.Duration) (known bool
 	return known
 }
 
-// Next returns the earliest time at which the deadline of an observed reservation passes; ok is false when
-// there is none.
+// Next returns the earliest time at which the deadline of an observed reservation passes. ok is false if there is none.
 func (d *Deadlines) Next(deadline time.Duration) (next time.Time, ok bool) {
 	for _, seen := range d.first {
 		if at := seen.deadline(deadline); !ok || at.Before(next) {

@@ -17,76 +17,79 @@ type Removal struct {
 	Operation v1alpha1.Operation
 	// At is the time of the attempt.
 	At time.Time
-	// Token tells the reservation that the attempt makes from all others of the pod: no other attempt has it. Without
-	// one it cannot give back.
+	// Token distinguishes the reservation of this attempt from all others of the pod. No other attempt has it. A removal without a
+	// token cannot give back its reservation.
 	Token string
-	// Generation is that of the pod with an update, and Containers how often those that the update restarts will have been
-	// restarted by then. 0 and nil when the pod is removed.
+	// Generation is the generation of the pod after an update. Containers has, for each container that the update restarts, the restart
+	// count that it will have then. They are 0 and nil for a removal of the pod.
 	Generation int64
 	Containers []v1alpha1.ContainerRestarts
-	// PodVersion is the resourceVersion of the pod that a relabel was reviewed for; 0 for all else.
+	// PodVersion is the pod's resourceVersion in the review of a relabel; 0 for all other operations.
 	PodVersion int64
-	// Domain is that of the pod's node, for a protector that goes by nodes.
+	// Domain is the domain of the pod's node, for a protector whose topologyKey is a node label.
 	Domain Domain
-	// Force makes it admitted whatever the budget. It is charged all the same.
+	// Force admits the removal regardless of the budget. It is charged all the same.
 	Force bool
-	// RevocableUntil is how long the reservation may be given back; zero when nothing will ask for that.
+	// RevocableUntil is the time until which the reservation may be given back. It is zero if the caller will not give it back.
 	RevocableUntil time.Time
 }
 
-// Outcome is what became of a removal.
+// Outcome is the decision on a removal.
 type Outcome string
 
 const (
-	// Reserved admits: the removal was charged and stands in the history now.
+	// Reserved admits: the removal was charged and is now recorded in the history.
 	Reserved Outcome = "Reserved"
-	// Renewed admits: the pod's removal stood in the history already and nothing was charged.
+	// Renewed admits: a removal of the pod was in the history already, so that this one was charged only if its reservation no longer
+	// reduced the budget.
 	Renewed Outcome = "Renewed"
-	// Waived admits without a reservation: there is no history to write to, and the floor is zero or the glass broken.
+	// Waived admits without a reservation: there is no history to write to, and the floor is zero or the removal is a break-glass
+	// removal.
 	Waived Outcome = "Waived"
-	// RefusedNoBudget refuses: one available pod less would break the floor.
+	// RefusedNoBudget denies: one available pod less would violate the floor.
 	RefusedNoBudget Outcome = "NoBudget"
-	// RefusedDomainLoss refuses: the floor would not outlive the loss of some other domain than that of the pod.
+	// RefusedDomainLoss denies: after the removal, the loss of a domain other than the pod's own would leave fewer pods than the floor.
 	RefusedDomainLoss Outcome = "DomainLoss"
-	// RefusedFull refuses: as many reservations are open as maxConcurrentLag allows.
+	// RefusedFull denies: as many reservations are open as maxConcurrentLag allows.
 	RefusedFull Outcome = "Full"
-	// RefusedUpdates refuses: as many pods of the cell are under update as can be kept.
+	// RefusedUpdates denies: as many pods of the cell are under update as the status can record.
 	RefusedUpdates Outcome = "TooManyUpdates"
-	// RefusedNeverAggregated refuses: nobody has counted the protector's pods in this cell yet.
+	// RefusedNeverAggregated denies: no aggregator has counted the protector's pods in this cell yet.
 	RefusedNeverAggregated Outcome = "NeverAggregated"
-	// RefusedDraining refuses: the cell is being removed, and waits for what was admitted before.
+	// RefusedDraining denies: the cell is being removed, and waits for the end of removals that were admitted before.
 	RefusedDraining Outcome = "Draining"
-	// RefusedFloorUnknown refuses: nobody knows how many pods are expected, which the floor is reckoned from.
+	// RefusedFloorUnknown denies: the expected number of pods, from which the floor is computed, is unknown.
 	RefusedFloorUnknown Outcome = "FloorUnknown"
-	// RefusedVanished refuses: the protector is gone, and nobody has released it. Decide does not say so: whoever knows does.
+	// RefusedVanished denies: the protector no longer exists, although it was not released. Decide does not return it. A caller that
+	// detects this does.
 	RefusedVanished Outcome = "Vanished"
-	// RefusedRestored refuses: the protector or its core was restored, and not all of its cells are counted anew yet.
+	// RefusedRestored denies: the protector or its core was restored, and not all of its cells have been counted again.
 	RefusedRestored Outcome = "Restored"
-	// RefusedNameless refuses: without a pod UID a removal cannot be told from its repetition.
+	// RefusedNameless denies: without a pod UID, a removal cannot be distinguished from its repetition.
 	RefusedNameless Outcome = "Nameless"
 )
 
-// Admitted tells whether the removal may go on.
+// Admitted reports whether the removal is allowed.
 func (o Outcome) Admitted() bool { return o == Reserved || o == Renewed || o == Waived }
 
-// Written tells whether the outcome changed the history, so that it holds only once the status is written.
+// Written reports whether the outcome changed the history, so that it holds only once the status is written.
 func (o Outcome) Written() bool { return o == Reserved || o == Renewed }
 
 // Verdict is the answer to one removal.
 type Verdict struct {
 	Outcome Outcome
-	// Budget is the budget that the removal met, before it was charged.
+	// Budget is the budget before the removal was charged.
 	Budget Budget
-	// Loss is what RefusedDomainLoss fears; nil unless that is the outcome, or was without Force.
+	// Loss describes the domain loss behind RefusedDomainLoss. It is nil unless that is the outcome, or would be without Force.
 	Loss *DomainLoss
-	// Forced is the outcome that a removal would have had without Force; empty when it made no difference.
+	// Forced is the outcome that the removal would have had without Force. It is empty if Force made no difference.
 	Forced Outcome
-	// Claim is what a Reserved or Renewed removal may give back.
+	// Claim is the claim that a Reserved or Renewed removal may give back.
 	Claim Claim
 }
 
-// Decide answers removals in their order and makes their reservations in p.Status, which must be the caller's
-// own copy. Removals that are admitted hold only after that status was written by compare-and-swap.
+// Decide answers removals in their order and records their reservations in p.Status, which must be the caller's own copy. Admissions
+// hold only after the caller has written that status by compare-and-swap.
 func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	budget := BudgetOf(p)
 	losses := domainLossesOf(p, budget)
@@ -107,8 +110,8 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	return verdicts
 }
 
-// latestAttempt is the time that all removals of one write are given: a merged bucket keeps equal times in less space. A later time than
-// that of the attempt is the stricter one.
+// latestAttempt returns the time that all removals of one write get, because a merged bucket stores equal times in less space. A time
+// later than that of the attempt is stricter.
 func latestAttempt(removals []Removal) time.Time {
 	latest := time.Time{}
 	for i := range removals {
@@ -119,7 +122,7 @@ func latestAttempt(removals []Removal) time.Time {
 	return latest
 }
 
-// decide returns the verdict on one removal, and how much it reduces the budget.
+// decide returns the verdict on one removal, and the amount by which it reduces the budget.
 func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Removal) (verdict Verdict, charged int) {
 	verdict = Verdict{Budget: budget}
 	if r.PodUID == "" {
@@ -135,13 +138,13 @@ func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Rem
 	if cell != nil {
 		at, repeated = find(&cell.AdmissionHistory, r.PodUID)
 	}
-	// What is accounted for by the counts costs nothing more, until the pod has come back and is to go again.
+	// A removal that the counts account for consumes no further budget, until the pod is available again and is removed again.
 	paid := repeated && !cell.AdmissionHistory.Buckets[at.bucket].Accounted
 	reason := objection(p, budget, cell != nil, paid)
 	switch {
 	case reason != "" || cell == nil:
 	case cell.Discount == v1alpha1.DiscountDraining:
-		// Also of a removal that is reserved: a client that repeats one for ever would keep the Cell from being removed.
+		// Also deny a removal that has a reservation: a client that repeats one forever would block the removal of the Cell.
 		reason = RefusedDraining
 	case !repeated && r.Generation > 0 && updates(&cell.AdmissionHistory) >= mostUpdates:
 		reason = RefusedUpdates
@@ -170,8 +173,8 @@ func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Rem
 	return verdict, charged
 }
 
-// objection is why a removal must be refused; empty when nothing speaks against it. counted tells whether its cell ever
-// was, paid that the removal is reserved already, and reduces the budget.
+// objection returns the reason to deny a removal, or "" if there is none. counted reports whether the removal's cell was ever
+// counted. paid reports whether the removal has a reservation already that reduces the budget.
 func objection(p *v1alpha1.PodProtector, budget Budget, counted, paid bool) Outcome {
 	limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag)
 	switch {
@@ -184,8 +187,8 @@ func objection(p *v1alpha1.PodProtector, budget Budget, counted, paid bool) Outc
 	case !counted:
 		return ""
 	case paid && budget.Floor > 0 && budget.Left() < 0:
-		// Since it was made, pods were lost by themselves or the floor was raised: whatever becomes of the earlier
-		// attempt, this one would break the floor.
+		// Since that reservation was made, pods died by themselves or the floor was raised. Whatever happens to the earlier attempt, this
+		// one would violate the floor.
 		return RefusedNoBudget
 	case paid:
 		return ""
@@ -201,7 +204,7 @@ func objection(p *v1alpha1.PodProtector, budget Budget, counted, paid bool) Outc
 // reserve adds a single reservation.
 func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) *v1alpha1.Bucket {
 	bucket := v1alpha1.Bucket{
-		// The stored time has microseconds.
+		// The stored time has microsecond resolution.
 		StartTime:  metav1.NewMicroTime(stamp.Truncate(time.Microsecond)),
 		Counter:    1,
 		PodUID:     r.PodUID,
@@ -219,9 +222,8 @@ func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) *v1alpha1
 	return &h.Buckets[len(h.Buckets)-1]
 }
 
-// renew moves a reservation to the end, as a single one with a new stamp. The stamp always grows, whatever
-// clock the removal came with: two attempts with one stamp would share one timer, and the later of them could
-// be taken for expired.
+// renew moves a reservation to the end, as a single one with a new stamp. The stamp always increases, even if the clock of the
+// removal is behind. Two attempts with one stamp would share one timer, and the later of them could be mistaken for expired.
 func renew(h *v1alpha1.AdmissionHistory, at place, r Removal) Claim {
 	old := h.Buckets[at.bucket]
 	stamp := r.At

@@ -17,7 +17,7 @@ import (
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// protector returns one with a floor and, for each number given, a cell c0, c1, ... of so many available pods.
+// protector returns a protector with a floor and, for each number given, a cell c0, c1, ... with that many available pods.
 func protector(floor int32, available ...int32) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{}
 	p.Name, p.Namespace, p.Generation = "web", "default", 1
@@ -156,7 +156,7 @@ func TestAVerdictTellsTheBudgetThatItMet(t *testing.T) {
 	}
 }
 
-// stampOf is the stamp of a removal's reservation.
+// stampOf returns the stamp of a removal's reservation.
 func stampOf(p *v1alpha1.PodProtector, r quota.Removal) time.Time {
 	quota.Decide(p, []quota.Removal{r})
 	buckets := p.Status.Cells[0].AdmissionHistory.Buckets

@@ -2,14 +2,14 @@ package quota
 
 import "github.com/breakwater-k8s/breakwater/api/v1alpha1"
 
-// What a discounted cell adds to the budget that removals in other cells meet is min(A_c − |H_c|, 0): nothing, as if all of
-// its pods were gone, and less where its reservations exceed its pods, as they would without the discount. So nobody is
-// admitted anything that would be refused without it, and what is admitted leaves the floor standing in the other cells alone.
+// A discounted cell adds min(A_c − |H_c|, 0) to the budget for removals in other cells. That is nothing, as if the cell had no pods
+// left, or a negative number if its reservations exceed its pods, as it would be without the discount. So the discount never admits a
+// removal that would be denied without it, and after every admitted removal the other cells alone satisfy the floor.
 //
-// A removal in the discounted cell itself meets its counts as they are: what has become of those pods it will show, and
-// without their counts each of them could go for nothing.
+// A removal in the discounted cell itself uses the cell's counts unchanged. That cell will report what happened to its pods. Without
+// its counts, each of these pods could be removed for free.
 
-// discounted is what the discount takes from the available pods of a cell.
+// discounted returns the number of available pods that the discount subtracts for a cell.
 func discounted(cell *v1alpha1.PodProtectorCell, countedSpec string) int {
 	if cell.Discount == "" || cell.Aggregation.CountedSpec != countedSpec {
 		return 0
@@ -17,7 +17,7 @@ func discounted(cell *v1alpha1.PodProtectorCell, countedSpec string) int {
 	return max(int(cell.Aggregation.CountedReplicas)-Open(&cell.AdmissionHistory), 0)
 }
 
-// ownDiscount is what a removal in the cell itself has more than others.
+// ownDiscount returns the number of available pods that count only for removals in the cell itself.
 func ownDiscount(p *v1alpha1.PodProtector, cellID string) int {
 	cell := CellOf(p, cellID)
 	if cell == nil || cell.Discount == "" {

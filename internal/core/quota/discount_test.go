@@ -33,7 +33,7 @@ func trusted(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	return p
 }
 
-// left is the slow, obvious version of the budget that a removal in a cell meets, and of what is sure to be there.
+// left is a slow, simple computation of the budget for a removal in a cell, and of the number of certainly available pods.
 func left(p *v1alpha1.PodProtector, cellID string) (left, sure int) {
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
@@ -54,8 +54,8 @@ func left(p *v1alpha1.PodProtector, cellID string) (left, sure int) {
 	return left - p.Spec.MinAvailable.IntValue(), sure
 }
 
-// A discount refuses, and never admits: what is admitted would be admitted without it, and in a cell that is trusted it
-// leaves the floor standing in trusted cells alone.
+// A discount only denies. An admitted removal would be admitted without it. In a cell that is not discounted, it leaves the floor
+// satisfied by such cells alone.
 func TestADiscountOnlyRefuses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawDiscounted(t)
@@ -128,7 +128,7 @@ func TestACellThatIsDiscounted(t *testing.T) {
 	}
 }
 
-// A client that repeats a removal for ever would otherwise keep the Cell from being removed.
+// A client that repeats a removal forever would otherwise block the removal of the Cell.
 func TestACellThatDrainsRenewsNoReservation(t *testing.T) {
 	p, repeated := protector(1, 5, 5), removal("c1", "pod")
 	if got := quota.Decide(p, []quota.Removal{repeated})[0].Outcome; got != quota.Reserved {

@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// The table of docs/scheduling.md that says what becomes of removals when the floor, 6, is to outlive the loss of any of three zones.
+// The table of docs/scheduling.md shows what happens to removals if the floor, 6, must tolerate the loss of any of three zones.
 func TestTheWorkedExampleIsTrue(t *testing.T) {
 	raw, err := os.ReadFile("../../../docs/scheduling.md")
 	if err != nil {

@@ -8,69 +8,71 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// With spec.spread.tolerateDomainLoss no removal may leave fewer pods than the floor, should a domain be lost after it: any but that
-// of the pod itself, which loses nothing by it that it had for the others. With K_c the pods of cell c in known domains and A_cD those
-// in domain D, what is sure to be left is
+// With spec.spread.tolerateDomainLoss, no removal may leave fewer pods than the floor if any one domain is lost after it. The pod's
+// own domain is excepted, because the removal takes no pod from the others. With K_c the pods of cell c in known domains and A_cD
+// those in domain D, the number of pods that certainly remain is
 //
 //	rest(D) = Σ max(0, K_c − A_cD − |H_c|)
 //
-// Nobody knows in which domains the reserved pods are: they are taken for outside D as far as there are pods, which is strict, and
-// soon settled. Nor does anybody know where the pods are whose domain is unknown: they may all be in D, or in one that has no other
-// pods. Where cells are the domains nothing of this is in doubt.
+// The domains of reserved pods are unknown. All reserved pods are assumed to be outside D, as far as there are pods. That is strict,
+// and settlement soon ends it. The location of pods with an unknown domain is unknown too: all of them may be in D, or in a domain
+// that has no other pods. If the cells are the domains, none of this is uncertain.
 
-// Domain is the value that a label of a pod's node has. It says nothing to a protector of another topologyKey; the zero value says
-// nothing to anybody.
+// Domain is the value of a topology label of a pod's node. A protector with another topologyKey treats it as unknown. The zero value
+// is unknown to every protector.
 type Domain struct {
 	TopologyKey string
 	Name        string
 }
 
-// DomainLoss is a domain whose loss speaks against a removal.
+// DomainLoss describes a domain whose loss is the reason to deny a removal.
 type DomainLoss struct {
-	// TopologyKey is that of the protector.
+	// TopologyKey is the topologyKey of the protector.
 	TopologyKey string
 	Kind        DomainKind
-	// Name is that of a domain that is Named, which may be empty.
+	// Name is the name of a DomainNamed domain. It may be empty.
 	Name string
-	// Pods may be in the domain, and so many are sure to be left without them and the removal.
+	// Pods is the number of pods that may be in the domain. Left is the number that certainly remain without these pods and the removed
+	// pod.
 	Pods, Left int
-	// Unknown is how many pods are in no domain that is known.
+	// Unknown is the number of pods whose domain is unknown.
 	Unknown int
-	// PodUnknown tells that the domain of the pod itself is not known.
+	// PodUnknown reports that the domain of the pod itself is unknown.
 	PodUnknown bool
 }
 
-// DomainKind is how much is known of a domain.
+// DomainKind describes how much is known about a domain.
 type DomainKind string
 
-// The kinds.
+// The kinds of domains.
 const (
-	// DomainNamed is one that some cell counts by itself.
+	// DomainNamed is a domain that at least one cell counts separately.
 	DomainNamed DomainKind = "Named"
-	// DomainOther is one of those that cells count together, since there are too many.
+	// DomainOther is one of the domains that cells count together, because there are too many.
 	DomainOther DomainKind = "Other"
-	// DomainUnknown is whichever the pods are in whose domain is not known.
+	// DomainUnknown is an assumed domain of the pods whose domain is unknown.
 	DomainUnknown DomainKind = "Unknown"
 )
 
-// domainLosses reckon what losses of domains leave, for removals one after the other. nil is those of a protector that need not outlive any.
+// domainLosses computes the pods that remain after the loss of each domain, for a sequence of removals. It is nil for a protector
+// that need not tolerate a domain loss.
 type domainLosses struct {
 	key   string
 	floor int
-	// domains are those that may be lost: the named ones in order, then one of the others, then that of unknown pods.
+	// domains are the domains that may be lost: the named ones in order, then one for the others, then one for unknown pods.
 	domains []lost
 	index   map[string]int
 	cells   map[string]*cellLosses
 }
 
-// lost is a domain, and what is left over all cells without it, but for those that are discounted.
+// lost is a domain, and the number of pods that remain without it in all cells that are not discounted.
 type lost struct {
 	kind       DomainKind
 	name       string
 	pods, left int
 }
 
-// cellLosses is one cell: its pods in known domains, how many of them each of the domains may have, and what is reserved.
+// cellLosses is one cell: its pods in known domains, how many of them may be in each domain, and its open reservations.
 type cellLosses struct {
 	placement
 	in         []int
@@ -78,7 +80,7 @@ type cellLosses struct {
 	discounted bool
 }
 
-// stay is how many pods of the cell are sure to be left without a domain, and without so many more.
+// stay returns the number of pods of the cell that certainly remain without a domain and without the given number of further pods.
 func (c *cellLosses) stay(domain, more int) int {
 	return max(0, c.known-c.in[domain]-c.open-more)
 }
@@ -118,7 +120,7 @@ func domainLossesOf(p *v1alpha1.PodProtector, budget Budget) *domainLosses {
 	return l
 }
 
-// add finds out what a cell adds.
+// add computes and adds the contribution of a cell.
 func (l *domainLosses) add(c *cellLosses) {
 	c.in = make([]int, len(l.domains))
 	for i := range l.domains {
@@ -136,7 +138,8 @@ func (l *domainLosses) add(c *cellLosses) {
 	}
 }
 
-// own is the domain of the pod of a removal; -1 when it is not known, or is none that may be lost with pods.
+// own returns the index of the domain of a removal's pod. It is -1 if the domain is unknown, or is not in l.domains. known reports
+// whether the domain is known.
 func (l *domainLosses) own(r Removal) (domain int, known bool) {
 	name := r.Domain.Name
 	if l.key == v1alpha1.TopologyKeyCell {
@@ -150,7 +153,8 @@ func (l *domainLosses) own(r Removal) (domain int, known bool) {
 	return -1, true
 }
 
-// objection is the loss that speaks most against one removal more; "" when none does.
+// objection returns the domain loss that would leave the fewest pods after one more removal, if that is fewer than the floor. It
+// returns "" if there is none.
 func (l *domainLosses) objection(r Removal) (Outcome, *DomainLoss) {
 	if l == nil {
 		return "", nil
@@ -181,7 +185,7 @@ func (l *domainLosses) objection(r Removal) (Outcome, *DomainLoss) {
 	return RefusedDomainLoss, loss
 }
 
-// charge notes that a removal in a cell was reserved.
+// charge records that a removal in a cell was reserved.
 func (l *domainLosses) charge(cellID string) {
 	if l == nil {
 		return
@@ -195,8 +199,8 @@ func (l *domainLosses) charge(cellID string) {
 	cell.open++
 }
 
-// most is how many removals would be admitted now of the pods that one domain has in one cell, whichever is the best. Of several
-// domains in turn it may be more.
+// most returns how many removals would be admitted now among the pods of one domain in one cell, for the best such choice. The number
+// may be higher for removals in several domains by turns.
 func (l *domainLosses) most() int {
 	if l == nil {
 		return math.MaxInt
@@ -219,12 +223,13 @@ func (l *domainLosses) most() int {
 	return best
 }
 
-// bounds are how many removals in a cell the domain allows at whose loss fewest are left over, and the next one.
+// bounds returns the number of removals in a cell that the most restrictive domain allows, the number that the next one allows, and
+// the index of the former.
 func (l *domainLosses) bounds(cell *cellLosses) (first, second, at int) {
 	first, second, at = math.MaxInt, math.MaxInt, -1
 	for i := range l.domains {
 		if l.domains[i].left-cell.stay(i, 0) >= l.floor {
-			continue // the other cells are enough
+			continue // the other cells satisfy the floor
 		}
 		switch bound := max(0, l.domains[i].left-l.floor); {
 		case bound < first:

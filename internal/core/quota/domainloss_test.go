@@ -15,12 +15,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// zonedPod is a pod as it really is.
+// zonedPod is a pod in its true state.
 type zonedPod struct {
 	cell, uid, zone string
-	// known and read tell whether the aggregator and the webhook know its zone.
+	// known and read report whether the aggregator and the webhook know its zone.
 	known, read bool
-	// going pods are those whose removal was admitted, gone ones those that it was done to.
+	// going reports that the pod's removal was admitted, and gone that it has happened.
 	going, gone bool
 }
 
@@ -32,7 +32,7 @@ func (z *zonedPod) removal() quota.Removal {
 	return r
 }
 
-// zones are those that pods are in. The empty one is a zone like any other.
+// zones are the zones of the pods. The empty name is a zone like any other.
 var zones = []string{"a", "b", "", "d"}
 
 func drawZonedPod(t *rapid.T, number int) *zonedPod {
@@ -50,7 +50,7 @@ func drawZonedPods(t *rapid.T, most int) []*zonedPod {
 	return pods
 }
 
-// count writes what an aggregator sees, which counts so many zones one by one.
+// count writes an aggregator's counts, with at most most zones counted separately.
 func count(p *v1alpha1.PodProtector, cellID string, pods []*zonedPod, most int) {
 	counted, unknown, total := map[string]int32{}, int32(0), int32(0)
 	for _, pod := range pods {
@@ -88,7 +88,8 @@ func drawZoned(t *rapid.T, pods []*zonedPod) *v1alpha1.PodProtector {
 	return p
 }
 
-// worst is the slow, obvious version of what is left of a cell's pods outside a domain when so many go: it looks at all that might be.
+// worst is a slow, simple computation of the pods that remain outside a domain after the given number of removals. It tries all
+// possibilities.
 func worst(cell *v1alpha1.PodProtectorCell, domain string, going int) int {
 	var pods []string
 	listed := map[string]bool{}
@@ -101,7 +102,7 @@ func worst(cell *v1alpha1.PodProtectorCell, domain string, going int) int {
 	}
 	least := len(pods) + 100
 	for _, others := range othersOf(by.Others, listed) {
-		for in := range by.Unknown + 1 { // so many of the unknown pods are in the domain
+		for in := range by.Unknown + 1 { // that many of the unknown pods are in the domain
 			world := slices.Concat(pods, others, slices.Repeat([]string{domain}, int(in)), slices.Repeat([]string{"elsewhere"}, int(by.Unknown-in)))
 			least = min(least, leastLeft(world, domain, going))
 		}
@@ -109,7 +110,7 @@ func worst(cell *v1alpha1.PodProtectorCell, domain string, going int) int {
 	return least
 }
 
-// othersOf are all ways in which pods may be shared out among domains that are not listed.
+// othersOf returns all possible distributions of pods over domains that are not listed.
 func othersOf(o *v1alpha1.OtherDomains, listed map[string]bool) [][]string {
 	if o == nil {
 		return [][]string{nil}
@@ -135,10 +136,10 @@ func othersOf(o *v1alpha1.OtherDomains, listed map[string]bool) [][]string {
 	})
 }
 
-// allZones has two more than there are pods in: nobody has counted them, and there may be some.
+// allZones has two zones without counted pods, which may exist.
 var allZones = append(slices.Clone(zones), "y", "z")
 
-// leastLeft is the least that is left outside a domain, whichever of the pods go.
+// leastLeft returns the minimum number of pods that remain outside a domain, over all choices of removed pods.
 func leastLeft(pods []string, domain string, going int) int {
 	going, least := min(going, len(pods)), len(pods)
 	for chosen := range 1 << len(pods) {
@@ -157,7 +158,7 @@ func leastLeft(pods []string, domain string, going int) int {
 	return least
 }
 
-// A domain that has no name is one that a pod can be in. A pod of which nothing is known is not taken to be there.
+// A domain may have an empty name. A pod with an unknown domain is not assumed to be in it.
 func TestAPodOfAnUnknownDomainMayBeInAny(t *testing.T) {
 	for _, crowded := range zones {
 		pods := []*zonedPod{{zone: crowded, known: true}, {zone: crowded, known: true}, {zone: "e", known: true}}
@@ -185,8 +186,8 @@ func TestAPodOfAnUnknownDomainMayBeInAny(t *testing.T) {
 	}
 }
 
-// Whatever might be true of the pods that are reserved, of those whose zone is not known and of those that are counted together: a
-// removal is refused just when some zone could be lost then, other than that of its pod, with fewer left than the floor.
+// The test tries all possibilities for the reserved pods, for those whose zone is unknown and for those that are counted together. A
+// removal must be denied if and only if the later loss of some zone other than the pod's could leave fewer pods than the floor.
 func TestALossIsJudgedByTheWorstThatMayBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawZoned(t, drawZonedPods(t, 9))
@@ -222,8 +223,8 @@ func TestALossIsJudgedByTheWorstThatMayBe(t *testing.T) {
 	})
 }
 
-// However removals, counts that are late and zones that nobody knows interleave: what is left of each zone's loss never falls below
-// the floor, nor below what it was when it was less.
+// Removals, late counts and unknown zones interleave in any order. The number of pods that remain after the loss of a zone never
+// falls below the floor, or below its initial number if that was lower.
 func TestNoLossBecomesFatal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := drawZonedPods(t, 24)
@@ -307,7 +308,7 @@ func TestBatchesThatMindLossesAreDecidedLikeOneByOne(t *testing.T) {
 	})
 }
 
-// What the summary promises is what Decide admits of the pods of the best domain in the best cell.
+// The summary promises exactly the removals that Decide admits for the pods of the best domain in the best cell.
 func TestDisruptionsAllowedIsWhatTheBestDomainMayLose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := drawZonedPods(t, 24)

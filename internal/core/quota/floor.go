@@ -6,9 +6,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Floor returns the number of pods that must stay available over all cells. It is not known while percentages, or
-// maxUnavailable, have nothing to be reckoned from. Both percentages are rounded up, as those of PodDisruptionBudgets and
-// PodUnavailableBudgets are.
+// Floor returns the number of pods that must stay available over all cells. It is unknown while the base of percentages, or of
+// maxUnavailable, is unknown. Both percentages are rounded up, as PodDisruptionBudgets and PodUnavailableBudgets do.
 func Floor(p *v1alpha1.PodProtector) (floor int, known bool) {
 	spec := &p.Spec
 	if spec.MinAvailable != nil && spec.MinAvailable.Type == intstr.Int {
@@ -28,13 +27,13 @@ func Floor(p *v1alpha1.PodProtector) (floor int, known bool) {
 	}
 }
 
-// NeedsExpected tells whether the floor of a spec is reckoned from what the workloads of the cells want.
+// NeedsExpected reports whether the floor of a spec depends on the number of pods that the workloads of the cells want.
 func NeedsExpected(spec *v1alpha1.PodProtectorSpec) bool {
 	return spec.ExpectedReplicas == nil && (spec.MinAvailable == nil || spec.MinAvailable.Type != intstr.Int)
 }
 
-// Expected returns how many pods there should be over all cells, if that is known: when all cells that ever were counted
-// are by the current spec, and there is one. What only some cells want would be too few, and the floor too low.
+// Expected returns the number of pods that should exist over all cells. It is known if there is a counted cell, and all counted cells
+// were counted by the current spec. A sum over only some cells would be too low, and so would be the floor.
 func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
 	if p.Spec.ExpectedReplicas != nil {
 		return int(*p.Spec.ExpectedReplicas), true
@@ -42,7 +41,7 @@ func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
 	counted := CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		if p.Status.Cells[i].Discount == v1alpha1.DiscountCleared {
-			continue // as if it were not there
+			continue // treat the cell as if it did not exist
 		}
 		a := &p.Status.Cells[i].Aggregation
 		if a.Void || a.CountedSpec != counted || a.ExpectedReplicas == nil || *a.ExpectedReplicas < 0 {
@@ -53,7 +52,7 @@ func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
 	return pods, known
 }
 
-// share is a number, or a percentage of a whole, rounded up. What is neither is not known.
+// share returns a number, or a percentage of a whole, rounded up. known is false for a malformed value.
 func share(of *intstr.IntOrString, whole int) (pods int, known bool) {
 	pods, err := intstr.GetScaledValueFromIntOrPercent(of, whole, true)
 	return pods, err == nil

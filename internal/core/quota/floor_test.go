@@ -63,7 +63,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// A floor never asks for more than is expected, and never lets a pod more be missing than is said, however it is rounded.
+// A floor never exceeds the expected pods, and never allows one pod more to be unavailable than specified, regardless of rounding.
 func TestPercentagesAreRoundedUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		expected, percent := rapid.IntRange(0, 100_000).Draw(t, "expected"), rapid.IntRange(0, 100).Draw(t, "percent")
@@ -95,7 +95,7 @@ func TestNothingGoesWhileTheFloorIsUnknown(t *testing.T) {
 	}
 }
 
-// What only some of the cells want would be too few, and the floor too low.
+// A sum over only some of the cells would be too low, and so would be the floor.
 func TestTheFloorIsUnknownUntilAllCellsAreCounted(t *testing.T) {
 	p := protector(0, 10, 10)
 	p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, amount("3")

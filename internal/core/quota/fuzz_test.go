@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// FuzzStatus decides on removals with any protector that decodes. It must not panic, whatever the status has. Of a status that an API server
-// stores, it admits no more than what is left by a sum in integers of any size, without discounts.
+// FuzzStatus decides on removals with any protector that decodes. It must not panic for any status. For a status that an API server
+// stores, it admits no more than is left by a sum in integers of any size, without discounts.
 func FuzzStatus(f *testing.F) {
 	spec := v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, MinAvailable: v1alpha1.Pods(3)}
 	counted := CountedSpec(&spec)
@@ -70,7 +70,7 @@ func FuzzStatus(f *testing.F) {
 	})
 }
 
-// open adds up reservations that reduce the budget.
+// open adds up the reservations that reduce the budget.
 func open(p *v1alpha1.PodProtector) *big.Int {
 	sum := new(big.Int)
 	for i := range p.Status.Cells {
@@ -83,7 +83,7 @@ func open(p *v1alpha1.PodProtector) *big.Int {
 	return sum
 }
 
-// stored reports whether the apiserver stores the numbers of a status.
+// stored reports whether the API server accepts the numbers of a status.
 func stored(p *v1alpha1.PodProtector) bool {
 	names := map[string]bool{}
 	for i := range p.Status.Cells {
@@ -95,7 +95,7 @@ func stored(p *v1alpha1.PodProtector) bool {
 		names[cell.CellID] = true
 		for j := range cell.AdmissionHistory.Buckets {
 			b := &cell.AdmissionHistory.Buckets[j]
-			// No rule of the CRD says that a bucket is single or merged; the webhook and the aggregator write no others.
+			// No rule of the CRD requires that a bucket is single or merged; the webhook and the aggregator write only such buckets.
 			if b.Counter < 1 || b.PodUID != "" && (b.Counter != 1 || len(b.PodUIDHashes) > 0) || b.PodUID == "" && int(b.Counter) != hashes(b) {
 				return false
 			}
@@ -104,8 +104,8 @@ func stored(p *v1alpha1.PodProtector) bool {
 	return true
 }
 
-// reference is how many removals may be charged at most; exact is false if the apiserver stores no such object, or if its floor is 0, when
-// nothing is limited.
+// reference returns the maximum number of removals that may be charged. exact is false if the API server stores no such object, or if
+// its floor is 0, so that nothing is limited.
 func reference(p *v1alpha1.PodProtector) (left *big.Int, exact bool) {
 	if !stored(p) {
 		return nil, false
@@ -147,7 +147,7 @@ func reference(p *v1alpha1.PodProtector) (left *big.Int, exact bool) {
 			floor = new(big.Int).Sub(expected, unavailable)
 		}
 	}
-	if floor == nil { // not known: nothing may go
+	if floor == nil { // unknown: no pod may be removed
 		return new(big.Int), !known || p.Spec.MinAvailable == nil && p.Spec.MaxUnavailable == nil
 	}
 	if floor.Sign() <= 0 {
@@ -160,7 +160,7 @@ func reference(p *v1alpha1.PodProtector) (left *big.Int, exact bool) {
 	return left, true
 }
 
-// part is a number, or a percentage of a whole, rounded up; nil if the apiserver stores no such one.
+// part returns a number, or a percentage of a whole, rounded up. It is nil if the API server does not store such a value.
 func part(of *intstr.IntOrString, whole *big.Int) *big.Int {
 	if of.Type == intstr.Int {
 		if of.IntVal < 0 {

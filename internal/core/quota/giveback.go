@@ -6,22 +6,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Claim is the part that one request has in a reservation. Several requests for one pod share a reservation, and
-// whoever is admitted by all protectors relies on it for good: it goes only with the last claim. Zero is none.
+// Claim is the share of one request in a reservation. Several requests for one pod share a reservation. A request that all protectors
+// admitted relies on it permanently, so that only the release of the last claim removes it. The zero value is no claim.
 type Claim struct {
-	// Token is the reservation's. That it is found there proves that the write of the maker succeeded.
+	// Token is the token of the reservation. Finding it there proves that the write of the request that made it succeeded.
 	Token string
-	// Joined tells that others hold the reservation too, one of whom has made it.
+	// Joined reports that other requests hold the reservation too, one of which made it.
 	Joined bool
-	// Stored tells that the write that made the claim is known to have succeeded.
+	// Stored reports that the write that made the claim is known to have succeeded.
 	Stored bool
 }
 
-// None tells whether there is nothing to give back.
+// None reports whether there is nothing to give back.
 func (c Claim) None() bool { return c.Token == "" }
 
-// join makes the renewal of a reservation count with those who hold it already. When those may not give back any more,
-// nobody may: the claim is none.
+// join adds a claim to the reservation that a renewal replaces. If its current holders may no longer give it back, no request may,
+// and join returns no claim.
 func join(renewed, old *v1alpha1.Bucket) Claim {
 	if old.RevocableUntil == nil {
 		return Claim{}
@@ -30,9 +30,9 @@ func join(renewed, old *v1alpha1.Bucket) Claim {
 	return Claim{Token: old.Token, Joined: true}
 }
 
-// GiveBack takes a claim back, with the reservation if nobody else holds it, and reports whether it did. Ask it once
-// for each claim. It leaves the reservation alone when it cannot be told that the claim is in it: when the reservation
-// is another one, when it was merged with others, or when the claim has joined it and may not have been stored.
+// GiveBack releases a claim, together with the reservation if it was the last one, and reports whether it did. Call it once for each
+// claim. It does not change the reservation if it cannot prove that the claim is part of it: if the reservation is another one, if it
+// was merged with others, or if the claim has joined it and may not have been stored.
 func GiveBack(p *v1alpha1.PodProtector, cellID string, uid types.UID, claim Claim) bool {
 	cell := CellOf(p, cellID)
 	if cell == nil || claim.None() || claim.Joined && !claim.Stored {

@@ -60,7 +60,7 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// ask reserves for a removal that may be given back, and stores that.
+// ask reserves a removal that may be given back, and stores the reservation.
 func ask(p *v1alpha1.PodProtector, uid string) quota.Claim {
 	r := removal("c0", uid)
 	r.RevocableUntil = start.Add(time.Second)
@@ -98,7 +98,7 @@ func TestAReservationStaysForWhoeverMayRelyOnIt(t *testing.T) {
 		"one who renewed it, when its maker gives back": func(p *v1alpha1.PodProtector) bool {
 			made := ask(p, "a")
 			ask(p, "a")
-			made.Stored = false // found by its token, it was
+			made.Stored = false // its token shows that the write succeeded
 			return !quota.GiveBack(p, "c0", "a", made)
 		},
 		"one who made it anew after it was settled": func(p *v1alpha1.PodProtector) bool {

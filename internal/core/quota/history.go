@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// UIDHash identifies a pod in a merged bucket: the first 8 bytes of the SHA-256 of its UID. Two of 10,000 pods
-// share one with a probability of 3e-12; a shared hash could admit one removal unreserved.
+// UIDHash identifies a pod in a merged bucket: the first 8 bytes of the SHA-256 of its UID. Among 10,000 pods, two share a hash with
+// a probability of 3e-12. A shared hash could admit one removal without a reservation.
 type UIDHash uint64
 
 // HashUID returns the hash of a pod's UID.
@@ -27,14 +27,14 @@ const hashSize = 8
 // Reservation is one open reservation.
 type Reservation struct {
 	Hash UIDHash
-	// Stamp is when the reservation was last made or renewed, or later: of one that an earlier version has merged only the latest
+	// Stamp is the time at which the reservation was last made or renewed, or later. If an earlier version merged it, only the latest
 	// time of its bucket is known. A caller that times a reservation restarts its timer when the stamp changes.
 	Stamp time.Time
 	// PodName is empty for a merged reservation.
 	PodName string
-	// Update is that of the pod; zero when there is none.
+	// Update is the update of the pod. It is zero if there is none.
 	Update Update
-	// Relabel is the version of the pod that a relabel was reviewed for; 0 when the pod may be removed as well.
+	// Relabel is the resourceVersion of the pod in the review of a relabel; 0 if the pod may also be removed.
 	Relabel int64
 }
 
@@ -42,13 +42,13 @@ func single(bucket *v1alpha1.Bucket) Reservation {
 	return Reservation{HashUID(bucket.PodUID), bucket.StartTime.Time, bucket.PodName, updateOf(bucket), relabelOf(bucket)}
 }
 
-// merged is one reservation of a merged bucket.
+// merged returns one reservation of a merged bucket.
 func merged(bucket *v1alpha1.Bucket, i int, stamp time.Time) Reservation {
 	return Reservation{Hash: hashAt(bucket, i), Stamp: stamp, Relabel: relabelOf(bucket)}
 }
 
-// Open is the number of open reservations that reduce the budget, |H_c|: all but those of updates whose pods the counts show
-// as not available.
+// Open returns the number of open reservations that reduce the budget, |H_c|: all except those of updates whose pods are not
+// available in the counts.
 func Open(h *v1alpha1.AdmissionHistory) int {
 	open := 0
 	for i := range h.Buckets {
@@ -79,7 +79,7 @@ func Reservations(h *v1alpha1.AdmissionHistory) iter.Seq[Reservation] {
 	}
 }
 
-// place is where a reservation stands: in a bucket, and in a merged bucket at one of its hashes.
+// place is the position of a reservation: its bucket and, in a merged bucket, the index of its hash.
 type place struct {
 	bucket, hash int
 }
@@ -123,10 +123,10 @@ func hashAt(bucket *v1alpha1.Bucket, i int) UIDHash {
 	return UIDHash(binary.BigEndian.Uint64(bucket.PodUIDHashes[i*hashSize:]))
 }
 
-// holders is the number of requests that hold a single reservation.
+// holders returns the number of requests that hold a single reservation.
 func holders(bucket *v1alpha1.Bucket) int32 { return max(bucket.Holders, 1) }
 
-// latest is the time of the newest reservation of a bucket.
+// latest returns the time of the newest reservation of a bucket.
 func latest(bucket *v1alpha1.Bucket) time.Time {
 	if bucket.EndTime != nil {
 		return bucket.EndTime.Time

@@ -17,8 +17,8 @@ func relabel(uid string, version int64) quota.Removal {
 	return r
 }
 
-// Rule 14: of what is asked of one pod the reservation keeps what ends last. A removal outlives a relabel, and a relabel the version that
-// was reviewed first.
+// Rule 14: of several requests for one pod, the reservation keeps what ends last. A removal outlasts a relabel, and a relabel
+// outlasts the version that was reviewed first.
 func TestARelabelAddsUpWithWhatElseIsAsked(t *testing.T) {
 	updated := update("a", 2, container("web", 1))
 	old := relabel("a", 0) // of a webhook that does not store versions
@@ -56,7 +56,8 @@ func TestARelabelAddsUpWithWhatElseIsAsked(t *testing.T) {
 	}
 }
 
-// Rule 6: what was merged is told apart as long as it ends differently, and no earlier version is kept than that of the last relabel.
+// Rule 6: merged reservations stay distinct if they end differently. Merged relabels keep no version earlier than that of the last
+// one.
 func TestRelabelsAreMergedApartFromRemovals(t *testing.T) {
 	p := threshold(protector(1, 9), 0)
 	for _, r := range []quota.Removal{relabel("a", 7), removal("c0", "b"), relabel("c", 9), relabel("d", 8), removal("c0", "e")} {

@@ -9,15 +9,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Unfinished tells whether a protector was made anew in the place of one that vanished, and has not got its status yet.
+// Unfinished reports whether a protector was recreated in place of one that vanished, and has not got its status back yet.
 func Unfinished(p *v1alpha1.PodProtector) bool {
 	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
 	return anew && !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionRestored)
 }
 
-// Void makes counts worth nothing, which were taken of another past, or for another object: what was admitted since, or may
-// be under way, is in none of them. What is expected, and of whom, stays known, as does the leadership that others must not
-// fall behind.
+// Void invalidates counts that belong to a history of the core that a restore discarded, or to another object. They may lack removals
+// that were admitted since, or are in progress. Void keeps the expected replicas and their workloads, and the epoch and versions that
+// later leaders must not fall behind.
 func Void(a *v1alpha1.Aggregation) {
 	kept := *a
 	*a = v1alpha1.Aggregation{
@@ -28,8 +28,8 @@ func Void(a *v1alpha1.Aggregation) {
 	}
 }
 
-// VoidUntil makes void, in p, which must be the caller's own copy, the counts of all leaderships that began no later than at a
-// version of the core. 0 is none.
+// VoidUntil invalidates the counts of all leaderships that began at or before the given version of the core. p must be the caller's
+// own copy. A version of 0 invalidates none.
 func VoidUntil(p *v1alpha1.PodProtector, version uint64) {
 	for i := range p.Status.Cells {
 		if a := &p.Status.Cells[i].Aggregation; IsOfUntil(a, version) {
@@ -38,13 +38,13 @@ func VoidUntil(p *v1alpha1.PodProtector, version uint64) {
 	}
 }
 
-// IsOfUntil tells whether counts are of a leadership that began no later than at a version of the core; 0 is before all.
+// IsOfUntil reports whether counts belong to a leadership that began at or before a version of the core. Version 0 is before all.
 func IsOfUntil(a *v1alpha1.Aggregation, version uint64) bool {
 	began, err := strconv.ParseUint(a.TermVersion, 10, 64)
 	return version > 0 && (err != nil || began <= version)
 }
 
-// Restored are the cells of a protector that is made anew: their reservations, and counts that are void.
+// Restored returns the cells for a protector that is recreated: their reservations, and void counts.
 func Restored(last *v1alpha1.PodProtectorStatus) []v1alpha1.PodProtectorCell {
 	cells := last.DeepCopy().Cells
 	for i := range cells {
@@ -53,7 +53,7 @@ func Restored(last *v1alpha1.PodProtectorStatus) []v1alpha1.PodProtectorCell {
 	return cells
 }
 
-// isRecounted tells whether a protector waits for counts, since it or its core was restored.
+// isRecounted reports whether a protector still waits for counts after it or its core was restored.
 func isRecounted(p *v1alpha1.PodProtector) bool {
 	return Unfinished(p) || slices.ContainsFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.Aggregation.Void })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// inField is what a field of a status holds of a number.
+// inField returns the value of a number in a status field.
 func inField(n *big.Int) int32 {
 	switch {
 	case n.Cmp(big.NewInt(math.MaxInt32)) > 0:

@@ -4,8 +4,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// DomainsOf is how many domains have pods of a protector with spec.spread: at least, since those that cells do not count one by one
-// may be the same in several cells, and at most, since they need not be, and each pod whose domain is not known may be alone in one.
+// DomainsOf returns bounds for the number of domains that have pods of a protector with spec.spread. The minimum assumes that domains
+// that cells do not count separately are the same in several cells. The maximum assumes that they differ, and that each pod whose
+// domain is unknown is alone in one.
 func DomainsOf(p *v1alpha1.PodProtector) (least, most int) {
 	shares, ok := SharesOf(p)
 	if !ok {

@@ -7,33 +7,33 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Shares are how the pods that count towards the floor are shared out among the domains of spec.spread, over all cells. Like the
-// number of available pods they leave out what is reserved, and cells that are discounted.
+// Shares describes how the pods that count towards the floor are distributed over the domains of spec.spread, over all cells. Like
+// the number of available pods, it ignores reservations and excludes discounted cells.
 type Shares struct {
 	TopologyKey string
-	// Domains are those that have pods and that some cell counts one by one, by name.
+	// Domains are the domains that have pods and that at least one cell counts separately, sorted by name.
 	Domains []Share
-	// Others adds up those that cells do not count one by one. Some may be the same in several cells, or one of Domains: that there
-	// are so many, and that one has Largest pods, is the most that can be.
+	// Others adds up the domains that cells do not count separately. Some may be the same in several cells, or be one of Domains. The
+	// number of domains and the size of the largest are therefore upper bounds.
 	Others v1alpha1.OtherDomains
-	// Unknown is how many pods are in no domain that is known.
+	// Unknown is the number of pods whose domain is unknown.
 	Unknown int
-	// Total is the number of all pods, those included.
+	// Total is the number of all pods, including Unknown.
 	Total int
-	// Floor is that of the protector, while FloorKnown.
+	// Floor is the floor of the protector. It is valid if FloorKnown is set.
 	Floor      int
 	FloorKnown bool
 }
 
-// Share is the pods of one domain that are known to be there.
+// Share is the known pods of one domain.
 type Share struct {
 	Name string
-	// Counted is the number of pods that are counted there, and AtMost includes those that may be there since a cell does not
-	// count the domain by itself.
+	// Counted is the number of pods that are counted in the domain. AtMost includes pods that may be there in cells that do not count
+	// the domain separately.
 	Counted, AtMost int
 }
 
-// SharesOf adds up the cells of a protector; ok is false when its spec says nothing about domains.
+// SharesOf adds up the cells of a protector. ok is false if its spec has no spread.
 func SharesOf(p *v1alpha1.PodProtector) (shares Shares, ok bool) {
 	if p.Spec.Spread == nil {
 		return Shares{}, false
@@ -69,8 +69,7 @@ func SharesOf(p *v1alpha1.PodProtector) (shares Shares, ok bool) {
 	return shares, true
 }
 
-// Largest is the domain in which most pods are counted, the first by name of several; ok is false when no domain is known that
-// has pods.
+// Largest returns the domain with the most counted pods, the first by name of several. ok is false if no known domain has pods.
 func (s Shares) Largest() (largest Share, ok bool) {
 	for _, share := range s.Domains {
 		if !ok || share.Counted > largest.Counted {
@@ -80,14 +79,14 @@ func (s Shares) Largest() (largest Share, ok bool) {
 	return largest, ok
 }
 
-// AfterLoss is how many pods are left if the domain is lost whose loss costs most: at least, since none may be left of those whose
-// domain is not known, and at most, since all of them may.
+// AfterLoss returns bounds for the number of pods that remain after the loss of the domain whose loss costs most. The minimum assumes
+// that no pod with an unknown domain remains, and the maximum that all of them do.
 func (s Shares) AfterLoss() (least, most int) {
 	counted, _ := s.Largest()
 	return s.Total - s.Unknown - s.LargestAtMost(), s.Total - counted.Counted
 }
 
-// LargestAtMost is how many pods one domain may have, of those whose domain is known.
+// LargestAtMost returns the maximum number of pods that one domain may have, among those whose domain is known.
 func (s Shares) LargestAtMost() int {
 	most := int(s.Others.Largest)
 	for _, share := range s.Domains {
@@ -96,17 +95,17 @@ func (s Shares) LargestAtMost() int {
 	return most
 }
 
-// placement is how the pods of one cell that count are shared out.
+// placement is the distribution of the counted pods of one cell.
 type placement struct {
-	// domains are those that are counted one by one, and others the rest of those that are known.
+	// domains are the domains that the cell counts separately, and others is the rest of the known ones.
 	domains map[string]int
 	others  v1alpha1.OtherDomains
-	// known are the pods of both, unknown those whose domain nobody knows.
+	// known is the number of pods of both, and unknown the number of pods whose domain is unknown.
 	known, unknown int
 }
 
-// placementIn is that of a cell, as it was counted. Counts by another spec are worth nothing, and those by another key do not say
-// where the pods are.
+// placementIn returns the placement in a cell, as it was counted. Counts by another spec are ignored. Counts by another topologyKey
+// do not show the pods' domains.
 func placementIn(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell, countedSpec string) placement {
 	if cell.Aggregation.CountedSpec != countedSpec {
 		return placement{}
@@ -134,7 +133,7 @@ func placementIn(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell, coun
 	return placed
 }
 
-// atMost is how many pods of the cell may be in a domain, of those whose domain is known.
+// atMost returns the maximum number of pods of the cell in a domain, among those whose domain is known.
 func (c *placement) atMost(domain string) int {
 	if counted, listed := c.domains[domain]; listed {
 		return counted

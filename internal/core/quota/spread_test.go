@@ -11,13 +11,13 @@ import (
 
 const zone = "topology.kubernetes.io/zone"
 
-// spread lets a protector speak of the domains of a key.
+// spread sets spec.spread of a protector.
 func spread(p *v1alpha1.PodProtector, key string) *v1alpha1.PodProtector {
 	p.Spec.Spread = &v1alpha1.Spread{TopologyKey: key, TolerateDomainLoss: true}
 	return p
 }
 
-// placed says in which zones the pods of a cell are; the rest is unknown.
+// placed sets the zones of a cell's pods; the rest is unknown.
 func placed(p *v1alpha1.PodProtector, cell int, zones ...v1alpha1.DomainCount) *v1alpha1.CellDomains {
 	a := &p.Status.Cells[cell].Aggregation
 	a.Spread = &v1alpha1.CellDomains{TopologyKey: zone, Domains: zones, Unknown: a.CountedReplicas}

@@ -4,8 +4,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Summarize writes the fields of the status that are for people, from the cells. Whoever writes a status calls
-// it last, so that they are true whenever the cells are.
+// Summarize computes the informational fields of the status from the cells. A component that writes a status calls it last, so that
+// these fields are consistent with the cells.
 func Summarize(p *v1alpha1.PodProtector) {
 	budget := BudgetOf(p)
 	p.Status.ObservedGeneration = p.Generation
@@ -32,11 +32,11 @@ func Summarize(p *v1alpha1.PodProtector) {
 	}
 }
 
-// Allowed is the number of removals that Decide would admit now; see allowed.
+// Allowed returns the number of removals that Decide would admit now; see allowed.
 func Allowed(p *v1alpha1.PodProtector) int { return allowed(p, BudgetOf(p)) }
 
-// allowed is the number of removals that Decide would admit now. Of a protector that must outlive the loss of a domain it is that
-// of the pods of one domain in one cell, whichever is the best; 0 if no pod that is counted could go.
+// allowed returns the number of removals that Decide would admit now. For a protector that must tolerate a domain loss, it is the
+// number for the pods of one domain in one cell, for the best such choice. It is 0 if no counted pod could be removed.
 func allowed(p *v1alpha1.PodProtector, budget Budget) int {
 	if budget.FloorUnknown || budget.Floor > 0 && isRecounted(p) {
 		return 0

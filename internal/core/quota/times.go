@@ -9,14 +9,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// run is how many reservations of a merged bucket, one after another, were last made or renewed at one time.
+// run is a number of consecutive reservations of a merged bucket that were last made or renewed at the same time.
 type run struct {
 	stamp time.Time
 	n     int
 }
 
-// runsOf returns the times of a merged bucket's reservations, in the order of its hashes. Versions before podTimes drop and do not write
-// them. Of such a bucket only the latest time is known, which restarts the timers of all when it changes.
+// runsOf returns the times of a merged bucket's reservations, in the order of its hashes. Versions without podTimes drop that field
+// and do not write it. For such a bucket only the latest time is known. A change of it restarts the timers of all its reservations.
 func runsOf(bucket *v1alpha1.Bucket) []run {
 	n := hashes(bucket)
 	if runs, ok := decodeRuns(bucket.PodTimes, bucket.StartTime.Time, n); ok {
@@ -25,7 +25,7 @@ func runsOf(bucket *v1alpha1.Bucket) []run {
 	return []run{{latest(bucket), n}}
 }
 
-// decodeRuns reads podTimes; ok is false unless they are of n reservations.
+// decodeRuns decodes podTimes. ok is false unless they cover exactly n reservations.
 func decodeRuns(raw []byte, stamp time.Time, n int) (runs []run, ok bool) {
 	for len(raw) > 0 {
 		count, width := binary.Uvarint(raw)
@@ -42,14 +42,14 @@ func decodeRuns(raw []byte, stamp time.Time, n int) (runs []run, ok bool) {
 	return runs, n == 0
 }
 
-// longestRun bounds the time between two runs: what is longer is malformed.
+// longestRun bounds the time between two runs. A longer time is malformed.
 const longestRun = 100 * 365 * 24 * time.Hour
 
-// setTimes keeps the times of a merged bucket's reservations, which must be in the order of its hashes, none before startTime.
+// setTimes stores the times of a merged bucket's reservations. They must be in the order of its hashes, and none before startTime.
 func setTimes(bucket *v1alpha1.Bucket, runs []run) {
 	bucket.PodTimes = nil
 	if len(runs) == 1 && runs[0].stamp.Equal(latest(bucket)) {
-		return // as without them
+		return // the same times are implied without the field
 	}
 	last := bucket.StartTime.Time
 	for _, r := range runs {
@@ -59,7 +59,7 @@ func setTimes(bucket *v1alpha1.Bucket, runs []run) {
 	}
 }
 
-// members yields the place of each reservation of a merged bucket, and when it was last made or renewed.
+// members yields the index of each reservation of a merged bucket, and the time at which it was last made or renewed.
 func members(bucket *v1alpha1.Bucket) iter.Seq2[int, time.Time] {
 	return func(yield func(int, time.Time) bool) {
 		at := 0
@@ -74,7 +74,7 @@ func members(bucket *v1alpha1.Bucket) iter.Seq2[int, time.Time] {
 	}
 }
 
-// keepMembers drops the reservations of a merged bucket that are not kept.
+// keepMembers drops the reservations of a merged bucket for which keep returns false.
 func keepMembers(bucket *v1alpha1.Bucket, keep func(place int, r Reservation) bool) {
 	var runs []run
 	kept := make([]byte, 0, len(bucket.PodUIDHashes))
@@ -94,14 +94,14 @@ func keepMembers(bucket *v1alpha1.Bucket, keep func(place int, r Reservation) bo
 	setTimes(bucket, runs)
 }
 
-// merging is a merged bucket while reservations are added to it.
+// merging is a merged bucket under construction.
 type merging struct {
 	bucket *v1alpha1.Bucket
 	runs   []run
 }
 
-// add takes a bucket in, single or merged. Each reservation keeps its time, so that its timer runs on: one that stands for a removal that
-// was abandoned ends in time, however often others are renewed (rule 4(b)).
+// add merges a single or merged bucket. Each reservation keeps its time, so that its timer continues. A reservation of an abandoned
+// removal thus expires on time, however often other reservations are renewed (rule 4(b)).
 func (m *merging) add(bucket *v1alpha1.Bucket) {
 	first := m.bucket == nil
 	if first {
@@ -132,7 +132,7 @@ func (m *merging) add(bucket *v1alpha1.Bucket) {
 	}
 }
 
-// insert keeps the order of times.
+// insert adds a reservation and keeps the order of times.
 func (m *merging) insert(hash []byte, stamp time.Time) {
 	i, at := len(m.runs), len(m.bucket.PodUIDHashes)
 	for i > 0 && m.runs[i-1].stamp.After(stamp) {
@@ -147,7 +147,7 @@ func (m *merging) insert(hash []byte, stamp time.Time) {
 	m.runs = slices.Insert(m.runs, i, run{stamp, 1})
 }
 
-// merged is the bucket when all are added; empty if none was.
+// merged returns the bucket after all reservations were added, or nothing if none was.
 func (m *merging) merged() []v1alpha1.Bucket {
 	if m.bucket == nil {
 		return nil

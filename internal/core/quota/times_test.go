@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// asAnOlderVersion leaves in a status what a version before podTimes keeps of it.
+// asAnOlderVersion reduces a status to what a version before podTimes keeps.
 func asAnOlderVersion(p *v1alpha1.PodProtector) {
 	for i := range p.Status.Cells {
 		buckets := p.Status.Cells[i].AdmissionHistory.Buckets
@@ -28,12 +28,12 @@ func asAnOlderVersion(p *v1alpha1.PodProtector) {
 const admissionDeadline = 65 * time.Second
 
 // Ten removals were admitted and abandoned, while clients renew ten others every five seconds, as a drain does that a
-// PodDisruptionBudget blocks. The renewals do not keep the abandoned ones.
+// PodDisruptionBudget blocks. The renewals do not extend the abandoned ones.
 func TestAnAbandonedReservationExpiresWhileOthersAreRenewed(t *testing.T) {
 	for claim, c := range map[string]struct {
-		// older is until when webhooks of an older version write every second renewal.
+		// older is the time until which webhooks of an older version write every second renewal.
 		older time.Duration
-		// restart is when the aggregator restarts.
+		// restart is the time at which the aggregator restarts.
 		restart time.Duration
 		want    time.Duration
 	}{
@@ -88,14 +88,14 @@ func TestAnAbandonedReservationExpiresWhileOthersAreRenewed(t *testing.T) {
 	}
 }
 
-// timed is the obvious version of a timer.
+// timed is a simple model of a timer.
 type timed struct {
 	unseen bool
 	at     time.Time
 }
 
-// A timer runs from when the aggregator first saw the last attempt for the pod, whatever is merged, settled, given back or repeated by
-// clocks that differ. With webhooks of an older version among them it may run longer, and never shorter.
+// A timer starts when the aggregator first sees the last attempt for the pod, however reservations are merged, settled, given back or
+// repeated with different clocks. With webhooks of an older version it may run longer, but never shorter.
 func TestATimerRunsFromTheLastAttempt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := protector(1, 100)
@@ -178,7 +178,8 @@ func TestATimerRunsFromTheLastAttempt(t *testing.T) {
 	})
 }
 
-// The times of a merged bucket are bounded: five bytes for each reservation at most, and next to nothing for those of one write.
+// The size of a merged bucket's times is bounded: at most five bytes for each reservation, and next to nothing for those of one
+// write.
 func TestTimesTakeLittleSpace(t *testing.T) {
 	for claim, c := range map[string]struct {
 		batch, most int
@@ -211,8 +212,8 @@ func TestTimesTakeLittleSpace(t *testing.T) {
 	}
 }
 
-// A reservation that expired is followed by another for the same pod before the aggregator looks again, and a webhook whose clock was
-// ahead has left the time of the first: the second has that stamp by chance, and a timer of its own.
+// A reservation that expired is followed by another for the same pod before the next pass of the aggregator. A webhook with a fast
+// clock wrote the time of the first. By chance, the second has the same stamp, but must have a timer of its own.
 func TestAReservationHasNoTimerOfOneThatWasSettled(t *testing.T) {
 	p := threshold(protector(1, 20), 0)
 	h := &p.Status.Cells[0].AdmissionHistory
@@ -226,7 +227,7 @@ func TestAReservationHasNoTimerOfOneThatWasSettled(t *testing.T) {
 	}
 	decide(ahead, true)
 	decide(a, true)
-	decide(a, false) // renewed, by as little as it takes
+	decide(a, false) // renewed with the smallest possible step
 	before := stampsOf(h)
 	deadlines := quota.Deadlines{}
 	deadlines.Observe(h, start)
@@ -251,7 +252,7 @@ func TestAReservationHasNoTimerOfOneThatWasSettled(t *testing.T) {
 	}
 }
 
-// What cannot be read stands for the latest time, which is the stricter one.
+// A malformed encoding stands for the latest time, which is stricter.
 func TestTimesThatCannotBeReadAreTheLatest(t *testing.T) {
 	for _, raw := range [][]byte{nil, {0x80}, {1}, {3, 0}, {1, 5}, {0, 5, 2, 5}, {255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 5}, {2, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}} {
 		p := protector(1, 20)

@@ -7,20 +7,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// mostUpdates is how many pods of a cell may be under update at once: each is kept by itself in the status.
+// mostUpdates is the maximum number of pods of a cell under update at once: each has its own bucket in the status.
 const mostUpdates = 1000
 
-// Update is a change of a pod that makes it unavailable for a while, or several. It has taken effect when the pod is of the
-// generation, and is done when the pod's status is, the containers have been restarted so often, and the pod is available.
+// Update is one or several changes of a pod that make it unavailable for a while. It has taken effect once the pod has the
+// generation. It is done once the pod's status has observed it, the containers have restarted that often, and the pod is available.
 type Update struct {
-	// Generation is that of the first, which may be all that take effect.
+	// Generation is the generation of the first change, which may be the only one that takes effect.
 	Generation int64
 	Containers []v1alpha1.ContainerRestarts
-	// Removal tells that the pod is to be removed, or relabelled, besides.
+	// Removal reports that the pod is also to be removed or relabeled.
 	Removal bool
 }
 
-// None tells whether there is no update.
+// None reports whether there is no update.
 func (u *Update) None() bool { return u.Generation == 0 }
 
 func updateOf(bucket *v1alpha1.Bucket) Update {
@@ -38,7 +38,7 @@ func removes(o v1alpha1.Operation) bool {
 	return o != v1alpha1.OperationUpdate && o != v1alpha1.OperationResize
 }
 
-// updates counts the reservations of updates.
+// updates returns the number of reservations of updates.
 func updates(h *v1alpha1.AdmissionHistory) int {
 	n := 0
 	for i := range h.Buckets {
@@ -49,10 +49,10 @@ func updates(h *v1alpha1.AdmissionHistory) int {
 	return n
 }
 
-// carryOver keeps in a renewed reservation what the old one was for, which may still happen: the pod goes when either of
-// them is a removal, and an update is done when both are. A container that the old update has not restarted yet must be
-// restarted once more for a later one: whether one restart is for both cannot be seen, and two is the safe answer. That of
-// the same generation is no later one, but the same, asked again.
+// carryOver keeps in a renewed reservation the purpose of the old one, which may still happen. The pod will disappear if either of
+// them is a removal, and an update is done when both are. A container that the old update has not restarted yet must restart once
+// more for a later update. One restart might serve both, but that cannot be observed, and two is the safe answer. An update with the
+// same generation is not a later one but a repetition.
 func carryOver(renewed, old *v1alpha1.Bucket) {
 	carryOverOperation(renewed, old)
 	if old.Generation == 0 {

@@ -21,7 +21,7 @@ func container(name string, restarts int32) v1alpha1.ContainerRestarts {
 	return v1alpha1.ContainerRestarts{Name: name, Restarts: restarts}
 }
 
-// only returns the one reservation of the first cell.
+// only returns the only reservation of the first cell.
 func only(t *testing.T, p *v1alpha1.PodProtector) (quota.Reservation, *v1alpha1.Bucket) {
 	t.Helper()
 	h := &p.Status.Cells[0].AdmissionHistory
@@ -104,8 +104,8 @@ func TestAnUpdateOfAPodInAMergedBucketIsKnownByItself(t *testing.T) {
 	}
 }
 
-// A pod that is down by its update is not in the counts: its reservation must not cost a second time. When it is up and is to
-// go again, it costs again.
+// The counts exclude a pod that is down because of its update, so its reservation must not consume budget a second time. Once the pod
+// is available and is to be removed again, it consumes budget again.
 func TestAnUpdateCostsOnce(t *testing.T) {
 	p := protector(8, 10)
 	see := func(sighting quota.Sighting, available int32) quota.Settled {
@@ -144,7 +144,7 @@ func TestAnUpdateThatIsOverdueIsTold(t *testing.T) {
 	}
 }
 
-// The removal of a pod under update was refused by somebody else: the update goes on.
+// The removal of a pod under update was rejected by another admission check: the update continues.
 func TestAnUpdateOutlivesARemovalThatFailed(t *testing.T) {
 	p := protector(8, 10)
 	quota.Decide(p, []quota.Removal{update("a", 2, container("web", 1)), removal("c0", "a")})

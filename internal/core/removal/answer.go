@@ -8,22 +8,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// VerdictReason is the reason of an answer in one word, for audit annotations and metrics.
+// VerdictReason is the reason of an answer, as one word for audit annotations and metrics.
 type VerdictReason string
 
-// The reasons. Those of refusals by a protector are the outcomes of package quota.
+// The reasons. Those of denials by a protector are the outcomes of package quota.
 const (
-	VerdictUnguarded    VerdictReason = "Unguarded"    // not a removal that Breakwater guards, as a relabel that leaves the pod covered
+	VerdictUnguarded    VerdictReason = "Unguarded"    // not a removal that Breakwater guards, such as a relabel that leaves the pod covered
 	VerdictNoPod        VerdictReason = "NoPod"        // the pod does not exist in the cell
-	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal costs nothing
+	VerdictNotAvailable VerdictReason = "NotAvailable" // the pod is not available, so its removal consumes no budget
 	VerdictUnprotected  VerdictReason = "Unprotected"  // no protector covers the pod
 	VerdictOtherCell    VerdictReason = "OtherCell"    // the pod belongs to another cell of the cluster, or to none
 	VerdictReserved     VerdictReason = "Reserved"     // admitted and charged, now or by an earlier attempt
-	VerdictForced       VerdictReason = "Forced"       // admitted since somebody has broken the glass for the pod
+	VerdictForced       VerdictReason = "Forced"       // admitted by break-glass
 	VerdictDryRun       VerdictReason = "DryRun"       // would be admitted; nothing was written
-	VerdictMalformed    VerdictReason = "Malformed"    // the review cannot be understood
-	VerdictUnknownCell  VerdictReason = "UnknownCell"  // no Cell with a kubeconfig, and no --cell, of that name
-	VerdictUnknown      VerdictReason = "Unknown"      // what is needed to decide is not known
+	VerdictMalformed    VerdictReason = "Malformed"    // the review cannot be parsed
+	VerdictUnknownCell  VerdictReason = "UnknownCell"  // there is neither a Cell of that name with a kubeconfig, nor a --cell
+	VerdictUnknown      VerdictReason = "Unknown"      // information that is necessary for the decision is missing
 	VerdictUnreachable  VerdictReason = "Unreachable"  // the core cluster did not answer in time
 )
 
@@ -31,26 +31,26 @@ const (
 type Answer struct {
 	Allowed bool
 	Verdict VerdictReason
-	// Operation is what was asked for; empty when the review was not read so far.
+	// Operation is the requested operation. It is empty if the review could not be parsed that far.
 	Operation v1alpha1.Operation
-	// Protectors that were asked, as core/namespace/name.
+	// Protectors are the protectors that were asked, as core/namespace/name.
 	Protectors []string
-	// Status tells the client of a refusal; nil when allowed.
+	// Status is the denial for the client. It is nil if the removal is allowed.
 	Status *metav1.Status
-	// Warnings are for the client of a removal that is admitted all the same.
+	// Warnings are for the client of a removal that is admitted.
 	Warnings []string
-	// Blames is the protector that refused; nil when none did.
+	// Blames is the protector that denied the removal. It is nil if none did.
 	Blames *Charge
-	// Forced is what was overridden to admit it; nil when nothing was.
+	// Forced is the denial that was overridden to admit the removal. It is nil if there was none.
 	Forced *Override
 }
 
-// Override is a refusal that was not heeded.
+// Override is an overridden denial.
 type Override struct {
 	Verdict VerdictReason
-	// By is the protector that refused; nil when none did.
+	// By is the protector that denied the removal. It is nil if none did.
 	By *Charge
-	// Reason is why it was not heeded, as somebody says; empty when nobody does.
+	// Reason is the user's reason for the override. It is empty if the user gave none.
 	Reason string
 }
 
@@ -69,7 +69,7 @@ func (a Answer) Audit() map[string]string {
 	return audit
 }
 
-// OnTrial admits what is refused, and says so to the client: for a trial, in which nothing is protected.
+// OnTrial admits a denied removal and warns the client. It is for a trial, in which nothing is protected.
 func (a Answer) OnTrial() Answer {
 	if a.Allowed {
 		return a
@@ -79,21 +79,21 @@ func (a Answer) OnTrial() Answer {
 	return a
 }
 
-// BreakGlass admits what was refused, since somebody has broken the glass for the pod, and says why.
+// BreakGlass admits a denied removal because the pod has the break-glass annotation, and records the reason.
 func (a Answer) BreakGlass(reason string) Answer {
 	if !a.Allowed {
 		a = Answer{Allowed: true, Protectors: a.Protectors, Forced: &Override{Verdict: a.Verdict, By: a.Blames}}
 	}
-	if a.Forced != nil { // or it may go anyway
+	if a.Forced != nil { // otherwise the removal did not need it
 		a.Verdict, a.Forced.Reason = VerdictForced, reason
 	}
 	return a
 }
 
-// Allow admits what costs no budget.
+// Allow admits an operation that consumes no budget.
 func Allow(verdict VerdictReason) Answer { return Answer{Allowed: true, Verdict: verdict} }
 
-// Admit admits what protectors were asked for.
+// Admit admits a removal that protectors decided on.
 func Admit(verdict VerdictReason, charges []Charge) Answer {
 	return Answer{Allowed: true, Verdict: verdict, Protectors: names(charges)}
 }

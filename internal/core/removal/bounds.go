@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// The bounds of what a review says, in bytes, as API servers enforce them. A review that exceeds one comes from no API server, and what is
-// stored of it, or said in an event, would burden the requests of others.
+// These are the limits of fields in a review, in bytes, as API servers enforce them. A review that exceeds one does not come from an
+// API server. Storing such fields, or writing them into an event, would burden the requests of other clients.
 const (
 	mostUID, mostVersion = 128, 64
 	mostLabelKey         = validation.DNS1123SubdomainMaxLength + len("/") + validation.DNS1123LabelMaxLength
 	mostAnnotations      = 256 << 10
 )
 
-// checkBounds is an error that names the first part of the request which is too long, and does not repeat it.
+// checkBounds returns an error for the first field of the request that is too long. The error does not contain the field's value.
 func (r *Request) checkBounds() error {
 	if err := tooLong("namespace", r.Namespace, validation.DNS1123LabelMaxLength); err != nil {
 		return err

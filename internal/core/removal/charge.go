@@ -15,26 +15,27 @@ import (
 
 // Charge is one protector that covers a pod, and is charged for its removal.
 type Charge struct {
-	// Core is the name of the core cluster that has the protector.
+	// Core is the name of the core cluster of the protector.
 	Core      string
 	Key       types.NamespacedName
 	Protector *v1alpha1.PodProtector
-	// Vanished tells that the protector is not there although nobody has released it.
+	// Vanished reports that the protector no longer exists although it was not released.
 	Vanished bool
-	// LeavesCell tells that a relabel takes the pod out of the cell, as its core has it.
+	// LeavesCell reports that a relabel removes the pod from the cell as defined in the protector's core.
 	LeavesCell bool
-	// Operation is the one whose charge the removal is; empty until Charged has said so. A request that updates and relabels a pod is one or
-	// the other for each protector.
+	// Operation is the operation that the protector is charged for. It is empty until Charged has set it. A request that both updates
+	// and relabels a pod is one of the two for each protector.
 	Operation v1alpha1.Operation
-	// Domain is that of the pod, where the protector minds the loss of others; Unlocated is why it is not known.
+	// Domain is the domain of the pod, if the protector enforces spec.spread.tolerateDomainLoss. Unlocated is the error if it is
+	// unknown.
 	Domain    quota.Domain
 	Unlocated error
 }
 
-// String is core/namespace/name.
+// String returns core/namespace/name.
 func (c Charge) String() string { return c.Core + "/" + c.Key.String() }
 
-// Ask is what is asked of the protector.
+// Ask adapts an attempt to the protector.
 func (c Charge) Ask(attempt quota.Removal) quota.Removal {
 	attempt.Domain = c.Domain
 	attempt.Operation = cmp.Or(c.Operation, attempt.Operation)
@@ -46,12 +47,13 @@ func (c Charge) Ask(attempt quota.Removal) quota.Removal {
 	return attempt
 }
 
-// Passes tells whether a removal needs no look at protectors. A pod that is going must go, or nodes never finish their work.
+// Passes reports whether a removal is allowed without a check of protectors. A pod that is terminating or finished must be deletable,
+// or nodes never finish their work.
 func (r Request) Passes() bool {
 	return podhealth.FactsOf(r.Pod).Gone() || r.Pod.Spec.NodeName == ""
 }
 
-// Attempt is what is asked of protectors, at a time and with a token that no other attempt has.
+// Attempt returns the removal to ask protectors for, at a time and with a token that no other attempt has.
 func (r Request) Attempt(cell string, at time.Time, token string) quota.Removal {
 	attempt := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
@@ -63,8 +65,8 @@ func (r Request) Attempt(cell string, at time.Time, token string) quota.Removal 
 	return attempt
 }
 
-// Charged leaves of the protectors that cover a pod, in their own slice, those that its removal costs budget, in the order in which they
-// are asked. When there is none it says why not. belongs tells whether the pod belongs to the cell at all.
+// Charged reduces covering, the protectors that cover a pod, in place to those that a removal of the pod consumes budget of, in the
+// order in which they are asked. If none is left, free is the reason. belongs reports whether the pod belongs to the cell at all.
 func Charged(covering []Charge, belongs bool, cell string, r Request, now time.Time) (charges []Charge, free VerdictReason) {
 	facts, guarded, kept := podhealth.FactsOf(r.Pod), false, false
 	for i := range covering {
@@ -72,7 +74,7 @@ func Charged(covering []Charge, belongs bool, cell string, r Request, now time.T
 	}
 	charges = slices.DeleteFunc(covering, func(c Charge) bool {
 		if floor, known := quota.Floor(c.Protector); c.Vanished && known && floor == 0 {
-			return true // it would refuse nothing
+			return true // it would deny nothing
 		}
 		if c.Operation == "" {
 			kept = kept || c.Guards(r.Operation)
@@ -94,13 +96,14 @@ func Charged(covering []Charge, belongs bool, cell string, r Request, now time.T
 	}
 }
 
-// costs reports whether the removal of a pod of that health costs the protector budget.
+// costs reports whether the removal of a pod with that health consumes budget of the protector.
 func (c Charge) costs(health podhealth.Health, r Request) bool {
 	return health.Charged(c.Protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion)
 }
 
-// AgedAt is the time at which the age of a pod is judged that is to be removed. In a cell that no aggregator has counted, or that was taken out
-// of the protector, no count has a time that makes up for a clock that is behind: a pod is taken to be old enough, and its removal refused.
+// AgedAt returns the time at which the age of a pod to be removed is evaluated. If no aggregator has counted the cell, or the cell
+// was removed from the protector, no count has a time that compensates for a slow clock. The pod is then assumed to be old enough,
+// and its removal is denied.
 func (c Charge) AgedAt(cell string, now time.Time) time.Time {
 	if quota.CellOf(c.Protector, cell) == nil {
 		return now.Add(time.Duration(c.Protector.Spec.MinReadySeconds)*time.Second + longestBehind)
@@ -108,11 +111,12 @@ func (c Charge) AgedAt(cell string, now time.Time) time.Time {
 	return now
 }
 
-// longestBehind is how far the clock of a webhook may be behind that of an aggregator.
+// longestBehind is the maximum time by which the clock of a webhook may be behind that of an aggregator.
 const longestBehind = 24 * time.Hour
 
-// IsYoung reports whether the removal of a pod costs nothing only because the pod has not been ready for long enough, by our clock. The
-// aggregator may have counted it by a clock that is ahead of ours, in a count that we have not seen yet: only the newest one tells.
+// IsYoung reports whether the removal of a pod consumes no budget only because, by the webhook's clock, the pod has not been ready
+// for long enough. The aggregator may have counted it by a clock that is ahead, in a count that the webhook has not seen yet. Only
+// the newest count is conclusive.
 func (c Charge) IsYoung(r Request, cell string, now time.Time) bool {
 	if floor, known := quota.Floor(c.Protector); known && floor == 0 || c.Vanished || c.operationOf(r, cell, now) == "" {
 		return false
@@ -125,7 +129,8 @@ func (c Charge) IsYoung(r Request, cell string, now time.Time) bool {
 	return c.costs(health, r)
 }
 
-// Guards reports whether an operation consumes budget of the protector. One that is older than the field guards the default operations.
+// Guards reports whether an operation consumes budget of the protector. A protector without spec.operations guards the default
+// operations.
 func (c Charge) Guards(operation v1alpha1.Operation) bool {
 	operations := c.Protector.Spec.Operations
 	if len(operations) == 0 {
@@ -134,7 +139,8 @@ func (c Charge) Guards(operation v1alpha1.Operation) bool {
 	return slices.Contains(operations, operation)
 }
 
-// operationOf is the operation that a request is to the protector, if the pod is available; empty when it is none that the protector guards.
+// operationOf returns the operation that a request is for the protector, if the pod is available. It is empty if the protector does
+// not guard it.
 func (c Charge) operationOf(r Request, cell string, now time.Time) v1alpha1.Operation {
 	switch {
 	case r.relabels() && c.Guards(v1alpha1.OperationRelabel) && c.loses(r, cell, now):
@@ -146,13 +152,14 @@ func (c Charge) operationOf(r Request, cell string, now time.Time) v1alpha1.Oper
 	}
 }
 
-// Health is that of a pod of a cell, as the protector sees it.
+// Health returns the health of a pod of a cell by the protector's minReadySeconds.
 func (c Charge) Health(facts podhealth.Facts, cell string, now time.Time) podhealth.Health {
 	return facts.At(c.Protector.Spec.MinReadySeconds, noEarlierThan(c.Protector, cell, now))
 }
 
-// noEarlierThan is the time at which a pod's age is judged: now, but not before the aggregator counted. A pod
-// that its clock took for available must not pass uncharged because ours is behind; see IsYoung for what we have not seen.
+// noEarlierThan returns the time at which a pod's age is evaluated: now, but not before the aggregator's count. A pod that is
+// available by the aggregator's clock must not be removed without a charge because the webhook's clock is behind. See IsYoung for
+// counts that the webhook has not seen.
 func noEarlierThan(protector *v1alpha1.PodProtector, cellID string, now time.Time) time.Time {
 	if cell := quota.CellOf(protector, cellID); cell != nil && cell.Aggregation.LastEventTime.After(now) {
 		return cell.Aggregation.LastEventTime.Time
@@ -160,7 +167,7 @@ func noEarlierThan(protector *v1alpha1.PodProtector, cellID string, now time.Tim
 	return now
 }
 
-// Minds is the label of nodes by which a protector minds the loss of a domain; empty if it does not.
+// Minds returns the node label of the domains whose loss a protector must tolerate. It is empty if there is none.
 func Minds(p *v1alpha1.PodProtector) string {
 	spread := p.Spec.Spread
 	if spread == nil || !spread.TolerateDomainLoss || spread.TopologyKey == v1alpha1.TopologyKeyCell {
@@ -172,7 +179,7 @@ func Minds(p *v1alpha1.PodProtector) string {
 	return spread.TopologyKey
 }
 
-// LabelOf is a label of a pod's node, whose labels were read or could not be: the domain of the pod where that is asked for.
+// LabelOf returns the value of a label of a pod's node, which is the pod's domain. unread is the error of reading the node.
 func LabelOf(node string, labels map[string]string, unread error, key string) (string, error) {
 	if unread != nil {
 		return "", fmt.Errorf("node %q cannot be read: %w", node, unread)

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// The clock of the webhook may be behind. In a cell that is counted the time of the count makes up for it.
+// The clock of the webhook may be behind. In a counted cell, the time of the count compensates for it.
 func TestAYoungPodIsChargedWhereNoCountHasATime(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "uid-0"}}

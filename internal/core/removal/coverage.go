@@ -6,13 +6,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// Names tells whether a protector names a workload, whose pods it covers; others select pods, the same in every cell.
+// Names reports whether a protector names a workload, whose pods it covers. Other protectors select pods, the same in every cell.
 func Names(p *v1alpha1.PodProtector) bool { return p.Spec.TargetRef != nil && p.Spec.Selector == nil }
 
-// CoverageIn is what a protector covers in a cell, for a removal: of what is not known it means all that it may.
+// CoverageIn returns the coverage of a protector in a cell, for a removal. If the coverage is unknown, it is all pods that the
+// protector may cover.
 func CoverageIn(p *v1alpha1.PodProtector, cellID string) selectors.Coverage {
 	if !Names(p) {
-		// Of a malformed selector it is unknown which pods it means: it means all that it may, and refuses them.
+		// A malformed selector may mean any pods. It covers all of them, and the protector denies their removal.
 		coverage, _ := selectors.CoverageOf(&p.Spec, nil)
 		return coverage
 	}
@@ -23,14 +24,15 @@ func CoverageIn(p *v1alpha1.PodProtector, cellID string) selectors.Coverage {
 	return Anything(p)
 }
 
-// HasLooked tells whether the aggregator of a cell has looked for the workload that a protector names.
+// HasLooked reports whether the aggregator of a cell has resolved the workload that a protector names.
 func HasLooked(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) bool {
 	return cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec) && !cell.Aggregation.Void
 }
 
-// Anything is what a protector that names a workload may cover in a cell where nobody has looked for it: whatever is not exempt.
+// Anything returns what a protector that names a workload may cover in a cell where no aggregator has resolved it: all pods that are
+// not exempt.
 func Anything(p *v1alpha1.PodProtector) selectors.Coverage {
-	// A target that chooses all stands for one that nobody knows.
+	// An empty target selector, which matches all pods, stands for the unknown target.
 	coverage, _ := selectors.CoverageOf(&p.Spec, &v1alpha1.Target{})
 	return coverage
 }

@@ -1,6 +1,6 @@
-// Package removal answers removals: it reads what an apiserver asks (Parse), chooses the protectors that it costs budget (Charged),
-// looks at their budgets (Preview), and words the answer (Answer).
+// Package removal answers removals. It parses the review of an API server (Parse), chooses the protectors whose budget the removal
+// consumes (Charged), checks their budgets (Preview), and composes the answer (Answer).
 //
-// Everything here is pure. The webhook does between these steps what takes a cluster: it finds the protectors, and reserves with them
-// what Preview has nothing against. Judge is all steps but that last one: what the webhook would answer to a dry run.
+// This package is pure. Between these steps, the webhook does the work that needs a cluster: it finds the protectors, and reserves
+// removals that Preview does not deny. Judge runs all steps except the reservation: it returns the webhook's answer to a dry run.
 package removal

@@ -12,11 +12,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// Forced tells whether somebody has broken the glass for the pod.
+// Forced reports whether the pod has the break-glass annotation.
 func (r Request) Forced() bool { return r.Pod.Annotations[v1alpha1.AnnotationForceDelete] == "true" }
 
-// ForcedAs is the request with the break-glass annotations of the pod that its cell has, nil if that is not known: not those of the review, which
-// anyone could have sent.
+// ForcedAs returns the request with the break-glass annotations of live, the pod as read from its cell, or without any if live is
+// nil. It ignores those of the review, which any client could have sent.
 func (r Request) ForcedAs(live *corev1.Pod) Request {
 	r.Pod = r.Pod.DeepCopy()
 	for _, name := range []string{v1alpha1.AnnotationForceDelete, v1alpha1.AnnotationForceReason} {
@@ -31,12 +31,12 @@ func (r Request) ForcedAs(live *corev1.Pod) Request {
 	return r
 }
 
-// ForceReason is why, as they say: fit to be told, since whoever may change the pod has written it.
+// ForceReason returns the user's reason, made fit for display: any client that may change the pod can have written it.
 func (r Request) ForceReason() string {
 	return Tellable(r.Pod.Annotations[v1alpha1.AnnotationForceReason])
 }
 
-// Tellable is a reason in one line, without characters that are none to see, and not longer than is told.
+// Tellable returns a reason on one line, without invisible characters, cut to the maximum length.
 func Tellable(reason string) string {
 	if len(reason) > 8*v1alpha1.MostForceReason { // an annotation may have 256 KiB
 		reason = reason[:8*v1alpha1.MostForceReason]

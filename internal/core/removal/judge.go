@@ -7,8 +7,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// RefusedByVanished is the refusal of a protector that vanished: nothing can be reserved with it. It is nil when none has, or when
-// the glass is broken.
+// RefusedByVanished returns the denial for a protector that vanished, with which no removal can be reserved. It returns nil if none
+// vanished, or for a break-glass removal.
 func RefusedByVanished(charges []Charge, r Request) *Answer {
 	i := slices.IndexFunc(charges, func(c Charge) bool { return c.Vanished })
 	if i < 0 || r.Forced() && !r.DryRun {
@@ -18,8 +18,9 @@ func RefusedByVanished(charges []Charge, r Request) *Answer {
 	return &refusal
 }
 
-// Preview looks at all budgets before any is touched: a removal that one of them refuses anyway need not reserve in the others and give
-// back. It returns the refusal, nil if there is none. A single protector is left alone, since asking it decides as well, and once.
+// Preview checks all budgets before any of them is charged, so that a removal that one protector denies need not be reserved with the
+// others and given back. It returns the denial, or nil. It skips a single protector, because the reservation itself decides, in one
+// step.
 func Preview(charges []Charge, attempt quota.Removal, r Request) *Answer {
 	if len(charges) == 1 && !r.DryRun {
 		return nil
@@ -33,13 +34,13 @@ func Preview(charges []Charge, attempt quota.Removal, r Request) *Answer {
 	return nil
 }
 
-// Decide is what the protector says to an attempt, which leaves it as it was.
+// Decide returns the protector's verdict on an attempt, without changing the protector.
 func (c Charge) Decide(attempt quota.Removal) quota.Verdict {
 	return quota.Decide(c.Protector.DeepCopy(), []quota.Removal{c.Ask(attempt)})[0]
 }
 
-// Judge is the answer of the webhook to a dry run of a removal, when it knows the protectors that cover the pod as they are given,
-// with the domain of the pod for those that mind it.
+// Judge returns the webhook's answer to a dry run of a removal, given the protectors that cover the pod. The charges must have the
+// pod's domain for those that need it.
 func Judge(covering []Charge, belongs bool, cell string, r Request, now time.Time) Answer {
 	r.DryRun = true
 	if r.Passes() {

@@ -14,13 +14,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Read reads JSON as encoding/json does, apart from the case of names, at a third of its cost, which is most of what a
-// review costs. What the apiserver has stored must be readable: a pod that is refused for a letter could never go.
+// Read parses JSON like encoding/json, except that names are case-sensitive. It takes a third of the CPU time, which dominates the
+// cost of a review. It must accept everything that the API server has stored: a pod that is denied because of an invalid byte could
+// never be removed.
 func Read(raw []byte, into any) error {
 	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// podAsked is what a decision needs of a pod, of the ten kilobytes that it has.
+// podAsked has the fields of a pod that a decision needs. A whole pod has about ten kilobytes.
 type podAsked struct {
 	Metadata struct {
 		Namespace         string            `json:"namespace"`
@@ -30,9 +31,9 @@ type podAsked struct {
 		Labels            map[string]string `json:"labels"`
 		DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
 		Annotations       struct {
-			// Criterion is nil unless the pod has AnnotationCriterion.
+			// Criterion is nil if the pod has no AnnotationCriterion.
 			Criterion *string `json:"breakwater.dev/criterion"`
-			// ForceDelete is nil unless it has AnnotationForceDelete.
+			// ForceDelete is nil if the pod has no AnnotationForceDelete.
 			ForceDelete *string `json:"breakwater.dev/force-delete"`
 			ForceReason *string `json:"breakwater.dev/force-delete-reason"`
 		} `json:"annotations"`
@@ -72,32 +73,32 @@ func (p *podAsked) pod() *corev1.Pod {
 	return pod
 }
 
-// Request is what a review asks: to remove a pod, to make it unavailable for a while, or to change what covers it.
+// Request is the request of a review: to remove a pod, to make it unavailable for a while, or to change its coverage.
 type Request struct {
 	Operation v1alpha1.Operation
 	Namespace string
 	PodName   string
-	// Pod is the pod as the apiserver has it, without the parts that no decision needs; nil for an eviction,
-	// whose review does not carry it.
+	// Pod is the pod as stored in the API server, without fields that no decision needs. It is nil for an eviction, whose review does
+	// not contain it.
 	Pod *corev1.Pod
-	// Criterion is that of an eviction: the removal costs budget also if the pod meets no more than this one. Empty is
+	// Criterion is the criterion of an eviction: the removal also consumes budget if the pod meets only this criterion. Empty means
 	// none.
 	Criterion v1alpha1.Criterion
-	// Generation is that of the pod with an update, and Containers those that it restarts; 0 and nil for a removal.
+	// Generation is the pod's generation after an update, and Containers are those that it restarts. They are 0 and nil for a removal.
 	Generation int64
 	Containers []v1alpha1.ContainerRestarts
-	// Relabeled is the pod with the labels and annotations that it is to have; nil when none that coverage depends on changes. A
-	// Relabel without it takes the pod out of the coverage of every protector. An Update or a Resize can have it as well.
+	// Relabeled is the pod with its new labels and annotations. It is nil if none that determine coverage change. A Relabel without it
+	// removes the pod from the coverage of every protector. An Update or a Resize can have it as well.
 	Relabeled *corev1.Pod
-	// User is who asks.
+	// User is the requesting user.
 	User string
-	// DryRun asks for the answer only.
+	// DryRun requests only the answer.
 	DryRun bool
-	// raw is the pod as the review has it; nil for an eviction.
+	// raw is the pod in the review; nil for an eviction.
 	raw []byte
 }
 
-// Controller is who owns the pod; nil when nobody does. It is looked for only where somebody was refused.
+// Controller returns the pod's controller, or nil if it has none. It parses the pod again, so it is called only for a denied request.
 func (r Request) Controller() *metav1.OwnerReference {
 	if r.raw == nil {
 		return metav1.GetControllerOf(r.Pod)
@@ -113,8 +114,8 @@ func (r Request) Controller() *metav1.OwnerReference {
 	return metav1.GetControllerOf(&metav1.ObjectMeta{OwnerReferences: owned.Metadata.OwnerReferences})
 }
 
-// OperationOf is what a review of a pod is about, as far as its resource and operation tell; a deletion if it is none that Breakwater
-// guards. Only the pod tells an Update from a Relabel: see Parse.
+// OperationOf returns the operation of a review of a pod, based on its resource and operation alone. It returns a deletion for
+// operations that Breakwater does not guard. Only the pod distinguishes an Update from a Relabel: see Parse.
 func OperationOf(review *admissionv1.AdmissionRequest) v1alpha1.Operation {
 	switch {
 	case review.SubResource == "eviction":
@@ -128,8 +129,8 @@ func OperationOf(review *admissionv1.AdmissionRequest) v1alpha1.Operation {
 	}
 }
 
-// Parse reads the request of a review. guarded is false for what Breakwater does not guard. An error is a
-// malformed review.
+// Parse parses the request of a review. guarded is false for requests that Breakwater does not guard. An error means a malformed
+// review.
 func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool, err error) {
 	request.DryRun, request.User = review.DryRun != nil && *review.DryRun, review.UserInfo.Username
 	pods := review.Resource.Group == "" && review.Resource.Resource == "pods"
@@ -160,7 +161,7 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 	return request, true, err
 }
 
-// parsePod reads the pod as it is from oldObject: in a deletecollection the request itself has no name.
+// parsePod reads the pod from oldObject, because the request of a deletecollection has no name.
 func (r *Request) parsePod(review *admissionv1.AdmissionRequest, what string) error {
 	if len(review.OldObject.Raw) == 0 {
 		return fmt.Errorf("the review of the %s of pod %q has no oldObject", what, review.Name)
@@ -190,14 +191,14 @@ func (r *Request) parseEviction(review *admissionv1.AdmissionRequest) error {
 		r.PodName = eviction.Name
 	}
 	r.Criterion = criterionOf(eviction.Annotations)
-	// An eviction can ask for a dry run in its own options, which the review does not tell.
+	// An eviction can request a dry run in its own options, which the review's dryRun does not reflect.
 	if eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0 {
 		r.DryRun = true
 	}
 	return nil
 }
 
-// criterionOf reads the criterion of an eviction. One that is not understood is the widest, which costs the most.
+// criterionOf returns the criterion of an eviction. An unsupported value is the widest criterion, which consumes the most budget.
 func criterionOf(annotations map[string]string) v1alpha1.Criterion {
 	text, given := annotations[v1alpha1.AnnotationCriterion]
 	if !given {

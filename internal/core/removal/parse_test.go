@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// asked returns the review of an operation on pods or a subresource of theirs; object is that of the operation.
+// asked returns the review of an operation on pods or one of their subresources, with the given object.
 func asked(operation admissionv1.Operation, subresource, object string) *admissionv1.AdmissionRequest {
 	r := &admissionv1.AdmissionRequest{
 		Operation: operation, SubResource: subresource, Namespace: "default", Name: "web-0",
@@ -119,7 +119,8 @@ func TestParseLeavesOtherRequestsAlone(t *testing.T) {
 	}
 }
 
-// A review of an API server stays within its bounds. One that does not is refused before anything of it is stored, and its error stays short.
+// A review of an API server stays within the bounds. Parse rejects any other before any part of it is stored, and its error stays
+// short.
 func TestParseRefusesWhatNoAPIServerStores(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	pod := func(metadata, spec string) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Codes of HTTP.
+// HTTP status codes.
 const (
 	codeBadRequest      = 400
 	codeForbidden       = 403
@@ -21,8 +21,8 @@ const (
 	codeTooManyRequests = 429
 )
 
-// later refuses for now. 429 makes kubectl drain and controllers try again; a Retry-After would make client-go
-// try again ten times inside one call, unseen by anybody.
+// later denies a removal for now. 429 makes kubectl drain and controllers retry. A Retry-After would make client-go retry ten times
+// inside one call, invisible to the caller.
 func later(verdict VerdictReason, message string) Answer {
 	return Answer{Verdict: verdict, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: codeTooManyRequests,
@@ -30,7 +30,8 @@ func later(verdict VerdictReason, message string) Answer {
 	}}
 }
 
-// Refuse words the refusal of a protector. That of an eviction has the cause by which clients recognize one by a PodDisruptionBudget.
+// Refuse returns the denial of a protector. For an eviction it has the cause by which clients recognize a denial by a
+// PodDisruptionBudget.
 func Refuse(charges []Charge, c Charge, verdict quota.Verdict, r Request) Answer {
 	answer := later(VerdictReason(verdict.Outcome), refusal(c, verdict, r))
 	if r.Operation == v1alpha1.OperationEvict {
@@ -44,8 +45,8 @@ func Refuse(charges []Charge, c Charge, verdict quota.Verdict, r Request) Answer
 	return answer
 }
 
-// IsOfDisruptionBudget reports whether an error is the refusal of an eviction by a PodDisruptionBudget. Those by protectors have its cause too,
-// and name a protector.
+// IsOfDisruptionBudget reports whether an error is the denial of an eviction by a PodDisruptionBudget. Denials by protectors have the
+// same cause, and name a protector.
 func IsOfDisruptionBudget(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) || !errors.As(err, &status) {
@@ -62,8 +63,8 @@ func refusal(c Charge, verdict quota.Verdict, r Request) string {
 		r.deed(), r.PodName, place(c), why, b.Floor, b.Available, b.Reserved, do)
 }
 
-// Reason words why a protector refuses, and what to do about it. The floor of a protector with a pending decrease is in force although its
-// workload may not exist any more, so that the client needs to know how to confirm the decrease (rule 13).
+// Reason explains why a protector denies a removal, and the remedy. The floor of a protector with a pending decrease is in force
+// although its workload may not exist any more, so the text explains how to confirm the decrease (rule 13).
 func Reason(c Charge, verdict quota.Verdict) (why, do string) {
 	why, do = reason(c, verdict)
 	advice := brake.Advice(c.Protector)
@@ -71,7 +72,7 @@ func Reason(c Charge, verdict quota.Verdict) (why, do string) {
 	case advice == "":
 		return why, do
 	case verdict.Outcome == quota.RefusedNoBudget:
-		return why, advice // more pods may never come
+		return why, advice // further pods may never become available
 	default:
 		return why, do + "; " + advice
 	}
@@ -112,7 +113,7 @@ func reason(c Charge, verdict quota.Verdict) (why, do string) {
 	return why, do
 }
 
-// fatal words the loss of a domain that would break the floor.
+// fatal describes the domain loss that would violate the floor.
 func fatal(loss *quota.DomainLoss, unlocated error) (why, do string) {
 	domain := fmt.Sprintf("domain %q of %s", loss.Name, loss.TopologyKey)
 	switch {
@@ -134,7 +135,7 @@ func fatal(loss *quota.DomainLoss, unlocated error) (why, do string) {
 		"where it is declared, or annotate the pod with " + v1alpha1.AnnotationForceDelete + "=true"
 }
 
-// deed is what is refused, in a word.
+// deed returns the denied operation as a verb.
 func (r Request) deed() string {
 	switch r.Operation {
 	case v1alpha1.OperationUpdate:
@@ -152,7 +153,7 @@ func place(c Charge) string { return fmt.Sprintf("%s in core cluster %q", c.Key,
 
 const wayOut = "in an emergency label the namespace " + v1alpha1.LabelExempt + "=true in this cluster to remove pods unguarded"
 
-// RefuseUnreachable refuses what could not be reserved with a protector, for that reason.
+// RefuseUnreachable denies a removal that could not be reserved with a protector, and gives the reason.
 func RefuseUnreachable(charges []Charge, c Charge, r Request, reason string) Answer {
 	answer := later(VerdictUnreachable, fmt.Sprintf(
 		"Breakwater refuses to %s pod %q: that could not be reserved with PodProtector %s (%s); try again, or %s.",
@@ -161,22 +162,23 @@ func RefuseUnreachable(charges []Charge, c Charge, r Request, reason string) Ans
 	return answer
 }
 
-// RefuseUnknown refuses while it cannot be told who protects the pod.
+// RefuseUnknown denies a removal while the protectors of the pod cannot be determined.
 func RefuseUnknown(r Request, err error) Answer {
 	return later(VerdictUnknown, fmt.Sprintf(
 		"Breakwater refuses to %s pod %q, since it is not known who protects it: %v; try again, or %s.",
 		r.deed(), r.PodName, err, wayOut))
 }
 
-// RefuseUnreadablePod refuses to remove a pod that cannot be read.
+// RefuseUnreadablePod denies the removal of a pod that cannot be read.
 func RefuseUnreadablePod(cell string, r Request, err error) Answer {
 	return later(VerdictUnknown, fmt.Sprintf(
 		"Breakwater refuses to %s pod %q, since the pod cannot be read from cell %q: %v; try again, or %s.",
 		r.deed(), r.PodName, cell, err, wayOut))
 }
 
-// RefuseNoPod answers what the apiserver would: 404. It does not leave that to the apiserver, for a pod of that
-// name may have come since, and if the webhook's kubeconfig of the cell is that of another cluster, it exists.
+// RefuseNoPod returns the API server's own answer for a pod that does not exist: 404. The webhook does not leave the answer to the
+// API server. A pod of that name may have been created since, or the webhook's kubeconfig of the cell may point to another cluster,
+// and the pod exists.
 func RefuseNoPod(cell string, r Request) Answer {
 	return Answer{Verdict: VerdictNoPod, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: codeNotFound, Reason: metav1.StatusReasonNotFound,
@@ -184,14 +186,15 @@ func RefuseNoPod(cell string, r Request) Answer {
 	}}
 }
 
-// RefuseChangedPod denies a removal whose review shows other labels than the pod has in its cell: other protectors may cover it.
+// RefuseChangedPod denies a removal whose review shows labels that differ from the pod's in its cell: other protectors may cover the
+// pod.
 func RefuseChangedPod(cell string, r Request) Answer {
 	return later(VerdictUnknown, fmt.Sprintf(
 		"Breakwater refuses to %s pod %q, since its labels in cell %q are not those of the request; try again, or %s.",
 		r.deed(), r.PodName, cell, wayOut))
 }
 
-// RefuseUnknownCell refuses what a cell asks that nobody knows.
+// RefuseUnknownCell denies a removal in an unknown cell.
 func RefuseUnknownCell(cell string) Answer {
 	return Answer{Verdict: VerdictUnknownCell, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: codeForbidden, Reason: metav1.StatusReasonForbidden,
@@ -199,7 +202,7 @@ func RefuseUnknownCell(cell string) Answer {
 	}}
 }
 
-// RefuseMalformed refuses a review that is none.
+// RefuseMalformed denies a malformed review.
 func RefuseMalformed(err error) Answer {
 	return Answer{Verdict: VerdictMalformed, Status: &metav1.Status{
 		Status: metav1.StatusFailure, Code: codeBadRequest, Reason: metav1.StatusReasonBadRequest,

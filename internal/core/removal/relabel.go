@@ -14,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 )
 
-// parseRelabel reads what a change of a pod makes of the labels and the annotation that decide which protectors cover the pod, and
-// whether it counts. guard.RemovalConditions names the same ones.
+// parseRelabel sets Relabeled if an update changes the labels or the annotation that determine which protectors cover the pod, and
+// whether it counts. webhookconfig.RemovalConditions has the same fields.
 func (r *Request) parseRelabel(review *admissionv1.AdmissionRequest) error {
 	asked := podAsked{}
 	if err := Read(review.Object.Raw, &asked); err != nil {
@@ -30,7 +30,7 @@ func (r *Request) parseRelabel(review *admissionv1.AdmissionRequest) error {
 	return nil
 }
 
-// criterionText is a pod's own criterion; that of a pod without one is a text that no annotation of ours has.
+// criterionText returns a text for a pod's own criterion. For a pod without one, it returns a text that no annotation results in.
 func criterionText(pod *corev1.Pod) string {
 	if text, given := pod.Annotations[v1alpha1.AnnotationCriterion]; given {
 		return "=" + text
@@ -38,8 +38,8 @@ func criterionText(pod *corev1.Pod) string {
 	return ""
 }
 
-// loses reports whether a protector that covers a pod loses it by a relabel: it does not cover the pod any more, or does not count it.
-// Labels and annotations change nothing of the pod's health but the criterion that it is judged by.
+// loses reports whether a protector loses a covered pod by a relabel: it no longer covers the pod, or no longer counts it. Of the
+// pod's health, labels and annotations change only the criterion.
 func (c Charge) loses(r Request, cell string, now time.Time) bool {
 	if r.Relabeled == nil || c.LeavesCell || !CoverageIn(c.Protector, cell).Covers(r.Relabeled.Labels) {
 		return true
@@ -50,12 +50,12 @@ func (c Charge) loses(r Request, cell string, now time.Time) bool {
 	return !c.Health(podhealth.FactsOf(r.Relabeled), cell, now).Counted(c.Protector.Spec.Criterion)
 }
 
-// relabels reports whether a request changes what covers the pod.
+// relabels reports whether a request changes the coverage of the pod.
 func (r Request) relabels() bool {
 	return r.Relabeled != nil || r.Operation == v1alpha1.OperationRelabel
 }
 
-// podVersion is the version of the pod that was reviewed. One that is not a number is later than all others, so that no snapshot is later.
+// podVersion returns the reviewed version of the pod. A version that is not a number is the maximum, so that no snapshot is later.
 func (r Request) podVersion() int64 {
 	version, err := strconv.ParseInt(r.Pod.ResourceVersion, 10, 64)
 	if err != nil || version <= 0 {

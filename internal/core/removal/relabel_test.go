@@ -34,7 +34,7 @@ func relabelable(labels map[string]string, criterion string) *corev1.Pod {
 	return p
 }
 
-// updated is the review of an update of a pod.
+// updated returns the review of an update of a pod.
 func updated(t interface{ Fatal(args ...any) }, before, after *corev1.Pod) *admissionv1.AdmissionRequest {
 	raw := func(p *corev1.Pod) []byte {
 		text, err := json.Marshal(p)
@@ -48,7 +48,7 @@ func updated(t interface{ Fatal(args ...any) }, before, after *corev1.Pod) *admi
 	return review
 }
 
-// guarding is a protector of pods with app=web that guards these operations; the default ones if there are none.
+// guarding returns a protector of pods with app=web that guards the given operations, or the default ones if there are none.
 func guarding(name string, change func(*v1alpha1.PodProtectorSpec)) removal.Charge {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -59,7 +59,7 @@ func guarding(name string, change func(*v1alpha1.PodProtectorSpec)) removal.Char
 	return removal.Charge{Core: "core", Key: types.NamespacedName{Namespace: "default", Name: name}, Protector: p}
 }
 
-// Rule 14: a relabel that takes an available pod out of a protector's coverage consumes budget like a delete.
+// Rule 14: a relabel that removes an available pod from a protector's coverage consumes budget like a delete.
 func TestWhatARelabelCosts(t *testing.T) {
 	web := map[string]string{"app": "web"}
 	operations := func(all ...v1alpha1.Operation) func(*v1alpha1.PodProtectorSpec) {
@@ -165,7 +165,7 @@ func TestAnUpdateThatChangesNothingOfCoverageIsNotGuarded(t *testing.T) {
 	})
 }
 
-// Rules 7 and 14 against a slow oracle: just the protectors that lose the pod are charged, each in its own way.
+// Rules 7 and 14 against a slow oracle: exactly the protectors that lose the pod are charged, each for its own operation.
 func TestWhoLosesAPodIsCharged(t *testing.T) {
 	keys, values := []string{"app", "tier"}, []string{"", "a", "b"}
 	labels := rapid.Custom(func(t *rapid.T) map[string]string {

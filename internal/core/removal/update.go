@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// podUpdated is what an update of a pod can change that makes it unavailable.
+// podUpdated has the fields of a pod that an update can change so that the pod becomes unavailable.
 type podUpdated struct {
 	Metadata struct {
 		Generation int64 `json:"generation"`
@@ -45,7 +45,7 @@ type containerStatus struct {
 	RestartCount int32  `json:"restartCount"`
 }
 
-// running are the containers that run as long as the pod does: an init container that has done its work is not started again.
+// running returns the containers that run as long as the pod does. An init container that has completed is not started again.
 func (p *podUpdated) running() map[string]*containerUpdated {
 	all := map[string]*containerUpdated{}
 	for i := range p.Spec.Containers {
@@ -59,7 +59,7 @@ func (p *podUpdated) running() map[string]*containerUpdated {
 	return all
 }
 
-// restarts is how often a container has been restarted.
+// restarts returns the restart count of a container.
 func (p *podUpdated) restarts(name string) int32 {
 	for _, statuses := range [][]containerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for _, s := range statuses {
@@ -71,8 +71,8 @@ func (p *podUpdated) restarts(name string) int32 {
 	return 0
 }
 
-// disrupted returns the containers that a change of a pod restarts, and how often each will have been by then. An earlier end
-// of the whole pod is all of them.
+// disrupted returns the containers that a change of a pod restarts, with the restart count that each will have then. An earlier end
+// of the whole pod affects all of them.
 func disrupted(before, after *podUpdated) []v1alpha1.ContainerRestarts {
 	var all []v1alpha1.ContainerRestarts
 	ends := endsEarlier(before.Spec.ActiveDeadlineSeconds, after.Spec.ActiveDeadlineSeconds)
@@ -93,7 +93,7 @@ func endsEarlier(before, after *int64) bool {
 	return after != nil && (before == nil || *after < *before)
 }
 
-// resizeRestarts tells whether a container is restarted for a resource of which it is to have another amount.
+// resizeRestarts reports whether a container is restarted because the amount of a resource changes.
 func resizeRestarts(was, is *containerUpdated) bool {
 	for _, policy := range is.ResizePolicy {
 		name := policy.ResourceName
@@ -105,7 +105,7 @@ func resizeRestarts(was, is *containerUpdated) bool {
 	return false
 }
 
-// parseUpdate reads a pod before and after a change. costs is false for one that leaves the pod available and covered.
+// parseUpdate parses a pod before and after a change. costs is false for a change that leaves the pod available and covered.
 func (r *Request) parseUpdate(review *admissionv1.AdmissionRequest) (costs bool, err error) {
 	if err := r.parsePod(review, "update"); err != nil {
 		return false, err
@@ -126,7 +126,7 @@ func (r *Request) parseUpdate(review *admissionv1.AdmissionRequest) (costs bool,
 	}
 	r.Generation = after.Metadata.Generation
 	if r.Generation == 0 {
-		r.Generation = math.MaxInt64 // this apiserver does not count them, so that the update is never seen to be done
+		r.Generation = math.MaxInt64 // this API server does not set the generation, so the update never appears done
 	}
 	return true, nil
 }

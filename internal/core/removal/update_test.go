@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// What of a change makes a pod unavailable: what restarts one of its containers, or ends it earlier.
+// A change makes a pod unavailable if it restarts one of its containers, or ends it earlier.
 func TestWhatAnUpdateRestarts(t *testing.T) {
 	const (
 		before = `{"name":"web-0","namespace":"default","uid":"u","generation":4}`

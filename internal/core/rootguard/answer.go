@@ -6,51 +6,51 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 )
 
-// Reason is why a deletion was answered as it was, in one word for metrics and the audit log.
+// Reason is the reason for an answer, as one word for metrics and the audit log.
 type Reason string
 
-// The reasons that Decide gives. Only Denied refuses the deletion, and only Warned warns.
+// The reasons that Decide returns. Only Denied denies the deletion, and only Warned warns.
 const (
-	// NoFloor has no live floor that depends on the object.
+	// NoFloor means that no live floor depends on the object.
 	NoFloor Reason = "NoFloor"
-	// Terminating is being deleted already.
+	// Terminating means that the object is being deleted already.
 	Terminating Reason = "Terminating"
-	// Controlled is a ReplicaSet of a Deployment, which was asked about.
+	// Controlled means that the object is a ReplicaSet of a Deployment, whose own deletion was reviewed.
 	Controlled Reason = "Controlled"
-	// Confirmed has AnnotationConfirmRelease on the object, on its namespace or on all PodProtectors that depend on it.
+	// Confirmed means that AnnotationConfirmRelease is set on the object, on its namespace or on all PodProtectors that depend on it.
 	Confirmed Reason = "Confirmed"
-	// ScaledToZero has spec.replicas 0.
+	// ScaledToZero means that the object has spec.replicas 0.
 	ScaledToZero Reason = "ScaledToZero"
-	// SystemClient is a request of a Kubernetes component, which reads no warnings.
+	// SystemClient means that the client is a Kubernetes component, which ignores warnings.
 	SystemClient Reason = "SystemClient"
-	// Warned is allowed with a warning.
+	// Warned means that the deletion is allowed with a warning.
 	Warned Reason = "Warned"
-	// Denied is refused.
+	// Denied means that the deletion is denied.
 	Denied Reason = "Denied"
 )
 
-// Answer is what a client is told.
+// Answer is the answer to a deletion.
 type Answer struct {
 	Reason Reason
-	// Text is the warning or the refusal, in one sentence; empty when there is none.
+	// Text is the warning or the denial, in one sentence. It is empty if there is none.
 	Text string
-	// Floors is the number of live floors that depend on the object, whose release is not confirmed. Pods is how many pods
-	// they keep available over all cells, and Here how many available pods they have in the cluster.
+	// Floors is the number of live floors that depend on the object and whose release is not confirmed. Pods is the number of pods that
+	// they keep available over all cells. Here is the number of available pods that they have in the cluster.
 	Floors, Pods, Here int
 }
 
-// Question is a deletion that a client asks for.
+// Question is a deletion that a client requests.
 type Question struct {
 	Mode   Mode
 	At     Place
 	Object *Object
-	// User and Groups are those of the client.
+	// User and Groups identify the client.
 	User   string
 	Groups []string
 	Now    time.Time
 }
 
-// Passes is the reason for which the deletion is allowed whatever the floors are; empty when they decide.
+// Passes returns the reason for which the deletion is allowed regardless of the floors. It is empty if the floors decide.
 func (q *Question) Passes() Reason {
 	switch o := q.Object; {
 	case q.Mode == Off:
@@ -63,7 +63,7 @@ func (q *Question) Passes() Reason {
 	return ""
 }
 
-// Decide answers by the floors of all PodProtectors that may depend on the object.
+// Decide answers the question, given the floors of all PodProtectors that may depend on the object.
 func (q *Question) Decide(floors []Floor) Answer {
 	if reason := q.Passes(); reason != "" {
 		return Answer{Reason: reason}

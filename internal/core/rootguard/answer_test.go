@@ -78,7 +78,7 @@ func TestReplicaSetsOfDeploymentsAreNotAskedAbout(t *testing.T) {
 	}
 }
 
-// The texts are what users read: one sentence each.
+// Users read these texts, which have one sentence each.
 func TestTexts(t *testing.T) {
 	core, worker := rootguard.Place{Core: "core"}, rootguard.Place{Cells: []string{"a"}}
 	web := protector("web", 3, ofDeployment("web"), counted("a", 4))
@@ -131,7 +131,7 @@ func TestReadTakesAnyObject(t *testing.T) {
 	}
 }
 
-// A slow, obvious count of the floors of a namespace is the oracle.
+// The oracle is a slow, simple count of the floors of a namespace.
 func TestANamespaceCountsItsLiveFloors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := rootguard.Place{Core: rapid.SampledFrom([]string{"", "core", "second"}).Draw(t, "core")}

@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// BenchmarkNamespaceOf10000 is the whole decision about a namespace with 10,000 PodProtectors, each counted in two cells.
+// BenchmarkNamespaceOf10000 measures the whole decision about a namespace with 10,000 PodProtectors, each counted in two cells.
 func BenchmarkNamespaceOf10000(b *testing.B) {
 	all := make([]*v1alpha1.PodProtector, 10_000)
 	for i := range all {

@@ -1,5 +1,5 @@
-// Package rootguard decides what happens to the deletion of an object that floors hang on: a namespace, a workload or an
-// owner of one, a CustomResourceDefinition, a PodProtector or a Cell. Pods are not its concern.
+// Package rootguard decides on the deletion of an object that floors depend on: a namespace, a workload or an owner of one, a
+// CustomResourceDefinition, a PodProtector or a Cell. It does not handle pods.
 //
 // It is pure: the caller passes the objects and the time.
 package rootguard

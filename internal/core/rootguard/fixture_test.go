@@ -17,7 +17,7 @@ import (
 // now is the time of all questions.
 func now() time.Time { return time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC) }
 
-// protector is one of namespace shop, written by hand, for pods with app=NAME.
+// protector returns a handwritten protector of namespace shop for pods with app=NAME.
 func protector(name string, floor int32, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": name}}
@@ -28,7 +28,7 @@ func protector(name string, floor int32, change ...func(*v1alpha1.PodProtector))
 	return p
 }
 
-// generatedFrom makes a protector that of a source.
+// generatedFrom turns a protector into one that was generated from a source.
 func generatedFrom(group, version, kind, name string) func(*v1alpha1.PodProtector) {
 	return func(p *v1alpha1.PodProtector) {
 		source := policy.Ref{Group: group, Kind: kind, Namespace: p.Namespace, Name: name}
@@ -45,7 +45,7 @@ func ofDeployment(name string) func(*v1alpha1.PodProtector) {
 	return generatedFrom("apps", "v1", "Deployment", name)
 }
 
-// counted says that a cell has so many available pods.
+// counted adds a cell with the given number of available pods.
 func counted(cell string, available int32) func(*v1alpha1.PodProtector) {
 	return func(p *v1alpha1.PodProtector) {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: cell, Aggregation: v1alpha1.Aggregation{
@@ -63,10 +63,10 @@ func annotated(key, value string) func(*v1alpha1.PodProtector) {
 	}
 }
 
-// fields are JSON.
+// fields is a JSON object.
 type fields = map[string]any
 
-// object is one as an apiserver sends it.
+// object returns an object in the format in which an API server sends it.
 func object(t *testing.T, apiVersion, kind, resource string, of fields) *rootguard.Object {
 	t.Helper()
 	group, err := schema.ParseGroupVersion(apiVersion)
@@ -89,7 +89,7 @@ func namespaceNamed(t *testing.T, name string) *rootguard.Object {
 	return object(t, "v1", "Namespace", "namespaces", fields{"metadata": fields{"name": name, "uid": "n"}})
 }
 
-// deploymentNamed is one of namespace shop with pods of app=NAME.
+// deploymentNamed returns a Deployment of namespace shop with pods of app=NAME.
 func deploymentNamed(t *testing.T, name string) *rootguard.Object {
 	t.Helper()
 	return object(t, "apps/v1", "Deployment", "deployments", fields{
@@ -105,7 +105,7 @@ func definitionOf(t *testing.T, group, kind, plural string) *rootguard.Object {
 	})
 }
 
-// floorsOf are those of protectors of the core "core".
+// floorsOf returns the floors of protectors of the core "core".
 func floorsOf(at rootguard.Place, all ...*v1alpha1.PodProtector) (floors []rootguard.Floor) {
 	for _, p := range all {
 		if f, ok := rootguard.FloorOf("core", p, at, now()); ok {

@@ -15,11 +15,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// Place is what the cluster of a deletion is to Breakwater: a core cluster, the cluster of cells, or both.
+// Place is the role of a deletion's cluster: a core cluster, the cluster of cells, or both.
 type Place struct {
-	// Core is its name as a core cluster; empty when it is none.
+	// Core is the name of the cluster as a core cluster. It is empty if the cluster is not a core.
 	Core string
-	// Cells are the cells whose pods run in it.
+	// Cells are the cells whose pods run in the cluster.
 	Cells []string
 }
 
@@ -29,36 +29,36 @@ type Owner struct {
 	UID  types.UID
 }
 
-// Floor is a live floor as the objects of one cluster affect it.
+// Floor is a live floor, as far as the objects of one cluster affect it.
 type Floor struct {
 	Key types.NamespacedName
 	// Local reports whether its PodProtector is stored in the cluster.
 	Local bool
-	// Pods must stay available over all cells.
+	// Pods is the number of pods that must stay available over all cells.
 	Pods int
-	// Here is the number of its available pods in the cluster.
+	// Here is the number of the floor's available pods in the cluster.
 	Here int
-	// Source is the workload that the PodProtector was generated from; nil when it was written by hand.
+	// Source is the workload that the PodProtector was generated from. It is nil for a handwritten PodProtector.
 	Source *policy.Ref
-	// Owners are those of the source, as far as the caller knows them. Only those of local floors count.
+	// Owners are the known owners of the source. Only those of local floors count.
 	Owners []Owner
-	// Confirmed reports whether its release is confirmed on the PodProtector.
+	// Confirmed reports whether the release of the floor is confirmed on the PodProtector.
 	Confirmed bool
 
-	// target is the workload that the PodProtector names; nil when it has a selector alone.
+	// target is the workload that the PodProtector's targetRef names. It is nil for a PodProtector with a selector.
 	target *policy.Ref
-	// policy is the kind of the policy that the PodProtector was made by; empty when there is none.
+	// policy is the kind of the policy that the PodProtector results from. It is empty if there is none.
 	policy string
-	// cells are the cells in which it has available pods.
+	// cells are the cells in which the floor has available pods.
 	cells []string
-	// protector and counted, the cells of the cluster in which it has available pods, tell which pods it covers. Selectors are compiled
-	// only for workloads, since a namespace may have thousands.
+	// protector, and counted (the cells of the cluster in which it has available pods), determine which pods the floor covers.
+	// Selectors are compiled only for workloads, because a namespace may have thousands of them.
 	protector *v1alpha1.PodProtector
 	counted   []string
 }
 
-// FloorOf is the floor of a PodProtector of a core cluster. ok is false when nothing in the cluster affects it, or when it
-// keeps no pod available. A PodProtector that is being deleted keeps its floor until it is released, which ends its object.
+// FloorOf returns the floor of a PodProtector of a core cluster. ok is false if no object of the cluster affects it, or if it keeps
+// no pod available. A PodProtector that is being deleted keeps its floor until its release removes the object.
 func FloorOf(core string, p *v1alpha1.PodProtector, at Place, now time.Time) (f Floor, ok bool) {
 	f = Floor{
 		Key: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Local: core == at.Core, Pods: podsOf(p),
@@ -91,7 +91,7 @@ func FloorOf(core string, p *v1alpha1.PodProtector, at Place, now time.Time) (f 
 	return f, true
 }
 
-// podsOf is how many pods a PodProtector keeps available: while its floor is not known all that there are.
+// podsOf returns the number of pods that a PodProtector keeps available. While its floor is unknown, that is all available pods.
 func podsOf(p *v1alpha1.PodProtector) int {
 	if floor, known := quota.Floor(p); known {
 		return floor
@@ -103,7 +103,7 @@ func podsOf(p *v1alpha1.PodProtector) int {
 func (f *Floor) Depends(o *Object) bool {
 	switch o.Kind {
 	case namespaceKind():
-		return f.Key.Namespace == o.Name // all floors have something in the cluster
+		return f.Key.Namespace == o.Name // every floor affects this cluster
 	case definitionKind():
 		return f.dependsOnKind(o.Defines)
 	case own("PodProtector"):
@@ -114,7 +114,7 @@ func (f *Floor) Depends(o *Object) bool {
 	return f.dependsOnWorkload(o)
 }
 
-// dependsOnKind reports whether the floor is lost with all objects of a kind.
+// dependsOnKind reports whether the floor is lost if all objects of a kind are deleted.
 func (f *Floor) dependsOnKind(kind schema.GroupKind) bool {
 	if kind.Group == v1alpha1.GroupVersion.Group {
 		switch kind.Kind {
@@ -137,10 +137,10 @@ func (f *Floor) dependsOnWorkload(o *Object) bool {
 	return f.target != nil && *f.target == refOf(o) || o.TemplateLabels != nil && f.covers(o.TemplateLabels)
 }
 
-// covers reports whether pods with these labels are protected in a cell of the cluster.
+// covers reports whether the floor protects pods with these labels in a cell of the cluster.
 func (f *Floor) covers(labels map[string]string) bool {
 	if !removal.Names(f.protector) {
-		return removal.CoverageIn(f.protector, "").Covers(labels) // the same in every cell
+		return removal.CoverageIn(f.protector, "").Covers(labels) // the coverage is the same in every cell
 	}
 	return slices.ContainsFunc(f.counted, func(cell string) bool { return removal.CoverageIn(f.protector, cell).Covers(labels) })
 }
@@ -148,7 +148,7 @@ func (f *Floor) covers(labels map[string]string) bool {
 // isFrom reports whether the object is the source of the floor, in the core cluster of its PodProtector.
 func (f *Floor) isFrom(o *Object) bool { return f.Local && f.Source != nil && *f.Source == refOf(o) }
 
-// isOwnedBy reports whether the garbage collector deletes the source of the floor after the object.
+// isOwnedBy reports whether the garbage collector deletes the floor's source after the object.
 func (f *Floor) isOwnedBy(o *Object) bool {
 	return f.Local && o.UID != "" && slices.ContainsFunc(f.Owners, func(owner Owner) bool { return owner.UID == o.UID })
 }

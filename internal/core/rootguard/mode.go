@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Mode is what happens to a deletion that live floors depend on.
+// Mode is the treatment of deletions that live floors depend on.
 type Mode string
 
 const (
-	// Off asks about nothing.
+	// Off disables the check.
 	Off Mode = "Off"
-	// Warn allows it with a warning to the client.
+	// Warn allows the deletion with a warning to the client.
 	Warn Mode = "Warn"
-	// Deny refuses it until it is confirmed, or the object is scaled to 0.
+	// Deny denies the deletion until a user confirms it, or scales the object to 0.
 	Deny Mode = "Deny"
 )
 
-// ParseMode reads a mode as users write it.
+// ParseMode parses a mode in the format that users write.
 func ParseMode(text string) (Mode, error) {
 	if mode := Mode(text); slices.Contains([]Mode{Off, Warn, Deny}, mode) {
 		return mode, nil

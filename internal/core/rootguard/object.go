@@ -16,26 +16,26 @@ import (
 type Object struct {
 	Kind     schema.GroupKind
 	Resource schema.GroupResource
-	// Namespace is empty for objects without one, Namespaces among them.
+	// Namespace is empty for cluster-scoped objects, including Namespaces.
 	Namespace, Name string
 	UID             types.UID
 	Annotations     map[string]string
-	// NamespaceAnnotations are those of its namespace; nil while they are not known.
+	// NamespaceAnnotations are the annotations of the object's namespace. They are nil until the caller has set them.
 	NamespaceAnnotations map[string]string
 	// Terminating reports whether the object is being deleted already.
 	Terminating bool
-	// ControlledBy is the kind of the owner that controls it; empty when there is none.
+	// ControlledBy is the kind of the object's controller. It is empty if there is none.
 	ControlledBy schema.GroupKind
-	// Replicas is spec.replicas; nil when the object has none.
+	// Replicas is spec.replicas. It is nil if the object has no such field.
 	Replicas *int64
-	// TemplateLabels are those of spec.template; nil when the object has none.
+	// TemplateLabels are the labels of spec.template. They are nil if the object has no template.
 	TemplateLabels map[string]string
-	// Defines is the kind, and DefinesResource the resource, that a CustomResourceDefinition defines.
+	// Defines and DefinesResource are the kind and the resource that a CustomResourceDefinition defines.
 	Defines         schema.GroupKind
 	DefinesResource schema.GroupResource
 }
 
-// The kinds that are not workloads.
+// These functions return the kinds that are not workloads.
 func namespaceKind() schema.GroupKind { return schema.GroupKind{Kind: "Namespace"} }
 
 func definitionKind() schema.GroupKind {
@@ -46,13 +46,13 @@ func own(kind string) schema.GroupKind {
 	return schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: kind}
 }
 
-// fields are the parts of any object that count.
+// fields are the relevant fields of an object of any kind.
 type fields struct {
 	Metadata *metav1.ObjectMeta `json:"metadata"`
 	Spec     any                `json:"spec"`
 }
 
-// Read reads the object of a review. An object without metadata is an error.
+// Read parses the object of a review. It returns an error for an object without a name.
 func Read(kind schema.GroupKind, resource schema.GroupResource, raw []byte) (*Object, error) {
 	f := fields{}
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
@@ -78,7 +78,7 @@ func Read(kind schema.GroupKind, resource schema.GroupResource, raw []byte) (*Ob
 	return o, nil
 }
 
-// readSpec takes fields of other types than it wants for absent, since the object may be of any kind.
+// readSpec treats fields of unexpected types as absent, since the object may be of any kind.
 func (o *Object) readSpec(of any) {
 	spec, _ := of.(map[string]any)
 	if number, ok := spec["replicas"].(json.Number); ok {
@@ -95,7 +95,7 @@ func (o *Object) readSpec(of any) {
 }
 
 func kindOf(apiVersion, kind string) schema.GroupKind {
-	version, _ := schema.ParseGroupVersion(apiVersion) // a malformed one names no kind that anything depends on
+	version, _ := schema.ParseGroupVersion(apiVersion) // a malformed version results in a kind that no floor depends on
 	return schema.GroupKind{Group: version.Group, Kind: kind}
 }
 
@@ -105,7 +105,7 @@ func textAt(in any, key string) string {
 	return text
 }
 
-// templateLabels are never nil when there is a template with metadata.
+// templateLabels returns the labels of a template. The result is not nil if the template has metadata.
 func templateLabels(template any) map[string]string {
 	fields, _ := template.(map[string]any)
 	meta, ok := fields["metadata"].(map[string]any)
@@ -122,7 +122,7 @@ func templateLabels(template any) map[string]string {
 	return labels
 }
 
-// String names the object in messages.
+// String returns the name of the object for messages.
 func (o *Object) String() string {
 	if o.Namespace == "" {
 		return fmt.Sprintf("%s %q", o.Kind.Kind, o.Name)
@@ -130,10 +130,10 @@ func (o *Object) String() string {
 	return fmt.Sprintf("%s %q", o.Kind.Kind, o.Namespace+"/"+o.Name)
 }
 
-// workload is the class of all objects that are not of a kind of their own here.
+// workload is the class of all objects without a class of their own.
 const workload = "Workload"
 
-// Class is what kind of root the object is, for metrics: a few words, whatever clients send.
+// Class returns the class of the object for metrics. The set of classes is small and does not depend on client input.
 func (o *Object) Class() string {
 	switch o.Kind {
 	case namespaceKind(), definitionKind(), own("PodProtector"), own("Cell"):
@@ -142,7 +142,7 @@ func (o *Object) Class() string {
 	return workload
 }
 
-// isOfDeployment reports whether the object is a ReplicaSet of a Deployment: the answer was given when that was deleted.
+// isOfDeployment reports whether the object is a ReplicaSet of a Deployment. Its deletion was decided with that of the Deployment.
 func (o *Object) isOfDeployment() bool {
 	return o.Kind == schema.GroupKind{Group: "apps", Kind: "ReplicaSet"} && o.ControlledBy == schema.GroupKind{Group: "apps", Kind: "Deployment"}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// warning is what a client reads whose deletion was allowed.
+// warning returns the text for a client whose deletion was allowed.
 func (q *Question) warning(a *Answer, depending []*Floor) string {
 	return fmt.Sprintf("Breakwater: deleting %s affects %s%s; %s", q.Object, a.counts(), q.here(a), q.advice(a, depending))
 }
 
-// advice is what the client can do about a deletion that was allowed.
+// advice explains the remedy for a deletion that was allowed.
 func (q *Question) advice(a *Answer, depending []*Floor) string {
 	o, stays := q.Object, "they stay in force"
 	if a.Floors == 1 {
@@ -30,22 +30,22 @@ func (q *Question) advice(a *Answer, depending []*Floor) string {
 		return "the pods of the cell no longer count"
 	}
 	if o.Class() == workload && len(depending) == 1 {
-		// The workload may not exist any more when the client reads this.
+		// The workload may not exist any more when the client reads this text.
 		key := depending[0].Key
 		o = &Object{Kind: own("PodProtector"), Namespace: key.Namespace, Name: key.Name}
 	}
 	return "confirm a release on purpose: " + annotate(o)
 }
 
-// effect is what a deletion means for the PodProtectors of floors.
+// effect is the effect of a deletion on the PodProtectors of floors.
 type effect int
 
 const (
-	// keeps leaves the PodProtectors as they are: only pods are in danger.
+	// keeps leaves the PodProtectors unchanged: only pods are affected.
 	keeps effect = iota
-	// cascades deletes sources or PodProtectors along with something else.
+	// cascades deletes sources or PodProtectors along with another object.
 	cascades
-	// releases deletes a source, a PodProtector or what Breakwater works with.
+	// releases deletes a source, a PodProtector, or an object that Breakwater depends on.
 	releases
 )
 
@@ -65,7 +65,7 @@ func (q *Question) effect(depending []*Floor) effect {
 	return found
 }
 
-// denial is what a client reads whose deletion was refused.
+// denial returns the text for a client whose deletion was denied.
 func (q *Question) denial(a *Answer) string {
 	depend := "depend"
 	if a.Floors == 1 {
@@ -90,7 +90,7 @@ func (a *Answer) counts() string {
 	return floors + " " + pods
 }
 
-// here is how many of the pods the cluster itself has, where that is what counts.
+// here returns the number of affected pods in this cluster as text, unless the cluster is a core.
 func (q *Question) here(a *Answer) string {
 	switch {
 	case q.At.Core != "":
@@ -101,7 +101,7 @@ func (q *Question) here(a *Answer) string {
 	return fmt.Sprintf(" (%d available pods run in this cluster)", a.Here)
 }
 
-// annotate is the command that confirms the release on an object.
+// annotate returns the command that confirms the release on an object.
 func annotate(o *Object) string {
 	namespace := ""
 	if o.Namespace != "" {
@@ -110,7 +110,7 @@ func annotate(o *Object) string {
 	return fmt.Sprintf("kubectl annotate %s%s %s %s=true", namespace, argument(o.Kind, o.Resource), o.Name, v1alpha1.AnnotationConfirmRelease)
 }
 
-// argument is how kubectl takes a kind: short for those that everybody has.
+// argument returns the name of a kind as a kubectl argument: short for well-known kinds.
 func argument(kind schema.GroupKind, resource schema.GroupResource) string {
 	switch {
 	case kind == definitionKind():

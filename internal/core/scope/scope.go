@@ -1,7 +1,7 @@
-// Package scope tells which pods of a cluster belong to a cell: all of them, those of some namespaces, or those that a
-// selector chooses.
+// Package scope determines which pods of a cluster belong to a cell: all of them, those of some namespaces, or those that a selector
+// matches.
 //
-// It is pure: values in, values out.
+// It is pure.
 package scope
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// Scope is the pods of a cell. It never changes, so goroutines may share it. The zero value has all pods.
+// Scope is the set of pods of a cell. It is immutable, so goroutines may share it. The zero value has all pods.
 type Scope struct {
-	// namespaces is nil when the cell is not limited to some, and selector when it is not to labels.
+	// namespaces is nil if the cell is not limited to namespaces, and selector is nil if it is not limited by labels.
 	namespaces map[string]bool
 	selector   *selectors.Selector
 }
 
-// Of reads a Cell's spec. When an error tells of a mistake the scope has no pods: a cell whose pods nobody knows must not
-// count the pods of another.
+// Of returns the scope that a Cell's spec defines. If it returns an error, the scope has no pods: a cell with an invalid scope must
+// not count the pods of another cell.
 func Of(spec *v1alpha1.CellSpec) (Scope, error) {
 	s := Scope{}
 	if len(spec.Namespaces) > 0 {
@@ -40,23 +40,23 @@ func Of(spec *v1alpha1.CellSpec) (Scope, error) {
 	return s, nil
 }
 
-// Everything tells whether it has all pods of its cluster.
+// Everything reports whether the scope has all pods of its cluster.
 func (s Scope) Everything() bool { return s.namespaces == nil && s.selector == nil }
 
-// Selects tells whether labels decide, so that a pod can come and go while it lives.
+// Selects reports whether the scope depends on labels, so that a pod can join and leave it during its lifetime.
 func (s Scope) Selects() bool { return s.selector != nil }
 
-// HasNamespace tells whether pods of a namespace can belong to it.
+// HasNamespace reports whether pods of a namespace can belong to the scope.
 func (s Scope) HasNamespace(namespace string) bool {
 	return s.namespaces == nil || s.namespaces[namespace]
 }
 
-// Has tells whether a pod belongs to it.
+// Has reports whether a pod belongs to the scope.
 func (s Scope) Has(namespace string, labels map[string]string) bool {
 	return s.HasNamespace(namespace) && (s.selector == nil || s.selector.Matches(labels))
 }
 
-// Overlaps tells whether a pod of one cluster could belong to both. It is exact.
+// Overlaps reports whether a pod of one cluster could belong to both scopes. The result is exact.
 func (s Scope) Overlaps(o Scope) bool {
 	return s.sharesNamespace(o) && s.labels().Overlaps(o.labels())
 }

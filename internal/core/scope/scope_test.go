@@ -17,7 +17,7 @@ var (
 	values     = []string{"a", "b", "c"}
 )
 
-// drawSpec draws a spec, also such as the CRD refuses.
+// drawSpec draws a spec, possibly one that the CRD rejects.
 func drawSpec(t *rapid.T) *v1alpha1.CellSpec {
 	spec := &v1alpha1.CellSpec{}
 	if rapid.Bool().Draw(t, "of namespaces") {
@@ -44,7 +44,8 @@ func drawSpec(t *rapid.T) *v1alpha1.CellSpec {
 	return spec
 }
 
-// pods are all that differ: in namespaces that a spec can name and one that none does, with each value, another, or none.
+// pods are all distinguishable pods: in each namespace that a spec can name and one other, with each value, another value, or no
+// label.
 func pods() (all []struct {
 	namespace string
 	labels    map[string]string
@@ -69,7 +70,7 @@ func pods() (all []struct {
 	return all
 }
 
-// has is the slow, obvious version.
+// has is a slow, simple implementation of Scope.Has.
 func has(t *rapid.T, spec *v1alpha1.CellSpec, namespace string, labels map[string]string) bool {
 	if len(spec.Namespaces) > 0 {
 		found := false

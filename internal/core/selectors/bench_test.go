@@ -14,14 +14,14 @@ import (
 
 const namespace = "shop"
 
-// population is a way to write selectors, and pods that they match. Every pod matches at least one.
+// population is a type of selectors, and the pods that they match. Every pod matches at least one.
 type population struct {
 	name     string
 	selector func(i int) v1alpha1.PodSelector
 	pod      func(i int) map[string]string
 }
 
-// own: every application has a label value of its own, beside three that it shares with many.
+// own: every application has a unique label value, and three values that it shares with many others.
 func own() population {
 	labels := func(i int) map[string]string {
 		return map[string]string{
@@ -36,7 +36,7 @@ func own() population {
 	}
 }
 
-// shared: the combinations of 21 values of four keys. No value tells an application from 9,000 others.
+// shared: the combinations of 21 values of four keys. No single value distinguishes an application from 9,000 others.
 func shared() population {
 	labels := func(i int) map[string]string {
 		pod := map[string]string{}
@@ -53,7 +53,7 @@ func shared() population {
 	}
 }
 
-// wide: pods with 20 labels, all of them named by selectors; a selector has some four of them.
+// wide: pods with 20 labels, all of them named by selectors. A selector has about four of them.
 func wide() population {
 	labels := func(i int) map[string]string {
 		random := rand.New(rand.NewPCG(1, uint64(i)))
@@ -78,7 +78,7 @@ func wide() population {
 	}
 }
 
-// padded gives each pod 20 labels, of which selectors name four.
+// padded adds labels to each pod up to 20, four of which selectors name.
 func padded(of population) population {
 	p := of
 	p.name = of.name + "+16"
@@ -105,8 +105,7 @@ func fill(tb testing.TB, p population, count int) *selectors.Index[int] {
 	return x
 }
 
-// BenchmarkQuery asks for a random pod out of 4,096, so that the processor's caches help as little as they do
-// in an aggregator.
+// BenchmarkQuery queries a random one of 4,096 pods, so that CPU caches help as little as they do in an aggregator.
 func BenchmarkQuery(b *testing.B) {
 	for _, p := range []population{own(), shared(), padded(own()), padded(shared()), wide()} {
 		for _, selectors := range []int{200, 20_000, 200_000} {
@@ -159,7 +158,7 @@ func many() population {
 	}
 }
 
-// without: selectors that ask for no label to be there, which every query has to look at.
+// without: selectors that require no label to exist, which every query has to check.
 func without() population {
 	p := own()
 	p.name = "without"
@@ -173,7 +172,7 @@ func without() population {
 	return p
 }
 
-// BenchmarkHardQuery asks an index of the selectors that it likes least.
+// BenchmarkHardQuery queries indexes of the most expensive selectors.
 func BenchmarkHardQuery(b *testing.B) {
 	for _, p := range []population{many(), without()} {
 		for _, selectors := range []int{100, 1000} {
@@ -194,7 +193,7 @@ func BenchmarkHardQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkSet adds a selector to an index of 20,000 and removes it; of many, to one of 1,000.
+// BenchmarkSet adds a selector to an index of 20,000 and removes it; for many, to one of 1,000.
 func BenchmarkSet(b *testing.B) {
 	for _, p := range []population{own(), shared(), wide(), many()} {
 		b.Run(p.name, func(b *testing.B) {
@@ -218,7 +217,7 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports the heap that an index of 200,000 selectors takes.
+// BenchmarkMemory reports the heap size of an index of 200,000 selectors.
 func BenchmarkMemory(b *testing.B) {
 	for _, p := range []population{own(), shared(), wide()} {
 		b.Run(p.name, func(b *testing.B) {
@@ -249,7 +248,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// crossed is a selector with five keys of ten values each.
+// crossed returns a selector with five keys of ten values each.
 func crossed(i int) v1alpha1.PodSelector {
 	var s v1alpha1.PodSelector
 	for k := range 5 {

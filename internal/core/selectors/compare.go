@@ -2,7 +2,7 @@ package selectors
 
 import "slices"
 
-// And chooses the pods that both choose.
+// And returns a selector for the pods that both selectors match.
 func (s *Selector) And(o *Selector) *Selector {
 	if s.nothing || o.nothing {
 		return Nothing()
@@ -10,14 +10,14 @@ func (s *Selector) And(o *Selector) *Selector {
 	return newSelector(slices.Concat(s.requirements, o.requirements))
 }
 
-// Overlaps tells whether some pod could be chosen by both. It is exact: what the two ask of one label either leaves a
-// value, or its absence, or it does not, and labels are independent of each other.
+// Overlaps reports whether a pod could match both selectors. The result is exact: labels are independent of each other, and for each
+// label the requirements of both either leave a value, or its absence, or neither.
 func (s *Selector) Overlaps(o *Selector) bool { return s.And(o).Possible() }
 
-// Includes tells whether every pod that o chooses is chosen by s as well.
+// Includes reports whether s matches every pod that o matches.
 func (s *Selector) Includes(o *Selector) bool { return s.And(o).Key() == o.Key() }
 
-// without chooses the pods that s chooses and o does not: those that one of the results chooses. A nil o chooses none.
+// without returns selectors whose union matches the pods that s matches and o does not. A nil o matches none.
 func (s *Selector) without(o *Selector) []*Selector {
 	if o == nil || o.nothing {
 		return []*Selector{s}

@@ -39,7 +39,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// On all pods that the selectors can tell apart, what is decided from the selectors alone is what a look at the pods says.
+// The result from the selectors alone must equal that of a check of all pods that the selectors can distinguish.
 func TestComparingSelectorsIsLookingAtAllPods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := compileAny(t, smallSelector().Draw(t, "a")), compileAny(t, smallSelector().Draw(t, "b"))

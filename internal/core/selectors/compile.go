@@ -12,12 +12,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Compile reads a selector as Kubernetes does: all of matchLabels and matchExpressions must hold, an empty
-// selector matches every pod, NotIn and DoesNotExist match a pod without the label, and nothing forbids to
-// name a value or a key several times.
+// Compile compiles a selector with the semantics of Kubernetes: all of matchLabels and matchExpressions must hold, an empty selector
+// matches every pod, NotIn and DoesNotExist match a pod without the label, and values and keys may be repeated.
 //
-// The error of a malformed selector lists every mistake with its path below the selector. The schema of
-// PodProtector refuses all of them, so they come from objects that were stored before it or around it.
+// The error of a malformed selector lists every mistake with its path below the selector. The schema of PodProtector rejects all of
+// them, so they only occur in objects that were stored before the schema or bypassed it.
 func Compile(s v1alpha1.PodSelector) (*Selector, error) {
 	var mistakes field.ErrorList
 	requirements := make([]requirement, 0, len(s.MatchLabels)+len(s.MatchExpressions))
@@ -42,7 +41,7 @@ func Compile(s v1alpha1.PodSelector) (*Selector, error) {
 	return newSelector(requirements), nil
 }
 
-// Parse compiles a selector that ParsePodSelector can read.
+// Parse compiles a selector in the format of ParsePodSelector.
 func Parse(text string) (*Selector, error) {
 	s, err := v1alpha1.ParsePodSelector(text)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Coverage is the pods that a protector protects: those that its selector chooses, but for the exempt ones.
+// Coverage is the set of pods that a protector protects: those that its selector matches, except exempt ones.
 type Coverage struct {
 	*Selector
-	// exempt is nil when no pod is.
+	// exempt is nil if no pod is exempt.
 	exempt *Selector
 }
 
-// CoverageOf compiles what a protector covers in a cell where its targetRef leads to target, nil if to none. When an error
-// tells of a mistake the coverage can be used all the same: it has too many pods rather than too few.
+// CoverageOf returns the coverage of a protector in a cell where its targetRef resolves to target, or nil if to none. If it returns
+// an error, the coverage is usable all the same: it has too many pods rather than too few.
 func CoverageOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Coverage, error) {
 	var mistakes []error
 	selector, err := selectorOf(spec, target)
@@ -34,7 +34,8 @@ func CoverageOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Cover
 	return coverage, errors.Join(mistakes...)
 }
 
-// PodSelectorOf is the selector by which a protector selects pods in a cell where its targetRef leads to target; nil if that is not known.
+// PodSelectorOf returns the selector by which a protector selects pods in a cell where its targetRef resolves to target. It is nil if
+// the target is unknown.
 func PodSelectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*v1alpha1.PodSelector, error) {
 	if spec.Selector != nil || target == nil {
 		return spec.Selector, nil
@@ -63,7 +64,7 @@ func selectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*Sele
 	}
 }
 
-// CountedOf compiles which pods count towards a floor, likewise. With an error it is the protected ones.
+// CountedOf returns the pods that count towards a floor, likewise. With an error, these are the protected pods.
 func CountedOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Coverage, error) {
 	covered, err := CoverageOf(spec, target)
 	if err != nil || spec.AggregationSelector == nil {
@@ -79,23 +80,23 @@ func CountedOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Covera
 	return Coverage{Selector: counted, exempt: covered.exempt}, nil
 }
 
-// Exempts tells whether a pod that the selector chooses is exempt.
+// Exempts reports whether a pod that the selector matches is exempt.
 func (c Coverage) Exempts(labels map[string]string) bool {
 	return c.exempt != nil && c.exempt.Matches(labels)
 }
 
-// Covers tells whether a pod with these labels is protected.
+// Covers reports whether a pod with these labels is protected.
 func (c Coverage) Covers(labels map[string]string) bool {
 	return c.Matches(labels) && !c.Exempts(labels)
 }
 
-// SameCoverage tells whether two specs say the same of what is covered.
+// SameCoverage reports whether the fields that determine the coverage are equal in two specs.
 func SameCoverage(a, b *v1alpha1.PodProtectorSpec) bool {
 	return equality.Semantic.DeepEqual(a.Selector, b.Selector) && equality.Semantic.DeepEqual(a.TargetRef, b.TargetRef) &&
 		equality.Semantic.DeepEqual(a.ExemptPodSelector, b.ExemptPodSelector)
 }
 
-// Equal tells whether two coverages have the same pods.
+// Equal reports whether two coverages have the same pods.
 func (c Coverage) Equal(o Coverage) bool {
 	if c.Key() != o.Key() || (c.exempt == nil) != (o.exempt == nil) {
 		return false
@@ -103,7 +104,7 @@ func (c Coverage) Equal(o Coverage) bool {
 	return c.exempt == nil || c.exempt.Key() == o.exempt.Key()
 }
 
-// Overlaps tells whether some pod could be covered by both. It is exact.
+// Overlaps reports whether a pod could be covered by both. The result is exact.
 func (c Coverage) Overlaps(o Coverage) bool {
 	both := c.And(o.Selector)
 	if !both.Possible() {

@@ -41,7 +41,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// What cannot be understood must not let a pod go unprotected.
+// A malformed coverage must not leave a pod unprotected.
 func TestAMalformedCoverageHasTooManyPods(t *testing.T) {
 	wrong := expressions(v1alpha1.PodSelectorRequirement{Key: "a", Operator: "Gt"})
 	for claim, c := range map[string]struct {
@@ -96,7 +96,7 @@ func TestCoveragesOfTheSamePodsAreEqual(t *testing.T) {
 	}
 }
 
-// On all pods that the selectors can tell apart.
+// The test checks all pods that the selectors can distinguish.
 func TestCoveragesOverlapJustWhenTheyHaveAPodInCommon(t *testing.T) {
 	anyCoverage := rapid.Custom(func(t *rapid.T) selectors.Coverage {
 		spec := &v1alpha1.PodProtectorSpec{Selector: new(smallSelector().Draw(t, "selector"))}

@@ -3,8 +3,8 @@ package selectors
 // entry is a selector in the tree of its namespace.
 type entry[ID comparable] struct {
 	id ID
-	// exact are the values of the conditions that ask for one value, which most conditions do. They are mostly in
-	// room, where a query has them at hand.
+	// exact are the values of the conditions that require a single value, as most conditions do. They are mostly stored in room, so
+	// that a query reads them from the entry itself.
 	exact []*term[ID]
 	room  [4]*term[ID]
 	// others are the other conditions.
@@ -12,17 +12,17 @@ type entry[ID comparable] struct {
 
 	space      *space[ID]
 	conditions []condition[ID]
-	// places is where the tree holds the entry.
+	// places are the places in the tree that hold the entry.
 	places []place[ID]
 }
 
-// place is an index in what a node holds.
+// place is an index into the entries of a node.
 type place[ID comparable] struct {
 	node *node[ID]
 	at   int
 }
 
-// needs has the bits of all values that the selector cannot do without.
+// needs returns the bits of all values that the selector requires.
 func (e *entry[ID]) needs() uint64 {
 	var bits uint64
 	for _, t := range e.exact {
@@ -45,12 +45,11 @@ func (e *entry[ID]) matches(p *pod[ID]) bool {
 	return true
 }
 
-// next is the condition by which the entry goes down from a node, or nil if it has to stay: the one that best
-// tells selectors apart, of those that the way from the root has not used.
+// next returns the condition by which the entry moves down from a node, or nil if it must stay. It chooses the condition that best
+// distinguishes selectors, among those that the path from the root has not used.
 //
-// A condition with several values makes as many places of one, and conditions below each other multiply. The
-// product stays within the number of values in the selector, so that 5 keys with 10 values take 10 places and
-// not 10^5.
+// A condition with several values takes one place for each of them, and nested conditions multiply. The product stays within the
+// number of values in the selector, so that 5 keys with 10 values take 10 places and not 10^5.
 func (e *entry[ID]) next(from *node[ID]) *condition[ID] {
 	allowed, taken := 1, 1
 	for i := range e.conditions {
@@ -73,7 +72,7 @@ func (e *entry[ID]) next(from *node[ID]) *condition[ID] {
 	return best
 }
 
-// decides tells whether the way from the root to the node goes by a term of this key.
+// decides reports whether the path from the root to the node has a term of this key.
 func (n *node[ID]) decides(k *key[ID]) bool {
 	for ; n.parent != nil; n = n.parent {
 		if n.by.key == k {
@@ -83,7 +82,7 @@ func (n *node[ID]) decides(k *key[ID]) bool {
 	return false
 }
 
-// leave takes the entry out of the tree.
+// leave removes the entry from the tree.
 func (e *entry[ID]) leave() {
 	for _, p := range e.places {
 		p.node.drop(p.at)
@@ -91,7 +90,7 @@ func (e *entry[ID]) leave() {
 	e.places = nil
 }
 
-// moveFrom forgets the place at a node, which has let go of the entry.
+// moveFrom removes the place at a node that no longer holds the entry.
 func (e *entry[ID]) moveFrom(n *node[ID]) {
 	last := len(e.places) - 1
 	*e.place(n) = e.places[last]
@@ -99,7 +98,7 @@ func (e *entry[ID]) moveFrom(n *node[ID]) {
 	e.places = e.places[:last]
 }
 
-// place is the entry's place at a node that holds it. There is one: two ways never lead to one node.
+// place returns the entry's place at a node that holds it. There is exactly one, because two paths never lead to one node.
 func (e *entry[ID]) place(n *node[ID]) *place[ID] {
 	for i := range e.places {
 		if e.places[i].node == n {

@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// FuzzSelector reads a selector and a pod's labels from JSON, and wants Compile, Matches and Query to say what
-// Kubernetes says of them. testdata/fuzz holds the selectors that have broken others.
+// FuzzSelector parses a selector and a pod's labels from JSON, and requires that Compile, Matches and Query agree with Kubernetes.
+// testdata/fuzz has selectors that broke other implementations.
 func FuzzSelector(f *testing.F) {
 	f.Add(`{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"tier","operator":"NotIn","values":["fe"]}]}`, `{"app":"web"}`)
 	f.Fuzz(func(t *testing.T, selector, pod string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// Few keys and values, so that selectors meet, contradict and repeat each other.
+// There are few keys and values, so that selectors overlap, contradict and repeat each other.
 
 func anyKey() *rapid.Generator[string] {
 	return rapid.SampledFrom([]string{"app", "env", "team", "tier", "example.com/zone"})
@@ -33,7 +33,7 @@ func smallSelector() *rapid.Generator[v1alpha1.PodSelector] {
 	return selectorOf(rapid.SampledFrom([]string{"x", "y"}), rapid.SampledFrom([]string{"a", "b"}), 3)
 }
 
-// everyPod is all pods that selectors of smallSelector could tell apart.
+// everyPod returns all pods that selectors of smallSelector could distinguish.
 func everyPod() []map[string]string {
 	var pods []map[string]string
 	for _, x := range []string{"-", "a", "b", "other"} {

@@ -1,12 +1,12 @@
 package selectors
 
-// candidate is an entry, with what is enough to reject it for most pods without a look at it.
+// candidate is an entry, with bits that reject it for most pods without a read of the entry.
 type candidate[ID comparable] struct {
 	needs uint64
 	entry *entry[ID]
 }
 
-// query appends the id of the entry if it matches.
+// query appends the entry's id if the entry matches.
 func (c *candidate[ID]) query(p *pod[ID], found []ID) []ID {
 	if c.needs&^p.bits == 0 && c.entry.matches(p) {
 		return append(found, c.entry.id)
@@ -14,7 +14,8 @@ func (c *candidate[ID]) query(p *pod[ID], found []ID) []ID {
 	return found
 }
 
-// held is what a node holds. Most nodes of many are leaves with one entry, and a query finds that at once.
+// held is the set of entries of a node. If there are many nodes, most are leaves with one entry, which a query finds without a
+// further read.
 type held[ID comparable] struct {
 	one  candidate[ID]
 	more []candidate[ID]
@@ -27,7 +28,7 @@ func (h *held[ID]) size() int {
 	return 1 + len(h.more)
 }
 
-// at is the candidate at an index; that of one is 0.
+// at returns the candidate at an index. Index 0 is the field one.
 func (h *held[ID]) at(i int) *candidate[ID] {
 	if i == 0 {
 		return &h.one
@@ -43,7 +44,7 @@ func (h *held[ID]) add(c candidate[ID]) {
 	}
 }
 
-// removeLast keeps no more room than four times what is held.
+// removeLast limits the capacity to four times the length.
 func (h *held[ID]) removeLast() {
 	last := len(h.more) - 1
 	if last < 0 {

@@ -2,25 +2,23 @@ package selectors
 
 import "hash/maphash"
 
-// Index finds the selectors that match a pod's labels. ID names a selector, for example by its protector.
+// Index finds the selectors that match a pod's labels. ID identifies a selector, for example by its protector.
 //
-// It is not safe for concurrent use, but any number of goroutines may call Query while none calls Set or
-// Delete.
+// It is not safe for concurrent use, but any number of goroutines may call Query while none calls Set or Delete.
 //
-// Its memory is linear in the text of the selectors that it holds. A selector that asks for no label to be
-// there (it is empty, or has NotIn and DoesNotExist only) is looked at by every query in its namespace; all
-// others are found by the values that they ask for.
+// Its memory is linear in the text of the selectors that it holds. Every query in a namespace checks the selectors there that require
+// no label to exist (they are empty, or have only NotIn and DoesNotExist). It finds all others by the values that they require.
 type Index[ID comparable] struct {
 	spaces  map[string]*space[ID]
 	entries map[ID]*entry[ID]
-	// hash is of a label's value.
+	// hash returns the hash of a label value.
 	hash func(string) uint64
 }
 
 // space is one namespace of an index.
 type space[ID comparable] struct {
 	namespace string
-	// members is the number of entries in the tree. A space without any is dropped.
+	// members is the number of entries in the tree. A space without entries is dropped.
 	members int
 	words   vocabulary[ID]
 	root    node[ID]
@@ -36,7 +34,7 @@ func newIndex[ID comparable](hash func(string) uint64) *Index[ID] {
 	return &Index[ID]{spaces: map[string]*space[ID]{}, entries: map[ID]*entry[ID]{}, hash: hash}
 }
 
-// Set adds a selector for the pods of a namespace, or replaces the one that has this id.
+// Set adds a selector for the pods of a namespace, or replaces the one with this id.
 func (x *Index[ID]) Set(id ID, namespace string, s *Selector) {
 	x.Delete(id)
 	if s.nothing {
@@ -56,7 +54,7 @@ func (x *Index[ID]) Set(id ID, namespace string, s *Selector) {
 	sp.root.insert(e)
 }
 
-// Delete removes a selector. It does nothing when there is none of this id.
+// Delete removes a selector. It does nothing if there is none with this id.
 func (x *Index[ID]) Delete(id ID) {
 	e, ok := x.entries[id]
 	if !ok {
@@ -64,7 +62,7 @@ func (x *Index[ID]) Delete(id ID) {
 	}
 	delete(x.entries, id)
 	if len(x.entries) == 0 {
-		// A map keeps the room of its greatest size for ever.
+		// A map never shrinks below its greatest size.
 		x.entries, x.spaces = map[ID]*entry[ID]{}, map[string]*space[ID]{}
 		return
 	}
@@ -79,8 +77,8 @@ func (x *Index[ID]) Delete(id ID) {
 	}
 }
 
-// Query appends the ids of all selectors in the namespace that match the labels, each once and in no order.
-// It allocates only to make room in found, and for pods with more than 32 labels that selectors name.
+// Query appends the ids of all selectors in the namespace that match the labels, each once and in no particular order. It allocates
+// only to grow found, and for pods with more than 32 labels whose keys selectors name.
 func (x *Index[ID]) Query(namespace string, labels map[string]string, found []ID) []ID {
 	sp := x.spaces[namespace]
 	if sp == nil {
@@ -91,7 +89,7 @@ func (x *Index[ID]) Query(namespace string, labels map[string]string, found []ID
 	return sp.root.query(&p, found)
 }
 
-// Len is the number of selectors.
+// Len returns the number of selectors.
 func (x *Index[ID]) Len() int {
 	return len(x.entries)
 }

@@ -84,11 +84,11 @@ func TestQueryAppends(t *testing.T) {
 	}
 }
 
-// TestQueryIsALinearScan changes an index at random and compares each answer with a scan of all selectors, as
-// Kubernetes compiles them.
+// TestQueryIsALinearScan changes an index at random and compares each answer with a scan of all selectors, as Kubernetes compiles
+// them.
 func TestQueryIsALinearScan(t *testing.T) { queryIsALinearScan(t, selectors.New[int]) }
 
-// Values whose hashes are equal are told apart by their text.
+// Values with equal hashes are distinguished by their text.
 func TestQueryIsALinearScanWhateverTheHash(t *testing.T) {
 	queryIsALinearScan(t, func() *selectors.Index[int] {
 		return selectors.NewWithHash[int](func(string) uint64 { return 7 })
@@ -105,7 +105,7 @@ func queryIsALinearScan(t *testing.T, newIndex func() *selectors.Index[int]) {
 		x, all := newIndex(), map[int]member{}
 		set := func(t *rapid.T) {
 			id, in := rapid.IntRange(0, 199).Draw(t, "id"), namespaces.Draw(t, "namespace")
-			// Many at a time, so that nodes grow branches; of one kind, so that branches grow branches.
+			// Add many at a time, so that nodes grow branches, and of one kind, so that branches grow branches.
 			s := anySelector().Draw(t, "selector")
 			for i := range rapid.IntRange(1, 40).Draw(t, "times") {
 				if i%4 == 3 {

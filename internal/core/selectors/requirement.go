@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// relation is what a requirement asks of one label. These four are closed under "and", which is why one
-// requirement a key is enough.
+// relation is the condition of a requirement on one label. These four are closed under "and", so that one requirement per key is
+// enough.
 type relation uint8
 
 const (
-	// oneOf: the label is there and its value is listed. At least one value is listed.
+	// oneOf: the label exists and its value is listed. At least one value is listed.
 	oneOf relation = iota
-	// present: the label is there and its value is not listed. Exists lists none.
+	// present: the label exists and its value is not listed. Exists lists none.
 	present
-	// noneOf: the label is not there, or its value is not listed. At least one value is listed.
+	// noneOf: the label does not exist, or its value is not listed. At least one value is listed.
 	noneOf
-	// absent: the label is not there. No value is listed.
+	// absent: the label does not exist. No value is listed.
 	absent
 )
 
-// admits tells whether a label that is there or not, with a value that the requirement lists or not, meets it.
+// admits reports whether a label satisfies the relation. there reports whether the label exists, listed whether its value is listed.
 func (r relation) admits(there, listed bool) bool {
 	switch r {
 	case oneOf:
@@ -42,12 +42,12 @@ type requirement struct {
 	values []string
 }
 
-// admits tells whether a pod may have this value of the label, or lack the label.
+// admits reports whether a pod may have this value of the label, or lack the label if there is false.
 func (r *requirement) admits(value string, there bool) bool {
 	return r.relation.admits(there, there && r.lists(value))
 }
 
-// exact tells whether the requirement asks for one value.
+// exact reports whether the requirement requires a single value.
 func (r *requirement) exact() bool {
 	return r.relation == oneOf && len(r.values) == 1
 }
@@ -60,7 +60,7 @@ func (r *requirement) lists(value string) bool {
 	return listed
 }
 
-// and joins two requirements on the same key. It is false when no label, there or not, can meet both.
+// and combines two requirements on the same key. It returns false if no label, existing or not, can satisfy both.
 func (r requirement) and(o requirement) (requirement, bool) {
 	if o.relation < r.relation {
 		r, o = o, r
@@ -75,7 +75,7 @@ func (r requirement) and(o requirement) (requirement, bool) {
 		}
 		return both, len(both.values) > 0
 	case o.relation != absent:
-		// Both exclude values, and present is the narrower in all else.
+		// Both exclude values, and present is the stricter of the two relations.
 		both.values = sorted(r.values, o.values)
 		return both, true
 	default:
@@ -84,7 +84,7 @@ func (r requirement) and(o requirement) (requirement, bool) {
 	}
 }
 
-// write writes the requirement in Kubernetes' notation.
+// write writes the requirement in Kubernetes syntax.
 func (r *requirement) write(b *strings.Builder) {
 	switch {
 	case r.relation == absent:
@@ -107,7 +107,7 @@ func sorted(lists ...[]string) []string {
 	return slices.Compact(values)
 }
 
-// not returns what a label may be that does not meet the requirement: one of these.
+// not returns requirements whose union is the negation of r.
 func (r requirement) not() []requirement {
 	switch r.relation {
 	case oneOf:

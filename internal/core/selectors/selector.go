@@ -1,7 +1,7 @@
-// Package selectors tells which protectors cover a pod: it compiles the label selectors of protectors, and
-// finds those that match a pod's labels without looking at all of them.
+// Package selectors determines which protectors cover a pod. It compiles the label selectors of protectors, and finds those that
+// match a pod's labels without checking all of them.
 //
-// It is pure: values in, values out.
+// It is pure.
 package selectors
 
 import (
@@ -9,22 +9,21 @@ import (
 	"strings"
 )
 
-// nothingKey is the Key of every selector that no pod can match. It is no label selector, so it cannot be
-// taken for one.
+// nothingKey is the Key of every selector that no pod can match. It is not a valid label selector, so it cannot be mistaken for one.
 const nothingKey = "<nothing>"
 
-// Selector is a compiled v1alpha1.PodSelector. It never changes, so goroutines may share it.
+// Selector is a compiled v1alpha1.PodSelector. It is immutable, so goroutines may share it.
 type Selector struct {
-	// requirements are sorted by key and have one entry a key, so that two selectors of equal meaning are
-	// equal: a condition on one key can never be expressed by conditions on others.
+	// requirements are sorted by key, with one entry per key. So selectors with the same meaning are equal: conditions on other keys
+	// can never express a condition on one key.
 	requirements []requirement
-	// nothing is set when requirements contradict each other; they are then dropped.
+	// nothing is set if requirements contradict each other. They are then dropped.
 	nothing bool
 	key     string
 }
 
-// Everything matches every pod. Who cannot compile a protector's selector uses it in its place: a protector
-// that covers too many pods refuses too much, one that covers too few breaks its promise.
+// Everything matches every pod. Callers use it in place of a protector's selector that does not compile. A protector that covers too
+// many pods denies too many removals; one that covers too few breaks its promise.
 func Everything() *Selector {
 	return &Selector{}
 }
@@ -34,7 +33,7 @@ func Nothing() *Selector {
 	return &Selector{nothing: true, key: nothingKey}
 }
 
-// Matches tells whether a pod with these labels is chosen.
+// Matches reports whether the selector matches a pod with these labels.
 func (s *Selector) Matches(labels map[string]string) bool {
 	if s.nothing {
 		return false
@@ -49,16 +48,16 @@ func (s *Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// Key is a canonical text of the selector: equal for two selectors just when they choose the same pods. For
-// all but selectors that choose no pod it is also their text in Kubernetes' notation.
+// Key returns a canonical text of the selector. It is equal for two selectors if and only if they match the same pods. Except for
+// selectors that match no pod, it is also their text in Kubernetes syntax.
 func (s *Selector) Key() string {
 	return s.key
 }
 
-// Possible tells whether a pod could match at all.
+// Possible reports whether any pod could match.
 func (s *Selector) Possible() bool { return !s.nothing }
 
-// newSelector joins requirements of which several may speak of one key.
+// newSelector combines requirements, several of which may have the same key.
 func newSelector(all []requirement) *Selector {
 	slices.SortStableFunc(all, func(a, b requirement) int { return strings.Compare(a.key, b.key) })
 	joined := all[:0]

@@ -185,7 +185,7 @@ func TestCompileNamesTheMistake(t *testing.T) {
 	}
 }
 
-// TestMatchesAsKubernetesDoes takes k8s.io/apimachinery as the oracle, for the selector itself and for its Key.
+// TestMatchesAsKubernetesDoes uses k8s.io/apimachinery as the oracle, for the selector itself and for its Key.
 func TestMatchesAsKubernetesDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		written := anySelector().Draw(t, "selector")
@@ -201,7 +201,7 @@ func TestMatchesAsKubernetesDoes(t *testing.T) {
 			}
 		}
 		if !s.Possible() {
-			return // Kubernetes has no notation for it
+			return // Kubernetes has no syntax for it
 		}
 		again, err := labels.Parse(s.Key())
 		if err != nil {
@@ -214,8 +214,8 @@ func TestMatchesAsKubernetesDoes(t *testing.T) {
 	})
 }
 
-// TestKeyTellsMeaningsApart compares the keys of two selectors with their answers for every pod there can be
-// of the labels that they may name, and one value besides.
+// TestKeyTellsMeaningsApart compares the keys of two selectors with their answers for every possible pod, given the labels that they
+// may name and one other value.
 func TestKeyTellsMeaningsApart(t *testing.T) {
 	pods := everyPod()
 	rapid.Check(t, func(t *rapid.T) {

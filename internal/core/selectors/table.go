@@ -1,24 +1,24 @@
 package selectors
 
-// table finds things by a hash. A map of Go would do, but its lookup reads four places in memory one after the
-// other before it is at what it finds, and a query is as slow as memory: here it is one. It probes linearly, and at
-// most half of its slots are taken, so that it seldom goes further than to the next.
+// table finds items by a hash. A Go map would work, but its lookup makes four dependent memory reads before it reaches the item. A
+// query is bound by memory latency, and here a lookup is one read. The table uses linear probing, and at most half of its slots are
+// used, so that it seldom probes further than the next slot.
 type table[T any] struct {
-	// slots are none, or a power of two.
+	// slots is empty, or its length is a power of two.
 	slots []slot[T]
 	used  int
 }
 
-// slot is empty when it has no item.
+// slot is empty if it has no item.
 type slot[T any] struct {
 	hash uint64
 	item *T
 }
 
-// fewest is how many slots there are at least, when there are any.
+// fewest is the minimum length of slots unless it is empty.
 const fewest = 4
 
-// find returns the item with this hash that is the right one, or nil. Several may have one hash.
+// find returns the item with this hash that right accepts, or nil. Several items may have the same hash.
 func (t *table[T]) find(hash uint64, right func(*T) bool) *T {
 	if t.used == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (t *table[T]) find(hash uint64, right func(*T) bool) *T {
 	}
 }
 
-// add adds an item that is not there.
+// add adds an item that is not in the table.
 func (t *table[T]) add(hash uint64, added *T) {
 	if 2*(t.used+1) > len(t.slots) {
 		t.resize(max(fewest, 2*len(t.slots)))
@@ -49,7 +49,7 @@ func (t *table[T]) put(s slot[T]) {
 	t.used++
 }
 
-// remove takes an item out that is there, and puts anew what follows it: a search must not end at the gap.
+// remove removes an item that is in the table, and reinserts the items after it, so that no search ends at the gap.
 func (t *table[T]) remove(hash uint64, removed *T) {
 	mask := uint64(len(t.slots) - 1)
 	i := hash & mask

@@ -1,31 +1,31 @@
 package selectors
 
-// bucket is how many entries a node holds before it grows branches. To reject so many takes about as long as to
-// go down one branch, whose node is seldom in the processor's cache.
+// bucket is the number of entries that a node holds before it grows branches. Rejecting that many takes about as long as descending
+// one branch, whose node is seldom in the CPU cache.
 const bucket = 32
 
-// node holds entries that the terms on the way from the root have led to. When they become too many, the node
-// grows branches and each entry moves down one of them, by a term of a condition of its own. A query goes
-// down the branches that the pod's labels lead to, and checks what it finds.
+// node holds the entries that the terms on the path from the root have led to. When there are too many, the node grows branches, and
+// each entry moves down one of them by a term of one of its own conditions. A query descends the branches of the pod's labels, and
+// checks the entries that it finds.
 //
-// An entry that asks for one of several values lies on a branch for each. A pod has one of them at most, so
-// no query meets an entry twice.
+// An entry that requires one of several values is on a branch for each of them. A pod has at most one of them, so no query meets an
+// entry twice.
 type node[ID comparable] struct {
 	parent *node[ID]
 	// by is the term that leads here from the parent.
 	by *term[ID]
 
-	// grown is set when the node has tried to move its entries down. What it holds then cannot move.
+	// grown is set once the node has tried to move its entries down. The entries that it holds after that cannot move.
 	grown bool
 	held  held[ID]
-	// count is the number of branches. Those of the root are found by their terms, all others by the table.
+	// count is the number of branches. The branches of the root are found by their terms, all others by the table.
 	count    int
 	branches table[node[ID]]
-	// keys has the bits of the keys of all branches; bits of branches that are gone may stay.
+	// keys has the bits of the keys of all branches. It may also have bits of removed branches.
 	keys uint64
 }
 
-// query appends the entries at and below the node that match.
+// query appends the matching entries at and below the node.
 func (n *node[ID]) query(p *pod[ID], found []ID) []ID {
 	if n.held.one.entry != nil {
 		found = n.held.one.query(p, found)
@@ -53,7 +53,7 @@ func (n *node[ID]) query(p *pod[ID], found []ID) []ID {
 	return found
 }
 
-// below is the node that a term leads to, or nil.
+// below returns the node that a term leads to, or nil.
 func (n *node[ID]) below(by *term[ID]) *node[ID] {
 	switch {
 	case n.parent == nil:
@@ -87,7 +87,7 @@ func (n *node[ID]) insert(e *entry[ID]) {
 	n.pass(e)
 }
 
-// pass moves an entry down, or holds it when there is no way.
+// pass moves an entry down, or holds it if no condition leads further down.
 func (n *node[ID]) pass(e *entry[ID]) {
 	c := e.next(n)
 	switch {
@@ -102,7 +102,7 @@ func (n *node[ID]) pass(e *entry[ID]) {
 	}
 }
 
-// branch is the node that a term leads to; it grows if there is none.
+// branch returns the node that a term leads to. It creates the node if there is none.
 func (n *node[ID]) branch(by *term[ID]) *node[ID] {
 	if below := n.below(by); below != nil {
 		return below
@@ -135,7 +135,7 @@ func (n *node[ID]) hold(e *entry[ID]) {
 	n.held.add(candidate[ID]{needs: e.needs(), entry: e})
 }
 
-// drop removes the entry at an index, and the node itself when it holds nothing more.
+// drop removes the entry at an index, and the node itself if it is then empty.
 func (n *node[ID]) drop(at int) {
 	last := n.held.size() - 1
 	if at != last {
@@ -146,7 +146,7 @@ func (n *node[ID]) drop(at int) {
 	n.prune()
 }
 
-// prune removes the node and those above it that neither hold nor lead to an entry.
+// prune removes the node, and its ancestors, as long as they neither hold nor lead to an entry.
 func (n *node[ID]) prune() {
 	for n.count == 0 {
 		n.branches, n.keys = table[node[ID]]{}, 0
@@ -155,7 +155,7 @@ func (n *node[ID]) prune() {
 			return
 		}
 		parent := n.parent
-		parent.cut(n) // it knows its parent no more
+		parent.cut(n) // this may clear n.parent
 		n = parent
 	}
 }

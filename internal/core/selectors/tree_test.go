@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// check fails the test unless the tree of every namespace is sound: each place of an entry holds it, nothing
-// is held that has no place, no branch is empty, and the vocabulary counts what there is.
+// check fails the test unless the tree of every namespace is consistent: each place of an entry holds it, every held entry has a
+// place, no branch is empty, and the counts of the vocabulary are correct.
 func check[ID comparable](t *testing.T, x *Index[ID]) {
 	t.Helper()
 	members := map[*space[ID]]int{}
@@ -72,7 +72,7 @@ func check[ID comparable](t *testing.T, x *Index[ID]) {
 	}
 }
 
-// all is all items of the table.
+// all yields all items of the table.
 func (t *table[T]) all() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for _, s := range t.slots {
@@ -83,7 +83,7 @@ func (t *table[T]) all() iter.Seq[*T] {
 	}
 }
 
-// fromRoot collects the branches of the root, which their terms keep.
+// fromRoot collects the branches of the root, which are stored in their terms.
 func fromRoot[ID comparable](sp *space[ID]) []*node[ID] {
 	var branches []*node[ID]
 	note := func(by *term[ID]) {
@@ -100,8 +100,7 @@ func fromRoot[ID comparable](sp *space[ID]) []*node[ID] {
 	return branches
 }
 
-// checkNode returns how many entries the node and those below it hold, and counts the branches that are not the
-// root's in further.
+// checkNode returns the number of entries at and below the node. It counts the branches of all nodes except the root in further.
 func checkNode[ID comparable](
 	t *testing.T, n *node[ID], branches []*node[ID], further map[*term[ID]]int,
 ) int {
@@ -129,7 +128,7 @@ func checkNode[ID comparable](
 	return places
 }
 
-// random is a selector of up to four keys of any operator; few values, so that buckets overflow.
+// random returns a selector of up to four keys with any operators. It has few values, so that buckets overflow.
 func random(r *rand.Rand) v1alpha1.PodSelector {
 	operators := []metav1.LabelSelectorOperator{
 		metav1.LabelSelectorOpIn, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpIn,
@@ -180,7 +179,7 @@ func TestChurnLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// A namespace that stays gives back what its selectors took, too.
+// A namespace that stays also releases the memory of its deleted selectors.
 func TestDeletingAllButOneLeavesOneNode(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	x := New[int]()
@@ -203,7 +202,7 @@ func TestDeletingAllButOneLeavesOneNode(t *testing.T) {
 	}
 }
 
-// What the cross product of a selector's values would make 10^5 or 10^6 of, is places as many as values at most.
+// Although the cross product of a selector's values is 10^5 or 10^6, it has at most as many places as values.
 func TestPlacesAreLinearInTheText(t *testing.T) {
 	for _, shape := range []struct{ keys, values, vocabulary int }{{5, 10, 12}, {3, 100, 120}, {3, 100, 1000}, {2, 100, 150}} {
 		x := New[int]()

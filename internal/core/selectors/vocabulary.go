@@ -2,47 +2,46 @@ package selectors
 
 import "slices"
 
-// vocabulary holds the keys and values that the selectors of a namespace name. Selectors and pods are
-// translated into pointers to them once, and compared by these.
+// vocabulary holds the keys and values that the selectors of a namespace name. Selectors and pods are translated once into pointers
+// to them, and compared by these pointers.
 type vocabulary[ID comparable] struct {
 	keys map[string]*key[ID]
-	// hash is of a value's text.
+	// hash returns the hash of a value's text.
 	hash func(string) uint64
-	// made counts the keys and terms ever made; it deals out their bits.
+	// made counts all keys and terms created so far. Their bits are derived from it.
 	made int
 }
 
 // key is a label key that selectors name.
 type key[ID comparable] struct {
 	text string
-	// bits are two of 64, shared with other keys: nodes sum up the keys of their branches by them.
+	// bits are two of 64, shared with other keys. A node combines the bits of its branches' keys.
 	bits uint64
 	// uses is the number of conditions on this key.
 	uses   int
 	values table[term[ID]]
-	// anyValue stands for the key with whatever value.
+	// anyValue is the term for the key with any value.
 	anyValue term[ID]
 }
 
-// term is what leads to a branch of the tree: a value of a key, or the key with any value.
+// term leads to a branch of the tree: it is a value of a key, or the key with any value.
 type term[ID comparable] struct {
 	key  *key[ID]
 	word word
-	// hash is of the word.
+	// hash is the hash of the word.
 	hash uint64
-	// bits are two of 64, shared with other terms: pods sum up their values by them.
+	// bits are two of 64, shared with other terms. A pod combines the bits of its values.
 	bits uint64
 	// uses is the number of conditions that name this value.
 	uses int
-	// first is where the term leads to from the root of the tree, or nil. It is kept here because the root has
-	// by far the most branches, and a query that reads a pod's labels has the terms at hand.
+	// first is the node that the term leads to from the root of the tree, unless it has no parent. It is stored here because the root
+	// has by far the most branches, and a query that translates a pod's labels has just read the terms.
 	first node[ID]
-	// further is the number of other nodes that the term leads to. Most terms have none, and a query need not
-	// look for them.
+	// further is the number of other nodes that the term leads to. Most terms have none, and a query then skips the lookup.
 	further int
 }
 
-// condition is a requirement in terms of a vocabulary.
+// condition is a requirement translated into a vocabulary.
 type condition[ID comparable] struct {
 	key      *key[ID]
 	relation relation
@@ -50,21 +49,21 @@ type condition[ID comparable] struct {
 	terms []*term[ID]
 }
 
-// pod is the labels of a pod in terms of a vocabulary, without those whose key no selector names.
+// pod has a pod's labels translated into a vocabulary, without those whose key no selector names.
 type pod[ID comparable] struct {
 	labels []podLabel[ID]
-	// bits are the bits of all values.
+	// bits combines the bits of all values.
 	bits uint64
 }
 
-// podLabel is a label of a pod. Its value is nil when no selector names that value.
+// podLabel is a label of a pod. Its value is nil if no selector names that value.
 type podLabel[ID comparable] struct {
 	key   *key[ID]
 	value *term[ID]
 }
 
-// learn translates requirements, and adds the words that it does not have. The conditions that ask for one value
-// come first, and the values that they ask for are exact. Values go to the room that is given, if it is enough.
+// learn translates requirements, and adds missing words. The conditions that require a single value come first, and exact has their
+// values. Values are stored in room if it is large enough.
 func (v *vocabulary[ID]) learn(
 	requirements []requirement, room []*term[ID],
 ) (conditions []condition[ID], exact []*term[ID]) {
@@ -72,7 +71,7 @@ func (v *vocabulary[ID]) learn(
 	for i := range requirements {
 		named += len(requirements[i].values)
 	}
-	terms := slices.Grow(room, named) // of all conditions, so that they lie together
+	terms := slices.Grow(room, named) // for all conditions, so that they are contiguous
 	conditions = make([]condition[ID], 0, len(requirements))
 	for _, wantExact := range []bool{true, false} {
 		for i := range requirements {
@@ -104,7 +103,7 @@ func (v *vocabulary[ID]) key(text string) *key[ID] {
 	return k
 }
 
-// value is the term of a text with this hash, or nil.
+// value returns the term of a text with this hash, or nil.
 func (k *key[ID]) value(hash uint64, text string) *term[ID] {
 	return k.values.find(hash, func(t *term[ID]) bool { return t.word.is(text) })
 }
@@ -120,13 +119,13 @@ func (v *vocabulary[ID]) term(k *key[ID], text string) *term[ID] {
 	return t
 }
 
-// deal deals two bits: with one, a pod of some labels has those of too many selectors that are not its own.
+// deal assigns two bits. With only one, a pod with some labels would have the bits of too many selectors that do not match it.
 func (v *vocabulary[ID]) deal() uint64 {
 	v.made++
 	return 1<<(v.made%64) | 1<<((v.made+v.made/64+1)%64)
 }
 
-// forget takes back what learn did, and drops the words that nobody uses any more.
+// forget reverts learn, and drops the words that no selector uses any more.
 func (v *vocabulary[ID]) forget(conditions []condition[ID]) {
 	for _, c := range conditions {
 		for _, t := range c.terms {
@@ -159,7 +158,7 @@ func (v *vocabulary[ID]) read(labels map[string]string, room []podLabel[ID]) pod
 	return p
 }
 
-// has tells whether a pod has this value.
+// has reports whether a pod has this value.
 func (p *pod[ID]) has(t *term[ID]) bool {
 	for i := range p.labels {
 		if p.labels[i].value == t {
@@ -169,7 +168,7 @@ func (p *pod[ID]) has(t *term[ID]) bool {
 	return false
 }
 
-// admits tells whether a pod meets the condition.
+// admits reports whether a pod satisfies the condition.
 func (c *condition[ID]) admits(p *pod[ID]) bool {
 	for i := range p.labels {
 		if p.labels[i].key == c.key {
@@ -179,12 +178,12 @@ func (c *condition[ID]) admits(p *pod[ID]) bool {
 	return c.relation.admits(false, false)
 }
 
-// narrows tells whether the condition asks for the label to be there, so that pods can be led to it.
+// narrows reports whether the condition requires the label to exist, so that the tree can branch by it.
 func (c *condition[ID]) narrows() bool {
 	return c.relation == oneOf || c.relation == present
 }
 
-// fan is the number of terms that lead to the condition.
+// fan returns the number of terms that lead to the condition.
 func (c *condition[ID]) fan() int {
 	if c.relation == present {
 		return 1
@@ -192,8 +191,8 @@ func (c *condition[ID]) fan() int {
 	return len(c.terms)
 }
 
-// share estimates which part of the selectors that ask for this key stays together on one branch: the
-// smaller, the better it tells them apart.
+// share estimates which fraction of the selectors with this key stays together on one branch. A smaller fraction distinguishes them
+// better.
 func (c *condition[ID]) share() float64 {
 	if c.relation == present {
 		return 2

@@ -12,24 +12,27 @@ import (
 )
 
 const (
-	// AnnotationCallerPath is, on a webhook configuration, the path that the webhook is asked at behind a caller token. The component that has
-	// the keys puts both into the configuration.
+	// AnnotationCallerPath is an annotation on a webhook configuration: the path of the webhook after the caller token. The component
+	// that has the keys sets both in the configuration.
 	AnnotationCallerPath = "breakwater.dev/caller-path"
-	// CurrentCallerKey is a key of the Secret of caller keys, and so a file of the folder where it is mounted: what new tokens are made of.
+	// CurrentCallerKey is a key of the Secret of caller keys, and so a file name in its mount. The webhook derives new tokens from its
+	// value.
 	CurrentCallerKey = "current"
-	// PreviousCallerKey is likewise the key whose tokens the webhook accepts as well.
+	// PreviousCallerKey is the key whose tokens the webhook also accepts.
 	PreviousCallerKey = "previous"
-	// CallersRequired is likewise "true" if the webhook requires a token.
+	// CallersRequired is the key whose value is "true" if the webhook requires a token.
 	CallersRequired = "required"
-	// callersPrefix is before a caller token in the path of a webhook.
+	// callersPrefix precedes a caller token in the path of a webhook.
 	callersPrefix = "/callers/"
-	// callerTokenBytes are 160 bits, in hex since API servers accept no other than lower-case letters, digits, dots and dashes in a path.
+	// callerTokenBytes is 160 bits. Tokens are hexadecimal because API servers accept only lower-case letters, digits, dots and dashes
+	// in a path.
 	callerTokenBytes = 20
 )
 
 var callerInText = regexp.MustCompile(callersPrefix + `[^/?\s"'\\]+`)
 
-// CallerScope is what a caller token is for: cells/NAME, cores/NAME, or what RootsPath says of a cluster. A cluster of one cell has one token.
+// CallerScope returns the scope of a caller token: cells/NAME, cores/NAME, or the cluster description of RootsPath. A cluster of one
+// cell has one token.
 func CallerScope(path string) string {
 	if scope, is := strings.CutPrefix(path, rootsPrefix); is {
 		return scope
@@ -41,14 +44,15 @@ func CallerScope(path string) string {
 	return scope
 }
 
-// CallerToken is the secret segment in the path by which an API server asks about a scope. Who has it cannot compute that of another scope.
+// CallerToken returns the secret path segment by which an API server authenticates for a scope. A client that has the token cannot
+// compute that of another scope.
 func CallerToken(key []byte, scope string) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("breakwater caller token\x00" + scope))
 	return hex.EncodeToString(mac.Sum(nil)[:callerTokenBytes])
 }
 
-// IsCallerToken reports whether one of the keys makes the token for a scope. It takes the same time for every token.
+// IsCallerToken reports whether a token belongs to a scope under one of the keys. It takes the same time for every token.
 func IsCallerToken(token, scope string, keys ...[]byte) bool {
 	is := false
 	for _, key := range keys {
@@ -57,10 +61,10 @@ func IsCallerToken(token, scope string, keys ...[]byte) bool {
 	return is
 }
 
-// CallerPath is where a webhook is asked with a token.
+// CallerPath returns the path of a webhook with a token.
 func CallerPath(token, path string) string { return callersPrefix + token + path }
 
-// CutCaller returns the caller token of a path, empty if it has none, and the path without it.
+// CutCaller splits the caller token off a path. The token is empty if the path has none.
 func CutCaller(path string) (token, rest string) {
 	after, is := strings.CutPrefix(path, callersPrefix)
 	token, rest, isPath := strings.Cut(after, "/")
@@ -70,14 +74,15 @@ func CutCaller(path string) (token, rest string) {
 	return token, "/" + rest
 }
 
-// CallerOf returns the caller token by which an API server asks, empty if it has none, and the path behind it.
+// CallerOf returns the caller token in the address that an API server uses, and the path after it. The token is empty if there is
+// none.
 func CallerOf(config *admissionregistrationv1.WebhookClientConfig) (token, path string) {
 	path = pathOf(config)
 	if config.URL != nil {
 		_, address, _ := strings.Cut(path, "://")
 		_, path, _ = strings.Cut(address, "/")
 		path = "/" + path
-		// A proxy may want something before it.
+		// A proxy may require a prefix.
 		for _, prefix := range []string{callersPrefix, "/cells/", "/cores/", rootsPrefix} {
 			if at := strings.Index(path, prefix); at >= 0 {
 				return CutCaller(path[at:])
@@ -87,7 +92,7 @@ func CallerOf(config *admissionregistrationv1.WebhookClientConfig) (token, path 
 	return CutCaller(path)
 }
 
-// Anonymous reports whether an API server asks about a cell without a caller token, by each webhook that leads to the cell.
+// Anonymous reports whether all webhooks for the cell have an address without a caller token.
 func Anonymous(cell string, configurations []admissionregistrationv1.ValidatingWebhookConfiguration) bool {
 	hooks := Validating(configurations, func(path string) bool { return strings.HasSuffix(path, Path(cell)) })
 	return !slices.ContainsFunc(hooks, func(w Webhook) bool {

@@ -104,7 +104,7 @@ func TestConfigurationsWithACallerToken(t *testing.T) {
 
 func TestTokensAreRemovedFromTexts(t *testing.T) {
 	token := webhookconfig.CallerToken([]byte("key"), "cells/a")
-	// As an API server writes it into the error of a removal.
+	// An API server writes this text into the error of a removal.
 	text := `failed calling webhook "pods.breakwater.dev": failed to call webhook: Post "https://breakwater-webhook.breakwater-system.svc:443` +
 		webhookconfig.CallerPath(token, webhookconfig.Path("a")) + `?timeout=10s": dial tcp 10.0.0.1:443: connect: connection refused`
 	got := webhookconfig.RedactCallers(text)

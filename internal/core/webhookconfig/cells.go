@@ -7,7 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// Cells are the names of those that configurations ask about, weakly or not, in order.
+// Cells returns the sorted names of the cells that configurations have webhooks for, even if those have weaknesses.
 func Cells(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) (names []string) {
 	for i := range configurations {
 		for j := range configurations[i].Webhooks {

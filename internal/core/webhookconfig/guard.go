@@ -1,7 +1,7 @@
-// Package webhookconfig tells what must stand in a cell's cluster so that its apiserver asks about removals of the cell's pods, and
-// whether it does.
+// Package webhookconfig defines the configuration that a cell's cluster needs so that its API server asks the webhook about removals
+// of the cell's pods, and checks it.
 //
-// It is pure: values in, values out.
+// It is pure.
 package webhookconfig
 
 import (
@@ -16,31 +16,31 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Path is where a webhook is asked about a cell.
+// Path returns the webhook path for removals of a cell.
 func Path(cell string) string { return "/cells/" + cell + "/validate" }
 
-// SchedulePath is where it is asked about pods and templates of a cell that are to be stored.
+// SchedulePath returns the webhook path for pods and templates of a cell that are to be stored.
 func SchedulePath(cell string) string { return "/cells/" + cell + "/schedule" }
 
-// asked is an operation that the apiserver must ask about.
+// asked is an operation that the API server must ask the webhook about.
 type asked struct {
 	operation                admissionregistrationv1.OperationType
 	group, version, resource string
 }
 
-// ofPods is an operation on pods, or on something of theirs.
+// ofPods returns an operation on pods or on one of their subresources.
 func ofPods(operation admissionregistrationv1.OperationType, resource string) asked {
 	return asked{operation, "", "v1", resource}
 }
 
-// mustAsk are the removals that every cell is asked about.
-var mustAsk = []asked{ //nolint:gochecknoglobals // a constant in all but the language's sense
+// mustAsk are the removals that the webhook of every cell must be asked about.
+var mustAsk = []asked{ //nolint:gochecknoglobals // effectively a constant
 	ofPods(admissionregistrationv1.Delete, "pods"), ofPods(admissionregistrationv1.Create, "pods/eviction"),
 	ofPods(admissionregistrationv1.Update, "pods"), ofPods(admissionregistrationv1.Update, "pods/resize"),
 }
 
-// Weaknesses tells why configurations do not guard a cell, of these namespaces if it has only some; nothing when they do.
-// found is false when none of them is about the cell at all.
+// Weaknesses returns the reasons why configurations do not protect a cell, or none if they do. namespaces are the cell's namespaces,
+// or empty if it has all. found is false if no webhook is for the cell.
 func Weaknesses(
 	cell string, namespaces []string, configurations []admissionregistrationv1.ValidatingWebhookConfiguration,
 ) (weak []string, found bool) {
@@ -52,7 +52,7 @@ func Weaknesses(
 			}
 			faults := faultsOf(hook, namespaces)
 			if len(faults) == 0 {
-				return nil, true // one that is as it should be is enough
+				return nil, true // one webhook without faults is enough
 			}
 			for _, fault := range faults {
 				weak = append(weak, fmt.Sprintf("%s in %s %s", hook.Name, configurations[i].Name, fault))
@@ -101,8 +101,8 @@ func (a asked) isIn(rule admissionregistrationv1.RuleWithOperations) bool {
 	return operation && group && version && scope && resource
 }
 
-// leftOut tells which namespaces a selector leaves out that it must not. It may leave out by name, and what is labelled
-// exempt.
+// leftOut returns the required namespaces that a selector excludes. A selector may exclude other namespaces by name, and namespaces
+// that are labeled exempt.
 func leftOut(selector *metav1.LabelSelector, namespaces []string) (faults []string) {
 	if selector == nil {
 		return nil

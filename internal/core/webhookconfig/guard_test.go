@@ -15,7 +15,7 @@ import (
 
 type configuration = admissionregistrationv1.ValidatingWebhookConfiguration
 
-// configured is what users get for a cell.
+// configured returns the generated configuration for a cell.
 func configured(t *testing.T, change func(*webhook.ConfigurationOptions)) configuration {
 	t.Helper()
 	options := webhook.ConfigurationOptions{

@@ -11,19 +11,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Hook is a webhook that an apiserver may ask about the pods of a cell.
+// Hook is a webhook that an API server may ask about the pods of a cell.
 type Hook struct {
 	Configuration string `json:"configuration"`
 	Name          string `json:"name"`
-	// FailurePolicy is what becomes of removals while the webhook does not answer: Fail refuses them, Ignore lets them pass.
+	// FailurePolicy decides on removals while the webhook does not answer: Fail denies them, Ignore allows them.
 	FailurePolicy string `json:"failurePolicy"`
-	// Leaves is why it is not asked about an operation in a namespace; empty when it is.
+	// Leaves is the reason why the webhook is not asked about an operation in a namespace. It is empty if it is asked.
 	Leaves string `json:"leavesOut,omitempty"`
-	// Conditions are the match conditions, by which it may be left out all the same.
+	// Conditions are the names of the match conditions, which may still exclude a request.
 	Conditions []string `json:"matchConditions,omitempty"`
 }
 
-// Hooks are those that are about a cell, for an operation on a pod in a namespace with these labels.
+// Hooks returns the webhooks for a cell, evaluated for an operation on a pod in a namespace with these labels.
 func Hooks(
 	cell string, operation v1alpha1.Operation, namespace map[string]string, configurations []admissionregistrationv1.ValidatingWebhookConfiguration,
 ) (all []Hook) {

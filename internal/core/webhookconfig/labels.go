@@ -12,11 +12,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// LabelsName is the name of the policy, and of its binding, that holds the labels of a cell's pods.
+// LabelsName returns the name of the policy, and of its binding, that makes the labels of a cell's pods immutable.
 func LabelsName(cell string) string { return "breakwater-cell-" + cell }
 
-// LabelPolicy makes the apiserver of a cluster refuse that a label changes by which a selector chooses the pods of a cell. A
-// pod that went from one cell to another would be counted in both for a while, and its removal charged to neither.
+// LabelPolicy returns a policy by which the API server of a cluster denies changes of the labels by which a selector chooses the pods
+// of a cell. A pod that moved from one cell to another would be counted in both for a while, and its removal charged to neither.
 func LabelPolicy(cell string, selector *v1alpha1.PodSelector) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	fail := admissionregistrationv1.Fail
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
@@ -45,7 +45,7 @@ func LabelPolicy(cell string, selector *v1alpha1.PodSelector) *admissionregistra
 	return policy
 }
 
-// LabelBinding puts the policy in force.
+// LabelBinding returns the binding that enforces the policy.
 func LabelBinding(cell string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
@@ -56,8 +56,8 @@ func LabelBinding(cell string) *admissionregistrationv1.ValidatingAdmissionPolic
 	}
 }
 
-// HoldsLabels tells whether a policy and its binding see to it that the labels that a selector asks for do not change; nil is
-// one that is not there.
+// HoldsLabels reports whether a policy and its binding make the labels that a selector uses immutable. A nil policy or binding does
+// not exist.
 func HoldsLabels(
 	cell string, selector *v1alpha1.PodSelector,
 	policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,

@@ -8,10 +8,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// CorePath is where a webhook is asked about protectors that are to be stored in a core.
+// CorePath returns the webhook path for protectors that are to be stored in a core.
 func CorePath(core string) string { return "/cores/" + core + "/validate" }
 
-// Protectors lists the webhooks by which the apiserver of a core asks about protectors, whatever they call the core.
+// Protectors returns the webhooks that the API server of a core asks about protectors, under any name of the core.
 func Protectors(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) []Webhook {
 	return Validating(configurations, func(path string) bool {
 		before, is := strings.CutSuffix(path, "/validate")
@@ -20,7 +20,8 @@ func Protectors(configurations []admissionregistrationv1.ValidatingWebhookConfig
 	})
 }
 
-// ProtectorWeaknesses tells what webhooks about protectors leave out, or keep from being stored; nothing when they are as they should be.
+// ProtectorWeaknesses returns the requests that webhooks for protectors miss, or keep from being stored. It returns none if they are
+// correct.
 func ProtectorWeaknesses(hooks []Webhook) (faults []string) {
 	group := v1alpha1.GroupVersion
 	faults = unasked(hooks, []asked{

@@ -9,15 +9,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// RingPath is where the sharder is asked about objects of a ring.
+// RingPath returns the path of the sharder for objects of a ring.
 func RingPath(ring string) string { return "/rings/" + ring }
 
-// Ring lists the webhooks by which an apiserver asks about objects of a ring.
+// Ring returns the webhooks that an API server asks about objects of a ring.
 func Ring(ring string, configurations []admissionregistrationv1.MutatingWebhookConfiguration) []Webhook {
 	return Mutating(configurations, func(path string) bool { return strings.HasSuffix(path, RingPath(ring)) })
 }
 
-// RingWeaknesses tells what webhooks of a ring leave out, or keep from being stored; nothing when they are as the sharder makes them.
+// RingWeaknesses returns the requests that webhooks of a ring miss, or keep from being stored. It returns none if they are as the
+// sharder creates them.
 func RingWeaknesses(ring *v1alpha1.ClusterRing, hooks []Webhook) []string {
 	var must []asked
 	add := func(of v1alpha1.GroupResource) {

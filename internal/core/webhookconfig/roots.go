@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// rootsPrefix is before what RootsPath says of a cluster.
+// rootsPrefix precedes the cluster description in RootsPath.
 const rootsPrefix = "/roots/"
 
-// RootsPath is where a webhook is asked about deletions of objects that floors depend on, in a cluster that is a core of
-// this name, if it is not empty, and that of these cells.
+// RootsPath returns the webhook path for deletions of objects that floors depend on. It describes the cluster: its name as a core, or
+// "" if it is none, and its cells.
 func RootsPath(core string, cells ...string) string {
 	path := ""
 	if core != "" {
@@ -26,7 +26,7 @@ func RootsPath(core string, cells ...string) string {
 	return rootsPrefix + strings.TrimSuffix(path, "/")
 }
 
-// RootsPlace reads RootsPath without its prefix. ok is false for a path that names neither a core nor a cell.
+// RootsPlace parses the result of RootsPath without its prefix. ok is false for a path that names neither a core nor a cell.
 func RootsPlace(path string) (core string, cells []string, ok bool) {
 	if rest, is := strings.CutPrefix(path, "cores/"); is {
 		core, path, _ = strings.Cut(rest, "/")
@@ -40,12 +40,12 @@ func RootsPlace(path string) (core string, cells []string, ok bool) {
 // RootWebhook is a webhook that an API server asks about deletions of objects that floors depend on.
 type RootWebhook struct {
 	Webhook
-	// Core and Cells are what the API server tells it about the cluster; see RootsPlace.
+	// Core and Cells are the cluster description in the webhook's path; see RootsPlace.
 	Core  string
 	Cells []string
 }
 
-// Roots are these webhooks of configurations.
+// Roots returns the webhooks of this type in configurations.
 func Roots(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) (all []RootWebhook) {
 	for _, hook := range Validating(configurations, func(path string) bool { return strings.Contains(path, rootsPrefix) }) {
 		_, place, _ := strings.Cut(pathOf(&hook.Client), rootsPrefix)
@@ -56,8 +56,8 @@ func Roots(configurations []admissionregistrationv1.ValidatingWebhookConfigurati
 	return all
 }
 
-// Asks reports whether the webhook is asked about the deletion of objects of a resource in a namespace with these labels; nil is for
-// objects that have no namespace. It does not evaluate match conditions.
+// Asks reports whether the webhook is asked about deletions of a resource in a namespace with these labels. A nil map is for
+// cluster-scoped objects. It does not evaluate match conditions.
 func (w *RootWebhook) Asks(resource schema.GroupResource, namespace map[string]string) bool {
 	asks := slices.ContainsFunc(w.Rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
 		has := func(in []string, what string) bool { return slices.Contains(in, what) || slices.Contains(in, "*") }
@@ -71,17 +71,17 @@ func (w *RootWebhook) Asks(resource schema.GroupResource, namespace map[string]s
 	return err == nil && selector.Matches(labels.Set(namespace))
 }
 
-// The conditions drop, inside the apiserver, what the webhook would allow without a look.
+// These conditions filter out, inside the API server, requests that the webhook would always allow.
 const (
-	// living drops objects that are being deleted: finalizers and the last deletion of a namespace repeat the request.
+	// living filters out objects that are being deleted: finalizers, and the final deletion of a namespace, repeat the request.
 	living = `oldObject == null || !has(oldObject.metadata.deletionTimestamp)`
-	// uncontrolled drops ReplicaSets of Deployments, which rollouts delete all the time.
+	// uncontrolled filters out ReplicaSets of Deployments, which rollouts delete all the time.
 	uncontrolled = `request.resource.resource != 'replicasets' || oldObject == null || !has(oldObject.metadata.ownerReferences) || ` +
 		`!oldObject.metadata.ownerReferences.exists(r, r.kind == 'Deployment' && has(r.controller) && r.controller)`
 )
 
-// RootConditions are the match conditions of webhooks about deletions of what floors depend on. Accounts of the namespace
-// that Breakwater runs in are not asked about: its components delete PodProtectors that are released.
+// RootConditions returns the match conditions of webhooks for deletions of objects that floors depend on. They exclude the service
+// accounts of Breakwater's own namespace: its components delete PodProtectors that are released.
 func RootConditions(namespace string) []admissionregistrationv1.MatchCondition {
 	group := "'system:serviceaccounts:" + namespace + "'"
 	return []admissionregistrationv1.MatchCondition{

@@ -7,7 +7,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// Scheduling lists the webhooks by which an apiserver asks about pods of a cell that are to be stored; of any cell if none is named.
+// Scheduling returns the webhooks that an API server asks about pods of a cell that are to be stored. An empty cell stands for any
+// cell.
 func Scheduling(cell string, configurations []admissionregistrationv1.MutatingWebhookConfiguration) (asking []admissionregistrationv1.MutatingWebhook) {
 	for i := range configurations {
 		for _, hook := range configurations[i].Webhooks {
@@ -25,14 +26,14 @@ func Scheduling(cell string, configurations []admissionregistrationv1.MutatingWe
 	return asking
 }
 
-// workloads are those whose templates are asked about.
+// workloads returns the operations on workloads whose templates the webhook must be asked about.
 func workloads() (must []asked) {
 	for group, resources := range map[string][]string{
 		"": {"replicationcontrollers"}, "apps": {"daemonsets", "deployments", "replicasets", "statefulsets"}, "batch": {"cronjobs", "jobs"},
 	} {
 		for _, resource := range resources {
 			must = append(must, asked{admissionregistrationv1.Create, group, "v1", resource})
-			if resource != "jobs" { // their templates are never changed
+			if resource != "jobs" { // the template of a Job is immutable
 				must = append(must, asked{admissionregistrationv1.Update, group, "v1", resource})
 			}
 		}
@@ -43,7 +44,8 @@ func workloads() (must []asked) {
 	return must
 }
 
-// SchedulingWeaknesses tells what webhooks about pods of a cell that are to be stored leave out, of these namespaces if it has only some.
+// SchedulingWeaknesses returns the requests that webhooks for pods of a cell that are to be stored miss. namespaces are the cell's
+// namespaces, or empty if it has all.
 func SchedulingWeaknesses(
 	cell string, namespaces []string, configurations []admissionregistrationv1.MutatingWebhookConfiguration,
 ) (faults []string, found bool) {
@@ -66,7 +68,7 @@ func SchedulingWeaknesses(
 	return faults, len(hooks) > 0
 }
 
-// pathOf is the path that a webhook is asked at, behind the whole address if that is a URL; empty if it has none.
+// pathOf returns the path of a webhook. For a URL it is the whole address. It is empty if there is none.
 func pathOf(config *admissionregistrationv1.WebhookClientConfig) string {
 	switch {
 	case config.URL != nil:

@@ -28,7 +28,7 @@ func TestWhoAsksAboutNewPods(t *testing.T) {
 	for claim, test := range map[string]struct {
 		cell string
 		has  []admissionregistrationv1.MutatingWebhookConfiguration
-		// want is of how many configurations.
+		// want is the number of configurations.
 		want int
 	}{
 		"nobody":                  {"a", nil, 0},

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Webhook is what webhooks of both kinds have in common.
+// Webhook has the common fields of validating and mutating webhooks.
 type Webhook struct {
 	Configuration, Name               string
 	Client                            admissionregistrationv1.WebhookClientConfig
@@ -19,7 +19,7 @@ type Webhook struct {
 	Conditions                        []admissionregistrationv1.MatchCondition
 }
 
-// Validating are the webhooks of configurations that lead to a path, behind the whole address if that is a URL.
+// Validating returns the webhooks of configurations whose path leads accepts. For a URL, the path is the whole address.
 func Validating(configurations []admissionregistrationv1.ValidatingWebhookConfiguration, leads func(path string) bool) (all []Webhook) {
 	for i := range configurations {
 		for j := range configurations[i].Webhooks {
@@ -34,7 +34,7 @@ func Validating(configurations []admissionregistrationv1.ValidatingWebhookConfig
 	return all
 }
 
-// Mutating are likewise those of configurations that may change what is stored.
+// Mutating does the same for mutating webhooks.
 func Mutating(configurations []admissionregistrationv1.MutatingWebhookConfiguration, leads func(path string) bool) (all []Webhook) {
 	for i := range configurations {
 		for j := range configurations[i].Webhooks {
@@ -49,7 +49,7 @@ func Mutating(configurations []admissionregistrationv1.MutatingWebhookConfigurat
 	return all
 }
 
-// policyOf is Fail where nothing is said, as apiservers take it.
+// policyOf returns the failure policy. The API server defaults it to Fail.
 func policyOf(policy *admissionregistrationv1.FailurePolicyType) admissionregistrationv1.FailurePolicyType {
 	if policy == nil {
 		return admissionregistrationv1.Fail
@@ -59,7 +59,7 @@ func policyOf(policy *admissionregistrationv1.FailurePolicyType) admissionregist
 
 func (w *Webhook) text() string { return w.Name + " in " + w.Configuration }
 
-// unasked tells what none of the webhooks is asked about.
+// unasked returns the operations that no webhook is asked about.
 func unasked(hooks []Webhook, must []asked) (faults []string) {
 	for _, m := range must {
 		if !slices.ContainsFunc(hooks, func(w Webhook) bool { return slices.ContainsFunc(w.Rules, m.isIn) }) {
@@ -69,7 +69,7 @@ func unasked(hooks []Webhook, must []asked) (faults []string) {
 	return faults
 }
 
-// foreign tells which conditions of a webhook may leave things out.
+// foreign returns the foreign match conditions of a webhook, which may exclude requests.
 func (w *Webhook) foreign(own []admissionregistrationv1.MatchCondition) (faults []string) {
 	if names := Foreign(w.Conditions, own); len(names) > 0 {
 		faults = append(faults, fmt.Sprintf("%s has match conditions that are not Breakwater's: %s", w.text(), strings.Join(names, ", ")))

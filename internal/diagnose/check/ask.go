@@ -26,7 +26,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// Dial opens a connection.
+// Dial opens a connection to a network address.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 const (
@@ -35,14 +35,14 @@ const (
 	checkName      = "breakwater-check"
 )
 
-// Ask asks a webhook about something that nobody does, and costs nothing. The error says why it is not as it should be, in words that go
-// after its name. Nothing of a Checker but its Namespace and Dial is needed.
+// Ask sends the webhook a dry-run review of an object that does not exist, which consumes no budget. The error says what is wrong, in
+// words that follow the webhook's name. Ask uses only the Namespace and Dial of the Checker.
 func (c *Checker) Ask(ctx context.Context, hook *admissionregistrationv1.ValidatingWebhook) error {
 	_, err := c.ask(ctx, &hook.ClientConfig, c.review(hook))
 	return err
 }
 
-// AskScheduling asks a webhook of scheduling policies about a pod without labels, likewise.
+// AskScheduling sends a webhook of scheduling policies a dry-run review of a pod without labels. The error reads like that of Ask.
 func (c *Checker) AskScheduling(ctx context.Context, hook *admissionregistrationv1.MutatingWebhook) error {
 	answer, err := c.ask(ctx, &hook.ClientConfig, c.podCreation())
 	if err == nil && answer.AuditAnnotations["why"] != "" {
@@ -51,13 +51,14 @@ func (c *Checker) AskScheduling(ctx context.Context, hook *admissionregistration
 	return err
 }
 
-// AskRing asks a sharder about an object of the first resource that it is asked about, likewise.
+// AskRing sends a sharder webhook a dry-run review of an object of the first resource in its rules. The error reads like that of Ask.
 func (c *Checker) AskRing(ctx context.Context, hook *admissionregistrationv1.MutatingWebhook) error {
 	_, err := c.ask(ctx, &hook.ClientConfig, c.creation(hook))
 	return err
 }
 
-// ask asks a webhook as the apiserver would, about something that nobody does, and gives the answer, which allows it. Nothing is written by it.
+// ask sends a review to a webhook as the API server would and returns its response. A denial is an error. The request is a dry run about
+// an object that does not exist, so nothing is written.
 func (c *Checker) ask(
 	ctx context.Context, at *admissionregistrationv1.WebhookClientConfig, review *admissionv1.AdmissionReview,
 ) (*admissionv1.AdmissionResponse, error) {
@@ -118,7 +119,8 @@ func addressOf(config *admissionregistrationv1.WebhookClientConfig) (string, err
 	return "https://" + host + ptr.Deref(config.Service.Path, ""), nil
 }
 
-// httpClient trusts what the apiserver trusts. One with a URL may be trusted by the apiserver's machine.
+// httpClient trusts the caBundle, as the API server does. A webhook with a URL and no caBundle is verified with the roots of the local
+// machine.
 func (c *Checker) httpClient(config *admissionregistrationv1.WebhookClientConfig) (*http.Client, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	switch {
@@ -134,7 +136,8 @@ func (c *Checker) httpClient(config *admissionregistrationv1.WebhookClientConfig
 	return &http.Client{Timeout: answerTime, Transport: &http.Transport{TLSClientConfig: trust, DialContext: c.Dial, DisableKeepAlives: true}}, nil
 }
 
-// review is of the first thing that a webhook asks for: the removal of a pod that nobody protects, or a protector without a target.
+// review is a review of what the first rule of a webhook matches: the deletion of an unprotected pod, or the creation of a PodProtector
+// without a target.
 func (c *Checker) review(hook *admissionregistrationv1.ValidatingWebhook) *admissionv1.AdmissionReview {
 	request := c.request(admissionv1.Delete)
 	if len(hook.Rules) > 0 && len(hook.Rules[0].APIGroups) > 0 && hook.Rules[0].APIGroups[0] == v1alpha1.GroupVersion.Group {
@@ -155,7 +158,7 @@ func (c *Checker) review(hook *admissionregistrationv1.ValidatingWebhook) *admis
 	return reviewOf(request)
 }
 
-// request is one about an object that does not exist, which is never carried out.
+// request is a dry-run request about an object that does not exist.
 func (c *Checker) request(operation admissionv1.Operation) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{
 		UID: types.UID(fmt.Sprint(checkName, "-", time.Now().UnixNano())), Operation: operation, Namespace: c.Namespace, Name: checkName, DryRun: ptr.To(true),

@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// cells is a finding for each Cell, or one that there are none.
+// cells returns one finding per Cell, or a single finding if there are no Cells.
 func (c *Checker) cells(ctx context.Context) []Finding {
 	list := &v1alpha1.CellList{}
 	if err := c.Client.List(ctx, list); err != nil {

@@ -1,4 +1,4 @@
-// Package check finds out whether an installation works, from within a cluster.
+// Package check tests from within a cluster whether an installation works.
 package check
 
 import (
@@ -14,32 +14,32 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Finding is what was found of one thing.
+// Finding is the result of one check.
 type Finding struct {
 	What string
-	// Problem is what is wrong and what to do; empty is nothing.
+	// Problem says what is wrong and how to fix it. It is empty if the check passed.
 	Problem string
 }
 
-// Checker looks at one cluster.
+// Checker checks one cluster.
 type Checker struct {
 	Client    client.Reader
 	Discovery discovery.ServerResourcesInterface
-	// Core is whether the cluster is a core, in which there are Cells.
+	// Core reports whether the cluster is a core cluster, which holds Cells.
 	Core bool
-	// Rings is whether a sharder is to look after the ClusterRings of the cluster.
+	// Rings reports whether a sharder serves the ClusterRings of the cluster.
 	Rings bool
-	// Configurations are the names of those that make this cluster's apiserver ask the webhook about removals and protectors.
+	// Configurations are the names of the ValidatingWebhookConfigurations that send removals and PodProtectors to the webhook.
 	Configurations []string
-	// SchedulingConfigurations are the names of those that make it ask what scheduling policies add.
+	// SchedulingConfigurations are the names of the MutatingWebhookConfigurations of scheduling policies.
 	SchedulingConfigurations []string
-	// Namespace is one without protectors, in which a removal is asked about that is none.
+	// Namespace has no PodProtectors. The Checker asks about removals in it.
 	Namespace string
-	// Dial reaches Services; nil is as everybody does.
+	// Dial connects to Services; nil uses the default dialer.
 	Dial Dial
 }
 
-// Rules are what the Checker needs.
+// Rules returns the RBAC rules that the Checker needs.
 func (c *Checker) Rules() []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	const admission = "admissionregistration.k8s.io"
@@ -63,7 +63,7 @@ func (c *Checker) Rules() []rbacv1.PolicyRule {
 	return rules
 }
 
-// Look looks once at everything.
+// Look runs all checks once.
 func (c *Checker) Look(ctx context.Context) []Finding {
 	var all []Finding
 	if c.Core {
@@ -92,7 +92,7 @@ func (c *Checker) api() Finding {
 	return f
 }
 
-// configuration is a finding for each webhook of a configuration, or one that there is none.
+// configuration returns one finding per webhook of a ValidatingWebhookConfiguration, or a single finding if it has none.
 func (c *Checker) configuration(ctx context.Context, name string) []Finding {
 	what := "ValidatingWebhookConfiguration " + name
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}

@@ -29,16 +29,16 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// hook serves reviews under the name of a Service.
+// hook is a webhook server with the certificate of a Service.
 type hook struct {
 	ca []byte
-	// asked is the last review, and path where it was asked.
+	// asked is the last review, and path its request path.
 	asked *admissionv1.AdmissionRequest
 	path  string
 	check.Dial
 }
 
-// newHook answers by what answer does with the response, which allows; the name is what the certificate is for.
+// newHook starts a hook with a certificate for name. answer can change the response, which allows by default.
 func newHook(t *testing.T, name string, answer func(*admissionv1.AdmissionReview)) *hook {
 	t.Helper()
 	usages := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -81,7 +81,7 @@ func newHook(t *testing.T, name string, answer func(*admissionv1.AdmissionReview
 	return h
 }
 
-// configuration names the Service.
+// configuration refers to the Service of a hook.
 func configuration(ca []byte, group string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	path, port := "/cells/a/validate", int32(8443)
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{

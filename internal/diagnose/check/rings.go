@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// rings is a finding for each ClusterRing, and for each webhook by which its objects are assigned. There need not be any.
+// rings returns one finding per ClusterRing and per webhook that assigns its objects. It is no problem if there are none.
 func (c *Checker) rings(ctx context.Context) []Finding {
 	list := &v1alpha1.ClusterRingList{}
 	if err := c.Client.List(ctx, list); err != nil {
@@ -42,7 +42,7 @@ func (c *Checker) rings(ctx context.Context) []Finding {
 	return all
 }
 
-// problemOfRing is what the conditions of a ring say that is wrong. That objects move is not.
+// problemOfRing describes the conditions of a ring that are not true. Objects that move between shards are not a problem.
 func problemOfRing(ring *v1alpha1.ClusterRing) string {
 	var problems []string
 	for _, name := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionShardsAvailable} {
@@ -56,7 +56,7 @@ func problemOfRing(ring *v1alpha1.ClusterRing) string {
 	return strings.Join(problems, "; ")
 }
 
-// creation is a review of an object of the first resource that a ring's webhook asks for.
+// creation is a review that creates an object of the first resource in the rules of a ring's webhook.
 func (c *Checker) creation(hook *admissionregistrationv1.MutatingWebhook) *admissionv1.AdmissionReview {
 	request := c.request(admissionv1.Create)
 	if len(hook.Rules) > 0 && len(hook.Rules[0].APIGroups) > 0 && len(hook.Rules[0].Resources) > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
 )
 
-// assigning is what makes an apiserver ask the sharder for a ring.
+// assigning makes the API server call the sharder for a ring.
 func assigning(ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "breakwater-ring-shops", Labels: map[string]string{v1alpha1.LabelRing: "shops"}},

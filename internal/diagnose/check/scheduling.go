@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// scheduling is a finding for each webhook of a configuration that adds what scheduling policies ask for, or one that there is none.
+// scheduling returns one finding per webhook of a MutatingWebhookConfiguration of scheduling policies, or a single finding if it has
+// none.
 func (c *Checker) scheduling(ctx context.Context, name string) []Finding {
 	what := "MutatingWebhookConfiguration " + name
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
@@ -37,7 +38,7 @@ func (c *Checker) scheduling(ctx context.Context, name string) []Finding {
 	return all
 }
 
-// podCreation is a review of a pod without labels.
+// podCreation is a review that creates a pod without labels.
 func (c *Checker) podCreation() *admissionv1.AdmissionReview {
 	request := c.request(admissionv1.Create)
 	request.Kind = metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// adding is what makes an apiserver ask what scheduling policies add.
+// adding makes the API server call the webhook of scheduling policies.
 func adding(ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	to, path := configuration(ca, "").Webhooks[0].ClientConfig, "/cells/a/schedule"
 	to.Service.Path = &path

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// auditEvent is what we need of one of audit.k8s.io/v1.
+// auditEvent holds the fields that this package reads of an audit.k8s.io/v1 Event.
 type auditEvent struct {
 	Stage      string `json:"stage"`
 	RequestURI string `json:"requestURI"`
@@ -34,12 +34,12 @@ type auditEvent struct {
 	Annotations              map[string]string `json:"annotations"`
 }
 
-// admitted are the verdicts that let a removal go.
+// admitted returns the verdicts that admit a removal.
 func admitted() []string {
 	return []string{"Unguarded", "NotAvailable", "Unprotected", "OtherCell", "Reserved", "DryRun"}
 }
 
-// Audit reads a line of an audit log; ok is false if it tells of no denial. Older webhooks did not tell of which cell.
+// Audit parses a line of an audit log; ok is false if the line does not record a denial. Older webhooks did not record the cell.
 func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
 	var e auditEvent
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -67,7 +67,8 @@ func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
 		d.Verdict, d.Reason = e.annotation(v1alpha1.AuditForcedOver), e.annotation(v1alpha1.AuditForcedReason)
 		return d, !refused, nil
 	case slices.Contains(admitted(), verdict):
-		// A deletion of a collection keeps what was said of its first pod; others can have refused it, as PodDisruptionBudgets.
+		// The audit event of a collection deletion keeps the annotations of its first pod. Another admission check, such as a
+		// PodDisruptionBudget, can have denied the request.
 		if !refused || !strings.Contains(e.ResponseStatus.Message, "Breakwater refuses to") {
 			return Denial{}, false, nil
 		}
@@ -78,7 +79,7 @@ func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
 	return d, true, nil
 }
 
-// name finds the pod of a collection in what the client was told.
+// name reads the message that the client received and the pod of a collection deletion from the response.
 func (d *Denial) name(r *Reader, message string) {
 	at := strings.Index(message, "Breakwater refuses to ")
 	if at < 0 {
@@ -90,7 +91,7 @@ func (d *Denial) name(r *Reader, message string) {
 	}
 }
 
-// annotation is what the webhook has said, before whose keys the apiserver puts its name.
+// annotation returns an annotation of the webhook. The API server prefixes the key with the name of the webhook.
 func (e *auditEvent) annotation(key string) string {
 	for name, value := range e.Annotations {
 		if _, own, _ := strings.Cut(name, "/"); own == key {
@@ -115,7 +116,7 @@ func (e *auditEvent) operation() string {
 	}
 }
 
-// asker reads core/namespace/name,... The core is that of the first.
+// asker parses core/namespace/name,... into the core of the first entry and the names of all entries.
 func asker(asked string) (core, names string) {
 	var all []string
 	for one := range strings.SplitSeq(asked, ",") {
@@ -130,17 +131,17 @@ func asker(asked string) (core, names string) {
 	return core, strings.Join(all, ",")
 }
 
-// IsOf tells whether a protector was asked.
+// IsOf reports whether the webhook consulted the named protector.
 func (d *Denial) IsOf(protector string) bool {
 	return slices.Contains(strings.Split(d.Protector, ","), protector)
 }
 
-// Asking is who asked for a removal.
+// Asking identifies the pod of a removal and the user who requested it.
 type Asking struct {
 	Namespace, Pod, User string
 }
 
-// Admitted reads a line of an audit log; ok is false unless it tells of a removal of one pod that was admitted and reserved.
+// Admitted parses a line of an audit log; ok is false unless the line records an admitted and reserved removal of one pod.
 func Admitted(line []byte) (a Asking, ok bool, err error) {
 	var e auditEvent
 	if err := json.Unmarshal(line, &e); err != nil {

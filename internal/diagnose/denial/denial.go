@@ -1,6 +1,7 @@
-// Package denial tells of removals that were refused, or forced, from what is left of them: events on protectors, whose text it makes as
-// well, and audit events of apiservers.
+// Package denial reads denied and break-glass removals from events on protectors and from audit events of API servers. It also writes
+// the text of those events.
 //
+// It is pure: it does no I/O.
 // It is pure: values in, values out.
 package denial
 
@@ -11,51 +12,51 @@ import (
 	"time"
 )
 
-// Denial is a removal that was refused, or that was forced although it would have been, or several of one kind. Written as JSON its
-// shape is kept.
+// Denial is a denied removal, a break-glass removal that would have been denied, or a group of equal ones. Its JSON form is stable.
 type Denial struct {
-	// First and Last are when it was asked for; the same of a single one.
+	// First and Last are the times of the first and the last request. They are equal for a single request.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// Count is how many times; at least so many, if AtLeast.
+	// Count is the number of requests. It is a lower bound if AtLeast is set.
 	Count   int  `json:"count"`
 	AtLeast bool `json:"atLeast,omitempty"`
-	// Verdict is why, in a word, as NoBudget; empty if that is not known.
+	// Verdict is the reason in one word, such as NoBudget. It is empty if unknown.
 	Verdict string `json:"verdict,omitempty"`
-	// Forced tells that it went all the same since somebody broke the glass, and Trial that it did since Breakwater is on trial.
+	// Forced reports whether the removal was admitted by break-glass. Trial reports whether it was admitted because Breakwater runs in
+	// trial mode.
 	Forced bool `json:"forced,omitempty"`
 	Trial  bool `json:"trial,omitempty"`
-	// Core is the name of the core cluster; empty where there is but one, or none was asked.
+	// Core is the name of the core cluster. It is empty if there is only one core, or if the webhook consulted none.
 	Core string `json:"core,omitempty"`
-	// Cell is where the pod is; empty if that is not known.
+	// Cell is the cell of the pod. It is empty if unknown.
 	Cell      string `json:"cell,omitempty"`
 	Namespace string `json:"namespace"`
-	// Protector is the name of the one that refused; of an audit event, those that were asked.
+	// Protector is the name of the protector that denied the removal. For an audit event it names all protectors that were consulted.
 	Protector string `json:"protector,omitempty"`
-	// Pods are the last ones, no more than a few, and MorePods how many others there were.
+	// Pods names the last few pods. MorePods is the number of pods that are not named.
 	Pods     []string `json:"pods,omitempty"`
 	MorePods int      `json:"morePods,omitempty"`
-	// User asked; empty if that is not known.
+	// User requested the removal. It is empty if unknown.
 	User string `json:"user,omitempty"`
-	// Operation is what was asked for, as Delete or Evict; empty if that is not known.
+	// Operation is the requested operation, such as Delete or Evict. It is empty if unknown.
 	Operation string `json:"operation,omitempty"`
-	// Reason is what somebody gave who forced it, if anything.
+	// Reason is the reason that the user gave for a break-glass removal, if any.
 	Reason string `json:"reason,omitempty"`
-	// Message is what the last of them was told.
+	// Message is the message that the client of the last request received.
 	Message string `json:"message,omitempty"`
 }
 
-// mostPods is how many pods of a group are named.
+// mostPods is the maximum number of pods that a group names.
 const mostPods = 10
 
-// kind is what equal denials have in common.
+// kind is the key by which Group groups denials.
 func (d *Denial) kind() string {
 	return strings.Join([]string{
 		d.Core, d.Cell, d.Namespace, d.Protector, d.Verdict, d.User, d.Operation, map[bool]string{true: "forced"}[d.Forced], map[bool]string{true: "trial"}[d.Trial],
 	}, "\x00")
 }
 
-// Group makes one of those that differ only in their pods and times. The last of all comes first.
+// Group merges denials that differ only in their pods and times. The most recent group comes first.
 func Group(denials []Denial) []Denial {
 	of := map[string]*gathering{}
 	for _, d := range slices.SortedStableFunc(slices.Values(denials), func(a, b Denial) int { return b.Last.Compare(a.Last) }) {
@@ -75,13 +76,13 @@ func Group(denials []Denial) []Denial {
 	return groups
 }
 
-// gathering is a group that is being made, and the pods that are in it.
+// gathering is a group under construction, with the set of its pods.
 type gathering struct {
 	Denial
 	pods map[string]bool
 }
 
-// add takes an earlier one in.
+// add merges an earlier denial into the group.
 func (g *gathering) add(d *Denial) {
 	g.Count += d.Count
 	g.AtLeast = g.AtLeast || d.AtLeast
@@ -102,7 +103,7 @@ func (g *gathering) add(d *Denial) {
 	}
 }
 
-// Since leaves out those that were over before a time.
+// Since returns the denials whose last request is not before start.
 func Since(denials []Denial, start time.Time) []Denial {
 	return slices.DeleteFunc(slices.Clone(denials), func(d Denial) bool { return d.Last.Before(start) })
 }

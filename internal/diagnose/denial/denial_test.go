@@ -84,7 +84,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Whatever somebody is called, what the webhook writes of them is read as it was.
+// Event parses what Note writes, for any user name.
 func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 	reader := denial.NewReader()
 	rapid.Check(t, func(t *rapid.T) {

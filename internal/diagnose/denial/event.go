@@ -8,20 +8,20 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// The reasons of events on protectors.
+// Reasons of events on protectors.
 const (
 	ReasonRefused = "RemovalRefused"
 	ReasonForced  = "RemovalForced"
 )
 
-// Note is the text of an event of a refusal: what the client was told, who asked, and how many more there were since the last event.
-// It is as short as the apiserver wants it.
+// Note is the text of a denial event: the message that the client received, the user who asked, and the number of further denials since
+// the last event. It is at most mostNote bytes long.
 func Note(message, user, cell, verdict string, more int) string {
 	end := fmt.Sprintf(" Asked by %q in cell %q: %s. %s", shorten(user, 256), cell, verdict, tail(more, "refused"))
 	return shorten(message, mostNote-len(end)) + end
 }
 
-// ForcedNote is that of one that was forced: what is said of that, and how many more there were.
+// ForcedNote is the text of a break-glass event: its description, and the number of further ones since the last event.
 func ForcedNote(what string, more int) string {
 	end := " " + tail(more, "forced")
 	return shorten(what, mostNote-len(end)) + end
@@ -31,13 +31,13 @@ func tail(more int, done string) string {
 	return fmt.Sprintf("(%d more were %s since the last event.)", more, done)
 }
 
-// mostNote is how many bytes an apiserver takes.
+// mostNote is the maximum length in bytes of an event note that the API server accepts.
 const mostNote = 1024
 
-// quoted is a text as %q writes it.
+// quoted matches a string that %q has formatted.
 const quoted = `("(?:[^"\\]|\\.)*")`
 
-// The patterns of what the webhook writes.
+// patterns match the texts that the webhook writes.
 type patterns struct{ tail, refused, asked, forced *regexp.Regexp }
 
 func compiled() patterns {
@@ -50,16 +50,16 @@ func compiled() patterns {
 	}
 }
 
-// Reader reads events. It is made once for many.
+// Reader parses events. Create it once and use it for many events.
 type Reader struct{ patterns patterns }
 
-// NewReader makes one.
+// NewReader compiles the patterns of a Reader.
 func NewReader() *Reader { return &Reader{compiled()} }
 
-// Event reads an event of a core cluster; ok is false if it tells of no denial. What is told of others since the last event is counted
-// with it, and is no more than the least: those after the last event are told of by none.
+// Event parses an event of a core cluster; ok is false if the event does not record a denial. Count includes the denials that the event
+// reports since the previous one. It is a lower bound: no event reports the denials after the last event.
 func (r *Reader) Event(core string, e *eventsv1.Event) (d Denial, ok bool) {
-	// One that no protector is to blame for is on the Cell, and refers to the pod.
+	// A denial that is not attributed to a protector is recorded on the Cell, and its event relates to the pod.
 	unblamed := e.Reason == ReasonRefused && e.Regarding.Kind == "Cell" && e.Related != nil && e.Related.Kind == "Pod"
 	if e.Reason != ReasonRefused && e.Reason != ReasonForced || e.Regarding.Kind != "PodProtector" && !unblamed {
 		return Denial{}, false
@@ -108,7 +108,7 @@ func unquote(text string) string {
 	return text
 }
 
-// shorten cuts a text to that many bytes, in front of a letter.
+// shorten truncates a text to at most longest bytes, on a character boundary.
 func shorten(text string, longest int) string {
 	if len(text) <= longest {
 		return text

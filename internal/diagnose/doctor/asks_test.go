@@ -30,7 +30,7 @@ func hookOf(t *testing.T, trusted *signer, name string, of doctor.Asks) doctor.H
 	return hook
 }
 
-// askedInCore puts what the apiserver of a core asks about into a reading: protectors, and objects of the ring carts.
+// askedInCore adds a core's webhook configurations to a reading: for protectors, and for objects of the ring carts.
 func askedInCore(t *testing.T, core *doctor.Core, trusted *signer) {
 	t.Helper()
 	protectors, err := webhook.CoreConfiguration(options(trusted))
@@ -53,7 +53,7 @@ func askedInCore(t *testing.T, core *doctor.Core, trusted *signer) {
 	core.Hooks = []doctor.Hook{hookOf(t, trusted, "podprotectors.breakwater.dev", doctor.OfProtectors), hookOf(t, trusted, "assign.rings.breakwater.dev", doctor.OfRings)}
 }
 
-// shard is the Lease of one that renewed it so long ago, and had it for an hour.
+// shard returns the Lease of a shard that renewed it the given time ago and acquired it an hour ago.
 func shard(name string, renewed time.Duration) coordinationv1.Lease {
 	return coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{v1alpha1.LabelRing: "carts"}},
@@ -64,7 +64,7 @@ func shard(name string, renewed time.Duration) coordinationv1.Lease {
 	}
 }
 
-// ringConfiguration is that of the ring carts, as the sharder makes it.
+// ringConfiguration is the configuration that the sharder creates for the ring carts.
 func ringConfiguration() admissionregistrationv1.MutatingWebhookConfiguration {
 	ignore := admissionregistrationv1.Ignore
 	rule := func(group, resource string) admissionregistrationv1.RuleWithOperations {
@@ -85,7 +85,7 @@ func ringConfiguration() admissionregistrationv1.MutatingWebhookConfiguration {
 	}
 }
 
-// schedules puts what the apiserver of a cell asks about pods that are stored into a reading.
+// schedules adds a cell's webhook configurations of scheduling policies to a reading.
 func schedules(t *testing.T, cell *doctor.Cell, trusted *signer) {
 	t.Helper()
 	configuration, err := webhook.SchedulingConfiguration(options(trusted))
@@ -131,7 +131,7 @@ func TestWhatIsWrongWithQuestionsAboutProtectors(t *testing.T) {
 	}.run(t, trusted)
 }
 
-// Whoever may not write protectors is told nothing, where the webhook was asked from here.
+// If the webhook answered this machine, a user who may not create protectors gets no finding.
 func TestThatTheWebhookOfACoreAnswersHereIsEnough(t *testing.T) {
 	r := well(t, newSigner(t, 1000*day))
 	r.Cores[0].Doubled.Err = forbidden
@@ -275,7 +275,7 @@ func TestWhatIsWrongWithRings(t *testing.T) {
 	}.run(t, trusted)
 }
 
-// A ring without resources has shards that share something else out, and no sharder needs to look after it.
+// A ring without resources has shards that divide something else. It needs no sharder.
 func TestARingWithoutResourcesNeedsItsShardsAlone(t *testing.T) {
 	r := well(t, newSigner(t, 1000*day))
 	c := &r.Cores[0]

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// soon is how long before its end a certificate should have been replaced.
+// soon is the remaining lifetime below which a certificate should have been renewed.
 const soon = 14 * 24 * time.Hour
 
-// certificate judges what a webhook serves, and what the apiserver trusts it by.
+// certificate judges the certificate that a webhook serves and the caBundle that the API server verifies it with.
 func certificate(where string, hook *Hook, now time.Time) []Finding {
 	found := served(finder{where, "certificate"}, hook, now)
 	for i := range found {
@@ -51,7 +51,7 @@ func served(f finder, hook *Hook, now time.Time) []Finding {
 func bundle(f finder, hook *Hook, roots []*x509.Certificate, now time.Time) []Finding {
 	switch {
 	case len(hook.Bundle) == 0 && !hook.Local:
-		return nil // trusted by what the machine of the apiserver trusts
+		return nil // the API server verifies it with the roots of its own machine
 	case len(roots) == 0:
 		return []Finding{f.bad(Problem, "The caBundle of "+hook.Name+" holds no certificate, so that the apiserver trusts nobody.",
 			"See to who fills it: tls.mode of the chart, docs/certificates.md.", "certificate-expired")}
@@ -65,7 +65,7 @@ func bundle(f finder, hook *Hook, roots []*x509.Certificate, now time.Time) []Fi
 		"See to who makes them: tls.mode of the chart, docs/certificates.md.", "certificate-expired")}
 }
 
-// wrong is what is wrong with a certificate.
+// wrong describes what is wrong with a certificate.
 type wrong struct {
 	Verdict
 	found, do, runbook string
@@ -76,7 +76,7 @@ func (w *wrong) of(f finder) *Finding {
 	return &found
 }
 
-// wrongWith judges what is served, as an apiserver does; nil is nothing.
+// wrongWith verifies the served certificate as an API server does. It returns nil if the certificate is valid.
 func wrongWith(hook *Hook, roots []*x509.Certificate, now time.Time) *wrong {
 	served := hook.Chain.Value[0]
 	options := x509.VerifyOptions{CurrentTime: now, Intermediates: x509.NewCertPool(), DNSName: hook.Host}
@@ -119,7 +119,7 @@ func authorities(bundle []byte) (all []*x509.Certificate) {
 	return all
 }
 
-// days words a time that certificates last.
+// days formats the lifetime of a certificate.
 func days(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

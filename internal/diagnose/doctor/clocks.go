@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// apart is how far clocks may be from each other, besides what cannot be measured.
+// apart is the tolerated clock difference, in addition to the measurement error.
 const apart = 5 * time.Second
 
-// clocks compares those of all apiservers with each other and with this machine's. The one in the middle is taken to be right: a clock is
-// rarely wrong together with another.
+// clocks compares the clocks of all API servers with each other and with the clock of this machine. It takes the median as correct,
+// because several clocks are rarely wrong by the same amount.
 func clocks(r *Reading) []Finding {
 	type reading struct {
 		where string
@@ -18,7 +18,7 @@ func clocks(r *Reading) []Finding {
 	}
 	all := []reading{{"here", Clock{}}}
 	take := func(where string, clock Read[Clock]) {
-		if clock.Err == nil { // one that does not answer is told by answers
+		if clock.Err == nil { // the apiserver check reports an API server that does not answer
 			all = append(all, reading{where, clock.Value})
 		}
 	}

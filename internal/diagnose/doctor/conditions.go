@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// CellProblem is what the conditions of a Cell say that is wrong; empty is nothing.
+// CellProblem describes the conditions of a Cell that indicate a problem. It is empty if there is none.
 func CellProblem(cell *v1alpha1.Cell) string {
 	if !cell.DeletionTimestamp.IsZero() {
 		return "is deleted, and not drained yet"
@@ -35,14 +35,14 @@ func CellProblem(cell *v1alpha1.Cell) string {
 	return strings.Join(problems, "; ")
 }
 
-// isUnseen tells of a condition that only a look into the cluster gives that nobody can look: the Cell names no kubeconfig, and
-// the topology controller was not told the way by a flag.
+// isUnseen reports whether a condition is missing because the topology controller cannot connect to the cluster: the Cell has no
+// kubeconfig, and no flag gives the controller access to the cluster.
 func isUnseen(cell *v1alpha1.Cell, name string, condition *metav1.Condition) bool {
 	return cell.Spec.KubeconfigSecretRef == nil && (name == v1alpha1.ConditionConnected || name == v1alpha1.ConditionGuarded) &&
 		(condition == nil || condition.Reason == v1alpha1.ReasonNoKubeconfig)
 }
 
-// cells judges the Cells of a core: who counts them, and what their conditions say.
+// cells judges the Cells of a core: whether an aggregator counts them, and their conditions.
 func cells(core *Core, now time.Time) []Finding {
 	f := finder{core.where(), "cells"}
 	if err := core.Cells.Err; err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// decreases judges pending decreases of floors. One in its quiet period is not worth a finding: it takes effect within seconds.
+// decreases judges pending decreases of floors. A decrease in its quiet period is no finding: it takes effect within seconds.
 func decreases(f finder, core *Core) []Finding {
 	names := heldDecreases(core)
 	var found string
@@ -24,10 +24,10 @@ func decreases(f finder, core *Core) []Finding {
 const confirmDecreases = "If that is intended, confirm it: kubectl breakwater release --pending -A shows what would be released, and asks. " +
 	"If it is an accident, restore what was deleted or changed."
 
-// decreasesHeld is the runbook.
+// decreasesHeld is the name of the runbook.
 const decreasesHeld = "decreases-held"
 
-// heldDecreases are the protectors whose floor is held, as namespace/name.
+// heldDecreases returns the protectors whose floor is held, as namespace/name.
 func heldDecreases(core *Core) (names []string) {
 	for i := range core.Protectors.Value {
 		p := &core.Protectors.Value[i]

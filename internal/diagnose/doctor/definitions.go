@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// definitions judges the CRDs of a core against those of the version of whoever looks.
+// definitions compares the CRDs of a core with those of this version of the tool.
 func definitions(core *Core, want []apiextensionsv1.CustomResourceDefinition) []Finding {
 	f := finder{core.where(), "crds"}
 	if err := core.Definitions.Err; err != nil {

@@ -26,7 +26,7 @@ import (
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// signer makes the certificates of a test.
+// signer signs the certificates of a test.
 type signer struct {
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate
@@ -98,7 +98,7 @@ func cellObject() v1alpha1.Cell {
 	return c
 }
 
-// protector has ten available pods in cell a, and a floor of eight.
+// protector returns a protector with ten available pods in cell a and a floor of eight.
 func protector(change func(*v1alpha1.PodProtector)) v1alpha1.PodProtector {
 	p := v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -124,7 +124,7 @@ func pod(component, image string, ready bool) corev1.Pod {
 	return p
 }
 
-// well is a reading in which nothing is wrong.
+// well returns a reading without problems.
 func well(t *testing.T, trusted *signer) *doctor.Reading {
 	t.Helper()
 	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{

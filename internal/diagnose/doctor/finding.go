@@ -1,6 +1,6 @@
-// Package doctor judges what was read of an installation: of its core clusters, and of the clusters of its cells.
+// Package doctor judges what a caller has read of an installation: of its core clusters, and of the clusters of its cells.
 //
-// It is pure: what was read and a time in, findings out.
+// It is pure: it takes the readings and a time, and returns findings.
 package doctor
 
 import (
@@ -10,37 +10,37 @@ import (
 	"strings"
 )
 
-// Verdict is how well something is.
+// Verdict is the severity of a finding.
 type Verdict string
 
-// The verdicts, from the best to the worst.
+// Verdicts, from best to worst.
 const (
-	// OK is as it should be.
+	// OK means that the check passed.
 	OK Verdict = "ok"
-	// Warning is not as it should be; floors hold, and what has budget is admitted.
+	// Warning means that something is wrong, but floors hold and removals within the budget are admitted.
 	Warning Verdict = "warning"
-	// Unknown could not be looked at.
+	// Unknown means that the check could not run.
 	Unknown Verdict = "unknown"
-	// Problem keeps Breakwater from doing what it is for: pods are not guarded, or removals are refused that have budget.
+	// Problem means that Breakwater fails at its purpose: pods are not guarded, or removals within the budget are denied.
 	Problem Verdict = "problem"
 )
 
-// Finding is what was found of one thing. Written as JSON its shape is kept.
+// Finding is the result of one check. Its JSON form is stable.
 type Finding struct {
-	// Where is the cluster: "core", "core NAME" where there are several, "cell NAME", or "here".
+	// Where is the cluster: "core", "core NAME" if there are several, "cell NAME", or "here".
 	Where string `json:"where"`
-	// Check is the word for what was looked at, as certificate.
+	// Check is the name of the check, such as certificate.
 	Check   string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
-	// Found is what is so, in a sentence.
+	// Found describes the result in a sentence.
 	Found string `json:"found"`
-	// Do is what to do; empty when there is nothing to do.
+	// Do says how to fix it. It is empty if no action is needed.
 	Do string `json:"do,omitempty"`
-	// Runbook is the name of a page in docs/runbooks, if one is about it.
+	// Runbook is the name of a page in docs/runbooks, if one covers the finding.
 	Runbook string `json:"runbook,omitempty"`
 }
 
-// finder makes findings of one check in one place.
+// finder makes the findings of one check in one cluster.
 type finder struct{ where, check string }
 
 func (f finder) ok(format string, of ...any) []Finding {
@@ -51,12 +51,12 @@ func (f finder) bad(verdict Verdict, found, do, runbook string) Finding {
 	return Finding{Where: f.where, Check: f.check, Verdict: verdict, Found: found, Do: do, Runbook: runbook}
 }
 
-// unread is that nothing is known, since it could not be read.
+// unread is an Unknown finding: the objects could not be read.
 func (f finder) unread(what string, err error, do string) []Finding {
 	return []Finding{f.bad(Unknown, what+" cannot be read: "+sentence(err), do, "")}
 }
 
-// or gives what was found, or that all is well when that is nothing.
+// or returns the findings, or an OK finding if there are none.
 func (f finder) or(found []Finding, format string, of ...any) []Finding {
 	if len(found) > 0 {
 		return found
@@ -64,7 +64,7 @@ func (f finder) or(found []Finding, format string, of ...any) []Finding {
 	return f.ok(format, of...)
 }
 
-// Checks are the words for what is looked at.
+// Checks returns the names of all checks.
 func Checks() []string {
 	return []string{
 		"apiserver", "cells", "certificate", "clock", "crds", "exempt", "finalizers", "guarding", "pods", "protectors",
@@ -72,14 +72,14 @@ func Checks() []string {
 	}
 }
 
-// Of are the findings of some checks, and those of clusters that could not be looked at; all of them if none is named.
+// Of returns the findings of the named checks and those about unreachable clusters. It returns all findings if no check is named.
 func Of(all []Finding, checks []string) []Finding {
 	return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool {
 		return len(checks) > 0 && f.Check != "apiserver" && !slices.Contains(checks, f.Check)
 	})
 }
 
-// Worst is the worst verdict of all; OK of none.
+// Worst returns the worst verdict of the findings, or OK if there are none.
 func Worst(all []Finding) Verdict {
 	worst := OK
 	for i := range all {
@@ -90,14 +90,14 @@ func Worst(all []Finding) Verdict {
 	return worst
 }
 
-// Order puts what is worst first, and leaves the rest as it is.
+// Order sorts findings by verdict, worst first. The sort is stable.
 func Order(all []Finding) {
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(rank(b.Verdict), rank(a.Verdict)) })
 }
 
 func rank(v Verdict) int { return slices.Index([]Verdict{OK, Warning, Unknown, Problem}, v) }
 
-// some names at most five of many.
+// some joins at most five names.
 func some(names []string) string {
 	const most = 5
 	if len(names) <= most {
@@ -106,5 +106,5 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// sentence ends what an error says.
+// sentence ends the text of an error with a period.
 func sentence(err error) string { return strings.TrimSuffix(err.Error(), ".") + "." }

@@ -22,7 +22,7 @@ import (
 
 const day = 24 * time.Hour
 
-// finding is one that a test expects: of a check in a place, with these words.
+// finding is an expected finding: its cluster, its check, and a part of its text.
 type finding struct {
 	where, check string
 	doctor.Verdict
@@ -34,7 +34,7 @@ type broken map[string]struct {
 	want   finding
 }
 
-// run breaks one thing after the other, and wants that finding and no other that is not well.
+// run applies one change after the other. It expects exactly the given finding besides OK findings.
 func (all broken) run(t *testing.T, trusted *signer) {
 	t.Helper()
 	for claim, test := range all {
@@ -117,7 +117,7 @@ func TestWhatIsWrongInACore(t *testing.T) {
 	}.run(t, newSigner(t, 1000*day))
 }
 
-// decreasing are the conditions of a protector with a pending decrease.
+// decreasing returns the conditions of a protector with a pending decrease.
 func decreasing(reason string) []metav1.Condition {
 	return []metav1.Condition{{
 		Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason, Message: "Deployment web was deleted, which would release the floor of 9.",

@@ -9,7 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// vanished judges what refusals tell: only who remembers a protector knows that it is gone.
+// vanished finds protectors that were deleted without a release but are still enforced from memory. Only the denial events of a webhook
+// that remembers them show this.
 func vanished(core *Core) []Finding {
 	f := finder{core.where(), "vanished"}
 	if core.Denials.Err != nil {
@@ -37,10 +38,10 @@ func vanished(core *Core) []Finding {
 		"Do not restart webhooks. Start the generator, which makes them anew, or create them again.", "protectors-vanished")}
 }
 
-// heldFor is how long a deleted object may wait before somebody should know.
+// heldFor is how long a deleted object may wait for its finalizers before it is a finding.
 const heldFor = 5 * time.Minute
 
-// held judges objects that were deleted and wait for finalizers of ours.
+// held judges deleted objects that wait for a finalizer of Breakwater.
 func held(core *Core, now time.Time) []Finding {
 	f := finder{core.where(), "finalizers"}
 	if err := core.Held.Err; err != nil {
@@ -49,7 +50,7 @@ func held(core *Core, now time.Time) []Finding {
 	decreases := heldDecreases(core)
 	var stuck []string
 	for _, h := range core.Held.Value {
-		// A protector whose release is held is a finding of its own: to take its finalizer off would release its floor.
+		// Another check reports a protector whose release is held. Removing its finalizer would release its floor.
 		protector, is := strings.CutPrefix(h.Name, "PodProtector ")
 		if now.Sub(h.Deleted) > heldFor && (!is || !slices.Contains(decreases, protector)) {
 			stuck = append(stuck, h.Name)

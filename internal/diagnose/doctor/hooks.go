@@ -13,10 +13,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// again is how configurations become the product's again.
+// again says how to restore the webhook configurations of Breakwater.
 const again = "Sync the chart breakwater, or apply what breakwater webhook-config prints."
 
-// guarding judges whether the apiserver of a cell asks about every removal of its pods.
+// guarding judges whether the API server of a cell sends every removal of its pods to the webhook.
 func guarding(c *Cell) []Finding {
 	f := finder{c.where(), "guarding"}
 	if err := c.Configurations.Err; err != nil {
@@ -42,8 +42,8 @@ func guarding(c *Cell) []Finding {
 	return f.ok("Its apiserver asks about every removal.")
 }
 
-// asked judges what the apiserver of a cell answered to the eviction, as a dry run, of a pod that is not there. If it asked the webhook,
-// that refuses what it cannot find, or lets it pass: then the apiserver does not find it.
+// asked judges the answer of a cell's API server to a dry-run eviction of a pod that does not exist. If the API server calls the
+// webhook, the webhook either denies a pod that it cannot find, or admits the eviction and the API server returns NotFound.
 func asked(c *Cell) []Finding {
 	f := finder{c.where(), "webhook"}
 	status := apierrors.APIStatus(nil)
@@ -68,14 +68,14 @@ func runbookOf(err error) string {
 	return "webhook-down"
 }
 
-// exempt judges namespaces of a cell that have protectors in a core, and about which its apiserver does not ask.
+// exempt finds namespaces of a cell that have protectors in a core but whose removals its API server does not send to the webhook.
 func exempt(c *Cell, cores []Core) []Finding {
 	f := finder{c.where(), "exempt"}
 	if err := c.Spaces.Err; err != nil {
 		return f.unread("Namespaces", err, "Ask for the right to list namespaces, or see --as.")
 	}
 	if c.Configurations.Err != nil {
-		return nil // told by guarding
+		return nil // reported by guarding
 	}
 	protected := map[string]bool{}
 	for i := range cores {
@@ -100,7 +100,8 @@ func exempt(c *Cell, cores []Core) []Finding {
 	return f.or(found, "No namespace with protectors is left out.")
 }
 
-// leftOut is why no webhook is asked about deletions in a namespace with these labels; empty if one is, or there is none at all.
+// leftOut says why no webhook is called for deletions in a namespace with these labels. It is empty if one is called, or if the cell has
+// no webhook.
 func leftOut(c *Cell, labels map[string]string) (why string) {
 	for _, hook := range webhookconfig.Hooks(c.Name, v1alpha1.OperationDelete, labels, c.Configurations.Value) {
 		if hook.Leaves == "" {
@@ -111,7 +112,7 @@ func leftOut(c *Cell, labels map[string]string) (why string) {
 	return why
 }
 
-// Hooks are the webhooks of a cell about removals.
+// Hooks returns the webhooks of a cell that review removals.
 func Hooks(cell string, configurations []admissionregistrationv1.ValidatingWebhookConfiguration) (all []admissionregistrationv1.ValidatingWebhook) {
 	for _, found := range webhookconfig.Hooks(cell, v1alpha1.OperationDelete, nil, configurations) {
 		for i := range configurations {
@@ -125,7 +126,7 @@ func Hooks(cell string, configurations []admissionregistrationv1.ValidatingWebho
 	return all
 }
 
-// AskedAbout is a namespace of a cell about which its apiserver asks; "default" if none is known.
+// AskedAbout returns a namespace of a cell whose removals the API server sends to the webhook, or "default" if none is known.
 func AskedAbout(c *Cell) string {
 	for i := range c.Spaces.Value {
 		space := &c.Spaces.Value[i]

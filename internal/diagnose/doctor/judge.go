@@ -2,7 +2,7 @@ package doctor
 
 import "slices"
 
-// Judge tells what is to be said of all that was read: of each core in turn, of each cell, then of what is compared between them.
+// Judge returns the findings of each core, then of each cell, then of the comparisons between them.
 func Judge(r *Reading) []Finding {
 	var all []Finding
 	for i := range r.Cores {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The labels of pods of components, as the chart gives them.
+// Labels that the chart sets on the pods of components.
 const (
 	LabelPart      = "app.kubernetes.io/part-of"
 	PartOf         = "breakwater"
@@ -17,7 +17,7 @@ const (
 	labelVersion   = "app.kubernetes.io/version"
 )
 
-// pods judges those of components.
+// pods judges the pods of components.
 func pods(where string, read Read[[]corev1.Pod]) []Finding {
 	f := finder{where, "pods"}
 	if read.Err != nil {
@@ -54,7 +54,7 @@ func runbookOfComponent(component string) string {
 	return ""
 }
 
-// versions compares those of components in all clusters.
+// versions compares the versions of components in all clusters.
 func versions(r *Reading) []Finding {
 	f := finder{"all", "versions"}
 	run := map[string][]string{}
@@ -85,7 +85,7 @@ func versions(r *Reading) []Finding {
 	return []Finding{f.bad(Warning, "Components are of different versions: "+strings.Join(all, "; ")+".", "Finish the upgrade: docs/upgrade.md.", "")}
 }
 
-// versionOf is what the label says, or else the tag of the image.
+// versionOf returns the version label of a pod, or else the tag of its image.
 func versionOf(p *corev1.Pod) string {
 	if version := p.Labels[labelVersion]; version != "" {
 		return version

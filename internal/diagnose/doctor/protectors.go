@@ -10,17 +10,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// lateBy is how long after its cell's admissionDeadline a reservation should have been settled.
+// lateBy is how long after its cell's admissionDeadline an open reservation counts as late.
 const lateBy = time.Minute
 
-// ailment is one that protectors can have: many protectors with it are one finding.
+// ailment is a problem that protectors can have. All protectors with the same problem form one finding.
 type ailment struct {
 	Verdict
 	found, do, runbook string
 	names              []string
 }
 
-// protectors judges those of a core: what they refuse that there is budget for, and what only a person can mend.
+// protectors judges the protectors of a core: those that deny removals although there may be budget, and those that need manual repair.
 func protectors(core *Core, now time.Time) []Finding {
 	f := finder{core.where(), "protectors"}
 	if err := core.Protectors.Err; err != nil {
@@ -52,7 +52,7 @@ func protectors(core *Core, now time.Time) []Finding {
 	return f.or(found, "None of %d needs a person.", len(core.Protectors.Value))
 }
 
-// The ailments, in the order in which they are told.
+// Ailments, in the order of their findings.
 const (
 	neverCounted = iota
 	full
@@ -106,7 +106,7 @@ func ailments() []ailment {
 	return all
 }
 
-// ailmentsOf are those of one, where reservations are late after so long by the names of their cells.
+// ailmentsOf returns the ailments of a protector. A reservation is late after the duration in late, by cell.
 func ailmentsOf(p *status.Protector, late map[string]time.Duration, now time.Time) (kinds []int) {
 	add := func(kind int, is bool) {
 		if is {
@@ -123,19 +123,19 @@ func ailmentsOf(p *status.Protector, late map[string]time.Duration, now time.Tim
 	add(floorUnknown, refuses(quota.RefusedFloorUnknown))
 	add(restoredVoid, refuses(quota.RefusedRestored))
 	add(draining, refuses(quota.RefusedDraining))
-	add(belowFloor, p.BelowFloor() > 0 && len(kinds)+len(p.Uncounted) == 0) // what is not counted is not missing
+	add(belowFloor, p.BelowFloor() > 0 && len(kinds)+len(p.Uncounted) == 0) // pods that are not counted are not missing
 	add(sourceGone, slices.ContainsFunc(p.Conditions, func(c status.Condition) bool { return c.Reason == v1alpha1.ReasonSourceVanished }))
 	add(noSuchCell, slices.ContainsFunc(p.Cells, func(s status.Share) bool { return s.NoCell }))
 	return kinds
 }
 
-// hasFormerOperations reports whether a protector guards what was the default before there was Relabel. Other lists were chosen.
+// hasFormerOperations reports whether spec.operations is the default from before Relabel existed. A user chose any other list.
 func hasFormerOperations(p *v1alpha1.PodProtector) bool {
 	listed := slices.Sorted(slices.Values(p.Spec.Operations))
 	return slices.Equal(listed, []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict})
 }
 
-// uncounted are the cells that can have pods of a protector and have never counted them.
+// uncounted returns the cells that can have pods of a protector but have never counted it.
 func uncounted(p *status.Protector, cells []v1alpha1.Cell) (names []string) {
 	for i := range cells {
 		namespaces := cells[i].Spec.Namespaces

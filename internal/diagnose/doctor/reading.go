@@ -13,16 +13,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// Read is what was read, or why it could not be.
+// Read is a value that was read, or the error of the read.
 type Read[T any] struct {
 	Value T
 	Err   error
 }
 
-// Reading is all that was read.
+// Reading is everything that Judge judges.
 type Reading struct {
 	Now time.Time
-	// Version is that of whoever looks.
+	// Version is the version of the tool that reads.
 	Version string
 	// Definitions are the CRDs of that version.
 	Definitions []apiextensionsv1.CustomResourceDefinition
@@ -30,58 +30,59 @@ type Reading struct {
 	Cells       []Cell
 }
 
-// Core is what was read of a core cluster.
+// Core is the state of a core cluster.
 type Core struct {
-	// Name is empty where there is but one.
+	// Name is empty if there is only one core.
 	Name        string
 	Clock       Read[Clock]
 	Definitions Read[[]apiextensionsv1.CustomResourceDefinition]
 	Cells       Read[[]v1alpha1.Cell]
 	Protectors  Read[[]v1alpha1.PodProtector]
-	// Denials are the refusals of the last minutes.
+	// Denials are the denials of the last minutes.
 	Denials Read[[]denial.Denial]
-	// Held are objects that were deleted and wait for finalizers of ours.
+	// Held are deleted objects that wait for a finalizer of Breakwater.
 	Held   Read[[]Held]
 	Pods   Read[[]corev1.Pod]
 	Rights Read[[]Right]
-	// Validating and Mutating are the webhook configurations of its own apiserver.
+	// Validating and Mutating are the webhook configurations of the core's own API server.
 	Validating Read[[]admissionregistrationv1.ValidatingWebhookConfiguration]
 	Mutating   Read[[]admissionregistrationv1.MutatingWebhookConfiguration]
-	// Doubled is what the apiserver answered to a second protector for a workload, as a dry run; nil when it was not asked.
+	// Doubled is the answer of the API server to a dry run that creates a second protector for a workload. It is nil if no dry run was
+	// sent.
 	Doubled *Doubled
 	Rings   Read[[]v1alpha1.ClusterRing]
-	// Leases are those of shards, in the namespaces that rings name.
+	// Leases are the Leases of shards, in the namespaces that the rings name.
 	Leases Read[[]coordinationv1.Lease]
 	// Policies are the names of scheduling policies.
 	Policies Read[[]string]
-	// Hooks are its webhooks about protectors and objects of rings as they were asked from here.
+	// Hooks are the core's webhooks for protectors and for objects of rings, with their answers to requests from this machine.
 	Hooks []Hook
 }
 
-// Doubled is what an apiserver answered to a second protector for the workload of one that is there.
+// Doubled is the answer of an API server to a second protector for the workload of an existing one.
 type Doubled struct {
-	// Of is the one that is there, as namespace/name.
+	// Of is the existing protector, as namespace/name.
 	Of  string
 	Err error
 }
 
-// Cell is what was read of the cluster of a cell.
+// Cell is the state of the cluster of a cell.
 type Cell struct {
 	Name string
-	// Namespaces are those that the cell has; none is all.
+	// Namespaces are the namespaces of the cell; an empty list means all.
 	Namespaces []string
-	// Lent tells that whoever looks is there by the kubeconfig of the Cell's Secret, with the rights of Breakwater.
+	// Lent reports whether the reader used the kubeconfig of the Cell's Secret, with the permissions of Breakwater.
 	Lent bool
-	// Way is why there is no way to the cluster, and then all else is empty; nil when there is.
+	// Way is the error that prevented a connection to the cluster. If it is not nil, the other fields are empty.
 	Way            error
 	Clock          Read[Clock]
 	Configurations Read[[]admissionregistrationv1.ValidatingWebhookConfiguration]
-	// Asked is what the apiserver answered to an eviction, as a dry run, of a pod that is not there.
+	// Asked is the answer of the API server to a dry-run eviction of a pod that does not exist.
 	Asked error
-	// Hooks are its webhooks about removals as they were asked from here.
+	// Hooks are the webhooks for removals, with their answers to requests from this machine.
 	Hooks []Hook
-	// Mutating are the configurations that may change what is stored, and Scheduling its webhooks of scheduling policies as they were
-	// asked from here.
+	// Mutating are the configurations that can modify stored objects. Scheduling are the webhooks of scheduling policies, with their
+	// answers to requests from this machine.
 	Mutating   Read[[]admissionregistrationv1.MutatingWebhookConfiguration]
 	Scheduling []Hook
 	Spaces     Read[[]corev1.Namespace]
@@ -89,10 +90,10 @@ type Cell struct {
 	Rights     Read[[]Right]
 }
 
-// Asks is what a webhook is asked about.
+// Asks is the kind of request that a webhook reviews.
 type Asks int
 
-// What webhooks are asked about.
+// Kinds of requests.
 const (
 	OfRemovals Asks = iota
 	OfProtectors
@@ -103,38 +104,39 @@ const (
 // Hook is a webhook.
 type Hook struct {
 	Name string
-	// Of is what it is asked about. But for removals, all passes that it is asked about while it does not answer, and floors hold.
+	// Of is the kind of request. Only webhooks for removals fail closed. Requests to the others are admitted while the webhook is
+	// unreachable, and floors still hold.
 	Of Asks
-	// Host is the name that its certificate must be for.
+	// Host is the name for which the certificate must be valid.
 	Host string
 	// Bundle is the caBundle.
 	Bundle []byte
-	// Local tells that only the cluster itself can reach it: Chain and Answer are unknown.
+	// Local reports whether the webhook is reachable only from within the cluster. Chain and Answer are then unknown.
 	Local bool
-	// Chain is what it serves, or why nothing was served.
+	// Chain is the served certificate chain, or the error of the connection.
 	Chain Read[[]*x509.Certificate]
-	// Answer is what was wrong when it was asked; nil if nothing was.
+	// Answer is what was wrong with the webhook's answer; nil if it was correct.
 	Answer error
 }
 
-// Clock is one of another machine, as it is seen from here.
+// Clock is the clock of another machine, measured from this one.
 type Clock struct {
-	// Ahead is how far it is ahead of that of this machine.
+	// Ahead is how far the clock is ahead of this machine's clock.
 	Ahead time.Duration
-	// Within is how much more or less that may be.
+	// Within is the measurement error of Ahead, in either direction.
 	Within time.Duration
 }
 
-// Held is an object that was deleted and waits.
+// Held is a deleted object that waits for its finalizers.
 type Held struct {
 	Name       string
 	Deleted    time.Time
 	Finalizers []string
 }
 
-// Right is something that an account may do, or may not.
+// Right is a permission that an account has or lacks.
 type Right struct {
-	// Account is whose it is; empty is the user.
+	// Account is the account's name; empty is the user.
 	Account string
 	Verb, Group,
 	Resource string

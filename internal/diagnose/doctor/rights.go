@@ -7,8 +7,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Needed are rights without which a component does not work, in the core or in the cluster of a cell. They are not all that it has:
-// those whose lack would be told otherwise are left out.
+// Needed returns permissions that a component needs in the core or in the cluster of a cell. The list is not complete: it omits
+// permissions whose absence another check reports.
 func Needed(component string, inCore bool) []Right {
 	own := v1alpha1.GroupVersion.Group
 	of := func(verbs []string, group string, resources ...string) (all []Right) {
@@ -39,7 +39,7 @@ func Needed(component string, inCore bool) []Right {
 	return nil
 }
 
-// Wanted are rights that whoever is on call needs to see what is going on, and no more.
+// Wanted returns the permissions that an on-call engineer needs to diagnose an installation, and no more.
 func Wanted(inCore bool) []Right {
 	own := v1alpha1.GroupVersion.Group
 	if inCore {
@@ -51,7 +51,7 @@ func Wanted(inCore bool) []Right {
 	}
 }
 
-// rights judges what accounts may do.
+// rights judges the permissions of accounts.
 func rights(where string, read Read[[]Right]) []Finding {
 	f := finder{where, "rights"}
 	if read.Err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// What a component is said to lack is what it says itself that it needs.
+// Each permission that Needed returns is among the rules that the component declares.
 func TestRightsThatAreNeededAreThoseOfTheComponents(t *testing.T) {
 	for component, rules := range map[string]struct{ core, cell []rbacv1.PolicyRule }{
 		"webhook":    {webhook.CoreRules(), webhook.CellRules()},

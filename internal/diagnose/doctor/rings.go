@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// rings judges the ClusterRings of a core: whether they have shards that live, and whether the sharder looks after their objects.
+// rings judges the ClusterRings of a core: whether they have live shards, and whether the sharder assigns their objects.
 func rings(core *Core, now time.Time) []Finding {
 	f := finder{core.where(), "rings"}
 	if err := core.Rings.Err; err != nil {
@@ -43,7 +43,8 @@ func rings(core *Core, now time.Time) []Finding {
 	return f.or(found, "All %d have shards that live, and objects of theirs are assigned.", len(core.Rings.Value))
 }
 
-// shards judges the Leases of a ring. One that is not renewed in twice its duration, by the clock here, is of a shard that does not work.
+// shards judges the Leases of a ring. A shard is down if it has not renewed its Lease for more than twice the Lease duration plus apart,
+// by the local clock.
 func shards(f finder, of *v1alpha1.ClusterRing, leases []coordinationv1.Lease, now time.Time) (found []Finding) {
 	var alive int
 	var silent, unknown []string
@@ -87,7 +88,8 @@ func isMember(of *v1alpha1.ClusterRing, shard string) bool {
 	return slices.ContainsFunc(of.Status.Members, func(m v1alpha1.RingMember) bool { return m.Name == shard })
 }
 
-// sharder judges what the sharder does for a ring with resources: what it says of it, and whether it is asked about its objects.
+// sharder judges what the sharder does for a ring with resources: the status that it writes, and whether the API server calls its
+// webhook for the ring's objects.
 func sharder(f finder, core *Core, of *v1alpha1.ClusterRing) (found []Finding) {
 	const down, page = "sharder-down", "objects-not-assigned"
 	name := "ClusterRing " + of.Name

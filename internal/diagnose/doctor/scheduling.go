@@ -7,7 +7,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// scheduling judges whether the apiserver of a cell asks what scheduling policies add to pods, if there are any.
+// scheduling judges whether the API server of a cell calls the webhook of scheduling policies, if there are policies.
 func scheduling(c *Cell, cores []Core) []Finding {
 	f := finder{c.where(), "scheduling"}
 	if err := c.Mutating.Err; err != nil {
@@ -24,7 +24,7 @@ func scheduling(c *Cell, cores []Core) []Finding {
 	return f.ok("Its apiserver asks about pods and workloads that are stored.")
 }
 
-// unscheduled judges that nobody is asked: there need not be anybody where there are no policies.
+// unscheduled judges a cell without a webhook of scheduling policies. That is a problem only if there are policies.
 func unscheduled(f finder, c *Cell, cores []Core) []Finding {
 	var policies []string
 	for i := range cores {
@@ -41,7 +41,8 @@ func unscheduled(f finder, c *Cell, cores []Core) []Finding {
 		"Sync the chart breakwater with webhook.scheduling.enabled, or apply what breakwater webhook-config --scheduling prints.", "scheduling-policies-not-asked")}
 }
 
-// strange judges webhooks that are asked at the very Service of those about removals: who vouches for one vouches for all.
+// strange finds scheduling webhooks that share a Service with removal webhooks but trust other authorities. The caBundles of one Service
+// must match.
 func strange(c *Cell) (found []Finding) {
 	for i := range c.Scheduling {
 		hook := &c.Scheduling[i]
@@ -57,7 +58,8 @@ func strange(c *Cell) (found []Finding) {
 	return found
 }
 
-// shareAuthority tells whether bundles have one in common, or one of them has none, which is told elsewhere.
+// shareAuthority reports whether two bundles have an authority in common. It is also true if either has none: another check reports
+// that.
 func shareAuthority(a, b []byte) bool {
 	all, others := authorities(a), authorities(b)
 	for _, one := range all {

@@ -11,10 +11,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// knownAfter is how long a protector may be unknown to webhooks that watch.
+// knownAfter is how long a new protector can be missing from the caches of webhooks.
 const knownAfter = 10 * time.Second
 
-// targets judges whether the apiserver of a core asks about protectors that name a workload, and gets an answer.
+// targets judges whether the API server of a core sends protectors with a targetRef to the webhook, and gets an answer.
 func targets(core *Core) []Finding {
 	f := finder{core.where(), "targets"}
 	if err := core.Validating.Err; err != nil {
@@ -33,7 +33,7 @@ func targets(core *Core) []Finding {
 	return f.or(append(found, doubled(f, core)...), "Its apiserver asks about protectors that name a workload.")
 }
 
-// doubled judges what became of a second protector for a workload. It is stored while the webhook does not answer.
+// doubled judges the answer to a second protector for a workload. The API server admits it while the webhook is unreachable.
 func doubled(f finder, core *Core) []Finding {
 	d := core.Doubled
 	if d == nil {
@@ -47,14 +47,15 @@ func doubled(f finder, core *Core) []Finding {
 	case strings.Contains(d.Err.Error(), "denied the request"):
 		return nil
 	case apierrors.IsForbidden(d.Err) && slices.ContainsFunc(core.Hooks, func(h Hook) bool { return h.Of == OfProtectors && !h.Local }):
-		return nil // it was asked from here
+		return nil // its answer to this machine was checked
 	case apierrors.IsForbidden(d.Err):
 		return f.unread("Whether the webhook answers the apiserver", d.Err, "Ask for the right to create podprotectors, by which a dry run asks the webhook.")
 	}
 	return f.unread("Whether the webhook answers the apiserver", d.Err, "See what refuses PodProtectors.")
 }
 
-// ToDouble is a protector of a workload that webhooks know by now, so that they refuse a second one for it; nil if there is none.
+// ToDouble returns a protector with a targetRef that is old enough for webhooks to know, so that they deny a second one for its
+// workload. It returns nil if there is none.
 func ToDouble(core *Core, now time.Time) *v1alpha1.PodProtector {
 	if len(webhookconfig.Protectors(core.Validating.Value)) == 0 {
 		return nil

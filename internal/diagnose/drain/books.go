@@ -1,7 +1,7 @@
-// Package drain tells what would become of many removals, and in which order they pass: by the code that decides on each of them, on copies of
-// the protectors that keep the books as if it were so.
+// Package drain predicts which of many removals are admitted, and in which order. It runs the code that decides each removal on copies
+// of the protectors, and updates the copies after each one.
 //
-// It is pure: values in, values out.
+// It is pure: it does no I/O.
 package drain
 
 import (
@@ -14,31 +14,31 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// Pod is one that is to be removed.
+// Pod is a pod to remove.
 type Pod struct {
 	Request removal.Request
-	// Covering are the protectors that cover it, and Belongs tells whether it belongs to the cell at all.
+	// Covering are the protectors that cover the pod. Belongs reports whether the pod belongs to the cell.
 	Covering []removal.Charge
 	Belongs  bool
-	// Replaced tells that its controller makes another one when it is gone, which takes so long until it is available.
+	// Replaced reports whether the pod's controller creates a replacement. Takes is the time until the replacement is available.
 	Replaced bool
 	Takes    time.Duration
 }
 
-// Name is namespace/name.
+// Name returns namespace/name.
 func (p Pod) Name() string { return p.Request.Namespace + "/" + p.Request.PodName }
 
-// Books are protectors of a cell's pods as removals leave them.
+// Books are the protectors of a cell's pods, updated after each simulated removal.
 type Books struct {
 	cell string
 	now  time.Time
-	// protectors by core/namespace/name.
+	// protectors is keyed by core/namespace/name.
 	protectors map[string]*v1alpha1.PodProtector
-	// charged are those of the pods that are admitted and not settled.
+	// charged holds the charges of each admitted pod that is not settled, by pod name.
 	charged map[string][]removal.Charge
 }
 
-// Open makes books of the protectors of pods as they are at a time, which are left as they are.
+// Open copies the protectors of the pods into new Books. It does not modify the originals.
 func Open(cell string, now time.Time, pods []Pod) *Books {
 	b := &Books{cell: cell, now: now, protectors: map[string]*v1alpha1.PodProtector{}, charged: map[string][]removal.Charge{}}
 	for _, pod := range pods {
@@ -51,10 +51,10 @@ func Open(cell string, now time.Time, pods []Pod) *Books {
 	return b
 }
 
-// Protector is one of them as it is now; nil if it covers no pod.
+// Protector returns the current state of a protector, or nil if it covers no pod.
 func (b *Books) Protector(name string) *v1alpha1.PodProtector { return b.protectors[name] }
 
-// covering are the protectors that cover a pod, as they are now.
+// covering returns the current state of the protectors that cover a pod.
 func (b *Books) covering(p Pod) []removal.Charge {
 	covering := slices.Clone(p.Covering)
 	for i := range covering {
@@ -63,7 +63,7 @@ func (b *Books) covering(p Pod) []removal.Charge {
 	return covering
 }
 
-// Ask asks for the removal of a pod, and reserves it if it may go.
+// Ask requests the removal of a pod, and reserves it if it is admitted.
 func (b *Books) Ask(p Pod) removal.Answer {
 	covering := b.covering(p)
 	answer := removal.Judge(covering, p.Belongs, b.cell, p.Request, b.now)
@@ -78,7 +78,7 @@ func (b *Books) Ask(p Pod) removal.Answer {
 	return answer
 }
 
-// Settle takes in that a pod that was admitted is gone.
+// Settle records that an admitted pod was deleted.
 func (b *Books) Settle(p Pod) {
 	facts := podhealth.FactsOf(p.Request.Pod)
 	for _, c := range b.charged[p.Name()] {
@@ -95,7 +95,7 @@ func (b *Books) Settle(p Pod) {
 	}
 }
 
-// Return takes in that the replacement of a pod that was settled is available, nobody knows in which domain.
+// Return records that the replacement of a settled pod is available. Its domain is unknown.
 func (b *Books) Return(p Pod) {
 	for _, c := range b.charged[p.Name()] {
 		if cell := quota.CellOf(c.Protector, b.cell); cell != nil {
@@ -105,7 +105,7 @@ func (b *Books) Return(p Pod) {
 	delete(b.charged, p.Name())
 }
 
-// Add takes in that so many pods more are available that are like one.
+// Add records that more pods like the given one are available.
 func (b *Books) Add(like Pod, more int) {
 	for _, c := range like.Covering {
 		if cell := quota.CellOf(b.protectors[c.String()], b.cell); cell != nil {
@@ -114,7 +114,8 @@ func (b *Books) Add(like Pod, more int) {
 	}
 }
 
-// Expect takes in that a workload wants so many pods less, for floors that are reckoned from that, and names the protectors that have those.
+// Expect records that a workload expects fewer pods. It applies to floors that are computed from the expected replicas, and returns the
+// names of their protectors.
 func (b *Books) Expect(like Pod, fewer int) (follow []string) {
 	for _, c := range like.Covering {
 		p := b.protectors[c.String()]
@@ -129,7 +130,7 @@ func (b *Books) Expect(like Pod, fewer int) (follow []string) {
 	return follow
 }
 
-// count changes how many pods of a cell count, and of a domain if it is one that is counted.
+// count changes the number of counted pods of a cell, and of a domain if the cell counts that domain.
 func count(cell *v1alpha1.PodProtectorCell, domain string, by int32) {
 	cell.Aggregation.CountedReplicas = max(0, cell.Aggregation.CountedReplicas+by)
 	if cell.Aggregation.Spread == nil || domain == "" {

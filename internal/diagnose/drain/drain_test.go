@@ -21,12 +21,12 @@ import (
 
 const cell = "here"
 
-// world is the oracle: which pods are there and available, and which floors there are, in the simplest terms.
+// world is the oracle: the existing and available pods, and the floors, in the simplest form.
 type world struct {
 	now    time.Time
 	pods   []*corev1.Pod
-	floors map[string]int // of the pods with the label of that name
-	// elsewhere are available pods of other nodes, by label.
+	floors map[string]int // for the pods with a label of that name
+	// elsewhere is the number of available pods on other nodes, by label.
 	elsewhere map[string]int
 	replaced  map[string]bool
 }
@@ -43,7 +43,7 @@ func (w *world) available(label string) int {
 
 func isReady(pod *corev1.Pod) bool { return pod.Status.Conditions[0].Status == corev1.ConditionTrue }
 
-// cores are what Breakwater knows of it.
+// cores returns the state of the world as Breakwater records it.
 func (w *world) cores() []explain.Core {
 	core := explain.Core{Name: "core"}
 	for label, floor := range w.floors {
@@ -59,7 +59,7 @@ func (w *world) cores() []explain.Core {
 	return []explain.Core{core}
 }
 
-// nodes are those that are drained.
+// nodes returns the nodes to drain.
 func (w *world) nodes() (all []drain.Node) {
 	cores, at := w.cores(), map[string]int{}
 	for _, pod := range w.pods {
@@ -111,7 +111,8 @@ func drawWorld(t *rapid.T) *world {
 	return w
 }
 
-// In no step of a plan are fewer pods available than a floor asks for, each pod is removed once or is told to block, and none blocks that could go.
+// No step of a plan leaves fewer available pods than a floor requires. The plan removes each pod once or reports it as blocked, and it
+// blocks no pod that could be removed.
 func TestAPlanNeverGoesBelowAFloor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -189,7 +190,7 @@ func (w *world) pod(name string) *corev1.Pod {
 	return w.pods[i]
 }
 
-// With one protector and all nodes at once a plan has as few waves as there can be.
+// With one protector and all nodes in parallel, a plan has the minimum number of waves.
 func TestAPlanWastesNoWave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, budget := rapid.IntRange(1, 20).Draw(t, "pods"), rapid.IntRange(1, 20).Draw(t, "budget")

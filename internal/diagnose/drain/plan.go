@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Node is one that is to be drained.
+// Node is a node to drain.
 type Node struct {
 	Name string
 	Pods []Pod
 }
 
-// Plan is the order in which nodes can be drained.
+// Plan is an order in which nodes can be drained.
 type Plan struct {
 	Nodes []string `json:"nodes"`
 	Waves []Wave   `json:"waves"`
-	// Blocked are pods that block: nobody replaces them, or no wave makes room for them.
+	// Blocked are pods that block the drain: they have no controller that replaces them, or no wave leaves enough budget.
 	Blocked []Refusal `json:"blocked,omitempty"`
 	Takes   Span      `json:"takes"`
 }
 
-// PlanOf plans a drain of nodes, one after the other, or of all at once. Nodes that go in fewer waves come first. Pods without a
-// controller are blocked from the beginning: nobody would make them anew.
+// PlanOf plans a drain of nodes, sequentially or in parallel. Nodes that need fewer waves come first. Pods without a controller are
+// blocked from the start, because they would not be replaced.
 func PlanOf(cell string, now time.Time, nodes []Node, parallel bool) Plan {
 	plan := Plan{Nodes: []string{}, Waves: []Wave{}}
 	var all []Pod
@@ -65,7 +65,7 @@ func (p *Plan) add(course Course) {
 	p.Blocked = append(p.Blocked, course.Stuck...)
 }
 
-// quickestFirst orders nodes by what each would take alone.
+// quickestFirst orders nodes by the simulated drain of each node alone.
 func quickestFirst(cell string, now time.Time, nodes []Node) []Node {
 	alone := map[string]Course{}
 	for _, node := range nodes {

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// Refusal is why a pod stays.
+// Refusal says why a pod stays.
 type Refusal struct {
 	Pod       string                `json:"pod"`
 	Node      string                `json:"node,omitempty"`
@@ -18,46 +18,47 @@ type Refusal struct {
 	Message   string                `json:"message"`
 }
 
-// Span is a time in which something happens. In JSON it is as 1m30s.
+// Span is a duration. Its JSON form is like 1m30s.
 type Span time.Duration
 
-// MarshalText writes it as a duration of Go.
+// MarshalText formats the Span as a Go duration.
 func (s Span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
 
-// Wave is removals that pass at once.
+// Wave is a set of removals that are admitted together.
 type Wave struct {
-	// Starts is when, from the beginning, and Takes how long it is until the replacements are available.
+	// Starts is the time from the beginning of the drain. Takes is the time until the replacements are available.
 	Starts Span     `json:"startsAfter"`
 	Takes  Span     `json:"takes"`
 	Nodes  []string `json:"nodes,omitempty"`
 	Pods   []string `json:"pods"`
-	// Free are those of the pods whose removal costs nothing.
+	// Free are the pods whose removal consumes no budget.
 	Free []string `json:"free,omitempty"`
 }
 
-// Course is what becomes of removals.
+// Course is the predicted result of removals.
 type Course struct {
 	Waves []Wave `json:"waves"`
-	// First are the first refusals of each protector, and Stuck are those of the pods that stay in the end.
+	// First holds the first denial of each protector. Stuck holds the denials of the pods that remain at the end.
 	First []Refusal `json:"firstRefusals,omitempty"`
 	Stuck []Refusal `json:"stuck,omitempty"`
-	// Takes is how long it is until all waves are over.
+	// Takes is the duration of all waves.
 	Takes Span `json:"takes"`
 }
 
-// Passes tells whether all pods go.
+// Passes reports whether all pods are removed.
 func (c Course) Passes() bool { return len(c.Stuck) == 0 }
 
-// Rule is how removals are asked for.
+// Rule says how the client requests removals.
 type Rule struct {
-	// AtOnce is how many are asked for in each wave at most; 0 is all.
+	// AtOnce is the maximum number of removals in each wave; 0 is no limit.
 	AtOnce int
-	// Waits makes whoever asks wait for replacements, and ask again for what was refused.
+	// Waits makes the client wait for replacements and then retry denied removals.
 	Waits bool
 }
 
-// Play asks for pods in their order, wave by wave, until none is left or no more go. Each wave is over, with pods gone and the
-// replacements there, before the next begins: nothing else is taken to come back, and pods that nobody replaces do not.
+// Play requests the removal of pods in order, wave by wave, until no pod is left or none is admitted. Before a wave begins, the pods of
+// the previous wave are deleted and their replacements are available. Play assumes that no other pods return and that pods without a
+// controller are not replaced.
 func Play(b *Books, pods []Pod, rule Rule) Course {
 	course := Course{Waves: []Wave{}}
 	for left := pods; len(left) > 0; {
@@ -82,8 +83,8 @@ func Play(b *Books, pods []Pod, rule Rule) Course {
 	return course
 }
 
-// wave asks for pods, and keeps the books of those that go. Who would be refused by a protector whose budget is used up is not asked for: it
-// does not come back within a wave.
+// wave requests removals and updates the books for the admitted ones. It skips pods that a protector without budget would deny: budget
+// does not return within a wave.
 func (b *Books) wave(pods []Pod, rule Rule, starts Span) (wave Wave, went []string, stay []Refusal) {
 	wave = Wave{Starts: starts, Pods: []string{}}
 	usedUp := map[string]bool{}
@@ -126,7 +127,7 @@ func (b *Books) wave(pods []Pod, rule Rule, starts Span) (wave Wave, went []stri
 	return wave, went, stay
 }
 
-// meets tells whether one of some protectors is charged for a pod, and has not reserved it already.
+// meets reports whether one of the named protectors is charged for a pod and has not reserved its removal yet.
 func (b *Books) meets(p Pod, some map[string]bool) bool {
 	if len(some) == 0 || p.Request.Passes() || p.Request.Forced() {
 		return false
@@ -135,15 +136,15 @@ func (b *Books) meets(p Pod, some map[string]bool) bool {
 	return slices.ContainsFunc(charges, func(c removal.Charge) bool { return some[c.String()] && !b.reserved(c, p) })
 }
 
-// reserved tells whether a protector may have a reservation of a pod.
+// reserved reports whether a protector can have a reservation for a pod.
 func (b *Books) reserved(c removal.Charge, p Pod) bool {
 	cell := quota.CellOf(c.Protector, b.cell)
 	return cell != nil && slices.ContainsFunc(cell.AdmissionHistory.Buckets, func(bucket v1alpha1.Bucket) bool {
-		return bucket.PodUID == p.Request.Pod.UID || bucket.PodUID == "" // a merged one may have it
+		return bucket.PodUID == p.Request.Pod.UID || bucket.PodUID == "" // a merged bucket can include it
 	})
 }
 
-// refusal asks once more for a pod that was not asked for, or was refused, only to tell why.
+// refusal says why a pod stays that was not requested or was denied. It does not reserve anything.
 func (b *Books) refusal(p Pod) Refusal {
 	answer := removal.Judge(b.covering(p), p.Belongs, b.cell, p.Request, b.now)
 	if answer.Allowed {
@@ -163,7 +164,7 @@ func refusalOf(p Pod, answer removal.Answer) Refusal {
 	return r
 }
 
-// note keeps the first refusal of each protector.
+// note keeps the first denial of each protector.
 func (c *Course) note(all []Refusal) {
 	for _, r := range all {
 		if !slices.ContainsFunc(c.First, func(had Refusal) bool { return had.Protector == r.Protector && had.Verdict == r.Verdict }) {

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 )
 
-// Core is what was read of a core cluster.
+// Core is the state of a core cluster.
 type Core struct {
 	Name       string
 	Protectors []*v1alpha1.PodProtector
@@ -21,14 +21,14 @@ type Core struct {
 	Cells map[string]*v1alpha1.Cell
 }
 
-// Node is what was read of the node of a pod: its labels, or why they cannot be read.
+// Node holds the labels of a pod's node, or the error of reading them.
 type Node struct {
 	Labels map[string]string
 	Err    error
 }
 
-// Covering are the protectors of cores that cover a pod of a cell. belongs tells whether the pod belongs to the cell in any core: of a
-// Cell that a core does not have all pods do.
+// Covering returns the protectors of all cores that cover a pod of a cell. belongs reports whether the pod belongs to the cell in any
+// core. If a core does not have the Cell, all pods belong to it.
 func Covering(cores []Core, cell string, pod *corev1.Pod, node Node) (covering []removal.Charge, belongs bool) {
 	for _, core := range cores {
 		if !core.has(cell, pod) {
@@ -58,11 +58,11 @@ func (c Core) has(cell string, pod *corev1.Pod) bool {
 		return true
 	}
 	of, err := scope.Of(&known.Spec)
-	return err != nil || of.Has(pod.Namespace, pod.Labels) // of a Cell that cannot be understood all pods are
+	return err != nil || of.Has(pod.Namespace, pod.Labels) // if the scope of a Cell is invalid, all pods belong to it
 }
 
-// Request is the removal of a pod by an operation. An update is one that restarts the pod's first container, and a relabel one that takes
-// the pod out of the coverage of all protectors.
+// Request is a dry-run removal of a pod by an operation. An update restarts the pod's first container. A relabel takes the pod out of
+// the coverage of all protectors.
 func Request(pod *corev1.Pod, operation v1alpha1.Operation) removal.Request {
 	r := removal.Request{Operation: operation, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, DryRun: true}
 	if operation == v1alpha1.OperationUpdate || operation == v1alpha1.OperationResize {
@@ -75,7 +75,7 @@ func Request(pod *corev1.Pod, operation v1alpha1.Operation) removal.Request {
 	return r
 }
 
-// restarts is how often a container of a pod has been restarted.
+// restarts returns the restart count of a container.
 func restarts(pod *corev1.Pod, container string) int32 {
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name == container {

@@ -1,7 +1,7 @@
-// Package explain tells why a removal is refused, or is not, and what would have to change: from the state that the webhook decides on, by
-// the functions that it decides with.
+// Package explain says why a removal is admitted or denied, and what would have to change. It reads the same state and calls the same
+// functions as the webhook.
 //
-// It is pure: values in, values out.
+// It is pure: it does no I/O.
 package explain
 
 import (
@@ -14,26 +14,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// Situation is what an answer depends on, as it was read at a time.
+// Situation is the state that an answer depends on, at one time.
 type Situation struct {
 	Now     time.Time
 	Cell    string
 	Request removal.Request
-	// Covering are the protectors of all cores that cover the pod, with the domain of the pod for those that mind it.
+	// Covering are the protectors of all cores that cover the pod, with the pod's domain for protectors that depend on it.
 	Covering []removal.Charge
-	// Belongs tells whether the pod belongs to the cell in any core.
+	// Belongs reports whether the pod belongs to the cell in any core.
 	Belongs bool
-	// Cells are those of the cores, by the names of both.
+	// Cells are the Cells of the cores, by core name and cell name.
 	Cells map[string]map[string]*v1alpha1.Cell
-	// Hooks are those that the cell's apiserver may ask, unless Unread tells that nobody could read which.
+	// Hooks are the webhooks that the cell's API server may call. If Unread is true, they could not be read.
 	Hooks  []webhookconfig.Hook
 	Unread bool
 }
 
-// Asked tells whether an apiserver asks Breakwater about a removal.
+// Asked says whether an API server calls Breakwater for a removal.
 type Asked string
 
-// It does, it does not, or that could not be read.
+// Values of Asked.
 const (
 	AskedYes     Asked = "Yes"
 	AskedNo      Asked = "No"
@@ -51,13 +51,13 @@ func (s Situation) asked() Asked {
 	}
 }
 
-// Explanation is what is told. It is the stable shape of -o json and yaml.
+// Explanation is the explanation of one removal. Its form in -o json and -o yaml is stable.
 type Explanation struct {
 	Namespace string             `json:"namespace"`
 	Pod       string             `json:"pod"`
 	Cell      string             `json:"cell"`
 	Operation v1alpha1.Operation `json:"operation"`
-	// Asked tells whether the cell's apiserver asks the webhook about it at all.
+	// Asked says whether the cell's API server calls the webhook for the removal.
 	Asked Asked                `json:"asked"`
 	Hooks []webhookconfig.Hook `json:"webhooks"`
 	// Allowed, Verdict, Message and Code are the webhook's answer to a dry run now.
@@ -65,30 +65,30 @@ type Explanation struct {
 	Verdict removal.VerdictReason `json:"verdict"`
 	Message string                `json:"message,omitempty"`
 	Code    int32                 `json:"code,omitempty"`
-	// ForcedOver is what would have been refused if the glass were not broken for the pod.
+	// ForcedOver is the verdict that break-glass overrides for the pod.
 	ForcedOver removal.VerdictReason `json:"forcedOver,omitempty"`
-	// Passes is why a removal costs nothing, whoever protects the pod: it is going, has finished, or has no node.
+	// Passes says why the removal consumes no budget of any protector: the pod is terminating, has finished, or has no node.
 	Passes     string      `json:"passes,omitempty"`
 	Protectors []Protector `json:"protectors"`
-	// Remedies are what would let the pod go, each by itself unless it says otherwise.
+	// Remedies are changes that would admit the removal. Each is sufficient alone unless its text says otherwise.
 	Remedies []string `json:"remedies,omitempty"`
 	Notes    []string `json:"notes,omitempty"`
-	// Answer is what the apiserver has said to a dry run, if it was asked.
+	// Answer is the answer of the API server to a dry run, if one was sent.
 	Answer *Answer `json:"answer,omitempty"`
 }
 
-// Answer is that of an apiserver.
+// Answer is the answer of an API server.
 type Answer struct {
 	Allowed bool   `json:"allowed"`
 	Code    int32  `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
-	// OfBudget tells that a PodDisruptionBudget has refused an eviction that Breakwater let through.
+	// OfBudget reports whether a PodDisruptionBudget denied an eviction that Breakwater admitted.
 	OfBudget bool `json:"ofDisruptionBudget,omitempty"`
-	// Agrees tells whether that is what was told.
+	// Agrees reports whether the answer matches the explanation.
 	Agrees bool `json:"agrees"`
 }
 
-// Pod explains what would become of a removal.
+// Pod explains the result of a removal.
 func Pod(s Situation) Explanation {
 	answer := removal.Judge(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
 	e := Explanation{
@@ -112,7 +112,7 @@ func Pod(s Situation) Explanation {
 	return e
 }
 
-// Goes tells whether nothing of Breakwater keeps the pod.
+// Goes reports whether Breakwater does not prevent the removal.
 func (e Explanation) Goes() bool { return e.Allowed || e.Asked == AskedNo }
 
 func inOrder(covering []removal.Charge) []removal.Charge {
@@ -126,7 +126,7 @@ func inOrder(covering []removal.Charge) []removal.Charge {
 	return all
 }
 
-// passes is why a removal needs no look at protectors; empty when it does.
+// passes says why a removal is admitted without consulting protectors. It is empty if they must be consulted.
 func passes(r removal.Request) string {
 	switch {
 	case r.Pod.DeletionTimestamp != nil:
@@ -140,7 +140,7 @@ func passes(r removal.Request) string {
 	}
 }
 
-// notes are what the webhook may know better.
+// notes are caveats: facts that the webhook or the API server can know and this explanation does not.
 func (s Situation) notes() (all []string) {
 	named := false
 	for _, cells := range s.Cells {

@@ -201,7 +201,7 @@ func TestABrokenGlassIsTold(t *testing.T) {
 	}
 }
 
-// What is said to be enough is, and nothing less would be.
+// Each remedy is sufficient, and a smaller change is not.
 func TestRemediesAreEnoughAndNoMoreThanThat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := rapid.Int32Range(0, 9)

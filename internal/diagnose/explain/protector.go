@@ -16,24 +16,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// Protector is the part that a protector has in an answer.
+// Protector is the contribution of one protector to an answer.
 type Protector struct {
 	Core      string `json:"core"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Guards tells whether the operation costs it budget at all, and Charged whether this pod does; Why says why.
+	// Guards reports whether the operation consumes the protector's budget. Charged reports whether the removal of this pod does; Why
+	// says why.
 	Guards  bool   `json:"guards"`
 	Charged bool   `json:"charged"`
 	Why     string `json:"why"`
-	// Outcome is what it says by itself, without a broken glass; empty unless it is charged.
+	// Outcome is the protector's own decision, without break-glass. It is empty unless Charged is true.
 	Outcome quota.Outcome `json:"outcome,omitempty"`
-	// Refuses words a refusal.
+	// Refuses is the text of a denial.
 	Refuses string `json:"refuses,omitempty"`
-	// Floor and what it comes from; FloorKnown is false when there is nothing to reckon it from.
+	// Floor is the floor and FloorFrom its source. FloorKnown is false if the floor cannot be computed.
 	Floor      int    `json:"floor"`
 	FloorFrom  string `json:"floorFrom"`
 	FloorKnown bool   `json:"floorKnown"`
-	// Available, UnderWay and Left are the budget that the removal meets: what is left of the available pods above the floor when all
+	// Available, UnderWay and Left are the budget for the removal. Left is the number of available pods above the floor after all
 	// removals under way are done.
 	Available int `json:"available"`
 	UnderWay  int `json:"underWay"`
@@ -43,29 +44,31 @@ type Protector struct {
 	Loss           *quota.DomainLoss `json:"domainLoss,omitempty"`
 	Domain         string            `json:"domain,omitempty"`
 	Cells          []Cell            `json:"cells"`
-	// MoreAvailable pods would be enough for this removal, or a floor of FloorThatWouldDo; nil when that does not help.
+	// MoreAvailable is how many more available pods would admit this removal. FloorThatWouldDo is a floor that would admit it. Either is
+	// nil if such a change does not help.
 	MoreAvailable    *int `json:"moreAvailable,omitempty"`
 	FloorThatWouldDo *int `json:"floorThatWouldDo,omitempty"`
-	// SettledBy is when the reservations that are there now will be settled at the latest, if aggregators run.
+	// SettledBy is the latest time by which the current reservations are settled, if aggregators run.
 	SettledBy *metav1.Time `json:"settledBy,omitempty"`
-	// DecreasePending is a large decrease of the floor that was asked for and has not taken effect; nil if none is pending.
+	// DecreasePending is a requested large decrease of the floor that has not taken effect; nil if none is pending.
 	DecreasePending *brake.Decrease `json:"decreasePending,omitempty"`
 
 	advice string
 }
 
-// Cell is what a protector knows of a cell.
+// Cell is a protector's state of one cell.
 type Cell struct {
 	Name string `json:"name"`
-	// Counted are the pods that count, UnderWay the removals, and Worth is what both add to the budget that this removal meets.
+	// Counted is the number of counted pods, UnderWay the number of removals under way. Worth is what both contribute to the budget for
+	// this removal.
 	Counted  int `json:"counted"`
 	UnderWay int `json:"underWay"`
 	Worth    int `json:"worth"`
-	// Uncounted tells that the pods were not counted by the protector's current spec.
+	// Uncounted reports whether the pods were not counted with the protector's current spec.
 	Uncounted bool `json:"uncounted,omitempty"`
-	// Discount is why its pods count for nothing elsewhere.
+	// Discount is the reason why the cell's pods do not count for removals in other cells.
 	Discount v1alpha1.Discount `json:"discount,omitempty"`
-	// SilentFor is how long its aggregator has not reported, when that is longer than the Cell's staleAfter.
+	// SilentFor is the time since the aggregator's last report, if that is longer than the Cell's staleAfter.
 	SilentFor *metav1.Duration   `json:"silentFor,omitempty"`
 	WhenStale v1alpha1.WhenStale `json:"whenStale,omitempty"`
 }
@@ -114,7 +117,7 @@ func (s Situation) protector(c removal.Charge, e *Explanation) Protector {
 	return p
 }
 
-// cell tells of one, in the budget that a removal in the situation's cell meets.
+// cell describes a cell's contribution to the budget for a removal in the situation's cell.
 func (s Situation) cell(c removal.Charge, of *v1alpha1.PodProtectorCell) Cell {
 	cell := Cell{
 		Name: of.CellID, UnderWay: quota.Open(&of.AdmissionHistory), Discount: of.Discount,
@@ -138,7 +141,7 @@ func (s Situation) cell(c removal.Charge, of *v1alpha1.PodProtectorCell) Cell {
 	return cell
 }
 
-// settledBy is when all that is reserved now has come to its end, by the clocks of webhooks.
+// settledBy returns when the admission deadline of all current reservations has passed, by the clocks of webhooks.
 func (s Situation) settledBy(c removal.Charge) *metav1.Time {
 	var last *metav1.Time
 	for i := range c.Protector.Status.Cells {
@@ -157,7 +160,7 @@ func (s Situation) settledBy(c removal.Charge) *metav1.Time {
 	return last
 }
 
-// why tells whether the pod counts for the protector.
+// why says whether and why the pod counts for the protector.
 func (s Situation) why(c removal.Charge, health podhealth.Health) string {
 	criterion := cmp.Or(health.Own, c.Protector.Spec.Criterion, v1alpha1.CriterionAvailable)
 	by := fmt.Sprintf("criterion %s", criterion)
@@ -206,7 +209,7 @@ func guarded(p *v1alpha1.PodProtector) string {
 	return strings.Join(names, ", ")
 }
 
-// floorFrom is where the floor is declared.
+// floorFrom describes the field that declares the floor.
 func floorFrom(p *v1alpha1.PodProtector) string {
 	spec := &p.Spec
 	text := "nothing"

@@ -10,14 +10,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// needs finds out how many more pods, or which floor, would let the removal pass, by deciding again.
+// needs finds how many more pods, or which floor, would admit the removal. It repeats the decision with changed values.
 func (s Situation) needs(c removal.Charge, attempt quota.Removal, verdict quota.Verdict, p *Protector) {
 	switch verdict.Outcome {
 	case quota.RefusedNoBudget, quota.RefusedDomainLoss:
 	default:
 		return
 	}
-	// Who may go with a floor may go with a lower one, and with more pods.
+	// A removal that a floor admits is also admitted with a lower floor, and with more pods.
 	floor := verdict.Budget.Floor - 1 - sort.Search(verdict.Budget.Floor, func(lower int) bool {
 		return withFloor(c, verdict.Budget.Floor-1-lower).Decide(attempt).Outcome.Admitted()
 	})
@@ -34,14 +34,14 @@ func (s Situation) needs(c removal.Charge, attempt quota.Removal, verdict quota.
 	}
 }
 
-// withFloor is the protector with another floor.
+// withFloor returns a copy of the charge whose protector has another floor.
 func withFloor(c removal.Charge, floor int) removal.Charge {
 	c.Protector = c.Protector.DeepCopy()
 	c.Protector.Spec.MaxUnavailable, c.Protector.Spec.MinAvailable = nil, v1alpha1.Pods(int32(floor))
 	return c
 }
 
-// withMore is the protector when more pods count in a cell.
+// withMore returns a copy of the charge whose protector counts more pods in a cell.
 func withMore(c removal.Charge, cellID string, more int) (removal.Charge, bool) {
 	c.Protector = c.Protector.DeepCopy()
 	cell := quota.CellOf(c.Protector, cellID)
@@ -52,7 +52,7 @@ func withMore(c removal.Charge, cellID string, more int) (removal.Charge, bool) 
 	return c, true
 }
 
-// remedies word what would let the pod go. All protectors that refuse must be satisfied.
+// remedies describes changes that would admit the removal. All protectors that deny it must be satisfied.
 func (s Situation) remedies(protectors []Protector) (all []string) {
 	refusing := 0
 	for _, p := range protectors {

@@ -13,25 +13,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// Cell is a Cell of a core cluster.
+// Cell is the state of a Cell of a core cluster.
 type Cell struct {
-	// Core is the name of the core cluster; empty where there is but one.
+	// Core is the name of the core cluster. It is empty if there is only one.
 	Core string `json:"core,omitempty"`
 	Name string `json:"name"`
-	// Scope is which pods it has: all, namespaces, or pods that are selected.
+	// Scope describes the pods of the cell: all pods, pods of namespaces, or selected pods.
 	Scope string `json:"scope"`
-	// State is ok, draining, notGuarded, neverReported, notCounted, stale, notConnected or overlapping: the worst of them.
+	// State is the worst of ok, draining, notGuarded, neverReported, notCounted, stale, notConnected and overlapping.
 	State string `json:"state"`
-	// Connected, Guarded and Ready are statuses of its conditions; empty while nobody has said.
+	// Connected, Guarded and Ready are the statuses of its conditions. They are empty until a controller sets the condition.
 	Connected string `json:"connected,omitempty"`
 	Guarded   string `json:"guarded,omitempty"`
 	Ready     string `json:"ready,omitempty"`
 	Holder    string `json:"holder,omitempty"`
 	Epoch     int64  `json:"epoch"`
-	// Heard is when its aggregator last reported, by its own clock; of one that is shared out, the shard that has not for longest.
+	// Heard is when the cell's aggregator last reported, by the aggregator's clock. For a sharded cell it is the time of the shard that
+	// has been silent for longest.
 	Heard *time.Time `json:"heard,omitempty"`
 	Stale bool       `json:"stale"`
-	// Draining tells that it is being deleted.
+	// Draining reports whether the Cell is being deleted.
 	Draining   bool        `json:"draining"`
 	Shards     int         `json:"shards"`
 	Pods       int         `json:"pods"`
@@ -44,7 +45,7 @@ type Cell struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// The states of Cells.
+// States of a Cell.
 const (
 	CellOK            = "ok"
 	CellStale         = "stale"
@@ -53,11 +54,11 @@ const (
 	CellNotGuarded    = "notGuarded"
 	CellOverlapping   = "overlapping"
 	CellNeverReported = "neverReported"
-	// CellNotCounted is one whose last aggregator has said that it stops.
+	// CellNotCounted means that the last aggregator of the cell reported that it stopped.
 	CellNotCounted = "notCounted"
 )
 
-// OfCell is a Cell of a core cluster at a time.
+// OfCell returns the state of a Cell at a time.
 func OfCell(core string, c *v1alpha1.Cell, now time.Time) Cell {
 	heard := heardOf(c, "")
 	v := Cell{
@@ -97,7 +98,8 @@ func statusOf(c *v1alpha1.Cell, condition string) string {
 	return ""
 }
 
-// heardOf is when who counts a namespace of a cell last reported; of any namespace, if none is named, the longest ago. nil is never.
+// heardOf returns when the aggregator of a namespace of a cell last reported, or nil if never. Without a namespace it returns the oldest
+// report of all shards.
 func heardOf(c *v1alpha1.Cell, namespace string) *time.Time {
 	if len(c.Status.Shards) == 0 {
 		return timeOf(c.Status.Aggregator.LastHeartbeat)
@@ -124,7 +126,8 @@ func timeOf(t *metav1.MicroTime) *time.Time {
 	return &t.Time
 }
 
-// isStale tells whether the topology controller says so, which times it on its own clock, or whether the silence is too long by ours.
+// isStale reports whether the topology controller, which uses its own clock, marks the cell stale, or whether the silence is too long by
+// the local clock.
 func isStale(c *v1alpha1.Cell, heard *time.Time, now time.Time) bool {
 	if statusOf(c, v1alpha1.ConditionAggregationFresh) == string(metav1.ConditionFalse) && len(c.Status.Shards) == 0 {
 		return true
@@ -143,7 +146,7 @@ func scopeOf(spec *v1alpha1.CellSpec) string {
 	}
 }
 
-// selectorText is a selector as kubectl's --selector would have it.
+// selectorText formats a selector in the syntax of kubectl --selector.
 func selectorText(s *v1alpha1.PodSelector) string {
 	if text := metav1.FormatLabelSelector(s.LabelSelector()); text != "<none>" {
 		return text

@@ -1,7 +1,7 @@
-// Package status makes what people look at of protectors and Cells: of their state at a time, by the very code that decides. Its types
-// are written as JSON, whose shape is kept.
+// Package status computes the state of protectors and Cells at a time, for display. It calls the same code as decisions do. The JSON
+// form of its types is stable.
 //
-// It is pure: values and a time in, values out.
+// It is pure: it takes values and a time, and returns values.
 package status
 
 import (
@@ -16,65 +16,67 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Protector is a protector of a core cluster. All counts are of pods.
+// Protector is the state of a protector of a core cluster. All counts are numbers of pods.
 type Protector struct {
-	// Core is the name of the core cluster; empty where there is but one.
+	// Core is the name of the core cluster. It is empty if there is only one.
 	Core      string `json:"core,omitempty"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Source is the workload that it was derived from or that it names, as Deployment/web, and Policy what it was made by.
+	// Source is the workload that the protector was generated from or targets, such as Deployment/web. Policy is the policy that
+	// generated it.
 	Source  string    `json:"source,omitempty"`
 	Policy  string    `json:"policy,omitempty"`
 	Created time.Time `json:"created"`
 
 	Floor Floor `json:"floor"`
-	// Criterion is what a pod must be to count.
+	// Criterion is the state in which a pod counts.
 	Criterion string `json:"criterion"`
-	// Total are those that the selector chooses, and Available those that count, discounted cells left out.
+	// Total is the number of pods that the selector matches. Available is the number of counted pods, without those of discounted cells.
 	Total     int `json:"total"`
 	Available int `json:"available"`
-	// UnderWay are removals that were admitted and are not yet seen.
+	// UnderWay is the number of admitted removals that the counts do not show yet.
 	UnderWay int `json:"underWay"`
-	// Budget is Available less UnderWay less the floor: below 0 when the floor is broken. Unset while the floor is not known.
+	// Budget is Available minus UnderWay minus the floor. It is negative if the floor is broken, and unset if the floor is unknown.
 	Budget *int `json:"budget,omitempty"`
-	// Allowed is how many removals would be admitted now. That can be fewer than Budget.
+	// Allowed is how many removals the webhook would admit now. It can be less than Budget.
 	Allowed int `json:"allowed"`
-	// Refuses is why the next removal would be refused, as the verdict of a refusal; empty if none would.
+	// Refuses is the verdict with which the webhook would deny the next removal. It is empty if the webhook would admit it.
 	Refuses string `json:"refuses,omitempty"`
 
 	Cells []Share `json:"cells"`
-	// Uncounted are Cells that have never counted pods of it, by name.
+	// Uncounted are the names of Cells that have never counted the protector's pods.
 	Uncounted  []string    `json:"uncounted,omitempty"`
 	Spread     *Spread     `json:"spread,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
-	// DecreasePending is a large decrease of the floor that was asked for and has not taken effect; nil if none is pending.
+	// DecreasePending is a requested large decrease of the floor that has not taken effect; nil if none is pending.
 	DecreasePending *brake.Decrease `json:"decreasePending,omitempty"`
 }
 
-// Floor is how many pods must stay available, and where that comes from.
+// Floor is the number of pods that must stay available, and its source.
 type Floor struct {
-	// Pods is unset while it is not known.
+	// Pods is unset if the floor is unknown.
 	Pods *int `json:"pods,omitempty"`
-	// MinAvailable or MaxUnavailable is what the spec says.
+	// MinAvailable or MaxUnavailable is the value in the spec.
 	MinAvailable   string `json:"minAvailable,omitempty"`
 	MaxUnavailable string `json:"maxUnavailable,omitempty"`
-	// Expected is what it is reckoned from, if it is, and is known. ExpectedFrom is spec or workloads.
+	// Expected is the base of the floor. It is unset if the floor has no base or the base is unknown. ExpectedFrom is spec or workloads.
 	Expected     *int   `json:"expected,omitempty"`
 	ExpectedFrom string `json:"expectedFrom,omitempty"`
 }
 
-// Condition is one of an object.
+// Condition is a condition of an object.
 type Condition struct {
 	Type    string    `json:"type"`
 	Status  string    `json:"status"`
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Since   time.Time `json:"since"`
-	// Good tells whether it is as it should be, or not yet known.
+	// Good reports whether the status is the desired one, or Unknown.
 	Good bool `json:"good"`
 }
 
-// Of is a protector of a core cluster at a time, whose Cells are all given; nil is that they cannot be read. It is not changed.
+// Of returns the state of a protector at a time. cells are all Cells of the core; nil means that they cannot be read. Of does not modify
+// the protector.
 func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) Protector {
 	p = Voided(p, Restored(cells...))
 	v := Protector{
@@ -104,7 +106,7 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 	return v
 }
 
-// BelowFloor is how many pods are missing to the floor by themselves, whatever is under way.
+// BelowFloor returns how many available pods are missing to reach the floor. It ignores removals under way.
 func (p *Protector) BelowFloor() int {
 	if p.Floor.Pods == nil {
 		return 0
@@ -112,13 +114,13 @@ func (p *Protector) BelowFloor() int {
 	return max(0, *p.Floor.Pods-p.Available)
 }
 
-// Stale tells whether the aggregator of any of its cells is silent.
+// Stale reports whether the aggregator of any of the protector's cells is silent.
 func (p *Protector) Stale() bool {
 	return slices.ContainsFunc(p.Cells, func(s Share) bool { return s.Stale })
 }
 
-// refuses is why a pod in no known domain would be refused to go, where none that counts may; in the cell that is counted first, or
-// in one that never was.
+// refuses returns the verdict that denies the removal of a pod without a known domain, if no counted pod can be removed. It decides for
+// the first counted cell, or for a cell that was never counted.
 func refuses(p *v1alpha1.PodProtector, v *Protector) string {
 	if v.Allowed > 0 {
 		return ""
@@ -129,7 +131,8 @@ func refuses(p *v1alpha1.PodProtector, v *Protector) string {
 	return v.Cells[0].Refuses
 }
 
-// refusesIn is the verdict on the removal of a pod of a cell that was not reserved before, and has no domain; empty if it may go.
+// refusesIn returns the verdict that denies the removal of a pod of a cell. The pod has no reservation and no domain. It is empty if the
+// removal is admitted.
 func refusesIn(p *v1alpha1.PodProtector, cell string) string {
 	verdict := quota.Decide(p.DeepCopy(), []quota.Removal{{Cell: cell, PodUID: "any", Operation: v1alpha1.OperationDelete}})[0]
 	if verdict.Outcome.Admitted() {

@@ -9,63 +9,64 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Share is what one cell adds to a protector.
+// Share is the contribution of one cell to a protector.
 type Share struct {
 	Cell string `json:"cell"`
-	// Available are the pods that were counted, and CountsElsewhere how many of them removals in other cells meet. Both are 0 for counts
-	// that are worth nothing: see Worthless.
+	// Available is the number of counted pods. CountsElsewhere is how many of them count for removals in other cells. Both are 0 if
+	// Worthless is set.
 	Available       int `json:"available"`
 	CountsElsewhere int `json:"countsElsewhere"`
 	Total           int `json:"total"`
-	// Expected is how many the workloads of the cell want; unset when that is not needed or not known.
+	// Expected is the number of replicas that the cell's workloads request. It is unset if it is not needed or unknown.
 	Expected *int `json:"expected,omitempty"`
 	UnderWay int  `json:"underWay"`
-	// Refuses is why the next removal in the cell would be refused; empty if it may go.
+	// Refuses is the verdict that denies the next removal in the cell. It is empty if the removal would be admitted.
 	Refuses string `json:"refuses,omitempty"`
-	// Worthless is why the counts say nothing; empty when they do.
+	// Worthless is why the counts are not used. It is empty if they are.
 	Worthless string `json:"worthless,omitempty"`
-	// Discount is why the pods count for nothing elsewhere: Stale, Draining or Cleared.
+	// Discount is why the pods do not count for removals in other cells: Stale, Draining or Cleared.
 	Discount string `json:"discount,omitempty"`
-	// Counted is when the counts were last written: they are when they change.
+	// Counted is when the counts were last written. The aggregator writes them when they change.
 	Counted time.Time `json:"counted"`
 	Epoch   int64     `json:"epoch"`
 	Holder  string    `json:"holder,omitempty"`
-	// Heard is when the aggregator last reported, by its own clock; unset when it never did. StaleAfter is how many seconds of silence
-	// make it stale.
+	// Heard is when the aggregator last reported, by the aggregator's clock. It is unset if the aggregator never reported. StaleAfter is
+	// how many seconds of silence make the cell stale.
 	Heard      *time.Time `json:"heard,omitempty"`
 	StaleAfter int        `json:"staleAfterSeconds,omitempty"`
 	Stale      bool       `json:"stale"`
-	// NoCell tells that there is no Cell of that name.
+	// NoCell reports whether no Cell of that name exists.
 	NoCell bool `json:"noCell,omitempty"`
-	// Problems are what the aggregator cannot find out.
+	// Problems describe what the aggregator cannot determine.
 	Problems     []string      `json:"problems,omitempty"`
 	Retained     []string      `json:"retained,omitempty"`
 	Reservations []Reservation `json:"reservations,omitempty"`
 }
 
-// The reasons why counts are worth nothing.
+// Reasons why counts are not used.
 const (
-	WorthlessOtherSpec = "OtherSpec" // they were made by another spec
-	WorthlessVoid      = "Void"      // the protector or its core was restored, and they are to be made anew
+	WorthlessOtherSpec = "OtherSpec" // they were made with another spec
+	WorthlessVoid      = "Void"      // the protector or its core was restored, and an aggregator must count again
 	WorthlessUncounted = "Uncounted" // the aggregator cannot count
 )
 
-// Reservation is a removal that was admitted and is not yet seen, or several that were merged. Nobody records who asked for it.
+// Reservation is an admitted removal that the counts do not show yet, or several merged ones. It does not record the user.
 type Reservation struct {
 	Pod       string `json:"pod,omitempty"`
 	PodUID    string `json:"podUID,omitempty"`
 	Operation string `json:"operation,omitempty"`
-	// Count is 1, or how many were merged, which are of times from Since to Until.
+	// Count is 1, or the number of merged reservations. Their times range from Since to Until.
 	Count int        `json:"count"`
 	Since time.Time  `json:"since"`
 	Until *time.Time `json:"until,omitempty"`
-	// Accounted tells that the counts show the pod of an update as not available already: it costs nothing more.
+	// Accounted reports whether the counts already show the pod of an update as unavailable. The reservation then consumes no more
+	// budget.
 	Accounted bool `json:"accounted,omitempty"`
-	// Overdue tells that it is older than the cell's admissionDeadline, of a removal that was admitted: it is about to be looked at.
+	// Overdue reports whether the reservation is older than the cell's admissionDeadline. The aggregator then checks the pod soon.
 	Overdue bool `json:"overdue,omitempty"`
 }
 
-// sharesOf are those of all cells that were ever counted, by name.
+// sharesOf returns the shares of all cells that were ever counted, sorted by name.
 func sharesOf(p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) []Share {
 	all := make([]Share, 0, len(p.Status.Cells))
 	for i := range p.Status.Cells {
@@ -101,7 +102,7 @@ func shareOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) Share {
 		share.Available, share.Total = int(a.CountedReplicas), int(a.TotalReplicas)
 		share.CountsElsewhere = share.Available
 		if share.Discount != "" {
-			share.CountsElsewhere = min(share.Available, share.UnderWay) // what is reserved is taken off again
+			share.CountsElsewhere = min(share.Available, share.UnderWay) // BudgetOf subtracts reservations from this number
 		}
 	}
 	if a.ExpectedReplicas != nil {
@@ -128,7 +129,7 @@ func spreadProblem(a *v1alpha1.Aggregation) string {
 	return a.Spread.Problem
 }
 
-// hear notes what its Cell says of who counts a namespace.
+// hear records what the Cell reports about the aggregator of a namespace.
 func (s *Share) hear(cell *v1alpha1.Cell, namespace string, now time.Time) {
 	heard := heardOf(cell, namespace)
 	s.Stale = isStale(cell, heard, now)

@@ -7,24 +7,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Spread is how the pods that count are shared out among domains, over all cells that are not discounted.
+// Spread is how the counted pods are distributed among domains, over all cells that are not discounted.
 type Spread struct {
 	TopologyKey string `json:"topologyKey"`
 	Enforcement string `json:"enforcement"`
-	// MaxSharePercent and MinDomains are what is asked for; 0 is nothing. TolerateDomainLoss refuses what would not outlive one.
+	// MaxSharePercent and MinDomains are the requested limits; 0 is no limit. TolerateDomainLoss denies removals after which too few
+	// pods would survive the loss of one domain.
 	MaxSharePercent    int  `json:"maxSharePercent,omitempty"`
 	MinDomains         int  `json:"minDomains,omitempty"`
 	TolerateDomainLoss bool `json:"tolerateDomainLoss"`
-	// Domains are those that are counted one by one, by name; OtherDomains and OtherPods add up the rest. Unknown are pods in no known one.
+	// Domains are the individually counted domains, by name. OtherDomains and OtherPods are the sums of the rest. Unknown is the number
+	// of pods without a known domain.
 	Domains      []Domain `json:"domains,omitempty"`
 	OtherDomains int      `json:"otherDomains,omitempty"`
 	OtherPods    int      `json:"otherPods,omitempty"`
 	Unknown      int      `json:"unknown,omitempty"`
-	// LeftAfterLoss is how many pods are sure to be left if the domain is lost whose loss costs most.
+	// LeftAfterLoss is the guaranteed number of remaining pods after the loss of the most expensive domain.
 	LeftAfterLoss int `json:"leftAfterLoss"`
 }
 
-// Domain is the pods of one domain.
+// Domain is the number of pods in one domain.
 type Domain struct {
 	Name string `json:"name"`
 	Pods int    `json:"pods"`

@@ -25,7 +25,7 @@ func ago(d time.Duration) *metav1.MicroTime {
 	return &t
 }
 
-// protector has a floor and cells that were counted, each with so many available pods, in order a, b and on.
+// protector returns a protector with a floor and counted cells a, b, ..., each with the given number of available pods.
 func protector(floor int32, available ...int32) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(floor)
@@ -204,7 +204,7 @@ func TestACellIsStaleWhenItsAggregatorIsSilent(t *testing.T) {
 	}
 }
 
-// otherSlot is a namespace that has another slot.
+// otherSlot returns a namespace in another slot.
 func otherSlot(namespace string) string {
 	other := namespace + "x"
 	for slot.Of(other) == slot.Of(namespace) {

@@ -2,11 +2,12 @@ package members
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// Rules are what a roll needs in the namespaces whose Leases its cache holds, which are all unless it is told otherwise: to know the
-// shards, and to bury those that have fallen silent. Others' Leases are there too. The tests run with these and nothing more.
+// Rules returns the permissions that a Roll needs in the namespaces of the Leases in its cache, which by default are all namespaces.
+// It watches the shards, and tombstones those that have become silent. These namespaces also contain unrelated Leases. The tests run
+// with exactly these permissions.
 func Rules() []rbacv1.PolicyRule { return leases("get", "list", "watch", "update", "delete") }
 
-// ShardRules are what a shard needs there, which buries others as well.
+// ShardRules returns the permissions that a shard needs there. A shard also tombstones others.
 func ShardRules() []rbacv1.PolicyRule { return append(Rules(), leases("create")...) }
 
 func leases(verbs ...string) []rbacv1.PolicyRule {

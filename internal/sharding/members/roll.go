@@ -1,5 +1,5 @@
-// Package members knows which shards the rings of a cluster have, by their Leases, and makes certain that those which have fallen
-// silent do not work.
+// Package members tracks the shards of a cluster's rings by their Leases, and ensures that shards which have become silent do not
+// work.
 package members
 
 import (
@@ -28,15 +28,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Roll is the shards of all rings. How long a Lease has not changed is timed from when this process has seen it change: no clock is
-// compared with another machine's. So a process that starts takes all shards for alive at first.
+// Roll tracks the shards of all rings. It measures how long a Lease has not changed from the time at which this process saw the last
+// change, and never compares its clock with another machine's. So a process that starts first treats all shards as alive.
 type Roll struct {
 	client client.Client
-	// live reads Leases as they are: what is in a cache may have been so.
+	// live reads Leases from the API server, because the cache may be stale.
 	live client.Reader
 	log  logr.Logger
-	// buries tells whether this process may take a Lease from a shard that has fallen silent. All replicas see the same in the
-	// end, but one is enough to do it.
+	// buries reports whether this process may take a Lease from a shard that has become silent. All replicas eventually see the same
+	// state, but one of them is enough.
 	buries func() bool
 	// now is a monotonic clock.
 	now    func() time.Time
@@ -44,22 +44,22 @@ type Roll struct {
 	synced func() bool
 
 	mu sync.Mutex
-	// began is when all Leases had been read; zero is not yet.
+	// began is the time at which all Leases had been read. It is zero before that.
 	began  time.Time
 	leases map[types.NamespacedName]*seen
 	told   []func(ring string)
 	shards map[string]known
 }
 
-// seen is a Lease, and since when it is as it is.
+// seen is a Lease, and the time since which it has not changed.
 type seen struct {
 	lease *coordinationv1.Lease
 	since time.Time
-	// lost tells that it was taken away from a shard that may work on for a while.
+	// lost reports that the Lease was lost by a shard that may still work for a while.
 	lost bool
 }
 
-// stateAt is what is known of the shard.
+// stateAt returns the state of the shard.
 func (s *seen) stateAt(now time.Time) v1alpha1.ShardState {
 	if s.lost {
 		return v1alpha1.ShardUncertain
@@ -71,14 +71,14 @@ func (s *seen) duration() time.Duration {
 	return time.Duration(*s.lease.Spec.LeaseDurationSeconds) * time.Second
 }
 
-// known are the shards of a ring as they were asked for last.
+// known has the shards of a ring as returned by the last call of Shards.
 type known struct {
 	by     string
 	shards *ring.Shards
 }
 
-// Select makes a cache hold the Leases of shards and no others: a cluster has one for each node besides. With namespaces, only those in
-// them, so that the right to read them suffices.
+// Select restricts a cache to the Leases of shards, because a cluster also has one Lease for each node. With namespaces, the cache is
+// also restricted to these, so that the permission to read Leases there is sufficient.
 func Select(options *cache.Options, namespaces ...string) {
 	exists, err := labels.NewRequirement(v1alpha1.LabelRing, selection.Exists, nil)
 	if err != nil {
@@ -97,8 +97,8 @@ func Select(options *cache.Options, namespaces ...string) {
 	options.ByObject[&coordinationv1.Lease{}] = by
 }
 
-// NewRoll makes a roll of the Leases in a manager's cache, which Select has made hold them, and adds it to the manager. buries tells
-// whether this process is the one that takes Leases from shards that have fallen silent.
+// NewRoll returns a Roll for the Leases in a manager's cache, which Select must have configured, and adds it to the manager. buries
+// reports whether this process is the one that takes Leases from silent shards.
 func NewRoll(ctx context.Context, mgr manager.Manager, buries func() bool) (*Roll, error) {
 	r := &Roll{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), log: mgr.GetLogger().WithName("shards"), buries: buries, now: time.Now,
@@ -122,10 +122,11 @@ func NewRoll(ctx context.Context, mgr manager.Manager, buries func() bool) (*Rol
 	return r, mgr.Add(r)
 }
 
-// Tell calls somebody whenever the shards of a ring may have changed. It must be called before the manager starts.
+// Tell registers a function that is called whenever the shards of a ring may have changed. It must be called before the manager
+// starts.
 func (r *Roll) Tell(who func(ring string)) { r.told = append(r.told, who) }
 
-// HasSynced tells whether all Leases were read once.
+// HasSynced reports whether all Leases have been read once.
 func (r *Roll) HasSynced() bool {
 	if !r.synced() {
 		return false
@@ -138,7 +139,7 @@ func (r *Roll) HasSynced() bool {
 	return true
 }
 
-// Of returns the shards of a ring, by their names.
+// Of returns the shards of a ring, sorted by name.
 func (r *Roll) Of(of *v1alpha1.ClusterRing) []v1alpha1.RingMember {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,8 +157,8 @@ func (r *Roll) of(of *v1alpha1.ClusterRing) []v1alpha1.RingMember {
 	return all
 }
 
-// Shards returns the shards of a ring to choose from. It is made anew only when they have changed, so that two results are of the
-// same shards if they are the same pointer.
+// Shards returns the available shards of a ring. It creates a new result only if they have changed, so that two results with the same
+// pointer have the same shards.
 func (r *Roll) Shards(of *v1alpha1.ClusterRing) *ring.Shards {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,14 +178,15 @@ func (r *Roll) Shards(of *v1alpha1.ClusterRing) *ring.Shards {
 	return now.shards
 }
 
-// Forget drops what is known of a ring that is deleted.
+// Forget drops the record of a deleted ring.
 func (r *Roll) Forget(ring string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.shards, ring)
 }
 
-// Revoke puts a shard out of its ring: its Lease is taken from it, so that it stops, and its objects go to others when it must have.
+// Revoke removes a shard from its ring. It takes the shard's Lease, so that the shard stops. The shard's objects move to other shards
+// once it must have stopped.
 func (r *Roll) Revoke(ctx context.Context, of *v1alpha1.ClusterRing, shard string) error {
 	r.mu.Lock()
 	s := r.leases[types.NamespacedName{Namespace: of.Spec.ShardNamespace, Name: shard}]
@@ -195,7 +197,7 @@ func (r *Roll) Revoke(ctx context.Context, of *v1alpha1.ClusterRing, shard strin
 	return r.hold(ctx, s.lease, ring.Revoked)
 }
 
-// Holder returns whom a shard's Lease names, which tells one incarnation of it from another; empty is nobody.
+// Holder returns the holder of a shard's Lease, which distinguishes the incarnations of a shard. It is empty if there is none.
 func (r *Roll) Holder(of *v1alpha1.ClusterRing, shard string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,8 +208,9 @@ func (r *Roll) Holder(of *v1alpha1.ClusterRing, shard string) string {
 	return ring.HolderOf(s.lease)
 }
 
-// IsGone makes certain that a shard does not work. What Shards tells may lag: a shard that has just come would seem to be unknown. And of
-// one that has no Lease nobody knows how long it has had none, until this process has seen none for long enough.
+// IsGone reports whether a shard certainly does not work. It reads the Lease from the API server, because Shards may lag: a shard
+// that has just started would seem unknown. If a shard has no Lease, it is unknown since when. IsGone then returns true only once
+// this process has been synced for long enough.
 func (r *Roll) IsGone(ctx context.Context, of *v1alpha1.ClusterRing, shard string) (bool, error) {
 	lease := &coordinationv1.Lease{}
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: of.Spec.ShardNamespace, Name: shard}, lease)
@@ -223,7 +226,7 @@ func (r *Roll) IsGone(ctx context.Context, of *v1alpha1.ClusterRing, shard strin
 	}
 }
 
-// hold gives a Lease another holder, unless it has changed meanwhile.
+// hold changes the holder of a Lease, unless the Lease has changed meanwhile.
 func (r *Roll) hold(ctx context.Context, lease *coordinationv1.Lease, holder string) error {
 	lease = lease.DeepCopy()
 	now, transitions := metav1.NowMicro(), int32(1)

@@ -25,16 +25,16 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// long is a lease duration that no test waits for: the clock is turned.
+// long is a lease duration that no test waits for: tests advance the clock.
 const long = 1000 * time.Second
 
-// lab is a ring whose shards a test plays, and a roll that runs.
+// lab is a ring whose shards the test simulates, and a running roll.
 type lab struct {
 	*testing.T
 	client.Client
 	*Roll
 	of *v1alpha1.ClusterRing
-	// turned is by how much the roll's clock is ahead.
+	// turned is the time by which the roll's clock is advanced.
 	turned  atomic.Int64
 	leading atomic.Bool
 
@@ -85,7 +85,7 @@ func (l *lab) key(shard string) types.NamespacedName {
 	return types.NamespacedName{Namespace: l.of.Spec.ShardNamespace, Name: shard}
 }
 
-// lease makes the Lease of a shard.
+// lease creates the Lease of a shard.
 func (l *lab) lease(shard string, change ...func(*coordinationv1.Lease)) *coordinationv1.Lease {
 	l.Helper()
 	lease := &coordinationv1.Lease{
@@ -101,7 +101,7 @@ func (l *lab) lease(shard string, change ...func(*coordinationv1.Lease)) *coordi
 	return lease
 }
 
-// edit changes a Lease as its shard does, or a hand.
+// edit changes a Lease as its shard or a user does.
 func (l *lab) edit(shard string, change func(*coordinationv1.Lease)) {
 	l.Helper()
 	for {
@@ -126,13 +126,13 @@ func (l *lab) read(shard string) *coordinationv1.Lease {
 	return lease
 }
 
-// turn lets time pass for the roll, which then looks at a shard.
+// turn advances the clock of the roll, which then checks a shard.
 func (l *lab) turn(by time.Duration, shard string) {
 	l.turned.Add(int64(by))
 	l.queue.Add(l.key(shard))
 }
 
-// known is what the roll has of a Lease.
+// known returns the roll's record of a Lease.
 func (l *lab) known(shard string) *seen {
 	l.Roll.mu.Lock()
 	defer l.Roll.mu.Unlock()
@@ -272,7 +272,7 @@ func TestOnlyTheLeaderBuries(t *testing.T) {
 	l.states(one(v1alpha1.ShardDead))
 }
 
-// A renewal that the roll has not seen yet keeps the shard alive, whatever the roll's clock says.
+// A renewal that the roll has not seen yet keeps the shard alive, even if the roll's clock says otherwise.
 func TestAShardThatRenewsAtTheLastMomentIsNotBuried(t *testing.T) {
 	l := newLab(t)
 	l.leading.Store(false)
@@ -307,7 +307,7 @@ func TestARevokedShardIsDeadAfterTwiceItsLease(t *testing.T) {
 	l.states(one(v1alpha1.ShardDead))
 }
 
-// A shard whose Lease is taken away works until it has noticed: nobody may have its objects before.
+// A shard whose Lease is taken away works until it notices: no other shard may have its objects before.
 func TestAShardThatLosesItsLeaseKeepsItsObjectsUntilItMustHaveNoticed(t *testing.T) {
 	for claim, lose := range map[string]func(*lab){
 		"the Lease is deleted": func(l *lab) { l.must(l.Delete(l.Context(), l.read("a"))) },
@@ -355,14 +355,14 @@ func TestAShardComesBackWithANewLease(t *testing.T) {
 	l.states(one(v1alpha1.ShardReady))
 	l.must(l.Delete(t.Context(), l.read("a")))
 	l.states(one(v1alpha1.ShardUncertain))
-	// One that nobody holds is of a dead shard, and leaves nothing.
+	// A Lease without a holder is that of a dead shard, and leaves nothing.
 	l.lease("a", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("") })
 	l.states(one(v1alpha1.ShardDead))
 	l.must(l.Delete(t.Context(), l.read("a")))
 	l.states(map[string]v1alpha1.ShardState{})
 }
 
-// A Lease that was there before the roll is as old as it says itself, but a clock that is wrong makes nobody dead.
+// A Lease that existed before the roll is as old as its renewTime says, but a wrong clock cannot make a shard appear dead.
 func TestALeaseIsAtMostAsOldAtFirstAsItLasts(t *testing.T) {
 	l := newLab(t)
 	at := func(by time.Duration) func(*coordinationv1.Lease) {

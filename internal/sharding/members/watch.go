@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// changed takes in what a Lease is now.
+// changed records the current state of a Lease.
 func (r *Roll) changed(object any) {
 	lease, ok := object.(*coordinationv1.Lease)
 	if !ok {
@@ -44,8 +44,8 @@ func (r *Roll) changed(object any) {
 	r.queue.Add(key)
 }
 
-// lose takes in that a Lease is no more, and returns what is left of it. A shard that had it works on until it has noticed, which takes
-// as long as the Lease lasts; that of a dead one leaves nothing.
+// lose records the end of a Lease, and returns what is left of it. A shard that held the Lease continues until it notices, which
+// takes up to the lease duration. Nothing is left of a dead shard's Lease.
 func (r *Roll) lose(key types.NamespacedName) *seen {
 	s := r.leases[key]
 	if s == nil || !ring.IsAvailable(s.stateAt(r.now())) {
@@ -60,8 +60,8 @@ func (r *Roll) lose(key types.NamespacedName) *seen {
 	return s
 }
 
-// ageOf is how old a Lease that is seen for the first time seems, by its own word and the clock of this machine. It counts for at most
-// the time that it lasts: a clock that is wrong cannot make a shard that works seem dead.
+// ageOf returns the apparent age of a Lease that is seen for the first time, from its renewTime and the local clock. It is at most
+// the lease duration, so that a wrong clock cannot make a working shard appear dead.
 func (r *Roll) ageOf(lease *coordinationv1.Lease) time.Duration {
 	duration := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
 	return min(max(r.now().Sub(lease.Spec.RenewTime.Time), 0), duration)
@@ -83,7 +83,7 @@ func (r *Roll) deleted(object any) {
 	r.tell(before, now)
 }
 
-// tell calls all who want to know, for a Lease that came, went, or is another's now.
+// tell calls the registered functions if a Lease was added, was removed, or has another holder.
 func (r *Roll) tell(before, now *seen) {
 	of := func(s *seen) string {
 		if s == nil {
@@ -109,10 +109,10 @@ func (r *Roll) announce(ring string) {
 	}
 }
 
-// NeedLeaderElection is false: every replica goes by the shards.
+// NeedLeaderElection returns false, because every replica needs the shards.
 func (r *Roll) NeedLeaderElection() bool { return false }
 
-// Start looks at each Lease whenever what it tells changes without it.
+// Start checks each Lease whenever its state changes over time, without a change of the Lease.
 func (r *Roll) Start(ctx context.Context) error {
 	go func() {
 		<-ctx.Done()
@@ -126,7 +126,7 @@ func (r *Roll) Start(ctx context.Context) error {
 		err := r.look(ctx, key)
 		switch {
 		case err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-			r.queue.Forget(key) // whoever changed it makes an event
+			r.queue.Forget(key) // the change of the other client results in an event
 		default:
 			r.log.Error(err, "What a silent shard leaves behind is not taken over", "lease", key)
 			r.queue.AddRateLimited(key)
@@ -135,7 +135,7 @@ func (r *Roll) Start(ctx context.Context) error {
 	}
 }
 
-// look does what has to be done with a Lease now, and comes back when something else has.
+// look performs the step that is due for a Lease, and schedules the next one.
 func (r *Roll) look(ctx context.Context, key types.NamespacedName) error {
 	r.mu.Lock()
 	s := r.leases[key]
@@ -155,13 +155,13 @@ func (r *Roll) look(ctx context.Context, key types.NamespacedName) error {
 	}
 	name := lease.Labels[v1alpha1.LabelRing]
 	if unchanged > s.duration() {
-		r.announce(name) // it is not what it was
+		r.announce(name) // its state has changed
 	}
 	if step == ring.Wait {
 		return nil
 	}
 	if !r.buries() {
-		r.queue.AddAfter(key, time.Second) // who does so now may end before it has
+		r.queue.AddAfter(key, time.Second) // the process that does so now may end before it has finished
 		return nil
 	}
 	if step == ring.Forget {
@@ -172,7 +172,7 @@ func (r *Roll) look(ctx context.Context, key types.NamespacedName) error {
 	return r.hold(ctx, lease, "")
 }
 
-// waitOut drops a shard that has lost its Lease when it must have noticed.
+// waitOut drops a shard that has lost its Lease once the shard must have noticed.
 func (r *Roll) waitOut(key types.NamespacedName, s *seen, left time.Duration) {
 	if left >= 0 {
 		r.queue.AddAfter(key, left+time.Millisecond)

@@ -6,13 +6,13 @@ import (
 
 // Shards are the shards of a ring.
 type Shards struct {
-	// Ring has those that objects can be with. One that is late is among them: it may come back, and until it is certain that
-	// it does not work nobody else may have its objects.
+	// Ring has the shards that objects can be assigned to. It includes a late shard, which may come back. Until it certainly does not
+	// work, no other shard may have its objects.
 	*Ring
 	available map[string]bool
 }
 
-// NewShards makes them of the states that Leases tell.
+// NewShards returns the shards with the given states, which derive from their Leases.
 func NewShards(states map[string]v1alpha1.ShardState, tokensPerShard int) *Shards {
 	s := &Shards{available: map[string]bool{}}
 	var names []string
@@ -26,19 +26,19 @@ func NewShards(states map[string]v1alpha1.ShardState, tokensPerShard int) *Shard
 	return s
 }
 
-// IsAvailable tells whether objects can be with a shard.
+// IsAvailable reports whether objects can be assigned to a shard.
 func (s *Shards) IsAvailable(shard string) bool { return s.available[shard] }
 
-// Load bounds how many objects a shard has. The zero value does not.
+// Load limits the number of objects of a shard. The zero value has no limit.
 type Load struct {
-	// Limit is the most; 0 is no limit.
+	// Limit is the maximum; 0 means no limit.
 	Limit int64
-	// Of is how many each shard has.
+	// Of is the number of objects of each shard.
 	Of map[string]int64
 }
 
-// Limit is how many of so many objects a shard may have when it may have a percentage of the mean, rounded up; 0, for no limit, when
-// there is none.
+// Limit returns the maximum number of objects of a shard: a percentage of the mean, rounded up. It returns 0, for no limit, if there
+// is no percentage or no shard.
 func Limit(objects int64, shards int, maxLoadPercent *int32) int64 {
 	if maxLoadPercent == nil || shards == 0 {
 		return 0
@@ -47,8 +47,9 @@ func Limit(objects int64, shards int, maxLoadPercent *int32) int64 {
 	return max((objects*int64(*maxLoadPercent)+of-1)/of, 1)
 }
 
-// Want is the shard that is to have a key: its owner, or when that is full the next one that is not; false when there is none. Objects
-// that must be together are not counted when they are placed: they are with the owner of their key, full or not.
+// Want returns the shard that a key should be assigned to: its owner or, if that is full, the next one that is not. It returns false
+// if there is no shard. Objects that must stay together are placed without regard to the limit: with the owner of their key, even if
+// it is full.
 func (s *Shards) Want(key string, load Load) (string, bool) {
 	if load.Limit > 0 && !isShared(key) {
 		for shard := range s.Walk(key) {
@@ -60,17 +61,17 @@ func (s *Shards) Want(key string, load Load) (string, bool) {
 	return s.Owner(key)
 }
 
-// Placement is where an object is, as its labels say.
+// Placement is the placement of an object according to its labels.
 type Placement struct {
-	// Shard that works on it; empty is none.
+	// Shard is the shard that works on the object. It is empty if there is none.
 	Shard string
-	// Draining tells that the shard is asked to let go of it.
+	// Draining reports that the shard is asked to release the object.
 	Draining bool
-	// LetGo tells that the shard which had it has, and nobody has it yet.
+	// LetGo reports that its previous shard has released the object, and it is not assigned yet.
 	LetGo bool
 }
 
-// PlacementOf reads the labels of an object.
+// PlacementOf derives the placement from the labels of an object.
 func PlacementOf(ring string, labels map[string]string) Placement {
 	value, draining := labels[v1alpha1.LabelDrain(ring)]
 	p := Placement{Shard: labels[v1alpha1.LabelShard(ring)], Draining: draining}
@@ -80,26 +81,26 @@ func PlacementOf(ring string, labels map[string]string) Placement {
 	return p
 }
 
-// Action is what has to be done to an object.
+// Action is the next action for an object.
 type Action string
 
 // The actions.
 const (
 	// Keep does nothing.
 	Keep Action = "Keep"
-	// Assign gives the object to the shard that is to have it; nobody works on it now.
+	// Assign assigns the object to the shard that should have it. No shard works on it now.
 	Assign Action = "Assign"
-	// Drain asks the shard that has it to let go.
+	// Drain asks the shard that has the object to release it.
 	Drain Action = "Drain"
-	// Undrain takes that back.
+	// Undrain cancels Drain.
 	Undrain Action = "Undrain"
-	// Await waits until the shard has let go.
+	// Await waits until the shard has released the object.
 	Await Action = "Await"
-	// Clear takes off what is left of a ring that the object does not belong to.
+	// Clear removes the labels of a ring that the object does not belong to.
 	Clear Action = "Clear"
 )
 
-// Decide tells what has to happen to an object of a ring's resource that a shard is to have.
+// Decide returns the action for an object of a ring's resource that should be assigned to the shard want.
 func (s *Shards) Decide(has Placement, want string) Action {
 	switch {
 	case want == "":
@@ -117,12 +118,12 @@ func (s *Shards) Decide(has Placement, want string) Action {
 	}
 }
 
-// Follow tells what has to happen to an object that another one controls: it goes where that is, and not before. It is never drained,
-// since shards work on objects that control others, and have let go of that one.
+// Follow returns the action for an object that another object controls. It follows its controller, and not before the controller has
+// moved. It is never drained: shards work on the controller, and have released that.
 func (s *Shards) Follow(has, controller Placement) Action {
 	switch {
 	case !s.IsAvailable(controller.Shard):
-		return Keep // it is about to be assigned
+		return Keep // the controller is about to be assigned
 	case has == Placement{Shard: controller.Shard}:
 		return Keep
 	default:
@@ -130,8 +131,8 @@ func (s *Shards) Follow(has, controller Placement) Action {
 	}
 }
 
-// Leave tells what has to happen to an object that does not belong to the ring, or no longer: a shard that works on it lets go first.
-// An object that another one controlled is controlled by none now.
+// Leave returns the action for an object that does not, or no longer, belong to the ring. A shard that works on it must release it
+// first. If controlled, no object of the ring controls the object any more, and there is no release to wait for.
 func (s *Shards) Leave(has Placement, controlled bool) Action {
 	switch {
 	case has == Placement{}:
@@ -145,10 +146,11 @@ func (s *Shards) Leave(has Placement, controlled bool) Action {
 	}
 }
 
-// Admit is the shard of an object of a ring's resource that the apiserver is about to store without one; false when there is none. had
-// is where it was until now, and has what the object says now. A label that was taken off by anybody but its shard, which was asked to,
-// is put back: the shard may be at work. So may one that is not available here, since a shard that has just come is not known to
-// everybody. Who gives its objects to others makes certain first.
+// Admit returns the shard for an object of a ring's resource that the API server is about to store without one. It returns false if
+// there is none. had is the previous placement, and has the placement in the request. Admit restores a label that was removed, unless
+// the object's shard removed it because it was asked to: the shard may be at work. It also restores the label of a shard that is
+// unavailable here, because replicas may not have seen a new shard yet. A component that reassigns a shard's objects first verifies
+// that the shard does not work.
 func (s *Shards) Admit(had, has Placement, key string, load Load) (string, bool) {
 	if had.Shard != "" && (!had.Draining || !has.LetGo) {
 		return had.Shard, true

@@ -118,8 +118,8 @@ func TestALabelThatWasTakenOffWithoutADrainIsPutBack(t *testing.T) {
 	}
 }
 
-// Whatever happens to shards, an object is at rest with the shard that is to have it after a few steps, and goes from one living
-// shard to another only by a drain that the former has answered.
+// Whatever happens to shards, an object stays with the shard that should have it after a few steps. It moves from one living shard to
+// another only by a drain that the former has acknowledged.
 func TestEveryObjectComesToRestWhereItIsToBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := drawShards(t, 1)
@@ -149,7 +149,7 @@ func TestEveryObjectComesToRestWhereItIsToBe(t *testing.T) {
 				has.Draining = true
 			case ring.Undrain:
 				has.Draining = false
-			case ring.Await: // the shard answers
+			case ring.Await: // the shard acknowledges
 				shard, _ := s.Admit(has, ring.Placement{LetGo: true}, key, ring.Load{})
 				has = ring.Placement{Shard: shard}
 			default:

@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// A key begins with what it is: of one object, or shared by several, which are not to be spread.
+// A key begins with its type: of one object, or shared by several objects that must stay together.
 const (
 	ofObject    = "object/"
 	ofNamespace = "namespace/"
@@ -16,8 +16,8 @@ const (
 	ofGenerated = "generated/"
 )
 
-// KeyOf is what an object of a ring's resource is assigned by. It is empty for an object that has neither a name nor an
-// annotation yet: the apiserver makes names of generateName after it has asked.
+// KeyOf returns the key by which an object of a ring's resource is assigned. It is empty for an object that has neither a name nor an
+// annotation yet: the API server generates names from generateName after it has called the webhook.
 func KeyOf(policy v1alpha1.KeyPolicy, of v1alpha1.GroupResource, object metav1.Object) string {
 	own := object.GetAnnotations()[v1alpha1.AnnotationShardingKey]
 	switch {
@@ -33,10 +33,10 @@ func KeyOf(policy v1alpha1.KeyPolicy, of v1alpha1.GroupResource, object metav1.O
 	return ofObject + strings.Join([]string{of.Group, of.Resource, object.GetNamespace(), object.GetName()}, "/")
 }
 
-// Generated is the annotation, and key, of an object whose name is not made yet, by something that no other has.
+// Generated returns the annotation, and key, for an object whose name is not generated yet, from a unique text.
 func Generated(by string) string { return ofGenerated + by }
 
-// isShared tells whether objects of a key must be together.
+// isShared reports whether objects with a key must stay together.
 func isShared(key string) bool {
 	return strings.HasPrefix(key, ofNamespace) || strings.HasPrefix(key, ofAnnotated)
 }

@@ -15,13 +15,13 @@ import (
 // Revoked is the holder of a Lease that the sharder has taken from a shard which may still work.
 const Revoked = "breakwater-sharder"
 
-// MaxLeaseSeconds is the longest lease duration that a shard may ask for, as of a ClusterRing.
+// MaxLeaseSeconds is the longest lease duration that a shard may request, as in a ClusterRing.
 const MaxLeaseSeconds = 3600
 
-// orphanedAfter is how long a shard stays known after its death.
+// orphanedAfter is how long the Lease of a dead shard is kept.
 const orphanedAfter = time.Minute
 
-// HolderOf is whom a Lease names; empty is nobody.
+// HolderOf returns the holder of a Lease. It is empty if there is none.
 func HolderOf(lease *coordinationv1.Lease) string {
 	if lease.Spec.HolderIdentity == nil {
 		return ""
@@ -29,16 +29,16 @@ func HolderOf(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// Returning is the holder of the Lease of a shard that has stopped and is to come back. That of an incarnation of it begins so, and goes
-// on with what tells it from the others.
+// Returning returns the holder for the Lease of a shard that has stopped and will come back. The holder of an incarnation of the
+// shard begins with it, followed by a text that distinguishes the incarnation from others.
 func Returning(shard string) string { return shard + "_" }
 
-// IsHeldBy tells whether the holder of a Lease is a shard: an incarnation of it, or one that is to come back.
+// IsHeldBy reports whether the holder of a Lease is a shard: an incarnation of it, or one that will come back.
 func IsHeldBy(lease *coordinationv1.Lease, shard string) bool {
 	return strings.HasPrefix(HolderOf(lease), Returning(shard))
 }
 
-// CheckLease tells why a Lease is not one of a shard.
+// CheckLease returns an error if a Lease is not a valid Lease of a shard.
 func CheckLease(lease *coordinationv1.Lease) error {
 	if problems := validation.IsDNS1123Label(lease.Name); len(problems) > 0 {
 		return fmt.Errorf("its name is the shard's, and the value of a label: %s", problems[0])
@@ -53,9 +53,9 @@ func CheckLease(lease *coordinationv1.Lease) error {
 	return nil
 }
 
-// StateOf is what a Lease, which CheckLease has found to be a shard's, tells of it when it has not changed for a while. That is timed
-// by whoever asks, on a clock that nobody can set: clocks of two machines are not compared. A shard stops when it has not renewed its
-// Lease for as long as that lasts, by its own clock, so that it does not work from Expired on.
+// StateOf returns the state of a shard from its Lease, which CheckLease must have accepted, and the time for which the Lease has not
+// changed. The caller measures that time on its own monotonic clock, so clocks of two machines are not compared. A shard stops when,
+// by its own clock, it has not renewed its Lease for the lease duration. So it does not work from Expired on.
 func StateOf(lease *coordinationv1.Lease, unchanged time.Duration) v1alpha1.ShardState {
 	duration := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
 	switch {
@@ -69,7 +69,7 @@ func StateOf(lease *coordinationv1.Lease, unchanged time.Duration) v1alpha1.Shar
 			return v1alpha1.ShardUncertain
 		}
 	case HolderOf(lease) == Revoked:
-		return v1alpha1.ShardUncertain // it is dead when the sharder has waited and written so
+		return v1alpha1.ShardUncertain // it is dead only once the sharder has waited and recorded that
 	case unchanged > orphanedAfter:
 		return v1alpha1.ShardOrphaned
 	default:
@@ -77,21 +77,21 @@ func StateOf(lease *coordinationv1.Lease, unchanged time.Duration) v1alpha1.Shar
 	}
 }
 
-// Step is what the sharder has to do with a Lease.
+// Step is an action of the sharder on a Lease.
 type Step int
 
-// The steps. All of them are compare-and-swaps, which fail when the shard renews meanwhile.
+// The steps. All of them are compare-and-swaps, which fail if the shard renews meanwhile.
 const (
 	// Wait does nothing now.
 	Wait Step = iota
-	// Bury empties the holder: the shard does not work, and its objects go to others.
+	// Bury clears the holder: the shard does not work, and its objects move to other shards.
 	Bury
 	// Forget deletes the Lease.
 	Forget
 )
 
-// NextStep is what has to be done with a Lease that has not changed for a while, and after which time to look again if it does not
-// change; 0 is never.
+// NextStep returns the step for a Lease that has not changed for the given time, and the time after which to check it again if it
+// still does not change; 0 means never.
 func NextStep(lease *coordinationv1.Lease, unchanged time.Duration) (Step, time.Duration) {
 	duration := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
 	after := func(due time.Duration) time.Duration { return max(due-unchanged, 0) + time.Millisecond }
@@ -112,7 +112,7 @@ func NextStep(lease *coordinationv1.Lease, unchanged time.Duration) (Step, time.
 	}
 }
 
-// IsAvailable tells whether objects stay with a shard of a state.
+// IsAvailable reports whether objects stay with a shard in a state.
 func IsAvailable(state v1alpha1.ShardState) bool {
 	return state == v1alpha1.ShardReady || state == v1alpha1.ShardExpired || state == v1alpha1.ShardUncertain
 }

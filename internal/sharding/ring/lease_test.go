@@ -28,7 +28,7 @@ func TestWhatALeaseTellsOfAShard(t *testing.T) {
 		unchanged time.Duration
 		state     v1alpha1.ShardState
 		step      ring.Step
-		// then is when the state changes if the Lease does not; 0 is never.
+		// then is the time at which the state changes if the Lease does not; 0 means never.
 		then time.Duration
 	}{
 		"one that renews is ready":                         {"web-0_a", 0, v1alpha1.ShardReady, ring.Wait, 10 * time.Second},

@@ -1,7 +1,7 @@
-// Package ring decides which shard of a ClusterRing works on which object: what a shard's Lease tells of it, which shards there
-// are to choose from, and what has to happen to an object for the right one to have it.
+// Package ring decides which shard of a ClusterRing works on which object. It derives the state of a shard from its Lease, selects
+// the available shards, and determines the action by which an object gets to the right shard.
 //
-// It is pure: values in, values out.
+// It is pure.
 package ring
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Ring is consistent hashing: each shard has tokens on a circle, and a key belongs to the shard of a token near it. A shard that
-// comes takes keys from all others, and one that goes leaves its keys to all others; no other key moves.
+// Ring implements consistent hashing: each shard has tokens on a circle, and a key belongs to the shard of a token near it. A shard
+// that joins takes keys from all others, and a shard that leaves spreads its keys over all others. No other key moves.
 //
-// A key has several places on the circle, and goes by the one that is nearest to the token after it (multi-probe consistent
-// hashing, Appleton and O'Reilly, 2015). A shard whose tokens happen to be far from those before them does not get all of what
-// lies between, so that shares are more even than those of one place: see BenchmarkBalance.
+// A key has several positions on the circle, and uses the one with the smallest distance to the next token (multi-probe consistent
+// hashing, Appleton and O'Reilly, 2015). A shard whose tokens happen to be far from the preceding ones does not get the whole gap, so
+// that the distribution is more even than with one position: see BenchmarkBalance.
 //
-// It never changes, so goroutines may share it. The zero value has no shards.
+// It is immutable, so goroutines may share it. The zero value has no shards.
 type Ring struct {
 	shards []string
 	tokens []token
@@ -32,10 +32,10 @@ type token struct {
 	shard int32
 }
 
-// probes is the number of places of a key.
+// probes is the number of positions of a key.
 const probes = 5
 
-// New makes a ring of shards, each with so many tokens. Their order does not matter.
+// New returns a ring of shards, each with tokensPerShard tokens. The order of the shards does not matter.
 func New(shards []string, tokensPerShard int) *Ring {
 	r := &Ring{shards: slices.Compact(slices.Sorted(slices.Values(shards)))}
 	r.tokens = make([]token, 0, len(r.shards)*tokensPerShard)
@@ -48,21 +48,21 @@ func New(shards []string, tokensPerShard int) *Ring {
 	return r
 }
 
-// hash is the nth place of a text on the circle.
+// hash returns the nth position of a text on the circle.
 func hash(text string, n int) uint64 {
 	var digest xxhash.Digest
 	digest.ResetWithSeed(0)
 	_, _ = digest.WriteString(text)
-	var number [9]byte // after a byte that no name has, so that no two texts and numbers are written alike
+	var number [9]byte // a zero byte, which no name contains, separates text and number, so that no two pairs have the same encoding
 	binary.BigEndian.PutUint64(number[1:], uint64(n))
 	_, _ = digest.Write(number[:])
 	return digest.Sum64()
 }
 
-// Shards are those of the ring, in the order of their names.
+// Shards returns the shards of the ring, sorted by name.
 func (r *Ring) Shards() []string { return r.shards }
 
-// Owner is the shard that a key belongs to; false when there is none.
+// Owner returns the shard that a key belongs to. It returns false if there is none.
 func (r *Ring) Owner(key string) (string, bool) {
 	if len(r.tokens) == 0 {
 		return "", false
@@ -70,8 +70,7 @@ func (r *Ring) Owner(key string) (string, bool) {
 	return r.shards[r.tokens[r.nearest(key)].shard], true
 }
 
-// Walk is the shards in the order in which a key would rather belong to them, each once: its owner, and then those of the tokens
-// that follow.
+// Walk yields the shards in order of preference for a key, each once: its owner, and then those of the following tokens.
 func (r *Ring) Walk(key string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if len(r.tokens) == 0 {
@@ -91,14 +90,14 @@ func (r *Ring) Walk(key string) iter.Seq[string] {
 	}
 }
 
-// nearest is the token that follows closest on one of the key's places.
+// nearest returns the index of the token with the smallest distance after one of the key's positions.
 func (r *Ring) nearest(key string) int {
 	best, least := 0, uint64(math.MaxUint64)
 	for n := range probes {
 		at := hash(key, n)
 		i, _ := slices.BinarySearchFunc(r.tokens, at, func(t token, at uint64) int { return cmp.Compare(t.at, at) })
 		i %= len(r.tokens)
-		// The difference is that on the circle also where it passes the end.
+		// Unsigned subtraction yields the distance on the circle also across its end.
 		if distance := r.tokens[i].at - at; distance < least {
 			best, least = i, distance
 		}

@@ -22,7 +22,7 @@ func drawShards(t *rapid.T, least int) []string {
 	return rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{0,6}[a-z0-9]`), least, 8, rapid.ID).Draw(t, "shards")
 }
 
-// share is the load of 10 shards, and of one more, by 100,000 keys.
+// share describes the distribution of 100,000 keys over 10 shards, and the keys moved by one more shard.
 type share struct{ maxOverMean, moved float64 }
 
 func measure(set, tokens int) share {
@@ -42,7 +42,7 @@ func measure(set, tokens int) share {
 	return share{float64(most) * shards / keys, float64(moved) / keys}
 }
 
-// The bar of what others measured: 1,000 tokens, 10 shards, 100,000 keys.
+// The limits are published measurements: 1,000 tokens, 10 shards, 100,000 keys.
 func TestSharesAreEven(t *testing.T) {
 	const sets = 5
 	var moved float64

@@ -1,4 +1,4 @@
 package share
 
-// Poked tells whether it has yet to look since it was poked last.
+// Poked reports whether a call of Poke is still pending.
 func (s *Share) Poked() bool { return len(s.poke) > 0 }

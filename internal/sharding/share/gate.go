@@ -11,23 +11,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// Gate stands before a reconciler and lets in what is in namespaces that are this shard's. All shards hear of everything; what is
-// another's waits here, each key once, until its slot is taken, so that what another one did not come to do is not forgotten.
+// Gate wraps a reconciler and passes on only keys in namespaces of this shard. All shards see all events. A key of another shard
+// waits here, each key once, until this shard takes its slot, so that work that the other shard did not finish is not lost.
 type Gate[K comparable] struct {
 	// Reconciler does the work.
 	reconcile.TypedReconciler[K]
-	// Share tells what is this shard's; nil is all.
+	// Share determines which namespaces belong to this shard. nil means all.
 	Share *Share
-	// Namespace is that of a key.
+	// Namespace returns the namespace of a key.
 	Namespace func(K) string
-	// Beside is done for what is another's; nil is nothing.
+	// Beside is called for keys of other shards. nil means to do nothing.
 	Beside func(context.Context, K) (reconcile.Result, error)
 
 	mu      sync.Mutex
 	waiting map[int]map[K]struct{}
 }
 
-// OfRequests is a gate of objects.
+// OfRequests returns a Gate for requests, which are keyed by object.
 func OfRequests(own *Share, reconciler reconcile.Reconciler) *Gate[reconcile.Request] {
 	return &Gate[reconcile.Request]{
 		TypedReconciler: reconciler, Share: own, Namespace: func(request reconcile.Request) string { return request.Namespace },
@@ -42,7 +42,7 @@ func (g *Gate[K]) Reconcile(ctx context.Context, key K) (reconcile.Result, error
 	leave, ok := g.Share.Enter(g.Namespace(key))
 	if !ok {
 		g.await(key)
-		// It may have been taken just before, and let in what waited then.
+		// The slot may have been taken just before await, which then missed the keys that it released.
 		leave, ok = g.Share.Enter(g.Namespace(key))
 	}
 	switch {
@@ -69,7 +69,7 @@ func (g *Gate[K]) await(key K) {
 	g.waiting[n][key] = struct{}{}
 }
 
-// Source lets in what has waited, when its slot is taken. The reconciler's controller must watch it.
+// Source enqueues the waiting keys of a slot when this shard takes it. The reconciler's controller must watch it.
 func (g *Gate[K]) Source() source.TypedSource[K] {
 	return source.TypedFunc[K](func(_ context.Context, queue workqueue.TypedRateLimitingInterface[K]) error {
 		if g.Share == nil {
@@ -84,7 +84,7 @@ func (g *Gate[K]) Source() source.TypedSource[K] {
 	})
 }
 
-// in takes out what waits in some slots.
+// in removes and returns the waiting keys of some slots.
 func (g *Gate[K]) in(slots slot.Set) []K {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// holdings are what the shards have.
+// holdings returns the recorded slots of all shards.
 func holdings(of *v1alpha1.ClusterRing) []slot.Holding {
 	all := make([]slot.Holding, 0, len(of.Status.Holdings))
 	for _, h := range of.Status.Holdings {
@@ -19,13 +19,12 @@ func holdings(of *v1alpha1.ClusterRing) []slot.Holding {
 	return all
 }
 
-// recordOf is what an incarnation of a shard has.
+// recordOf returns the recorded slots of an incarnation of a shard.
 func recordOf(of *v1alpha1.ClusterRing, shard, holder string) slot.Set {
 	return slot.HeldBy(holdings(of), shard, holder)
 }
 
-// record writes that an incarnation of a shard has these slots and no others, and takes out what dead shards have left. It tells
-// whether anything has changed.
+// record sets the slots of an incarnation of a shard, and removes the records of dead shards. It reports whether it changed anything.
 func record(of *v1alpha1.ClusterRing, shard, holder string, slots slot.Set, isDead func(shard string) bool) bool {
 	before := slices.Clone(of.Status.Holdings)
 	of.Status.Holdings = slices.DeleteFunc(of.Status.Holdings, func(h v1alpha1.RingHolding) bool { return h.Shard == shard || isDead(h.Shard) })
@@ -36,7 +35,7 @@ func record(of *v1alpha1.ClusterRing, shard, holder string, slots slot.Set, isDe
 	return !equality.Semantic.DeepEqual(before, of.Status.Holdings)
 }
 
-// forget takes a shard out.
+// forget removes the record of a shard.
 func forget(of *v1alpha1.ClusterRing, shard string) {
 	of.Status.Holdings = slices.DeleteFunc(of.Status.Holdings, func(h v1alpha1.RingHolding) bool { return h.Shard == shard })
 }

@@ -1,6 +1,7 @@
-// Package share lets the processes of a ring without resources share namespaces out among themselves: each has some slots, and works
-// on what is in their namespaces. Who has which is recorded in the ring's status, which is only ever changed by compare-and-swap: a
-// shard takes what nobody has, and gives up what is to be another's when it has ended what it was at.
+// Package share lets the processes of a ring without resources divide the namespaces among themselves. Each process owns some slots,
+// and works on the objects in their namespaces. Ownership is recorded in the ring's status, which is changed only by
+// compare-and-swap. A shard takes slots that no shard has. It gives up slots that belong to another shard when it has finished the
+// work in progress.
 package share
 
 import (
@@ -18,49 +19,49 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// lookAgain is how often a shard looks at who has which slots, although it has heard of no change.
+// lookAgain is the interval at which a shard checks the ownership of slots even without a notification.
 const lookAgain = 5 * time.Second
 
-// Options say who shares what.
+// Options configures a Share.
 type Options struct {
 	// Ring and Shard are the names of the ring and of the shard.
 	Ring, Shard string
-	// Holder is the incarnation, as the holder of the shard's Lease.
+	// Holder identifies the incarnation, as the holder of the shard's Lease.
 	Holder string
-	// Held tells whether the shard holds its Lease.
+	// Held reports whether the shard holds its Lease.
 	Held func() bool
-	// Shards are those of the ring.
+	// Shards returns the shards of the ring.
 	Shards func(*v1alpha1.ClusterRing) *ring.Shards
-	// IsDead asks the apiserver whether a shard that is not available works no more: it has no Lease, or one that is given up.
+	// IsDead asks the API server whether a shard that is not available has stopped working: it has no Lease, or one that was given up.
 	IsDead func(ctx context.Context, of *v1alpha1.ClusterRing, shard string) (bool, error)
-	// Live reads from the apiserver, and Client writes to it.
+	// Live reads from the API server, and Client writes to it.
 	Live   client.Reader
 	Client client.Client
 	Log    logr.Logger
 }
 
-// Share is what this process has.
+// Share is the set of slots of this process.
 type Share struct {
 	Options
 	poke chan struct{}
 
 	mu sync.Mutex
-	// idle is told when a slot has nobody at work in it any more.
+	// idle is signaled when the last work in a slot has ended.
 	idle *sync.Cond
 	has  slot.Set
 	busy [slot.Count]int
-	// taken are called with slots that were taken, given with those that were given up.
+	// taken are called with slots after they were taken, and given with slots after they were given up.
 	taken, given []func(slot.Set)
 }
 
-// New makes the share of a process that has nothing yet. Start takes it part.
+// New returns the Share of a process that has no slots yet. Start acquires them.
 func New(options Options) *Share {
 	s := &Share{Options: options, poke: make(chan struct{}, 1)}
 	s.idle = sync.NewCond(&s.mu)
 	return s
 }
 
-// Poke lets it look at once at who is to have what, as when the shards have changed.
+// Poke triggers an immediate check of the ownership, for instance when the shards have changed.
 func (s *Share) Poke() {
 	select {
 	case s.poke <- struct{}{}:
@@ -68,7 +69,8 @@ func (s *Share) Poke() {
 	}
 }
 
-// Enter begins work in a namespace, which the caller ends by leave; not ok when it is not this shard's.
+// Enter begins work in a namespace. The caller must end it by calling leave. ok is false if the namespace does not belong to this
+// shard.
 func (s *Share) Enter(namespace string) (leave func(), ok bool) {
 	n := slot.Of(namespace)
 	s.mu.Lock()
@@ -86,7 +88,7 @@ func (s *Share) Enter(namespace string) (leave func(), ok bool) {
 	}, true
 }
 
-// tell calls somebody with all slots that there are and that are taken.
+// tell registers a function for taken slots, and calls it with the current ones.
 func (s *Share) tell(who func(slot.Set)) {
 	s.mu.Lock()
 	has := s.has
@@ -95,21 +97,21 @@ func (s *Share) tell(who func(slot.Set)) {
 	who(has)
 }
 
-// OnGiveUp calls somebody with slots that were given up, when nobody works in them any more.
+// OnGiveUp registers a function that is called with slots that were given up, after all work in them has ended.
 func (s *Share) OnGiveUp(who func(slot.Set)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.given = append(s.given, who)
 }
 
-// Has is how many slots the shard has.
+// Has returns the number of slots that the shard has.
 func (s *Share) Has() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.has.Len()
 }
 
-// Start shares until ctx ends, and gives up all then.
+// Start maintains the share until ctx ends, and then gives up all slots.
 func (s *Share) Start(ctx context.Context) error {
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
@@ -127,7 +129,7 @@ func (s *Share) Start(ctx context.Context) error {
 	}
 }
 
-// rebalance brings what the shard has to what it is to have.
+// rebalance adjusts the shard's slots to the wanted ones.
 func (s *Share) rebalance(ctx context.Context) error {
 	of, err := s.read(ctx)
 	if err != nil {
@@ -135,7 +137,7 @@ func (s *Share) rebalance(ctx context.Context) error {
 	}
 	shards := s.Shards(of)
 	if !shards.IsAvailable(s.Shard) {
-		return nil // what the others are to have is not known either
+		return nil // the slots of the other shards are then unknown too
 	}
 	wanted, recorded := slot.Shares(shards)[s.Shard], recordOf(of, s.Shard, s.Holder)
 	s.mu.Lock()
@@ -149,7 +151,7 @@ func (s *Share) rebalance(ctx context.Context) error {
 	return s.claim(ctx, shards, keeps, wanted)
 }
 
-// claim records that the shard has what it keeps, and takes what it may of what it is to have.
+// claim records the slots that the shard keeps, and takes those wanted slots that it may take.
 func (s *Share) claim(ctx context.Context, shards *ring.Shards, keeps, wanted slot.Set) error {
 	var taken slot.Set
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -179,14 +181,14 @@ func (s *Share) claim(ctx context.Context, shards *ring.Shards, keeps, wanted sl
 	return nil
 }
 
-// deaths tells which of the shards that have slots certainly do not work any more.
+// deaths determines which of the shards with slots have certainly stopped working.
 func (s *Share) deaths(ctx context.Context, of *v1alpha1.ClusterRing, shards *ring.Shards) (func(shard string) bool, error) {
 	dead := map[string]bool{}
 	for _, h := range of.Status.Holdings {
 		if h.Shard == s.Shard || shards.IsAvailable(h.Shard) {
 			continue
 		}
-		// The Leases that are watched may be behind: a shard that is new is in none of them.
+		// The watched Leases may lag: they do not include a new shard.
 		is, err := s.IsDead(ctx, of, h.Shard)
 		if err != nil {
 			return nil, fmt.Errorf("find out whether shard %s works: %w", h.Shard, err)
@@ -215,7 +217,7 @@ func (s *Share) take(slots slot.Set) {
 	}
 }
 
-// giveUp begins nothing more in some slots, and returns when what was begun has ended.
+// giveUp stops new work in some slots, and returns when the work in progress has ended.
 func (s *Share) giveUp(slots slot.Set) {
 	if slots.Empty() {
 		return
@@ -235,7 +237,7 @@ func (s *Share) giveUp(slots slot.Set) {
 	}
 }
 
-// end gives up all.
+// end gives up all slots.
 func (s *Share) end(ctx context.Context) {
 	s.giveUp(slot.All())
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// lab is a ring and its shards, of which the test says whether they are alive.
+// lab is a ring and its shards. The test sets whether they are alive.
 type lab struct {
 	*testing.T
 	client client.Client
@@ -39,7 +39,7 @@ type lab struct {
 type member struct {
 	*share.Share
 	held atomic.Bool
-	// stop ends it; it gives up what it has.
+	// stop ends the member, which then gives up its slots.
 	stop func()
 }
 
@@ -60,7 +60,7 @@ func (l *lab) shards(*v1alpha1.ClusterRing) *ring.Shards {
 	return ring.NewShards(l.states, 100)
 }
 
-// set makes a shard one of a state, and tells all.
+// set sets the state of a shard, and notifies all.
 func (l *lab) set(shard string, state v1alpha1.ShardState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +104,7 @@ func (l *lab) start(shard, incarnation string) *member {
 	return m
 }
 
-// owners are the shards that work in a namespace.
+// owners returns the shards that work in a namespace.
 func owners(of map[string]*member, namespace string) (names []string) {
 	for name, m := range of {
 		if leave, ok := m.Enter(namespace); ok {
@@ -115,7 +115,7 @@ func owners(of map[string]*member, namespace string) (names []string) {
 	return names
 }
 
-// namespaceOf is one of a slot.
+// namespaceOf returns a namespace of a slot.
 func namespaceOf(n int) string {
 	for i := 0; ; i++ {
 		if name := fmt.Sprintf("ns-%d", i); slot.Of(name) == n {
@@ -124,7 +124,7 @@ func namespaceOf(n int) string {
 	}
 }
 
-// awaitShared waits until each slot is that of one of these, and each has some.
+// awaitShared waits until each slot belongs to one of these shards, and each shard has some.
 func (l *lab) awaitShared(shards ...string) {
 	l.Helper()
 	among := map[string]*member{}
@@ -159,7 +159,7 @@ func (l *lab) awaitShared(shards ...string) {
 	}
 }
 
-// watch looks all the while whether two shards work in one namespace.
+// watch continuously checks that no two shards work in one namespace.
 func (l *lab) watch() (stop func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -204,7 +204,7 @@ func TestShardsShareNamespacesOut(t *testing.T) {
 	l.start("b", "1")
 	l.start("c", "1")
 	l.awaitShared("a", "b", "c")
-	l.shares["b"].stop() // it gives up
+	l.shares["b"].stop() // it gives up its slots
 	l.set("b", v1alpha1.ShardDead)
 	l.awaitShared("a", "c")
 	stop()
@@ -231,7 +231,7 @@ func TestTheSlotsOfAShardThatIsNotCertainlyDeadStayWithIt(t *testing.T) {
 			t.Errorf("%s: a has %d, b %d", state, l.shares["a"].Has(), has)
 		}
 	}
-	b.held.Store(false) // its lease has lapsed, and it does not know what others do
+	b.held.Store(false) // its Lease has expired, and it does not see the other shards' changes
 	for n := range slot.Count {
 		if names := owners(map[string]*member{"b": b}, namespaceOf(n)); len(names) > 0 {
 			t.Fatal("it works without its Lease")
@@ -241,7 +241,7 @@ func TestTheSlotsOfAShardThatIsNotCertainlyDeadStayWithIt(t *testing.T) {
 	l.awaitShared("a")
 }
 
-// awaitPass waits until a shard has looked twice at who is to have what.
+// awaitPass waits until a shard has checked the ownership of slots twice.
 func (l *lab) awaitPass(shard string) {
 	l.Helper()
 	for range 2 {
@@ -293,7 +293,7 @@ func TestASlotIsGivenUpWhenWorkInItHasEnded(t *testing.T) {
 	a.OnGiveUp(func(slots slot.Set) { given.Add(int64(slots.Len())) })
 	b := l.start("b", "1")
 	for a.Has() == slot.Count {
-		<-time.After(5 * time.Millisecond) // until a begins nothing more in what is to be b's
+		<-time.After(5 * time.Millisecond) // until a begins no new work in the slots that b should have
 	}
 	for range 5 {
 		l.awaitPass("b")
@@ -313,7 +313,7 @@ func TestASlotIsGivenUpWhenWorkInItHasEnded(t *testing.T) {
 	}
 }
 
-// counter notes what it was given.
+// counter counts the keys that it receives.
 type counter struct {
 	mu   sync.Mutex
 	seen map[string]int

@@ -1,12 +1,12 @@
 package slot
 
-// Holding is the slots that a record says an incarnation of a shard has.
+// Holding is the recorded slots of an incarnation of a shard.
 type Holding struct {
 	Shard, Holder string
 	Slots         Set
 }
 
-// HeldBy are those that an incarnation of a shard has.
+// HeldBy returns the slots of an incarnation of a shard.
 func HeldBy(held []Holding, shard, holder string) Set {
 	for _, h := range held {
 		if h.Shard == shard && h.Holder == holder {
@@ -16,8 +16,8 @@ func HeldBy(held []Holding, shard, holder string) Set {
 	return Set{}
 }
 
-// Claimable are the slots, of those that a shard is to have, that it may take: those that nobody has but itself, or shards that are
-// certain not to work any more. Of all others it must wait until they are given up.
+// Claimable returns the wanted slots that a shard may take: those that belong to no shard, to itself, or to shards that have
+// certainly stopped working. For all others it must wait until they are given up.
 func Claimable(shard string, wanted Set, held []Holding, isDead func(shard string) bool) Set {
 	for _, h := range held {
 		if h.Shard != shard && !wanted.And(h.Slots).Empty() && !isDead(h.Shard) {
@@ -27,7 +27,7 @@ func Claimable(shard string, wanted Set, held []Holding, isDead func(shard strin
 	return wanted
 }
 
-// Unowned are the slots that no record says anybody has.
+// Unowned returns the slots that have no recorded owner.
 func Unowned(held []Holding) Set {
 	var owned Set
 	for _, h := range held {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Set is some slots. The zero value has none; two sets are equal if they have the same.
+// Set is a set of slots. The zero value is empty. Sets are comparable by ==.
 type Set [Count / 64]uint64
 
-// All has every slot.
+// All returns the set of all slots.
 func All() Set { return Set{}.Without() }
 
-// Without is all slots but those of the set.
+// Without returns all slots except those of the set.
 func (s Set) Without() Set {
 	for i := range s {
 		s[i] = ^s[i]
@@ -22,16 +22,16 @@ func (s Set) Without() Set {
 	return s
 }
 
-// With is the set and one slot more.
+// With returns the set with one more slot.
 func (s Set) With(n int) Set {
 	s[n/64] |= 1 << (n % 64)
 	return s
 }
 
-// Has tells whether a slot is in the set.
+// Has reports whether a slot is in the set.
 func (s Set) Has(n int) bool { return s[n/64]&(1<<(n%64)) != 0 }
 
-// Or is the slots of either set.
+// Or returns the union of two sets.
 func (s Set) Or(o Set) Set {
 	for i := range s {
 		s[i] |= o[i]
@@ -39,7 +39,7 @@ func (s Set) Or(o Set) Set {
 	return s
 }
 
-// And is the slots of both sets.
+// And returns the intersection of two sets.
 func (s Set) And(o Set) Set {
 	for i := range s {
 		s[i] &= o[i]
@@ -47,13 +47,13 @@ func (s Set) And(o Set) Set {
 	return s
 }
 
-// Minus is the slots that are not in the other set.
+// Minus returns the slots that are not in the other set.
 func (s Set) Minus(o Set) Set { return s.And(o.Without()) }
 
-// Empty tells whether there is none.
+// Empty reports whether the set has no slots.
 func (s Set) Empty() bool { return s == Set{} }
 
-// Len is how many there are.
+// Len returns the number of slots.
 func (s Set) Len() int {
 	n := 0
 	for _, word := range s {
@@ -62,7 +62,7 @@ func (s Set) Len() int {
 	return n
 }
 
-// Each is the slots in their order.
+// Each yields the slots in ascending order.
 func (s Set) Each() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for n := range Count {
@@ -73,7 +73,7 @@ func (s Set) Each() iter.Seq[int] {
 	}
 }
 
-// String writes the set as the numbers of its slots, those that follow on each other as a range: 0-12,17.
+// String formats the set as slot numbers, with ranges for consecutive ones: 0-12,17.
 func (s Set) String() string {
 	var b strings.Builder
 	for n := 0; n < Count; n++ {
@@ -95,7 +95,7 @@ func (s Set) String() string {
 	return b.String()
 }
 
-// Parse reads what String has written. It takes ranges in any order, also ones that overlap.
+// Parse parses the format of String. It accepts ranges in any order, including overlapping ones.
 func Parse(text string) (Set, error) {
 	var s Set
 	if text == "" {
@@ -123,7 +123,7 @@ func Parse(text string) (Set, error) {
 	return s, nil
 }
 
-// Recorded is what a record has of slots. One that cannot be read has none: nobody of us writes such.
+// Recorded returns the slots of a record. A malformed record, which no shard writes, has none.
 func Recorded(text string) Set {
 	s, _ := Parse(text)
 	return s

@@ -1,7 +1,6 @@
-// Package slot shares namespaces out: each is in one of a fixed number of slots, for ever, and which shard of a ring is to have a
-// slot follows from which shards there are.
+// Package slot maps namespaces to a fixed number of slots, permanently. It computes the slots of each shard from the set of shards.
 //
-// It is pure: values in, values out.
+// It is pure.
 package slot
 
 import (
@@ -12,17 +11,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Count is how many slots there are. It can never change: two shards that count otherwise would both count a namespace, or neither.
+// Count is the number of slots. It must never change: two shards with different counts would both own a namespace, or neither would.
 const Count = 256
 
-// maxLoadPercent bounds how many slots a shard has, as a percentage of the mean.
+// maxLoadPercent limits the number of slots of a shard, as a percentage of the mean.
 const maxLoadPercent = 105
 
-// Of is the slot of a namespace.
+// Of returns the slot of a namespace.
 func Of(namespace string) int { return int(xxhash.Sum64String(namespace) % Count) }
 
-// Shares are the slots that each shard is to have: all who see the same shards come to the same. No shard has more than a
-// twentieth above the mean, and each slot is with the shard that a ring gives it to, unless that is full.
+// Shares returns the slots of each shard. Processes that see the same shards compute the same result. No shard has more than 5 %
+// above the mean. Each slot belongs to the shard that the ring assigns it to, unless that shard is full.
 func Shares(shards *ring.Shards) map[string]Set {
 	shares, names := map[string]Set{}, shards.Shards()
 	percent := int32(maxLoadPercent)

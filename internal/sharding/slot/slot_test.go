@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// Namespaces stay where they are: in a cluster whose shards are of two releases both must agree.
+// Namespaces keep their slots: the shards of two releases in one cluster must agree.
 func TestTheSlotOfANamespaceNeverChanges(t *testing.T) {
 	for namespace, want := range map[string]int{"default": 150, "kube-system": 255, "shop": 111, "": 153} {
 		if got := slot.Of(namespace); got != want {
@@ -136,7 +136,7 @@ func TestWithoutShardsNoSlotIsToBeAnywhere(t *testing.T) {
 	}
 }
 
-// A shard more takes its share, and not much else moves.
+// An additional shard takes its share, and little else moves.
 func TestFewSlotsMoveWhenAShardComes(t *testing.T) {
 	for shards := 1; shards < 8; shards++ {
 		const sets = 20

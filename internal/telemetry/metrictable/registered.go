@@ -11,13 +11,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Registered is a registry that knows which collectors it was given, of which a usual one tells nothing before they have a value.
+// Registered is a registry that records its collectors. A usual registry does not expose collectors without values.
 type Registered struct {
 	*prometheus.Registry
 	collectors []prometheus.Collector
 }
 
-// NewRegistered returns one without any.
+// NewRegistered returns an empty Registered.
 func NewRegistered() *Registered { return &Registered{Registry: prometheus.NewPedanticRegistry()} }
 
 // Register implements prometheus.Registerer.
@@ -35,7 +35,7 @@ func (r *Registered) MustRegister(all ...prometheus.Collector) {
 	}
 }
 
-// Check reports each difference between what is registered and the rows of the file at path that belong to it.
+// Check reports each difference between the registered metrics and the rows of the file at path for which belongs is true.
 func (r *Registered) Check(t testing.TB, path string, belongs func(name string) bool, more ...string) {
 	t.Helper()
 	rows, err := Read(path)
@@ -47,13 +47,13 @@ func (r *Registered) Check(t testing.TB, path string, belongs func(name string) 
 	}
 }
 
-// Prefix says of names whether they begin so.
+// Prefix returns a function that reports whether a name has the prefix.
 func Prefix(prefix string) func(name string) bool {
 	return func(name string) bool { return strings.HasPrefix(name, prefix) }
 }
 
-// Differ says how what is registered differs from the rows whose metrics belong to it. More labels are those that the registry's
-// owner adds to all.
+// Differ describes how the registered metrics differ from the rows for which belongs is true. more are labels that the owner of the
+// registry adds to all metrics.
 func (r *Registered) Differ(rows map[string]Row, belongs func(name string) bool, more ...string) (complaints []string) {
 	there := map[string]bool{}
 	for _, c := range r.collectors {
@@ -77,7 +77,7 @@ func (r *Registered) Differ(rows map[string]Row, belongs func(name string) bool,
 	return complaints
 }
 
-// Differ says how a metric of a kind with those labels differs from the row. An empty kind is not known.
+// Differ describes how a metric with that kind and those labels differs from the row. An empty kind is unknown.
 func (row Row) Differ(kind string, labels []string) (complaints []string) {
 	if kind != "" && kind != row.Kind {
 		complaints = append(complaints, fmt.Sprintf("%s is a %s, and a %s in the table", row.Name, kind, row.Kind))
@@ -101,7 +101,7 @@ func descriptionsOf(c prometheus.Collector) []string {
 	return all
 }
 
-// parseDescription takes the name and the labels out of what a description is printed as: it has no other way to tell them.
+// parseDescription parses the printed form of a description, because prometheus.Desc does not export its name and labels.
 func parseDescription(printed string) (name string, labels []string) {
 	parts := regexp.MustCompile(`fqName: "([^"]*)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`).FindStringSubmatch(printed)
 	if parts == nil {
@@ -113,7 +113,7 @@ func parseDescription(printed string) (name string, labels []string) {
 	return parts[1], append(labels, strings.FieldsFunc(parts[3], func(r rune) bool { return r == ',' })...)
 }
 
-// kindOf is the kind of what a collector tells; empty when it tells nothing yet and is none of the usual.
+// kindOf returns the kind of a collector's metrics. It is empty for an unusual collector without metrics.
 func kindOf(c prometheus.Collector) string {
 	switch c.(type) {
 	case *prometheus.CounterVec:

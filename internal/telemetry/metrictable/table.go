@@ -1,4 +1,4 @@
-// Package metrictable reads the tables of docs/metrics.md, for the tests that hold them against what there is.
+// Package metrictable parses the tables of docs/metrics.md, for the tests that compare them with the code.
 package metrictable
 
 import (
@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Row is a metric as it is documented.
+// Row is a documented metric.
 type Row struct {
 	Name string
 	// Kind is counter, gauge or histogram.
 	Kind   string
 	Labels []string
-	// Text is what is said of its labels and meaning.
+	// Text is the description of its labels and meaning.
 	Text string
-	// Alerts are the names of those that go by it.
+	// Alerts are the names of the alerts that use it.
 	Alerts []string
 }
 
-// Read reads all rows of a file, by the names of the metrics. A row that is not as the others are is an error.
+// Read reads all rows of a file, by metric name. A malformed row is an error.
 func Read(path string) (map[string]Row, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Those of each component are compared with what it registers by a test beside it, which goes by these beginnings of names.
+// A test of each component compares its rows with the metrics that it registers. These are the prefixes that those tests cover.
 func TestEachRowBelongsToAComponentThatIsTested(t *testing.T) {
 	rows, err := Read("../../../docs/metrics.md")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The names are promised: docs/tracing.md must tell all of them.
+// The names are stable: docs/tracing.md must list all of them.
 func TestDocsTellAllNames(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/tracing.md")
 	if err != nil {

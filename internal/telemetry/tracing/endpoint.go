@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// The protocols by which spans are sent, as OTEL_EXPORTER_OTLP_PROTOCOL names them.
+// OTLP protocols, with the names of OTEL_EXPORTER_OTLP_PROTOCOL.
 const (
 	GRPC = "grpc"
 	HTTP = "http/protobuf"
 )
 
-// spansPath is where a collector takes spans by HTTP.
+// spansPath is the path of a collector's HTTP endpoint for spans.
 const spansPath = "/v1/traces"
 
 // first returns the first environment variable that is set, and its value.
@@ -27,7 +27,7 @@ func first(variables ...string) (name, value string) {
 	return "", ""
 }
 
-// wanted tells whether somebody asks for spans, by the flag of an endpoint or in the environment.
+// wanted reports whether the endpoint flag or the environment enables tracing.
 func wanted(endpoint string) (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
@@ -49,7 +49,7 @@ func wanted(endpoint string) (bool, error) {
 	return endpoint != "" || told != "" || exporter != "", nil
 }
 
-// protocolOf is the protocol that a flag, or else the environment, asks for.
+// protocolOf returns the protocol of the flag, or else of the environment.
 func protocolOf(flag string) (string, error) {
 	variable, told := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 	if flag != "" {
@@ -63,7 +63,7 @@ func protocolOf(flag string) (string, error) {
 	}
 }
 
-// parseEndpoint reads the URL of a collector. By gRPC it has no path, and by HTTP that of spans if it says none.
+// parseEndpoint parses the URL of a collector. For gRPC it must have no path. For HTTP the default path is spansPath.
 func parseEndpoint(endpoint, protocol string) (*url.URL, error) {
 	u, err := url.Parse(endpoint)
 	switch {

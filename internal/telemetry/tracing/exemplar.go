@@ -7,10 +7,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// exemplarLabel is by which tools find the trace of an exemplar.
+// exemplarLabel is the label with which tools find the trace of an exemplar.
 const exemplarLabel = "trace_id"
 
-// Observe adds to a metric, with the trace of ctx as its exemplar if that is sampled.
+// Observe records a value. If the trace of ctx is sampled, it becomes the exemplar.
 func Observe(ctx context.Context, metric prometheus.Observer, value float64) {
 	span := trace.SpanContextFromContext(ctx)
 	if with, ok := metric.(prometheus.ExemplarObserver); ok && span.IsSampled() {

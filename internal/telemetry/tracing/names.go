@@ -1,31 +1,31 @@
 package tracing
 
-// The names of spans. They are stable, and docs/tracing.md says what each covers.
+// Names of spans. They are stable, and docs/tracing.md describes what each covers.
 const (
-	// SpanReview is one review of a removal, and SpanSchedule one of a pod or template that is to be stored.
+	// SpanReview is one review of a removal. SpanSchedule is one review of a pod or template that is to be stored.
 	SpanReview   = "webhook.review"
 	SpanSchedule = "scheduling.review"
 	// SpanReadPod reads the pod of an eviction from its cell.
 	SpanReadPod = "webhook.read_pod"
-	// SpanReserve asks one protector for a reservation, and SpanGiveBack gives one back.
+	// SpanReserve requests a reservation from one protector, and SpanGiveBack returns one.
 	SpanReserve  = "webhook.reserve"
 	SpanGiveBack = "webhook.give_back"
-	// SpanWait is the waiting for a flight, SpanFlight the flight, and SpanWrite one attempt of it to write.
+	// SpanWait is the wait for a batch, SpanFlight the batch, and SpanWrite one write attempt of the batch.
 	SpanWait   = "webhook.wait"
 	SpanFlight = "webhook.flight"
 	SpanWrite  = "webhook.write"
-	// SpanHandOver asks another replica to reserve, and SpanTakeOver is what that makes of it.
+	// SpanHandOver forwards a reservation to another replica, and SpanTakeOver is the processing there.
 	SpanHandOver = "webhook.hand_over"
 	SpanTakeOver = "webhook.take_over"
-	// SpanRound brings one protector up to date for a cell, from the first event on; SpanCount and SpanStore are its parts.
+	// SpanRound updates one protector for a cell, starting at the first event. SpanCount and SpanStore are its parts.
 	SpanRound = "aggregator.round"
 	SpanCount = "aggregator.count"
 	SpanStore = "aggregator.write"
-	// SpanReconcile brings the protectors of one source up to date.
+	// SpanReconcile updates the protectors of one source.
 	SpanReconcile = "generator.reconcile"
 )
 
-// The keys of attributes.
+// Attribute keys.
 const (
 	Cell       = "breakwater.cell"
 	Core       = "breakwater.core"
@@ -54,13 +54,13 @@ const (
 	SettledOverdue    = "breakwater.settled.overdue"
 )
 
-// The names of events.
+// Names of span events.
 const (
-	// EventDecided is when the answer to a review stood; it may wait for its turn to be sent.
+	// EventDecided is when the answer to a review was decided. The answer may still wait to be sent.
 	EventDecided = "decided"
-	// EventConflict is a write in vain, and EventRetry when it is decided anew.
+	// EventConflict is a failed write, and EventRetry the next decision after it.
 	EventConflict = "conflict"
 	EventRetry    = "retry"
-	// EventTakenUp is when a round began to work.
+	// EventTakenUp is when a worker started a round.
 	EventTakenUp = "taken_up"
 )

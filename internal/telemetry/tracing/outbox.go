@@ -9,9 +9,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// outbox keeps so many spans that the collector has not taken yet. One that finds no room is dropped and counted: nobody waits.
+// outbox limits the number of spans that wait for the collector. It drops and counts a span that does not fit, instead of waiting.
 type outbox struct {
-	// SpanProcessor sends them in batches. It has room for as many, and so drops none itself.
+	// SpanProcessor sends the spans in batches. Its queue has the same size as the outbox, so that it drops none itself.
 	sdktrace.SpanProcessor
 	room  int64
 	held  atomic.Int64
@@ -31,16 +31,16 @@ func (o *outbox) OnEnd(span sdktrace.ReadOnlySpan) {
 	o.SpanProcessor.OnEnd(span)
 }
 
-// post is the way of spans out of an outbox. It counts what becomes of them, and logs when that changes.
+// post exports the spans of an outbox. It counts the results, and logs when they change.
 type post struct {
 	sdktrace.SpanExporter
 	outbox *outbox
 	log    logr.Logger
-	// failing tells that the collector did not take the last ones. Spans are sent by one goroutine.
+	// failing reports whether the last export failed. Only one goroutine exports spans.
 	failing bool
 }
 
-// ExportSpans implements sdktrace.SpanExporter. It returns no error, since it has logged it.
+// ExportSpans implements sdktrace.SpanExporter. It logs an error instead of returning it.
 func (p *post) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	defer p.outbox.held.Add(int64(-len(spans)))
 	err := p.SpanExporter.ExportSpans(ctx, spans)

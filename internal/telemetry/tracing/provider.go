@@ -19,26 +19,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// Options say what becomes of spans. What they leave open the variables of OpenTelemetry decide (OTEL_EXPORTER_OTLP_*, OTEL_TRACES_SAMPLER,
-// OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME).
+// Options configure tracing. The OpenTelemetry variables (OTEL_EXPORTER_OTLP_*, OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_SPAN_*,
+// OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME) decide what they leave open.
 type Options struct {
-	// Component is what the process is, as webhook.
+	// Component is the component that the process runs, such as webhook.
 	Component string
-	// Endpoint is the URL of a collector; empty leaves it to the environment, in which there may be none.
+	// Endpoint is the URL of a collector. If it is empty, the environment decides, which may configure none.
 	Endpoint string
-	// Protocol is GRPC or HTTP; empty leaves it to the environment, and is GRPC if that says nothing.
+	// Protocol is GRPC or HTTP. If it is empty, the environment decides. The default is GRPC.
 	Protocol string
-	// Sampling is the share, from 0 to 1, of traces that are recorded which begin here. 1 leaves it to the environment, in which all is the
-	// default. What somebody else began is recorded if he says so.
+	// Sampling is the fraction, from 0 to 1, of traces that start in this process to record. With 1 the environment decides, and its
+	// default is all. A trace that started elsewhere is recorded if its sampled flag is set.
 	Sampling float64
-	// Attributes tell of the process besides its name and version.
+	// Attributes describe the process, in addition to its name and version.
 	Attributes []attribute.KeyValue
-	// Registry has the metric of spans.
+	// Registry receives the metric of spans.
 	Registry prometheus.Registerer
 	Log      logr.Logger
 }
 
-// defaultRoom is the number of spans that wait for the collector if OTEL_BSP_MAX_QUEUE_SIZE says nothing: as many as the SDK keeps.
+// defaultRoom is the maximum number of waiting spans if OTEL_BSP_MAX_QUEUE_SIZE is not set. It is the default of the SDK.
 const defaultRoom = 2048
 
 // Provider sends the spans of a process.
@@ -47,8 +47,8 @@ type Provider struct {
 	log logr.Logger
 }
 
-// Start returns what sends spans; nil when nobody asks for any. It does not wait for the collector. An error tells of a mistake in the
-// options or in the environment, which it names.
+// Start returns a Provider, or nil if tracing is not enabled. It does not wait for the collector. An error names the invalid option or
+// environment variable.
 func Start(ctx context.Context, o Options) (*Provider, error) {
 	on, err := wanted(o.Endpoint)
 	if err != nil || !on {
@@ -82,7 +82,7 @@ func Start(ctx context.Context, o Options) (*Provider, error) {
 	return &Provider{sdk: sdktrace.NewTracerProvider(options...), log: o.Log}, nil
 }
 
-// Tracer makes spans of the process; a nil Provider has none.
+// Tracer returns the tracer of the process. It is nil for a nil Provider.
 func (p *Provider) Tracer() *Tracer {
 	if p == nil {
 		return nil
@@ -90,7 +90,7 @@ func (p *Provider) Tracer() *Tracer {
 	return NewTracer(p.sdk)
 }
 
-// Stop sends what is there, for so long at most. Spans that end later are lost.
+// Stop sends the remaining spans within atMost. Spans that end later are lost.
 func (p *Provider) Stop(atMost time.Duration) {
 	if p == nil {
 		return
@@ -143,7 +143,7 @@ func queueSize() (int, error) {
 	return size, nil
 }
 
-// resourceOf describes the process. The environment has the last word.
+// resourceOf describes the process. The environment takes precedence.
 func resourceOf(ctx context.Context, o Options) (*resource.Resource, error) {
 	attributes := append([]attribute.KeyValue{
 		attribute.String("service.name", "breakwater-"+o.Component), attribute.String("service.version", version.String()),

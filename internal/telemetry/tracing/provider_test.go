@@ -23,7 +23,7 @@ func start(t *testing.T, o tracing.Options) (*tracing.Provider, *prometheus.Regi
 	return provider, registry, err
 }
 
-// spans counts those of a result.
+// spans returns the number of spans with a result.
 func spans(t *testing.T, registry *prometheus.Registry, result string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -147,7 +147,7 @@ func TestAShareOfTracesIsRecorded(t *testing.T) {
 	}
 }
 
-// It takes connections and never answers.
+// hanging returns the address of a server that accepts connections and never responds.
 func hanging(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -183,7 +183,7 @@ func TestNobodyWaitsForACollectorThatHangs(t *testing.T) {
 	}
 }
 
-// What has failed makes room again.
+// A failed export makes room in the outbox.
 func TestSpansThatNobodyTakesAreCounted(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
 	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "1")

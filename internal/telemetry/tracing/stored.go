@@ -6,7 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TellStored notes what became of a compare-and-swap: written, conflict or error. One that another writer came before is no error.
+// TellStored records the result of a compare-and-swap on a span: written, conflict or error. A conflict is not an error.
 func TellStored(span trace.Span, err error) {
 	if !span.IsRecording() {
 		return
@@ -21,7 +21,7 @@ func TellStored(span trace.Span, err error) {
 	span.SetAttributes(attribute.String(Result, result))
 }
 
-// StoredAs is what became of a write: written, conflict or error.
+// StoredAs returns the result of a write: written, conflict or error. A missing object counts as a conflict.
 func StoredAs(err error) string {
 	switch {
 	case err == nil:

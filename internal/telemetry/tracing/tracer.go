@@ -13,21 +13,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// Tracer makes spans. A nil one makes none, at no cost: what it returns is not recording, and can be used as any other. Attributes cost
-// even when nobody records them: ask IsRecording before.
+// Tracer creates spans. A nil Tracer creates none, at no cost: it returns spans that do not record but are otherwise usable. Attributes
+// are expensive even if the span does not record them: check IsRecording first.
 type Tracer struct {
 	spans trace.Tracer
 }
 
-// NewTracer makes the spans of a provider.
+// NewTracer creates a Tracer of a provider.
 func NewTracer(provider trace.TracerProvider) *Tracer {
 	return &Tracer{spans: provider.Tracer("github.com/breakwater-k8s/breakwater")}
 }
 
-// None is the span where there is none.
+// None returns a span that does not record.
 func None() trace.Span { return trace.SpanFromContext(context.Background()) }
 
-// Root begins a span that needs no other, as of a time.
+// Root starts a span at a given time. It needs no parent.
 func (t *Tracer) Root(ctx context.Context, name string, began time.Time) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, None()
@@ -35,7 +35,7 @@ func (t *Tracer) Root(ctx context.Context, name string, began time.Time) (contex
 	return t.spans.Start(ctx, name, trace.WithTimestamp(began))
 }
 
-// Serve begins the span of a request that has come in, below that which its headers tell of.
+// Serve starts the server span of an incoming request, as a child of the span in its headers.
 func (t *Tracer) Serve(ctx context.Context, header http.Header, name string) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, None()
@@ -44,12 +44,12 @@ func (t *Tracer) Serve(ctx context.Context, header http.Header, name string) (co
 	return t.spans.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
 }
 
-// Step begins a span below that of ctx, if that is sampled, which may have ended.
+// Step starts a child of the span of ctx, if that is sampled. The parent may have ended.
 func (t *Tracer) Step(ctx context.Context, name string) (context.Context, trace.Span) {
 	return t.below(ctx, name, trace.SpanKindInternal)
 }
 
-// Call is as Step, for a request to somebody else.
+// Call is like Step, for a request to another process.
 func (t *Tracer) Call(ctx context.Context, name string) (context.Context, trace.Span) {
 	return t.below(ctx, name, trace.SpanKindClient)
 }
@@ -61,7 +61,7 @@ func (t *Tracer) below(ctx context.Context, name string, kind trace.SpanKind) (c
 	return t.spans.Start(ctx, name, trace.WithSpanKind(kind))
 }
 
-// Of is the span of ctx.
+// Of returns the span of ctx.
 func (t *Tracer) Of(ctx context.Context) trace.Span {
 	if t == nil {
 		return None()
@@ -69,8 +69,8 @@ func (t *Tracer) Of(ctx context.Context) trace.Span {
 	return trace.SpanFromContext(ctx)
 }
 
-// Share begins a span of what is done for several at once, all of which are recorded: below the first, with links to all of them and back.
-// For nobody there is none.
+// Share starts a span for work that serves several recorded spans. It is a child of the first, and has links to and from all of them.
+// Without such spans it starts none.
 func (t *Tracer) Share(ctx context.Context, name string, by []trace.Span) (context.Context, trace.Span) {
 	if t == nil || len(by) == 0 {
 		return ctx, None()
@@ -86,7 +86,7 @@ func (t *Tracer) Share(ctx context.Context, name string, by []trace.Span) (conte
 	return ctx, shared
 }
 
-// Fail notes an error on a span; nil is none.
+// Fail records an error on a span. It ignores nil.
 func Fail(span trace.Span, err error) {
 	if err == nil || !span.IsRecording() {
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// newTracer keeps what has ended.
+// newTracer returns a tracer and a recorder of its ended spans.
 func newTracer(options ...sdktrace.TracerProviderOption) (*tracing.Tracer, *tracetest.SpanRecorder) {
 	ended := tracetest.NewSpanRecorder()
 	return tracing.NewTracer(sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(ended))...)), ended
@@ -48,7 +48,7 @@ func TestWithoutATracerNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// Spans of somebody's, sampled and not.
+// Parent spans of another process, sampled and not sampled.
 const (
 	sampledParent   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	unsampledParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
@@ -82,7 +82,7 @@ func TestAReviewIsBelowTheSpanOfItsApiserver(t *testing.T) {
 	}
 }
 
-// A flight's context has no span of its own: a step there must not begin a trace.
+// The context of a batch has no span: a step in it must not start a trace.
 func TestAStepNeedsASpanAboveIt(t *testing.T) {
 	tracer, ended := newTracer()
 	_, step := tracer.Step(t.Context(), tracing.SpanReserve)

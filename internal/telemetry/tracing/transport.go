@@ -9,14 +9,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Through makes clients of a configuration tell apiservers which span a request is part of.
+// Through makes the clients of a configuration send their span context to API servers.
 func (t *Tracer) Through(config *rest.Config) {
 	if t != nil {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
 	}
 }
 
-// Tell puts the span of ctx, if there is one, into the headers of a request.
+// Tell writes the span context of ctx, if any, to the headers of a request.
 func Tell(ctx context.Context, header http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(header))
 }
@@ -26,11 +26,11 @@ type transport struct{ next http.RoundTripper }
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if trace.SpanContextFromContext(request.Context()).IsValid() {
-		request = request.Clone(request.Context()) // a RoundTripper must not change what it is given
+		request = request.Clone(request.Context()) // a RoundTripper must not modify the request
 		Tell(request.Context(), request.Header)
 	}
 	return t.next.RoundTrip(request)
 }
 
-// WrappedRoundTripper is for client-go, which closes idle connections by it.
+// WrappedRoundTripper lets client-go close idle connections.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }

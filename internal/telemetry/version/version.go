@@ -1,12 +1,12 @@
-// Package version says which build of Breakwater runs.
+// Package version provides the version of the build.
 package version
 
 import "runtime/debug"
 
-// Version is set by the linker (make build); go install leaves it to the module's own version.
-var Version = "" //nolint:gochecknoglobals // the linker has no other way in
+// Version is set by the linker (make build). With go install it is empty, and String uses the module version.
+var Version = "" //nolint:gochecknoglobals // the linker can set only a variable
 
-// String returns the version of this build, "devel" when none is known.
+// String returns the version of this build, or "devel" if it is unknown.
 func String() string {
 	if Version != "" {
 		return Version

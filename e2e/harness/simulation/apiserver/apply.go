@@ -13,8 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// apply is server-side apply as far as the controllers use it. The generator owns a protector's spec, its labels, annotations
-// and finalizer, and one condition of its status; the topology controller owns a Cell's finalizer and conditions. They give up no field but
+// apply is server-side apply as far as the controllers use it. The generator owns a protector's spec, its labels, annotations and
+// finalizer, and one condition of its status. The topology controller owns a Cell's finalizer and conditions. They give up no field except
 // annotations.
 func (s *Store) apply(c *call, by *Link) (any, error) {
 	object, err := c.object()
@@ -88,13 +88,13 @@ func applyFinalizers(stored, applied client.Object) {
 	}
 }
 
-// ownership names what a field manager has applied of an object.
+// ownership identifies the fields of an object that one field manager has applied.
 type ownership struct {
 	uid     types.UID
 	manager string
 }
 
-// giveUp removes the annotations that a field manager has ever applied and does not apply any more.
+// giveUp removes the annotations that a field manager applied earlier and no longer applies.
 func (s *Store) giveUp(stored, applied *v1alpha1.PodProtector, manager string) {
 	of := ownership{stored.UID, manager}
 	for _, key := range s.owned[of] {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// call is one request, read.
+// call is one parsed request.
 type call struct {
 	method, path string
 	kind         *Kind
@@ -19,13 +19,13 @@ type call struct {
 	subresource  string
 	query        url.Values
 	watch        bool
-	// metadata asks for nothing but the metadata of objects.
+	// metadata requests only the metadata of objects.
 	metadata    bool
 	contentType string
 	body        []byte
-	// luck names it for the dice: with the time at which it was asked, since two may be let through at one instant.
+	// luck identifies the call for the dice. It includes the time of the request, since two may pass a gate at one instant.
 	luck string
-	// listed is the version of the list that it was answered with.
+	// listed is the version of the list in its answer.
 	listed uint64
 }
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// scaleSubresource is served of workloads.
+// scaleSubresource is served for workloads.
 const scaleSubresource = "scale"
 
 // isDiscovery reports whether a path asks which kinds are served: /api, /apis, /api/v1 or /apis/GROUP/VERSION.
@@ -64,7 +64,7 @@ func resources(version schema.GroupVersion) *metav1.APIResourceList {
 	return list
 }
 
-// scale is the scale of a workload. Pods of the simulation that a workload selects have the label app.
+// scale returns the scale of a workload. The pods of the simulation that a workload selects have the label app.
 func (s *Store) scale(c *call) (any, error) {
 	object, err := s.Get(c.kind.Resource, c.key)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 )
 
 // Freeze holds the connection of a process that is stopped as by SIGSTOP, until Heal. Unlike Hold, it also holds the ends of watches: the
-// process learns of an end when it runs again. And it answers renewals of Leases in the process's name, without a word to the API server:
-// goroutines of a bubble share one clock, so that the timers of a leader election fire during the stop, and must find nothing to complain of.
-// At the next renewal after the stop the API server decides.
+// process sees an end when it runs again. It answers renewals of Leases itself, without a request to the API server. The goroutines of a
+// bubble share one clock, so the timers of a leader election fire during the stop, and the election must see no error. At the next renewal
+// after the stop the API server decides.
 func (l *Link) Freeze() {
 	l.frozen.Store(true)
 	l.Hold()
@@ -19,5 +19,6 @@ func (c *call) renewsLease() bool {
 	return c.method == http.MethodPut && strings.Contains(c.path, "/leases/")
 }
 
-// renewed answers a renewal with what it wrote: its version stays, so that the next one conflicts if another client has written meanwhile.
+// renewed answers a renewal with the object in the request. Its version stays, so that the next renewal conflicts if another client has
+// written meanwhile.
 func renewed(c *call) *reply { return &reply{code: http.StatusOK, body: c.body} }

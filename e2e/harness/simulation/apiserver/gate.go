@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// ErrSevered is what a connection says whose process or cluster is gone.
+// ErrSevered is the error of a connection whose process or cluster has ended.
 var ErrSevered = errors.New("connection refused")
 
-// gate holds up what passes through it while it is shut, and turns it away once it is severed.
+// gate delays requests while it is shut, and rejects them once it is severed.
 type gate struct {
 	mu      sync.Mutex
 	shut    bool
@@ -27,7 +27,7 @@ func (g *gate) set(shut, severed bool) {
 	g.changed = make(chan struct{})
 }
 
-// pass waits until the gate is open, and tells whether it had to.
+// pass waits until the gate is open, and reports whether it had to wait.
 func (g *gate) pass(ctx context.Context) (waited bool, err error) {
 	for {
 		g.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Kind is one resource that is served.
+// Kind is one served resource.
 type Kind struct {
 	schema.GroupVersionKind
 	Resource   string
@@ -22,7 +22,7 @@ type Kind struct {
 	New func() client.Object
 }
 
-// Kinds are all resources that our components use.
+// Kinds returns all resources that our components use.
 func Kinds() []Kind {
 	return []Kind{
 		{corev1.SchemeGroupVersion.WithKind("Pod"), "pods", true, func() client.Object { return &corev1.Pod{} }},
@@ -47,15 +47,15 @@ func Kinds() []Kind {
 // Namespaces is the resource of namespaces.
 const Namespaces = "namespaces"
 
-// Application is a kind of owners of workloads.
+// Application returns a kind that owns workloads.
 func Application() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Application"}
 }
 
-// newMetadata is an empty object of a kind of which only the metadata are served.
+// newMetadata returns an empty object of a kind that serves only metadata.
 func newMetadata() client.Object { return &metav1.PartialObjectMetadata{} }
 
-// Mapper tells clients of the kinds, which saves them the discovery.
+// Mapper maps the kinds for clients, which then need no discovery.
 func Mapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, k := range Kinds() {

@@ -15,13 +15,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/dice"
 )
 
-// Weather is how bad connections are. The zero value is a good local network.
+// Weather is the quality of connections. The zero value is a good local network.
 type Weather struct {
-	// Slow is the longest way of a request or an answer, one way; 0 means a millisecond.
+	// Slow is the maximum latency of a request or an answer, one way; 0 means a millisecond.
 	Slow time.Duration
-	// Lag is the longest delay of an event of a watch; 0 means a few milliseconds.
+	// Lag is the maximum delay of an event of a watch; 0 means a few milliseconds.
 	Lag time.Duration
-	// Lose is the probability that a request or an answer is lost; the client sees a broken connection.
+	// Lose is the probability that a request or an answer is lost. The client sees a broken connection.
 	Lose float64
 	// Break is the probability that a watch ends after an event.
 	Break float64
@@ -34,32 +34,32 @@ type Link struct {
 	dice  *dice.Dice
 
 	weather atomic.Pointer[Weather]
-	// requests and answers hold up what is under way, watches the events of watches alone.
+	// requests and answers hold all messages in transit; watches holds only the events of watches.
 	requests, answers, watches *gate
-	// frozen tells that its process is stopped.
+	// frozen reports whether its process is stopped.
 	frozen atomic.Bool
-	// seen is the version of the newest state of the protectors that was delivered.
+	// seen is the version of the newest delivered state of the protectors.
 	seen atomic.Uint64
 }
 
-// NewLink connects a client. Its name tells the client in the history.
+// NewLink connects a client. name identifies the client in the history.
 func (s *Store) NewLink(name string, d *dice.Dice) *Link {
 	l := &Link{name: name, store: s, dice: d, requests: newGate(), answers: newGate(), watches: newGate()}
 	l.weather.Store(&Weather{})
 	return l
 }
 
-// Config is a client's configuration for the link.
+// Config returns a client configuration for the link.
 func (l *Link) Config() *rest.Config {
 	return &rest.Config{
 		Host: "http://" + l.name, Transport: l, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 	}
 }
 
-// SetWeather changes how bad the connection is.
+// SetWeather changes the quality of the connection.
 func (l *Link) SetWeather(w Weather) { l.weather.Store(&w) }
 
-// Hold keeps what is under way in both directions until Heal. What has reached the apiserver takes effect.
+// Hold keeps all messages in transit, in both directions, until Heal. A request that has reached the API server takes effect.
 func (l *Link) Hold() {
 	l.requests.set(true, false)
 	l.answers.set(true, false)
@@ -78,17 +78,17 @@ func (l *Link) Heal() {
 	}
 }
 
-// Mute lets nothing more be sent, for good.
+// Mute prevents all further sends, permanently.
 func (l *Link) Mute() { l.requests.set(false, true) }
 
-// Sever ends the connection for good. What has been sent before may still arrive.
+// Sever ends the connection permanently. A message that was sent earlier may still arrive.
 func (l *Link) Sever() {
 	l.Mute()
 	l.answers.set(false, true)
 	l.watches.set(false, true)
 }
 
-// Seen is the version up to which the protectors that this client watches have been delivered.
+// Seen returns the version up to which the protectors that this client watches have been delivered.
 func (l *Link) Seen() uint64 { return l.seen.Load() }
 
 func (l *Link) sees(version uint64) {
@@ -108,7 +108,7 @@ const (
 	yes         = "true"
 )
 
-// way is the time of one way.
+// way returns the one-way latency of a message.
 func (l *Link) way(what string) time.Duration {
 	most := l.weather.Load().Slow
 	if most == 0 {
@@ -117,7 +117,7 @@ func (l *Link) way(what string) time.Duration {
 	return l.dice.Between(shortest, most, l.name+" "+what)
 }
 
-// through passes a gate. What was held up and is let go at one instant spreads out again.
+// through passes a gate. Messages that are released at one instant are spread out again.
 func (l *Link) through(ctx context.Context, g *gate, what string) error {
 	waited, err := g.pass(ctx)
 	if waited && err == nil {
@@ -142,7 +142,7 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 	if c.watch {
 		return l.openWatch(ctx, request, c)
 	}
-	// From here on the request is on its way, whether its client waits or not.
+	// From here on the request is in transit, even if its client stops waiting.
 	answered := make(chan *reply, 1)
 	l.store.underWay.Go(func() { l.travel(context.WithoutCancel(ctx), c, answered) })
 	select {
@@ -156,7 +156,7 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// travel brings a request to the store and its answer back; nil is a lost one.
+// travel carries a request to the store and its answer back; nil is a lost one.
 func (l *Link) travel(ctx context.Context, c *call, answered chan<- *reply) {
 	what := c.luck
 	time.Sleep(l.way(what + " there"))

@@ -22,7 +22,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
-// serve carries out a request at one instant.
+// serve executes a request at one instant.
 func (s *Store) serve(c *call, by *Link) *reply {
 	object, err := s.handle(c, by)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Store) get(c *call) (any, error) {
 	return object, err
 }
 
-// list answers from the newest state, or, when any state will do, from one of the last.
+// list answers from the newest state. If the request accepts any state, it answers from one of the last states.
 func (s *Store) list(c *call, by *Link) any {
 	objects, version := s.List(c.kind.Resource, c.key.Namespace)
 	if c.query.Get("resourceVersion") == "0" {
@@ -122,7 +122,7 @@ func nonNil(objects []client.Object) []client.Object {
 	return objects
 }
 
-// some is what a watch cache that lags has of a resource.
+// some returns the state of a resource in a watch cache that lags.
 func (s *Store) some(c *call, by *Link) (map[types.NamespacedName]client.Object, uint64) {
 	version := s.version - min(s.version-100, by.dice.For(by.name+" old list").Uint64N(10))
 	return s.at(c.kind.Resource, version), version
@@ -150,7 +150,7 @@ func metadataOf(o client.Object) *metav1.PartialObjectMetadata {
 	}
 }
 
-// precondition is the version that an object must have to be deleted; empty is any.
+// precondition returns the version that an object must have to be deleted; empty is any.
 func (c *call) precondition() string {
 	options := metav1.DeleteOptions{}
 	if json.Unmarshal(c.body, &options) != nil || options.Preconditions == nil || options.Preconditions.ResourceVersion == nil {
@@ -173,7 +173,7 @@ func (s *Store) create(c *call, by *Link) (any, error) {
 		return nil, err
 	}
 	if c.kind.Kind == "Event" && !strings.HasPrefix(object.GetName(), "released-") {
-		return object, nil // nobody reads them
+		return object, nil // the simulation does not read them
 	}
 	object.SetNamespace(c.key.Namespace)
 	if err := s.refuses(c); err != nil {
@@ -182,7 +182,7 @@ func (s *Store) create(c *call, by *Link) (any, error) {
 	return s.Create(c.kind.Resource, object, by.name)
 }
 
-// refuses is an error if the namespace of an object that is to be created is being deleted.
+// refuses returns an error if the namespace of an object to be created is terminating.
 func (s *Store) refuses(c *call) error {
 	namespace, err := s.Get(Namespaces, types.NamespacedName{Name: c.key.Namespace})
 	if err != nil || namespace.GetDeletionTimestamp() == nil {
@@ -194,7 +194,7 @@ func (s *Store) refuses(c *call) error {
 	return refusal
 }
 
-// put replaces an object, or, by its subresource, the status of one.
+// put replaces an object, or its status if the subresource is status.
 func (s *Store) put(c *call, by *Link) (any, error) {
 	object, err := c.object()
 	if err != nil {
@@ -209,7 +209,7 @@ func (s *Store) put(c *call, by *Link) (any, error) {
 	})
 }
 
-// replace takes over the status from an object, or everything but the status.
+// replace copies the status from an object, or everything but the status.
 func replace(stored, object client.Object, status bool) {
 	to, from := reflect.ValueOf(stored).Elem(), reflect.ValueOf(object).Elem()
 	if field := to.FieldByName("Status"); status || !field.IsValid() {
@@ -225,7 +225,7 @@ func replace(stored, object client.Object, status bool) {
 	}
 }
 
-// patch knows the patches that our components send.
+// patch supports the patch types that our components send.
 func (s *Store) patch(c *call, by *Link) (any, error) {
 	if types.PatchType(c.contentType) == types.ApplyPatchType {
 		return s.apply(c, by)

@@ -1,6 +1,6 @@
-// Package apiserver simulates the apiserver and the etcd of one cluster, for the clients that our components use:
-// a linearizable store with resourceVersions, compare-and-swap, watches and a compacted history, and connections
-// that delay, lose, hold and cut. It is meant for the virtual time of testing/synctest.
+// Package apiserver simulates the API server and the etcd of one cluster, for the clients that our components use. It has a linearizable
+// store with resourceVersions, compare-and-swap, watches and a compacted history. Its connections delay, lose, hold and cut messages. It
+// is meant for the virtual time of testing/synctest.
 package apiserver
 
 import (
@@ -18,21 +18,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Event is one change of the store. What it points to does not change any more.
+// Event is one change of the store. The objects that it points to are immutable.
 type Event struct {
 	Version  uint64
 	Kind     *Kind
 	Type     watch.EventType
 	Old, New client.Object
 	At       time.Time
-	// By is the connection that wrote, empty for the world.
+	// By is the connection that wrote; empty if the world made the change.
 	By string
 
 	encode, encodeMetadata sync.Once
 	json, jsonMetadata     []byte
 }
 
-// encoded is the event as a watch shows it, of objects or of their metadata; all watchers share the bytes.
+// encoded returns the event as a watch shows it, with the object or only its metadata. All watchers share the bytes.
 func (e *Event) encoded(metadata bool) []byte {
 	if metadata {
 		e.encodeMetadata.Do(func() { e.jsonMetadata = encodeEvent(e.Type, metadataOf(e.New)) })
@@ -56,29 +56,29 @@ func encodeEvent(kind watch.EventType, object any) []byte {
 // Store is the etcd of one cluster.
 type Store struct {
 	kinds map[string]*Kind
-	// underWay are requests and watches that have not ended.
+	// underWay counts the requests and watches that have not ended.
 	underWay sync.WaitGroup
-	// Committed is told each change before anybody else sees it. It must not call the store.
+	// Committed is called with each change before any client sees it. It must not call the store.
 	Committed func(*Event)
-	// Traffic is told of each message when it arrives, on either side.
+	// Traffic is called with each message when it arrives, on either side.
 	Traffic func(format string, arguments ...any)
 
 	mu      sync.Mutex
 	version uint64
 	objects map[string]map[types.NamespacedName]client.Object
-	// history has all changes; those up to compacted are not shown to watches any more.
+	// history has all changes. Watches do not show those up to compacted.
 	history   []*Event
 	compacted uint64
 	uids      int
 	// owned are the annotations that each field manager has applied.
 	owned map[ownership][]string
-	// moved is closed at the next change, and then made anew.
+	// moved is closed at the next change and then replaced.
 	moved chan struct{}
 	// era counts restores and restarts, each of which ends all watches.
 	era int
 }
 
-// NewStore returns an empty store. Its versions start above 1, as those of a real cluster.
+// NewStore returns an empty store. Its versions start above 1, like those of a real cluster.
 func NewStore() *Store {
 	s := &Store{
 		kinds: map[string]*Kind{}, objects: map[string]map[types.NamespacedName]client.Object{}, version: 100, moved: make(chan struct{}),
@@ -92,14 +92,14 @@ func NewStore() *Store {
 	return s
 }
 
-// Version is the version of the last change.
+// Version returns the version of the last change.
 func (s *Store) Version() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.version
 }
 
-// Wait returns when nothing is under way to the apiserver or back. All links must be healed or severed before.
+// Wait returns when no request or watch is in progress. All links must be healed or severed before.
 func (s *Store) Wait() { s.underWay.Wait() }
 
 // Get returns a copy of an object.
@@ -113,8 +113,7 @@ func (s *Store) Get(resource string, key types.NamespacedName) (client.Object, e
 	return clone(object), nil
 }
 
-// List returns copies of the objects of a resource, in order of their names, and the version of the list. A
-// namespace of "" is all.
+// List returns copies of the objects of a resource, sorted by name, and the version of the list. The namespace "" selects all.
 func (s *Store) List(resource, namespace string) ([]client.Object, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +133,7 @@ func sorted(objects map[types.NamespacedName]client.Object, namespace string) []
 	return all
 }
 
-// Create adds an object and fills in what an apiserver does.
+// Create adds an object and fills in the fields that an API server sets.
 func (s *Store) Create(resource string, object client.Object, by string) (client.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +152,7 @@ func (s *Store) Create(resource string, object client.Object, by string) (client
 	return clone(created), nil
 }
 
-// stored is the object itself, if it is of that version; an empty version is any.
+// stored returns the object itself if it has the given version; an empty version is any.
 func (s *Store) stored(resource string, key types.NamespacedName, version string) (client.Object, error) {
 	old, ok := s.objects[resource][key]
 	if !ok {
@@ -165,8 +164,8 @@ func (s *Store) stored(resource string, key types.NamespacedName, version string
 	return old, nil
 }
 
-// Update replaces an object by what change makes of a copy of it. An empty version is the newest; another one that
-// is not the stored one is a conflict. A change that changes nothing writes nothing.
+// Update replaces an object by the result of change on a copy of it. An empty version is the newest; any other version that is not the
+// stored one is a conflict. A change that changes nothing writes nothing.
 func (s *Store) Update(
 	resource string, key types.NamespacedName, version, by string, change func(client.Object) error,
 ) (client.Object, error) {
@@ -186,7 +185,7 @@ func (s *Store) Update(
 		return clone(old), nil
 	}
 	if updated.GetDeletionTimestamp() != nil && len(updated.GetFinalizers()) == 0 && s.kinds[resource].Kind != "Pod" {
-		// The event shows it as it was stored: with its last finalizer.
+		// The event shows the object as it was stored, with its last finalizer.
 		s.commit(resource, key, watch.Deleted, old, clone(old), by)
 		return clone(updated), nil
 	}
@@ -194,7 +193,7 @@ func (s *Store) Update(
 	return clone(updated), nil
 }
 
-// Delete removes an object; one with finalizers begins to terminate.
+// Delete removes an object. An object with finalizers begins to terminate.
 func (s *Store) Delete(resource string, key types.NamespacedName, version, by string) (client.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,8 +215,7 @@ func (s *Store) Delete(resource string, key types.NamespacedName, version, by st
 	return clone(last), nil
 }
 
-// Lose takes an object away, whatever its finalizers, as damage to etcd does or a hand that takes them off. Nobody sees
-// it terminate.
+// Lose removes an object despite its finalizers, as damage to etcd or the manual removal of finalizers does. No client sees it terminate.
 func (s *Store) Lose(resource string, key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +224,7 @@ func (s *Store) Lose(resource string, key types.NamespacedName) {
 	}
 }
 
-// commit makes a change the newest. updated must be nobody else's.
+// commit makes a change the newest. The caller must hold no other reference to updated.
 func (s *Store) commit(resource string, key types.NamespacedName, kind watch.EventType, old, updated client.Object, by string) {
 	s.version++
 	updated.SetResourceVersion(strconv.FormatUint(s.version, 10))
@@ -247,14 +245,14 @@ func (s *Store) wake() {
 	s.moved = make(chan struct{})
 }
 
-// Compact forgets the history: watches from versions before have to list again.
+// Compact discards the history: watches from earlier versions have to list again.
 func (s *Store) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compacted = s.version
 }
 
-// Restart ends all watches, as a restart of the apiserver does.
+// Restart ends all watches, as a restart of the API server does.
 func (s *Store) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,9 +260,9 @@ func (s *Store) Restart() {
 	s.wake()
 }
 
-// Restore goes back to the state at an earlier version, as from a backup of etcd, and goes on with next: that version,
-// so that the versions since come a second time, or a later one. The apiserver starts anew, and knows no change of before.
-// Before, it tells; told must not call the store.
+// Restore returns to the state at an earlier version, as from a backup of etcd, and continues at next. next is either that version, so
+// that the versions since occur a second time, or a later one. The API server restarts and has no change of before. Restore first calls
+// told, which must not call the store.
 func (s *Store) Restore(version, next uint64, told func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,7 +276,7 @@ func (s *Store) Restore(version, next uint64, told func()) {
 	s.wake()
 }
 
-// at is the state of a resource at a version.
+// at returns the state of a resource at a version.
 func (s *Store) at(resource string, version uint64) map[types.NamespacedName]client.Object {
 	objects := map[types.NamespacedName]client.Object{}
 	for _, e := range s.history {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// openWatch begins to stream events.
+// openWatch starts to stream events.
 func (l *Link) openWatch(ctx context.Context, request *http.Request, c *call) (*http.Response, error) {
 	if err := sleep(ctx, l.way("watch "+c.luck)); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (l *Link) openWatch(ctx context.Context, request *http.Request, c *call) (*
 	}, nil
 }
 
-// body ends its stream when the client has read enough.
+// body ends its stream when the client closes it.
 type body struct {
 	*io.PipeReader
 	cancel context.CancelFunc
@@ -52,7 +52,7 @@ func (b *body) Close() error {
 // stream is one watch.
 type stream struct {
 	link *Link
-	// luck names it for the dice: an earlier watch may not have ended yet.
+	// luck identifies the watch for the dice: an earlier watch may not have ended yet.
 	luck     string
 	call     *call
 	era      int
@@ -91,8 +91,8 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 		}
 	case asked == "" || asked == "0":
 	case err != nil || version < s.compacted:
-		// A version that is yet to come is no error: such a watch shows what comes after it, and nothing of the changes up
-		// to it. That is how a client misses a restore.
+		// A future version is no error: such a watch shows the changes after that version and none of the changes up to it. That is how a
+		// client misses a restore.
 		w.expired = true
 		return w
 	default:
@@ -106,7 +106,7 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 
 // run writes events until the client leaves or the watch ends; both are a normal end of the stream.
 func (w *stream) run(ctx context.Context, to io.Writer) error {
-	// A client makes no use of what comes before it has all that there is.
+	// A client uses no initial event before it has received all of them.
 	for _, raw := range w.initial {
 		if err := w.send(ctx, to, raw, time.Now(), 0); err != nil {
 			return io.EOF
@@ -145,10 +145,10 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 	}
 }
 
-// bookmarkEvery is how often an API server tells the clients of a watch the version that it is at, whatever happens to its objects.
+// bookmarkEvery is how often an API server sends its current version to the clients of a watch, even if no object changes.
 const bookmarkEvery = time.Minute
 
-// mark writes a bookmark when it is time for one, to a watch that has come to the end of the history.
+// mark writes a bookmark when one is due, to a watch that has reached the end of the history.
 func (w *stream) mark(ctx context.Context, to io.Writer) error {
 	s := w.link.store
 	s.mu.Lock()
@@ -161,14 +161,14 @@ func (w *stream) mark(ctx context.Context, to io.Writer) error {
 	return w.send(ctx, to, w.bookmark(version, nil), time.Now(), version)
 }
 
-// await returns the next event; nil if it is not one of this watch, or it is time for a bookmark. An error ends the watch.
+// await returns the next event. It returns nil if the event does not belong to this watch, or a bookmark is due. An error ends the watch.
 func (w *stream) await(ctx context.Context) (*Event, error) {
 	s := w.link.store
 	for {
 		s.mu.Lock()
 		if s.era != w.era {
 			s.mu.Unlock()
-			// Clients do not all see it at one instant, and so do not race for the luck of their retries.
+			// Clients see the end at different instants, so that their retries do not race for the same random draw.
 			_ = sleep(ctx, w.link.way("end of "+w.luck))
 			return nil, io.EOF
 		}
@@ -218,8 +218,8 @@ func (w *stream) send(ctx context.Context, to io.Writer, raw []byte, at time.Tim
 			return err
 		}
 	}
-	// What was held up comes in one go, but each event at its own instant: how many of them a client has taken in when it
-	// looks is not the scheduler's luck.
+	// Events that were held arrive together, but each at its own instant. Otherwise the Go scheduler would decide how many of them a
+	// client has processed when it reads its cache.
 	if err := sleep(ctx, time.Until(w.shown.Add(time.Microsecond))); err != nil {
 		return err
 	}

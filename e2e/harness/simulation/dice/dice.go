@@ -1,6 +1,5 @@
-// Package dice draws the luck of a simulation from its seed. What is drawn depends on the seed and on what it is
-// for, not on the order in which parts of the simulation happen to ask at one instant: that order is the Go
-// scheduler's, and no seed.
+// Package dice draws the random values of a simulation from its seed. A value depends on the seed and on its purpose. It does not depend
+// on the order in which parts of the simulation ask at one instant: the Go scheduler determines that order, not the seed.
 package dice
 
 import (
@@ -9,7 +8,7 @@ import (
 	"time"
 )
 
-// Dice are the luck of one simulation. They are safe for concurrent use.
+// Dice draws the random values of one simulation. It is safe for concurrent use.
 type Dice struct {
 	seed uint64
 
@@ -20,7 +19,7 @@ type Dice struct {
 // New returns the dice of a seed.
 func New(seed uint64) *Dice { return &Dice{seed: seed, drawn: map[string]uint64{}} }
 
-// For returns the luck of the next thing of that name: names are drawn independently of each other.
+// For returns the random source for the next use of a name. Names are drawn independently of each other.
 func (d *Dice) For(name string) *rand.Rand {
 	d.mu.Lock()
 	n := d.drawn[name]
@@ -29,10 +28,10 @@ func (d *Dice) For(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(d.seed^fnv(name), n*0x9e3779b97f4a7c15+d.seed))
 }
 
-// Chance is true with the probability p.
+// Chance reports whether an event of probability p occurs.
 func (d *Dice) Chance(p float64, name string) bool { return p > 0 && d.For(name).Float64() < p }
 
-// Between returns a time from least to most, to the nanosecond: two things hardly ever happen at once.
+// Between returns a time from least to most, with nanosecond resolution: two things hardly ever happen at once.
 func (d *Dice) Between(least, most time.Duration, name string) time.Duration {
 	return least + time.Duration(d.For(name).Int64N(int64(most-least)+1))
 }

@@ -20,7 +20,7 @@ func evict(ctx context.Context, c kubernetes.Interface, namespace, name string, 
 	})
 }
 
-// Compare tells an explanation what the apiserver has said. An error that is no answer is returned.
+// Compare records the answer of the API server in an explanation. It returns said if that is not an API status.
 func Compare(e *explain.Explanation, said error) error {
 	status := apierrors.APIStatus(nil)
 	answer := &explain.Answer{Allowed: said == nil}

@@ -14,12 +14,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// change sends a dry run of a change that restarts a container of a pod: another image, or less of a resource for which it is restarted.
+// change sends a dry run of a change that restarts a container of a pod: another image, or less of a resource whose resizePolicy is
+// RestartContainer.
 func (c *Cluster) change(ctx context.Context, namespace, name string, operation v1alpha1.Operation) error {
 	pods := c.Client.CoreV1().Pods(namespace)
 	pod, err := pods.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return errors.New("read the pod to ask about: " + err.Error()) // which is no answer
+		return errors.New("read the pod to ask about: " + err.Error()) // no %w: this is no answer to the removal
 	}
 	container, subresources := otherImage(pod), []string(nil)
 	if operation == v1alpha1.OperationResize {
@@ -35,21 +36,22 @@ func (c *Cluster) change(ctx context.Context, namespace, name string, operation 
 	return err
 }
 
-// unlabel sends a dry run of a change that takes all labels off a pod.
+// unlabel sends a dry run of a change that removes all labels of a pod.
 func (c *Cluster) unlabel(ctx context.Context, namespace, name string) error {
 	patch := []byte(`{"metadata":{"labels":null}}`)
 	_, err := c.Client.CoreV1().Pods(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }
 
-// otherImage is the first container with another image.
+// otherImage is a patch that changes the image of the first container.
 func otherImage(pod *corev1.Pod) map[string]any {
 	first := &pod.Spec.Containers[0]
 	return map[string]any{"name": first.Name, "image": first.Image + "-explained"}
 }
 
-// shrunk is the first container that is restarted for a resource, with half as much of that, for which there is always room; nil if there is
-// none. What it asks for and what it is limited to shrink alike, since its class of service cannot change.
+// shrunk is a patch of the first container that restarts when a resource is resized. It halves that resource, because a smaller amount
+// always fits. It returns nil if there is no such container. Requests and limits shrink together, since the QoS class of a pod is
+// immutable.
 func shrunk(pod *corev1.Pod) map[string]any {
 	for i := range pod.Spec.Containers {
 		of := &pod.Spec.Containers[i]
@@ -68,7 +70,7 @@ func shrunk(pod *corev1.Pod) map[string]any {
 	return nil
 }
 
-// half is in whole numbers but for processors: there is no half of a byte.
+// half halves a quantity. The result is whole except for CPU: other resources have no fractions.
 func half(name corev1.ResourceName, of resource.Quantity) resource.Quantity {
 	if name == corev1.ResourceCPU {
 		return *resource.NewMilliQuantity(of.MilliValue()/2, of.Format)

@@ -1,4 +1,4 @@
-// Package live reads what an explanation depends on, from the cores and from the cluster of a cell.
+// Package live reads the state that an explanation depends on, from the cores and from the cluster of a cell.
 package live
 
 import (
@@ -21,12 +21,12 @@ import (
 
 // Core is a core cluster.
 type Core struct {
-	// Name is the one that webhooks have for it.
+	// Name is the name that the webhooks use for the core.
 	Name string
 	client.Reader
 }
 
-// Read reads the Cells of core clusters, and their protectors in some namespaces, or in all if none is given.
+// Read reads the Cells of core clusters and their protectors in the given namespaces. No namespace means all.
 func Read(ctx context.Context, cores []Core, namespaces ...string) ([]explain.Core, error) {
 	var all []explain.Core
 	for _, core := range cores {
@@ -55,14 +55,14 @@ func Read(ctx context.Context, cores []Core, namespaces ...string) ([]explain.Co
 	return all, nil
 }
 
-// Cluster is that of a cell.
+// Cluster is the cluster of a cell.
 type Cluster struct {
 	Cell   string
 	Client kubernetes.Interface
 	nodes  metadata.Interface
 }
 
-// NewCluster reaches the cluster of a cell.
+// NewCluster creates the clients for the cluster of a cell.
 func NewCluster(cell string, config *rest.Config) (*Cluster, error) {
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -72,7 +72,7 @@ func NewCluster(cell string, config *rest.Config) (*Cluster, error) {
 	return &Cluster{Cell: cell, Client: c, nodes: nodes}, err
 }
 
-// Pod reads what the answer to a removal of a pod depends on. What may not be read besides is noted.
+// Pod reads the state that the answer to a removal depends on. If it cannot read the webhooks, it adds a note instead of failing.
 func Pod(
 	ctx context.Context, cores []Core, at *Cluster, namespace, name string, operation v1alpha1.Operation,
 ) (s explain.Situation, notes []string, err error) {
@@ -93,7 +93,7 @@ func Pod(
 	return s, notes, nil
 }
 
-// At is the situation of a pod.
+// At builds the situation of a pod.
 func At(cores []explain.Core, cell string, pod *corev1.Pod, node explain.Node, operation v1alpha1.Operation, hooks []webhookconfig.Hook) explain.Situation {
 	s := explain.Situation{Now: time.Now(), Cell: cell, Request: explain.Request(pod, operation), Hooks: hooks, Cells: map[string]map[string]*v1alpha1.Cell{}}
 	s.Covering, s.Belongs = explain.Covering(cores, cell, pod, node)
@@ -103,7 +103,7 @@ func At(cores []explain.Core, cell string, pod *corev1.Pod, node explain.Node, o
 	return s
 }
 
-// Node reads the labels of a node, as webhooks do.
+// Node reads the labels of a node, as the webhook does.
 func (c *Cluster) Node(ctx context.Context, name string) explain.Node {
 	if name == "" {
 		return explain.Node{Err: errors.New("there is none")}
@@ -115,7 +115,7 @@ func (c *Cluster) Node(ctx context.Context, name string) explain.Node {
 	return explain.Node{Labels: node.Labels}
 }
 
-// Hooks are those that the cluster's apiserver may ask about an operation in a namespace.
+// Hooks returns the webhooks that the cluster's API server may call for an operation in a namespace.
 func (c *Cluster) Hooks(ctx context.Context, namespace string, operation v1alpha1.Operation) ([]webhookconfig.Hook, error) {
 	in, err := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *Cluster) Hooks(ctx context.Context, namespace string, operation v1alpha
 	return webhookconfig.Hooks(c.Cell, operation, in.Labels, configurations.Items), nil
 }
 
-// Ask sends a dry run of a removal to the cluster's apiserver, and returns what it says.
+// Ask sends a dry run of a removal to the cluster's API server and returns its answer.
 func (c *Cluster) Ask(ctx context.Context, namespace, name string, operation v1alpha1.Operation) error {
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	switch operation {

@@ -1,4 +1,4 @@
-// Package collector is an OpenTelemetry collector for tests: it takes spans by gRPC and keeps them.
+// Package collector is an OpenTelemetry collector for tests. It receives spans over gRPC and stores them.
 package collector
 
 import (
@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Collector keeps what it is sent.
+// Collector stores the spans that it receives.
 type Collector struct {
 	collectorv1.UnimplementedTraceServiceServer
 	// Address is its HOST:PORT.
@@ -25,18 +25,18 @@ type Collector struct {
 	spans []Span
 }
 
-// Span is one that was sent, with the resource that sent it. IDs are hexadecimal, and a root's Parent is empty.
+// Span is a received span with its resource. IDs are hexadecimal. Parent is empty for a root span.
 type Span struct {
 	Service, Name, Trace, ID, Parent string
-	// Links are the IDs of the spans that it is linked with, and Events the names of its events.
+	// Links are the IDs of linked spans, and Events the names of the span's events.
 	Links, Events []string
-	// Attributes are those of the span, and Resource those of the process.
+	// Attributes are the attributes of the span, and Resource those of the process.
 	Attributes, Resource map[string]*commonv1.AnyValue
-	// Began and Ended are in nanoseconds of Unix time.
+	// Began and Ended are Unix times in nanoseconds.
 	Began, Ended uint64
 }
 
-// Start serves until the test ends.
+// Start starts a Collector that runs until the test ends.
 func Start(t testing.TB) *Collector {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -55,7 +55,7 @@ func Start(t testing.TB) *Collector {
 	return c
 }
 
-// Export implements the service of a collector.
+// Export implements the OTLP trace service.
 func (c *Collector) Export(_ context.Context, sent *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *Collector) Export(_ context.Context, sent *collectorv1.ExportTraceServi
 	return &collectorv1.ExportTraceServiceResponse{}, nil
 }
 
-// Spans are those that it has been sent, in any order.
+// Spans returns the received spans in any order.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
