@@ -16,12 +16,13 @@ import (
 // elsewhere are commands of sentences that cannot be tried here, and who does, or why nobody does.
 var elsewhere = map[string]string{
 	"docker pull": "docker is not to be had where tests run",
-	"kind delete clusters $(kind get clusters | grep ^bw-)":      "it is about docker; e2e/kind deletes its clusters",
-	"kubectl delete crd -l app.kubernetes.io/part-of=breakwater": "the federation has no chart; e2e/charts deletes those of its charts so",
-	"kubectl breakwater force pod/NAME --reason TEXT --delete":   "it asks, and there is nobody; docs/explain.md has it with --yes, and is run",
-	"kubectl breakwater simulate delete namespace shop":          "it fails, since a floor would be held; docs/explain.md has what it prints, and is run",
-	"kubectl breakwater watch [PROTECTOR]":                       "it does not end; a test of its own watches",
-	"kubectl describe certificate -n breakwater-system":          "the federation has no cert-manager; e2e/gitops asks for certificates where it is",
+	"kind delete clusters $(kind get clusters | grep ^bw-)":                          "it is about docker; e2e/kind deletes its clusters",
+	"kubectl delete crd -l app.kubernetes.io/part-of=breakwater":                     "the federation has no chart; e2e/charts deletes those of its charts so",
+	"kubectl breakwater force pod/NAME --reason TEXT --delete":                       "it asks, and there is nobody; docs/explain.md has it with --yes, and is run",
+	"kubectl breakwater simulate delete namespace shop":                              "it fails, since a floor would be held; docs/explain.md has what it prints, and is run",
+	"kubectl breakwater watch [PROTECTOR]":                                           "it does not end; a test of its own watches",
+	"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes": "an API server at a loopback address has no EndpointSlice",
+	"kubectl describe certificate -n breakwater-system":                              "the federation has no cert-manager; e2e/gitops asks for certificates where it is",
 }
 
 // stand is what stands for the words of a command that a reader is to replace. They are of the stage in testdata/mentions.sh.
