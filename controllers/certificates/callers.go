@@ -21,7 +21,7 @@ import (
 const callersName = "breakwater-callers"
 
 const (
-	// AnnotationCallerTokens, on the Secret of caller keys, has the value Required if the webhook should deny callers without a token.
+	// AnnotationCallerTokens is an annotation of the Secret of caller keys. The value Required makes the webhook deny callers without a token.
 	AnnotationCallerTokens = "breakwater.dev/caller-tokens"
 	// AnnotationRotateCallerKey requests a new key. Its value must differ from all earlier values.
 	AnnotationRotateCallerKey = "breakwater.dev/rotate-caller-key"

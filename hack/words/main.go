@@ -72,7 +72,9 @@ func run(out io.Writer, list string, update bool) error {
 		for _, h := range find(file, raw) {
 			hits[folderOf(file)]++
 			if list != "" && strings.HasPrefix(file, list) {
-				fmt.Fprintf(out, "%s:%d: %q: write %s\n", file, h.line, h.word, h.write)
+				if _, err := fmt.Fprintf(out, "%s:%d: %q: write %s\n", file, h.line, h.word, h.write); err != nil {
+					return err
+				}
 			}
 		}
 	}
