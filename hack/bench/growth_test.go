@@ -90,11 +90,3 @@ func TestGrouped(t *testing.T) {
 		}
 	}
 }
-
-func TestNiceStep(t *testing.T) {
-	for least, want := range map[float64]float64{0.3: 0.5, 1: 1, 1.1: 2, 7: 10, 349: 500} {
-		if got := niceStep(least); got != want {
-			t.Errorf("niceStep(%v) = %v, want %v", least, got, want)
-		}
-	}
-}

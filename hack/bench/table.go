@@ -27,7 +27,7 @@ func writeDocs(folder string, records []record) error {
 		if text, err = replaceBetween(text, g.name, g.table(from, image)); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		if err := os.WriteFile(filepath.Join(folder, image), []byte(g.plot(from.results)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, image), []byte(g.draw(from.results)), 0o600); err != nil {
 			return err
 		}
 	}

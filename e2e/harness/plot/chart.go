@@ -11,6 +11,7 @@ import (
 
 // Chart is the chart to draw. All coordinates are in the units of its viewBox.
 type Chart struct {
+	Canvas
 	// Title and Description describe the plot for screen readers.
 	Title, Description string
 	Width, Height      float64
@@ -29,7 +30,6 @@ type Chart struct {
 	left, right, top, bottom float64
 	seconds                  float64 // at the right edge
 	pods                     float64 // at the top
-	out                      strings.Builder
 }
 
 // Line is one line of the plot. Its class is "with" or "without", which define its color.
@@ -69,7 +69,7 @@ func (c *Chart) SVG() string {
 
 // Draw renders the plot as an element of a page. All texts in it are escaped.
 func (c *Chart) Draw() string {
-	c.out.Reset()
+	c.Canvas = Canvas{}
 	c.left, c.right, c.top = 44, 14, 60
 	_, rows := c.labels()
 	if len(c.Marks) == 0 {
@@ -78,13 +78,13 @@ func (c *Chart) Draw() string {
 	c.bottom = axisHeight + float64(rows+len(c.Rows))*rowHeight + 10
 	c.measure()
 
-	c.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-labelledby="%s-title %s-desc" class="breakwater">`,
+	c.Printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-labelledby="%s-title %s-desc" class="breakwater">`,
 		c.Width, c.Height, c.ID, c.ID)
-	c.printf(`<title id="%s-title">%s</title>`, c.ID, html.EscapeString(c.Title))
-	c.printf(`<desc id="%s-desc">%s</desc>`, c.ID, html.EscapeString(c.Description))
-	c.printf(`<style>%s</style>`, chartStyle)
+	c.Printf(`<title id="%s-title">%s</title>`, c.ID, html.EscapeString(c.Title))
+	c.Printf(`<desc id="%s-desc">%s</desc>`, c.ID, html.EscapeString(c.Description))
+	c.Printf(`<style>%s</style>`, chartStyle)
 	if c.Background {
-		c.printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, c.Width, c.Height)
+		c.Printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, c.Width, c.Height)
 	}
 	c.legend()
 	c.spans()
@@ -93,10 +93,10 @@ func (c *Chart) Draw() string {
 	c.marks()
 	c.rows()
 	for _, line := range c.Lines {
-		c.printf(`<path class="line %s" d="%s"/>`, line.Class, c.path(line.Points))
+		c.Printf(`<path class="line %s" d="%s"/>`, line.Class, c.path(line.Points))
 	}
-	c.printf(`</svg>`)
-	return c.out.String()
+	c.Printf(`</svg>`)
+	return c.String()
 }
 
 // measure computes the scales.
@@ -110,31 +110,18 @@ func (c *Chart) measure() {
 	c.seconds, c.pods = math.Ceil(end), float64(max(most, 1))
 }
 
-// chartStyle defines the colors: blue and orange are distinguishable with every kind of color vision, and the lines also differ
-// in width.
-const chartStyle = `
-.breakwater{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
-.breakwater text{fill:#3d444d}.breakwater .panel{fill:#fff;stroke:#d1d9e0}
-.breakwater .grid{stroke:#d1d9e0;stroke-width:1}.breakwater .axis{stroke:#818b98}
+// chartStyle defines the colors of the lines: blue and orange are distinguishable with every kind of color vision, and the lines also
+// differ in width.
+const chartStyle = Style + `
 .breakwater .span{fill:#818b98;fill-opacity:.22}.breakwater .bar.with{fill:#0969da;stroke:none}.breakwater .bar.without{fill:#bf5000;stroke:none}
-.breakwater .below{fill:#b3560010}.breakwater .floor{stroke:#1f2328;stroke-width:1.5;stroke-dasharray:6 4}
-.breakwater .strong{fill:#1f2328;font-weight:600}
+.breakwater .below{fill:#b3560010}
 .breakwater .line{fill:none;stroke-linejoin:round}
 .breakwater .without{stroke:#bf5000;stroke-width:1.75}.breakwater .with{stroke:#0969da;stroke-width:2.75}
-.breakwater .mark{stroke:#818b98;stroke-dasharray:2 3}
-.breakwater .badge{fill:#59636e}.breakwater .number{fill:#fff;font-size:11px;font-weight:600}
 @media (prefers-color-scheme:dark){
-.breakwater text{fill:#c8d1da}.breakwater .panel{fill:#0d1117;stroke:#3d444d}
-.breakwater .grid{stroke:#2a313c}.breakwater .axis{stroke:#656c76}
 .breakwater .bar.with{fill:#58a6ff}.breakwater .bar.without{fill:#f0883e}
-.breakwater .below{fill:#f0883e1a}.breakwater .floor{stroke:#f0f6fc}
-.breakwater .strong{fill:#f0f6fc}
-.breakwater .without{stroke:#f0883e}.breakwater .with{stroke:#58a6ff}
-.breakwater .mark{stroke:#656c76}
-.breakwater .badge{fill:#9198a1}.breakwater .number{fill:#0d1117}}
+.breakwater .below{fill:#f0883e1a}
+.breakwater .without{stroke:#f0883e}.breakwater .with{stroke:#58a6ff}}
 `
-
-func (c *Chart) printf(format string, arguments ...any) { fmt.Fprintf(&c.out, format, arguments...) }
 
 func (c *Chart) narrow() bool { return c.Width < 600 }
 
@@ -149,17 +136,17 @@ func (c *Chart) y(pods float64) float64 {
 func (c *Chart) legend() {
 	x := c.left
 	for _, s := range c.Lines {
-		c.printf(`<path class="line %s" d="M%.1f 20h18"/><text x="%.1f" y="24">%s</text>`, s.Class, x, x+24, html.EscapeString(s.Name))
-		x += 24 + textWidth(s.Name) + 16
+		c.Printf(`<path class="line %s" d="M%.1f 20h18"/><text x="%.1f" y="24">%s</text>`, s.Class, x, x+24, html.EscapeString(s.Name))
+		x += 24 + TextWidth(s.Name) + 16
 	}
 	if !c.narrow() {
-		c.printf(`<text x="%.1f" y="24" text-anchor="end">available pods</text>`, c.Width-c.right)
+		c.Printf(`<text x="%.1f" y="24" text-anchor="end">available pods</text>`, c.Width-c.right)
 	}
 }
 
 func (c *Chart) axes() {
 	for _, pods := range ticks(c.pods, 6) {
-		c.printf(`<path class="grid" d="M%.1f %.1fH%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%g</text>`,
+		c.Printf(`<path class="grid" d="M%.1f %.1fH%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%g</text>`,
 			c.left, c.y(pods), c.Width-c.right, c.left-8, c.y(pods)+4.5, pods)
 	}
 	count := 12
@@ -167,30 +154,17 @@ func (c *Chart) axes() {
 		count = 6
 	}
 	for _, seconds := range ticks(c.seconds, count) {
-		c.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%g s</text>`, c.x(seconds), c.y(0)+20, seconds)
+		c.Printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%g s</text>`, c.x(seconds), c.y(0)+20, seconds)
 	}
-	c.printf(`<path class="axis" d="M%.1f %.1fH%.1f"/>`, c.left, c.y(0), c.Width-c.right)
+	c.Printf(`<path class="axis" d="M%.1f %.1fH%.1f"/>`, c.left, c.y(0), c.Width-c.right)
 }
 
 // floor draws the floor over the grid, and shades the area below it.
 func (c *Chart) floor() {
 	y := c.y(float64(c.Floor))
-	c.printf(`<rect class="below" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, c.left, y, c.Width-c.left-c.right, c.y(0)-y)
-	c.printf(`<path class="floor" d="M%.1f %.1fH%.1f"/>`, c.left, y, c.Width-c.right)
-	c.printf(`<text class="strong" x="%.1f" y="%.1f" text-anchor="end">floor %d</text>`, c.Width-c.right-4, y+16, c.Floor)
-}
-
-// ticks returns about count round numbers from 0 to most.
-func ticks(most float64, count int) []float64 {
-	step := 1.0
-	for i := 0; most/step > float64(count); i++ {
-		step *= []float64{2, 2.5, 2}[i%3] // 1, 2, 5, 10, 20, 50, ...
-	}
-	var all []float64
-	for tick := 0.0; tick <= most; tick += step {
-		all = append(all, tick)
-	}
-	return all
+	c.Printf(`<rect class="below" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, c.left, y, c.Width-c.left-c.right, c.y(0)-y)
+	c.Printf(`<path class="floor" d="M%.1f %.1fH%.1f"/>`, c.left, y, c.Width-c.right)
+	c.Printf(`<text class="strong" x="%.1f" y="%.1f" text-anchor="end">floor %d</text>`, c.Width-c.right-4, y+16, c.Floor)
 }
 
 // path draws a line in steps: the number stays the same between two changes.

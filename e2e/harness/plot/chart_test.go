@@ -26,7 +26,7 @@ func TestLabelsStayInsideThePicture(t *testing.T) {
 		labels, rows := c.labels()
 		last := map[int]float64{}
 		for _, l := range labels {
-			end := l.x + 22 + textWidth(l.Label)
+			end := l.x + 22 + TextWidth(l.Label)
 			if end > width || l.x < last[l.row] || l.row >= rows {
 				t.Errorf("at width %v, label %q runs from %v to %v in row %d of %d; the one before ends at %v", width, l.Label, l.x, end, l.row, rows, last[l.row])
 			}
@@ -40,6 +40,14 @@ func TestTicksAreRoundAndFew(t *testing.T) {
 		all := ticks(most, 6)
 		if len(all) < 2 || len(all) > 7 || all[0] != 0 || all[len(all)-1] > most {
 			t.Errorf("ticks up to %v: %v", most, all)
+		}
+	}
+}
+
+func TestStepsAreRound(t *testing.T) {
+	for least, want := range map[float64]float64{0.3: 0.5, 1: 1, 1.1: 2, 7: 10, 349: 500} {
+		if got := Step(least); got != want {
+			t.Errorf("Step(%v) = %v, want %v", least, got, want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ const barWidth = 4
 func (c *Chart) spans() {
 	for _, span := range c.Spans {
 		from, to := c.x(span.From), c.x(math.Min(span.To, c.seconds))
-		c.printf(`<rect class="span" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, from, c.top, math.Max(to-from, 1), c.y(0)-c.top)
-		c.printf(`<text x="%.1f" y="%.1f">%s</text>`, from, c.top-6, html.EscapeString(span.Name))
+		c.Printf(`<rect class="span" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, from, c.top, math.Max(to-from, 1), c.y(0)-c.top)
+		c.Printf(`<text x="%.1f" y="%.1f">%s</text>`, from, c.top-6, html.EscapeString(span.Name))
 	}
 }
 
@@ -28,11 +28,11 @@ func (c *Chart) rows() {
 		base := c.y(0) + axisHeight + float64(i+1)*rowHeight
 		for place, n := range bars {
 			if height := math.Sqrt(float64(n)/float64(most)) * (rowHeight - 15); n > 0 {
-				c.printf(`<rect class="bar %s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, row.Class,
+				c.Printf(`<rect class="bar %s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, row.Class,
 					c.left+float64(place)*barWidth, base-height, barWidth-0.6, height)
 			}
 		}
-		c.printf(`<text x="%.1f" y="%.1f">%d %s</text>`, c.left, base-rowHeight+11, len(row.At),
+		c.Printf(`<text x="%.1f" y="%.1f">%d %s</text>`, c.left, base-rowHeight+11, len(row.At),
 			html.EscapeString(row.Name))
 	}
 }

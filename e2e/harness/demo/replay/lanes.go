@@ -16,9 +16,9 @@ func (l lane) y(value float64) float64 { return l.top + l.span - value/l.most*l.
 
 // frame draws title and grid.
 func (l lane) frame(title string, step float64) {
-	l.printf(`<text class="title" x="%g" y="%g">%s</text>`, left, l.top-8, title)
+	l.Printf(`<text class="strong" x="%g" y="%g">%s</text>`, left, l.top-8, title)
 	for at := 0.0; at <= l.most; at += step {
-		l.printf(`<path class="grid" d="M%g %.1fH%g"/><text x="%g" y="%.1f" text-anchor="end">%g</text>`, left, l.y(at), width-right, left-8, l.y(at)+4.5, at)
+		l.Printf(`<path class="grid" d="M%g %.1fH%g"/><text x="%g" y="%.1f" text-anchor="end">%g</text>`, left, l.y(at), width-right, left-8, l.y(at)+4.5, at)
 	}
 }
 
@@ -46,7 +46,7 @@ func (l lane) stack(steps []step) {
 			under.WriteString(back + rest)
 		}
 		if len(steps) > 0 {
-			l.printf(`<path class="c%d" d="M%s%sZ"/>`, cell%2, strings.TrimPrefix(over.String(), "L"), under.String())
+			l.Printf(`<path class="c%d" d="M%s%sZ"/>`, cell%2, strings.TrimPrefix(over.String(), "L"), under.String())
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (d *drawing) pods() {
 	l.frame(fmt.Sprintf("available pods, by cell; the floor is %d", d.report.Floor), 20)
 	l.stack(steps)
 	y := l.y(float64(d.report.Floor))
-	d.printf(`<path class="floor" d="M%g %.1fH%g"/><text class="title" x="%g" y="%.1f" text-anchor="end">floor</text>`,
+	d.Printf(`<path class="floor" d="M%g %.1fH%g"/><text class="strong" x="%g" y="%.1f" text-anchor="end">floor</text>`,
 		left, y, width-right, left-8, y-10)
 }
 
@@ -123,11 +123,11 @@ func (l lane) bar(class string, at int, from, to float64) {
 		return
 	}
 	x := l.x(float64(at) * slice)
-	l.printf(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, class, x+.5, to, l.x(float64(at+1)*slice)-x-1, from-to)
+	l.Printf(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, class, x+.5, to, l.x(float64(at+1)*slice)-x-1, from-to)
 }
 
 func (d *drawing) axis() {
 	for second := 0.0; second <= d.seconds; second += 2 {
-		d.printf(`<text x="%.1f" y="%g" text-anchor="middle">%g s</text>`, d.x(second), axisY, second)
+		d.Printf(`<text x="%.1f" y="%g" text-anchor="middle">%g s</text>`, d.x(second), axisY, second)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"html"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/report"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/plot"
 )
 
 // The picture, in units of its viewBox. Lanes stand one below the other.
@@ -26,42 +26,38 @@ const (
 
 // drawing is a picture that is drawn.
 type drawing struct {
+	plot.Canvas
 	report  report.Report
 	seconds float64
-	out     strings.Builder
 }
 
 // SVG draws the run with Breakwater. It needs nothing else, can be read on a light and on a dark page, and without its animation, which is a
 // hand that goes over it in the time that the storm took.
 func SVG(r report.Report) string {
 	d := &drawing{report: r, seconds: end(r)}
-	d.printf(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
-	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-labelledby="title desc">`, width, height)
-	d.printf(`<title id="title">A deletion storm on %d pods in %d cells, with a floor of %d</title><desc id="desc">%s</desc>`,
+	d.Printf(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
+	d.Printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-labelledby="title desc" class="breakwater">`, width, height)
+	d.Printf(`<title id="title">A deletion storm on %d pods in %d cells, with a floor of %d</title><desc id="desc">%s</desc>`,
 		r.Pods, len(r.Cells), r.Floor, html.EscapeString(describe(r)))
-	d.printf(`<style>%s .hand{animation:go %gs linear infinite}@keyframes go{to{transform:translateX(%gpx)}}</style>`, style, d.seconds, width-left-right)
-	d.printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, width, height)
+	d.Printf(`<style>%s .breakwater .hand{animation:go %gs linear infinite}@keyframes go{to{transform:translateX(%gpx)}}</style>`, style, d.seconds, width-left-right)
+	d.Printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, width, height)
 	d.legend()
 	d.marks()
 	d.pods()
 	d.reservations()
 	d.requests()
 	d.axis()
-	d.printf(`<path class="hand" d="M%g %gV%g"/></svg>`+"\n", left, podsTop-8, axisY-18)
-	return d.out.String()
+	d.Printf(`<path class="hand" d="M%g %gV%g"/></svg>`+"\n", left, podsTop-8, axisY-18)
+	return d.String()
 }
 
-const style = `text{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#3d444d}
-.panel{fill:#fff;stroke:#d1d9e0}.grid{stroke:#d1d9e0}.title{font-weight:600;fill:#1f2328}
-.c0{fill:#0969da}.c1{fill:#79b8ff}.refused{fill:#bf5000}.admitted{fill:#1a7f64}
-.floor{stroke:#1f2328;stroke-width:1.5;stroke-dasharray:6 4}.mark{stroke:#818b98;stroke-dasharray:2 3}
-.badge{fill:#59636e}.number{fill:#fff;font-size:11px;font-weight:600}.hand{stroke:#d1242f;stroke-width:2}
-@media (prefers-color-scheme:dark){text{fill:#c8d1da}.panel{fill:#0d1117;stroke:#3d444d}.grid{stroke:#2a313c}.title{fill:#f0f6fc}
-.c0{fill:#388bfd}.c1{fill:#a5d6ff}.refused{fill:#f0883e}.admitted{fill:#3fb68b}.floor{stroke:#f0f6fc}.mark{stroke:#656c76}
-.badge{fill:#9198a1}.number{fill:#0d1117}.hand{stroke:#ff7b72}}
-@media (prefers-reduced-motion:reduce){.hand{display:none}}`
-
-func (d *drawing) printf(format string, arguments ...any) { fmt.Fprintf(&d.out, format, arguments...) }
+const style = plot.Style + `
+.breakwater .c0{fill:#0969da}.breakwater .c1{fill:#79b8ff}.breakwater .refused{fill:#bf5000}.breakwater .admitted{fill:#1a7f64}
+.breakwater .hand{stroke:#d1242f;stroke-width:2}
+@media (prefers-color-scheme:dark){
+.breakwater .c0{fill:#388bfd}.breakwater .c1{fill:#a5d6ff}.breakwater .refused{fill:#f0883e}.breakwater .admitted{fill:#3fb68b}
+.breakwater .hand{stroke:#ff7b72}}
+@media (prefers-reduced-motion:reduce){.breakwater .hand{display:none}}`
 
 func (d *drawing) x(seconds float64) float64 { return left + seconds/d.seconds*(width-left-right) }
 
@@ -83,8 +79,8 @@ func describe(r report.Report) string {
 func (d *drawing) legend() {
 	x := left
 	add := func(class, name string) {
-		d.printf(`<rect class="%s" x="%g" y="14" width="14" height="14" rx="2"/><text x="%g" y="26">%s</text>`, class, x, x+20, html.EscapeString(name))
-		x += 20 + 7.2*float64(len(name)) + 18
+		d.Printf(`<rect class="%s" x="%g" y="14" width="14" height="14" rx="2"/><text x="%g" y="26">%s</text>`, class, x, x+20, html.EscapeString(name))
+		x += 20 + plot.TextWidth(name) + 18
 	}
 	for i, cell := range d.report.Cells {
 		add(fmt.Sprintf("c%d", i%2), cell)
@@ -98,16 +94,12 @@ func (d *drawing) marks() {
 	x := left
 	for i, m := range Marks(d.report) {
 		at := d.x(m.Seconds)
-		d.printf(`<path class="mark" d="M%.1f %gV%g"/>`, at, badgeY+9, axisY-18)
-		d.badge(at, badgeY, i+1)
-		d.badge(x+9, marksLegend, i+1)
-		d.printf(`<text x="%.1f" y="%g">%s</text>`, x+24, marksLegend+4.5, html.EscapeString(m.Name))
-		x += 24 + 7.2*float64(len(m.Name)) + 18
+		d.Printf(`<path class="mark" d="M%.1f %gV%g"/>`, at, badgeY+9, axisY-18)
+		d.Badge(at, badgeY, i+1)
+		d.Badge(x+9, marksLegend, i+1)
+		d.Printf(`<text x="%.1f" y="%g">%s</text>`, x+24, marksLegend+4.5, html.EscapeString(m.Name))
+		x += 24 + plot.TextWidth(m.Name) + 18
 	}
-}
-
-func (d *drawing) badge(x, y float64, number int) {
-	d.printf(`<circle class="badge" cx="%.1f" cy="%g" r="9"/><text class="number" x="%.1f" y="%g" text-anchor="middle">%d</text>`, x, y, x, y+4, number)
 }
 
 // Mark is a moment of the storm.
