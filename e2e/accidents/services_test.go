@@ -3,7 +3,6 @@ package accidents_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
@@ -151,14 +149,7 @@ func (s *stage) kubectl(arguments ...string) {
 
 func (s *stage) kubectlAt(at site, arguments ...string) {
 	s.Helper()
-	program, err := local.BuiltProgram("kubectl")
-	s.Must(err)
-	command := exec.CommandContext(s.Context(), program, arguments...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+at.Kubeconfig(), "HOME="+s.Dir())
-	out, err := command.CombinedOutput()
-	if err != nil {
-		s.Fatalf("kubectl %v: %v\n%s", arguments, err, out)
-	}
+	e2e.RunTool(s.Context(), s, "kubectl", at.Kubeconfig(), arguments...)
 }
 
 // inEach runs kubectl in each namespace of the services, in all sites.

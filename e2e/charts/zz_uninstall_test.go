@@ -3,8 +3,6 @@ package charts_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
@@ -80,13 +77,7 @@ func removeDefinitions(l *e2e.Lab) {
 	if len(left()) == 0 {
 		l.Fatal("the definitions went with the release, and all protectors with them")
 	}
-	kubectl, err := local.BuiltProgram("kubectl")
-	l.Must(err)
-	command := exec.CommandContext(l.Context(), kubectl, strings.Fields(said)[1:]...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+installed.Cluster.Kubeconfig(), "HOME="+l.TempDir())
-	if out, err := command.CombinedOutput(); err != nil {
-		l.Fatalf("%v\n%s", err, out)
-	}
+	e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), strings.Fields(said)[1:]...)
 	l.Eventually(func() string { return strings.Join(left(), ", ") })
 }
 

@@ -137,8 +137,8 @@ func (r *releases) tell(t *testing.T) {
 			{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
 		} {
 			c := launch(ctx, t, "kubectl", cluster, look...)
-			<-c.ended
-			said := c.said.String()
+			_ = c.Wait() // its output says why
+			said := c.String()
 			t.Logf("cluster %s: kubectl %s\n%s", cluster.Name(), strings.Join(look, " "), said[max(0, len(said)-8000):])
 		}
 	}

@@ -93,33 +93,32 @@ func drained(s *site, relief func(*site, storm.Application)) {
 	app, recorder := s.deploy(pods, floor)
 	worker := s.cluster(s.Cells[0].Name)
 	defer func() { // whatever happens: the next claim needs the nodes
-		<-launch(context.WithoutCancel(s.Context()), s, "kubectl", worker, append([]string{"uncordon"}, worker.Nodes()...)...).ended
+		s.Must(launch(context.WithoutCancel(s.Context()), s, "kubectl", worker, append([]string{"uncordon"}, worker.Nodes()...)...).Wait())
 	}()
 	began := time.Now()
 	// Only the pods of this claim: the components of Breakwater would have nowhere to go either, and nobody would answer.
 	drain := launch(s.Context(), s, "kubectl", worker, append([]string{"drain", "--pod-selector=app=web", "--ignore-daemonsets",
 		"--delete-emptydir-data", timeout}, worker.Nodes()...)...)
 	s.Eventually(func() string {
-		if drain.hasEnded() {
-			s.Fatalf("the drain did not wait for budget: %v\n%s", drain.err, &drain.said)
+		if drain.HasEnded() {
+			s.Fatalf("the drain did not wait for budget: %v\n%s", drain.Wait(), drain)
 		}
-		if now := recorder.Now().Total; now != floor || drain.refusals() < pods-floor {
-			return fmt.Sprintf("%d pods are available, the floor is %d; the drain says:\n%s", now, floor, drain.said.String())
+		if now := recorder.Now().Total; now != floor || refusals(drain) < pods-floor {
+			return fmt.Sprintf("%d pods are available, the floor is %d; the drain says:\n%s", now, floor, drain.String())
 		}
 		return ""
 	})
-	s.Logf("FIGURE the drain stood at the floor of %d after %s, with %d refusals", floor, since(began), drain.refusals())
+	s.Logf("FIGURE the drain stood at the floor of %d after %s, with %d refusals", floor, since(began), refusals(drain))
 	relief(s, app)
-	<-drain.ended
-	if drain.err != nil {
-		s.Fatalf("the drain failed: %v\n%s", drain.err, &drain.said)
+	if err := drain.Wait(); err != nil {
+		s.Fatalf("the drain failed: %v\n%s", err, drain)
 	}
-	s.Logf("FIGURE the drain ended well after %s, with %d refusals", since(began), drain.refusals())
+	s.Logf("FIGURE the drain ended well after %s, with %d refusals", since(began), refusals(drain))
 	s.judge(recorder, floor)
 }
 
 // refusals are how often kubectl says that it has to try again.
-func (c *command) refusals() int { return strings.Count(c.said.String(), "will retry after 5s") }
+func refusals(c *e2e.Command) int { return strings.Count(c.String(), "will retry after 5s") }
 
 // growElsewhere gives budget by pods in another cell.
 func growElsewhere(s *site, app storm.Application) {

@@ -123,7 +123,7 @@ func scenes() []scene {
 			node := fillNode(l, 8, 32)
 			return func() {
 				if c := drain(l, node); c.exitCode() != 0 {
-					l.Fatalf("kubectl failed:\n%s", &c.said)
+					l.Fatalf("kubectl failed:\n%s", c)
 				}
 			}
 		}},

@@ -3,10 +3,8 @@ package living_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -14,16 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/e2e"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 // command is a kubectl that runs against the cell here.
 type command struct {
 	*lab
-	process *exec.Cmd
-	said    e2e.Output
-	ended   chan struct{}
-	err     error
+	*e2e.Command
 }
 
 func drain(l *lab, node string, arguments ...string) *command {
@@ -33,26 +27,15 @@ func drain(l *lab, node string, arguments ...string) *command {
 
 func run(l *lab, arguments ...string) *command {
 	l.Helper()
-	kubectl, err := local.BuiltProgram("kubectl")
-	l.Must(err)
-	c := &command{lab: l, ended: make(chan struct{})}
-	c.process = exec.CommandContext(l.Context(), kubectl, arguments...)
-	c.process.Env = append(os.Environ(), "KUBECONFIG="+l.Federation().Workers()[0].Kubeconfig(), "HOME="+l.TempDir())
-	c.process.Stdout, c.process.Stderr = &c.said, &c.said
-	l.Must(c.process.Start())
-	go func() {
-		defer close(c.ended)
-		c.err = c.process.Wait()
-	}()
-	return c
+	return &command{l, e2e.StartTool(l.Context(), l, "kubectl", l.Federation().Workers()[0].Kubeconfig(), arguments...)}
 }
 
 // awaitWords waits until kubectl has said something so many times.
 func (c *command) awaitWords(times int, words string) {
 	c.Helper()
 	c.Eventually(func() string {
-		if got := strings.Count(c.said.String(), words); got < times {
-			return fmt.Sprintf("kubectl said %q %d times, want %d:\n%s", words, got, times, &c.said)
+		if got := strings.Count(c.String(), words); got < times {
+			return fmt.Sprintf("kubectl said %q %d times, want %d:\n%s", words, got, times, c)
 		}
 		return ""
 	})
@@ -62,17 +45,17 @@ func (c *command) awaitWords(times int, words string) {
 func (c *command) exitCode() int {
 	c.Helper()
 	c.Eventually(func() string {
-		select {
-		case <-c.ended:
+		if c.HasEnded() {
 			return ""
-		default:
-			return "kubectl still runs:\n" + c.said.String()
 		}
+		return "kubectl still runs:\n" + c.String()
 	})
-	if exit := (*exec.ExitError)(nil); c.err != nil && !errors.As(c.err, &exit) {
-		c.Fatal(c.err)
+	err := c.Wait()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return exit.ExitCode()
 	}
-	return c.process.ProcessState.ExitCode()
+	c.Must(err)
+	return 0
 }
 
 // fillNode makes pods on a node of the test and others elsewhere, and then another node, where replacements find room.
@@ -98,8 +81,8 @@ func TestKubectlDrain(t *testing.T) {
 		k.untouched()
 
 		scale(l, elsewhere(l), "elsewhere", 3)
-		if code := c.exitCode(); code != 0 || !strings.Contains(c.said.String(), "node/"+node+" drained") {
-			l.Errorf("kubectl ended with %d and said:\n%s", code, &c.said)
+		if code := c.exitCode(); code != 0 || !strings.Contains(c.String(), "node/"+node+" drained") {
+			l.Errorf("kubectl ended with %d and said:\n%s", code, c)
 		}
 		awaitOnNode(l, node, 0)
 		l.AwaitSummary(e2e.AllAvailable(5))
@@ -111,8 +94,8 @@ func TestKubectlDrainByDeletion(t *testing.T) {
 		node := fillNode(l, 2, 2)
 		k := keep(l, 4, 4)
 		c := drain(l, node, "--disable-eviction")
-		if code := c.exitCode(); code != 1 || strings.Count(c.said.String(), "Error from server (TooManyRequests): admission webhook") != 1 {
-			l.Errorf("kubectl ended with %d and said:\n%s", code, &c.said)
+		if code := c.exitCode(); code != 1 || strings.Count(c.String(), "Error from server (TooManyRequests): admission webhook") != 1 {
+			l.Errorf("kubectl ended with %d and said:\n%s", code, c)
 		}
 		k.untouched()
 		cordoned, err := here(l).Client.CoreV1().Nodes().Get(l.Context(), node, metav1.GetOptions{})
@@ -125,7 +108,7 @@ func TestKubectlDrainByDeletion(t *testing.T) {
 		l.AwaitSummary(e2e.AllAvailable(6))
 		again := drain(l, node, "--disable-eviction")
 		if code := again.exitCode(); code != 0 {
-			l.Errorf("kubectl ended with %d and said:\n%s", code, &again.said)
+			l.Errorf("kubectl ended with %d and said:\n%s", code, again)
 		}
 		awaitOnNode(l, node, 0)
 	})
@@ -141,12 +124,12 @@ func TestADisruptionBudgetOnTop(t *testing.T) {
 		c.awaitWords(6, "(will retry after 5s): Cannot evict pod as it would violate the pod's disruption budget.")
 		other := l.Pods(elsewhere(l))[0].Name
 		l.WantRefusal(l.Remove(elsewhere(l), other), "floor 2, available 4, removals under way 2")
-		if strings.Contains(c.said.String(), refusalWords) {
-			l.Errorf("a repeated request was charged anew:\n%s", &c.said)
+		if strings.Contains(c.String(), refusalWords) {
+			l.Errorf("a repeated request was charged anew:\n%s", c)
 		}
 
-		l.Must(c.process.Process.Signal(syscall.SIGINT))
-		<-c.ended
+		l.Must(c.Interrupt())
+		_ = c.Wait() // interrupted
 		l.AwaitSummary(e2e.AllAvailable(4))
 		l.Must(l.Remove(elsewhere(l), other))
 		l.AwaitSummary(e2e.AllAvailable(4))
@@ -154,7 +137,7 @@ func TestADisruptionBudgetOnTop(t *testing.T) {
 		l.Must(here(l).Client.PolicyV1().PodDisruptionBudgets(l.Namespace).Delete(l.Context(), "web", metav1.DeleteOptions{}))
 		again := drain(l, node)
 		if code := again.exitCode(); code != 0 {
-			l.Errorf("kubectl ended with %d and said:\n%s", code, &again.said)
+			l.Errorf("kubectl ended with %d and said:\n%s", code, again)
 		}
 		l.AwaitSummary(e2e.AllAvailable(4))
 	})

@@ -23,14 +23,14 @@ func TestKubectlLabelThatTakesAllPodsOutOfProtection(t *testing.T) {
 			before := released(l)
 			command := run(l, "label", "pods", "--all", "app-", "-n", l.Namespace)
 			if code := command.exitCode(); code == 0 {
-				l.Fatalf("kubectl label took all pods out of protection:\n%s", &command.said)
+				l.Fatalf("kubectl label took all pods out of protection:\n%s", command)
 			}
 			command.awaitWords(1, "denied the request: Breakwater refuses to relabel pod")
 			if now := availablePods(l); now < floor {
 				l.Fatalf("%d pods are available after kubectl label, and the floor is %d", now, floor)
 			}
 			if released(l) == before {
-				l.Fatalf("no pod left although there was budget for one:\n%s", &command.said)
+				l.Fatalf("no pod left although there was budget for one:\n%s", command)
 			}
 			l.AwaitSummary(e2e.AllAvailable(6)) // the reservations are settled, and the ReplicaSet has its pods again
 		}
