@@ -27,7 +27,7 @@ func inSecond(t *testing.T, name string) *rest.Config {
 }
 
 func TestEachAliasLeadsIntoItsOwnCore(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace, first := testplane.Namespace(t), testplane.Config(t)
 		second := inSecond(t, namespace)
 		file := filepath.Join(t.TempDir(), "second")

@@ -230,7 +230,7 @@ func TestADeletionThatMayNotBeConfirmedIsAskedForAllTheSame(t *testing.T) {
 // An older provider wrote no confirmations. Its state, if it was moved to this version, does not say whether the protector is
 // protected.
 func TestAStateOfAnOlderProvider(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace, c := testplane.Namespace(t), testplane.Client(t)
 		d := in(t, protector(t, namespace, oneFloor))
 		d.Run("apply", "-auto-approve")

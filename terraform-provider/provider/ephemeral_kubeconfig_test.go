@@ -80,7 +80,7 @@ func held(t *testing.T, namespace string) *rest.Config {
 }
 
 func TestAShortLivedKubeconfigOfAWorkerGoesIntoACell(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config, kubeconfig := worker(t, namespace)
 		log := filepath.Join(t.TempDir(), "log")

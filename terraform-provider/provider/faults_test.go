@@ -36,7 +36,7 @@ resource "breakwater_pod_protector" "web" {
 }`
 
 func TestAPlanNeedsNoCluster(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		steps(t,
 			resource.TestStep{Config: nowhere + floorOfOne, PlanOnly: true, ExpectNonEmptyPlan: true},
 			resource.TestStep{Config: nowhere + floorOfOne, ExpectError: inAnyLines("connection refused (until the time for it was over)")},
@@ -61,7 +61,7 @@ func TestAPlanGoesByTheStateWhileTheClusterIsAway(t *testing.T) {
 
 // The same apply creates the cluster, so its address is not known when Terraform plans.
 func TestTheClusterMayBeKnownOnlyWhenItIsApplied(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		steps(t, resource.TestStep{Config: fmt.Sprintf(`
 resource "terraform_data" "cluster" {

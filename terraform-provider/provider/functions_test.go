@@ -10,7 +10,7 @@ import (
 )
 
 func TestFunctionsAreCalledWithoutACluster(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		outputs := map[string]knownvalue.Check{
 			"decoded":   knownvalue.StringExact("web of shop, 9007199254740993, true"),
 			"multi":     knownvalue.StringExact("Cell,PodProtector"),
@@ -60,7 +60,7 @@ output "number" { value = provider::breakwater::floor("40", null, null) }
 }
 
 func TestFunctionsWaitForWhatIsNotKnownYet(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		names := []string{"encoded", "chosen", "floor", "decoded"}
 		unknown := make([]plancheck.PlanCheck, 0, len(names))
 		for _, name := range names {

@@ -14,7 +14,7 @@ import (
 
 // An object that kubectl created can be imported. A configuration with the same values does not change it.
 func TestAnObjectOfOthersIsImportedAsItIs(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		p := &v1alpha1.PodProtector{Spec: v1alpha1.PodProtectorSpec{
 			Selector:     &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}},

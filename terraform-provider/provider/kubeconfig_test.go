@@ -63,7 +63,7 @@ func secretHolds(t *testing.T, namespace, name, token string) resource.TestCheck
 }
 
 func TestAKubeconfigIsWrittenIntoTheSecretAndNowhereElse(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		steps(t,
 			resource.TestStep{Config: writtenCell(t, namespace, "one", "token-1", 1), Check: secretHolds(t, namespace, "one", "token-1")},

@@ -24,8 +24,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// each runs a test with Terraform and again with OpenTofu. Both are the real programs and run the provider of this test binary.
-func each(t *testing.T, test func(t *testing.T)) {
+// withBoth runs a test with Terraform and again with OpenTofu, because they could differ in it. Both are the real programs and run the
+// provider of this test binary.
+func withBoth(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Run("terraform", func(t *testing.T) {
 		onTerraform(t)
@@ -35,6 +36,18 @@ func each(t *testing.T, test func(t *testing.T)) {
 		on(t, terraform.OpenTofu, "registry.opentofu.org")
 		test(t)
 	})
+}
+
+// each runs a test with Terraform, and with OpenTofu only if TOFU_ALL is set: the test is about the provider, which answers both by one
+// protocol.
+func each(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	if os.Getenv("TOFU_ALL") != "" {
+		withBoth(t, test)
+		return
+	}
+	onTerraform(t)
+	test(t)
 }
 
 // onTerraform runs a test with Terraform only, because OpenTofu lacks the feature or behaves the same.

@@ -66,7 +66,7 @@ func (m model) write(t *testing.T) {
 }
 
 func TestEveryFieldIsMovedWithoutAChange(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace, folder := testplane.Namespace(t), t.TempDir()
 		var models []model
 		made, copied, moved, free := "", "", "", ""

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAProtectorIsMadeChangedInPlaceAndDeleted(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		protector := func(floor string) string {
 			return configured(t, `

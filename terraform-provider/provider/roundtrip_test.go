@@ -202,7 +202,7 @@ func everyField() map[string]string {
 }
 
 func TestEveryFieldComesBackAsItWasSetAndTheNextPlanIsEmpty(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		made, forgotten, imported := configured(t, ""), configured(t, ""), configured(t, "")
 		for name, fields := range everyField() {

@@ -9,7 +9,7 @@ import (
 
 // terraform validate rejects what the API server rejects, with the same messages and without a request to any cluster.
 func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		configuration, mistakes := "", map[string]*regexp.Regexp{}
 		for claim, test := range map[string]struct{ kind, fields, want string }{
 			"both floors":               {"pod_protector", `selector = {}, min_available = "1", max_unavailable = "1"`, "give either minAvailable or maxUnavailable"},

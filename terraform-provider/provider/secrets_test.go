@@ -95,7 +95,7 @@ provider "breakwater" {
 }
 
 func TestNoSecretOfTheConfigurationIsWrittenDown(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace, admin := testplane.Namespace(t), testplane.Config(t)
 		byToken := account(t, admin, namespace)
 		byPlugin := testplane.AsServiceAccount(t, admin, namespace, "plugin", "cluster-admin")

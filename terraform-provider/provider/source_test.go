@@ -146,7 +146,7 @@ func TestADataSourceOfNothingSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestADataSourceWaitsForItsClusterWhenThatIsMadeInTheSameApply(t *testing.T) {
-	each(t, func(t *testing.T) {
+	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		theirProtector(t, namespace, "web")
 		config := func(after string) string {
