@@ -47,23 +47,34 @@ terraform-install: ## Put the Terraform provider where terraform init finds it (
 
 ##@ Test it
 
+# What takes minutes: packages that start federations, install charts, run Terraform, or build and start the programs. make test does without
+# them, and make test-all runs them.
+slow := /charts$$ /cmd/breakwater$$ /cmd/breakwater-dev$$ /terraform-provider/provider$$ /terraform-provider/examples$$ \
+	/e2e/harness/federation /e2e/harness/storm$$ /e2e/harness/release$$
+
+.PHONY: test
+test: ## Run the tests of a change: unit and property tests, the simulation, and tests against real API servers
+	@$(call with_control_planes) export GOGC=400; go test -p 2 -timeout 20m \
+		$$(go list ./... | grep -v $(slow:%=-e %) | grep -v '/e2e\($$\|/[^h]\|/hostile\)')
+
 # Each package below e2e brings up a topology of its own and waits half of the time, so two run at once. Of the others those of the
 # Terraform provider take longest, and begin. To collect garbage less often spares Terraform and the control planes a fifth of what they do.
 
-.PHONY: test
-test: ## Run all tests: unit, property, real apiservers, end to end
-	@$(call with_control_planes,helm kubeconform prometheus terraform opentofu terraform-provider-kubectl) export GOGC=400; go test -p 2 -timeout 40m $$(go list ./terraform-provider/...; go list ./... | grep -v -e /e2e -e /terraform-provider; go list ./e2e/harness/...) && \
+.PHONY: test-all
+test-all: ## Run the tests that make test leaves out: charts, Terraform, the programs, end to end
+	@$(call with_control_planes,helm kubeconform prometheus terraform opentofu terraform-provider-kubectl) export GOGC=400; \
+	go test -p 2 -timeout 40m $$(go list ./... | grep $(slow:%=-e %) | sort -r) && \
 	go test -p 2 -count=1 -timeout 30m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness)
 
-# The controllers of Flux and the engine of Argo CD take minutes to build when the Go build cache is cold: make test does without them.
+# The controllers of Flux and the engine of Argo CD take minutes to build when the Go build cache is cold: make test-all does without them.
 gitops_tools := flux flux-source argo-cd controller-gen
 
 .PHONY: e2e
-e2e: ## Run the end-to-end tests alone, with more accidents than make test (ARGS="-run Storm -v")
+e2e: ## Run the end-to-end tests alone, with more accidents than make test-all (ARGS="-run Storm -v")
 	@$(call with_control_planes,$(gitops_tools) helm prometheus terraform opentofu) GOGC=400 ACCIDENTS_ALL=1 go test -p 2 -count=1 -timeout 25m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness) $(ARGS)
 
 .PHONY: docs-all
-docs-all: ## Run what pages show of make itself, which takes minutes; make test runs the rest of what they show
+docs-all: ## Run what pages show of make itself, which takes minutes; make test-all runs the rest of what they show
 	@$(call with_control_planes) DOCS_ALL=1 go test -count=1 -timeout 30m -v -run TestWhatPagesShowOfTheTreeIsSo ./e2e/harness/doctest
 
 .PHONY: e2e-gitops

@@ -27,7 +27,7 @@ func Program(t testing.TB, name string) string {
 	t.Helper()
 	found, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), name)
 	if !ok {
-		t.Fatalf("no %s in %s (make test builds it and says where it is)", name, local.BinariesVariable)
+		t.Fatalf("no %s in %s (make test-all builds it and says where it is)", name, local.BinariesVariable)
 	}
 	return found
 }
