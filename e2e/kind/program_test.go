@@ -6,18 +6,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
-
-// program finds a tool where make has put it.
-func program(t testing.TB, name string) string {
-	t.Helper()
-	path, err := local.BuiltProgram(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // launch starts a tool against a cluster.
 func launch(ctx context.Context, t testing.TB, tool string, cluster federation.Cluster, arguments ...string) *e2e.Command {

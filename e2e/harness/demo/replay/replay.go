@@ -39,7 +39,8 @@ func SVG(r report.Report) string {
 	d.Printf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %g %g" role="img" aria-labelledby="title desc" class="breakwater">`, width, height)
 	d.Printf(`<title id="title">A deletion storm on %d pods in %d cells, with a floor of %d</title><desc id="desc">%s</desc>`,
 		r.Pods, len(r.Cells), r.Floor, html.EscapeString(describe(r)))
-	d.Printf(`<style>%s .breakwater .hand{animation:go %gs linear infinite}@keyframes go{to{transform:translateX(%gpx)}}</style>`, style, d.seconds, width-left-right)
+	d.Printf(`<style>%s .breakwater .hand{animation:go %gs linear infinite}@keyframes go{to{transform:translateX(%gpx)}}</style>`,
+		style, d.seconds, width-left-right)
 	d.Printf(`<rect class="panel" width="%g" height="%g" rx="8"/>`, width, height)
 	d.legend()
 	d.marks()
