@@ -66,7 +66,7 @@ func (p *person) run(folder, line string) string {
 func TestTheReadmeCanBePasted(t *testing.T) {
 	const root = "../.."
 	knowOf(t, "../../Makefile", "../../hack/terraform-install")
-	_, section, _ := strings.Cut(read(t, filepath.Join(root, "README.md")), "\n## As code\n")
+	_, section, _ := strings.Cut(read(t, filepath.Join(root, "README.md")), "\n## Terraform\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)```(hcl|console)\n(.*?)```").FindAllStringSubmatch(section, -1)
 	if len(blocks) != 2 || blocks[0][1] != "hcl" || blocks[1][1] != "console" {
