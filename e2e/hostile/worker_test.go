@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -50,12 +51,16 @@ func TestWhatACompromisedWorkerAchieves(t *testing.T) {
 		l.DeployBare(l.App(pods))
 		config, own, other := stolen(l), l.Cells[0].Name, l.Cells[1].Name
 		thief := clientOf(l, config)
-		status := func(attempt string, change func(p *v1alpha1.PodProtector)) attack {
-			return forbidden(attempt, func() error {
+		// The aggregators write the same status, so an update that conflicts is repeated.
+		updateStatus := func(change func(p *v1alpha1.PodProtector)) error {
+			return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 				p := l.Protector()
 				change(p)
 				return thief.Status().Update(l.Context(), p)
 			})
+		}
+		status := func(attempt string, change func(p *v1alpha1.PodProtector)) attack {
+			return forbidden(attempt, func() error { return updateStatus(change) })
 		}
 		counts := func(cell string) func(*v1alpha1.PodProtector) {
 			return func(p *v1alpha1.PodProtector) {
@@ -76,9 +81,9 @@ func TestWhatACompromisedWorkerAchieves(t *testing.T) {
 				p.Status.Cells = slices.DeleteFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.CellID == other })
 			}),
 			{"lowers the floor and raises the summary in the status, which inform and decide nothing", func() (string, bool) {
-				p := l.Protector()
-				p.Status.DesiredAvailable, p.Status.DisruptionsAllowed, p.Status.Summary.Available = 0, 100, 100
-				err := thief.Status().Update(l.Context(), p)
+				err := updateStatus(func(p *v1alpha1.PodProtector) {
+					p.Status.DesiredAvailable, p.Status.DisruptionsAllowed, p.Status.Summary.Available = 0, 100, 100
+				})
 				left := quota.BudgetOf(l.Protector()).Left()
 				return fmt.Sprintf("the write is answered with %q; %d removals are left", e2e.Word(err), left), left == pods-floor
 			}},
@@ -111,9 +116,7 @@ func TestWhatACompromisedWorkerAchieves(t *testing.T) {
 				return clientOf(l, as).Delete(l.Context(), l.Protector())
 			}),
 			{"reserves the removals of all of its pods, and does not remove them", func() (string, bool) {
-				p := l.Protector()
-				reserve(entry(p, own), l.Pods(l.Cells[0]))
-				l.Must(thief.Status().Update(l.Context(), p))
+				l.Must(updateStatus(func(p *v1alpha1.PodProtector) { reserve(entry(p, own), l.Pods(l.Cells[0])) }))
 				blocked := l.Remove(l.Cells[1], l.Pods(l.Cells[1])[0].Name)
 				return fmt.Sprintf("%d pods live; until the admission deadline a removal in another cell is answered with %q", l.Living(), e2e.Word(blocked)),
 					blocked != nil && strings.Contains(blocked.Error(), "Breakwater") && l.Living() == pods
