@@ -27,9 +27,9 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// lab is a namespace and a cell of a real API server, which is core and worker at once. The pods of a lab are in every cell of
+// fixture is a namespace and a cell of a real API server, which is core and worker at once. The pods of a lab are in every cell of
 // that API server, so one lab runs at a time.
-type lab struct {
+type fixture struct {
 	*testing.T
 	client    client.Client
 	scheme    *runtime.Scheme
@@ -41,29 +41,29 @@ type lab struct {
 	now func() time.Time
 }
 
-func newLab(t *testing.T) *lab {
+func newFixture(t *testing.T) *fixture {
 	scheme := clusters.Scheme()
 	c, err := client.New(testplane.Config(t), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
 	namespace := testplane.Namespace(t)
-	return &lab{T: t, client: c, scheme: scheme, namespace: namespace, cell: namespace}
+	return &fixture{T: t, client: c, scheme: scheme, namespace: namespace, cell: namespace}
 }
 
-func (l *lab) create(object client.Object) {
+func (l *fixture) create(object client.Object) {
 	l.Helper()
 	if err := l.client.Create(l.Context(), object); err != nil {
 		l.Fatalf("create %T %s: %v", object, object.GetName(), err)
 	}
 }
 
-func (l *lab) createCell() {
+func (l *fixture) createCell() {
 	l.Helper()
 	l.create(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.cell}})
 }
 
-func (l *lab) createProtector(change func(*v1alpha1.PodProtectorSpec)) *v1alpha1.PodProtector {
+func (l *fixture) createProtector(change func(*v1alpha1.PodProtectorSpec)) *v1alpha1.PodProtector {
 	l.Helper()
 	rate := int32(50)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: "web"}}
@@ -75,7 +75,7 @@ func (l *lab) createProtector(change func(*v1alpha1.PodProtectorSpec)) *v1alpha1
 	return p
 }
 
-func (l *lab) createPod(name string, ready bool) *corev1.Pod {
+func (l *fixture) createPod(name string, ready bool) *corev1.Pod {
 	l.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: l.namespace, Name: name, Labels: map[string]string{"app": "web"},
@@ -87,7 +87,7 @@ func (l *lab) createPod(name string, ready bool) *corev1.Pod {
 	return p
 }
 
-func (l *lab) setReady(p *corev1.Pod, ready bool) {
+func (l *fixture) setReady(p *corev1.Pod, ready bool) {
 	l.Helper()
 	status := corev1.ConditionFalse
 	if ready {
@@ -101,7 +101,7 @@ func (l *lab) setReady(p *corev1.Pod, ready bool) {
 }
 
 // run starts an aggregator. It returns a function that stops it and waits until it has ended.
-func (l *lab) run(identity string) (stop func()) {
+func (l *fixture) run(identity string) (stop func()) {
 	l.Helper()
 	config := testplane.Config(l.T)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
@@ -132,9 +132,9 @@ func (l *lab) run(identity string) (stop func()) {
 }
 
 // eventually waits until look returns "", and otherwise fails with its last result.
-func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(l, look) }
+func (l *fixture) eventually(check func() string) { l.Helper(); testplane.Eventually(l, check) }
 
-func (l *lab) protector() *v1alpha1.PodProtector {
+func (l *fixture) protector() *v1alpha1.PodProtector {
 	l.Helper()
 	p := &v1alpha1.PodProtector{}
 	if err := l.client.Get(l.Context(), client.ObjectKey{Namespace: l.namespace, Name: "web"}, p); err != nil {
@@ -143,7 +143,7 @@ func (l *lab) protector() *v1alpha1.PodProtector {
 	return p
 }
 
-func (l *lab) wantSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
+func (l *fixture) wantSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
 	l.eventually(func() string {
@@ -156,8 +156,8 @@ func (l *lab) wantSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
 	return p
 }
 
-func TestAvailabilityComesByTimeWithoutAnEvent(t *testing.T) {
-	l := newLab(t)
+func TestPodBecomesAvailableByTimeWithoutEvent(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	l.createProtector(func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 3 })
 	var pods []*corev1.Pod
@@ -180,8 +180,8 @@ func TestAvailabilityComesByTimeWithoutAnEvent(t *testing.T) {
 }
 
 // The clock of the aggregator's machine is set back, and then ahead.
-func TestAPodIsNotAvailableByAStepOfTheClock(t *testing.T) {
-	l := newLab(t)
+func TestClockStepDoesNotMakePodAvailable(t *testing.T) {
+	l := newFixture(t)
 	var ahead atomic.Int64
 	ahead.Store(int64(time.Hour))
 	l.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -198,7 +198,7 @@ func TestAPodIsNotAvailableByAStepOfTheClock(t *testing.T) {
 }
 
 // reserve changes the status as a webhook does.
-func (l *lab) reserve(removals ...quota.Removal) {
+func (l *fixture) reserve(removals ...quota.Removal) {
 	l.Helper()
 	l.eventually(func() string {
 		p := l.protector()
@@ -222,10 +222,10 @@ func removalOf(cell string, p *corev1.Pod) quota.Removal {
 	return quota.Removal{Cell: cell, PodUID: p.UID, PodName: p.Name, Operation: v1alpha1.OperationDelete, At: time.Now()}
 }
 
-func TestReservationsAreSettledByWhatBecomesOfTheirPods(t *testing.T) {
+func TestReservationsSettleByStateOfTheirPods(t *testing.T) {
 	for _, threshold := range []int32{100, 0} {
 		t.Run(fmt.Sprint("compactThreshold ", threshold), func(t *testing.T) {
-			l := newLab(t)
+			l := newFixture(t)
 			l.create(&v1alpha1.Cell{
 				ObjectMeta: metav1.ObjectMeta{Name: l.cell},
 				Spec:       v1alpha1.CellSpec{AdmissionDeadline: &metav1.Duration{Duration: 5 * time.Second}},
@@ -235,7 +235,7 @@ func TestReservationsAreSettledByWhatBecomesOfTheirPods(t *testing.T) {
 			for i := range 3 {
 				l.createPod(fmt.Sprint("web-", i), true)
 			}
-			spans := l.trace()
+			spans := l.recordSpans()
 			l.run("a")
 			l.wantSummary(v1alpha1.Summary{Total: 5, Available: 5, EstimatedAvailable: 5, Ready: 5, Running: 5, Scheduled: 5})
 
@@ -255,8 +255,8 @@ func TestReservationsAreSettledByWhatBecomesOfTheirPods(t *testing.T) {
 	}
 }
 
-func TestANewLeaderHasAHigherEpoch(t *testing.T) {
-	l := newLab(t)
+func TestNewLeaderRaisesEpoch(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	l.createPod("web-0", true)
@@ -283,8 +283,8 @@ func TestANewLeaderHasAHigherEpoch(t *testing.T) {
 	})
 }
 
-func TestACellThatIsMadeLaterIsTakenUp(t *testing.T) {
-	l := newLab(t)
+func TestAggregatorLeadsCellCreatedLater(t *testing.T) {
+	l := newFixture(t)
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	l.run("a")
 	l.createCell()
@@ -292,8 +292,8 @@ func TestACellThatIsMadeLaterIsTakenUp(t *testing.T) {
 	l.wantSummary(v1alpha1.Summary{})
 }
 
-func TestAChangedSelectorIsCountedAnew(t *testing.T) {
-	l := newLab(t)
+func TestChangedSelectorIsRecounted(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	l.createPod("web-0", true)
@@ -314,8 +314,8 @@ func TestAChangedSelectorIsCountedAnew(t *testing.T) {
 }
 
 // The clock is stepped an hour ahead while the process runs. Pods must not count as older when it becomes the leader.
-func TestALeadershipDoesNotFollowAStepOfTheClockBeforeIt(t *testing.T) {
-	l := newLab(t)
+func TestLeadershipIgnoresEarlierClockStep(t *testing.T) {
+	l := newFixture(t)
 	var ahead atomic.Int64
 	l.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	l.createProtector(func(spec *v1alpha1.PodProtectorSpec) { spec.MinReadySeconds = 600 })

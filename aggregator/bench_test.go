@@ -51,7 +51,7 @@ func coveringSnapshot(b *testing.B, protectors int) *Snapshot {
 		b.Fatal(err)
 	}
 	for app := range protectors {
-		p := crowdProtector(app)
+		p := benchProtector(app)
 		selector, err := selectors.Compile(*p.Spec.Selector)
 		if err != nil {
 			b.Fatal(err)

@@ -69,7 +69,7 @@ func (c *steadyClock) wasSetBack() bool {
 
 // recountAfterSteps recounts protectors after each step back of the clock, until ctx ends: some pods that were available no longer are,
 // and no event reports that.
-func (t *term) recountAfterSteps(ctx context.Context) {
+func (l *leadership) recountAfterSteps(ctx context.Context) {
 	tick := time.NewTicker(clockReadEvery)
 	defer tick.Stop()
 	for {
@@ -78,18 +78,18 @@ func (t *term) recountAfterSteps(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if t.clock.wasSetBack() {
-			t.log.Info("The clock was set back: pods that must be ready for some time are counted again")
-			t.recountAged()
+		if l.clock.wasSetBack() {
+			l.log.Info("Detected a clock step back; recounting protectors with minReadySeconds")
+			l.recountAged()
 		}
 	}
 }
 
 // recountAged enqueues the protectors that count pods by how long they have been ready.
-func (t *term) recountAged() {
-	for _, found := range t.informer.GetStore().List() {
-		if p, ok := found.(*v1alpha1.PodProtector); ok && p.Spec.MinReadySeconds > 0 && t.has(p.Namespace) {
-			t.queue.Add(keyOf(p))
+func (l *leadership) recountAged() {
+	for _, found := range l.informer.GetStore().List() {
+		if p, ok := found.(*v1alpha1.PodProtector); ok && p.Spec.MinReadySeconds > 0 && l.owns(p.Namespace) {
+			l.queue.Add(keyOf(p))
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-func TestASteadyClock(t *testing.T) {
+func TestSteadyClock(t *testing.T) {
 	type step struct {
 		// after is by how much the monotonic clock advances, and set is the additional step of the wall clock.
 		after, set time.Duration
@@ -56,13 +56,13 @@ func TestASteadyClock(t *testing.T) {
 
 // One pod becomes available by time while another one is removed. The counts are equal, but must be written for their time.
 func TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime(t *testing.T) {
-	w := newWorld(1, 0)
+	w := newSimulatedCell(1, 0)
 	w.stored.Spec.MinReadySeconds = 60
 	ready := func(name string, ago time.Duration) {
 		p := samplePod(name, name, "1", map[string]string{"app": "web"})
 		p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.clock.Add(-ago))
 		w.pods[p.UID] = p
-		w.happen(p, false)
+		w.recordEvent(p, false)
 	}
 	ready("old", time.Hour)
 	ready("young", 30*time.Second)
@@ -76,32 +76,32 @@ func TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.store(p)
-		return done, quota.CellOf(p, worldCell).Aggregation.CountedReplicas
+		return done, quota.CellOf(p, simulatedCellName).Aggregation.CountedReplicas
 	}
 	aggregate()
 	for range 2 {
-		if done, counted := aggregate(); counted != 1 || done.aged {
-			t.Fatalf("aggregate() counted %d, aged %t, want 1 and nothing to write", counted, done.aged)
+		if done, counted := aggregate(); counted != 1 || done.becameAvailable {
+			t.Fatalf("aggregate() counted %d, aged %t, want 1 and nothing to write", counted, done.becameAvailable)
 		}
 	}
 	w.clock = w.clock.Add(31 * time.Second)
 	old := w.pods["old"]
 	delete(w.pods, old.UID)
-	w.happen(old, true)
+	w.recordEvent(old, true)
 	l.deliver(w.events, len(w.events))
-	if done, counted := aggregate(); counted != 1 || !done.aged {
-		t.Errorf("aggregate() counted %d, aged %t, want 1 and a write for the time of the count", counted, done.aged)
+	if done, counted := aggregate(); counted != 1 || !done.becameAvailable {
+		t.Errorf("aggregate() counted %d, aged %t, want 1 and a write for the time of the count", counted, done.becameAvailable)
 	}
-	if done, _ := aggregate(); done.aged {
+	if done, _ := aggregate(); done.becameAvailable {
 		t.Error("aggregate() is to be written again although the time of the counts is stored")
 	}
 }
 
-func TestProtectorsThatGoByAgeAreCountedAgainWhenTheClockIsSetBack(t *testing.T) {
+func TestClockSetBackRecountsProtectorsWithMinReadySeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(1, 0)
+		w := newSimulatedCell(1, 0)
 		w.lead()
-		term := w.newest().term
+		term := w.newest().leadership
 		informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &v1alpha1.PodProtector{}, 0, toolscache.Indexers{})
 		for name, seconds := range map[string]int32{"by-age": 60, "at-once": 0} {
 			p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}

@@ -12,23 +12,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// conclude writes the summary and the conditions, which follow from the cells. It reads only the object, so the
+// summarize writes the summary and the conditions, which follow from the cells. It reads only the object, so the
 // aggregators of all cells come to the same result.
-func (t *term) conclude(p *v1alpha1.PodProtector) {
+func (l *leadership) summarize(p *v1alpha1.PodProtector) {
 	quota.Summarize(p)
-	ready := readiness(p)
+	ready := readyCondition(p)
 	ready.ObservedGeneration = p.Generation
 	meta.SetStatusCondition(&p.Status.Conditions, ready)
-	concludeTarget(p)
-	concludeSpread(p)
-	concludeForceDeletable(p)
+	setTargetCondition(p)
+	setSpreadCondition(p)
+	setForceDeletableCondition(p)
 }
 
-func readiness(p *v1alpha1.PodProtector) metav1.Condition {
+func readyCondition(p *v1alpha1.PodProtector) metav1.Condition {
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	if _, err := selectors.CoverageOf(&p.Spec, nil); err != nil {
 		ready.Reason = v1alpha1.ReasonInvalidSelector
-		ready.Message = fmt.Sprintf("All removals of pods that may be meant are refused until the selector is mended: %v", err)
+		ready.Message = fmt.Sprintf("The webhook denies all removals of pods that the selector may match. Correct the selector: %v", err)
 		return ready
 	}
 	counted, cells := quota.CountedSpec(&p.Spec), 0
@@ -37,14 +37,14 @@ func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 		a := &p.Status.Cells[i].Aggregation
 		if a.Void {
 			ready.Reason = v1alpha1.ReasonNotAggregated
-			ready.Message = "This PodProtector or its core cluster was restored; removals are refused until all cells are counted anew, " +
-				"which waits for what may still be under way."
+			ready.Message = "This PodProtector or its core cluster was restored. The webhook denies removals until all cells are counted again, " +
+				"after earlier removals have taken effect."
 			return ready
 		}
 		if a.CountedSpec == counted {
 			cells++
 		} else {
-			problems = append(problems, fmt.Sprintf("cell %s has not counted its pods by this spec", p.Status.Cells[i].CellID))
+			problems = append(problems, fmt.Sprintf("cell %s has not counted its pods for this spec", p.Status.Cells[i].CellID))
 		}
 		if a.ExpectedReplicasProblem != "" {
 			problems = append(problems, fmt.Sprintf("cell %s: %s", p.Status.Cells[i].CellID, a.ExpectedReplicasProblem))
@@ -52,16 +52,16 @@ func readiness(p *v1alpha1.PodProtector) metav1.Condition {
 	}
 	if cells == 0 {
 		ready.Reason = v1alpha1.ReasonNotAggregated
-		ready.Message = "No aggregator has counted the pods of this spec yet; removals are refused until one has."
+		ready.Message = "No aggregator has counted the pods of this spec yet; the webhook denies removals until one has."
 		return ready
 	}
-	if _, known := quota.Floor(p); !known {
+	if _, isKnown := quota.Floor(p); !isKnown {
 		ready.Reason = v1alpha1.ReasonFloorUnknown
-		ready.Message = strings.TrimSpace("It is not known how many pods are expected, which the floor is reckoned from; " +
-			"removals are refused until it is. " + strings.Join(problems, "; "))
+		ready.Message = strings.TrimSpace("The floor cannot be computed, because the expected number of pods is unknown. " +
+			"The webhook denies removals until it is known. " + strings.Join(problems, "; "))
 		return ready
 	}
-	if _, err := selectors.CountedOf(&p.Spec, nil); err != nil {
+	if _, err := selectors.CountedCoverageOf(&p.Spec, nil); err != nil {
 		ready.Reason = v1alpha1.ReasonInvalidSelector
 		ready.Message = fmt.Sprintf("Only the protected pods are counted: %v", err)
 		return ready

@@ -25,8 +25,8 @@ type continuity struct {
 	now func() time.Time
 	// from and until bound when the next watch may continue from where the last watch ended or a list was read; zero means never.
 	from, until time.Time
-	// paged is when the last page of a list was read, or the list began.
-	paged time.Time
+	// pageReadAt is when the last page of a list was read, or the list began.
+	pageReadAt time.Time
 }
 
 // listPods lists pods, or a page of them.
@@ -45,34 +45,34 @@ const (
 // errPaused is the error of a list whose pages may be of different histories.
 var errPaused = errors.New("the last page was read too long ago, and the cell may have been restored since; all objects are listed again")
 
-// listing must be called before the first page of a list is read.
-func (c *continuity) listing() { c.from, c.until, c.paged = time.Time{}, time.Time{}, c.now() }
+// beginList must be called before the first page of a list is read.
+func (c *continuity) beginList() { c.from, c.until, c.pageReadAt = time.Time{}, time.Time{}, c.now() }
 
-// page must be called after each page of a list is read, with its error. It returns the error with which the list fails, if any.
-func (c *continuity) page(err error) error {
+// pageRead must be called after each page of a list is read, with its error. It returns the error with which the list fails, if any.
+func (c *continuity) pageRead(err error) error {
 	now := c.now()
-	if isLater(now, c.paged.Add(pageWithin)) {
+	if isLater(now, c.pageReadAt.Add(pageWithin)) {
 		return errPaused
 	}
-	c.paged = now
+	c.pageReadAt = now
 	return err
 }
 
-// pages wraps a paged list, and fails it when its pages are too far apart.
-func (c *continuity) pages(list listPods) listPods {
+// wrapList wraps a paged list, and fails it when its pages are too far apart.
+func (c *continuity) wrapList(list listPods) listPods {
 	return func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
 		read, err := list(ctx, options)
-		if err := c.page(err); err != nil {
+		if err := c.pageRead(err); err != nil {
 			return nil, err
 		}
 		return read, nil
 	}
 }
 
-// listed must be called after a list, with its error. A watch from the version of the list has the same history.
-func (c *continuity) listed(err error) {
+// endList must be called after a list, with its error. A watch from the version of the list has the same history.
+func (c *continuity) endList(err error) {
 	if err == nil {
-		c.from, c.until = c.paged, c.paged.Add(continueWithin)
+		c.from, c.until = c.pageReadAt, c.pageReadAt.Add(continueWithin)
 	}
 }
 
@@ -83,7 +83,7 @@ func (c *continuity) watch(
 	now, from, until := c.now(), c.from, c.until
 	c.from, c.until = time.Time{}, time.Time{}
 	switch {
-	case lists(options):
+	case startsWithList(options):
 		// A reflector accepts any old state here, or one that is not older than its last version. A list from a lagging cache would count
 		// pods whose removal a former leader has settled, and the cell's version may have gone backwards.
 		options.ResourceVersion = ""
@@ -102,7 +102,7 @@ func (c *continuity) watch(
 // isLater reports whether time a is later than b by either clock: the monotonic clock stops while the machine is suspended.
 func isLater(a, b time.Time) bool { return a.After(b) || a.Round(0).After(b.Round(0)) }
 
-// lists reports whether a watch begins with all existing objects.
-func lists(options metav1.ListOptions) bool {
+// startsWithList reports whether a watch begins with all existing objects.
+func startsWithList(options metav1.ListOptions) bool {
 	return options.SendInitialEvents != nil && *options.SendInitialEvents
 }

@@ -20,9 +20,9 @@ type count struct {
 	version     uint64
 	// until is when the last event of the cell was received, if reservations end by time; otherwise zero.
 	until time.Time
-	// sightings are the states of the pods of the open reservations. ended is since when the snapshot has shown the Gone ones as
+	// podStates are the states of the pods of the open reservations. ended is since when the snapshot has shown the Gone ones as
 	// terminating or deleted.
-	sightings map[quota.UIDHash]quota.Sighting
+	podStates map[quota.UIDHash]quota.Observation
 	ended     map[quota.UIDHash]time.Time
 	// owners are the controllers of the pods, including terminating pods, with the number of pods each has. It is set only for a
 	// protector that needs it.
@@ -40,32 +40,32 @@ type count struct {
 // all of the earlier standards do not count towards the floor. ok is false if there is no snapshot yet, or the snapshot does not cover
 // the protector or lacks pods of its namespace.
 func (s *Snapshot) Count(
-	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], first *liveRead, earlier []standard,
+	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], initial *liveRead, earlier []countingRule,
 ) (count, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	members := s.members[key]
-	if s.version == 0 || members == nil || !s.covers(key.Namespace) {
+	members := s.covered[key]
+	if s.version == 0 || members == nil || !s.coversNamespace(key.Namespace) {
 		return count{}, false
 	}
 	at := instant{wall: s.now()}
-	at.sinceBegan = s.sinceBegan() // the later it is read, the fewer pods count
-	c := count{version: s.version, until: s.hearing.until(), sightings: map[quota.UIDHash]quota.Sighting{}, ended: map[quota.UIDHash]time.Time{}}
+	at.sinceCreation = s.sinceCreation() // the later it is read, the fewer pods count
+	c := count{version: s.version, until: s.eventClock.settledUntil(), podStates: map[quota.UIDHash]quota.Observation{}, ended: map[quota.UIDHash]time.Time{}}
 	var handles map[unique.Handle[owner]]int32
 	if quota.NeedsExpected(spec) {
 		handles = map[unique.Handle[owner]]int32{}
 	}
-	behind := first != nil && s.version < first.version
+	behind := initial != nil && s.version < initial.version
 	if behind {
-		s.unlisted = max(s.unlisted, first.version)
+		s.liveListVersion = max(s.liveListVersion, initial.version)
 	}
 	label, onNodes := nodeLabelOf(spec), map[unique.Handle[string]]int32{}
 	for p := range members.pods {
-		if p.came || behind && !first.lists(p.hash) {
+		if p.entered || behind && !initial.has(p.hash) {
 			continue
 		}
-		ends := behind && !first.alive(p.hash)
-		if handles != nil && p.namesOwner() && (!ends || p.owner.Value() != noOwner()) {
+		ends := behind && !initial.isAlive(p.hash)
+		if handles != nil && p.hasExpectedOwner() && (!ends || p.owner.Value() != noOwner()) {
 			handles[p.owner]++
 		}
 		if ends {
@@ -79,7 +79,7 @@ func (s *Snapshot) Count(
 		}
 	}
 	if label != "" {
-		c.aggregation.Spread = s.nodes.place(label, onNodes)
+		c.aggregation.Spread = s.nodes.distribution(label, onNodes)
 	}
 	if handles != nil {
 		c.owners = make(map[owner]int32, len(handles))
@@ -88,45 +88,45 @@ func (s *Snapshot) Count(
 		c.owners[handle.Value()] = pods
 	}
 	c.aggregation.SnapshotVersion = strconv.FormatUint(s.version, 10)
-	if s.unlisted > s.version {
-		c.aggregation.SettledVersion = strconv.FormatUint(s.unlisted, 10)
+	if s.liveListVersion > s.version {
+		c.aggregation.SettledVersion = strconv.FormatUint(s.liveListVersion, 10)
 	}
 	c.aggregation.LastEventTime = metav1.NewMicroTime(at.wall.Truncate(time.Microsecond))
 	for r := range reservations {
-		c.sightings[r.Hash] = s.sight(r, members, spec, at)
-		if end := s.endOf(r.Hash); !end.IsZero() && c.sightings[r.Hash] == quota.Gone {
+		c.podStates[r.Hash] = s.stateOf(r, members, spec, at)
+		if end := s.endTimeOf(r.Hash); !end.IsZero() && c.podStates[r.Hash] == quota.Absent {
 			c.ended[r.Hash] = end
 		}
 	}
 	return c, true
 }
 
-// doubt marks pods as unseen whose reservation came long after their end (rule 4(a)), because no webhook reserves the removal of a pod
+// markUnseen marks pods as unseen whose reservation came long after their end (rule 4(a)), because no webhook reserves the removal of a pod
 // that does not exist. The end and the reservation then belong to different histories, and the snapshot has not yet shown that its cell
 // was restored. firstSeen returns when a reservation was first observed.
-func (c *count) doubt(reservations iter.Seq[quota.Reservation], firstSeen func(quota.Reservation) (time.Time, bool)) {
+func (c *count) markUnseen(reservations iter.Seq[quota.Reservation], firstSeen func(quota.Reservation) (time.Time, bool)) {
 	for r := range reservations {
 		end, known := c.ended[r.Hash]
 		if seen, observed := firstSeen(r); known && observed && seen.After(end.Add(continueWithin)) {
-			c.sightings[r.Hash] = quota.Unseen
+			c.podStates[r.Hash] = quota.Unobserved
 		}
 	}
 }
 
-// namesOwner reports whether the owner of a pod is one whose pods are expected. A terminating pod says nothing about its workload. A
+// hasExpectedOwner reports whether the owner of a pod is one whose pods are expected. A terminating pod says nothing about its workload. A
 // finished pod may belong to a Job, which expects none.
-func (p *pod) namesOwner() bool {
-	return !p.facts.Gone() || p.facts.Terminating() && !p.facts.Finished() && p.owner.Value() != noOwner()
+func (p *pod) hasExpectedOwner() bool {
+	return !p.facts.IsTerminatingOrFinished() || p.facts.Terminating() && !p.facts.Finished() && p.owner.Value() != noOwner()
 }
 
 // countedEarlier reports whether a pod counts by all earlier standards.
-func (s *Snapshot) countedEarlier(p *pod, earlier []standard, at instant, c *count) bool {
+func (s *Snapshot) countedEarlier(p *pod, earlier []countingRule, at instant, c *count) bool {
 	for i := range earlier {
-		if !earlier[i].covers(p.labels.read(s.read)) {
+		if !earlier[i].covers(p.labels.toMap(s.labelBuffer)) {
 			return false
 		}
 		health := c.health(p, earlier[i].minReady, earlier[i].criterion, at)
-		c.await(health)
+		c.updateNextAvailable(health)
 		if !health.Counted(earlier[i].criterion) {
 			return false
 		}
@@ -156,38 +156,38 @@ func (c *count) add(h podhealth.Health, counted, forceDeletable bool) {
 	if h.AvailableSince.After(c.lastAvailable) && counted {
 		c.lastAvailable = h.AvailableSince
 	}
-	c.await(h)
+	c.updateNextAvailable(h)
 }
 
-// await records when a pod becomes available by time alone.
-func (c *count) await(h podhealth.Health) {
+// updateNextAvailable records when a pod becomes available by time alone.
+func (c *count) updateNextAvailable(h podhealth.Health) {
 	if !h.AvailableAt.IsZero() && (c.nextAvailable.IsZero() || h.AvailableAt.Before(c.nextAvailable)) {
 		c.nextAvailable = h.AvailableAt
 	}
 }
 
-func (s *Snapshot) sight(r quota.Reservation, members *membership, spec *v1alpha1.PodProtectorSpec, at instant) quota.Sighting {
+func (s *Snapshot) stateOf(r quota.Reservation, members *coveredPods, spec *v1alpha1.PodProtectorSpec, at instant) quota.Observation {
 	p := s.pods[r.Hash]
-	_, departed := s.departed[r.Hash]
+	_, removed := s.removedPods[r.Hash]
 	_, reappeared := s.reappeared[r.Hash]
 	switch {
 	case p == nil && reappeared:
 		return quota.Alive // the cell may have been restored, and the reserved removal may still take effect
-	case p == nil && departed:
-		return quota.Gone
+	case p == nil && removed:
+		return quota.Absent
 	case p == nil:
-		return quota.Unseen
+		return quota.Unobserved
 	case p.facts.Terminating():
-		return quota.Gone
+		return quota.Absent
 	case r.Relabel > 0 && p.version > r.Relabel:
 		return relabeled(r, members.has(p))
-	case r.Update.None():
+	case r.Update.IsEmpty():
 		return quota.Alive
-	case p.facts.Gone():
-		return quota.Gone // a finished pod does not become available again
+	case p.facts.IsTerminatingOrFinished():
+		return quota.Absent // a finished pod does not become available again
 	case !p.health(spec.MinReadySeconds, at).Counted(spec.Criterion):
-		return quota.Down
-	case p.facts.Observed() >= r.Update.Generation:
+		return quota.Unavailable
+	case p.facts.ObservedGeneration() >= r.Update.Generation:
 		return quota.Updated // if its containers were restarted, which the snapshot does not show
 	default:
 		return quota.Alive

@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// leadership is the state with which a term begins.
-type leadership struct {
+// startState is the state with which a leadership begins.
+type startState struct {
 	cell *v1alpha1.Cell
 	// version is the core's version at the start, and restored that of the core's last restore; see CellAggregator. Only a
 	// process that recorded the restore itself can determine how long ago it was.
@@ -27,49 +27,49 @@ type leadership struct {
 // raiseEpoch makes this process the holder of an epoch above every stored one, by compare-and-swap on the Cell. Once this leader
 // has written, every later write of an earlier leader has a lower epoch. A restored core issues epochs a second time; this
 // process never takes one again that it has already had.
-func (a *Aggregator) raiseEpoch(ctx context.Context) (leadership, error) {
+func (a *Aggregator) raiseEpoch(ctx context.Context) (startState, error) {
 	if !cache.WaitForCacheSync(ctx.Done(), a.informer.HasSynced) {
-		return leadership{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
+		return startState{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
 	}
-	l := leadership{}
+	state := startState{}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cell, now, err := a.readCell(ctx)
 		if err != nil {
 			return err
 		}
-		if err := a.locate(cell); err != nil {
+		if err := a.checkCluster(cell); err != nil {
 			return err
 		}
 		if err := a.awaitShards(cell); err != nil {
 			return err
 		}
-		l.cell, l.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
+		state.cell, state.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
 		if a.isRestored(cell, now) {
-			l.restored = now
+			state.restored = now
 		}
 		epoch := max(cell.Status.Aggregator.Epoch, a.highestStoredEpoch(), a.epoch) + 1
 		cell.Status.Aggregator = v1alpha1.CellAggregator{
-			Holder: a.options.Identity, Epoch: epoch, RestoredVersion: formatVersion(l.restored), SeenVersion: formatVersion(now),
+			Holder: a.options.Identity, Epoch: epoch, RestoredVersion: formatVersion(state.restored), SeenVersion: formatVersion(now),
 		}
-		return a.core.Status().Update(ctx, cell)
+		return a.coreClient.Status().Update(ctx, cell)
 	})
 	if apierrors.IsNotFound(err) {
-		return l, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", a.options.Cell)
+		return state, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", a.options.Cell)
 	}
 	if err != nil {
-		return l, fmt.Errorf("raise the epoch of Cell %s: %w", a.options.Cell, err)
+		return state, fmt.Errorf("raise the epoch of Cell %s: %w", a.options.Cell, err)
 	}
-	a.epoch, l.version = l.cell.Status.Aggregator.Epoch, parseVersion(l.cell.ResourceVersion)
-	return l, nil
+	a.epoch, state.version = state.cell.Status.Aggregator.Epoch, parseVersion(state.cell.ResourceVersion)
+	return state, nil
 }
 
-// locate returns an error for a Cell of another cluster than the watched one, or else records the cluster in the Cell.
-func (a *Aggregator) locate(cell *v1alpha1.Cell) error {
-	if own := a.options.Cluster; own != "" {
-		if known := cell.Status.Cluster; known != "" && known != own {
-			return fmt.Errorf("it is in cluster %s, and its kubeconfig leads to %s", known, own)
+// checkCluster returns an error for a Cell of another cluster than the watched one, or else records the cluster in the Cell.
+func (a *Aggregator) checkCluster(cell *v1alpha1.Cell) error {
+	if watched := a.options.Cluster; watched != "" {
+		if recorded := cell.Status.Cluster; recorded != "" && recorded != watched {
+			return fmt.Errorf("the Cell is in cluster %s, but its kubeconfig leads to cluster %s", recorded, watched)
 		}
-		cell.Status.Cluster = own
+		cell.Status.Cluster = watched
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (a *Aggregator) locate(cell *v1alpha1.Cell) error {
 // readCell reads the Cell, and the current version of the core, from the API server.
 func (a *Aggregator) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, error) {
 	cells := &v1alpha1.CellList{}
-	if err := a.live.List(ctx, cells); err != nil {
+	if err := a.coreReader.List(ctx, cells); err != nil {
 		return nil, 0, err
 	}
 	for i := range cells.Items {
@@ -91,18 +91,18 @@ func (a *Aggregator) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, erro
 // isRestored reports whether the core was restored from a backup since the last leadership that recorded a restore. Either this
 // process has seen it, or the core is far ahead of the version that its leaders record every few seconds.
 func (a *Aggregator) isRestored(cell *v1alpha1.Cell, now uint64) bool {
-	lost, noted := a.past.Lost(), parseVersion(cell.Status.Aggregator.RestoredVersion)
-	if lost > 0 && noted <= lost {
+	lost, recorded := a.restoreDetector.LostVersion(), parseVersion(cell.Status.Aggregator.RestoredVersion)
+	if lost > 0 && recorded <= lost {
 		return true
 	}
-	return cell.Status.Aggregator.Epoch > 0 && clusters.IsAnotherPast(seenVersion(cell), now)
+	return cell.Status.Aggregator.Epoch > 0 && clusters.ShowsRestore(seenVersion(cell), now)
 }
 
-// see records in a Cell that is about to be updated the version at which it was read. It returns an error if that version cannot
+// recordSeenVersion records in a Cell that is about to be updated the version at which it was read. It returns an error if that version cannot
 // follow the recorded one: a report of this leadership, which may belong to the lost history, must not overwrite the evidence by
 // which the next one detects the restore.
-func see(cell *v1alpha1.Cell) error {
-	if clusters.IsAnotherPast(seenVersion(cell), parseVersion(cell.ResourceVersion)) {
+func recordSeenVersion(cell *v1alpha1.Cell) error {
+	if clusters.ShowsRestore(seenVersion(cell), parseVersion(cell.ResourceVersion)) {
 		return errRestored
 	}
 	cell.Status.Aggregator.SeenVersion = cell.ResourceVersion
@@ -120,28 +120,28 @@ func seenVersion(cell *v1alpha1.Cell) uint64 {
 
 var errRestored = errors.New("the core cluster was restored from a backup")
 
-// restored ends the term. The next one begins in the restored history.
-func (a *Aggregator) restored() {
-	if t := a.term.Load(); t != nil {
-		t.end(errRestored)
+// onRestore ends the leadership. The next one begins in the restored history.
+func (a *Aggregator) onRestore() {
+	if l := a.current.Load(); l != nil {
+		l.stop(errRestored)
 	}
 }
 
-// isBehind reports whether a former leader has counted a later state of the cell than this term's snapshot shows. A leader that
+// isBehind reports whether a former leader has counted a later state of the cell than this leadership's snapshot shows. A leader that
 // was paused, or has not noticed yet that it was deposed, continues until this one has written, and may settle a reservation by
 // a state that the new leader's stream has not reached. Replacing its count by the older one would count the pod again, without
 // its reservation. That later state is void only if the cell itself went backwards, as after a restore of its etcd. A restored
 // core issues an epoch a second time, so a former leader may have the same epoch as this one.
-func (t *term) isBehind(ctx context.Context, key types.NamespacedName, stored *v1alpha1.Aggregation, version uint64) (bool, error) {
+func (l *leadership) isBehind(ctx context.Context, key types.NamespacedName, stored *v1alpha1.Aggregation, version uint64) (bool, error) {
 	counted := max(parseVersion(stored.SnapshotVersion), parseVersion(stored.SettledVersion))
-	if own := stored.Epoch == t.epochOf(key.Namespace) && stored.Holder == t.holder(); own || counted <= version {
+	if own := stored.Epoch == l.epochOf(key.Namespace) && stored.Holder == l.holder(); own || counted <= version {
 		return false, nil
 	}
-	live, err := t.seeAlive(ctx, key.Namespace, "")
+	live, err := l.readAndRecordAlive(ctx, key.Namespace, "")
 	if err != nil {
-		return false, fmt.Errorf("find out whether the cell went back: %w", err)
+		return false, fmt.Errorf("check whether the cell was restored: %w", err)
 	}
-	t.log.V(1).Info("A former leader has counted a later state", "protector", key, "counted", counted, "snapshot", version, "cell", live.version)
+	l.log.V(1).Info("Found counts of a former leader from a later version", "protector", key, "counted", counted, "snapshot", version, "cell", live.version)
 	return live.version >= counted, nil
 }
 
@@ -162,7 +162,7 @@ func formatVersion(version uint64) string {
 }
 
 // highestStoredEpoch returns the highest epoch in the protectors, in case the Cell was deleted and recreated. If a higher epoch
-// was written after they were read, the first protector with it ends the term, and the next term has a higher epoch.
+// was written after they were read, the first protector with it ends the leadership, and the next leadership has a higher epoch.
 func (a *Aggregator) highestStoredEpoch() int64 {
 	var highest int64
 	for _, obj := range a.informer.GetStore().List() {

@@ -9,8 +9,8 @@ import (
 
 // A core that is restored from a backup issues an epoch a second time. A leader of the lost history that has not noticed that
 // it was deposed then writes with the same epoch as its successor, and may have seen a later state of the cell.
-func TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne(t *testing.T) {
-	w := newWorld(1, 4)
+func TestOlderCountDoesNotReplaceNewerCountOfAnotherLeader(t *testing.T) {
+	w := newSimulatedCell(1, 4)
 	for range 5 {
 		w.create(true)
 	}
@@ -22,13 +22,13 @@ func TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne(t *testing.T) {
 	if former.epoch != w.newest().epoch {
 		t.Fatalf("epochs %d and %d, want the same", former.epoch, w.newest().epoch)
 	}
-	w.ask(w.pods["uid-1"], v1alpha1.OperationDelete)
+	w.review(w.pods["uid-1"], v1alpha1.OperationDelete)
 	w.takeEffect(0, false)
 	former.deliver(w.events, len(w.events))
-	if err := w.begin(former); err != nil {
+	if err := w.beginAggregation(former); err != nil {
 		t.Fatal(err)
 	}
-	w.finish(0)
+	w.finishAggregation(0)
 	if budget := quota.BudgetOf(w.stored); budget.Available != 4 || budget.Reserved != 0 {
 		t.Fatalf("the former leader counts %+v, want 4 available and nothing reserved", budget)
 	}
@@ -41,34 +41,34 @@ func TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne(t *testing.T) {
 }
 
 // A leader that reports from the lost history writes into the restored core, which gives the Cell a current version.
-func TestReportsDoNotEffaceThatTheCoreWasRestored(t *testing.T) {
+func TestHeartbeatKeepsEvidenceOfCoreRestore(t *testing.T) {
 	for claim, test := range map[string]struct {
 		seen, version, now string
-		noted              string
+		restoredVersion    string
 		refused, restored  bool
 	}{
-		"nothing happened":                       {seen: "150", version: "155", now: "160"},
-		"a Cell of before there were notes":      {version: "155", now: "160"},
-		"such a Cell in a restored core":         {version: "155", now: "1000000160", restored: true},
-		"restored, and not reported since":       {seen: "150", version: "155", now: "1000000160", restored: true},
-		"restored, and reported since":           {seen: "155", version: "1000000158", now: "1000000160", refused: true, restored: true},
-		"restored, and somebody wrote the Cell":  {seen: "150", version: "1000000158", now: "1000000160", refused: true, restored: true},
-		"restored, noted, and reported since":    {seen: "1000000170", version: "1000000171", now: "1000000180", noted: "1000000160"},
-		"restored to later than what was noted":  {seen: "1000000170", version: "2000000171", now: "2000000180", noted: "1000000160", refused: true, restored: true},
-		"restored without the advice: goes back": {seen: "150", version: "120", now: "130", refused: true, restored: true},
+		"nothing happened":                            {seen: "150", version: "155", now: "160"},
+		"a Cell of before there were notes":           {version: "155", now: "160"},
+		"such a Cell in a restored core":              {version: "155", now: "1000000160", restored: true},
+		"restored, and not reported since":            {seen: "150", version: "155", now: "1000000160", restored: true},
+		"restored, and reported since":                {seen: "155", version: "1000000158", now: "1000000160", refused: true, restored: true},
+		"restored, and another client wrote the Cell": {seen: "150", version: "1000000158", now: "1000000160", refused: true, restored: true},
+		"restored, noted, and reported since":         {seen: "1000000170", version: "1000000171", now: "1000000180", restoredVersion: "1000000160"},
+		"restored to later than what was noted":       {seen: "1000000170", version: "2000000171", now: "2000000180", restoredVersion: "1000000160", refused: true, restored: true},
+		"restored without the advice: goes back":      {seen: "150", version: "120", now: "130", refused: true, restored: true},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			cell := &v1alpha1.Cell{}
 			cell.ResourceVersion = test.version
-			cell.Status.Aggregator = v1alpha1.CellAggregator{Epoch: 1, SeenVersion: test.seen, RestoredVersion: test.noted}
+			cell.Status.Aggregator = v1alpha1.CellAggregator{Epoch: 1, SeenVersion: test.seen, RestoredVersion: test.restoredVersion}
 			if got := (&Aggregator{}).isRestored(cell, parseVersion(test.now)); got != test.restored {
-				t.Errorf("a new leader takes the core for restored: %t", got)
+				t.Errorf("isRestored() = %t, want %t", got, test.restored)
 			}
-			if err := see(cell); (err != nil) != test.refused {
-				t.Errorf("a report: %v", err)
+			if err := recordSeenVersion(cell); (err != nil) != test.refused {
+				t.Errorf("recordSeenVersion() = %v, want an error: %t", err, test.refused)
 			}
 			if want := map[bool]string{true: test.seen, false: test.version}[test.refused]; cell.Status.Aggregator.SeenVersion != want {
-				t.Errorf("version %s is noted, want %s", cell.Status.Aggregator.SeenVersion, want)
+				t.Errorf("seen version %s, want %s", cell.Status.Aggregator.SeenVersion, want)
 			}
 		})
 	}

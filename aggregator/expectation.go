@@ -24,24 +24,26 @@ type found struct {
 	// workload is the owner that no other object controls. If it no longer exists, it is the last known one.
 	workload owner
 	replicas int32
-	// gone reports that it does not exist, and kindGone that the API server does not serve its kind any more.
-	gone, kindGone bool
+	// deleted reports that it does not exist, and kindNotServed that the API server does not serve its kind any more.
+	deleted, kindNotServed bool
 }
 
 // release states which workloads that no longer exist are no longer expected: by the protector's policy those that were deleted, by a
 // confirmation also those whose kind no longer exists.
 type release struct{ byPolicy, confirmed bool }
 
-func (r release) of(t *tally) bool { return t.Gone && (r.confirmed || r.byPolicy && !t.kindGone) }
+func (r release) applies(t *tally) bool {
+	return t.Gone && (r.confirmed || r.byPolicy && !t.kindNotServed)
+}
 
 // errOwnerless can be resolved only by another spec, or by other pods.
-var errOwnerless = errors.New("have no controller that tells how many are expected: set spec.expectedReplicas")
+var errOwnerless = errors.New("have no controller that states how many are expected: set spec.expectedReplicas")
 
 const (
-	// mostWorkloads is the maximum number of workloads in a status; see v1alpha1.Aggregation.
-	mostWorkloads = 64
-	// others is the name of the entry for the workloads beyond that.
-	others = "others"
+	// maxWorkloads is the maximum number of workloads in a status; see v1alpha1.Aggregation.
+	maxWorkloads = 64
+	// otherWorkloads is the name of the entry for the workloads beyond that.
+	otherWorkloads = "others"
 )
 
 // expect adds up the replicas that the workloads of a protector request in a cell (rule 13). owners are the controllers of its pods,
@@ -51,9 +53,9 @@ const (
 //
 // A workload that was deleted before any leader saw it gets the remainder of the sum.
 func expect(
-	owners map[owner]int32, known []v1alpha1.ExpectedWorkload, before *int32, release release, search func(owner) (found, error),
+	owners map[owner]int32, expected []v1alpha1.ExpectedWorkload, before *int32, release release, search func(owner) (found, error),
 ) (expectation, error) {
-	all, err := tallyAll(owners, known, search)
+	all, err := tallyAll(owners, expected, search)
 	if err != nil {
 		return expectation{}, err
 	}
@@ -64,7 +66,7 @@ func expect(
 	for _, uid := range slices.Sorted(maps.Keys(all)) {
 		t := all[uid]
 		switch {
-		case release.of(t):
+		case release.applies(t):
 			continue
 		case t.Gone && !t.seen:
 			unseen, spare = cmp.Or(unseen, t), spare+int(t.pods)
@@ -73,7 +75,7 @@ func expect(
 			t.Replicas = max(t.Replicas, t.pods)
 			spare -= int(t.Replicas)
 		}
-		kept, e.replicas = append(kept, t), quota.Add(e.replicas, t.Replicas)
+		kept, e.replicas = append(kept, t), quota.AddSaturating(e.replicas, t.Replicas)
 	}
 	if unseen != nil {
 		unseen.Replicas = quota.Saturate(max(spare, 0))
@@ -81,10 +83,10 @@ func expect(
 			unseen.Replicas = max(unseen.Replicas, *before-e.replicas)
 		}
 		if unseen.Replicas > 0 {
-			kept, e.replicas = append(kept, unseen), quota.Add(e.replicas, unseen.Replicas)
+			kept, e.replicas = append(kept, unseen), quota.AddSaturating(e.replicas, unseen.Replicas)
 		}
 	}
-	e.workloads = listed(kept)
+	e.workloads = statusWorkloads(kept)
 	return e, nil
 }
 
@@ -95,19 +97,19 @@ type tally struct {
 	// pods is the number of pods that it owns.
 	pods int32
 	// seen reports that its size is known.
-	seen, kindGone bool
+	seen, kindNotServed bool
 }
 
 // tallyAll finds the workloads of the owners of pods, each once (a Deployment has several ReplicaSets), and the known ones.
 func tallyAll(
-	owners map[owner]int32, known []v1alpha1.ExpectedWorkload, search func(owner) (found, error),
+	owners map[owner]int32, expected []v1alpha1.ExpectedWorkload, search func(owner) (found, error),
 ) (map[types.UID]*tally, error) {
 	if alone := owners[noOwner()]; alone > 0 {
 		return nil, fmt.Errorf("%d pods %w", alone, errOwnerless)
 	}
 	all := map[types.UID]*tally{}
 	var failed []error
-	look := func(o owner, pods, last int32) {
+	add := func(o owner, pods, last int32) {
 		top, err := search(o)
 		if err != nil {
 			failed = append(failed, err)
@@ -119,38 +121,38 @@ func tallyAll(
 			t = &tally{ExpectedWorkload: v1alpha1.ExpectedWorkload{APIVersion: w.apiVersion, Kind: w.kind, Name: w.name, UID: w.uid}}
 			all[w.uid] = t
 		}
-		t.Gone, t.kindGone = top.gone, top.kindGone
+		t.Gone, t.kindNotServed = top.deleted, top.kindNotServed
 		t.Replicas, t.pods = max(t.Replicas, top.replicas), t.pods+pods
 		if t.Gone && o.uid == w.uid {
 			t.Replicas = max(t.Replicas, last)
 		}
 		t.seen = !t.Gone || t.Replicas > 0
 	}
-	for _, w := range known {
+	for _, w := range expected {
 		if w.UID == "" {
 			all[w.UID] = &tally{ExpectedWorkload: w, seen: true}
 			continue
 		}
-		look(owner{apiVersion: w.APIVersion, kind: w.Kind, name: w.Name, uid: w.UID}, 0, w.Replicas)
+		add(owner{apiVersion: w.APIVersion, kind: w.Kind, name: w.Name, uid: w.UID}, 0, w.Replicas)
 	}
 	for _, o := range slices.SortedFunc(maps.Keys(owners), byUID) {
-		look(o, owners[o], 0)
+		add(o, owners[o], 0)
 	}
 	return all, errors.Join(failed...)
 }
 
-// listed returns the workloads for the status. If there are too many, it lists first those that cannot be found again by their pods, and
+// statusWorkloads returns the workloads for the status. If there are too many, it lists first those that cannot be found again by their pods, and
 // adds up the replicas of the rest of those.
-func listed(all []*tally) []v1alpha1.ExpectedWorkload {
+func statusWorkloads(all []*tally) []v1alpha1.ExpectedWorkload {
 	slices.SortStableFunc(all, func(a, b *tally) int { return cmp.Compare(a.rank(), b.rank()) })
 	var list []v1alpha1.ExpectedWorkload
-	rest := v1alpha1.ExpectedWorkload{Name: others, Gone: true}
+	rest := v1alpha1.ExpectedWorkload{Name: otherWorkloads, Gone: true}
 	for i, t := range all {
 		switch {
-		case i < mostWorkloads-1 || len(all) == mostWorkloads:
+		case i < maxWorkloads-1 || len(all) == maxWorkloads:
 			list = append(list, t.ExpectedWorkload)
-		case t.rank() < withPods:
-			rest.Replicas = quota.Add(rest.Replicas, t.Replicas)
+		case t.rank() < rankWithPods:
+			rest.Replicas = quota.AddSaturating(rest.Replicas, t.Replicas)
 		}
 	}
 	if rest.Replicas > 0 {
@@ -161,19 +163,19 @@ func listed(all []*tally) []v1alpha1.ExpectedWorkload {
 
 // The ranks of workloads: the lower, the harder they are to find again.
 const (
-	isGone = iota
-	withoutPods
-	withPods
+	rankDeleted = iota
+	rankWithoutPods
+	rankWithPods
 )
 
 func (t *tally) rank() int {
 	switch {
 	case t.Gone:
-		return isGone
+		return rankDeleted
 	case t.pods == 0:
-		return withoutPods
+		return rankWithoutPods
 	default:
-		return withPods
+		return rankWithPods
 	}
 }
 

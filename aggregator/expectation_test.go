@@ -31,10 +31,12 @@ func TestExpect(t *testing.T) {
 	webAgain := owner{apiVersion: "apps/v1", kind: "Deployment", name: "web", uid: "d-web-2"}
 	api := owner{apiVersion: "apps/v1", kind: "StatefulSet", name: "api", uid: "s-api"}
 	there := func(workload owner, replicas int32) found { return found{workload: workload, replicas: replicas} }
-	lost := func(workload owner, last int32) found { return found{workload: workload, replicas: last, gone: true} }
-	kindLost := func(workload owner) found { return found{workload: workload, gone: true, kindGone: true} }
-	listed := func(o owner, replicas int32, gone bool) v1alpha1.ExpectedWorkload {
-		return v1alpha1.ExpectedWorkload{APIVersion: o.apiVersion, Kind: o.kind, Name: o.name, UID: o.uid, Replicas: replicas, Gone: gone}
+	lost := func(workload owner, last int32) found {
+		return found{workload: workload, replicas: last, deleted: true}
+	}
+	kindLost := func(workload owner) found { return found{workload: workload, deleted: true, kindNotServed: true} }
+	listed := func(o owner, replicas int32, deleted bool) v1alpha1.ExpectedWorkload {
+		return v1alpha1.ExpectedWorkload{APIVersion: o.apiVersion, Kind: o.kind, Name: o.name, UID: o.uid, Replicas: replicas, Gone: deleted}
 	}
 	type workloads = []v1alpha1.ExpectedWorkload
 	for claim, c := range map[string]struct {
@@ -93,7 +95,7 @@ func TestExpect(t *testing.T) {
 			owners: map[owner]int32{set("a"): 7, set("b"): 1}, tops: map[owner]found{set("a"): lost(web, 0), set("b"): lost(web, 0)},
 			want: expectation{8, workloads{listed(web, 8, true)}},
 		},
-		"what went while nobody looked is what is left of all that was expected": {
+		"workloads deleted unobserved keep the remainder of the sum": {
 			owners: map[owner]int32{set("a"): 7, api: 3}, tops: map[owner]found{set("a"): lost(web, 0), api: there(api, 4)}, before: 13,
 			want: expectation{13, workloads{listed(web, 9, true), listed(api, 4, false)}},
 		},
@@ -123,11 +125,11 @@ func TestExpect(t *testing.T) {
 		"pods without an owner do not tell": {
 			owners: map[owner]int32{noOwner(): 2, api: 3}, tops: map[owner]found{api: there(api, 3)}, fails: "2 pods have no controller",
 		},
-		"an owner that cannot be found out about":            {owners: map[owner]int32{set("a"): 2}, fails: "no such answer"},
-		"a known workload that cannot be found out about is": {known: workloads{listed(web, 10, false)}, fails: "no such answer"},
+		"the search of an owner fails":         {owners: map[owner]int32{set("a"): 2}, fails: "no such answer"},
+		"the search of a known workload fails": {known: workloads{listed(web, 10, false)}, fails: "no such answer"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got, err := expect(c.owners, c.known, &c.before, c.release, answers(c.tops))
+			got, err := expect(c.owners, c.known, &c.before, c.release, workloadAnswers(c.tops))
 			if c.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fails) {
 					t.Errorf("error %v, want %q", err, c.fails)
@@ -146,7 +148,7 @@ func TestExpect(t *testing.T) {
 
 // While workloads cannot be found, the previous expectation stays. The expectation of an earlier selector is not used for a later one:
 // another number of pods would result in a floor that is too low.
-func TestWhatIsExpectedWhileWorkloadsCannotBeFound(t *testing.T) {
+func TestExpectationStaysWhileWorkloadsCannotBeFound(t *testing.T) {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	half := intstr.FromString("50%")
@@ -168,15 +170,15 @@ func TestWhatIsExpectedWhileWorkloadsCannotBeFound(t *testing.T) {
 		}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			leads := &term{
-				Aggregator: &Aggregator{now: time.Now}, log: logr.Discard(), followed: newFollowed(),
+			leads := &leadership{
+				Aggregator: &Aggregator{now: time.Now}, log: logr.Discard(), workloadIndex: newWorkloadIndex(),
 				workloads: &workloads{mapper: meta.NewDefaultRESTMapper(nil)},
 			}
 			stored := &v1alpha1.Aggregation{SelectedSpec: c.selected, ExpectedReplicas: &expected, Workloads: []v1alpha1.ExpectedWorkload{web}}
 			owners := map[owner]int32{{apiVersion: "no/such/version", kind: "ReplicaSet", name: "set", uid: "rs"}: 1}
 			var now v1alpha1.Aggregation
 			if leads.expect(t.Context(), p, stored, &now, owners) {
-				t.Error("expect() = true, want false: it is worth another look")
+				t.Error("expect() = true, want false: a retry is worthwhile")
 			}
 			if diff := cmp.Diff(c.want, now); diff != "" {
 				t.Errorf("aggregation (-want +got):\n%s", diff)
@@ -186,7 +188,7 @@ func TestWhatIsExpectedWhileWorkloadsCannotBeFound(t *testing.T) {
 }
 
 // A terminating pod says nothing about the replicas that its workload requests (rule 13).
-func TestWhichPodsNameTheirOwners(t *testing.T) {
+func TestPodsWithExpectedOwners(t *testing.T) {
 	set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s-db", Controller: new(true)}
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	percent := intstr.FromString("50%")
@@ -224,7 +226,7 @@ func TestWhichPodsNameTheirOwners(t *testing.T) {
 
 // A first count uses a live list that the stream has not reached. A pod that terminates in that list does not count, but still names its
 // owner.
-func TestWhichPodsNameTheirOwnersInAFirstCount(t *testing.T) {
+func TestPodsWithExpectedOwnersInInitialCount(t *testing.T) {
 	key, percent := types.NamespacedName{Namespace: "default", Name: "web"}, intstr.FromString("50%")
 	set := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "s-db", Controller: new(true)}
 	db := owner{"apps/v1", "StatefulSet", "db", "s-db"}
@@ -253,7 +255,7 @@ func TestWhichPodsNameTheirOwnersInAFirstCount(t *testing.T) {
 	}
 }
 
-func answers(tops map[owner]found) func(owner) (found, error) {
+func workloadAnswers(tops map[owner]found) func(owner) (found, error) {
 	return func(o owner) (found, error) {
 		top, ok := tops[o]
 		if !ok {
@@ -263,35 +265,35 @@ func answers(tops map[owner]found) func(owner) (found, error) {
 	}
 }
 
-func TestExpectOfMoreWorkloadsThanAStatusHas(t *testing.T) {
+func TestExpectSumsWorkloadsBeyondStatusLimit(t *testing.T) {
 	owners, tops := map[owner]int32{}, map[owner]found{}
 	for i := range 200 {
 		o := owner{apiVersion: "apps/v1", kind: "StatefulSet", name: fmt.Sprintf("db-%d", i), uid: types.UID(fmt.Sprintf("s-%03d", i))}
 		if tops[o] = (found{workload: o, replicas: 3}); i < 100 { // the other ones exist, and have pods
-			tops[o] = found{workload: o, replicas: 3, gone: true}
+			tops[o] = found{workload: o, replicas: 3, deleted: true}
 		}
 		owners[o] = 1
 	}
 	before := int32(0)
-	first, err := expect(owners, nil, &before, release{}, answers(tops))
+	first, err := expect(owners, nil, &before, release{}, workloadAnswers(tops))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := first.workloads[len(first.workloads)-1]; first.replicas != 600 || len(first.workloads) != mostWorkloads ||
-		last.Kind != "" || last.Replicas != 3*(100-mostWorkloads+1) || !last.Gone {
-		t.Fatalf("%d are expected of %d workloads, of which the last is %+v", first.replicas, len(first.workloads), last)
+	if last := first.workloads[len(first.workloads)-1]; first.replicas != 600 || len(first.workloads) != maxWorkloads ||
+		last.Kind != "" || last.Replicas != 3*(100-maxWorkloads+1) || !last.Gone {
+		t.Fatalf("expect() = %d replicas of %d workloads, last %+v", first.replicas, len(first.workloads), last)
 	}
 	for o, top := range tops { // the pods of deleted workloads end, and another aggregator leads
-		if top.gone {
-			tops[o] = found{workload: o, gone: true}
+		if top.deleted {
+			tops[o] = found{workload: o, deleted: true}
 			delete(owners, o)
 		}
 	}
-	second, err := expect(owners, first.workloads, &first.replicas, release{}, answers(tops))
+	second, err := expect(owners, first.workloads, &first.replicas, release{}, workloadAnswers(tops))
 	if err != nil || second.replicas != 600 {
 		t.Errorf("%d are expected, error %v, want 600", second.replicas, err)
 	}
-	third, err := expect(owners, second.workloads, &second.replicas, release{byPolicy: true}, answers(tops))
+	third, err := expect(owners, second.workloads, &second.replicas, release{byPolicy: true}, workloadAnswers(tops))
 	if err != nil || third.replicas != 300 {
 		t.Errorf("%d are expected after a release, error %v, want 300", third.replicas, err)
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// concludeForceDeletable writes how many pods the floor does not protect because they have the annotation of a break-glass removal. A
+// setForceDeletableCondition writes how many pods the floor does not protect because they have the annotation of a break-glass removal. A
 // protector that never had such a pod does not get this condition.
-func concludeForceDeletable(p *v1alpha1.PodProtector) {
+func setForceDeletableCondition(p *v1alpha1.PodProtector) {
 	total, cells := int32(0), []string(nil)
 	for i := range p.Status.Cells {
 		if number := p.Status.Cells[i].Aggregation.ForceDeletableReplicas; number > 0 {
-			total = quota.Add(total, number)
+			total = quota.AddSaturating(total, number)
 			cells = append(cells, fmt.Sprintf("%d in cell %s", number, p.Status.Cells[i].CellID))
 		}
 	}
@@ -27,7 +27,7 @@ func concludeForceDeletable(p *v1alpha1.PodProtector) {
 	}
 	switch {
 	case total > 0:
-		condition.Message = clusters.Shorten(fmt.Sprintf("The floor does not protect %d pods, which have the annotation %s: %s.",
+		condition.Message = clusters.Truncate(fmt.Sprintf("The floor does not protect %d pods, which have the annotation %s: %s.",
 			total, v1alpha1.AnnotationForceDelete, strings.Join(cells, ", ")), 1000)
 	case meta.FindStatusCondition(p.Status.Conditions, condition.Type) == nil:
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-func TestPodsThatNoFloorProtectsAreCounted(t *testing.T) {
+func TestForceDeletablePodsAreCounted(t *testing.T) {
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, 0)
@@ -61,13 +61,13 @@ func TestPodsThatNoFloorProtectsAreCounted(t *testing.T) {
 	}
 }
 
-func TestAConditionTellsOfPodsThatNoFloorProtects(t *testing.T) {
+func TestConditionReportsForceDeletablePods(t *testing.T) {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
 	for range 3 {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: "c" + string(rune('0'+len(p.Status.Cells)))})
 	}
 	condition := func() *metav1.Condition {
-		concludeForceDeletable(p)
+		setForceDeletableCondition(p)
 		return meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionForceDeletable)
 	}
 	if got := condition(); got != nil {
@@ -80,6 +80,6 @@ func TestAConditionTellsOfPodsThatNoFloorProtects(t *testing.T) {
 	}
 	p.Status.Cells[0].Aggregation.ForceDeletableReplicas, p.Status.Cells[2].Aggregation.ForceDeletableReplicas = 0, 0
 	if got := condition(); got == nil || got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonNoPodAnnotated {
-		t.Errorf("when they are gone the condition is %+v, want it to be false", got)
+		t.Errorf("after their removal the condition is %+v, want it to be false", got)
 	}
 }

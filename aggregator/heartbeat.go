@@ -15,80 +15,80 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// report writes the heartbeat of the term into the Cell's status until ctx ends.
-func (t *term) report(ctx context.Context) {
-	beat := time.NewTicker(t.options.Heartbeat)
-	defer beat.Stop()
+// runHeartbeat writes the heartbeat of the leadership into the Cell's status until ctx ends.
+func (l *leadership) runHeartbeat(ctx context.Context) {
+	ticker := time.NewTicker(l.options.Heartbeat)
+	defer ticker.Stop()
 	for {
-		t.reportOnce(ctx)
+		l.heartbeatOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return
-		case <-beat.C:
+		case <-ticker.C:
 		}
 	}
 }
 
-// reportOnce writes one heartbeat, unless the pods of some slots are still to be listed.
-func (t *term) reportOnce(ctx context.Context) {
-	if !t.isWhole() {
+// heartbeatOnce writes one heartbeat, unless the pods of some slots are still to be listed.
+func (l *leadership) heartbeatOnce(ctx context.Context) {
+	if !l.isComplete() {
 		return
 	}
-	if err := t.probe(ctx); err != nil {
-		t.log.Error(err, "The cell does not answer, so that its counts are told to be stale in time")
-	} else if err := t.beat(ctx, t.leading()); err != nil && ctx.Err() == nil {
-		t.log.Error(err, "No heartbeat")
+	if err := l.checkCellAnswers(ctx); err != nil {
+		l.log.Error(err, "Skipped the heartbeat: the API server of the cell is unreachable")
+	} else if err := l.writeHeartbeat(ctx, l.leadingCondition()); err != nil && ctx.Err() == nil {
+		l.log.Error(err, "Failed to write the heartbeat")
 	}
-	if err := t.checkPast(ctx); err != nil && ctx.Err() == nil {
-		t.log.Error(err, "Whether the cell went back is not known")
+	if err := l.checkRestored(ctx); err != nil && ctx.Err() == nil {
+		l.log.Error(err, "Failed to check whether the cell was restored")
 	}
 }
 
-// probe checks that the cell's API server answers, for a Cell whose counts are discounted when stale. An aggregator that
+// checkCellAnswers checks that the cell's API server answers, for a Cell whose counts are discounted when stale. An aggregator that
 // reports without reaching its cell would vouch for counts that it cannot confirm.
-func (t *term) probe(ctx context.Context) error {
-	if !t.vouches.Load() {
+func (l *leadership) checkCellAnswers(ctx context.Context) error {
+	if !l.mustProbe.Load() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.options.Heartbeat)
+	ctx, cancel := context.WithTimeout(ctx, l.options.Heartbeat)
 	defer cancel()
-	t.unheard.Store(true)
-	if _, err := t.liveVersion(ctx); err != nil {
+	l.unreachable.Store(true)
+	if _, err := l.liveVersion(ctx); err != nil {
 		return err
 	}
-	t.unheard.Store(false)
-	if t.stale.Swap(false) {
-		t.enqueueAll(t.has)
+	l.unreachable.Store(false)
+	if l.leftStale.Swap(false) {
+		l.enqueueAll(l.owns)
 	}
 	return nil
 }
 
-// silent reports whether counts that were found to be stale still are.
-func (t *term) silent(was v1alpha1.Discount) bool {
-	if was != v1alpha1.DiscountStale || !t.vouches.Load() {
+// isStillStale reports whether counts that were found to be stale still are.
+func (l *leadership) isStillStale(stored v1alpha1.Discount) bool {
+	if stored != v1alpha1.DiscountStale || !l.mustProbe.Load() {
 		return false
 	}
-	t.stale.Store(true) // set before unheard is read: if the cell answers now, probe enqueues the protectors again
-	return t.unheard.Load()
+	l.leftStale.Store(true) // set before unheard is read: if the cell answers now, probe enqueues the protectors again
+	return l.unreachable.Load()
 }
 
-func (t *term) leading() metav1.Condition {
+func (l *leadership) leadingCondition() metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAggregating,
-		Message: fmt.Sprintf("%s counts the pods of this cell.", t.options.Identity),
+		Message: fmt.Sprintf("%s counts the pods of this cell.", l.options.Identity),
 	}
 }
 
-// farewell writes that the cell has no leader, until the next leader reports.
-func (t *term) farewell(ctx context.Context, reason string) {
+// reportRelease writes that the cell has no leader, until the next leader reports.
+func (l *leadership) reportRelease(ctx context.Context, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	err := t.beat(ctx, metav1.Condition{
+	err := l.writeHeartbeat(ctx, metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAggregatorIdle,
-		Message: fmt.Sprintf("%s no longer leads this cell: %s.", t.options.Identity, reason),
+		Message: fmt.Sprintf("%s no longer leads this cell: %s.", l.options.Identity, reason),
 	})
 	if err != nil {
-		t.log.V(1).Info("No farewell", "error", err.Error())
+		l.log.V(1).Info("Failed to report the release", "error", err.Error())
 	}
 }
 
@@ -96,74 +96,74 @@ func (t *term) farewell(ctx context.Context, reason string) {
 // deleted.
 var errRecreated = errors.New("the Cell was deleted and created again")
 
-// beat writes one heartbeat. If a later leader has written, it ends the term instead.
-func (t *term) beat(ctx context.Context, ready metav1.Condition) error {
-	if t.tenure != nil {
-		return t.beatShare(ctx)
+// writeHeartbeat writes one heartbeat. If a later leader has written, it ends the leadership instead.
+func (l *leadership) writeHeartbeat(ctx context.Context, ready metav1.Condition) error {
+	if l.ownership != nil {
+		return l.writeShardHeartbeat(ctx)
 	}
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cell := &v1alpha1.Cell{}
-		if err := t.live.Get(ctx, client.ObjectKey{Name: t.options.Cell}, cell); err != nil {
-			return fmt.Errorf("read Cell %s: %w", t.options.Cell, err)
+		if err := l.coreReader.Get(ctx, client.ObjectKey{Name: l.options.Cell}, cell); err != nil {
+			return fmt.Errorf("read Cell %s: %w", l.options.Cell, err)
 		}
-		if cell.Status.Aggregator.Epoch > t.epoch {
-			t.end(errDeposed)
+		if cell.Status.Aggregator.Epoch > l.epoch {
+			l.stop(errDeposed)
 			return nil
 		}
-		if cell.UID != t.cell.UID {
-			t.end(errRecreated)
+		if cell.UID != l.cell.UID {
+			l.stop(errRecreated)
 			return nil
 		}
-		if err := see(cell); err != nil {
-			t.end(err)
+		if err := recordSeenVersion(cell); err != nil {
+			l.stop(err)
 			return nil
 		}
-		pods, protectors := t.snapshot.Size()
-		t.heed(cell)
-		t.metrics.pods.Set(float64(pods))
-		t.metrics.protectors.Set(float64(protectors))
-		t.metrics.forceDeletable.Set(float64(t.snapshot.ForceDeletable()))
-		now := metav1.NewMicroTime(t.now())
-		// A leader that recorded a restore may have a lower epoch than one of the lost history. The latter's term then
+		pods, protectors := l.snapshot.Size()
+		l.applyCell(cell)
+		l.metrics.pods.Set(float64(pods))
+		l.metrics.protectors.Set(float64(protectors))
+		l.metrics.forceDeletable.Set(float64(l.snapshot.ForceDeletable()))
+		now := metav1.NewMicroTime(l.now())
+		// A leader that recorded a restore may have a lower epoch than one of the lost history. The latter's leadership then
 		// ends.
-		restored := max(t.leadership.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))
+		restored := max(l.startState.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))
 		cell.Status.Aggregator = v1alpha1.CellAggregator{
-			Holder: t.options.Identity, Epoch: t.epoch, LastHeartbeat: &now,
+			Holder: l.options.Identity, Epoch: l.epoch, LastHeartbeat: &now,
 			RestoredVersion: formatVersion(restored), SeenVersion: cell.Status.Aggregator.SeenVersion,
 		}
 		cell.Status.Pods = int32(min(pods, math.MaxInt32))
 		cell.Status.Protectors = int32(min(protectors, math.MaxInt32))
 		ready.ObservedGeneration = cell.Generation
 		meta.SetStatusCondition(&cell.Status.Conditions, ready)
-		return t.core.Status().Update(ctx, cell)
+		return l.coreClient.Status().Update(ctx, cell)
 	})
 }
 
-// heed applies the settings of the Cell.
-func (t *term) heed(cell *v1alpha1.Cell) {
-	t.admissionDeadline.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
-	t.snapshot.hearing.heed(cell.Spec.Settlement)
-	t.triggerLabels.Store(sampleOf(cell.Spec.PodSelector))
-	t.vouches.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
+// applyCell applies the settings of the Cell.
+func (l *leadership) applyCell(cell *v1alpha1.Cell) {
+	l.admissionDeadline.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
+	l.snapshot.eventClock.setMode(cell.Spec.Settlement)
+	l.triggerLabels.Store(matchingLabels(cell.Spec.PodSelector))
+	l.mustProbe.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
 	if cell.DeletionTimestamp != nil {
-		t.drain()
+		l.startDraining()
 	}
 }
 
-// checkPast ends the term if the cell was restored to a version before that of a live list by which pods were recorded as
+// checkRestored ends the leadership if the cell was restored to a version before that of a live list by which pods were recorded as
 // removed. The stream may not reveal it, because it resumes at a version that it had not reached before. Those pods exist
 // again, and the counts would leave them out for as long as there are no events in the cell.
-func (t *term) checkPast(ctx context.Context) error {
-	unreached := t.snapshot.Unreached()
+func (l *leadership) checkRestored(ctx context.Context) error {
+	unreached := l.snapshot.Unreached()
 	if unreached == 0 {
 		return nil
 	}
-	version, err := t.liveVersion(ctx)
+	version, err := l.liveVersion(ctx)
 	if err != nil {
 		return err
 	}
 	if version < unreached {
-		t.end(fmt.Errorf("the version of the cell's pods went backwards, from %d to %d", unreached, version))
+		l.stop(fmt.Errorf("the version of the cell's pods went backwards, from %d to %d", unreached, version))
 	}
 	return nil
 }

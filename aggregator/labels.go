@@ -52,14 +52,14 @@ func (s *labelSet) equal(labels map[string]string) bool {
 	return true
 }
 
-// read returns the set as a map, in memory that the caller provides and does not use otherwise.
-func (s *labelSet) read(room map[string]string) map[string]string {
-	clear(room)
+// toMap returns the set as a map, in memory that the caller provides and does not use otherwise.
+func (s *labelSet) toMap(buffer map[string]string) map[string]string {
+	clear(buffer)
 	rest := s.values
 	for _, key := range s.shape.keys {
-		room[key], rest = unpack(rest)
+		buffer[key], rest = unpack(rest)
 	}
-	return room
+	return buffer
 }
 
 // labelSets stores each distinct set of labels once, by its shape.

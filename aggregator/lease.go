@@ -17,13 +17,13 @@ type lease struct {
 	*resourcelock.LeaseLock
 	// holder is who held the Lease at the last read.
 	holder string
-	// pauses are the delays between failing attempts to create the Lease: the elector logs each attempt.
-	pauses wait.Backoff
+	// createBackoff are the delays between failing attempts to create the Lease: the elector logs each attempt.
+	createBackoff wait.Backoff
 }
 
-// makingPauses returns delays that grow to half a minute. An aggregator leads at most that long after its namespace was
+// newCreateBackoff returns delays that grow to half a minute. An aggregator leads at most that long after its namespace was
 // created.
-func makingPauses() wait.Backoff {
+func newCreateBackoff() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Cap: 30 * time.Second}
 }
 
@@ -36,9 +36,10 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(l.pauses.Step()):
+	case <-time.After(l.createBackoff.Step()):
 	}
-	return fmt.Errorf("nobody can count the cell: make namespace %q in the core cluster, or give another --leader-election-namespace: %w", l.LeaseMeta.Namespace, err)
+	return fmt.Errorf("cannot elect a leader for the cell: create namespace %q in the core cluster, or set another --leader-election-namespace: %w",
+		l.LeaseMeta.Namespace, err)
 }
 
 // Get implements resourcelock.Interface.

@@ -21,7 +21,7 @@ import (
 )
 
 // A deposed leader that has not noticed releases what it believes to be its own Lease.
-func TestADeposedLeaderLeavesTheLeaseToItsSuccessor(t *testing.T) {
+func TestDeposedLeaderKeepsLeaseOfSuccessor(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	client, err := kubernetes.NewForConfig(testplane.Config(t))
 	if err != nil {
@@ -61,15 +61,15 @@ func TestADeposedLeaderLeavesTheLeaseToItsSuccessor(t *testing.T) {
 	hold(successor, "successor")
 	hold(former, "")
 	if got := holder(); got != "successor" {
-		t.Errorf("the lease is held by %q after its former holder gave it up, want successor", got)
+		t.Errorf("the lease is held by %q after its former holder released it, want successor", got)
 	}
 	hold(successor, "")
 	if got := holder(); got != "" {
-		t.Errorf("the lease is held by %q after its holder gave it up", got)
+		t.Errorf("the lease is held by %q after its holder released it, want none", got)
 	}
 }
 
-func TestWithoutItsNamespaceAnAggregatorTriesAndLogsEverLessOften(t *testing.T) {
+func TestLeaseCreateBacksOffWithoutNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, attempts := fake.NewClientset(), 0
 		core.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -82,17 +82,17 @@ func TestWithoutItsNamespaceAnAggregatorTriesAndLogsEverLessOften(t *testing.T) 
 				errors = append(errors, arguments)
 			}
 		}, funcr.Options{})
-		a := &Aggregator{options: Options{Cell: "worker-1", Identity: "one", LeaseNamespace: "system", LeaseDuration: 4 * time.Second}, leases: core, log: log}
+		a := &Aggregator{options: Options{Cell: "worker-1", Identity: "one", LeaseNamespace: "system", LeaseDuration: 4 * time.Second}, coreClientset: core, log: log}
 		ctx, end := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer end()
-		if err := a.standOnce(ctx); err != nil {
+		if err := a.runElectionOnce(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if attempts < 15 || attempts > 30 || len(errors) > attempts {
 			t.Errorf("%d attempts and %d errors in ten minutes: %q", attempts, len(errors), errors)
 		}
 		if len(errors) == 0 || !strings.Contains(errors[0], "--leader-election-namespace") {
-			t.Errorf("nothing says what to do: %q", errors)
+			t.Errorf("no error names the remedy: %q", errors)
 		}
 	})
 }

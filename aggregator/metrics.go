@@ -43,11 +43,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	registry.MustRegister(liveReads, writeDuration, spread)
 	return &metrics{
 		leading:        gauge("leading", "1 while this process leads its cell, or has slots of it."),
-		epoch:          gauge("epoch", "Epoch of the last term of this process, or of the last slots that it took."),
+		epoch:          gauge("epoch", "Epoch of the last leadership of this process, or of the slots that it claimed last."),
 		slots:          gauge("slots", "Slots of the cell that this shard has, of 256; 0 without --ring."),
 		pods:           gauge("pods", "Pods in the snapshot at the last heartbeat."),
 		protectors:     gauge("protectors", "Protectors that pods are counted for, at the last heartbeat."),
-		forceDeletable: gauge("force_deletable_pods", "Pods that live and have the annotation breakwater.dev/force-delete, at the last heartbeat."),
+		forceDeletable: gauge("force_deletable_pods", "Living pods with the annotation breakwater.dev/force-delete, at the last heartbeat."),
 		liveReads:      liveReads,
 		writes:         counter("writes_total", "Status writes by result: written, conflict or error.", "result"),
 		spread:         spread, writeDuration: writeDuration,
@@ -61,18 +61,18 @@ func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every t
 		return nil, nil
 	}
 	p, err := clusters.NewProbe(cell, every,
-		prometheus.NewDesc("breakwater_aggregator_cell_up", "1 while the apiserver of the cell is ready, 0 while it is not.", nil, nil),
-		prometheus.NewDesc("breakwater_aggregator_cell_clock_ahead_seconds", "How far the clock here is ahead of that of the cell.", nil, nil))
+		prometheus.NewDesc("breakwater_aggregator_cell_up", "1 while the API server of the cell is ready, 0 while it is not.", nil, nil),
+		prometheus.NewDesc("breakwater_aggregator_cell_clock_ahead_seconds", "How far the local clock is ahead of the clock of the cell's API server.", nil, nil))
 	if err != nil {
 		return nil, err
 	}
 	return p, registry.Register(p)
 }
 
-// settle counts the settled reservations.
-func (m *metrics) settle(done *quota.Settled) {
+// countSettled counts the settled reservations.
+func (m *metrics) countSettled(done *quota.Settled) {
 	for reason, number := range map[string]int{
-		"gone": done.Gone, "expired": done.Expired, "relabeled": done.Relabeled, "superseded": done.Superseded, "updated": done.Updated, "overdue": len(done.Overdue),
+		"gone": done.Absent, "expired": done.Expired, "relabeled": done.Relabeled, "superseded": done.Superseded, "updated": done.Updated, "overdue": len(done.Overdue),
 	} {
 		m.settled.WithLabelValues(reason).Add(float64(number))
 	}

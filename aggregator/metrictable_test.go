@@ -10,7 +10,7 @@ import (
 )
 
 func TestMetricsAreThoseOfTheTable(t *testing.T) {
-	registry := metrictable.NewRegistered()
+	registry := metrictable.NewRecordingRegistry()
 	newMetrics(registry)
 	if _, err := (*metrics)(nil).probe(registry, &rest.Config{}, time.Second); err != nil {
 		t.Fatal(err)

@@ -15,20 +15,20 @@ import (
 
 // nodes stores, of each node of a cell, the values of those labels that protectors use. While no protector uses one, it is empty.
 type nodes struct {
-	// moved is called with protectors of which some may have pods on nodes whose domain has changed; read is called for each
+	// onMoved is called with protectors of which some may have pods on nodes whose domain has changed; read is called for each
 	// protector that waits for the nodes when there is a result. Neither may block.
-	moved func(protectors []types.NamespacedName, nodes map[unique.Handle[string]]bool)
-	read  func(protector types.NamespacedName)
-	now   func() time.Time
-	// poke requests another check of which labels are used.
-	poke chan struct{}
+	onMoved func(protectors []types.NamespacedName, nodes map[unique.Handle[string]]bool)
+	onRead  func(protector types.NamespacedName)
+	now     func() time.Time
+	// labelsChanged requests another check of which labels are used.
+	labelsChanged chan struct{}
 
 	mu     sync.Mutex
 	labels map[string]*nodeLabel
-	// asked is the label that each protector uses.
-	asked map[types.NamespacedName]string
-	// asks counts the labels that were ever added.
-	asks int
+	// labelOf is the label that each protector uses.
+	labelOf map[types.NamespacedName]string
+	// requests counts the labels that were ever added.
+	requests int
 	// problem is why nodes cannot be read; empty if they can. denied reports that the API server denies access. Nodes that were read
 	// before are then ignored, because they would never be corrected.
 	problem string
@@ -44,11 +44,11 @@ type nodeLabel struct {
 }
 
 func newNodes(
-	moved func([]types.NamespacedName, map[unique.Handle[string]]bool), read func(types.NamespacedName), now func() time.Time,
+	onMoved func([]types.NamespacedName, map[unique.Handle[string]]bool), onRead func(types.NamespacedName), now func() time.Time,
 ) *nodes {
 	return &nodes{
-		moved: moved, read: read, now: now, poke: make(chan struct{}, 1),
-		labels: map[string]*nodeLabel{}, asked: map[types.NamespacedName]string{},
+		onMoved: onMoved, onRead: onRead, now: now, labelsChanged: make(chan struct{}, 1),
+		labels: map[string]*nodeLabel{}, labelOf: map[types.NamespacedName]string{},
 	}
 }
 
@@ -60,16 +60,16 @@ func nodeLabelOf(spec *v1alpha1.PodProtectorSpec) string {
 	return spec.Spread.TopologyKey
 }
 
-// nodesPatience is how long a count waits for nodes that are read for the first time, so that a new leader does not briefly report
+// nodesWait is how long a count waits for nodes that are read for the first time, so that a new leader does not briefly report
 // that no domain is known. It does not wait after a failed attempt.
-const nodesPatience = time.Second
+const nodesWait = time.Second
 
-// ask records that a protector uses a label instead of its previous one, and returns how long to wait for it.
-func (n *nodes) ask(protector types.NamespacedName, label string) (wait time.Duration) {
+// requestLabel records that a protector uses a label instead of its previous one, and returns how long to wait for it.
+func (n *nodes) requestLabel(protector types.NamespacedName, label string) (wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.asked[protector] != label {
-		n.drop(protector)
+	if n.labelOf[protector] != label {
+		n.dropLabel(protector)
 	}
 	if label == "" {
 		return 0
@@ -78,56 +78,56 @@ func (n *nodes) ask(protector types.NamespacedName, label string) (wait time.Dur
 	if l == nil {
 		l = &nodeLabel{since: n.now(), protectors: map[types.NamespacedName]struct{}{}}
 		n.labels[label] = l
-		n.asks++
-		nudge(n.poke)
+		n.requests++
+		notify(n.labelsChanged)
 	}
-	n.asked[protector], l.protectors[protector] = label, struct{}{}
+	n.labelOf[protector], l.protectors[protector] = label, struct{}{}
 	if l.domains != nil || n.problem != "" {
 		return 0
 	}
-	return max(l.since.Add(nodesPatience).Sub(n.now()), 0)
+	return max(l.since.Add(nodesWait).Sub(n.now()), 0)
 }
 
-// leave removes the label that a protector uses.
-func (n *nodes) leave(protector types.NamespacedName) {
+// releaseLabel removes the label that a protector uses.
+func (n *nodes) releaseLabel(protector types.NamespacedName) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.drop(protector)
+	n.dropLabel(protector)
 }
 
-// giveUp removes the labels that the protectors of some slots use.
-func (n *nodes) giveUp(slots slot.Set) {
+// releaseSlots removes the labels that the protectors of some slots use.
+func (n *nodes) releaseSlots(slots slot.Set) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	protectors := map[types.NamespacedName]bool{}
-	keysOf(slots, n.asked, protectors)
+	addKeysIn(slots, n.labelOf, protectors)
 	for protector := range protectors {
-		n.drop(protector)
+		n.dropLabel(protector)
 	}
 }
 
-func (n *nodes) drop(protector types.NamespacedName) {
-	label := n.asked[protector]
-	delete(n.asked, protector)
+func (n *nodes) dropLabel(protector types.NamespacedName) {
+	label := n.labelOf[protector]
+	delete(n.labelOf, protector)
 	l := n.labels[label]
 	if l == nil {
 		return
 	}
 	if delete(l.protectors, protector); len(l.protectors) == 0 {
 		delete(n.labels, label)
-		nudge(n.poke)
+		notify(n.labelsChanged)
 	}
 }
 
-// wanted returns the labels in use, and how many were ever added.
-func (n *nodes) wanted() (labels []string, asks int) {
+// usedLabels returns the labels in use, and how many were ever added.
+func (n *nodes) usedLabels() (labels []string, requests int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return slices.Sorted(maps.Keys(n.labels)), n.asks
+	return slices.Sorted(maps.Keys(n.labels)), n.requests
 }
 
-// place returns the distribution of pods over the domains of a label, given the number of pods on each node.
-func (n *nodes) place(label string, pods map[unique.Handle[string]]int32) *v1alpha1.CellDomains {
+// distribution returns the distribution of pods over the domains of a label, given the number of pods on each node.
+func (n *nodes) distribution(label string, pods map[unique.Handle[string]]int32) *v1alpha1.CellDomains {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	placed, unknown, problem := map[string]int32{}, int32(0), ""

@@ -22,17 +22,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-type uniqueString = unique.Handle[string]
+type uniqueName = unique.Handle[string]
 
-func handle(text string) uniqueString { return unique.Make(text) }
+func handle(text string) uniqueName { return unique.Make(text) }
 
 const (
 	zoneLabel = "topology.kubernetes.io/zone"
 	rackLabel = "example.com/rack"
 )
 
-// nodeWorld is a cell's pods and nodes, the specs of its protectors, and a watch of nodes that does not lag.
-type nodeWorld struct {
+// nodeModel is a cell's pods and nodes, the specs of its protectors, and a watch of nodes that does not lag.
+type nodeModel struct {
 	clock   time.Time
 	version int
 	pods    map[types.UID]*corev1.Pod
@@ -43,14 +43,14 @@ type nodeWorld struct {
 	denied bool
 
 	snapshot *Snapshot
-	// reading is the running watch; nil if there is none. asks is the number of labels ever added when it began.
-	reading *nodeStore
-	asks    int
-	changed map[types.NamespacedName]bool
+	// watch is the running watch; nil if there is none. asks is the number of labels ever added when it began.
+	watch    *nodeStore
+	requests int
+	changed  map[types.NamespacedName]bool
 }
 
-func newNodeWorld(t *rapid.T) *nodeWorld {
-	w := &nodeWorld{
+func newNodeModel(t *rapid.T) *nodeModel {
+	w := &nodeModel{
 		clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), version: 1, pods: map[types.UID]*corev1.Pod{}, nodes: map[string]map[string]string{}, seen: map[types.UID]time.Time{},
 		specs: map[types.NamespacedName]*v1alpha1.PodProtectorSpec{}, changed: map[types.NamespacedName]bool{},
 	}
@@ -62,44 +62,44 @@ func newNodeWorld(t *rapid.T) *nodeWorld {
 	return w
 }
 
-func (w *nodeWorld) next() string { w.version++; return strconv.Itoa(w.version) }
+func (w *nodeModel) next() string { w.version++; return strconv.Itoa(w.version) }
 
-func (w *nodeWorld) node(name string) *metav1.PartialObjectMetadata {
+func (w *nodeModel) node(name string) *metav1.PartialObjectMetadata {
 	labels := maps.Clone(w.nodes[name])
 	labels["example.com/other"] = name
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 }
 
 // read lists the nodes as a new watch does, if labels are in use that the last one does not read.
-func (w *nodeWorld) read(t *rapid.T) {
-	labels, asks := w.snapshot.nodes.wanted()
+func (w *nodeModel) read(t *rapid.T) {
+	labels, asks := w.snapshot.nodes.usedLabels()
 	switch {
 	case len(labels) == 0:
-		w.reading = nil
+		w.watch = nil
 		return
-	case w.denied || w.reading != nil && w.asks == asks:
+	case w.denied || w.watch != nil && w.requests == asks:
 		return
 	}
-	w.reading, w.asks = &nodeStore{nodes: w.snapshot.nodes, labels: labels}, asks
+	w.watch, w.requests = &nodeStore{nodes: w.snapshot.nodes, labels: labels}, asks
 	w.list(t)
 }
 
-func (w *nodeWorld) list(t *rapid.T) {
+func (w *nodeModel) list(t *rapid.T) {
 	var list []any
 	for name := range w.nodes {
-		stripped, err := w.reading.Transformer()(w.node(name))
+		stripped, err := w.watch.Transformer()(w.node(name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, stripped)
 	}
-	if err := w.reading.Replace(list, "1"); err != nil {
+	if err := w.watch.Replace(list, "1"); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // check is called at every step: the counts equal those of a linear scan.
-func (w *nodeWorld) check(t *rapid.T) {
+func (w *nodeModel) check(t *rapid.T) {
 	for key, spec := range w.specs {
 		want := map[string]int32{}
 		var unknown, counted int32
@@ -111,7 +111,7 @@ func (w *nodeWorld) check(t *rapid.T) {
 			}
 			counted++
 			value, has := w.nodes[p.Spec.NodeName][spec.Spread.TopologyKey]
-			if has && !w.denied && w.reading != nil && slices.Contains(w.reading.labels, spec.Spread.TopologyKey) {
+			if has && !w.denied && w.watch != nil && slices.Contains(w.watch.labels, spec.Spread.TopologyKey) {
 				want[value]++
 			} else {
 				unknown++
@@ -140,7 +140,7 @@ func (w *nodeWorld) check(t *rapid.T) {
 }
 
 // on returns the protectors that have pods on a node.
-func (w *nodeWorld) on(node string) (all []types.NamespacedName) {
+func (w *nodeModel) on(node string) (all []types.NamespacedName) {
 	for key, spec := range w.specs {
 		for _, p := range w.pods {
 			if p.Namespace == key.Namespace && p.Labels["app"] == spec.Selector.MatchLabels["app"] && p.Spec.NodeName == node {
@@ -152,18 +152,18 @@ func (w *nodeWorld) on(node string) (all []types.NamespacedName) {
 	return all
 }
 
-func (w *nodeWorld) ask(t *rapid.T, key types.NamespacedName, spec *v1alpha1.PodProtectorSpec) {
-	coverage, err := selectors.CountedOf(spec, nil)
+func (w *nodeModel) requestLabel(t *rapid.T, key types.NamespacedName, spec *v1alpha1.PodProtectorSpec) {
+	coverage, err := selectors.CountedCoverageOf(spec, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.specs[key] = spec
 	w.snapshot.Cover(key, coverage, 0)
-	w.snapshot.nodes.ask(key, nodeLabelOf(spec))
+	w.snapshot.nodes.requestLabel(key, nodeLabelOf(spec))
 	w.read(t)
 }
 
-func (w *nodeWorld) change() map[string]func(*rapid.T) {
+func (w *nodeModel) change() map[string]func(*rapid.T) {
 	serial := 0
 	nodeName := func(t *rapid.T) string { return fmt.Sprint("node-", rapid.IntRange(0, 4).Draw(t, "node")) }
 	return map[string]func(*rapid.T){
@@ -202,7 +202,7 @@ func (w *nodeWorld) change() map[string]func(*rapid.T) {
 				p := drawPod(t, w.pods, "alive")
 				live.pods[quota.HashUID(p.UID)], w.seen[p.UID] = livePod{}, w.clock
 			}
-			w.snapshot.SawAlive(&live, w.snapshot.sinceBegan())
+			w.snapshot.RecordAlive(&live, w.snapshot.sinceCreation())
 		},
 		"put a node": func(t *rapid.T) {
 			name, labels := nodeName(t), map[string]string{}
@@ -214,31 +214,31 @@ func (w *nodeWorld) change() map[string]func(*rapid.T) {
 			before := w.nodes[name]
 			w.nodes[name] = labels
 			clear(w.changed)
-			if w.reading != nil && !w.denied {
-				if err := w.reading.Update(w.node(name)); err != nil {
+			if w.watch != nil && !w.denied {
+				if err := w.watch.Update(w.node(name)); err != nil {
 					t.Fatal(err)
 				}
-				w.wantTold(t, name, before)
+				w.wantNotified(t, name, before)
 			}
 		},
 		"delete a node": func(t *rapid.T) {
 			name := nodeName(t)
-			before, there := w.nodes[name]
-			if !there {
+			before, exists := w.nodes[name]
+			if !exists {
 				t.Skip("no such node")
 			}
 			node := w.node(name)
 			delete(w.nodes, name)
 			clear(w.changed)
-			if w.reading != nil && !w.denied {
-				if err := w.reading.Delete(node); err != nil {
+			if w.watch != nil && !w.denied {
+				if err := w.watch.Delete(node); err != nil {
 					t.Fatal(err)
 				}
-				w.wantTold(t, name, before)
+				w.wantNotified(t, name, before)
 			}
 		},
 		"the watch of nodes breaks, and all are listed": func(t *rapid.T) {
-			if w.reading == nil || w.denied {
+			if w.watch == nil || w.denied {
 				t.Skip("no watch")
 			}
 			before := maps.Clone(w.nodes)
@@ -253,20 +253,20 @@ func (w *nodeWorld) change() map[string]func(*rapid.T) {
 			clear(w.changed)
 			w.list(t)
 			for name := range before {
-				w.wantTold(t, name, before[name])
+				w.wantNotified(t, name, before[name])
 			}
 		},
 		"nodes may not be read any more": func(*rapid.T) {
-			if w.reading != nil {
+			if w.watch != nil {
 				w.denied = true
-				w.snapshot.nodes.fail("denied", true)
+				w.snapshot.nodes.recordFailure("denied", true)
 			}
 		},
 		"they may": func(t *rapid.T) {
 			if w.denied {
 				w.denied = false
-				w.snapshot.nodes.succeed()
-				if w.reading != nil {
+				w.snapshot.nodes.recordSuccess()
+				if w.watch != nil {
 					w.list(t)
 				}
 				w.read(t)
@@ -277,7 +277,7 @@ func (w *nodeWorld) change() map[string]func(*rapid.T) {
 		},
 		"protect": func(t *rapid.T) {
 			key := types.NamespacedName{Namespace: "default", Name: fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "name"))}
-			w.ask(t, key, &v1alpha1.PodProtectorSpec{
+			w.requestLabel(t, key, &v1alpha1.PodProtectorSpec{
 				Criterion: drawCriterion(t), MinReadySeconds: rapid.Int32Range(0, 15).Draw(t, "minReadySeconds"),
 				Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "app")}},
 				Spread:   &v1alpha1.Spread{TopologyKey: rapid.SampledFrom([]string{zoneLabel, rackLabel, v1alpha1.TopologyKeyCell}).Draw(t, "key")},
@@ -295,23 +295,23 @@ func (w *nodeWorld) change() map[string]func(*rapid.T) {
 	}
 }
 
-// wantTold fails unless every protector with pods on a node whose domain changed was reported.
-func (w *nodeWorld) wantTold(t *rapid.T, name string, before map[string]string) {
+// wantNotified fails unless every protector with pods on a node whose domain changed was reported.
+func (w *nodeModel) wantNotified(t *rapid.T, name string, before map[string]string) {
 	for _, key := range w.on(name) {
 		label := w.specs[key].Spread.TopologyKey
 		was, had := before[label]
 		is, has := w.nodes[name][label]
 		if (was != is || had != has) && !w.changed[key] {
-			t.Fatalf("%s was not told that node %s has other labels", key, name)
+			t.Fatalf("%s was not notified of changed labels of node %s", key, name)
 		}
 	}
 }
 
 // The domains of a snapshot equal those of a linear scan of pods and nodes, through any change of pods, nodes and protectors. It
 // stores nothing of nodes that no protector uses.
-func TestDomainsAreThoseOfALinearScan(t *testing.T) {
+func TestDomainsMatchLinearScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newNodeWorld(t)
+		w := newNodeModel(t)
 		change := w.change()
 		for range 4 {
 			change["put a pod"](t)
@@ -322,14 +322,14 @@ func TestDomainsAreThoseOfALinearScan(t *testing.T) {
 		for key := range w.specs {
 			w.snapshot.Uncover(key)
 		}
-		if n := w.snapshot.nodes; len(n.labels)+len(n.asked) != 0 {
-			t.Fatalf("nobody asks, and %v and %v are kept", n.labels, n.asked)
+		if n := w.snapshot.nodes; len(n.labels)+len(n.labelOf) != 0 {
+			t.Fatalf("labels %v and %v kept without users, want none", n.labels, n.labelOf)
 		}
 	})
 }
 
 // A status holds 64 domains. The rest are added up, and the same pods always give the same status.
-func TestManyDomainsAreAddedUp(t *testing.T) {
+func TestManyDomainsAreSummed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.SampledFrom([]int{0, 1, v1alpha1.MostDomains - 1, v1alpha1.MostDomains, v1alpha1.MostDomains + 1, 200}).Draw(t, "domains")
 		pods, total := map[string]int32{}, int32(0)
@@ -339,7 +339,7 @@ func TestManyDomainsAreAddedUp(t *testing.T) {
 		}
 		d := cellDomains(zoneLabel, pods, 3, "")
 		if diff := cmp.Diff(d, cellDomains(zoneLabel, maps.Clone(pods), 3, "")); diff != "" {
-			t.Fatalf("the same pods are told otherwise:\n%s", diff)
+			t.Fatalf("cellDomains() of the same pods differs (-first +second):\n%s", diff)
 		}
 		sum, least := int32(0), int32(100)
 		for i, domain := range d.Domains {
@@ -369,60 +369,60 @@ func TestManyDomainsAreAddedUp(t *testing.T) {
 func TestNodesThatCannotBeRead(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	clock := time.Now()
-	var told []types.NamespacedName
-	n := newNodes(func([]types.NamespacedName, map[uniqueString]bool) {}, func(p types.NamespacedName) { told = append(told, p) }, func() time.Time { return clock })
+	var notified []types.NamespacedName
+	n := newNodes(func([]types.NamespacedName, map[uniqueName]bool) {}, func(p types.NamespacedName) { notified = append(notified, p) }, func() time.Time { return clock })
 	s := &nodeStore{nodes: n, labels: []string{zoneLabel}}
-	on := map[uniqueString]int32{handle("node-1"): 2}
+	on := map[uniqueName]int32{handle("node-1"): 2}
 	want := func(claim string, known int, problem string, toldOf int) {
 		t.Helper()
-		d := n.place(zoneLabel, on)
-		if len(d.Domains) != known || d.Problem != problem || int(d.Unknown) != 2-2*known || len(told) != toldOf {
-			t.Errorf("%s: %+v, told %d times; want %d domains, problem %q, told %d times", claim, d, len(told), known, problem, toldOf)
+		d := n.distribution(zoneLabel, on)
+		if len(d.Domains) != known || d.Problem != problem || int(d.Unknown) != 2-2*known || len(notified) != toldOf {
+			t.Errorf("%s: %+v, notified %d times; want %d domains, problem %q, notified %d times", claim, d, len(notified), known, problem, toldOf)
 		}
-		told = nil
+		notified = nil
 	}
-	if wait := n.ask(key, zoneLabel); wait != nodesPatience {
-		t.Errorf("a first count waits %s", wait)
+	if wait := n.requestLabel(key, zoneLabel); wait != nodesWait {
+		t.Errorf("requestLabel() = %s for a new label, want %s", wait, nodesWait)
 	}
-	clock = clock.Add(nodesPatience)
-	if wait := n.ask(key, zoneLabel); wait != 0 {
-		t.Errorf("a count waits %s for nodes that nobody answers", wait)
+	clock = clock.Add(nodesWait)
+	if wait := n.requestLabel(key, zoneLabel); wait != 0 {
+		t.Errorf("requestLabel() = %s without a result, want 0", wait)
 	}
-	want("nobody has answered", 0, "the nodes of the cell are not read yet", 0)
-	n.fail("away", false)
-	want("nobody answers", 0, "away", 1)
-	n.fail("away, on another port", false)
-	want("nobody answers again", 0, "away", 0)
-	if wait := n.ask(types.NamespacedName{Name: "other"}, rackLabel); wait != 0 {
+	want("without a result", 0, "the nodes of the cell are not read yet", 0)
+	n.recordFailure("away", false)
+	want("the nodes are unreachable", 0, "away", 1)
+	n.recordFailure("away, on another port", false)
+	want("the nodes are unreachable again", 0, "away", 0)
+	if wait := n.requestLabel(types.NamespacedName{Name: "other"}, rackLabel); wait != 0 {
 		t.Errorf("a count waits %s for nodes that could not be read", wait)
 	}
-	n.leave(types.NamespacedName{Name: "other"})
-	n.succeed()
+	n.releaseLabel(types.NamespacedName{Name: "other"})
+	n.recordSuccess()
 	if err := s.Replace([]any{&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "node-1", Labels: map[string]string{zoneLabel: "a"}}}}, "1"); err != nil {
 		t.Fatal(err)
 	}
 	want("they are read", 1, "", 1)
-	n.fail("away", false)
+	n.recordFailure("away", false)
 	want("a partition", 1, "", 0)
-	n.fail("forbidden", true)
+	n.recordFailure("forbidden", true)
 	want("the right is withdrawn", 0, "forbidden", 1)
-	n.fail("forbidden", true)
+	n.recordFailure("forbidden", true)
 	want("it stays withdrawn", 0, "forbidden", 0)
-	n.fail("away", false)
-	want("and nobody answers", 0, "forbidden", 0)
-	n.succeed()
+	n.recordFailure("away", false)
+	want("and the nodes are unreachable", 0, "forbidden", 0)
+	n.recordSuccess()
 	want("the right is back", 1, "", 1)
 }
 
 // The labels that the protectors of a slot use are dropped with it, even if the protectors were never counted.
-func TestASlotThatIsGivenUpAsksForNothing(t *testing.T) {
+func TestReleasedSlotRequestsNoLabels(t *testing.T) {
 	n := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
-	n.share(func(slot.Set) {})
+	n.keepOnly(func(slot.Set) {})
 	kept, given := types.NamespacedName{Namespace: "kept", Name: "web"}, types.NamespacedName{Namespace: "given", Name: "web"}
-	n.nodes.ask(kept, zoneLabel)
-	n.nodes.ask(given, rackLabel)
-	n.GiveUp(slot.Set{}.With(slot.Of("given")))
-	if labels, _ := n.nodes.wanted(); !slices.Equal(labels, []string{zoneLabel}) {
-		t.Errorf("asks for %v", labels)
+	n.nodes.requestLabel(kept, zoneLabel)
+	n.nodes.requestLabel(given, rackLabel)
+	n.ReleaseSlots(slot.Set{}.With(slot.Of("given")))
+	if labels, _ := n.nodes.usedLabels(); !slices.Equal(labels, []string{zoneLabel}) {
+		t.Errorf("labels in use %v, want none", labels)
 	}
 }

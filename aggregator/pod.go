@@ -26,12 +26,12 @@ type pod struct {
 	labels *labelSet
 	// version is the resourceVersion of the pod; 0 if it is not a number.
 	version int64
-	// came reports that the pod was in another cell before; see stray.go.
-	came bool
-	// seenAlive is when a list or live read began that showed the pod alive, as of Snapshot.sinceBegan; 0 is never.
+	// entered reports that the pod was in another cell before; see relabeled_pods.go.
+	entered bool
+	// seenAlive is when a list or live read began that showed the pod alive, as of Snapshot.sinceCreation; 0 is never.
 	seenAlive time.Duration
-	// list is the number of lists when the pod was last seen: a list drops the pods that it does not contain.
-	list uint32
+	// lastList is the number of lists when the pod was last seen: a list drops the pods that it does not contain.
+	lastList uint32
 }
 
 // isReady reports whether the pod is available, apart from the time that a protector may require it to have been ready.
@@ -54,7 +54,7 @@ func podVersion(resourceVersion string) int64 {
 	return version
 }
 
-// stripping returns a function that strips the pods of one list, which began at a time of Snapshot.sinceBegan, one by one as they arrive.
+// stripping returns a function that strips the pods of one list, which began at a time of Snapshot.sinceCreation, one by one as they arrive.
 // A reflector collects a list before it passes it on. Whole pods, of about 30 KiB each, would take 200 times the memory of the snapshot.
 func stripping(began time.Duration) func(*corev1.Pod) *pod {
 	sets := labelSets{}
@@ -70,14 +70,14 @@ var _ cache.TransformingStore = (*Snapshot)(nil)
 
 // Transformer returns a function that strips the pods of a streamed list. The reflector requests a new one for each list.
 func (s *Snapshot) Transformer() cache.TransformFunc {
-	strip, keeps := stripping(s.sinceBegan()), s.beginList()
+	strip, keeps := stripping(s.sinceCreation()), s.beginList()
 	return func(obj any) (any, error) {
 		whole, ok := obj.(*corev1.Pod)
 		if !ok {
 			return nil, fmt.Errorf("the pod stream listed a %T", obj)
 		}
 		if !keeps(whole.Namespace) || !s.scope.Has(whole.Namespace, whole.Labels) {
-			return outside, nil
+			return outsidePod, nil
 		}
 		return strip(whole), nil
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-func TestAStrippedPodHasAllThatIsCounted(t *testing.T) {
+func TestStrippedPodKeepsCountedFields(t *testing.T) {
 	whole := receivedPod(t, 1)
 	transformed, err := (&Snapshot{monotonic: time.Now}).Transformer()(whole)
 	if err != nil {
@@ -29,12 +29,12 @@ func TestAStrippedPodHasAllThatIsCounted(t *testing.T) {
 	if p.hash != quota.HashUID(whole.UID) || p.namespace.Value() != whole.Namespace || p.facts != podhealth.FactsOf(whole) {
 		t.Errorf("stripped to %+v", p)
 	}
-	if diff := cmp.Diff(whole.Labels, p.labels.read(map[string]string{"left": "over"})); diff != "" {
+	if diff := cmp.Diff(whole.Labels, p.labels.toMap(map[string]string{"left": "over"})); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 }
 
-func TestAListThatIsNotOfPodsIsAnError(t *testing.T) {
+func TestListOfOtherObjectsFails(t *testing.T) {
 	if _, err := (&Snapshot{monotonic: time.Now}).Transformer()(&corev1.Node{}); err == nil {
 		t.Error("a node was stripped")
 	}
@@ -42,7 +42,7 @@ func TestAListThatIsNotOfPodsIsAnError(t *testing.T) {
 
 // Memory: a whole pod takes a hundred times the memory of a stripped one, and keeping one of its strings would keep
 // part of that.
-func TestStrippedPodsKeepNothingOfWholeOnes(t *testing.T) {
+func TestStrippedPodsReleaseWholePods(t *testing.T) {
 	strip := stripping(1)
 	var (
 		kept   []*pod
@@ -50,7 +50,7 @@ func TestStrippedPodsKeepNothingOfWholeOnes(t *testing.T) {
 		labels []weak.Pointer[byte] // their values as they were received
 	)
 	for i := range 3 {
-		whole := receivedPod(t, i*crowdReplicaSets) // all of one ReplicaSet
+		whole := receivedPod(t, i*benchReplicaSets) // all of one ReplicaSet
 		kept = append(kept, strip(whole))
 		wholes = append(wholes, weak.Make(whole))
 		for _, value := range whole.Labels {
@@ -87,13 +87,13 @@ func TestLabelSetsAreMaps(t *testing.T) {
 		if (first == second) != equal || first.equal(other) != equal || !first.equal(one) {
 			t.Fatalf("%v and %v: same set %v, equal %v", one, other, first == second, first.equal(other))
 		}
-		if diff := cmp.Diff(one, first.read(room)); diff != "" {
+		if diff := cmp.Diff(one, first.toMap(room)); diff != "" {
 			t.Fatalf("read (-want +got):\n%s", diff)
 		}
 		sets.release(first)
 		sets.release(second)
 		if len(sets) != 0 {
-			t.Fatalf("nobody uses a set, and %d are held", len(sets))
+			t.Fatalf("%d label sets kept without users, want 0", len(sets))
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// in returns the lab with another Cell of this spec.
-func (l *lab) in(cell string, spec v1alpha1.CellSpec) *lab {
+// withCell returns the lab with another Cell of this spec.
+func (l *fixture) withCell(cell string, spec v1alpha1.CellSpec) *fixture {
 	l.Helper()
 	other := *l
 	other.cell = l.namespace + "-" + cell
@@ -25,7 +25,7 @@ func ofCell(label string) v1alpha1.CellSpec {
 	return v1alpha1.CellSpec{PodSelector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"cell": label}}}
 }
 
-func (l *lab) createPodIn(name, label string) *corev1.Pod {
+func (l *fixture) createPodIn(name, label string) *corev1.Pod {
 	l.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: l.namespace, Name: name, Labels: map[string]string{"app": "web", "cell": label},
@@ -38,7 +38,7 @@ func (l *lab) createPodIn(name, label string) *corev1.Pod {
 }
 
 // wantCounts waits until exactly these cells have counted that many pods of the protector.
-func (l *lab) wantCounts(want map[string]int32) *v1alpha1.PodProtector {
+func (l *fixture) wantCounts(want map[string]int32) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
 	l.eventually(func() string {
@@ -56,13 +56,13 @@ func (l *lab) wantCounts(want map[string]int32) *v1alpha1.PodProtector {
 	return p
 }
 
-func TestCellsOfOneClusterShareOutItsPods(t *testing.T) {
-	l := newLab(t)
+func TestCellsOfOneClusterPartitionPods(t *testing.T) {
+	l := newFixture(t)
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	for i, label := range []string{"a", "a", "a", "b", "b", "c"} {
 		l.createPodIn(fmt.Sprint("web-", i), label)
 	}
-	a, b := l.in("a", ofCell("a")), l.in("b", ofCell("b"))
+	a, b := l.withCell("a", ofCell("a")), l.withCell("b", ofCell("b"))
 	a.run("a")
 	b.run("b")
 	l.wantCounts(map[string]int32{a.cell: 3, b.cell: 2})
@@ -74,12 +74,12 @@ func TestCellsOfOneClusterShareOutItsPods(t *testing.T) {
 	}
 }
 
-func TestACellOfNamespacesHasOnlyTheirPods(t *testing.T) {
-	l := newLab(t)
+func TestCellOfNamespacesHasOnlyTheirPods(t *testing.T) {
+	l := newFixture(t)
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	l.createPod("web-0", true)
-	here := l.in("here", v1alpha1.CellSpec{Namespaces: []string{l.namespace, "another"}})
-	elsewhere := l.in("elsewhere", v1alpha1.CellSpec{Namespaces: []string{"another"}})
+	here := l.withCell("here", v1alpha1.CellSpec{Namespaces: []string{l.namespace, "another"}})
+	elsewhere := l.withCell("elsewhere", v1alpha1.CellSpec{Namespaces: []string{"another"}})
 	here.run("here")
 	elsewhere.run("elsewhere")
 	// The other aggregator reports, and writes no entry for a protector whose pods its cell cannot have.
@@ -99,13 +99,13 @@ func TestACellOfNamespacesHasOnlyTheirPods(t *testing.T) {
 }
 
 // A change of its labels moves a pod to another cell, while its removal is under way in the first.
-func TestAPodThatChangesItsCellIsNeverCountedTwice(t *testing.T) {
-	l := newLab(t)
+func TestPodThatChangesCellIsNeverCountedTwice(t *testing.T) {
+	l := newFixture(t)
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 	stray := l.createPodIn("stray", "a")
 	l.createPodIn("web-0", "a")
 	l.createPodIn("web-1", "b")
-	a, b := l.in("a", ofCell("a")), l.in("b", ofCell("b"))
+	a, b := l.withCell("a", ofCell("a")), l.withCell("b", ofCell("b"))
 	a.run("a")
 	b.run("b")
 	l.wantCounts(map[string]int32{a.cell: 2, b.cell: 1})

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-func (l *lab) createCellOf(settlement v1alpha1.Settlement) {
+func (l *fixture) createCellOf(settlement v1alpha1.Settlement) {
 	l.Helper()
 	l.create(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.cell}, Spec: v1alpha1.CellSpec{
 		// The deadline must not pass during the test.
@@ -23,7 +23,7 @@ func (l *lab) createCellOf(settlement v1alpha1.Settlement) {
 	}})
 }
 
-func (l *lab) wantReserved(want int32) {
+func (l *fixture) wantReserved(want int32) {
 	l.Helper()
 	l.eventually(func() string {
 		if p := l.protector(); p.Status.Summary.Reserved != want {
@@ -34,10 +34,10 @@ func (l *lab) wantReserved(want int32) {
 }
 
 // In these modes any event of any pod ends earlier reservations: here, of a pod without a protector.
-func TestAnyEventEndsReservationsOfACellThatGoesByTime(t *testing.T) {
+func TestAnyEventEndsReservationsInModeClock(t *testing.T) {
 	for _, mode := range []v1alpha1.Settlement{v1alpha1.SettlementClock, v1alpha1.SettlementStatus} {
 		t.Run(string(mode), func(t *testing.T) {
-			l := newLab(t)
+			l := newFixture(t)
 			l.createCellOf(mode)
 			l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
 			pod := l.createPod("web-0", true)
@@ -60,8 +60,8 @@ func TestAnyEventEndsReservationsOfACellThatGoesByTime(t *testing.T) {
 	}
 }
 
-func TestTheUpdateTriggerEndsReservationsWhenNothingHappens(t *testing.T) {
-	l := newLab(t)
+func TestUpdateTriggerEndsReservationsWithoutEvents(t *testing.T) {
+	l := newFixture(t)
 	l.trigger = aggregator.Trigger{Namespace: l.namespace, Every: time.Second}
 	l.createCellOf(v1alpha1.SettlementStatus)
 	l.createProtector(func(*v1alpha1.PodProtectorSpec) {})
@@ -72,7 +72,7 @@ func TestTheUpdateTriggerEndsReservationsWhenNothingHappens(t *testing.T) {
 	key := types.NamespacedName{Namespace: l.namespace, Name: "breakwater-update-trigger-" + l.cell}
 	trigger := &corev1.Pod{}
 	if err := l.client.Get(t.Context(), key, trigger); !apierrors.IsNotFound(err) {
-		t.Errorf("there is a trigger although nobody waits: %v", err)
+		t.Errorf("the update trigger exists although no protector waits: %v", err)
 	}
 	l.reserve(removalOf(l.cell, pod))
 	l.wantReserved(0)

@@ -45,7 +45,7 @@ type Options struct {
 	// cell alone, or waits to.
 	Membership Membership
 	// Interest selects the core's protectors that the cache keeps, for a cell that shards share; nil keeps all.
-	Interest *clusters.Interest
+	Interest *clusters.CacheFilter
 	// Identity of this process among the candidates for the cell's leadership.
 	Identity string
 	// LeaseNamespace is the namespace of the Lease in the core cluster; LeaseDuration is how long an unresponsive leader
@@ -64,31 +64,31 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Tracer creates spans; nil disables tracing. The caller also lets it propagate spans to the API server of the core.
 	Tracer *tracing.Tracer
-	// Past detects that the core was restored from a backup; it is that of the cache's options. Nil disables detection by the
+	// RestoreDetector detects that the core was restored from a backup; it is that of the cache's options. Nil disables detection by the
 	// cache.
-	Past *clusters.Past
+	RestoreDetector *clusters.RestoreDetector
 	// Now is the wall clock, by which the time that pods have been ready is judged; nil is the machine's.
 	Now func() time.Time
 }
 
 // Aggregator leads a cell, or waits to.
 type Aggregator struct {
-	options    Options
-	core       client.Client
-	live       client.Reader
-	protectors *clusters.Protectors
-	past       *clusters.Past
-	informer   toolscache.SharedIndexInformer
-	leases     kubernetes.Interface
-	pods       kubernetes.Interface
-	podNames   metadata.Interface
-	scales     dynamic.Interface
-	kinds      meta.RESTMapper
+	options         Options
+	coreClient      client.Client
+	coreReader      client.Reader
+	protectors      *clusters.Protectors
+	restoreDetector *clusters.RestoreDetector
+	informer        toolscache.SharedIndexInformer
+	coreClientset   kubernetes.Interface
+	cellClientset   kubernetes.Interface
+	metadataClient  metadata.Interface
+	dynamicClient   dynamic.Interface
+	mapper          meta.RESTMapper
 	// handler is the registration for changes of protectors.
 	handler toolscache.ResourceEventHandlerRegistration
-	// unwatch removes the event handler for which shards have which slots; nil if there is none.
-	unwatch func() error
-	metrics *metrics
+	// removeCellHandler removes the event handler for which shards have which slots; nil if there is none.
+	removeCellHandler func() error
+	metrics           *metrics
 	// probe checks the readiness of the cell; nil if disabled.
 	probe  *clusters.Probe
 	events events.EventRecorder
@@ -97,21 +97,21 @@ type Aggregator struct {
 	now, monotonic func() time.Time
 	// clock judges how long pods have been ready.
 	clock *steadyClock
-	// endings are the protectors that ended recently.
-	endings endings
+	// endedProtectors are the protectors that ended recently.
+	endedProtectors endedProtectors
 	// transitions are the specs of protectors that changed recently.
 	transitions transitions
 
-	// leading has capacity one, for the running term, so that there is never more than one.
-	leading chan struct{}
+	// oneLeadership has capacity one, for the running leadership, so that there is never more than one.
+	oneLeadership chan struct{}
 	// epoch is the highest epoch that this process has had.
 	epoch int64
-	// term is the current leadership; nil while another process leads.
-	term atomic.Pointer[term]
-	// told is the last logged reason why the cell was not shared.
-	told string
-	// rivals are the heartbeats of conflicting holders: of shards for a leader, and of a leader for shards.
-	rivals heartbeat.Pulses
+	// current is the current leadership; nil while another process leads.
+	current atomic.Pointer[leadership]
+	// lastReason is the last logged reason why the cell was not shared.
+	lastReason string
+	// conflictingHolders are the heartbeats of conflicting holders: of shards for a leader, and of a leader for shards.
+	conflictingHolders heartbeat.Tracker
 }
 
 // SetupWithManager adds an aggregator to the manager of its core cluster.
@@ -129,38 +129,38 @@ func SetupWithManager(ctx context.Context, mgr manager.Manager, options Options)
 
 func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*Aggregator, error) {
 	a := &Aggregator{
-		options:    options,
-		core:       mgr.GetClient(),
-		live:       mgr.GetAPIReader(),
-		protectors: &clusters.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), Past: options.Past},
-		past:       options.Past,
-		metrics:    newMetrics(options.Metrics),
-		events:     mgr.GetEventRecorder("breakwater-aggregator"),
-		log:        mgr.GetLogger().WithValues("cell", options.Cell),
-		now:        options.Now,
-		monotonic:  time.Now,
-		leading:    make(chan struct{}, 1),
+		options:         options,
+		coreClient:      mgr.GetClient(),
+		coreReader:      mgr.GetAPIReader(),
+		protectors:      &clusters.Protectors{Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Writer: mgr.GetClient(), RestoreDetector: options.RestoreDetector},
+		restoreDetector: options.RestoreDetector,
+		metrics:         newMetrics(options.Metrics),
+		events:          mgr.GetEventRecorder("breakwater-aggregator"),
+		log:             mgr.GetLogger().WithValues("cell", options.Cell),
+		now:             options.Now,
+		monotonic:       time.Now,
+		oneLeadership:   make(chan struct{}, 1),
 	}
 	if a.now == nil {
 		a.now = time.Now
 	}
 	a.clock = &steadyClock{wall: a.now, monotonic: a.monotonic}
 	a.clock.now() // a leadership that begins after a step ahead does not follow that step either
-	a.past.Tell(a.restored)
+	a.restoreDetector.OnRestore(a.onRestore)
 	return a, a.connect(ctx, mgr)
 }
 
 func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	var err error
-	if a.leases, err = kubernetes.NewForConfig(mgr.GetConfig()); err != nil {
+	if a.coreClientset, err = kubernetes.NewForConfig(mgr.GetConfig()); err != nil {
 		return fmt.Errorf("client of the core cluster: %w", err)
 	}
 	cell := rest.CopyConfig(a.options.CellConfig)
-	a.options.Tracer.Through(cell)
-	if a.podNames, err = metadata.NewForConfig(cell); err != nil {
+	a.options.Tracer.WrapConfig(cell)
+	if a.metadataClient, err = metadata.NewForConfig(cell); err != nil {
 		return fmt.Errorf("metadata client of cell %s: %w", a.options.Cell, err)
 	}
-	if a.scales, err = dynamic.NewForConfig(cell); err != nil {
+	if a.dynamicClient, err = dynamic.NewForConfig(cell); err != nil {
 		return fmt.Errorf("dynamic client of cell %s: %w", a.options.Cell, err)
 	}
 	if a.probe, err = a.metrics.probe(a.options.Metrics, cell, a.options.ProbeEvery); err != nil {
@@ -170,11 +170,11 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
 	}
-	if a.kinds, err = apiutil.NewDynamicRESTMapper(cell, calls); err != nil {
-		return fmt.Errorf("kinds of cell %s: %w", a.options.Cell, err)
+	if a.mapper, err = apiutil.NewDynamicRESTMapper(cell, calls); err != nil {
+		return fmt.Errorf("discover the kinds of cell %s: %w", a.options.Cell, err)
 	}
 	cell.ContentType = "application/vnd.kubernetes.protobuf"
-	if a.pods, err = kubernetes.NewForConfig(cell); err != nil {
+	if a.cellClientset, err = kubernetes.NewForConfig(cell); err != nil {
 		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
 	}
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
@@ -194,11 +194,11 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	if err != nil || a.options.Membership == nil {
 		return err
 	}
-	return a.watchShares(ctx, mgr)
+	return a.watchSlotOwnership(ctx, mgr)
 }
 
 // NeedLeaderElection returns false: each cell has its own Lease, which is handled here. A process that loses it becomes a
-// candidate for the next term instead of exiting.
+// candidate for the next leadership instead of exiting.
 func (a *Aggregator) NeedLeaderElection() bool { return false }
 
 // Start repeatedly runs for the leadership of the cell, until ctx ends.
@@ -206,12 +206,12 @@ func (a *Aggregator) Start(ctx context.Context) error {
 	if a.probe != nil {
 		go func() { _ = a.probe.Start(ctx) }() // it ends with ctx, and returns no error
 	}
-	stand := a.standOnce
+	runOnce := a.runElectionOnce
 	if a.options.Membership != nil {
-		stand = a.shareOnce
+		runOnce = a.runShardOnce
 	}
 	for ctx.Err() == nil {
-		if err := stand(ctx); err != nil {
+		if err := runOnce(ctx); err != nil {
 			return err
 		}
 		select {
@@ -219,28 +219,28 @@ func (a *Aggregator) Start(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
-	a.leading <- struct{}{} // the last term has released the cell
+	a.oneLeadership <- struct{}{} // the last leadership has released the cell
 	return nil
 }
 
-// standOnce waits for the leadership, leads, and returns when it has ended.
-func (a *Aggregator) standOnce(ctx context.Context) error {
+// runElectionOnce waits for the leadership, leads, and returns when it has ended.
+func (a *Aggregator) runElectionOnce(ctx context.Context) error {
 	ctx, resign := context.WithCancel(klog.NewContext(ctx, a.log))
 	defer resign()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &lease{LeaseLock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: a.options.LeaseNamespace, Name: a.leaseName()},
-			Client:     a.leases.CoordinationV1(),
+			Client:     a.coreClientset.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: a.options.Identity},
-		}, pauses: makingPauses()},
+		}, createBackoff: newCreateBackoff()},
 		LeaseDuration:   a.options.LeaseDuration,
 		RenewDeadline:   a.options.LeaseDuration * 2 / 3,
 		RetryPeriod:     a.options.LeaseDuration / 8,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
-				a.leading <- struct{}{}
-				defer func() { <-a.leading }()
+				a.oneLeadership <- struct{}{}
+				defer func() { <-a.oneLeadership }()
 				defer resign()
 				a.lead(ctx)
 			},
@@ -260,25 +260,25 @@ func (a *Aggregator) ready(*http.Request) error {
 	if !a.informer.HasSynced() {
 		return errors.New("PodProtectors of the core cluster are not read yet")
 	}
-	if t := a.term.Load(); t != nil {
-		if !t.isListed() {
+	if l := a.current.Load(); l != nil {
+		if !l.isListed() {
 			return errors.New("pods of the cell are not listed yet")
 		}
 	}
 	return nil
 }
 
-// protectorChanged enqueues a protector in the current term.
+// protectorChanged enqueues a protector in the current leadership.
 func (a *Aggregator) protectorChanged(obj any) {
 	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
 	}
 	p, ok := obj.(*v1alpha1.PodProtector)
-	t := a.term.Load()
-	if !ok || t == nil {
+	l := a.current.Load()
+	if !ok || l == nil {
 		return
 	}
-	t.protectorChanged(p)
+	l.protectorChanged(p)
 }
 
 func keyOf(p *v1alpha1.PodProtector) types.NamespacedName { return client.ObjectKeyFromObject(p) }

@@ -19,22 +19,22 @@ import (
 // Snapshot is the state of a cell's pods at one resourceVersion of their watch, and of the protectors that cover them. It is the store
 // behind the stream's reflector and is safe for concurrent use.
 type Snapshot struct {
-	// changed is called for the protectors of each pod in an event, with the time for which to gather their events; it must not block.
-	changed func(key types.NamespacedName, wait time.Duration)
-	// isSpent reports whether a protector can admit no removal now; set before the stream begins. It must not block.
-	isSpent func(key types.NamespacedName) bool
-	// rewound is called when the cell's version went backwards; it ends the term.
-	rewound func(error)
+	// notifyProtector is called for the protectors of each pod in an event, with the time for which to gather their events; it must not block.
+	notifyProtector func(key types.NamespacedName, wait time.Duration)
+	// hasNoBudget reports whether a protector can admit no removal now; set before the stream begins. It must not block.
+	hasNoBudget func(key types.NamespacedName) bool
+	// onRewind is called when the cell's version went backwards; it ends the leadership.
+	onRewind func(error)
 	// now is the wall clock, by which the age of pods is judged, and monotonic the monotonic clock. began is when the snapshot was
 	// created, on the latter.
 	now, monotonic func() time.Time
-	began          time.Time
-	// hearing records the times of the stream's events.
-	hearing *hearing
+	createdAt      time.Time
+	// eventClock records the times of the stream's events.
+	eventClock *eventClock
 	// scope selects the pods of the stream that belong to the cell; set before the stream begins.
 	scope scope.Scope
-	// part is the subset of them that the snapshot keeps; nil is all.
-	part *part
+	// slots is the subset of them that the snapshot keeps; nil is all.
+	slots *slotSubset
 
 	// listed is closed when the first list was received.
 	listed chan struct{}
@@ -42,60 +42,60 @@ type Snapshot struct {
 	mu sync.Mutex
 	// version is 0 until the first list.
 	version uint64
-	// lists counts the lists.
-	lists       uint32
+	// listCount counts the lists.
+	listCount   uint32
 	pods        map[quota.UIDHash]*pod
 	byNamespace map[unique.Handle[string]]map[*pod]struct{}
 	labels      labelSets
-	// departed holds the pods that will never be counted again; see bury.
-	departed map[quota.UIDHash]departure
+	// removedPods holds the pods that will never be counted again; see bury.
+	removedPods map[quota.UIDHash]removedPod
 	// reappeared are the departed pods that the stream shows, with the versions at which they did not exist. The stream shows them from
 	// before their end, or from another history of the cell.
 	reappeared map[quota.UIDHash]uint64
 	// terminating is since when the snapshot has shown pods terminating, on the monotonic clock.
 	terminating map[quota.UIDHash]time.Time
-	// unlisted is the version of the newest live list that counts used.
-	unlisted uint64
+	// liveListVersion is the version of the newest live list that counts used.
+	liveListVersion uint64
 	// nodes returns in which domains the pods are. It has its own lock, which is taken after this one.
 	nodes *nodes
 
 	index   *selectors.Index[types.NamespacedName]
-	members map[types.NamespacedName]*membership
-	// found and read are memory that each query reuses.
-	found []types.NamespacedName
-	read  map[string]string
+	covered map[types.NamespacedName]*coveredPods
+	// keyBuffer and read are memory that each query reuses.
+	keyBuffer   []types.NamespacedName
+	labelBuffer map[string]string
 }
 
 func newSnapshot(
-	changed func(types.NamespacedName, time.Duration), rewound func(error), now, monotonic func() time.Time,
+	notifyProtector func(types.NamespacedName, time.Duration), onRewind func(error), now, monotonic func() time.Time,
 ) *Snapshot {
 	s := &Snapshot{
-		changed:     changed,
-		isSpent:     func(types.NamespacedName) bool { return false },
-		rewound:     rewound,
-		now:         now,
-		monotonic:   monotonic,
-		began:       monotonic(),
-		hearing:     newHearing(changed, now),
-		listed:      make(chan struct{}),
-		pods:        map[quota.UIDHash]*pod{},
-		byNamespace: map[unique.Handle[string]]map[*pod]struct{}{},
-		labels:      labelSets{},
-		departed:    map[quota.UIDHash]departure{},
-		reappeared:  map[quota.UIDHash]uint64{},
-		terminating: map[quota.UIDHash]time.Time{},
-		index:       selectors.New[types.NamespacedName](),
-		members:     map[types.NamespacedName]*membership{},
-		read:        map[string]string{},
+		notifyProtector: notifyProtector,
+		hasNoBudget:     func(types.NamespacedName) bool { return false },
+		onRewind:        onRewind,
+		now:             now,
+		monotonic:       monotonic,
+		createdAt:       monotonic(),
+		eventClock:      newEventClock(notifyProtector, now),
+		listed:          make(chan struct{}),
+		pods:            map[quota.UIDHash]*pod{},
+		byNamespace:     map[unique.Handle[string]]map[*pod]struct{}{},
+		labels:          labelSets{},
+		removedPods:     map[quota.UIDHash]removedPod{},
+		reappeared:      map[quota.UIDHash]uint64{},
+		terminating:     map[quota.UIDHash]time.Time{},
+		index:           selectors.New[types.NamespacedName](),
+		covered:         map[types.NamespacedName]*coveredPods{},
+		labelBuffer:     map[string]string{},
 	}
-	s.nodes = newNodes(s.moved, func(key types.NamespacedName) { changed(key, 0) }, now)
+	s.nodes = newNodes(s.notifyMoved, func(key types.NamespacedName) { notifyProtector(key, 0) }, now)
 	return s
 }
 
 // Add handles an event of the watch.
 func (s *Snapshot) Add(obj any) error {
 	return s.event(obj, func(p *corev1.Pod) {
-		if s.covers(p.Namespace) && s.scope.Has(p.Namespace, p.Labels) {
+		if s.coversNamespace(p.Namespace) && s.scope.Has(p.Namespace, p.Labels) {
 			s.put(strip(p), p.Labels)
 		}
 	})
@@ -104,18 +104,18 @@ func (s *Snapshot) Add(obj any) error {
 // Update handles an event of the watch.
 func (s *Snapshot) Update(obj any) error {
 	return s.event(obj, func(p *corev1.Pod) {
-		if !s.covers(p.Namespace) {
+		if !s.coversNamespace(p.Namespace) {
 			return
 		}
 		hash := quota.HashUID(p.UID)
 		if !s.scope.Has(p.Namespace, p.Labels) {
-			s.leave(hash)
+			s.removeAlive(hash)
 			return
 		}
-		came := s.scope.Selects() && s.pods[hash] == nil
+		entered := s.scope.DependsOnLabels() && s.pods[hash] == nil
 		s.put(strip(p), p.Labels)
-		if came && s.pods[hash] != nil {
-			s.pods[hash].came = true
+		if entered && s.pods[hash] != nil {
+			s.pods[hash].entered = true
 		}
 	})
 }
@@ -123,8 +123,8 @@ func (s *Snapshot) Update(obj any) error {
 // Delete handles an event of the watch.
 func (s *Snapshot) Delete(obj any) error {
 	return s.event(obj, func(p *corev1.Pod) {
-		if s.covers(p.Namespace) && s.scope.HasNamespace(p.Namespace) {
-			s.drop(quota.HashUID(p.UID))
+		if s.coversNamespace(p.Namespace) && s.scope.HasNamespace(p.Namespace) {
+			s.removeDeleted(quota.HashUID(p.UID))
 		}
 	})
 }
@@ -141,7 +141,7 @@ func (s *Snapshot) event(obj any, apply func(*corev1.Pod)) error {
 	}
 	apply(p)
 	s.checkReappeared()
-	s.hearing.hear(p)
+	s.eventClock.record(p)
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 	if err := s.advance(resourceVersion); err != nil {
 		return err
 	}
-	s.lists++
+	s.listCount++
 	clear(s.reappeared) // pods that the list does not contain have ended
 	labels := map[string]string{}
 	for _, obj := range list {
@@ -161,34 +161,34 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 		if !ok {
 			return fmt.Errorf("the pod stream listed a %T", obj)
 		}
-		if p != outside && s.isListed(p.namespace) {
-			s.put(p, p.labels.read(labels))
+		if p != outsidePod && s.isListed(p.namespace) {
+			s.put(p, p.labels.toMap(labels))
 		}
 	}
-	s.dropUnlisted()
+	s.removeUnlisted()
 	s.checkReappeared()
-	s.cover()
+	s.recordList()
 	if first && s.version > 0 {
 		close(s.listed)
 	}
 	return nil
 }
 
-// dropUnlisted removes the pods that the last list did not contain. Their order is the order in which their protectors are written.
-func (s *Snapshot) dropUnlisted() {
-	var gone []quota.UIDHash
+// removeUnlisted removes the pods that the last list did not contain. Their order is the order in which their protectors are written.
+func (s *Snapshot) removeUnlisted() {
+	var unlisted []quota.UIDHash
 	for hash, p := range s.pods {
-		if p.list != s.lists {
-			gone = append(gone, hash)
+		if p.lastList != s.listCount {
+			unlisted = append(unlisted, hash)
 		}
 	}
-	slices.Sort(gone)
-	for _, hash := range gone {
-		if s.scope.Selects() {
-			s.leave(hash) // it may live, with other labels
+	slices.Sort(unlisted)
+	for _, hash := range unlisted {
+		if s.scope.DependsOnLabels() {
+			s.removeAlive(hash) // it may live, with other labels
 			continue
 		}
-		s.drop(hash)
+		s.removeDeleted(hash)
 	}
 }
 
@@ -213,17 +213,17 @@ func (s *Snapshot) advance(resourceVersion string) error {
 	}
 	if version < s.version {
 		err := fmt.Errorf("the version of the cell's pods went backwards, from %d to %d", s.version, version)
-		s.rewound(err)
+		s.onRewind(err)
 		return err
 	}
 	s.version = version
-	s.forgetDepartures()
+	s.forgetRemovedPods()
 	return nil
 }
 
 // put adds or updates a pod as it was seen, with these labels.
 func (s *Snapshot) put(seen *pod, labels map[string]string) {
-	if d, ok := s.departed[seen.hash]; ok {
+	if d, ok := s.removedPods[seen.hash]; ok {
 		// This is expected until the stream has passed the pod's end. After that only another history of the cell explains it, in which
 		// other pods may differ too.
 		s.reappeared[seen.hash] = d.version
@@ -239,7 +239,7 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 		s.byNamespace[p.namespace][p] = struct{}{}
 	}
 	wasReady := isReady(p)
-	p.facts, p.owner, p.node, p.version, p.list = seen.facts, seen.owner, seen.node, seen.version, s.lists
+	p.facts, p.owner, p.node, p.version, p.lastList = seen.facts, seen.owner, seen.node, seen.version, s.listCount
 	p.seenAlive = max(p.seenAlive, seen.seenAlive)
 	if _, known := s.terminating[p.hash]; p.facts.Terminating() && !known {
 		s.terminating[p.hash] = s.monotonic()
@@ -247,12 +247,12 @@ func (s *Snapshot) put(seen *pod, labels map[string]string) {
 	if p.labels == nil || !p.labels.equal(labels) {
 		s.relabel(p, labels)
 	}
-	s.announce(p, isReady(p) && !wasReady)
+	s.notifyProtectorsOf(p, isReady(p) && !wasReady)
 }
 
-// drop removes a pod for good.
-func (s *Snapshot) drop(hash quota.UIDHash) {
-	s.bury(hash, s.version)
+// removeDeleted removes a pod for good.
+func (s *Snapshot) removeDeleted(hash quota.UIDHash) {
+	s.recordRemoved(hash, s.version)
 	delete(s.reappeared, hash)
 	s.remove(hash)
 }
@@ -262,9 +262,9 @@ func (s *Snapshot) remove(hash quota.UIDHash) {
 	if p == nil {
 		return
 	}
-	s.announce(p, false)
+	s.notifyProtectorsOf(p, false)
 	for _, key := range s.protectorsOf(p) {
-		delete(s.members[key].pods, p)
+		delete(s.covered[key].pods, p)
 	}
 	delete(s.pods, hash)
 	delete(s.terminating, hash)
@@ -279,7 +279,7 @@ func (s *Snapshot) remove(hash quota.UIDHash) {
 func (s *Snapshot) Size() (pods, protectors int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pods), len(s.members)
+	return len(s.pods), len(s.covered)
 }
 
 // ForceDeletable returns the number of pods whose removal is admitted regardless of the floor.

@@ -40,7 +40,7 @@ func samplePod(name, uid, version string, labels map[string]string) *corev1.Pod 
 	return p
 }
 
-func TestAVersionThatGoesBackwardsEndsTheTerm(t *testing.T) {
+func TestVersionGoingBackwardsEndsLeadership(t *testing.T) {
 	for claim, rewind := range map[string]func(s *Snapshot) error{
 		"a list":     func(s *Snapshot) error { return s.Replace(nil, "9") },
 		"an event":   func(s *Snapshot) error { return s.Update(samplePod("a", "a", "9", nil)) },
@@ -54,13 +54,13 @@ func TestAVersionThatGoesBackwardsEndsTheTerm(t *testing.T) {
 				t.Fatal(err, rewound)
 			}
 			if err := rewind(s); err == nil || rewound == nil {
-				t.Errorf("error %v, term ended for %v, want both", err, rewound)
+				t.Errorf("error %v, leadership ended for %v, want both", err, rewound)
 			}
 		})
 	}
 }
 
-func TestAVersionThatIsNoNumberIsAnError(t *testing.T) {
+func TestMalformedVersionFails(t *testing.T) {
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
 	if err := s.Replace(nil, "abc"); err == nil || s.Listed() {
 		t.Errorf("error %v, listed %v, want an error and no list", err, s.Listed())
@@ -68,7 +68,7 @@ func TestAVersionThatIsNoNumberIsAnError(t *testing.T) {
 }
 
 // A cell that was restored and has advanced past its old version is detected by a pod that had ended.
-func TestAPodThatComesBackEndsTheTerm(t *testing.T) {
+func TestReappearedPodEndsLeadership(t *testing.T) {
 	var rewound error
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now, time.Now)
 	for _, err := range []error{
@@ -79,25 +79,25 @@ func TestAPodThatComesBackEndsTheTerm(t *testing.T) {
 		}
 	}
 	if err := s.Replace(listOf(samplePod("a", "a", "10", nil)), "13"); err != nil || rewound == nil {
-		t.Errorf("error %v, term ended for %v, want the latter alone", err, rewound)
+		t.Errorf("error %v, leadership ended for %v, want the latter alone", err, rewound)
 	}
 }
 
-func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
+func TestPodMissingFromLiveReadIsNeverCounted(t *testing.T) {
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
 	s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, 0)
 	if err := s.Replace(nil, "10"); err != nil {
 		t.Fatal(err)
 	}
-	s.BuryUnlisted([]quota.UIDHash{quota.HashUID("late")}, 20)
+	s.RecordUnlisted([]quota.UIDHash{quota.HashUID("late")}, 20)
 	// The stream lags: it shows the pod only now, as it was before its end.
 	if err := s.Add(samplePod("late", "late", "15", nil)); err != nil {
 		t.Fatal(err)
 	}
 	c, ok := s.Count(key, &v1alpha1.PodProtectorSpec{}, none, nil, nil)
 	if !ok || c.aggregation.CountedReplicas != 0 || c.aggregation.SettledVersion != "20" {
-		t.Errorf("counted %+v, want none, and that version 20 tells so", c.aggregation)
+		t.Errorf("counted %+v, want none, and settled version 20", c.aggregation)
 	}
 	s.UpdateResourceVersion("21")
 	if c, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, none, nil, nil); c.aggregation.SettledVersion != "" {
@@ -107,9 +107,9 @@ func TestAPodThatALiveReadDidNotListIsNeverCounted(t *testing.T) {
 
 // A cell that was restored and has advanced past its old version while the stream lagged is detected by a pod that had ended. There
 // is no event of that pod.
-func TestAPodThatALiveReadDidNotListAndThatStaysEndsTheTerm(t *testing.T) {
+func TestPodMissingFromLiveReadThatStaysEndsLeadership(t *testing.T) {
 	lost := samplePod("lost", "lost", "15", nil)
-	bury := func(s *Snapshot) error { s.BuryUnlisted([]quota.UIDHash{quota.HashUID("lost")}, 20); return nil }
+	bury := func(s *Snapshot) error { s.RecordUnlisted([]quota.UIDHash{quota.HashUID("lost")}, 20); return nil }
 	list := func(s *Snapshot) error { return s.Replace(listOf(lost), "15") }
 	add := func(s *Snapshot) error { return s.Add(lost) }
 	remove := func(s *Snapshot) error { return s.Delete(samplePod("lost", "lost", "16", nil)) }
@@ -142,60 +142,60 @@ func TestAPodThatALiveReadDidNotListAndThatStaysEndsTheTerm(t *testing.T) {
 				}
 			}
 			if (rewound != nil) != test.ends {
-				t.Errorf("the term ended for %v, want that it ends: %v", rewound, test.ends)
+				t.Errorf("leadership ended for %v, want an end: %v", rewound, test.ends)
 			}
 		})
 	}
 }
 
 // A reservation of a pod that the stream shows after its end may be of another history than that end.
-func TestAReservationStaysWhileItsPodIsShownAfterItsEnd(t *testing.T) {
+func TestReservationStaysWhilePodIsShownAfterItsEnd(t *testing.T) {
 	key, hash := types.NamespacedName{Namespace: "default", Name: "web"}, quota.HashUID("lost")
 	reservations := func(yield func(quota.Reservation) bool) { yield(quota.Reservation{Hash: hash}) }
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, time.Now)
 	s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, 0)
-	sees := func(when string, want quota.Sighting, err error) {
+	sees := func(when string, want quota.Observation, err error) {
 		t.Helper()
 		c, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, reservations, nil, nil)
-		if got := c.sightings[hash]; err != nil || got != want {
+		if got := c.podStates[hash]; err != nil || got != want {
 			t.Errorf("%s: error %v, sighting %v, want %v", when, err, got, want)
 		}
 	}
-	sees("before it was shown", quota.Unseen, s.Replace(nil, "10"))
-	s.BuryUnlisted([]quota.UIDHash{hash}, 20)
-	sees("when a live list did not have it", quota.Gone, nil)
+	sees("before it was shown", quota.Unobserved, s.Replace(nil, "10"))
+	s.RecordUnlisted([]quota.UIDHash{hash}, 20)
+	sees("when a live list did not have it", quota.Absent, nil)
 	sees("when the stream shows it", quota.Alive, s.Add(samplePod("lost", "lost", "15", nil)))
-	sees("when the stream has shown its end", quota.Gone, s.Delete(samplePod("lost", "lost", "16", nil)))
+	sees("when the stream has shown its end", quota.Absent, s.Delete(samplePod("lost", "lost", "16", nil)))
 }
 
-func TestForgottenDeparturesAreOnesThatTheStreamHasPassed(t *testing.T) {
+func TestOnlyPassedRemovedPodsAreForgotten(t *testing.T) {
 	clock := time.Now()
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, func() time.Time { return clock }, func() time.Time { return clock })
 	if err := s.Replace(nil, "10"); err != nil {
 		t.Fatal(err)
 	}
-	s.BuryUnlisted([]quota.UIDHash{1}, 10)
-	s.BuryUnlisted([]quota.UIDHash{2}, 1000)
-	clock = clock.Add(rememberDepartures + time.Second)
+	s.RecordUnlisted([]quota.UIDHash{1}, 10)
+	s.RecordUnlisted([]quota.UIDHash{2}, 1000)
+	clock = clock.Add(removedPodRetention + time.Second)
 	for version := 11; version < 200; version++ {
 		s.UpdateResourceVersion(strconv.Itoa(version))
 	}
-	if _, ok := s.departed[1]; ok {
-		t.Error("an old departure is still remembered")
+	if _, ok := s.removedPods[1]; ok {
+		t.Error("an old removed pod is still remembered, want it forgotten")
 	}
-	if _, ok := s.departed[2]; !ok {
-		t.Error("a departure is forgotten that the stream has not passed")
+	if _, ok := s.removedPods[2]; !ok {
+		t.Error("forgot a removed pod that the stream has not passed")
 	}
 }
 
 // A client whose removal was denied waits for pods that become ready, and for no other change of pods.
-func TestReadyPodsAreCountedSoonWhereNothingIsLeft(t *testing.T) {
+func TestReadyPodsAreCountedSoonerWithoutBudget(t *testing.T) {
 	const rate = time.Second
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	var waits []time.Duration
 	spent := false
 	s := newSnapshot(func(_ types.NamespacedName, wait time.Duration) { waits = append(waits, wait) }, func(err error) { t.Fatal(err) }, time.Now, time.Now)
-	s.isSpent = func(asked types.NamespacedName) bool { return asked == key && spent }
+	s.hasNoBudget = func(asked types.NamespacedName) bool { return asked == key && spent }
 	s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, rate)
 	if err := s.Replace(nil, "1"); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestReadyPodsAreCountedSoonWhereNothingIsLeft(t *testing.T) {
 		want                time.Duration
 	}{
 		{"a pod comes", true, true, false, rate},
-		{"it becomes ready", true, true, true, rate / hurry},
+		{"it becomes ready", true, true, true, rate / readyPodSpeedup},
 		{"it is ready still", true, true, true, rate},
 		{"it is not ready any more", true, true, false, rate},
 		{"it becomes ready while there is budget", false, true, true, rate},
@@ -232,7 +232,7 @@ func TestReadyPodsAreCountedSoonWhereNothingIsLeft(t *testing.T) {
 
 // The counts of a snapshot equal those of a linear scan of the pods, through any events and any change of labels and protectors. Each
 // change is announced to its protectors, and no state is left over.
-func TestASnapshotCountsAsALinearScan(t *testing.T) {
+func TestSnapshotCountsMatchLinearScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		changed := map[types.NamespacedName]bool{}
 		s := newSnapshot(func(key types.NamespacedName, _ time.Duration) { changed[key] = true },
@@ -275,7 +275,7 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 				}
 				for _, key := range append(matching(old), matching(p)...) {
 					if !changed[key] {
-						t.Fatalf("%s was not told of pod %s", key, uid)
+						t.Fatalf("%s was not notified of pod %s", key, uid)
 					}
 				}
 			},
@@ -340,7 +340,7 @@ func TestASnapshotCountsAsALinearScan(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(s.pods) != 0 || len(s.byNamespace) != 0 || len(s.labels) != 0 {
-			t.Fatalf("of no pods %d pods, %d namespaces and %d sets of labels are left", len(s.pods), len(s.byNamespace), len(s.labels))
+			t.Fatalf("without pods the snapshot has %d pods, %d namespaces and %d label sets, want none", len(s.pods), len(s.byNamespace), len(s.labels))
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// trace records the spans of the next aggregator that runs.
-func (l *lab) trace() *tracetest.SpanRecorder {
+// recordSpans records the spans of the next aggregator that runs.
+func (l *fixture) recordSpans() *tracetest.SpanRecorder {
 	spans := tracetest.NewSpanRecorder()
 	l.tracer = tracing.NewTracer(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
 	return spans
@@ -18,7 +18,7 @@ func (l *lab) trace() *tracetest.SpanRecorder {
 
 // wantRounds waits until two removals, and one that did not take effect, were settled in rounds with spans. Each round starts at an
 // event from before the count, and has a write.
-func (l *lab) wantRounds(spans *tracetest.SpanRecorder) {
+func (l *fixture) wantRounds(spans *tracetest.SpanRecorder) {
 	l.Helper()
 	l.eventually(func() string {
 		rounds, counts := map[string]sdktrace.ReadOnlySpan{}, map[string]sdktrace.ReadOnlySpan{}

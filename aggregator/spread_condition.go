@@ -12,22 +12,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// concludeSpread writes how the pods are distributed, if the spec has a spread. It uses the counted pods: a pod whose removal is
+// setSpreadCondition writes how the pods are distributed, if the spec has a spread. It uses the counted pods: a pod whose removal is
 // reserved still exists, and counts until the snapshot shows its end.
-func concludeSpread(p *v1alpha1.PodProtector) {
-	shares, asked := quota.SharesOf(p)
-	if !asked {
+func setSpreadCondition(p *v1alpha1.PodProtector) {
+	shares, hasSpread := quota.DistributionOf(p)
+	if !hasSpread {
 		p.Status.Spread = nil
 		meta.RemoveStatusCondition(&p.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
 		return
 	}
 	p.Status.Spread = spreadStatus(&shares)
-	satisfied := spreadSatisfaction(p, &shares)
+	satisfied := spreadSatisfiedCondition(p, &shares)
 	satisfied.Type, satisfied.ObservedGeneration = v1alpha1.ConditionSpreadSatisfied, p.Generation
 	meta.SetStatusCondition(&p.Status.Conditions, satisfied)
 }
 
-func spreadStatus(shares *quota.Shares) *v1alpha1.SpreadStatus {
+func spreadStatus(shares *quota.Distribution) *v1alpha1.SpreadStatus {
 	largest, _ := shares.Largest()
 	least, _ := shares.AfterLoss()
 	return &v1alpha1.SpreadStatus{
@@ -45,23 +45,23 @@ func percent(of, whole int) int {
 	return (100*of + whole - 1) / whole
 }
 
-// spreadSatisfaction returns whether the pods are distributed as the spec requires.
-func spreadSatisfaction(p *v1alpha1.PodProtector, shares *quota.Shares) metav1.Condition {
+// spreadSatisfiedCondition returns whether the pods are distributed as the spec requires.
+func spreadSatisfiedCondition(p *v1alpha1.PodProtector, shares *quota.Distribution) metav1.Condition {
 	missing := uncounted(p)
 	if len(missing) > 0 {
 		return metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDomainsUnknown,
-			Message: clusters.Shorten("It is not known where all pods are: "+strings.Join(missing, "; ")+".", longestMessage),
+			Message: clusters.Truncate("The domains of some pods are unknown: "+strings.Join(missing, "; ")+".", maxMessageBytes),
 		}
 	}
-	if isNoneWanted(p, shares) {
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSpread, Message: "There are no pods, and none are wanted."}
+	if isScaledToZero(p, shares) {
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSpread, Message: "There are no pods, and none are expected."}
 	}
-	var certain, doubtful []doubt
-	for _, found := range []*doubt{shareTooLarge(p, shares), tooFewDomains(p, shares), lossBreaksFloor(p, shares)} {
+	var certain, doubtful []spreadViolation
+	for _, found := range []*spreadViolation{shareTooLarge(p, shares), tooFewDomains(p, shares), lossBreaksFloor(p, shares)} {
 		switch {
 		case found == nil:
-		case found.certain:
+		case found.isCertain:
 			certain = append(certain, *found)
 		default:
 			doubtful = append(doubtful, *found)
@@ -69,35 +69,36 @@ func spreadSatisfaction(p *v1alpha1.PodProtector, shares *quota.Shares) metav1.C
 	}
 	switch {
 	case len(certain) > 0:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: certain[0].reason, Message: said(certain, nowhere(p))}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: certain[0].reason, Message: joinMessages(certain, podsWithoutDomain(p))}
 	case len(doubtful) > 0:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDomainsUnknown, Message: said(doubtful, nowhere(p))}
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonDomainsUnknown, Message: joinMessages(doubtful, podsWithoutDomain(p))}
 	}
 	largest, _ := shares.Largest()
-	text := fmt.Sprintf("%d pods are in %d domains; %q has most, %d (%d%%).",
+	text := fmt.Sprintf("%d pods are in %d domains; %q has the most, %d (%d%%).",
 		shares.Total-shares.Unknown, len(shares.Domains)+int(shares.Others.Domains), largest.Name, largest.Counted, percent(largest.Counted, shares.Total))
 	if len(shares.Domains) == 0 {
-		text = fmt.Sprintf("Of %d pods none is in a domain that is known, which does not matter to what is asked.", shares.Total)
+		text = fmt.Sprintf("None of %d pods is in a known domain, and spec.spread does not require it.", shares.Total)
 	}
 	return metav1.Condition{
-		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSpread, Message: clusters.Shorten(strings.Join(append([]string{text}, nowhere(p)...), " "), longestMessage),
+		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSpread,
+		Message: clusters.Truncate(strings.Join(append([]string{text}, podsWithoutDomain(p)...), " "), maxMessageBytes),
 	}
 }
 
-// longestMessage is the maximum length of a condition's message, in bytes.
-const longestMessage = 1024
+// maxMessageBytes is the maximum length of a condition's message, in bytes.
+const maxMessageBytes = 1024
 
-// said joins the problems, and the reasons why pods have no known domain, into a message.
-func said(doubts []doubt, nowhere []string) string {
+// joinMessages joins the problems, and the reasons why pods have no known domain, into a message.
+func joinMessages(violations []spreadViolation, withoutDomain []string) string {
 	var all []string
-	for _, d := range doubts {
+	for _, d := range violations {
 		all = append(all, d.message)
 	}
-	return clusters.Shorten(strings.Join(append(all, nowhere...), " "), longestMessage)
+	return clusters.Truncate(strings.Join(append(all, withoutDomain...), " "), maxMessageBytes)
 }
 
-// isNoneWanted reports whether an application is scaled to zero.
-func isNoneWanted(p *v1alpha1.PodProtector, shares *quota.Shares) bool {
+// isScaledToZero reports whether an application is scaled to zero.
+func isScaledToZero(p *v1alpha1.PodProtector, shares *quota.Distribution) bool {
 	expected, known := quota.Expected(p)
 	return shares.Total == 0 && (shares.FloorKnown && shares.Floor == 0 || known && expected == 0)
 }
@@ -111,21 +112,21 @@ func uncounted(p *v1alpha1.PodProtector) []string {
 		switch {
 		case cell.Discount == v1alpha1.DiscountStale, cell.Discount == v1alpha1.DiscountDraining:
 		case cell.Aggregation.Void:
-			missing = append(missing, fmt.Sprintf("cell %s is counted anew, since this PodProtector or its core cluster was restored", cell.CellID))
+			missing = append(missing, fmt.Sprintf("cell %s is counted again because this PodProtector or its core cluster was restored", cell.CellID))
 		case cell.Aggregation.CountedSpec != counted:
-			missing = append(missing, fmt.Sprintf("cell %s has not counted its pods by this spec", cell.CellID))
+			missing = append(missing, fmt.Sprintf("cell %s has not counted its pods for this spec", cell.CellID))
 		default:
 			cells++
 		}
 	}
 	if cells == 0 && len(missing) == 0 {
-		missing = append(missing, "no cell has counted its pods by this spec")
+		missing = append(missing, "no cell has counted its pods for this spec")
 	}
 	return missing
 }
 
-// nowhere returns which pods have no known domain, and why.
-func nowhere(p *v1alpha1.PodProtector) (all []string) {
+// podsWithoutDomain returns which pods have no known domain, and why.
+func podsWithoutDomain(p *v1alpha1.PodProtector) (all []string) {
 	key := p.Spec.Spread.TopologyKey
 	if key == v1alpha1.TopologyKeyCell {
 		return nil
@@ -140,7 +141,7 @@ func nowhere(p *v1alpha1.PodProtector) (all []string) {
 		case a.Spread.Problem != "":
 			all = append(all, fmt.Sprintf("Cell %s, with %d pods: %s.", cell.CellID, a.Spread.Unknown, a.Spread.Problem))
 		case a.Spread.Unknown > 0:
-			all = append(all, fmt.Sprintf("In cell %s %d pods are on nodes that are gone, or without the label %s.", cell.CellID, a.Spread.Unknown, key))
+			all = append(all, fmt.Sprintf("In cell %s, %d pods are on nodes that no longer exist or lack the label %s.", cell.CellID, a.Spread.Unknown, key))
 		}
 	}
 	return all

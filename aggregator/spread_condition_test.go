@@ -52,25 +52,25 @@ func unknownPods(d *v1alpha1.CellDomains, pods int32, problem string) *v1alpha1.
 	return d
 }
 
-func manyOthers(d *v1alpha1.CellDomains, domains, counted, largest int32) *v1alpha1.CellDomains {
+func withOtherDomains(d *v1alpha1.CellDomains, domains, counted, largest int32) *v1alpha1.CellDomains {
 	d.Others = &v1alpha1.OtherDomains{Domains: domains, Counted: counted, Largest: largest}
 	return d
 }
 
 type change = func(*v1alpha1.PodProtector)
 
-func share(percent int32) change {
+func maxShareIs(percent int32) change {
 	return func(p *v1alpha1.PodProtector) { p.Spec.Spread.MaxSharePercent = &percent }
 }
 
-func least(domains int32) change {
+func minDomainsIs(domains int32) change {
 	return func(p *v1alpha1.PodProtector) { p.Spec.Spread.MinDomains = &domains }
 }
 
-func tolerate(p *v1alpha1.PodProtector) { p.Spec.Spread.TolerateDomainLoss = true }
+func tolerateLoss(p *v1alpha1.PodProtector) { p.Spec.Spread.TolerateDomainLoss = true }
 
-func discount(why v1alpha1.Discount) change {
-	return func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Discount = why }
+func discount(reason v1alpha1.Discount) change {
+	return func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Discount = reason }
 }
 
 func TestSpreadSatisfied(t *testing.T) {
@@ -81,54 +81,54 @@ func TestSpreadSatisfied(t *testing.T) {
 		want    string // status/reason: the prefix of the message, and further substrings of it
 	}{
 		"nothing is asked for, and all is told": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(0, 1)), nil,
-			`True/Spread: 5 pods are in 2 domains; "a" has most, 3 (60%).`},
-		"a share is rounded up": {spreadProtector(1, zoneLabel, inZones(2, 1, 1)), []change{share(34)}, "True/Spread: 4 pods"},
-		"a share is too large": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(1, 1)), []change{share(50)},
-			`False/ShareTooLarge: "a" has 4 of 6 pods (67%), and maxSharePercent 50 allows 3.|delete some in "a"|which enforcement Schedule sees to`},
-		"the scheduler sees to it": {spreadProtector(1, zoneLabel, inZones(4, 1)), []change{share(50), func(p *v1alpha1.PodProtector) {
+			`True/Spread: 5 pods are in 2 domains; "a" has the most, 3 (60%).`},
+		"a share is rounded up": {spreadProtector(1, zoneLabel, inZones(2, 1, 1)), []change{maxShareIs(34)}, "True/Spread: 4 pods"},
+		"a share is too large": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(1, 1)), []change{maxShareIs(50)},
+			`False/ShareTooLarge: "a" has 4 of 6 pods (67%), and maxSharePercent 50 allows 3.|delete some in "a"|which makes new ones run elsewhere`},
+		"the scheduler sees to it": {spreadProtector(1, zoneLabel, inZones(4, 1)), []change{maxShareIs(50), func(p *v1alpha1.PodProtector) {
 			p.Spec.Spread.Enforcement = v1alpha1.SpreadSchedule
-		}}, `False/ShareTooLarge: "a" has|and new ones are scheduled elsewhere.`},
-		"a cell has too many":               {spreadProtector(1, cells, inZones(4), inZones(1)), []change{share(50)}, `False/ShareTooLarge: "c0" has 4 of 5 pods|scale the application up in other cells`},
-		"too few domains":                   {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{least(3)}, "False/TooFewDomains: 4 pods are in 2 domains (a, b), and minDomains asks for 3."},
-		"too few pods":                      {spreadProtector(1, zoneLabel, inZones(1, 1)), []change{least(3)}, "False/TooFewDomains: There are 2 pods, too few for the 3 domains"},
-		"none are left":                     {spreadProtector(1, zoneLabel, inZones()), []change{least(2), tolerate}, "False/TooFewDomains: There are 0 pods"},
-		"none are wanted, by the floor":     {spreadProtector(0, zoneLabel, inZones()), []change{least(3), share(34), tolerate}, "True/Spread: There are no pods, and none are wanted."},
-		"none are wanted, by the replicas":  {spreadProtector(2, zoneLabel, inZones()), []change{least(3), func(p *v1alpha1.PodProtector) { p.Spec.ExpectedReplicas = new(int32) }}, "True/Spread: There are no pods"},
-		"the floor outlives a zone":         {spreadProtector(4, zoneLabel, inZones(2, 2, 2)), []change{tolerate}, "True/Spread: 6 pods"},
-		"the floor does not outlive a zone": {spreadProtector(5, zoneLabel, inZones(2, 2, 2)), []change{tolerate}, `False/DomainLossBreaksFloor: If "a" is lost, 4 of 6 pods are left, and the floor is 5.`},
-		"the floor does not outlive a cell": {spreadProtector(2, cells, inZones(2), inZones(1)), []change{tolerate}, `False/DomainLossBreaksFloor: If "c0" is lost, 1 of 3 pods`},
-		"no floor, no loss":                 {spreadProtector(0, zoneLabel, inZones(2)), []change{tolerate}, "True/Spread"},
-		"several things are wrong":          {spreadProtector(3, zoneLabel, inZones(3, 1)), []change{share(50), least(3), tolerate}, `False/ShareTooLarge: "a" has 3 of 4|minDomains asks for 3|If "a" is lost, 1 of 4`},
-		"pods that are nowhere do not matter": {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2, 2), 1, "")), []change{share(50), least(3), tolerate},
-			`True/Spread: 6 pods are in 3 domains|In cell c0 1 pods are on nodes that are gone, or without the label ` + zoneLabel},
-		"pods that are nowhere may be too many":          {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2), 2, "away")), []change{share(50)}, "Unknown/DomainsUnknown: A domain may have 4 of 6 pods, and maxSharePercent 50 allows 3.|Cell c0, with 2 pods: away."},
-		"too large wherever the others are":              {spreadProtector(1, zoneLabel, unknownPods(inZones(5, 1), 2, "away")), []change{share(50)}, `False/ShareTooLarge: "a" has 5 of 8`},
-		"pods that are nowhere may be elsewhere":         {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{least(3)}, "Unknown/DomainsUnknown: From 2 to 3 domains may have pods"},
-		"pods that are nowhere may be lost, too":         {spreadProtector(3, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{tolerate}, "Unknown/DomainsUnknown: If a domain is lost, it may be that only 2 of 5 pods are left, and the floor is 3."},
-		"lost wherever the others are":                   {spreadProtector(4, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{tolerate}, `False/DomainLossBreaksFloor: If "a" is lost, 3 of 5`},
-		"all are nowhere":                                {spreadProtector(1, zoneLabel, unknownPods(inZones(), 3, "may not")), []change{least(2)}, "Unknown/DomainsUnknown: From 0 to 3 domains may have pods, and minDomains asks for 2. Cell c0, with 3 pods: may not."},
-		"all are nowhere, and nothing is asked":          {spreadProtector(1, zoneLabel, unknownPods(inZones(), 3, "")), nil, "True/Spread: Of 3 pods none is in a domain that is known"},
-		"many domains in one cell":                       {spreadProtector(1, zoneLabel, manyOthers(inZones(1, 1), 98, 98, 1)), []change{least(100), share(2)}, `True/Spread: 100 pods are in 100 domains; "a" has most, 1 (1%).`},
-		"many domains, which may be the same":            {spreadProtector(1, zoneLabel, manyOthers(inZones(1, 1), 3, 3, 1), manyOthers(inZones(1, 1), 3, 3, 1)), []change{least(6)}, "Unknown/DomainsUnknown: From 5 to 8 domains"},
-		"many domains, which may be one of another cell": {spreadProtector(1, zoneLabel, manyOthers(inZones(2), 3, 3, 1), manyOthers(inZones(0, 2), 3, 3, 1)), []change{share(20)}, "Unknown/DomainsUnknown: A domain may have 3 of 10 pods"},
+		}}, `False/ShareTooLarge: "a" has|; new ones are scheduled elsewhere.`},
+		"a cell has too many":               {spreadProtector(1, cells, inZones(4), inZones(1)), []change{maxShareIs(50)}, `False/ShareTooLarge: "c0" has 4 of 5 pods|scale the application up in other cells`},
+		"too few domains":                   {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{minDomainsIs(3)}, "False/TooFewDomains: 4 pods are in 2 domains (a, b), and minDomains requires 3."},
+		"too few pods":                      {spreadProtector(1, zoneLabel, inZones(1, 1)), []change{minDomainsIs(3)}, "False/TooFewDomains: There are 2 pods, too few for the 3 domains"},
+		"none are left":                     {spreadProtector(1, zoneLabel, inZones()), []change{minDomainsIs(2), tolerateLoss}, "False/TooFewDomains: There are 0 pods"},
+		"none are wanted, by the floor":     {spreadProtector(0, zoneLabel, inZones()), []change{minDomainsIs(3), maxShareIs(34), tolerateLoss}, "True/Spread: There are no pods, and none are expected."},
+		"none are wanted, by the replicas":  {spreadProtector(2, zoneLabel, inZones()), []change{minDomainsIs(3), func(p *v1alpha1.PodProtector) { p.Spec.ExpectedReplicas = new(int32) }}, "True/Spread: There are no pods"},
+		"the floor outlives a zone":         {spreadProtector(4, zoneLabel, inZones(2, 2, 2)), []change{tolerateLoss}, "True/Spread: 6 pods"},
+		"the floor does not outlive a zone": {spreadProtector(5, zoneLabel, inZones(2, 2, 2)), []change{tolerateLoss}, `False/DomainLossBreaksFloor: If "a" is lost, 4 of 6 pods are left, and the floor is 5.`},
+		"the floor does not outlive a cell": {spreadProtector(2, cells, inZones(2), inZones(1)), []change{tolerateLoss}, `False/DomainLossBreaksFloor: If "c0" is lost, 1 of 3 pods`},
+		"no floor, no loss":                 {spreadProtector(0, zoneLabel, inZones(2)), []change{tolerateLoss}, "True/Spread"},
+		"several things are wrong":          {spreadProtector(3, zoneLabel, inZones(3, 1)), []change{maxShareIs(50), minDomainsIs(3), tolerateLoss}, `False/ShareTooLarge: "a" has 3 of 4|minDomains requires 3|If "a" is lost, 1 of 4`},
+		"pods without a domain do not matter": {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2, 2), 1, "")), []change{maxShareIs(50), minDomainsIs(3), tolerateLoss},
+			`True/Spread: 6 pods are in 3 domains|In cell c0, 1 pods are on nodes that no longer exist or lack the label ` + zoneLabel},
+		"pods without a domain may be too many":              {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2), 2, "away")), []change{maxShareIs(50)}, "Unknown/DomainsUnknown: A domain may have 4 of 6 pods, and maxSharePercent 50 allows 3.|Cell c0, with 2 pods: away."},
+		"too large wherever the others are":                  {spreadProtector(1, zoneLabel, unknownPods(inZones(5, 1), 2, "away")), []change{maxShareIs(50)}, `False/ShareTooLarge: "a" has 5 of 8`},
+		"pods without a domain may be in another domain":     {spreadProtector(1, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{minDomainsIs(3)}, "Unknown/DomainsUnknown: Between 2 and 3 domains have pods"},
+		"pods without a domain may be lost, too":             {spreadProtector(3, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{tolerateLoss}, "Unknown/DomainsUnknown: If a domain is lost, possibly only 2 of 5 pods are left, and the floor is 3."},
+		"lost wherever the others are":                       {spreadProtector(4, zoneLabel, unknownPods(inZones(2, 2), 1, "")), []change{tolerateLoss}, `False/DomainLossBreaksFloor: If "a" is lost, 3 of 5`},
+		"no pod has a domain":                                {spreadProtector(1, zoneLabel, unknownPods(inZones(), 3, "may not")), []change{minDomainsIs(2)}, "Unknown/DomainsUnknown: Between 0 and 3 domains have pods, and minDomains requires 2. Cell c0, with 3 pods: may not."},
+		"no pod has a domain, and the spec requires nothing": {spreadProtector(1, zoneLabel, unknownPods(inZones(), 3, "")), nil, "True/Spread: None of 3 pods is in a known domain"},
+		"many domains in one cell":                           {spreadProtector(1, zoneLabel, withOtherDomains(inZones(1, 1), 98, 98, 1)), []change{minDomainsIs(100), maxShareIs(2)}, `True/Spread: 100 pods are in 100 domains; "a" has the most, 1 (1%).`},
+		"many domains, which may be the same":                {spreadProtector(1, zoneLabel, withOtherDomains(inZones(1, 1), 3, 3, 1), withOtherDomains(inZones(1, 1), 3, 3, 1)), []change{minDomainsIs(6)}, "Unknown/DomainsUnknown: Between 5 and 8 domains"},
+		"many domains, which may be one of another cell":     {spreadProtector(1, zoneLabel, withOtherDomains(inZones(2), 3, 3, 1), withOtherDomains(inZones(0, 2), 3, 3, 1)), []change{maxShareIs(20)}, "Unknown/DomainsUnknown: A domain may have 3 of 10 pods"},
 		"a cell that has counted by another key": {spreadProtector(1, zoneLabel, inZones(2, 2), inZones(1)), []change{func(p *v1alpha1.PodProtector) {
 			p.Status.Cells[1].Aggregation.Spread.TopologyKey = rackLabel
-		}, least(3)}, "Unknown/DomainsUnknown: From 2 to 3 domains|Cell c1 has not counted its 1 pods by " + zoneLabel + " yet."},
+		}, minDomainsIs(3)}, "Unknown/DomainsUnknown: Between 2 and 3 domains|Cell c1 has not counted its 1 pods by " + zoneLabel + " yet."},
 		"a cell that has counted another spec": {spreadProtector(1, zoneLabel, inZones(2, 2), inZones(1)), []change{func(p *v1alpha1.PodProtector) {
 			p.Status.Cells[1].Aggregation.CountedSpec = "another"
-		}, share(10)}, "Unknown/DomainsUnknown: It is not known where all pods are: cell c1 has not counted its pods by this spec."},
-		"counts that are void": {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{func(p *v1alpha1.PodProtector) { quota.Void(&p.Status.Cells[0].Aggregation) }, least(3)},
-			"Unknown/DomainsUnknown: It is not known where all pods are: cell c0 is counted anew"},
-		"nobody has counted":       {spreadProtector(1, zoneLabel), []change{least(3)}, "Unknown/DomainsUnknown: It is not known where all pods are: no cell has counted"},
-		"the floor is not known":   {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{tolerate, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, v1alpha1.Pods(1) }}, "Unknown/DomainsUnknown: The floor is not known"},
-		"a silent cell counts not": {spreadProtector(1, zoneLabel, inZones(2, 2, 2), inZones(2, 1)), []change{discount(v1alpha1.DiscountStale), least(3)}, "False/TooFewDomains: 3 pods are in 2 domains"},
-		"a silent cell that has counted another spec is not awaited": {spreadProtector(1, zoneLabel, inZones(2, 2, 2), inZones(2, 1)), []change{discount(v1alpha1.DiscountStale), func(p *v1alpha1.PodProtector) {
+		}, maxShareIs(10)}, "Unknown/DomainsUnknown: The domains of some pods are unknown: cell c1 has not counted its pods for this spec."},
+		"counts that are void": {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{func(p *v1alpha1.PodProtector) { quota.VoidCounts(&p.Status.Cells[0].Aggregation) }, minDomainsIs(3)},
+			"Unknown/DomainsUnknown: The domains of some pods are unknown: cell c0 is counted again"},
+		"no cell has counted":         {spreadProtector(1, zoneLabel), []change{minDomainsIs(3)}, "Unknown/DomainsUnknown: The domains of some pods are unknown: no cell has counted"},
+		"the floor is not known":      {spreadProtector(1, zoneLabel, inZones(2, 2)), []change{tolerateLoss, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, v1alpha1.Pods(1) }}, "Unknown/DomainsUnknown: The floor is unknown"},
+		"a stale cell does not count": {spreadProtector(1, zoneLabel, inZones(2, 2, 2), inZones(2, 1)), []change{discount(v1alpha1.DiscountStale), minDomainsIs(3)}, "False/TooFewDomains: 3 pods are in 2 domains"},
+		"a stale cell that has counted another spec is not awaited": {spreadProtector(1, zoneLabel, inZones(2, 2, 2), inZones(2, 1)), []change{discount(v1alpha1.DiscountStale), func(p *v1alpha1.PodProtector) {
 			p.Status.Cells[0].Aggregation.CountedSpec = "another"
 		}}, "True/Spread: 3 pods"},
-		"a leaving cell counts not": {spreadProtector(1, zoneLabel, inZones(9), inZones(2, 2)), []change{discount(v1alpha1.DiscountDraining), share(50)}, "True/Spread: 4 pods"},
-		"a cleared cell is awaited": {spreadProtector(1, zoneLabel, inZones(9), inZones(2, 2)), []change{discount(v1alpha1.DiscountCleared), func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.CountedSpec = "" }}, "Unknown/DomainsUnknown: It is not known where all pods are: cell c0"},
-		"a domain without a name":   {spreadProtector(1, zoneLabel, &v1alpha1.CellDomains{TopologyKey: zoneLabel, Domains: []v1alpha1.DomainCount{{Counted: 2}}}), []change{share(50)}, `False/ShareTooLarge: "" has 2 of 2`},
-		"reservations are still there": {spreadProtector(4, zoneLabel, inZones(2, 2, 2)), []change{tolerate, func(p *v1alpha1.PodProtector) {
+		"a draining cell does not count": {spreadProtector(1, zoneLabel, inZones(9), inZones(2, 2)), []change{discount(v1alpha1.DiscountDraining), maxShareIs(50)}, "True/Spread: 4 pods"},
+		"a cleared cell is awaited":      {spreadProtector(1, zoneLabel, inZones(9), inZones(2, 2)), []change{discount(v1alpha1.DiscountCleared), func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.CountedSpec = "" }}, "Unknown/DomainsUnknown: The domains of some pods are unknown: cell c0"},
+		"a domain without a name":        {spreadProtector(1, zoneLabel, &v1alpha1.CellDomains{TopologyKey: zoneLabel, Domains: []v1alpha1.DomainCount{{Counted: 2}}}), []change{maxShareIs(50)}, `False/ShareTooLarge: "" has 2 of 2`},
+		"reservations are still there": {spreadProtector(4, zoneLabel, inZones(2, 2, 2)), []change{tolerateLoss, func(p *v1alpha1.PodProtector) {
 			p.Status.Cells[0].AdmissionHistory.Buckets = []v1alpha1.Bucket{{Counter: 1, PodUID: "a"}}
 		}}, "True/Spread: 6 pods"},
 	} {
@@ -136,7 +136,7 @@ func TestSpreadSatisfied(t *testing.T) {
 			for _, change := range c.changes {
 				change(c.of)
 			}
-			concludeSpread(c.of)
+			setSpreadCondition(c.of)
 			got := meta.FindStatusCondition(c.of.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
 			text := fmt.Sprintf("%s/%s: %s", got.Status, got.Reason, got.Message)
 			begin, more, _ := strings.Cut(c.want, "|")
@@ -152,9 +152,9 @@ func TestSpreadSatisfied(t *testing.T) {
 	}
 }
 
-func TestStatusSpreadIsForPeople(t *testing.T) {
-	p := spreadProtector(1, zoneLabel, unknownPods(inZones(3, 2), 1, ""), manyOthers(inZones(0, 0, 1), 2, 3, 2))
-	concludeSpread(p)
+func TestStatusSpreadIsInformational(t *testing.T) {
+	p := spreadProtector(1, zoneLabel, unknownPods(inZones(3, 2), 1, ""), withOtherDomains(inZones(0, 0, 1), 2, 3, 2))
+	setSpreadCondition(p)
 	want := &v1alpha1.SpreadStatus{
 		TopologyKey: zoneLabel, Domains: 5, Largest: "a", LargestCounted: 3, LargestSharePercent: 30, Unknown: 1,
 		AvailableAfterLoss: 4, // 10, minus the unknown one, those of "a" and the 2 that may be there
@@ -163,31 +163,31 @@ func TestStatusSpreadIsForPeople(t *testing.T) {
 		t.Errorf("status.spread (-want +got):\n%s", diff)
 	}
 	p.Spec.Spread = nil
-	concludeSpread(p)
+	setSpreadCondition(p)
 	if p.Status.Spread != nil || len(p.Status.Conditions) > 0 {
-		t.Errorf("of a spec that asks for nothing %+v and %+v are left", p.Status.Spread, p.Status.Conditions)
+		t.Errorf("without spec.spread, status.spread %+v and conditions %+v are left", p.Status.Spread, p.Status.Conditions)
 	}
 }
 
 // Of many protectors, those that need the user's attention have their own metrics first, and the sums include all.
-func TestMetricsOfSpreadAreBounded(t *testing.T) {
+func TestSpreadMetricsAreBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := newMetrics(registry).spread
-	for i := range mostTold + 10 {
+	for i := range maxSpreadSeries + 10 {
 		p := spreadProtector(1, zoneLabel, inZones(1, 1))
 		switch i {
-		case mostTold + 5:
+		case maxSpreadSeries + 5:
 			p = spreadProtector(1, zoneLabel, inZones(3, 1))
-		case mostTold + 6:
+		case maxSpreadSeries + 6:
 			p = spreadProtector(1, zoneLabel, unknownPods(inZones(1), 2, ""))
 		}
-		share(50)(p)
-		concludeSpread(p)
-		m.tell(types.NamespacedName{Namespace: "default", Name: fmt.Sprintf("web-%04d", i)}, p)
+		maxShareIs(50)(p)
+		setSpreadCondition(p)
+		m.record(types.NamespacedName{Namespace: "default", Name: fmt.Sprintf("web-%04d", i)}, p)
 	}
 	got := gathered(t, registry)
 	for metric, want := range map[string]float64{
-		`spread_protectors{True}`: mostTold + 8, `spread_protectors{False}`: 1, `spread_protectors{Unknown}`: 1,
+		`spread_protectors{True}`: maxSpreadSeries + 8, `spread_protectors{False}`: 1, `spread_protectors{Unknown}`: 1,
 		`spread_satisfied{default/web-1005}`: 0, `spread_largest_domain_ratio{default/web-1005}`: 0.75,
 		`spread_satisfied{default/web-1006}`: -1, `spread_satisfied{default/web-0000}`: 1,
 	} {
@@ -195,12 +195,12 @@ func TestMetricsOfSpreadAreBounded(t *testing.T) {
 			t.Errorf("%s is %v (%v), want %v", metric, value, there, want)
 		}
 	}
-	if len(got) != 2*mostTold+3 {
-		t.Errorf("%d series, want %d", len(got), 2*mostTold+3)
+	if len(got) != 2*maxSpreadSeries+3 {
+		t.Errorf("%d series, want %d", len(got), 2*maxSpreadSeries+3)
 	}
 	m.clear()
 	if got := gathered(t, registry); len(got) != 3 || got[`spread_protectors{True}`] != 0 {
-		t.Errorf("a term that has ended tells %v", got)
+		t.Errorf("metrics after the leadership ended: %v, want none", got)
 	}
 }
 

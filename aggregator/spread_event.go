@@ -9,16 +9,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// tellSpread emits an event when the written status reports that the pods are no longer distributed as required, or that they are
+// emitSpreadEvent emits an event when the written status reports that the pods are no longer distributed as required, or that they are
 // again. If several aggregators come to the same conclusion, only one of them has written it.
-func (t *term) tellSpread(before, after *v1alpha1.PodProtector) {
+func (l *leadership) emitSpreadEvent(before, after *v1alpha1.PodProtector) {
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
 	is := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
 	switch {
 	case is == nil || was != nil && was.Status == is.Status:
 	case is.Status == metav1.ConditionFalse:
-		t.events.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Conclude", "%s", clusters.Note(is.Message))
+		l.events.Eventf(after, nil, corev1.EventTypeWarning, is.Reason, "Conclude", "%s", clusters.EventNote(is.Message))
 	case is.Status == metav1.ConditionTrue && was != nil:
-		t.events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, "Conclude", "%s", clusters.Note(is.Message))
+		l.events.Eventf(after, nil, corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, "Conclude", "%s", clusters.EventNote(is.Message))
 	}
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// mostTold is the maximum number of protectors with metrics of their own. Protectors whose pods are not distributed as
+// maxSpreadSeries is the maximum number of protectors with metrics of their own. Protectors whose pods are not distributed as
 // required come first.
-const mostTold = 1000
+const maxSpreadSeries = 1000
 
 // spreadMetrics exports how the pods are distributed, for the protectors whose spec has a spread.
 type spreadMetrics struct {
 	protectors, satisfied, largest *prometheus.Desc
 
-	mu   sync.Mutex
-	told map[types.NamespacedName]spreadTold
+	mu       sync.Mutex
+	recorded map[types.NamespacedName]spreadRecord
 }
 
-type spreadTold struct {
+type spreadRecord struct {
 	status metav1.ConditionStatus
 	// share of the domain with the most pods, from 0 to 1.
 	share float64
@@ -38,14 +38,14 @@ func newSpreadMetrics() *spreadMetrics {
 	}
 	return &spreadMetrics{
 		protectors: desc("spread_protectors", "Protectors with spec.spread, by the status of SpreadSatisfied: True, False or Unknown.", "status"),
-		satisfied:  desc("spread_satisfied", "Whether the pods of a protector are shared out as it asks: 1 yes, 0 no, -1 not known.", "protector"),
-		largest:    desc("spread_largest_domain_ratio", "Share of the pods of a protector that the domain has which has most, of 1.", "protector"),
-		told:       map[types.NamespacedName]spreadTold{},
+		satisfied:  desc("spread_satisfied", "Whether the pods of a protector are distributed as its spec requires: 1 yes, 0 no, -1 unknown.", "protector"),
+		largest:    desc("spread_largest_domain_ratio", "Share of the pods of a protector in its largest domain, from 0 to 1.", "protector"),
+		recorded:   map[types.NamespacedName]spreadRecord{},
 	}
 }
 
-// tell records the conclusion for a protector.
-func (m *spreadMetrics) tell(key types.NamespacedName, p *v1alpha1.PodProtector) {
+// record records the conclusion for a protector.
+func (m *spreadMetrics) record(key types.NamespacedName, p *v1alpha1.PodProtector) {
 	satisfied := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
 	if satisfied == nil || p.Status.Spread == nil {
 		m.forget(key)
@@ -53,26 +53,26 @@ func (m *spreadMetrics) tell(key types.NamespacedName, p *v1alpha1.PodProtector)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told[key] = spreadTold{satisfied.Status, float64(p.Status.Spread.LargestSharePercent) / 100}
+	m.recorded[key] = spreadRecord{satisfied.Status, float64(p.Status.Spread.LargestSharePercent) / 100}
 }
 
 func (m *spreadMetrics) forget(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.told, key)
+	delete(m.recorded, key)
 }
 
 func (m *spreadMetrics) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	clear(m.told)
+	clear(m.recorded)
 }
 
-// in adds the protectors of some slots to keys.
-func (m *spreadMetrics) in(slots slot.Set, keys map[types.NamespacedName]bool) {
+// addKeysIn adds the protectors of some slots to keys.
+func (m *spreadMetrics) addKeysIn(slots slot.Set, keys map[types.NamespacedName]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	keysOf(slots, m.told, keys)
+	addKeysIn(slots, m.recorded, keys)
 }
 
 // Describe implements prometheus.Collector.
@@ -82,8 +82,8 @@ func (m *spreadMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// value is the metric value of a status.
-func value(status metav1.ConditionStatus) float64 {
+// statusValue is the metric value of a status.
+func statusValue(status metav1.ConditionStatus) float64 {
 	switch status {
 	case metav1.ConditionTrue:
 		return 1
@@ -98,14 +98,14 @@ func value(status metav1.ConditionStatus) float64 {
 func (m *spreadMetrics) Collect(metrics chan<- prometheus.Metric) {
 	type protector struct {
 		name string
-		spreadTold
+		spreadRecord
 	}
 	by := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 0, metav1.ConditionUnknown: 0}
 	m.mu.Lock()
-	all := make([]protector, 0, len(m.told))
-	for key, told := range m.told {
-		by[told.status]++
-		all = append(all, protector{key.String(), told})
+	all := make([]protector, 0, len(m.recorded))
+	for key, record := range m.recorded {
+		by[record.status]++
+		all = append(all, protector{key.String(), record})
 	}
 	m.mu.Unlock()
 	for status, number := range by {
@@ -115,8 +115,8 @@ func (m *spreadMetrics) Collect(metrics chan<- prometheus.Metric) {
 	slices.SortFunc(all, func(a, b protector) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.status), slices.Index(order, b.status)), cmp.Compare(a.name, b.name))
 	})
-	for _, p := range all[:min(len(all), mostTold)] {
-		metrics <- prometheus.MustNewConstMetric(m.satisfied, prometheus.GaugeValue, value(p.status), p.name)
+	for _, p := range all[:min(len(all), maxSpreadSeries)] {
+		metrics <- prometheus.MustNewConstMetric(m.satisfied, prometheus.GaugeValue, statusValue(p.status), p.name)
 		metrics <- prometheus.MustNewConstMetric(m.largest, prometheus.GaugeValue, p.share, p.name)
 	}
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // createNode creates a node of this lab, which is deleted with it.
-func (l *lab) createNode(name, zone string) *corev1.Node {
+func (l *fixture) createNode(name, zone string) *corev1.Node {
 	l.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name, Labels: map[string]string{hostLabel: name}}}
 	if zone != "" {
@@ -43,7 +43,7 @@ func (l *lab) createNode(name, zone string) *corev1.Node {
 }
 
 // createPodOn creates a ready pod on a node of this lab.
-func (l *lab) createPodOn(name, node string) {
+func (l *fixture) createPodOn(name, node string) {
 	l.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name, Labels: map[string]string{"app": "web"}}}
 	p.Spec.NodeName = l.namespace + "-" + node
@@ -53,9 +53,9 @@ func (l *lab) createPodOn(name, node string) {
 }
 
 // runAs starts an aggregator with these permissions in its core and its cell.
-func (l *lab) runAs(core, cell *rest.Config) (stop func()) {
+func (l *fixture) runAs(core, cell *rest.Config) (stop func()) {
 	l.Helper()
-	return testplane.Manage(l, core, func(ctx context.Context, mgr manager.Manager) error {
+	return testplane.StartManager(l, core, func(ctx context.Context, mgr manager.Manager) error {
 		return aggregator.SetupWithManager(ctx, mgr, aggregator.Options{
 			Cell: l.cell, CellConfig: cell, Identity: "aggregator", LeaseNamespace: l.namespace, LeaseDuration: 2 * time.Second,
 			Heartbeat: time.Second, Workers: 2, Metrics: prometheus.NewRegistry(),
@@ -64,7 +64,7 @@ func (l *lab) runAs(core, cell *rest.Config) (stop func()) {
 }
 
 // coreUser returns a config with the permissions that an aggregator needs in its core.
-func (l *lab) coreUser() *rest.Config {
+func (l *fixture) coreUser() *rest.Config {
 	l.Helper()
 	return testplane.User(l, l.namespace+"-core", append(aggregator.CoreRules(), aggregator.LeaseRules()...))
 }
@@ -78,7 +78,7 @@ func spread(key string, change func(*v1alpha1.Spread)) func(*v1alpha1.PodProtect
 }
 
 // createSpread creates a protector that is deleted after the test: otherwise it would use nodes in the next test's cell, too.
-func (l *lab) createSpread(change func(*v1alpha1.PodProtectorSpec)) {
+func (l *fixture) createSpread(change func(*v1alpha1.PodProtectorSpec)) {
 	l.Helper()
 	p := l.createProtector(change)
 	l.Cleanup(func() { _ = l.client.Delete(context.Background(), p) })
@@ -91,7 +91,7 @@ func minDomains(number int32) func(*v1alpha1.Spread) {
 }
 
 // wantSpread waits until the cell has these counts, and the condition has this reason; an empty reason means no condition.
-func (l *lab) wantSpread(want *v1alpha1.CellDomains, reason string) *v1alpha1.PodProtector {
+func (l *fixture) wantSpread(want *v1alpha1.CellDomains, reason string) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
 	l.eventually(func() string {
@@ -121,7 +121,7 @@ func in(zone string, counted int32) v1alpha1.DomainCount {
 }
 
 // events returns the reasons of the events for the protector's condition, oldest first.
-func (l *lab) events() (reasons []string) {
+func (l *fixture) events() (reasons []string) {
 	l.Helper()
 	list := &eventsv1.EventList{}
 	if err := l.client.List(l.Context(), list, client.InNamespace(l.namespace)); err != nil {
@@ -137,7 +137,7 @@ func (l *lab) events() (reasons []string) {
 }
 
 func TestPodsAreCountedByZones(t *testing.T) {
-	l := newLab(t)
+	l := newFixture(t)
 	core := l.coreUser()
 	cell := testplane.User(t, l.namespace+"-cell", aggregator.CellRules())
 	l.createCell()
@@ -154,7 +154,7 @@ func TestPodsAreCountedByZones(t *testing.T) {
 		t.Errorf("status.spread %+v", s)
 	}
 	if events := l.events(); len(events) > 0 {
-		t.Errorf("nothing has happened, and there are events %v", events)
+		t.Errorf("events %v without a change, want none", events)
 	}
 
 	l.createPodOn("web-4", "n4") // a node that is in no zone
@@ -168,7 +168,7 @@ func TestPodsAreCountedByZones(t *testing.T) {
 
 	// Only the spread changes, so the counts stay the same.
 	was := quota.CellOf(l.protector(), l.cell).Aggregation.CountedSpec
-	l.change(func(spec *v1alpha1.PodProtectorSpec) { minDomains(4)(spec.Spread) })
+	l.updateDeployment(func(spec *v1alpha1.PodProtectorSpec) { minDomains(4)(spec.Spread) })
 	p = l.wantSpread(domains(zoneLabel, in("a", 1), in("b", 2), in("c", 2)), v1alpha1.ReasonTooFewDomains)
 	if is := quota.CellOf(p, l.cell).Aggregation.CountedSpec; is != was {
 		t.Errorf("counted spec %q, was %q", is, was)
@@ -183,25 +183,25 @@ func TestPodsAreCountedByZones(t *testing.T) {
 	})
 
 	l.deleteNode("n1")
-	gone := domains(zoneLabel, in("b", 1), in("c", 2), in("d", 1))
-	gone.Unknown = 1
-	l.wantSpread(gone, v1alpha1.ReasonDomainsUnknown)
+	without := domains(zoneLabel, in("b", 1), in("c", 2), in("d", 1))
+	without.Unknown = 1
+	l.wantSpread(without, v1alpha1.ReasonDomainsUnknown)
 	l.createNode("n1", "a")
 	l.wantSpread(domains(zoneLabel, in("a", 1), in("b", 1), in("c", 2), in("d", 1)), v1alpha1.ReasonSpread)
 
-	l.change(spread(v1alpha1.TopologyKeyCell, nothing))
+	l.updateDeployment(spread(v1alpha1.TopologyKeyCell, nothing))
 	p = l.wantSpread(nil, v1alpha1.ReasonSpread)
 	if s := p.Status.Spread; s.Largest != l.cell || s.LargestCounted != 5 {
 		t.Errorf("of cells status.spread is %+v", s)
 	}
-	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.Spread = nil })
+	l.updateDeployment(func(spec *v1alpha1.PodProtectorSpec) { spec.Spread = nil })
 	if p = l.wantSpread(nil, ""); p.Status.Spread != nil {
 		t.Errorf("status.spread %+v is left", p.Status.Spread)
 	}
 }
 
 // relabel moves a node into another zone.
-func (l *lab) relabel(name, zone string) {
+func (l *fixture) relabel(name, zone string) {
 	l.Helper()
 	before := &corev1.Node{}
 	if err := l.client.Get(l.Context(), client.ObjectKey{Name: l.namespace + "-" + name}, before); err != nil {
@@ -214,7 +214,7 @@ func (l *lab) relabel(name, zone string) {
 	}
 }
 
-func (l *lab) deleteNode(name string) {
+func (l *fixture) deleteNode(name string) {
 	l.Helper()
 	if err := l.client.Delete(l.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name}}); err != nil {
 		l.Fatal(err)
@@ -223,10 +223,10 @@ func (l *lab) deleteNode(name string) {
 
 // An aggregator of a cell that was joined before it needed nodes counts as before, reports the missing permission, and needs no
 // restart when it gets it.
-func TestARightThatIsMissingIsTold(t *testing.T) {
+func TestMissingPermissionIsReported(t *testing.T) {
 	for claim, missing := range map[string][]string{"to read nodes": {"get", "list", "watch"}, "to watch them": {"watch"}} {
 		t.Run(claim, func(t *testing.T) {
-			l := newLab(t)
+			l := newFixture(t)
 			core, rules := l.coreUser(), aggregator.CellRules()
 			for i := range rules {
 				if at := slices.Index(rules[i].Resources, "nodes"); at >= 0 {
@@ -265,11 +265,11 @@ func TestARightThatIsMissingIsTold(t *testing.T) {
 }
 
 // The aggregator does not watch nodes while no protector uses a label of them.
-func TestNodesAreWatchedWhileSomebodyAsks(t *testing.T) {
-	l := newLab(t)
+func TestNodesAreWatchedOnlyWhileUsed(t *testing.T) {
+	l := newFixture(t)
 	core := l.coreUser()
 	cell := testplane.User(t, l.namespace+"-cell", aggregator.CellRules())
-	watched := &watches{}
+	watched := &watchCounter{}
 	cell.Wrap(watched.count)
 	l.createCell()
 	l.createNode("n1", "a")
@@ -278,33 +278,33 @@ func TestNodesAreWatchedWhileSomebodyAsks(t *testing.T) {
 	l.runAs(core, cell)
 	l.wantSpread(nil, v1alpha1.ReasonSpread)
 	if watched.open() != 0 {
-		t.Errorf("%d watches of nodes, and cells are the domains", watched.open())
+		t.Errorf("%d watches of nodes with cells as domains, want 0", watched.open())
 	}
-	l.change(spread(zoneLabel, nothing))
+	l.updateDeployment(spread(zoneLabel, nothing))
 	l.wantSpread(domains(zoneLabel, in("a", 1)), v1alpha1.ReasonSpread)
-	l.change(spread(hostLabel, nothing))
+	l.updateDeployment(spread(hostLabel, nothing))
 	l.wantSpread(domains(hostLabel, in("n1", 1)), v1alpha1.ReasonSpread)
 	if watched.open() != 1 {
 		t.Errorf("%d watches of nodes are open", watched.open())
 	}
-	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.Spread = nil })
+	l.updateDeployment(func(spec *v1alpha1.PodProtectorSpec) { spec.Spread = nil })
 	l.eventually(func() string {
 		if watched.open() != 0 {
-			return "nodes are watched, and nobody asks"
+			return "nodes are watched although no protector uses them"
 		}
 		return ""
 	})
 	l.createPodOn("web-2", "n1")
 	l.awaitCount("aggregator", 2)
 	if watched.open() != 0 {
-		t.Error("nodes are watched again, and nobody asks")
+		t.Error("nodes are watched again although no protector uses them")
 	}
 }
 
 // If there are more domains than a status holds, the rest are added up. Nothing is written when nothing changes.
-func TestPodsOnManyNodesAreAddedUp(t *testing.T) {
+func TestPodsOnManyNodesAreSummed(t *testing.T) {
 	const nodes = v1alpha1.MostDomains + 6
-	l := newLab(t)
+	l := newFixture(t)
 	core := l.coreUser()
 	cell := testplane.User(t, l.namespace+"-cell", aggregator.CellRules())
 	l.createCell()
@@ -327,28 +327,28 @@ func TestPodsOnManyNodesAreAddedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.relabel("n01", "b") // by another label than the one in use
-	second := l.in("second", v1alpha1.CellSpec{})
+	second := l.withCell("second", v1alpha1.CellSpec{})
 	second.runAs(core, cell)
 	second.wantCounts(map[string]int32{l.cell: nodes + 1, second.cell: nodes + 1})
 	if now := quota.CellOf(l.protector(), l.cell).Aggregation; !now.LastEventTime.Equal(&quota.CellOf(p, l.cell).Aggregation.LastEventTime) {
-		t.Errorf("nothing has changed, and it was written at %s", now.LastEventTime)
+		t.Errorf("written at %s without a change, want no write", now.LastEventTime)
 	}
 }
 
 // Shards count the pods of their own protectors by domain.
 func TestShardsCountByZones(t *testing.T) {
-	l := newLab(t)
-	user := l.user()
+	l := newFixture(t)
+	user := l.shardUser()
 	l.createCell()
 	l.createRing()
 	l.createNode("n1", "a")
 	l.createPodOn("web-1", "n1")
 	l.createSpread(spread(zoneLabel, nothing))
-	stop := l.share(user, "a")
+	stop := l.runShard(user, "a")
 	l.awaitSlots("a")
 	l.wantSpread(domains(zoneLabel, in("a", 1)), v1alpha1.ReasonSpread)
 	stop()
 	l.relabel("n1", "b")
-	l.share(user, "b")
+	l.runShard(user, "b")
 	l.wantSpread(domains(zoneLabel, in("b", 1)), v1alpha1.ReasonSpread)
 }

@@ -30,17 +30,17 @@ var streamBackoff = wait.Backoff{ //nolint:gochecknoglobals // effectively a con
 // and strips its pods one by one; see Snapshot.Transformer. With an API server that cannot do that it uses listStripped,
 // and watches from there.
 func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *cache.Reflector {
-	pods, past := cell.CoreV1().Pods(metav1.NamespaceAll), &continuity{now: time.Now}
-	most := newCeiling("pods", podsCeiling)
+	pods, history := cell.CoreV1().Pods(metav1.NamespaceAll), &continuity{now: time.Now}
+	limit := newMemoryLimit("pods", podsLimitBytes)
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			past.listing()
-			listed, err := listStripped(ctx, options, stripping(snapshot.sinceBegan()), most.pages(snapshot.own(past.pages(pods.List))))
-			past.listed(err)
+			history.beginList()
+			listed, err := listStripped(ctx, options, stripping(snapshot.sinceCreation()), limit.wrapList(snapshot.filterList(history.wrapList(pods.List))))
+			history.endList(err)
 			return listed, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return past.watch(ctx, options, most.watch(snapshot.narrow(pods.Watch)))
+			return history.watch(ctx, options, limit.wrapWatch(snapshot.filterWatch(pods.Watch)))
 		},
 	}
 	return cache.NewReflectorWithOptions(source, &corev1.Pod{}, snapshot, cache.ReflectorOptions{

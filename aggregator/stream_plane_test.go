@@ -30,16 +30,16 @@ type recorder struct {
 	http.RoundTripper
 	refuseStreams bool
 
-	mu    sync.Mutex
-	asked []url.Values
+	mu       sync.Mutex
+	requests []url.Values
 }
 
 func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
-	asked := request.URL.Query()
+	query := request.URL.Query()
 	r.mu.Lock()
-	r.asked = append(r.asked, asked)
+	r.requests = append(r.requests, query)
 	r.mu.Unlock()
-	if r.refuseStreams && asked.Get("sendInitialEvents") != "" {
+	if r.refuseStreams && query.Get("sendInitialEvents") != "" {
 		return &http.Response{
 			StatusCode: http.StatusUnprocessableEntity, Request: request, Header: http.Header{"Content-Type": {"text/plain"}},
 			Body: io.NopCloser(strings.NewReader("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")),
@@ -48,26 +48,26 @@ func (r *recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(request)
 }
 
-// sight is the snapshot's state of a pod, for comparison.
-type sight struct {
+// podState is the snapshot's state of a pod, for comparison.
+type podState struct {
 	Facts     podhealth.Facts
 	Namespace string
 	Labels    map[string]string
 }
 
-func sightsOf(s *Snapshot) map[quota.UIDHash]sight {
+func podStatesOf(s *Snapshot) map[quota.UIDHash]podState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := map[quota.UIDHash]sight{}
+	all := map[quota.UIDHash]podState{}
 	for hash, p := range s.pods {
-		all[hash] = sight{p.facts, p.namespace.Value(), p.labels.read(map[string]string{})}
+		all[hash] = podState{p.facts, p.namespace.Value(), p.labels.toMap(map[string]string{})}
 	}
 	return all
 }
 
 // The snapshot contains the pods that a consistent read returns, whether the API server streams the list or pages it.
 // No request accepts a state from a cache.
-func TestTheStreamBeginsWithTheNewestPods(t *testing.T) {
+func TestStreamBeginsWithNewestPods(t *testing.T) {
 	config := testplane.Config(t)
 	namespace := testplane.Namespace(t)
 	plane := kubernetes.NewForConfigOrDie(config)
@@ -76,10 +76,10 @@ func TestTheStreamBeginsWithTheNewestPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[quota.UIDHash]sight{}
+	want := map[quota.UIDHash]podState{}
 	for i := range list.Items {
 		p := &list.Items[i]
-		want[quota.HashUID(p.UID)] = sight{podhealth.FactsOf(p), p.Namespace, p.Labels}
+		want[quota.HashUID(p.UID)] = podState{podhealth.FactsOf(p), p.Namespace, p.Labels}
 	}
 	for _, paged := range []bool{false, true} {
 		t.Run(map[bool]string{false: "streamed", true: "paged"}[paged], func(t *testing.T) {
@@ -98,9 +98,9 @@ func TestTheStreamBeginsWithTheNewestPods(t *testing.T) {
 			select {
 			case <-s.listed:
 			case <-ctx.Done():
-				t.Fatalf("no list came; asked for %v", requests.asked)
+				t.Fatalf("received no list; requests %v", requests.requests)
 			}
-			if diff := cmp.Diff(want, sightsOf(s), cmp.AllowUnexported(podhealth.Facts{})); diff != "" {
+			if diff := cmp.Diff(want, podStatesOf(s), cmp.AllowUnexported(podhealth.Facts{})); diff != "" {
 				t.Errorf("pods (-want +got):\n%s", diff)
 			}
 			requests.check(t, paged)
@@ -113,26 +113,26 @@ func (r *recorder) check(t *testing.T, paged bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pages := 0
-	for _, asked := range r.asked {
-		watch, version := asked.Get("watch") != "", asked.Get("resourceVersion")
+	for _, requests := range r.requests {
+		watch, version := requests.Get("watch") != "", requests.Get("resourceVersion")
 		switch {
-		case asked.Get("sendInitialEvents") == "true":
-			if version != "" || asked.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan) {
-				t.Errorf("streamed by %v, want the newest version", asked)
+		case requests.Get("sendInitialEvents") == "true":
+			if version != "" || requests.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan) {
+				t.Errorf("streamed by %v, want the newest version", requests)
 			}
 		case watch:
 			if version == "" || version == "0" {
-				t.Errorf("watched by %v, want the version of the list", asked)
+				t.Errorf("watched by %v, want the version of the list", requests)
 			}
 		default:
 			pages++
-			if version != "" || asked.Get("limit") != fmt.Sprint(listPage) {
-				t.Errorf("listed by %v, want a page of the newest version", asked)
+			if version != "" || requests.Get("limit") != fmt.Sprint(listPage) {
+				t.Errorf("listed by %v, want a page of the newest version", requests)
 			}
 		}
 	}
 	if want := map[bool]int{false: 0, true: 2}[paged]; pages != want {
-		t.Errorf("%d pages, want %d; asked for %v", pages, want, r.asked)
+		t.Errorf("%d pages, want %d; requests %v", pages, want, r.requests)
 	}
 }
 
@@ -141,7 +141,7 @@ func makeMixedPods(t *testing.T, plane kubernetes.Interface, namespace string, n
 	t.Helper()
 	pods := plane.CoreV1().Pods(namespace)
 	for i := range number {
-		p := crowdPod(i)
+		p := benchPod(i)
 		p.Namespace = namespace
 		if i%3 == 0 {
 			p.Spec.NodeName = ""
@@ -151,7 +151,7 @@ func makeMixedPods(t *testing.T, plane kubernetes.Interface, namespace string, n
 		}
 		p, err := pods.Create(t.Context(), p, metav1.CreateOptions{})
 		if err == nil && i%2 == 0 {
-			p.Status = crowdStatus(p, metav1.Now())
+			p.Status = benchStatus(p, metav1.Now())
 			p, err = pods.UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
 		}
 		if err == nil && i%4 == 0 {
@@ -161,11 +161,11 @@ func makeMixedPods(t *testing.T, plane kubernetes.Interface, namespace string, n
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { unmakePods(t, plane, namespace) })
+	t.Cleanup(func() { deleteMixedPods(t, plane, namespace) })
 }
 
-// unmakePods deletes all pods, because the following tests share the API server.
-func unmakePods(t *testing.T, plane kubernetes.Interface, namespace string) {
+// deleteMixedPods deletes all pods, because the following tests share the API server.
+func deleteMixedPods(t *testing.T, plane kubernetes.Interface, namespace string) {
 	pods, now := plane.CoreV1().Pods(namespace), int64(0)
 	ctx := context.WithoutCancel(t.Context())
 	list, err := pods.List(ctx, metav1.ListOptions{})

@@ -15,9 +15,9 @@ import (
 )
 
 // pagesOf returns a list function that serves these pods, two per page, and records its options.
-func pagesOf(asked *[]metav1.ListOptions, pods ...corev1.Pod) func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
+func pagesOf(requests *[]metav1.ListOptions, pods ...corev1.Pod) func(context.Context, metav1.ListOptions) (*corev1.PodList, error) {
 	return func(_ context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
-		*asked = append(*asked, options)
+		*requests = append(*requests, options)
 		from := 0
 		if options.Continue != "" {
 			if _, err := fmt.Sscan(options.Continue, &from); err != nil {
@@ -32,7 +32,7 @@ func pagesOf(asked *[]metav1.ListOptions, pods ...corev1.Pod) func(context.Conte
 	}
 }
 
-func TestAListIsTheNewestAndComesInPages(t *testing.T) {
+func TestListIsNewestAndPaged(t *testing.T) {
 	for claim, options := range map[string]metav1.ListOptions{
 		"the first, where a reflector is content with any": {ResourceVersion: "0"},
 		"a later one, where it is content with one not older than what it knows": {
@@ -40,12 +40,12 @@ func TestAListIsTheNewestAndComesInPages(t *testing.T) {
 		"one after the version it knows was lost": {},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			var asked []metav1.ListOptions
+			var requests []metav1.ListOptions
 			var pods []corev1.Pod
 			for i := range 5 {
 				pods = append(pods, *samplePod(fmt.Sprint(i), fmt.Sprint(i), "1", nil))
 			}
-			listed, err := listStripped(t.Context(), options, stripping(1), pagesOf(&asked, pods...))
+			listed, err := listStripped(t.Context(), options, stripping(1), pagesOf(&requests, pods...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,16 +59,16 @@ func TestAListIsTheNewestAndComesInPages(t *testing.T) {
 				}
 			}
 			want := []metav1.ListOptions{{Limit: listPage}, {Limit: listPage, Continue: "2"}, {Limit: listPage, Continue: "4"}}
-			if diff := cmp.Diff(want, asked); diff != "" {
+			if diff := cmp.Diff(want, requests); diff != "" {
 				t.Errorf("asked for (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAListThatFailsHalfwayIsNone(t *testing.T) {
-	var asked []metav1.ListOptions
-	pages, failure := pagesOf(&asked, *samplePod("a", "a", "1", nil), corev1.Pod{}, corev1.Pod{}), errors.New("cut")
+func TestListThatFailsHalfwayReturnsNothing(t *testing.T) {
+	var requests []metav1.ListOptions
+	pages, failure := pagesOf(&requests, *samplePod("a", "a", "1", nil), corev1.Pod{}, corev1.Pod{}), errors.New("cut")
 	listed, err := listStripped(t.Context(), metav1.ListOptions{}, stripping(1), func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
 		if options.Continue != "" {
 			return nil, failure

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// unknownKindPause is the retry interval for a kind that a cell does not serve.
-	unknownKindPause = 30 * time.Second
-	// problemPause is the retry interval for a target that could not be read.
-	problemPause = 5 * time.Second
+	// unknownKindRetry is the retry interval for a kind that a cell does not serve.
+	unknownKindRetry = 30 * time.Second
+	// problemRetry is the retry interval for a target that could not be read.
+	problemRetry = 5 * time.Second
 )
 
 // workloadName identifies a workload by its kind, in any version, and its name.
@@ -31,16 +31,16 @@ type workloadName struct {
 	types.NamespacedName
 }
 
-func nameOf(p *v1alpha1.PodProtector) workloadName {
+func targetNameOf(p *v1alpha1.PodProtector) workloadName {
 	ref := p.Spec.TargetRef
 	return workloadName{
 		owner{apiVersion: ref.APIVersion, kind: ref.Kind}.groupKind(), types.NamespacedName{Namespace: p.Namespace, Name: ref.Name},
 	}
 }
 
-// aim is the target that a protector's targetRef names in this cell; the zero value is that of a protector without
+// targetResult is the target that a protector's targetRef names in this cell; the zero value is that of a protector without
 // targetRef.
-type aim struct {
+type targetResult struct {
 	target *v1alpha1.Target
 	// problem is why the target cannot be determined now. The last known target, if any, stays.
 	problem string
@@ -48,16 +48,16 @@ type aim struct {
 	unknown bool
 }
 
-// aimOf determines the target of a protector.
-func (t *term) aimOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation) aim {
+// targetOf determines the target of a protector.
+func (l *leadership) targetOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation) targetResult {
 	if p.Spec.TargetRef == nil {
-		t.followed.follow(keyOf(p), nil)
-		return aim{}
+		l.workloadIndex.setTarget(keyOf(p), nil)
+		return targetResult{}
 	}
-	named := nameOf(p)
-	t.followed.follow(keyOf(p), &named)
-	found, err := t.workloads.named(ctx, named.Namespace, p.Spec.TargetRef)
-	release := t.releaseOf(p)
+	named := targetNameOf(p)
+	l.workloadIndex.setTarget(keyOf(p), &named)
+	found, err := l.workloads.resolveTarget(ctx, named.Namespace, p.Spec.TargetRef)
+	release := l.releaseOf(p)
 	known := stored.SelectedSpec == quota.SelectedSpec(&p.Spec) || stored.CountedSpec == quota.CountedSpec(&p.Spec)
 	var last *v1alpha1.Target
 	if known {
@@ -65,24 +65,24 @@ func (t *term) aimOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1al
 	}
 	switch {
 	case meta.IsNoMatchError(err): // a CRD may be lost together with all its objects
-		t.queue.AddAfter(keyOf(p), unknownKindPause)
+		l.queue.AddAfter(keyOf(p), unknownKindRetry)
 		if release.confirmed {
-			return aim{}
+			return targetResult{}
 		}
-		return aim{target: retain(last)}
+		return targetResult{target: retained(last)}
 	case err != nil:
-		t.queue.AddAfter(keyOf(p), problemPause)
-		t.log.Error(err, "It cannot be found out what a protector names", "protector", keyOf(p), "kind", named.Kind, "name", named.Name)
-		return aim{target: last, unknown: !known, problem: clusters.Shorten(fmt.Sprintf("%s %s: %v", named.Kind, named.Name, err), longestProblem)}
+		l.queue.AddAfter(keyOf(p), problemRetry)
+		l.log.Error(err, "Failed to resolve the targetRef of a protector", "protector", keyOf(p), "kind", named.Kind, "name", named.Name)
+		return targetResult{target: last, unknown: !known, problem: clusters.Truncate(fmt.Sprintf("%s %s: %v", named.Kind, named.Name, err), maxProblemBytes)}
 	case found == nil && !release.byPolicy && !release.confirmed:
-		return aim{target: retain(last)}
+		return targetResult{target: retained(last)}
 	default:
-		return aim{target: found}
+		return targetResult{target: found}
 	}
 }
 
-// retain returns a target that no longer exists, with its last known values.
-func retain(last *v1alpha1.Target) *v1alpha1.Target {
+// retained returns a target that no longer exists, with its last known values.
+func retained(last *v1alpha1.Target) *v1alpha1.Target {
 	if last == nil {
 		return nil
 	}
@@ -91,20 +91,20 @@ func retain(last *v1alpha1.Target) *v1alpha1.Target {
 	return &kept
 }
 
-// named finds a workload by its name; nil if it does not exist.
-func (w *workloads) named(ctx context.Context, namespace string, ref *v1alpha1.TargetRef) (*v1alpha1.Target, error) {
+// resolveTarget finds a workload by its name; nil if it does not exist.
+func (w *workloads) resolveTarget(ctx context.Context, namespace string, ref *v1alpha1.TargetRef) (*v1alpha1.Target, error) {
 	o := owner{apiVersion: ref.APIVersion, kind: ref.Kind, name: ref.Name}
 	object, err := w.object(ctx, namespace, o, false)
 	if err != nil || object == nil {
 		return nil, err
 	}
 	o.uid = object.UID
-	wanted, err := w.size(ctx, o, object)
+	wanted, err := w.sizeOf(ctx, o, object)
 	switch {
 	case err != nil:
 		return nil, err
 	case wanted.selector == "":
-		return nil, errors.New("its scale tells no selector, so that its pods are not known: give spec.selector in the place of targetRef")
+		return nil, errors.New("its scale has no selector, so its pods are unknown: set spec.selector instead of targetRef")
 	}
 	if _, err := selectors.Parse(wanted.selector); err != nil {
 		return nil, fmt.Errorf("the selector of its scale: %w", err)
@@ -121,14 +121,14 @@ func replicasOf(target *v1alpha1.Target) *int32 {
 	return &replicas
 }
 
-// giveUpCounting writes why nothing is counted. It keeps reservations and the record of who has counted up to which version.
-func (t *term) giveUpCounting(p *v1alpha1.PodProtector, unknown aim) {
-	t.snapshot.Uncover(keyOf(p))
-	cell := t.entry(p)
+// writeUncounted writes why nothing is counted. It keeps reservations and the record of who has counted up to which version.
+func (l *leadership) writeUncounted(p *v1alpha1.PodProtector, unknown targetResult) {
+	l.snapshot.Uncover(keyOf(p))
+	cell := l.ensureEntry(p)
 	stored := cell.Aggregation
 	cell.Aggregation = v1alpha1.Aggregation{
-		TargetProblem: unknown.problem, LastEventTime: metav1.NewMicroTime(t.clock.now()),
+		TargetProblem: unknown.problem, LastEventTime: metav1.NewMicroTime(l.clock.now()),
 		SnapshotVersion: stored.SnapshotVersion, SettledVersion: stored.SettledVersion,
-		TermVersion: formatVersion(t.version), Epoch: cmp.Or(stored.Epoch, t.epochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, t.holder()),
+		TermVersion: formatVersion(l.version), Epoch: cmp.Or(stored.Epoch, l.epochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, l.holder()),
 	}
 }

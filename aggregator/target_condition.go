@@ -11,11 +11,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// concludeTarget writes whether targetRef leads to a workload. For a protector with a selector the generator owns the
-// condition, and concludeTarget only removes the remainder of an earlier targetRef.
-func concludeTarget(p *v1alpha1.PodProtector) {
+// setTargetCondition writes whether targetRef leads to a workload. For a protector with a selector the generator owns the
+// condition, and setTargetCondition only removes the remainder of an earlier targetRef.
+func setTargetCondition(p *v1alpha1.PodProtector) {
 	if p.Spec.TargetRef != nil {
-		resolved := targetResolution(p)
+		resolved := targetResolvedCondition(p)
 		resolved.ObservedGeneration = p.Generation
 		meta.SetStatusCondition(&p.Status.Conditions, resolved)
 		return
@@ -30,11 +30,11 @@ func concludeTarget(p *v1alpha1.PodProtector) {
 	}
 }
 
-func targetResolution(p *v1alpha1.PodProtector) metav1.Condition {
+func targetResolvedCondition(p *v1alpha1.PodProtector) metav1.Condition {
 	resolved := metav1.Condition{Type: v1alpha1.ConditionTargetResolved, Status: metav1.ConditionFalse}
 	named := p.Spec.TargetRef.Kind + " " + p.Spec.TargetRef.Name
 	counted := quota.CountedSpec(&p.Spec)
-	var found, gone, problems []string
+	var found, deleted, problems []string
 	cells := 0
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
@@ -48,24 +48,24 @@ func targetResolution(p *v1alpha1.PodProtector) metav1.Condition {
 		switch target := cell.Aggregation.Target; {
 		case target == nil:
 		case target.Gone:
-			gone = append(gone, cell.CellID)
+			deleted = append(deleted, cell.CellID)
 		default:
 			found = append(found, cell.CellID)
 		}
 	}
 	switch {
 	case len(problems) > 0:
-		resolved.Reason, resolved.Message = v1alpha1.ReasonTargetUnknown, "Which pods are protected cannot be found out: "+strings.Join(problems, "; ")
+		resolved.Reason, resolved.Message = v1alpha1.ReasonTargetUnknown, "Cannot determine which pods are protected: "+strings.Join(problems, "; ")
 	case cells == 0:
 		resolved.Status, resolved.Reason = metav1.ConditionUnknown, v1alpha1.ReasonNotAggregated
 		resolved.Message = "No aggregator has looked for " + named + " yet."
-	case len(gone) > 0:
+	case len(deleted) > 0:
 		resolved.Reason = v1alpha1.ReasonTargetGone
-		resolved.Message = fmt.Sprintf("%s is gone from cell %s. Its pods stay protected, and are expected as before. Make it again, or, if it is "+
-			"gone on purpose, set targetRemovalPolicy to Release or delete this PodProtector.", named, strings.Join(gone, ", "))
+		resolved.Message = fmt.Sprintf("%s no longer exists in cell %s. Its pods stay protected and expected. Recreate it or, if the deletion was "+
+			"intended, set targetRemovalPolicy to Release or delete this PodProtector.", named, strings.Join(deleted, ", "))
 	case len(found) == 0:
 		resolved.Reason = v1alpha1.ReasonTargetNotFound
-		resolved.Message = fmt.Sprintf("No cell has %s of %s in this namespace: no pod is protected. Make it, or correct targetRef.",
+		resolved.Message = fmt.Sprintf("No cell has %s of %s in this namespace: no pod is protected. Create it, or correct targetRef.",
 			named, p.Spec.TargetRef.APIVersion)
 	default:
 		resolved.Status, resolved.Reason = metav1.ConditionTrue, v1alpha1.ReasonTargetFound

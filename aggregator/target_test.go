@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// aimAt makes the protector target a workload and tolerate three unavailable pods.
-func aimAt(apiVersion, kind, name string) func(*v1alpha1.PodProtectorSpec) {
+// setTarget makes the protector target a workload and tolerate three unavailable pods.
+func setTarget(apiVersion, kind, name string) func(*v1alpha1.PodProtectorSpec) {
 	return func(spec *v1alpha1.PodProtectorSpec) {
 		missing := intstr.FromInt32(3)
 		spec.MinAvailable, spec.MaxUnavailable, spec.Selector = nil, &missing, nil
@@ -27,7 +27,7 @@ func aimAt(apiVersion, kind, name string) func(*v1alpha1.PodProtectorSpec) {
 
 // wantTarget waits until the condition TargetResolved has this reason and message text, and returns the cell's
 // target.
-func (l *lab) wantTarget(reason, says string) *v1alpha1.Target {
+func (l *fixture) wantTarget(reason, says string) *v1alpha1.Target {
 	l.Helper()
 	var p *v1alpha1.PodProtector
 	l.eventually(func() string {
@@ -41,16 +41,16 @@ func (l *lab) wantTarget(reason, says string) *v1alpha1.Target {
 	return p.Status.Cells[0].Aggregation.Target
 }
 
-func TestATargetIsFollowedByItsName(t *testing.T) {
-	l := newLab(t)
+func TestTargetIsFoundByName(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	for i := range 4 {
 		l.createPod(fmt.Sprint("web-", i), true)
 	}
-	l.createProtector(aimAt("apps/v1", "Deployment", "web"))
+	l.createProtector(setTarget("apps/v1", "Deployment", "web"))
 	l.run("a")
 	if target := l.wantTarget(v1alpha1.ReasonTargetNotFound, "no pod is protected"); target != nil {
-		t.Errorf("target %+v of a Deployment that is not there", target)
+		t.Errorf("target %+v of a Deployment that does not exist, want none", target)
 	}
 	l.wantSummary(v1alpha1.Summary{})
 
@@ -65,7 +65,7 @@ func TestATargetIsFollowedByItsName(t *testing.T) {
 
 	l.erase(web)
 	if target := l.wantTarget(v1alpha1.ReasonTargetGone, "stay protected"); !target.Gone || target.Selector != "app=web" {
-		t.Errorf("target %+v of a Deployment that is gone", target)
+		t.Errorf("target %+v of a deleted Deployment", target)
 	}
 	l.wantFloor(2, 5) // an accidental deletion
 	l.deployment("web", 6)
@@ -73,13 +73,13 @@ func TestATargetIsFollowedByItsName(t *testing.T) {
 	l.wantFloor(3, 6)
 }
 
-func TestATargetThatIsGoneOnPurposeIsReleased(t *testing.T) {
-	l := newLab(t)
+func TestTargetDeletedOnPurposeIsReleased(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	web := l.deployment("web", 10)
 	l.createPod("web-0", true)
 	l.createProtector(func(spec *v1alpha1.PodProtectorSpec) {
-		aimAt("apps/v1", "Deployment", "web")(spec)
+		setTarget("apps/v1", "Deployment", "web")(spec)
 		spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
 	})
 	l.run("a")
@@ -91,12 +91,12 @@ func TestATargetThatIsGoneOnPurposeIsReleased(t *testing.T) {
 	l.wantFloor(0, 0)
 }
 
-func TestALaterLeaderKeepsATargetThatIsGone(t *testing.T) {
-	l := newLab(t)
+func TestLaterLeaderRetainsDeletedTarget(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	web := l.deployment("web", 10)
 	l.createPod("web-0", true)
-	l.createProtector(aimAt("apps/v1", "Deployment", "web"))
+	l.createProtector(setTarget("apps/v1", "Deployment", "web"))
 	stop := l.run("a")
 	l.wantFloor(7, 10)
 	stop()
@@ -107,7 +107,7 @@ func TestALaterLeaderKeepsATargetThatIsGone(t *testing.T) {
 	l.wantSummary(v1alpha1.Summary{Total: 1, Available: 1, EstimatedAvailable: 1, Ready: 1, Running: 1, Scheduled: 1})
 
 	// The criterion does not affect which pods are selected.
-	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.Criterion = v1alpha1.CriterionReady })
+	l.updateDeployment(func(spec *v1alpha1.PodProtectorSpec) { spec.Criterion = v1alpha1.CriterionReady })
 	l.eventually(func() string {
 		if p := l.protector(); p.Status.Cells[0].Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 			return "it is not counted by the new spec"
@@ -120,11 +120,11 @@ func TestALaterLeaderKeepsATargetThatIsGone(t *testing.T) {
 }
 
 // A CRD may be lost together with all its objects.
-func TestATargetOfAKindThatIsGoneIsRetained(t *testing.T) {
-	l := newLab(t)
+func TestTargetOfDeletedKindIsRetained(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	l.createPod("web-0", true)
-	definition := l.define("boats", "Boat")
+	definition := l.defineKind("boats", "Boat")
 	boat := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": l.namespace, "name": "web"},
 		"spec":     map[string]any{"replicas": int64(4)},
@@ -132,11 +132,11 @@ func TestATargetOfAKindThatIsGoneIsRetained(t *testing.T) {
 	boat.SetAPIVersion("targets.test/v1")
 	boat.SetKind("Boat")
 	l.eventually(func() string { return text(l.client.Create(l.Context(), boat)) })
-	l.createProtector(aimAt("targets.test/v1", "Boat", "web"))
+	l.createProtector(setTarget("targets.test/v1", "Boat", "web"))
 	l.run("a")
-	l.wantTarget(v1alpha1.ReasonTargetUnknown, "tells no selector")
+	l.wantTarget(v1alpha1.ReasonTargetUnknown, "has no selector")
 	if p := l.protector(); p.Status.Cells[0].Aggregation.CountedSpec != "" || p.Status.DisruptionsAllowed != 0 {
-		t.Errorf("pods are counted although nobody knows which: %+v", p.Status)
+		t.Errorf("pods are counted although the target is unknown: %+v", p.Status)
 	}
 
 	status := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"selector":"app=web"}}`))
@@ -152,8 +152,8 @@ func TestATargetOfAKindThatIsGoneIsRetained(t *testing.T) {
 	l.wantFloor(1, 4)
 }
 
-// define creates a kind whose scale reports a selector once its controller has set it.
-func (l *lab) define(plural, kind string) *apiextensionsv1.CustomResourceDefinition {
+// defineKind creates a kind whose scale reports a selector once its controller has set it.
+func (l *fixture) defineKind(plural, kind string) *apiextensionsv1.CustomResourceDefinition {
 	l.Helper()
 	preserve, selector := true, ".status.selector"
 	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + ".targets.test"}}

@@ -17,37 +17,37 @@ import (
 // passed since the change was seen, only pods that also counted by the earlier specs are counted. So a narrower spec takes effect at
 // once, and a wider one after the deadline.
 
-// standard determines which pods count by one spec.
-type standard struct {
+// countingRule determines which pods count by one spec.
+type countingRule struct {
 	coverage  selectors.Coverage
 	minReady  int32
 	criterion v1alpha1.Criterion
 }
 
-// standardOf compiles the standard of a spec. A spec that cannot be compiled, or whose target is unknown, counts no pod: as the earlier
+// countingRuleOf compiles the standard of a spec. A spec that cannot be compiled, or whose target is unknown, counts no pod: as the earlier
 // spec of a transition it must err on the side of counting too few pods.
-func standardOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) standard {
-	coverage, err := selectors.CountedOf(spec, target)
+func countingRuleOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) countingRule {
+	coverage, err := selectors.CountedCoverageOf(spec, target)
 	if err != nil {
-		return countsNothing()
+		return countsNoPod()
 	}
-	return standard{coverage: coverage, minReady: spec.MinReadySeconds, criterion: spec.Criterion}
+	return countingRule{coverage: coverage, minReady: spec.MinReadySeconds, criterion: spec.Criterion}
 }
 
-// countsNothing returns the standard of an unknown spec.
-func countsNothing() standard {
-	return standard{coverage: selectors.Coverage{Selector: selectors.Nothing()}}
+// countsNoPod returns the standard of an unknown spec.
+func countsNoPod() countingRule {
+	return countingRule{coverage: selectors.Coverage{Selector: selectors.Nothing()}}
 }
 
 // covers reports whether a pod with these labels can count.
-func (s *standard) covers(labels map[string]string) bool { return s.coverage.Covers(labels) }
+func (r *countingRule) covers(labels map[string]string) bool { return r.coverage.Covers(labels) }
 
 // period is a time in which a process saw one spec of a protector.
 type period struct {
-	// counted is the hash of the spec; empty for a spec that the process does not know.
-	counted string
-	spec    v1alpha1.PodProtectorSpec
-	target  *v1alpha1.Target
+	// specHash is the hash of the spec; empty for a spec that the process does not know.
+	specHash string
+	spec     v1alpha1.PodProtectorSpec
+	target   *v1alpha1.Target
 	// ended is when the process first saw another spec, on the monotonic clock; zero for the last seen spec.
 	ended time.Time
 }
@@ -58,9 +58,9 @@ type periods struct {
 	all []period
 }
 
-// see records a stored state of the protector: its spec, and the counts of the cell, nil if there are none. A process that sees the
+// record records a stored state of the protector: its spec, and the counts of the cell, nil if there are none. A process that sees the
 // protector for the first time does not know the previous spec if the counts are of another spec, or of a transition.
-func (s *periods) see(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell, now time.Time) {
+func (s *periods) record(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell, now time.Time) {
 	counted := quota.CountedSpec(&p.Spec)
 	isCounted := cell != nil && cell.Aggregation.CountedSpec == counted
 	if s.uid != p.UID || len(s.all) == 0 {
@@ -69,15 +69,15 @@ func (s *periods) see(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell,
 			s.all = append(s.all, period{ended: now})
 		}
 	}
-	kept, current := s.all[:0], period{counted: counted, spec: countedParts(&p.Spec)}
+	kept, current := s.all[:0], period{specHash: counted, spec: countedParts(&p.Spec)}
 	for _, other := range s.all {
 		switch {
-		case other.counted == counted:
+		case other.specHash == counted:
 			current.target = other.target
 			continue
 		case other.ended.IsZero():
 			other.ended = now
-		case now.Sub(other.ended) > rememberEndings+updateTimeout(p):
+		case now.Sub(other.ended) > endedProtectorRetention+updateTimeout(p):
 			continue
 		}
 		kept = append(kept, other)
@@ -99,7 +99,7 @@ func countedParts(spec *v1alpha1.PodProtectorSpec) v1alpha1.PodProtectorSpec {
 
 // earlier returns the standards of the specs before the last seen one, as long as removals that were admitted by them may be under way.
 // wait is how long that lasts for the last of them; 0 if there is none.
-func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []standard, wait time.Duration) {
+func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []countingRule, wait time.Duration) {
 	for i := range s.all {
 		other := &s.all[i]
 		left := other.ended.Add(underWay).Sub(now)
@@ -107,11 +107,11 @@ func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []stan
 			continue
 		}
 		wait = max(wait, left)
-		if other.counted == "" {
-			earlier = append(earlier, countsNothing())
+		if other.specHash == "" {
+			earlier = append(earlier, countsNoPod())
 			continue
 		}
-		earlier = append(earlier, standardOf(&other.spec, other.target))
+		earlier = append(earlier, countingRuleOf(&other.spec, other.target))
 	}
 	return earlier, wait
 }
@@ -119,43 +119,43 @@ func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []stan
 // transitions remembers the specs by which protectors were counted. All processes of a cell watch protectors, including those that do not
 // lead, so only a process that starts after a change misses it. It is safe for concurrent use.
 type transitions struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]*periods
+	mu          sync.Mutex
+	byProtector map[types.NamespacedName]*periods
 }
 
-// see records a state of a protector.
-func (t *transitions) see(p *v1alpha1.PodProtector, cell string, now time.Time) {
+// record records a state of a protector.
+func (t *transitions) record(p *v1alpha1.PodProtector, cell string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.periodsOf(p).see(p, quota.CellOf(p, cell), now)
+	t.periodsOf(p).record(p, quota.CellOf(p, cell), now)
 }
 
 // forget drops the state of a protector that was deleted, or that another shard counts.
 func (t *transitions) forget(p *v1alpha1.PodProtector) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if known := t.of[keyOf(p)]; known != nil && known.uid == p.UID {
-		delete(t.of, keyOf(p))
+	if seen := t.byProtector[keyOf(p)]; seen != nil && seen.uid == p.UID {
+		delete(t.byProtector, keyOf(p))
 	}
 }
 
 // earlier records the newest state of a protector, and returns the result of periods.earlier.
-func (t *transitions) earlier(p *v1alpha1.PodProtector, cell string, underWay time.Duration, now time.Time) (earlier []standard, wait time.Duration) {
+func (t *transitions) earlier(p *v1alpha1.PodProtector, cell string, underWay time.Duration, now time.Time) (earlier []countingRule, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.periodsOf(p)
-	known.see(p, quota.CellOf(p, cell), now)
-	return known.earlier(underWay, now)
+	seen := t.periodsOf(p)
+	seen.record(p, quota.CellOf(p, cell), now)
+	return seen.earlier(underWay, now)
 }
 
 func (t *transitions) periodsOf(p *v1alpha1.PodProtector) *periods {
-	if t.of == nil {
-		t.of = map[types.NamespacedName]*periods{}
+	if t.byProtector == nil {
+		t.byProtector = map[types.NamespacedName]*periods{}
 	}
-	if t.of[keyOf(p)] == nil {
-		t.of[keyOf(p)] = &periods{}
+	if t.byProtector[keyOf(p)] == nil {
+		t.byProtector[keyOf(p)] = &periods{}
 	}
-	return t.of[keyOf(p)]
+	return t.byProtector[keyOf(p)]
 }
 
 // protectorSeen handles the state of a protector that the watch shows. The watch does not show the spec of a protector that another shard
@@ -164,10 +164,10 @@ func (a *Aggregator) protectorSeen(obj any) {
 	p, ok := obj.(*v1alpha1.PodProtector)
 	switch {
 	case !ok:
-	case clusters.IsLeftOut(p):
+	case clusters.IsStub(p):
 		a.transitions.forget(p)
 	default:
-		a.endings.exists(p.UID)
-		a.transitions.see(p, a.options.Cell, a.monotonic())
+		a.endedProtectors.recordExists(p.UID)
+		a.transitions.record(p, a.options.Cell, a.monotonic())
 	}
 }

@@ -28,11 +28,11 @@ type Trigger struct {
 // triggerCondition is the condition that is changed. The mode Status uses the timestamps of conditions.
 const triggerCondition = "breakwater.dev/update-trigger"
 
-func (t *term) trigger(ctx context.Context) {
-	if t.options.Trigger.Namespace == "" {
+func (l *leadership) runTrigger(ctx context.Context) {
+	if l.options.Trigger.Namespace == "" {
 		return
 	}
-	tick := time.NewTicker(t.options.Trigger.Every)
+	tick := time.NewTicker(l.options.Trigger.Every)
 	defer tick.Stop()
 	for {
 		select {
@@ -40,39 +40,39 @@ func (t *term) trigger(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if t.snapshot.hearing.isExact() || !t.snapshot.hearing.isAwaited() {
+		if l.snapshot.eventClock.isExact() || !l.snapshot.eventClock.hasWaiting() {
 			continue
 		}
-		if err := t.pull(ctx); err != nil && ctx.Err() == nil {
-			t.log.Error(err, "The update trigger was not pulled", "namespace", t.options.Trigger.Namespace)
+		if err := l.changeTriggerPod(ctx); err != nil && ctx.Err() == nil {
+			l.log.Error(err, "Failed to change the update trigger", "namespace", l.options.Trigger.Namespace)
 		}
 	}
 }
 
-// pull changes the trigger pod, or creates it: a user may have deleted it.
-func (t *term) pull(ctx context.Context) error {
-	pods := t.pods.CoreV1().Pods(t.options.Trigger.Namespace)
+// changeTriggerPod changes the trigger pod, or creates it: a user may have deleted it.
+func (l *leadership) changeTriggerPod(ctx context.Context) error {
+	pods := l.cellClientset.CoreV1().Pods(l.options.Trigger.Namespace)
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{{
-		"type": triggerCondition, "status": "True", "lastTransitionTime": metav1.NewTime(t.now()),
+		"type": triggerCondition, "status": "True", "lastTransitionTime": metav1.NewTime(l.now()),
 	}}}})
 	if err != nil {
 		return err
 	}
-	_, err = pods.Patch(ctx, t.triggerName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = pods.Patch(ctx, l.triggerName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	if _, err := pods.Create(ctx, t.triggerPod(), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make the pod: %w", err)
+	if _, err := pods.Create(ctx, l.triggerPod(), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create the pod: %w", err)
 	}
 	return nil
 }
 
-func (t *term) triggerName() string { return "breakwater-update-trigger-" + t.options.Cell }
+func (l *leadership) triggerName() string { return "breakwater-update-trigger-" + l.options.Cell }
 
-// sampleOf returns labels that a selector matches, if it can construct them: the trigger of a cell that a selector defines must be one of
+// matchingLabels returns labels that a selector matches, if it can construct them: the trigger of a cell that a selector defines must be one of
 // its pods.
-func sampleOf(s *v1alpha1.PodSelector) *map[string]string {
+func matchingLabels(s *v1alpha1.PodSelector) *map[string]string {
 	labels := map[string]string{}
 	if s == nil {
 		return &labels
@@ -90,14 +90,14 @@ func sampleOf(s *v1alpha1.PodSelector) *map[string]string {
 }
 
 // triggerPod returns a pod that is never scheduled, and costs nothing but its object.
-func (t *term) triggerPod() *corev1.Pod {
+func (l *leadership) triggerPod() *corev1.Pod {
 	noToken := false
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: t.triggerName(), Namespace: t.options.Trigger.Namespace, Labels: *t.triggerLabels.Load(),
+			Name: l.triggerName(), Namespace: l.options.Trigger.Namespace, Labels: *l.triggerLabels.Load(),
 			Annotations: map[string]string{
 				policy.LabelManagedBy:  "breakwater-aggregator",
-				"breakwater.dev/about": "Changed so that there is an event; see docs/settlement.md of Breakwater.",
+				"breakwater.dev/about": "Breakwater changes this pod to cause an event; see docs/settlement.md.",
 			},
 		},
 		Spec: corev1.PodSpec{

@@ -32,10 +32,10 @@ func isUpdate(o v1alpha1.Operation) bool {
 	return o == v1alpha1.OperationUpdate || o == v1alpha1.OperationResize
 }
 
-// underWay returns how long admitted changes of a protector's pods that are no longer reserved may still make the pods
+// maxInFlight returns how long admitted changes of a protector's pods that are no longer reserved may still make the pods
 // unavailable.
-func (t *term) underWay(p *v1alpha1.PodProtector) time.Duration {
-	longest := time.Duration(t.admissionDeadline.Load())
+func (l *leadership) maxInFlight(p *v1alpha1.PodProtector) time.Duration {
+	longest := time.Duration(l.admissionDeadline.Load())
 	if slices.ContainsFunc(p.Spec.Operations, isUpdate) {
 		longest += updateTimeout(p)
 	}
@@ -45,11 +45,11 @@ func (t *term) underWay(p *v1alpha1.PodProtector) time.Duration {
 // isUpdated asks the cell's API server whether the pod of a reservation has been updated and is available again. The snapshot
 // keeps no containers, and a kubelet reports a generation as observed before it restarts them. The read may be later than the
 // snapshot: the pod is available in both, and the update that was to make it unavailable happened before the read.
-func (t *term) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.Reservation) (bool, error) {
+func (l *leadership) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.Reservation) (bool, error) {
 	if r.Update.Removal {
 		return false, nil
 	}
-	pod, err := t.readPod(ctx, p.Namespace, r.PodName)
+	pod, err := l.readPod(ctx, p.Namespace, r.PodName)
 	if err != nil {
 		return false, fmt.Errorf("read pod %s: %w", r.PodName, err)
 	}
@@ -67,34 +67,34 @@ func (t *term) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.
 			return false, nil
 		}
 	}
-	return podhealth.Of(pod, p.Spec.MinReadySeconds, t.clock.now()).Counted(p.Spec.Criterion), nil
+	return podhealth.Of(pod, p.Spec.MinReadySeconds, l.clock.now()).Counted(p.Spec.Criterion), nil
 }
 
 // readPod reads a pod, not from an old cache; nil if there is none of that name.
 func (a *Aggregator) readPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	pod, err := a.pods.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := a.cellClientset.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	return pod, err
 }
 
-// mostNamed is the maximum number of pods that an event names.
-const mostNamed = 5
+// maxNamedPods is the maximum number of pods that an event names.
+const maxNamedPods = 5
 
-// tellOverdue emits an event that names the pods that were not available again after their update in time.
-func (t *term) tellOverdue(p *v1alpha1.PodProtector, overdue []quota.Reservation) {
+// emitOverdueEvent emits an event that names the pods that were not available again after their update in time.
+func (l *leadership) emitOverdueEvent(p *v1alpha1.PodProtector, overdue []quota.Reservation) {
 	if len(overdue) == 0 {
 		return
 	}
 	var names []string
-	for _, r := range overdue[:min(len(overdue), mostNamed)] {
+	for _, r := range overdue[:min(len(overdue), maxNamedPods)] {
 		names = append(names, r.PodName)
 	}
-	t.events.Eventf(p, nil, corev1.EventTypeWarning, "UpdateOverdue", "Settle", "%s", clusters.Note(fmt.Sprintf(
-		"In cell %s, %d pods were not seen updated and available again within %s (%s): their updates no longer cost budget. If they go down yet, "+
-			"nobody has reserved that. Their containers may not be restarted at all, or their kubelet does not tell status.observedGeneration.",
-		t.options.Cell, len(overdue), updateTimeout(p), strings.Join(names, ", "))))
+	l.events.Eventf(p, nil, corev1.EventTypeWarning, "UpdateOverdue", "Settle", "%s", clusters.EventNote(fmt.Sprintf(
+		"In cell %s, %d pods were not seen updated and available again within %s (%s). Their updates no longer consume budget; if these "+
+			"pods restart later, no reservation covers it. Their containers may not restart at all, or their kubelet may not set status.observedGeneration.",
+		l.options.Cell, len(overdue), updateTimeout(p), strings.Join(names, ", "))))
 }

@@ -7,34 +7,36 @@ import (
 	"sync/atomic"
 )
 
-// watches counts the open watches of nodes.
-type watches struct{ now atomic.Int32 }
+// watchCounter counts the open watches of nodes.
+type watchCounter struct{ now atomic.Int32 }
 
-func (w *watches) open() int { return int(w.now.Load()) }
+func (w *watchCounter) open() int { return int(w.now.Load()) }
 
-func (w *watches) count(next http.RoundTripper) http.RoundTripper { return &counting{next, w} }
-
-type counting struct {
-	next http.RoundTripper
-	*watches
+func (w *watchCounter) count(next http.RoundTripper) http.RoundTripper {
+	return &countingTransport{next, w}
 }
 
-func (c *counting) RoundTrip(request *http.Request) (*http.Response, error) {
+type countingTransport struct {
+	next http.RoundTripper
+	*watchCounter
+}
+
+func (c *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := c.next.RoundTrip(request)
 	if err == nil && strings.HasSuffix(request.URL.Path, "/nodes") && request.URL.Query().Get("watch") != "" && response.StatusCode == http.StatusOK {
 		c.now.Add(1)
-		response.Body = &counted{ReadCloser: response.Body, watches: c.watches}
+		response.Body = &countedBody{ReadCloser: response.Body, watchCounter: c.watchCounter}
 	}
 	return response, err
 }
 
-type counted struct {
+type countedBody struct {
 	io.ReadCloser
-	*watches
+	*watchCounter
 	closed atomic.Bool
 }
 
-func (c *counted) Close() error {
+func (c *countedBody) Close() error {
 	if !c.closed.Swap(true) {
 		c.now.Add(-1)
 	}

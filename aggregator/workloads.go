@@ -25,16 +25,16 @@ type workloads struct {
 	metadata metadata.Interface
 	dynamic  dynamic.Interface
 	mapper   meta.RESTMapper
-	// run runs an informer for as long as the term lasts.
-	run func(toolscache.SharedIndexInformer)
-	// changed is called for each workload that was added, changed or deleted; it must not block.
-	changed func(workloadName)
+	// startInformer runs an informer for as long as the leadership lasts.
+	startInformer func(toolscache.SharedIndexInformer)
+	// onChange is called for each workload that was added, changed or deleted; it must not block.
+	onChange func(workloadName)
 
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionResource]toolscache.SharedIndexInformer
 	sizes map[types.UID]size
-	// lists is how often each kind was listed.
-	lists map[schema.GroupVersionResource]int
+	// listCounts is how often each kind was listed.
+	listCounts map[schema.GroupVersionResource]int
 }
 
 // size is the replicas that a workload requested at a generation, and the selector of its pods, if its scale reports one.
@@ -42,26 +42,26 @@ type size struct {
 	generation int64
 	replicas   int32
 	selector   string
-	// list is the number of lists of the kind when the scale was read. A restored cell issues a generation a second time.
-	list int
+	// listCount is the number of lists of the kind when the scale was read. A restored cell issues a generation a second time.
+	listCount int
 }
 
 const (
-	// syncTime bounds the wait for the first list of a kind.
-	syncTime = 10 * time.Second
-	// longestChain bounds the number of controllers above a pod.
-	longestChain = 8
+	// syncTimeout bounds the wait for the first list of a kind.
+	syncTimeout = 10 * time.Second
+	// maxOwnerChain bounds the number of controllers above a pod.
+	maxOwnerChain = 8
 )
 
-// find finds the workload at the top of an owner, and how many replicas it requests. last is the previous result for the owner: the
+// findTop finds the workload at the top of an owner, and how many replicas it requests. last is the previous result for the owner: the
 // controller of an object never changes, so it is still known when the object no longer exists. A workload that no longer exists is
 // succeeded by another one of its kind and name.
-func (w *workloads) find(ctx context.Context, namespace string, bottom owner, last found) (found, error) {
+func (w *workloads) findTop(ctx context.Context, namespace string, bottom owner, last found) (found, error) {
 	at := bottom
-	for range longestChain {
-		object, err := w.object(ctx, namespace, at, last.gone)
-		kindGone := meta.IsNoMatchError(err)
-		if err != nil && !kindGone {
+	for range maxOwnerChain {
+		object, err := w.object(ctx, namespace, at, last.deleted)
+		kindNotServed := meta.IsNoMatchError(err)
+		if err != nil && !kindNotServed {
 			return found{}, err
 		}
 		exists := object != nil && object.UID == at.uid
@@ -69,23 +69,23 @@ func (w *workloads) find(ctx context.Context, namespace string, bottom owner, la
 		case !exists && at == bottom && last.workload != noOwner() && last.workload != bottom:
 			at = last.workload // the ReplicaSet no longer exists, but its Deployment may
 		case object == nil && at == last.workload:
-			return found{workload: at, replicas: last.replicas, gone: true, kindGone: kindGone}, nil
+			return found{workload: at, replicas: last.replicas, deleted: true, kindNotServed: kindNotServed}, nil
 		case object == nil:
-			return found{workload: at, gone: true, kindGone: kindGone}, nil
+			return found{workload: at, deleted: true, kindNotServed: kindNotServed}, nil
 		case controllerOf(object) != noOwner():
 			at = controllerOf(object)
 		default:
 			at.uid = object.UID
-			wanted, err := w.size(ctx, at, object)
+			wanted, err := w.sizeOf(ctx, at, object)
 			return found{workload: at, replicas: wanted.replicas}, err
 		}
 	}
-	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.kind, bottom.name, longestChain)
+	return found{}, fmt.Errorf("%s %s has more than %d controllers above it", bottom.kind, bottom.name, maxOwnerChain)
 }
 
 // object returns the metadata of the object of an owner's kind and name, which may have another UID; nil if there is none. The cache can
 // show that an owner exists. Only the API server can show that it does not. knownGone reports that it has shown that already.
-func (w *workloads) object(ctx context.Context, namespace string, o owner, knownGone bool) (*metav1.PartialObjectMetadata, error) {
+func (w *workloads) object(ctx context.Context, namespace string, o owner, knownDeleted bool) (*metav1.PartialObjectMetadata, error) {
 	resource, err := w.resource(o)
 	if err != nil {
 		return nil, err
@@ -94,9 +94,9 @@ func (w *workloads) object(ctx context.Context, namespace string, o owner, known
 	if err != nil {
 		return nil, err
 	}
-	stored, there, _ := informer.GetStore().GetByKey(namespace + "/" + o.name)
+	stored, isCached, _ := informer.GetStore().GetByKey(namespace + "/" + o.name)
 	object, _ := stored.(*metav1.PartialObjectMetadata)
-	if knownGone || there && (o.uid == "" || object.UID == o.uid) {
+	if knownDeleted || isCached && (o.uid == "" || object.UID == o.uid) {
 		return object, nil
 	}
 	live, err := w.metadata.Resource(resource).Namespace(namespace).Get(ctx, o.name, metav1.GetOptions{})
@@ -121,19 +121,19 @@ func (w *workloads) resource(o owner) (schema.GroupVersionResource, error) {
 	return mapping.Resource, nil
 }
 
-// size returns how many replicas a workload requests. It caches the result for the workload's generation until its kind is listed again.
+// sizeOf returns how many replicas a workload requests. It caches the result for the workload's generation until its kind is listed again.
 // The scale may be of a later generation than the cache shows. It is read again when the cache shows that one.
-func (w *workloads) size(ctx context.Context, o owner, object *metav1.PartialObjectMetadata) (size, error) {
+func (w *workloads) sizeOf(ctx context.Context, o owner, object *metav1.PartialObjectMetadata) (size, error) {
 	resource, err := w.resource(o)
 	if err != nil {
 		return size{}, err
 	}
 	w.mu.Lock()
-	known, there := w.sizes[o.uid]
-	list := w.lists[resource]
+	cached, isCached := w.sizes[o.uid]
+	list := w.listCounts[resource]
 	w.mu.Unlock()
-	if there && known.generation == object.Generation && known.list == list {
-		return known, nil
+	if isCached && cached.generation == object.Generation && cached.listCount == list {
+		return cached, nil
 	}
 	scale, err := w.dynamic.Resource(resource).Namespace(object.Namespace).Get(ctx, o.name, metav1.GetOptions{}, "scale")
 	if err != nil {
@@ -165,10 +165,10 @@ func (w *workloads) informer(
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, syncTime)
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return nil, fmt.Errorf("the %s of the cell cannot be listed: may the aggregator get, list and watch them?", resource.GroupResource())
+		return nil, fmt.Errorf("cannot list the %s of the cell: allow the aggregator to get, list and watch them", resource.GroupResource())
 	}
 	return informer, nil
 }
@@ -183,20 +183,20 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 	if err := informer.SetTransform(stripMetadata); err != nil {
 		return nil, err
 	}
-	tell := func(object *metav1.PartialObjectMetadata) {
-		w.changed(workloadName{kind, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}})
+	notify := func(object *metav1.PartialObjectMetadata) {
+		w.onChange(workloadName{kind, types.NamespacedName{Namespace: object.Namespace, Name: object.Name}})
 	}
 	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
-				tell(object)
+				notify(object)
 			}
 		},
 		UpdateFunc: func(old, obj any) {
 			before, ok := old.(*metav1.PartialObjectMetadata)
 			after, okToo := obj.(*metav1.PartialObjectMetadata)
 			if ok && okToo && (before.UID != after.UID || before.Generation != after.Generation || w.isOutdated(resource, after.UID)) {
-				tell(after)
+				notify(after)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -205,7 +205,7 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 			}
 			if object, ok := obj.(*metav1.PartialObjectMetadata); ok {
 				w.forget(object.UID)
-				tell(object)
+				notify(object)
 			}
 		},
 	})
@@ -213,7 +213,7 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 		return nil, err
 	}
 	w.kinds[resource] = informer
-	w.run(informer)
+	w.startInformer(informer)
 	return informer, nil
 }
 
@@ -221,36 +221,36 @@ func (w *workloads) informerOf(resource schema.GroupVersionResource, kind schema
 // server whose etcd was restored continues the watch, and never shows what the restore has undone. The replicas that a workload requested
 // in the lost history would be expected for ever.
 func (w *workloads) source(resource schema.GroupVersionResource) *toolscache.ListWatch {
-	kind, past := w.metadata.Resource(resource), &continuity{now: time.Now}
-	most := newCeiling(resource.Resource, metadataCeiling)
+	kind, history := w.metadata.Resource(resource), &continuity{now: time.Now}
+	limit := newMemoryLimit(resource.Resource, metadataLimitBytes)
 	strip := func(whole *metav1.PartialObjectMetadata) { *whole = *stripped(whole) }
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			w.listing(resource)
-			return listMetadata(ctx, options, past, most, kind.List, strip)
+			w.beginList(resource)
+			return listMetadata(ctx, options, history, limit, kind.List, strip)
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			if lists(options) {
-				w.listing(resource)
+			if startsWithList(options) {
+				w.beginList(resource)
 			}
-			return past.watch(ctx, options, most.watch(kind.Watch))
+			return history.watch(ctx, options, limit.wrapWatch(kind.Watch))
 		},
 	}
 }
 
-// listing must be called before a kind is listed.
-func (w *workloads) listing(resource schema.GroupVersionResource) {
+// beginList must be called before a kind is listed.
+func (w *workloads) beginList(resource schema.GroupVersionResource) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lists[resource]++
+	w.listCounts[resource]++
 }
 
 // isOutdated reports whether the size of a workload was read before the last list of its kind.
 func (w *workloads) isOutdated(resource schema.GroupVersionResource, workload types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	known, there := w.sizes[workload]
-	return there && known.list != w.lists[resource]
+	cached, isCached := w.sizes[workload]
+	return isCached && cached.listCount != w.listCounts[resource]
 }
 
 func (w *workloads) forget(workload types.UID) {

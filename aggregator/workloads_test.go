@@ -23,7 +23,7 @@ func template() corev1.PodTemplateSpec {
 	}
 }
 
-func (l *lab) deployment(name string, replicas int32) *appsv1.Deployment {
+func (l *fixture) deployment(name string, replicas int32) *appsv1.Deployment {
 	l.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
 	d.Spec = appsv1.DeploymentSpec{
@@ -34,20 +34,20 @@ func (l *lab) deployment(name string, replicas int32) *appsv1.Deployment {
 }
 
 // replicaSet creates a ReplicaSet of a Deployment, or without an owner.
-func (l *lab) replicaSet(name string, replicas int32, of *appsv1.Deployment) *appsv1.ReplicaSet {
+func (l *fixture) replicaSet(name string, replicas int32, of *appsv1.Deployment) *appsv1.ReplicaSet {
 	l.Helper()
 	s := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
 	s.Spec = appsv1.ReplicaSetSpec{
 		Replicas: &replicas, Template: template(), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 	}
 	if of != nil {
-		l.own(of, s)
+		l.setOwner(of, s)
 	}
 	l.create(s)
 	return s
 }
 
-func (l *lab) own(owner, object client.Object) {
+func (l *fixture) setOwner(owner, object client.Object) {
 	l.Helper()
 	if err := controllerutil.SetControllerReference(owner, object, l.scheme); err != nil {
 		l.Fatal(err)
@@ -55,21 +55,21 @@ func (l *lab) own(owner, object client.Object) {
 }
 
 // ownedPods creates pods of a ReplicaSet.
-func (l *lab) ownedPods(s *appsv1.ReplicaSet, number int) {
+func (l *fixture) ownedPods(s *appsv1.ReplicaSet, number int) {
 	l.Helper()
 	for i := range number {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: l.namespace, Name: fmt.Sprint(s.Name, "-", i), Labels: map[string]string{"app": "web"},
 		}, Spec: template().Spec}
 		p.Spec.NodeName = "node-1"
-		l.own(s, p)
+		l.setOwner(s, p)
 		l.create(p)
 		l.setReady(p, true)
 	}
 }
 
 // wantFloor waits for a floor and the expected replicas from which it is computed.
-func (l *lab) wantFloor(floor, expected int32) *v1alpha1.PodProtector {
+func (l *fixture) wantFloor(floor, expected int32) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
 	l.eventually(func() string {
@@ -82,7 +82,7 @@ func (l *lab) wantFloor(floor, expected int32) *v1alpha1.PodProtector {
 	return p
 }
 
-func (l *lab) scale(object client.Object, replicas int32) {
+func (l *fixture) scale(object client.Object, replicas int32) {
 	l.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
 	if err := l.client.Patch(l.Context(), object, patch); err != nil {
@@ -90,18 +90,18 @@ func (l *lab) scale(object client.Object, replicas int32) {
 	}
 }
 
-func (l *lab) erase(object client.Object) {
+func (l *fixture) erase(object client.Object) {
 	l.Helper()
 	if err := l.client.Delete(l.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		l.Fatal(err)
 	}
 }
 
-func (l *lab) change(change func(*v1alpha1.PodProtectorSpec)) {
+func (l *fixture) updateDeployment(updateDeployment func(*v1alpha1.PodProtectorSpec)) {
 	l.Helper()
 	l.eventually(func() string {
 		p := l.protector()
-		change(&p.Spec)
+		updateDeployment(&p.Spec)
 		if err := l.client.Update(l.Context(), p); err != nil {
 			return err.Error()
 		}
@@ -114,8 +114,8 @@ func percentMissing(spec *v1alpha1.PodProtectorSpec) {
 	spec.MinAvailable, spec.MaxUnavailable = nil, &missing
 }
 
-func TestTheFloorFollowsWhatTheWorkloadsWant(t *testing.T) {
-	l := newLab(t)
+func TestFloorFollowsWorkloadReplicas(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	web := l.deployment("web", 10)
 	l.ownedPods(l.replicaSet("web-old", 4, web), 4)
@@ -138,20 +138,20 @@ func TestTheFloorFollowsWhatTheWorkloadsWant(t *testing.T) {
 	l.erase(web)
 	p := l.wantFloor(7, 10) // an accidental deletion
 	l.eventually(func() string {
-		if p = l.protector(); len(goneOf(p)) != 1 {
+		if p = l.protector(); len(deletedWorkloads(p)) != 1 {
 			return fmt.Sprintf("the status does not have the deleted Deployment: %+v", p.Status)
 		}
 		return ""
 	})
-	if got := goneOf(p)[0]; got.Name != "web" || got.Kind != "Deployment" || got.Replicas != 10 {
+	if got := deletedWorkloads(p)[0]; got.Name != "web" || got.Kind != "Deployment" || got.Replicas != 10 {
 		t.Errorf("retained %+v", got)
 	}
-	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease })
+	l.updateDeployment(func(spec *v1alpha1.PodProtectorSpec) { spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease })
 	l.wantFloor(0, 0)
 }
 
-func TestALaterLeaderKnowsWhatWasExpected(t *testing.T) {
-	l := newLab(t)
+func TestLaterLeaderKeepsExpectation(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	web := l.deployment("web", 10)
 	l.ownedPods(l.replicaSet("web-1", 10, web), 3)
@@ -160,7 +160,7 @@ func TestALaterLeaderKnowsWhatWasExpected(t *testing.T) {
 	l.wantFloor(7, 10)
 	l.erase(web)
 	l.eventually(func() string {
-		if p := l.protector(); len(goneOf(p)) != 1 {
+		if p := l.protector(); len(deletedWorkloads(p)) != 1 {
 			return fmt.Sprintf("%+v", p.Status)
 		}
 		return ""
@@ -176,19 +176,19 @@ func TestALaterLeaderKnowsWhatWasExpected(t *testing.T) {
 	l.wantFloor(7, 10)
 }
 
-// goneOf returns the workloads of the first cell that are expected and no longer exist.
-func goneOf(p *v1alpha1.PodProtector) (gone []v1alpha1.ExpectedWorkload) {
+// deletedWorkloads returns the workloads of the first cell that are expected and no longer exist.
+func deletedWorkloads(p *v1alpha1.PodProtector) (deleted []v1alpha1.ExpectedWorkload) {
 	for _, w := range p.Status.Cells[0].Aggregation.Workloads {
 		if w.Gone {
-			gone = append(gone, w)
+			deleted = append(deleted, w)
 		}
 	}
-	return gone
+	return deleted
 }
 
 // A workload without pods still requests them (rule 13).
-func TestTheFloorStaysWhenAWorkloadHasNoPods(t *testing.T) {
-	l := newLab(t)
+func TestFloorStaysWhenWorkloadHasNoPods(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	web := l.deployment("web", 10)
 	set := l.replicaSet("web-1", 10, web)
@@ -226,13 +226,13 @@ func TestTheFloorStaysWhenAWorkloadHasNoPods(t *testing.T) {
 		}
 		return ""
 	})
-	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.MinReadySeconds = 1 })
+	l.updateDeployment(func(spec *v1alpha1.PodProtectorSpec) { spec.MinReadySeconds = 1 })
 	l.wantFloor(7, 10)
 	l.scale(web, 20)
 	l.wantFloor(14, 20)
 	l.erase(web)
 	l.eventually(func() string {
-		if p := l.protector(); len(goneOf(p)) != 1 {
+		if p := l.protector(); len(deletedWorkloads(p)) != 1 {
 			return fmt.Sprintf("the status does not have the deleted Deployment: %+v", p.Status)
 		}
 		return ""
@@ -248,7 +248,7 @@ func TestTheFloorStaysWhenAWorkloadHasNoPods(t *testing.T) {
 	l.wantFloor(0, 0)
 }
 
-func (l *lab) confirmRelease() {
+func (l *fixture) confirmRelease() {
 	l.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationConfirmRelease))
 	if err := l.client.Patch(l.Context(), l.protector(), patch); err != nil {
@@ -256,7 +256,7 @@ func (l *lab) confirmRelease() {
 	}
 }
 
-func (l *lab) awaitTotal(pods int32) {
+func (l *fixture) awaitTotal(pods int32) {
 	l.Helper()
 	l.eventually(func() string {
 		if p := l.protector(); p.Status.Summary.Total != pods {
@@ -266,8 +266,8 @@ func (l *lab) awaitTotal(pods int32) {
 	})
 }
 
-func TestPodsThatNobodyOwnsDoNotTellHowManyAreExpected(t *testing.T) {
-	l := newLab(t)
+func TestPodsWithoutOwnerGiveNoExpectation(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	l.createPod("web-0", true)
 	l.createProtector(percentMissing)
@@ -282,12 +282,12 @@ func TestPodsThatNobodyOwnsDoNotTellHowManyAreExpected(t *testing.T) {
 		return ""
 	})
 	expected := int32(4)
-	l.change(func(spec *v1alpha1.PodProtectorSpec) { spec.ExpectedReplicas = &expected })
+	l.updateDeployment(func(spec *v1alpha1.PodProtectorSpec) { spec.ExpectedReplicas = &expected })
 	l.wantFloor(2, 4)
 }
 
-func TestPodsMayCountThatAreNotProtected(t *testing.T) {
-	l := newLab(t)
+func TestUnprotectedPodsMayCount(t *testing.T) {
+	l := newFixture(t)
 	l.createCell()
 	for i := range 3 {
 		l.createPod(fmt.Sprint("web-", i), true)
@@ -305,12 +305,12 @@ func TestPodsMayCountThatAreNotProtected(t *testing.T) {
 	l.run("a")
 	l.wantSummary(v1alpha1.Summary{Total: 4, Available: 4, EstimatedAvailable: 4, Ready: 4, Running: 4, Scheduled: 4})
 
-	l.change(func(spec *v1alpha1.PodProtectorSpec) {
+	l.updateDeployment(func(spec *v1alpha1.PodProtectorSpec) {
 		spec.AggregationSelector.MatchExpressions[0].Values = []string{"canary"}
 	})
 	p := l.wantSummary(v1alpha1.Summary{Total: 3, Available: 3, EstimatedAvailable: 3, Ready: 3, Running: 3, Scheduled: 3})
 	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-	if ready == nil || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "does not choose all pods") {
+	if ready == nil || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, "does not select all pods") {
 		t.Errorf("Ready is %+v", ready)
 	}
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // Each write is timed by its result, and has an exemplar that refers to its trace.
-func TestWritesAreTimed(t *testing.T) {
+func TestWriteDurationIsRecorded(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -41,12 +41,12 @@ func TestWritesAreTimed(t *testing.T) {
 	}).Build()
 	registry := prometheus.NewRegistry()
 	tracer := tracing.NewTracer(sdktrace.NewTracerProvider())
-	a := &Aggregator{options: Options{Tracer: tracer}, metrics: newMetrics(registry), protectors: &clusters.Protectors{Cache: core, Live: core, Writer: core, Past: &clusters.Past{}}}
-	writes := &term{Aggregator: a}
+	a := &Aggregator{options: Options{Tracer: tracer}, metrics: newMetrics(registry), protectors: &clusters.Protectors{Cache: core, Live: core, Writer: core, RestoreDetector: &clusters.RestoreDetector{}}}
+	writes := &leadership{Aggregator: a}
 	traces := map[string]string{}
 	for result, becomes := range map[string]error{
 		"written":  nil,
-		"conflict": apierrors.NewConflict(schema.GroupResource{Resource: "podprotectors"}, "web", errors.New("somebody was faster")),
+		"conflict": apierrors.NewConflict(schema.GroupResource{Resource: "podprotectors"}, "web", errors.New("the object has been modified")),
 		"error":    errors.New("connection refused"),
 	} {
 		fault = becomes
@@ -54,7 +54,7 @@ func TestWritesAreTimed(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, span := tracer.Root(t.Context(), tracing.SpanRound, time.Now())
-		if err := writes.store(ctx, p, &quota.Settled{}); (err == nil) != (becomes == nil) {
+		if err := writes.storeStatus(ctx, p, &quota.Settled{}); (err == nil) != (becomes == nil) {
 			t.Fatalf("%s: %v", result, err)
 		}
 		span.End()

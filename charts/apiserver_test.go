@@ -21,14 +21,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// definitions of cert-manager are in the cluster once one test has asked for them.
-var definitions sync.Once
+// certManagerCRDs installs the CRDs of cert-manager once, in the first test that needs them.
+var certManagerCRDs sync.Once
 
-// apiserver is a client of one that knows the kinds of Breakwater and of cert-manager.
+// apiserver returns a client of an API server with the CRDs of Breakwater and cert-manager.
 func apiserver(t *testing.T) client.Client {
 	t.Helper()
 	c := testplane.Client(t)
-	definitions.Do(func() {
+	certManagerCRDs.Do(func() {
 		out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager").Output()
 		if err != nil {
 			t.Fatal(err)
@@ -58,26 +58,26 @@ func apiserver(t *testing.T) client.Client {
 	return c
 }
 
-// accept asks the apiserver whether it would take an object, and takes no field that it does not know.
-func accept(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
+// applyDryRun applies an object as a dry run with strict field validation.
+func applyDryRun(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	object = object.DeepCopy()
 	return client.WithFieldValidation(c, metav1.FieldValidationStrict).Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner("charts"), client.ForceOwnership, client.DryRunAll)
 }
 
-func TestAnAPIServerAcceptsWhatIsRendered(t *testing.T) {
+func TestAPIServerAcceptsRenderedObjects(t *testing.T) {
 	c := apiserver(t)
-	forEachSet(t, func(t *testing.T, set string) {
+	forEachValueSet(t, func(t *testing.T, set string) {
 		for _, object := range render(t, "--values", set) {
 			if object.GroupVersionKind().Group == monitoringv1.SchemeGroupVersion.Group {
-				continue // the next test reads them
+				continue // another test covers them
 			}
-			testplane.Eventually(t, func() string { // definitions are served some time after they are made
-				err := accept(t.Context(), c, object)
+			testplane.Eventually(t, func() string { // CRDs are served some time after they are created
+				err := applyDryRun(t.Context(), c, object)
 				if err != nil && !apierrors.IsNotFound(err) {
 					t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
 				}
-				return word(err)
+				return errorText(err)
 			})
 		}
 	})
@@ -86,20 +86,20 @@ func TestAnAPIServerAcceptsWhatIsRendered(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, object := range parse(t, text) {
-		if err := accept(t.Context(), c, object); err != nil {
+		if err := applyDryRun(t.Context(), c, object); err != nil {
 			t.Errorf("%s: %v", object.GetName(), err)
 		}
 	}
 }
 
-func word(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-func TestTheApiserverWouldRefuseAMistake(t *testing.T) {
+func TestAPIServerRejectsUnknownField(t *testing.T) {
 	c := apiserver(t)
 	objects := render(t, "--values", "breakwater/ci/single.yaml")
 	for _, object := range objects {
@@ -109,25 +109,25 @@ func TestTheApiserverWouldRefuseAMistake(t *testing.T) {
 		if err := unstructured.SetNestedField(object.Object, "x", "spec", "template", "spec", "nodeNames"); err != nil {
 			t.Fatal(err)
 		}
-		if err := accept(t.Context(), c, object); err == nil || !strings.Contains(err.Error(), "nodeNames") {
-			t.Errorf("error %v, want one about nodeNames", err)
+		if err := applyDryRun(t.Context(), c, object); err == nil || !strings.Contains(err.Error(), "nodeNames") {
+			t.Errorf("error %v, want one that names nodeNames", err)
 		}
 		return
 	}
-	t.Error("there is no Deployment")
+	t.Error("no Deployment is rendered")
 }
 
-func TestObjectsOfOthersAreWhatTheirTypesSay(t *testing.T) {
-	forEachSet(t, func(t *testing.T, set string) {
+func TestThirdPartyObjectsMatchTheirTypes(t *testing.T) {
+	forEachValueSet(t, func(t *testing.T, set string) {
 		objects := render(t, "--values", set)
-		for _, certificate := range typed[certmanagerv1.Certificate](t, objects, "Certificate") {
+		for _, certificate := range objectsOfKind[certmanagerv1.Certificate](t, objects, "Certificate") {
 			if certificate.Spec.PrivateKey == nil || certificate.Spec.PrivateKey.Algorithm != certmanagerv1.ECDSAKeyAlgorithm {
 				t.Errorf("Certificate %s: key %+v", certificate.Name, certificate.Spec.PrivateKey)
 			}
 		}
-		monitors, rules := typed[monitoringv1.ServiceMonitor](t, objects, "ServiceMonitor"), typed[monitoringv1.PrometheusRule](t, objects, "PrometheusRule")
+		monitors, rules := objectsOfKind[monitoringv1.ServiceMonitor](t, objects, "ServiceMonitor"), objectsOfKind[monitoringv1.PrometheusRule](t, objects, "PrometheusRule")
 		if all := strings.Contains(set, "everything"); all != (len(monitors) == 1) || all != (len(rules) == 1) {
-			t.Errorf("%d monitors, %d rules", len(monitors), len(rules))
+			t.Errorf("%d ServiceMonitors, %d PrometheusRules, want 1 and 1", len(monitors), len(rules))
 		}
 		for _, r := range rules {
 			if len(r.Spec.Groups) != 2 || len(r.Spec.Groups[0].Rules) < 20 || len(r.Spec.Groups[1].Rules) < 5 {

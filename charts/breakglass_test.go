@@ -19,15 +19,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// annotatable are objects by which pods get the annotation, each with the metadata that it is in.
-func annotatable(namespace, name string) map[string]func() (client.Object, *metav1.ObjectMeta) {
+// annotatableObjects returns the objects through which pods get the annotation, each with the metadata that holds it.
+func annotatableObjects(namespace, name string) map[string]func() (client.Object, *metav1.ObjectMeta) {
 	app := map[string]string{"app": name}
 	meta, selector := metav1.ObjectMeta{Namespace: namespace, Name: name}, &metav1.LabelSelector{MatchLabels: app}
 	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: app}, Spec: spec}
 	once := *template.DeepCopy()
 	once.Spec.RestartPolicy = corev1.RestartPolicyNever
-	suspended := true // the template of any other Job cannot be changed
+	suspended := true // only the template of a suspended Job can be changed
 	return map[string]func() (client.Object, *metav1.ObjectMeta){
 		"Pod": func() (client.Object, *metav1.ObjectMeta) {
 			o := &corev1.Pod{ObjectMeta: meta, Spec: spec}
@@ -68,8 +68,8 @@ func annotate(meta *metav1.ObjectMeta) {
 	metav1.SetMetaDataAnnotation(meta, v1alpha1.AnnotationForceDelete, "true")
 }
 
-// as is a client of a user.
-func as(t *testing.T, config *rest.Config) client.Client {
+// clientFor returns a client of a user.
+func clientFor(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	c, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
@@ -78,7 +78,7 @@ func as(t *testing.T, config *rest.Config) client.Client {
 	return c
 }
 
-// restrictBreakGlass installs what the chart renders for it.
+// restrictBreakGlass installs the chart's objects for breakGlass.restrict.
 func restrictBreakGlass(t *testing.T, c client.Client) {
 	t.Helper()
 	installed := 0
@@ -97,17 +97,17 @@ func restrictBreakGlass(t *testing.T, c client.Client) {
 	}
 }
 
-func wantDenied(t *testing.T, what string, err error) {
+func wantDenied(t *testing.T, operation string, err error) {
 	t.Helper()
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "needs the verb break-glass on podprotectors.breakwater.dev") {
-		t.Errorf("%s: %v, want a denial by the policy", what, err)
+		t.Errorf("%s: error %v, want a denial by the policy", operation, err)
 	}
 }
 
-func wantAllowed(t *testing.T, what string, err error) {
+func wantAllowed(t *testing.T, operation string, err error) {
 	t.Helper()
 	if err != nil {
-		t.Errorf("%s: %v, want it to be allowed", what, err)
+		t.Errorf("%s: error %v, want it allowed", operation, err)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestOnlyUsersWithTheRoleMayBreakTheGlass(t *testing.T) {
 		APIGroups: []string{"", "apps", "batch"}, Verbs: []string{"get", "create", "patch"},
 		Resources: []string{"pods", "pods/status", "replicationcontrollers", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs"},
 	}}
-	user, onCall := as(t, testplane.User(t, "user-"+namespace, rules)), as(t, testplane.User(t, "on-call-"+namespace, rules))
+	user, onCall := clientFor(t, testplane.User(t, "user-"+namespace, rules)), clientFor(t, testplane.User(t, "on-call-"+namespace, rules))
 	if err := c.Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "on-call"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "breakwater-break-glass"},
@@ -126,18 +126,18 @@ func TestOnlyUsersWithTheRoleMayBreakTheGlass(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	testplane.Eventually(t, func() string { // policies are in force some time after they are made
-		probe, meta := annotatable(namespace, "probe")["Pod"]()
+	testplane.Eventually(t, func() string { // policies are in force some time after they are created
+		probe, meta := annotatableObjects(namespace, "probe")["Pod"]()
 		annotate(meta)
 		if err := user.Create(t.Context(), probe, client.DryRunAll); !apierrors.IsForbidden(err) {
-			return "the policy is not in force yet: " + word(err)
+			return "the policy is not in force yet: " + errorText(err)
 		}
 		if err := onCall.Create(t.Context(), probe, client.DryRunAll); err != nil {
-			return "the role is not in force yet: " + word(err)
+			return "the role is not in force yet: " + errorText(err)
 		}
 		return ""
 	})
-	for kind, object := range annotatable(namespace, "web") {
+	for kind, object := range annotatableObjects(namespace, "web") {
 		t.Run(kind, func(t *testing.T) {
 			o, meta := object()
 			annotate(meta)
@@ -146,12 +146,12 @@ func TestOnlyUsersWithTheRoleMayBreakTheGlass(t *testing.T) {
 			o, meta = object()
 			wantAllowed(t, "create without the annotation", user.Create(t.Context(), o))
 			if rc, ok := o.(*corev1.ReplicationController); ok {
-				meta = &rc.Spec.Template.ObjectMeta // the answer has brought another template
+				meta = &rc.Spec.Template.ObjectMeta // the response replaced the template
 			}
 			patch := func(as client.Client, change func()) error {
 				before, ok := o.DeepCopyObject().(client.Object)
 				if !ok {
-					t.Fatalf("a %T is no object", o)
+					t.Fatalf("%T is not a client.Object", o)
 				}
 				change()
 				return as.Patch(t.Context(), o, client.MergeFrom(before))
@@ -159,25 +159,25 @@ func TestOnlyUsersWithTheRoleMayBreakTheGlass(t *testing.T) {
 			wantDenied(t, "add the annotation", patch(user, func() { annotate(meta) }))
 			delete(meta.Annotations, v1alpha1.AnnotationForceDelete)
 			wantAllowed(t, "add the annotation with the role", patch(onCall, func() { annotate(meta) }))
-			wantAllowed(t, "change what has the annotation", patch(user, func() { metav1.SetMetaDataLabel(meta, "other", "true") }))
+			wantAllowed(t, "change an object that has the annotation", patch(user, func() { metav1.SetMetaDataLabel(meta, "other", "true") }))
 			wantAllowed(t, "remove the annotation", patch(user, func() { delete(meta.Annotations, v1alpha1.AnnotationForceDelete) }))
 		})
 	}
 
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
 	annotation := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationForceDelete+`":"true"}}}`))
-	wantDenied(t, "add the annotation by the status", user.Status().Patch(t.Context(), pod, annotation))
+	wantDenied(t, "add the annotation through the status subresource", user.Status().Patch(t.Context(), pod, annotation))
 
-	elsewhere, meta := annotatable(testplane.Namespace(t), "web")["Pod"]()
+	elsewhere, meta := annotatableObjects(testplane.Namespace(t), "web")["Pod"]()
 	annotate(meta)
 	wantDenied(t, "create with the annotation in a namespace without the role", onCall.Create(t.Context(), elsewhere))
 
-	// The controllers of Kubernetes copy what was allowed.
+	// Controllers of Kubernetes copy a template that was allowed.
 	for controller, kind := range map[string]string{"replicaset-controller": "Pod", "deployment-controller": "ReplicaSet", "cronjob-controller": "Job"} {
 		config := testplane.Config(t)
 		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:" + controller}
-		o, meta := annotatable(namespace, "copied")[kind]()
+		o, meta := annotatableObjects(namespace, "copied")[kind]()
 		annotate(meta)
-		wantAllowed(t, controller+" creates a "+kind, as(t, config).Create(t.Context(), o))
+		wantAllowed(t, controller+" creates a "+kind, clientFor(t, config).Create(t.Context(), o))
 	}
 }

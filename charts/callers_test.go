@@ -15,17 +15,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// clients are how API servers reach the webhook, by the names of the configuration and the webhook; annotations by those of the configuration.
-func clients(t *testing.T, objects []*unstructured.Unstructured) (all map[string]admissionregistrationv1.WebhookClientConfig, annotations map[string]map[string]string) {
+// clientConfigs returns the client configurations by the names of configuration and webhook, and the annotations by configuration.
+func clientConfigs(t *testing.T, objects []*unstructured.Unstructured) (all map[string]admissionregistrationv1.WebhookClientConfig, annotations map[string]map[string]string) {
 	t.Helper()
 	all, annotations = map[string]admissionregistrationv1.WebhookClientConfig{}, map[string]map[string]string{}
-	for _, c := range typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration") {
+	for _, c := range objectsOfKind[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration") {
 		annotations[c.Name] = c.Annotations
 		for _, w := range c.Webhooks {
 			all[c.Name+" "+w.Name] = w.ClientConfig
 		}
 	}
-	for _, c := range typed[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration") {
+	for _, c := range objectsOfKind[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration") {
 		annotations[c.Name] = c.Annotations
 		for _, w := range c.Webhooks {
 			all[c.Name+" "+w.Name] = w.ClientConfig
@@ -36,7 +36,7 @@ func clients(t *testing.T, objects []*unstructured.Unstructured) (all map[string
 
 func callerSecret(t *testing.T, objects []*unstructured.Unstructured) *corev1.Secret {
 	t.Helper()
-	for _, s := range typed[corev1.Secret](t, objects, "Secret") {
+	for _, s := range objectsOfKind[corev1.Secret](t, objects, "Secret") {
 		if s.Name == "breakwater-webhook-callers" {
 			return s
 		}
@@ -45,20 +45,20 @@ func callerSecret(t *testing.T, objects []*unstructured.Unstructured) *corev1.Se
 }
 
 // A component adds the path with a token to configurations that have none, and only to those.
-func TestPathsAreLeftOutWhereTokensAreRequired(t *testing.T) {
+func TestPathsAreOmittedWhenCallerTokensAreRequired(t *testing.T) {
 	const set = "breakwater/ci/callers.yaml"
 	off := render(t, "--values", set, "--set-string", "webhook.callerTokens.mode=Off")
 	permissive := render(t, "--values", set, "--set", "webhook.callerTokens.mode=Permissive")
 	required := render(t, "--values", set)
-	paths, _ := clients(t, off)
+	paths, _ := clientConfigs(t, off)
 	if len(paths) != 8 || callerSecret(t, off) != nil || deployment(t, off, "breakwater-callers") != nil {
 		t.Errorf("Off renders %d webhooks, want 8 and no Secret and no component of tokens", len(paths))
 	}
-	same, _ := clients(t, permissive)
+	same, _ := clientConfigs(t, permissive)
 	if diff := cmp.Diff(paths, same); diff != "" {
 		t.Errorf("Permissive changes configurations (-Off +Permissive):\n%s", diff)
 	}
-	without, annotations := clients(t, required)
+	without, annotations := clientConfigs(t, required)
 	for name, client := range without {
 		configuration, _, _ := strings.Cut(name, " ")
 		if client.Service == nil || client.Service.Path != nil {
@@ -75,7 +75,7 @@ func TestPathsAreLeftOutWhereTokensAreRequired(t *testing.T) {
 		}
 		component := deployment(t, objects, "breakwater-callers")
 		if component == nil {
-			t.Fatalf("%s: no component adds tokens", mode)
+			t.Fatalf("%s: no Deployment adds tokens", mode)
 		}
 		arguments := component.Spec.Template.Spec.Containers[0].Args
 		for _, want := range []string{
@@ -87,7 +87,7 @@ func TestPathsAreLeftOutWhereTokensAreRequired(t *testing.T) {
 			}
 		}
 	}
-	// A Deployment that restarts when the mode changes is unavailable when configurations lose their path.
+	// A Deployment that restarts when the mode changes would be unavailable while configurations have no path.
 	for _, name := range []string{"breakwater-callers", "breakwater-webhook"} {
 		if diff := cmp.Diff(deployment(t, permissive, name), deployment(t, required, name)); diff != "" {
 			t.Errorf("%s (-Permissive +Required):\n%s", name, diff)
@@ -102,34 +102,34 @@ func TestPathsAreLeftOutWhereTokensAreRequired(t *testing.T) {
 	}
 }
 
-func TestTokensThatAreGivenAreInTheURL(t *testing.T) {
+func TestGivenCallerTokensAreInTheURL(t *testing.T) {
 	const token = "0123456789012345678901234567890123456789"
-	all, _ := clients(t, render(t, "--values", "breakwater/ci/worker-remote-webhook.yaml", "--set", "webhook.callerTokens.given.cells/worker-1="+token))
+	all, _ := clientConfigs(t, render(t, "--values", "breakwater/ci/worker-remote-webhook.yaml", "--set", "webhook.callerTokens.given.cells/worker-1="+token))
 	for name, client := range all {
-		gotToken, path := webhookconfig.CallerOf(&client)
+		gotToken, path := webhookconfig.CallerTokenOf(&client)
 		if gotToken != token || webhookconfig.CallerScope(path) != "cells/worker-1" || !strings.HasPrefix(*client.URL, "https://breakwater.europe.example:443/callers/") {
-			t.Errorf("%s is at %s, want the token before the path", name, *client.URL)
+			t.Errorf("webhook %s has URL %s, want the token before the path", name, *client.URL)
 		}
 	}
 	if len(all) != 2 {
-		t.Errorf("%d webhooks, want that of removals and that of roots", len(all))
+		t.Errorf("%d webhooks, want 2: of removals and of roots", len(all))
 	}
 }
 
-func policies(t *testing.T, arguments ...string) []*networkingv1.NetworkPolicy {
+func networkPolicies(t *testing.T, arguments ...string) []*networkingv1.NetworkPolicy {
 	t.Helper()
-	return typed[networkingv1.NetworkPolicy](t, render(t, append([]string{"--values", "breakwater/ci/single.yaml"}, arguments...)...), "NetworkPolicy")
+	return objectsOfKind[networkingv1.NetworkPolicy](t, render(t, append([]string{"--values", "breakwater/ci/single.yaml"}, arguments...)...), "NetworkPolicy")
 }
 
 func TestOnlyAPIServersReachTheWebhookWhereTheyAreNamed(t *testing.T) {
-	if got := policies(t); len(got) != 0 {
+	if got := networkPolicies(t); len(got) != 0 {
 		t.Errorf("%d policies without addresses, want none", len(got))
 	}
 	const from = "networkPolicy.webhookFrom[0].ipBlock.cidr=10.0.0.2/32"
-	if got := policies(t, "--set", from+",networkPolicy.enabled=false"); len(got) != 0 {
+	if got := networkPolicies(t, "--set", from+",networkPolicy.enabled=false"); len(got) != 0 {
 		t.Errorf("%d policies where they are turned off, want none", len(got))
 	}
-	got := policies(t, "--set", from)
+	got := networkPolicies(t, "--set", from)
 	if len(got) != 1 {
 		t.Fatalf("%d policies with addresses, want 1", len(got))
 	}
@@ -141,25 +141,25 @@ func TestOnlyAPIServersReachTheWebhookWhereTheyAreNamed(t *testing.T) {
 		switch {
 		case ports[9443]:
 			if len(rule.Ports) != 1 || len(rule.From) != 3 || rule.From[0].IPBlock == nil || rule.From[0].IPBlock.CIDR != "10.0.0.2/32" {
-				t.Errorf("reviews come from %+v, want the address, the replicas and helm test", rule.From)
+				t.Errorf("reviews are allowed from %+v, want the address, the replicas and helm test", rule.From)
 			}
 			for _, peer := range rule.From[1:] {
 				if peer.PodSelector == nil || len(peer.PodSelector.MatchLabels) != 3 || peer.NamespaceSelector != nil {
-					t.Errorf("reviews come from %+v as well", peer)
+					t.Errorf("reviews are also allowed from %+v", peer)
 				}
 			}
 		case len(rule.From) > 0:
 			t.Errorf("ports %v are restricted to %+v", ports, rule.From)
 		}
 	}
-	for _, rule := range policies(t, "--set", "networkPolicy.enabled=true")[0].Spec.Ingress {
+	for _, rule := range networkPolicies(t, "--set", "networkPolicy.enabled=true")[0].Spec.Ingress {
 		if len(rule.From) > 0 {
 			t.Errorf("without addresses, ports are restricted to %+v", rule.From)
 		}
 	}
 }
 
-func TestNotesTellWhoMayAskTheWebhook(t *testing.T) {
+func TestNotesWarnAboutUnrestrictedCallers(t *testing.T) {
 	const unauthenticated, open, counted, bypassed = "does not authenticate its callers", "networkPolicy.webhookFrom is empty", "mode is Permissive", "webhook.hostNetwork is true"
 	const from = "networkPolicy.webhookFrom[0].ipBlock.cidr=10.0.0.2/32"
 	for claim, c := range map[string]struct {
@@ -170,7 +170,7 @@ func TestNotesTellWhoMayAskTheWebhook(t *testing.T) {
 		"client certificates":  {[]string{"webhook.clientCASecret=a"}, []string{open}},
 		"tokens are counted":   {[]string{"webhook.callerTokens.mode=Permissive"}, []string{open, counted}},
 		"tokens and addresses": {[]string{"webhook.callerTokens.mode=Required", from}, nil},
-		"network of the node":  {[]string{"webhook.callerTokens.mode=Required", from, "webhook.hostNetwork=true"}, []string{bypassed}},
+		"host network":         {[]string{"webhook.callerTokens.mode=Required", from, "webhook.hostNetwork=true"}, []string{bypassed}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			arguments := []string{"install", "breakwater", "breakwater", "--namespace", namespace, "--dry-run=client", "--values", "breakwater/ci/single.yaml"}

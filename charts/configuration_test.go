@@ -12,11 +12,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-func hooksOf(t *testing.T, set string, arguments ...string) map[string]admissionregistrationv1.ValidatingWebhook {
+func validatingWebhooks(t *testing.T, set string, arguments ...string) map[string]admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
 	hooks := map[string]admissionregistrationv1.ValidatingWebhook{}
 	objects := render(t, append([]string{"--values", "breakwater/ci/" + set + ".yaml"}, arguments...)...)
-	for _, c := range typed[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration") {
+	for _, c := range objectsOfKind[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration") {
 		if len(c.Webhooks) != 1 {
 			t.Fatalf("%s has %d webhooks", c.Name, len(c.Webhooks))
 		}
@@ -25,8 +25,8 @@ func hooksOf(t *testing.T, set string, arguments ...string) map[string]admission
 	return hooks
 }
 
-// The chart writes down what breakwater webhook-config prints.
-func TestConfigurationsAreThoseOfTheProduct(t *testing.T) {
+// The chart renders the same configurations as breakwater webhook-config.
+func TestConfigurationsMatchWebhookConfigCommand(t *testing.T) {
 	exempt := []string{"kube-system", "kube-public", "kube-node-lease", namespace}
 	service := webhook.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
 	for _, c := range []struct {
@@ -53,13 +53,13 @@ func TestConfigurationsAreThoseOfTheProduct(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok := hooksOf(t, c.set)[c.name]
+			got, ok := validatingWebhooks(t, c.set)[c.name]
 			if !ok {
-				t.Fatal("there is none")
+				t.Fatal("the webhook is not rendered")
 			}
 			if c.set == "worker-remote-webhook" {
 				if len(got.ClientConfig.CABundle) == 0 {
-					t.Error("it has no CA")
+					t.Error("the webhook has no caBundle")
 				}
 				got.ClientConfig.CABundle = nil
 			}
@@ -70,14 +70,14 @@ func TestConfigurationsAreThoseOfTheProduct(t *testing.T) {
 	}
 }
 
-func TestCellsByLabelsHoldTheirLabels(t *testing.T) {
+func TestLabelsOfLabelSelectedCellsAreImmutable(t *testing.T) {
 	objects := render(t, "--values", "breakwater/ci/single-parts.yaml")
 	policies := map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}
-	for _, p := range typed[admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy") {
+	for _, p := range objectsOfKind[admissionregistrationv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy") {
 		policies[p.Name] = p
 	}
 	bindings := map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
-	for _, b := range typed[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "ValidatingAdmissionPolicyBinding") {
+	for _, b := range objectsOfKind[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, objects, "ValidatingAdmissionPolicyBinding") {
 		bindings[b.Name] = b
 	}
 	for cell, selector := range map[string]*v1alpha1.PodSelector{
@@ -85,7 +85,7 @@ func TestCellsByLabelsHoldTheirLabels(t *testing.T) {
 		"zone-b": {MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "zone", Operator: "In", Values: []string{"b"}}}},
 	} {
 		policy, binding := policies[webhookconfig.LabelsName(cell)], bindings[webhookconfig.LabelsName(cell)]
-		if !webhookconfig.HoldsLabels(cell, selector, policy, binding) {
+		if !webhookconfig.EnforcesLabels(cell, selector, policy, binding) {
 			t.Errorf("cell %s: %+v, %+v", cell, policy, binding)
 			continue
 		}
@@ -95,12 +95,12 @@ func TestCellsByLabelsHoldTheirLabels(t *testing.T) {
 	}
 }
 
-// A caBundle that is rendered fights the one who injects it.
-func TestTheCAIsInjectedOrGivenNeverBoth(t *testing.T) {
+// A rendered caBundle would conflict with the component that injects it.
+func TestCABundleIsInjectedOrRenderedNeverBoth(t *testing.T) {
 	for set, want := range map[string]struct{ injected, given bool }{
 		"single": {injected: true}, "self-signed": {}, "own-secret": {given: true}, "worker-remote-webhook": {given: true}, "everything": {injected: true},
 	} {
-		for _, c := range typed[admissionregistrationv1.ValidatingWebhookConfiguration](t,
+		for _, c := range objectsOfKind[admissionregistrationv1.ValidatingWebhookConfiguration](t,
 			render(t, "--values", "breakwater/ci/"+set+".yaml"), "ValidatingWebhookConfiguration") {
 			injected, given := c.Annotations["cert-manager.io/inject-ca-from"] != "", len(c.Webhooks[0].ClientConfig.CABundle) > 0
 			if injected != want.injected || given != want.given {
@@ -120,6 +120,6 @@ func TestTheCAIsInjectedOrGivenNeverBoth(t *testing.T) {
 		}
 	}
 	if !found {
-		t.Error("nobody injects the CA without cert-manager")
+		t.Error("the component certificates does not inject the CA in mode self-signed")
 	}
 }

@@ -10,18 +10,18 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-func TestNobodyHasAConsoleUnlessAsked(t *testing.T) {
+func TestConsoleIsDisabledByDefault(t *testing.T) {
 	for _, set := range []string{"single", "core", "worker", "mesh", "self-signed"} {
 		for _, object := range render(t, "--values", "breakwater/ci/"+set+".yaml") {
 			if strings.Contains(object.GetName(), "console") {
-				t.Errorf("%s: %s %s is a console's", set, object.GetKind(), object.GetName())
+				t.Errorf("%s: %s %s belongs to a console, want none", set, object.GetKind(), object.GetName())
 			}
 		}
 	}
 }
 
-// The console serves a certificate of its own, whoever makes it.
-func TestTheConsoleServesACertificateOfItsOwn(t *testing.T) {
+// The console serves its own certificate, in every TLS mode.
+func TestConsoleHasItsOwnCertificate(t *testing.T) {
 	names := []string{"breakwater-console.breakwater-system.svc", "breakwater-console.breakwater-system.svc.cluster.local", "breakwater.example"}
 	objects := render(t, "--values", "breakwater/ci/console.yaml")
 	d := deployment(t, objects, "breakwater-console")
@@ -35,38 +35,38 @@ func TestTheConsoleServesACertificateOfItsOwn(t *testing.T) {
 	if arguments := d.Spec.Template.Spec.Containers[0].Args; !slices.Contains(arguments, "--session-lifetime=12h") || !slices.Contains(arguments, "--listen=:9443") {
 		t.Errorf("arguments %q", arguments)
 	}
-	maker := deployment(t, objects, "breakwater-console-certificates")
-	if maker == nil {
-		t.Fatal("nobody makes its certificate")
+	issuer := deployment(t, objects, "breakwater-console-certificates")
+	if issuer == nil {
+		t.Fatal("no Deployment issues the console's certificate")
 	}
 	for _, argument := range []string{"--secret=breakwater-system/breakwater-console-tls", "--dns-name=" + names[0], "--dns-name=" + names[1], "--dns-name=" + names[2]} {
-		if !slices.Contains(maker.Spec.Template.Spec.Containers[0].Args, argument) {
-			t.Errorf("no %s in %q", argument, maker.Spec.Template.Spec.Containers[0].Args)
+		if !slices.Contains(issuer.Spec.Template.Spec.Containers[0].Args, argument) {
+			t.Errorf("argument %s is missing in %q", argument, issuer.Spec.Template.Spec.Containers[0].Args)
 		}
 	}
 	secrets := 0
-	for _, s := range typed[corev1.Secret](t, objects, "Secret") {
+	for _, s := range objectsOfKind[corev1.Secret](t, objects, "Secret") {
 		if strings.HasPrefix(s.Name, "breakwater-console-tls") && len(s.Data) == 0 {
 			secrets++
 		}
 	}
 	if secrets != 2 {
-		t.Errorf("%d Secrets for it to fill, want 2", secrets)
+		t.Errorf("%d empty Secrets, want 2", secrets)
 	}
 	found := false
-	for _, c := range typed[certmanagerv1.Certificate](t, render(t, "--values", "breakwater/ci/everything.yaml", "--set", "fullnameOverride=breakwater"), "Certificate") {
+	for _, c := range objectsOfKind[certmanagerv1.Certificate](t, render(t, "--values", "breakwater/ci/everything.yaml", "--set", "fullnameOverride=breakwater"), "Certificate") {
 		if c.Name == "breakwater-console" {
 			found = c.Spec.SecretName == "serving-console" && slices.Equal(c.Spec.DNSNames, names) && c.Spec.IssuerRef.Name == "browsers" && len(c.Spec.Usages) == 2
 		}
 	}
 	if !found {
-		t.Error("cert-manager does not make its certificate")
+		t.Error("no Certificate for the console is rendered")
 	}
 }
 
-func TestOnlyThoseWhoAreNamedOpenTheConsole(t *testing.T) {
+func TestOnlyListedClientsReachTheConsole(t *testing.T) {
 	for set, want := range map[string]struct{ port, peers int }{"console": {9443, 0}, "everything": {9445, 1}} {
-		policies := typed[networkingv1.NetworkPolicy](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "NetworkPolicy")
+		policies := objectsOfKind[networkingv1.NetworkPolicy](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "NetworkPolicy")
 		found := false
 		for _, rule := range policies[0].Spec.Ingress {
 			if len(rule.Ports) == 1 && rule.Ports[0].Port.IntValue() == want.port {
@@ -77,7 +77,7 @@ func TestOnlyThoseWhoAreNamedOpenTheConsole(t *testing.T) {
 			t.Errorf("%s: %+v", set, policies[0].Spec.Ingress)
 		}
 	}
-	services := typed[corev1.Service](t, render(t, "--values", "breakwater/ci/console.yaml"), "Service")
+	services := objectsOfKind[corev1.Service](t, render(t, "--values", "breakwater/ci/console.yaml"), "Service")
 	if len(services) != 1 || services[0].Name != "breakwater-console" || services[0].Spec.SessionAffinity != corev1.ServiceAffinityClientIP {
 		t.Errorf("%+v", services)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// blocksOf are the pieces of YAML of a page.
-func blocksOf(t *testing.T, page string) (blocks []string) {
+// yamlBlocks returns the YAML blocks of a page.
+func yamlBlocks(t *testing.T, page string) (blocks []string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "docs", page))
 	if err != nil {
@@ -29,15 +29,15 @@ func blocksOf(t *testing.T, page string) (blocks []string) {
 	return blocks
 }
 
-// What pages show is what users apply.
-func TestAnAPIServerAcceptsWhatPagesShow(t *testing.T) {
+// Users apply the objects that the docs show.
+func TestAPIServerAcceptsObjectsInDocs(t *testing.T) {
 	c := apiserver(t)
 	for page, want := range map[string]int{"scheduling.md": 6, "concepts.md": 1} {
-		looked := 0
-		for _, block := range blocksOf(t, page) {
+		checked := 0
+		for _, block := range yamlBlocks(t, page) {
 			for _, object := range parse(t, block) {
 				if object.GetKind() == "" {
-					continue // values of the chart
+					continue // chart values
 				}
 				if namespace := object.GetNamespace(); namespace != "" {
 					err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
@@ -45,35 +45,35 @@ func TestAnAPIServerAcceptsWhatPagesShow(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				looked++
-				testplane.Eventually(t, func() string { // definitions are served some time after they are made
-					err := accept(t.Context(), c, object)
+				checked++
+				testplane.Eventually(t, func() string { // CRDs are served some time after they are created
+					err := applyDryRun(t.Context(), c, object)
 					if err != nil && !apierrors.IsNotFound(err) {
 						t.Fatalf("%s: %s %s: %v", page, object.GetKind(), object.GetName(), err)
 					}
-					return word(err)
+					return errorText(err)
 				})
 			}
 		}
-		if looked != want {
-			t.Errorf("%s shows %d objects, want %d", page, looked, want)
+		if checked != want {
+			t.Errorf("%s shows %d objects, want %d", page, checked, want)
 		}
 	}
 }
 
-// The values of docs/scheduling.md turn it on, and what it says of them is so.
-func TestTheChartTakesTheValuesOfSchedulingAsTheyAreShown(t *testing.T) {
-	blocks := blocksOf(t, "scheduling.md")
+// The values of docs/scheduling.md enable scheduling as described there.
+func TestSchedulingValuesInDocsEnableScheduling(t *testing.T) {
+	blocks := yamlBlocks(t, "scheduling.md")
 	at := slices.IndexFunc(blocks, func(block string) bool { return strings.HasPrefix(block, "# values.yaml\n") })
 	if at < 0 {
-		t.Fatal("the page has no values.yaml")
+		t.Fatal("docs/scheduling.md has no block of values.yaml")
 	}
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte(blocks[at]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	shown := render(t, "--values", "breakwater/ci/single.yaml", "--values", file)
-	all := typed[admissionregistrationv1.MutatingWebhookConfiguration](t, shown, "MutatingWebhookConfiguration")
+	objects := render(t, "--values", "breakwater/ci/single.yaml", "--values", file)
+	all := objectsOfKind[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration")
 	if len(all) != 1 || *all[0].Webhooks[0].FailurePolicy != admissionregistrationv1.Ignore || *all[0].Webhooks[0].TimeoutSeconds != 2 {
 		t.Errorf("%+v", all)
 	}

@@ -15,8 +15,8 @@ import (
 
 var fillTime = time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC)
 
-// filled sets every field of what a pointer points to, one element in each list: a field that is added to a type later is set, too.
-func filled(of any) { fill(reflect.ValueOf(of).Elem()) }
+// fillAllFields sets every field of the value that a pointer refers to, with one element in each list, including fields that are added later.
+func fillAllFields(pointer any) { fill(reflect.ValueOf(pointer).Elem()) }
 
 func fill(v reflect.Value) {
 	switch value := v.Addr().Interface().(type) {
@@ -65,16 +65,16 @@ func fill(v reflect.Value) {
 	}
 }
 
-// leavesOf are the paths of all fields of a value that have no fields of their own.
-func leavesOf(value any, path []any) (all [][]any) {
+// leafPaths returns the paths of all leaf fields of a value.
+func leafPaths(value any, path []any) (all [][]any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, field := range value {
-			all = append(all, leavesOf(field, append(slices.Clone(path), name))...)
+			all = append(all, leafPaths(field, append(slices.Clone(path), name))...)
 		}
 	case []any:
 		for i, element := range value {
-			all = append(all, leavesOf(element, append(slices.Clone(path), i))...)
+			all = append(all, leafPaths(element, append(slices.Clone(path), i))...)
 		}
 	default:
 		all = append(all, path)
@@ -82,8 +82,8 @@ func leavesOf(value any, path []any) (all [][]any) {
 	return all
 }
 
-// changeAt gives the field at a path another value, which its schema allows.
-func changeAt(t testing.TB, object map[string]any, path []any) {
+// changeField sets the field at a path to a different value that its schema allows.
+func changeField(t testing.TB, object map[string]any, path []any) {
 	t.Helper()
 	var at any = object
 	for _, step := range path[:len(path)-1] {
@@ -97,14 +97,14 @@ func changeAt(t testing.TB, object map[string]any, path []any) {
 	switch last := path[len(path)-1].(type) {
 	case string:
 		in := at.(map[string]any)
-		in[last] = another(t, in[last])
+		in[last] = differentValue(t, in[last])
 	case int:
 		in := at.([]any)
-		in[last] = another(t, in[last])
+		in[last] = differentValue(t, in[last])
 	}
 }
 
-func another(t testing.TB, value any) any {
+func differentValue(t testing.TB, value any) any {
 	t.Helper()
 	switch value := value.(type) {
 	case int64:
@@ -112,14 +112,14 @@ func another(t testing.TB, value any) any {
 	case bool:
 		return !value
 	case string:
-		return anotherText(value)
+		return differentText(value)
 	default:
 		t.Fatalf("a field is %v, of type %T", value, value)
 		return nil
 	}
 }
 
-func anotherText(value string) string {
+func differentText(value string) string {
 	enumerated := map[string]string{
 		string(metav1.ConditionTrue): string(metav1.ConditionFalse), string(v1alpha1.DiscountStale): string(v1alpha1.DiscountCleared),
 		string(v1alpha1.OperationDelete):                      string(v1alpha1.OperationEvict),

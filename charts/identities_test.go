@@ -21,40 +21,40 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// core is what the chart makes in a core to confine the accounts of cells: own, other, and sibling, which is in the cluster of own.
+// core has the chart's policies for the accounts of three cells: own, other, and sibling, which is in the cluster of own.
 type core struct {
 	testing.TB
 	release string
 	admin   client.Client
-	// cell is the account of cell own as join makes it, and superuser that of cell other, which RBAC allows everything.
+	// cell is the account of cell own as join creates it. superuser is the account of cell other, with all RBAC permissions.
 	cell, superuser client.Client
 }
 
 const (
-	own, sibling, other = "own", "sibling", "other"
-	denied              = "ValidatingAdmissionPolicy"
+	ownCell, siblingCell, otherCell = "own", "sibling", "other"
+	policyDenial                    = "ValidatingAdmissionPolicy"
 )
 
-// newCore installs the policies of the rendered chart, and the rights that it gives the accounts of cells.
+// newCore installs the policies of the rendered chart and the RBAC rules of the accounts of cells.
 func newCore(t testing.TB, admin client.Client, release string, set ...string) *core {
 	t.Helper()
 	c := &core{TB: t, release: release, admin: admin}
 	arguments := []string{"--set", "role=core,webhook.enabled=false,fullnameOverride=" + release +
-		",remoteCells[0].name=" + own + ",remoteCells[1].name=" + other + ",remoteCells[2].name=" + sibling + ",remoteCells[2].identity=" + own}
+		",remoteCells[0].name=" + ownCell + ",remoteCells[1].name=" + otherCell + ",remoteCells[2].name=" + siblingCell + ",remoteCells[2].identity=" + ownCell}
 	for _, s := range set {
 		arguments = append(arguments, "--set", s)
 	}
 	for _, object := range render(t, arguments...) {
-		policy := strings.HasPrefix(object.GetKind(), denied)
+		policy := strings.HasPrefix(object.GetKind(), policyDenial)
 		if role := object.GetKind() == "ClusterRole" || object.GetKind() == "Role"; policy || role && object.GetName() == release+"-access-cell" {
 			c.create(object)
 		}
 	}
-	c.cell, c.superuser = c.as(own), c.as(other)
-	name := metav1.ObjectMeta{Name: release + "-access-" + own, Namespace: namespace}
-	c.bind(name, release+"-access-cell", own)
-	c.create(&rbacv1.RoleBinding{ObjectMeta: name, Subjects: c.subjects(own), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: release + "-access-cell"}})
-	c.bind(metav1.ObjectMeta{Name: release + "-access-" + other}, "cluster-admin", other)
+	c.cell, c.superuser = c.clientOf(ownCell), c.clientOf(otherCell)
+	name := metav1.ObjectMeta{Name: release + "-access-" + ownCell, Namespace: namespace}
+	c.bind(name, release+"-access-cell", ownCell)
+	c.create(&rbacv1.RoleBinding{ObjectMeta: name, Subjects: c.subjects(ownCell), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: release + "-access-cell"}})
+	c.bind(metav1.ObjectMeta{Name: release + "-access-" + otherCell}, "cluster-admin", otherCell)
 	return c
 }
 
@@ -78,8 +78,8 @@ func (c *core) bind(meta metav1.ObjectMeta, role, cell string) {
 	c.create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: c.subjects(cell), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}})
 }
 
-// as is a client of the account of a cell; "" is the account that cells shared before each had one.
-func (c *core) as(cell string) client.Client {
+// clientOf returns a client of the account of a cell. "" is the account that all cells shared before each had its own.
+func (c *core) clientOf(cell string) client.Client {
 	c.Helper()
 	config := rest.CopyConfig(testplane.Config(c))
 	config.Impersonate = rest.ImpersonationConfig{UserName: strings.TrimSuffix("system:serviceaccount:"+namespace+":"+c.release+"-access-"+cell, "-")}
@@ -90,15 +90,15 @@ func (c *core) as(cell string) client.Client {
 	return user
 }
 
-// protector stores one with every field of its status set.
+// protector creates a PodProtector with every status field set.
 func (c *core) protector(change func(*v1alpha1.PodProtector)) *unstructured.Unstructured {
 	c.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "p-", Labels: map[string]string{"app": "web"}}}
 	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(3)
-	filled(&p.Status)
+	fillAllFields(&p.Status)
 	cell := p.Status.Cells[0]
 	p.Status.Cells = nil
-	for _, name := range []string{own, other, sibling} {
+	for _, name := range []string{ownCell, otherCell, siblingCell} {
 		one := *cell.DeepCopy()
 		one.CellID = name
 		p.Status.Cells = append(p.Status.Cells, one)
@@ -136,62 +136,62 @@ func (c *core) read(object client.Object) *unstructured.Unstructured {
 	return stored
 }
 
-// await waits until the policies are in force.
-func (c *core) await(stored *unstructured.Unstructured) {
+// awaitPolicies waits until the policies are in force.
+func (c *core) awaitPolicies(stored *unstructured.Unstructured) {
 	c.Helper()
 	changed := stored.DeepCopy()
-	changeAt(c, changed.Object, []any{"status", "cells", 1, "aggregation", "countedReplicas"})
+	changeField(c, changed.Object, []any{"status", "cells", 1, "aggregation", "countedReplicas"})
 	testplane.Eventually(c, func() string {
 		if err := c.cell.Status().Update(c.Context(), changed.DeepCopy(), client.DryRunAll); !isDenied(err) {
-			return fmt.Sprintf("the answer to a change of another cell is %v, want that of the policy", err)
+			return fmt.Sprintf("change of another cell: error %v, want a denial by the policy", err)
 		}
 		return ""
 	})
 }
 
 func isDenied(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), denied)
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), policyDenial)
 }
 
-// try changes each field below status by itself, and holds the answer against what is allowed.
-func (c *core) try(user client.Client, stored *unstructured.Unstructured, allowed func(path []any) bool) {
+// wantChangesAllowedOnly changes each status field separately and checks whether the change is allowed as expected.
+func (c *core) wantChangesAllowedOnly(user client.Client, stored *unstructured.Unstructured, allowed func(path []any) bool) {
 	c.Helper()
 	status, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "status")
-	fields := leavesOf(status, []any{"status"})
+	fields := leafPaths(status, []any{"status"})
 	if len(fields) < 10 {
-		c.Fatalf("%d fields of %v, want all of them", len(fields), stored.Object)
+		c.Fatalf("found %d fields of %v, want all of them", len(fields), stored.Object)
 	}
 	for _, path := range fields {
 		changed := stored.DeepCopy()
-		changeAt(c, changed.Object, path)
+		changeField(c, changed.Object, path)
 		err := user.Status().Update(c.Context(), changed, client.DryRunAll)
 		switch {
 		case allowed(path) && err != nil:
-			c.Errorf("%v: %v, want it allowed", path, err)
+			c.Errorf("change of %v: error %v, want it allowed", path, err)
 		case !allowed(path) && !isDenied(err):
-			c.Errorf("%v: %v, want it denied by the policy", path, err)
+			c.Errorf("change of %v: error %v, want a denial by the policy", path, err)
 		}
 	}
 }
 
-// derived are the fields of a protector's status that are informational: no decision reads them.
-func derived(path []any) bool {
+// isInformational reports whether a field of a protector's status is informational: no decision reads it.
+func isInformational(path []any) bool {
 	return slices.Contains([]any{"observedGeneration", "desiredAvailable", "expectedReplicas", "disruptionsAllowed", "summary", "spread"}, path[1])
 }
 
 func TestTheWebhookOfACellChangesTheReservationsOfItsCellAlone(t *testing.T) {
 	c := newCore(t, apiserver(t), "webhooks")
 	stored := c.protector(nil)
-	c.await(stored)
-	c.try(c.cell, stored, func(path []any) bool {
-		return derived(path) || path[1] == "cells" && (path[2] == 0 || path[2] == 2) && path[3] == "admissionHistory"
+	c.awaitPolicies(stored)
+	c.wantChangesAllowedOnly(c.cell, stored, func(path []any) bool {
+		return isInformational(path) || path[1] == "cells" && (path[2] == 0 || path[2] == 2) && path[3] == "admissionHistory"
 	})
-	c.refuses(stored, map[string]func(cells []any) []any{
-		"an entry of its cell that goes":  func(cells []any) []any { return cells[1:] },
-		"an entry of another that goes":   func(cells []any) []any { return append(cells[:1:1], cells[2]) },
-		"an entry of another that comes":  func(cells []any) []any { return append(cells, entryOf(cells[0], "third")) },
-		"no entries":                      func([]any) []any { return []any{} },
-		"reservations of another that go": func(cells []any) []any { delete(cells[1].(map[string]any), "admissionHistory"); return cells },
+	c.wantEntryChangesDenied(stored, map[string]func(cells []any) []any{
+		"remove the entry of its cell":            func(cells []any) []any { return cells[1:] },
+		"remove the entry of another cell":        func(cells []any) []any { return append(cells[:1:1], cells[2]) },
+		"add the entry of another cell":           func(cells []any) []any { return append(cells, entryOf(cells[0], "third")) },
+		"remove all entries":                      func([]any) []any { return []any{} },
+		"remove the reservations of another cell": func(cells []any) []any { delete(cells[1].(map[string]any), "admissionHistory"); return cells },
 	})
 	counted := stored.DeepCopy()
 	cells, _, _ := unstructured.NestedSlice(counted.Object, "status", "cells")
@@ -200,18 +200,18 @@ func TestTheWebhookOfACellChangesTheReservationsOfItsCellAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.cell.Status().Update(t.Context(), counted, client.DryRunAll); err != nil {
-		t.Errorf("the last reservation of its cell that goes: %v", err)
+		t.Errorf("delete the last reservation of its cell: %v", err)
 	}
-	c.metadata(stored)
-	// Of Cells it may write nothing, whatever RBAC allows.
-	cell := c.filledCell(other)
-	c.try(c.superuser, cell, func([]any) bool { return false })
+	c.wantMetadataUnchanged(stored)
+	// It may write no field of a Cell, even if RBAC allows it.
+	cell := c.filledCell(otherCell)
+	c.wantChangesAllowedOnly(c.superuser, cell, func([]any) bool { return false })
 }
 
 func TestTheAggregatorOfACellChangesTheEntryOfItsCellAlone(t *testing.T) {
 	c := newCore(t, apiserver(t), "aggregators", "access.aggregator=true")
 	stored := c.protector(nil)
-	c.await(stored)
+	c.awaitPolicies(stored)
 	allowed := func(conditions ...int) func(path []any) bool {
 		return func(path []any) bool {
 			switch path[1] {
@@ -221,18 +221,18 @@ func TestTheAggregatorOfACellChangesTheEntryOfItsCellAlone(t *testing.T) {
 				i, _ := path[2].(int)
 				return slices.Contains(conditions, i) && path[3] != "type"
 			default:
-				return derived(path)
+				return isInformational(path)
 			}
 		}
 	}
-	c.try(c.cell, stored, allowed(0, 1))
-	c.refuses(stored, map[string]func(cells []any) []any{
-		"an entry of another that goes":  func(cells []any) []any { return append(cells[:1:1], cells[2]) },
-		"an entry of another that comes": func(cells []any) []any { return append(cells, entryOf(cells[0], "third")) },
+	c.wantChangesAllowedOnly(c.cell, stored, allowed(0, 1))
+	c.wantEntryChangesDenied(stored, map[string]func(cells []any) []any{
+		"remove the entry of another cell": func(cells []any) []any { return append(cells[:1:1], cells[2]) },
+		"add the entry of another cell":    func(cells []any) []any { return append(cells, entryOf(cells[0], "third")) },
 	})
 	left := stored.DeepCopy()
 	cells, _, _ := unstructured.NestedSlice(left.Object, "status", "cells")
-	for claim, entries := range map[string][]any{"its entry goes": cells[1:], "its entry comes": cells} {
+	for claim, entries := range map[string][]any{"remove its entry": cells[1:], "add its entry": cells} {
 		if err := unstructured.SetNestedSlice(left.Object, entries, "status", "cells"); err != nil {
 			t.Fatal(err)
 		}
@@ -240,46 +240,46 @@ func TestTheAggregatorOfACellChangesTheEntryOfItsCellAlone(t *testing.T) {
 			t.Errorf("%s: %v", claim, err)
 		}
 	}
-	// Of a targetRef the aggregator finds out where it leads to; the generator's conditions release protectors.
+	// The aggregator resolves targetRefs. Conditions of the generator release protectors.
 	targeted := c.protector(func(p *v1alpha1.PodProtector) {
 		p.Spec.Selector, p.Spec.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 		p.Status.Conditions[2].Reason = v1alpha1.ReasonTargetFound
 	})
-	c.try(c.cell, targeted, func(path []any) bool {
+	c.wantChangesAllowedOnly(c.cell, targeted, func(path []any) bool {
 		return allowed(0, 1, 2)(path) && (path[1] != "conditions" || path[2] != 2 || path[3] != "reason")
 	})
-	c.metadata(stored)
-	for name, ok := range map[string]bool{own: true, sibling: true, other: false} {
-		c.try(c.cell, c.filledCell(name), func(path []any) bool {
+	c.wantMetadataUnchanged(stored)
+	for name, ok := range map[string]bool{ownCell: true, siblingCell: true, otherCell: false} {
+		c.wantChangesAllowedOnly(c.cell, c.filledCell(name), func(path []any) bool {
 			i, _ := path[min(2, len(path)-1)].(int)
 			return ok && path[1] != "cluster" && (path[1] != "conditions" || i == 0 && path[3] != "type")
 		})
 	}
-	testplane.Eventually(t, func() string { // it is a policy of its own
+	testplane.Eventually(t, func() string { // Leases have their own policy
 		err := c.superuser.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "generator"}}, client.DryRunAll)
 		if !isDenied(err) {
-			return fmt.Sprintf("the answer to another Lease is %v, want that of the policy", err)
+			return fmt.Sprintf("write to another Lease: error %v, want a denial by the policy", err)
 		}
 		return ""
 	})
-	for name, ok := range map[string]bool{"aggregator-" + own: true, "aggregator-" + sibling: true, "aggregator-" + other: false, "generator": false} {
+	for name, ok := range map[string]bool{"aggregator-" + ownCell: true, "aggregator-" + siblingCell: true, "aggregator-" + otherCell: false, "generator": false} {
 		err := c.cell.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, client.DryRunAll)
 		if ok && err != nil || !ok && !isDenied(err) {
 			t.Errorf("Lease %s: %v, want it allowed: %t", name, err, ok)
 		}
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "aggregator-" + other}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "aggregator-" + otherCell}}
 	c.create(lease)
 	if err := c.superuser.Update(t.Context(), lease); err != nil {
-		t.Errorf("the Lease of its own: %v", err)
+		t.Errorf("update its own Lease: %v", err)
 	}
 	if err := c.superuser.Delete(t.Context(), lease); !isDenied(err) {
-		t.Errorf("the deletion of a Lease: %v, want it denied", err)
+		t.Errorf("delete a Lease: error %v, want it denied", err)
 	}
 }
 
-// refuses changes the list of entries.
-func (c *core) refuses(stored *unstructured.Unstructured, changes map[string]func(cells []any) []any) {
+// wantEntryChangesDenied checks that changes of the list of entries are denied.
+func (c *core) wantEntryChangesDenied(stored *unstructured.Unstructured, changes map[string]func(cells []any) []any) {
 	c.Helper()
 	for claim, change := range changes {
 		changed := stored.DeepCopy()
@@ -288,7 +288,7 @@ func (c *core) refuses(stored *unstructured.Unstructured, changes map[string]fun
 			c.Fatal(err)
 		}
 		if err := c.cell.Status().Update(c.Context(), changed, client.DryRunAll); !isDenied(err) {
-			c.Errorf("%s: %v, want it denied by the policy", claim, err)
+			c.Errorf("%s: error %v, want a denial by the policy", claim, err)
 		}
 	}
 }
@@ -299,8 +299,8 @@ func entryOf(entry any, name string) any {
 	return copied
 }
 
-// metadata tries what a status does not hold: by the status it is not taken, and by the object itself it is denied.
-func (c *core) metadata(stored *unstructured.Unstructured) {
+// wantMetadataUnchanged changes fields outside status: the status subresource ignores them, and the main resource denies them.
+func (c *core) wantMetadataUnchanged(stored *unstructured.Unstructured) {
 	c.Helper()
 	stored = stored.DeepCopy()
 	applied := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"minReadySeconds": int64(3)}}}
@@ -332,49 +332,49 @@ func (c *core) metadata(stored *unstructured.Unstructured) {
 		changed := stored.DeepCopy()
 		change(changed)
 		if err := c.superuser.Update(c.Context(), changed.DeepCopy(), client.DryRunAll); !isDenied(err) {
-			c.Errorf("%s: %v, want it denied by the policy", claim, err)
+			c.Errorf("%s: error %v, want a denial by the policy", claim, err)
 		}
 		if err := c.cell.Status().Update(c.Context(), changed, client.DryRunAll); err != nil {
-			c.Errorf("%s with the status: %v", claim, err)
+			c.Errorf("%s in a status write: %v", claim, err)
 		}
 		changed.SetManagedFields(stored.GetManagedFields())
 		changed.SetResourceVersion(stored.GetResourceVersion())
 		if got, want := fmt.Sprint(changed.Object["metadata"], changed.Object["spec"]), fmt.Sprint(stored.Object["metadata"], stored.Object["spec"]); got != want {
-			c.Errorf("%s with the status: got %s, want %s", claim, got, want)
+			c.Errorf("%s in a status write: got %s, want %s", claim, got, want)
 		}
 	}
-	disowned := stored.DeepCopy()
-	if err := unstructured.SetNestedSlice(disowned.Object, []any{map[string]any{}}, "metadata", "managedFields"); err != nil {
+	withoutManagers := stored.DeepCopy()
+	if err := unstructured.SetNestedSlice(withoutManagers.Object, []any{map[string]any{}}, "metadata", "managedFields"); err != nil {
 		c.Fatal(err)
 	}
-	// Nor does it take field ownership with a status.
-	if err := c.cell.Status().Update(c.Context(), disowned, client.DryRunAll); err != nil {
-		c.Errorf("field managers that go: %v", err)
+	// A status write does not change field ownership either.
+	if err := c.cell.Status().Update(c.Context(), withoutManagers, client.DryRunAll); err != nil {
+		c.Errorf("remove field managers: %v", err)
 	}
-	if got, want := appliers(disowned), appliers(stored); len(want) == 0 || !slices.Equal(got, want) {
-		c.Errorf("field managers after a status without them: got %v, want %v", got, want)
+	if got, want := fieldManagers(withoutManagers), fieldManagers(stored); len(want) == 0 || !slices.Equal(got, want) {
+		c.Errorf("field managers after a status write without them: got %v, want %v", got, want)
 	}
 	for claim, err := range map[string]error{
-		"a deletion":  c.superuser.Delete(c.Context(), stored.DeepCopy(), client.DryRunAll),
-		"a protector": c.superuser.Create(c.Context(), &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "new"}, Spec: v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(0)}}, client.DryRunAll),
-		"a Cell":      c.superuser.Create(c.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, client.DryRunAll),
+		"delete a protector": c.superuser.Delete(c.Context(), stored.DeepCopy(), client.DryRunAll),
+		"create a protector": c.superuser.Create(c.Context(), &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "new"}, Spec: v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(0)}}, client.DryRunAll),
+		"create a Cell":      c.superuser.Create(c.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, client.DryRunAll),
 	} {
 		if !isDenied(err) {
-			c.Errorf("%s: %v, want it denied by the policy", claim, err)
+			c.Errorf("%s: error %v, want a denial by the policy", claim, err)
 		}
 	}
-	// The account that was shared before is not confined, nor is any other.
+	// The formerly shared account is not restricted, and neither are other accounts.
 	changed := stored.DeepCopy()
-	changeAt(c, changed.Object, []any{"status", "cells", 1, "aggregation", "countedReplicas"})
-	for claim, user := range map[string]client.Client{"the shared account": c.shared(), "an administrator": c.admin} {
+	changeField(c, changed.Object, []any{"status", "cells", 1, "aggregation", "countedReplicas"})
+	for claim, user := range map[string]client.Client{"the shared account": c.sharedClient(), "an administrator": c.admin} {
 		if err := user.Status().Update(c.Context(), changed.DeepCopy(), client.DryRunAll); err != nil {
-			c.Errorf("%s: %v, want it allowed", claim, err)
+			c.Errorf("%s: error %v, want it allowed", claim, err)
 		}
 	}
 }
 
-// appliers are the owners of fields outside of the status.
-func appliers(u *unstructured.Unstructured) (managers []string) {
+// fieldManagers returns the field managers of fields outside status.
+func fieldManagers(u *unstructured.Unstructured) (managers []string) {
 	for _, entry := range u.GetManagedFields() {
 		if entry.Subresource == "" {
 			managers = append(managers, entry.Manager+" "+string(entry.Operation)+" "+entry.FieldsV1.String())
@@ -383,20 +383,20 @@ func appliers(u *unstructured.Unstructured) (managers []string) {
 	return managers
 }
 
-func (c *core) shared() client.Client {
+func (c *core) sharedClient() client.Client {
 	c.Helper()
 	name := metav1.ObjectMeta{Name: c.release + "-access"}
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: c.release + "-access"}
 	c.create(&rbacv1.ClusterRoleBinding{ObjectMeta: name, Subjects: []rbacv1.Subject{subject}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: c.release + "-access-cell"}})
-	return c.as("")
+	return c.clientOf("")
 }
 
-// filledCell stores a Cell with every field of its status set.
+// filledCell creates a Cell with every status field set.
 func (c *core) filledCell(name string) *unstructured.Unstructured {
 	c.Helper()
 	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	var status v1alpha1.CellStatus
-	filled(&status)
+	fillAllFields(&status)
 	ready := status.Conditions[0]
 	ready.Type = v1alpha1.ConditionReady
 	status.Conditions = []metav1.Condition{ready, status.Conditions[0]}
@@ -409,20 +409,20 @@ func (c *core) filledCell(name string) *unstructured.Unstructured {
 	return c.read(cell)
 }
 
-// A core of 200 cells, which have 20 reservations each, has a protector of nearly a megabyte.
-func TestThePolicyMayBeEvaluatedForAsManyCellsAsAProtectorHolds(t *testing.T) {
+// With 200 cells of 20 reservations each, a protector has nearly 1 MB.
+func TestPolicyCostAllowsTheMaximumNumberOfCells(t *testing.T) {
 	c := newCore(t, apiserver(t), "many")
-	stored := c.protector(func(p *v1alpha1.PodProtector) { grow(p, 200, 20) })
-	c.await(stored)
+	stored := c.protector(func(p *v1alpha1.PodProtector) { addCells(p, 200, 20) })
+	c.awaitPolicies(stored)
 	changed := stored.DeepCopy()
-	changeAt(t, changed.Object, []any{"status", "cells", 0, "admissionHistory", "buckets", 0, "podName"})
+	changeField(t, changed.Object, []any{"status", "cells", 0, "admissionHistory", "buckets", 0, "podName"})
 	if err := c.cell.Status().Update(t.Context(), changed); err != nil {
-		t.Errorf("a reservation of its cell: %v, want it allowed", err)
+		t.Errorf("write a reservation of its cell: error %v, want it allowed", err)
 	}
 }
 
-// grow gives a protector that many cells, the first two of which are there, and so many reservations to each.
-func grow(p *v1alpha1.PodProtector, cells, reservations int) {
+// addCells extends a protector from two cells to the given number, with the given number of reservations each.
+func addCells(p *v1alpha1.PodProtector, cells, reservations int) {
 	p.Status.Cells = p.Status.Cells[:2]
 	for i := 2; i < cells; i++ {
 		one := *p.Status.Cells[1].DeepCopy()

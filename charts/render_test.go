@@ -1,4 +1,4 @@
-// Package charts_test checks the charts as users render and install them: by the real Helm, against a real apiserver.
+// Package charts_test checks the charts as users render and install them: with the real Helm, against a real API server.
 package charts_test
 
 import (
@@ -21,11 +21,11 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// namespace is that of the release in all tests.
+// namespace is the release namespace of all tests.
 const namespace = "breakwater-system"
 
-// tool is the path of a program that make has built.
-func tool(t testing.TB, name string) string {
+// toolPath returns the path of a program that make built.
+func toolPath(t testing.TB, name string) string {
 	t.Helper()
 	path, err := local.BuiltProgram(name)
 	if err != nil {
@@ -34,7 +34,7 @@ func tool(t testing.TB, name string) string {
 	return path
 }
 
-// helm runs it, and returns what it printed.
+// helm runs Helm and returns its output.
 func helm(t testing.TB, arguments ...string) (string, error) {
 	t.Helper()
 	command, err := release.Helm(t.Context(), t.TempDir(), arguments...)
@@ -54,7 +54,7 @@ func template(t testing.TB, arguments ...string) (string, error) {
 	return helm(t, append([]string{"template", "breakwater", "breakwater", "--namespace", namespace}, arguments...)...)
 }
 
-// render gives the objects of a value set.
+// render returns the objects of a value set.
 func render(t testing.TB, arguments ...string) []*unstructured.Unstructured {
 	t.Helper()
 	text, err := template(t, arguments...)
@@ -83,7 +83,7 @@ func parse(t testing.TB, text string) []*unstructured.Unstructured {
 	}
 }
 
-// valueSets are the files that every test of rendering goes through.
+// valueSets returns the values files of ci, which every rendering test covers.
 func valueSets(t testing.TB) []string {
 	t.Helper()
 	sets, err := filepath.Glob("breakwater/ci/*.yaml")
@@ -93,16 +93,16 @@ func valueSets(t testing.TB) []string {
 	return sets
 }
 
-// forEachSet runs a test for each.
-func forEachSet(t *testing.T, prove func(t *testing.T, set string)) {
+// forEachValueSet runs a test for each value set.
+func forEachValueSet(t *testing.T, testSet func(t *testing.T, set string)) {
 	t.Helper()
 	for _, set := range valueSets(t) {
-		t.Run(strings.TrimSuffix(filepath.Base(set), ".yaml"), func(t *testing.T) { prove(t, set) })
+		t.Run(strings.TrimSuffix(filepath.Base(set), ".yaml"), func(t *testing.T) { testSet(t, set) })
 	}
 }
 
-// typed gives the objects of a kind, as its type.
-func typed[T any](t testing.TB, objects []*unstructured.Unstructured, kind string) []*T {
+// objectsOfKind returns the objects of a kind, converted to their type.
+func objectsOfKind[T any](t testing.TB, objects []*unstructured.Unstructured, kind string) []*T {
 	t.Helper()
 	var found []*T
 	for _, object := range objects {

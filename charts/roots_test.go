@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-func TestTheRootGuardIsThatOfTheProduct(t *testing.T) {
+func TestRootGuardMatchesWebhookConfigCommand(t *testing.T) {
 	exempt := []string{"kube-system", "kube-public", "kube-node-lease", namespace}
 	service := webhook.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
 	for set, options := range map[string]webhook.RootOptions{
@@ -39,9 +39,9 @@ func TestTheRootGuardIsThatOfTheProduct(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok := hooksOf(t, set, "--set", "fullnameOverride=breakwater")["breakwater-roots"]
+			got, ok := validatingWebhooks(t, set, "--set", "fullnameOverride=breakwater")["breakwater-roots"]
 			if !ok {
-				t.Fatal("there is none")
+				t.Fatal("the webhook breakwater-roots is not rendered")
 			}
 			if diff := cmp.Diff(want.Webhooks[0], got); diff != "" {
 				t.Errorf("want - got +\n%s", diff)
@@ -50,16 +50,16 @@ func TestTheRootGuardIsThatOfTheProduct(t *testing.T) {
 	}
 }
 
-func TestTheRootGuardCanBeOff(t *testing.T) {
-	if hook, ok := hooksOf(t, "single", "--set", "rootGuard.mode=Off")["breakwater-roots"]; ok {
-		t.Errorf("it is asked: %+v", hook)
+func TestRootGuardCanBeDisabled(t *testing.T) {
+	if hook, ok := validatingWebhooks(t, "single", "--set", "rootGuard.mode=Off")["breakwater-roots"]; ok {
+		t.Errorf("the webhook is rendered with mode Off: %+v", hook)
 	}
 	for mode, arguments := range map[string][]string{
 		"Off":  {"--values", "breakwater/ci/single.yaml", "--set", "rootGuard.mode=Off"},
 		"Warn": {"--values", "breakwater/ci/worker.yaml"},
 		"Deny": {"--values", "breakwater/ci/everything.yaml", "--set", "fullnameOverride=breakwater"},
 	} {
-		for _, d := range typed[appsv1.Deployment](t, render(t, arguments...), "Deployment") {
+		for _, d := range objectsOfKind[appsv1.Deployment](t, render(t, arguments...), "Deployment") {
 			if d.Name != "breakwater-webhook" {
 				continue
 			}
@@ -68,7 +68,7 @@ func TestTheRootGuardCanBeOff(t *testing.T) {
 				t.Errorf("arguments %q, want --root-guard=%s", got, mode)
 			}
 			if mode == "Deny" && (!slices.Contains(got, "--root-guard-owner-kinds=rollouts.argoproj.io") || !slices.Contains(got, "--root-guard-owner-kinds=configmaps")) {
-				t.Errorf("arguments %q, want the kinds of owners", got)
+				t.Errorf("arguments %q, want the owner kinds", got)
 			}
 		}
 	}

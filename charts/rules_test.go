@@ -27,7 +27,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
-// sharderRules are what the sharder needs in the cluster, besides what its admission does.
+// sharderRules returns the cluster-wide permissions of the sharder in addition to those of its webhook.
 func sharderRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"clusterrings/status"}, Verbs: []string{"patch"}},
@@ -41,18 +41,18 @@ func sharderRules() []rbacv1.PolicyRule {
 	}
 }
 
-// shardRules are what it needs where shards run: to read their Leases, to bury them, and to forget them.
-func shardRules() []rbacv1.PolicyRule {
+// shardNamespaceRules returns the sharder's permissions in shard namespaces: to read, update and delete Leases.
+func shardNamespaceRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{
 		APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "update", "delete"},
 	}}
 }
 
-// tests are what helm test needs to look.
-func tests(checker check.Checker) []rbacv1.PolicyRule { return checker.Rules() }
+// helmTestRules returns the permissions of helm test.
+func helmTestRules(checker check.Checker) []rbacv1.PolicyRule { return checker.Rules() }
 
-// rights is what rules allow, each as one string. What is allowed of all objects of a name need not be of one.
-func rights(all ...[]rbacv1.PolicyRule) []string {
+// permissions returns each permission of some rules as a string. A permission on all objects of a resource covers named ones.
+func permissions(all ...[]rbacv1.PolicyRule) []string {
 	found := map[string]bool{}
 	for _, rule := range slices.Concat(all...) {
 		names := rule.ResourceNames
@@ -76,12 +76,12 @@ func rights(all ...[]rbacv1.PolicyRule) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// granted is what a ServiceAccount may do by the ClusterRole, or the Role, of that name.
-func granted(t *testing.T, objects []*unstructured.Unstructured, kind, name string) []string {
+// grantedPermissions returns the permissions of the ClusterRole or Role with that name.
+func grantedPermissions(t *testing.T, objects []*unstructured.Unstructured, kind, name string) []string {
 	t.Helper()
-	for _, role := range typed[rbacv1.ClusterRole](t, objects, kind) {
+	for _, role := range objectsOfKind[rbacv1.ClusterRole](t, objects, kind) {
 		if role.Name == name {
-			return rights(role.Rules)
+			return permissions(role.Rules)
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"sharder", "ClusterRole", "breakwater-sharder", [][]rbacv1.PolicyRule{sharding.ClusterRules(), sharderRules()}},
 		{"sharder", "ClusterRole", "breakwater-sharder-resources", nil},
 		{"sharder", "Role", "breakwater-sharder", [][]rbacv1.PolicyRule{clusters.ElectionRules()}},
-		{"sharder", "Role", "breakwater-sharder-shards", [][]rbacv1.PolicyRule{shardRules()}},
+		{"sharder", "Role", "breakwater-sharder-shards", [][]rbacv1.PolicyRule{shardNamespaceRules()}},
 		{"sharder", "ClusterRole", "breakwater-webhook", nil},
 		{"single", "ClusterRole", "breakwater-sharder", nil},
 		{"console", "ClusterRole", "breakwater-console", [][]rbacv1.PolicyRule{console.ClusterRules()}},
@@ -121,10 +121,10 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"single", "Role", "breakwater-webhook", nil},
 		{"self-signed", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules([]string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}, nil)}},
 		{"self-signed", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.Rules("breakwater-webhook-tls"), certificates.Rules("breakwater-sharder-tls"), clusters.ElectionRules()}},
-		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}})}},
-		{"sharder", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true, Rings: true})}},
-		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true})}}, // no webhook is in it
-		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Configurations: []string{"breakwater-cell-worker-1", "breakwater-roots"}})}},
+		{"single", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-local", "breakwater-roots"}})}},
+		{"sharder", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true, Rings: true})}},
+		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true})}}, // no webhook runs there
+		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Configurations: []string{"breakwater-cell-worker-1", "breakwater-roots"}})}},
 		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
 		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules()}},
 		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
@@ -132,7 +132,7 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"core", "Role", "breakwater-access-cell", nil},
 		{"identities", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{webhook.CoreRules(), aggregator.CoreRules()}},
 		{"identities", "Role", "breakwater-access-cell", [][]rbacv1.PolicyRule{aggregator.LeaseRules()}},
-		{"identities", "ClusterRole", "breakwater-access", nil}, // no cell is here, and no account shared
+		{"identities", "ClusterRole", "breakwater-access", nil}, // it has no cell and no shared account
 		{"worker", "ClusterRole", "breakwater-access-cell", nil},
 		{"core", "ClusterRole", "breakwater-webhook", nil},
 		{"core-webhook", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CoreRules(), rootguard.ClusterRules()}},
@@ -155,41 +155,41 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"callers", "ClusterRole", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.ClusterRules(
 			[]string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-bank", "breakwater-roots"}, []string{"breakwater-scheduling-shop", "breakwater-scheduling-bank"})}},
 		{"callers", "Role", "breakwater-certificates", [][]rbacv1.PolicyRule{certificates.CallerRules("breakwater-webhook-callers"), clusters.ElectionRules()}},
-		{"scheduling", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{
+		{"scheduling", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{
 			Core: true, Configurations: []string{"breakwater-core", "breakwater-cell-shop", "breakwater-cell-zone-a", "breakwater-roots"},
 			SchedulingConfigurations: []string{"breakwater-scheduling-shop", "breakwater-scheduling-zone-a"},
 		})}},
 		{"scheduling", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), topology.CellRules()}},
 		{"scheduling-core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules(), scheduling.CoreRules()}},
-		{"scheduling-core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{tests(check.Checker{Core: true})}},
+		{"scheduling-core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true})}},
 		{"scheduling-remote", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules(), webhook.CellRules(), scheduling.CellRules()}},
 		{"scheduling-worker", "ClusterRole", "breakwater-webhook", [][]rbacv1.PolicyRule{webhook.CellRules(), scheduling.CellRules()}},
 		{"scheduling-worker", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{topology.CellRules(), aggregator.CellRules()}},
 	} {
 		t.Run(c.set+" "+c.kind+" "+c.name, func(t *testing.T) {
 			objects := render(t, "--values", "breakwater/ci/"+c.set+".yaml", "--set", "fullnameOverride=breakwater")
-			got, want := granted(t, objects, c.kind, c.name), rights(c.want...)
+			got, want := grantedPermissions(t, objects, c.kind, c.name), permissions(c.want...)
 			for _, right := range got {
 				if !slices.Contains(want, right) {
-					t.Errorf("it may %s, which it does not need", right)
+					t.Errorf("role grants %s, which the component does not need", right)
 				}
 			}
 			for _, right := range want {
 				if !slices.Contains(got, right) {
-					t.Errorf("it may not %s, which it needs", right)
+					t.Errorf("role does not grant %s, which the component needs", right)
 				}
 			}
 		})
 	}
 }
 
-// Whoever has all kubeconfigs has all cells.
+// An account that can read all kubeconfigs controls all cells.
 func TestKubeconfigsAreReadByName(t *testing.T) {
 	objects := render(t, "--values", "breakwater/ci/core.yaml")
 	got := map[string][]string{}
-	for _, role := range typed[rbacv1.Role](t, objects, "Role") {
+	for _, role := range objectsOfKind[rbacv1.Role](t, objects, "Role") {
 		if strings.HasSuffix(role.Name, "-cell-kubeconfigs") {
-			got[role.Namespace] = rights(role.Rules)
+			got[role.Namespace] = permissions(role.Rules)
 		}
 	}
 	want := map[string][]string{namespace: {"get  secrets cell-worker-1"}, "clusters": {"get  secrets worker-2-admin"}}
@@ -198,7 +198,7 @@ func TestKubeconfigsAreReadByName(t *testing.T) {
 	}
 	for _, set := range []string{"single", "worker", "worker-aggregator"} {
 		objects := render(t, "--values", "breakwater/ci/"+set+".yaml")
-		for _, role := range append(typed[rbacv1.ClusterRole](t, objects, "ClusterRole"), typed[rbacv1.ClusterRole](t, objects, "Role")...) {
+		for _, role := range append(objectsOfKind[rbacv1.ClusterRole](t, objects, "ClusterRole"), objectsOfKind[rbacv1.ClusterRole](t, objects, "Role")...) {
 			for _, rule := range role.Rules {
 				if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*") {
 					t.Errorf("%s: %s may read Secrets: %+v", set, role.Name, rule)

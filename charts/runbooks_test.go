@@ -14,18 +14,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-// Whoever is paged is led to a page, and finds it from the index as well.
-func TestEachAlertHasItsRunbook(t *testing.T) {
+// Every alert links to a runbook, and the index lists it.
+func TestEveryAlertHasARunbook(t *testing.T) {
 	const folder = "../docs/runbooks"
 	raw, err := os.ReadFile(filepath.Join(folder, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	index, pages := string(raw), map[string]bool{"README.md": true}
-	for name, rule := range alerts(t, everywhere...) {
+	for name, rule := range alerts(t, fullRelease...) {
 		_, page, ok := strings.Cut(rule.Annotations["runbook_url"], "/blob/main/docs/runbooks/")
 		if !ok {
-			t.Errorf("%s: runbook %q is none of this tree", name, rule.Annotations["runbook_url"])
+			t.Errorf("%s: runbook %q is not in this repository", name, rule.Annotations["runbook_url"])
 			continue
 		}
 		pages[page] = true
@@ -40,31 +40,31 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 			}
 		}
 		if words := len(strings.Fields(string(text))); words > 600 {
-			t.Errorf("%s has %d words, which is too long for who was woken", page, words)
+			t.Errorf("%s has %d words, which is too long for an on-call engineer", page, words)
 		}
 		if row := fmt.Sprintf("| [%s](%s) | %s |", strings.TrimPrefix(name, "Breakwater"), page, rule.Labels["severity"]); !strings.Contains(index, row) {
 			t.Errorf("the index does not have %q", row)
 		}
 	}
-	there, err := filepath.Glob(folder + "/*.md")
+	paths, err := filepath.Glob(folder + "/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range there {
+	for _, path := range paths {
 		if !pages[filepath.Base(path)] {
-			t.Errorf("%s is of no alert", path)
+			t.Errorf("runbook %s belongs to no alert", path)
 		}
 	}
 }
 
-// Commands of runbooks about pods of components are not run where their faults are tested, since components are no pods there. What they choose
-// by labels is what the chart installs.
-func TestRunbooksChooseWhatTheChartInstalls(t *testing.T) {
+// The tests of runbooks run components as processes, so they cannot run commands about the pods of components. This test checks the label
+// selectors of these commands against the chart.
+func TestRunbookSelectorsMatchTheChart(t *testing.T) {
 	all, err := doctest.All("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := render(t, append(everywhere, "--namespace=breakwater-system")...)
+	objects := render(t, append(fullRelease, "--namespace=breakwater-system")...)
 	looked := 0
 	for _, page := range all {
 		if !strings.HasPrefix(page.Path, "docs/runbooks/") {
@@ -76,18 +76,18 @@ func TestRunbooksChooseWhatTheChartInstalls(t *testing.T) {
 				continue
 			}
 			looked++
-			if !chooses(t, objects, words) {
-				t.Errorf("%s:%d: %s: it chooses nothing of the chart", page.Path, command.Line, command.Text)
+			if !matchesSelector(t, objects, words) {
+				t.Errorf("%s:%d: %s: the command selects nothing of the chart", page.Path, command.Line, command.Text)
 			}
 		}
 	}
 	if looked == 0 {
-		t.Error("no runbook looks at a component")
+		t.Error("no runbook has a command that selects a component")
 	}
 }
 
-// chooses tells whether a command of kubectl chooses a Deployment by labels, or pods of one.
-func chooses(t *testing.T, objects []*unstructured.Unstructured, words []string) bool {
+// matchesSelector reports whether a kubectl command selects a Deployment by labels, or pods of one.
+func matchesSelector(t *testing.T, objects []*unstructured.Unstructured, words []string) bool {
 	t.Helper()
 	at := slices.Index(words, "-l")
 	if at < 0 {

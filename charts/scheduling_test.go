@@ -12,25 +12,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// mutators are the MutatingWebhookConfigurations of a value set.
-func mutators(t *testing.T, set string) map[string]*admissionregistrationv1.MutatingWebhookConfiguration {
+// mutatingConfigurations returns the MutatingWebhookConfigurations of a value set.
+func mutatingConfigurations(t *testing.T, set string) map[string]*admissionregistrationv1.MutatingWebhookConfiguration {
 	t.Helper()
 	all := map[string]*admissionregistrationv1.MutatingWebhookConfiguration{}
-	for _, c := range typed[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "MutatingWebhookConfiguration") {
+	for _, c := range objectsOfKind[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "MutatingWebhookConfiguration") {
 		all[c.Name] = c
 	}
 	return all
 }
 
-// The chart writes down what breakwater webhook-config --scheduling prints.
-func TestSchedulingConfigurationsAreThoseOfTheProduct(t *testing.T) {
+// The chart renders the same configurations as breakwater webhook-config --scheduling.
+func TestSchedulingConfigurationsMatchWebhookConfigCommand(t *testing.T) {
 	defaults := []string{"kube-system", "kube-public", "kube-node-lease", namespace}
 	service := webhook.Endpoint{ServiceNamespace: namespace, ServiceName: "breakwater-webhook", ServicePort: 443}
 	only := func(namespaces ...string) []string { return namespaces }
 	for _, c := range []struct {
 		set, name string
 		options   webhook.ConfigurationOptions
-		// more namespaces that it must be in, besides those of the cell.
+		// Additional namespaces to which it is restricted, besides those of the cell.
 		more []string
 	}{
 		{"scheduling-worker", "breakwater-scheduling-worker-1", webhook.ConfigurationOptions{Cell: "worker-1", Endpoint: service, ExemptNamespaces: defaults}, nil},
@@ -62,9 +62,9 @@ func TestSchedulingConfigurationsAreThoseOfTheProduct(t *testing.T) {
 				last := &selector.MatchExpressions[len(selector.MatchExpressions)-1]
 				last.Operator, last.Values = "In", c.more
 			}
-			got := mutators(t, c.set)[c.name]
+			got := mutatingConfigurations(t, c.set)[c.name]
 			if got == nil {
-				t.Fatalf("there is none, but %v", mutators(t, c.set))
+				t.Fatalf("the configuration is not rendered, only %v", mutatingConfigurations(t, c.set))
 			}
 			if c.set == "scheduling-remote" {
 				for i := range got.Webhooks {
@@ -84,22 +84,22 @@ func TestSchedulingConfigurationsAreThoseOfTheProduct(t *testing.T) {
 	}
 }
 
-func TestNobodySchedulesUnlessAsked(t *testing.T) {
-	forEachSet(t, func(t *testing.T, set string) {
+func TestSchedulingIsDisabledByDefault(t *testing.T) {
+	forEachValueSet(t, func(t *testing.T, set string) {
 		objects := render(t, "--values", set, "--set", "webhook.scheduling.enabled=false")
-		if all := typed[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration"); len(all) > 0 {
-			t.Errorf("%s asks about pods that are created", all[0].Name)
+		if all := objectsOfKind[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration"); len(all) > 0 {
+			t.Errorf("%s sends reviews of pod creations", all[0].Name)
 		}
-		for name, template := range templatesOf(t, objects) {
+		for name, template := range podTemplates(t, objects) {
 			if slices.Contains(template.Spec.Containers[0].Args, "--scheduling") {
-				t.Errorf("%s answers about pods that are created", name)
+				t.Errorf("%s answers reviews of pod creations", name)
 			}
 		}
 	})
 }
 
-// Whoever asks must be answered, and trust who answers.
-func TestTheWebhookAnswersWhomTheChartMakesAsk(t *testing.T) {
+// An API server that sends reviews needs a webhook that answers, and must trust it.
+func TestSchedulingConfigurationsHaveAWebhookThatAnswers(t *testing.T) {
 	for set, want := range map[string]struct {
 		runs, injected, given bool
 		test                  []string
@@ -113,16 +113,16 @@ func TestTheWebhookAnswersWhomTheChartMakesAsk(t *testing.T) {
 		t.Run(set, func(t *testing.T) {
 			objects := render(t, "--values", "breakwater/ci/"+set+".yaml")
 			runs := false
-			for _, template := range templatesOf(t, objects) {
+			for _, template := range podTemplates(t, objects) {
 				arguments := template.Spec.Containers[0].Args
 				runs = runs || arguments[0] == "webhook" && slices.Contains(arguments, "--scheduling")
 			}
 			if runs != want.runs {
-				t.Errorf("a webhook answers: %v", runs)
+				t.Errorf("a webhook with --scheduling runs: %v", runs)
 			}
-			all := mutators(t, set)
+			all := mutatingConfigurations(t, set)
 			if len(all) != len(want.test) {
-				t.Errorf("%d configurations, of which helm test is to look at %q", len(all), want.test)
+				t.Errorf("%d configurations, helm test checks %q", len(all), want.test)
 			}
 			for name, c := range all {
 				injected, given := c.Annotations["cert-manager.io/inject-ca-from"] != "", len(c.Webhooks[0].ClientConfig.CABundle) > 0
@@ -130,23 +130,23 @@ func TestTheWebhookAnswersWhomTheChartMakesAsk(t *testing.T) {
 					t.Errorf("%s: injected %v, given %v", name, injected, given)
 				}
 			}
-			if got := argumentsOfTest(t, set); !slices.Equal(got, want.test) {
-				t.Errorf("helm test looks at %q, want %q", got, want.test)
+			if got := helmTestArguments(t, set); !slices.Equal(got, want.test) {
+				t.Errorf("helm test checks %q, want %q", got, want.test)
 			}
 		})
 	}
 	arguments := deployment(t, render(t, "--values", "breakwater/ci/scheduling.yaml"), "breakwater-certificates").Spec.Template.Spec.Containers[0].Args
 	for _, name := range []string{"shop", "zone-a"} {
 		if !slices.Contains(arguments, "--mutating-webhook-configuration=breakwater-scheduling-"+name) {
-			t.Errorf("nobody injects the CA without cert-manager: %q", arguments)
+			t.Errorf("the component certificates does not inject the CA: arguments %q", arguments)
 		}
 	}
 }
 
-// argumentsOfTest are those of helm test about scheduling.
-func argumentsOfTest(t *testing.T, set string) (found []string) {
+// helmTestArguments returns the arguments of helm test for scheduling.
+func helmTestArguments(t *testing.T, set string) (found []string) {
 	t.Helper()
-	for _, pod := range typed[corev1.Pod](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "Pod") {
+	for _, pod := range objectsOfKind[corev1.Pod](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "Pod") {
 		for _, argument := range pod.Spec.Containers[0].Args {
 			if strings.HasPrefix(argument, "--scheduling-configuration=") {
 				found = append(found, argument)

@@ -26,12 +26,12 @@ func labelsText(labels map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-// kubeconform checks, without a cluster, what a repository holds. Its schemas are made from what the apiserver publishes, so
-// that they have Breakwater's and cert-manager's kinds.
-func TestKubeconformFindsNothing(t *testing.T) {
+// kubeconform checks manifests without a cluster. Its schemas come from the API server's OpenAPI documents, so that they include
+// the kinds of Breakwater and cert-manager.
+func TestKubeconformAcceptsRenderedObjects(t *testing.T) {
 	apiserver(t)
 	schemas := schemasOf(t)
-	forEachSet(t, func(t *testing.T, set string) {
+	forEachValueSet(t, func(t *testing.T, set string) {
 		text, err := template(t, "--values", set)
 		if err != nil {
 			t.Fatal(err)
@@ -42,20 +42,20 @@ func TestKubeconformFindsNothing(t *testing.T) {
 	})
 	broken := "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: a}\nspec: {maxUnavailabel: 1}\n"
 	if out, err := kubeconform(t, schemas, broken); err == nil || !strings.Contains(out, "maxUnavailabel") {
-		t.Errorf("error %v, and %q, for a field that does not exist", err, out)
+		t.Errorf("kubeconform of an unknown field: error %v, output %q", err, out)
 	}
 }
 
 func kubeconform(t *testing.T, schemas, text string, arguments ...string) (string, error) {
 	t.Helper()
 	location := filepath.Join(schemas, "{{.ResourceKind}}-{{.Group}}-{{.ResourceAPIVersion}}.json")
-	command := exec.CommandContext(t.Context(), tool(t, "kubeconform"), append(arguments, "-schema-location", location, "-summary", "-")...)
+	command := exec.CommandContext(t.Context(), toolPath(t, "kubeconform"), append(arguments, "-schema-location", location, "-summary", "-")...)
 	command.Stdin = strings.NewReader(text)
 	out, err := command.CombinedOutput()
 	return string(out), err
 }
 
-// schemasOf writes a schema for each kind that the apiserver serves, in a folder.
+// schemasOf writes a schema for each kind that the API server serves, and returns their directory.
 func schemasOf(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -100,7 +100,7 @@ func writeSchemas(folder, path string, group openapi.GroupVersion) error {
 			}
 			group := k["group"]
 			if group == "" {
-				group = k["version"] // as kubeconform names that of the core
+				group = k["version"] // as kubeconform names the core group
 			}
 			file := strings.ToLower(fmt.Sprintf("%v-%v-%v.json", k["kind"], group, k["version"]))
 			whole, err := json.Marshal(map[string]any{"$ref": "#/components/schemas/" + name, "components": map[string]any{"schemas": schemas}})
@@ -115,10 +115,10 @@ func writeSchemas(folder, path string, group openapi.GroupVersion) error {
 	return nil
 }
 
-// forbidUnknown makes a schema refuse fields that it does not know, wherever it says which it knows.
+// forbidUnknown makes a schema reject unknown fields wherever it lists the known ones.
 func forbidUnknown(schema map[string]any) {
 	keeps, _ := schema["x-kubernetes-preserve-unknown-fields"].(bool)
-	if _, knows := schema["properties"]; knows && !keeps && schema["additionalProperties"] == nil {
+	if _, hasProperties := schema["properties"]; hasProperties && !keeps && schema["additionalProperties"] == nil {
 		schema["additionalProperties"] = false
 	}
 	for _, inner := range schema {

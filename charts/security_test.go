@@ -12,30 +12,30 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-func templatesOf(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
+func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	pods := map[string]corev1.PodTemplateSpec{}
-	for _, d := range typed[appsv1.Deployment](t, objects, "Deployment") {
+	for _, d := range objectsOfKind[appsv1.Deployment](t, objects, "Deployment") {
 		pods[d.Name] = d.Spec.Template
 	}
-	for _, j := range typed[batchv1.Job](t, objects, "Job") {
+	for _, j := range objectsOfKind[batchv1.Job](t, objects, "Job") {
 		pods[j.Name] = j.Spec.Template
 	}
-	for _, p := range typed[corev1.Pod](t, objects, "Pod") {
+	for _, p := range objectsOfKind[corev1.Pod](t, objects, "Pod") {
 		pods[p.Name] = corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}
 	}
 	return pods
 }
 
-// The standard says it in the words of Kubernetes' own admission.
+// Checks with the Pod Security admission library of Kubernetes.
 func TestPodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
-	forEachSet(t, func(t *testing.T, set string) {
-		for name, template := range templatesOf(t, render(t, "--values", set, "--set", "webhook.hostNetwork=false,sharder.hostNetwork=false")) {
+	forEachValueSet(t, func(t *testing.T, set string) {
+		for name, template := range podTemplates(t, render(t, "--values", set, "--set", "webhook.hostNetwork=false,sharder.hostNetwork=false")) {
 			for _, result := range evaluator.EvaluatePod(restricted, &template.ObjectMeta, &template.Spec) {
 				if !result.Allowed {
 					t.Errorf("%s: %s: %s", name, result.ForbiddenReason, result.ForbiddenDetail)
@@ -43,28 +43,28 @@ func TestPodsAreRestricted(t *testing.T) {
 			}
 			for _, container := range template.Spec.Containers {
 				if s := container.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem {
-					t.Errorf("%s: the root of %s can be written", name, container.Name)
+					t.Errorf("%s: the root filesystem of %s is writable", name, container.Name)
 				}
 			}
 		}
 	})
 }
 
-func TestReplicasAreKeptApartAndAvailable(t *testing.T) {
+func TestReplicasAreSpreadAndHaveDisruptionBudgets(t *testing.T) {
 	objects := render(t, "--values", "breakwater/ci/mesh.yaml")
 	budgets := map[string]*policyv1.PodDisruptionBudget{}
-	for _, b := range typed[policyv1.PodDisruptionBudget](t, objects, "PodDisruptionBudget") {
+	for _, b := range objectsOfKind[policyv1.PodDisruptionBudget](t, objects, "PodDisruptionBudget") {
 		budgets[b.Name] = b
 	}
-	for _, d := range typed[appsv1.Deployment](t, objects, "Deployment") {
+	for _, d := range objectsOfKind[appsv1.Deployment](t, objects, "Deployment") {
 		b := budgets[d.Name]
 		if b == nil || b.Spec.UnhealthyPodEvictionPolicy == nil || *b.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
-			t.Errorf("%s: budget %+v", d.Name, b)
+			t.Errorf("%s: PodDisruptionBudget %+v", d.Name, b)
 			continue
 		}
 		for key, value := range b.Spec.Selector.MatchLabels {
 			if d.Spec.Template.Labels[key] != value {
-				t.Errorf("%s: the budget chooses %s=%s, the pods have %q", d.Name, key, value, d.Spec.Template.Labels[key])
+				t.Errorf("%s: the PodDisruptionBudget selects %s=%s, the pods have %q", d.Name, key, value, d.Spec.Template.Labels[key])
 			}
 		}
 		spec := d.Spec.Template.Spec
@@ -75,12 +75,12 @@ func TestReplicasAreKeptApartAndAvailable(t *testing.T) {
 			t.Errorf("%s: probes or resources are missing: %+v", d.Name, c)
 		}
 	}
-	// No two Deployments have the same pods.
+	// No two Deployments select the same pods.
 	seen := map[string]string{}
-	for _, d := range typed[appsv1.Deployment](t, objects, "Deployment") {
+	for _, d := range objectsOfKind[appsv1.Deployment](t, objects, "Deployment") {
 		key := labelsText(d.Spec.Selector.MatchLabels)
 		if seen[key] != "" {
-			t.Errorf("%s and %s choose the same pods: %s", d.Name, seen[key], key)
+			t.Errorf("%s and %s select the same pods: %s", d.Name, seen[key], key)
 		}
 		seen[key] = d.Name
 	}

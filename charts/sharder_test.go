@@ -16,7 +16,7 @@ import (
 
 func deployment(t *testing.T, objects []*unstructured.Unstructured, name string) *appsv1.Deployment {
 	t.Helper()
-	all := typed[appsv1.Deployment](t, objects, "Deployment")
+	all := objectsOfKind[appsv1.Deployment](t, objects, "Deployment")
 	at := slices.IndexFunc(all, func(d *appsv1.Deployment) bool { return d.Name == name })
 	if at < 0 {
 		return nil
@@ -24,7 +24,7 @@ func deployment(t *testing.T, objects []*unstructured.Unstructured, name string)
 	return all[at]
 }
 
-func TestNobodyIsShardedUnlessAsked(t *testing.T) {
+func TestSharderIsDisabledByDefault(t *testing.T) {
 	for _, set := range []string{"single", "core", "worker", "mesh"} {
 		for _, object := range render(t, "--values", "breakwater/ci/"+set+".yaml") {
 			raw, err := object.MarshalJSON()
@@ -32,14 +32,14 @@ func TestNobodyIsShardedUnlessAsked(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.Contains(string(raw), "sharder") {
-				t.Errorf("%s: %s %s is a sharder's", set, object.GetKind(), object.GetName())
+				t.Errorf("%s: %s %s belongs to a sharder, want none", set, object.GetKind(), object.GetName())
 			}
 		}
 	}
 }
 
-// The three ways to a certificate, and what makes apiservers trust it in each.
-func TestTheSharderServesACertificateOfItsOwn(t *testing.T) {
+// The three TLS modes, and how API servers trust the certificate in each.
+func TestSharderHasItsOwnCertificate(t *testing.T) {
 	for set, want := range map[string]struct {
 		secret, argument string
 		authority        bool
@@ -56,60 +56,60 @@ func TestTheSharderServesACertificateOfItsOwn(t *testing.T) {
 			}
 			volume, arguments := d.Spec.Template.Spec.Volumes[0].Secret, d.Spec.Template.Spec.Containers[0].Args
 			if volume.SecretName != want.secret || slices.Contains(volume.Items, corev1.KeyToPath{Key: "ca.crt", Path: "ca.crt"}) != want.authority || len(volume.Items) > 3 {
-				t.Errorf("volume %+v", volume)
+				t.Errorf("unexpected certificate volume %+v", volume)
 			}
 			if !slices.Contains(arguments, want.argument) || !slices.Contains(arguments, "--service=breakwater-system/breakwater-sharder") {
 				t.Errorf("arguments %q", arguments)
 			}
 			names := []string{"breakwater-sharder.breakwater-system.svc", "breakwater-sharder.breakwater-system.svc.cluster.local"}
-			for _, c := range typed[certmanagerv1.Certificate](t, objects, "Certificate") {
+			for _, c := range objectsOfKind[certmanagerv1.Certificate](t, objects, "Certificate") {
 				if c.Name == "breakwater-sharder" && (c.Spec.SecretName != want.secret || !slices.Equal(c.Spec.DNSNames, names) || len(c.Spec.Usages) != 2) {
 					t.Errorf("Certificate %+v", c.Spec)
 				}
 			}
-			maker := deployment(t, objects, "breakwater-sharder-certificates")
-			if (maker != nil) != (set == "self-signed") {
-				t.Fatalf("who makes it: %+v", maker)
+			issuer := deployment(t, objects, "breakwater-sharder-certificates")
+			if (issuer != nil) != (set == "self-signed") {
+				t.Fatalf("no Deployment issues the certificate: %+v", issuer)
 			}
-			if maker == nil {
+			if issuer == nil {
 				return
 			}
 			for _, argument := range []string{
 				"--secret=breakwater-system/breakwater-sharder-tls", "--dns-name=" + names[0], "--dns-name=" + names[1],
 				"--leader-election-lease=breakwater-sharder-certificates",
 			} {
-				if !slices.Contains(maker.Spec.Template.Spec.Containers[0].Args, argument) {
-					t.Errorf("no %s in %q", argument, maker.Spec.Template.Spec.Containers[0].Args)
+				if !slices.Contains(issuer.Spec.Template.Spec.Containers[0].Args, argument) {
+					t.Errorf("argument %s is missing in %q", argument, issuer.Spec.Template.Spec.Containers[0].Args)
 				}
 			}
 			other := deployment(t, objects, "breakwater-certificates")
-			if maps.Equal(maker.Spec.Selector.MatchLabels, other.Spec.Selector.MatchLabels) ||
-				maker.Spec.Template.Labels["app.kubernetes.io/component"] == other.Spec.Template.Labels["app.kubernetes.io/component"] {
-				t.Errorf("both have the pods of %v", maker.Spec.Selector)
+			if maps.Equal(issuer.Spec.Selector.MatchLabels, other.Spec.Selector.MatchLabels) ||
+				issuer.Spec.Template.Labels["app.kubernetes.io/component"] == other.Spec.Template.Labels["app.kubernetes.io/component"] {
+				t.Errorf("two Deployments select the pods of %v", issuer.Spec.Selector)
 			}
 		})
 	}
 }
 
-func TestTheSharderTouchesLeasesWhereShardsRunAndWhatUsersGrant(t *testing.T) {
+func TestSharderAccessesOnlyShardLeasesAndGrantedResources(t *testing.T) {
 	objects := render(t, "--values", "breakwater/ci/sharder.yaml")
 	var where []string
-	for _, role := range typed[rbacv1.Role](t, objects, "Role") {
+	for _, role := range objectsOfKind[rbacv1.Role](t, objects, "Role") {
 		if role.Name == "breakwater-sharder-shards" {
 			where = append(where, role.Namespace)
 		}
 	}
 	slices.Sort(where)
 	if !slices.Equal(where, []string{namespace, "clusters"}) {
-		t.Errorf("it may write Leases in %q", where)
+		t.Errorf("the sharder may write Leases in %q", where)
 	}
 	if d := deployment(t, objects, "breakwater-sharder"); !slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--shard-namespaces=breakwater-system,clusters") {
 		t.Errorf("arguments %q", d.Spec.Template.Spec.Containers[0].Args)
 	}
-	for _, role := range typed[rbacv1.ClusterRole](t, objects, "ClusterRole") {
+	for _, role := range objectsOfKind[rbacv1.ClusterRole](t, objects, "ClusterRole") {
 		for _, rule := range role.Rules {
 			if slices.Contains(rule.Resources, "leases") {
-				t.Errorf("%s may do something with all Leases", role.Name)
+				t.Errorf("role %s grants access to the Leases of all namespaces", role.Name)
 			}
 		}
 		if role.Name == "breakwater-sharder-resources" && (role.AggregationRule == nil || role.Rules != nil ||
@@ -119,28 +119,28 @@ func TestTheSharderTouchesLeasesWhereShardsRunAndWhatUsersGrant(t *testing.T) {
 	}
 }
 
-// What the release of a namespace has twice, or the name of the release's own, would be two Roles of one name.
-func TestANamespaceOfShardsIsNamedOnce(t *testing.T) {
+// A namespace that is listed twice, or is the release's own, would render two Roles with one name.
+func TestShardNamespacesAreDeduplicated(t *testing.T) {
 	objects := render(t, "--values", "breakwater/ci/sharder.yaml", "--set", "sharder.shardNamespaces={clusters,"+namespace+"}")
 	seen := map[string]bool{}
 	for _, object := range objects {
 		name := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
 		if seen[name] {
-			t.Errorf("%s is there twice", name)
+			t.Errorf("%s is rendered twice", name)
 		}
 		seen[name] = true
 	}
 }
 
-func TestReviewsOfRingsAreLetIn(t *testing.T) {
-	policies := typed[networkingv1.NetworkPolicy](t, render(t, "--values", "breakwater/ci/everything.yaml"), "NetworkPolicy")
+func TestNetworkPolicyAllowsSharderReviews(t *testing.T) {
+	policies := objectsOfKind[networkingv1.NetworkPolicy](t, render(t, "--values", "breakwater/ci/everything.yaml"), "NetworkPolicy")
 	if len(policies) != 1 {
-		t.Fatalf("%d policies", len(policies))
+		t.Fatalf("got %d NetworkPolicies, want 1", len(policies))
 	}
 	for _, port := range policies[0].Spec.Ingress[0].Ports {
 		if port.Port.IntValue() == 9444 {
 			return
 		}
 	}
-	t.Errorf("the port of the sharder is not in %+v", policies[0].Spec.Ingress)
+	t.Errorf("the sharder's port is not in %+v", policies[0].Spec.Ingress)
 }

@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// tracers are the components that make traces.
-func tracers() []string { return []string{"webhook", "aggregator", "generator"} }
+// tracedComponents returns the components that send traces.
+func tracedComponents() []string { return []string{"webhook", "aggregator", "generator"} }
 
-func TestNothingIsTracedUnlessAsked(t *testing.T) {
-	forEachSet(t, func(t *testing.T, set string) {
-		for name, template := range templatesOf(t, render(t, "--values", set, "--set", "tracing.endpoint=")) {
+func TestTracingIsDisabledByDefault(t *testing.T) {
+	forEachValueSet(t, func(t *testing.T, set string) {
+		for name, template := range podTemplates(t, render(t, "--values", set, "--set", "tracing.endpoint=")) {
 			c := template.Spec.Containers[0]
 			if slices.ContainsFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "--trace-") }) ||
 				slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return strings.HasPrefix(e.Name, "OTEL_") }) {
@@ -23,25 +23,25 @@ func TestNothingIsTracedUnlessAsked(t *testing.T) {
 	})
 }
 
-func TestTracersAreToldOfTheCollector(t *testing.T) {
-	told := map[string]bool{}
-	for name, template := range templatesOf(t, render(t, "--values", "breakwater/ci/everything.yaml")) {
+func TestTracedComponentsGetTheCollectorEndpoint(t *testing.T) {
+	configured := map[string]bool{}
+	for name, template := range podTemplates(t, render(t, "--values", "breakwater/ci/everything.yaml")) {
 		c := template.Spec.Containers[0]
 		headers := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "OTEL_EXPORTER_OTLP_HEADERS" })
 		endpoint := slices.Contains(c.Args, "--trace-endpoint=https://collector.observability:4318")
-		if endpoint != slices.Contains(tracers(), c.Name) || endpoint != (headers >= 0) {
+		if endpoint != slices.Contains(tracedComponents(), c.Name) || endpoint != (headers >= 0) {
 			t.Errorf("%s: arguments %q, environment %v", name, c.Args, c.Env)
 		}
 		if !endpoint {
 			continue
 		}
-		told[c.Name] = true
+		configured[c.Name] = true
 		if !slices.Contains(c.Args, "--trace-protocol=http/protobuf") || !slices.Contains(c.Args, "--trace-sampling=0.01") ||
 			c.Env[headers].ValueFrom.SecretKeyRef.Name != "collector" {
 			t.Errorf("%s: arguments %q, environment %v", name, c.Args, c.Env)
 		}
 	}
-	if len(told) != len(tracers()) {
-		t.Errorf("only %v are told", told)
+	if len(configured) != len(tracedComponents()) {
+		t.Errorf("only %v have trace flags", configured)
 	}
 }

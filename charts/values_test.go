@@ -6,20 +6,20 @@ import (
 	"testing"
 )
 
-func TestHelmHasNothingToSayAgainstTheCharts(t *testing.T) {
+func TestHelmLintAcceptsTheCharts(t *testing.T) {
 	if out, err := helm(t, "lint", "--strict", "breakwater-crds"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	forEachSet(t, func(t *testing.T, set string) {
+	forEachValueSet(t, func(t *testing.T, set string) {
 		if out, err := helm(t, "lint", "--strict", "--namespace", namespace, "--values", set, "breakwater"); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
 }
 
-// What GitOps compares must not change by itself.
-func TestRenderingTwiceGivesTheSameBytes(t *testing.T) {
-	forEachSet(t, func(t *testing.T, set string) {
+// GitOps tools compare rendered objects, so rendering must be deterministic.
+func TestRenderingIsDeterministic(t *testing.T) {
+	forEachValueSet(t, func(t *testing.T, set string) {
 		first, err := template(t, "--values", set)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func TestRenderingTwiceGivesTheSameBytes(t *testing.T) {
 	})
 }
 
-func TestMistakesInValuesAreRefusedWithAReason(t *testing.T) {
+func TestInvalidValuesFailWithAReason(t *testing.T) {
 	single := []string{"cells[0].name=local"}
 	worker := slices.Concat(single, []string{"role=worker", "cores[0].name=core"})
 	remote := slices.Concat(worker, []string{"webhook.enabled=false", "webhook.url=https://a:443"})
@@ -45,48 +45,48 @@ func TestMistakesInValuesAreRefusedWithAReason(t *testing.T) {
 		set  []string
 		want string
 	}{
-		"a typo":                          {append(single, "webhook.replica=3"), "additional properties 'replica' not allowed"},
-		"a typo at the top":               {append(single, "webhooks.replicas=3"), "additional properties 'webhooks' not allowed"},
-		"a typo of a component":           {append(single, "generator.serviceAccount.make=true"), "additional properties 'make' not allowed"},
-		"tokens and client certificates":  {append(single, "webhook.callerTokens.mode=Permissive", "webhook.clientCASecret=a"), "webhook.callerTokens.mode: client certificates"},
-		"tokens of a webhook elsewhere":   {append(remote, "webhook.caBundle="+pem, "webhook.callerTokens.mode=Required"), "webhook.callerTokens.mode: no webhook runs in this cluster"},
-		"a token that is none":            {append(remote, "webhook.caBundle="+pem, "webhook.callerTokens.given.cells/local=x"), "'/webhook/callerTokens/given/cells~1local'"},
-		"an unknown role":                 {append(single, "role=master"), "'/role'"},
-		"a single cluster without a cell": {nil, "cells: name the cell that this cluster is (role single)"},
-		"a worker without a core":         {append(single, "role=worker"), "cores: name the core clusters"},
-		"a core with cells of its own":    {append(single, "role=core"), "cells: a cluster in the role core runs no pods"},
-		"a worker with remote cells":      {append(worker, "remoteCells[0].name=b"), "remoteCells: a cluster in the role worker has no Cells"},
-		"a cell named twice":              {append(single, "remoteCells[0].name=local"), `"local" is named twice`},
-		"a core named like this one":      {append(single, "cores[0].name=core"), `"core" is named twice`},
-		"a cell by both":                  {append(single, "cells[0].namespaces={a}", "cells[0].podSelector.matchLabels.a=b"), "exclude each other"},
-		"a name that is none":             {[]string{"cells[0].name=No Name"}, "'/cells/0/name'"},
-		"no webhook, and nowhere else":    {append(worker, "webhook.enabled=false"), "webhook.url: say where"},
-		"one elsewhere without a CA":      {remote, "webhook.caBundle: give the CA"},
-		"an address that is no https":     {append(single, "webhook.url=http://a"), "'/webhook/url'"},
-		"an address with a path":          {append(single, "webhook.url=https://a/b"), "'/webhook/url'"},
-		"kube-system not exempt":          {append(single, "webhook.exemptNamespaces={other}"), "'/webhook/exemptNamespaces'"},
-		"a failure policy that is none":   {append(single, "webhook.failurePolicy=Deny"), "'/webhook/failurePolicy'"},
-		"a timeout beyond what may be":    {append(single, "webhook.timeoutSeconds=31"), "'/webhook/timeoutSeconds'"},
-		"a Secret that is not named":      {append(single, "tls.mode=secret", "webhook.caBundle=x"), "webhook"},
-		"addresses without cert-manager":  {append(single, "tls.mode=self-signed", "tls.ipAddresses={10.0.0.1}"), "only cert-manager"},
-		"a sharder without a Secret":      {append(single, "tls.mode=secret", "tls.secretName=a", "webhook.caBundle="+pem, "sharder.enabled=true"), "sharder.tlsSecretName: name the Secret"},
-		"one Secret for two":              {append(single, "tls.secretName=a", "sharder.enabled=true", "sharder.tlsSecretName=a"), "must not share a Secret"},
-		"a typo of the sharder":           {append(single, "sharder.shardNamespace={a}"), "additional properties 'shardNamespace' not allowed"},
-		"a shard namespace that is none":  {append(single, "sharder.shardNamespaces={A}"), "'/sharder/shardNamespaces/0'"},
-		"a typo of scheduling":            {append(single, "webhook.scheduling.enable=true"), "additional properties 'enable' not allowed"},
-		"a scheduling policy of failures": {append(single, "webhook.scheduling.failurePolicy=Deny"), "'/webhook/scheduling/failurePolicy'"},
-		"no time to add anything":         {append(single, "webhook.scheduling.timeoutSeconds=0"), "'/webhook/scheduling/timeoutSeconds'"},
-		"a console in a worker":           {append(worker, "console.enabled=true"), "console.enabled: a cluster in the role worker has no protectors"},
-		"a console without a Secret":      {append(single, "tls.mode=secret", "tls.secretName=a", "webhook.caBundle="+pem, "console.enabled=true"), "console.tlsSecretName: name the Secret"},
-		"a console that trusts too much":  {append(single, "tls.secretName=a", "console.enabled=true", "console.tlsSecretName=a"), "the console must not share a Secret"},
-		"a typo of the console":           {append(single, "console.session=1h"), "additional properties 'session' not allowed"},
-		"a collector that is no URL":      {append(single, "tracing.endpoint=collector:4317"), "'/tracing/endpoint'"},
-		"a share above 1":                 {append(single, "tracing.sampling=1.5"), "'/tracing/sampling'"},
-		"a protocol that we lack":         {append(single, "tracing.protocol=zipkin"), "'/tracing/protocol'"},
-		"a CA that is none":               {append(single, "webhook.caBundle=garbage"), "'/webhook/caBundle'"},
-		"a kind without a group":          {append(single, "generator.sourceKinds[0].resource=clonesets"), "missing property 'apiGroup'"},
-		"an identity that is no cell":     {append(single, "remoteCells[0].name=a", "remoteCells[0].identity=b"), "the identity \"b\" of cell a is no cell"},
-		"a field that a Cell has not":     {append(single, "cells[0].spec.stale=1s"), "additional properties 'stale' not allowed"},
+		"a typo":                               {append(single, "webhook.replica=3"), "additional properties 'replica' not allowed"},
+		"a typo at the top":                    {append(single, "webhooks.replicas=3"), "additional properties 'webhooks' not allowed"},
+		"a typo of a component":                {append(single, "generator.serviceAccount.make=true"), "additional properties 'make' not allowed"},
+		"tokens and client certificates":       {append(single, "webhook.callerTokens.mode=Permissive", "webhook.clientCASecret=a"), "webhook.callerTokens.mode: client certificates"},
+		"tokens of a webhook elsewhere":        {append(remote, "webhook.caBundle="+pem, "webhook.callerTokens.mode=Required"), "webhook.callerTokens.mode: no webhook runs in this cluster"},
+		"an invalid token":                     {append(remote, "webhook.caBundle="+pem, "webhook.callerTokens.given.cells/local=x"), "'/webhook/callerTokens/given/cells~1local'"},
+		"an unknown role":                      {append(single, "role=master"), "'/role'"},
+		"a single cluster without a cell":      {nil, "cells: set the name of this cluster's cell (role single)"},
+		"a worker without a core":              {append(single, "role=worker"), "cores: name the core clusters"},
+		"a core with cells of its own":         {append(single, "role=core"), "cells: a cluster in the role core runs no pods"},
+		"a worker with remote cells":           {append(worker, "remoteCells[0].name=b"), "remoteCells: a cluster in the role worker has no Cells"},
+		"a cell named twice":                   {append(single, "remoteCells[0].name=local"), `"local" is named twice`},
+		"a core named like this one":           {append(single, "cores[0].name=core"), `"core" is named twice`},
+		"a cell by both":                       {append(single, "cells[0].namespaces={a}", "cells[0].podSelector.matchLabels.a=b"), "exclude each other"},
+		"an invalid name":                      {[]string{"cells[0].name=No Name"}, "'/cells/0/name'"},
+		"no webhook and no URL":                {append(worker, "webhook.enabled=false"), "webhook.url: set the URL"},
+		"a URL without a CA":                   {remote, "webhook.caBundle: set the CA"},
+		"a URL without https":                  {append(single, "webhook.url=http://a"), "'/webhook/url'"},
+		"a URL with a path":                    {append(single, "webhook.url=https://a/b"), "'/webhook/url'"},
+		"kube-system not exempt":               {append(single, "webhook.exemptNamespaces={other}"), "'/webhook/exemptNamespaces'"},
+		"an unknown failure policy":            {append(single, "webhook.failurePolicy=Deny"), "'/webhook/failurePolicy'"},
+		"a timeout above the maximum":          {append(single, "webhook.timeoutSeconds=31"), "'/webhook/timeoutSeconds'"},
+		"no Secret in mode secret":             {append(single, "tls.mode=secret", "webhook.caBundle=x"), "webhook"},
+		"addresses without cert-manager":       {append(single, "tls.mode=self-signed", "tls.ipAddresses={10.0.0.1}"), "only cert-manager"},
+		"a sharder without a Secret":           {append(single, "tls.mode=secret", "tls.secretName=a", "webhook.caBundle="+pem, "sharder.enabled=true"), "sharder.tlsSecretName: name the Secret"},
+		"one Secret for two":                   {append(single, "tls.secretName=a", "sharder.enabled=true", "sharder.tlsSecretName=a"), "must not share a Secret"},
+		"a typo of the sharder":                {append(single, "sharder.shardNamespace={a}"), "additional properties 'shardNamespace' not allowed"},
+		"an invalid shard namespace":           {append(single, "sharder.shardNamespaces={A}"), "'/sharder/shardNamespaces/0'"},
+		"a typo of scheduling":                 {append(single, "webhook.scheduling.enable=true"), "additional properties 'enable' not allowed"},
+		"an unknown scheduling failure policy": {append(single, "webhook.scheduling.failurePolicy=Deny"), "'/webhook/scheduling/failurePolicy'"},
+		"a scheduling timeout of 0":            {append(single, "webhook.scheduling.timeoutSeconds=0"), "'/webhook/scheduling/timeoutSeconds'"},
+		"a console in a worker":                {append(worker, "console.enabled=true"), "console.enabled: a cluster in the role worker has no protectors"},
+		"a console without a Secret":           {append(single, "tls.mode=secret", "tls.secretName=a", "webhook.caBundle="+pem, "console.enabled=true"), "console.tlsSecretName: name the Secret"},
+		"one Secret for webhook, console":      {append(single, "tls.secretName=a", "console.enabled=true", "console.tlsSecretName=a"), "the console must not share a Secret"},
+		"a typo of the console":                {append(single, "console.session=1h"), "additional properties 'session' not allowed"},
+		"a collector that is no URL":           {append(single, "tracing.endpoint=collector:4317"), "'/tracing/endpoint'"},
+		"a sampling ratio above 1":             {append(single, "tracing.sampling=1.5"), "'/tracing/sampling'"},
+		"an unknown tracing protocol":          {append(single, "tracing.protocol=zipkin"), "'/tracing/protocol'"},
+		"an invalid CA":                        {append(single, "webhook.caBundle=garbage"), "'/webhook/caBundle'"},
+		"a kind without a group":               {append(single, "generator.sourceKinds[0].resource=clonesets"), "missing property 'apiGroup'"},
+		"an identity that is not a cell":       {append(single, "remoteCells[0].name=a", "remoteCells[0].identity=b"), "the identity \"b\" of cell a is not a cell"},
+		"an unknown field of a Cell":           {append(single, "cells[0].spec.stale=1s"), "additional properties 'stale' not allowed"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			var arguments []string
@@ -101,8 +101,8 @@ func TestMistakesInValuesAreRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// Releases of any mix of roles live side by side.
-func TestNamesOfTwoReleasesDiffer(t *testing.T) {
+// Releases of different roles can be installed in the same cluster.
+func TestObjectNamesOfTwoReleasesDiffer(t *testing.T) {
 	names := map[string]bool{}
 	for _, release := range []string{"east", "west"} {
 		text, err := helm(t, "template", release, "breakwater", "--namespace", release, "--values", "breakwater/ci/worker.yaml")
@@ -112,7 +112,7 @@ func TestNamesOfTwoReleasesDiffer(t *testing.T) {
 		for _, object := range parse(t, text) {
 			name := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
 			if names[name] {
-				t.Errorf("%s is of both", name)
+				t.Errorf("%s is rendered by both charts", name)
 			}
 			names[name] = true
 		}

@@ -22,8 +22,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// bench is a namespace with bare pods in one cell, protected or exempt.
-type bench struct {
+// benchFixture is a namespace with bare pods in one cell, protected or exempt.
+type benchFixture struct {
 	*testing.B
 	*e2e.Suite
 	namespace string
@@ -31,11 +31,11 @@ type bench struct {
 	pods      []string
 }
 
-func newBench(b *testing.B, pods int, protected bool) *bench {
+func newBenchFixture(b *testing.B, pods int, protected bool) *benchFixture {
 	b.Helper()
-	n := &bench{B: b, Suite: loop, cell: loop.Cells[0]}
+	n := &benchFixture{B: b, Suite: loopSuite, cell: loopSuite.Cells[0]}
 	core := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}
-	n.must(n.Cores[0].Create(b.Context(), core))
+	n.noError(n.Cores[0].Create(b.Context(), core))
 	n.namespace = core.Name
 	labels := map[string]string{}
 	if !protected {
@@ -43,39 +43,39 @@ func newBench(b *testing.B, pods int, protected bool) *bench {
 	}
 	_, err := n.cell.Client.CoreV1().Namespaces().Create(b.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace, Labels: labels}}, metav1.CreateOptions{})
-	n.must(err)
+	n.noError(err)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "web"}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(1)
-	n.must(n.Cores[0].Create(b.Context(), p))
-	n.deploy(pods)
+	n.noError(n.Cores[0].Create(b.Context(), p))
+	n.createPods(pods)
 	return n
 }
 
-func (n *bench) must(err error) {
+func (n *benchFixture) noError(err error) {
 	n.Helper()
 	if err != nil {
 		n.Fatal(err)
 	}
 }
 
-// graceSeconds is what pods have that say nothing of it. The deletion of a pod with 0 is reviewed twice.
-const graceSeconds = 30
+// defaultGraceSeconds is what pods have that say nothing of it. The deletion of a pod with 0 is reviewed twice.
+const defaultGraceSeconds = 30
 
-// spare pods are never removed, so that a removal that is asked twice in the storm does not meet the floor.
-const spare = 100
+// sparePods pods are never removed, so that a removal that is asked twice in the storm does not meet the floor.
+const sparePods = 100
 
-// deploy makes the pods and waits until they are counted.
-func (n *bench) deploy(pods int) {
+// createPods makes the pods and waits until they are counted.
+func (n *benchFixture) createPods(pods int) {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
 	defer cancel()
-	app := storm.Application{Namespace: n.namespace, Name: "web", Pods: pods + spare, GraceSeconds: []int64{graceSeconds}}
-	n.must(app.DeployBare(ctx, []storm.Cell{n.cell}))
+	app := storm.Application{Namespace: n.namespace, Name: "web", Pods: pods + sparePods, GraceSeconds: []int64{defaultGraceSeconds}}
+	n.noError(app.DeployBare(ctx, []storm.Cell{n.cell}))
 	for {
 		p := &v1alpha1.PodProtector{}
-		n.must(n.Cores[0].Get(ctx, client.ObjectKey{Namespace: n.namespace, Name: "web"}, p))
-		if int(p.Status.Summary.Available) == pods+spare {
+		n.noError(n.Cores[0].Get(ctx, client.ObjectKey{Namespace: n.namespace, Name: "web"}, p))
+		if int(p.Status.Summary.Available) == pods+sparePods {
 			break
 		}
 		select {
@@ -85,20 +85,20 @@ func (n *bench) deploy(pods int) {
 		}
 	}
 	list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{})
-	n.must(err)
+	n.noError(err)
 	for _, pod := range list.Items[:pods] {
 		n.pods = append(n.pods, pod.Name)
 	}
 }
 
 // removeAll removes the pods by that many clients and returns how long each removal took, and all of them.
-func (n *bench) removeAll(clients int) (each []time.Duration, whole time.Duration) {
+func (n *benchFixture) removeAll(clients int) (durations []time.Duration, total time.Duration) {
 	n.Helper()
-	todo := make(chan string, len(n.pods))
+	queue := make(chan string, len(n.pods))
 	for _, pod := range n.pods {
-		todo <- pod
+		queue <- pod
 	}
-	close(todo)
+	close(queue)
 	var (
 		mu      sync.Mutex
 		running sync.WaitGroup
@@ -107,18 +107,18 @@ func (n *bench) removeAll(clients int) (each []time.Duration, whole time.Duratio
 	began := time.Now()
 	for range clients {
 		running.Go(func() {
-			for pod := range todo {
-				asked := time.Now()
+			for pod := range queue {
+				start := time.Now()
 				err := n.cell.Client.CoreV1().Pods(n.namespace).Delete(n.Context(), pod, metav1.DeleteOptions{})
 				mu.Lock()
-				each, failed = append(each, time.Since(asked)), firstOf(failed, err)
+				durations, failed = append(durations, time.Since(start)), firstOf(failed, err)
 				mu.Unlock()
 			}
 		})
 	}
 	running.Wait()
-	n.must(failed)
-	return each, time.Since(began)
+	n.noError(failed)
+	return durations, time.Since(began)
 }
 
 func firstOf(errs ...error) error {
@@ -131,12 +131,12 @@ func firstOf(errs ...error) error {
 }
 
 // countWrites counts the writes to the protector until stop.
-func (n *bench) countWrites() (stop func() int) {
+func (n *benchFixture) countWrites() (stop func() int) {
 	n.Helper()
 	core, err := client.NewWithWatch(n.Federation().Cores()[0].RESTConfig(), client.Options{Scheme: n.Cores[0].Scheme()})
-	n.must(err)
+	n.noError(err)
 	events, err := core.Watch(n.Context(), &v1alpha1.PodProtectorList{}, client.InNamespace(n.namespace))
-	n.must(err)
+	n.noError(err)
 	counted := make(chan int)
 	go func() {
 		writes := 0
@@ -153,49 +153,48 @@ func (n *bench) countWrites() (stop func() int) {
 	}
 }
 
-// unprotect deletes the protector: from now on removals are reviewed, and allowed without any further work.
-func (n *bench) unprotect() {
+// deleteProtector deletes the protector: from now on removals are reviewed, and allowed without any further work.
+func (n *benchFixture) deleteProtector() {
 	n.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "web"}}
-	n.must(n.Cores[0].Delete(n.Context(), p))
+	n.noError(n.Cores[0].Delete(n.Context(), p))
 }
 
-// aftermath waits until the nodes have finished with the pods that were removed, whose work is not the next run's.
-func (n *bench) aftermath() {
+// waitForNodes waits until the nodes have finished with the pods that were removed, whose work is not the next run's.
+func (n *benchFixture) waitForNodes() {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
 	defer cancel()
 	for {
-		list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{Limit: spare + 1})
-		n.must(err)
-		if len(list.Items) <= spare {
+		list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{Limit: sparePods + 1})
+		n.noError(err)
+		if len(list.Items) <= sparePods {
 			return
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-			n.Fatalf("%d pods or more were not removed", len(list.Items)-spare)
+			n.Fatalf("%d pods or more were not removed", len(list.Items)-sparePods)
 		}
 	}
 }
 
-// withoutNodes does something while the nodes of the cell sleep. A real one takes seconds to stop a container, and tells of
-// it when a storm like ours is over; the process that plays them all does so at once, on the processors that are measured,
-// and the more of it the longer a run takes.
-func (n *bench) withoutNodes(do func()) {
+// withPausedNodes calls do while the nodes of the cell are paused. A real node takes seconds to stop a container, and reports it when a
+// storm like this one is over. The process that simulates all nodes does it immediately, on the CPUs that the benchmark measures.
+func (n *benchFixture) withPausedNodes(do func()) {
 	n.Helper()
 	worker, ok := n.Federation().Workers()[0].(federation.Faults) // cells are in their order
 	if !ok {
-		n.Fatalf("the backend cannot let nodes sleep")
+		n.Fatalf("the backend cannot pause nodes")
 	}
-	n.must(worker.Freeze(federation.Kwok))
-	defer func() { n.must(worker.Thaw(federation.Kwok)) }()
+	n.noError(worker.Freeze(federation.Kwok))
+	defer func() { n.noError(worker.Thaw(federation.Kwok)) }()
 	do()
 }
 
-// runs are what benchmarks compare: without Breakwater; with pods that nobody protects, which tells what a webhook
-// costs that does nothing; and with a protector.
-var runs = []string{"unprotected", "reviewed", "protected"}
+// benchmarkRuns are the cases that benchmarks compare: without Breakwater, with unprotected pods (the cost of a webhook call that does nothing),
+// and with a protector.
+var benchmarkRuns = []string{"unprotected", "reviewed", "protected"}
 
 // One protector, 64 clients, as fast as they can, in each run in turn, with another one first each time: the machine gets
 // slower and faster in the course of minutes. A run takes some seconds: in less, one of the apiserver's garbage collections more
@@ -203,31 +202,31 @@ var runs = []string{"unprotected", "reviewed", "protected"}
 func BenchmarkStorm(b *testing.B) {
 	const clients, pods = 64, 2000
 	took, writes, rounds := map[string]time.Duration{}, 0, 0
-	used := processors{}
+	used := cpuTimes{}
 	for b.Loop() {
-		for turn := range runs {
-			run := runs[(rounds+turn)%len(runs)]
-			n := newBench(b, pods, run != "unprotected")
+		for turn := range benchmarkRuns {
+			run := benchmarkRuns[(rounds+turn)%len(benchmarkRuns)]
+			n := newBenchFixture(b, pods, run != "unprotected")
 			stop := func() int { return 0 }
 			switch run {
 			case "reviewed":
-				n.unprotect()
+				n.deleteProtector()
 			case "protected":
 				stop = n.countWrites()
 			}
-			n.withoutNodes(func() {
-				before := processorTime()
-				_, whole := n.removeAll(clients)
+			n.withPausedNodes(func() {
+				before := cpuTimeByProcess()
+				_, total := n.removeAll(clients)
 				used.add(run, before)
-				took[run] += whole
+				took[run] += total
 				writes += stop()
 			})
-			n.aftermath()
+			n.waitForNodes()
 		}
 		rounds++
 	}
 	removals := float64(pods * rounds)
-	for _, run := range runs {
+	for _, run := range benchmarkRuns {
 		b.ReportMetric(removals/took[run].Seconds(), run+"/s")
 		used.report(b, run, removals)
 	}
@@ -237,20 +236,20 @@ func BenchmarkStorm(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// processors has for each run which processes worked how long.
-type processors map[string]map[string]time.Duration
+// cpuTimes has for each run which processes worked how long.
+type cpuTimes map[string]map[string]time.Duration
 
-func (p processors) add(run string, before map[string]time.Duration) {
+func (p cpuTimes) add(run string, before map[string]time.Duration) {
 	if p[run] == nil {
 		p[run] = map[string]time.Duration{}
 	}
-	for name, used := range processorTime() {
+	for name, used := range cpuTimeByProcess() {
 		p[run][name] += used - before[name]
 	}
 }
 
 // report tells which processes worked how long for each removal.
-func (p processors) report(b *testing.B, run string, removals float64) {
+func (p cpuTimes) report(b *testing.B, run string, removals float64) {
 	b.Helper()
 	for name, used := range p[run] {
 		if each := used.Seconds() * 1000 / removals; each >= 0.02 {
@@ -263,27 +262,27 @@ func (p processors) report(b *testing.B, run string, removals float64) {
 func BenchmarkUncontendedDelete(b *testing.B) {
 	const times = 300
 	for b.Loop() {
-		for _, run := range runs {
-			n := newBench(b, times, run != "unprotected")
+		for _, run := range benchmarkRuns {
+			n := newBenchFixture(b, times, run != "unprotected")
 			if run == "reviewed" {
-				n.unprotect()
+				n.deleteProtector()
 			}
 			each, _ := n.removeAll(1)
 			reportPercentiles(b, run, each)
 		}
-		reportPercentiles(b, "write", newBench(b, 0, true).writeAlone(times))
+		reportPercentiles(b, "write", newBenchFixture(b, 0, true).writeStatusSequentially(times))
 	}
 	b.ReportMetric(0, "ns/op")
 }
 
-// writeAlone writes the protector's status that often, one write after the other, with a reservation more each time until there are as
+// writeStatusSequentially writes the protector's status that often, one write after the other, with a reservation more each time until there are as
 // many as wait for a count when one client removes pods, and returns how long each took.
-func (n *bench) writeAlone(times int) (each []time.Duration) {
+func (n *benchFixture) writeStatusSequentially(times int) (durations []time.Duration) {
 	n.Helper()
 	const open = 10
 	p := &v1alpha1.PodProtector{}
-	n.must(n.Cores[0].Get(n.Context(), client.ObjectKey{Namespace: n.namespace, Name: "web"}, p))
-	for len(each) < times {
+	n.noError(n.Cores[0].Get(n.Context(), client.ObjectKey{Namespace: n.namespace, Name: "web"}, p))
+	for len(durations) < times {
 		for i := range p.Status.Cells {
 			if history := &p.Status.Cells[i].AdmissionHistory; len(history.Buckets) == open {
 				history.Buckets = nil
@@ -293,23 +292,23 @@ func (n *bench) writeAlone(times int) (each []time.Duration) {
 			Cell: n.cell.Name, PodUID: uuid.NewUUID(), PodName: "web", Operation: v1alpha1.OperationDelete, At: time.Now(),
 		}})
 		quota.Summarize(p)
-		asked := time.Now()
+		start := time.Now()
 		err := n.Cores[0].Status().Update(n.Context(), p)
 		if apierrors.IsConflict(err) { // with an aggregator
-			n.must(n.Cores[0].Get(n.Context(), client.ObjectKeyFromObject(p), p))
+			n.noError(n.Cores[0].Get(n.Context(), client.ObjectKeyFromObject(p), p))
 			continue
 		}
-		n.must(err)
-		each = append(each, time.Since(asked))
+		n.noError(err)
+		durations = append(durations, time.Since(start))
 	}
-	return each
+	return durations
 }
 
-func reportPercentiles(b *testing.B, run string, each []time.Duration) {
+func reportPercentiles(b *testing.B, run string, durations []time.Duration) {
 	b.Helper()
-	slices.Sort(each)
+	slices.Sort(durations)
 	for _, percent := range []int{50, 99} {
-		at := each[len(each)*percent/100]
+		at := durations[len(durations)*percent/100]
 		b.ReportMetric(float64(at.Microseconds())/1000, fmt.Sprintf("%s-p%d-ms", run, percent))
 	}
 }

@@ -18,51 +18,51 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-func TestPodsOfAllCellsAreCountedWhenTheyHaveBeenReadyForLongEnough(t *testing.T) {
-	claim(t, "7 pods count as available 5 s after they become ready, without any event; strays vanish", func(l *lab) {
-		l.Protect(1, func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 5 })
-		l.Must(l.App(7).DeployBare(l.Context(), l.Cells))
+func TestPodsOfAllCellsAreCountedAfterMinReadySeconds(t *testing.T) {
+	claim(t, "7 pods count as available 5 s after they become ready, without any event; stray reservations are dropped", func(l *fixture) {
+		l.CreateProtector(1, func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 5 })
+		l.Must(l.Application(7).DeployBare(l.Context(), l.Cells))
 		for _, cell := range l.Cells {
-			for _, pod := range l.Pods(cell) {
+			for _, pod := range l.ExistingPods(cell) {
 				l.SetReady(cell, pod.Name, false)
 			}
 		}
-		l.AwaitSummary(v1alpha1.Summary{Total: 7, Running: 7, Scheduled: 7})
+		l.WaitForSummary(v1alpha1.Summary{Total: 7, Running: 7, Scheduled: 7})
 
-		for _, pod := range l.Pods(l.Cells[0])[:4] {
+		for _, pod := range l.ExistingPods(l.Cells[0])[:4] {
 			l.SetReady(l.Cells[0], pod.Name, true)
 		}
-		l.AwaitSummary(v1alpha1.Summary{Total: 7, Ready: 4, Running: 7, Scheduled: 7})
+		l.WaitForSummary(v1alpha1.Summary{Total: 7, Ready: 4, Running: 7, Scheduled: 7})
 		four := v1alpha1.Summary{Total: 7, Available: 4, EstimatedAvailable: 4, Ready: 4, Running: 7, Scheduled: 7}
-		p := l.AwaitSummary(four)
+		p := l.WaitForSummary(four)
 		if got := p.Status.DisruptionsAllowed; got != 3 {
 			l.Errorf("disruptionsAllowed is %d, want 3", got)
 		}
 
 		l.Eventually(func() string {
-			p := l.Protector()
+			p := l.GetProtector()
 			for i := range p.Status.Cells {
 				p.Status.Cells[i].AdmissionHistory.Buckets = []v1alpha1.Bucket{{
 					StartTime: metav1.NowMicro(), Counter: 1, PodUID: "never-was", PodName: "never-was",
 				}}
 			}
-			return e2e.Word(l.Core.Status().Update(l.Context(), p))
+			return e2e.ErrorText(l.Core.Status().Update(l.Context(), p))
 		})
 		l.Eventually(func() string {
-			for _, cell := range l.Protector().Status.Cells {
+			for _, cell := range l.GetProtector().Status.Cells {
 				if left := cell.AdmissionHistory.Buckets; len(left) > 0 {
 					return fmt.Sprintf("stray reservations in %s: %+v", cell.CellID, left)
 				}
 			}
 			return ""
 		})
-		l.AwaitSummary(four)
+		l.WaitForSummary(four)
 	})
 }
 
-func TestAProtectorFollowsItsDeploymentUntilThatIsDeleted(t *testing.T) {
-	claim(t, "10 replicas and 30 % make a floor of 7, 20 make 14, and both objects go together", func(l *lab) {
-		deployment := sourceDeployment(l.Namespace)
+func TestProtectorFollowsDeployment(t *testing.T) {
+	claim(t, "10 replicas and 30 % give a floor of 7, 20 give 14, and deleting the Deployment deletes its protector", func(l *fixture) {
+		deployment := newSourceDeployment(l.Namespace)
 		l.Must(l.Core.Create(l.Context(), deployment))
 		p := &v1alpha1.PodProtector{}
 		key := client.ObjectKey{Namespace: l.Namespace, Name: "deployment-web"}
@@ -85,13 +85,13 @@ func TestAProtectorFollowsItsDeploymentUntilThatIsDeleted(t *testing.T) {
 		l.Must(l.Core.Delete(l.Context(), p))
 		l.Must(l.Core.Get(l.Context(), key, p))
 		if p.DeletionTimestamp == nil || len(p.Finalizers) == 0 {
-			l.Fatalf("a deleted protector is not held: %+v", p.ObjectMeta)
+			l.Fatalf("a deleted protector has no finalizer: %+v", p.ObjectMeta)
 		}
 		l.Must(l.Core.Delete(l.Context(), deployment))
 		for _, object := range []client.Object{deployment, p} {
 			l.Eventually(func() string {
 				if err := l.Core.Get(l.Context(), client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-					return fmt.Sprintf("%T is still there: %v, finalizers %v", object, err, object.GetFinalizers())
+					return fmt.Sprintf("%T still exists: %v, finalizers %v", object, err, object.GetFinalizers())
 				}
 				return ""
 			})
@@ -99,7 +99,7 @@ func TestAProtectorFollowsItsDeploymentUntilThatIsDeleted(t *testing.T) {
 	})
 }
 
-func sourceDeployment(namespace string) *appsv1.Deployment {
+func newSourceDeployment(namespace string) *appsv1.Deployment {
 	replicas, unavailable := int32(10), intstr.FromString("30%")
 	labels := map[string]string{"app": "web"}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
@@ -114,103 +114,103 @@ func sourceDeployment(namespace string) *appsv1.Deployment {
 }
 
 func TestRemovalsInAllCellsShareOneBudget(t *testing.T) {
-	for way, remove := range map[string]func(*lab, storm.Cell, string) error{
-		"delete": (*lab).Remove,
-		"evict":  (*lab).Evict,
+	for way, remove := range map[string]func(*fixture, storm.Cell, string) error{
+		"delete": (*fixture).DeletePod,
+		"evict":  (*fixture).EvictPod,
 	} {
 		t.Run(way, func(t *testing.T) {
-			claim(t, "with 7 available and a floor of 5 one removal in each worker passes and the third does not", func(l *lab) {
-				l.Protect(5)
-				l.DeployBare(l.App(7))
-				l.Must(remove(l, l.Cells[0], l.Pods(l.Cells[0])[0].Name))
-				l.Must(remove(l, l.Cells[1], l.Pods(l.Cells[1])[0].Name))
+			claim(t, "with 7 available and a floor of 5 one removal in each worker is admitted and the third is denied", func(l *fixture) {
+				l.CreateProtector(5)
+				l.CreateBarePods(l.Application(7))
+				l.Must(remove(l, l.Cells[0], l.ExistingPods(l.Cells[0])[0].Name))
+				l.Must(remove(l, l.Cells[1], l.ExistingPods(l.Cells[1])[0].Name))
 				for _, cell := range l.Cells {
-					l.WantRefusal(remove(l, cell, l.Pods(cell)[0].Name), "floor 5")
+					l.ExpectDenial(remove(l, cell, l.ExistingPods(cell)[0].Name), "floor 5")
 				}
-				l.AwaitSummary(e2e.AllAvailable(5))
-				if got := l.Living(); got != 5 {
-					l.Errorf("%d pods live, want 5", got)
+				l.WaitForSummary(e2e.AllAvailable(5))
+				if got := l.CountExistingPods(); got != 5 {
+					l.Errorf("%d pods exist, want 5", got)
 				}
 			})
 		})
 	}
 }
 
-func TestADeleteCollectionIsRefused(t *testing.T) {
-	claim(t, "deletecollection stops at the floor", func(l *lab) {
-		l.Protect(5)
-		l.DeployBare(l.App(7))
+func TestDeleteCollectionIsDenied(t *testing.T) {
+	claim(t, "deletecollection stops at the floor", func(l *fixture) {
+		l.CreateProtector(5)
+		l.CreateBarePods(l.Application(7))
 		cell := l.Cells[1]
-		l.Must(l.Remove(l.Cells[0], l.Pods(l.Cells[0])[0].Name))
-		l.Must(l.Remove(l.Cells[0], l.Pods(l.Cells[0])[0].Name))
-		l.WantRefusal(cell.Client.CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(),
+		l.Must(l.DeletePod(l.Cells[0], l.ExistingPods(l.Cells[0])[0].Name))
+		l.Must(l.DeletePod(l.Cells[0], l.ExistingPods(l.Cells[0])[0].Name))
+		l.ExpectDenial(cell.Client.CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(),
 			metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app=web"}), "floor 5")
-		if got := l.Living(); got != 5 {
-			l.Errorf("%d pods live, want 5", got)
+		if got := l.CountExistingPods(); got != 5 {
+			l.Errorf("%d pods exist, want 5", got)
 		}
 	})
 }
 
-func TestMaxConcurrentLagHoldsBackWhatAnAggregatorHasNotSeen(t *testing.T) {
-	claim(t, "with maxConcurrentLag 1 and a frozen aggregator the first removal passes and no other", func(l *lab) {
-		l.Protect(1, func(s *v1alpha1.PodProtectorSpec) { s.AdmissionHistory.MaxConcurrentLag = 1 })
-		l.DeployBare(l.App(8))
+func TestMaxConcurrentLagLimitsOpenReservations(t *testing.T) {
+	claim(t, "with maxConcurrentLag 1 and a frozen aggregator only the first removal is admitted", func(l *fixture) {
+		l.CreateProtector(1, func(s *v1alpha1.PodProtectorSpec) { s.AdmissionHistory.MaxConcurrentLag = 1 })
+		l.CreateBarePods(l.Application(8))
 		frozen := install.AggregatorName(l.Core.Name, l.Cells[0].Name)
 		l.Must(l.Breakwater.Freeze(frozen))
 		defer func() { l.Must(l.Breakwater.Thaw(frozen)) }()
-		pods := l.Pods(l.Cells[0])
-		l.Must(l.Remove(l.Cells[0], pods[0].Name))
-		l.WantRefusal(l.Remove(l.Cells[0], pods[1].Name), "maxConcurrentLag")
-		l.WantRefusal(l.Evict(l.Cells[0], pods[2].Name), "maxConcurrentLag")
-		l.WantRefusal(l.Remove(l.Cells[1], l.Pods(l.Cells[1])[0].Name), "maxConcurrentLag")
+		pods := l.ExistingPods(l.Cells[0])
+		l.Must(l.DeletePod(l.Cells[0], pods[0].Name))
+		l.ExpectDenial(l.DeletePod(l.Cells[0], pods[1].Name), "maxConcurrentLag")
+		l.ExpectDenial(l.EvictPod(l.Cells[0], pods[2].Name), "maxConcurrentLag")
+		l.ExpectDenial(l.DeletePod(l.Cells[1], l.ExistingPods(l.Cells[1])[0].Name), "maxConcurrentLag")
 
 		l.Must(l.Breakwater.Thaw(frozen))
-		l.Eventually(func() string { return e2e.Word(l.Remove(l.Cells[0], pods[1].Name)) })
+		l.Eventually(func() string { return e2e.ErrorText(l.DeletePod(l.Cells[0], pods[1].Name)) })
 	})
 }
 
-func TestPodsThatAreNotAvailableAreNotCharged(t *testing.T) {
-	claim(t, "at budget 0 an unready pod passes, and one that is not ready for long enough", func(l *lab) {
-		l.Protect(5)
-		l.DeployBare(l.App(6))
+func TestUnavailablePodsAreNotCharged(t *testing.T) {
+	claim(t, "at budget 0 removals of an unready pod and of one that has not reached minReadySeconds are admitted", func(l *fixture) {
+		l.CreateProtector(5)
+		l.CreateBarePods(l.Application(6))
 		cell := l.Cells[0]
-		unready := l.Pods(cell)[0].Name
+		unready := l.ExistingPods(cell)[0].Name
 		l.SetReady(cell, unready, false)
-		l.AwaitSummary(v1alpha1.Summary{Total: 6, Available: 5, EstimatedAvailable: 5, Ready: 5, Running: 6, Scheduled: 6})
-		l.WantRefusal(l.Remove(cell, l.Pods(cell)[1].Name), "floor 5")
-		l.Must(l.Remove(cell, unready))
+		l.WaitForSummary(v1alpha1.Summary{Total: 6, Available: 5, EstimatedAvailable: 5, Ready: 5, Running: 6, Scheduled: 6})
+		l.ExpectDenial(l.DeletePod(cell, l.ExistingPods(cell)[1].Name), "floor 5")
+		l.Must(l.DeletePod(cell, unready))
 
 		long := int32(3600)
 		l.Eventually(func() string {
-			p := l.Protector()
+			p := l.GetProtector()
 			p.Spec.MinReadySeconds = long
-			return e2e.Word(l.Core.Update(l.Context(), p))
+			return e2e.ErrorText(l.Core.Update(l.Context(), p))
 		})
 		l.Eventually(func() string {
-			if got := l.Protector().Status.Summary; got.Available != 0 || got.Ready != 5 {
+			if got := l.GetProtector().Status.Summary; got.Available != 0 || got.Ready != 5 {
 				return fmt.Sprintf("summary %+v, want 5 ready and none available", got)
 			}
 			return ""
 		})
-		l.Must(l.Evict(cell, l.Pods(cell)[0].Name))
+		l.Must(l.EvictPod(cell, l.ExistingPods(cell)[0].Name))
 	})
 }
 
-func TestAReservationThatSomebodyElseRefusedComesBack(t *testing.T) {
-	claim(t, "budget of an eviction that a PodDisruptionBudget refused returns after the admission deadline", func(l *lab) {
-		l.Protect(5)
-		l.DeployBare(l.App(6))
+func TestReservationDeniedByPDBIsReleased(t *testing.T) {
+	claim(t, "the reservation of an eviction that a PodDisruptionBudget denied is released after the admission deadline", func(l *fixture) {
+		l.CreateProtector(5)
+		l.CreateBarePods(l.Application(6))
 		cell := l.Cells[0]
-		forbidEvictions(l, cell)
+		createForbiddingBudget(l, cell)
 		began := time.Now()
-		if err := l.Evict(cell, l.Pods(cell)[0].Name); !apierrors.IsTooManyRequests(err) {
-			l.Fatalf("eviction: %v, want the refusal of the PodDisruptionBudget", err)
+		if err := l.EvictPod(cell, l.ExistingPods(cell)[0].Name); !apierrors.IsTooManyRequests(err) {
+			l.Fatalf("eviction: %v, want the denial by the PodDisruptionBudget", err)
 		}
-		l.WantRefusal(l.Remove(cell, l.Pods(cell)[1].Name), "floor 5", "removals under way 1")
-		l.AwaitSummary(e2e.AllAvailable(6))
+		l.ExpectDenial(l.DeletePod(cell, l.ExistingPods(cell)[1].Name), "floor 5", "removals under way 1")
+		l.WaitForSummary(e2e.AllAvailable(6))
 		if early := time.Since(began); early < e2e.AdmissionDeadline {
-			l.Errorf("the reservation came back after %s, before the deadline of %s", early, e2e.AdmissionDeadline)
+			l.Errorf("the reservation was released after %s, before the deadline of %s", early, e2e.AdmissionDeadline)
 		}
-		l.Must(l.Remove(cell, l.Pods(cell)[1].Name))
+		l.Must(l.DeletePod(cell, l.ExistingPods(cell)[1].Name))
 	})
 }

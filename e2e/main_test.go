@@ -7,13 +7,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-var loop = e2e.NewSuite("federated", nil)
+var loopSuite = e2e.NewSuite("federated", nil)
 
-func TestMain(m *testing.M) { os.Exit(loop.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(loopSuite.Main(m)) }
 
-type lab = e2e.Lab
+type fixture = e2e.Fixture
 
-func claim(t *testing.T, name string, prove func(l *lab)) {
+func claim(t *testing.T, name string, verify func(l *fixture)) {
 	t.Helper()
-	loop.Claim(t, name, prove)
+	loopSuite.Claim(t, name, verify)
 }

@@ -7,20 +7,20 @@ import (
 
 // Output takes what a program says on both of its streams, and can be read while it runs. The zero value is ready.
 type Output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
+	mu     sync.Mutex
+	buffer bytes.Buffer
 }
 
 // Write implements io.Writer.
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.text.Write(p)
+	return o.buffer.Write(p)
 }
 
 // String is what was said until now.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.text.String()
+	return o.buffer.String()
 }

@@ -12,65 +12,65 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// App is the application that Protect protects.
-func (l *Lab) App(pods int) storm.Application {
+// Application is the application that Protect protects.
+func (l *Fixture) Application(pods int) storm.Application {
 	return storm.Application{Namespace: l.Namespace, Name: "web", Pods: pods}
 }
 
-// DeployBare makes pods without controllers and waits until every core counts them.
-func (l *Lab) DeployBare(app storm.Application) {
+// CreateBarePods makes pods without controllers and waits until every core counts them.
+func (l *Fixture) CreateBarePods(app storm.Application) {
 	l.Helper()
-	ctx, cancel := context.WithTimeout(l.Context(), l.patience())
+	ctx, cancel := context.WithTimeout(l.Context(), l.timeout())
 	defer cancel()
 	l.Must(app.DeployBare(ctx, l.Cells))
-	l.awaitInEachCore(app.Pods)
+	l.waitForAvailableInEachCore(app.Pods)
 }
 
-// Pods lists the living pods of a cell.
-func (l *Lab) Pods(cell storm.Cell) []corev1.Pod {
+// ExistingPods lists the living pods of a cell.
+func (l *Fixture) ExistingPods(cell storm.Cell) []corev1.Pod {
 	l.Helper()
 	list, err := cell.Client.CoreV1().Pods(l.Namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=web"})
 	l.Must(err)
-	var living []corev1.Pod
+	var existing []corev1.Pod
 	for _, pod := range list.Items {
 		if pod.DeletionTimestamp == nil {
-			living = append(living, pod)
+			existing = append(existing, pod)
 		}
 	}
-	return living
+	return existing
 }
 
-// Living is the number of living pods in all cells.
-func (l *Lab) Living() int {
+// CountExistingPods is the number of living pods in all cells.
+func (l *Fixture) CountExistingPods() int {
 	l.Helper()
 	n := 0
 	for _, cell := range l.Cells {
-		n += len(l.Pods(cell))
+		n += len(l.ExistingPods(cell))
 	}
 	return n
 }
 
-// Remove deletes a pod.
-func (l *Lab) Remove(cell storm.Cell, pod string) error {
+// DeletePod deletes a pod.
+func (l *Fixture) DeletePod(cell storm.Cell, pod string) error {
 	return cell.Client.CoreV1().Pods(l.Namespace).Delete(l.Context(), pod, metav1.DeleteOptions{})
 }
 
-// Evict evicts a pod.
-func (l *Lab) Evict(cell storm.Cell, pod string) error {
+// EvictPod evicts a pod.
+func (l *Fixture) EvictPod(cell storm.Cell, pod string) error {
 	return cell.Client.CoreV1().Pods(l.Namespace).EvictV1(l.Context(),
 		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: pod}})
 }
 
 // SetImage changes the image of a pod's container in place.
-func (l *Lab) SetImage(cell storm.Cell, pod, image string) error {
+func (l *Fixture) SetImage(cell storm.Cell, pod, image string) error {
 	patch := fmt.Sprintf(`{"spec":{"containers":[{"name":"app","image":%q}]}}`, image)
 	_, err := cell.Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod,
 		"application/strategic-merge-patch+json", []byte(patch), metav1.PatchOptions{})
 	return err
 }
 
-// HoldUpdates keeps kwok from noticing that a pod was changed, or lets it do so.
-func (l *Lab) HoldUpdates(cell storm.Cell, pod string, hold bool) {
+// SetUpdatesHeld keeps kwok from noticing that a pod was changed, or lets it do so.
+func (l *Fixture) SetUpdatesHeld(cell storm.Cell, pod string, hold bool) {
 	l.Helper()
 	value := "null"
 	if hold {
@@ -83,7 +83,7 @@ func (l *Lab) HoldUpdates(cell storm.Cell, pod string, hold bool) {
 }
 
 // SetReady makes kwok turn the readiness of a pod.
-func (l *Lab) SetReady(cell storm.Cell, pod string, ready bool) {
+func (l *Fixture) SetReady(cell storm.Cell, pod string, ready bool) {
 	l.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%v"}}}`, federation.ReadyAnnotation, ready)
 	_, err := cell.Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod,

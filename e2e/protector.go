@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Protect makes a protector of the pods labelled app=web.
-func (l *Lab) Protect(floor int, change ...func(*v1alpha1.PodProtectorSpec)) {
+// CreateProtector makes a protector of the pods labelled app=web.
+func (l *Fixture) CreateProtector(floor int, change ...func(*v1alpha1.PodProtectorSpec)) {
 	l.Helper()
 	rate := int32(200)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
@@ -25,20 +25,20 @@ func (l *Lab) Protect(floor int, change ...func(*v1alpha1.PodProtectorSpec)) {
 	l.Must(l.Core.Create(l.Context(), p))
 }
 
-// Protector reads what Protect made.
-func (l *Lab) Protector() *v1alpha1.PodProtector {
+// GetProtector reads what Protect made.
+func (l *Fixture) GetProtector() *v1alpha1.PodProtector {
 	l.Helper()
 	p := &v1alpha1.PodProtector{}
 	l.Must(l.Core.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: "web"}, p))
 	return p
 }
 
-// AwaitSummary waits until all cells are counted and add up to want.
-func (l *Lab) AwaitSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
+// WaitForSummary waits until all cells are counted and add up to want.
+func (l *Fixture) WaitForSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
 	l.Eventually(func() string {
-		p = l.Protector()
+		p = l.GetProtector()
 		if diff := cmp.Diff(want, p.Status.Summary); diff != "" || len(p.Status.Cells) != len(l.Cells) {
 			return fmt.Sprintf("summary of %d cells (-want +got):\n%s", len(p.Status.Cells), diff)
 		}
@@ -55,16 +55,16 @@ func AllAvailable(n int) v1alpha1.Summary {
 	}
 }
 
-// awaitInEachCore waits until every core counts that many pods, and has no reservation left.
-func (l *Lab) awaitInEachCore(available int) {
+// waitForAvailableInEachCore waits until every core counts that many pods, and has no reservation left.
+func (l *Fixture) waitForAvailableInEachCore(available int) {
 	l.Helper()
-	for _, lab := range l.InEachCore() {
-		lab.AwaitSummary(AllAvailable(available))
+	for _, lab := range l.ForEachCore() {
+		lab.WaitForSummary(AllAvailable(available))
 	}
 }
 
-// AwaitCells waits until the Cells of all workers are well; what says what else could be known when they are not.
-func (l *Lab) AwaitCells(what func() error) {
+// WaitForReadyCells waits until the Cells of all workers are well; what says what else could be known when they are not.
+func (l *Fixture) WaitForReadyCells(details func() error) {
 	l.Helper()
 	for _, worker := range l.Federation().Workers() {
 		l.Eventually(func() string {
@@ -76,7 +76,7 @@ func (l *Lab) AwaitCells(what func() error) {
 				v1alpha1.ConditionReady, v1alpha1.ConditionConnected, v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionGuarded,
 			} {
 				if !meta.IsStatusConditionTrue(cell.Status.Conditions, kind) {
-					return fmt.Sprintf("Cell %s is not %s: %+v; %v", cell.Name, kind, cell.Status.Conditions, what())
+					return fmt.Sprintf("Cell %s is not %s: %+v; %v", cell.Name, kind, cell.Status.Conditions, details())
 				}
 			}
 			return ""

@@ -13,28 +13,28 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// Shared is a federation whose clusters are handed to e2e-framework one by one: the first Create starts it, the
+// SharedFederation is a federation whose clusters are handed to e2e-framework one by one: the first Create starts it, the
 // last Destroy stops it.
-type Shared struct {
+type SharedFederation struct {
 	// Start brings the federation up, by whatever backend.
 	Start func(ctx context.Context) (federation.Federation, error)
 
 	mu         sync.Mutex
 	federation federation.Federation
-	users      int
+	references int
 }
 
 // Provider returns the provider of one cluster of the federation.
-func (s *Shared) Provider() support.E2EClusterProvider { return &provider{shared: s} }
+func (s *SharedFederation) Provider() support.E2EClusterProvider { return &provider{shared: s} }
 
 // Federation is the running federation; nil before the first Create.
-func (s *Shared) Federation() federation.Federation {
+func (s *SharedFederation) Federation() federation.Federation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.federation
 }
 
-func (s *Shared) join(ctx context.Context, name string) (federation.Cluster, error) {
+func (s *SharedFederation) acquire(ctx context.Context, name string) (federation.Cluster, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.federation == nil {
@@ -48,14 +48,14 @@ func (s *Shared) join(ctx context.Context, name string) (federation.Cluster, err
 	if !ok {
 		return nil, fmt.Errorf("topology %s has no cluster %q", s.federation.Topology().Name, name)
 	}
-	s.users++
+	s.references++
 	return cluster, nil
 }
 
-func (s *Shared) leave(ctx context.Context) error {
+func (s *SharedFederation) release(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.users--; s.users > 0 || s.federation == nil {
+	if s.references--; s.references > 0 || s.federation == nil {
 		return nil
 	}
 	stopping := s.federation
@@ -65,7 +65,7 @@ func (s *Shared) leave(ctx context.Context) error {
 
 // provider is one cluster of a shared federation, as e2e-framework wants clusters.
 type provider struct {
-	shared  *Shared
+	shared  *SharedFederation
 	name    string
 	cluster federation.Cluster
 }
@@ -85,7 +85,7 @@ func (p *provider) SetDefaults() support.E2EClusterProvider                    {
 
 // Create returns the path of the cluster's kubeconfig once the cluster is usable.
 func (p *provider) Create(ctx context.Context, _ ...string) (string, error) {
-	cluster, err := p.shared.join(ctx, p.name)
+	cluster, err := p.shared.acquire(ctx, p.name)
 	if err != nil {
 		return "", err
 	}
@@ -101,12 +101,12 @@ func (p *provider) GetKubeconfig() string                        { return p.clus
 func (p *provider) GenerateKubeconfig(...string) (string, error) { return p.cluster.Kubeconfig(), nil }
 func (p *provider) GetKubectlContext() string                    { return p.name }
 func (p *provider) KubernetesRestConfig() *rest.Config           { return p.cluster.RESTConfig() }
-func (p *provider) Destroy(ctx context.Context) error            { return p.shared.leave(ctx) }
+func (p *provider) Destroy(ctx context.Context) error            { return p.shared.release(ctx) }
 
 // WaitForControlPlane has nothing to wait for: a federation is usable when it has started.
 func (p *provider) WaitForControlPlane(context.Context, klient.Client) error { return nil }
 
 // ExportLogs says where they are.
 func (p *provider) ExportLogs(_ context.Context, dest string) error {
-	return fmt.Errorf("the logs are in %s already, none are copied to %s", p.shared.Federation().Dir(), dest)
+	return fmt.Errorf("the logs are already in %s, not copying them to %s", p.shared.Federation().Dir(), dest)
 }

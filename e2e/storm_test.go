@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-func forbidEvictions(l *lab, cell storm.Cell) {
+func createForbiddingBudget(l *fixture, cell storm.Cell) {
 	l.Helper()
 	none := intstr.FromInt32(0)
 	_, err := cell.Client.PolicyV1().PodDisruptionBudgets(l.Namespace).Create(l.Context(), &policyv1.PodDisruptionBudget{
@@ -25,56 +25,56 @@ func forbidEvictions(l *lab, cell storm.Cell) {
 	l.Must(err)
 }
 
-func TestAStormInGoodWeather(t *testing.T) {
-	claim(t, "the floor holds to the pod, and the whole budget is used", func(l *lab) {
-		e2e.Tempest{Pods: 120, Floors: []int{70}, Exhausts: true}.Rage(l)
+func TestStormWithoutFaults(t *testing.T) {
+	claim(t, "the floor holds exactly, and the whole budget is used", func(l *fixture) {
+		e2e.FaultStorm{Pods: 120, FloorsByCore: []int{70}, ExhaustsBudget: true}.Run(l)
 	})
 }
 
-func TestAStormWithFrozenAggregators(t *testing.T) {
-	claim(t, "no removal is counted away while the aggregators see nothing", func(l *lab) {
-		each := func(do func(string) error) func(*lab, *storm.Storm) {
-			return func(l *lab, _ *storm.Storm) {
+func TestStormWithFrozenAggregators(t *testing.T) {
+	claim(t, "no reservation is settled while the aggregators receive no events", func(l *fixture) {
+		each := func(do func(string) error) func(*fixture, *storm.Storm) {
+			return func(l *fixture, _ *storm.Storm) {
 				for _, cell := range l.Cells {
 					l.Must(do(install.AggregatorName(l.Core.Name, cell.Name)))
 				}
 			}
 		}
 		// More than compactThreshold removals in each cell, so that reservations merge.
-		e2e.Tempest{
-			Pods: 300, Floors: []int{60}, Exhausts: true, Before: each(l.Breakwater.Freeze), After: each(l.Breakwater.Thaw),
-		}.Rage(l)
+		e2e.FaultStorm{
+			Pods: 300, FloorsByCore: []int{60}, ExhaustsBudget: true, BeforeStorm: each(l.Breakwater.Freeze), AfterStorm: each(l.Breakwater.Thaw),
+		}.Run(l)
 	})
 }
 
-func TestAStormInWhichAWebhookIsKilled(t *testing.T) {
-	claim(t, "the other webhook goes on, and what the killed one knew stands in the core", func(l *lab) {
+func TestStormWithKilledWebhook(t *testing.T) {
+	claim(t, "the other webhook continues, and the reservations of the killed one are stored in the core", func(l *fixture) {
 		killed := install.WebhookName(0)
-		e2e.Tempest{
-			Pods: 120, Floors: []int{70},
-			During: func(l *lab, gale *storm.Storm) {
-				l.AwaitRequests(gale, 20)
+		e2e.FaultStorm{
+			Pods: 120, FloorsByCore: []int{70},
+			DuringStorm: func(l *fixture, load *storm.Storm) {
+				l.WaitForRequests(load, 20)
 				l.Must(l.Breakwater.Kill(killed))
 			},
-			After: func(l *lab, _ *storm.Storm) { l.Must(l.Breakwater.Restart(l.Context(), killed)) },
-		}.Rage(l)
+			AfterStorm: func(l *fixture, _ *storm.Storm) { l.Must(l.Breakwater.Restart(l.Context(), killed)) },
+		}.Run(l)
 	})
 }
 
-func TestAStormInWhichTheCoreRestarts(t *testing.T) {
-	claim(t, "removals are refused while the core is away, and go on when it is back", func(l *lab) {
+func TestStormWithCoreRestart(t *testing.T) {
+	claim(t, "removals are denied while the core is unreachable, and admitted when it is reachable again", func(l *fixture) {
 		core, ok := l.Federation().Cores()[0].(federation.Faults)
 		if !ok {
-			l.Skip("this backend cannot restart an apiserver")
+			l.Skip("this backend cannot restart an API server")
 		}
-		e2e.Tempest{
-			Pods: 120, Floors: []int{70},
-			During: func(l *lab, gale *storm.Storm) {
-				l.AwaitRequests(gale, 20)
+		e2e.FaultStorm{
+			Pods: 120, FloorsByCore: []int{70},
+			DuringStorm: func(l *fixture, load *storm.Storm) {
+				l.WaitForRequests(load, 20)
 				l.Must(core.Kill(federation.APIServer))
-				l.AwaitRequests(gale, 100)
+				l.WaitForRequests(load, 100)
 				l.Must(core.Restart(l.Context(), federation.APIServer))
 			},
-		}.Rage(l)
+		}.Run(l)
 	})
 }

@@ -37,19 +37,19 @@ type Suite struct {
 	Breakwater *install.Installation
 	Cores      []Core
 	Cells      []storm.Cell
-	// Patience bounds waits of labs; 0 means the constant of that name.
-	Patience time.Duration
+	// Timeout bounds waits of labs; 0 means the constant of that name.
+	Timeout time.Duration
 	// APIServerArguments gives flags that are added to those of a cluster's kube-apiserver, each time that it starts. nil gives none. Set it
 	// before Main.
 	APIServerArguments func(federation.ClusterSpec) []string
 
-	topology string
-	change   func(*install.Options)
-	start    func(ctx context.Context, s *Suite) (stop func(), err error)
-	stop     func()
-	dir      string
-	testenv  env.Environment
-	shared   *Shared
+	topology  string
+	configure func(*install.Options)
+	start     func(ctx context.Context, s *Suite) (stop func(), err error)
+	stop      func()
+	dir       string
+	testenv   env.Environment
+	shared    *SharedFederation
 }
 
 // Core is a core cluster.
@@ -59,15 +59,15 @@ type Core struct {
 }
 
 // NewSuite is the suite of one of the topologies that are built in. change may be nil.
-func NewSuite(topology string, change func(*install.Options)) *Suite {
-	s := &Suite{topology: topology, change: change, testenv: env.New()}
-	s.shared = &Shared{Start: s.startFederation}
+func NewSuite(topology string, configure func(*install.Options)) *Suite {
+	s := &Suite{topology: topology, configure: configure, testenv: env.New()}
+	s.shared = &SharedFederation{Start: s.startFederation}
 	return s
 }
 
-// Over is a suite whose federation runs, and whose Breakwater is installed and taken away by somebody else.
-func Over(f federation.Federation) (*Suite, error) {
-	s := &Suite{shared: &Shared{federation: f}, dir: f.Dir()}
+// NewSuiteOn returns a suite on a running federation. The caller installs and uninstalls Breakwater.
+func NewSuiteOn(f federation.Federation) (*Suite, error) {
+	s := &Suite{shared: &SharedFederation{federation: f}, dir: f.Dir()}
 	return s, s.connect(f)
 }
 
@@ -89,10 +89,10 @@ func (s *Suite) connect(f federation.Federation) error {
 	return nil
 }
 
-func (s *Suite) patience() time.Duration { return cmp.Or(s.Patience, Patience) }
+func (s *Suite) timeout() time.Duration { return cmp.Or(s.Timeout, DefaultTimeout) }
 
-// NewSuiteBy is one in which start installs Breakwater, when its program is built and the federation is up, instead of package install.
-func NewSuiteBy(topology string, start func(ctx context.Context, s *Suite) (stop func(), err error)) *Suite {
+// NewSuiteWith is one in which start installs Breakwater, when its program is built and the federation is up, instead of package install.
+func NewSuiteWith(topology string, start func(ctx context.Context, s *Suite) (stop func(), err error)) *Suite {
 	s := NewSuite(topology, nil)
 	s.start = start
 	return s
@@ -161,14 +161,14 @@ func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context
 		Program: built, Dir: s.dir, Cores: f.Cores(), Workers: f.Workers(), AdmissionDeadline: AdmissionDeadline,
 		AggregatorArguments: []string{"--lease-duration=" + leaseDuration.String()},
 	}
-	if s.change != nil {
-		s.change(&options)
+	if s.configure != nil {
+		s.configure(&options)
 	}
 	var err error
 	if s.Breakwater, err = install.Start(ctx, options); err != nil {
 		return ctx, err
 	}
-	return ctx, s.Breakwater.Guard(ctx)
+	return ctx, s.Breakwater.EnableWebhooks(ctx)
 }
 
 func (s *Suite) uninstall(ctx context.Context, _ *envconf.Config) (context.Context, error) {

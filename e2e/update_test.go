@@ -16,28 +16,28 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-func guardsUpdates(spec *v1alpha1.PodProtectorSpec) {
+func guardUpdates(spec *v1alpha1.PodProtectorSpec) {
 	spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate}
 }
 
-func TestAnUpdateInPlaceCostsBudgetUntilItIsDone(t *testing.T) {
-	claim(t, "as many pods are updated in place at once as the floor allows, and the next when one is back", func(l *lab) {
-		l.Protect(4, guardsUpdates)
-		l.DeployBare(l.App(6))
+func TestInPlaceUpdateConsumesBudgetUntilDone(t *testing.T) {
+	claim(t, "the floor limits how many pods are updated in place at once, and each available pod frees budget for the next", func(l *fixture) {
+		l.CreateProtector(4, guardUpdates)
+		l.CreateBarePods(l.Application(6))
 		cell := l.Cells[0]
-		pods := l.Pods(cell)
+		pods := l.ExistingPods(cell)
 		for _, pod := range pods[:2] {
-			l.HoldUpdates(cell, pod.Name, true)
+			l.SetUpdatesHeld(cell, pod.Name, true)
 			l.Must(l.SetImage(cell, pod.Name, "web:2"))
 		}
-		l.WantRefusal(l.SetImage(cell, pods[2].Name, "web:2"), "refuses to update pod", "floor 4")
-		l.WantRefusal(l.Remove(l.Cells[1], l.Pods(l.Cells[1])[0].Name), "refuses to remove pod", "floor 4")
+		l.ExpectDenial(l.SetImage(cell, pods[2].Name, "web:2"), "refuses to update pod", "floor 4")
+		l.ExpectDenial(l.DeletePod(l.Cells[1], l.ExistingPods(l.Cells[1])[0].Name), "refuses to remove pod", "floor 4")
 
-		l.HoldUpdates(cell, pods[0].Name, false)
-		l.Eventually(func() string { return e2e.Word(l.SetImage(cell, pods[2].Name, "web:2")) })
-		l.HoldUpdates(cell, pods[1].Name, false)
-		l.AwaitSummary(e2e.AllAvailable(6))
-		for _, pod := range l.Pods(cell) {
+		l.SetUpdatesHeld(cell, pods[0].Name, false)
+		l.Eventually(func() string { return e2e.ErrorText(l.SetImage(cell, pods[2].Name, "web:2")) })
+		l.SetUpdatesHeld(cell, pods[1].Name, false)
+		l.WaitForSummary(e2e.AllAvailable(6))
+		for _, pod := range l.ExistingPods(cell) {
 			if restarts := pod.Status.ContainerStatuses[0].RestartCount; restarts != 1 {
 				l.Errorf("pod %s was restarted %d times, want once", pod.Name, restarts)
 			}
@@ -45,16 +45,16 @@ func TestAnUpdateInPlaceCostsBudgetUntilItIsDone(t *testing.T) {
 	})
 }
 
-func TestAnUpdateThatDoesNotComeToAnEndIsGivenUp(t *testing.T) {
-	claim(t, "a pod that is not updated in time costs no budget any more, and an event tells", func(l *lab) {
+func TestOverdueUpdateReleasesReservation(t *testing.T) {
+	claim(t, "an overdue update releases its reservation, and an event reports it", func(l *fixture) {
 		timeout := int32(10)
-		l.Protect(5, guardsUpdates, func(spec *v1alpha1.PodProtectorSpec) { spec.AdmissionHistory.UpdateTimeoutSeconds = &timeout })
-		l.DeployBare(l.App(6))
+		l.CreateProtector(5, guardUpdates, func(spec *v1alpha1.PodProtectorSpec) { spec.AdmissionHistory.UpdateTimeoutSeconds = &timeout })
+		l.CreateBarePods(l.Application(6))
 		cell := l.Cells[0]
-		pod := l.Pods(cell)[0]
-		l.HoldUpdates(cell, pod.Name, true)
+		pod := l.ExistingPods(cell)[0]
+		l.SetUpdatesHeld(cell, pod.Name, true)
 		l.Must(l.SetImage(cell, pod.Name, "web:2"))
-		l.AwaitSummary(e2e.AllAvailable(6)) // after the admission deadline
+		l.WaitForSummary(e2e.AllAvailable(6)) // after the admission deadline
 		l.Eventually(func() string {
 			list := &eventsv1.EventList{}
 			l.Must(l.Core.List(l.Context(), list, client.InNamespace(l.Namespace)))
@@ -63,23 +63,23 @@ func TestAnUpdateThatDoesNotComeToAnEndIsGivenUp(t *testing.T) {
 					return ""
 				}
 			}
-			return fmt.Sprintf("no event says so: %d events", len(list.Items))
+			return fmt.Sprintf("no event reports the overdue update among %d events", len(list.Items))
 		})
 	})
 }
 
-func TestATargetIsProtectedWhereItIs(t *testing.T) {
-	claim(t, "the pods of a Deployment are protected in every cell that has one of its name, and nothing else", func(l *lab) {
-		l.Protect(0, func(spec *v1alpha1.PodProtectorSpec) {
+func TestTargetRefProtectsPodsInEveryCell(t *testing.T) {
+	claim(t, "only the pods of a Deployment of the same name are protected, in every cell", func(l *fixture) {
+		l.CreateProtector(0, func(spec *v1alpha1.PodProtectorSpec) {
 			missing := intstr.FromString("25%")
 			spec.Selector, spec.MinAvailable, spec.MaxUnavailable = nil, nil, &missing
 			spec.TargetRef = &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web-0"}
 		})
-		app := l.App(8)
+		app := l.Application(8)
 		app.GraceSeconds = []int64{0} // one Deployment, web-0, in each cell
 		l.Must(app.Deploy(l.Context(), l.Cells))
-		l.AwaitSummary(e2e.AllAvailable(8))
-		p := l.Protector()
+		l.WaitForSummary(e2e.AllAvailable(8))
+		p := l.GetProtector()
 		if resolved := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved); resolved == nil || resolved.Status != "True" {
 			l.Errorf("TargetResolved is %+v", resolved)
 		}
@@ -90,8 +90,8 @@ func TestATargetIsProtectedWhereItIs(t *testing.T) {
 		second.ResourceVersion, second.UID, second.Name = "", "", "second"
 		l.Eventually(func() string {
 			err := l.Core.Create(l.Context(), second.DeepCopy(), client.DryRunAll)
-			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `PodProtector "web" has the targetRef of this one already`) {
-				return fmt.Sprintf("a second protector of the same target was not refused: %v", err)
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `PodProtector "web" already has the same targetRef`) {
+				return fmt.Sprintf("a second protector of the same target was not rejected: %v", err)
 			}
 			return ""
 		})
@@ -101,7 +101,7 @@ func TestATargetIsProtectedWhereItIs(t *testing.T) {
 			l.Must(cell.Client.AppsV1().Deployments(l.Namespace).Delete(l.Context(), "web-0", metav1.DeleteOptions{PropagationPolicy: &orphan}))
 		}
 		l.Eventually(func() string {
-			p := l.Protector()
+			p := l.GetProtector()
 			resolved := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
 			if resolved == nil || resolved.Reason != v1alpha1.ReasonTargetGone || p.Status.DesiredAvailable != 6 {
 				return fmt.Sprintf("status %+v", p.Status)

@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// fleetKind is a workload that nobody controls, so that its pods stay as a vector has them. Its scale is all that is known of it.
+// fleetKind is a workload without a controller, so that its pods stay as a vector has them. Only its scale subresource is used.
 var fleetKind = schema.GroupVersionKind{Group: "vectors.test", Version: "v1", Kind: "Fleet"}
 
 func fleetDefinition() *apiextensionsv1.CustomResourceDefinition {
@@ -42,14 +42,14 @@ func fleetDefinition() *apiextensionsv1.CustomResourceDefinition {
 	return definition
 }
 
-// deployFleets makes pods in all cells, each owned by the Fleet of its cell, which together want that many replicas.
-func deployFleets(l *lab, pods, replicas int) {
+// createFleetPods makes pods in all cells, each owned by the Fleet of its cell, which together want that many replicas.
+func createFleetPods(l *fixture, pods, replicas int) {
 	l.Helper()
 	scheme := runtime.NewScheme()
 	l.Must(apiextensionsv1.AddToScheme(scheme))
-	l.Must(l.App(pods).DeployBare(l.Context(), l.Cells))
+	l.Must(l.Application(pods).DeployBare(l.Context(), l.Cells))
 	for i, cell := range l.Cells {
-		c, err := client.New(loop.Federation().Workers()[i].RESTConfig(), client.Options{Scheme: scheme})
+		c, err := client.New(loopSuite.Federation().Workers()[i].RESTConfig(), client.Options{Scheme: scheme})
 		l.Must(err)
 		l.Must(client.IgnoreAlreadyExists(c.Create(l.Context(), fleetDefinition())))
 		fleet := &unstructured.Unstructured{Object: map[string]any{
@@ -57,9 +57,11 @@ func deployFleets(l *lab, pods, replicas int) {
 			"spec":     map[string]any{"replicas": int64(replicas/len(l.Cells) + max(0, min(1, replicas%len(l.Cells)-i)))},
 		}}
 		fleet.SetGroupVersionKind(fleetKind)
-		l.Eventually(func() string { return e2e.Word(client.IgnoreAlreadyExists(c.Create(l.Context(), fleet.DeepCopy()))) })
+		l.Eventually(func() string {
+			return e2e.ErrorText(client.IgnoreAlreadyExists(c.Create(l.Context(), fleet.DeepCopy())))
+		})
 		l.Must(c.Get(l.Context(), client.ObjectKeyFromObject(fleet), fleet))
-		for _, pod := range l.Pods(cell) {
+		for _, pod := range l.ExistingPods(cell) {
 			owner := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":%q,"kind":%q,"name":"web","uid":%q,"controller":true}]}}`,
 				fleetKind.GroupVersion(), fleetKind.Kind, fleet.GetUID())
 			_, err := cell.Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod.Name, types.MergePatchType, []byte(owner), metav1.PatchOptions{})
@@ -78,33 +80,33 @@ func TestBudgetVectors(t *testing.T) {
 		allowed, current, floor, total int32
 	}
 	for name, v := range map[string]vector{
-		"expected 15":                                  {max: "30%", expected: 15, pods: 10, allowed: 0, current: 10, floor: 10, total: 15},
-		"surge, 13 pods of 10, 12 ready":               {max: "30%", pods: 13, unready: 1, replicas: 10, allowed: 5, current: 12, floor: 7, total: 10},
-		"9 of 10 ready":                                {max: "30%", pods: 10, unready: 1, replicas: 10, allowed: 2, current: 9, floor: 7, total: 10},
-		"none may be missing":                          {max: "0%", pods: 10, replicas: 10, allowed: 0, current: 10, floor: 10, total: 10},
-		"all may be missing":                           {max: "100%", pods: 10, replicas: 10, allowed: 10, current: 10, floor: 0, total: 10},
-		"more may be missing than there are":           {max: "100", pods: 10, replicas: 10, allowed: 10, current: 10, floor: 0, total: 10},
-		"half, of which there is only half":            {min: "50%", pods: 5, replicas: 10, allowed: 0, current: 5, floor: 5, total: 10},
-		"80 %":                                         {min: "80%", pods: 10, replicas: 10, allowed: 2, current: 10, floor: 8, total: 10},
-		"10 % of 15 is 2 when it is rounded up":        {max: "10%", pods: 15, replicas: 15, allowed: 2, current: 15, floor: 13, total: 15},
-		"a number is not clamped to what there can be": {min: "100", pods: 5, replicas: 10, allowed: 0, current: 5, floor: 100, total: 0},
-		"10 updating, 10 disrupted":                    {max: "30%", pods: 100, replicas: 100, updating: 10, disrupted: 10, allowed: 10, current: 80, floor: 70, total: 100},
-		"and 5 that are not ready":                     {max: "30%", pods: 100, replicas: 100, updating: 10, disrupted: 10, unready: 5, allowed: 5, current: 75, floor: 70, total: 100},
-		"or 5 that go":                                 {max: "30%", pods: 100, replicas: 100, updating: 10, disrupted: 10, deleting: 5, allowed: 5, current: 75, floor: 70, total: 100},
+		"expected 15":                             {max: "30%", expected: 15, pods: 10, allowed: 0, current: 10, floor: 10, total: 15},
+		"surge, 13 pods of 10, 12 ready":          {max: "30%", pods: 13, unready: 1, replicas: 10, allowed: 5, current: 12, floor: 7, total: 10},
+		"9 of 10 ready":                           {max: "30%", pods: 10, unready: 1, replicas: 10, allowed: 2, current: 9, floor: 7, total: 10},
+		"none may be unavailable":                 {max: "0%", pods: 10, replicas: 10, allowed: 0, current: 10, floor: 10, total: 10},
+		"all may be unavailable":                  {max: "100%", pods: 10, replicas: 10, allowed: 10, current: 10, floor: 0, total: 10},
+		"more may be unavailable than exist":      {max: "100", pods: 10, replicas: 10, allowed: 10, current: 10, floor: 0, total: 10},
+		"half, while only half of the pods exist": {min: "50%", pods: 5, replicas: 10, allowed: 0, current: 5, floor: 5, total: 10},
+		"80 %":                                  {min: "80%", pods: 10, replicas: 10, allowed: 2, current: 10, floor: 8, total: 10},
+		"10 % of 15 is 2 when it is rounded up": {max: "10%", pods: 15, replicas: 15, allowed: 2, current: 15, floor: 13, total: 15},
+		"a number is not clamped to the replicas": {min: "100", pods: 5, replicas: 10, allowed: 0, current: 5, floor: 100, total: 0},
+		"10 updating, 10 disrupted":               {max: "30%", pods: 100, replicas: 100, updating: 10, disrupted: 10, allowed: 10, current: 80, floor: 70, total: 100},
+		"and 5 unready":                           {max: "30%", pods: 100, replicas: 100, updating: 10, disrupted: 10, unready: 5, allowed: 5, current: 75, floor: 70, total: 100},
+		"or 5 terminating":                        {max: "30%", pods: 100, replicas: 100, updating: 10, disrupted: 10, deleting: 5, allowed: 5, current: 75, floor: 70, total: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claim(t, name, func(l *lab) {
-				deployFleets(l, v.pods, v.replicas)
+			claim(t, name, func(l *fixture) {
+				createFleetPods(l, v.pods, v.replicas)
 				// Those that are not ready, and those that go, are so before anything is protected.
 				unready := map[string]bool{}
-				for _, pod := range l.Pods(l.Cells[0])[:v.unready] {
+				for _, pod := range l.ExistingPods(l.Cells[0])[:v.unready] {
 					l.SetReady(l.Cells[0], pod.Name, false)
 					unready[pod.Name] = true
 				}
-				for _, pod := range l.Pods(l.Cells[0])[:v.deleting] {
-					l.Must(l.Remove(l.Cells[0], pod.Name))
+				for _, pod := range l.ExistingPods(l.Cells[0])[:v.deleting] {
+					l.Must(l.DeletePod(l.Cells[0], pod.Name))
 				}
-				l.Protect(0, func(spec *v1alpha1.PodProtectorSpec) {
+				l.CreateProtector(0, func(spec *v1alpha1.PodProtectorSpec) {
 					spec.Operations = append(spec.Operations, v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate)
 					spec.MinAvailable, spec.MaxUnavailable = nil, nil
 					for text, field := range map[string]**intstr.IntOrString{v.min: &spec.MinAvailable, v.max: &spec.MaxUnavailable} {
@@ -117,10 +119,10 @@ func TestBudgetVectors(t *testing.T) {
 						spec.ExpectedReplicas = &v.expected
 					}
 				})
-				disrupt(l, unready, v.updating, v.disrupted)
+				updateAndRemovePods(l, unready, v.updating, v.disrupted)
 				want := fmt.Sprintf("%d/%d/%d/%d", v.allowed, v.current, v.floor, v.total)
 				l.Eventually(func() string {
-					s := l.Protector().Status
+					s := l.GetProtector().Status
 					total := int32(0)
 					if s.ExpectedReplicas != nil {
 						total = *s.ExpectedReplicas
@@ -131,46 +133,46 @@ func TestBudgetVectors(t *testing.T) {
 					}
 					return ""
 				})
-				removeAllBut(l, unready, int(v.allowed))
+				removeReadyPods(l, unready, int(v.allowed))
 			})
 		})
 	}
 }
 
-// disrupt updates pods of the second cell, whose kubelets do not notice that yet, and removes others.
-func disrupt(l *lab, unready map[string]bool, updating, disrupted int) {
+// updateAndRemovePods updates pods of the second cell, whose kubelets do not notice that yet, and removes others.
+func updateAndRemovePods(l *fixture, unready map[string]bool, updating, disrupted int) {
 	l.Helper()
 	if updating+disrupted == 0 {
 		return
 	}
 	l.Eventually(func() string {
-		if s := l.Protector().Status; s.Summary.Ready == 0 || len(s.Cells) < len(l.Cells) || s.DesiredAvailable == 0 {
+		if s := l.GetProtector().Status; s.Summary.Ready == 0 || len(s.Cells) < len(l.Cells) || s.DesiredAvailable == 0 {
 			return fmt.Sprintf("not counted yet: %+v", s)
 		}
 		return ""
 	})
 	cell := l.Cells[1]
-	pods := l.Pods(cell)
+	pods := l.ExistingPods(cell)
 	for _, pod := range pods[:updating] {
-		l.HoldUpdates(cell, pod.Name, true)
+		l.SetUpdatesHeld(cell, pod.Name, true)
 		l.Must(l.SetImage(cell, pod.Name, "web:2"))
 		unready[pod.Name] = true // its removal costs nothing more
 	}
 	for _, pod := range pods[updating : updating+disrupted] {
-		l.Must(l.Remove(cell, pod.Name))
+		l.Must(l.DeletePod(cell, pod.Name))
 	}
 }
 
-// removeAllBut tries to remove all pods but the unready ones. As many as are allowed must go.
-func removeAllBut(l *lab, unready map[string]bool, allowed int) {
+// removeReadyPods tries to remove all pods but the unready ones. As many as are allowed must go.
+func removeReadyPods(l *fixture, unready map[string]bool, allowed int) {
 	l.Helper()
 	removed := 0
 	for _, cell := range l.Cells {
-		for _, pod := range l.Pods(cell) {
+		for _, pod := range l.ExistingPods(cell) {
 			if unready[pod.Name] {
 				continue
 			}
-			err := l.Remove(cell, pod.Name)
+			err := l.DeletePod(cell, pod.Name)
 			switch {
 			case err == nil:
 				removed++

@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	debug := flag.Bool("debug", false, "print what a debugger's terraform needs to find this process, and serve until interrupted")
+	debug := flag.Bool("debug", false, "print the environment variable that lets terraform attach to this process, and serve until interrupted")
 	flag.Parse()
 	var options []tf6server.ServeOpt
 	if *debug {

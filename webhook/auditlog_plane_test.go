@@ -17,8 +17,8 @@ import (
 )
 
 // The API server's audit log records, for each refusal, the removal, the protectors and the user.
-func TestRefusalsAreReadFromTheAuditLog(t *testing.T) {
-	l := newLab(t)
+func TestAuditLogRecordsRefusals(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 5, 5)
 	l.protect("all", 1, 1)
 	first, second := l.pod("web-0"), l.pod("web-1")
@@ -42,7 +42,7 @@ func TestRefusalsAreReadFromTheAuditLog(t *testing.T) {
 		var got []string
 		reader := denial.NewReader()
 		for line := range bytes.Lines(raw) {
-			d, ok, err := reader.Audit(line)
+			d, ok, err := reader.ParseAudit(line)
 			if err != nil || !ok || d.Namespace != l.namespace {
 				continue
 			}

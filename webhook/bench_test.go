@@ -17,9 +17,9 @@ import (
 func BenchmarkReplicas(b *testing.B) {
 	for _, replicas := range []int{1, 2, 3, 4} {
 		b.Run(fmt.Sprint("replicas=", replicas), func(b *testing.B) {
-			l := newLabOf(b)
+			l := newFixtureFor(b)
 			l.protect("web", 1, 1_000_000)
-			all := l.serveTogether(replicas)
+			all := l.servePeers(replicas)
 			const warm = 1000 // until replicas have detected each other, and have connections
 			reviewAll(b, all, 64, 0, warm)
 			before := replicaCounts(all)

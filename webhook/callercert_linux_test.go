@@ -33,17 +33,17 @@ func TestKubeAPIServerPresentsItsClientCertificate(t *testing.T) {
 	config := testplane.WithArguments(t, "--admission-control-config-file="+admissionConfigurationOf(t, map[string]*clientcmdapi.AuthInfo{
 		address(named): clientOf(callers, "breakwater-caller"), address(misnamed): clientOf(callers, "system:node:worker-1"),
 	}))
-	l := &lab{TB: t, core: "core", config: config, scheme: clusters.Scheme(), namespace: "named", cell: "here"}
+	l := &fixture{TB: t, core: "core", config: config, scheme: clusters.Scheme(), namespace: "named", cell: "here"}
 	l.connect()
 	l.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}})
 	l.protect("web", 1, 2)
-	r := l.serve(func(s *setup) {
+	r := l.serve(func(s *replicaOptions) {
 		s.server.Listen = address("0.0.0.0")
 		s.server.ClientCAFile, s.server.ClientNames = write(t, t.TempDir(), "ca.crt", callers.pem()), []string{"breakwater-caller"}
 	})
-	register := func(host string, of *lab, shows func(error) bool) {
+	register := func(host string, of *fixture, shows func(error) bool) {
 		of.register(webhook.Endpoint{URL: "https://" + address(host), CABundle: r.authority.pem()})
-		of.probe(shows)
+		of.awaitConfiguration(shows)
 	}
 	register(named, l, func(error) bool { return r.count("breakwater_webhook_reviews_total") > 0 })
 	pods := l.pods(2)

@@ -17,21 +17,21 @@ import (
 // cells are the cells whose removals the webhook reviews, with clients for their clusters. Cells named by flags are
 // permanent. The Cells of the core clusters that have a kubeconfig come and go.
 type cells struct {
-	named   map[string]kubernetes.Interface
-	configs map[string]*rest.Config
-	// metadatas are the metadata clients of the cells named by flags.
-	metadatas map[string]metadata.Interface
-	rosters   []*clusters.Roster
+	static        map[string]kubernetes.Interface
+	staticConfigs map[string]*rest.Config
+	// staticMetadata are the metadata clients of the cells named by flags.
+	staticMetadata map[string]metadata.Interface
+	registries     []*clusters.CellRegistry
 	// tracer propagates trace context to the API servers of the cells.
 	tracer *tracing.Tracer
 
-	mu    sync.Mutex
-	found map[string]connected
+	mu        sync.Mutex
+	connected map[string]cellClients
 }
 
-// connected is a connection together with the clients created from it.
-type connected struct {
-	connection *clusters.Rotating
+// cellClients is a connection together with the clients created from it.
+type cellClients struct {
+	connection *clusters.RotatingConnection
 	config     *rest.Config
 	client     kubernetes.Interface
 	metadata   metadata.Interface
@@ -39,19 +39,19 @@ type connected struct {
 
 func newCells() *cells {
 	return &cells{
-		named: map[string]kubernetes.Interface{}, configs: map[string]*rest.Config{}, metadatas: map[string]metadata.Interface{},
-		found: map[string]connected{},
+		static: map[string]kubernetes.Interface{}, staticConfigs: map[string]*rest.Config{}, staticMetadata: map[string]metadata.Interface{},
+		connected: map[string]cellClients{},
 	}
 }
 
-// known reports whether the webhook reviews removals of a cell. A cell whose kubeconfig cannot be used is known as
+// has reports whether the webhook reviews removals of a cell. A cell whose kubeconfig cannot be used is known as
 // well; the webhook cannot read the pods of its evictions, but reviews all other removals.
-func (c *cells) known(name string) bool {
-	if _, ok := c.named[name]; ok {
+func (c *cells) has(name string) bool {
+	if _, ok := c.static[name]; ok {
 		return true
 	}
-	for _, roster := range c.rosters {
-		if member, ok := roster.Member(name); ok && !roster.NamesOnly && member.Cell.Spec.KubeconfigSecretRef != nil {
+	for _, roster := range c.registries {
+		if member, ok := roster.Cell(name); ok && !roster.NamesOnly && member.Cell.Spec.KubeconfigSecretRef != nil {
 			return true
 		}
 	}
@@ -60,102 +60,102 @@ func (c *cells) known(name string) bool {
 
 // isSingle reports whether there is exactly one cell, and no further cell can appear.
 func (c *cells) isSingle() bool {
-	return len(c.named) == 1 && !slices.ContainsFunc(c.rosters, func(r *clusters.Roster) bool { return !r.NamesOnly })
+	return len(c.static) == 1 && !slices.ContainsFunc(c.registries, func(r *clusters.CellRegistry) bool { return !r.NamesOnly })
 }
 
 // client returns the client for the cluster of a known cell.
 func (c *cells) client(name string) (kubernetes.Interface, error) {
-	if client, ok := c.named[name]; ok {
+	if client, ok := c.static[name]; ok {
 		return client, nil
 	}
-	found, err := c.connected(name)
+	found, err := c.clientsOf(name)
 	return found.client, err
 }
 
 // metadata returns the metadata client for the cluster of a known cell.
 func (c *cells) metadata(name string) (metadata.Interface, error) {
-	if client, ok := c.metadatas[name]; ok {
+	if client, ok := c.staticMetadata[name]; ok {
 		return client, nil
 	}
-	found, err := c.connected(name)
+	found, err := c.clientsOf(name)
 	return found.metadata, err
 }
 
-// name adds a cell that a flag names.
-func (c *cells) name(name string, config *rest.Config) error {
-	made, err := c.connect(config)
+// addStatic adds a cell that a flag names.
+func (c *cells) addStatic(addStatic string, config *rest.Config) error {
+	clients, err := c.connect(config)
 	if err != nil {
-		return fmt.Errorf("clients of cell %s: %w", name, err)
+		return fmt.Errorf("clients of cell %s: %w", addStatic, err)
 	}
-	c.configs[name], c.named[name], c.metadatas[name] = config, made.client, made.metadata
+	c.staticConfigs[addStatic], c.static[addStatic], c.staticMetadata[addStatic] = config, clients.client, clients.metadata
 	return nil
 }
 
 // connect creates the clients for a configuration.
-func (c *cells) connect(config *rest.Config) (made connected, err error) {
-	made.config = config
+func (c *cells) connect(config *rest.Config) (clients cellClients, err error) {
+	clients.config = config
 	config = rest.CopyConfig(config)
-	c.tracer.Through(config)
-	if made.client, err = kubernetes.NewForConfig(config); err != nil {
-		return connected{}, err
+	c.tracer.WrapConfig(config)
+	if clients.client, err = kubernetes.NewForConfig(config); err != nil {
+		return cellClients{}, err
 	}
-	if made.metadata, err = metadata.NewForConfig(config); err != nil {
-		return connected{}, err
+	if clients.metadata, err = metadata.NewForConfig(config); err != nil {
+		return cellClients{}, err
 	}
-	return made, nil
+	return clients, nil
 }
 
 // config returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
 func (c *cells) config(name string) (*rest.Config, error) {
-	if config, ok := c.configs[name]; ok {
+	if config, ok := c.staticConfigs[name]; ok {
 		return config, nil
 	}
-	found, err := c.connected(name)
+	found, err := c.clientsOf(name)
 	return found.config, err
 }
 
 // connection returns the connection of a Cell with a kubeconfig, or the reason why there is none.
-func (c *cells) connection(name string) (*clusters.Rotating, error) {
-	why := errors.New("its kubeconfig has not been read yet")
-	for _, roster := range c.rosters {
-		member, ok := roster.Member(name)
+func (c *cells) connection(name string) (*clusters.RotatingConnection, error) {
+	reason := errors.New("its kubeconfig has not been read yet")
+	for _, roster := range c.registries {
+		member, ok := roster.Cell(name)
 		if ok && member.Connection != nil {
 			return member.Connection, nil
 		}
 		if ok && member.Err != nil {
-			why = member.Err
+			reason = member.Err
 		}
 	}
-	return nil, why
+	return nil, reason
 }
 
-// connected returns the clients of a Cell with a kubeconfig. It recreates them when the connection has changed.
-func (c *cells) connected(name string) (connected, error) {
+// clientsOf returns the clients of a Cell with a kubeconfig. It recreates them when the connection has changed.
+func (c *cells) clientsOf(name string) (cellClients, error) {
 	connection, err := c.connection(name)
 	if err != nil {
-		return connected{}, err
+		return cellClients{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.found[name]; known.connection == connection {
-		return known, nil
+	if cached := c.connected[name]; cached.connection == connection {
+		return cached, nil
 	}
-	made, err := c.connect(connection.Config())
+	clients, err := c.connect(connection.Config())
 	if err != nil {
-		return connected{}, fmt.Errorf("clients of cell %s: %w", name, err)
+		return cellClients{}, fmt.Errorf("clients of cell %s: %w", name, err)
 	}
-	made.connection = connection
-	c.found[name] = made
-	return made, nil
+	clients.connection = connection
+	c.connected[name] = clients
+	return clients, nil
 }
 
-// has reports whether a pod belongs to a cell, according to this core. If the core has no such Cell, or the webhook has
+// hasPod reports whether a pod belongs to a cell, according to this core. If the core has no such Cell, or the webhook has
 // not read it yet, every pod belongs to it. It is safer to charge a removal to a cell that does not count the pod, and
 // to refuse it, than not to charge it at all.
-func (c *core) has(cell, namespace string, labels map[string]string) bool {
-	if c.roster == nil {
+func (c *core) hasPod(cell, namespace string, labels map[string]string) bool {
+	if c.cellRegistry == nil {
 		return true
 	}
-	member, ok := c.roster.Member(cell)
+	member, ok := c.cellRegistry.Cell(cell)
 	return !ok || member.Scope.Has(namespace, labels)
 }

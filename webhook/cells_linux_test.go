@@ -26,11 +26,11 @@ func BenchmarkCells(b *testing.B) {
 			for cell := range number {
 				cells = append(cells, fmt.Sprint("worker-", cell))
 			}
-			reviewed, written, idle := holding(b, store, 0, 20, cells), holding(b, store, 1, 20, cells), holding(b, store, 2, 0, cells)
+			reviewed, written, idle := createWithReservations(b, store, 0, 20, cells), createWithReservations(b, store, 1, 20, cells), createWithReservations(b, store, 2, 0, cells)
 			if number <= 8 {
-				w := startWatchman(b, program, store.kubeconfig(), cells...)
-				b.Run("storm", func(b *testing.B) { w.of(b).storm(func(int) int { return 0 }) })
-				b.Run("alone", func(b *testing.B) { w.of(b).oneByOne(0) })
+				w := startWebhookProcess(b, program, store.kubeconfig(), cells...)
+				b.Run("storm", func(b *testing.B) { w.forBenchmark(b).storm(func(int) int { return 0 }) })
+				b.Run("alone", func(b *testing.B) { w.forBenchmark(b).oneByOne(0) })
 				w.Stop()
 			}
 			b.Run("write", func(b *testing.B) { writeStatus(b, store, written) })
@@ -44,8 +44,8 @@ func BenchmarkCells(b *testing.B) {
 	}
 }
 
-// holding creates a protector with the given number of open reservations in each cell.
-func holding(b *testing.B, store *realStore, app, reservations int, cells []string) *v1alpha1.PodProtector {
+// createWithReservations creates a protector with the given number of open reservations in each cell.
+func createWithReservations(b *testing.B, store *realStore, app, reservations int, cells []string) *v1alpha1.PodProtector {
 	b.Helper()
 	p := counted(app, cells...)
 	for _, cell := range cells {
@@ -64,7 +64,7 @@ func holding(b *testing.B, store *realStore, app, reservations int, cells []stri
 }
 
 // oneByOne requests b.N removals with one caller.
-func (w *watchman) oneByOne(app int) { w.stormOf(1, func(int) int { return app }) }
+func (w *webhookProcess) oneByOne(app int) { w.stormOf(1, func(int) int { return app }) }
 
 func kibibytes(b *testing.B, object any) float64 {
 	b.Helper()
@@ -78,7 +78,7 @@ func kibibytes(b *testing.B, object any) float64 {
 // writeStatus writes the status b.N times with one client, and reports its size.
 func writeStatus(b *testing.B, store *realStore, p *v1alpha1.PodProtector) {
 	b.Helper()
-	before := measure.Children()["kube-apiserver"]
+	before := measure.ChildCPUTimes()["kube-apiserver"]
 	b.ResetTimer()
 	for range b.N {
 		p.Status.Cells[0].Aggregation.CountedReplicas--
@@ -92,5 +92,5 @@ func writeStatus(b *testing.B, store *realStore, p *v1alpha1.PodProtector) {
 	// With the managed fields, which grow with the number of cells, too.
 	b.ReportMetric(kibibytes(b, p), "object-KiB")
 	b.ReportMetric(b.Elapsed().Seconds()*1000/n, "write-ms")
-	b.ReportMetric((measure.Children()["kube-apiserver"]-before).Seconds()*1000/n, "kube-apiserver-ms/write")
+	b.ReportMetric((measure.ChildCPUTimes()["kube-apiserver"]-before).Seconds()*1000/n, "kube-apiserver-ms/write")
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// byCells makes the replica serve only cells that the core's Cells name.
-func byCells(s *setup) { s.cell, s.roster = nil, true }
+// onlyByCells makes the replica serve only cells that the core's Cells name.
+func onlyByCells(s *replicaOptions) { s.cell, s.useCells = nil, true }
 
-// withCells names the lab's cell by a flag, and takes its pods from its Cell.
-func withCells(s *setup) { s.roster = true }
+// withCells names the fixture's cell by a flag, and takes its pods from its Cell.
+func withCells(s *replicaOptions) { s.useCells = true }
 
-func (l *lab) createCell(change func(*v1alpha1.CellSpec)) *v1alpha1.Cell {
+func (l *fixture) createCell(change func(*v1alpha1.CellSpec)) *v1alpha1.Cell {
 	l.Helper()
 	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.cell}}
 	change(&cell.Spec)
@@ -31,23 +31,23 @@ func (l *lab) createCell(change func(*v1alpha1.CellSpec)) *v1alpha1.Cell {
 	return cell
 }
 
-// kubeconfig stores the kubeconfig of a new ServiceAccount in the Secret of the lab's cell.
-func (l *lab) kubeconfig(account string) {
+// kubeconfig stores the kubeconfig of a new ServiceAccount in the Secret of the fixture's cell.
+func (l *fixture) kubeconfig(account string) {
 	l.Helper()
 	config := testplane.AsServiceAccount(l, l.config, l.namespace, account, "cluster-admin")
 	testplane.StoreKubeconfig(l, l.client, l.namespace, "cell", testplane.KubeconfigOf(l, config))
 }
 
-func TestCellsComeRotateAndGoAtRunTime(t *testing.T) {
-	l := newLab(t)
+func TestCellsChangeAtRunTime(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 1, 9)
 	pods := l.pods(4)
-	r := l.serve(byCells)
+	r := l.serve(onlyByCells)
 	r.register(webhook.Endpoint{URL: "https://" + r.server.Address(), CABundle: r.authority.pem()})
-	unknown := fmt.Sprintf("Breakwater knows no cell %q", l.cell)
+	unknown := fmt.Sprintf("Breakwater does not know cell %q", l.cell)
 	l.eventually(func() string {
 		if err := l.client.Delete(t.Context(), pods[0].DeepCopy(), client.DryRunAll); err == nil || !strings.Contains(err.Error(), unknown) {
-			return fmt.Sprintf("a cell that nobody has made: %v", err)
+			return fmt.Sprintf("cell that does not exist: %v", err)
 		}
 		return ""
 	})
@@ -55,17 +55,17 @@ func TestCellsComeRotateAndGoAtRunTime(t *testing.T) {
 	cell := l.createCell(func(s *v1alpha1.CellSpec) {
 		s.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "cell"}
 	})
-	l.eventually(func() string { return word(deletion(l, pods[0])) }) // a deletion needs no kubeconfig
+	l.eventually(func() string { return errorText(deletion(l, pods[0])) }) // a deletion needs no kubeconfig
 	wantRefused(t, eviction(l, pods[1]), "cannot be read from cell", "the core cluster has no Secret "+l.namespace+"/cell")
 	l.kubeconfig("first")
-	l.eventually(func() string { return word(eviction(l, pods[1])) })
+	l.eventually(func() string { return errorText(eviction(l, pods[1])) })
 
 	l.kubeconfig("second")
 	accounts := kubernetes.NewForConfigOrDie(l.config).CoreV1().ServiceAccounts(l.namespace)
 	if err := accounts.Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually(func() string { return word(eviction(l, pods[2])) })
+	l.eventually(func() string { return errorText(eviction(l, pods[2])) })
 	l.wantReserved("web", 3)
 
 	if err := l.client.Delete(t.Context(), cell); err != nil {
@@ -79,16 +79,16 @@ func TestCellsComeRotateAndGoAtRunTime(t *testing.T) {
 	})
 }
 
-func TestARemovalIsChargedToTheCellThatHasThePod(t *testing.T) {
-	for claim, spec := range map[string]func(l *lab, s *v1alpha1.CellSpec){
-		"of a selector": func(_ *lab, s *v1alpha1.CellSpec) {
+func TestRemovalIsChargedToCellOfPod(t *testing.T) {
+	for claim, spec := range map[string]func(l *fixture, s *v1alpha1.CellSpec){
+		"of a selector": func(_ *fixture, s *v1alpha1.CellSpec) {
 			s.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"cell": "a"}}
 		},
-		"of namespaces": func(l *lab, s *v1alpha1.CellSpec) { s.Namespaces = []string{l.namespace + "-other"} },
+		"of namespaces": func(l *fixture, s *v1alpha1.CellSpec) { s.Namespaces = []string{l.namespace + "-other"} },
 	} {
-		for name, remove := range ways() {
+		for name, remove := range removalMethods() {
 			t.Run(claim+", "+name, func(t *testing.T) {
-				l := newLab(t)
+				l := newFixture(t)
 				l.protect("web", 5, 5)
 				l.createCell(func(s *v1alpha1.CellSpec) { spec(l, s) })
 				own := l.pod("own", func(p *corev1.Pod) { p.Labels["cell"] = "a" })

@@ -52,7 +52,7 @@ func DefaultExemptNamespaces() []string {
 // Configuration returns the configuration that makes the API server of a cell send every removal of a pod to the
 // webhook. It has no objectSelector, because an Eviction has no labels to match.
 func Configuration(o ConfigurationOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	client, err := o.clientConfig(webhookconfig.Path(o.Cell))
+	client, err := o.clientConfig(webhookconfig.RemovalPath(o.Cell))
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (e Endpoint) clientConfig(path string) (admissionregistrationv1.WebhookClie
 	}
 	switch {
 	case e.URL == "" && e.ServiceName == "":
-		return config, errors.New("say where the webhook is, by --url or by --service")
+		return config, errors.New("no address of the webhook: set --url or --service")
 	case e.URL != "" && e.ServiceName != "":
 		return config, errors.New("--url and --service exclude each other")
 	case e.ServiceName != "":
@@ -147,7 +147,7 @@ func (e Endpoint) clientConfig(path string) (admissionregistrationv1.WebhookClie
 		return config, fmt.Errorf("--url %q: want https://HOST:PORT", e.URL)
 	}
 	if strings.Trim(base.Path, "/") != "" || base.RawQuery != "" || base.User != nil {
-		return config, fmt.Errorf("--url %q: want no path, query or user: the path follows from --cell", e.URL)
+		return config, fmt.Errorf("--url %q: want no path, query or user: --cell determines the path", e.URL)
 	}
 	full := "https://" + base.Host + path
 	config.URL = &full

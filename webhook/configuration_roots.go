@@ -25,7 +25,7 @@ type RootOptions struct {
 // and of its own objects while no webhook replica is reachable, which could lock a cluster. The webhook for removals
 // still guards the pods.
 func RootConfiguration(o RootOptions) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	client, err := o.clientConfig(webhookconfig.RootsPath(o.Core, o.Cells...))
+	client, err := o.clientConfig(webhookconfig.RootGuardPath(o.Core, o.Cells...))
 	if err != nil {
 		return nil, err
 	}

@@ -92,12 +92,12 @@ func TestConfigurationNeedsOneAddress(t *testing.T) {
 		endpoint webhook.Endpoint
 		want     string
 	}{
-		"none":             {webhook.Endpoint{}, "by --url or by --service"},
+		"none":             {webhook.Endpoint{}, "set --url or --service"},
 		"two":              {webhook.Endpoint{URL: "https://a", ServiceName: "b"}, "exclude each other"},
 		"without TLS":      {webhook.Endpoint{URL: "http://a"}, `--url "http://a": want https://HOST:PORT`},
 		"without a scheme": {webhook.Endpoint{URL: "a:9443"}, "want https://HOST:PORT"},
 		"without a host":   {webhook.Endpoint{URL: "https:///cells"}, "want https://HOST:PORT"},
-		"that is none":     {webhook.Endpoint{URL: "https://a b:%"}, "want https://HOST:PORT"},
+		"that is invalid":  {webhook.Endpoint{URL: "https://a b:%"}, "want https://HOST:PORT"},
 		"with a path":      {webhook.Endpoint{URL: "https://a/cells/b/validate"}, "want no path, query or user"},
 		"with a query":     {webhook.Endpoint{URL: "https://a?cell=b"}, "want no path, query or user"},
 		"with a user":      {webhook.Endpoint{URL: "https://user@a"}, "want no path, query or user"},

@@ -16,21 +16,21 @@ import (
 )
 
 // The CRD refuses such selectors; an object from before the CRD's rule, or from another CRD, may have one.
-func TestAMalformedSelectorCoversItsWholeNamespace(t *testing.T) {
+func TestMalformedSelectorCoversNamespace(t *testing.T) {
 	for claim, requirement := range map[string]v1alpha1.PodSelectorRequirement{
 		"an operator that does not exist": {Key: "app", Operator: "Like", Values: []string{"web"}},
 		"In without values":               {Key: "app", Operator: metav1.LabelSelectorOpIn},
 		"Exists with values":              {Key: "app", Operator: metav1.LabelSelectorOpExists, Values: []string{"web"}},
-		"a key that is none":              {Key: "a b", Operator: metav1.LabelSelectorOpExists},
+		"an invalid key":                  {Key: "a b", Operator: metav1.LabelSelectorOpExists},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			p := deskProtector("web", 1, 1)
+			p := memoryProtector("web", 1, 1)
 			p.Spec.Selector = &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{requirement}}
-			d := newDesk(t, p)
-			pod := deskPod("db-0")
+			d := newMemoryFixture(t, p)
+			pod := memoryPod("db-0")
 			pod.Labels = map[string]string{"app": "db"}
 			if answer := d.remove(t.Context(), pod); answer.Allowed || answer.Verdict != "NoBudget" {
-				t.Errorf("answer %+v, want it refused by the protector whose selector nobody understands", answer)
+				t.Errorf("answer %+v, want it refused by the protector with the malformed selector", answer)
 			}
 			pod.Namespace = "elsewhere"
 			if answer := d.remove(t.Context(), pod); !answer.Allowed || answer.Verdict != removal.VerdictUnprotected {
@@ -40,11 +40,11 @@ func TestAMalformedSelectorCoversItsWholeNamespace(t *testing.T) {
 	}
 }
 
-func TestCoversWhatTheNewestSelectorChooses(t *testing.T) {
-	d := newDesk(t)
+func TestNewestSelectorDeterminesCoverage(t *testing.T) {
+	d := newMemoryFixture(t)
 	covered := func() []string {
 		var names []string
-		for _, key := range d.core.coverages.covering("c0", "default", map[string]string{"app": "web"}) {
+		for _, key := range d.core.coverage.covering("c0", "default", map[string]string{"app": "web"}) {
 			names = append(names, key.Name)
 		}
 		slices.Sort(names)
@@ -56,56 +56,56 @@ func TestCoversWhatTheNewestSelectorChooses(t *testing.T) {
 			t.Errorf("%s: covered by %v, want %v", claim, got, names)
 		}
 	}
-	a, b := deskProtector("a", 1, 1), deskProtector("b", 1, 1)
-	d.core.cover(a)
-	d.core.cover(b)
-	d.core.cover("not a protector")
+	a, b := memoryProtector("a", 1, 1), memoryProtector("b", 1, 1)
+	d.core.storeCoverage(a)
+	d.core.storeCoverage(b)
+	d.core.storeCoverage("not a protector")
 	want("two protectors", "a", "b")
 	a.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "other"}}
-	d.core.cover(a)
+	d.core.storeCoverage(a)
 	want("one has changed", "b")
-	d.core.uncover(toolscache.DeletedFinalStateUnknown{Key: "default/b"})
-	want("the other was deleted while nobody watched")
-	d.core.uncover("not a protector")
+	d.core.handleDelete(toolscache.DeletedFinalStateUnknown{Key: "default/b"})
+	want("the other was deleted while the watch was interrupted")
+	d.core.handleDelete("not a protector")
 }
 
-func TestRefusesBeforeTheProtectorsWereRead(t *testing.T) {
-	d := newDesk(t)
-	d.core.read.Store(false)
-	answer := d.remove(t.Context(), deskPod("web-0"))
+func TestRefusesBeforeProtectorsAreRead(t *testing.T) {
+	d := newMemoryFixture(t)
+	d.core.synced.Store(false)
+	answer := d.remove(t.Context(), memoryPod("web-0"))
 	if answer.Allowed || answer.Verdict != removal.VerdictUnknown || answer.Status.Code != 429 {
 		t.Errorf("answer %+v, want it refused as unknown with 429", answer)
 	}
 	s := &Server{Protection: d.Protection}
 	if err := s.Ready(nil); err == nil {
-		t.Error("ready before it listens")
+		t.Error("Ready() = nil before the server listens, want an error")
 	}
 	s.address.Store(&net.TCPAddr{})
 	if err := s.Ready(nil); err == nil || err.Error() != `PodProtectors of core cluster "core" are not read yet` {
-		t.Errorf("ready says %v before the protectors were read", err)
+		t.Errorf("Ready() = %v before the protectors were read, want that they are not read yet", err)
 	}
-	d.core.read.Store(true)
+	d.core.synced.Store(true)
 	if err := s.Ready(nil); err != nil {
-		t.Errorf("not ready although all is known: %v", err)
+		t.Errorf("Ready() = %v, want nil", err)
 	}
 	s.draining.Store(true)
 	if err := s.Ready(nil); err == nil {
-		t.Error("ready while draining")
+		t.Error("Ready() = nil while draining, want an error")
 	}
 }
 
-func TestAProtectorThatIsNoLongerThereRefusesNothing(t *testing.T) {
-	d := newDesk(t, deskProtector("web", 5, 5))
-	if err := d.client.Delete(context.Background(), deskProtector("web", 5, 5)); err != nil {
+func TestDeletedProtectorRefusesNothing(t *testing.T) {
+	d := newMemoryFixture(t, memoryProtector("web", 5, 5))
+	if err := d.client.Delete(context.Background(), memoryProtector("web", 5, 5)); err != nil {
 		t.Fatal(err)
 	}
 	// Its selector is still in the index.
-	if answer := d.remove(t.Context(), deskPod("web-0")); !answer.Allowed || answer.Verdict != removal.VerdictUnprotected {
+	if answer := d.remove(t.Context(), memoryPod("web-0")); !answer.Allowed || answer.Verdict != removal.VerdictUnprotected {
 		t.Errorf("answer %+v, want it allowed as unprotected", answer)
 	}
-	asks := []ask{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}
-	answers, err := d.core.fly(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
+	asks := []historyOp{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}
+	answers, err := d.core.flush(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
 	if err != nil || len(answers) != 2 || !answers[0].released || !answers[1].released {
-		t.Errorf("answers %+v, error %v; want both to say that it is not there any more", answers, err)
+		t.Errorf("answers %+v, error %v; want both to report that the protector does not exist", answers, err)
 	}
 }

@@ -14,49 +14,49 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// coverages index which protectors of a core cover a pod. They are safe for concurrent use.
-type coverages struct {
+// coverageIndex index which protectors of a core cover a pod. They are safe for concurrent use.
+type coverageIndex struct {
 	mu sync.RWMutex
 	// index and selected hold the protectors that select pods by labels, which is the same in every cell.
 	index    *selectors.Index[types.NamespacedName]
 	selected map[types.NamespacedName]selectors.Coverage
 	// targeted holds the protectors that name a workload, by namespace and name.
-	targeted map[string]map[string]targeted
+	targeted map[string]map[string]targetCoverage
 }
 
-// targeted is the coverage of a protector that names a workload: for each cell, what the aggregator of the cell has
+// targetCoverage is the coverage of a protector that names a workload: for each cell, what the aggregator of the cell has
 // found there.
-type targeted struct {
+type targetCoverage struct {
 	cells map[string]selectors.Coverage
-	// elsewhere applies in cells whose aggregator has not looked yet: all pods that the protector could mean.
-	elsewhere selectors.Coverage
-	ref       v1alpha1.TargetRef
+	// unresolved applies in cells whose aggregator has not looked yet: all pods that the protector could mean.
+	unresolved selectors.Coverage
+	ref        v1alpha1.TargetRef
 }
 
-func (t targeted) in(cell string) selectors.Coverage {
-	if coverage, known := t.cells[cell]; known {
+func (t targetCoverage) inCell(cell string) selectors.Coverage {
+	if coverage, found := t.cells[cell]; found {
 		return coverage
 	}
-	return t.elsewhere
+	return t.unresolved
 }
 
-func newCoverages() *coverages {
-	return &coverages{
+func newCoverageIndex() *coverageIndex {
+	return &coverageIndex{
 		index:    selectors.New[types.NamespacedName](),
-		selected: map[types.NamespacedName]selectors.Coverage{}, targeted: map[string]map[string]targeted{},
+		selected: map[types.NamespacedName]selectors.Coverage{}, targeted: map[string]map[string]targetCoverage{},
 	}
 }
 
 // set records what a protector covers now.
-func (c *coverages) set(p *v1alpha1.PodProtector) {
+func (c *coverageIndex) set(p *v1alpha1.PodProtector) {
 	key := client.ObjectKeyFromObject(p)
-	if removal.Names(p) {
-		now := targetedBy(p)
+	if removal.NamesWorkload(p) {
+		now := targetCoverageOf(p)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.drop(key)
 		if c.targeted[key.Namespace] == nil {
-			c.targeted[key.Namespace] = map[string]targeted{}
+			c.targeted[key.Namespace] = map[string]targetCoverage{}
 		}
 		c.targeted[key.Namespace][key.Name] = now
 		return
@@ -69,10 +69,10 @@ func (c *coverages) set(p *v1alpha1.PodProtector) {
 	c.selected[key] = coverage
 }
 
-func targetedBy(p *v1alpha1.PodProtector) targeted {
-	t := targeted{cells: map[string]selectors.Coverage{}, elsewhere: removal.Anything(p), ref: *p.Spec.TargetRef}
+func targetCoverageOf(p *v1alpha1.PodProtector) targetCoverage {
+	t := targetCoverage{cells: map[string]selectors.Coverage{}, unresolved: removal.PossibleCoverage(p), ref: *p.Spec.TargetRef}
 	for i := range p.Status.Cells {
-		if cell := &p.Status.Cells[i]; removal.HasLooked(p, cell) {
+		if cell := &p.Status.Cells[i]; removal.HasResolvedTarget(p, cell) {
 			t.cells[cell.CellID] = removal.CoverageIn(p, cell.CellID)
 		}
 	}
@@ -80,41 +80,41 @@ func targetedBy(p *v1alpha1.PodProtector) targeted {
 }
 
 // delete removes a protector.
-func (c *coverages) delete(key types.NamespacedName) {
+func (c *coverageIndex) delete(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(key)
 }
 
-func (c *coverages) drop(key types.NamespacedName) {
+func (c *coverageIndex) drop(key types.NamespacedName) {
 	c.index.Delete(key)
 	delete(c.selected, key)
 	c.dropTargeted(key)
 }
 
-func (c *coverages) dropTargeted(key types.NamespacedName) {
+func (c *coverageIndex) dropTargeted(key types.NamespacedName) {
 	if delete(c.targeted[key.Namespace], key.Name); len(c.targeted[key.Namespace]) == 0 {
 		delete(c.targeted, key.Namespace)
 	}
 }
 
 // covering returns the protectors that cover a pod of a cell with the given labels.
-func (c *coverages) covering(cell, namespace string, labels map[string]string) []types.NamespacedName {
+func (c *coverageIndex) covering(cell, namespace string, labels map[string]string) []types.NamespacedName {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	all := slices.DeleteFunc(c.index.Query(namespace, labels, nil), func(key types.NamespacedName) bool {
 		return c.selected[key].Exempts(labels)
 	})
 	for name, t := range c.targeted[namespace] {
-		if t.in(cell).Covers(labels) {
+		if t.inCell(cell).Covers(labels) {
 			all = append(all, types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
 	return all
 }
 
-// namesake returns the first other protector of the namespace, by name, that names the same workload.
-func (c *coverages) namesake(key types.NamespacedName, ref v1alpha1.TargetRef) (name string, there bool) {
+// findSameTarget returns the first other protector of the namespace, by name, that names the same workload.
+func (c *coverageIndex) findSameTarget(key types.NamespacedName, ref v1alpha1.TargetRef) (name string, found bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, name := range slices.Sorted(maps.Keys(c.targeted[key.Namespace])) {

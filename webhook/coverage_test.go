@@ -36,7 +36,7 @@ func coveredBy(p *v1alpha1.PodProtector, cell, app string) bool {
 
 func drawCovering(t *rapid.T) *v1alpha1.PodProtector {
 	app := rapid.SampledFrom([]string{"x", "y"})
-	p := deskProtector(fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "name")), 1, 1)
+	p := memoryProtector(fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "name")), 1, 1)
 	p.Namespace, p.Status.Cells = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "namespace"), nil
 	if rapid.Bool().Draw(t, "has exempt pods") {
 		p.Spec.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": app.Draw(t, "exempt")}}
@@ -48,10 +48,10 @@ func drawCovering(t *rapid.T) *v1alpha1.PodProtector {
 	p.Spec.Selector = nil
 	p.Spec.TargetRef = &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: app.Draw(t, "target")}
 	for _, cell := range []string{"c0", "c1"} {
-		found := rapid.SampledFrom([]string{"nobody has looked", "by another spec", "nothing", "x", "y"}).Draw(t, cell)
+		found := rapid.SampledFrom([]string{"not counted", "by another spec", "nothing", "x", "y"}).Draw(t, cell)
 		entry := v1alpha1.PodProtectorCell{CellID: cell, Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&p.Spec)}}
 		switch found {
-		case "nobody has looked":
+		case "not counted":
 			continue
 		case "by another spec":
 			entry.Aggregation.CountedSpec = "another"
@@ -65,23 +65,23 @@ func drawCovering(t *rapid.T) *v1alpha1.PodProtector {
 }
 
 // After any sequence of watch events, a pod has exactly the protectors that cover it in its cell.
-func TestCoverages(t *testing.T) {
+func TestCoverageIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &core{coverages: newCoverages(), metrics: &metrics{refusals: newTally()}}
+		c := &core{coverage: newCoverageIndex(), metrics: &metrics{refusals: newRefusalCounter()}}
 		stored := map[types.NamespacedName]*v1alpha1.PodProtector{}
 		t.Repeat(map[string]func(*rapid.T){
 			"write": func(t *rapid.T) {
 				p := drawCovering(t)
 				key := client.ObjectKeyFromObject(p)
 				if old, had := stored[key]; !had || !sameCoverage(old, p) {
-					c.cover(p)
+					c.storeCoverage(p)
 				}
 				stored[key] = p
 			},
 			"delete": func(t *rapid.T) {
 				p := drawCovering(t)
 				delete(stored, client.ObjectKeyFromObject(p))
-				c.uncover(p)
+				c.handleDelete(p)
 			},
 			"": func(t *rapid.T) {
 				for _, cell := range []string{"c0", "c1", "c2"} {
@@ -93,7 +93,7 @@ func TestCoverages(t *testing.T) {
 									want = append(want, key.Name)
 								}
 							}
-							for _, key := range c.coverages.covering(cell, namespace, map[string]string{"app": app}) {
+							for _, key := range c.coverage.covering(cell, namespace, map[string]string{"app": app}) {
 								got = append(got, key.Name)
 							}
 							slices.Sort(want)

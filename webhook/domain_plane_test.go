@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// zoned creates a node of a zone. It returns a change that places pods there.
-func (l *lab) zoned(zone string) func(*corev1.Pod) {
+// inZone creates a node of a zone. It returns a change that places pods there.
+func (l *fixture) inZone(zone string) func(*corev1.Pod) {
 	l.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: l.namespace + "-" + zone, Labels: map[string]string{corev1.LabelTopologyZone: zone},
@@ -28,10 +28,10 @@ func (l *lab) zoned(zone string) func(*corev1.Pod) {
 }
 
 // With the permissions that users grant it, the webhook finds the zone of a pod, for deletions and evictions.
-func TestPodsGoFromTheZoneThatHasMost(t *testing.T) {
-	for name, remove := range ways() {
+func TestDomainLossAllowsRemovalsInLargestZone(t *testing.T) {
+	for name, remove := range removalMethods() {
 		t.Run(name, func(t *testing.T) {
-			l := newLab(t)
+			l := newFixture(t)
 			l.protect("web", 4, 10, func(s *v1alpha1.PodProtectorSpec) {
 				s.Spread = &v1alpha1.Spread{TopologyKey: corev1.LabelTopologyZone, TolerateDomainLoss: true}
 			})
@@ -42,13 +42,13 @@ func TestPodsGoFromTheZoneThatHasMost(t *testing.T) {
 			if err := l.client.Status().Update(l.Context(), p); err != nil {
 				t.Fatal(err)
 			}
-			inA, inB := l.pod("in-a", l.zoned("a")), l.pod("in-b", l.zoned("b"))
+			inA, inB := l.pod("in-a", l.inZone("a")), l.pod("in-b", l.inZone("b"))
 			rights := testplane.User(l, "webhook-of-"+l.namespace, webhook.CellRules())
-			l.serve(func(s *setup) { s.cell = rights }).guard()
+			l.serve(func(s *replicaOptions) { s.cell = rights }).guard()
 			wantRefused(t, remove(l, inB), `domain "a" of topology.kubernetes.io/zone`, "floor 4", "available 10")
 			l.wantReserved("web", 0)
 			if err := remove(l, inA); err != nil {
-				t.Errorf("a pod of the zone that has most: %v", err)
+				t.Errorf("removal in the zone with the most pods: %v, want it admitted", err)
 			}
 			l.wantReserved("web", 1)
 		})

@@ -9,13 +9,13 @@ import (
 )
 
 // An API server that kept using a connection would lose the review in flight when the replica exits.
-func TestAReplicaThatDrainsAnswersAndAsksForAnotherConnection(t *testing.T) {
-	l := newLab(t)
+func TestDrainingReplicaAnswersAndClosesConnections(t *testing.T) {
+	l := newFixture(t)
 	raw, err := json.Marshal(deleteReview(l.pod("web-0")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := l.serve(func(s *setup) { s.server.Drain = 5 * time.Second })
+	r := l.serve(func(s *replicaOptions) { s.server.Drain = 5 * time.Second })
 	client := r.reader()
 	closes := func() bool {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
@@ -34,7 +34,7 @@ func TestAReplicaThatDrainsAnswersAndAsksForAnotherConnection(t *testing.T) {
 		return response.Close
 	}
 	if closes() {
-		t.Error("a replica that goes on serving closes the connection")
+		t.Error("the connection was closed although the replica is not draining")
 	}
 	stopped := after(func() { _ = r.stop() })
 	l.eventually(func() string {
@@ -44,7 +44,7 @@ func TestAReplicaThatDrainsAnswersAndAsksForAnotherConnection(t *testing.T) {
 		return ""
 	})
 	if !closes() {
-		t.Error("a replica that drains keeps the connection")
+		t.Error("the connection was kept although the replica is draining")
 	}
 	<-stopped
 }

@@ -2,11 +2,13 @@ package webhook
 
 import "reflect"
 
-// Exchange is the name of the exchange between replicas.
-var Exchange = exchange
+// PeerProtocol is the name of the exchange between replicas.
+var PeerProtocol = peerProtocol
 
-// ExchangeName exposes exchangeName to tests.
-func ExchangeName(version int, types ...reflect.Type) string { return exchangeName(version, types...) }
+// PeerProtocolName exposes peerProtocolName to tests.
+func PeerProtocolName(version int, types ...reflect.Type) string {
+	return peerProtocolName(version, types...)
+}
 
-// OwnerOf exposes ownerOf to tests.
-func OwnerOf(key string, replicas []string) string { return ownerOf(key, replicas) }
+// RendezvousOwner exposes rendezvousOwner to tests.
+func RendezvousOwner(key string, replicas []string) string { return rendezvousOwner(key, replicas) }

@@ -14,9 +14,9 @@ import (
 )
 
 func TestRefusesTheThirdRemovalOfSevenAboveAFloorOfFive(t *testing.T) {
-	for name, remove := range ways() {
+	for name, remove := range removalMethods() {
 		t.Run(name, func(t *testing.T) {
-			l := newLab(t)
+			l := newFixture(t)
 			l.protect("web", 5, 7)
 			pods := l.pods(7)
 			l.serve().guard()
@@ -28,25 +28,25 @@ func TestRefusesTheThirdRemovalOfSevenAboveAFloorOfFive(t *testing.T) {
 			wantRefused(t, remove(l, pods[2]),
 				`pod "web-2"`, "PodProtector "+l.namespace+`/web in core cluster "core"`,
 				"floor 5", "available 7", "removals under way 2", "try again when more pods are available, or lower the floor")
-			if left := l.left(); left != 5 {
-				t.Errorf("%d pods are left, want 5: the refused one stays", left)
+			if left := l.remaining(); left != 5 {
+				t.Errorf("%d pods left, want 5: the refused one stays", left)
 			}
 			l.wantReserved("web", 2)
 		})
 	}
 }
 
-func TestRefusesADeletecollectionAtTheFloor(t *testing.T) {
+func TestRefusesDeleteCollectionAtFloor(t *testing.T) {
 	for _, budget := range []int32{0, 2} {
 		t.Run(fmt.Sprint("budget ", budget), func(t *testing.T) {
-			l := newLab(t)
+			l := newFixture(t)
 			l.protect("web", 5-budget, 5)
 			l.pods(5)
 			l.serve().guard()
 			wantRefused(t, l.client.DeleteAllOf(t.Context(), &corev1.Pod{},
 				client.InNamespace(l.namespace), client.MatchingLabels{"app": "web"}, client.GracePeriodSeconds(0)),
 				"available 5", fmt.Sprint("removals under way ", budget))
-			if left := l.left(); left != 5-int(budget) {
+			if left := l.remaining(); left != 5-int(budget) {
 				t.Errorf("%d pods are left, want %d", left, 5-budget)
 			}
 		})
@@ -54,8 +54,8 @@ func TestRefusesADeletecollectionAtTheFloor(t *testing.T) {
 }
 
 // A Retry-After would make client-go retry ten times inside one call, invisibly to its caller.
-func TestARefusalHasNoRetryAfter(t *testing.T) {
-	l := newLab(t)
+func TestRefusalHasNoRetryAfter(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 1, 1)
 	pod := l.pod("web-0")
 	l.serve().guard()
@@ -79,12 +79,12 @@ func TestARefusalHasNoRetryAfter(t *testing.T) {
 	}
 }
 
-func TestDryRunGetsTheTrueAnswerAndWritesNothing(t *testing.T) {
-	l := newLab(t)
+func TestDryRunWritesNothing(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 5, 6)
 	l.protect("full", 6, 6, only("full"))
 	admitted := l.pod("web-0")
-	refused := l.pod("full-0", labelled("full"))
+	refused := l.pod("full-0", nodeEntry("full"))
 	l.serve().guard()
 	before := map[string]string{"web": l.protector("web").ResourceVersion, "full": l.protector("full").ResourceVersion}
 	for name, ask := range dryRuns() {
@@ -101,7 +101,7 @@ func TestDryRunGetsTheTrueAnswerAndWritesNothing(t *testing.T) {
 			t.Errorf("dry runs changed protector %s: %+v", protector, p.Status)
 		}
 	}
-	if l.left() != 1 {
+	if l.remaining() != 1 {
 		t.Error("a dry run removed the pod")
 	}
 }
@@ -111,6 +111,6 @@ func only(value string) func(*v1alpha1.PodProtectorSpec) {
 	return func(s *v1alpha1.PodProtectorSpec) { s.Selector.MatchLabels = map[string]string{"app": value} }
 }
 
-func labelled(value string) func(*corev1.Pod) {
+func nodeEntry(value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Labels["app"] = value }
 }

@@ -33,11 +33,11 @@ func FuzzReview(f *testing.F) {
 	}
 	f.Add([]byte(`null`))
 	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}`))
-	d := newDesk(f, deskProtector("web", 5, 5))
-	handler := (&Server{Protection: d.Protection, Log: logr.Discard()}).handler(newPace(alone))
+	d := newMemoryFixture(f, memoryProtector("web", 5, 5))
+	handler := (&Server{Protection: d.Protection, Log: logr.Discard()}).handler(newConnectionPacer(oneReplica))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		recorder := httptest.NewRecorder()
-		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/cells/"+deskCell+"/validate", bytes.NewReader(body)))
+		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/cells/"+memoryCell+"/validate", bytes.NewReader(body)))
 		checkAnswer(t, recorder)
 		if reserved := quota.BudgetOf(d.stored(t, "web")).Reserved; reserved != 0 {
 			t.Fatalf("%d reservations of a protector without budget", reserved)
@@ -65,8 +65,8 @@ func checkAnswer(t *testing.T, recorder *httptest.ResponseRecorder) {
 }
 
 // The answers must match the purpose of the seeds: a seed that is merely malformed would be no starting point.
-func TestTheSeedsOfTheFuzzTestReachTheirVerdicts(t *testing.T) {
-	handler := (&Server{Protection: newDesk(t, deskProtector("web", 5, 5)).Protection, Log: logr.Discard()}).handler(newPace(alone))
+func TestFuzzSeedsReachTheirVerdicts(t *testing.T) {
+	handler := (&Server{Protection: newMemoryFixture(t, memoryProtector("web", 5, 5)).Protection, Log: logr.Discard()}).handler(newConnectionPacer(oneReplica))
 	for seed, want := range map[string]string{
 		"delete-available": "NoBudget", "delete-dry-run": "NoBudget", "delete-terminating": "NotAvailable",
 		"delete-collection": "NoBudget", "delete-other": "Unprotected", "delete-nameless": "Nameless",
@@ -78,7 +78,7 @@ func TestTheSeedsOfTheFuzzTestReachTheirVerdicts(t *testing.T) {
 				t.Fatal(err)
 			}
 			recorder := httptest.NewRecorder()
-			handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/cells/"+deskCell+"/validate", bytes.NewReader(raw)))
+			handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/cells/"+memoryCell+"/validate", bytes.NewReader(raw)))
 			checkAnswer(t, recorder)
 			review := &admissionv1.AdmissionReview{}
 			if err := json.Unmarshal(recorder.Body.Bytes(), review); err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // The policy is a Kubernetes built-in, so only an API server can evaluate it.
-func TestTheLabelsOfACellsPodsCannotBeChanged(t *testing.T) {
-	l := newLab(t)
+func TestPolicyForbidsChangingCellLabels(t *testing.T) {
+	l := newFixture(t)
 	key := l.namespace + "/cell" // the API server is shared between tests
 	policy := webhookconfig.LabelPolicy(l.cell, &v1alpha1.PodSelector{MatchLabels: map[string]string{key: "a"}})
 	l.create(policy)
@@ -70,7 +70,7 @@ func TestTheLabelsOfACellsPodsCannotBeChanged(t *testing.T) {
 	if err := l.client.Get(t.Context(), client.ObjectKeyFromObject(policy), stored); err != nil {
 		t.Fatal(err)
 	}
-	if !webhookconfig.HoldsLabels(l.cell, &v1alpha1.PodSelector{MatchLabels: map[string]string{key: "a"}}, stored, binding) {
-		t.Errorf("what is stored is not found good: %+v", stored.Spec)
+	if !webhookconfig.EnforcesLabels(l.cell, &v1alpha1.PodSelector{MatchLabels: map[string]string{key: "a"}}, stored, binding) {
+		t.Errorf("HoldsLabels() = false for the stored policy %+v, want true", stored.Spec)
 	}
 }

@@ -18,14 +18,14 @@ type metrics struct {
 	inFlight           prometheus.Gauge
 	writes             *prometheus.CounterVec
 	givenBack          *prometheus.CounterVec
-	handedOver         *prometheus.CounterVec
-	nudges             *prometheus.CounterVec
+	forwarded          *prometheus.CounterVec
+	retries            *prometheus.CounterVec
 	overloads          prometheus.Counter
 	evictedConnections prometheus.Counter
 	// unauthenticated counts requests without a valid caller token.
 	unauthenticated *prometheus.CounterVec
-	flightSize      prometheus.Histogram
-	refusals        *tally
+	batchSize       prometheus.Histogram
+	refusals        *refusalCounter
 	expiry          *prometheus.GaugeVec
 }
 
@@ -48,15 +48,15 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		}, []string{"core", "result"}),
 		givenBack: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_webhook_given_back_total",
-			Help: "Reservations given back because another protector refused or nobody waited, by core cluster.",
+			Help: "Reservations given back because another protector refused or the caller no longer waited, by core cluster.",
 		}, []string{"core"}),
-		handedOver: prometheus.NewCounterVec(prometheus.CounterOpts{
+		forwarded: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_webhook_handed_over_total",
 			Help: "Removals that another replica was asked to reserve, by core cluster and result: answered or failed.",
 		}, []string{"core", "result"}),
 		overloads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "breakwater_webhook_overloads_total",
-			Help: "Reviews that were not read because too many bytes of reviews were in memory.",
+			Help: "Reviews rejected unread because too many bytes of reviews were in memory.",
 		}),
 		evictedConnections: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "breakwater_webhook_evicted_connections_total",
@@ -66,94 +66,94 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "breakwater_webhook_unauthenticated_requests_total",
 			Help: "Requests without a valid caller token, by caller (cells/NAME, cores/NAME or unknown) and verdict: accepted or refused.",
 		}, []string{"caller", "verdict"}),
-		nudges: prometheus.NewCounterVec(prometheus.CounterOpts{
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_webhook_nudges_total",
-			Help: "Controllers woken and evictions taken up when budget had returned, by cell, way (wake or evict) and result: done or failed.",
+			Help: "Controllers woken and evictions resumed after budget returned, by cell, way (wake or evict) and result: done or failed.",
 		}, []string{"cell", "way", "result"}),
-		refusals: newTally(),
+		refusals: newRefusalCounter(),
 		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "breakwater_webhook_certificate_expiry_timestamp_seconds", Help: "When the certificate that is served expires, in Unix time.",
+			Name: "breakwater_webhook_certificate_expiry_timestamp_seconds", Help: "Expiry of the serving certificate, in Unix time.",
 		}, nil),
-		flightSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+		batchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "breakwater_webhook_flight_size", Help: "Removals that one status write decided.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
 	}
-	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.handedOver, m.nudges, m.overloads, m.evictedConnections, m.unauthenticated,
-		m.flightSize, m.refusals.counter, m.expiry)
+	registry.MustRegister(m.reviews, m.duration, m.inFlight, m.writes, m.givenBack, m.forwarded, m.retries, m.overloads, m.evictedConnections, m.unauthenticated,
+		m.batchSize, m.refusals.counter, m.expiry)
 	return m
 }
 
-// resultOf returns the result label of a hand-over.
-func resultOf(err error) string {
+// forwardResult returns the result label of a hand-over.
+func forwardResult(err error) string {
 	if err != nil {
 		return "failed"
 	}
 	return "answered"
 }
 
-// watchVanished exports the number of protectors of a core cluster that are enforced although they were deleted.
-func (m *metrics) watchVanished(core string, vanished func() int) {
+// registerLostProtectors exports the number of protectors of a core cluster that are enforced although they were deleted.
+func (m *metrics) registerLostProtectors(core string, lost func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "breakwater_webhook_vanished_protectors",
-		Help:        "Protectors that are in force although they are gone, since nobody has released them, by core cluster.",
+		Help:        "Protectors that were deleted without being released and stay in force, by core cluster.",
 		ConstLabels: prometheus.Labels{"core": core},
-	}, func() float64 { return float64(vanished()) }))
+	}, func() float64 { return float64(lost()) }))
 }
 
-// watchOwed exports the number of pending charges of a core cluster.
-func (m *metrics) watchOwed(core string, owed func() int) {
+// registerPendingCharges exports the number of pending charges of a core cluster.
+func (m *metrics) registerPendingCharges(core string, pending func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "breakwater_webhook_owed_removals",
-		Help:        "Removals that were forced while their core cluster did not answer, and that it is to be charged for yet, by core cluster.",
+		Help:        "Break-glass removals that were admitted while their core cluster was unreachable and are not charged yet, by core cluster.",
 		ConstLabels: prometheus.Labels{"core": core},
-	}, func() float64 { return float64(owed()) }))
+	}, func() float64 { return float64(pending()) }))
 }
 
-// watchToken exports when the token for a core cluster expires, if it does.
-func (m *metrics) watchToken(core string, config *rest.Config) {
-	m.registry.MustRegister(&tokenExpiry{config: config, described: prometheus.NewDesc("breakwater_webhook_core_token_expiry_timestamp_seconds",
-		"When the token of the kubeconfig for a core cluster expires, in Unix time, by core cluster.", nil, prometheus.Labels{"core": core})})
+// registerTokenExpiry exports when the token for a core cluster expires, if it does.
+func (m *metrics) registerTokenExpiry(core string, config *rest.Config) {
+	m.registry.MustRegister(&tokenExpiry{config: config, desc: prometheus.NewDesc("breakwater_webhook_core_token_expiry_timestamp_seconds",
+		"Expiry of the token in the kubeconfig of a core cluster, in Unix time, by core cluster.", nil, prometheus.Labels{"core": core})})
 }
 
 // tokenExpiry collects the expiry of a token. It has no series for a token that does not expire.
 type tokenExpiry struct {
-	config    *rest.Config
-	described *prometheus.Desc
+	config *rest.Config
+	desc   *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector.
-func (t *tokenExpiry) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- t.described }
+func (t *tokenExpiry) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- t.desc }
 
 // Collect implements prometheus.Collector.
 func (t *tokenExpiry) Collect(to chan<- prometheus.Metric) {
 	if at, ok := clusters.TokenExpiry(t.config); ok {
-		to <- prometheus.MustNewConstMetric(t.described, prometheus.GaugeValue, float64(at.Unix()))
+		to <- prometheus.MustNewConstMetric(t.desc, prometheus.GaugeValue, float64(at.Unix()))
 	}
 }
 
-// watchWaiting exports the number of removals that wait for a write to a core cluster.
-func (m *metrics) watchWaiting(core string, waiting func() int) {
+// registerWaiting exports the number of removals that wait for a write to a core cluster.
+func (m *metrics) registerWaiting(core string, waiting func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "breakwater_webhook_removals_waiting",
-		Help:        "Removals that wait for the write of their protector's status, by core cluster.",
+		Help:        "Removals that wait for a status write of their protector, by core cluster.",
 		ConstLabels: prometheus.Labels{"core": core},
 	}, func() float64 { return float64(waiting()) }))
 }
 
-// serve exports the expiry of the certificate that is served from now on.
-func (m *metrics) serve(certificate tls.Certificate) {
+// setCertificateExpiry exports the expiry of the certificate that is served from now on.
+func (m *metrics) setCertificateExpiry(certificate tls.Certificate) {
 	if leaf := certificate.Leaf; leaf != nil {
 		m.expiry.WithLabelValues().Set(float64(leaf.NotAfter.Unix()))
 	}
 }
 
-// probe creates and registers a probe that asks a core cluster at the given interval whether it is ready.
-func (m *metrics) probe(core string, config *rest.Config, every time.Duration) (*clusters.Probe, error) {
-	of := prometheus.Labels{"core": core}
-	p, err := clusters.NewProbe(config, every,
-		prometheus.NewDesc("breakwater_webhook_core_up", "1 while the apiserver of a core cluster is ready, 0 while it is not, by core cluster.", nil, of),
-		prometheus.NewDesc("breakwater_webhook_core_clock_ahead_seconds", "How far the clock here is ahead of that of a core cluster, by core cluster.", nil, of))
+// newProbe creates and registers a probe that asks a core cluster at the given interval whether it is ready.
+func (m *metrics) newProbe(core string, config *rest.Config, interval time.Duration) (*clusters.Probe, error) {
+	labels := prometheus.Labels{"core": core}
+	p, err := clusters.NewProbe(config, interval,
+		prometheus.NewDesc("breakwater_webhook_core_up", "1 while the API server of a core cluster is ready, else 0, by core cluster.", nil, labels),
+		prometheus.NewDesc("breakwater_webhook_core_clock_ahead_seconds", "Seconds by which this replica's clock is ahead of the clock of a core cluster, by core cluster.", nil, labels))
 	if err != nil {
 		return nil, err
 	}

@@ -26,9 +26,9 @@ func TestVerdictsAreDocumented(t *testing.T) {
 	docs := string(raw)
 	for _, verdict := range []removal.VerdictReason{
 		removal.VerdictUnguarded, removal.VerdictOtherCell, removal.VerdictForced, removal.VerdictNoPod, removal.VerdictNotAvailable, removal.VerdictUnprotected, removal.VerdictReserved, removal.VerdictDryRun, removal.VerdictMalformed,
-		removal.VerdictUnknownCell, removal.VerdictUnknown, removal.VerdictUnreachable, removal.VerdictReason(quota.RefusedNoBudget), removal.VerdictReason(quota.RefusedDomainLoss), removal.VerdictReason(quota.RefusedFull),
-		removal.VerdictReason(quota.RefusedNeverAggregated), removal.VerdictReason(quota.RefusedNameless), removal.VerdictReason(quota.RefusedUpdates), removal.VerdictReason(quota.RefusedDraining),
-		removal.VerdictReason(quota.RefusedFloorUnknown), removal.VerdictReason(quota.RefusedVanished), removal.VerdictReason(quota.RefusedRestored),
+		removal.VerdictUnknownCell, removal.VerdictUnknown, removal.VerdictUnreachable, removal.VerdictReason(quota.DeniedNoBudget), removal.VerdictReason(quota.DeniedDomainLoss), removal.VerdictReason(quota.DeniedFull),
+		removal.VerdictReason(quota.DeniedNeverAggregated), removal.VerdictReason(quota.DeniedNameless), removal.VerdictReason(quota.DeniedUpdates), removal.VerdictReason(quota.DeniedDraining),
+		removal.VerdictReason(quota.DeniedFloorUnknown), removal.VerdictReason(quota.DeniedVanished), removal.VerdictReason(quota.DeniedRestored),
 	} {
 		if !strings.Contains(docs, "`"+string(verdict)+"`") {
 			t.Errorf("docs/metrics.md does not have the verdict %s", verdict)
@@ -37,8 +37,8 @@ func TestVerdictsAreDocumented(t *testing.T) {
 }
 
 // A client must not be able to create time series.
-func TestWhateverReviewsSayTheyMakeFewSeries(t *testing.T) {
-	d, random := newDesk(t), rand.New(rand.NewPCG(7, 7))
+func TestReviewsCreateBoundedSeries(t *testing.T) {
+	d, random := newMemoryFixture(t), rand.New(rand.NewPCG(7, 7))
 	word := func(known ...string) string {
 		if i := random.IntN(2 * len(known)); i < len(known) {
 			return known[i]
@@ -46,7 +46,7 @@ func TestWhateverReviewsSayTheyMakeFewSeries(t *testing.T) {
 		return strconv.Itoa(random.Int())
 	}
 	for range 2000 {
-		d.measure(t.Context(), word(deskCell), &admissionv1.AdmissionRequest{
+		d.reviewMeasured(t.Context(), word(memoryCell), &admissionv1.AdmissionRequest{
 			Operation: admissionv1.Operation(word("DELETE", "CREATE", "UPDATE", "CONNECT")), SubResource: word("", "eviction", "resize", "status"),
 			Kind:      metav1.GroupVersionKind{Group: word("", "policy"), Version: word("v1"), Kind: word("Pod", "Eviction")},
 			Resource:  metav1.GroupVersionResource{Group: word(""), Version: word("v1"), Resource: word("pods")},

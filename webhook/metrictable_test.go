@@ -9,14 +9,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
-func TestMetricsAreThoseOfTheTable(t *testing.T) {
-	registry := metrictable.NewRegistered()
+func TestMetricsMatchDocumentation(t *testing.T) {
+	registry := metrictable.NewRecordingRegistry()
 	m := newMetrics(registry)
-	m.watchWaiting("core", func() int { return 0 })
-	m.watchVanished("core", func() int { return 0 })
-	m.watchOwed("core", func() int { return 0 })
-	m.watchToken("core", &rest.Config{})
-	if _, err := m.probe("core", &rest.Config{}, time.Second); err != nil {
+	m.registerWaiting("core", func() int { return 0 })
+	m.registerLostProtectors("core", func() int { return 0 })
+	m.registerPendingCharges("core", func() int { return 0 })
+	m.registerTokenExpiry("core", &rest.Config{})
+	if _, err := m.newProbe("core", &rest.Config{}, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	registry.Check(t, "../docs/metrics.md", metrictable.Prefix("breakwater_webhook_"))

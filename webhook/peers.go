@@ -27,9 +27,9 @@ type PeerAddresses struct {
 }
 
 const (
-	// lookUpEvery is the interval of lookups, and lookUpTime limits one of them.
-	lookUpEvery = 10 * time.Second
-	lookUpTime  = 5 * time.Second
+	// lookUpInterval is the interval of lookups, and lookUpTimeout limits one of them.
+	lookUpInterval = 10 * time.Second
+	lookUpTimeout  = 5 * time.Second
 )
 
 // All returns the addresses that were found last.
@@ -42,7 +42,7 @@ func (a *PeerAddresses) All() []string {
 
 // Start looks the names up periodically until ctx ends. When a lookup fails, the addresses stay as they were.
 func (a *PeerAddresses) Start(ctx context.Context) error {
-	ticker := time.NewTicker(lookUpEvery)
+	ticker := time.NewTicker(lookUpInterval)
 	defer ticker.Stop()
 	for {
 		found, err := a.lookUp(ctx)
@@ -50,9 +50,9 @@ func (a *PeerAddresses) Start(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			a.Log.Error(err, "The other replicas cannot be found")
+			a.Log.Error(err, "Could not look up other replicas")
 		case !slices.Equal(found, a.All()):
-			a.Log.Info("The replicas of this webhook", "addresses", found)
+			a.Log.Info("Found replicas", "addresses", found)
 			a.found.Store(&found)
 		}
 		select {
@@ -67,7 +67,7 @@ func (a *PeerAddresses) Start(ctx context.Context) error {
 func (a *PeerAddresses) NeedLeaderElection() bool { return false }
 
 func (a *PeerAddresses) lookUp(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
+	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
 	resolve := a.LookUp
 	if resolve == nil {
@@ -99,17 +99,17 @@ type identity struct {
 	certificate func() (*tls.Certificate, error)
 }
 
-// check returns an error unless the other end of a connection is a replica.
-func (i identity) check(connection *tls.ConnectionState) error {
+// verifyPeer returns an error unless the other end of a connection is a replica.
+func (i identity) verifyPeer(connection *tls.ConnectionState) error {
 	own, err := i.certificate()
 	if err != nil {
 		return err
 	}
 	if connection == nil || len(connection.PeerCertificates) == 0 {
-		return errors.New("no certificate was presented")
+		return errors.New("the peer presented no certificate")
 	}
 	if !bytes.Equal(connection.PeerCertificates[0].Raw, own.Certificate[0]) {
-		return errors.New("it has another certificate than this replica")
+		return errors.New("its certificate differs from the one of this replica")
 	}
 	return nil
 }
@@ -122,17 +122,17 @@ func (i identity) client() *http.Client {
 			MinVersion: tls.VersionTLS13,
 			// Names and CAs are not checked: VerifyConnection requires the certificate of this replica.
 			InsecureSkipVerify:   true, //nolint:gosec // see above
-			VerifyConnection:     func(state tls.ConnectionState) error { return i.check(&state) },
+			VerifyConnection:     func(state tls.ConnectionState) error { return i.verifyPeer(&state) },
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.certificate() },
 		},
 	}}
 }
 
-// only passes requests of replicas to a handler, and refuses all others.
-func (i identity) only(handler http.Handler) http.Handler {
+// requirePeer passes requests of replicas to a handler, and refuses all others.
+func (i identity) requirePeer(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := i.check(r.TLS); err != nil {
-			http.Error(w, "only replicas of this webhook may ask for this: "+err.Error(), http.StatusForbidden)
+		if err := i.verifyPeer(r.TLS); err != nil {
+			http.Error(w, "only replicas of this webhook may use this path: "+err.Error(), http.StatusForbidden)
 			return
 		}
 		handler.ServeHTTP(w, r)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestReplicasAreLookedUpAgain(t *testing.T) {
+func TestReplicaAddressesAreRefreshed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		found, failure := map[string][]string{"peers": {"10.0.0.2", "10.0.0.1"}, "other": {"10.0.0.1"}}, error(nil)
 		a := &PeerAddresses{Names: []string{"peers:9443", "other:9443", "other:9444"}, Log: logr.Discard()}
@@ -31,7 +31,7 @@ func TestReplicasAreLookedUpAgain(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", claim, diff)
 			}
 		}
-		lookAgain := func() { <-time.After(lookUpEvery) }
+		lookAgain := func() { <-time.After(lookUpInterval) }
 		expect("all addresses of all names, once each", "10.0.0.1:9443", "10.0.0.1:9444", "10.0.0.2:9443")
 		found["peers"] = []string{"10.0.0.3"}
 		lookAgain()

@@ -23,28 +23,28 @@ import (
 var processProtectors = flag.Int("protectors", 10_000, "most protectors that BenchmarkWebhook makes")
 
 const (
-	// callers is the number of concurrent callers, the same as in the storms.
-	callers = 64
+	// callerAuthenticator is the number of concurrent callers, the same as in the storms.
+	callerAuthenticator = 64
 	// profiled is the duration of a profiled storm.
 	profiled = 10 * time.Second
 )
 
-// BenchmarkWebhook runs the program with increasing numbers of protectors. A stand-in for the core cluster shows the
+// BenchmarkWebhook runs the program with increasing numbers of protectors. A fake API server of the core cluster shows the
 // capacity of the webhook; a real core shows the capacity of both on one machine. It reports memory, the time to
 // readiness, and the reviews of 64 callers that connect over TLS as an API server does: spread over all protectors, and
 // of a single protector. No aggregator runs, so that reservations stay.
 func BenchmarkWebhook(b *testing.B) {
 	program := measure.Build(b)
-	stores := []protectorStore{newStandInStore(b, "worker-0"), newRealStore(b)}
+	stores := []protectorStore{newFakeStore(b, "worker-0"), newRealStore(b)}
 	for _, store := range stores {
 		for _, protectors := range measure.UpTo(*processProtectors, 10, 100, 1000) {
 			b.Run(fmt.Sprintf("core=%s/protectors=%d", store.name(), protectors), func(b *testing.B) {
 				store.grow(b, protectors)
-				w := startWatchman(b, program, store.kubeconfig(), "worker-0")
+				w := startWebhookProcess(b, program, store.kubeconfig(), "worker-0")
 				w.reportStart(b)
-				b.Run("spread", func(b *testing.B) { w.of(b).storm(func(i int) int { return i % protectors }) })
+				b.Run("spread", func(b *testing.B) { w.forBenchmark(b).storm(func(i int) int { return i % protectors }) })
 				// The last protector is one that the smaller steps did not have.
-				b.Run("one", func(b *testing.B) { w.of(b).storm(func(int) int { return protectors - 1 }) })
+				b.Run("one", func(b *testing.B) { w.forBenchmark(b).storm(func(int) int { return protectors - 1 }) })
 				if protectors == *processProtectors {
 					w.profile("webhook-"+store.name()+"-spread", func(i int) int { return i % protectors })
 					w.profile("webhook-"+store.name()+"-one", func(int) int { return protectors / 2 })
@@ -55,7 +55,7 @@ func BenchmarkWebhook(b *testing.B) {
 	}
 }
 
-// BenchmarkWide runs the program with protectors of many cells against the stand-in. It shows the memory of a webhook
+// BenchmarkWide runs the program with protectors of many cells against the fake API server. It shows the memory of a webhook
 // for many clusters, and the cost of a review.
 func BenchmarkWide(b *testing.B) {
 	program := measure.Build(b)
@@ -65,18 +65,18 @@ func BenchmarkWide(b *testing.B) {
 			for cell := range number {
 				cells = append(cells, fmt.Sprint("worker-", cell))
 			}
-			store := newStandInStore(b, cells...)
+			store := newFakeStore(b, cells...)
 			store.grow(b, *processProtectors)
-			w := startWatchman(b, program, store.kubeconfig(), cells...)
+			w := startWebhookProcess(b, program, store.kubeconfig(), cells...)
 			w.reportStart(b)
-			b.Run("spread", func(b *testing.B) { w.of(b).storm(func(i int) int { return i % *processProtectors }) })
+			b.Run("spread", func(b *testing.B) { w.forBenchmark(b).storm(func(i int) int { return i % *processProtectors }) })
 			w.Stop()
 		})
 	}
 }
 
-// watchman is a webhook that runs as a process, with a client for it.
-type watchman struct {
+// webhookProcess is a webhook that runs as a process, with a client for it.
+type webhookProcess struct {
 	*testing.B
 	*measure.Process
 	address string
@@ -86,34 +86,34 @@ type watchman struct {
 	ready   time.Duration
 }
 
-func startWatchman(b *testing.B, program, kubeconfig string, cells ...string) *watchman {
+func startWebhookProcess(b *testing.B, program, kubeconfig string, cells ...string) *webhookProcess {
 	b.Helper()
 	a := newAuthority(b)
 	certificate, key := a.store(b.TempDir())
-	w := &watchman{B: b, address: testplane.FreeAddress(b), cells: cells, serial: &atomic.Int64{}}
+	w := &webhookProcess{B: b, address: testplane.FreeAddress(b), cells: cells, serial: &atomic.Int64{}}
 	// Pods of an earlier run have other UIDs.
 	w.serial.Store(time.Now().UnixNano() % (1 << 40))
 	arguments := []string{"webhook", "--core=core=" + kubeconfig, "--listen=" + w.address, "--tls-cert=" + certificate, "--tls-key=" + key}
 	for _, cell := range cells {
 		arguments = append(arguments, "--cell="+cell+"="+kubeconfig)
 	}
-	w.client = (&replica{lab: &lab{TB: b}, authority: a}).reader()
+	w.client = (&replica{fixture: &fixture{TB: b}, authority: a}).reader()
 	w.client.Transport.(*http.Transport).ForceAttemptHTTP2 = true
 	w.Process = measure.Start(b, program, arguments...)
 	w.ready = w.AwaitReady()
 	return w
 }
 
-// of returns the same webhook for a sub-benchmark.
-func (w *watchman) of(b *testing.B) *watchman {
+// forBenchmark returns the same webhook for a sub-benchmark.
+func (w *webhookProcess) forBenchmark(b *testing.B) *webhookProcess {
 	part, process := *w, *w.Process
 	process.TB = b
 	part.B, part.Process = b, &process
 	return &part
 }
 
-func (w *watchman) reportStart(b *testing.B) {
-	settled, peak := w.Settle(5*time.Second), w.Memory("VmHWM")
+func (w *webhookProcess) reportStart(b *testing.B) {
+	settled, peak := w.StableMemory(5*time.Second), w.Memory("VmHWM")
 	b.Run("start", func(b *testing.B) {
 		b.ReportMetric(w.ready.Seconds(), "ready-s")
 		b.ReportMetric(settled, "webhook-MiB-settled")
@@ -124,19 +124,19 @@ func (w *watchman) reportStart(b *testing.B) {
 
 // storm requests b.N removals of pods of the protectors that choose returns, with 64 callers. It counts only the
 // allowed reviews.
-func (w *watchman) storm(choose func(i int) int) { w.stormOf(callers, choose) }
+func (w *webhookProcess) storm(choose func(i int) int) { w.stormOf(callerAuthenticator, choose) }
 
-func (w *watchman) stormOf(callers int, choose func(i int) int) {
+func (w *webhookProcess) stormOf(callers int, choose func(i int) int) {
 	w.B.Helper()
 	reviews := make(chan []byte, w.N)
 	for i := range w.N {
 		reviews <- w.review(choose(i))
 	}
 	close(reviews)
-	used, others := w.Processor(), measure.Children()
+	used, others := w.CPUTime(), measure.ChildCPUTimes()
 	writes, conflicts := w.writes("written"), w.writes("conflict")
 	w.ResetTimer()
-	each, refused := w.askAll(reviews, callers)
+	each, refused := w.sendAll(reviews, callers)
 	w.StopTimer()
 	slices.Sort(each)
 	n := float64(w.N)
@@ -145,9 +145,9 @@ func (w *watchman) stormOf(callers int, choose func(i int) int) {
 	for _, percent := range []int{50, 99} {
 		w.ReportMetric(float64(each[len(each)*percent/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", percent))
 	}
-	w.ReportMetric((w.Processor()-used).Seconds()*1000/n, "webhook-ms/review")
+	w.ReportMetric((w.CPUTime()-used).Seconds()*1000/n, "webhook-ms/review")
 	for _, program := range []string{"kube-apiserver", "etcd"} {
-		if spent := measure.Children()[program] - others[program]; spent > 0 {
+		if spent := measure.ChildCPUTimes()[program] - others[program]; spent > 0 {
 			w.ReportMetric(spent.Seconds()*1000/n, program+"-ms/review")
 		}
 	}
@@ -156,12 +156,12 @@ func (w *watchman) stormOf(callers int, choose func(i int) int) {
 	w.ReportMetric(w.Memory("VmHWM"), "webhook-MiB-peak")
 }
 
-func (w *watchman) writes(result string) float64 {
+func (w *webhookProcess) writes(result string) float64 {
 	return w.Metric("breakwater_webhook_status_writes_total", `result="`+result+`"`)
 }
 
 // profile keeps a storm running until its profile is complete.
-func (w *watchman) profile(name string, choose func(i int) int) {
+func (w *webhookProcess) profile(name string, choose func(i int) int) {
 	w.B.Helper()
 	done := w.Profile(name, profiled)
 	reviews, ended := make(chan []byte), after(done)
@@ -175,11 +175,11 @@ func (w *watchman) profile(name string, choose func(i int) int) {
 			}
 		}
 	}()
-	w.askAll(reviews, callers)
+	w.sendAll(reviews, callerAuthenticator)
 }
 
 // review returns the review of the removal of a new pod of an application, as an API server encodes it.
-func (w *watchman) review(app int) []byte {
+func (w *webhookProcess) review(app int) []byte {
 	serial := int(w.serial.Add(1))
 	raw, err := json.Marshal(deleteReview(largecluster.Received(largecluster.PodOf(app, serial*largecluster.ReplicaSets), serial)))
 	if err != nil {
@@ -188,9 +188,9 @@ func (w *watchman) review(app int) []byte {
 	return raw
 }
 
-// askAll sends reviews. It returns how long each allowed one took, and how many were refused: the webhook refuses in
+// sendAll sends reviews. It returns how long each allowed one took, and how many were refused: the webhook refuses in
 // time when the core is too slow. At least one must be allowed.
-func (w *watchman) askAll(reviews <-chan []byte, callers int) (each []time.Duration, refused int) {
+func (w *webhookProcess) sendAll(reviews <-chan []byte, callers int) (each []time.Duration, refused int) {
 	w.B.Helper()
 	var (
 		mu      sync.Mutex
@@ -203,7 +203,7 @@ func (w *watchman) askAll(reviews <-chan []byte, callers int) (each []time.Durat
 			for body := range reviews {
 				cell := w.cells[int(turn.Add(1))%len(w.cells)]
 				asked := time.Now()
-				err := w.ask(cell, body)
+				err := w.send(cell, body)
 				took := time.Since(asked)
 				mu.Lock()
 				if err != nil {
@@ -222,7 +222,7 @@ func (w *watchman) askAll(reviews <-chan []byte, callers int) (each []time.Durat
 	return each, refused
 }
 
-func (w *watchman) ask(cell string, body []byte) error {
+func (w *webhookProcess) send(cell string, body []byte) error {
 	response, err := w.client.Post("https://"+w.address+"/cells/"+cell+"/validate?timeout=10s", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return err

@@ -28,17 +28,17 @@ type Protection struct {
 	cells   *cells
 	metrics *metrics
 	// tracer creates spans; nil creates none.
-	tracer  *tracing.Tracer
-	log     logr.Logger
-	refused *refusals
-	nudger  *nudger
+	tracer        *tracing.Tracer
+	log           logr.Logger
+	refusalEvents *refusalEvents
+	retrier       *retrier
 	// nodes return the domains that pods are in.
-	nodes *nodeLabels
+	nodes *nodeLabelCache
 	// verifier compares the pods of unauthenticated callers with those of the cells.
 	verifier verifier
-	// insistent delays repeated refusals to the scheduler.
-	insistent insistence
-	now       func() time.Time
+	// preemptionBackoff delays repeated refusals to the scheduler.
+	preemptionBackoff preemptionBackoff
+	now               func() time.Time
 	// background tracks the reservations that are still being given back.
 	background sync.WaitGroup
 }
@@ -48,48 +48,48 @@ type Protection struct {
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	answer := p.review(ctx, cell, review)
 	answer.Operation = cmp.Or(answer.Operation, removal.OperationOf(review))
-	if !answer.Allowed && answer.Blames == nil {
-		p.noteUnblamed(cell, review, answer)
+	if !answer.Allowed && answer.DeniedBy == nil {
+		p.recordUnattributed(cell, review, answer)
 	}
 	return answer
 }
 
 func (p *Protection) review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
-	if !p.cells.known(cell) {
-		return removal.RefuseUnknownCell(cell)
+	if !p.cells.has(cell) {
+		return removal.DenyUnknownCell(cell)
 	}
 	request, guarded, err := removal.Parse(review)
 	switch {
 	case err != nil:
-		return removal.RefuseMalformed(err)
+		return removal.DenyMalformed(err)
 	case !guarded:
-		return removal.Allow(removal.VerdictUnguarded)
+		return removal.AllowUncharged(removal.VerdictUnguarded)
 	}
 	if request.Pod == nil {
 		if request.Pod, err = p.podOf(ctx, cell, request); err != nil {
-			return removal.RefuseUnreadablePod(cell, request, err)
+			return removal.DenyUnreadablePod(cell, request, err)
 		}
 		if request.Pod == nil {
-			return removal.RefuseNoPod(cell, request)
+			return removal.DenyNoPod(cell, request)
 		}
 	}
-	tellRequest(p.tracer.Of(ctx), request)
-	if request.Passes() { // before anything that could fail
-		answer := removal.Allow(removal.VerdictNotAvailable)
+	recordRequest(p.tracer.Of(ctx), request)
+	if request.IsAlwaysAllowed() { // before anything that could fail
+		answer := removal.AllowUncharged(removal.VerdictNotAvailable)
 		answer.Operation = request.Operation
 		return answer
 	}
 	var unread error
-	if request.Operation != v1alpha1.OperationEvict && request.Forced() {
+	if request.Operation != v1alpha1.OperationEvict && request.IsBreakGlass() {
 		var pod *corev1.Pod
 		if pod, unread = p.podOf(ctx, cell, request); pod == nil && unread == nil {
-			return removal.RefuseNoPod(cell, request)
+			return removal.DenyNoPod(cell, request)
 		}
-		request = request.ForcedAs(pod)
+		request = request.WithBreakGlassOf(pod)
 	}
 	answer := p.protect(ctx, cell, request)
 	if unread != nil && !answer.Allowed {
-		answer = removal.RefuseUnreadablePod(cell, request, unread)
+		answer = removal.DenyUnreadablePod(cell, request, unread)
 	}
 	answer.Operation = request.Operation
 	return answer
@@ -108,7 +108,7 @@ func (p *Protection) podOf(ctx context.Context, cell string, r removal.Request) 
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	tracing.Fail(span, err)
+	tracing.RecordError(span, err)
 	return pod, err
 }
 
@@ -126,49 +126,49 @@ func (p *Protection) ref(c removal.Charge) protectorRef { return protectorRef{p.
 // protect asks the protectors of a pod that is scheduled and alive. A break-glass removal is admitted even if they
 // refuse.
 func (p *Protection) protect(ctx context.Context, cell string, r removal.Request) removal.Answer {
-	answer := p.guard(ctx, cell, r)
-	if r.Forced() {
+	answer := p.reserveOrRefuse(ctx, cell, r)
+	if r.IsBreakGlass() {
 		answer = p.breakGlass(cell, r, answer)
 	}
 	if !answer.Allowed {
-		if answer.Blames != nil {
-			by := p.ref(*answer.Blames)
-			p.metrics.refusals.refused(by.core.name, by.key)
-			p.refused.note(by.core, cell, r, answer)
-			p.nudger.note(cell, r, answer.Verdict, by)
+		if answer.DeniedBy != nil {
+			by := p.ref(*answer.DeniedBy)
+			p.metrics.refusals.inc(by.core.name, by.key)
+			p.refusalEvents.recordRefusal(by.core, cell, r, answer)
+			p.retrier.enqueue(cell, r, answer.Verdict, by)
 		}
-		p.insistent.hold(ctx, r, time.Now())
+		p.preemptionBackoff.delay(ctx, r, time.Now())
 	}
 	return answer
 }
 
-// guard reserves the removal of a pod with all its protectors, or returns the refusal. It follows the same steps as
-// removal.Judge, and reserves.
-func (p *Protection) guard(ctx context.Context, cell string, r removal.Request) removal.Answer {
+// reserveOrRefuse reserves the removal of a pod with all its protectors, or returns the refusal. It follows the same steps as
+// removal.DecideDryRun, and reserves.
+func (p *Protection) reserveOrRefuse(ctx context.Context, cell string, r removal.Request) removal.Answer {
 	covering, belongs, err := p.covering(ctx, cell, r)
 	if err != nil {
-		return removal.RefuseUnknown(r, err)
+		return removal.DenyUnknown(r, err)
 	}
-	if err := p.confirmYoung(ctx, cell, r, covering); err != nil {
-		return removal.RefuseUnknown(r, err)
+	if err := p.refreshForMinReady(ctx, cell, r, covering); err != nil {
+		return removal.DenyUnknown(r, err)
 	}
-	charges, free := removal.Charged(covering, belongs, cell, r, p.now())
+	charges, verdict := removal.ChargesFor(covering, belongs, cell, r, p.now())
 	if len(charges) == 0 {
-		return removal.Allow(free)
+		return removal.AllowUncharged(verdict)
 	}
 	attempt := r.Attempt(cell, p.now(), newToken())
 	if len(charges) > 1 {
-		attempt.RevocableUntil = attempt.At.Add(giveBackTime)
+		attempt.RevocableUntil = attempt.At.Add(giveBackTimeout)
 	}
-	if refusal := removal.RefusedByVanished(charges, r); refusal != nil {
+	if refusal := removal.DenyVanished(charges, r); refusal != nil {
 		return *refusal
 	}
-	p.locate(ctx, cell, r, charges)
+	p.resolveDomains(ctx, cell, r, charges)
 	if refusal := removal.Preview(charges, attempt, r); refusal != nil {
 		return *refusal
 	}
 	if r.DryRun {
-		return removal.Admit(removal.VerdictDryRun, charges)
+		return removal.AllowCharged(removal.VerdictDryRun, charges)
 	}
 	if refusal := p.verify(ctx, cell, r); refusal != nil {
 		return *refusal
@@ -184,23 +184,23 @@ func newToken() string { return strconv.FormatUint(rand.Uint64(), 36) } //nolint
 // belongs to the cell in any core cluster.
 func (p *Protection) covering(ctx context.Context, cell string, r removal.Request) (covering []removal.Charge, belongs bool, err error) {
 	for _, core := range p.cores {
-		if !core.read.Load() {
+		if !core.synced.Load() {
 			return nil, false, fmt.Errorf("the PodProtectors of core cluster %q have not been read yet", core.name)
 		}
-		if !core.has(cell, r.Namespace, r.Pod.Labels) {
+		if !core.hasPod(cell, r.Namespace, r.Pod.Labels) {
 			continue // the API server asks about another cell of the same cluster, too
 		}
 		belongs = true
-		leaves := r.Relabeled != nil && !core.has(cell, r.Namespace, r.Relabeled.Labels)
-		for _, key := range core.coverages.covering(cell, r.Namespace, r.Pod.Labels) {
-			protector, vanished, err := core.newest(ctx, key)
+		leavesCell := r.Relabeled != nil && !core.hasPod(cell, r.Namespace, r.Relabeled.Labels)
+		for _, key := range core.coverage.covering(cell, r.Namespace, r.Pod.Labels) {
+			protector, lost, err := core.newestState(ctx, key)
 			if apierrors.IsNotFound(err) {
 				continue
 			}
 			if err != nil {
 				return nil, false, fmt.Errorf("PodProtector %s of core cluster %q: %w", key, core.name, err)
 			}
-			covering = append(covering, removal.Charge{Core: core.name, Key: key, Protector: protector, Vanished: vanished, LeavesCell: leaves})
+			covering = append(covering, removal.Charge{Core: core.name, Key: key, Protector: protector, Vanished: lost, LeavesCell: leavesCell})
 		}
 	}
 	return covering, belongs, nil

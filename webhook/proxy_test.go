@@ -11,12 +11,12 @@ import (
 
 // link is a connection to the API server that a test can interrupt.
 type link struct {
-	*lab
+	*fixture
 	proxy  *proxy.Proxy
 	config *rest.Config
 }
 
-func (l *lab) throughProxy() *link {
+func (l *fixture) proxied() *link {
 	l.Helper()
 	config := rest.CopyConfig(l.config)
 	target, err := url.Parse(config.Host)
@@ -29,11 +29,11 @@ func (l *lab) throughProxy() *link {
 	}
 	l.Cleanup(func() { p.Close() })
 	config.Host = "https://" + p.Address()
-	return &link{lab: l, proxy: p, config: config}
+	return &link{fixture: l, proxy: p, config: config}
 }
 
-func (k *link) asCore(s *setup) { s.cores[k.core] = k.config }
-func (k *link) asCell(s *setup) { s.cell = k.config }
+func (k *link) asCore(s *replicaOptions) { s.cores[k.core] = k.config }
+func (k *link) asCell(s *replicaOptions) { s.cell = k.config }
 
 // stall makes the API server silent without closing any connection, until heal.
 func (k *link) stall() {

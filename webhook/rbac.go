@@ -15,7 +15,7 @@ func CoreRules() []rbacv1.PolicyRule {
 	}
 }
 
-// CellRules returns the permissions that the webhook needs in the cluster of a cell. Those of the nudger are optional:
+// CellRules returns the permissions that the webhook needs in the cluster of a cell. Those of the retrier are optional:
 // see docs/living.md. Nodes determine the domains of spec.spread that pods are in.
 func CellRules() []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
@@ -30,7 +30,7 @@ func CellRules() []rbacv1.PolicyRule {
 	)...)
 }
 
-// OwnerRules returns the permissions that the nudger needs for kinds that own pods.
+// OwnerRules returns the permissions that the retrier needs for kinds that own pods.
 func OwnerRules(resources ...schema.GroupResource) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, r := range resources {

@@ -17,8 +17,8 @@ const (
 )
 
 // Rule 14, with an API server that evaluates the match conditions: the effect of kubectl label pods --all app-.
-func TestRelabelsCostBudget(t *testing.T) {
-	l := newLab(t)
+func TestRelabelConsumesBudget(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 3, 5)
 	pods := l.pods(5)
 	l.serve().guard()
@@ -34,7 +34,7 @@ func TestRelabelsCostBudget(t *testing.T) {
 		wantRefused(t, l.client.Delete(t.Context(), pod), "refuses to remove pod")
 	}
 	l.wantReserved("web", 2)
-	if left := l.left(); left != 3 {
+	if left := l.remaining(); left != 3 {
 		t.Errorf("%d pods are left, want the floor of 3", left)
 	}
 	for _, bucket := range l.protector("web").Status.Cells[0].AdmissionHistory.Buckets {
@@ -44,7 +44,7 @@ func TestRelabelsCostBudget(t *testing.T) {
 	}
 }
 
-func TestWhoseRelabelCostsNothing(t *testing.T) {
+func TestUnchargedRelabels(t *testing.T) {
 	for claim, c := range map[string]struct {
 		pod    func(*corev1.Pod)
 		change func(*v1alpha1.PodProtectorSpec)
@@ -56,13 +56,13 @@ func TestWhoseRelabelCostsNothing(t *testing.T) {
 		"into coverage":                        {pod: unprotected, patch: `{"metadata":{"labels":{"app":"web"}}}`},
 		"that leaves the pod covered":          {patch: `{"metadata":{"labels":{"release":"b"}}}`},
 		"with a criterion that the pod meets":  {patch: `{"metadata":{"annotations":{"breakwater.dev/criterion":"Ready"}}}`},
-		"where it is none of what is guarded":  {change: guardsRemovals, patch: unlabelled},
-		"of a pod whose owner reference goes":  {pod: owned, patch: `{"metadata":{"ownerReferences":null}}`},
-		"of a pod whose finalizer is taken":    {pod: finalized, patch: `{"metadata":{"finalizers":null}}`},
+		"if operations do not include it":      {change: guardsRemovals, patch: unlabelled},
+		"that also removes an owner reference": {pod: owned, patch: `{"metadata":{"ownerReferences":null}}`},
+		"that also removes a finalizer":        {pod: finalized, patch: `{"metadata":{"finalizers":null}}`},
 		"of a pod that is annotated otherwise": {patch: `{"metadata":{"annotations":{"example.com/a":"b"}}}`},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			l := newLab(t)
+			l := newFixture(t)
 			if c.change == nil {
 				c.change = func(*v1alpha1.PodProtectorSpec) {}
 			}
@@ -90,7 +90,7 @@ func owned(p *corev1.Pod) {
 
 // The API server evaluates the match conditions, and sends no other updates of a pod.
 func TestUpdatesOfOtherMetadataAreNotReviewed(t *testing.T) {
-	l := newLab(t)
+	l := newFixture(t)
 	l.protect("web", 5, 5)
 	pods := l.pods(2)
 	r := l.serve().guard()
@@ -109,7 +109,7 @@ func TestUpdatesOfOtherMetadataAreNotReviewed(t *testing.T) {
 		t.Error(err)
 	}
 	if got := r.count("breakwater_webhook_reviews_total"); got != before {
-		t.Errorf("%v reviews of updates that change nothing of coverage, want none", got-before)
+		t.Errorf("%v reviews of updates that do not change coverage, want 0", got-before)
 	}
 	for i, patch := range []string{
 		`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"labels":{"a":"c"}}}`, `{"metadata":{"labels":{"a":null}}}`,
@@ -128,8 +128,8 @@ func TestUpdatesOfOtherMetadataAreNotReviewed(t *testing.T) {
 }
 
 // Rule 7: all protectors that lose the pod must admit, and no other protector is asked.
-func TestAllProtectorsThatLoseAPodMustAdmitItsRelabel(t *testing.T) {
-	l := newLab(t)
+func TestRelabelNeedsAllProtectorsThatLoseThePod(t *testing.T) {
+	l := newFixture(t)
 	tier := func(spec *v1alpha1.PodProtectorSpec) {
 		spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"tier": "front"}}
 	}
@@ -149,14 +149,14 @@ func TestAllProtectorsThatLoseAPodMustAdmitItsRelabel(t *testing.T) {
 	if err := l.client.Update(t.Context(), lowered); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually(func() string { return word(l.patchPod(other, unlabelled)) })
+	l.eventually(func() string { return errorText(l.patchPod(other, unlabelled)) })
 	for name, want := range map[string]int{"a": 1, "b": 1, "c": 0} {
 		l.wantReserved(name, want)
 	}
 }
 
 func TestForcedAndDryRelabels(t *testing.T) {
-	l := newLab(t)
+	l := newFixture(t)
 	l.protect("web", 2, 2)
 	forced := l.pod("forced", func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationForceDelete: "true"} })
 	spare := l.pod("spare")
@@ -170,7 +170,7 @@ func TestForcedAndDryRelabels(t *testing.T) {
 	}
 	l.wantReserved("web", 0)
 	if err := l.patchPod(forced, unlabelled); err != nil {
-		t.Errorf("a relabel of a pod for which the glass is broken: %v", err)
+		t.Errorf("break-glass relabel: %v, want it admitted", err)
 	}
 	l.wantReserved("web", 1)
 	wantRefused(t, l.patchPod(spare, unlabelled), "removals under way 1")

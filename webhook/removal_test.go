@@ -11,37 +11,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// way is a way to request the removal of a pod from an API server.
-type way func(l *lab, pod *corev1.Pod) error
+// removalMethod is a way to request the removal of a pod from an API server.
+type removalMethod func(l *fixture, pod *corev1.Pod) error
 
-// ways are the ways that remove a pod, by name.
-func ways() map[string]way { return map[string]way{"deletion": deletion, "eviction": eviction} }
+// removalMethods are the ways that remove a pod, by name.
+func removalMethods() map[string]removalMethod {
+	return map[string]removalMethod{"deletion": deletion, "eviction": eviction}
+}
 
 // dryRuns are the ways to request a dry run of the removal.
-func dryRuns() map[string]way {
-	return map[string]way{
-		"deletion with dryRun": func(l *lab, pod *corev1.Pod) error {
+func dryRuns() map[string]removalMethod {
+	return map[string]removalMethod{
+		"deletion with dryRun": func(l *fixture, pod *corev1.Pod) error {
 			return l.client.Delete(l.Context(), pod.DeepCopy(), client.DryRunAll)
 		},
-		"eviction with dryRun": func(l *lab, pod *corev1.Pod) error {
+		"eviction with dryRun": func(l *fixture, pod *corev1.Pod) error {
 			return evict(l, pod, metav1.DeleteOptions{}, client.DryRunAll)
 		},
-		"eviction with dryRun in its deleteOptions": func(l *lab, pod *corev1.Pod) error {
+		"eviction with dryRun in its deleteOptions": func(l *fixture, pod *corev1.Pod) error {
 			return evict(l, pod, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		},
 	}
 }
 
-func deletion(l *lab, pod *corev1.Pod) error {
+func deletion(l *fixture, pod *corev1.Pod) error {
 	return l.client.Delete(l.Context(), pod.DeepCopy(), client.GracePeriodSeconds(0))
 }
 
-func eviction(l *lab, pod *corev1.Pod) error {
+func eviction(l *fixture, pod *corev1.Pod) error {
 	now := int64(0)
 	return evict(l, pod, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }
 
-func evict(l *lab, pod *corev1.Pod, how metav1.DeleteOptions, options ...client.SubResourceCreateOption) error {
+func evict(l *fixture, pod *corev1.Pod, how metav1.DeleteOptions, options ...client.SubResourceCreateOption) error {
 	return l.client.SubResource("eviction").Create(l.Context(), pod.DeepCopy(), &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: &how,
 	}, options...)
@@ -49,7 +51,7 @@ func evict(l *lab, pod *corev1.Pod, how metav1.DeleteOptions, options ...client.
 
 // removeAll requests the removal of all pods at once. It waits for all answers, and returns the errors in the order of
 // the pods.
-func (l *lab) removeAll(remove way, pods []*corev1.Pod) []error {
+func (l *fixture) removeAll(remove removalMethod, pods []*corev1.Pod) []error {
 	answers := make([]error, len(pods))
 	var asking sync.WaitGroup
 	for i, pod := range pods {
@@ -60,7 +62,7 @@ func (l *lab) removeAll(remove way, pods []*corev1.Pod) []error {
 }
 
 // admitted counts the admitted removals; all others must have been refused with 429.
-func (l *lab) admitted(answers []error) int {
+func (l *fixture) admitted(answers []error) int {
 	l.Helper()
 	admitted := 0
 	for _, err := range answers {

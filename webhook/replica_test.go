@@ -24,7 +24,7 @@ import (
 
 // replica is a running webhook.
 type replica struct {
-	*lab
+	*fixture
 	server    *webhook.Server
 	authority *authority
 	metrics   *prometheus.Registry
@@ -32,22 +32,22 @@ type replica struct {
 	stop func() error
 }
 
-// setup is the configuration of a replica that a test may change.
-type setup struct {
-	// cores by name. The lab's own core, whose cluster the manager uses, is always one of them.
+// replicaOptions is the configuration of a replica that a test may change.
+type replicaOptions struct {
+	// cores by name. The fixture's own core, whose cluster the manager uses, is always one of them.
 	cores  map[string]*rest.Config
 	cell   *rest.Config
 	server *webhook.Server
 	// peers are the other replicas, which share the certificate of the first one.
 	peers *webhook.Peers
-	// roster makes the replica follow the Cells of the lab's core. Then cell may be nil.
-	roster bool
+	// useCells makes the replica follow the Cells of the fixture's core. Then cell may be nil.
+	useCells bool
 	// beforeStart is called when the replica is set up and has not read any protector.
 	beforeStart func()
 }
 
-// serve starts a webhook for the lab's cell that listens and is ready.
-func (l *lab) serve(change ...func(*setup)) *replica {
+// serve starts a webhook for the fixture's cell that listens and is ready.
+func (l *fixture) serve(change ...func(*replicaOptions)) *replica {
 	l.Helper()
 	r := l.start(change...)
 	l.eventually(func() string {
@@ -60,15 +60,15 @@ func (l *lab) serve(change ...func(*setup)) *replica {
 }
 
 // start does not wait until the webhook is ready.
-func (l *lab) start(change ...func(*setup)) *replica {
+func (l *fixture) start(change ...func(*replicaOptions)) *replica {
 	l.Helper()
 	a := newAuthority(l)
-	s := setup{cores: map[string]*rest.Config{l.core: l.config}, cell: l.config, server: &webhook.Server{Listen: "127.0.0.1:0"}}
+	s := replicaOptions{cores: map[string]*rest.Config{l.core: l.config}, cell: l.config, server: &webhook.Server{Listen: "127.0.0.1:0"}}
 	s.server.CertFile, s.server.KeyFile = a.store(l.TempDir())
 	for _, c := range change {
 		c(&s)
 	}
-	r := &replica{lab: l, server: s.server, authority: a, metrics: prometheus.NewRegistry()}
+	r := &replica{fixture: l, server: s.server, authority: a, metrics: prometheus.NewRegistry()}
 	mgr, err := ctrl.NewManager(s.cores[l.core], ctrl.Options{
 		Scheme: l.scheme, Logger: testr.NewWithInterface(l, testr.Options{}), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
@@ -85,20 +85,20 @@ func (l *lab) start(change ...func(*setup)) *replica {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	named, rosters := map[string]*rest.Config{}, map[string]*clusters.Roster{}
+	named, rosters := map[string]*rest.Config{}, map[string]*clusters.CellRegistry{}
 	if s.cell != nil {
 		named[l.cell] = s.cell
 	}
-	if s.roster {
-		rosters[l.core] = clusters.NewRoster(mgr, "webhook", mgr.GetLogger())
+	if s.useCells {
+		rosters[l.core] = clusters.NewCellRegistry(mgr, "webhook", mgr.GetLogger())
 	}
 	err = webhook.SetupWithManager(mgr, webhook.Options{
-		Cores:   cores,
-		Cells:   named,
-		Rosters: rosters,
-		Server:  s.server,
-		Peers:   s.peers,
-		Metrics: r.metrics,
+		Cores:          cores,
+		Cells:          named,
+		CellRegistries: rosters,
+		Server:         s.server,
+		Peers:          s.peers,
+		Metrics:        r.metrics,
 	})
 	if err != nil {
 		l.Fatal(err)
@@ -120,16 +120,16 @@ func (l *lab) start(change ...func(*setup)) *replica {
 	return r
 }
 
-// guard makes the API server ask the replica about the lab's namespace, and waits until it does.
+// guard makes the API server ask the replica about the fixture's namespace, and waits until it does.
 func (r *replica) guard(change ...func(*admissionregistrationv1.ValidatingWebhook)) *replica {
 	r.Helper()
 	r.register(webhook.Endpoint{URL: "https://" + r.server.Address(), CABundle: r.authority.pem()}, change...)
-	r.probe(func(error) bool { return r.count("breakwater_webhook_reviews_total") > 0 })
+	r.awaitConfiguration(func(error) bool { return r.count("breakwater_webhook_reviews_total") > 0 })
 	return r
 }
 
-// register creates the configuration that users get, restricted to the lab's namespace.
-func (l *lab) register(endpoint webhook.Endpoint, change ...func(*admissionregistrationv1.ValidatingWebhook)) {
+// register creates the configuration that users get, restricted to the fixture's namespace.
+func (l *fixture) register(endpoint webhook.Endpoint, change ...func(*admissionregistrationv1.ValidatingWebhook)) {
 	l.Helper()
 	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
 		Cell: l.cell, Endpoint: endpoint, ExemptNamespaces: webhook.DefaultExemptNamespaces(), TimeoutSeconds: 20,
@@ -153,9 +153,9 @@ func (l *lab) register(endpoint webhook.Endpoint, change ...func(*admissionregis
 	})
 }
 
-// probe requests dry-run deletions of unprotected pods, until the API server's answer shows that it uses the
+// awaitConfiguration requests dry-run deletions of unprotected pods, until the API server's answer shows that it uses the
 // configuration.
-func (l *lab) probe(shows func(error) bool) {
+func (l *fixture) awaitConfiguration(shows func(error) bool) {
 	l.Helper()
 	var probes []*corev1.Pod
 	for _, name := range []string{"probe-0", "probe-1"} {
@@ -177,7 +177,7 @@ func (l *lab) probe(shows func(error) bool) {
 	})
 }
 
-func (l *lab) existing(name string) *corev1.Pod {
+func (l *fixture) existing(name string) *corev1.Pod {
 	l.Helper()
 	pod := &corev1.Pod{}
 	if err := l.client.Get(l.Context(), client.ObjectKey{Namespace: l.namespace, Name: name}, pod); err != nil {
@@ -221,20 +221,20 @@ func (r *replica) waitInFlight(want int) {
 	r.waitCount("breakwater_webhook_reviews_in_flight", want)
 }
 
-// waitForFlight waits until the given number of removals is in a batch or waits for the next one. All earlier steps,
+// waitForBatch waits until the given number of removals is in a batch or waits for the next one. All earlier steps,
 // such as reading an evicted pod, are then done.
-func (r *replica) waitForFlight(want int) {
+func (r *replica) waitForBatch(want int) {
 	r.Helper()
 	r.waitCount("breakwater_webhook_removals_waiting", want)
 }
 
-// removeHeldUp requests removals while the core is silent. It lets the core answer when all of them are in the first
+// removeWhileCoreStalls requests removals while the core is silent. It lets the core answer when all of them are in the first
 // batch or wait for the second.
-func (r *replica) removeHeldUp(core *link, remove way, pods []*corev1.Pod) (answers []error) {
+func (r *replica) removeWhileCoreStalls(core *link, remove removalMethod, pods []*corev1.Pod) (answers []error) {
 	r.Helper()
 	core.stall()
 	answered := after(func() { answers = r.removeAll(remove, pods) })
-	r.waitForFlight(len(pods))
+	r.waitForBatch(len(pods))
 	core.heal()
 	r.wait(answered, fmt.Sprint(len(pods), " answers"))
 	return answers
@@ -250,9 +250,9 @@ func (r *replica) waitCount(name string, want int) {
 	})
 }
 
-// impatient sets the timeout of tests for a webhook that is expected not to answer. After it the API server would send
+// withTimeout sets the timeout of tests for a webhook that is expected not to answer. After it the API server would send
 // its own refusal, which no test wants.
-func impatient(seconds int32) func(*admissionregistrationv1.ValidatingWebhook) {
+func withTimeout(seconds int32) func(*admissionregistrationv1.ValidatingWebhook) {
 	return func(hook *admissionregistrationv1.ValidatingWebhook) { hook.TimeoutSeconds = &seconds }
 }
 
@@ -266,7 +266,7 @@ func after(run func()) <-chan struct{} {
 	return done
 }
 
-func (l *lab) wait(done <-chan struct{}, what string) {
+func (l *fixture) wait(done <-chan struct{}, what string) {
 	l.Helper()
 	select {
 	case <-done:

@@ -20,8 +20,8 @@ func BenchmarkReview(b *testing.B) {
 		verdict removal.VerdictReason
 	}{{"other", 3, removal.VerdictUnprotected}, {"web", 3, "NoBudget"}, {"web", 1, removal.VerdictReserved}} {
 		b.Run("verdict="+string(c.verdict), func(b *testing.B) {
-			d := newDesk(b, deskProtector("web", c.floor, 3))
-			pod := deskPod("web-0")
+			d := newMemoryFixture(b, memoryProtector("web", c.floor, 3))
+			pod := memoryPod("web-0")
 			pod.Labels["app"] = c.app
 			raw, err := json.Marshal(pod)
 			if err != nil {
@@ -33,7 +33,7 @@ func BenchmarkReview(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if answer := d.measure(b.Context(), deskCell, review); answer.Verdict != c.verdict {
+				if answer := d.reviewMeasured(b.Context(), memoryCell, review); answer.Verdict != c.verdict {
 					b.Fatalf("%+v", answer)
 				}
 			}

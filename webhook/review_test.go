@@ -61,13 +61,13 @@ func (r *replica) post(ctx context.Context, path string, body io.Reader, certifi
 	return response.StatusCode, string(answer), err
 }
 
-// ask posts a review with a timeout of 10 s, as an API server does, and returns the response.
-func (r *replica) ask(review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+// review posts a review with a timeout of 10 s, as an API server does, and returns the response.
+func (r *replica) review(review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
 	r.Helper()
-	return r.askCell(r.cell, review)
+	return r.reviewCell(r.cell, review)
 }
 
-func (r *replica) askCell(cell string, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
+func (r *replica) reviewCell(cell string, review *admissionv1.AdmissionReview) *admissionv1.AdmissionResponse {
 	r.Helper()
 	raw, err := json.Marshal(review)
 	if err != nil {
@@ -87,8 +87,8 @@ func (r *replica) askCell(cell string, review *admissionv1.AdmissionReview) *adm
 	return answer.Response
 }
 
-func TestAnAnswerCarriesAuditAnnotations(t *testing.T) {
-	l := newLab(t)
+func TestAnswerHasAuditAnnotations(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 5, 6)
 	l.protect("other", 0, 6)
 	pods := l.pods(2)
@@ -99,7 +99,7 @@ func TestAnAnswerCarriesAuditAnnotations(t *testing.T) {
 		allowed bool
 		verdict string
 	}{{pods[0], true, "Reserved"}, {pods[0], true, "Reserved"}, {pods[1], false, "NoBudget"}} {
-		response := r.ask(deleteReview(want.pod))
+		response := r.review(deleteReview(want.pod))
 		audit := response.AuditAnnotations
 		if response.Allowed != want.allowed || audit[v1alpha1.AuditVerdict] != want.verdict || audit[v1alpha1.AuditProtectors] != both {
 			t.Errorf("removal of %s: allowed %v with %v, want %v with %s by %s", want.pod.Name, response.Allowed, audit, want.allowed, want.verdict, both)
@@ -108,23 +108,23 @@ func TestAnAnswerCarriesAuditAnnotations(t *testing.T) {
 }
 
 // One deletion by a client can cause several reviews.
-func TestARepeatedRemovalIsChargedOnce(t *testing.T) {
+func TestRepeatedRemovalIsChargedOnce(t *testing.T) {
 	for _, threshold := range []int32{0, 1, 100} {
 		t.Run(fmt.Sprint("compactThreshold ", threshold), func(t *testing.T) {
-			l := newLab(t)
+			l := newFixture(t)
 			l.protect("web", 5, 8, compacted(threshold))
 			pods := l.pods(4)
 			r := l.serve()
 			for range 3 {
 				for _, pod := range pods[:3] {
-					if response := r.ask(deleteReview(pod)); !response.Allowed {
+					if response := r.review(deleteReview(pod)); !response.Allowed {
 						t.Fatalf("removal of %s: %+v", pod.Name, response.Result)
 					}
 				}
 			}
 			l.wantReserved("web", 3)
-			if response := r.ask(deleteReview(pods[3])); response.Allowed {
-				t.Error("a fourth removal passed with a budget of 3")
+			if response := r.review(deleteReview(pods[3])); response.Allowed {
+				t.Error("a fourth removal was admitted, want a budget of 3")
 			}
 			l.wantReserved("web", 3)
 		})
@@ -135,22 +135,22 @@ func compacted(threshold int32) func(*v1alpha1.PodProtectorSpec) {
 	return func(s *v1alpha1.PodProtectorSpec) { s.AdmissionHistory.CompactThreshold = &threshold }
 }
 
-func TestAnUnknownCellIsForbidden(t *testing.T) {
-	l := newLab(t)
+func TestUnknownCellIsForbidden(t *testing.T) {
+	l := newFixture(t)
 	pod := l.pod("web-0")
-	response := l.serve().askCell("elsewhere", deleteReview(pod))
+	response := l.serve().reviewCell("elsewhere", deleteReview(pod))
 	if response.Allowed || response.Result.Code != http.StatusForbidden || response.Result.Reason != metav1.StatusReasonForbidden {
 		t.Fatalf("response %+v, want 403", response)
 	}
-	for _, part := range []string{`no cell "elsewhere"`, "--cell", v1alpha1.LabelExempt} {
+	for _, part := range []string{`does not know cell "elsewhere"`, "--cell", v1alpha1.LabelExempt} {
 		if !strings.Contains(response.Result.Message, part) {
 			t.Errorf("message %q, want it to say %q", response.Result.Message, part)
 		}
 	}
 }
 
-func TestMalformedReviewsAreRefusedWithAReason(t *testing.T) {
-	l := newLab(t)
+func TestMalformedReviewsAreRefused(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 5, 5)
 	pod := l.pod("web-0")
 	r := l.serve()

@@ -15,24 +15,24 @@ import (
 // have not been read yet.
 func (p *Protection) EachProtector(namespace string, visit func(core string, of *v1alpha1.PodProtector)) (unread []string) {
 	for _, core := range p.cores {
-		if !core.read.Load() {
+		if !core.synced.Load() {
 			unread = append(unread, core.name)
 			continue
 		}
-		for _, one := range core.seen(namespace) {
+		for _, one := range core.statesIn(namespace) {
 			visit(core.name, one)
 		}
 	}
 	return unread
 }
 
-// seen returns the states that the watch has shown. It holds the lock only for a scan, so that removals do not wait.
-func (c *core) seen(namespace string) (all []*v1alpha1.PodProtector) {
+// statesIn returns the states that the watch has shown. It holds the lock only for a scan, so that removals do not wait.
+func (c *core) statesIn(namespace string) (all []*v1alpha1.PodProtector) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for key, known := range c.known {
-		if known.last != nil && (namespace == "" || key.Namespace == namespace) {
-			all = append(all, known.last)
+	for key, state := range c.lastStates {
+		if state.last != nil && (namespace == "" || key.Namespace == namespace) {
+			all = append(all, state.last)
 		}
 	}
 	return all
@@ -45,12 +45,12 @@ func (p *Protection) CellMetadata(cell string) (metadata.Interface, error) {
 
 // reviewRoot answers a review of the deletion of an object that floors may depend on.
 func (s *Server) reviewRoot(w http.ResponseWriter, r *http.Request) {
-	review, release := s.receive(w, r)
+	review, release := s.readRequest(w, r)
 	if review == nil {
 		return
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(r.Context(), reviewTime(r))
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout(r))
 	defer cancel()
-	s.respond(w, review, s.Roots.Review(ctx, r.PathValue("cluster"), review.Request))
+	s.writeResponse(w, review, s.Roots.Review(ctx, r.PathValue("cluster"), review.Request))
 }

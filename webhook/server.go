@@ -33,14 +33,14 @@ const (
 	maxHeaderBytes = 64 << 10
 	// maxStreams limits the concurrent reviews of one HTTP/2 connection; a client with more opens another.
 	maxStreams = 250
-	// readTime is how long a client may take to send a request.
-	readTime = 30 * time.Second
-	// defaultReviewTime applies to clients that do not send a timeout.
-	defaultReviewTime = 10 * time.Second
-	// longestReviewTime is the longest timeout of a webhook that an API server accepts.
-	longestReviewTime = 30 * time.Second
-	// drainTime is how long reviews in flight may take after SIGTERM and Drain.
-	drainTime = 30 * time.Second
+	// readTimeout is how long a client may take to send a request.
+	readTimeout = 30 * time.Second
+	// defaultReviewTimeout applies to clients that do not send a timeout.
+	defaultReviewTimeout = 10 * time.Second
+	// maxReviewTimeout is the longest timeout of a webhook that an API server accepts.
+	maxReviewTimeout = 30 * time.Second
+	// drainTimeout is how long reviews in flight may take after SIGTERM and Drain.
+	drainTimeout = 30 * time.Second
 )
 
 // Server serves reviews over TLS.
@@ -64,7 +64,7 @@ type Server struct {
 	Protection *Protection
 	// Scheduling answers reviews of pods and templates that are to be stored; nil when scheduling is off.
 	Scheduling Reviewer
-	// Roots answers reviews of deletions of objects that floors depend on, in a cluster as webhookconfig.RootsPath
+	// Roots answers reviews of deletions of objects that floors depend on, in a cluster as webhookconfig.RootGuardPath
 	// names it; nil when the root guard is off.
 	Roots Reviewer
 	Log   logr.Logger
@@ -74,9 +74,9 @@ type Server struct {
 	address  atomic.Pointer[net.TCPAddr]
 	watcher  atomic.Pointer[certwatcher.CertWatcher]
 	draining atomic.Bool
-	// intake limits the bytes of all reviews that are read at a time.
-	intake  *intake
-	callers callers
+	// bodyLimiter limits the bytes of all reviews that are read at a time.
+	bodyLimiter *bodyLimiter
+	callers     callerAuthenticator
 }
 
 // Reviewer answers reviews of a cell, or of a cluster, before ctx ends.
@@ -88,11 +88,11 @@ type Reviewer interface {
 // others use it. all returns the addresses of all replicas.
 func (s *Server) NewPeers(self string, all func() []string) *Peers {
 	s.replicas = func() int {
-		known := all()
-		if slices.Contains(known, self) {
-			return len(known)
+		addresses := all()
+		if slices.Contains(addresses, self) {
+			return len(addresses)
 		}
-		return len(known) + 1
+		return len(addresses) + 1
 	}
 	return &Peers{Self: self, All: all, Client: s.identity().client()}
 }
@@ -113,19 +113,19 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.startCallers(ctx); err != nil {
+	if err := s.startCallerAuthentication(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	s.watcher.Load().RegisterCallback(s.Protection.metrics.serve) // RegisterCallback also calls it at once
+	s.watcher.Load().RegisterCallback(s.Protection.metrics.setCertificateExpiry) // RegisterCallback also calls it at once
 	replicas := s.replicas
 	if replicas == nil {
 		replicas = func() int { return 1 }
 	}
-	pace := newPace(replicas)
+	pace := newConnectionPacer(replicas)
 	server := &http.Server{
-		Handler: s.handler(pace), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime,
-		WriteTimeout: readTime + longestReviewTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
-		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ConnContext: pace.context, ConnState: pace.observe,
+		Handler: s.handler(pace), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTimeout,
+		WriteTimeout: readTimeout + maxReviewTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ConnContext: pace.withConn, ConnState: pace.observe,
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -142,22 +142,22 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.stop(context.WithoutCancel(ctx), server)
 }
 
-// StopTime is how long Start may take to return after its context has ended. A process that exits earlier loses reviews
+// ShutdownTimeout is how long Start may take to return after its context has ended. A process that exits earlier loses reviews
 // in flight.
-func (s *Server) StopTime() time.Duration { return s.Drain + drainTime + giveBackTime }
+func (s *Server) ShutdownTimeout() time.Duration { return s.Drain + drainTimeout + giveBackTimeout }
 
 func (s *Server) stop(ctx context.Context, server *http.Server) error {
 	s.draining.Store(true)
 	s.Log.Info("Draining reviews")
 	<-time.After(s.Drain)
-	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	err := server.Shutdown(ctx)
 	s.Protection.background.Wait()
 	if err != nil {
 		return fmt.Errorf("drain reviews: %w", err)
 	}
-	s.Log.Info("All reviews are answered")
+	s.Log.Info("Drained reviews")
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	}
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
-			s.Log.Error(err, "Certificates are no longer reloaded")
+			s.Log.Error(err, "Stopped reloading certificates")
 		}
 	}()
 	s.watcher.Store(watcher)
@@ -191,7 +191,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 			return nil, fmt.Errorf("--client-ca: %w", err)
 		}
 		config.ClientAuth = tls.RequireAnyClientCert
-		config.VerifyConnection = func(state tls.ConnectionState) error { return s.admit(&state, pool) }
+		config.VerifyConnection = func(state tls.ConnectionState) error { return s.authorizeClient(&state, pool) }
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Listen)
 	if err != nil {
@@ -200,13 +200,13 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	if address, ok := listener.Addr().(*net.TCPAddr); ok {
 		s.address.Store(address)
 	}
-	return tls.NewListener(newConnections(listener, maxConnections, s.Protection.metrics.evictedConnections.Inc), config), nil
+	return tls.NewListener(newLimitedListener(listener, maxConnections, s.Protection.metrics.evictedConnections.Inc), config), nil
 }
 
-// admit returns an error unless the client is a replica, or has a client certificate that a CA of the pool signed, for
+// authorizeClient returns an error unless the client is a replica, or has a client certificate that a CA of the pool signed, for
 // an allowed name.
-func (s *Server) admit(connection *tls.ConnectionState, pool *x509.CertPool) error {
-	if s.identity().check(connection) == nil {
+func (s *Server) authorizeClient(connection *tls.ConnectionState, pool *x509.CertPool) error {
+	if s.identity().verifyPeer(connection) == nil {
 		return nil
 	}
 	intermediates := x509.NewCertPool()
@@ -221,7 +221,7 @@ func (s *Server) admit(connection *tls.ConnectionState, pool *x509.CertPool) err
 	}
 	isNamed := func(name string) bool { return slices.Contains(s.ClientNames, name) }
 	if len(s.ClientNames) > 0 && !isNamed(client.Subject.CommonName) && !slices.ContainsFunc(client.DNSNames, isNamed) {
-		return fmt.Errorf("the client certificate of %q is not of a name that --client-name allows", client.Subject.CommonName)
+		return fmt.Errorf("client certificate of %q: --client-name does not allow this name", client.Subject.CommonName)
 	}
 	return nil
 }
@@ -247,28 +247,28 @@ func (s *Server) Ready(*http.Request) error {
 		return errors.New("not listening yet")
 	}
 	for _, core := range s.Protection.cores {
-		if !core.read.Load() {
+		if !core.synced.Load() {
 			return fmt.Errorf("PodProtectors of core cluster %q are not read yet", core.name)
 		}
-		if core.roster != nil && !core.roster.Read() {
+		if core.cellRegistry != nil && !core.cellRegistry.HasSynced() {
 			return fmt.Errorf("the Cells of core cluster %q are not read yet", core.name)
 		}
 	}
 	return nil
 }
 
-func (s *Server) handler(pace *pace) http.Handler {
-	s.intake = newIntake(mostBytesInFlight)
+func (s *Server) handler(pace *connectionPacer) http.Handler {
+	s.bodyLimiter = newBodyLimiter(maxBytesInFlight)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
 	mux.HandleFunc("POST "+webhookconfig.CorePath("{core}"), s.reviewProtector)
 	if s.Scheduling != nil {
-		mux.HandleFunc("POST "+webhookconfig.SchedulePath("{cell}"), s.schedule)
+		mux.HandleFunc("POST "+webhookconfig.SchedulePath("{cell}"), s.reviewScheduling)
 	}
 	if s.Roots != nil {
-		mux.HandleFunc("POST "+webhookconfig.RootsPath("")+"{cluster...}", s.reviewRoot)
+		mux.HandleFunc("POST "+webhookconfig.RootGuardPath("")+"{cluster...}", s.reviewRoot)
 	}
-	mux.Handle(peersPath, s.identity().only(s.Protection.HandedOver()))
+	mux.Handle(peersPath, s.identity().requirePeer(s.Protection.PeerHandler()))
 	authenticated := s.callers.authenticate(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -279,28 +279,28 @@ func (s *Server) handler(pace *pace) http.Handler {
 	})
 }
 
-func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *pace) {
+func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *connectionPacer) {
 	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanReview)
 	defer span.End()
-	review, release := s.receive(w, r)
+	review, release := s.readRequest(w, r)
 	if review == nil {
 		return
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(ctx, reviewTime(r))
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
 	defer cancel()
 	if !s.isProven(r) {
 		ctx = fromUnprovenCaller(ctx)
 	}
-	answer := s.Protection.measure(ctx, r.PathValue("cell"), review.Request)
-	tellAnswer(span, r.PathValue("cell"), answer)
+	answer := s.Protection.reviewMeasured(ctx, r.PathValue("cell"), review.Request)
+	recordAnswer(span, r.PathValue("cell"), answer)
 	if r.ProtoMajor == 1 {
 		pace.wait(ctx)
 	}
 	if s.Audit {
-		answer = answer.OnTrial()
+		answer = answer.AdmitInAuditMode()
 	}
-	s.answer(w, review, r.PathValue("cell"), answer)
+	s.writeAnswer(w, review, r.PathValue("cell"), answer)
 }
 
 // isProven reports whether a review can come only from the API server of its cell. It has either a caller token, which
@@ -310,32 +310,32 @@ func (s *Server) isProven(r *http.Request) bool {
 	return r.Context().Value(tokenCaller{}) != nil || s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.Protection.cells.isSingle()
 }
 
-// schedule answers a review of a pod or a template that is to be stored in a cell.
-func (s *Server) schedule(w http.ResponseWriter, r *http.Request) {
+// reviewScheduling answers a review of a pod or a template that is to be stored in a cell.
+func (s *Server) reviewScheduling(w http.ResponseWriter, r *http.Request) {
 	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
 	defer span.End()
-	review, release := s.receive(w, r)
+	review, release := s.readRequest(w, r)
 	if review == nil {
 		return
 	}
 	defer release()
-	ctx, cancel := context.WithTimeout(ctx, reviewTime(r))
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
 	defer cancel()
-	s.respond(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
+	s.writeResponse(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
 }
 
 // reviewProtector answers a review of a protector that is to be stored in a core.
 func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
-	if review, release := s.receive(w, r); review != nil {
+	if review, release := s.readRequest(w, r); review != nil {
 		defer release()
-		s.answer(w, review, "", s.Protection.ReviewProtector(r.PathValue("core"), review.Request))
+		s.writeAnswer(w, review, "", s.Protection.ReviewProtector(r.PathValue("core"), review.Request))
 	}
 }
 
-// receive reads a review. It also returns release, which the caller calls when the review is answered. After an error
+// readRequest reads a review. It also returns release, which the caller calls when the review is answered. After an error
 // it sends the reason to the client and returns nil.
-func (s *Server) receive(w http.ResponseWriter, r *http.Request) (review *admissionv1.AdmissionReview, release func()) {
-	body, release, err := s.intake.read(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
+func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (review *admissionv1.AdmissionReview, release func()) {
+	body, release, err := s.bodyLimiter.read(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
 	code := http.StatusBadRequest
 	if errors.Is(err, errOverloaded) {
 		s.Protection.metrics.overloads.Inc()
@@ -345,7 +345,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (review *admiss
 		review, err = readReview(body)
 	}
 	if err == nil {
-		noteReview(r.Context())
+		markReviewReceived(r.Context())
 	}
 	if err != nil {
 		release()
@@ -355,31 +355,31 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) (review *admiss
 	return review, release
 }
 
-// answer sends the answer to a review of a cell; an empty cell means that the review belongs to no cell.
-func (s *Server) answer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, answer removal.Answer) {
-	audit := answer.Audit()
+// writeAnswer sends the answer to a review of a cell; an empty cell means that the review belongs to no cell.
+func (s *Server) writeAnswer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, writeAnswer removal.Answer) {
+	audit := writeAnswer.Audit()
 	if cell != "" {
 		audit[v1alpha1.AuditCell] = cell
 	}
-	s.respond(w, review, &admissionv1.AdmissionResponse{
-		UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: audit,
+	s.writeResponse(w, review, &admissionv1.AdmissionResponse{
+		UID: review.Request.UID, Allowed: writeAnswer.Allowed, Result: writeAnswer.Status, Warnings: writeAnswer.Warnings, AuditAnnotations: audit,
 	})
 }
 
-func (s *Server) respond(w http.ResponseWriter, review *admissionv1.AdmissionReview, response *admissionv1.AdmissionResponse) {
+func (s *Server) writeResponse(w http.ResponseWriter, review *admissionv1.AdmissionReview, response *admissionv1.AdmissionResponse) {
 	w.Header().Set("Content-Type", "application/json")
 	err := json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"}, Response: response,
 	})
 	if err != nil {
-		s.Log.V(1).Info("Nobody took the answer", "error", err.Error())
+		s.Log.V(1).Info("Could not send answer to client", "error", err.Error())
 	}
 }
 
 // readReview decodes the body that an API server sends. The objects in it stay JSON.
 func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
 	review := &admissionv1.AdmissionReview{}
-	if err := removal.Read(body, review); err != nil {
+	if err := removal.DecodeJSON(body, review); err != nil {
 		return nil, err
 	}
 	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
@@ -388,24 +388,24 @@ func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
 	return review, nil
 }
 
-// reviewTime is how long the API server waits, according to its URL, less the time that the answer needs to get there:
+// reviewTimeout is how long the API server waits, according to its URL, less the time that the answer needs to get there:
 // a timely answer with a reason is better than a timeout without one.
-func reviewTime(r *http.Request) time.Duration {
+func reviewTimeout(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || timeout <= 0 {
-		timeout = defaultReviewTime
+		timeout = defaultReviewTimeout
 	}
-	timeout = min(timeout, longestReviewTime)
+	timeout = min(timeout, maxReviewTimeout)
 	return timeout - min(timeout/10, 500*time.Millisecond)
 }
 
-// measure calls Review and records its metrics.
-func (p *Protection) measure(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
+// reviewMeasured calls Review and records its metrics.
+func (p *Protection) reviewMeasured(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
 	began := time.Now()
 	p.metrics.inFlight.Inc()
 	defer p.metrics.inFlight.Dec()
 	answer := p.Review(ctx, cell, review)
-	if !p.cells.known(cell) {
+	if !p.cells.has(cell) {
 		cell = "unknown" // a client must not be able to create time series
 	}
 	p.metrics.reviews.WithLabelValues(cell, string(answer.Operation), string(answer.Verdict)).Inc()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestReviewTime(t *testing.T) {
+func TestReviewTimeout(t *testing.T) {
 	for query, want := range map[string]time.Duration{
 		"":                  9500 * time.Millisecond,
 		"?timeout=1s":       900 * time.Millisecond,
@@ -15,8 +15,8 @@ func TestReviewTime(t *testing.T) {
 		"?timeout=-1s":      9500 * time.Millisecond,
 		"?timeout=tomorrow": 9500 * time.Millisecond,
 	} {
-		if got := reviewTime(httptest.NewRequest("POST", "/cells/worker-1/validate"+query, nil)); got != want {
-			t.Errorf("reviewTime(%q) = %s, want %s", query, got, want)
+		if got := reviewTimeout(httptest.NewRequest("POST", "/cells/worker-1/validate"+query, nil)); got != want {
+			t.Errorf("reviewTimeout(%q) = %s, want %s", query, got, want)
 		}
 	}
 }

@@ -19,33 +19,33 @@ import (
 type Options struct {
 	// Cores are the core clusters by name; the cluster of the manager is one of them.
 	Cores map[string]cluster.Cluster
-	// Pasts detect that cores were restored from backups, by the names of the cores: the same ones as in their caches'
+	// RestoreDetectors detect that cores were restored from backups, by the names of the cores: the same ones as in their caches'
 	// options.
-	Pasts map[string]*clusters.Past
+	RestoreDetectors map[string]*clusters.RestoreDetector
 	// Cells are the client configurations of the clusters whose removals are reviewed, by the name of their Cell.
 	Cells map[string]*rest.Config
-	// Rosters, by the names of Cores, are the registries of further cells and of the pods that each cell has; nil when
+	// CellRegistries, by the names of Cores, are the registries of further cells and of the pods that each cell has; nil when
 	// Cells lists all cells.
-	Rosters map[string]*clusters.Roster
+	CellRegistries map[string]*clusters.CellRegistry
 	// Server is the server to start; SetupWithManager sets its Protection.
 	Server *Server
 	// Peers are the other replicas; nil when there are none, or when replicas must not hand over to each other.
 	Peers *Peers
-	// Nudge wakes controllers whose removals were refused when there is budget again.
-	Nudge bool
+	// EnableRetrier wakes controllers whose removals were refused when there is budget again.
+	EnableRetrier bool
 	// Metrics is the registry for the webhook's metrics.
 	Metrics prometheus.Registerer
-	// ProbeEvery is the interval at which the webhook probes the readiness of each core cluster, for metrics; 0
+	// ProbeInterval is the interval at which the webhook probes the readiness of each core cluster, for metrics; 0
 	// disables it.
-	ProbeEvery time.Duration
+	ProbeInterval time.Duration
 	// Tracer creates spans; nil creates none. The code that connects to the cores propagates its trace context to the
 	// API servers.
 	Tracer *tracing.Tracer
 	// Now is the wall clock; nil means the clock of the machine.
 	Now func() time.Time
-	// Boarding is called before each batch for a protector is flushed; nil flushes at once. Only simulations set it,
+	// BeforeFlush is called before each batch for a protector is flushed; nil flushes at once. Only simulations set it,
 	// see package batch.
-	Boarding func(protector types.NamespacedName)
+	BeforeFlush func(protector types.NamespacedName)
 }
 
 // SetupWithManager adds the webhook, and the core clusters other than the manager's own, to a manager.
@@ -69,23 +69,23 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 		now = time.Now
 	}
 	p := &Protection{
-		cells:   newCells(),
-		metrics: newMetrics(options.Metrics),
-		tracer:  options.Tracer,
-		log:     mgr.GetLogger(),
-		now:     now,
-		refused: &refusals{now: time.Now},
+		cells:         newCells(),
+		metrics:       newMetrics(options.Metrics),
+		tracer:        options.Tracer,
+		log:           mgr.GetLogger(),
+		now:           now,
+		refusalEvents: &refusalEvents{now: time.Now},
 	}
 	p.cells.tracer = options.Tracer
-	p.nodes = &nodeLabels{reach: p.cells.metadata}
-	if options.Nudge {
-		p.nudger = newNudger(p.cells, p.metrics, p.log)
+	p.nodes = &nodeLabelCache{clientFor: p.cells.metadata}
+	if options.EnableRetrier {
+		p.retrier = newRetrier(p.cells, p.metrics, p.log)
 		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-			p.nudger.run(ctx)
+			p.retrier.retryUntilDone(ctx)
 			return nil
 		}))
 		if err != nil {
-			return nil, fmt.Errorf("add the nudger: %w", err)
+			return nil, fmt.Errorf("add the retrier: %w", err)
 		}
 	}
 	for name, source := range options.Cores {
@@ -94,42 +94,42 @@ func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
 				return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 			}
 		}
-		core := newCore(name, source, options.Pasts[name], p.metrics, mgr.GetLogger(), now)
-		core.flights.Boarding, core.tracer = options.Boarding, options.Tracer
-		core.changed = p.nudger.look
+		core := newCore(name, source, options.RestoreDetectors[name], p.metrics, mgr.GetLogger(), now)
+		core.batches.BeforeStart, core.tracer = options.BeforeFlush, options.Tracer
+		core.onChange = p.retrier.trigger
 		if options.Peers != nil {
-			core.handover = &handover{
-				core: name, peers: *options.Peers, tracer: options.Tracer, suspects: map[string]time.Time{}, open: map[address]*parcel{},
+			core.forwarder = &forwarder{
+				core: name, peers: *options.Peers, tracer: options.Tracer, suspects: map[string]time.Time{}, pending: map[destination]*forwardBatch{},
 			}
 		}
-		if core.roster = options.Rosters[name]; core.roster != nil {
-			p.cells.rosters = append(p.cells.rosters, core.roster)
-			if err := mgr.Add(core.roster); err != nil {
+		if core.cellRegistry = options.CellRegistries[name]; core.cellRegistry != nil {
+			p.cells.registries = append(p.cells.registries, core.cellRegistry)
+			if err := mgr.Add(core.cellRegistry); err != nil {
 				return nil, fmt.Errorf("add the Cells of core cluster %s: %w", name, err)
 			}
 		}
 		if err := mgr.Add(core); err != nil {
 			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
 		}
-		if err := p.watchOver(mgr, core.name, source.GetConfig(), options.ProbeEvery); err != nil {
+		if err := p.addProbe(mgr, core.name, source.GetConfig(), options.ProbeInterval); err != nil {
 			return nil, fmt.Errorf("probe core cluster %s: %w", name, err)
 		}
 		p.cores = append(p.cores, core)
 	}
 	for name, config := range options.Cells {
-		if err := p.cells.name(name, config); err != nil {
+		if err := p.cells.addStatic(name, config); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-// watchOver adds a probe that exports whether a core cluster is ready.
-func (p *Protection) watchOver(mgr manager.Manager, core string, config *rest.Config, every time.Duration) error {
-	if every == 0 {
+// addProbe adds a probe that exports whether a core cluster is ready.
+func (p *Protection) addProbe(mgr manager.Manager, core string, config *rest.Config, interval time.Duration) error {
+	if interval == 0 {
 		return nil
 	}
-	probe, err := p.metrics.probe(core, config, every)
+	probe, err := p.metrics.newProbe(core, config, interval)
 	if err != nil {
 		return err
 	}

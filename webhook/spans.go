@@ -13,55 +13,55 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// seat holds the spans of an ask: of the whole ask, and of its wait for a batch, which the batch ends.
-type seat struct{ asked, waiting trace.Span }
+// opSpans holds the spans of an operation: of all of it, and of its wait for a batch, which the batch ends.
+type opSpans struct{ op, wait trace.Span }
 
-// seatOf starts the wait span of an ask, for the span of ctx; nil when that is not recorded. leave ends it if the
+// startWaitSpan starts the wait span of an operation, for the span of ctx; nil when that is not recorded. leave ends it if the
 // caller gives up before its batch starts.
-func (c *core) seatOf(ctx context.Context) (s *seat, leave func()) {
-	asked := c.tracer.Of(ctx)
-	if !asked.IsRecording() {
+func (c *core) startWaitSpan(ctx context.Context) (s *opSpans, end func()) {
+	span := c.tracer.Of(ctx)
+	if !span.IsRecording() {
 		return nil, func() {}
 	}
 	_, waiting := c.tracer.Step(ctx, tracing.SpanWait)
-	return &seat{asked: asked, waiting: waiting}, func() { waiting.End() }
+	return &opSpans{op: span, wait: waiting}, func() { waiting.End() }
 }
 
-// ride submits an ask to the next batch for a protector.
-func (c *core) ride(ctx context.Context, key types.NamespacedName, a ask) (answer, error) {
-	seat, leave := c.seatOf(ctx)
-	defer leave()
-	a.seat = seat
-	return c.flights.Do(ctx, key, a)
+// enqueue submits an operation to the next batch for a protector.
+func (c *core) enqueue(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
+	spans, end := c.startWaitSpan(ctx)
+	defer end()
+	a.spans = spans
+	return c.batches.Do(ctx, key, a)
 }
 
 // giveBack gives a reservation back.
-func (c *core) giveBack(ctx context.Context, key types.NamespacedName, back ask) (answer, error) {
+func (c *core) giveBack(ctx context.Context, key types.NamespacedName, back historyOp) (opResult, error) {
 	ctx, span := c.tracer.Step(ctx, tracing.SpanGiveBack)
 	defer span.End()
-	answer, err := c.ride(ctx, key, back)
-	c.tellProtector(span, key)
-	tracing.Fail(span, err)
+	answer, err := c.enqueue(ctx, key, back)
+	c.setProtectorAttributes(span, key)
+	tracing.RecordError(span, err)
 	return answer, err
 }
 
-// takeOff starts the span of a batch, on behalf of all its recorded asks, and ends their wait spans.
-func (c *core) takeOff(ctx context.Context, key types.NamespacedName, asks []ask) (context.Context, trace.Span) {
+// startBatchSpan starts the span of a batch, on behalf of all its recorded operations, and ends their wait spans.
+func (c *core) startBatchSpan(ctx context.Context, key types.NamespacedName, ops []historyOp) (context.Context, trace.Span) {
 	if c.tracer == nil {
-		return ctx, tracing.None()
+		return ctx, tracing.NoopSpan()
 	}
-	var by []trace.Span
-	for _, a := range asks {
-		if a.seat == nil || len(by) > 0 && by[len(by)-1] == a.seat.asked { // asks that were taken over together share one seat
+	var spans []trace.Span
+	for _, a := range ops {
+		if a.spans == nil || len(spans) > 0 && spans[len(spans)-1] == a.spans.op { // forwarded operations of one batch share their spans
 			continue
 		}
-		a.seat.waiting.End()
-		by = append(by, a.seat.asked)
+		a.spans.wait.End()
+		spans = append(spans, a.spans.op)
 	}
-	ctx, span := c.tracer.Share(ctx, tracing.SpanFlight, by)
-	c.tellProtector(span, key)
+	ctx, span := c.tracer.StartShared(ctx, tracing.SpanBatch, spans)
+	c.setProtectorAttributes(span, key)
 	if span.IsRecording() {
-		span.SetAttributes(attribute.Int(tracing.FlightSize, len(asks)))
+		span.SetAttributes(attribute.Int(tracing.BatchSize, len(ops)))
 	}
 	return ctx, span
 }
@@ -71,42 +71,42 @@ func (c *core) write(ctx context.Context, p *v1alpha1.PodProtector) error {
 	ctx, span := c.tracer.Call(ctx, tracing.SpanWrite)
 	defer span.End()
 	err := c.protectors.WriteStatus(ctx, p)
-	tracing.TellStored(span, err)
+	tracing.RecordWriteResult(span, err)
 	return err
 }
 
-// tellRetry records that a batch decides again.
-func (c *core) tellRetry(ctx context.Context) {
+// recordRetry records that a batch decides again.
+func (c *core) recordRetry(ctx context.Context) {
 	if span := c.tracer.Of(ctx); span.IsRecording() {
 		span.AddEvent(tracing.EventRetry)
 	}
 }
 
-func (c *core) tellProtector(span trace.Span, key types.NamespacedName) {
+func (c *core) setProtectorAttributes(span trace.Span, key types.NamespacedName) {
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String(tracing.Core, c.name), attribute.String(tracing.Protector, key.String()))
 	}
 }
 
-// tellReserved records the answer of a protector.
-func (c *core) tellReserved(span trace.Span, key types.NamespacedName, answer answer, err error) {
-	c.tellProtector(span, key)
-	tracing.Fail(span, err)
+// recordReservation records the answer of a protector.
+func (c *core) recordReservation(span trace.Span, key types.NamespacedName, answer opResult, err error) {
+	c.setProtectorAttributes(span, key)
+	tracing.RecordError(span, err)
 	if span.IsRecording() && err == nil {
 		span.SetAttributes(attribute.String(tracing.Verdict, string(answer.verdict.Outcome)))
 	}
 }
 
-// tellRequest records the requested removal.
-func tellRequest(span trace.Span, r removal.Request) {
+// recordRequest records the requested removal.
+func recordRequest(span trace.Span, r removal.Request) {
 	if span.IsRecording() {
 		span.SetAttributes(attribute.String(tracing.Namespace, r.Namespace), attribute.String(tracing.PodName, r.PodName),
 			attribute.String(tracing.PodUID, string(r.Pod.UID)), attribute.Bool(tracing.DryRun, r.DryRun))
 	}
 }
 
-// tellAnswer records the answer to a review.
-func tellAnswer(span trace.Span, cell string, answer removal.Answer) {
+// recordAnswer records the answer to a review.
+func recordAnswer(span trace.Span, cell string, answer removal.Answer) {
 	if !span.IsRecording() {
 		return
 	}

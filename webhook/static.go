@@ -112,7 +112,7 @@ func validateStatic(client *admissionregistrationv1.WebhookClientConfig, namespa
 		return fmt.Errorf("the CA bundle of %s has no PEM certificate", *client.URL)
 	}
 	if _, err := metav1.LabelSelectorAsSelector(namespaces); err != nil {
-		return fmt.Errorf("names of namespaces: %w", err)
+		return fmt.Errorf("namespace selector: %w", err)
 	}
 	return nil
 }

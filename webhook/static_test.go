@@ -218,7 +218,7 @@ func TestStaticFilesRefuse(t *testing.T) {
 			},
 			want: "cannot use Service a/b: kube-apiserver accepts only URLs in static manifests; use --url",
 		},
-		"a name that is none": {
+		"an invalid name": {
 			change: func(o *webhook.ConfigurationOptions) { o.Name = "Breakwater" },
 			want:   `static manifest "Breakwater.static.k8s.io": not a valid name`,
 		},
@@ -226,9 +226,9 @@ func TestStaticFilesRefuse(t *testing.T) {
 			change: func(o *webhook.ConfigurationOptions) { o.CABundle = []byte("PEM") },
 			want:   "the CA bundle of https://breakwater.example:9443/cells/worker-1/validate has no PEM certificate",
 		},
-		"a namespace that is none": {
+		"an invalid namespace": {
 			change: func(o *webhook.ConfigurationOptions) { o.Namespaces = []string{"a/b"} },
-			want:   "names of namespaces",
+			want:   "namespace selector: ",
 		},
 		"a file of another kind":        {existing: "kind: List\n", want: `admission.yaml: kind "List", want AdmissionConfiguration`},
 		"a file that cannot be parsed":  {existing: "plugin: []\n", want: "admission.yaml: "},

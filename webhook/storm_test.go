@@ -16,17 +16,17 @@ import (
 
 // All requests arrive while the first batch is blocked, so that the rest share the second. The test uses evictions,
 // since a deletion causes two reviews: one when its grace period is set, and one when it is carried out.
-func TestRemovalsThatArriveTogetherShareAWrite(t *testing.T) {
+func TestConcurrentRemovalsShareAWrite(t *testing.T) {
 	for _, threshold := range []int32{0, 1, 100} {
 		t.Run(fmt.Sprint("compactThreshold ", threshold), func(t *testing.T) {
-			l := newLab(t)
+			l := newFixture(t)
 			l.protect("web", 54, 64, compacted(threshold))
 			pods := l.pods(64)
-			core := l.throughProxy()
+			core := l.proxied()
 			r := l.serve(core.asCore).guard()
-			answers := r.removeHeldUp(core, eviction, pods)
-			if admitted := l.admitted(answers); admitted != 10 || l.left() != 54 {
-				t.Errorf("%d removals admitted and %d pods left, want 10 and 54", admitted, l.left())
+			answers := r.removeWhileCoreStalls(core, eviction, pods)
+			if admitted := l.admitted(answers); admitted != 10 || l.remaining() != 54 {
+				t.Errorf("%d removals admitted and %d pods left, want 10 and 54", admitted, l.remaining())
 			}
 			l.wantReserved("web", 10)
 			if writes := r.count("breakwater_webhook_status_writes_total"); writes > 2 {
@@ -39,8 +39,8 @@ func TestRemovalsThatArriveTogetherShareAWrite(t *testing.T) {
 	}
 }
 
-func TestTwoReplicasAdmitWhatOneWould(t *testing.T) {
-	l := newLab(t)
+func TestTwoReplicasAdmitExactlyTheBudget(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 30, 40)
 	var pods []*corev1.Pod
 	for i := range 20 {
@@ -55,39 +55,39 @@ func TestTwoReplicasAdmitWhatOneWould(t *testing.T) {
 			})
 		}))
 	}
-	if admitted := l.admitted(l.removeAll(deletion, pods)); admitted != 10 || l.left() != 30 {
-		t.Errorf("%d removals admitted and %d pods left, want 10 and 30", admitted, l.left())
+	if admitted := l.admitted(l.removeAll(deletion, pods)); admitted != 10 || l.remaining() != 30 {
+		t.Errorf("%d removals admitted and %d pods left, want 10 and 30", admitted, l.remaining())
 	}
 	l.wantReserved("web", 10)
 	for i, r := range replicas {
 		if asked := r.count("breakwater_webhook_reviews_total"); asked < 20 {
-			t.Errorf("replica %d was asked %d times, want half of the removals", i, asked)
+			t.Errorf("replica %d got %d reviews, want half of the removals", i, asked)
 		}
 	}
 }
 
-func TestAnotherWriterOfTheStatusDelaysAndLosesNothing(t *testing.T) {
-	l := newLab(t)
+func TestConcurrentStatusWriterLosesNoReservation(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 14, 24)
 	pods := l.pods(24)
 	r := l.serve().guard()
 	ctx, stop := context.WithCancel(t.Context())
 	var writer sync.WaitGroup
-	writer.Go(func() { l.scribble(ctx, "web") })
+	writer.Go(func() { l.writeStatusRepeatedly(ctx, "web") })
 	admitted := l.admitted(l.removeAll(deletion, pods))
 	stop()
 	writer.Wait()
-	if admitted != 10 || l.left() != 14 {
-		t.Errorf("%d removals admitted and %d pods left, want 10 and 14", admitted, l.left())
+	if admitted != 10 || l.remaining() != 14 {
+		t.Errorf("%d removals admitted and %d pods left, want 10 and 14", admitted, l.remaining())
 	}
 	l.wantReserved("web", 10)
 	if r.count("breakwater_webhook_status_writes_total", "result", "error") != 0 {
-		t.Error("a conflict ended in an error")
+		t.Error("a write conflict ended in an error")
 	}
 }
 
-// scribble changes the status of a protector as fast as it can until ctx ends.
-func (l *lab) scribble(ctx context.Context, name string) {
+// writeStatusRepeatedly changes the status of a protector as fast as it can until ctx ends.
+func (l *fixture) writeStatusRepeatedly(ctx context.Context, name string) {
 	for ctx.Err() == nil {
 		p := l.protector(name)
 		p.Status.ObservedGeneration++
@@ -97,8 +97,8 @@ func (l *lab) scribble(ctx context.Context, name string) {
 	}
 }
 
-func TestAStormOfRefusalsMakesOneEvent(t *testing.T) {
-	l := newLab(t)
+func TestRefusalStormMakesOneEvent(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 10, 10)
 	pods := l.pods(10)
 	l.serve().guard()
@@ -123,8 +123,8 @@ func TestAStormOfRefusalsMakesOneEvent(t *testing.T) {
 }
 
 // A refused removal must be admitted as soon as budget is back: the webhook does not remember a refusal.
-func TestBudgetThatReturnsIsUsable(t *testing.T) {
-	l := newLab(t)
+func TestReturnedBudgetIsUsable(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 2, 2)
 	pod := l.pod("web-0")
 	l.serve().guard()

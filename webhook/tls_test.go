@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-func TestACertificateThatIsReplacedOnDiskIsServed(t *testing.T) {
-	l := newLab(t)
+func TestReplacedCertificateIsServed(t *testing.T) {
+	l := newFixture(t)
 	r := l.serve()
 	served := func() string {
 		connection, err := tls.Dial("tcp", r.server.Address(), &tls.Config{RootCAs: r.authority.pool(), MinVersion: tls.VersionTLS12})
@@ -34,14 +34,14 @@ func TestACertificateThatIsReplacedOnDiskIsServed(t *testing.T) {
 }
 
 func TestClientCertificates(t *testing.T) {
-	l := newLab(t)
+	l := newFixture(t)
 	l.protect("web", 1, 2)
 	raw, err := json.Marshal(deleteReview(l.pod("web-0")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ours, others := newAuthority(t), newAuthority(t)
-	r := l.serve(func(s *setup) {
+	r := l.serve(func(s *replicaOptions) {
 		s.server.ClientCAFile = write(t, t.TempDir(), "ca.crt", ours.pem())
 		s.server.ClientNames = []string{"apiserver", "apiserver.example"}
 	})
@@ -49,10 +49,10 @@ func TestClientCertificates(t *testing.T) {
 		present []tls.Certificate
 		want    bool
 	}{
-		"none is turned away":                       {nil, false},
-		"one of another authority is turned away":   {[]tls.Certificate{others.client("apiserver")}, false},
-		"one of another name is turned away":        {[]tls.Certificate{ours.client("kubelet")}, false},
-		"one of the right authority is listened to": {[]tls.Certificate{ours.client("apiserver")}, true},
+		"no certificate is refused":                  {nil, false},
+		"a certificate of another CA is refused":     {[]tls.Certificate{others.client("apiserver")}, false},
+		"a certificate with another name is refused": {[]tls.Certificate{ours.client("kubelet")}, false},
+		"one of the right authority is listened to":  {[]tls.Certificate{ours.client("apiserver")}, true},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			code, body, err := r.post(t.Context(), "/cells/"+l.cell+"/validate", strings.NewReader(string(raw)), test.present...)
@@ -64,17 +64,17 @@ func TestClientCertificates(t *testing.T) {
 	l.wantReserved("web", 1)
 }
 
-func TestFilesThatCannotBeServedAreNamed(t *testing.T) {
-	l := newLab(t)
+func TestUnusableTLSFilesAreReported(t *testing.T) {
+	l := newFixture(t)
 	garbage := write(t, t.TempDir(), "garbage", []byte("garbage"))
 	for claim, test := range map[string]struct {
 		change func(*webhook.Server)
 		want   string
 	}{
 		"a certificate that does not exist": {func(s *webhook.Server) { s.CertFile = "/nonexistent/tls.crt" }, "--tls-cert /nonexistent/tls.crt"},
-		"a key that is none":                {func(s *webhook.Server) { s.KeyFile = garbage }, "--tls-key " + garbage},
-		"a client CA that is none":          {func(s *webhook.Server) { s.ClientCAFile = garbage }, fmt.Sprintf("--client-ca: %s holds no PEM certificate", garbage)},
-		"an address that is none":           {func(s *webhook.Server) { s.Listen = "127.0.0.1:-1" }, "--listen: "},
+		"an invalid key":                    {func(s *webhook.Server) { s.KeyFile = garbage }, "--tls-key " + garbage},
+		"an invalid client CA":              {func(s *webhook.Server) { s.ClientCAFile = garbage }, fmt.Sprintf("--client-ca: %s holds no PEM certificate", garbage)},
+		"an invalid address":                {func(s *webhook.Server) { s.Listen = "127.0.0.1:-1" }, "--listen: "},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			s := &webhook.Server{Listen: "127.0.0.1:0"}

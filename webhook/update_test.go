@@ -26,7 +26,7 @@ func resizable(p *corev1.Pod) {
 }
 
 // patchPod patches a pod, or a subresource of it.
-func (l *lab) patchPod(pod *corev1.Pod, patch string, subresource ...string) error {
+func (l *fixture) patchPod(pod *corev1.Pod, patch string, subresource ...string) error {
 	l.Helper()
 	to := client.RawPatch("application/strategic-merge-patch+json", []byte(patch))
 	if len(subresource) > 0 {
@@ -37,8 +37,8 @@ func (l *lab) patchPod(pod *corev1.Pod, patch string, subresource ...string) err
 
 const newImage = `{"spec":{"containers":[{"name":"web","image":"web:2"}]}}`
 
-func TestUpdatesInPlaceCostBudget(t *testing.T) {
-	l := newLab(t)
+func TestInPlaceUpdatesConsumeBudget(t *testing.T) {
+	l := newFixture(t)
 	// The API server checks a resize against the node.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	if err := client.IgnoreAlreadyExists(l.client.Create(t.Context(), node)); err != nil {
@@ -75,7 +75,7 @@ func TestUpdatesInPlaceCostBudget(t *testing.T) {
 	wantRefused(t, l.patchPod(pods[2], `{"spec":{"containers":[{"name":"web","resources":{"requests":{"memory":"2Gi"}}}]}}`, "resize"), `refuses to resize pod "web-2"`)
 	wantRefused(t, l.client.Delete(t.Context(), pods[2]), `refuses to remove pod "web-2"`)
 	if err := l.patchPod(pods[0], `{"spec":{"containers":[{"name":"web","image":"web:3"}]}}`); err != nil {
-		t.Errorf("a second update of a pod that is paid for: %v", err)
+		t.Errorf("second update of a charged pod: %v, want it admitted", err)
 	}
 	l.wantReserved("web", 2)
 	bucket := l.protector("web").Status.Cells[0].AdmissionHistory.Buckets
@@ -86,8 +86,8 @@ func TestUpdatesInPlaceCostBudget(t *testing.T) {
 	}
 }
 
-func TestUpdatesPassWhereNobodyGuardsThem(t *testing.T) {
-	l := newLab(t)
+func TestUpdatesPassWithoutOperationUpdate(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 5, 5)
 	pods := l.pods(5)
 	l.serve().guard()
@@ -97,8 +97,8 @@ func TestUpdatesPassWhereNobodyGuardsThem(t *testing.T) {
 	wantRefused(t, l.client.Delete(t.Context(), pods[0]), "fewer pods available than its floor")
 }
 
-func TestRemovalsPassWhereUpdatesAloneAreGuarded(t *testing.T) {
-	l := newLab(t)
+func TestDeletesPassWithOnlyOperationUpdate(t *testing.T) {
+	l := newFixture(t)
 	l.protect("web", 5, 5, func(spec *v1alpha1.PodProtectorSpec) {
 		spec.Operations = []v1alpha1.Operation{v1alpha1.OperationUpdate}
 	})

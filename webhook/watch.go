@@ -19,24 +19,24 @@ import (
 // the webhook exited because one core is unreachable, the API server would refuse removals as well, but without the
 // reason, and the webhook could not resume at once when the core is back.
 func (c *core) Start(ctx context.Context) error {
-	c.doubts = newDoubts() // created here because its goroutine must end with Start
-	defer c.doubts.ShutDown()
+	c.lostQueue = newLostQueue() // created here because its goroutine must end with Start
+	defer c.lostQueue.ShutDown()
 	retry := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6, Cap: 3 * time.Second}
-	var watched toolscache.ResourceEventHandlerRegistration
+	var registration toolscache.ResourceEventHandlerRegistration
 	err := retry.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		var err error
-		if watched, err = c.watch(ctx); err != nil && ctx.Err() == nil {
-			c.log.Error(err, "A core cluster cannot be read yet, so all removals are refused")
+		if registration, err = c.watch(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error(err, "Could not watch PodProtectors, refusing all removals")
 		}
 		return err == nil, nil
 	})
-	if err == nil && toolscache.WaitForCacheSync(ctx.Done(), watched.HasSynced) {
-		c.read.Store(true)
-		c.log.Info("The protectors of a core cluster are read")
-		var repaying sync.WaitGroup
-		repaying.Go(func() { c.repay(ctx) })
-		c.inquire(ctx)
-		repaying.Wait()
+	if err == nil && toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		c.synced.Store(true)
+		c.log.Info("Read PodProtectors of core cluster")
+		var flushing sync.WaitGroup
+		flushing.Go(func() { c.flushPendingCharges(ctx) })
+		c.recheckLost(ctx)
+		flushing.Wait()
 	}
 	return nil // err is non-nil only because ctx ended
 }
@@ -52,39 +52,39 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 		return nil, fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { c.cover(obj) },
+		AddFunc: func(obj any) { c.storeCoverage(obj) },
 		UpdateFunc: func(old, obj any) {
 			if sameCoverage(old, obj) {
-				c.see(obj)
+				c.storeState(obj)
 			} else {
-				c.cover(obj)
+				c.storeCoverage(obj)
 			}
-			c.changed()
+			c.onChange()
 		},
 		DeleteFunc: func(obj any) {
-			c.uncover(obj)
-			c.changed()
+			c.handleDelete(obj)
+			c.onChange()
 		},
 	})
 }
 
-func (c *core) cover(obj any) {
+func (c *core) storeCoverage(obj any) {
 	if p, ok := obj.(*v1alpha1.PodProtector); ok {
-		c.coverages.set(p)
-		c.see(p)
+		c.coverage.set(p)
+		c.storeState(p)
 	}
 }
 
-// see records a state of a protector.
-func (c *core) see(obj any) {
+// storeState records a state of a protector.
+func (c *core) storeState(obj any) {
 	p, ok := obj.(*v1alpha1.PodProtector)
 	if !ok {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[types.NamespacedName]known{}
+	if c.lastStates == nil {
+		c.lastStates = map[types.NamespacedName]protectorState{}
 	}
-	c.known[client.ObjectKeyFromObject(p)] = known{last: p}
+	c.lastStates[client.ObjectKeyFromObject(p)] = protectorState{last: p}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// restrict limits the cache to the shard's objects for some types, in addition to the selectors that the options already have.
-func (s *Shard) restrict(options *cache.Options, scheme *runtime.Scheme, objects []client.Object) error {
+// restrictCache limits the cache to the shard's objects for some types, in addition to the selectors that the options already have.
+func (s *Shard) restrictCache(options *cache.Options, scheme *runtime.Scheme, objects []client.Object) error {
 	options.ByObject = maps.Clone(options.ByObject)
 	if options.ByObject == nil {
 		options.ByObject = map[client.Object]cache.ByObject{}
@@ -35,7 +35,7 @@ func (s *Shard) restrict(options *cache.Options, scheme *runtime.Scheme, objects
 		}
 		done[kind] = true
 		key := entryOf(options, scheme, kind, object)
-		entry, err := narrow(options, options.ByObject[key], own)
+		entry, err := addSelector(options, options.ByObject[key], own)
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
@@ -54,26 +54,26 @@ func entryOf(options *cache.Options, scheme *runtime.Scheme, kind schema.GroupVe
 	return object
 }
 
-// narrow adds the shard's selector to each selector that applies to a type after controller-runtime's defaulting.
-func narrow(options *cache.Options, entry cache.ByObject, own labels.Selector) (cache.ByObject, error) {
+// addSelector adds the shard's selector to each selector that applies to a type after controller-runtime's defaulting.
+func addSelector(options *cache.Options, entry cache.ByObject, own labels.Selector) (cache.ByObject, error) {
 	entry.Namespaces = maps.Clone(entry.Namespaces)
 	for name, namespace := range entry.Namespaces {
-		namespace.LabelSelector = both(own, namespace.LabelSelector, entry.Label, options.DefaultNamespaces[name].LabelSelector, options.DefaultLabelSelector)
+		namespace.LabelSelector = combineSelectors(own, namespace.LabelSelector, entry.Label, options.DefaultNamespaces[name].LabelSelector, options.DefaultLabelSelector)
 		entry.Namespaces[name] = namespace
 	}
 	if entry.Namespaces == nil {
 		for name, namespace := range options.DefaultNamespaces {
 			if namespace.LabelSelector != nil {
-				return entry, fmt.Errorf("the cache has a label selector for namespace %q, which would be taken instead of the shard's: set Namespaces in ByObject for this type", name)
+				return entry, fmt.Errorf("the cache has a label selector for namespace %q, which would override the selector of the shard: set Namespaces in ByObject for this type", name)
 			}
 		}
 	}
-	entry.Label = both(own, entry.Label, options.DefaultLabelSelector)
+	entry.Label = combineSelectors(own, entry.Label, options.DefaultLabelSelector)
 	return entry, nil
 }
 
-// both returns a selector for objects that match own and the first of the others that is not nil.
-func both(own labels.Selector, others ...labels.Selector) labels.Selector {
+// combineSelectors returns a selector for objects that match own and the first of the others that is not nil.
+func combineSelectors(own labels.Selector, others ...labels.Selector) labels.Selector {
 	requirements, _ := own.Requirements()
 	for _, other := range others {
 		if other != nil {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestWhatTheCacheHolds(t *testing.T) {
+func TestCacheSelectsTheShardsObjects(t *testing.T) {
 	const own = "breakwater.dev/shard-r=a"
 	selector := func(s string) labels.Selector { return labels.SelectorFromSet(labels.Set{s: "x"}) }
 	secret := &corev1.Secret{}
@@ -25,21 +25,21 @@ func TestWhatTheCacheHolds(t *testing.T) {
 		fails      string
 	}{
 		"the objects of the shard": {cache.Options{}, own, nil, ""},
-		"those that are selected already": {
+		"objects with a selector": {
 			cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: selector("l")}}}, own + ",l=x", nil, "",
 		},
-		"those that are selected for another form of the type": {
+		"objects with a selector for another form of the type": {
 			cache.Options{ByObject: map[client.Object]cache.ByObject{metadata: {Label: selector("l")}}}, own + ",l=x", nil, "",
 		},
-		"those that are selected for all types": {cache.Options{DefaultLabelSelector: selector("d")}, own + ",d=x", nil, ""},
-		"none, where nothing is to be selected": {cache.Options{DefaultLabelSelector: labels.Nothing()}, "", nil, ""},
-		"those of some namespaces":              {cache.Options{DefaultNamespaces: map[string]cache.Config{"n": {}}}, own, nil, ""},
-		"those of some namespaces for this type": {
+		"objects with a selector for all types": {cache.Options{DefaultLabelSelector: selector("d")}, own + ",d=x", nil, ""},
+		"none with the selector Nothing":        {cache.Options{DefaultLabelSelector: labels.Nothing()}, "", nil, ""},
+		"objects of some namespaces":            {cache.Options{DefaultNamespaces: map[string]cache.Config{"n": {}}}, own, nil, ""},
+		"objects of some namespaces for this type": {
 			cache.Options{DefaultLabelSelector: selector("d"), ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
 				Namespaces: map[string]cache.Config{"n": {LabelSelector: selector("n")}, "o": {}},
 			}}}, own + ",d=x", map[string]string{"n": own + ",n=x", "o": own + ",d=x"}, "",
 		},
-		"those of the type before those of the namespace": {
+		"the selector of the type before that of the namespace": {
 			cache.Options{
 				DefaultNamespaces: map[string]cache.Config{"n": {LabelSelector: selector("dn")}, "o": {LabelSelector: selector("do")}},
 				ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
@@ -47,7 +47,7 @@ func TestWhatTheCacheHolds(t *testing.T) {
 				}},
 			}, own + ",l=x", map[string]string{"n": own + ",l=x"}, "",
 		},
-		"nothing, when the shard's selector would not be used": {
+		"an error if the shard's selector would not apply": {
 			cache.Options{DefaultNamespaces: map[string]cache.Config{"n": {LabelSelector: selector("dn")}}}, "", nil, "set Namespaces in ByObject",
 		},
 	} {
@@ -60,10 +60,10 @@ func TestWhatTheCacheHolds(t *testing.T) {
 			options.ByObject[secret] = cache.ByObject{Label: selector("secret")}
 			before := len(options.ByObject)
 			users := options.ByObject
-			err := s.restrict(&options, scheme.Scheme, []client.Object{&corev1.ConfigMap{}, &corev1.ConfigMap{}})
+			err := s.restrictCache(&options, scheme.Scheme, []client.Object{&corev1.ConfigMap{}, &corev1.ConfigMap{}})
 			if of.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), of.fails) {
-					t.Fatalf("it says %v, want %q", err, of.fails)
+					t.Fatalf("error = %v, want it to contain %q", err, of.fails)
 				}
 				return
 			}
@@ -71,7 +71,7 @@ func TestWhatTheCacheHolds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(users) != before || options.ByObject[secret].Label.String() != "secret=x" {
-				t.Error("what others have said was changed")
+				t.Error("the options of the caller were changed")
 			}
 			found := 0
 			for object, entry := range options.ByObject {
@@ -80,11 +80,11 @@ func TestWhatTheCacheHolds(t *testing.T) {
 				}
 				found++
 				if have := entry.Label.String(); have != of.label {
-					t.Errorf("ConfigMaps are selected by %q, want %q", have, of.label)
+					t.Errorf("selector of ConfigMaps = %q, want %q", have, of.label)
 				}
 				for name, want := range of.namespaced {
 					if have := entry.Namespaces[name].LabelSelector.String(); have != want {
-						t.Errorf("those of namespace %s by %q, want %q", name, have, want)
+						t.Errorf("selector of namespace %s = %q, want %q", name, have, want)
 					}
 				}
 			}

@@ -23,11 +23,11 @@ func (s *Shard) Client(inner client.Client) client.Client {
 
 // fence lets writes pass while the Lease is held.
 type fence struct {
-	hold *hold
+	hold *leaseHold
 	work *work
 }
 
-func (f fence) pass(ctx context.Context, write func(context.Context) error) error {
+func (f fence) do(ctx context.Context, write func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (f fence) pass(ctx context.Context, write func(context.Context) error) erro
 		ended(false)
 		return err
 	}
-	deadline := f.hold.until()
+	deadline := f.hold.expiry()
 	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
 		deadline = own
 	}
@@ -61,27 +61,27 @@ type fenced struct {
 }
 
 func (f *fenced) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.Client.Create(ctx, object, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.Client.Create(ctx, object, options...) })
 }
 
 func (f *fenced) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.Client.Update(ctx, object, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.Client.Update(ctx, object, options...) })
 }
 
 func (f *fenced) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.Client.Patch(ctx, object, patch, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.Client.Patch(ctx, object, patch, options...) })
 }
 
 func (f *fenced) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.Client.Apply(ctx, object, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.Client.Apply(ctx, object, options...) })
 }
 
 func (f *fenced) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.Client.Delete(ctx, object, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.Client.Delete(ctx, object, options...) })
 }
 
 func (f *fenced) DeleteAllOf(ctx context.Context, object client.Object, options ...client.DeleteAllOfOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.Client.DeleteAllOf(ctx, object, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.Client.DeleteAllOf(ctx, object, options...) })
 }
 
 func (f *fenced) Status() client.SubResourceWriter { return f.SubResource("status") }
@@ -96,19 +96,19 @@ type fencedSubResource struct {
 }
 
 func (f *fencedSubResource) Create(ctx context.Context, object, sub client.Object, options ...client.SubResourceCreateOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.SubResourceClient.Create(ctx, object, sub, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.SubResourceClient.Create(ctx, object, sub, options...) })
 }
 
 func (f *fencedSubResource) Update(ctx context.Context, object client.Object, options ...client.SubResourceUpdateOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.SubResourceClient.Update(ctx, object, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.SubResourceClient.Update(ctx, object, options...) })
 }
 
 func (f *fencedSubResource) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.SubResourceClient.Patch(ctx, object, patch, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.SubResourceClient.Patch(ctx, object, patch, options...) })
 }
 
 func (f *fencedSubResource) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
-	return f.pass(ctx, func(ctx context.Context) error { return f.SubResourceClient.Apply(ctx, object, options...) })
+	return f.do(ctx, func(ctx context.Context) error { return f.SubResourceClient.Apply(ctx, object, options...) })
 }
 
 // Held reports whether the shard holds its Lease now: it has joined, and less than the Lease duration has passed since it sent
@@ -121,7 +121,7 @@ func (s *Shard) HeldUntil() time.Time {
 	if s.hold.err() != nil {
 		return time.Time{}
 	}
-	return s.hold.until()
+	return s.hold.expiry()
 }
 
 // Context returns a context that ends when the shard stops holding its Lease, or when the parent ends. It is for work outside of

@@ -76,35 +76,35 @@ func allWrites(c client.Client) map[string]func(context.Context) error {
 }
 
 func newShardOf(duration time.Duration) *Shard {
-	return &Shard{hold: newHold(duration), work: newWork()}
+	return &Shard{hold: newLeaseHold(duration), work: newWork()}
 }
 
-func TestAWriteNeedsTheLease(t *testing.T) {
+func TestWritesNeedTheLease(t *testing.T) {
 	for kind := range allWrites(nil) {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, written := newShardOf(lasts), 0
+				s, written := newShardOf(leaseDuration), 0
 				write := allWrites(s.Client(sink(func(context.Context) error { written++; return nil })))[kind]
 				if err := write(t.Context()); !errors.Is(err, ErrNotHeld) || written != 0 {
 					t.Errorf("before the shard has joined: %v, written %d times", err, written)
 				}
-				if err := s.hold.renewed(time.Now()); err != nil {
+				if err := s.hold.recordRenewal(time.Now()); err != nil {
 					t.Fatal(err)
 				}
-				pass(lasts - time.Nanosecond)
+				sleep(leaseDuration - time.Nanosecond)
 				if err := write(t.Context()); err != nil || written != 1 {
 					t.Errorf("while the Lease is held: %v, written %d times", err, written)
 				}
-				pass(time.Nanosecond)
+				sleep(time.Nanosecond)
 				if err := write(t.Context()); !errors.Is(err, ErrNotHeld) || written != 1 {
-					t.Errorf("when it is not held any more: %v, written %d times", err, written)
+					t.Errorf("after the Lease was lost: %v, written %d times", err, written)
 				}
 			})
 		})
 	}
 }
 
-func TestAWriteEndsWithTheHoldAndNotWithAStop(t *testing.T) {
+func TestWriteContextEndsWithTheLease(t *testing.T) {
 	for claim, of := range map[string]struct {
 		// own creates the caller's context, which ends 5 seconds after the write began, if at all.
 		own     func(context.Context) (context.Context, context.CancelFunc)
@@ -113,16 +113,16 @@ func TestAWriteEndsWithTheHoldAndNotWithAStop(t *testing.T) {
 		// unknown means that the shard must not release its Lease for a while.
 		unknown bool
 	}{
-		"one that is not answered ends with the hold": {
-			context.WithCancel, lasts, ErrNotHeld, true,
+		"an unanswered write ends with the Lease": {
+			context.WithCancel, leaseDuration, ErrNotHeld, true,
 		},
-		"one that has a deadline ends at that": {
+		"a write with a deadline ends at the deadline": {
 			func(ctx context.Context) (context.Context, context.CancelFunc) {
 				return context.WithTimeout(ctx, 5*time.Second)
 			},
 			5 * time.Second, context.DeadlineExceeded, true,
 		},
-		"one whose context was cancelled goes on": {
+		"a write whose context was canceled continues": {
 			func(ctx context.Context) (context.Context, context.CancelFunc) {
 				ctx, cancel := context.WithCancel(ctx)
 				time.AfterFunc(5*time.Second, cancel)
@@ -132,8 +132,8 @@ func TestAWriteEndsWithTheHoldAndNotWithAStop(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShardOf(lasts)
-				if err := s.hold.renewed(time.Now()); err != nil {
+				s := newShardOf(leaseDuration)
+				if err := s.hold.recordRenewal(time.Now()); err != nil {
 					t.Fatal(err)
 				}
 				c := s.Client(sink(func(ctx context.Context) error {
@@ -157,22 +157,22 @@ func TestAWriteEndsWithTheHoldAndNotWithAStop(t *testing.T) {
 				if took := time.Since(begun); took != of.lasts {
 					t.Errorf("it took %s, want %s", took, of.lasts)
 				}
-				if err := s.work.rest(t.Context(), lasts); (err != nil) != of.unknown {
-					t.Errorf("whether it may still take effect: %v, want %t", err, of.unknown)
+				if err := s.work.waitIdle(t.Context(), leaseDuration); (err != nil) != of.unknown {
+					t.Errorf("may still take effect: %v, want %t", err, of.unknown)
 				}
 			})
 		})
 	}
 }
 
-func TestAWriteOfAContextThatHasEndedIsNotSent(t *testing.T) {
+func TestWriteWithEndedContextIsNotSent(t *testing.T) {
 	s := newShardOf(time.Hour)
-	if err := s.hold.renewed(time.Now()); err != nil {
+	if err := s.hold.recordRenewal(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := s.Client(sink(func(context.Context) error { t.Error("it was sent"); return nil })).Create(ctx, &corev1.Pod{})
+	err := s.Client(sink(func(context.Context) error { t.Error("write was sent, want an error"); return nil })).Create(ctx, &corev1.Pod{})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it says %v", err)
 	}

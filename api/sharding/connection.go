@@ -13,7 +13,7 @@ import (
 // fencedConnections returns a constructor of clients whose connections send nothing once the Lease is lost. A process can pause
 // between the check that allows a write and the moment it sends the write. This check in the connection shortens the gap to a few
 // instructions.
-func (h *hold) fencedConnections(make client.NewClientFunc, keepConnections bool) client.NewClientFunc {
+func (h *leaseHold) fencedConnections(make client.NewClientFunc, keepConnections bool) client.NewClientFunc {
 	return func(config *rest.Config, options client.Options) (client.Client, error) {
 		if keepConnections || config.Transport != nil {
 			return make(config, options)
@@ -30,7 +30,7 @@ func (h *hold) fencedConnections(make client.NewClientFunc, keepConnections bool
 
 type dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
-func (h *hold) dial(inner dial) dial {
+func (h *leaseHold) dial(inner dial) dial {
 	if inner == nil {
 		inner = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
@@ -45,7 +45,7 @@ func (h *hold) dial(inner dial) dial {
 
 type fencedConnection struct {
 	net.Conn
-	hold *hold
+	hold *leaseHold
 }
 
 func (c fencedConnection) Write(content []byte) (int, error) {

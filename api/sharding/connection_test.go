@@ -21,21 +21,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// way is a TCP proxy to an API server.
-type way struct {
+// tcpProxy is a TCP proxy to an API server.
+type tcpProxy struct {
 	net.Listener
 	mu sync.Mutex
 	// blocked connections stay open but carry no data.
 	blocked chan struct{}
 }
 
-func newWay(t *testing.T, to string) *way {
+func newTCPProxy(t *testing.T, to string) *tcpProxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &way{Listener: listener, blocked: make(chan struct{})}
+	w := &tcpProxy{Listener: listener, blocked: make(chan struct{})}
 	t.Cleanup(func() { w.Close() })
 	go func() {
 		for {
@@ -51,8 +51,8 @@ func newWay(t *testing.T, to string) *way {
 				if err != nil {
 					return
 				}
-				go func() { _, _ = io.Copy(into, until{from, blocked}) }()
-				_, _ = io.Copy(from, until{into, blocked})
+				go func() { _, _ = io.Copy(into, blockingReader{from, blocked}) }()
+				_, _ = io.Copy(from, blockingReader{into, blocked})
 			}()
 		}
 	}()
@@ -60,20 +60,20 @@ func newWay(t *testing.T, to string) *way {
 }
 
 // block stops the data of all existing connections. New connections work.
-func (w *way) block() {
+func (w *tcpProxy) block() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	close(w.blocked)
 	w.blocked = make(chan struct{})
 }
 
-// until reads from a connection until it is blocked, and then never returns.
-type until struct {
+// blockingReader reads from a connection until it is blocked, and then never returns.
+type blockingReader struct {
 	net.Conn
 	blocked chan struct{}
 }
 
-func (u until) Read(content []byte) (int, error) {
+func (u blockingReader) Read(content []byte) (int, error) {
 	n, err := u.Conn.Read(content)
 	select {
 	case <-u.blocked:
@@ -83,13 +83,13 @@ func (u until) Read(content []byte) (int, error) {
 	}
 }
 
-func TestALeaseIsRenewedPastAConnectionThatIsDead(t *testing.T) {
+func TestLeaseIsRenewedAfterADeadConnection(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 6)
-	to := newWay(t, strings.TrimPrefix(testplane.Config(t).Host, "https://"))
+	to := newTCPProxy(t, strings.TrimPrefix(testplane.Config(t).Host, "https://"))
 	r.account = rest.CopyConfig(r.account)
 	r.account.Host = "https://" + to.Addr().String()
-	s := r.work("a", nil)
+	s := r.runShard("a", nil)
 	to.block()
 	end := time.Now().Add(12 * time.Second)
 	testplane.Eventually(t, func() string {
@@ -103,12 +103,12 @@ func TestALeaseIsRenewedPastAConnectionThatIsDead(t *testing.T) {
 	})
 }
 
-// sneak writes without the fence of a client.
-func sneak(to client.Client, name string) error {
+// createUnfenced writes without the fence of a client.
+func createUnfenced(to client.Client, name string) error {
 	return to.Create(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "sneaked"}})
 }
 
-func TestAConnectionSendsNothingWhenTheLeaseIsLost(t *testing.T) {
+func TestConnectionSendsNothingAfterTheLeaseIsLost(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 10)
 	s, err := sharding.New(t.Context(), r.account, sharding.Options{Ring: r.name, Name: "a"})
@@ -128,14 +128,14 @@ func TestAConnectionSendsNothingWhenTheLeaseIsLost(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(context.WithoutCancel(t.Context())) }()
 	<-mgr.Elected()
-	if err := sneak(bare, r.name); err != nil {
+	if err := createUnfenced(bare, r.name); err != nil {
 		t.Errorf("while the Lease is held: %v", err)
 	}
-	r.hold("a", "")
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "fallen silent") {
+	r.setHolder("a", "")
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "did not renew") {
 		t.Errorf("the manager ended with %v", err)
 	}
-	if err := sneak(bare, r.name); !errors.Is(err, sharding.ErrNotHeld) {
+	if err := createUnfenced(bare, r.name); !errors.Is(err, sharding.ErrNotHeld) {
 		t.Errorf("when it is lost: %v", err)
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// drainers is how many objects of a type a shard releases concurrently.
-const drainers = 8
+// maxConcurrentDrains is how many objects of a type a shard releases concurrently.
+const maxConcurrentDrains = 8
 
 // drainer releases objects of a type when their shard is asked to.
 type drainer struct {
@@ -40,14 +40,14 @@ func (s *Shard) addDrainer(mgr manager.Manager, kind schema.GroupVersionKind, ob
 	d := &drainer{shard: s, client: s.Client(mgr.GetClient()), kind: kind, object: object}
 	yes := true
 	c, err := controller.New(strings.ToLower("drain-"+s.ring+"-"+kind.GroupKind().String()), mgr, controller.Options{
-		Reconciler: d, MaxConcurrentReconciles: drainers, NeedLeaderElection: &yes,
+		Reconciler: d, MaxConcurrentReconciles: maxConcurrentDrains, NeedLeaderElection: &yes,
 		SkipNameValidation: &yes, // a process may have several shards
 	})
 	if err != nil {
-		return fmt.Errorf("what lets go of objects: %w", err)
+		return fmt.Errorf("controller that releases objects: %w", err)
 	}
 	err = c.Watch(source.Kind(mgr.GetCache(), object, &handler.EnqueueRequestForObject{},
-		predicate.NewPredicateFuncs(func(object client.Object) bool { return s.has(object) && s.isAsked(object) })))
+		predicate.NewPredicateFuncs(func(object client.Object) bool { return s.owns(object) && s.isDrainRequested(object) })))
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", kind.Kind, err)
 	}
@@ -58,23 +58,23 @@ func (s *Shard) addDrainer(mgr manager.Manager, kind schema.GroupVersionKind, ob
 // Reconcile implements reconcile.Reconciler.
 func (d *drainer) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	j := job{kind: d.kind, key: request.NamespacedName}
-	if !d.shard.work.letGo(j) {
-		return reconcile.Result{RequeueAfter: soon}, nil // a reconciler works on it
+	if !d.shard.work.startRelease(j) {
+		return reconcile.Result{RequeueAfter: retryDelay}, nil // a reconciler works on it
 	}
-	defer d.shard.work.kept(j)
+	defer d.shard.work.endRelease(j)
 	object := d.object.DeepCopyObject().(client.Object) // of the same type
 	if err := d.client.Get(ctx, request.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !d.shard.has(object) || !d.shard.isAsked(object) {
+	if !d.shard.owns(object) || !d.shard.isDrainRequested(object) {
 		return reconcile.Result{}, nil
 	}
 	err := d.acknowledge(ctx, object)
 	switch {
 	case apierrors.IsConflict(err):
-		return reconcile.Result{RequeueAfter: soon}, nil // the cache is about to receive the current version
+		return reconcile.Result{RequeueAfter: retryDelay}, nil // the cache is about to receive the current version
 	case err == nil:
-		log.FromContext(ctx).V(1).Info("Let go of the object", "ring", d.shard.ring)
+		log.FromContext(ctx).V(1).Info("Released object", "ring", d.shard.ring)
 	}
 	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
@@ -87,7 +87,7 @@ func (d *drainer) acknowledge(ctx context.Context, object client.Object) error {
 	patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:%q}}}`,
 		object.GetResourceVersion(), v1alpha1.LabelShard(d.shard.ring), v1alpha1.LabelDrain(d.shard.ring), v1alpha1.DrainAnswered)
 	if err := d.client.Patch(ctx, of, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-		return fmt.Errorf("let go of it: %w", err)
+		return fmt.Errorf("release the object: %w", err)
 	}
 	return nil
 }

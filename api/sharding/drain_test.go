@@ -24,10 +24,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// work runs a shard in this process until the test ends. Its controller of Deployments uses the predicates.
-func (r *ring) work(shard string, inner reconcile.Func, predicates ...predicate.Predicate) *sharding.Shard {
+// runShard runs a shard in this process until the test ends. Its controller of Deployments uses the predicates.
+func (r *ring) runShard(shard string, inner reconcile.Func, predicates ...predicate.Predicate) *sharding.Shard {
 	r.Helper()
-	s, mgr := r.manage(shard)
+	s, mgr := r.newManager(shard)
 	reconciler, err := s.Reconciler(mgr, &appsv1.Deployment{}, inner)
 	if err != nil {
 		r.Fatal(err)
@@ -40,7 +40,7 @@ func (r *ring) work(shard string, inner reconcile.Func, predicates ...predicate.
 	if err := building.Complete(reconciler); err != nil {
 		r.Fatal(err)
 	}
-	r.run(mgr)
+	r.runManager(mgr)
 	testplane.Eventually(r, func() string {
 		if !s.Held() {
 			return "shard " + shard + " does not hold its Lease"
@@ -50,8 +50,8 @@ func (r *ring) work(shard string, inner reconcile.Func, predicates ...predicate.
 	return s
 }
 
-// manage creates a shard and its manager.
-func (r *ring) manage(shard string) (*sharding.Shard, manager.Manager) {
+// newManager creates a shard and its manager.
+func (r *ring) newManager(shard string) (*sharding.Shard, manager.Manager) {
 	r.Helper()
 	s, err := sharding.New(r.Context(), r.account, sharding.Options{
 		Ring: r.name, Name: shard, Objects: []client.Object{&appsv1.Deployment{}, &corev1.ConfigMap{}},
@@ -69,8 +69,8 @@ func (r *ring) manage(shard string) (*sharding.Shard, manager.Manager) {
 	return s, mgr
 }
 
-// run runs a manager until the test ends.
-func (r *ring) run(mgr manager.Manager) {
+// runManager runs a manager until the test ends.
+func (r *ring) runManager(mgr manager.Manager) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -86,7 +86,7 @@ func (r *ring) awaitRelease(deployment string) {
 	r.Helper()
 	testplane.Eventually(r, func() string {
 		if r.record.released(deployment) == 0 {
-			return deployment + " was not let go of"
+			return deployment + " was not released"
 		}
 		return ""
 	})
@@ -101,13 +101,13 @@ func (r *ring) deployment(name string) *appsv1.Deployment {
 	return deployment
 }
 
-func TestAnObjectThatIsWorkedOnIsLetGoOfWhenThatHasEnded(t *testing.T) {
+func TestObjectIsReleasedAfterItsReconcile(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 15)
-	r.deploy(2, "a")
+	r.createDeployments(2, "a")
 	begun, end := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	r.work("a", func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
+	r.runShard("a", func(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
 		if request.Name == "web-0" {
 			once.Do(func() { close(begun) })
 			<-end
@@ -120,13 +120,13 @@ func TestAnObjectThatIsWorkedOnIsLetGoOfWhenThatHasEnded(t *testing.T) {
 	}
 	r.awaitRelease("web-1") // by now web-0 would be released too
 	if labels := r.deployment("web-0").Labels; labels[v1alpha1.LabelShard(r.name)] != "a" || labels[v1alpha1.LabelDrain(r.name)] == "" {
-		t.Errorf("while it is worked on it has labels %v", labels)
+		t.Errorf("labels during the reconcile = %v, want the shard and the drain", labels)
 	}
 	close(end)
 	r.awaitRelease("web-0")
 }
 
-func TestAnObjectIsLetGoOfWhateverTheControllerHeeds(t *testing.T) {
+func TestObjectIsReleasedRegardlessOfPredicates(t *testing.T) {
 	t.Parallel()
 	for claim, filter := range map[string]predicate.Predicate{
 		"nothing":     predicate.NewPredicateFuncs(func(client.Object) bool { return false }),
@@ -135,9 +135,9 @@ func TestAnObjectIsLetGoOfWhateverTheControllerHeeds(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			t.Parallel()
 			r := newRing(t, 15)
-			r.deploy(1, "a")
-			r.work("a", func(context.Context, reconcile.Request) (reconcile.Result, error) {
-				t.Error("it was reconciled")
+			r.createDeployments(1, "a")
+			r.runShard("a", func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				t.Error("object was reconciled, want it released only")
 				return reconcile.Result{}, nil
 			}, filter)
 			r.drain(r.deployment("web-0"))
@@ -146,10 +146,10 @@ func TestAnObjectIsLetGoOfWhateverTheControllerHeeds(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsDeletedIsReconciledAndLetGoOf(t *testing.T) {
+func TestDeletedObjectIsReconciledAndReleased(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 15)
-	r.deploy(1, "a")
+	r.createDeployments(1, "a")
 	object := r.deployment("web-0")
 	object.Finalizers = []string{"example.com/test"}
 	if err := r.Update(t.Context(), object); err != nil {
@@ -159,7 +159,7 @@ func TestAnObjectThatIsDeletedIsReconciledAndLetGoOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	var reconciled atomic.Int64
-	r.work("a", func(context.Context, reconcile.Request) (reconcile.Result, error) {
+	r.runShard("a", func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		reconciled.Add(1)
 		return reconcile.Result{}, nil
 	})

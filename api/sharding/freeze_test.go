@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-func TestAShardThatStoodStillWritesNothingAfterItsObjectsWereGivenAway(t *testing.T) {
+func TestFrozenShardWritesNothingAfterReassignment(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 4)
-	r.deploy(10, "a")
+	r.createDeployments(10, "a")
 	former := r.join("a", "--takes=500ms")
-	r.last(60)
+	r.setLeaseDuration(60)
 	other := r.join("b")
 	r.record.awaitWrites(former.identity, 0)
 	<-time.After(200 * time.Millisecond) // in the middle of its work, whose result it would write as soon as it continues
 	former.signal(syscall.SIGSTOP)
 	renewed := r.lease("a").Spec.RenewTime
 	<-time.After(time.Until(renewed.Add(8*time.Second + 100*time.Millisecond))) // twice the duration, as the sharder waits
-	r.hold("a", "")
+	r.setHolder("a", "")
 	given := r.record.now()
 	for _, d := range r.deployments() {
 		r.assign(&d, "b")
@@ -33,5 +33,5 @@ func TestAShardThatStoodStillWritesNothingAfterItsObjectsWereGivenAway(t *testin
 	if holder := r.holder("a"); holder != "" {
 		t.Errorf("its Lease is held by %q again", holder)
 	}
-	former.wantSaid("the process must start anew")
+	former.wantOutput("the process must restart")
 }

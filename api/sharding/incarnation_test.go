@@ -25,7 +25,7 @@ type incarnation struct {
 	finish chan struct{}
 }
 
-func (r *ring) incarnate(after *sharding.Shard) *incarnation {
+func (r *ring) startIncarnation(after *sharding.Shard) *incarnation {
 	r.Helper()
 	i := &incarnation{ring: r, ended: make(chan error, 1), work: make(chan context.Context, 1), finish: make(chan struct{})}
 	testplane.Eventually(r, func() string {
@@ -60,20 +60,20 @@ func (r *ring) awaitHolder(want string) {
 	})
 }
 
-func TestAProcessIsOneIncarnationAfterTheOther(t *testing.T) {
+func TestProcessRunsSeveralIncarnations(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 4)
 
-	revoked := r.incarnate(nil)
+	revoked := r.startIncarnation(nil)
 	work := <-revoked.work
 	r.awaitHolder(revoked.shard.Identity())
-	r.hold("a", "breakwater-sharder")
+	r.setHolder("a", "breakwater-sharder")
 	<-work.Done()
 	if !errors.Is(context.Cause(work), sharding.ErrNotHeld) {
-		t.Errorf("its work ends with %v", context.Cause(work))
+		t.Errorf("cause of the work context = %v", context.Cause(work))
 	}
 	if holder := r.holder("a"); holder != "breakwater-sharder" {
-		t.Errorf("while it works the Lease is given up, to %q", holder)
+		t.Errorf("Lease released during work, holder = %q", holder)
 	}
 	close(revoked.finish)
 	if err := <-revoked.ended; !errors.Is(err, sharding.ErrNotHeld) {
@@ -81,9 +81,9 @@ func TestAProcessIsOneIncarnationAfterTheOther(t *testing.T) {
 	}
 	r.awaitHolder("")
 
-	lapsed := r.incarnate(revoked.shard)
+	lapsed := r.startIncarnation(revoked.shard)
 	<-lapsed.work
-	r.last(600) // another process would wait that long, because it cannot know that no work of this incarnation is left
+	r.setLeaseDuration(600) // another process would wait that long, because it cannot know that no work of this incarnation is left
 	may := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: r.name, Name: "example"}}
 	if err := r.Get(t.Context(), client.ObjectKeyFromObject(may), may); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestAProcessIsOneIncarnationAfterTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	stopped := r.incarnate(lapsed.shard)
+	stopped := r.startIncarnation(lapsed.shard)
 	r.awaitHolder(stopped.shard.Identity())
 	stopped.stop()
 	close(stopped.finish)

@@ -18,53 +18,53 @@ type incarnation struct {
 	// identity is the name, an underscore, and a suffix that no other incarnation has.
 	identity string
 	duration time.Duration
-	// former is the previous incarnation in this process, of which no work is left; empty if there is none.
-	former string
+	// predecessor is the previous incarnation in this process, of which no work is left; empty if there is none.
+	predecessor string
 }
 
-// check returns why the shard must not acquire a Lease: the Lease does not belong to this shard. A label that another client
+// checkAcquirable returns why the shard must not acquire a Lease: the Lease does not belong to this shard. A label that another client
 // removed is restored.
-func (i incarnation) check(lease *coordinationv1.Lease) error {
+func (i incarnation) checkAcquirable(lease *coordinationv1.Lease) error {
 	of, labelled := lease.Labels[v1alpha1.LabelRing]
 	switch {
 	case labelled && of == i.ring, !labelled && ring.IsHeldBy(lease, i.name):
 		return nil
 	case labelled:
-		return fmt.Errorf("the Lease %s/%s is that of a shard of ring %q, not %q: give the shard another name, or delete the Lease if no process uses it any more",
+		return fmt.Errorf("the Lease %s/%s belongs to a shard of ring %q, not %q: rename the shard, or delete the Lease if no process uses it",
 			lease.Namespace, lease.Name, of, i.ring)
 	default:
-		return fmt.Errorf("the Lease %s/%s is not that of a shard, as it has no label %s: give the shard another name, or delete the Lease if no process uses it any more",
+		return fmt.Errorf("the Lease %s/%s does not belong to a shard, because it has no label %s: rename the shard, or delete the Lease if no process uses it",
 			lease.Namespace, lease.Name, v1alpha1.LabelRing)
 	}
 }
 
-// lost returns why a Lease that this incarnation has held no longer belongs to it.
-func (i incarnation) lost(lease *coordinationv1.Lease) error {
+// lossReason returns why a Lease that this incarnation has held no longer belongs to it.
+func (i incarnation) lossReason(lease *coordinationv1.Lease) error {
 	of, labelled := lease.Labels[v1alpha1.LabelRing]
 	switch holder := ring.HolderOf(lease); {
 	case holder == ring.Revoked:
 		return errRevoked
 	case holder == "":
-		return errBuried
+		return errTaken
 	case holder != i.identity:
-		return fmt.Errorf("its Lease was taken by %q: if another process runs under the same name, give it another one", holder)
+		return fmt.Errorf("its Lease was taken by %q: if another process runs under the same name, rename it", holder)
 	case labelled && of != i.ring:
-		return fmt.Errorf("its Lease was given to ring %q", of)
+		return fmt.Errorf("its Lease was assigned to ring %q", of)
 	default:
 		return nil
 	}
 }
 
-// record returns the Lease as the elector sees it: the holder, which is empty if the Lease can be acquired at once, and how long
+// recordOf returns the Lease as the elector sees it: the holder, which is empty if the Lease can be acquired at once, and how long
 // the Lease must stay unchanged before another incarnation may acquire it.
-func (i incarnation) record(lease *coordinationv1.Lease) *resourcelock.LeaderElectionRecord {
+func (i incarnation) recordOf(lease *coordinationv1.Lease) *resourcelock.LeaderElectionRecord {
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
 	if record.LeaseDurationSeconds > ring.MaxLeaseSeconds {
 		record.LeaseDurationSeconds = 0 // no shard has such a duration
 	}
 	record.LeaseDurationSeconds = max(record.LeaseDurationSeconds, i.seconds())
 	switch record.HolderIdentity {
-	case ring.Returning(i.name), i.former:
+	case ring.Returning(i.name), i.predecessor:
 		record.HolderIdentity = ""
 	case ring.Revoked:
 		record.LeaseDurationSeconds *= 2 // the previous holder may not have noticed yet
@@ -74,8 +74,8 @@ func (i incarnation) record(lease *coordinationv1.Lease) *resourcelock.LeaderEle
 
 func (i incarnation) seconds() int { return int(i.duration / time.Second) }
 
-// take sets the holder of a Lease, with now as the renew time.
-func (i incarnation) take(lease *coordinationv1.Lease, holder string, now time.Time) {
+// setHolder sets the holder of a Lease, with now as the renew time.
+func (i incarnation) setHolder(lease *coordinationv1.Lease, holder string, now time.Time) {
 	if lease.Labels == nil {
 		lease.Labels = map[string]string{}
 	}

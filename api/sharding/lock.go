@@ -24,23 +24,23 @@ type lock struct {
 	key    client.ObjectKey
 	// stable means that a shard of the same name comes back after a stop.
 	stable bool
-	hold   *hold
+	hold   *leaseHold
 	work   *work
 
 	// lease is the last version that the API server returned.
 	lease *coordinationv1.Lease
-	// awaited is the holder that this shard waits for.
-	awaited string
+	// awaitedHolder is the holder that this shard waits for.
+	awaitedHolder string
 }
 
 // Get implements resourcelock.Interface.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	joined := l.hold.joined()
+	joined := l.hold.hasJoined()
 	if why := l.hold.Lost(); why != nil && !errors.Is(why, errRevoked) {
 		return nil, nil, why
 	}
 	lease := &coordinationv1.Lease{}
-	ctx, cancel := l.bound(ctx)
+	ctx, cancel := l.withRequestTimeout(ctx)
 	defer cancel()
 	err := l.client.Get(ctx, l.key, lease)
 	if joined && (apierrors.IsNotFound(err) || err == nil && lease.UID != l.lease.UID) {
@@ -56,41 +56,41 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		return nil, nil, err
 	}
 	if joined {
-		record, err := l.own(lease)
+		record, err := l.ownRecord(lease)
 		return record, raw, err
 	}
-	if err := l.check(lease); err != nil {
+	if err := l.checkAcquirable(lease); err != nil {
 		return nil, nil, err
 	}
-	record := l.record(lease)
-	l.await(ctx, record)
+	record := l.recordOf(lease)
+	l.logAwaitedHolder(ctx, record)
 	return record, raw, nil
 }
 
-// own returns the record of a Lease that this incarnation has held. A revoked Lease counts as its own, so that it can be
+// ownRecord returns the record of a Lease that this incarnation has held. A revoked Lease counts as its own, so that it can be
 // released.
-func (l *lock) own(lease *coordinationv1.Lease) (*resourcelock.LeaderElectionRecord, error) {
-	why := l.lost(lease)
+func (l *lock) ownRecord(lease *coordinationv1.Lease) (*resourcelock.LeaderElectionRecord, error) {
+	why := l.lossReason(lease)
 	if why != nil {
 		l.hold.end(why)
 		if !errors.Is(why, errRevoked) {
 			return nil, why
 		}
 	}
-	record := l.record(lease)
+	record := l.recordOf(lease)
 	record.HolderIdentity = l.identity
 	return record, nil
 }
 
-// await logs once which holder the shard waits for.
-func (l *lock) await(ctx context.Context, record *resourcelock.LeaderElectionRecord) {
-	if record.HolderIdentity == l.awaited {
+// logAwaitedHolder logs once which holder the shard waits for.
+func (l *lock) logAwaitedHolder(ctx context.Context, record *resourcelock.LeaderElectionRecord) {
+	if record.HolderIdentity == l.awaitedHolder {
 		return
 	}
-	l.awaited = record.HolderIdentity
-	if l.awaited != "" && l.awaited != l.identity {
-		logr.FromContextOrDiscard(ctx).Info("The shard waits until the Lease of its name is given up, or has not been renewed for a while",
-			"ring", l.ring, "shard", l.name, "lease", l.key, "holder", l.awaited, "seconds", record.LeaseDurationSeconds)
+	l.awaitedHolder = record.HolderIdentity
+	if l.awaitedHolder != "" && l.awaitedHolder != l.identity {
+		logr.FromContextOrDiscard(ctx).Info("Waiting until the Lease of the shard is released or expires",
+			"ring", l.ring, "shard", l.name, "lease", l.key, "holder", l.awaitedHolder, "seconds", record.LeaseDurationSeconds)
 	}
 }
 
@@ -109,10 +109,10 @@ func (l *lock) Create(ctx context.Context, _ resourcelock.LeaderElectionRecord) 
 // Update implements resourcelock.Interface. The elector releases the Lease by an empty holder.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if l.lease == nil {
-		return errors.New("a Lease that was not read cannot be updated")
+		return errors.New("cannot update a Lease that was not read")
 	}
 	if record.HolderIdentity == "" {
-		return l.giveUp(ctx)
+		return l.release(ctx)
 	}
 	lease := l.lease.DeepCopy()
 	return l.send(ctx, lease, func(ctx context.Context) error { return l.client.Update(ctx, lease) })
@@ -120,30 +120,30 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 
 // send renews or acquires the Lease for this incarnation, unless the Lease has changed since it was read.
 func (l *lock) send(ctx context.Context, lease *coordinationv1.Lease, write func(context.Context) error) error {
-	if err := l.hold.err(); err != nil && !errors.Is(err, errNotYet) {
+	if err := l.hold.err(); err != nil && !errors.Is(err, errNotJoined) {
 		return err
 	}
-	ctx, cancel := l.bound(ctx)
+	ctx, cancel := l.withRequestTimeout(ctx)
 	defer cancel()
 	now := time.Now()
-	l.take(lease, l.identity, now)
+	l.setHolder(lease, l.identity, now)
 	if err := write(ctx); err != nil {
 		return err
 	}
 	l.lease = lease
-	return l.hold.renewed(now)
+	return l.hold.recordRenewal(now)
 }
 
-// longestRetry is the longest interval between renewals, so that a shard soon notices that its Lease was taken from it.
-const longestRetry = 10 * time.Second
+// maxRetryPeriod is the longest interval between renewals, so that a shard soon notices that its Lease was taken from it.
+const maxRetryPeriod = 10 * time.Second
 
-// timing returns the Lease duration, how long an elector tries to renew the Lease, and how often.
-func (l *lock) timing() (lasts, renew, retry time.Duration) {
-	return l.duration, l.duration * 9 / 10, min(l.duration*2/15, longestRetry)
+// electorTiming returns the Lease duration, how long an elector tries to renew the Lease, and how often.
+func (l *lock) electorTiming() (duration, renew, retry time.Duration) {
+	return l.duration, l.duration * 9 / 10, min(l.duration*2/15, maxRetryPeriod)
 }
 
-// bound limits a request to a quarter of the Lease duration, so that there is time for another one.
-func (l *lock) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// withRequestTimeout limits a request to a quarter of the Lease duration, so that there is time for another one.
+func (l *lock) withRequestTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, l.duration/4)
 }
 

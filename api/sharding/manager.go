@@ -37,14 +37,14 @@ func (s *Shard) NewManager(options manager.Options) (manager.Manager, error) {
 func (s *Shard) Configure(options *manager.Options) error {
 	options.LeaderElection, options.LeaderElectionResourceLockInterface = true, s.lock
 	options.LeaderElectionReleaseOnCancel = true
-	lasts, renew, retry := s.lock.timing()
+	lasts, renew, retry := s.lock.electorTiming()
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &lasts, &renew, &retry
 
 	kinds := options.Scheme
 	if kinds == nil {
 		kinds = scheme.Scheme
 	}
-	if err := s.restrict(&options.Cache, kinds, s.objects); err != nil {
+	if err := s.restrictCache(&options.Cache, kinds, s.objects); err != nil {
 		return err
 	}
 	fenced := options.NewClient
@@ -66,10 +66,10 @@ func (s *Shard) Configure(options *manager.Options) error {
 func (s *Shard) Start(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
-	case <-s.hold.over.Done():
+	case <-s.hold.ended.Done():
 	}
 	if lost := s.hold.Lost(); lost != nil {
-		return fmt.Errorf("shard %s of ring %s has lost its Lease, and the process must start anew: %w", s.name, s.ring, lost)
+		return fmt.Errorf("shard %s of ring %s has lost its Lease, and the process must restart: %w", s.name, s.ring, lost)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-func TestWhatCannotBeAShardSaysWhy(t *testing.T) {
+func TestNewReportsInvalidOptions(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 15)
 	for name, ring := range map[string]string{"theirs": "another", "election": ""} {
@@ -35,28 +35,28 @@ func TestWhatCannotBeAShardSaysWhy(t *testing.T) {
 		"no ring":                             {sharding.Options{Name: "a"}, "set Ring"},
 		"a ring that the rights do not cover": {sharding.Options{Ring: "another", Name: "a"}, `clusterrings.breakwater.dev "another" is forbidden`},
 		"a namespace that is not the ring's":  {sharding.Options{Ring: r.name, Name: "a", Namespace: "another"}, "set spec.shardNamespace of the ring"},
-		"a name that is none":                 {sharding.Options{Ring: r.name, Name: "a.b"}, `the value of labels, which "a.b" cannot be`},
+		"a name that is none":                 {sharding.Options{Ring: r.name, Name: "a.b"}, `a label value, for which "a.b" is invalid`},
 		"a name that is too long":             {sharding.Options{Ring: r.name, Name: strings.Repeat("a", 64)}, "no more than 63"},
-		"a Lease of another ring":             {sharding.Options{Ring: r.name, Name: "theirs"}, `is that of a shard of ring "another"`},
-		"a Lease that is no shard's":          {sharding.Options{Ring: r.name, Name: "election"}, "is not that of a shard"},
+		"a Lease of another ring":             {sharding.Options{Ring: r.name, Name: "theirs"}, `belongs to a shard of ring "another"`},
+		"a Lease that is no shard's":          {sharding.Options{Ring: r.name, Name: "election"}, "does not belong to a shard"},
 		"the name of a host, and a Lease":     {sharding.Options{Ring: r.name, Namespace: r.name}, ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			s, err := sharding.New(t.Context(), r.account, of.options)
 			if of.says == "" {
 				if err != nil || s.Name() == "" || !strings.HasPrefix(s.Identity(), s.Name()+"_") {
-					t.Errorf("it says %v, and is %v", err, s)
+					t.Errorf("New() error = %v, shard %v", err, s)
 				}
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), of.says) {
-				t.Errorf("it says %v, want %q", err, of.says)
+				t.Errorf("error = %v, want it to contain %q", err, of.says)
 			}
 		})
 	}
 }
 
-func TestARingThatIsNotThereIsToBeCreated(t *testing.T) {
+func TestNewReportsAMissingRing(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 15)
 	if err := r.Delete(t.Context(), &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: r.name}}); err != nil {
@@ -68,7 +68,7 @@ func TestARingThatIsNotThereIsToBeCreated(t *testing.T) {
 	}
 }
 
-func TestWhatTheRingDoesNotAssignIsRefused(t *testing.T) {
+func TestUnassignedTypesAreRejected(t *testing.T) {
 	t.Parallel()
 	r := newRing(t, 15)
 	start := func(objects ...client.Object) (*sharding.Shard, manager.Manager, error) {

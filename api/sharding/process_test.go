@@ -59,7 +59,7 @@ func (r *ring) start(shard string, arguments ...string) *process {
 		<-p.ended
 		log.Close()
 		if r.Failed() {
-			r.Logf("log of %s, %s:\n%s", shard, p.command.ProcessState, p.said())
+			r.Logf("log of %s, %s:\n%s", shard, p.command.ProcessState, p.output())
 		}
 	})
 	return p
@@ -102,13 +102,13 @@ func (p *process) awaitEnd() int {
 		case <-p.ended:
 			return ""
 		default:
-			return "shard " + p.shard + " goes on"
+			return "shard " + p.shard + " continues"
 		}
 	})
 	return p.command.ProcessState.ExitCode()
 }
 
-func (p *process) said() string {
+func (p *process) output() string {
 	p.Helper()
 	content, err := os.ReadFile(p.log)
 	if err != nil {
@@ -117,17 +117,17 @@ func (p *process) said() string {
 	return string(content)
 }
 
-func (p *process) wantSaid(word string) {
+func (p *process) wantOutput(word string) {
 	p.Helper()
-	if !strings.Contains(p.said(), word) {
-		p.Errorf("%s does not say %q", p.shard, word)
+	if !strings.Contains(p.output(), word) {
+		p.Errorf("log of %s does not contain %q", p.shard, word)
 	}
 }
 
 // wantNoMoreWrites fails the test if the process has written after a resourceVersion.
 func (p *process) wantNoMoreWrites(after int64) {
 	p.Helper()
-	if late := p.record.of(p.identity, after); len(late) > 0 {
-		p.Errorf("%s has written after %d: %v", p.identity, after, late)
+	if late := p.record.writesOf(p.identity, after); len(late) > 0 {
+		p.Errorf("%s wrote after %d: %v", p.identity, after, late)
 	}
 }

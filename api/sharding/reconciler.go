@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// soon is the delay before a retry for an object that another goroutine works on.
-const soon = 100 * time.Millisecond
+// retryDelay is the delay before a retry for an object that another goroutine works on.
+const retryDelay = 100 * time.Millisecond
 
 // Reconciler returns a reconciler for objects of a type, which must be one of the ring's resources. It calls inner only for
 // objects of this shard that the shard was not asked to release. The context of inner ends when the Lease is lost. inner is not
@@ -54,7 +54,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	// release that happened earlier.
 	j := job{kind: r.kind, key: request.NamespacedName}
 	if !r.shard.work.begin(j) {
-		return reconcile.Result{RequeueAfter: soon}, nil
+		return reconcile.Result{RequeueAfter: retryDelay}, nil
 	}
 	defer r.shard.work.end(j)
 	object := r.object.DeepCopyObject().(client.Object) // of the same type
@@ -62,10 +62,10 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	switch {
-	case !r.shard.has(object):
-		log.FromContext(ctx).V(1).Info("The object is not this shard's", "shard", object.GetLabels()[v1alpha1.LabelShard(r.shard.ring)])
+	case !r.shard.owns(object):
+		log.FromContext(ctx).V(1).Info("Ignored object of another shard", "shard", object.GetLabels()[v1alpha1.LabelShard(r.shard.ring)])
 		return reconcile.Result{}, nil
-	case r.shard.isAsked(object):
+	case r.shard.isDrainRequested(object):
 		return reconcile.Result{RequeueAfter: time.Second}, nil // the request may be withdrawn, and no event may follow
 	}
 	if err := r.shard.hold.err(); err != nil {
@@ -76,13 +76,13 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return r.inner.Reconcile(ctx, request)
 }
 
-// has reports whether an object belongs to this shard.
-func (s *Shard) has(object client.Object) bool {
+// owns reports whether an object belongs to this shard.
+func (s *Shard) owns(object client.Object) bool {
 	return object.GetLabels()[v1alpha1.LabelShard(s.ring)] == s.name
 }
 
-// isAsked reports whether the shard of an object is asked to release it.
-func (s *Shard) isAsked(object client.Object) bool {
+// isDrainRequested reports whether the shard of an object is asked to release it.
+func (s *Shard) isDrainRequested(object client.Object) bool {
 	_, asked := object.GetLabels()[v1alpha1.LabelDrain(s.ring)]
 	return asked
 }

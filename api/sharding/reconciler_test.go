@@ -14,26 +14,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// desk is a shard with one ConfigMap, its reconcilers and its drainer.
-type desk struct {
+// harness is a shard with one ConfigMap, its reconcilers and its drainer.
+type harness struct {
 	*testing.T
 	shard   *Shard
 	client  client.Client
 	drainer *drainer
 }
 
-func newDesk(t *testing.T, labels map[string]string, change ...func(*corev1.ConfigMap)) *desk {
+func newHarness(t *testing.T, labels map[string]string, change ...func(*corev1.ConfigMap)) *harness {
 	t.Helper()
 	s := newShardOf(time.Minute)
 	s.ring, s.name = "r", "a"
-	if err := s.hold.renewed(time.Now()); err != nil {
+	if err := s.hold.recordRenewal(time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o", Labels: labels}}
 	for _, c := range change {
 		c(object)
 	}
-	d := &desk{T: t, shard: s, client: fake.NewClientBuilder().WithObjects(object).Build()}
+	d := &harness{T: t, shard: s, client: fake.NewClientBuilder().WithObjects(object).Build()}
 	d.drainer = &drainer{shard: s, client: s.Client(d.client), kind: configMapKind(), object: &corev1.ConfigMap{}}
 	return d
 }
@@ -44,11 +44,11 @@ func request() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "n", Name: "o"}}
 }
 
-func (d *desk) reconciler(inner reconcile.Func) reconcile.Reconciler {
+func (d *harness) reconciler(inner reconcile.Func) reconcile.Reconciler {
 	return &reconciler{shard: d.shard, client: d.client, kind: configMapKind(), object: &corev1.ConfigMap{}, inner: inner}
 }
 
-func (d *desk) labels() map[string]string {
+func (d *harness) labels() map[string]string {
 	d.Helper()
 	object := &corev1.ConfigMap{}
 	if err := d.client.Get(d.Context(), request().NamespacedName, object); err != nil {
@@ -57,45 +57,45 @@ func (d *desk) labels() map[string]string {
 	return object.Labels
 }
 
-func own() map[string]string {
+func ownLabels() map[string]string {
 	return map[string]string{"breakwater.dev/shard-r": "a", "l": "l"}
 }
 
-func asked() map[string]string {
+func drainRequestedLabels() map[string]string {
 	return map[string]string{"breakwater.dev/shard-r": "a", "breakwater.dev/drain-r": "true", "l": "l"}
 }
 
-func deleted(object *corev1.ConfigMap) {
+func setDeletionTimestamp(object *corev1.ConfigMap) {
 	now := metav1.Now()
 	object.DeletionTimestamp, object.Finalizers = &now, []string{"example.com/f"}
 }
 
-func TestWhatIsReconciled(t *testing.T) {
+func TestReconcilerHandlesOwnObjects(t *testing.T) {
 	for claim, of := range map[string]struct {
 		labels map[string]string
-		change func(*desk)
+		change func(*harness)
 		calls  int
 		again  bool
 		fails  error
 	}{
-		"an object of the shard":       {own(), nil, 1, false, nil},
+		"an object of the shard":       {ownLabels(), nil, 1, false, nil},
 		"not one of another shard":     {map[string]string{"breakwater.dev/shard-r": "b"}, nil, 0, false, nil},
-		"not one of nobody":            {nil, nil, 0, false, nil},
+		"not one without a shard":      {nil, nil, 0, false, nil},
 		"not one of another ring":      {map[string]string{"breakwater.dev/shard-q": "a"}, nil, 0, false, nil},
-		"not one that is asked for":    {asked(), nil, 0, true, nil},
+		"not one with a drain request": {drainRequestedLabels(), nil, 0, true, nil},
 		"one that another ring drains": {map[string]string{"breakwater.dev/shard-r": "a", "breakwater.dev/drain-q": "true"}, nil, 1, false, nil},
-		"not one that is just let go of": {own(), func(d *desk) {
-			d.shard.work.letGo(job{kind: configMapKind(), key: request().NamespacedName})
+		"not one that is being released": {ownLabels(), func(d *harness) {
+			d.shard.work.startRelease(job{kind: configMapKind(), key: request().NamespacedName})
 		}, 0, true, nil},
-		"none when the Lease is not held": {own(), func(d *desk) { d.shard.hold.end(errBuried) }, 0, false, ErrNotHeld},
-		"not one that is gone": {own(), func(d *desk) {
+		"none when the Lease is not held": {ownLabels(), func(d *harness) { d.shard.hold.end(errTaken) }, 0, false, ErrNotHeld},
+		"not one that does not exist": {ownLabels(), func(d *harness) {
 			if err := d.client.Delete(d.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o"}}); err != nil {
 				d.Fatal(err)
 			}
 		}, 0, false, nil},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			d, calls := newDesk(t, of.labels), 0
+			d, calls := newHarness(t, of.labels), 0
 			if of.change != nil {
 				of.change(d)
 			}
@@ -110,37 +110,37 @@ func TestWhatIsReconciled(t *testing.T) {
 	}
 }
 
-func TestAReconcileEndsWithTheHold(t *testing.T) {
-	d := newDesk(t, own())
+func TestReconcileContextEndsWithTheLease(t *testing.T) {
+	d := newHarness(t, ownLabels())
 	_, err := d.reconciler(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-		d.shard.hold.end(errBuried)
+		d.shard.hold.end(errTaken)
 		<-ctx.Done()
 		return reconcile.Result{}, context.Cause(ctx)
 	}).Reconcile(t.Context(), request())
-	if !errors.Is(err, ErrNotHeld) || !errors.Is(err, errBuried) {
+	if !errors.Is(err, ErrNotHeld) || !errors.Is(err, errTaken) {
 		t.Errorf("it ended with %v", err)
 	}
 }
 
-func TestWhatIsLetGoOf(t *testing.T) {
+func TestDrainerReleasesObjects(t *testing.T) {
 	for claim, of := range map[string]struct {
 		labels  map[string]string
 		object  func(*corev1.ConfigMap)
-		change  func(*desk)
+		change  func(*harness)
 		letsGo  bool
 		again   bool
 		failing bool
 	}{
-		"what the shard is asked for":           {asked(), func(*corev1.ConfigMap) {}, nil, true, false, false},
-		"what is deleted":                       {asked(), deleted, nil, true, false, false},
-		"what the shard is not asked for":       {own(), func(*corev1.ConfigMap) {}, nil, false, false, false},
-		"what another shard is asked for, not":  {map[string]string{"breakwater.dev/shard-r": "b", "breakwater.dev/drain-r": "true"}, func(*corev1.ConfigMap) {}, nil, false, false, false},
-		"what somebody works on, when he ends":  {asked(), func(*corev1.ConfigMap) {}, func(d *desk) { d.shard.work.begin(job{kind: configMapKind(), key: request().NamespacedName}) }, false, true, false},
-		"nothing when the Lease is not held":    {asked(), func(*corev1.ConfigMap) {}, func(d *desk) { d.shard.hold.end(errBuried) }, false, false, true},
-		"what somebody else has changed, later": {asked(), func(*corev1.ConfigMap) {}, func(d *desk) { d.drainer.client = d.shard.Client(behind{d.client}) }, false, true, false},
+		"a drain request":                    {drainRequestedLabels(), func(*corev1.ConfigMap) {}, nil, true, false, false},
+		"a deleted object":                   {drainRequestedLabels(), setDeletionTimestamp, nil, true, false, false},
+		"not without a drain request":        {ownLabels(), func(*corev1.ConfigMap) {}, nil, false, false, false},
+		"not an object of another shard":     {map[string]string{"breakwater.dev/shard-r": "b", "breakwater.dev/drain-r": "true"}, func(*corev1.ConfigMap) {}, nil, false, false, false},
+		"an object after its reconcile":      {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.shard.work.begin(job{kind: configMapKind(), key: request().NamespacedName}) }, false, true, false},
+		"nothing when the Lease is not held": {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.shard.hold.end(errTaken) }, false, false, true},
+		"a changed object, later":            {drainRequestedLabels(), func(*corev1.ConfigMap) {}, func(d *harness) { d.drainer.client = d.shard.Client(staleClient{d.client}) }, false, true, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			d := newDesk(t, of.labels, of.object)
+			d := newHarness(t, of.labels, of.object)
 			before := d.labels()
 			if of.change != nil {
 				of.change(d)
@@ -158,17 +158,17 @@ func TestWhatIsLetGoOf(t *testing.T) {
 	}
 }
 
-// behind is a stale cache: it returns an old resourceVersion.
-type behind struct{ client.Client }
+// staleClient is a stale cache: it returns an old resourceVersion.
+type staleClient struct{ client.Client }
 
-func (b behind) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (b staleClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	err := b.Client.Get(ctx, key, object, options...)
 	object.SetResourceVersion("1")
 	return err
 }
 
-func TestAnObjectIsLetGoOfOnlyWhenNobodyWorksOnIt(t *testing.T) {
-	d := newDesk(t, own())
+func TestObjectIsReleasedOnlyWithoutWorkers(t *testing.T) {
+	d := newHarness(t, ownLabels())
 	begun, end := make(chan struct{}), make(chan struct{})
 	slow := d.reconciler(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		close(begun)
@@ -181,12 +181,12 @@ func TestAnObjectIsLetGoOfOnlyWhenNobodyWorksOnIt(t *testing.T) {
 		close(ended)
 	}()
 	<-begun
-	if err := d.client.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o", Labels: asked()}}); err != nil {
+	if err := d.client.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o", Labels: drainRequestedLabels()}}); err != nil {
 		t.Fatal(err)
 	}
 	// Another reconciler of the same type runs and returns.
 	if _, err := d.reconciler(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-		t.Error("it is reconciled though it is asked for")
+		t.Error("object reconciled despite a drain request")
 		return reconcile.Result{}, nil
 	}).Reconcile(t.Context(), request()); err != nil {
 		t.Error(err)
@@ -201,26 +201,26 @@ func TestAnObjectIsLetGoOfOnlyWhenNobodyWorksOnIt(t *testing.T) {
 		t.Errorf("after that: %v, labels %v", err, d.labels())
 	}
 	if len(d.shard.work.jobs) > 0 {
-		t.Errorf("something is left: %v", d.shard.work.jobs)
+		t.Errorf("jobs left: %v, want none", d.shard.work.jobs)
 	}
 }
 
-// during is a client that calls what after each read.
-type during struct {
+// hookedClient is a client that calls what after each read.
+type hookedClient struct {
 	client.Client
-	what func()
+	afterGet func()
 }
 
-func (d during) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (d hookedClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	err := d.Client.Get(ctx, key, object, options...)
-	d.what()
+	d.afterGet()
 	return err
 }
 
-func TestAnObjectIsNotLetGoOfBetweenReadingAndReconciling(t *testing.T) {
-	d := newDesk(t, own())
-	cached := during{d.client, func() {
-		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o", Labels: asked()}}
+func TestObjectIsNotReleasedBetweenReadAndReconcile(t *testing.T) {
+	d := newHarness(t, ownLabels())
+	cached := hookedClient{d.client, func() {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o", Labels: drainRequestedLabels()}}
 		if err := d.client.Update(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// record is all writes to the objects of a ring, in the order in which the API server stored them. It also acts as the sharder
+// writeLog is all writes to the objects of a ring, in the order in which the API server stored them. It also acts as the sharder
 // for controlled objects: they follow their controllers.
-type record struct {
+type writeLog struct {
 	*ring
 	mu sync.Mutex
 	// writes are the shards' writes of summaries. releases are the writes by which a shard released a Deployment.
@@ -41,8 +41,8 @@ type entry struct {
 
 func (e entry) String() string { return fmt.Sprintf("%s by %s at %d", e.deployment, e.by, e.at) }
 
-func newRecord(r *ring) *record {
-	rec := &record{ring: r, written: map[string]string{}, shards: map[string]string{}}
+func newRecord(r *ring) *writeLog {
+	rec := &writeLog{ring: r, written: map[string]string{}, shards: map[string]string{}}
 	c, err := client.NewWithWatch(testplane.Config(r), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		r.Fatal(err)
@@ -58,7 +58,7 @@ func newRecord(r *ring) *record {
 					continue
 				}
 				for event := range w.ResultChan() {
-					last = rec.take(event, last)
+					last = rec.addEvent(event, last)
 				}
 			}
 		})
@@ -70,8 +70,8 @@ func newRecord(r *ring) *record {
 	return rec
 }
 
-// take records an event, and returns the resourceVersion from which to continue.
-func (r *record) take(event watch.Event, last string) string {
+// addEvent records an event, and returns the resourceVersion from which to continue.
+func (r *writeLog) addEvent(event watch.Event, last string) string {
 	object, ok := event.Object.(client.Object)
 	if !ok {
 		return ""
@@ -89,7 +89,7 @@ func (r *record) take(event watch.Event, last string) string {
 			r.releases = append(r.releases, entry{at: at, deployment: name, by: r.shards[name]})
 		}
 		if r.shards[name] = shard; shard != "" {
-			go r.follow(name+"-summary", shard)
+			go r.assignSummary(name+"-summary", shard)
 		}
 	case *corev1.ConfigMap:
 		owner := metav1.GetControllerOf(o)
@@ -102,21 +102,21 @@ func (r *record) take(event watch.Event, last string) string {
 			r.writes = append(r.writes, entry{at: at, deployment: owner.Name, by: by})
 		}
 		if want := r.shards[owner.Name]; want != "" && want != shard {
-			go r.follow(name, want)
+			go r.assignSummary(name, want)
 		}
 	}
 	return object.GetResourceVersion()
 }
 
-// follow moves a summary to the shard of its Deployment.
-func (r *record) follow(name, shard string) {
+// assignSummary moves a summary to the shard of its Deployment.
+func (r *writeLog) assignSummary(name, shard string) {
 	summary := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.name, Name: name}}
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v1alpha1.LabelShard(r.name), shard)
 	_ = r.Patch(context.Background(), summary, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
-// of returns the writes of a writer after a resourceVersion. An empty writer means all writers.
-func (r *record) of(by string, after int64) []entry {
+// writesOf returns the writes of a writer after a resourceVersion. An empty writer means all writers.
+func (r *writeLog) writesOf(by string, after int64) []entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var found []entry
@@ -129,12 +129,12 @@ func (r *record) of(by string, after int64) []entry {
 }
 
 // awaitWrites waits until the writer has written a summary of each Deployment after a resourceVersion.
-func (r *record) awaitWrites(by string, after int64) {
+func (r *writeLog) awaitWrites(by string, after int64) {
 	r.Helper()
 	testplane.Eventually(r, func() string {
 		for _, d := range r.deployments() {
-			if !slices.ContainsFunc(r.of(by, after), func(e entry) bool { return e.deployment == d.Name }) {
-				return fmt.Sprintf("%s has not written of %s, which has labels %v, after %d; all that has are %d writes", by, d.Name, d.Labels, after, len(r.of(by, after)))
+			if !slices.ContainsFunc(r.writesOf(by, after), func(e entry) bool { return e.deployment == d.Name }) {
+				return fmt.Sprintf("%s has not written of %s, which has labels %v, after %d; all that has are %d writes", by, d.Name, d.Labels, after, len(r.writesOf(by, after)))
 			}
 		}
 		return ""
@@ -142,7 +142,7 @@ func (r *record) awaitWrites(by string, after int64) {
 }
 
 // released returns the resourceVersion at which a Deployment was released; 0 if it was not.
-func (r *record) released(deployment string) int64 {
+func (r *writeLog) released(deployment string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.releases {
@@ -154,7 +154,7 @@ func (r *record) released(deployment string) int64 {
 }
 
 // now returns the newest resourceVersion of the Deployments.
-func (r *record) now() int64 {
+func (r *writeLog) now() int64 {
 	r.Helper()
 	list := &appsv1.DeploymentList{}
 	if err := r.List(r.Context(), list, client.InNamespace(r.name)); err != nil {

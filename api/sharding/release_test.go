@@ -9,58 +9,58 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-func TestWhatAStopLeaves(t *testing.T) {
+func TestStopLeavesTheExpectedLease(t *testing.T) {
 	for claim, of := range map[string]struct {
 		stable bool
-		before func(*actor)
+		before func(*participant)
 		holder string
 	}{
-		"nobody, so that the objects go to others":        {false, func(*actor) {}, ""},
-		"the name, so that they wait":                     {true, func(*actor) {}, "a_"},
-		"the Lease as it is, while the apiserver is away": {true, func(a *actor) { a.away.Store(true) }, "a_1"},
-		"nobody, when it ends because it was revoked": {true, func(a *actor) {
-			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
-			pass(4 * time.Second)
+		"no holder, so that the objects are reassigned": {false, func(*participant) {}, ""},
+		"the name, so that the objects wait":            {true, func(*participant) {}, "a_"},
+		"the Lease while the API server is unreachable": {true, func(a *participant) { a.unreachable.Store(true) }, "a_1"},
+		"no holder after a revocation": {true, func(a *participant) {
+			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
+			sleep(4 * time.Second)
 		}, ""},
-		"what another process has taken": {false, func(a *actor) {
-			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_2" })
+		"the Lease of another process": {false, func(a *participant) {
+			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_2" })
 		}, "a_2"},
-		"what the sharder has taken in the same moment, given up": {true, func(a *actor) {
-			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
+		"no holder after a concurrent revocation": {true, func(a *participant) {
+			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
 		}, ""},
-		"the Lease as it is, while an object is worked on": {false, func(a *actor) { a.lock.work.begin(job{}) }, "a_1"},
-		"the Lease as it is, while a write is under way":   {false, func(a *actor) { a.lock.work.write() }, "a_1"},
-		"the Lease as it is, when a write was given up":    {false, func(a *actor) { a.lock.work.write()(true) }, "a_1"},
-		"nobody, when a write was given up long ago": {false, func(a *actor) {
+		"the Lease unchanged during a reconcile":       {false, func(a *participant) { a.lock.work.begin(job{}) }, "a_1"},
+		"the Lease unchanged during a write":           {false, func(a *participant) { a.lock.work.write() }, "a_1"},
+		"the Lease unchanged after an abandoned write": {false, func(a *participant) { a.lock.work.write()(true) }, "a_1"},
+		"no holder long after an abandoned write": {false, func(a *participant) {
 			a.lock.work.write()(true)
-			pass(lasts)
+			sleep(leaseDuration)
 		}, ""},
-		"nobody, when what was worked on has ended soon": {false, func(a *actor) {
+		"no holder when the reconcile ends soon": {false, func(a *participant) {
 			a.lock.work.begin(job{})
 			go func() { <-time.After(5 * time.Second); a.lock.work.end(job{}) }()
 		}, ""},
-		"nobody, when a write has ended soon": {false, func(a *actor) {
+		"no holder when the write ends soon": {false, func(a *participant) {
 			end := a.lock.work.write()
 			go func() { <-time.After(5 * time.Second); end(false) }()
 		}, ""},
-		"the revoked Lease as it is, while an object is worked on": {true, func(a *actor) {
+		"the revoked Lease unchanged during a reconcile": {true, func(a *participant) {
 			a.lock.work.begin(job{})
-			a.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
-			pass(4 * time.Second)
+			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
+			sleep(4 * time.Second)
 		}, ring.Revoked},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			onStage(t, nil, func(s *stage) {
-				a := s.enter("1", of.stable)
-				pass(time.Minute)
+			withFakeAPIServer(t, nil, func(s *fakeAPIServer) {
+				a := s.startIncarnation("1", of.stable)
+				sleep(time.Minute)
 				of.before(a)
 				a.stop()
-				pass(0)
-				a.wantHeld(a.away.Load(), "from the moment that the Lease is given up")
+				sleep(0)
+				a.wantHeld(a.unreachable.Load(), "after the release of the Lease")
 				<-a.ended
 				s.wantHolder(of.holder)
 				if seconds := *s.lease().Spec.LeaseDurationSeconds; seconds != 15 {
-					s.Errorf("the Lease lasts %d s: who stops must not seem dead sooner", seconds)
+					s.Errorf("the Lease lasts %d s: a stopped shard must not seem dead sooner", seconds)
 				}
 			})
 		})

@@ -37,18 +37,18 @@ func newLeaseClient(config *rest.Config) (client.Client, error) {
 // ringOf reads the ring that a process joins as a shard.
 func ringOf(ctx context.Context, reader client.Reader, options Options) (*v1alpha1.ClusterRing, error) {
 	if options.Ring == "" {
-		return nil, errors.New("a shard must know the ClusterRing that it is of: set Ring")
+		return nil, errors.New("the shard has no ClusterRing: set Ring")
 	}
 	ring := &v1alpha1.ClusterRing{}
 	err := reader.Get(ctx, client.ObjectKey{Name: options.Ring}, ring)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no ClusterRing %q: create it before its shards start", options.Ring)
+		return nil, fmt.Errorf("ClusterRing %q does not exist: create it before its shards start", options.Ring)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get ClusterRing %s: %w", options.Ring, err)
 	}
 	if options.Namespace != "" && options.Namespace != ring.Spec.ShardNamespace {
-		return nil, fmt.Errorf("ClusterRing %q has the Leases of its shards in namespace %q, not %q: set spec.shardNamespace of the ring, or run the shard for that one",
+		return nil, fmt.Errorf("ClusterRing %q has the Leases of its shards in namespace %q, not %q: set spec.shardNamespace of the ring, or start the shard with the namespace of the ring",
 			ring.Name, ring.Spec.ShardNamespace, options.Namespace)
 	}
 	return ring, nil
@@ -74,5 +74,5 @@ func (s *Shard) checkAssigned(mgr manager.Manager, object client.Object, main bo
 	if !main {
 		where = "spec.resources or their controlledResources"
 	}
-	return fmt.Errorf("ClusterRing %q does not assign %s to shards: add them to %s, and start the shard anew", s.ring, mapping.Resource.GroupResource(), where)
+	return fmt.Errorf("ClusterRing %q does not assign %s to shards: add them to %s, and restart the shard", s.ring, mapping.Resource.GroupResource(), where)
 }

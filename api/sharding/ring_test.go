@@ -33,7 +33,7 @@ type ring struct {
 	name string
 	// account has the permissions that the page lists, and no others.
 	account *rest.Config
-	record  *record
+	record  *writeLog
 }
 
 func newRing(t testing.TB, leaseSeconds int) *ring {
@@ -86,8 +86,8 @@ func (r *ring) documented() []*unstructured.Unstructured {
 	return objects
 }
 
-// last changes the Lease duration of shards that start from now on.
-func (r *ring) last(seconds int) {
+// setLeaseDuration changes the Lease duration of shards that start from now on.
+func (r *ring) setLeaseDuration(seconds int) {
 	r.Helper()
 	object := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: r.name}}
 	patch := fmt.Sprintf(`{"spec":{"leaseDurationSeconds":%d}}`, seconds)
@@ -106,8 +106,8 @@ func (r *ring) kubeconfig() string {
 	return path
 }
 
-// deploy creates numbered Deployments that belong to a shard, or to none if shard is empty.
-func (r *ring) deploy(count int, shard string) {
+// createDeployments creates numbered Deployments that belong to a shard, or to none if shard is empty.
+func (r *ring) createDeployments(count int, shard string) {
 	r.Helper()
 	for i := range count {
 		labels := map[string]string{"app": "web"}
@@ -126,8 +126,8 @@ func (r *ring) deploy(count int, shard string) {
 	}
 }
 
-// label sets labels of an object, and removes those whose value is nil.
-func (r *ring) label(object client.Object, labels map[string]any) {
+// setLabels sets labels of an object, and removes those whose value is nil.
+func (r *ring) setLabels(object client.Object, labels map[string]any) {
 	r.Helper()
 	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
 	if err != nil {
@@ -141,13 +141,13 @@ func (r *ring) label(object client.Object, labels map[string]any) {
 // assign assigns a Deployment to a shard.
 func (r *ring) assign(deployment *appsv1.Deployment, shard string) {
 	r.Helper()
-	r.label(deployment, map[string]any{v1alpha1.LabelShard(r.name): shard, v1alpha1.LabelDrain(r.name): nil})
+	r.setLabels(deployment, map[string]any{v1alpha1.LabelShard(r.name): shard, v1alpha1.LabelDrain(r.name): nil})
 }
 
 // drain asks the shard of a Deployment to release it.
 func (r *ring) drain(deployment *appsv1.Deployment) {
 	r.Helper()
-	r.label(deployment, map[string]any{v1alpha1.LabelDrain(r.name): "true"})
+	r.setLabels(deployment, map[string]any{v1alpha1.LabelDrain(r.name): "true"})
 }
 
 func (r *ring) deployments() []appsv1.Deployment {
@@ -181,8 +181,8 @@ func (r *ring) holder(shard string) string {
 	return ""
 }
 
-// hold changes the holder of a Lease, as the sharder does.
-func (r *ring) hold(shard, holder string) {
+// setHolder changes the holder of a Lease, as the sharder does.
+func (r *ring) setHolder(shard, holder string) {
 	r.Helper()
 	testplane.Eventually(r, func() string {
 		lease := r.lease(shard)

@@ -23,7 +23,7 @@ func (s *Shard) Run(ctx context.Context, work func(ctx context.Context)) error {
 	held, stop := s.Context(ctx)
 	defer stop()
 	begun := make(chan struct{})
-	elector, err := leaderelection.NewLeaderElector(s.lock.election(func(context.Context) { close(begun) }))
+	elector, err := leaderelection.NewLeaderElector(s.lock.electionConfig(func(context.Context) { close(begun) }))
 	if err != nil {
 		return fmt.Errorf("run shard %s: %w", s.name, err)
 	}
@@ -42,27 +42,27 @@ func (s *Shard) Run(ctx context.Context, work func(ctx context.Context)) error {
 	lost := context.Cause(held)
 	stop()
 	<-ended
-	s.leave(context.WithoutCancel(ctx))
+	s.releaseLease(context.WithoutCancel(ctx))
 	if errors.Is(lost, ErrNotHeld) {
 		return fmt.Errorf("shard %s of ring %s: %w", s.name, s.ring, lost)
 	}
 	return nil
 }
 
-// election configures an elector for the Lease. The elector does not release the Lease by itself, because work may still be in
+// electionConfig configures an elector for the Lease. The elector does not release the Lease by itself, because work may still be in
 // progress then.
-func (l *lock) election(begin func(context.Context)) leaderelection.LeaderElectionConfig {
+func (l *lock) electionConfig(begin func(context.Context)) leaderelection.LeaderElectionConfig {
 	config := leaderelection.LeaderElectionConfig{
 		Lock: l, Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: begin, OnStoppedLeading: func() {}},
 	}
-	config.LeaseDuration, config.RenewDeadline, config.RetryPeriod = l.timing()
+	config.LeaseDuration, config.RenewDeadline, config.RetryPeriod = l.electorTiming()
 	return config
 }
 
-// leave ends the hold, and releases the Lease if possible.
-func (s *Shard) leave(ctx context.Context) {
+// releaseLease ends the hold, and releases the Lease if possible.
+func (s *Shard) releaseLease(ctx context.Context) {
 	defer s.hold.end(errStopped)
-	if lost := s.hold.Lost(); !s.hold.joined() || lost != nil && !errors.Is(lost, errRevoked) {
+	if lost := s.hold.Lost(); !s.hold.hasJoined() || lost != nil && !errors.Is(lost, errRevoked) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.lock.duration)
@@ -72,17 +72,17 @@ func (s *Shard) leave(ctx context.Context) {
 		if _, _, err := s.lock.Get(ctx); err != nil {
 			return err
 		}
-		return s.lock.giveUp(ctx)
+		return s.lock.release(ctx)
 	})
 	if err != nil {
-		logr.FromContextOrDiscard(ctx).Info("The Lease of the shard is left to lapse", "ring", s.ring, "shard", s.name, "reason", err.Error())
+		logr.FromContextOrDiscard(ctx).Info("Left the Lease of the shard to expire", "ring", s.ring, "shard", s.name, "reason", err.Error())
 	}
 }
 
-// former returns the shard's identity if it has ended and none of its work can still take effect, so that the next incarnation
+// endedIdentity returns the shard's identity if it has ended and none of its work can still take effect, so that the next incarnation
 // need not wait for it. Otherwise it returns the empty string.
-func (s *Shard) former() string {
-	if s == nil || s.hold.over.Err() == nil || !s.work.isOver(s.lock.duration) {
+func (s *Shard) endedIdentity() string {
+	if s == nil || s.hold.ended.Err() == nil || !s.work.isFinished(s.lock.duration) {
 		return ""
 	}
 	return s.lock.identity

@@ -15,7 +15,7 @@ import (
 
 // runner is an incarnation of shard a in Run.
 type runner struct {
-	*stage
+	*fakeAPIServer
 	shard *Shard
 	stop  context.CancelFunc
 	// work is the context of its work once that has begun. err is the result of Run when ended is closed.
@@ -25,10 +25,10 @@ type runner struct {
 }
 
 // run starts an incarnation whose work continues for a while after its context has ended.
-func (s *stage) run(incarnated string, stable bool, after *Shard, while time.Duration) *runner {
+func (s *fakeAPIServer) run(incarnated string, stable bool, after *Shard, while time.Duration) *runner {
 	l := s.lockOf(incarnated, stable)
-	l.former = after.former()
-	r := &runner{stage: s, ended: make(chan struct{}), shard: &Shard{ring: "r", name: "a", hold: l.hold, work: l.work, lock: l}}
+	l.predecessor = after.endedIdentity()
+	r := &runner{fakeAPIServer: s, ended: make(chan struct{}), shard: &Shard{ring: "r", name: "a", hold: l.hold, work: l.work, lock: l}}
 	ctx, stop := context.WithCancel(s.Context())
 	r.stop = stop
 	go func() {
@@ -55,44 +55,44 @@ func (r *runner) wantHeld(want bool, when string) {
 	}
 }
 
-func TestTheLeaseIsGivenUpWhenWorkHasEnded(t *testing.T) {
+func TestLeaseIsReleasedAfterTheWork(t *testing.T) {
 	for claim, of := range map[string]struct {
 		stable bool
 		while  time.Duration
 		before func(*runner)
 		holder string
 	}{
-		"at once, to nobody":                          {false, 0, func(*runner) {}, ""},
+		"at once, without a holder":                   {false, 0, func(*runner) {}, ""},
 		"at once, to the next of the name":            {true, 0, func(*runner) {}, "a_"},
-		"later, to nobody":                            {false, lasts / 2, func(*runner) {}, ""},
-		"later, to the next of the name":              {true, lasts / 2, func(*runner) {}, "a_"},
-		"and not when it had lapsed by then":          {false, 2 * lasts, func(*runner) {}, "a_1"},
-		"and not while the apiserver is away":         {false, 0, func(r *runner) { r.away.Store(true) }, "a_1"},
-		"and not while the apiserver answers nothing": {false, 0, func(r *runner) { r.hanging.Store(true) }, "a_1"},
-		"and not when another one has it": {false, 0, func(r *runner) {
-			r.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_2" })
+		"later, without a holder":                     {false, leaseDuration / 2, func(*runner) {}, ""},
+		"later, to the next of the name":              {true, leaseDuration / 2, func(*runner) {}, "a_"},
+		"and not when it had expired by then":         {false, 2 * leaseDuration, func(*runner) {}, "a_1"},
+		"and not while the API server is unreachable": {false, 0, func(r *runner) { r.unreachable.Store(true) }, "a_1"},
+		"and not while the API server is silent":      {false, 0, func(r *runner) { r.hanging.Store(true) }, "a_1"},
+		"and not when another shard has it": {false, 0, func(r *runner) {
+			r.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_2" })
 		}, "a_2"},
-		"to nobody when the sharder has taken it in the same moment": {true, 0, func(r *runner) {
-			r.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
+		"without a holder after a concurrent revocation": {true, 0, func(r *runner) {
+			r.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
 		}, ""},
-		"also when somebody has written it in the same moment": {false, 0, func(r *runner) {
-			r.change(func(l *coordinationv1.Lease) { l.Labels["team"] = "x" })
+		"also after a concurrent write of another client": {false, 0, func(r *runner) {
+			r.updateLease(func(l *coordinationv1.Lease) { l.Labels["team"] = "x" })
 		}, ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			onStage(t, nil, func(s *stage) {
+			withFakeAPIServer(t, nil, func(s *fakeAPIServer) {
 				r := s.run("1", of.stable, nil, of.while)
-				pass(time.Minute)
+				sleep(time.Minute)
 				of.before(r)
 				before := s.lease().Spec.HolderIdentity
 				r.stop()
 				if synctest.Wait(); r.work.Err() == nil {
-					t.Fatal("work is not told to end")
+					t.Fatal("context of work did not end")
 				}
 				if of.while > 0 {
-					pass(of.while - time.Second - 1)
+					sleep(of.while - time.Second - 1)
 					s.wantHolder(*before)
-					r.wantHeld(of.while < lasts, "while work ends")
+					r.wantHeld(of.while < leaseDuration, "while work ends")
 				}
 				<-r.ended
 				r.wantHeld(false, "in the end")
@@ -106,92 +106,94 @@ func TestTheLeaseIsGivenUpWhenWorkHasEnded(t *testing.T) {
 }
 
 func TestWorkEndsWhenTheLeaseIsLost(t *testing.T) {
-	change := func(holder string) func(*stage) {
-		return func(s *stage) { s.change(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = holder }) }
+	change := func(holder string) func(*fakeAPIServer) {
+		return func(s *fakeAPIServer) {
+			s.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = holder })
+		}
 	}
 	for claim, of := range map[string]struct {
-		lose   func(*stage)
+		lose   func(*fakeAPIServer)
 		within time.Duration
 		says   string
 		holder string // at the end
 	}{
-		"to another one":                            {change("a_2"), 4 * time.Second, `taken by "a_2"`, "a_2"},
-		"since it was buried":                       {change(""), 4 * time.Second, "fallen silent", ""},
-		"since the apiserver is away":               {func(s *stage) { s.away.Store(true) }, lasts, "not renewed for 15s", "a_1"},
-		"since the apiserver answers nothing":       {func(s *stage) { s.hanging.Store(true) }, lasts, "not renewed for 15s", "a_1"},
-		"to the sharder, and gives up what it lost": {change(ring.Revoked), 4 * time.Second, "drainTimeoutSeconds", ""},
+		"to another one":                         {change("a_2"), 4 * time.Second, `taken by "a_2"`, "a_2"},
+		"since it was revoked as expired":        {change(""), 4 * time.Second, "did not renew", ""},
+		"since the API server is unreachable":    {func(s *fakeAPIServer) { s.unreachable.Store(true) }, leaseDuration, "not renewed for 15s", "a_1"},
+		"since the API server is silent":         {func(s *fakeAPIServer) { s.hanging.Store(true) }, leaseDuration, "not renewed for 15s", "a_1"},
+		"to the sharder, and releases the Lease": {change(ring.Revoked), 4 * time.Second, "drainTimeoutSeconds", ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			onStage(t, nil, func(s *stage) {
+			withFakeAPIServer(t, nil, func(s *fakeAPIServer) {
 				const while = time.Minute
 				r := s.run("1", true, nil, while)
-				pass(time.Minute)
+				sleep(time.Minute)
 				of.lose(s)
 				lost := s.lease().ResourceVersion
-				pass(of.within)
+				sleep(of.within)
 				r.wantHeld(false, "soon after")
 				if cause := context.Cause(r.work); !errors.Is(cause, ErrNotHeld) || !strings.Contains(cause.Error(), of.says) {
-					t.Errorf("the context of work ends with %v, want %q", cause, of.says)
+					t.Errorf("cause of the work context = %v, want %q", cause, of.says)
 				}
-				pass(while - of.within)
+				sleep(while - of.within)
 				if s.lease().ResourceVersion != lost {
 					t.Errorf("the Lease is written while work has not ended: %v", s.lease().Spec)
 				}
 				<-r.ended
 				s.wantHolder(of.holder)
 				if !errors.Is(r.err, ErrNotHeld) || !strings.Contains(r.err.Error(), of.says) {
-					t.Errorf("it says %v, want %q", r.err, of.says)
+					t.Errorf("error = %v, want it to contain %q", r.err, of.says)
 				}
 			})
 		})
 	}
 }
 
-func TestTheFormerIncarnationOfAProcess(t *testing.T) {
+func TestPreviousIncarnationOfAProcess(t *testing.T) {
 	for claim, of := range map[string]struct {
 		change func(former *Shard)
 		waits  bool
 	}{
 		"is not waited for":                                        {func(*Shard) {}, false},
-		"is waited for while something of it is left":              {func(s *Shard) { s.work.begin(job{}) }, true},
+		"is waited for while it has work left":                     {func(s *Shard) { s.work.begin(job{}) }, true},
 		"is waited for while a write of it may still take effect":  {func(s *Shard) { s.work.write()(true) }, true},
-		"is not waited for when its last unknown write was before": {func(s *Shard) { s.work.write()(true); pass(lasts) }, false},
+		"is not waited for when its last unknown write was before": {func(s *Shard) { s.work.write()(true); sleep(leaseDuration) }, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			onStage(t, nil, func(s *stage) {
+			withFakeAPIServer(t, nil, func(s *fakeAPIServer) {
 				former := s.run("1", false, nil, 0)
-				pass(time.Minute)
-				s.away.Store(true)
+				sleep(time.Minute)
+				s.unreachable.Store(true)
 				<-former.ended
 				of.change(former.shard)
-				s.away.Store(false)
+				s.unreachable.Store(false)
 				next := s.run("2", false, former.shard, 0)
 				next.wantHeld(!of.waits, "at once")
-				pass(lasts + 5*time.Second)
+				sleep(leaseDuration + 5*time.Second)
 				next.wantHeld(true, "later")
 			})
 		})
 	}
-	onStage(t, nil, func(s *stage) {
-		former := s.run("1", false, nil, 2*lasts)
-		pass(time.Minute)
-		s.away.Store(true)
-		pass(lasts)
+	withFakeAPIServer(t, nil, func(s *fakeAPIServer) {
+		former := s.run("1", false, nil, 2*leaseDuration)
+		sleep(time.Minute)
+		s.unreachable.Store(true)
+		sleep(leaseDuration)
 		former.wantHeld(false, "after the Lease has lapsed")
-		s.away.Store(false)
+		s.unreachable.Store(false)
 		next := s.run("2", false, former.shard, 0)
-		next.wantHeld(false, "while work of the former one goes on")
+		next.wantHeld(false, "while the previous work continues")
 	})
-	onStage(t, nil, func(s *stage) {
-		a := s.enter("1", false)
+	withFakeAPIServer(t, nil, func(s *fakeAPIServer) {
+		a := s.startIncarnation("1", false)
 		next := s.run("2", false, &Shard{hold: a.lock.hold, work: a.lock.work, lock: a.lock}, 0)
-		pass(time.Hour)
+		sleep(time.Hour)
 		next.wantHeld(false, "while the former one has the Lease")
 	})
 }
 
-func TestWorkThatEndsByItselfEndsTheRun(t *testing.T) {
-	onStage(t, nil, func(s *stage) {
+func TestRunReturnsWhenTheWorkReturns(t *testing.T) {
+	withFakeAPIServer(t, nil, func(s *fakeAPIServer) {
 		l := s.lockOf("1", true)
 		shard, begun := &Shard{hold: l.hold, work: l.work, lock: l}, 0
 		work := func(context.Context) { begun++ }
@@ -205,10 +207,10 @@ func TestWorkThatEndsByItselfEndsTheRun(t *testing.T) {
 	})
 }
 
-func TestARunThatIsStoppedWhileItWaitsWritesNothing(t *testing.T) {
-	onStage(t, leaseOf("r", "a_0"), func(s *stage) {
+func TestRunStoppedWhileWaitingWritesNothing(t *testing.T) {
+	withFakeAPIServer(t, leaseOf("r", "a_0"), func(s *fakeAPIServer) {
 		r := s.run("1", false, nil, 0)
-		pass(5 * time.Second)
+		sleep(5 * time.Second)
 		r.stop()
 		<-r.ended
 		if s.wantHolder("a_0"); r.err != nil || r.work != nil || s.writes.Load() > 0 {

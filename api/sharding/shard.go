@@ -45,7 +45,7 @@ type Shard struct {
 	spec       v1alpha1.ClusterRingSpec
 	config     *rest.Config
 	objects    []client.Object
-	hold       *hold
+	hold       *leaseHold
 	work       *work
 	lock       *lock
 	drained    map[schema.GroupVersionKind]bool
@@ -70,11 +70,11 @@ func New(ctx context.Context, config *rest.Config, options Options) (*Shard, err
 	duration := time.Duration(of.Spec.LeaseDurationSeconds) * time.Second
 	s := &Shard{
 		ring: of.Name, name: name, spec: of.Spec, config: config, objects: options.Objects,
-		hold: newHold(duration), work: newWork(), drained: map[schema.GroupVersionKind]bool{},
+		hold: newLeaseHold(duration), work: newWork(), drained: map[schema.GroupVersionKind]bool{},
 	}
 	s.lock = &lock{
 		incarnation: incarnation{
-			ring: of.Name, name: name, identity: ring.Returning(name) + string(uuid.NewUUID()), former: options.After.former(), duration: duration,
+			ring: of.Name, name: name, identity: ring.Returning(name) + string(uuid.NewUUID()), predecessor: options.After.endedIdentity(), duration: duration,
 		},
 		client: leases, key: client.ObjectKey{Namespace: of.Spec.ShardNamespace, Name: name}, stable: options.Stable, hold: s.hold, work: s.work,
 	}
@@ -86,7 +86,7 @@ func New(ctx context.Context, config *rest.Config, options Options) (*Shard, err
 	if err != nil {
 		return nil, fmt.Errorf("get Lease %s of the shard: %w", s.lock.key, err)
 	}
-	if err := s.lock.check(lease); err != nil {
+	if err := s.lock.checkAcquirable(lease); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -98,13 +98,13 @@ func nameOf(name string) (string, error) {
 	if name == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return "", fmt.Errorf("the shard has no name, and the host's cannot be read: %w", err)
+			return "", fmt.Errorf("the shard has no name, and the host name cannot be read: %w", err)
 		}
 		name, _, _ = strings.Cut(host, ".")
-		whose = "the shard has no name, and that of the host is none: it"
+		whose = "the shard has no name, and the host name is invalid: it"
 	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return "", fmt.Errorf("%s is that of its Lease and the value of labels, which %q cannot be: %s", whose, name, problems[0])
+		return "", fmt.Errorf("%s names its Lease and is a label value, for which %q is invalid: %s", whose, name, problems[0])
 	}
 	return name, nil
 }

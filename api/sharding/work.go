@@ -21,14 +21,14 @@ type work struct {
 	mu sync.Mutex
 	// done is signaled whenever some work has ended.
 	done *sync.Cond
-	// jobs counts the workers of each object. lettingGo means that there are none, and that none may begin.
+	// jobs counts the workers of each object. releasing means that there are none, and that none may begin.
 	jobs   map[job]int
 	writes int
-	// unknown is when a write was last abandoned whose outcome is not known.
-	unknown time.Time
+	// lastUnknownWrite is when a write was last abandoned whose outcome is not known.
+	lastUnknownWrite time.Time
 }
 
-const lettingGo = -1
+const releasing = -1
 
 func newWork() *work {
 	w := &work{jobs: map[job]int{}}
@@ -40,7 +40,7 @@ func newWork() *work {
 func (w *work) begin(j job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.jobs[j] == lettingGo {
+	if w.jobs[j] == releasing {
 		return false
 	}
 	w.jobs[j]++
@@ -56,18 +56,18 @@ func (w *work) end(j job) {
 	w.done.Broadcast()
 }
 
-// letGo prevents work on an object until kept is called. It returns false if a worker is active.
-func (w *work) letGo(j job) bool {
+// startRelease prevents work on an object until kept is called. It returns false if a worker is active.
+func (w *work) startRelease(j job) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.jobs[j] != 0 {
 		return false
 	}
-	w.jobs[j] = lettingGo
+	w.jobs[j] = releasing
 	return true
 }
 
-func (w *work) kept(j job) {
+func (w *work) endRelease(j job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.jobs, j)
@@ -84,15 +84,15 @@ func (w *work) write() (ended func(unknown bool)) {
 		defer w.mu.Unlock()
 		w.writes--
 		if unknown {
-			w.unknown = time.Now()
+			w.lastUnknownWrite = time.Now()
 		}
 		w.done.Broadcast()
 	}
 }
 
-// rest waits until no work is in progress, and returns an error if an abandoned write of the last while can still take effect.
+// waitIdle waits until no work is in progress, and returns an error if an abandoned write of the last while can still take effect.
 // The caller must ensure that no new work begins.
-func (w *work) rest(ctx context.Context, while time.Duration) error {
+func (w *work) waitIdle(ctx context.Context, window time.Duration) error {
 	stop := context.AfterFunc(ctx, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -104,23 +104,23 @@ func (w *work) rest(ctx context.Context, while time.Duration) error {
 	for len(w.jobs)+w.writes > 0 && ctx.Err() == nil {
 		w.done.Wait()
 	}
-	return w.left(while)
+	return w.pendingError(window)
 }
 
-// isOver reports whether no work is in progress and no abandoned write can still take effect.
-func (w *work) isOver(while time.Duration) bool {
+// isFinished reports whether no work is in progress and no abandoned write can still take effect.
+func (w *work) isFinished(window time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.left(while) == nil
+	return w.pendingError(window) == nil
 }
 
-// left returns an error that says what may still take effect.
-func (w *work) left(while time.Duration) error {
+// pendingError returns an error that says what may still take effect.
+func (w *work) pendingError(window time.Duration) error {
 	if len(w.jobs)+w.writes > 0 {
-		return fmt.Errorf("%d objects are still worked on and %d writes under way", len(w.jobs), w.writes)
+		return fmt.Errorf("%d objects are being reconciled and %d writes are in progress", len(w.jobs), w.writes)
 	}
-	if !w.unknown.IsZero() && elapsed(w.unknown, time.Now()) < while {
-		return fmt.Errorf("a write was given up less than %s ago and may still take effect", while)
+	if !w.lastUnknownWrite.IsZero() && elapsed(w.lastUnknownWrite, time.Now()) < window {
+		return fmt.Errorf("a write was abandoned less than %s ago and may still take effect", window)
 	}
 	return nil
 }

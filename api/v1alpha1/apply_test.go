@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// applied applies YAML, server-side, as one manager and returns the whole object that results.
-func applied(t *testing.T, c client.Client, name, namespace, manager, text string, options ...client.ApplyOption) map[string]any {
+// applyObject applies YAML, server-side, as one manager and returns the whole object that results.
+func applyObject(t *testing.T, c client.Client, name, namespace, manager, text string, options ...client.ApplyOption) map[string]any {
 	t.Helper()
 	u := object(t, "PodProtector", namespace, text)
 	u.SetGenerateName("")
@@ -24,8 +24,8 @@ func applied(t *testing.T, c client.Client, name, namespace, manager, text strin
 	return u.Object
 }
 
-// appliedStatus is the same for the status.
-func appliedStatus(t *testing.T, c client.Client, p *unstructured.Unstructured, manager, text string) map[string]any {
+// applyStatus is the same for the status.
+func applyStatus(t *testing.T, c client.Client, p *unstructured.Unstructured, manager, text string) map[string]any {
 	t.Helper()
 	u := object(t, "PodProtector", p.GetNamespace(), text)
 	u.SetGenerateName("")
@@ -36,17 +36,17 @@ func appliedStatus(t *testing.T, c client.Client, p *unstructured.Unstructured, 
 	return u.Object
 }
 
-func TestAnAppliedSelectorReplacesTheOther(t *testing.T) {
+func TestApplyReplacesTheSelector(t *testing.T) {
 	c := testplane.Client(t)
 	namespace := created(t, c).GetNamespace()
-	applied(t, c, "atomic", namespace, "one", `{spec: {minAvailable: 1, selector: {matchLabels: {app: web, tier: front}}}}`)
+	applyObject(t, c, "atomic", namespace, "one", `{spec: {minAvailable: 1, selector: {matchLabels: {app: web, tier: front}}}}`)
 
 	// Merged, the selector would have both labels and choose fewer pods than either manager asked for.
 	other := object(t, "PodProtector", namespace, `{metadata: {name: atomic}, spec: {selector: {matchLabels: {app: shop}}}}`)
 	err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("two"))
-	wantErrorSaying(t, err, `conflict with "one": .spec.selector`)
+	wantErrorContaining(t, err, `conflict with "one": .spec.selector`)
 
-	got := applied(t, c, "atomic", namespace, "two", `{spec: {selector: {matchLabels: {app: shop}}}}`, client.ForceOwnership)
+	got := applyObject(t, c, "atomic", namespace, "two", `{spec: {selector: {matchLabels: {app: shop}}}}`, client.ForceOwnership)
 	want := map[string]any{"matchLabels": map[string]any{"app": "shop"}}
 	selector, _, _ := unstructured.NestedMap(got, "spec", "selector")
 	if diff := cmp.Diff(want, selector); diff != "" {
@@ -54,7 +54,7 @@ func TestAnAppliedSelectorReplacesTheOther(t *testing.T) {
 	}
 }
 
-func TestASelectorOfASpreadHasOneOwner(t *testing.T) {
+func TestSpreadSelectorIsAtomic(t *testing.T) {
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	apply := func(manager, label string) error {
 		policy := object(t, "PodSchedulingPolicy", namespace, `{metadata: {name: atomic}, spec: {topologySpreadConstraints: [
@@ -65,7 +65,7 @@ func TestASelectorOfASpreadHasOneOwner(t *testing.T) {
 	if err := apply("one", "app"); err != nil {
 		t.Fatal(err)
 	}
-	wantErrorSaying(t, apply("two", "tier"), `conflict with "one"`)
+	wantErrorContaining(t, apply("two", "tier"), `conflict with "one"`)
 }
 
 func TestConditionsOfTwoManagersMergeByType(t *testing.T) {
@@ -82,9 +82,9 @@ func TestConditionsOfTwoManagersMergeByType(t *testing.T) {
 	if err := c.Status().Update(t.Context(), decided, client.FieldOwner("webhook")); err != nil {
 		t.Fatal(err)
 	}
-	appliedStatus(t, c, p, "aggregator", condition("Ready", "False"))
-	appliedStatus(t, c, p, "generator", condition("TargetResolved", "True"))
-	got := appliedStatus(t, c, p, "aggregator", condition("Ready", "True"))
+	applyStatus(t, c, p, "aggregator", condition("Ready", "False"))
+	applyStatus(t, c, p, "generator", condition("TargetResolved", "True"))
+	got := applyStatus(t, c, p, "aggregator", condition("Ready", "True"))
 
 	found := map[string]string{}
 	conditions, _, _ := unstructured.NestedSlice(got, "status", "conditions")
@@ -96,15 +96,15 @@ func TestConditionsOfTwoManagersMergeByType(t *testing.T) {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}
 	if cells, _, _ := unstructured.NestedSlice(got, "status", "cells"); len(cells) != 1 {
-		t.Errorf("%d cells, want the one that was there: what is reserved would be lost", len(cells))
+		t.Errorf("%d cells, want the existing one, since its reservations would be lost", len(cells))
 	}
 }
 
 func TestCellsOfTwoManagersMergeByCellID(t *testing.T) {
 	c := testplane.Client(t)
 	p := created(t, c)
-	appliedStatus(t, c, p, "a", `{status: `+cellStatus("a", "")+`}`)
-	got := appliedStatus(t, c, p, "b", `{status: `+cellStatus("b", "")+`}`)
+	applyStatus(t, c, p, "a", `{status: `+cellStatus("a", "")+`}`)
+	got := applyStatus(t, c, p, "b", `{status: `+cellStatus("b", "")+`}`)
 	if cells, _, _ := unstructured.NestedSlice(got, "status", "cells"); len(cells) != 2 {
 		t.Errorf("%d cells, want those of both managers: %v", len(cells), cells)
 	}

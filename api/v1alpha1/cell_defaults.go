@@ -6,13 +6,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The defaults of the CRD, for a Cell that is older than them or was not read from an apiserver.
+// The defaults of the CRD, for a Cell that was created before them or was not read from an API server.
 const (
 	defaultAdmissionDeadline = 65 * time.Second
 	defaultStaleAfter        = time.Minute
 )
 
-// AdmissionDeadlineOrDefault is how long a removal that was admitted may still take effect. No spec is that of a Cell that is not known.
+// AdmissionDeadlineOrDefault returns the time for which an admitted removal may still take effect. A nil spec stands for an
+// unknown Cell.
 func (in *CellSpec) AdmissionDeadlineOrDefault() time.Duration {
 	if in == nil {
 		return defaultAdmissionDeadline
@@ -20,7 +21,7 @@ func (in *CellSpec) AdmissionDeadlineOrDefault() time.Duration {
 	return durationOr(in.AdmissionDeadline, defaultAdmissionDeadline)
 }
 
-// StaleAfterOrDefault is how long the aggregator may be silent until the cell is taken for stale.
+// StaleAfterOrDefault returns the time without a heartbeat of the aggregator after which the cell is stale.
 func (in *CellSpec) StaleAfterOrDefault() time.Duration {
 	return durationOr(in.StaleAfter, defaultStaleAfter)
 }

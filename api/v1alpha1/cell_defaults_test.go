@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-func TestDefaultsOfCellsAreThoseOfTheApiserver(t *testing.T) {
+func TestCellDefaultsMatchTheAPIServer(t *testing.T) {
 	c := testplane.Client(t)
 	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{GenerateName: "defaults-"}}
 	before := cell.Spec
@@ -19,14 +19,14 @@ func TestDefaultsOfCellsAreThoseOfTheApiserver(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = c.Delete(t.Context(), cell) })
 	for _, c := range []struct {
-		name        string
-		ours, their time.Duration
+		name         string
+		ours, theirs time.Duration
 	}{
 		{"admissionDeadline", before.AdmissionDeadlineOrDefault(), cell.Spec.AdmissionDeadline.Duration},
 		{"staleAfter", before.StaleAfterOrDefault(), cell.Spec.StaleAfter.Duration},
 	} {
-		if c.ours != c.their {
-			t.Errorf("%s is %v, and by the apiserver %v", c.name, c.ours, c.their)
+		if c.ours != c.theirs {
+			t.Errorf("default of %s = %v, want %v as in the API server", c.name, c.ours, c.theirs)
 		}
 	}
 }

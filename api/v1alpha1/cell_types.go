@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Cell names a set of pods that is watched as one strongly consistent stream: all pods of one cluster, those of some of
-// its namespaces, or those that a selector chooses. Its name is the cellID in the status of protectors.
+// Cell names a set of pods that is watched as one strongly consistent stream: all pods of a cluster, the pods of some of its
+// namespaces, or the pods that a selector selects. Its name is the cellID in the status of protectors.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -39,19 +39,20 @@ type CellList struct {
 	Items           []Cell `json:"items"`
 }
 
-// CellSpec describes a cell. Which pods it has is never changed: two aggregators, or two webhooks, that go by two states of
-// that would count a pod twice, or not ask for it at all. Make another Cell instead.
+// CellSpec describes a cell. The fields that select its pods are immutable: two aggregators or webhooks with different values
+// would count a pod twice, or not review its removal. Create another Cell instead.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.namespaces) && has(self.podSelector))",message="namespaces and podSelector exclude each other"
-// +kubebuilder:validation:XValidation:rule="has(self.namespaces) == has(oldSelf.namespaces) && (!has(self.namespaces) || self.namespaces == oldSelf.namespaces)",message="namespaces cannot be changed: make another Cell, and delete this one",fieldPath=".namespaces"
-// +kubebuilder:validation:XValidation:rule="has(self.podSelector) == has(oldSelf.podSelector) && (!has(self.podSelector) || self.podSelector == oldSelf.podSelector)",message="podSelector cannot be changed: make another Cell, and delete this one",fieldPath=".podSelector"
+// +kubebuilder:validation:XValidation:rule="has(self.namespaces) == has(oldSelf.namespaces) && (!has(self.namespaces) || self.namespaces == oldSelf.namespaces)",message="namespaces cannot be changed: create another Cell, and delete this one",fieldPath=".namespaces"
+// +kubebuilder:validation:XValidation:rule="has(self.podSelector) == has(oldSelf.podSelector) && (!has(self.podSelector) || self.podSelector == oldSelf.podSelector)",message="podSelector cannot be changed: create another Cell, and delete this one",fieldPath=".podSelector"
 type CellSpec struct {
-	// KubeconfigSecretRef is where the kubeconfig of the cell's cluster is. Who names a kubeconfig by a flag does without.
+	// KubeconfigSecretRef is the Secret with the kubeconfig of the cell's cluster. It is not needed if the components get a
+	// kubeconfig by a flag.
 	//
 	// +optional
 	KubeconfigSecretRef *KubeconfigSecretRef `json:"kubeconfigSecretRef,omitempty"`
 
-	// Namespaces are those whose pods the cell has, when it is not all of its cluster.
+	// Namespaces are the namespaces whose pods the cell has, if it does not have all pods of its cluster.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
@@ -61,23 +62,23 @@ type CellSpec struct {
 	// +optional
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// PodSelector chooses the pods that the cell has, when it is not all of its cluster. The labels that it asks for must
-	// not be changed on pods: breakwater webhook-config prints what makes the cluster's apiserver see to that.
+	// PodSelector selects the pods of the cell, if it does not have all pods of its cluster. The labels that it uses must not
+	// change on pods. The command breakwater webhook-config prints a policy by which the cluster's API server enforces this.
 	//
 	// +optional
 	PodSelector *PodSelector `json:"podSelector,omitempty"`
 
-	// Settlement is how the cell's reservations end. Exact: when the very counts that are written with that account for them, or
-	// when a read of the pod shows that the removal can no longer succeed. Clock and Status: when anything has happened to any pod of the
-	// cell since, by the clock of its aggregator or by the times in its pods. Those two break the promise in a storm.
+	// Settlement defines when the cell's reservations are settled. Exact: when the counts that are written in the same write
+	// account for them, or when a live read of the pod shows that the removal can no longer succeed. Clock and Status: when any
+	// pod of the cell has changed since the reservation, by the clock of the aggregator or by the times in the pods. Clock and
+	// Status can violate the floor in a deletion storm.
 	//
 	// +kubebuilder:default=Exact
 	// +optional
 	Settlement Settlement `json:"settlement,omitempty"`
 
-	// AdmissionDeadline is the longest time that a removal admitted by Breakwater may still take effect: the
-	// request timeout of the cell's apiserver and a margin. A reservation that is older, and whose pod lives,
-	// is given back. Too short a deadline breaks the promise.
+	// AdmissionDeadline is the longest time for which an admitted removal may still take effect: the request timeout of the cell's
+	// API server plus a margin. An older reservation whose pod is alive is dropped. Too short a deadline can violate the floor.
 	//
 	// +kubebuilder:default="65s"
 	// +kubebuilder:validation:Type=string
@@ -87,7 +88,7 @@ type CellSpec struct {
 	// +optional
 	AdmissionDeadline *metav1.Duration `json:"admissionDeadline,omitempty"`
 
-	// StaleAfter is how long the aggregator may be silent until the cell is taken for stale.
+	// StaleAfter is the time without a heartbeat of the aggregator after which the cell is stale.
 	//
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string
@@ -97,15 +98,15 @@ type CellSpec struct {
 	// +optional
 	StaleAfter *metav1.Duration `json:"staleAfter,omitempty"`
 
-	// WhenStale is what the pods of a stale cell count for in the other cells: Trust, the default, what was counted last;
-	// Discount, nothing.
+	// WhenStale defines how the pods of a stale cell count for removals in other cells. Trust, the default, uses the last counts.
+	// Discount does not count them.
 	//
 	// +kubebuilder:default=Trust
 	// +optional
 	WhenStale WhenStale `json:"whenStale,omitempty"`
 }
 
-// KubeconfigSecretRef is a key of a Secret of the core cluster.
+// KubeconfigSecretRef identifies a key of a Secret in the core cluster.
 type KubeconfigSecretRef struct {
 	// Namespace of the Secret.
 	//
@@ -117,7 +118,7 @@ type KubeconfigSecretRef struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Key of the Secret, under which the kubeconfig is.
+	// Key of the Secret that has the kubeconfig.
 	//
 	// +kubebuilder:default=kubeconfig
 	// +kubebuilder:validation:MinLength=1
@@ -136,39 +137,38 @@ type KubeconfigSecretRef struct {
 	AllowProxy bool `json:"allowProxy,omitempty"`
 }
 
-// Settlement is how reservations end.
+// Settlement defines when reservations are settled.
 //
 // +kubebuilder:validation:Enum=Exact;Clock;Status
 type Settlement string
 
-// The ways in which they can.
+// The settlement modes.
 const (
 	SettlementExact  Settlement = "Exact"
 	SettlementClock  Settlement = "Clock"
 	SettlementStatus Settlement = "Status"
 )
 
-// WhenStale is what a silent cell's pods count for elsewhere.
+// WhenStale defines how the pods of a stale cell count for removals in other cells.
 //
 // +kubebuilder:validation:Enum=Trust;Discount
 type WhenStale string
 
-// What a silent cell's pods can count for.
+// The values of WhenStale.
 const (
 	WhenStaleTrust    WhenStale = "Trust"
 	WhenStaleDiscount WhenStale = "Discount"
 )
 
-// CellStatus is the state of a cell, written by its aggregator.
+// CellStatus is the observed state of a cell, written by its aggregator and by the topology controller.
 type CellStatus struct {
-	// Aggregator is who leads the cell.
+	// Aggregator is the leadership of the cell.
 	//
 	// +optional
 	Aggregator CellAggregator `json:"aggregator,omitempty"`
 
-	// Shards are the aggregators that share the cell out among them, if they do: each counts the namespaces of some slots, of
-	// which there are 256. Each writes its own entry, and takes a slot only from one that has given it up, or that is dead by
-	// its Lease.
+	// Shards are the aggregators that share the cell, if there are several. Each counts the namespaces of some of the 256 slots.
+	// Each writes its own entry, and takes a slot only from a shard that has released it, or whose Lease shows that it is dead.
 	//
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=map
@@ -176,19 +176,19 @@ type CellStatus struct {
 	// +optional
 	Shards []CellShard `json:"shards,omitempty"`
 
-	// Cluster is the UID of the namespace kube-system of the cluster that the cell is in, by which it is told from others: a
-	// kubeconfig that leads to another one is refused. Written once by the aggregator, if the kubeconfig is from a Secret.
+	// Cluster is the UID of the namespace kube-system of the cell's cluster. Breakwater rejects a kubeconfig that leads to another
+	// cluster. The aggregator writes it once, if the kubeconfig comes from a Secret.
 	//
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 
-	// Pods is the number of pods in the newest snapshot, or in those of all shards.
+	// Pods is the number of pods in the newest snapshot, or in the newest snapshots of all shards.
 	//
 	// +optional
 	Pods int32 `json:"pods"`
 
-	// Protectors is the number of protectors that the aggregator, or all shards, count for.
+	// Protectors is the number of protectors that the aggregator, or all shards, count pods for.
 	//
 	// +optional
 	Protectors int32 `json:"protectors"`
@@ -202,14 +202,14 @@ type CellStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// CellShard is one of the aggregators that share a cell out.
+// CellShard is one of the aggregators that share a cell.
 type CellShard struct {
-	// Name of the shard, which is that of its Lease.
+	// Name of the shard, and of its Lease.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// Ring is the ClusterRing that it is a shard of.
+	// Ring is the ClusterRing that the shard belongs to.
 	//
 	// +kubebuilder:validation:MaxLength=57
 	// +optional
@@ -220,29 +220,29 @@ type CellShard struct {
 	// +optional
 	Holder string `json:"holder,omitempty"`
 
-	// Epoch is that of the last slots that it has taken. Those that it had before keep theirs.
+	// Epoch is the epoch of the slots that the shard took last. Slots that it had before keep their epoch.
 	//
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// Slots that it has, as numbers and ranges: 0-12,17. Nobody else writes counts of their namespaces, or settles what is
-	// reserved there.
+	// Slots are the slots of the shard, as numbers and ranges: 0-12,17. No other shard writes counts for their namespaces, or
+	// settles reservations there.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Slots string `json:"slots,omitempty"`
 
-	// LastHeartbeat is the shard's clock when it last reported.
+	// LastHeartbeat is the time of the shard's last report, by its own clock.
 	//
 	// +optional
 	LastHeartbeat *metav1.MicroTime `json:"lastHeartbeat,omitempty"`
 
-	// Pods is the number of pods in its newest snapshot.
+	// Pods is the number of pods in the shard's newest snapshot.
 	//
 	// +optional
 	Pods int32 `json:"pods"`
 
-	// Protectors is the number of protectors that it counts for.
+	// Protectors is the number of protectors that the shard counts pods for.
 	//
 	// +optional
 	Protectors int32 `json:"protectors"`
@@ -255,25 +255,25 @@ type CellAggregator struct {
 	// +optional
 	Holder string `json:"holder,omitempty"`
 
-	// Epoch is raised by each new leader before its first write, and by each shard that takes slots, above every epoch stored
-	// anywhere.
+	// Epoch is increased by each new leader before its first write, and by each shard that takes slots. It is higher than every
+	// stored epoch.
 	//
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// RestoredVersion is the resourceVersion of the core at which it was last noticed that it had been restored from a
-	// backup. Counts of leaderships that began before are void.
+	// RestoredVersion is the resourceVersion of the core at which a restore from a backup was last detected. Counts of leaderships
+	// that began before are void.
 	//
 	// +optional
 	RestoredVersion string `json:"restoredVersion,omitempty"`
 
-	// SeenVersion is the resourceVersion of the core that the aggregator which reported last had read. Versions that cannot
-	// follow on it tell later leaders that the core was restored from a backup.
+	// SeenVersion is the newest resourceVersion of the core that the aggregator of the last report had read. If a later leader
+	// reads versions that cannot follow it, the core was restored from a backup.
 	//
 	// +optional
 	SeenVersion string `json:"seenVersion,omitempty"`
 
-	// LastHeartbeat is the leader's clock when it last reported, or that of the shard which reported last.
+	// LastHeartbeat is the time of the last report, by the clock of the leader or of the shard that reported.
 	//
 	// +optional
 	LastHeartbeat *metav1.MicroTime `json:"lastHeartbeat,omitempty"`

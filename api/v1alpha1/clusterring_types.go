@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterRing spreads the objects of some resources over the shards of a controller: instances that all work, each on objects of
-// its own. Which shard works on an object is a label on it; which shards there are is told by their Leases. A ring without
-// resources has shards that share something else out, as aggregators do the namespaces of their cell.
+// ClusterRing distributes the objects of some resources over the shards of a controller. The shards are instances that all work
+// at the same time, each on its own objects. A label on each object names its shard, and Leases define which shards exist. The
+// shards of a ring without resources share something else, such as the namespaces of a cell for aggregators.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -39,13 +39,13 @@ type ClusterRingList struct {
 	Items           []ClusterRing `json:"items"`
 }
 
-// ClusterRingSpec says what is shared out, and how.
+// ClusterRingSpec defines which objects are distributed, and how.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.resources) || self.resources.all(r, !has(r.controlledResources) || r.controlledResources.all(c, !self.resources.exists(m, m.group == c.group && m.resource == c.resource)))",message="a resource is either one of resources or of controlledResources, not both",fieldPath=".resources"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxLoadPercent) || !has(self.keyPolicy) || self.keyPolicy != 'Namespace'",message="maxLoadPercent needs keyPolicy Object: objects that are assigned together are not spread",fieldPath=".maxLoadPercent"
 type ClusterRingSpec struct {
-	// Resources are those whose objects are assigned to shards, each by its own name. Two objects of different resources are
-	// not assigned to the same shard, unless keyPolicy is Namespace or they carry the same annotation breakwater.dev/sharding-key.
+	// Resources are the resources whose objects are assigned to shards, each by its own name. Objects of different resources are
+	// assigned independently, unless keyPolicy is Namespace or they have the same annotation breakwater.dev/sharding-key.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
@@ -54,16 +54,15 @@ type ClusterRingSpec struct {
 	// +optional
 	Resources []RingResource `json:"resources,omitempty"`
 
-	// NamespaceSelector chooses the namespaces whose objects are assigned. Without it, or empty, those of all are. Objects of
-	// cluster scope are assigned whatever it says. It is one value to server-side
-	// apply.
+	// NamespaceSelector selects the namespaces whose objects are assigned. If it is empty or not set, it selects all.
+	// Cluster-scoped objects are always assigned. The field is atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional
 	NamespaceSelector *PodSelector `json:"namespaceSelector,omitempty"`
 
-	// ShardNamespace is where the Leases of the ring's shards are. Those of other namespaces are not heeded: who may write
-	// Leases there takes part in the ring.
+	// ShardNamespace is the namespace of the Leases of the ring's shards. Leases in other namespaces are ignored, because a client
+	// that may write Leases there can join the ring.
 	//
 	// +kubebuilder:default=breakwater-system
 	// +kubebuilder:validation:MinLength=1
@@ -72,15 +71,15 @@ type ClusterRingSpec struct {
 	// +optional
 	ShardNamespace string `json:"shardNamespace,omitempty"`
 
-	// KeyPolicy is what is assigned together: Object, the default, nothing but an object and those that it controls;
-	// Namespace, all objects of a namespace.
+	// KeyPolicy defines which objects are assigned together. Object, the default: an object and the objects that it controls.
+	// Namespace: all objects of a namespace.
 	//
 	// +kubebuilder:default=Object
 	// +optional
 	KeyPolicy KeyPolicy `json:"keyPolicy,omitempty"`
 
-	// TokensPerShard is how many places a shard has on the ring. More of them spread objects more evenly, and cost memory and
-	// time when shards come and go.
+	// TokensPerShard is the number of tokens of a shard on the ring. More tokens distribute objects more evenly, but need more
+	// memory, and more time when shards join or leave.
 	//
 	// +kubebuilder:default=1000
 	// +kubebuilder:validation:Minimum=1
@@ -88,17 +87,17 @@ type ClusterRingSpec struct {
 	// +optional
 	TokensPerShard int32 `json:"tokensPerShard,omitempty"`
 
-	// MaxLoadPercent bounds how many objects a shard has, as a percentage of the mean: with 110, and 1,000 objects for 10
-	// shards, each has at most 110. What is over goes to the next shard on the ring, but for objects that carry the annotation
-	// breakwater.dev/sharding-key, which are together. Without it there is no bound.
+	// MaxLoadPercent limits the number of objects of a shard, as a percentage of the mean. With 110, and 1,000 objects for 10
+	// shards, each shard has at most 110 objects. Objects above the limit are assigned to the next shard on the ring, except those
+	// with the annotation breakwater.dev/sharding-key, which stay together. If it is not set, there is no limit.
 	//
 	// +kubebuilder:validation:Minimum=101
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	MaxLoadPercent *int32 `json:"maxLoadPercent,omitempty"`
 
-	// LeaseDurationSeconds is how long a shard may work without having renewed its Lease. Its objects go to others when it has
-	// not done so for twice as long.
+	// LeaseDurationSeconds is the time in seconds for which a shard may work after it renewed its Lease. If it does not renew the
+	// Lease for twice that time, its objects are assigned to other shards.
 	//
 	// +kubebuilder:default=15
 	// +kubebuilder:validation:Minimum=2
@@ -106,8 +105,9 @@ type ClusterRingSpec struct {
 	// +optional
 	LeaseDurationSeconds int32 `json:"leaseDurationSeconds,omitempty"`
 
-	// DrainTimeoutSeconds is how long a shard may take to let go of an object that is to be another's. A shard that takes
-	// longer is put out of the ring: its Lease is taken from it, and all its objects go to others once it must have noticed.
+	// DrainTimeoutSeconds is the time in seconds within which a shard must release an object that is assigned to another shard. A
+	// shard that takes longer is removed from the ring: its Lease is revoked, and all its objects are assigned to other shards
+	// after the time by which it must have noticed.
 	//
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=1
@@ -115,8 +115,8 @@ type ClusterRingSpec struct {
 	// +optional
 	DrainTimeoutSeconds int32 `json:"drainTimeoutSeconds,omitempty"`
 
-	// ResyncPeriodSeconds is the time after which objects are looked for that no shard has, or that cannot be where they are;
-	// every twelfth time, or after an hour, all are looked at.
+	// ResyncPeriodSeconds is the interval in seconds at which the sharder looks for objects without a shard, or with a shard that
+	// they cannot have. Every twelfth time, or after an hour, it checks all objects.
 	//
 	// +kubebuilder:default=300
 	// +kubebuilder:validation:Minimum=10
@@ -124,7 +124,7 @@ type ClusterRingSpec struct {
 	// +optional
 	ResyncPeriodSeconds int32 `json:"resyncPeriodSeconds,omitempty"`
 
-	// MaxConcurrentMoves is how many objects may be on their way from one shard to another at once.
+	// MaxConcurrentMoves is the maximum number of objects that move from one shard to another at the same time.
 	//
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=1
@@ -133,16 +133,16 @@ type ClusterRingSpec struct {
 	MaxConcurrentMoves int32 `json:"maxConcurrentMoves,omitempty"`
 }
 
-// GroupResource names a resource, as it is in URLs.
+// GroupResource identifies a resource, as in URLs.
 type GroupResource struct {
-	// Group of the resource; empty is the core group.
+	// Group of the resource. Empty means the core group.
 	//
 	// +kubebuilder:default=""
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
 	// +optional
 	Group string `json:"group"`
-	// Resource is its plural name, as deployments.
+	// Resource is the plural name of the resource, for example deployments.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
@@ -151,12 +151,12 @@ type GroupResource struct {
 
 // RingResource is a resource whose objects are assigned to shards.
 //
-// +kubebuilder:validation:XValidation:rule="!(self.group == 'coordination.k8s.io' && self.resource == 'leases') && self.group != 'admissionregistration.k8s.io' && !(self.group == 'breakwater.dev' && self.resource == 'clusterrings') && self.resource != 'events'",message="leases, events, clusterrings and what admission is configured by cannot be sharded: to assign them takes what they are for"
+// +kubebuilder:validation:XValidation:rule="!(self.group == 'coordination.k8s.io' && self.resource == 'leases') && self.group != 'admissionregistration.k8s.io' && !(self.group == 'breakwater.dev' && self.resource == 'clusterrings') && self.resource != 'events'",message="leases, events, clusterrings and admission configurations cannot be sharded: the sharder depends on them"
 type RingResource struct {
 	GroupResource `json:",inline"`
 
-	// ControlledResources are those whose objects go where the object is that controls them, as their controller reference
-	// says.
+	// ControlledResources are resources whose objects are assigned to the shard of the object that controls them, according to
+	// their controller reference.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.all(c, !(c.group == 'coordination.k8s.io' && c.resource == 'leases') && c.resource != 'events')",message="leases and events cannot be sharded"
@@ -167,51 +167,51 @@ type RingResource struct {
 	ControlledResources []GroupResource `json:"controlledResources,omitempty"`
 }
 
-// KeyPolicy is what is assigned together.
+// KeyPolicy defines which objects are assigned together.
 //
 // +kubebuilder:validation:Enum=Object;Namespace
 type KeyPolicy string
 
-// What can be assigned together.
+// The key policies.
 const (
 	KeyPolicyObject    KeyPolicy = "Object"
 	KeyPolicyNamespace KeyPolicy = "Namespace"
 )
 
-// ClusterRingStatus is the state of a ring, written by the sharder. Objects of its resources are counted whenever all of them are looked
-// at; those of controlledResources are not.
+// ClusterRingStatus is the observed state of a ring, written by the sharder. Each time it checks all objects of the resources, it
+// counts them. It does not count objects of controlledResources.
 type ClusterRingStatus struct {
-	// ObservedGeneration is the generation of the spec that the ring goes by.
+	// ObservedGeneration is the generation of the spec that the sharder applies.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Shards is how many have a Lease.
+	// Shards is the number of shards that have a Lease.
 	//
 	// +optional
 	Shards int32 `json:"shards"`
 
-	// AvailableShards is how many of them objects are assigned to.
+	// AvailableShards is the number of shards that objects are assigned to.
 	//
 	// +optional
 	AvailableShards int32 `json:"availableShards"`
 
-	// Assigned is how many objects were assigned to an available shard when they were counted last.
+	// Assigned is the number of objects that were assigned to an available shard at the last count.
 	//
 	// +optional
 	Assigned int64 `json:"assigned"`
 
-	// Draining is how many of those are on their way to another one.
+	// Draining is the number of assigned objects that are moving to another shard.
 	//
 	// +optional
 	Draining int64 `json:"draining"`
 
-	// Unassigned is how many objects no shard worked on.
+	// Unassigned is the number of objects that no shard worked on at the last count.
 	//
 	// +optional
 	Unassigned int64 `json:"unassigned"`
 
-	// LastCounted is when the objects were counted, by the sharder's clock.
+	// LastCounted is the time of the last count, by the sharder's clock.
 	//
 	// +optional
 	LastCounted *metav1.Time `json:"lastCounted,omitempty"`
@@ -224,8 +224,8 @@ type ClusterRingStatus struct {
 	// +optional
 	Members []RingMember `json:"members,omitempty"`
 
-	// Holdings are the slots of namespaces that the shards of a ring without resources have, where those share namespaces out
-	// among themselves, as generators do. Written by the shards, by compare-and-swap.
+	// Holdings are the slots of namespaces that the shards of a ring without resources have, if they share namespaces, like
+	// generators do. The shards write them by compare-and-swap.
 	//
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
@@ -251,45 +251,46 @@ type RingMember struct {
 	//
 	// +optional
 	State ShardState `json:"state,omitempty"`
-	// Assigned is how many objects it had when they were counted last.
+	// Assigned is the number of objects of the shard at the last count.
 	//
 	// +optional
 	Assigned int64 `json:"assigned"`
 }
 
-// RingHolding is what a shard has of what a ring without resources shares out.
+// RingHolding has the slots of a shard of a ring without resources.
 type RingHolding struct {
-	// Shard that has it.
+	// Shard that has the slots.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	Shard string `json:"shard"`
-	// Holder is the incarnation of the shard, as its Lease names it. What a former one had nobody has.
+	// Holder is the incarnation of the shard, as in its Lease. Slots of an earlier incarnation are free.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	Holder string `json:"holder"`
-	// Slots of the 256 that namespaces are in, as 0-12,17.
+	// Slots are the slots of the shard, of the 256 slots of namespaces, for example 0-12,17.
 	//
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Slots string `json:"slots,omitempty"`
 }
 
-// ShardState is what a shard's Lease tells of it.
+// ShardState is the state of a shard according to its Lease.
 //
 // +kubebuilder:validation:Enum=Ready;Expired;Uncertain;Dead;Orphaned
 type ShardState string
 
 // The states of a shard. Objects are assigned to, and stay with, a shard that is Ready, Expired or Uncertain.
 const (
-	// ShardReady renews its Lease.
+	// ShardReady means that the shard renews its Lease.
 	ShardReady ShardState = "Ready"
-	// ShardExpired has not done so for leaseDurationSeconds. It does not work, and may come back.
+	// ShardExpired means that the shard has not renewed its Lease for leaseDurationSeconds. It does not work, and may recover.
 	ShardExpired ShardState = "Expired"
-	// ShardUncertain has not done so for twice as long, or was put out of the ring. The sharder makes certain that it does not
-	// work.
+	// ShardUncertain means that the shard has not renewed its Lease for twice that time, or was removed from the ring. The sharder
+	// ensures that it does not work.
 	ShardUncertain ShardState = "Uncertain"
-	// ShardDead does not work: it has given its Lease up, or lost it. Its objects go to others.
+	// ShardDead means that the shard does not work, because it released or lost its Lease. Its objects are assigned to other
+	// shards.
 	ShardDead ShardState = "Dead"
-	// ShardOrphaned has been dead for a minute. Its Lease is deleted.
+	// ShardOrphaned means that the shard has been dead for a minute. Its Lease is deleted.
 	ShardOrphaned ShardState = "Orphaned"
 )

@@ -1,45 +1,44 @@
 package v1alpha1
 
-// Conditions of PodProtector and Cell. Ready follows kstatus: it tells whether the object was taken up, not
-// whether the application is well.
+// Conditions of PodProtector and Cell. Ready follows kstatus: it reports whether the object was processed, not whether the
+// application is healthy.
 const (
-	// ConditionReady of a PodProtector: its pods are counted in at least one cell, by the current spec.
-	// Of a Cell: an aggregator leads it and has listed its pods. Written by the aggregators.
+	// ConditionReady of a PodProtector: at least one cell has counted its pods by the current spec. Of a Cell: an aggregator leads
+	// it and has listed its pods. The aggregators write it.
 	ConditionReady = "Ready"
-	// ConditionTargetResolved of a PodProtector: the workload it was derived from, or that its targetRef names, exists.
-	// Written by the generator on protectors of its own, and by the aggregators on those with a targetRef.
+	// ConditionTargetResolved of a PodProtector: its source workload, or the workload of its targetRef, exists. The generator
+	// writes it on protectors that it generated, and the aggregators write it on those with a targetRef.
 	ConditionTargetResolved = "TargetResolved"
-	// ConditionRestored of a PodProtector: it vanished without having been released, and was made anew. Until that is
-	// true of one with AnnotationRestored, its status is not whole. Written by the keeper.
+	// ConditionRestored of a PodProtector: it vanished without having been released, and was recreated. While a protector with
+	// AnnotationRestored does not have this condition, its status is incomplete. The keeper writes it.
 	ConditionRestored = "Restored"
-	// ConditionDecreasePending of a PodProtector: a large decrease of its floor, or its release, was asked for and has not taken
-	// effect. The old floor stays in force. Its lastTransitionTime is when the decrease was first seen. Written by the generator.
+	// ConditionDecreasePending of a PodProtector: a large decrease of its floor, or its release, was requested and has not taken
+	// effect. The old floor stays in force. Its lastTransitionTime is the time at which the decrease was first seen. The generator
+	// writes it.
 	ConditionDecreasePending = "DecreasePending"
-	// ConditionSpreadSatisfied of a PodProtector with spec.spread: its pods are shared out as that asks, and, with
-	// tolerateDomainLoss, the floor outlives the loss of any domain. Written by the aggregators.
+	// ConditionSpreadSatisfied of a PodProtector with spec.spread: its pods are distributed as requested, and, with
+	// tolerateDomainLoss, the loss of any domain leaves at least the floor. The aggregators write it.
 	ConditionSpreadSatisfied = "SpreadSatisfied"
-	// ConditionOverlapping of a PodProtector: others of its namespace can cover the same pods. Written by the overlap
-	// controller, when it is or was so.
-	// Of a Cell: another Cell of the same cluster can have the same pods, which are then counted twice. Written by the
-	// topology controller.
+	// ConditionOverlapping of a PodProtector: other protectors of its namespace can cover the same pods. The overlap controller
+	// writes it if there is or was an overlap. Of a Cell: another Cell of the same cluster can have the same pods, which are then
+	// counted twice. The topology controller writes it.
 	ConditionOverlapping = "Overlapping"
-	// ConditionKindsServed of a policy: the apiserver serves all kinds that it names, and we may list them.
+	// ConditionKindsServed of a policy: the API server serves all kinds that it names, and the generator may list them.
 	ConditionKindsServed = "KindsServed"
-	// ConditionConnected of a Cell: the kubeconfig of its Secret leads to its cluster. Written by the topology controller.
+	// ConditionConnected of a Cell: the kubeconfig of its Secret leads to its cluster. The topology controller writes it.
 	ConditionConnected = "Connected"
-	// ConditionForceDeletable of a PodProtector: pods have the annotation breakwater.dev/force-delete, and their removal is admitted whatever
-	// the floor. Written by the aggregators; absent until there is such a pod.
+	// ConditionForceDeletable of a PodProtector: pods have the annotation breakwater.dev/force-delete, and their removal is
+	// admitted regardless of the floor. The aggregators write it. It is absent until there is such a pod.
 	ConditionForceDeletable = "ForceDeletable"
-	// ConditionAggregationFresh of a Cell: its aggregator reports. Written by the topology controller.
+	// ConditionAggregationFresh of a Cell: its aggregator reports heartbeats. The topology controller writes it.
 	ConditionAggregationFresh = "AggregationFresh"
-	// ConditionShardsAvailable of a ClusterRing: it has shards that objects can be assigned to. Written by the sharder.
+	// ConditionShardsAvailable of a ClusterRing: it has shards that objects can be assigned to. The sharder writes it.
 	ConditionShardsAvailable = "ShardsAvailable"
-	// ConditionBalanced of a ClusterRing: all objects are assigned to the shards that are to have them. Written by the sharder.
+	// ConditionBalanced of a ClusterRing: all objects are assigned to the intended shards. The sharder writes it.
 	ConditionBalanced = "Balanced"
-	// ConditionConflicting of a PodSchedulingPolicy: a pod contradicted it lately. Written by the webhooks.
+	// ConditionConflicting of a PodSchedulingPolicy: a pod recently conflicted with it. The webhooks write it.
 	ConditionConflicting = "Conflicting"
-	// ConditionGuarded of a Cell: its cluster asks the webhook about removals of its pods. Written by the topology
-	// controller.
+	// ConditionGuarded of a Cell: its cluster calls the webhook for removals of its pods. The topology controller writes it.
 	ConditionGuarded = "Guarded"
 )
 
@@ -47,73 +46,79 @@ const (
 const (
 	// ReasonAggregated, Ready: the pods are counted by the newest spec.
 	ReasonAggregated = "Aggregated"
-	// ReasonNotAggregated, Ready, TargetResolved: no cell has counted yet, or none by the newest spec.
+	// ReasonNotAggregated, Ready, TargetResolved: no cell has counted the pods, or none by the newest spec.
 	ReasonNotAggregated = "NotAggregated"
-	// ReasonInvalidSelector, Ready: a selector cannot be read; the message says why.
+	// ReasonInvalidSelector, Ready: a selector is invalid; the message has the error.
 	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonSelectorsOverlap, Overlapping: the message names the other protectors.
 	ReasonSelectorsOverlap = "SelectorsOverlap"
-	// ReasonDisjoint, Overlapping is false: it was true, and is so no more.
+	// ReasonDisjoint, Overlapping is false: the overlap has ended.
 	ReasonDisjoint = "Disjoint"
-	// ReasonFloorUnknown, Ready: how many pods are expected cannot be found out, so that every removal is refused.
+	// ReasonFloorUnknown, Ready: the expected number of pods cannot be determined, so that every removal is denied.
 	ReasonFloorUnknown = "FloorUnknown"
-	// ReasonVanished, Restored: the protector was gone without having been deleted, and is made anew.
+	// ReasonVanished, Restored: the protector no longer existed although it was not deleted, and was recreated.
 	ReasonVanished = "Vanished"
-	// ReasonKindDeleted, an event: the definition of PodProtectors is being deleted, and its protectors are held.
+	// ReasonKindDeleted, an event: the CustomResourceDefinition of PodProtectors is being deleted, and its protectors are held.
 	ReasonKindDeleted = "KindDeleted"
-	// ReasonTargetFound, TargetResolved: the workload of targetRef is there.
+	// ReasonTargetFound, TargetResolved: the workload of targetRef exists.
 	ReasonTargetFound = "TargetFound"
-	// ReasonTargetGone, TargetResolved: it was there and is not any more; its pods stay protected as they were seen last.
+	// ReasonTargetGone, TargetResolved: the workload of targetRef no longer exists; its pods stay protected by its last selector.
 	ReasonTargetGone = "TargetGone"
-	// ReasonTargetNotFound, TargetResolved: no cell has ever had it.
+	// ReasonTargetNotFound, TargetResolved: the workload of targetRef has never existed in any cell.
 	ReasonTargetNotFound = "TargetNotFound"
-	// ReasonTargetUnknown, TargetResolved: which pods are its own cannot be found out; the message says why.
+	// ReasonTargetUnknown, TargetResolved: the pods of the workload cannot be determined; the message has the reason.
 	ReasonTargetUnknown = "TargetUnknown"
-	// ReasonSourceFound, TargetResolved: the workload that the protector was generated from is there.
+	// ReasonSourceFound, TargetResolved: the source workload of the protector exists.
 	ReasonSourceFound = "SourceFound"
-	// ReasonSourceVanished, TargetResolved: it is gone without having been deleted; the protector stays in force.
+	// ReasonSourceVanished, TargetResolved: the source workload no longer exists, but its deletion was not observed; the protector
+	// stays in force.
 	ReasonSourceVanished = "SourceVanished"
-	// ReasonSourceDeleted, TargetResolved: the workload was deleted, and the release of the protector is pending.
+	// ReasonSourceDeleted, TargetResolved: the source workload was deleted, and the release of the protector is pending.
 	ReasonSourceDeleted = "SourceDeleted"
-	// ReasonPodsAnnotated, ForceDeletable: the message says how many, by cell.
+	// ReasonPodsAnnotated, ForceDeletable: the message has the number of such pods in each cell.
 	ReasonPodsAnnotated = "PodsAnnotated"
-	// ReasonNoPodAnnotated, ForceDeletable is false: there were such pods, and are none now.
+	// ReasonNoPodAnnotated, ForceDeletable is false: there were such pods, and none are left.
 	ReasonNoPodAnnotated = "NoPodAnnotated"
 	// ReasonAggregating, Ready of a Cell: an aggregator leads it, and has listed its pods.
 	ReasonAggregating = "Aggregating"
-	// ReasonAggregatorIdle, Ready of a Cell: the aggregator that led it has stopped, and no other one leads.
+	// ReasonAggregatorIdle, Ready of a Cell: the aggregator that led it has stopped, and no other aggregator leads it.
 	ReasonAggregatorIdle = "AggregatorStopped"
-	// ReasonRecreateStrategy, TargetResolved: the strategy of the workload is Recreate, which takes all pods down, so that the floor is 0.
+	// ReasonRecreateStrategy, TargetResolved: the strategy of the workload is Recreate, which removes all pods at once, so that
+	// the floor is 0.
 	ReasonRecreateStrategy = "RecreateStrategy"
-	// ReasonDeletionHeld, TargetResolved: the protector was deleted, and is held until its workload is.
+	// ReasonDeletionHeld, TargetResolved: the protector was deleted, and is held until its workload is deleted.
 	ReasonDeletionHeld = "DeletionHeld"
-	// ReasonOnDeleteStrategy, TargetResolved: the strategy of the workload is OnDelete, so that the floor leaves one pod free at a time.
+	// ReasonOnDeleteStrategy, TargetResolved: the strategy of the workload is OnDelete, so that the floor admits one removal at a
+	// time.
 	ReasonOnDeleteStrategy = "OnDeleteStrategy"
-	// ReasonPolicyVanished, TargetResolved: the policy of the protector is gone without having been deleted; what it said goes on.
+	// ReasonPolicyVanished, TargetResolved: the policy of the protector no longer exists, but its deletion was not observed; its
+	// last rule stays in force.
 	ReasonPolicyVanished = "PolicyVanished"
-	// ReasonPolicyDeleted, TargetResolved: the policy was deleted, no other one selects the workload, and the protector is retained.
+	// ReasonPolicyDeleted, TargetResolved: the policy was deleted, no other policy selects the workload, and the protector is
+	// retained.
 	ReasonPolicyDeleted = "PolicyDeleted"
-	// ReasonPolicyLeft, TargetResolved: the policy selects the workload no more, and the protector is retained.
+	// ReasonPolicyLeft, TargetResolved: the policy no longer selects the workload, and the protector is retained.
 	ReasonPolicyLeft = "PolicyLeft"
-	// ReasonApplied, Ready of a policy: it is in force as it is.
+	// ReasonApplied, Ready of a policy: the current spec is in force.
 	ReasonApplied = "Applied"
 	// ReasonApplying, Ready of a policy: some of its workloads do not have their protector yet.
 	ReasonApplying = "Applying"
 	// ReasonKindsServed, KindsServed: all kinds that the policy names can be listed.
 	ReasonKindsServed = "KindsServed"
-	// ReasonKindNotServed, KindsServed: the apiserver does not have a kind that the policy names.
+	// ReasonKindNotServed, KindsServed: the API server does not serve a kind that the policy names.
 	ReasonKindNotServed = "KindNotServed"
-	// ReasonKindNotListed, KindsServed: the generator may not list a kind that the policy names, or could not.
+	// ReasonKindNotListed, KindsServed: the generator has no permission to list a kind that the policy names, or the list failed.
 	ReasonKindNotListed = "KindNotListed"
 )
 
 // Reasons of the condition DecreasePending.
 const (
-	// ReasonQuietPeriod, the decrease takes effect after the quiet period, unless it turns out to be one of many.
+	// ReasonQuietPeriod, the decrease takes effect after the quiet period, unless too many decreases are pending then.
 	ReasonQuietPeriod = "QuietPeriod"
 	// ReasonLimitExceeded, more decreases are pending than the limit of the window allows, so that all of them are held.
 	ReasonLimitExceeded = "LimitExceeded"
-	// ReasonCascade, the workload or protector is deleted because its owner, its kind or its namespace is. It is held until it is confirmed.
+	// ReasonCascade, the workload or protector is deleted because its owner, its kind or its namespace is deleted. The decrease is
+	// held until a user confirms it.
 	ReasonCascade = "Cascade"
 	// ReasonNotPending, the condition is false: the decrease was withdrawn, or has taken effect.
 	ReasonNotPending = "NotPending"
@@ -121,23 +126,23 @@ const (
 
 // Reasons of the condition SpreadSatisfied.
 const (
-	// ReasonSpread, the pods are shared out as the spread asks, or there are none.
+	// ReasonSpread, the pods are distributed as requested, or there are none.
 	ReasonSpread = "Spread"
 	// ReasonShareTooLarge, a domain has, or may have, more of the pods than maxSharePercent allows.
 	ReasonShareTooLarge = "ShareTooLarge"
-	// ReasonTooFewDomains, the pods are, or may be, in fewer domains than minDomains asks for.
+	// ReasonTooFewDomains, the pods are, or may be, in fewer domains than minDomains requires.
 	ReasonTooFewDomains = "TooFewDomains"
-	// ReasonDomainLossBreaks, fewer pods than the floor would be left if a domain were lost.
+	// ReasonDomainLossBreaks, the loss of a domain would leave fewer pods than the floor.
 	ReasonDomainLossBreaks = "DomainLossBreaksFloor"
-	// ReasonDomainsUnknown, where pods are is not known of enough of them to tell.
+	// ReasonDomainsUnknown, the domains of too many pods are unknown to determine the distribution.
 	ReasonDomainsUnknown = "DomainsUnknown"
 )
 
 // Reasons of the conditions of PodSchedulingPolicies, besides ReasonApplied and ReasonInvalidSelector.
 const (
-	// ReasonContradicted, Conflicting: a pod contradicted the policy lately; the message has one.
+	// ReasonContradicted, Conflicting: a pod recently conflicted with the policy; the message has an example.
 	ReasonContradicted = "Contradicted"
-	// ReasonUncontradicted, Conflicting is false: no pod has for a while.
+	// ReasonUncontradicted, Conflicting is false: no pod has conflicted with the policy for a while.
 	ReasonUncontradicted = "Uncontradicted"
 )
 
@@ -145,39 +150,40 @@ const (
 const (
 	// ReasonConnected, Connected: the kubeconfig leads to the cluster of the Cell.
 	ReasonConnected = "Connected"
-	// ReasonNoKubeconfig, Connected, Guarded: the Cell names no Secret, so that nobody looks.
+	// ReasonNoKubeconfig, Connected, Guarded: the Cell names no Secret, so that the connection is not checked.
 	ReasonNoKubeconfig = "NoKubeconfig"
 	// ReasonSecretMissing, Connected: the Secret does not exist.
 	ReasonSecretMissing = "SecretMissing"
-	// ReasonSecretUnreadable, Connected: the Secret may not be read, or could not be.
+	// ReasonSecretUnreadable, Connected: the component has no permission to read the Secret, or the read failed.
 	ReasonSecretUnreadable = "SecretUnreadable"
-	// ReasonKubeconfigInvalid, Connected: the Secret has no kubeconfig that could be used.
+	// ReasonKubeconfigInvalid, Connected: the Secret has no valid kubeconfig.
 	ReasonKubeconfigInvalid = "KubeconfigInvalid"
-	// ReasonWrongCA, Connected: the certificate of the apiserver is of another authority than the kubeconfig says.
+	// ReasonWrongCA, Connected: the certificate of the API server was issued by another authority than the kubeconfig has.
 	ReasonWrongCA = "WrongCA"
-	// ReasonUnauthorized, Connected: the apiserver does not know the credentials.
+	// ReasonUnauthorized, Connected: the API server rejects the credentials.
 	ReasonUnauthorized = "Unauthorized"
 	// ReasonTokenExpired, Connected: the token of the kubeconfig has expired.
 	ReasonTokenExpired = "TokenExpired"
-	// ReasonForbidden, Connected: the credentials may not do what is needed.
+	// ReasonForbidden, Connected: the credentials lack permissions that are needed.
 	ReasonForbidden = "Forbidden"
-	// ReasonUnreachable, Connected, Guarded: the apiserver does not answer.
+	// ReasonUnreachable, Connected, Guarded: the API server is unreachable.
 	ReasonUnreachable = "Unreachable"
 	// ReasonAnotherCluster, Connected: the kubeconfig leads to another cluster than that of the Cell.
 	ReasonAnotherCluster = "AnotherCluster"
-	// ReasonHeartbeatSeen, AggregationFresh: the aggregator of the cell reports.
+	// ReasonHeartbeatSeen, AggregationFresh: the aggregator of the cell reports heartbeats.
 	ReasonHeartbeatSeen = "HeartbeatSeen"
-	// ReasonNoHeartbeat, AggregationFresh: it has not for staleAfter.
+	// ReasonNoHeartbeat, AggregationFresh: the aggregator has not reported for staleAfter.
 	ReasonNoHeartbeat = "NoHeartbeat"
 	// ReasonCellsOverlap, Overlapping: the message names the other Cells.
 	ReasonCellsOverlap = "CellsOverlap"
-	// ReasonWebhookConfigured, Guarded: the cluster asks the webhook about all removals of the pods of the cell.
+	// ReasonWebhookConfigured, Guarded: the cluster calls the webhook for all removals of the pods of the cell.
 	ReasonWebhookConfigured = "WebhookConfigured"
-	// ReasonWebhookMissing, Guarded: no webhook configuration of the cluster leads to the cell.
+	// ReasonWebhookMissing, Guarded: the cluster has no webhook configuration for the cell.
 	ReasonWebhookMissing = "WebhookMissing"
-	// ReasonWebhookWeakened, Guarded: one does, and leaves removals out, or lets them pass while the webhook is away.
+	// ReasonWebhookWeakened, Guarded: the webhook configuration excludes removals, or admits them while the webhook is
+	// unreachable.
 	ReasonWebhookWeakened = "WebhookWeakened"
-	// ReasonLabelsNotFixed, Guarded: nothing keeps the labels of pods as they are by which they belong to the cell.
+	// ReasonLabelsNotFixed, Guarded: no admission policy prevents changes of the pod labels that define the cell.
 	ReasonLabelsNotFixed = "LabelsNotFixed"
 	// ReasonConfigurationUnread, Guarded: the webhook configurations of the cluster could not be read.
 	ReasonConfigurationUnread = "ConfigurationUnread"
@@ -189,17 +195,17 @@ const (
 	ReasonConfigured = "Configured"
 	// ReasonNotConfigured, Ready: the webhook configuration of the ring cannot be written.
 	ReasonNotConfigured = "NotConfigured"
-	// ReasonResourceNotServed, Ready: the apiserver does not have a resource of the ring.
+	// ReasonResourceNotServed, Ready: the API server does not serve a resource of the ring.
 	ReasonResourceNotServed = "ResourceNotServed"
-	// ReasonResourceForbidden, Ready: the sharder may not get, list or patch a resource of the ring.
+	// ReasonResourceForbidden, Ready: the sharder has no permission to get, list or patch a resource of the ring.
 	ReasonResourceForbidden = "ResourceForbidden"
 	// ReasonShardsReady, ShardsAvailable: there are shards that objects can be assigned to.
 	ReasonShardsReady = "ShardsReady"
-	// ReasonNoShards, ShardsAvailable, Balanced: there is no such shard.
+	// ReasonNoShards, ShardsAvailable, Balanced: no shard is available.
 	ReasonNoShards = "NoShards"
-	// ReasonBalanced, Balanced: all objects are with the shards that are to have them.
+	// ReasonBalanced, Balanced: all objects are assigned to the intended shards.
 	ReasonBalanced = "Balanced"
-	// ReasonMoving, Balanced: objects are to go to other shards.
+	// ReasonMoving, Balanced: some objects have not moved to their intended shards.
 	ReasonMoving = "Moving"
 	// ReasonResyncFailed, Balanced: objects could not be listed or patched.
 	ReasonResyncFailed = "ResyncFailed"

@@ -1,7 +1,7 @@
-// Package v1alpha1 is the API of Breakwater, group breakwater.dev: PodProtector, which says how many pods must
-// stay available, ProtectionPolicy and ClusterProtectionPolicy, which give workloads protectors, PodSchedulingPolicy and
-// ClusterPodSchedulingPolicy, which add to how pods are scheduled, and Cell, which names a place that pods run in. All live in core
-// clusters.
+// Package v1alpha1 is the API of Breakwater, group breakwater.dev. A PodProtector states how many pods must stay available. A
+// ProtectionPolicy or ClusterProtectionPolicy creates protectors for workloads. A PodSchedulingPolicy or ClusterPodSchedulingPolicy
+// adds scheduling criteria to pods. A Cell names a set of pods, and a ClusterRing distributes objects over the shards of a
+// controller. All objects are stored in core clusters.
 //
 // +kubebuilder:object:generate=true
 // +groupName=breakwater.dev

@@ -6,15 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// PodProtector states how many pods of an application must stay available over all cells. It covers the pods
-// of its own namespace's name in every cell.
+// PodProtector states how many pods of an application must stay available over all cells. It covers pods in the namespace of its
+// own name, in every cell.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=ppr,categories=breakwater
 // +kubebuilder:printcolumn:name="Floor",type=integer,JSONPath=`.status.desiredAvailable`,description="Pods that must stay available"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.summary.available`,description="Available pods in all cells"
-// +kubebuilder:printcolumn:name="Reserved",type=integer,JSONPath=`.status.summary.reserved`,description="Removals that were admitted and are not yet seen"
+// +kubebuilder:printcolumn:name="Reserved",type=integer,JSONPath=`.status.summary.reserved`,description="Admitted removals that no snapshot accounts for yet"
 // +kubebuilder:printcolumn:name="Allowed",type=integer,JSONPath=`.status.disruptionsAllowed`,description="Removals that would be admitted now"
 // +kubebuilder:printcolumn:name="Total",type=integer,JSONPath=`.status.summary.total`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
@@ -38,95 +38,93 @@ type PodProtectorList struct {
 	Items           []PodProtector `json:"items"`
 }
 
-// PodProtectorSpec is what the user, or the generator, asks for.
+// PodProtectorSpec is the desired state of a PodProtector, set by a user or by the generator.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.minAvailable) != has(self.maxUnavailable)",message="give either minAvailable or maxUnavailable",fieldPath=".minAvailable"
 // +kubebuilder:validation:XValidation:rule="has(self.selector) != has(self.targetRef)",message="give either selector or targetRef",fieldPath=".selector"
-// +kubebuilder:validation:XValidation:rule="!has(self.targetRef) || !has(self.aggregationSelector)",message="aggregationSelector goes with selector; the pods of a targetRef are counted as they are protected",fieldPath=".aggregationSelector"
+// +kubebuilder:validation:XValidation:rule="!has(self.targetRef) || !has(self.aggregationSelector)",message="aggregationSelector goes with selector: with targetRef, the protected pods are counted",fieldPath=".aggregationSelector"
 type PodProtectorSpec struct {
-	// Selector chooses the pods that are protected, and counted, in the namespace of the same name in every
-	// cell. The empty selector chooses all pods of the namespace. It is one value to server-side apply: a label
-	// that somebody adds by hand would otherwise narrow the selector and stay when its owner applies again. It and
-	// targetRef exclude each other.
+	// Selector selects the pods that are protected and counted, in the namespace of the same name in every cell. An empty selector
+	// selects all pods of the namespace. selector and targetRef are mutually exclusive. The field is atomic for server-side apply.
+	// Otherwise a manually added label would narrow the selector and would stay when the owner applies again.
 	//
 	// +structType=atomic
 	// +optional
 	Selector *PodSelector `json:"selector,omitempty"`
 
-	// TargetRef names a workload, of a kind with a scale subresource, whose pods are protected and counted: in every
-	// cell those that the selector of its scale chooses there. What it wants, over all cells, is what is expected. Where a
-	// cell has no such workload nothing is protected; where one was seen and is gone, targetRemovalPolicy decides.
+	// TargetRef names a workload whose pods are protected and counted. Its kind must have a scale subresource. In each cell, the
+	// selector of the scale selects the pods. The expected number of pods is the sum of the workload's replicas over all cells. In
+	// a cell without such a workload, no pods are protected. If a workload was observed there and no longer exists,
+	// targetRemovalPolicy applies.
 	//
 	// +structType=atomic
 	// +optional
 	TargetRef *TargetRef `json:"targetRef,omitempty"`
 
-	// AggregationSelector chooses the pods that are counted, where those are more than the protected ones: all that the
-	// selector chooses and others, whose removal costs nothing and is never refused, but which keep the application
-	// available as long as they are there. Without it the selector's pods are counted. It is one value to server-side
-	// apply, as the selector is.
+	// AggregationSelector selects the pods that are counted, if these are more than the protected pods. It must select all pods
+	// that selector selects. The additional pods keep the application available while they exist, but their removal consumes no
+	// budget and is never denied. If it is not set, the pods of selector are counted. The field is atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional
 	AggregationSelector *PodSelector `json:"aggregationSelector,omitempty"`
 
-	// ExemptPodSelector chooses pods, of those that the selector chooses, that are neither protected nor counted.
-	// Without it there are none. It is one value to server-side apply, as the selector is.
+	// ExemptPodSelector selects pods that are neither protected nor counted, although selector selects them. If it is not set, no
+	// pod is exempt. The field is atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional
 	ExemptPodSelector *PodSelector `json:"exemptPodSelector,omitempty"`
 
-	// MinAvailable is the floor: the pods that must stay available over all cells, as a number, or as a percentage of
-	// the pods that are expected, rounded up. 0 refuses nothing.
+	// MinAvailable is the floor: the number of pods that must stay available over all cells, as a number or as a percentage of the
+	// expected pods. Percentages are rounded up. With 0, no removal is denied.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",message="must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"
 	// +optional
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
-	// MaxUnavailable puts the floor so many below the pods that are expected, over all cells: as a number, or as a
-	// percentage of them, rounded up. When more are given than are expected the floor is 0.
+	// MaxUnavailable sets the floor to the expected number of pods over all cells minus this value. The value is a number or a
+	// percentage of the expected pods. Percentages are rounded up. If the value exceeds the expected number, the floor is 0.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",message="must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// ExpectedReplicas is how many pods there should be over all cells, which percentages and maxUnavailable are
-	// reckoned from. Without it that is what targetRef wants, or else the sum of the replicas of the workloads that own
-	// the pods, each once, over all cells. Pods that nobody owns, and workloads without a scale subresource, do not tell:
-	// they need this field.
+	// ExpectedReplicas is the expected number of pods over all cells, from which percentages and maxUnavailable are computed. If
+	// it is not set, Breakwater uses the replicas of targetRef, or else the sum of the replicas of the workloads that own the
+	// pods, each counted once, over all cells. Set it if pods have no owner or if their workloads have no scale subresource, since
+	// their expected number is then unknown.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
 
-	// TargetRemovalPolicy is what becomes of a workload's share of the pods that are expected when it is gone while pods of
-	// it are still there: Retain goes on expecting them, since that is what an accident looks like, Release does not.
-	// Of a targetRef that is gone, Retain goes on protecting the pods that it had chosen, and expecting as many.
+	// TargetRemovalPolicy defines the expected number of pods of a workload that no longer exists while pods of it still exist.
+	// With Retain, its replicas stay expected, because an accident looks the same. With Release, they do not. For a targetRef that
+	// no longer exists, Retain also keeps its last selector in force.
 	//
 	// +kubebuilder:default=Retain
 	// +optional
 	TargetRemovalPolicy TargetRemovalPolicy `json:"targetRemovalPolicy,omitempty"`
 
-	// MinReadySeconds is how long a pod must have been Ready before it counts as available.
+	// MinReadySeconds is the time in seconds for which a pod must have been Ready before it counts as available.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// Criterion is what a pod must be to count towards the floor: Available is Ready for minReadySeconds, Ready has
-	// the Ready condition, Running is in phase Running, Scheduled has a node and has not finished. A removal of a pod
-	// that does not count costs nothing. Pods can have a criterion of their own by the annotation
-	// breakwater.dev/criterion.
+	// Criterion is the state in which a pod counts towards the floor. Available: Ready for minReadySeconds. Ready: has the Ready
+	// condition. Running: in phase Running. Scheduled: has a node and has not finished. The removal of a pod that does not count
+	// consumes no budget. The annotation breakwater.dev/criterion on a pod overrides this field.
 	//
 	// +kubebuilder:default=Available
 	// +optional
 	Criterion Criterion `json:"criterion,omitempty"`
 
-	// Operations are those that cost budget. A Relabel is a change of a pod's labels, or of its annotation
-	// breakwater.dev/criterion, after which the pod is not covered or not counted any more. An Update is a change of a pod's
-	// spec that can make the pod unavailable, as of the image of a container in place; a Resize is one of its resources that
-	// restarts a container. Updates and resizes are charged until the pod was seen updated and available again.
+	// Operations are the operations that consume budget. A Relabel is a change of a pod's labels, or of its annotation
+	// breakwater.dev/criterion, after which the pod is no longer covered or counted. An Update is a change of a pod's spec that
+	// can make the pod unavailable, such as the image of a container. A Resize is a change of a pod's resources that restarts a
+	// container. Updates and resizes are charged until the pod has been observed updated and available again.
 	//
 	// +kubebuilder:default={Delete,Evict,Relabel}
 	// +kubebuilder:validation:MinItems=1
@@ -135,14 +133,14 @@ type PodProtectorSpec struct {
 	// +optional
 	Operations []Operation `json:"operations,omitempty"`
 
-	// Spread says how the pods are to be shared out among zones, other groups of nodes, or cells. It is one value to server-side
-	// apply. Without it nothing is said.
+	// Spread defines how the pods should be distributed over zones, other groups of nodes, or cells. The field is atomic for
+	// server-side apply.
 	//
 	// +structType=atomic
 	// +optional
 	Spread *Spread `json:"spread,omitempty"`
 
-	// AdmissionHistory tunes the bookkeeping of admitted removals.
+	// AdmissionHistory tunes how admitted removals are recorded.
 	//
 	// +kubebuilder:default={}
 	// +optional
@@ -151,14 +149,14 @@ type PodProtectorSpec struct {
 
 // TargetRef names a workload in the namespace of the protector's name.
 type TargetRef struct {
-	// APIVersion of the workload, as apps/v1.
+	// APIVersion of the workload, for example apps/v1.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$`
 	APIVersion string `json:"apiVersion"`
 
-	// Kind of the workload, as Deployment.
+	// Kind of the workload, for example Deployment.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -172,7 +170,7 @@ type TargetRef struct {
 	Name string `json:"name"`
 }
 
-// TargetRemovalPolicy is what becomes of a protector when what it protects is gone.
+// TargetRemovalPolicy defines what happens to a protector when its workload or policy no longer exists.
 //
 // +kubebuilder:validation:Enum=Retain;Release
 type TargetRemovalPolicy string
@@ -183,7 +181,7 @@ const (
 	TargetRemovalRelease TargetRemovalPolicy = "Release"
 )
 
-// Criterion is what a pod must be to count towards a floor.
+// Criterion is the state in which a pod counts towards a floor.
 //
 // +kubebuilder:validation:Enum=Available;Ready;Running;Scheduled
 type Criterion string
@@ -196,24 +194,24 @@ const (
 	CriterionScheduled Criterion = "Scheduled"
 )
 
-// Pods is a floor of that many pods.
+// Pods returns a floor of n pods.
 func Pods(n int32) *intstr.IntOrString {
 	value := intstr.FromInt32(n)
 	return &value
 }
 
-// AdmissionHistorySpec tunes the bookkeeping of admitted removals.
+// AdmissionHistorySpec tunes how admitted removals are recorded.
 type AdmissionHistorySpec struct {
-	// MaxConcurrentLag is how many reservations may be open at once, over all cells; 0 is no limit.
+	// MaxConcurrentLag is the maximum number of open reservations over all cells. 0 means no limit.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:default=0
 	// +optional
 	MaxConcurrentLag int32 `json:"maxConcurrentLag,omitempty"`
 
-	// CompactThreshold is how many reservations of a cell are kept one by one; older ones merge into one
-	// bucket that keeps their number and identity and loses only their pods' names. Each that is kept one by one
-	// makes every write of the status a little dearer for all who watch it.
+	// CompactThreshold is the maximum number of reservations of a cell that are stored as single buckets. Older reservations merge
+	// into one bucket that keeps their number, times and identity, but not their pods' names. A higher value makes each status
+	// write more expensive for all clients that watch the protector.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -221,8 +219,8 @@ type AdmissionHistorySpec struct {
 	// +optional
 	CompactThreshold *int32 `json:"compactThreshold,omitempty"`
 
-	// UpdateTimeoutSeconds is how long a pod may take to become available again after an Update or a Resize, before the
-	// reservation of that is given up, with an event.
+	// UpdateTimeoutSeconds is the time in seconds within which a pod must become available again after an Update or a Resize.
+	// After that its reservation is dropped, with an event.
 	//
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
@@ -230,9 +228,9 @@ type AdmissionHistorySpec struct {
 	// +optional
 	UpdateTimeoutSeconds *int32 `json:"updateTimeoutSeconds,omitempty"`
 
-	// AggregationRateMillis is how long an aggregator gathers pod events before it writes them, in milliseconds: at most
-	// one write per cell in that time. Pods that become ready while disruptionsAllowed is 0 are gathered for a tenth of it,
-	// since somebody may be waiting for them. Longer means fewer writes, and budget that returns later; it never weakens
+	// AggregationRateMillis is the time in milliseconds for which an aggregator collects pod events before it writes them: at most
+	// one write per cell in that time. While disruptionsAllowed is 0, it collects pods that become ready for a tenth of that time,
+	// since a client may be waiting for them. A longer time means fewer writes, and budget that returns later. It never weakens
 	// the floor.
 	//
 	// +kubebuilder:validation:Minimum=0
@@ -242,13 +240,13 @@ type AdmissionHistorySpec struct {
 	AggregationRateMillis *int32 `json:"aggregationRateMillis,omitempty"`
 }
 
-// PodSelector chooses pods by their labels, as a Kubernetes label selector does: all of matchLabels and
-// matchExpressions must hold. It is a type of its own so that its schema can be bounded and checked.
+// PodSelector selects pods by their labels, like a Kubernetes label selector: all of matchLabels and matchExpressions must match.
+// It is a separate type so that its schema can be bounded and validated.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(k, !format.qualifiedName().validate(k).hasValue())",message="matchLabels has a key that is not a label key: use [prefix/]name of letters, digits, '-', '_' and '.'",fieldPath=".matchLabels"
 // +kubebuilder:object:generate=false
 type PodSelector struct {
-	// MatchLabels are labels that a pod must carry with just these values.
+	// MatchLabels are labels that a pod must have with exactly these values.
 	//
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
@@ -268,7 +266,7 @@ type PodSelector struct {
 // +kubebuilder:validation:Pattern=`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
 type LabelValue = string
 
-// PodSelectorRequirement is one requirement on a label.
+// PodSelectorRequirement is a requirement on one label.
 //
 // +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : !has(self.values) || size(self.values) == 0",message="values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist",fieldPath=".values"
 // +kubebuilder:validation:XValidation:rule="!format.qualifiedName().validate(self.key).hasValue()",message="key must be a label key: [prefix/]name of letters, digits, '-', '_' and '.'",fieldPath=".key"
@@ -284,7 +282,7 @@ type PodSelectorRequirement struct {
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
 	Operator metav1.LabelSelectorOperator `json:"operator"`
 
-	// Values are the label's values, for In and NotIn; a repeated value means nothing more.
+	// Values are the label's values, for In and NotIn. Repeated values have no effect.
 	//
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=atomic
@@ -292,8 +290,8 @@ type PodSelectorRequirement struct {
 	Values []LabelValue `json:"values,omitempty"`
 }
 
-// PodProtectorStatus is the state of a protector. Webhooks and aggregators write it, always by
-// compare-and-swap; a hand that edits it can break the promise.
+// PodProtectorStatus is the observed state of a protector. Webhooks and aggregators write it by compare-and-swap. A manual change
+// can break the safety guarantee.
 type PodProtectorStatus struct {
 	// ObservedGeneration is the generation of the spec that the informational fields were computed from.
 	//
@@ -305,31 +303,32 @@ type PodProtectorStatus struct {
 	// +optional
 	DesiredAvailable int32 `json:"desiredAvailable"`
 
-	// ExpectedReplicas is how many pods there should be over all cells. It is informational: no decision reads it. Unset when the
-	// floor is not derived from that, or when it is not known.
+	// ExpectedReplicas is the expected number of pods over all cells. It is informational: no decision reads it. It is unset if
+	// the floor does not depend on it, or if it is unknown.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
 
-	// DisruptionsAllowed is how many removals would be admitted now. It is informational: no decision reads it. Where the loss of a
-	// domain is to be tolerated it is how many pods of one domain in one cell may go, whichever has most that may.
+	// DisruptionsAllowed is the number of removals that would be admitted now. It is informational: no decision reads it. With
+	// spread.tolerateDomainLoss, it is the number of pods of one domain in one cell that could be removed, for the domain and cell
+	// with the largest number.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	DisruptionsAllowed int32 `json:"disruptionsAllowed"`
 
-	// Summary adds up the cells. It is informational: no decision reads it.
+	// Summary has the sums over all cells. It is informational: no decision reads it.
 	//
 	// +optional
 	Summary Summary `json:"summary,omitempty"`
 
-	// Spread is how the pods are distributed, where spec.spread asks for that. It is informational: no decision reads it.
+	// Spread is the distribution of the pods, if spec.spread is set. It is informational: no decision reads it.
 	//
 	// +optional
 	Spread *SpreadStatus `json:"spread,omitempty"`
 
-	// Cells is what each cell adds.
+	// Cells has the counts and reservations of each cell.
 	//
 	// +listType=map
 	// +listMapKey=cellID
@@ -344,15 +343,15 @@ type PodProtectorStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Summary adds up the cells of a protector.
+// Summary has the sums over the cells of a protector.
 type Summary struct {
-	// Total is the number of pods that the selector chooses.
+	// Total is the number of pods that the selector selects.
 	Total int32 `json:"total"`
 	// Available is the number of pods that meet the criterion in the newest snapshots.
 	Available int32 `json:"available"`
 	// Reserved is the number of open reservations.
 	Reserved int32 `json:"reserved"`
-	// EstimatedAvailable is available less reserved.
+	// EstimatedAvailable is available minus reserved.
 	EstimatedAvailable int32 `json:"estimatedAvailable"`
 	// Ready is the number of pods that are Ready.
 	Ready int32 `json:"ready"`
@@ -362,8 +361,8 @@ type Summary struct {
 	Scheduled int32 `json:"scheduled"`
 }
 
-// PodProtectorCell is what one cell adds to a protector. It has one owner as a whole: to track who owns which field of it takes the
-// apiserver a fifth of each write, while little is reserved.
+// PodProtectorCell has the counts and reservations of one cell. It is atomic for server-side apply: to track the owner of each
+// field would take the API server a fifth of each write while there are few reservations.
 //
 // +structType=atomic
 type PodProtectorCell struct {
@@ -373,194 +372,196 @@ type PodProtectorCell struct {
 	// +kubebuilder:validation:MaxLength=63
 	CellID string `json:"cellID"`
 
-	// Discount is why the pods of the cell count for nothing in other cells; unset when they count.
+	// Discount is the reason why the pods of the cell do not count for removals in other cells. It is unset if they count.
 	//
 	// +optional
 	Discount Discount `json:"discount,omitempty"`
 
-	// Aggregation is the newest snapshot's counts. Owned by the cell's aggregator.
+	// Aggregation has the counts of the newest snapshot. The cell's aggregator owns it.
 	Aggregation Aggregation `json:"aggregation"`
 
-	// AdmissionHistory holds the open reservations: webhooks add, the cell's aggregator settles.
+	// AdmissionHistory has the open reservations. Webhooks add reservations, and the cell's aggregator settles them.
 	//
 	// +optional
 	AdmissionHistory AdmissionHistory `json:"admissionHistory,omitempty"`
 }
 
-// Discount is why the pods of a cell count for nothing in other cells.
+// Discount is the reason why the pods of a cell do not count for removals in other cells.
 //
 // +kubebuilder:validation:Enum=Stale;Draining;Cleared
 type Discount string
 
 // The reasons.
 const (
-	// DiscountStale tells that the aggregator has been silent for long, of a Cell whose whenStale is Discount. Written by
-	// the topology controller, and taken back by the aggregator with its next write. In the cell itself nothing changes.
+	// DiscountStale means that the aggregator has not reported for staleAfter, for a Cell with whenStale Discount. The topology
+	// controller writes it, and the aggregator removes it with its next write. It changes nothing for removals in the cell itself.
 	DiscountStale Discount = "Stale"
-	// DiscountDraining tells that the Cell is being deleted, and the entry with it as soon as all reservations are settled:
-	// no more are made. Written by the aggregator.
+	// DiscountDraining means that the Cell is being deleted. The entry is deleted once all reservations are settled, and no new
+	// ones are made. The aggregator writes it.
 	DiscountDraining Discount = "Draining"
-	// DiscountCleared tells that an operator has cleared the entry of its counts and reservations. The aggregator counts
-	// anew when the admission deadline has passed since it saw this: what was admitted before, nobody knows. Written by the
-	// topology controller.
+	// DiscountCleared means that a user cleared the counts and reservations of the entry. Removals that were admitted before are
+	// unknown, so the aggregator counts again only after the admission deadline has passed since it observed this value. The
+	// topology controller writes it.
 	DiscountCleared Discount = "Cleared"
 )
 
-// Aggregation is the counts of one snapshot of one cell. Only the aggregator that leads the cell writes it.
+// Aggregation has the counts of one snapshot of one cell. Only the aggregator that leads the cell writes it.
 type Aggregation struct {
-	// TotalReplicas are the pods that the selector chooses.
+	// TotalReplicas is the number of pods that the selector selects.
 	//
 	// +kubebuilder:validation:Minimum=0
 	TotalReplicas int32 `json:"totalReplicas"`
-	// AvailableReplicas are those that are Ready for minReadySeconds.
+	// AvailableReplicas is the number of pods that have been Ready for minReadySeconds.
 	//
 	// +kubebuilder:validation:Minimum=0
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// ReadyReplicas are those that are Ready.
+	// ReadyReplicas is the number of pods that are Ready.
 	//
 	// +kubebuilder:validation:Minimum=0
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// RunningReplicas are those in phase Running.
+	// RunningReplicas is the number of pods in phase Running.
 	//
 	// +kubebuilder:validation:Minimum=0
 	RunningReplicas int32 `json:"runningReplicas"`
-	// ScheduledReplicas are those that have a node and have not finished.
+	// ScheduledReplicas is the number of pods that have a node and have not finished.
 	//
 	// +kubebuilder:validation:Minimum=0
 	ScheduledReplicas int32 `json:"scheduledReplicas"`
 
-	// CountedReplicas is how many pods count towards the floor: those that meet their own criterion, or else the
-	// protector's. Decisions go by this number alone.
+	// CountedReplicas is the number of pods that count towards the floor: those that meet their own criterion, or else the
+	// protector's. Decisions use only this number.
 	//
 	// +kubebuilder:validation:Minimum=0
 	CountedReplicas int32 `json:"countedReplicas"`
 
-	// ForceDeletableReplicas is how many of the pods that live have the annotation breakwater.dev/force-delete: their removal is admitted
-	// whatever the floor.
+	// ForceDeletableReplicas is the number of live pods with the annotation breakwater.dev/force-delete. Their removal is admitted
+	// regardless of the floor.
 	//
 	// +optional
 	ForceDeletableReplicas int32 `json:"forceDeletableReplicas,omitempty"`
 
-	// ExpectedReplicas is how many pods the workloads want that own pods of the protector in this cell. Unset when the
-	// protector's floor is not derived from that, or when the aggregator cannot determine it.
+	// ExpectedReplicas is the number of replicas of the workloads that own pods of the protector in this cell. It is unset if the
+	// floor does not depend on it, or if the aggregator cannot determine it.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	ExpectedReplicas *int32 `json:"expectedReplicas,omitempty"`
 
-	// ExpectedReplicasProblem is why it cannot be found out.
+	// ExpectedReplicasProblem is the reason why the aggregator cannot determine expectedReplicas.
 	//
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	ExpectedReplicasProblem string `json:"expectedReplicasProblem,omitempty"`
 
-	// Workloads are those whose replicas are expected in this cell: the top-level owners of the pods that the selector chooses. A
-	// workload stays in the list when its pods are gone. One that does not exist any more stays at its last size until another of
-	// its kind and name exists, targetRemovalPolicy is Release, or the annotation breakwater.dev/confirm-release of the
-	// protector confirms it. If there are more than 64, the last entry, without a kind, adds up workloads that have no pods.
+	// Workloads are the workloads whose replicas are expected in this cell: the top-level owners of the pods that the selector
+	// selects. A workload stays in the list when it has no pods left. A workload that no longer exists keeps its last size until
+	// another workload of its kind and name exists, targetRemovalPolicy is Release, or the annotation
+	// breakwater.dev/confirm-release on the protector confirms the decrease. If there are more than 64, the last entry, without a
+	// kind, has the sum of workloads that have no pods.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
 	Workloads []ExpectedWorkload `json:"workloads,omitempty"`
 
-	// Target is what targetRef names in this cell, since which pods are protected depends on that. Unset when there is no
-	// such workload, and none was seen that is to be retained.
+	// Target is the workload that targetRef names in this cell, which determines the protected pods. It is unset if there is no
+	// such workload and none is retained.
 	//
 	// +optional
 	Target *Target `json:"target,omitempty"`
 
-	// TargetProblem is why it cannot be found out now what targetRef names. Where it never could, nothing is counted.
+	// TargetProblem is the reason why the aggregator cannot determine the workload of targetRef. If it never could, it counts no
+	// pods.
 	//
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	TargetProblem string `json:"targetProblem,omitempty"`
 
-	// Spread is how the pods that count are shared out among the domains of spec.spread. Unset when that does not ask, or when the
-	// cell itself is the domain.
+	// Spread is the distribution of the counted pods over the domains of spec.spread. It is unset if spec.spread is unset, or if
+	// the cell itself is the domain.
 	//
 	// +optional
 	Spread *CellDomains `json:"spread,omitempty"`
 
-	// CountedSpec is a hash of the parts of the spec that the counts depend on. Counts made by another spec
-	// are worth nothing for a decision: the cell then counts as zero until its aggregator has counted anew. Empty where
-	// the aggregator cannot count.
+	// CountedSpec is a hash of the parts of the spec that the counts depend on. Decisions ignore counts made by another spec: the
+	// cell counts as zero until its aggregator has counted again. It is empty if the aggregator cannot count.
 	CountedSpec string `json:"countedSpec"`
 
-	// InTransition reports that the spec has changed, and that removals which were admitted by an earlier spec may still be under way. Until
-	// the admission deadline has passed, CountedReplicas has only the pods that count by the earlier spec as well; none when the
-	// aggregator does not know it.
+	// InTransition reports that the spec has changed, and that removals admitted by an earlier spec may still be in progress.
+	// Until the admission deadline has passed, countedReplicas includes only pods that also count by the earlier spec, and no pods
+	// if the aggregator does not know the earlier spec.
 	//
 	// +optional
 	InTransition bool `json:"inTransition,omitempty"`
 
-	// SelectedSpec is a hash of the parts of the spec that choose pods. Workloads and Target are remembered as long as it is the same.
+	// SelectedSpec is a hash of the parts of the spec that select pods. The aggregator keeps workloads and target while the hash
+	// is the same.
 	//
 	// +optional
 	SelectedSpec string `json:"selectedSpec,omitempty"`
 
-	// SnapshotVersion is the resourceVersion of the cell's pods that the counts were taken at.
+	// SnapshotVersion is the resourceVersion of the cell's pods at which the counts were taken.
 	SnapshotVersion string `json:"snapshotVersion"`
 
-	// SettledVersion is a later version of the cell's pods at which a live read showed pods to be gone, whose
-	// reservations were settled by that. Unset when the snapshot has come that far itself. A later leader writes
-	// nothing of its own until its snapshot is as new as both versions.
+	// SettledVersion is a later resourceVersion of the cell's pods, at which a live read showed that pods no longer exist, so that
+	// their reservations were settled. It is unset once the snapshot is as new. A later leader writes no counts until its snapshot
+	// is as new as both versions.
 	//
 	// +optional
 	SettledVersion string `json:"settledVersion,omitempty"`
 
-	// LastEventTime is the aggregator's wall clock when it took the counts. Webhooks judge minReadySeconds no
-	// earlier than this, so that a pod that was counted is also charged.
+	// LastEventTime is the aggregator's wall clock time when it took the counts. Webhooks evaluate minReadySeconds no earlier than
+	// this time, so that each counted pod is also charged.
 	LastEventTime metav1.MicroTime `json:"lastEventTime"`
 
-	// Epoch and Holder name the leadership that wrote the counts. A lower pair of (epoch, snapshotVersion)
-	// never replaces a higher one.
+	// Epoch and holder identify the leadership that wrote the counts. A lower pair of (epoch, snapshotVersion) never replaces a
+	// higher one.
 	Epoch int64 `json:"epoch"`
-	// Holder is the aggregator that leads the cell.
+	// Holder is the identity of the aggregator that leads the cell.
 	Holder string `json:"holder"`
 
-	// Void tells that the counts are worth nothing, since the protector was made anew or the core restored from a backup, until
-	// the aggregator has waited for what may still be under way and counted anew.
+	// Void reports that the counts are invalid, because the protector was recreated or the core was restored from a backup. The
+	// aggregator clears it after removals that may be in progress have ended and it has counted again.
 	//
 	// +optional
 	Void bool `json:"void,omitempty"`
 
-	// TermVersion is the resourceVersion of the core that the leadership began with. When the core was restored from a
-	// backup, counts of an earlier one are worth nothing.
+	// TermVersion is the resourceVersion of the core at which the leadership began. After a restore of the core from a backup,
+	// counts of earlier leaderships are invalid.
 	//
 	// +optional
 	TermVersion string `json:"termVersion,omitempty"`
 }
 
-// Target is the workload that a protector names, in one cell.
+// Target is the workload that targetRef names, in one cell.
 type Target struct {
 	// UID of the workload.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=128
 	UID types.UID `json:"uid"`
-	// Selector chooses its pods, in the notation of kubectl's --selector.
+	// Selector selects its pods, in the syntax of kubectl's --selector.
 	//
 	// +kubebuilder:validation:MaxLength=65536
 	Selector string `json:"selector"`
-	// Replicas are those that it wants, or wanted when it was seen last.
+	// Replicas is its number of replicas, or the last observed one if it no longer exists.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// Gone tells that it is retained: it is not there any more.
+	// Gone reports that the workload no longer exists and is retained.
 	//
 	// +optional
 	Gone bool `json:"gone,omitempty"`
 }
 
-// ExpectedWorkload is a workload, and the pods that are expected of it.
+// ExpectedWorkload is a workload and its expected number of pods.
 type ExpectedWorkload struct {
-	// APIVersion of the workload, as apps/v1.
+	// APIVersion of the workload, for example apps/v1.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
-	// Kind of the workload, as Deployment.
+	// Kind of the workload, for example Deployment.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
@@ -575,20 +576,20 @@ type ExpectedWorkload struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
-	// Replicas are the pods that it wants, or wanted when it was seen last.
+	// Replicas is its number of replicas, or the last observed one if it no longer exists.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// Gone reports that it does not exist any more.
+	// Gone reports that the workload no longer exists.
 	//
 	// +optional
 	Gone bool `json:"gone,omitempty"`
 }
 
-// AdmissionHistory holds the open reservations of a protector in one cell, oldest first.
+// AdmissionHistory has the open reservations of a protector in one cell, oldest first.
 type AdmissionHistory struct {
-	// Buckets are at most 1,000 that compactThreshold keeps, a merged one, and those that may still be given back,
-	// which are merged as well when there are more than 2,000 in all.
+	// Buckets are the single reservations that compactThreshold allows (at most 1,000), the merged ones, and reservations that can
+	// still be given back. The latter are merged as well if there are more than 2,000 buckets.
 	//
 	// +kubebuilder:validation:MaxItems=2100
 	// +listType=atomic
@@ -596,19 +597,19 @@ type AdmissionHistory struct {
 	Buckets []Bucket `json:"buckets,omitempty"`
 }
 
-// ContainerRestarts is how often a container of a pod has been restarted.
+// ContainerRestarts is the restart count of a container of a pod.
 type ContainerRestarts struct {
 	// Name of the container.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Restarts are how often it has been restarted.
+	// Restarts is the restart count.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Restarts int32 `json:"restarts"`
 }
 
-// Operation is the way in which a pod is removed, made unavailable for a while, or taken out of a protector's coverage.
+// Operation is an operation that removes a pod, makes it unavailable for a while, or removes it from a protector's coverage.
 //
 // +kubebuilder:validation:Enum=Delete;Evict;Update;Resize;Relabel
 type Operation string
@@ -622,90 +623,89 @@ const (
 	OperationRelabel Operation = "Relabel"
 )
 
-// DefaultOperations are the operations that a protector guards when it lists none. It is the default of the CRD.
+// DefaultOperations returns the operations that a protector without spec.operations guards. It is the default of the CRD.
 func DefaultOperations() []Operation {
 	return []Operation{OperationDelete, OperationEvict, OperationRelabel}
 }
 
-// Bucket is one reservation, or several that Compact merged. It is either single, with podUID, counter 1 and no
-// podUIDHashes, or merged, with no podUID and 8 bytes of podUIDHashes for each of counter. No rule of CEL can say so:
-// the apiserver reads bytes for CEL as URL base64, and Go writes standard base64.
+// Bucket is one reservation, or several merged reservations. A single reservation has podUID, counter 1 and no podUIDHashes. A
+// merged bucket has no podUID, and 8 bytes of podUIDHashes for each of counter. CEL cannot validate this, because the API server
+// decodes bytes for CEL as URL base64, and Go encodes standard base64.
 type Bucket struct {
-	// StartTime is when the reservation was made or renewed; of a merged bucket, the earliest of them.
+	// StartTime is the time at which the reservation was made or renewed. For a merged bucket, it is the earliest of these times.
 	StartTime metav1.MicroTime `json:"startTime"`
 
-	// EndTime is the latest of a merged bucket's times; unset for a single reservation.
+	// EndTime is the latest time of a merged bucket. It is unset for a single reservation.
 	//
 	// +optional
 	EndTime *metav1.MicroTime `json:"endTime,omitempty"`
 
-	// Counter is how many reservations the bucket holds.
+	// Counter is the number of reservations in the bucket.
 	//
 	// +kubebuilder:validation:Minimum=1
 	Counter int32 `json:"counter"`
 
-	// PodUID and PodName are those of a single reservation; unset in a merged bucket.
+	// PodUID is the UID of the pod of a single reservation. It is unset in a merged bucket.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
-	// PodName is the name of the pod.
+	// PodName is the name of the pod of a single reservation. It is unset in a merged bucket.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PodName string `json:"podName,omitempty"`
-	// Operation that was admitted. A merged bucket has none, unless all of its reservations are of relabels.
+	// Operation that was admitted. It is unset in a merged bucket, unless all of its reservations are for relabels.
 	//
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
 
-	// PodVersion is set on the reservation of a relabel: the resourceVersion of the pod that was reviewed, and of a merged
-	// bucket the highest. The API server stores the change only while the pod has that version.
+	// PodVersion is the reviewed resourceVersion of the pod, for the reservation of a relabel. For a merged bucket, it is the
+	// highest of them. The API server stores the change only while the pod has that version.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	PodVersion int64 `json:"podVersion,omitempty"`
 
-	// Generation and Containers tell, of the reservation of an update, when it is done: when the pod's status is of that
-	// generation, these containers have been restarted so often, and the pod is available. FirstGeneration is that of the
-	// earliest of several updates, unset when there is one.
+	// Generation and containers define when the update of a reservation is done: when the pod's status has observed that
+	// generation, the containers have been restarted that often, and the pod is available.
 	//
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
-	// FirstGeneration is that of the earliest of several updates.
+	// FirstGeneration is the generation of the earliest of several updates. It is unset if there is only one.
 	//
 	// +optional
 	FirstGeneration int64 `json:"firstGeneration,omitempty"`
-	// Containers are those that an update restarts, and how often they must have been.
+	// Containers are the containers that an update restarts, with the restart counts that they must reach.
 	//
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=atomic
 	// +optional
 	Containers []ContainerRestarts `json:"containers,omitempty"`
 
-	// Accounted is set on the reservation of an update while the counts of its cell show the pod as not available: it then
-	// does not reduce the budget a second time. Written by the aggregator, with the counts.
+	// Accounted reports that the counts of the cell show the pod of an update as not available, so that the reservation does not
+	// reduce the budget a second time. The aggregator writes it together with the counts.
 	//
 	// +optional
 	Accounted bool `json:"accounted,omitempty"`
 
-	// RevocableUntil is set on a reservation that may still be given back, since other protectors of the pod have
-	// not all been asked yet. Until then it is not merged: a merged one could not be told from its renewal.
+	// RevocableUntil is the time until which the reservation can be given back, because other protectors of the pod have not been
+	// checked. Until then it is not merged, since a merged reservation cannot be distinguished from its renewal.
 	//
 	// +optional
 	RevocableUntil *metav1.MicroTime `json:"revocableUntil,omitempty"`
 
-	// Token is what those who may give a single reservation back know it by: its maker has drawn it, and no other
-	// reservation of the pod has it. Unset when nobody may.
+	// Token identifies a single reservation to the requests that may give it back. No other reservation of the pod has it. It is
+	// unset if no request may give it back.
 	//
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Token string `json:"token,omitempty"`
 
-	// Holders is how many requests have made or renewed the reservation and have not given it back; it goes when the
-	// last one does. Unset while there was only one, and when nobody may give it back.
+	// Holders is the number of requests that made or renewed the reservation and have not given it back. The reservation is
+	// dropped when the last of them gives it back. It is unset if there was only one request, or if no request may give it back.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +optional
@@ -716,9 +716,9 @@ type Bucket struct {
 	// +optional
 	PodUIDHashes []byte `json:"podUIDHashes,omitempty"`
 
-	// PodTimes are when the reservations of a merged bucket were made or renewed, in the order of podUIDHashes: for each run of
-	// equal times two unsigned varints, the number of reservations and the microseconds since the run before, or since startTime.
-	// Unset when all are of endTime, and in buckets that a version before this field has written.
+	// PodTimes has the times at which the reservations of a merged bucket were made or renewed, in the order of podUIDHashes. Each
+	// run of equal times has two unsigned varints: the number of reservations, and the microseconds since the previous run or
+	// since startTime. It is unset if all times equal endTime, and in buckets that versions without this field wrote.
 	//
 	// +optional
 	PodTimes []byte `json:"podTimes,omitempty"`

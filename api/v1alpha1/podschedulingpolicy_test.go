@@ -26,13 +26,13 @@ func TestSchedulingPolicies(t *testing.T) {
 	const (
 		criteria = "give at least one of affinity, nodeName, nodeSelector, schedulerName, tolerations and topologySpreadConstraints"
 		inject   = "templateUpdates: Inject needs PodTemplates among targets"
-		around   = "nodeName goes around the scheduler"
+		around   = "nodeName bypasses the scheduler"
 	)
 	for claim, test := range map[string]struct{ spec, refusal string }{
 		"all pods":                                 {`podSelector: {}, schedulerName: mine`, ""},
 		"protected pods":                           {`protectorSelector: {}, schedulerName: mine`, ""},
 		"some of the protected pods":               {`podSelector: {matchLabels: {a: b}}, protectorSelector: {matchLabels: {c: d}}, schedulerName: mine`, ""},
-		"all that there is":                        {`podSelector: {}, priority: 5, targets: [Pods, PodTemplates], templateUpdates: Inject, conflictPolicy: Reject, schedulerName: mine`, ""},
+		"all fields":                               {`podSelector: {}, priority: 5, targets: [Pods, PodTemplates], templateUpdates: Inject, conflictPolicy: Reject, schedulerName: mine`, ""},
 		"no selector":                              {`schedulerName: mine`, ""},
 		"null for a selector":                      {`podSelector: null, schedulerName: mine`, ""},
 		"a malformed selector":                     {`podSelector: {matchExpressions: [{key: a, operator: In}]}, schedulerName: mine`, "values must hold at least one value"},
@@ -42,25 +42,25 @@ func TestSchedulingPolicies(t *testing.T) {
 		"no constraints":                           {`podSelector: {}, topologySpreadConstraints: []`, "at least 1 items"},
 		"no affinity":                              {`podSelector: {}, affinity: {}`, "give at least one of nodeAffinity, podAffinity and podAntiAffinity"},
 		"an empty scheduler":                       {`podSelector: {}, schedulerName: ""`, "at least 1 chars"},
-		"a scheduler that is no name":              {`podSelector: {}, schedulerName: "a b"`, "should match"},
+		"an invalid scheduler name":                {`podSelector: {}, schedulerName: "a b"`, "should match"},
 		"a priority that is too high":              {`podSelector: {}, schedulerName: mine, priority: 1000001`, "less than or equal to 1000000"},
 		"no targets":                               {`podSelector: {}, schedulerName: mine, targets: []`, "at least 1 items"},
 		"another target":                           {`podSelector: {}, schedulerName: mine, targets: [Jobs]`, `supported values: "Pods", "PodTemplates"`},
 		"a target twice":                           {`podSelector: {}, schedulerName: mine, targets: [Pods, Pods]`, "Duplicate value"},
 		"updates of pods":                          {`podSelector: {}, schedulerName: mine, templateUpdates: Inject`, inject},
-		"updates of pods that are named":           {`podSelector: {}, schedulerName: mine, templateUpdates: Inject, targets: [Pods]`, inject},
+		"updates of explicit pods":                 {`podSelector: {}, schedulerName: mine, templateUpdates: Inject, targets: [Pods]`, inject},
 		"updates that are ignored":                 {`podSelector: {}, schedulerName: mine, templateUpdates: Ignore`, ""},
 		"another policy of conflicts":              {`podSelector: {}, schedulerName: mine, conflictPolicy: Overwrite`, `supported values: "KeepExisting", "Reject"`},
 		"a node":                                   {`podSelector: {}, nodeName: node-1.example.com`, ""},
 		"a node and tolerations":                   {`podSelector: {}, nodeName: node-1, tolerations: [{operator: Exists}]`, ""},
-		"a node that is no name":                   {`podSelector: {}, nodeName: Node_1`, "should match"},
+		"an invalid node name":                     {`podSelector: {}, nodeName: Node_1`, "should match"},
 		"a node and a scheduler":                   {`podSelector: {}, nodeName: node-1, schedulerName: mine`, around},
 		"a node and labels of nodes":               {`podSelector: {}, nodeName: node-1, nodeSelector: {a: b}`, around},
 		"a node and affinity":                      {`podSelector: {}, nodeName: node-1, affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: a}]}}`, around},
 		"a node and constraints":                   {`podSelector: {}, nodeName: node-1, topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]`, around},
 		"labels of nodes":                          {`podSelector: {}, nodeSelector: {a: "", example.com/b: c}`, ""},
-		"32 labels of nodes":                       {`podSelector: {}, nodeSelector: {` + many(32, "k%d: v, ") + `}`, ""},
-		"33 labels of nodes":                       {`podSelector: {}, nodeSelector: {` + many(33, "k%d: v, ") + `}`, "must have at most 32"},
+		"32 labels of nodes":                       {`podSelector: {}, nodeSelector: {` + repeated(32, "k%d: v, ") + `}`, ""},
+		"33 labels of nodes":                       {`podSelector: {}, nodeSelector: {` + repeated(33, "k%d: v, ") + `}`, "must have at most 32"},
 		"labels of nodes by a bad key":             {`podSelector: {}, nodeSelector: {"a b": c}`, "nodeSelector has a key that is not a label key"},
 		"labels of nodes by a bad value":           {`podSelector: {}, nodeSelector: {a: "b c"}`, "should match"},
 		"a field that does not exist":              {`podSelector: {}, schedulerName: mine, dnsPolicy: None`, "unknown field"},
@@ -69,8 +69,8 @@ func TestSchedulingPolicies(t *testing.T) {
 		"tolerations of one key":                   {`podSelector: {}, tolerations: [{key: a, value: b}, {key: a, value: c}, {key: a, operator: Exists}, {key: a, value: b, effect: NoSchedule}]`, ""},
 		"a toleration twice":                       {`podSelector: {}, tolerations: [{key: a, value: b}, {key: a, operator: Equal, value: b}]`, "two tolerations have the same key, operator, value and effect"},
 		"a toleration of two times":                {`podSelector: {}, tolerations: [{key: a, effect: NoExecute, tolerationSeconds: 1}, {key: a, effect: NoExecute}]`, "two tolerations have the same key, operator, value and effect"},
-		"33 tolerations":                           {`podSelector: {}, tolerations: [` + many(33, "{key: k%d}, ") + `]`, "must have at most 32 items"},
-		"a toleration without a key":               {`podSelector: {}, tolerations: [{value: a}]`, "a toleration without a key is of all taints: give it operator Exists, or a key"},
+		"33 tolerations":                           {`podSelector: {}, tolerations: [` + repeated(33, "{key: k%d}, ") + `]`, "must have at most 32 items"},
+		"a toleration without a key":               {`podSelector: {}, tolerations: [{value: a}]`, "a toleration without a key matches all taints: set operator Exists, or a key"},
 		"a toleration with a value that exists":    {`podSelector: {}, tolerations: [{key: a, operator: Exists, value: b}]`, "operator Exists takes no value"},
 		"a toleration with a bad key":              {`podSelector: {}, tolerations: [{key: a b, operator: Exists}]`, "should match"},
 		"a toleration with another operator":       {`podSelector: {}, tolerations: [{key: a, operator: Gt, value: "1"}]`, `supported values: "Equal", "Exists"`},
@@ -91,7 +91,7 @@ func TestAffinityOfSchedulingPolicies(t *testing.T) {
 	const (
 		values  = "values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist"
 		whole   = "values must hold one whole number of at most 18 digits for Gt and Lt"
-		neither = "give matchExpressions or matchFields: a term without either is met by no node"
+		neither = "give matchExpressions or matchFields: a term without either matches no node"
 	)
 	nodes := func(terms string) string {
 		return `nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [` + terms + `]}}`
@@ -104,49 +104,49 @@ func TestAffinityOfSchedulingPolicies(t *testing.T) {
 	for claim, test := range map[string]struct{ affinity, refusal string }{
 		"all operators": {nodes(`{matchExpressions: [{key: a, operator: In, values: [b, ""]}, {key: a, operator: NotIn, values: [c]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}, {key: f, operator: Gt, values: ["0"]}, {key: f, operator: Lt, values: ["999999999999999999"]}],
 			matchFields: [{key: metadata.name, operator: In, values: [node-1]}, {key: metadata.name, operator: NotIn, values: [node-2.example.com]}]}`), ""},
-		"no terms":                              {nodes(``), "at least 1 items"},
-		"16 terms":                              {nodes(many(16, `{matchExpressions: [{key: k%d, operator: Exists}]}, `)), ""},
-		"17 terms":                              {nodes(many(17, `{matchExpressions: [{key: k%d, operator: Exists}]}, `)), "must have at most 16 items"},
-		"an empty term":                         {nodes(`{}`), neither},
-		"a term of nothing":                     {nodes(`{matchExpressions: []}`), "at least 1 items"},
-		"17 requirements":                       {nodes(`{matchExpressions: [` + many(17, `{key: k%d, operator: Exists}, `) + `]}`), "must have at most 16 items"},
-		"128 values":                            {expression(`operator: In, values: [` + many(128, "v%d, ") + `]`), ""},
-		"129 values":                            {expression(`operator: In, values: [` + many(129, "v%d, ") + `]`), "must have at most 128 items"},
-		"In without values":                     {expression(`operator: In`), values},
-		"NotIn with no value":                   {expression(`operator: NotIn, values: []`), values},
-		"Exists with values":                    {expression(`operator: Exists, values: [b]`), values},
-		"DoesNotExist with values":              {expression(`operator: DoesNotExist, values: [b]`), values},
-		"Gt without a value":                    {expression(`operator: Gt`), whole},
-		"Gt with two values":                    {expression(`operator: Gt, values: ["1", "2"]`), whole},
-		"Gt with a word":                        {expression(`operator: Gt, values: [many]`), whole},
-		"Lt with half a number":                 {expression(`operator: Lt, values: ["0.5"]`), whole},
-		"Lt with a number below 0":              {expression(`operator: Lt, values: ["-1"]`), "should match"},
-		"Lt with a number that is not counted":  {expression(`operator: Lt, values: ["1000000000000000000"]`), whole},
-		"another operator":                      {expression(`operator: Like, values: [b]`), "Unsupported value"},
-		"a bad value":                           {expression(`operator: In, values: ["b c"]`), "should match"},
-		"a key that is none":                    {nodes(`{matchExpressions: [{key: a b, operator: Exists}]}`), "should match"},
-		"a key with a long name":                {nodes(`{matchExpressions: [{key: ` + strings.Repeat("k", 64) + `, operator: Exists}]}`), "should match"},
-		"no key":                                {nodes(`{matchExpressions: [{operator: Exists}]}`), "key: Required value"},
-		"another field of a node":               {field(`key: metadata.uid, operator: In, values: [b]`), `supported values: "metadata.name"`},
-		"another operator for a field":          {field(`key: metadata.name, operator: Exists`), `supported values: "In", "NotIn"`},
-		"two values for a field":                {field(`key: metadata.name, operator: In, values: [a, b]`), "must have at most 1 item"},
-		"no value for a field":                  {field(`key: metadata.name, operator: In, values: []`), "at least 1 items"},
-		"a field that is no name":               {field(`key: metadata.name, operator: In, values: [A_B]`), "should match"},
-		"nodes that are preferred":              {`nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}`, ""},
-		"nodes that are preferred by 0":         {`nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 0, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}`, "greater than or equal to 1"},
-		"nodes that are preferred by 101":       {`nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 101, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}`, "less than or equal to 100"},
-		"nodes that are preferred for nothing":  {`nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {}}]}`, neither},
+		"no terms":                                {nodes(``), "at least 1 items"},
+		"16 terms":                                {nodes(repeated(16, `{matchExpressions: [{key: k%d, operator: Exists}]}, `)), ""},
+		"17 terms":                                {nodes(repeated(17, `{matchExpressions: [{key: k%d, operator: Exists}]}, `)), "must have at most 16 items"},
+		"an empty term":                           {nodes(`{}`), neither},
+		"a term of nothing":                       {nodes(`{matchExpressions: []}`), "at least 1 items"},
+		"17 requirements":                         {nodes(`{matchExpressions: [` + repeated(17, `{key: k%d, operator: Exists}, `) + `]}`), "must have at most 16 items"},
+		"128 values":                              {expression(`operator: In, values: [` + repeated(128, "v%d, ") + `]`), ""},
+		"129 values":                              {expression(`operator: In, values: [` + repeated(129, "v%d, ") + `]`), "must have at most 128 items"},
+		"In without values":                       {expression(`operator: In`), values},
+		"NotIn with no value":                     {expression(`operator: NotIn, values: []`), values},
+		"Exists with values":                      {expression(`operator: Exists, values: [b]`), values},
+		"DoesNotExist with values":                {expression(`operator: DoesNotExist, values: [b]`), values},
+		"Gt without a value":                      {expression(`operator: Gt`), whole},
+		"Gt with two values":                      {expression(`operator: Gt, values: ["1", "2"]`), whole},
+		"Gt with a word":                          {expression(`operator: Gt, values: [many]`), whole},
+		"Lt with half a number":                   {expression(`operator: Lt, values: ["0.5"]`), whole},
+		"Lt with a number below 0":                {expression(`operator: Lt, values: ["-1"]`), "should match"},
+		"Lt with a number that is too large":      {expression(`operator: Lt, values: ["1000000000000000000"]`), whole},
+		"another operator":                        {expression(`operator: Like, values: [b]`), "Unsupported value"},
+		"a bad value":                             {expression(`operator: In, values: ["b c"]`), "should match"},
+		"an invalid key":                          {nodes(`{matchExpressions: [{key: a b, operator: Exists}]}`), "should match"},
+		"a key with a long name":                  {nodes(`{matchExpressions: [{key: ` + strings.Repeat("k", 64) + `, operator: Exists}]}`), "should match"},
+		"no key":                                  {nodes(`{matchExpressions: [{operator: Exists}]}`), "key: Required value"},
+		"another field of a node":                 {field(`key: metadata.uid, operator: In, values: [b]`), `supported values: "metadata.name"`},
+		"another operator for a field":            {field(`key: metadata.name, operator: Exists`), `supported values: "In", "NotIn"`},
+		"two values for a field":                  {field(`key: metadata.name, operator: In, values: [a, b]`), "must have at most 1 item"},
+		"no value for a field":                    {field(`key: metadata.name, operator: In, values: []`), "at least 1 items"},
+		"an invalid name as the value of a field": {field(`key: metadata.name, operator: In, values: [A_B]`), "should match"},
+		"nodes that are preferred":                {`nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}`, ""},
+		"nodes that are preferred by 0":           {`nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 0, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}`, "greater than or equal to 1"},
+		"nodes that are preferred by 101":         {`nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 101, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}`, "less than or equal to 100"},
+		"nodes that are preferred without a term": {`nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {}}]}`, neither},
 		"pods":                                  {pods(`topologyKey: zone, labelSelector: {matchLabels: {a: b}}, namespaces: [x], namespaceSelector: {}, matchLabelKeys: [c], mismatchLabelKeys: [d]`), ""},
-		"pods without a place":                  {pods(`labelSelector: {}`), "topologyKey: Required value"},
-		"pods in an empty place":                {pods(`topologyKey: ""`), "at least 1 chars"},
-		"pods in a place that is no key":        {pods(`topologyKey: "a b"`), "should match"},
-		"pods in a namespace that is no name":   {pods(`topologyKey: a, namespaces: [A]`), "should match"},
+		"pods without a topologyKey":            {pods(`labelSelector: {}`), "topologyKey: Required value"},
+		"pods with an empty topologyKey":        {pods(`topologyKey: ""`), "at least 1 chars"},
+		"pods with an invalid topologyKey":      {pods(`topologyKey: "a b"`), "should match"},
+		"pods in an invalid namespace":          {pods(`topologyKey: a, namespaces: [A]`), "should match"},
 		"pods by keys without a selector":       {pods(`topologyKey: a, matchLabelKeys: [c]`), "matchLabelKeys and mismatchLabelKeys need a labelSelector"},
 		"pods by other keys without a selector": {pods(`topologyKey: a, mismatchLabelKeys: [c]`), "matchLabelKeys and mismatchLabelKeys need a labelSelector"},
 		"pods by a key both ways":               {pods(`topologyKey: a, labelSelector: {}, matchLabelKeys: [c], mismatchLabelKeys: [c]`), "either one of matchLabelKeys or of mismatchLabelKeys"},
 		"pods by a key that is selected":        {pods(`topologyKey: a, labelSelector: {matchLabels: {c: d}}, matchLabelKeys: [c]`), "either one of matchLabelKeys or of labelSelector"},
 		"pods by a key that must exist":         {pods(`topologyKey: a, labelSelector: {matchExpressions: [{key: c, operator: Exists}]}, matchLabelKeys: [c]`), "either one of matchLabelKeys or of labelSelector"},
-		"9 terms of pods":                       {`podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [` + many(9, "{topologyKey: k%d}, ") + `]}`, "must have at most 8 items"},
+		"9 terms of pods":                       {`podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [` + repeated(9, "{topologyKey: k%d}, ") + `]}`, "must have at most 8 items"},
 		"pods that are preferred":               {`podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: a}}]}`, ""},
 		"pods that are preferred by 0":          {`podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 0, podAffinityTerm: {topologyKey: a}}]}`, "greater than or equal to 1"},
 		"no terms of pods":                      {`podAffinity: {}`, "give requiredDuringSchedulingIgnoredDuringExecution or preferredDuringSchedulingIgnoredDuringExecution"},
@@ -160,23 +160,23 @@ func TestAffinityOfSchedulingPolicies(t *testing.T) {
 func TestSpreadOfSchedulingPolicies(t *testing.T) {
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	for claim, test := range map[string]struct{ constraints, refusal string }{
-		"all fields":                       {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 2, nodeAffinityPolicy: Honor, nodeTaintsPolicy: Ignore, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [c]}`, ""},
-		"keys without a selector":          {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [c]}`, ""},
-		"one place in both ways":           {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}`, ""},
-		"one place twice":                  {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}`, "Duplicate value"},
-		"no place":                         {`{maxSkew: 1, whenUnsatisfiable: DoNotSchedule}`, "topologyKey: Required value"},
-		"an empty place":                   {`{maxSkew: 1, topologyKey: "", whenUnsatisfiable: DoNotSchedule}`, "at least 1 chars"},
-		"no skew":                          {`{topologyKey: zone, whenUnsatisfiable: DoNotSchedule}`, "maxSkew: Required value"},
-		"a skew of 0":                      {`{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}`, "greater than or equal to 1"},
-		"nothing for when it cannot be":    {`{maxSkew: 1, topologyKey: zone}`, "whenUnsatisfiable: Required value"},
-		"something else":                   {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: Wait}`, `supported values: "DoNotSchedule", "ScheduleAnyway"`},
-		"places that there may be":         {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, minDomains: 2}`, "minDomains needs whenUnsatisfiable DoNotSchedule"},
-		"no places":                        {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 0}`, "greater than or equal to 1"},
-		"a key that is selected":           {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {c: d}}, matchLabelKeys: [c]}`, "either one of matchLabelKeys or of labelSelector"},
-		"a key that must exist":            {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchExpressions: [{key: c, operator: Exists}]}, matchLabelKeys: [c]}`, "either one of matchLabelKeys or of labelSelector"},
-		"a policy of nodes that is not":    {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, nodeAffinityPolicy: Maybe}`, `supported values: "Honor", "Ignore"`},
-		"17 constraints":                   {many(17, `{maxSkew: 1, topologyKey: k%d, whenUnsatisfiable: DoNotSchedule}, `), "must have at most 16 items"},
-		"a selector of pods that is wrong": {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {"a b": c}}}`, "matchLabels has a key that is not a label key"},
+		"all fields":              {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 2, nodeAffinityPolicy: Honor, nodeTaintsPolicy: Ignore, labelSelector: {matchLabels: {a: b}}, matchLabelKeys: [c]}`, ""},
+		"keys without a selector": {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, matchLabelKeys: [c]}`, ""},
+		"one topologyKey with both values of whenUnsatisfiable": {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}`, ""},
+		"one topologyKey twice":                                 {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}`, "Duplicate value"},
+		"no topologyKey":                                        {`{maxSkew: 1, whenUnsatisfiable: DoNotSchedule}`, "topologyKey: Required value"},
+		"an empty topologyKey":                                  {`{maxSkew: 1, topologyKey: "", whenUnsatisfiable: DoNotSchedule}`, "at least 1 chars"},
+		"no skew":                                               {`{topologyKey: zone, whenUnsatisfiable: DoNotSchedule}`, "maxSkew: Required value"},
+		"a skew of 0":                                           {`{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}`, "greater than or equal to 1"},
+		"no whenUnsatisfiable":                                  {`{maxSkew: 1, topologyKey: zone}`, "whenUnsatisfiable: Required value"},
+		"another value":                                         {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: Wait}`, `supported values: "DoNotSchedule", "ScheduleAnyway"`},
+		"minDomains with ScheduleAnyway":                        {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, minDomains: 2}`, "minDomains needs whenUnsatisfiable DoNotSchedule"},
+		"minDomains of 0":                                       {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 0}`, "greater than or equal to 1"},
+		"a key that is selected":                                {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {c: d}}, matchLabelKeys: [c]}`, "either one of matchLabelKeys or of labelSelector"},
+		"a key that must exist":                                 {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchExpressions: [{key: c, operator: Exists}]}, matchLabelKeys: [c]}`, "either one of matchLabelKeys or of labelSelector"},
+		"an invalid nodeAffinityPolicy":                         {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, nodeAffinityPolicy: Maybe}`, `supported values: "Honor", "Ignore"`},
+		"17 constraints":                                        {repeated(17, `{maxSkew: 1, topologyKey: k%d, whenUnsatisfiable: DoNotSchedule}, `), "must have at most 16 items"},
+		"an invalid selector of pods":                           {`{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {"a b": c}}}`, "matchLabels has a key that is not a label key"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			wantSchedulingVerdict(t, c, namespace, `podSelector: {}, topologySpreadConstraints: [`+test.constraints+`]`, test.refusal)
@@ -184,7 +184,7 @@ func TestSpreadOfSchedulingPolicies(t *testing.T) {
 	}
 }
 
-func TestASchedulingPolicyHasDefaultsAndKeepsItsStatus(t *testing.T) {
+func TestSchedulingPolicyDefaultsAndStatus(t *testing.T) {
 	c := testplane.Client(t)
 	p := &v1alpha1.PodSchedulingPolicy{}
 	p.GenerateName, p.Namespace, p.Spec.PodSelector, p.Spec.NodeName = "test-", testplane.Namespace(t), &v1alpha1.PodSelector{}, "node-1"
@@ -210,7 +210,7 @@ func TestASchedulingPolicyHasDefaultsAndKeepsItsStatus(t *testing.T) {
 	}
 }
 
-func TestSchedulingPoliciesAreFoundByTheirShortNames(t *testing.T) {
+func TestSchedulingPoliciesHaveShortNames(t *testing.T) {
 	c := testplane.Client(t)
 	for kind, name := range map[string]string{"podschedulingpolicies": "podsched", "clusterpodschedulingpolicies": "cpodsched"} {
 		crd := &unstructured.Unstructured{}
@@ -228,14 +228,14 @@ func TestSchedulingPoliciesAreFoundByTheirShortNames(t *testing.T) {
 }
 
 // What a policy can say is written as in a pod: the JSON of our types is that of Kubernetes'.
-func TestCriteriaAreWrittenAsInAPod(t *testing.T) {
+func TestCriteriaHaveThePodFormat(t *testing.T) {
 	pod := reflect.TypeFor[corev1.PodSpec]()
 	criteria := reflect.TypeFor[v1alpha1.SchedulingCriteria]()
 	for i := range criteria.NumField() {
 		ours := criteria.Field(i)
 		theirs, ok := fieldByJSON(pod, jsonName(ours))
 		if !ok {
-			t.Errorf("a pod has no %s", jsonName(ours))
+			t.Errorf("pods have no field %s", jsonName(ours))
 			continue
 		}
 		sameJSON(t, jsonName(ours), ours.Type, theirs.Type)
@@ -266,7 +266,7 @@ func sameJSON(t *testing.T, at string, ours, theirs reflect.Type) {
 		theirs = theirs.Elem()
 	}
 	if ours.Kind() != theirs.Kind() {
-		t.Errorf("%s is a %s, and of a pod a %s", at, ours, theirs)
+		t.Errorf("%s is a %s, want %s as in a pod", at, ours, theirs)
 		return
 	}
 	switch ours.Kind() {
@@ -278,11 +278,11 @@ func sameJSON(t *testing.T, at string, ours, theirs reflect.Type) {
 			if f, ok := fieldByJSON(ours, name); ok {
 				sameJSON(t, at+"."+name, f.Type, theirs.Field(i).Type)
 			} else {
-				t.Errorf("%s has no %s, and that of a pod has", at, name)
+				t.Errorf("%s has no field %s, want it as in a pod", at, name)
 			}
 		}
 		if ours.NumField() != theirs.NumField() {
-			t.Errorf("%s has %d fields, and that of a pod %d", at, ours.NumField(), theirs.NumField())
+			t.Errorf("%s has %d fields, want %d as in a pod", at, ours.NumField(), theirs.NumField())
 		}
 	}
 }

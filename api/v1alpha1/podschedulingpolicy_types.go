@@ -4,10 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodSchedulingPolicy adds to how pods of its namespace are scheduled, in all cells of the core cluster that it is in. Several
-// policies may add to one pod: the one of the higher priority goes first, then one of the namespace before a
-// ClusterPodSchedulingPolicy, then the one whose name comes first. What a pod says itself, and what a policy before has added,
-// stays. Pods that are there already are not changed.
+// PodSchedulingPolicy adds scheduling criteria to pods of its namespace, in all cells of its core cluster. Several policies can
+// apply to one pod, in this order: the one with the higher priority, then a PodSchedulingPolicy before a
+// ClusterPodSchedulingPolicy, then the first by name. Criteria of the pod itself and of earlier policies take precedence.
+// Existing pods are not changed.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -15,9 +15,9 @@ import (
 // +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
 // +kubebuilder:printcolumn:name="Targets",type=string,JSONPath=`.spec.targets`
 // +kubebuilder:printcolumn:name="On Conflict",type=string,JSONPath=`.spec.conflictPolicy`
-// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="Pods and templates that it was for"
-// +kubebuilder:printcolumn:name="Injected",type=integer,JSONPath=`.status.injected`,description="Those of them that it has changed"
-// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.conflicts`,description="Those of them that kept something of their own instead"
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="Pods and templates that the policy applied to"
+// +kubebuilder:printcolumn:name="Injected",type=integer,JSONPath=`.status.injected`,description="Pods and templates that the policy changed"
+// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.conflicts`,description="Pods and templates that kept a conflicting value"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type PodSchedulingPolicy struct {
@@ -37,8 +37,8 @@ type PodSchedulingPolicyList struct {
 	Items           []PodSchedulingPolicy `json:"items"`
 }
 
-// ClusterPodSchedulingPolicy adds to how pods of many namespaces are scheduled. Of the same priority, a PodSchedulingPolicy of
-// the pod's namespace goes first.
+// ClusterPodSchedulingPolicy adds scheduling criteria to pods of many namespaces. At the same priority, a PodSchedulingPolicy in
+// the pod's namespace takes precedence.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -46,9 +46,9 @@ type PodSchedulingPolicyList struct {
 // +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
 // +kubebuilder:printcolumn:name="Targets",type=string,JSONPath=`.spec.targets`
 // +kubebuilder:printcolumn:name="On Conflict",type=string,JSONPath=`.spec.conflictPolicy`
-// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="Pods and templates that it was for"
-// +kubebuilder:printcolumn:name="Injected",type=integer,JSONPath=`.status.injected`,description="Those of them that it has changed"
-// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.conflicts`,description="Those of them that kept something of their own instead"
+// +kubebuilder:printcolumn:name="Matched",type=integer,JSONPath=`.status.matched`,description="Pods and templates that the policy applied to"
+// +kubebuilder:printcolumn:name="Injected",type=integer,JSONPath=`.status.injected`,description="Pods and templates that the policy changed"
+// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.conflicts`,description="Pods and templates that kept a conflicting value"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ClusterPodSchedulingPolicy struct {
@@ -68,10 +68,10 @@ type ClusterPodSchedulingPolicyList struct {
 	Items           []ClusterPodSchedulingPolicy `json:"items"`
 }
 
-// ClusterPodSchedulingPolicySpec is a PodSchedulingPolicySpec for the namespaces that a selector chooses.
+// ClusterPodSchedulingPolicySpec is a PodSchedulingPolicySpec for the namespaces that a selector selects.
 type ClusterPodSchedulingPolicySpec struct {
-	// NamespaceSelector chooses namespaces by their labels; empty it chooses all, and absent none. It is one value to server-side
-	// apply.
+	// NamespaceSelector selects namespaces by their labels. If it is empty, it selects all. If it is not set, it selects none. The
+	// field is atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional
@@ -80,29 +80,29 @@ type ClusterPodSchedulingPolicySpec struct {
 	PodSchedulingPolicySpec `json:",inline"`
 }
 
-// PodSchedulingPolicySpec says which pods a policy is for, and what it adds to them. Without podSelector and protectorSelector it is for
-// none.
+// PodSchedulingPolicySpec defines which pods a policy applies to, and what it adds to them. Without podSelector and
+// protectorSelector, it applies to no pod.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.affinity) || has(self.nodeName) || has(self.nodeSelector) || has(self.schedulerName) || has(self.tolerations) || has(self.topologySpreadConstraints)",message="give at least one of affinity, nodeName, nodeSelector, schedulerName, tolerations and topologySpreadConstraints: a policy without any adds nothing"
 // +kubebuilder:validation:XValidation:rule="!has(self.templateUpdates) || self.templateUpdates != 'Inject' || (has(self.targets) && 'PodTemplates' in self.targets)",message="templateUpdates: Inject needs PodTemplates among targets",fieldPath=".templateUpdates"
-// +kubebuilder:validation:XValidation:rule="!has(self.nodeName) || !(has(self.affinity) || has(self.nodeSelector) || has(self.schedulerName) || has(self.topologySpreadConstraints))",message="nodeName goes around the scheduler, which then heeds no affinity, nodeSelector, schedulerName or topologySpreadConstraints: give nodeName with tolerations at most, or put the node's name into a nodeAffinity by matchFields",fieldPath=".nodeName"
+// +kubebuilder:validation:XValidation:rule="!has(self.nodeName) || !(has(self.affinity) || has(self.nodeSelector) || has(self.schedulerName) || has(self.topologySpreadConstraints))",message="nodeName bypasses the scheduler, which then ignores affinity, nodeSelector, schedulerName and topologySpreadConstraints: combine nodeName only with tolerations, or put the node's name into a nodeAffinity by matchFields",fieldPath=".nodeName"
 type PodSchedulingPolicySpec struct {
-	// PodSelector chooses pods by their labels; empty it chooses all. Without it protectorSelector chooses alone. It is one
-	// value to server-side apply.
+	// PodSelector selects pods by their labels. If it is empty, it selects all. If it is not set, protectorSelector alone selects
+	// the pods. The field is atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional
 	PodSelector *PodSelector `json:"podSelector,omitempty"`
 
-	// ProtectorSelector chooses the pods that a PodProtector with these labels covers; empty, those that any covers. With
-	// podSelector both must choose a pod. It is one value to server-side apply.
+	// ProtectorSelector selects the pods that a PodProtector with these labels covers. If it is empty, it selects all pods that
+	// any PodProtector covers. If podSelector is set as well, both must select a pod. The field is atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional
 	ProtectorSelector *PodSelector `json:"protectorSelector,omitempty"`
 
-	// Priority is the order of policies for one pod: the higher one goes first, and where two contradict each other it is
-	// heeded.
+	// Priority is the precedence of policies for one pod. The policy with the higher priority is applied first, and takes
+	// precedence if two policies conflict.
 	//
 	// +kubebuilder:validation:Minimum=-1000000
 	// +kubebuilder:validation:Maximum=1000000
@@ -110,9 +110,9 @@ type PodSchedulingPolicySpec struct {
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
 
-	// Targets are what is changed: Pods when they are created, PodTemplates when a Deployment, StatefulSet, DaemonSet, ReplicaSet,
-	// ReplicationController, Job or CronJob is. Templates of ReplicaSets that another object controls are never changed: a
-	// Deployment would not know them again.
+	// Targets are the objects that are changed. Pods: pods, when they are created. PodTemplates: the templates of a Deployment,
+	// StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job or CronJob, when it is created. Templates of ReplicaSets that
+	// another object controls are never changed, because a Deployment would not recognize its ReplicaSet.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
@@ -121,16 +121,16 @@ type PodSchedulingPolicySpec struct {
 	// +optional
 	Targets []SchedulingTarget `json:"targets,omitempty"`
 
-	// TemplateUpdates says what becomes of templates of workloads that are updated: Ignore, the default, leaves them as they are
-	// written; Inject changes them as when they are created, so that a new policy can roll a workload with its next update.
-	// Templates of Jobs cannot be updated.
+	// TemplateUpdates defines what happens to templates of workloads that are updated. Ignore, the default, does not change them.
+	// Inject changes them like at creation, so that the next update of a workload rolls out a new policy. Templates of Jobs cannot
+	// be updated.
 	//
 	// +kubebuilder:default=Ignore
 	// +optional
 	TemplateUpdates TemplateUpdates `json:"templateUpdates,omitempty"`
 
-	// ConflictPolicy says what becomes of a pod that contradicts the policy: KeepExisting, the default, keeps what it has and
-	// adds the rest; Reject refuses it.
+	// ConflictPolicy defines what happens to a pod that conflicts with the policy. KeepExisting, the default, keeps the values of
+	// the pod and adds the rest. Reject denies the pod.
 	//
 	// +kubebuilder:default=KeepExisting
 	// +optional
@@ -139,7 +139,7 @@ type PodSchedulingPolicySpec struct {
 	SchedulingCriteria `json:",inline"`
 }
 
-// SchedulingTarget is a kind of objects that a policy changes.
+// SchedulingTarget is a kind of object that a policy changes.
 //
 // +kubebuilder:validation:Enum=Pods;PodTemplates
 type SchedulingTarget string
@@ -150,64 +150,64 @@ const (
 	TargetPodTemplates SchedulingTarget = "PodTemplates"
 )
 
-// TemplateUpdates says what becomes of templates that are updated.
+// TemplateUpdates defines what happens to templates that are updated.
 //
 // +kubebuilder:validation:Enum=Ignore;Inject
 type TemplateUpdates string
 
-// What becomes of templates that are updated.
+// The values of TemplateUpdates.
 const (
 	TemplateUpdatesIgnore TemplateUpdates = "Ignore"
 	TemplateUpdatesInject TemplateUpdates = "Inject"
 )
 
-// ConflictPolicy says what becomes of a pod that contradicts a policy.
+// ConflictPolicy defines what happens to a pod that conflicts with a policy.
 //
 // +kubebuilder:validation:Enum=KeepExisting;Reject
 type ConflictPolicy string
 
-// What becomes of a pod that contradicts a policy.
+// The conflict policies.
 const (
 	ConflictKeepExisting ConflictPolicy = "KeepExisting"
 	ConflictReject       ConflictPolicy = "Reject"
 )
 
-// PodSchedulingPolicyStatus tells what came of a policy. All counts are of reviews since the policy was made, dry runs left out:
-// a pod whose template was changed as well counts twice, and so does one that another webhook changes after ours, about which the
-// apiserver asks again.
+// PodSchedulingPolicyStatus is the observed state of a policy. All counts are numbers of reviews since the policy was created,
+// without dry runs. A pod whose template was changed as well is counted twice. So is a pod that another webhook changes after
+// Breakwater, because the API server then calls the webhook again.
 type PodSchedulingPolicyStatus struct {
-	// ObservedGeneration is the generation of the spec that the conditions are of.
+	// ObservedGeneration is the generation of the spec that the conditions were computed from.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Matched is how many pods and templates the policy was for.
+	// Matched is the number of pods and templates that the policy applied to.
 	//
 	// +optional
 	Matched int64 `json:"matched"`
 
-	// Injected is how many of them it has changed.
+	// Injected is the number of them that the policy changed.
 	//
 	// +optional
 	Injected int64 `json:"injected"`
 
-	// Conflicts is how many of them contradicted it.
+	// Conflicts is the number of them that conflicted with the policy.
 	//
 	// +optional
 	Conflicts int64 `json:"conflicts"`
 
-	// Rejected is how many of those were refused for it, or would have been by a webhook without --audit.
+	// Rejected is the number of conflicts for which a pod was denied, or would have been denied without --audit.
 	//
 	// +optional
 	Rejected int64 `json:"rejected"`
 
-	// LastInjected is when it has last changed one.
+	// LastInjected is the time at which the policy last changed a pod or template.
 	//
 	// +optional
 	LastInjected *metav1.Time `json:"lastInjected,omitempty"`
 
-	// Conditions are Ready, which is True when the webhooks heed the policy as it is, and Conflicting, which is True when a pod
-	// contradicted it lately.
+	// Conditions are Ready, which is True if the webhooks apply the current spec, and Conflicting, which is True if a pod recently
+	// conflicted with the policy.
 	//
 	// +listType=map
 	// +listMapKey=type

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LabelSelector is the selector as Kubernetes' own kinds have it; nil for none.
+// LabelSelector returns the selector as a Kubernetes label selector. It is nil for nil.
 func (in *PodSelector) LabelSelector() *metav1.LabelSelector {
 	if in == nil {
 		return nil
@@ -19,7 +19,7 @@ func (in *PodSelector) LabelSelector() *metav1.LabelSelector {
 	return plain
 }
 
-// PodSelectorOf is a selector of Kubernetes' own kinds as one of ours; nil for none. They share their values.
+// PodSelectorOf returns a Kubernetes label selector as a PodSelector. It is nil for nil. Both share their values.
 func PodSelectorOf(plain *metav1.LabelSelector) *PodSelector {
 	if plain == nil {
 		return nil
@@ -31,8 +31,8 @@ func PodSelectorOf(plain *metav1.LabelSelector) *PodSelector {
 	return selector
 }
 
-// ParsePodSelector reads a selector in the notation of kubectl's --selector, which is that of a scale. Not all that can be written so
-// is a label selector: comparisons of numbers are not.
+// ParsePodSelector parses a selector in the syntax of kubectl's --selector, which a scale uses as well. It returns an error for
+// numeric comparisons, which a label selector does not have.
 func ParsePodSelector(text string) (*PodSelector, error) {
 	parsed, err := metav1.ParseToLabelSelector(text)
 	if err != nil {

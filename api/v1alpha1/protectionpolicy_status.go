@@ -4,35 +4,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ProtectionPolicyStatus tells what came of a policy. The generator writes it.
+// ProtectionPolicyStatus is the observed state of a policy. The generator writes it.
 type ProtectionPolicyStatus struct {
-	// ObservedGeneration is the generation of the spec that the status is of.
+	// ObservedGeneration is the generation of the spec that the status was computed from.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Selected is how many workloads the policy selects: those that it applies to, those that are overruled, and
-	// those that opted out.
+	// Selected is the number of workloads that the policy selects: those to which it applies, those to which another policy
+	// applies, and those that opted out.
 	//
 	// +optional
 	Selected int32 `json:"selected"`
 
-	// Applied is how many workloads have all their protectors by this policy.
+	// Applied is the number of workloads that have all their protectors from this policy.
 	//
 	// +optional
 	Applied int32 `json:"applied"`
 
-	// Overruled is how many workloads another policy applies to.
+	// Overruled is the number of selected workloads to which another policy applies.
 	//
 	// +optional
 	Overruled int32 `json:"overruled"`
 
-	// OptedOut is how many workloads have the label breakwater.dev/protect=false.
+	// OptedOut is the number of selected workloads that have the label breakwater.dev/protect=false.
 	//
 	// +optional
 	OptedOut int32 `json:"optedOut"`
 
-	// OverruledWorkloads are the first of those that are overruled, in order of their names.
+	// OverruledWorkloads are the first of the overruled workloads, sorted by name.
 	//
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
@@ -48,7 +48,7 @@ type ProtectionPolicyStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// OverruledWorkload is a workload that a policy selects and another applies to.
+// OverruledWorkload is a workload that a policy selects, but to which another policy applies.
 type OverruledWorkload struct {
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
@@ -56,7 +56,7 @@ type OverruledWorkload struct {
 	Namespace string `json:"namespace"`
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// By is the policy that applies, as ProtectionPolicy/web or ClusterProtectionPolicy/web.
+	// By is the policy that applies, for example ProtectionPolicy/web or ClusterProtectionPolicy/web.
 	//
 	// +kubebuilder:validation:MaxLength=300
 	By string `json:"by"`

@@ -5,16 +5,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// ProtectionPolicy gives workloads of its namespace protectors. Where several policies select a workload one of them
-// applies: one of the namespace before a ClusterProtectionPolicy, then the one of the higher priority, then the older
-// one, then the one whose name comes first.
+// ProtectionPolicy creates protectors for workloads of its namespace. If several policies select a workload, one of them applies:
+// a ProtectionPolicy before a ClusterProtectionPolicy, then the one with the higher priority, then the older one, then the first
+// by name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=pp,categories=breakwater
 // +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
-// +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.selected`,description="Workloads that it selects"
-// +kubebuilder:printcolumn:name="Applied",type=integer,JSONPath=`.status.applied`,description="Workloads whose protectors are by this policy"
+// +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.selected`,description="Workloads that the policy selects"
+// +kubebuilder:printcolumn:name="Applied",type=integer,JSONPath=`.status.applied`,description="Workloads whose protectors result from this policy"
 // +kubebuilder:printcolumn:name="Overruled",type=integer,JSONPath=`.status.overruled`,description="Workloads to which another policy applies"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -37,15 +37,15 @@ type ProtectionPolicyList struct {
 	Items           []ProtectionPolicy `json:"items"`
 }
 
-// ClusterProtectionPolicy gives workloads of many namespaces protectors. A ProtectionPolicy of the workload's namespace
-// comes before it.
+// ClusterProtectionPolicy creates protectors for workloads of many namespaces. A ProtectionPolicy in the workload's namespace
+// takes precedence.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=cpp,categories=breakwater
 // +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
-// +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.selected`,description="Workloads that it selects"
-// +kubebuilder:printcolumn:name="Applied",type=integer,JSONPath=`.status.applied`,description="Workloads whose protectors are by this policy"
+// +kubebuilder:printcolumn:name="Selected",type=integer,JSONPath=`.status.selected`,description="Workloads that the policy selects"
+// +kubebuilder:printcolumn:name="Applied",type=integer,JSONPath=`.status.applied`,description="Workloads whose protectors result from this policy"
 // +kubebuilder:printcolumn:name="Overruled",type=integer,JSONPath=`.status.overruled`,description="Workloads to which another policy applies"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -68,10 +68,10 @@ type ClusterProtectionPolicyList struct {
 	Items           []ClusterProtectionPolicy `json:"items"`
 }
 
-// ClusterProtectionPolicySpec is a ProtectionPolicySpec for the namespaces that a selector chooses.
+// ClusterProtectionPolicySpec is a ProtectionPolicySpec for the namespaces that a selector selects.
 type ClusterProtectionPolicySpec struct {
-	// NamespaceSelector chooses namespaces by their labels. Without it, or empty, it chooses all. It is one value to server-side
-	// apply.
+	// NamespaceSelector selects namespaces by their labels. If it is empty or not set, it selects all namespaces. The field is
+	// atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional
@@ -80,9 +80,9 @@ type ClusterProtectionPolicySpec struct {
 	ProtectionPolicySpec `json:",inline"`
 }
 
-// ProtectionPolicySpec says which workloads get protectors, and what those ask for.
+// ProtectionPolicySpec defines which workloads get protectors, and the spec of these protectors.
 type ProtectionPolicySpec struct {
-	// Workloads chooses the workloads.
+	// Workloads selects the workloads.
 	//
 	// +kubebuilder:default={}
 	// +optional
@@ -99,7 +99,7 @@ type ProtectionPolicySpec struct {
 	ProtectionRule `json:",inline"`
 }
 
-// WorkloadSelection chooses workloads by kind and labels.
+// WorkloadSelection selects workloads by kind and labels.
 type WorkloadSelection struct {
 	// Kinds are the kinds of workloads.
 	//
@@ -111,31 +111,31 @@ type WorkloadSelection struct {
 	// +optional
 	Kinds []WorkloadKind `json:"kinds,omitempty"`
 
-	// Selector chooses by the workloads' own labels. Without it, or empty, it chooses all.
+	// Selector selects workloads by their own labels. If it is empty or not set, it selects all.
 	//
 	// +optional
 	Selector *PodSelector `json:"selector,omitempty"`
 }
 
-// WorkloadKind is a kind of workloads: Deployment, StatefulSet and ReplicaSet of apps/v1, ReplicationController of v1,
-// or any other with a scale subresource, or with whole workloads in it.
+// WorkloadKind is a kind of workload: Deployment, StatefulSet and ReplicaSet of apps/v1, ReplicationController of v1, any other
+// kind with a scale subresource, or a kind whose objects contain whole workloads.
 type WorkloadKind struct {
-	// APIVersion of the kind, as apps/v1.
+	// APIVersion of the kind, for example apps/v1.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+$`
 	APIVersion string `json:"apiVersion"`
 
-	// Kind, as Deployment.
+	// Kind, for example Deployment.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
 	Kind string `json:"kind"`
 
-	// TemplatePath leads to a whole workload in objects of this kind, as spec.template of a federation's template kind, or
-	// to a list of them, each of which has a protector of its own. Without it the scale subresource is asked.
+	// TemplatePath is the path of a whole workload in objects of this kind, for example spec.template of a federated kind, or of a
+	// list of workloads, each of which gets its own protector. If it is not set, the scale subresource is used.
 	//
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*$`
@@ -143,25 +143,26 @@ type WorkloadKind struct {
 	TemplatePath string `json:"templatePath,omitempty"`
 }
 
-// ProtectionRule is what a policy asks of protectors. What it does not say is the user's to tune on each protector.
+// ProtectionRule is the part of a protector's spec that a policy defines. Users can set the fields that the policy does not set
+// on each protector.
 type ProtectionRule struct {
-	// Floor says where the floor comes from; without it, from the strategy of the workload.
+	// Floor defines the floor. If it is not set, the floor is derived from the strategy of the workload.
 	//
 	// +optional
 	Floor *FloorRule `json:"floor,omitempty"`
 
-	// MinReadySeconds is that of the protectors, in place of the workload's own.
+	// MinReadySeconds is the minReadySeconds of the protectors. It overrides the workload's own value.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// Criterion is that of the protectors.
+	// Criterion is the criterion of the protectors.
 	//
 	// +optional
 	Criterion Criterion `json:"criterion,omitempty"`
 
-	// Operations cost budget with all of the protectors, which may have more.
+	// Operations consume budget of all the protectors. Each protector may have more operations.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=5
@@ -169,71 +170,71 @@ type ProtectionRule struct {
 	// +optional
 	Operations []Operation `json:"operations,omitempty"`
 
-	// ExemptPodSelector is that of the protectors.
+	// ExemptPodSelector is the exemptPodSelector of the protectors.
 	//
 	// +structType=atomic
 	// +optional
 	ExemptPodSelector *PodSelector `json:"exemptPodSelector,omitempty"`
 
-	// Spread is that of the protectors.
+	// Spread is the spread of the protectors.
 	//
 	// +structType=atomic
 	// +optional
 	Spread *Spread `json:"spread,omitempty"`
 
-	// AdmissionHistory tunes the bookkeeping of the protectors.
+	// AdmissionHistory tunes how admitted removals are recorded.
 	//
 	// +optional
 	AdmissionHistory *AdmissionHistoryTuning `json:"admissionHistory,omitempty"`
 
-	// LargeDecreases limits how many protectors of the policy may lose their floor in a window. Without it, or for fields that it
-	// does not set, the limits of the generator apply.
+	// LargeDecreases limits the number of protectors of the policy that may lose their floor in a window. For fields that are not
+	// set, the limits of the generator apply.
 	//
 	// +structType=atomic
 	// +optional
 	LargeDecreases *DecreaseLimits `json:"largeDecreases,omitempty"`
 
-	// TargetRemovalPolicy is that of the protectors, and what becomes of them when this policy is deleted, or selects
-	// their workload no more, and no other does: Retain, also when nothing is said, keeps them in force as they are by
-	// this policy, until the workload is deleted or opts out. Release lets them go. A policy that vanishes without having
-	// been deleted always leaves its protectors in force.
+	// TargetRemovalPolicy is the targetRemovalPolicy of the protectors. It also defines what happens to them when this policy is
+	// deleted or no longer selects their workload, and no other policy does. Retain, the default, keeps them in force with the
+	// rule of this policy, until the workload is deleted or opts out. Release releases them. A policy that disappears without
+	// having been deleted always leaves its protectors in force.
 	//
 	// +optional
 	TargetRemovalPolicy TargetRemovalPolicy `json:"targetRemovalPolicy,omitempty"`
 }
 
-// CascadePolicy is what becomes of floors whose workloads a cascade deletes.
+// CascadePolicy defines what happens to floors whose workloads are deleted by a cascade.
 //
 // +kubebuilder:validation:Enum=Hold;Release
 type CascadePolicy string
 
 const (
-	// CascadeHold keeps the floors in force until someone confirms their release.
+	// CascadeHold keeps the floors in force until a user confirms their release.
 	CascadeHold CascadePolicy = "Hold"
-	// CascadeRelease treats a cascade as any other deletion.
+	// CascadeRelease treats a cascade like any other deletion.
 	CascadeRelease CascadePolicy = "Release"
 )
 
-// DecreaseLimits bound the large decreases that may take effect in a window: the release of a protector, or a floor that falls by
-// half or more. When more are pending than may take effect, all of them are held until someone confirms them or time allows them.
-// A policy that sets count, percent, window or quietPeriod has a budget of its own, which is for the protectors of the policy.
+// DecreaseLimits limit the large decreases that may take effect in a window. A large decrease is the release of a protector, or a
+// decrease of a floor by half or more. If more are pending than the limit allows, all of them are held until a user confirms them
+// or the limit allows them. A policy that sets count, percent, window or quietPeriod has its own budget for its protectors.
 type DecreaseLimits struct {
-	// Count is how many large decreases may take effect in a window, if it is more than percent. The default is 5.
+	// Count is the number of large decreases that may take effect in a window, if it is more than percent. The default is 5.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=5000
 	// +optional
 	Count *int32 `json:"count,omitempty"`
 
-	// Percent is how many percent of the protectors may have a large decrease in a window, if it is more than count. 100 lifts the
-	// limit. The default is 5.
+	// Percent is the percentage of the protectors that may have a large decrease in a window, if it is more than count. 100
+	// removes the limit. The default is 5.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Percent *int32 `json:"percent,omitempty"`
 
-	// Window is the time that the limit is for. The default is 10m.
+	// Window is the time span to which the limit applies. The default is 10m.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
@@ -242,7 +243,8 @@ type DecreaseLimits struct {
 	// +optional
 	Window *metav1.Duration `json:"window,omitempty"`
 
-	// QuietPeriod is how long a large decrease waits before it takes effect, so that a burst is recognized. The default is 5s.
+	// QuietPeriod is the time for which a large decrease waits before it takes effect, so that a burst is detected. The default is
+	// 5s.
 	//
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
@@ -251,27 +253,28 @@ type DecreaseLimits struct {
 	// +optional
 	QuietPeriod *metav1.Duration `json:"quietPeriod,omitempty"`
 
-	// OnCascade is what becomes of the floor of a workload that is deleted because its owner, its CustomResourceDefinition or its
-	// namespace is: Hold keeps it until someone confirms the release, Release treats it as any other deletion. The default is Hold.
+	// OnCascade defines what happens to the floor of a workload that is deleted because its owner, its CustomResourceDefinition or
+	// its namespace is deleted. Hold keeps the floor until a user confirms the release. Release treats it like any other deletion.
+	// The default is Hold.
 	//
 	// +optional
 	OnCascade CascadePolicy `json:"onCascade,omitempty"`
 }
 
-// FloorRule says where the floor of a workload comes from.
+// FloorRule defines the floor of a workload.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.fromStrategy), has(self.minAvailable), has(self.maxUnavailable), has(self.bands)].filter(given, given).size() == 1",message="give one of fromStrategy, minAvailable, maxUnavailable and bands"
 type FloorRule struct {
-	// FromStrategy leaves as many pods free as a rollout of the workload takes at once. Workloads that have no strategy
-	// of a kind that is known leave 25 %, rounded down.
+	// FromStrategy sets the floor so that it allows as many unavailable pods as a rollout of the workload does. For workloads
+	// without a known strategy, it allows 25 %, rounded down.
 	//
 	// +optional
 	FromStrategy *FromStrategy `json:"fromStrategy,omitempty"`
 
 	PodShare `json:",inline"`
 
-	// Bands give workloads of different sizes different floors: the first one counts that reaches up to the replicas
-	// that the workload wants.
+	// Bands define different floors for workloads of different sizes. The first band whose upToReplicas is at least the replicas
+	// of the workload applies.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=5
@@ -282,10 +285,10 @@ type FloorRule struct {
 	Bands []FloorBand `json:"bands,omitempty"`
 }
 
-// FromStrategy has nothing to tune.
+// FromStrategy has no fields.
 type FromStrategy struct{}
 
-// PodShare is a number of pods, or a share of those that a workload wants; percentages are rounded up.
+// PodShare is a number of pods, or a share of a workload's replicas. Percentages are rounded up.
 type PodShare struct {
 	// MinAvailable is the floor.
 	//
@@ -293,7 +296,7 @@ type PodShare struct {
 	// +optional
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
-	// MaxUnavailable is how far below the replicas that the workload wants the floor is.
+	// MaxUnavailable sets the floor to the workload's replicas minus this value.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(100|[0-9]{1,2})%$')",message="must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"
 	// +optional
@@ -304,7 +307,8 @@ type PodShare struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.minAvailable) != has(self.maxUnavailable)",message="give either minAvailable or maxUnavailable"
 type FloorBand struct {
-	// UpToReplicas is the greatest size that the band is for. The last band has none: it is for all others.
+	// UpToReplicas is the maximum size of a workload to which the band applies. The last band has none, and applies to all larger
+	// workloads.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
@@ -313,29 +317,29 @@ type FloorBand struct {
 	PodShare `json:",inline"`
 }
 
-// AdmissionHistoryTuning is the part of AdmissionHistorySpec that a policy says something about.
+// AdmissionHistoryTuning is the part of AdmissionHistorySpec that a policy can set.
 type AdmissionHistoryTuning struct {
-	// MaxConcurrentLag is how many reservations may be open at once, over all cells; 0 is no limit.
+	// MaxConcurrentLag is the maximum number of open reservations over all cells. 0 means no limit.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	MaxConcurrentLag *int32 `json:"maxConcurrentLag,omitempty"`
 
-	// CompactThreshold is how many reservations of a cell are kept one by one.
+	// CompactThreshold is the maximum number of reservations of a cell that are stored as single buckets.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	CompactThreshold *int32 `json:"compactThreshold,omitempty"`
 
-	// UpdateTimeoutSeconds is how long a pod may take to become available again after an Update or a Resize.
+	// UpdateTimeoutSeconds is the time in seconds within which a pod must become available again after an Update or a Resize.
 	//
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
 	// +optional
 	UpdateTimeoutSeconds *int32 `json:"updateTimeoutSeconds,omitempty"`
 
-	// AggregationRateMillis is how long an aggregator gathers pod events before it writes them, in milliseconds.
+	// AggregationRateMillis is the time in milliseconds for which an aggregator collects pod events before it writes them.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600000

@@ -2,23 +2,24 @@ package v1alpha1
 
 import "maps"
 
-// SchedulingCriteria are what a policy adds to a pod, written as in a pod. They are types of their own so that their schema can be
-// bounded, which rules in CEL need, and so that what Kubernetes would refuse in a pod is refused in a policy: a pod must not be
-// refused for what somebody else added to it. Bounds are well above what people write, and keep what a pod grows by small.
+// SchedulingCriteria are the criteria that a policy adds to a pod, in the format of a pod. They have separate types so that their
+// schema can be bounded, which CEL rules require, and so that values that Kubernetes rejects in a pod are already rejected in a
+// policy. Otherwise a pod could be rejected because of a value that a policy added. The bounds exceed common use, and limit the
+// growth of pods.
 type SchedulingCriteria struct {
-	// Affinity is added to that of a pod: required terms for nodes are multiplied with the pod's, so that both hold; all others
-	// stand beside the pod's.
+	// Affinity is added to the affinity of a pod. Required node terms are combined with the pod's own terms so that both must
+	// match. All other terms are appended.
 	//
 	// +optional
 	Affinity *Affinity `json:"affinity,omitempty"`
 
-	// NodeName is the node that a pod without one goes to. The scheduler is not asked, so a pod that asks something of nodes is
-	// left alone, and so is one of a DaemonSet.
+	// NodeName is the node of pods without a node. It bypasses the scheduler, so it is not added to pods that have requirements on
+	// nodes, nor to pods of a DaemonSet.
 	//
 	// +optional
 	NodeName NodeName `json:"nodeName,omitempty"`
 
-	// NodeSelector are labels of nodes. A pod keeps its own value of a key.
+	// NodeSelector has labels of nodes. A pod keeps its own value of a key.
 	//
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=32
@@ -26,7 +27,8 @@ type SchedulingCriteria struct {
 	// +optional
 	NodeSelector NodeLabels `json:"nodeSelector,omitempty"`
 
-	// SchedulerName is the scheduler of pods that have none, or default-scheduler, which the apiserver fills in.
+	// SchedulerName is the scheduler of pods that have none, or that have default-scheduler, which is the default of the API
+	// server.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -34,8 +36,8 @@ type SchedulingCriteria struct {
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
 
-	// Tolerations are added to those of a pod. Of the same key, operator, value and effect the pod keeps its own
-	// tolerationSeconds.
+	// Tolerations are added to the tolerations of a pod. If a toleration of the pod has the same key, operator, value and effect,
+	// the pod keeps its own tolerationSeconds.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
@@ -44,7 +46,8 @@ type SchedulingCriteria struct {
 	// +optional
 	Tolerations []Toleration `json:"tolerations,omitempty"`
 
-	// TopologySpreadConstraints are added to those of a pod. Of the same topologyKey and whenUnsatisfiable the pod keeps its own.
+	// TopologySpreadConstraints are added to the constraints of a pod. If a constraint of the pod has the same topologyKey and
+	// whenUnsatisfiable, the pod keeps its own.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -77,30 +80,30 @@ type NodeName = string
 // +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 type LabelKey = string
 
-// Affinity says which nodes a pod must or should go to, and beside or away from which other pods.
+// Affinity defines which nodes a pod must or should run on, and near which other pods.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.nodeAffinity) || has(self.podAffinity) || has(self.podAntiAffinity)",message="give at least one of nodeAffinity, podAffinity and podAntiAffinity"
 type Affinity struct {
 	// +optional
 	NodeAffinity *NodeAffinity `json:"nodeAffinity,omitempty"`
-	// PodAffinity says beside which pods a pod must or should be.
+	// PodAffinity defines which pods a pod must or should run near.
 	//
 	// +optional
 	PodAffinity *PodAffinity `json:"podAffinity,omitempty"`
-	// PodAntiAffinity says away from which pods a pod must or should be.
+	// PodAntiAffinity defines which pods a pod must not or should not run near.
 	//
 	// +optional
 	PodAntiAffinity *PodAffinity `json:"podAntiAffinity,omitempty"`
 }
 
-// NodeAffinity says which nodes a pod must or should go to.
+// NodeAffinity defines which nodes a pod must or should run on.
 type NodeAffinity struct {
-	// Required terms: a node must meet one of them.
+	// Required terms: a node must match one of them.
 	//
 	// +optional
 	Required *NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 
-	// Preferred terms: nodes that meet them come first, by the sum of the weights.
+	// Preferred terms: the scheduler prefers nodes that match them, by the sum of the weights.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -109,7 +112,7 @@ type NodeAffinity struct {
 	Preferred []PreferredNodes `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 
-// NodeSelector chooses nodes that meet one of its terms.
+// NodeSelector selects nodes that match one of its terms.
 type NodeSelector struct {
 	// NodeSelectorTerms are alternatives.
 	//
@@ -119,9 +122,9 @@ type NodeSelector struct {
 	Terms []NodeSelectorTerm `json:"nodeSelectorTerms"`
 }
 
-// NodeSelectorTerm chooses nodes that meet all that it asks for.
+// NodeSelectorTerm selects nodes that meet all its requirements.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.matchExpressions) || has(self.matchFields)",message="give matchExpressions or matchFields: a term without either is met by no node"
+// +kubebuilder:validation:XValidation:rule="has(self.matchExpressions) || has(self.matchFields)",message="give matchExpressions or matchFields: a term without either matches no node"
 type NodeSelectorTerm struct {
 	// MatchExpressions are requirements on the labels of a node.
 	//
@@ -140,7 +143,7 @@ type NodeSelectorTerm struct {
 	MatchFields []NodeFieldRequirement `json:"matchFields,omitempty"`
 }
 
-// NodeLabelRequirement is one requirement on a label of a node.
+// NodeLabelRequirement is a requirement on a label of a node.
 //
 // +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : self.operator in ['Gt', 'Lt'] || !has(self.values) || size(self.values) == 0",message="values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist",fieldPath=".values"
 // +kubebuilder:validation:XValidation:rule="!(self.operator in ['Gt', 'Lt']) || (has(self.values) && size(self.values) == 1 && self.values[0].matches('^[0-9]{1,18}$'))",message="values must hold one whole number of at most 18 digits for Gt and Lt",fieldPath=".values"
@@ -161,7 +164,7 @@ type NodeLabelRequirement struct {
 	Values []LabelValue `json:"values,omitempty"`
 }
 
-// NodeFieldRequirement is one requirement on the name of a node: Kubernetes knows no other field, and takes one value.
+// NodeFieldRequirement is a requirement on the name of a node. Kubernetes supports no other field, and only one value.
 type NodeFieldRequirement struct {
 	// Key is the field of a node: its name.
 	//
@@ -181,23 +184,24 @@ type NodeFieldRequirement struct {
 	Values []NodeName `json:"values"`
 }
 
-// PreferredNodes prefers nodes that meet a term.
+// PreferredNodes prefers nodes that match a term.
 type PreferredNodes struct {
-	// Weight of a node that meets the term.
+	// Weight of a node that matches the term.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Weight int32 `json:"weight"`
 
-	// Preference is the term that a node should meet.
+	// Preference is the term that a node should match.
 	Preference NodeSelectorTerm `json:"preference"`
 }
 
-// PodAffinity says beside which pods a pod must or should be; in podAntiAffinity, away from which.
+// PodAffinity defines which pods a pod must or should run near. In podAntiAffinity, it defines which pods it must not or should
+// not run near.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.requiredDuringSchedulingIgnoredDuringExecution) || has(self.preferredDuringSchedulingIgnoredDuringExecution)",message="give requiredDuringSchedulingIgnoredDuringExecution or preferredDuringSchedulingIgnoredDuringExecution"
 type PodAffinity struct {
-	// Required terms must all hold.
+	// Required terms must all match.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
@@ -205,7 +209,7 @@ type PodAffinity struct {
 	// +optional
 	Required []PodAffinityTerm `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 
-	// Preferred terms weigh for nodes on which they hold.
+	// Preferred terms add their weight to nodes on which they match.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
@@ -214,9 +218,9 @@ type PodAffinity struct {
 	Preferred []WeightedPodAffinityTerm `json:"preferredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 
-// WeightedPodAffinityTerm is a term with the weight that it has for nodes on which it holds.
+// WeightedPodAffinityTerm is a term and the weight of nodes on which it matches.
 type WeightedPodAffinityTerm struct {
-	// Weight of a node on which the term holds.
+	// Weight of a node on which the term matches.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -225,18 +229,18 @@ type WeightedPodAffinityTerm struct {
 	PodAffinityTerm PodAffinityTerm `json:"podAffinityTerm"`
 }
 
-// PodAffinityTerm chooses pods, and the nodes around them.
+// PodAffinityTerm selects pods, and the topology domains in which they run.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.labelSelector) || !(has(self.matchLabelKeys) || has(self.mismatchLabelKeys))",message="matchLabelKeys and mismatchLabelKeys need a labelSelector"
 // +kubebuilder:validation:XValidation:rule="!has(self.matchLabelKeys) || !has(self.mismatchLabelKeys) || !self.matchLabelKeys.exists(k, k in self.mismatchLabelKeys)",message="a key is either one of matchLabelKeys or of mismatchLabelKeys, not both"
 // +kubebuilder:validation:XValidation:rule="!has(self.matchLabelKeys) || !has(self.labelSelector) || !self.matchLabelKeys.exists(k, (has(self.labelSelector.matchLabels) && k in self.labelSelector.matchLabels) || (has(self.labelSelector.matchExpressions) && self.labelSelector.matchExpressions.exists(e, e.key == k)))",message="a key is either one of matchLabelKeys or of labelSelector, not both"
 type PodAffinityTerm struct {
-	// LabelSelector chooses pods; without it none.
+	// LabelSelector selects pods. If it is not set, it selects none.
 	//
 	// +optional
 	LabelSelector *PodSelector `json:"labelSelector,omitempty"`
 
-	// Namespaces of those pods; without them and namespaceSelector, that of the pod itself.
+	// Namespaces of the selected pods. Without namespaces and namespaceSelector, it is the namespace of the pod itself.
 	//
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=63
@@ -245,22 +249,22 @@ type PodAffinityTerm struct {
 	// +optional
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// TopologyKey is the label of nodes whose values tell one place from another.
+	// TopologyKey is the label of nodes whose values are the topology domains.
 	TopologyKey LabelKey `json:"topologyKey"`
 
-	// NamespaceSelector adds namespaces by their labels; empty, all.
+	// NamespaceSelector adds namespaces by their labels. If it is empty, it adds all.
 	//
 	// +optional
 	NamespaceSelector *PodSelector `json:"namespaceSelector,omitempty"`
 
-	// MatchLabelKeys are keys of labels of which those pods have the same value as the pod itself.
+	// MatchLabelKeys are keys of labels for which the selected pods have the same value as the pod itself.
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
 	// +optional
 	MatchLabelKeys []LabelKey `json:"matchLabelKeys,omitempty"`
 
-	// MismatchLabelKeys are keys of labels of which they have another value.
+	// MismatchLabelKeys are keys of labels for which the selected pods have another value than the pod itself.
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic
@@ -268,19 +272,19 @@ type PodAffinityTerm struct {
 	MismatchLabelKeys []LabelKey `json:"mismatchLabelKeys,omitempty"`
 }
 
-// Toleration lets a pod onto nodes with a taint. The operators Gt and Lt are behind a gate of the cluster, which may refuse a pod
-// for them: they are not offered.
+// Toleration allows a pod on nodes with a taint. The operators Gt and Lt are not available, because they need a feature gate of
+// the cluster, which may reject a pod that uses them.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.key) || (has(self.operator) && self.operator == 'Exists')",message="a toleration without a key is of all taints: give it operator Exists, or a key",fieldPath=".operator"
+// +kubebuilder:validation:XValidation:rule="has(self.key) || (has(self.operator) && self.operator == 'Exists')",message="a toleration without a key matches all taints: set operator Exists, or a key",fieldPath=".operator"
 // +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || size(self.value) == 0",message="operator Exists takes no value: leave it out, or use operator Equal",fieldPath=".value"
 // +kubebuilder:validation:XValidation:rule="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",message="tolerationSeconds needs effect NoExecute",fieldPath=".tolerationSeconds"
 type Toleration struct {
-	// Key of the taint; without it all.
+	// Key of the taint. If it is not set, the toleration matches all keys.
 	//
 	// +optional
 	Key LabelKey `json:"key,omitempty"`
 
-	// Operator is Equal, also when nothing is said, or Exists.
+	// Operator is Equal, the default, or Exists.
 	//
 	// +kubebuilder:validation:Enum=Equal;Exists
 	// +optional
@@ -291,66 +295,68 @@ type Toleration struct {
 	// +optional
 	Value LabelValue `json:"value,omitempty"`
 
-	// Effect of the taint; without it all.
+	// Effect of the taint. If it is not set, the toleration matches all effects.
 	//
 	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
 	// +optional
 	Effect string `json:"effect,omitempty"`
 
-	// TolerationSeconds is how long a pod stays on a node that gets the taint; without it for ever.
+	// TolerationSeconds is the time in seconds for which a pod stays on a node that gets the taint. If it is not set, the pod
+	// stays indefinitely.
 	//
 	// +optional
 	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
 }
 
-// TopologySpreadConstraint spreads pods over the values of a label of nodes.
+// TopologySpreadConstraint distributes pods over the values of a label of nodes.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.minDomains) || self.whenUnsatisfiable == 'DoNotSchedule'",message="minDomains needs whenUnsatisfiable DoNotSchedule",fieldPath=".minDomains"
 // +kubebuilder:validation:XValidation:rule="!has(self.matchLabelKeys) || !has(self.labelSelector) || !self.matchLabelKeys.exists(k, (has(self.labelSelector.matchLabels) && k in self.labelSelector.matchLabels) || (has(self.labelSelector.matchExpressions) && self.labelSelector.matchExpressions.exists(e, e.key == k)))",message="a key is either one of matchLabelKeys or of labelSelector, not both",fieldPath=".matchLabelKeys"
 type TopologySpreadConstraint struct {
-	// MaxSkew is how many more pods one place may have than another.
+	// MaxSkew is the maximum difference in the number of pods between two topology domains.
 	//
 	// +kubebuilder:validation:Minimum=1
 	MaxSkew int32 `json:"maxSkew"`
 
-	// TopologyKey is the label of nodes whose values tell one place from another.
+	// TopologyKey is the label of nodes whose values are the topology domains.
 	TopologyKey LabelKey `json:"topologyKey"`
 
-	// WhenUnsatisfiable says what becomes of a pod that no node can take within maxSkew: DoNotSchedule leaves it waiting,
-	// ScheduleAnyway prefers nodes by which the skew is less.
+	// WhenUnsatisfiable defines what happens to a pod that fits on no node within maxSkew. DoNotSchedule leaves it pending.
+	// ScheduleAnyway prefers nodes that reduce the skew.
 	//
 	// +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
 	WhenUnsatisfiable string `json:"whenUnsatisfiable"`
 
-	// LabelSelector chooses the pods that are spread. Absent or empty, they are those of the PodProtector that covers the pod: of
-	// those that protectorSelector chooses, the one whose name comes first. Where there is none, an empty one means all pods of
-	// the namespace, as Kubernetes has it, and without one the constraint is left out. It is one value to server-side apply.
+	// LabelSelector selects the pods that are distributed. If it is empty or not set, it is the selector of the PodProtector that
+	// covers the pod: the first by name of those that protectorSelector selects. If there is no such PodProtector, an empty
+	// selector selects all pods of the namespace, like in Kubernetes, and a constraint without one is not added. The field is
+	// atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional
 	LabelSelector *PodSelector `json:"labelSelector,omitempty"`
 
-	// MinDomains is how many places there must be at least.
+	// MinDomains is the minimum number of topology domains.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	MinDomains *int32 `json:"minDomains,omitempty"`
 
-	// NodeAffinityPolicy says whether only nodes count that the pod's nodeAffinity and nodeSelector choose: Honor, also when nothing
-	// is said, or Ignore.
+	// NodeAffinityPolicy defines whether only nodes count that match the pod's nodeAffinity and nodeSelector: Honor, the default,
+	// or Ignore.
 	//
 	// +kubebuilder:validation:Enum=Honor;Ignore
 	// +optional
 	NodeAffinityPolicy *string `json:"nodeAffinityPolicy,omitempty"`
 
-	// NodeTaintsPolicy says whether nodes count whose taints the pod does not tolerate: Ignore, also when nothing is said, counts
-	// them; Honor does not.
+	// NodeTaintsPolicy defines whether nodes count whose taints the pod does not tolerate. Ignore, the default, counts them. Honor
+	// does not.
 	//
 	// +kubebuilder:validation:Enum=Honor;Ignore
 	// +optional
 	NodeTaintsPolicy *string `json:"nodeTaintsPolicy,omitempty"`
 
-	// MatchLabelKeys are keys of labels of which the pods have the same value as the pod itself.
+	// MatchLabelKeys are keys of labels for which the pods have the same value as the pod itself.
 	//
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=atomic

@@ -1,57 +1,60 @@
 package v1alpha1
 
-// TopologyKeyCell makes each cell a domain, in place of a node label.
+// TopologyKeyCell makes each cell a domain, instead of the values of a node label.
 const TopologyKeyCell = "breakwater.dev/cell"
 
-// Spread says how the pods of a protector are to be shared out among domains: the nodes, in all cells, that have the same value of
-// a label, or the cells. Shares are of the pods that count towards the floor.
+// Spread defines how the pods of a protector should be distributed over domains. A domain is the set of nodes in all cells that
+// have the same value of a label, or a cell. Shares refer to the pods that count towards the floor.
 //
 // +kubebuilder:validation:XValidation:rule="!format.qualifiedName().validate(self.topologyKey).hasValue()",message="topologyKey must be a label key of nodes, as topology.kubernetes.io/zone, or breakwater.dev/cell",fieldPath=".topologyKey"
 // +kubebuilder:validation:XValidation:rule="self.topologyKey != 'breakwater.dev/cell' || !has(self.enforcement) || self.enforcement != 'Schedule'",message="pods cannot be scheduled to another cell: Schedule needs a label of nodes as topologyKey",fieldPath=".enforcement"
-// +kubebuilder:validation:XValidation:rule="!has(self.maxSharePercent) || !has(self.minDomains) || self.maxSharePercent * self.minDomains >= 100",message="maxSharePercent leaves pods without a place: it must be at least 100 divided by minDomains",fieldPath=".maxSharePercent"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxSharePercent) || !has(self.minDomains) || self.maxSharePercent * self.minDomains >= 100",message="maxSharePercent is too small: it must be at least 100 divided by minDomains",fieldPath=".maxSharePercent"
 type Spread struct {
-	// TopologyKey is the label of nodes whose values are the domains, as topology.kubernetes.io/zone, or breakwater.dev/cell: then
-	// each cell is one. A node label means the same in all cells: nodes of two cells that have the same value are one domain.
+	// TopologyKey is the label of nodes whose values are the domains, for example topology.kubernetes.io/zone. With
+	// breakwater.dev/cell, each cell is a domain. A node label has the same meaning in all cells: nodes of two cells with the same
+	// value are in one domain.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	TopologyKey string `json:"topologyKey"`
 
-	// MaxSharePercent is the largest share of the pods that one domain should have, rounded up to whole pods. Without it any
-	// share will do.
+	// MaxSharePercent is the maximum share of the pods that one domain should have, rounded up to whole pods. If it is not set,
+	// there is no maximum.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	MaxSharePercent *int32 `json:"maxSharePercent,omitempty"`
 
-	// MinDomains is how many domains should have pods. With enforcement Schedule a scheduler then gives no domain a second pod
-	// while it sees fewer. As it sees those of its own cell alone, that is so where the protector has one cell.
+	// MinDomains is the minimum number of domains that should have pods. With enforcement Schedule, a scheduler places no second
+	// pod in a domain while it sees fewer domains. A scheduler sees only the domains of its own cell, so this applies only if the
+	// protector has pods in one cell.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	// +optional
 	MinDomains *int32 `json:"minDomains,omitempty"`
 
-	// Enforcement is what is done about it: Audit tells, by the condition SpreadSatisfied, events and metrics. Schedule also adds a
-	// topology spread constraint to new pods, so that the scheduler of each cell shares them out evenly there; it needs the
-	// webhook's --scheduling, and does what Audit does without. A constraint of the pod itself, or of a scheduling policy, with
-	// the same topologyKey and DoNotSchedule stays instead. Nodes without the label get none of the pods. Neither moves pods that
-	// are there, or changes templates.
+	// Enforcement defines how Breakwater enforces the distribution. Audit reports deviations by the condition SpreadSatisfied,
+	// events and metrics. Schedule also adds a topology spread constraint to new pods, so that the scheduler of each cell
+	// distributes them evenly there. Schedule requires the flag --scheduling of the webhook, and does the same as Audit without
+	// it. If the pod or a scheduling policy has a constraint with the same topologyKey and DoNotSchedule, that constraint is kept
+	// instead. With Schedule, nodes without the label get none of the pods. Neither value moves existing pods or changes
+	// templates.
 	//
 	// +kubebuilder:default=Audit
 	// +optional
 	Enforcement SpreadEnforcement `json:"enforcement,omitempty"`
 
-	// TolerateDomainLoss refuses a removal after which the loss of some other domain than that of the pod, whichever it is, would
-	// leave fewer pods than the floor. Pods go first where there are most then. Pods of which the domain is not known count for
-	// nothing in that, and while it is so for the pod itself it is taken for the worst.
+	// TolerateDomainLoss denies a removal after which the loss of any domain other than the pod's own could leave fewer pods than
+	// the floor. Pods of the largest domain are then removed first. Pods whose domain is unknown do not count as remaining. If the
+	// domain of the removed pod itself is unknown, the worst case is assumed.
 	//
 	// +optional
 	TolerateDomainLoss bool `json:"tolerateDomainLoss,omitempty"`
 }
 
-// SpreadEnforcement is what is done about how pods are shared out.
+// SpreadEnforcement defines how Breakwater enforces the distribution of pods.
 //
 // +kubebuilder:validation:Enum=Audit;Schedule
 type SpreadEnforcement string
@@ -62,17 +65,17 @@ const (
 	SpreadSchedule SpreadEnforcement = "Schedule"
 )
 
-// MostDomains is how many domains an aggregator counts one by one.
+// MostDomains is the maximum number of domains that an aggregator counts separately.
 const MostDomains = 64
 
-// CellDomains is how the pods of a cell that count towards the floor are shared out among domains.
+// CellDomains is the distribution over domains of the pods of a cell that count towards the floor.
 type CellDomains struct {
-	// TopologyKey is that of spec.spread which the counts are by. Counts by another one say nothing.
+	// TopologyKey is the topologyKey of spec.spread that the counts were made with. Counts with another one are ignored.
 	//
 	// +kubebuilder:validation:MaxLength=317
 	TopologyKey string `json:"topologyKey"`
 
-	// Domains that have pods, by name; when there are too many, those that have most.
+	// Domains are the domains that have pods, by name. If there are too many, they are the largest ones.
 	//
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -80,39 +83,39 @@ type CellDomains struct {
 	// +optional
 	Domains []DomainCount `json:"domains,omitempty"`
 
-	// Others are the rest of the domains, when there are too many.
+	// Others are the remaining domains, if there are too many.
 	//
 	// +optional
 	Others *OtherDomains `json:"others,omitempty"`
 
-	// Unknown is how many pods are on nodes that do not have the label, or are not known.
+	// Unknown is the number of pods on nodes that do not have the label, or that are unknown.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Unknown int32 `json:"unknown,omitempty"`
 
-	// Problem is why the nodes of the cell cannot be read.
+	// Problem is the reason why the aggregator cannot read the nodes of the cell.
 	//
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Problem string `json:"problem,omitempty"`
 }
 
-// DomainCount is how many pods a domain has that count towards the floor.
+// DomainCount is the number of pods in a domain that count towards the floor.
 type DomainCount struct {
 	// Name of the domain: the value of the node label, or the name of the cell.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Counted is the number of its pods.
+	// Counted is the number of pods in the domain.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Counted int32 `json:"counted"`
 }
 
-// OtherDomains are domains that are not counted one by one.
+// OtherDomains are domains that are not counted separately.
 type OtherDomains struct {
-	// Domains is how many there are.
+	// Domains is the number of these domains.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Domains int32 `json:"domains"`
@@ -120,40 +123,40 @@ type OtherDomains struct {
 	//
 	// +kubebuilder:validation:Minimum=0
 	Counted int32 `json:"counted"`
-	// Largest is the number of pods of the one that has most.
+	// Largest is the number of pods in the largest of them.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Largest int32 `json:"largest"`
 }
 
-// SpreadStatus tells, for people, how the pods of a protector are shared out over all cells: no decision reads it.
+// SpreadStatus is the distribution of the pods of a protector over all cells. It is informational: no decision reads it.
 type SpreadStatus struct {
-	// TopologyKey is that of spec.spread.
+	// TopologyKey is the topologyKey of spec.spread.
 	//
 	// +kubebuilder:validation:MaxLength=317
 	TopologyKey string `json:"topologyKey"`
-	// Domains is how many domains have pods.
+	// Domains is the number of domains that have pods.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Domains int32 `json:"domains"`
-	// Largest is the domain that has most pods, the first by name of several; empty when there is none, or it is not known.
+	// Largest is the domain with the most pods, the first by name of several. It is empty if there is none, or if it is unknown.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Largest string `json:"largest,omitempty"`
-	// LargestCounted is the number of its pods.
+	// LargestCounted is the number of pods in the largest domain.
 	//
 	// +kubebuilder:validation:Minimum=0
 	LargestCounted int32 `json:"largestCounted"`
-	// LargestSharePercent is its share of all, rounded up.
+	// LargestSharePercent is the share of the largest domain in all pods, rounded up.
 	//
 	// +kubebuilder:validation:Minimum=0
 	LargestSharePercent int32 `json:"largestSharePercent"`
-	// Unknown is how many pods are in no domain that is known.
+	// Unknown is the number of pods whose domain is unknown.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Unknown int32 `json:"unknown"`
-	// AvailableAfterLoss is how many pods would be left if the domain were lost whose loss costs most.
+	// AvailableAfterLoss is the number of pods that would remain after the loss of the domain whose loss leaves the fewest.
 	//
 	// +kubebuilder:validation:Minimum=0
 	AvailableAfterLoss int32 `json:"availableAfterLoss"`

@@ -40,18 +40,18 @@ func wantStatusVerdict(t *testing.T, c client.Client, u *unstructured.Unstructur
 		t.Fatal(err)
 	}
 	u.Object["status"] = fields
-	wantErrorSaying(t, c.Status().Update(t.Context(), u, client.DryRunAll), refusal)
+	wantErrorContaining(t, c.Status().Update(t.Context(), u, client.DryRunAll), refusal)
 }
 
-func wantErrorSaying(t *testing.T, err error, refusal string) {
+func wantErrorContaining(t *testing.T, err error, refusal string) {
 	t.Helper()
 	switch {
 	case refusal == "" && err != nil:
-		t.Errorf("refused: %v", err)
+		t.Errorf("rejected: %v, want it accepted", err)
 	case refusal != "" && err == nil:
-		t.Errorf("accepted, want a refusal that says %q", refusal)
+		t.Errorf("accepted, want an error with %q", refusal)
 	case refusal != "" && !strings.Contains(err.Error(), refusal):
-		t.Errorf("refused without %q: %v", refusal, err)
+		t.Errorf("error = %[2]v, want it to contain %[1]q", refusal, err)
 	}
 }
 
@@ -62,9 +62,9 @@ func TestCellsInTheStatusOfPodProtector(t *testing.T) {
 		"a cell with a name of 63 characters": {cellStatus(strings.Repeat("c", 63), ""), ""},
 		"a count below zero":                  {strings.Replace(cellStatus("a", ""), "countedReplicas: 1", "countedReplicas: -1", 1), "should be greater than or equal to 0"},
 		"a count of more than 32 bits":        {strings.Replace(cellStatus("a", ""), "countedReplicas: 1", "countedReplicas: 2147483648", 1), "format int32"},
-		"fewer pods expected than none":       {strings.Replace(cellStatus("a", ""), "countedReplicas: 1", "countedReplicas: 1, expectedReplicas: -1", 1), "should be greater than or equal to 0"},
+		"expected replicas below 0":           {strings.Replace(cellStatus("a", ""), "countedReplicas: 1", "countedReplicas: 1, expectedReplicas: -1", 1), "should be greater than or equal to 0"},
 		"a cell with a name of 64 characters": {cellStatus(strings.Repeat("c", 64), ""), "may not be more than 63"},
-		"an operation that is none":           {cellStatus("a", `admissionHistory: {buckets: [{startTime: "2026-11-21T12:00:00.000000Z", counter: 1, podUID: u, operation: ""}]}`), `supported values: "Delete", "Evict"`},
+		"an unknown operation":                {cellStatus("a", `admissionHistory: {buckets: [{startTime: "2026-11-21T12:00:00.000000Z", counter: 1, podUID: u, operation: ""}]}`), `supported values: "Delete", "Evict"`},
 		"one condition twice": {`{conditions: [` +
 			strings.Repeat(`{type: Ready, status: "True", reason: Aggregated, message: "", lastTransitionTime: "2026-11-21T12:00:00Z"},`, 2) + `]}`, "Duplicate value"},
 		"a condition without a reason": {`{conditions: [{type: Ready, status: "True", reason: "", message: "", lastTransitionTime: "2026-11-21T12:00:00Z"}]}`, "reason"},

@@ -36,11 +36,11 @@ func object(t *testing.T, kind, namespace, text string) *unstructured.Unstructur
 // wantVerdict creates an object in a dry run. An empty refusal means that it is accepted.
 func wantVerdict(t *testing.T, c client.Client, u *unstructured.Unstructured, refusal string) {
 	t.Helper()
-	wantErrorSaying(t, c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)), refusal)
+	wantErrorContaining(t, c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict)), refusal)
 }
 
-// many returns n items, each by the format with its number.
-func many(n int, format string) string {
+// repeated returns n items, each by the format with its number.
+func repeated(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, format, i)
@@ -55,14 +55,14 @@ func TestSelectorsOfPodProtector(t *testing.T) {
 		noValues = "values must hold at least one value for In and NotIn, and none for Exists and DoesNotExist"
 	)
 	for claim, test := range map[string]struct{ selector, refusal string }{
-		"the empty selector chooses all":    {`{}`, ""},
+		"the empty selector selects all":    {`{}`, ""},
 		"labels":                            {`{matchLabels: {app: web, example.com/tier: ""}}`, ""},
 		"all operators":                     {`{matchExpressions: [{key: a, operator: In, values: [b]}, {key: a, operator: NotIn, values: [c]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}]}`, ""},
 		"a value twice":                     {`{matchExpressions: [{key: a, operator: In, values: [a, a]}]}`, ""},
 		"a key twice":                       {`{matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b, c]}, {key: a, operator: Exists}]}`, ""},
 		"the empty value":                   {`{matchExpressions: [{key: a, operator: In, values: [""]}]}`, ""},
-		"63 characters of value":            {`{matchLabels: {a: ` + strings.Repeat("v", 63) + `}}`, ""},
-		"64 labels":                         {`{matchLabels: {` + many(64, "k%d: v, ") + `}}`, ""},
+		"a value of 63 characters":          {`{matchLabels: {a: ` + strings.Repeat("v", 63) + `}}`, ""},
+		"64 labels":                         {`{matchLabels: {` + repeated(64, "k%d: v, ") + `}}`, ""},
 		"In without values":                 {`{matchExpressions: [{key: a, operator: In}]}`, noValues},
 		"In with no value":                  {`{matchExpressions: [{key: a, operator: In, values: []}]}`, noValues},
 		"NotIn without values":              {`{matchExpressions: [{key: a, operator: NotIn}]}`, noValues},
@@ -77,13 +77,13 @@ func TestSelectorsOfPodProtector(t *testing.T) {
 		"an expression with a long name":    {`{matchExpressions: [{key: ` + strings.Repeat("k", 64) + `, operator: Exists}]}`, key},
 		"an expression with a bad value":    {`{matchExpressions: [{key: a, operator: In, values: ["b c"]}]}`, "should match"},
 		"an expression with 64 characters":  {`{matchExpressions: [{key: a, operator: In, values: [` + strings.Repeat("v", 64) + `]}]}`, "may not be more than 63"},
-		"65 expressions":                    {`{matchExpressions: [` + many(65, "{key: k%d, operator: Exists}, ") + `]}`, "must have at most 64 items"},
+		"65 expressions":                    {`{matchExpressions: [` + repeated(65, "{key: k%d, operator: Exists}, ") + `]}`, "must have at most 64 items"},
 		"a label with a bad key":            {`{matchLabels: {"a b": c}}`, "matchLabels has a key that is not a label key"},
 		"a label with an empty key":         {`{matchLabels: {"": c}}`, "matchLabels has a key that is not a label key"},
 		"a label with a long name":          {`{matchLabels: {` + strings.Repeat("k", 64) + `: c}}`, "matchLabels has a key that is not a label key"},
 		"a label with a bad value":          {`{matchLabels: {a: "b c"}}`, "should match"},
 		"a label with 64 characters":        {`{matchLabels: {a: ` + strings.Repeat("v", 64) + `}}`, "may not be more than 63"},
-		"65 labels":                         {`{matchLabels: {` + many(65, "k%d: v, ") + `}}`, "must have at most 64 items"},
+		"65 labels":                         {`{matchLabels: {` + repeated(65, "k%d: v, ") + `}}`, "must have at most 64 items"},
 		"a field that does not exist":       {`{matchLabel: {a: b}}`, `unknown field "spec.selector.matchLabel"`},
 		"a selector of another shape":       {`app=web`, "must be of type object"},
 	} {
@@ -97,47 +97,47 @@ func TestSpecsOfPodProtector(t *testing.T) {
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	const amount = "must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"
 	for claim, test := range map[string]struct{ spec, refusal string }{
-		"all fields":                       {`{selector: {}, minAvailable: 0, minReadySeconds: 5, admissionHistory: {maxConcurrentLag: 3, compactThreshold: 7, aggregationRateMillis: 250}}`, ""},
-		"a threshold of 0 and no rate":     {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 0, aggregationRateMillis: 0}}`, ""},
-		"a threshold of 1":                 {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1}}`, ""},
-		"no spec":                          {``, "spec: Required value"},
-		"no selector":                      {`{minAvailable: 1}`, "give either selector or targetRef"},
-		"no floor":                         {`{selector: {}}`, "give either minAvailable or maxUnavailable"},
-		"two floors":                       {`{selector: {}, minAvailable: 1, maxUnavailable: 1}`, "give either minAvailable or maxUnavailable"},
-		"a floor below 0":                  {`{selector: {}, minAvailable: -1}`, amount},
-		"a percentage":                     {`{selector: {}, minAvailable: 70%}`, ""},
-		"no percent":                       {`{selector: {}, minAvailable: 0%}`, ""},
-		"all percent":                      {`{selector: {}, maxUnavailable: 100%}`, ""},
-		"so many missing":                  {`{selector: {}, maxUnavailable: 3, expectedReplicas: 10}`, ""},
-		"more than all percent":            {`{selector: {}, minAvailable: 101%}`, amount},
-		"half a percent":                   {`{selector: {}, minAvailable: 0.5%}`, amount},
-		"a percentage below 0":             {`{selector: {}, maxUnavailable: -1%}`, amount},
-		"a number as text":                 {`{selector: {}, minAvailable: "3"}`, amount},
-		"a word":                           {`{selector: {}, maxUnavailable: some}`, amount},
-		"a number that is missing below 0": {`{selector: {}, maxUnavailable: -1}`, amount},
-		"expectedReplicas below 0":         {`{selector: {}, minAvailable: 1, expectedReplicas: -1}`, "greater than or equal to 0"},
-		"exempt pods":                      {`{selector: {}, minAvailable: 1, exemptPodSelector: {matchLabels: {a: b}}}`, ""},
-		"a bad exemption":                  {`{selector: {}, minAvailable: 1, exemptPodSelector: {matchLabels: {a: "b c"}}}`, "should match"},
-		"all criteria":                     {`{selector: {}, minAvailable: 1, criterion: Scheduled}`, ""},
-		"a criterion that is not":          {`{selector: {}, minAvailable: 1, criterion: Alive}`, `supported values: "Available", "Ready", "Running", "Scheduled"`},
-		"minReadySeconds below 0":          {`{selector: {}, minAvailable: 1, minReadySeconds: -1}`, "greater than or equal to 0"},
-		"maxConcurrentLag below 0":         {`{selector: {}, minAvailable: 1, admissionHistory: {maxConcurrentLag: -1}}`, "greater than or equal to 0"},
-		"compactThreshold below 0":         {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: -1}}`, "greater than or equal to 0"},
-		"compactThreshold above 1000":      {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1001}}`, "less than or equal to 1000"},
-		"aggregationRateMillis below 0":    {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: -1}}`, "greater than or equal to 0"},
-		"aggregationRateMillis of a day":   {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: 86400000}}`, "less than or equal to 3600000"},
-		"a target":                         {`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, maxUnavailable: 1}`, ""},
-		"a target and a selector":          {`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, selector: {}, maxUnavailable: 1}`, "give either selector or targetRef"},
-		"a target, and more that counts":   {`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, aggregationSelector: {}, maxUnavailable: 1}`, "aggregationSelector goes with selector"},
-		"a target without a kind":          {`{targetRef: {apiVersion: apps/v1, name: web}, maxUnavailable: 1}`, "spec.targetRef.kind: Required value"},
-		"a target of no version":           {`{targetRef: {apiVersion: apps, kind: Deployment, name: web}, maxUnavailable: 1}`, "spec.targetRef.apiVersion"},
-		"a target of the core group":       {`{targetRef: {apiVersion: v1, kind: ReplicationController, name: web}, maxUnavailable: 1}`, ""},
-		"all operations":                   {`{selector: {}, minAvailable: 1, operations: [Delete, Evict, Update, Resize, Relabel]}`, ""},
-		"no operation":                     {`{selector: {}, minAvailable: 1, operations: []}`, "at least 1 items"},
-		"an operation twice":               {`{selector: {}, minAvailable: 1, operations: [Delete, Delete]}`, "Duplicate value"},
-		"an operation that is not":         {`{selector: {}, minAvailable: 1, operations: [Reboot]}`, `supported values: "Delete", "Evict", "Update", "Resize", "Relabel"`},
-		"updates that time out at once":    {`{selector: {}, minAvailable: 1, admissionHistory: {updateTimeoutSeconds: 1}}`, "greater than or equal to 10"},
-		"a field that is not":              {`{selector: {}, minAvailable: 1, maxAvailable: 1}`, `unknown field "spec.maxAvailable"`},
+		"all fields":                          {`{selector: {}, minAvailable: 0, minReadySeconds: 5, admissionHistory: {maxConcurrentLag: 3, compactThreshold: 7, aggregationRateMillis: 250}}`, ""},
+		"a threshold of 0 and no rate":        {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 0, aggregationRateMillis: 0}}`, ""},
+		"a threshold of 1":                    {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1}}`, ""},
+		"no spec":                             {``, "spec: Required value"},
+		"no selector":                         {`{minAvailable: 1}`, "give either selector or targetRef"},
+		"no floor":                            {`{selector: {}}`, "give either minAvailable or maxUnavailable"},
+		"two floors":                          {`{selector: {}, minAvailable: 1, maxUnavailable: 1}`, "give either minAvailable or maxUnavailable"},
+		"a floor below 0":                     {`{selector: {}, minAvailable: -1}`, amount},
+		"a percentage":                        {`{selector: {}, minAvailable: 70%}`, ""},
+		"0 percent":                           {`{selector: {}, minAvailable: 0%}`, ""},
+		"100 percent":                         {`{selector: {}, maxUnavailable: 100%}`, ""},
+		"maxUnavailable":                      {`{selector: {}, maxUnavailable: 3, expectedReplicas: 10}`, ""},
+		"more than 100 percent":               {`{selector: {}, minAvailable: 101%}`, amount},
+		"half a percent":                      {`{selector: {}, minAvailable: 0.5%}`, amount},
+		"a percentage below 0":                {`{selector: {}, maxUnavailable: -1%}`, amount},
+		"a number as text":                    {`{selector: {}, minAvailable: "3"}`, amount},
+		"a word":                              {`{selector: {}, maxUnavailable: some}`, amount},
+		"maxUnavailable below 0":              {`{selector: {}, maxUnavailable: -1}`, amount},
+		"expectedReplicas below 0":            {`{selector: {}, minAvailable: 1, expectedReplicas: -1}`, "greater than or equal to 0"},
+		"exempt pods":                         {`{selector: {}, minAvailable: 1, exemptPodSelector: {matchLabels: {a: b}}}`, ""},
+		"an invalid exemption":                {`{selector: {}, minAvailable: 1, exemptPodSelector: {matchLabels: {a: "b c"}}}`, "should match"},
+		"all criteria":                        {`{selector: {}, minAvailable: 1, criterion: Scheduled}`, ""},
+		"an unknown criterion":                {`{selector: {}, minAvailable: 1, criterion: Alive}`, `supported values: "Available", "Ready", "Running", "Scheduled"`},
+		"minReadySeconds below 0":             {`{selector: {}, minAvailable: 1, minReadySeconds: -1}`, "greater than or equal to 0"},
+		"maxConcurrentLag below 0":            {`{selector: {}, minAvailable: 1, admissionHistory: {maxConcurrentLag: -1}}`, "greater than or equal to 0"},
+		"compactThreshold below 0":            {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: -1}}`, "greater than or equal to 0"},
+		"compactThreshold above 1000":         {`{selector: {}, minAvailable: 1, admissionHistory: {compactThreshold: 1001}}`, "less than or equal to 1000"},
+		"aggregationRateMillis below 0":       {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: -1}}`, "greater than or equal to 0"},
+		"aggregationRateMillis of a day":      {`{selector: {}, minAvailable: 1, admissionHistory: {aggregationRateMillis: 86400000}}`, "less than or equal to 3600000"},
+		"a target":                            {`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, maxUnavailable: 1}`, ""},
+		"a target and a selector":             {`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, selector: {}, maxUnavailable: 1}`, "give either selector or targetRef"},
+		"a target and an aggregationSelector": {`{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, aggregationSelector: {}, maxUnavailable: 1}`, "aggregationSelector goes with selector"},
+		"a target without a kind":             {`{targetRef: {apiVersion: apps/v1, name: web}, maxUnavailable: 1}`, "spec.targetRef.kind: Required value"},
+		"a target of no version":              {`{targetRef: {apiVersion: apps, kind: Deployment, name: web}, maxUnavailable: 1}`, "spec.targetRef.apiVersion"},
+		"a target of the core group":          {`{targetRef: {apiVersion: v1, kind: ReplicationController, name: web}, maxUnavailable: 1}`, ""},
+		"all operations":                      {`{selector: {}, minAvailable: 1, operations: [Delete, Evict, Update, Resize, Relabel]}`, ""},
+		"no operation":                        {`{selector: {}, minAvailable: 1, operations: []}`, "at least 1 items"},
+		"an operation twice":                  {`{selector: {}, minAvailable: 1, operations: [Delete, Delete]}`, "Duplicate value"},
+		"an unknown operation":                {`{selector: {}, minAvailable: 1, operations: [Reboot]}`, `supported values: "Delete", "Evict", "Update", "Resize", "Relabel"`},
+		"updates that time out at once":       {`{selector: {}, minAvailable: 1, admissionHistory: {updateTimeoutSeconds: 1}}`, "greater than or equal to 10"},
+		"an unknown field":                    {`{selector: {}, minAvailable: 1, maxAvailable: 1}`, `unknown field "spec.maxAvailable"`},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			text := ""
@@ -160,28 +160,28 @@ func TestSpecsOfCell(t *testing.T) {
 	c := testplane.Client(t)
 	const bounds = "admissionDeadline must be from 5s to 1h"
 	for claim, test := range map[string]struct{ text, refusal string }{
-		"nothing":                      {`{}`, ""},
+		"an empty spec":                {`{}`, ""},
 		"the shortest deadline":        {`spec: {admissionDeadline: 5s}`, ""},
 		"the longest deadline":         {`spec: {admissionDeadline: 1h}`, ""},
 		"a deadline of two units":      {`spec: {admissionDeadline: 1m5s}`, ""},
 		"namespaces":                   {`spec: {namespaces: [a, b]}`, ""},
-		"256 namespaces":               {`spec: {namespaces: [` + many(256, "n%d, ") + `]}`, ""},
-		"257 namespaces":               {`spec: {namespaces: [` + many(257, "n%d, ") + `]}`, "must have at most 256 items"},
+		"256 namespaces":               {`spec: {namespaces: [` + repeated(256, "n%d, ") + `]}`, ""},
+		"257 namespaces":               {`spec: {namespaces: [` + repeated(257, "n%d, ") + `]}`, "must have at most 256 items"},
 		"no namespace":                 {`spec: {namespaces: []}`, "should have at least 1 items"},
 		"a namespace twice":            {`spec: {namespaces: [a, a]}`, "Duplicate value"},
-		"a namespace that is no name":  {`spec: {namespaces: [A]}`, "should match"},
+		"an invalid namespace":         {`spec: {namespaces: [A]}`, "should match"},
 		"a selector of pods":           {`spec: {podSelector: {matchLabels: {cell: a}}}`, ""},
 		"a malformed selector":         {`spec: {podSelector: {matchExpressions: [{key: a, operator: In}]}}`, "values must hold at least one value"},
 		"namespaces and a selector":    {`spec: {namespaces: [a], podSelector: {}}`, "namespaces and podSelector exclude each other"},
 		"a Secret":                     {`spec: {kubeconfigSecretRef: {namespace: a, name: b}}`, ""},
 		"a Secret of no namespace":     {`spec: {kubeconfigSecretRef: {name: b}}`, "namespace: Required value"},
-		"a silence that is too short":  {`spec: {staleAfter: 19s}`, "staleAfter must be from 20s to 24h"},
+		"staleAfter that is too short": {`spec: {staleAfter: 19s}`, "staleAfter must be from 20s to 24h"},
 		"to discount when stale":       {`spec: {whenStale: Discount}`, ""},
-		"something else when stale":    {`spec: {whenStale: Forget}`, `supported values: "Trust", "Discount"`},
+		"an unknown whenStale":         {`spec: {whenStale: Forget}`, `supported values: "Trust", "Discount"`},
 		"a name of 63 characters":      {`metadata: {name: ` + strings.Repeat("c", 63) + `}`, ""},
 		"a deadline that is too short": {`spec: {admissionDeadline: 4s}`, bounds},
 		"a deadline that is too long":  {`spec: {admissionDeadline: 61m}`, bounds},
-		"a deadline that is none":      {`spec: {admissionDeadline: soon}`, "must be of type duration"},
+		"an invalid deadline":          {`spec: {admissionDeadline: soon}`, "must be of type duration"},
 		"a name of 64 characters":      {`metadata: {name: ` + strings.Repeat("c", 64) + `}`, "at most 63 characters"},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -190,18 +190,18 @@ func TestSpecsOfCell(t *testing.T) {
 	}
 }
 
-func TestTheScopeOfACellIsNeverChanged(t *testing.T) {
+func TestScopeOfCellIsImmutable(t *testing.T) {
 	c := testplane.Client(t)
 	for claim, test := range map[string]struct{ before, after, refusal string }{
 		"another namespace":             {`{namespaces: [a, b]}`, `{namespaces: [a, c]}`, "namespaces cannot be changed"},
-		"one namespace more":            {`{namespaces: [a, b]}`, `{namespaces: [a, b, c]}`, "namespaces cannot be changed"},
+		"an additional namespace":       {`{namespaces: [a, b]}`, `{namespaces: [a, b, c]}`, "namespaces cannot be changed"},
 		"namespaces for the first time": {`{}`, `{namespaces: [a]}`, "namespaces cannot be changed"},
-		"namespaces no more":            {`{namespaces: [a]}`, `{}`, "namespaces cannot be changed"},
+		"namespaces removed":            {`{namespaces: [a]}`, `{}`, "namespaces cannot be changed"},
 		"namespaces in another order":   {`{namespaces: [a, b]}`, `{namespaces: [b, a]}`, ""},
 		"another selector":              {`{podSelector: {matchLabels: {a: b}}}`, `{podSelector: {matchLabels: {a: c}}}`, "podSelector cannot be changed"},
 		"a selector for the first time": {`{}`, `{podSelector: {}}`, "podSelector cannot be changed"},
-		"a selector no more":            {`{podSelector: {}}`, `{}`, "podSelector cannot be changed"},
-		"something else":                {`{podSelector: {matchLabels: {a: b}}}`, `{podSelector: {matchLabels: {a: b}}, staleAfter: 30s}`, ""},
+		"a selector removed":            {`{podSelector: {}}`, `{}`, "podSelector cannot be changed"},
+		"another field":                 {`{podSelector: {matchLabels: {a: b}}}`, `{podSelector: {matchLabels: {a: b}}, staleAfter: 30s}`, ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			cell := object(t, "Cell", "", "spec: "+test.before)
@@ -212,9 +212,9 @@ func TestTheScopeOfACellIsNeverChanged(t *testing.T) {
 			cell.Object["spec"] = after.Object["spec"]
 			err := c.Update(t.Context(), cell, client.DryRunAll)
 			if test.refusal == "" && err != nil {
-				t.Errorf("refused: %v", err)
+				t.Errorf("rejected: %v, want it accepted", err)
 			} else if test.refusal != "" {
-				wantErrorSaying(t, err, test.refusal)
+				wantErrorContaining(t, err, test.refusal)
 			}
 		})
 	}
@@ -250,9 +250,9 @@ func TestStatusOfPodProtector(t *testing.T) {
 			err := c.Status().Update(t.Context(), u, client.DryRunAll)
 			switch {
 			case test.refusal == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("rejected: %v, want it accepted", err)
 			case test.refusal != "" && (err == nil || !strings.Contains(err.Error(), test.refusal)):
-				t.Errorf("got %v, want a refusal that says %q", err, test.refusal)
+				t.Errorf("error = %v, want it to contain %q", err, test.refusal)
 			}
 		})
 	}
@@ -286,7 +286,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestAThresholdOfZeroStaysZero(t *testing.T) {
+func TestZeroThresholdIsKept(t *testing.T) {
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	zero := int32(0)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "zero"}}
@@ -304,7 +304,7 @@ func TestAThresholdOfZeroStaysZero(t *testing.T) {
 	}
 }
 
-func TestSpecAndStatusAreWrittenApart(t *testing.T) {
+func TestSpecAndStatusAreSeparate(t *testing.T) {
 	c, namespace := testplane.Client(t), testplane.Namespace(t)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "apart"}}
 	p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(0)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// exitNotShown is the exit code of a demonstration that completed but did not show the expected result.
-	exitNotShown = 2
+	// exitUnexpected is the exit code of a demonstration that completed but did not show the expected result.
+	exitUnexpected = 2
 	// exitInterrupted is the exit code that shells use for a program that Ctrl-C ended.
 	exitInterrupted = 130
 )
@@ -28,14 +28,13 @@ func demoCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "demo",
-		Short: "Run a deletion storm twice, without and with Breakwater, and report",
-		Long: `Starts a federation of real control planes on this machine (a core and two workers, whose nodes and containers
-kwok plays), and runs the same accident twice on an application that is spread over the workers: clients that
-delete pods at random, an eviction wave, deletecollection, and a cascading deletion of its Deployments. First
-nobody protects the application, then Breakwater does.
+		Short: "Run a deletion storm twice, without and with Breakwater, and report the results",
+		Long: `Starts a federation of real control planes on this machine (a core and two workers, whose nodes and containers kwok simulates), and
+runs the same accident twice on an application with pods in both workers: clients that delete pods at random, an eviction wave,
+deletecollection, and a cascading deletion of its Deployments. The first run is without protection, the second with Breakwater.
 
-Whether the floor held is read from the clusters' own watch streams, not from Breakwater. The exit code is 2 if
-the floor was broken with Breakwater, or was not broken without it.`,
+The result is read from the clusters' own watch streams, not from Breakwater. The exit code is 2 if the floor was broken with
+Breakwater, or was not broken without it.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			program, err := componentProgram()
@@ -48,11 +47,11 @@ the floor was broken with Breakwater, or was not broken without it.`,
 		},
 	}
 	flags := command.Flags()
-	flags.IntVar(&options.Pods, "pods", 60, "`number` of pods of the application, over both workers")
+	flags.IntVar(&options.Pods, "pods", 60, "`number` of pods of the application in both workers")
 	flags.IntVar(&options.Floor, "floor", 40, "`number` of pods that must stay available")
 	flags.IntVar(&options.Clients, "clients", 64, "`number` of clients that delete at random")
-	flags.Uint64Var(&options.Seed, "seed", 1, "`number` that decides the random draws")
-	flags.BoolVar(&options.Keep, "keep", false, "leave everything running after the report, until Ctrl-C")
+	flags.Uint64Var(&options.Seed, "seed", 1, "`number` that seeds the random draws")
+	flags.BoolVar(&options.Keep, "keep", false, "keep everything running after the report, until Ctrl-C")
 	flags.StringVar(&options.ReportDir, "report-dir", "demo-report", "`folder` for report.html, report.json and timeline.svg")
 	flags.StringVar(&binaries, "binaries", os.Getenv(local.BinariesVariable),
 		"`folders` of the control planes' programs, separated as in PATH; the default is $"+local.BinariesVariable)
@@ -62,8 +61,8 @@ the floor was broken with Breakwater, or was not broken without it.`,
 func runDemo(ctx context.Context, options demo.Options) error {
 	err := demo.Run(ctx, options, live.NewDisplay(os.Stdout, os.Getenv))
 	switch {
-	case errors.Is(err, demo.ErrFloorBroken), errors.Is(err, demo.ErrProvesNothing):
-		return exitError{exitNotShown, err}
+	case errors.Is(err, demo.ErrFloorBroken), errors.Is(err, demo.ErrStormTooWeak):
+		return exitError{exitUnexpected, err}
 	case err != nil && ctx.Err() != nil:
 		return exitError{exitInterrupted, errors.New("interrupted")}
 	}

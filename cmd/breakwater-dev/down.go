@@ -13,13 +13,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// downPatience is how long `dev down` waits for the supervisor to end before it kills it. It is longer than stopPatience.
-const downPatience = stopPatience + 10*time.Second
+// downTimeout is how long `dev down` waits for the supervisor to end before it kills it. It is longer than stopTimeout.
+const downTimeout = stopTimeout + 10*time.Second
 
 func downCommand(flags *federationFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "Stop the federation and remove all but its logs",
+		Short: "Stop the federation and remove everything except its logs",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			target, err := flags.resolve()
@@ -40,7 +40,7 @@ func down(ctx context.Context, out io.Writer, target federationTarget) error {
 		_, err := fmt.Fprintf(out, "No federation runs in %s.\n", target.dir)
 		return err
 	case runs:
-		if err := endSupervisor(ctx, state); err != nil {
+		if err := stopSupervisor(ctx, state); err != nil {
 			return err
 		}
 	}
@@ -48,40 +48,40 @@ func down(ctx context.Context, out io.Writer, target federationTarget) error {
 	if err := local.Clean(target.dir, false); err != nil {
 		return err
 	}
-	ending, cancel := context.WithTimeout(ctx, downPatience)
+	ending, cancel := context.WithTimeout(ctx, downTimeout)
 	defer cancel()
 	for _, cluster := range state.Clusters {
 		for _, component := range cluster.Components {
-			if err := awaitGone(ending, component.Process); err != nil {
-				return fmt.Errorf("%s of cluster %s (process %d) does not end: %w", component.Name, cluster.Name,
+			if err := awaitExit(ending, component.Process); err != nil {
+				return fmt.Errorf("%s of cluster %s (process %d) did not exit: %w", component.Name, cluster.Name,
 					component.Process.PID, err)
 			}
 		}
 	}
-	_, err = fmt.Fprintf(out, "The federation %s is down, nothing of it runs any more. Its logs are in %s.\n",
+	_, err = fmt.Fprintf(out, "Stopped the federation %s. Its logs are in %s.\n",
 		state.Topology, target.dir)
 	return err
 }
 
-// endSupervisor asks the supervisor to stop all components, and kills it if that takes too long. Its components die with it.
-func endSupervisor(ctx context.Context, state *local.State) error {
+// stopSupervisor asks the supervisor to stop all components, and kills it if that takes too long. Its components die with it.
+func stopSupervisor(ctx context.Context, state *local.State) error {
 	if err := state.Supervisor.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("end the supervisor (process %d): %w", state.Supervisor.PID, err)
+		return fmt.Errorf("stop the supervisor (process %d): %w", state.Supervisor.PID, err)
 	}
-	patience, cancel := context.WithTimeout(ctx, downPatience)
+	waitCtx, cancel := context.WithTimeout(ctx, downTimeout)
 	defer cancel()
-	err := awaitGone(patience, state.Supervisor)
+	err := awaitExit(waitCtx, state.Supervisor)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if err := state.Supervisor.Signal(syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill the supervisor (process %d): %w", state.Supervisor.PID, err)
 	}
-	return awaitGone(ctx, state.Supervisor)
+	return awaitExit(ctx, state.Supervisor)
 }
 
-// awaitGone polls, because only the parent of a process is notified of its end.
-func awaitGone(ctx context.Context, process local.Process) error {
+// awaitExit polls, because only the parent of a process is notified of its end.
+func awaitExit(ctx context.Context, process local.Process) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for process.Status() != local.Gone {

@@ -17,9 +17,9 @@ import (
 func envCommand(flags *federationFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "env",
-		Short: "Print what a shell needs to use the federation",
-		Long: `Print what a shell needs to use the federation: a kubeconfig that holds one context for each cluster, the
-kubeconfigs of the single clusters as comments, and the folders of kubectl and of its plugin.
+		Short: "Print environment variables for using the federation",
+		Long: `Print environment variables for using the federation from a shell: a kubeconfig with one context per cluster, the kubeconfigs of
+the single clusters as comments, and the folders of kubectl and of its plugin.
 
   eval "$(breakwater-dev env)"`,
 		Args: cobra.NoArgs,
@@ -47,10 +47,10 @@ func shellEnv(state *local.State, binaries []string) string {
 	if kubectl, ok := local.FindProgram(binaries, "kubectl"); ok {
 		fmt.Fprintf(&out, "export PATH=%s:\"$PATH\"\n", shellQuote(filepath.Dir(kubectl)))
 	} else {
-		fmt.Fprintf(&out, "# kubectl is in no folder of --binaries or $%s: use your own\n", local.BinariesVariable)
+		fmt.Fprintf(&out, "# No folder of --binaries or $%s contains kubectl: use your own\n", local.BinariesVariable)
 	}
 	out.WriteString(pluginEnv(state))
-	fmt.Fprintln(&out, "# One context for each cluster: kubectl --context NAME. Kubeconfigs of single clusters:")
+	fmt.Fprintln(&out, "# One context per cluster: kubectl --context NAME. Kubeconfigs of single clusters:")
 	for _, cluster := range state.Clusters {
 		fmt.Fprintf(&out, "#   %s: %s\n", cluster.Name, cluster.Kubeconfig)
 	}

@@ -73,15 +73,15 @@ func (d *commandLine) state(t *testing.T) *local.State {
 	return state
 }
 
-func TestKeepAFederation(t *testing.T) {
+func TestUpStatusDown(t *testing.T) {
 	cli := newCommandLine(t)
-	cli.want(t, exitNotRunning, "no federation runs in .* start one by `breakwater-dev up", "status")
+	cli.want(t, exitNotRunning, "no federation runs in .* start one with `breakwater-dev up", "status")
 	cli.want(t, exitNotRunning, "no federation runs", "env")
 	cli.want(t, 0, "No federation runs", "down")
 
 	cli.want(t, 0, `(?s)Starting the federation single: main\..*usable after .*breakwater-dev env`, "up")
 	first := cli.state(t)
-	cli.want(t, 0, fmt.Sprintf(`runs already in .*process %d`, first.Supervisor.PID), "up")
+	cli.want(t, 0, fmt.Sprintf(`already runs in .*process %d`, first.Supervisor.PID), "up")
 	cli.want(t, 0, `(?s)federation single: usable.*main +core,worker +https://127.0.0.1:\d+ +kwok +\d+ +running`, "status")
 
 	t.Run("env is what a shell needs", func(t *testing.T) {
@@ -104,34 +104,34 @@ func TestKeepAFederation(t *testing.T) {
 		})
 	})
 	t.Run("down leaves logs and nothing else", func(t *testing.T) {
-		cli.want(t, 0, "nothing of it runs any more", "down")
-		wantGone(t, first)
+		cli.want(t, 0, "Stopped the federation", "down")
+		wantExited(t, first)
 		if log, err := os.ReadFile(filepath.Join(cli.dir, "supervisor.log")); err != nil || !bytes.Contains(log, []byte("kwok of cluster main died")) {
-			t.Errorf("the supervisor's log does not tell the death: %v\n%s", err, log)
+			t.Errorf("supervisor log does not contain the exit of the process: %v\n%s", err, log)
 		}
 		if _, err := os.Stat(filepath.Join(cli.dir, "kubeconfig")); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the kubeconfig: %v, want it removed", err)
+			t.Errorf("stat of the kubeconfig: %v, want it removed", err)
 		}
 	})
 }
 
-func TestAfterTheSupervisorWasKilled(t *testing.T) {
+func TestRestartAfterKilledSupervisor(t *testing.T) {
 	cli := newCommandLine(t)
 	cli.want(t, 0, "usable after", "up")
 	first := cli.state(t)
 	sendSignal(t, first.Supervisor, syscall.SIGKILL)
-	await(t, "the components to die with it", func() error { return anyLeft(first) })
-	cli.want(t, exitNotRunning, "was killed: `breakwater-dev up.*cleans up", "status")
+	await(t, "the components to die with it", func() error { return anyRunning(first) })
+	cli.want(t, exitNotRunning, "was killed: run `breakwater-dev up.*to clean up", "status")
 	cli.want(t, exitNotRunning, "no federation runs", "env")
 	cli.want(t, 0, `(?s)cleaning up after it.*usable after`, "up")
 	second := cli.state(t)
 	sendSignal(t, second.Supervisor, syscall.SIGKILL)
-	cli.want(t, 0, "nothing of it runs any more", "down")
-	wantGone(t, second)
+	cli.want(t, 0, "Stopped the federation", "down")
+	wantExited(t, second)
 	cli.want(t, exitNotRunning, "no federation runs", "status")
 }
 
-func TestUpThatIsInterruptedLeavesNothing(t *testing.T) {
+func TestInterruptedUpLeavesNothing(t *testing.T) {
 	cli := newCommandLine(t)
 	up := cli.command("up")
 	var out bytes.Buffer
@@ -150,16 +150,16 @@ func TestUpThatIsInterruptedLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := up.Wait(); err == nil || up.ProcessState.ExitCode() != 1 {
-		t.Errorf("it ended with %v\n%s", err, out.String())
+		t.Errorf("up exited with %v\n%s", err, out.String())
 	}
-	wantGone(t, state)
+	wantExited(t, state)
 	cli.want(t, exitNotRunning, "no federation runs", "status")
 }
 
-func TestUpReportsWhatIsWrong(t *testing.T) {
+func TestUpReportsErrors(t *testing.T) {
 	cli := newCommandLine(t)
-	cli.want(t, 1, `(?s)kube-apiserver is in none of the folders.*make`, "up", "--binaries=/nowhere")
-	cli.want(t, 1, `--topology: no topology is called "nope": want federated, mesh, single`, "up", "--topology=nope")
+	cli.want(t, 1, `(?s)kube-apiserver is not in any of the directories.*make`, "up", "--binaries=/nowhere")
+	cli.want(t, 1, `--topology: unknown topology "nope": want federated, mesh, single`, "up", "--topology=nope")
 	cli.want(t, 1, `--topology: read the topology: open no/such.yaml`, "up", "--topology=no/such.yaml")
 }
 
@@ -170,7 +170,7 @@ func component(t *testing.T, state *local.State, name string) local.Process {
 			return component.Process
 		}
 	}
-	t.Fatalf("no %s in %+v", name, state)
+	t.Fatalf("component %s not found in %+v", name, state)
 	return local.Process{}
 }
 
@@ -181,14 +181,14 @@ func sendSignal(t *testing.T, process local.Process, signal syscall.Signal) {
 	}
 }
 
-func wantGone(t *testing.T, state *local.State) {
+func wantExited(t *testing.T, state *local.State) {
 	t.Helper()
-	if err := anyLeft(state); err != nil {
+	if err := anyRunning(state); err != nil {
 		t.Error(err)
 	}
 }
 
-func anyLeft(state *local.State) error {
+func anyRunning(state *local.State) error {
 	if status := state.Supervisor.Status(); status != local.Gone {
 		return fmt.Errorf("the supervisor is %s", status)
 	}
@@ -212,7 +212,7 @@ func await(t *testing.T, what string, check func() error) {
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("waited a minute for %s; last seen: %v", what, err)
+			t.Fatalf("timed out after a minute waiting for %s; last seen: %v", what, err)
 		case <-ticker.C:
 		}
 	}

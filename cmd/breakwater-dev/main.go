@@ -58,11 +58,11 @@ listen on the loopback interface only. Breakwater's CustomResourceDefinitions ar
 func componentProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("find our own program: %w", err)
+		return "", fmt.Errorf("find the path of this program: %w", err)
 	}
-	beside := filepath.Join(filepath.Dir(self), "breakwater")
-	if _, err := os.Stat(beside); err == nil {
-		return beside, nil
+	sibling := filepath.Join(filepath.Dir(self), "breakwater")
+	if _, err := os.Stat(sibling); err == nil {
+		return sibling, nil
 	}
 	program, err := exec.LookPath("breakwater")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 func statusCommand(flags *federationFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: fmt.Sprintf("Show what runs (exit code %d: no federation)", exitNotRunning),
+		Short: fmt.Sprintf("Show the processes of the federation (exit code %d: no federation)", exitNotRunning),
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			target, err := flags.resolve()
@@ -27,8 +27,8 @@ func statusCommand(flags *federationFlags) *cobra.Command {
 			case err != nil:
 				return err
 			case !runs && state != nil:
-				return exitError{exitNotRunning, fmt.Errorf("the federation in %s was killed: `breakwater-dev up%s` cleans "+
-					"up and starts it anew", target.dir, target.again)}
+				return exitError{exitNotRunning, fmt.Errorf("the federation in %s was killed: run `breakwater-dev up%s` to clean "+
+					"up and start it again", target.dir, target.repeatFlags)}
 			case !runs:
 				return target.notRunning()
 			}

@@ -17,8 +17,8 @@ import (
 const (
 	// resultDescriptor is the file descriptor on which the supervisor reports the result of the start to `breakwater-dev up`.
 	resultDescriptor = 3
-	// stopPatience is how long the supervisor waits for components to stop before it kills them.
-	stopPatience = 15 * time.Second
+	// stopTimeout is how long the supervisor waits for components to stop before it kills them.
+	stopTimeout = 15 * time.Second
 )
 
 // startResult is the message on resultDescriptor.
@@ -30,7 +30,7 @@ type startResult struct {
 func superviseCommand(flags *federationFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:    "supervise",
-		Short:  "Run a federation until SIGTERM; what `breakwater-dev up` starts in the background",
+		Short:  "Run a federation until SIGTERM; `breakwater-dev up` starts this command in the background",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -46,21 +46,21 @@ func superviseCommand(flags *federationFlags) *cobra.Command {
 func supervise(ctx context.Context, target federationTarget, result *os.File) error {
 	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))
 	f, err := local.Start(ctx, target.topology, local.Options{Binaries: target.binaries, Dir: target.dir, Log: log})
-	if tellErr := tell(result, err); tellErr != nil && err == nil {
-		log.Error(tellErr, "Nobody waits for the federation any more, it goes on")
+	if reportErr := reportStart(result, err); reportErr != nil && err == nil {
+		log.Error(reportErr, "Lost the waiting command, continuing")
 	}
 	if err != nil {
 		return err
 	}
 	// The federation logs each death of a component but continues: its user may want to see how the rest behaves.
 	<-ctx.Done()
-	log.Info("Federation is stopped")
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+	log.Info("Stopping federation")
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	return f.Stop(stop)
 }
 
-func tell(result *os.File, err error) error {
+func reportStart(result *os.File, err error) error {
 	if result == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func tell(result *os.File, err error) error {
 		message.Error = err.Error()
 	}
 	if err := json.NewEncoder(result).Encode(message); err != nil {
-		return fmt.Errorf("tell the result of the start: %w", err)
+		return fmt.Errorf("report the result of the start: %w", err)
 	}
 	return nil
 }

@@ -36,11 +36,11 @@ func (f *federationFlags) bind(flags *pflag.FlagSet) {
 
 // federationTarget is the resolved form of the flags: a topology and its folder.
 type federationTarget struct {
-	topology *federation.Topology
-	source   string // name or absolute path of the topology
-	dir      string // absolute
-	binaries []string
-	again    string // flags, quoted for a shell, with which other commands select the same federation
+	topology    *federation.Topology
+	source      string // name or absolute path of the topology
+	dir         string // absolute
+	binaries    []string
+	repeatFlags string // flags, quoted for a shell, with which other commands select the same federation
 }
 
 func (f *federationFlags) resolve() (federationTarget, error) {
@@ -55,11 +55,11 @@ func (f *federationFlags) resolve() (federationTarget, error) {
 		binaries: filepath.SplitList(f.binaries),
 	}
 	if f.topology != defaultTopology {
-		target.again += " --topology " + shellQuote(f.topology)
+		target.repeatFlags += " --topology " + shellQuote(f.topology)
 	}
 	if f.dir != "" {
 		target.dir = f.dir
-		target.again += " --dir " + shellQuote(f.dir)
+		target.repeatFlags += " --dir " + shellQuote(f.dir)
 	}
 	if target.dir, err = filepath.Abs(target.dir); err != nil {
 		return federationTarget{}, fmt.Errorf("--dir: %w", err)
@@ -98,5 +98,5 @@ func (t federationTarget) running() (*local.State, bool, error) {
 }
 
 func (t federationTarget) notRunning() error {
-	return exitError{exitNotRunning, fmt.Errorf("no federation runs in %s: start one by `breakwater-dev up%s`", t.dir, t.again)}
+	return exitError{exitNotRunning, fmt.Errorf("no federation runs in %s: start one with `breakwater-dev up%s`", t.dir, t.repeatFlags)}
 }

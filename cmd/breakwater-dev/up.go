@@ -39,10 +39,10 @@ func up(ctx context.Context, out io.Writer, target federationTarget) error {
 	case err != nil:
 		return err
 	case runs && !state.Usable:
-		return fmt.Errorf("a federation is being started in %s by process %d: wait for it, or end it by "+
+		return fmt.Errorf("a federation is being started in %s by process %d: wait for it, or stop it with "+
 			"`breakwater-dev down`", target.dir, state.Supervisor.PID)
 	case runs:
-		_, err := fmt.Fprintf(out, "The federation %s runs already in %s (process %d).\n", state.Topology, target.dir,
+		_, err := fmt.Fprintf(out, "The federation %s already runs in %s (process %d).\n", state.Topology, target.dir,
 			state.Supervisor.PID)
 		return err
 	case state != nil:
@@ -67,7 +67,7 @@ func up(ctx context.Context, out io.Writer, target federationTarget) error {
   kubectl --context %[5]s get nodes,pods -A
   %[3]s status%[4]s
   %[3]s down%[4]s
-`, time.Since(began).Seconds(), target.dir, os.Args[0], target.again, names[len(names)-1])
+`, time.Since(began).Seconds(), target.dir, os.Args[0], target.repeatFlags, names[len(names)-1])
 	return err
 }
 
@@ -75,7 +75,7 @@ func up(ctx context.Context, out io.Writer, target federationTarget) error {
 func startSupervisor(ctx context.Context, target federationTarget) error {
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find our own program: %w", err)
+		return fmt.Errorf("find the path of this program: %w", err)
 	}
 	if err := local.Claim(target.dir); err != nil {
 		return err
@@ -86,18 +86,18 @@ func startSupervisor(ctx context.Context, target federationTarget) error {
 		return fmt.Errorf("open the supervisor's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	result, tell, err := os.Pipe()
+	result, resultWriter, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("make a pipe: %w", err)
+		return fmt.Errorf("create a pipe: %w", err)
 	}
 	defer func() { _ = result.Close() }()
 	cmd := exec.Command(self, "supervise", "--topology="+target.source, "--dir="+target.dir,
 		"--binaries="+strings.Join(target.binaries, string(filepath.ListSeparator)))
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{tell} // resultDescriptor
+	cmd.ExtraFiles = []*os.File{resultWriter} // resultDescriptor
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
-	_ = tell.Close() // the supervisor keeps its end, which closes when it dies
+	_ = resultWriter.Close() // the supervisor keeps its end, which closes when it dies
 	if err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}

@@ -32,53 +32,53 @@ type aggregatorFlags struct {
 	heartbeat     time.Duration
 	workers       int
 	trigger       aggregator.Trigger
-	all           bool
+	allCells      bool
 }
 
 func aggregatorCommand() *cobra.Command {
 	f := &aggregatorFlags{}
 	command := &cobra.Command{
 		Use:   "aggregator --cell NAME --core-kubeconfig FILE --kubeconfig FILE | aggregator --all-cells --core-kubeconfig FILE",
-		Short: "Count the pods of one cell and settle what was admitted",
-		Long: `The aggregator counts the available pods of one cell for every protector of one core cluster, and drops the
-reservations that its counts account for. Run one for each cell and core cluster; replicas elect a leader by a
-Lease in the core cluster, and the others wait.
+		Short: "Count the pods of a cell and settle its reservations",
+		Long: `The aggregator counts the available pods of one cell for every protector of one core cluster, and settles the reservations
+that its counts account for. Run one aggregator for each pair of cell and core cluster. Replicas elect a leader with a Lease in
+the core cluster; the other replicas wait.
 
-The core cluster must have a Cell object of the name --cell.
+The core cluster must have a Cell object with the name --cell.
 
-With --all-cells one process does so for every Cell of the core cluster that has a kubeconfigSecretRef, and follows them:
-Cells come and go, and kubeconfigs are rotated, without a restart. It needs to get the Secrets in the core cluster, and to
-get the namespace kube-system of each cell's cluster, by which it tells that from others.
+With --all-cells one process counts every Cell of the core cluster that has a kubeconfigSecretRef. It needs no restart when Cells
+are created or deleted, or when kubeconfigs are rotated. It needs permission to get the Secrets in the core cluster, and to get
+the namespace kube-system of each cell's cluster, whose UID identifies the cluster.
 
-With --ring several processes share each cell out instead of waiting for each other. They are shards of the ClusterRing of that
-name, which needs no resources, each under a --shard of its own. A namespace is in one of 256 slots, and each slot with one
-shard: that keeps the pods of its slots alone, counts and settles. When shards come and go slots move; while a slot has no shard
-its reservations only grow. All processes of a cell need the same --ring, or none of them any. With --cell the ring must have no
+With --ring several processes share the work for each cell. They are shards of the ClusterRing with that name, which needs no
+resources; each shard has its own --shard. Each namespace belongs to one of 256 slots, and each slot to one shard. A shard keeps,
+counts and settles only the pods of its slots. When shards start or stop, slots move; while a slot has no shard, its reservations
+are not settled. Either all processes of a cell have the same --ring, or none has a --ring. With --cell, the ring must not have
 shards of other cells.
 
-A shard needs besides, in the core cluster: get, list and watch clusterrings; list and watch leases everywhere; and create, get, update
-and delete those in the ring's shardNamespace.`,
+A shard needs these additional permissions in the core cluster: get, list and watch clusterrings; list and watch leases in all
+namespaces; create, get, update and delete leases in the ring's shardNamespace.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.name, "cell", "", "`name` of the Cell object in the core cluster (this or --all-cells)")
-	flags.BoolVar(&f.all, "all-cells", false, "count for every Cell of the core cluster that has a kubeconfigSecretRef")
+	flags.BoolVar(&f.allCells, "all-cells", false, "count every Cell of the core cluster that has a kubeconfigSecretRef")
 	for _, cluster := range []struct {
-		connection    *clusters.Connection
-		prefix, words string
+		connection          *clusters.Connection
+		prefix, description string
 	}{{&f.core, "core-", "the core cluster"}, {&f.cell, "", "the cluster that runs the cell's pods"}} {
-		bindCluster(flags, cluster.connection, cluster.prefix, cluster.words)
-		bindUser(flags, cluster.connection, cluster.prefix, cluster.words)
+		bindCluster(flags, cluster.connection, cluster.prefix, cluster.description)
+		bindUser(flags, cluster.connection, cluster.prefix, cluster.description)
 	}
 	flags.StringVar(&f.identity, "identity", "", "`name` of this process in the leader election (default: host name and process ID)")
 	flags.StringVar(&f.namespace, "leader-election-namespace", "breakwater-system", "`namespace` in the core cluster of the Lease aggregator-<cell>")
-	flags.DurationVar(&f.leaseDuration, "lease-duration", 15*time.Second, "how long a leader that does not answer stays the leader")
-	flags.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "time between two reports to the Cell's status")
+	flags.DurationVar(&f.leaseDuration, "lease-duration", 15*time.Second, "how long a leader that does not renew its Lease stays the leader")
+	flags.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "time between two heartbeats in the Cell's status")
 	flags.StringVar(&f.trigger.Namespace, "update-trigger-namespace", "",
-		"`namespace` in the cell's cluster of a pod that is changed when a Cell with settlement Clock or Status waits for an event; empty: none")
+		"`namespace` in the cell's cluster of a pod that the aggregator changes while a Cell with settlement Clock or Status waits for an event; empty: none")
 	flags.DurationVar(&f.trigger.Every, "update-trigger-period", 5*time.Second, "time between two changes of that pod")
-	flags.IntVar(&f.workers, "workers", 8, "protectors that are written at the same time")
+	flags.IntVar(&f.workers, "workers", 8, "maximum number of protectors that are written concurrently")
 	f.ringFlags.bind(flags, "each cell")
 	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)
@@ -87,10 +87,10 @@ and delete those in the ring's shardNamespace.`,
 
 func (f *aggregatorFlags) validate() error {
 	var all []error
-	if f.all && (f.name != "" || f.cell.Kubeconfig != "" || f.cell.Context != "" || f.cell.As != "") {
-		all = append(all, errors.New("--all-cells takes cells and their kubeconfigs from the core cluster: leave out --cell, --kubeconfig, --context and --as"))
+	if f.allCells && (f.name != "" || f.cell.Kubeconfig != "" || f.cell.Context != "" || f.cell.As != "") {
+		all = append(all, errors.New("--all-cells reads cells and their kubeconfigs from the core cluster: omit --cell, --kubeconfig, --context and --as"))
 	}
-	if problems := validation.IsDNS1123Label(f.name); !f.all && len(problems) > 0 {
+	if problems := validation.IsDNS1123Label(f.name); !f.allCells && len(problems) > 0 {
 		all = append(all, fmt.Errorf("--cell %q is not the name of a Cell: %s", f.name, problems[0]))
 	}
 	if f.leaseDuration < 2*time.Second {
@@ -118,8 +118,8 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if f.identity == "" {
 		f.identity = processIdentity()
 	}
-	collectOften()
-	core, follower, err := f.core.Follow("aggregator")
+	lowerGCPercent()
+	core, follower, err := f.core.ReloadingConfig("aggregator")
 	if err != nil {
 		return fmt.Errorf("--core-kubeconfig: %w", err)
 	}
@@ -128,28 +128,28 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 		return err
 	}
 	defer endTraces()
-	tracer.Through(core)
-	ring, err := f.of(ctx, core)
+	tracer.WrapConfig(core)
+	ring, err := f.readRing(ctx, core)
 	if err != nil {
 		return err
 	}
-	past, interest := &clusters.Past{}, &clusters.Interest{}
+	detector, interest := &clusters.RestoreDetector{}, &clusters.CacheFilter{}
 	mgr, err := f.manager("aggregator", core, func(o *manager.Options) {
-		o.Cache = clusters.CacheOptionsOf(past)
+		o.Cache = clusters.CacheOptionsOf(detector)
 		if ring != nil {
 			members.Select(&o.Cache, ring.Spec.ShardNamespace)
 			interest.Select(&o.Cache)
 		}
-	}, offerExemplars(tracer))
+	}, enableExemplars(tracer))
 	if err != nil {
 		return err
 	}
-	if err := follow(mgr, follower); err != nil {
+	if err := addFollowers(mgr, follower); err != nil {
 		return err
 	}
 	options := aggregator.Options{
 		Cell: f.name, Identity: f.identity, LeaseNamespace: f.namespace, LeaseDuration: f.leaseDuration, Heartbeat: f.heartbeat,
-		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, ProbeEvery: clusters.ProbeEvery, Past: past, Tracer: tracer,
+		Workers: f.workers, Trigger: f.trigger, Metrics: metrics.Registry, ProbeEvery: clusters.ProbeEvery, RestoreDetector: detector, Tracer: tracer,
 	}
 	if ring != nil {
 		options.Interest = interest
@@ -157,10 +157,10 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if f.all {
-		err = aggregator.SetupFleetWithManager(mgr, options)
+	if f.allCells {
+		err = aggregator.SetupCellsWithManager(mgr, options)
 	} else {
-		err = f.setUpOne(ctx, mgr, options)
+		err = f.setUpCell(ctx, mgr, options)
 	}
 	if err != nil {
 		return err
@@ -174,11 +174,11 @@ func (f *aggregatorFlags) traceCell(ctx context.Context) (tracer *tracing.Tracer
 	if err != nil {
 		return nil, nil, err
 	}
-	var of []attribute.KeyValue
-	if !f.all {
-		of = append(of, attribute.String(tracing.Cell, f.name))
+	var attributes []attribute.KeyValue
+	if !f.allCells {
+		attributes = append(attributes, attribute.String(tracing.Cell, f.name))
 	}
-	return f.trace(ctx, "aggregator", log, of...)
+	return f.trace(ctx, "aggregator", log, attributes...)
 }
 
 func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*aggregator.RingShard, error) {
@@ -186,30 +186,30 @@ func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*a
 	if name == "" {
 		host, err := os.Hostname()
 		if problems := validation.IsDNS1123Label(host); err != nil || len(problems) > 0 {
-			return nil, fmt.Errorf("the host name %q cannot be that of a shard: give --shard", host)
+			return nil, fmt.Errorf("the host name %q is not valid as the name of a shard: set --shard", host)
 		}
 		name = host
 	}
-	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: f.ring, Name: name, Returns: f.returns})
+	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: f.ring, Name: name, Returns: f.stable})
 }
 
-func (f *aggregatorFlags) setUpOne(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {
-	cell, follower, err := f.cell.Follow("aggregator")
+func (f *aggregatorFlags) setUpCell(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {
+	cell, follower, err := f.cell.ReloadingConfig("aggregator")
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	if err := follow(mgr, follower); err != nil {
+	if err := addFollowers(mgr, follower); err != nil {
 		return err
 	}
 	options.CellConfig = cell
 	return aggregator.SetupWithManager(ctx, mgr, options)
 }
 
-// collectOften makes the garbage collector run when the heap has grown by half, instead of Go's default of 100%. An aggregator allocates
+// lowerGCPercent makes the garbage collector run when the heap has grown by half, instead of Go's default of 100%. An aggregator allocates
 // mostly pods that it strips and drops, next to a live heap that is small and fast to scan. This saves a quarter of the memory when all
 // pods are listed again. GOGC takes precedence.
-func collectOften() {
-	if _, set := os.LookupEnv("GOGC"); !set {
+func lowerGCPercent() {
+	if _, present := os.LookupEnv("GOGC"); !present {
 		debug.SetGCPercent(50)
 	}
 }

@@ -27,20 +27,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-// callersLab is an API server that asks a webhook at a Service, and the components that put what both know each other by into its configuration.
-type callersLab struct {
+// callersFixture is an API server that asks a webhook at a Service, and the components that put what both know each other by into its configuration.
+type callersFixture struct {
 	*administrator
 	namespace, address, kubeconfig string
 	keys                           client.ObjectKey
-	removals                       removals
+	removals                       removalLoop
 }
 
-func newCallersLab(t *testing.T) *callersLab {
+func newCallersFixture(t *testing.T) *callersFixture {
 	t.Helper()
 	registry := metrics.Registry // other tests run the same components in this process
 	metrics.Registry = prometheus.NewRegistry()
 	t.Cleanup(func() { metrics.Registry = registry })
-	l := &callersLab{administrator: newAdministrator(t), namespace: testplane.Namespace(t), address: testplane.FreeAddress(t)}
+	l := &callersFixture{administrator: newAdministrator(t), namespace: testplane.Namespace(t), address: testplane.FreeAddress(t)}
 	l.kubeconfig = writeKubeconfig(t, l.config)
 	l.keys = client.ObjectKey{Namespace: l.namespace, Name: "webhook-callers"}
 	l.create(&corev1.Service{
@@ -59,7 +59,7 @@ func newCallersLab(t *testing.T) *callersLab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	configuration.Annotations = map[string]string{webhookconfig.AnnotationCallerPath: webhookconfig.Path(l.namespace)}
+	configuration.Annotations = map[string]string{webhookconfig.AnnotationCallerPath: webhookconfig.RemovalPath(l.namespace)}
 	l.create(configuration)
 	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: l.namespace, Name: l.keys.Name, Annotations: map[string]string{certificates.AnnotationCallerTokens: "Permissive"},
@@ -67,27 +67,27 @@ func newCallersLab(t *testing.T) *callersLab {
 	return l
 }
 
-// run starts the components, with the rights that the chart gives them, and the webhook.
-func (l *callersLab) run(ctx context.Context, running *sync.WaitGroup) {
+// start starts the components, with the rights that the chart gives them, and the webhook.
+func (l *callersFixture) start(ctx context.Context, running *sync.WaitGroup) {
 	t := l.t
 	t.Helper()
 	serving, user := client.ObjectKey{Namespace: l.namespace, Name: "webhook-tls"}, "certificates-"+l.namespace
-	testplane.User(t, user, slices.Concat(certificates.ClusterRules([]string{l.namespace}, nil), certificates.Rules(serving.Name), certificates.MakingRules(),
+	testplane.User(t, user, slices.Concat(certificates.ClusterRules([]string{l.namespace}, nil), certificates.Rules(serving.Name), certificates.CreationRules(),
 		certificates.CallerRules(l.keys.Name), clusters.ElectionRules()))
 	both := []string{"certificates", "--kubeconfig", l.kubeconfig, "--as", user, "--leader-election-namespace", l.namespace, "--webhook-configuration", l.namespace,
 		"--metrics-listen", "0", "--health-listen", "0", "--spread", replicasDelay.String()}
-	background(t, append(both, "--secret", serving.String(), "--dns-name", "webhook."+l.namespace+".svc")...)
-	background(t, append(both, "--caller-keys", l.keys.String(), "--caller-overlap", "5s", "--leader-election-lease", "breakwater-callers")...)
-	files, keys := &mount{folder: t.TempDir()}, &mount{folder: t.TempDir()}
+	runInBackground(t, append(both, "--secret", serving.String(), "--dns-name", "webhook."+l.namespace+".svc")...)
+	runInBackground(t, append(both, "--caller-keys", l.keys.String(), "--caller-overlap", "5s", "--leader-election-lease", "breakwater-callers")...)
+	files, keys := &secretMount{folder: t.TempDir()}, &secretMount{folder: t.TempDir()}
 	running.Go(func() { files.follow(ctx, t, l, serving) })
 	running.Go(func() { keys.follow(ctx, t, l, l.keys) })
 	certificate := filepath.Join(files.folder, "tls.crt")
 	eventually(t, "files", func() string {
 		_, err := os.Stat(certificate)
-		return wordOf(err)
+		return errorText(err)
 	})
 	health := testplane.FreeAddress(t)
-	background(t, "webhook", "--core", "core="+l.kubeconfig, "--cell", l.namespace+"="+l.kubeconfig, "--listen", l.address, "--caller-keys", keys.folder,
+	runInBackground(t, "webhook", "--core", "core="+l.kubeconfig, "--cell", l.namespace+"="+l.kubeconfig, "--listen", l.address, "--caller-keys", keys.folder,
 		"--tls-cert", certificate, "--tls-key", filepath.Join(files.folder, "tls.key"), "--metrics-listen", "0", "--health-listen", health)
 	eventually(t, "a webhook", func() string { return fetch("http://"+health+"/readyz", "ok") })
 	for number := range 3 {
@@ -95,14 +95,14 @@ func (l *callersLab) run(ctx context.Context, running *sync.WaitGroup) {
 	}
 }
 
-func wordOf(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-func (l *callersLab) secret() *corev1.Secret {
+func (l *callersFixture) secret() *corev1.Secret {
 	l.t.Helper()
 	secret := &corev1.Secret{}
 	if err := l.Get(l.t.Context(), l.keys, secret); err != nil {
@@ -112,7 +112,7 @@ func (l *callersLab) secret() *corev1.Secret {
 }
 
 // annotate changes annotations of the Secret, as the chart and users do.
-func (l *callersLab) annotate(key, value string) {
+func (l *callersFixture) annotate(key, value string) {
 	l.t.Helper()
 	secret := l.secret()
 	before := secret.DeepCopy()
@@ -122,7 +122,7 @@ func (l *callersLab) annotate(key, value string) {
 	}
 }
 
-func (l *callersLab) client() *admissionregistrationv1.WebhookClientConfig {
+func (l *callersFixture) client() *admissionregistrationv1.WebhookClientConfig {
 	l.t.Helper()
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := l.Get(l.t.Context(), client.ObjectKey{Name: l.namespace}, configuration); err != nil {
@@ -131,12 +131,12 @@ func (l *callersLab) client() *admissionregistrationv1.WebhookClientConfig {
 	return &configuration.Webhooks[0].ClientConfig
 }
 
-func (l *callersLab) scope() string {
-	return webhookconfig.CallerScope(webhookconfig.Path(l.namespace))
+func (l *callersFixture) scope() string {
+	return webhookconfig.CallerScope(webhookconfig.RemovalPath(l.namespace))
 }
 
 // setPath changes the path of the configuration as Helm does, by a JSON value: null takes it out.
-func (l *callersLab) setPath(path string) {
+func (l *callersFixture) setPath(path string) {
 	l.t.Helper()
 	patch := fmt.Sprintf(`{"webhooks":[{"name":"pods.breakwater.dev","clientConfig":{"service":{"path":%s}}}]}`, path)
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}}
@@ -145,8 +145,8 @@ func (l *callersLab) setPath(path string) {
 	}
 }
 
-// answer is the status code of the webhook's answer at a path.
-func (l *callersLab) answer(path string) int {
+// statusCode is the status code of the webhook's answer at a path.
+func (l *callersFixture) statusCode(path string) int {
 	l.t.Helper()
 	//nolint:gosec // the test knows whom it asks
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
@@ -163,21 +163,21 @@ func (l *callersLab) answer(path string) int {
 }
 
 // wantNoFailure waits for more removals, and fails the test if one was not answered.
-func (l *callersLab) wantNoFailure(when string, more int64) {
+func (l *callersFixture) wantNoFailure(when string, more int64) {
 	l.t.Helper()
 	enough := l.removals.done.Load() + more
 	eventually(l.t, "removals "+when, func() string { return atLeast(&l.removals.done, enough) })
 	if failed := l.removals.failed.Load(); failed > 0 {
-		l.t.Fatalf("%s, %d removals failed, the last by: %s", when, failed, *l.removals.last.Load())
+		l.t.Fatalf("%s: %d removals failed, the last with: %s", when, failed, *l.removals.last.Load())
 	}
 }
 
-func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
-	l := newCallersLab(t)
+func TestCallerTokensIntroducedAndRotatedUnderLoad(t *testing.T) {
+	l := newCallersFixture(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
-	l.run(ctx, &running)
+	l.start(ctx, &running)
 
 	const refused, malformed = http.StatusUnauthorized, http.StatusBadRequest
 	eventually(t, "a key", func() string {
@@ -187,7 +187,7 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 		return ""
 	})
 	l.wantNoFailure("while tokens are not required", 20)
-	if token, path := webhookconfig.CallerOf(l.client()); token != "" || path != webhookconfig.Path(l.namespace) {
+	if token, path := webhookconfig.CallerTokenOf(l.client()); token != "" || path != webhookconfig.RemovalPath(l.namespace) {
 		t.Errorf("in the mode Permissive the configuration has the token %q and the path %q, want the path alone", token, path)
 	}
 
@@ -195,14 +195,14 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 	l.setPath("null")
 	first := l.secret().Data["current"]
 	eventually(t, "a token", func() string {
-		if token, path := webhookconfig.CallerOf(l.client()); !webhookconfig.IsCallerToken(token, l.scope(), first) {
-			return fmt.Sprintf("the configuration leads to %q", path)
+		if token, path := webhookconfig.CallerTokenOf(l.client()); !webhookconfig.IsCallerToken(token, l.scope(), first) {
+			return fmt.Sprintf("configuration has the path %q", path)
 		}
 		return ""
 	})
 	eventually(t, "the requirement", func() string {
-		if got := l.answer(webhookconfig.Path(l.namespace)); got != refused {
-			return fmt.Sprintf("a caller without a token gets %d", got)
+		if got := l.statusCode(webhookconfig.RemovalPath(l.namespace)); got != refused {
+			return fmt.Sprintf("status %d for a caller without a token", got)
 		}
 		return ""
 	})
@@ -210,12 +210,12 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 		// Without a path the API server calls the webhook at /, where it has no answer: the failure policy denies the removal. The API server
 		// may use that configuration for a moment after the component has added the path.
 		if last := *l.removals.last.Load(); !strings.Contains(last, "could not find the requested resource") {
-			t.Errorf("%d removals failed while the configuration had no path, the last by: %s", failed, last)
+			t.Errorf("%d removals failed while the configuration had no path, the last with: %s", failed, last)
 		}
-		t.Logf("%d removals were refused while the configuration had no path", failed)
+		t.Logf("%d removals were denied while the configuration had no path", failed)
 	}
-	if got := l.answer(webhookconfig.CallerPath(webhookconfig.CallerToken(first, l.scope()), webhookconfig.Path(l.namespace))); got != malformed {
-		t.Errorf("a caller with a token gets %d, want it to be answered", got)
+	if got := l.statusCode(webhookconfig.CallerPath(webhookconfig.CallerToken(first, l.scope()), webhookconfig.RemovalPath(l.namespace))); got != malformed {
+		t.Errorf("status %d for a caller with a token, want 200", got)
 	}
 	l.wantNoFailure("while tokens are required", 20)
 
@@ -224,34 +224,34 @@ func TestCallerTokensAreIntroducedAndRotatedUnderLoad(t *testing.T) {
 	eventually(t, "a token of another key", func() string {
 		secret := l.secret()
 		second = secret.Data["current"]
-		if token, _ := webhookconfig.CallerOf(l.client()); bytes.Equal(second, first) || !webhookconfig.IsCallerToken(token, l.scope(), second) {
+		if token, _ := webhookconfig.CallerTokenOf(l.client()); bytes.Equal(second, first) || !webhookconfig.IsCallerToken(token, l.scope(), second) {
 			return fmt.Sprintf("another key: %v, annotations %v", !bytes.Equal(second, first), secret.Annotations)
 		}
 		return ""
 	})
 	eventually(t, "the end of the first key", func() string {
-		if got := l.answer(webhookconfig.CallerPath(webhookconfig.CallerToken(first, l.scope()), webhookconfig.Path(l.namespace))); got != refused {
-			return fmt.Sprintf("a caller with a token of it gets %d", got)
+		if got := l.statusCode(webhookconfig.CallerPath(webhookconfig.CallerToken(first, l.scope()), webhookconfig.RemovalPath(l.namespace))); got != refused {
+			return fmt.Sprintf("status %d for a caller with a token of the replaced key", got)
 		}
 		return ""
 	})
 	l.wantNoFailure("after the rotation", 20)
 
 	l.annotate(certificates.AnnotationCallerTokens, "Permissive")
-	l.setPath(fmt.Sprintf("%q", webhookconfig.Path(l.namespace)))
+	l.setPath(fmt.Sprintf("%q", webhookconfig.RemovalPath(l.namespace)))
 	eventually(t, "the token again", func() string {
-		if token, path := webhookconfig.CallerOf(l.client()); !webhookconfig.IsCallerToken(token, l.scope(), second) {
-			return fmt.Sprintf("the configuration leads to %q while tokens are required", path)
+		if token, path := webhookconfig.CallerTokenOf(l.client()); !webhookconfig.IsCallerToken(token, l.scope(), second) {
+			return fmt.Sprintf("configuration has the path %q while tokens are required", path)
 		}
 		return ""
 	})
 	eventually(t, "the end of the requirement", func() string {
-		if got := l.answer(webhookconfig.Path(l.namespace)); got != malformed {
-			return fmt.Sprintf("a caller without a token gets %d", got)
+		if got := l.statusCode(webhookconfig.RemovalPath(l.namespace)); got != malformed {
+			return fmt.Sprintf("status %d for a caller without a token", got)
 		}
 		return ""
 	})
 	// The API server takes up a configuration some time after it was stored.
-	t.Logf("%d removals were refused while the API server had a configuration without a token", l.removals.failed.Swap(0))
+	t.Logf("%d removals were denied while the API server had a configuration without a token", l.removals.failed.Swap(0))
 	l.wantNoFailure("when tokens are not required any more", 20)
 }

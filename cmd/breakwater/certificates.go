@@ -22,36 +22,37 @@ type certificatesFlags struct {
 	componentFlags
 	electionFlags
 	certificates.Options
-	cluster clusters.Connection
-	secret  string
-	callers string
-	lease   string
+	cluster    clusters.Connection
+	secret     string
+	callerKeys string
+	lease      string
 }
 
 func certificatesCommand() *cobra.Command {
 	f := &certificatesFlags{}
 	command := &cobra.Command{
 		Use:   "certificates [--secret NAMESPACE/NAME --dns-name NAME ...] [--caller-keys NAMESPACE/NAME] --webhook-configuration NAME ...",
-		Short: "Make the webhook's certificate where there is no cert-manager, and caller tokens",
-		Long: `Keeps a Secret filled with a certificate that the webhook serves (tls.crt, tls.key), and with the authorities that vouch for it
-(ca.crt), and makes the named webhook configurations trust those, also such as come later. The sharder has one of its own
-for which it needs none: it tells the apiserver itself what is in ca.crt. The key of the authority is
-in another Secret, of the same name and -ca, which replicas of the webhook do not need.
+		Short: "Create the webhook's certificate in clusters without cert-manager, and caller tokens",
+		Long: `The command maintains a Secret with the webhook's serving certificate (tls.crt, tls.key) and the CAs that signed it (ca.crt). It
+writes the CAs into the caBundle of the named webhook configurations, including those that are created later. The sharder has its
+own Secret and needs no name here: it writes ca.crt into its webhook configurations itself. The private key of the CA is in a
+second Secret with the suffix -ca, which replicas of the webhook do not need.
 
-Both are replaced before they expire, and no review is lost by that: apiservers trust a new authority for --spread before a
-certificate of its is served, and the one before it for --overlap after that. What cannot be served is replaced at once. To
-replace the authority empty ca.crt of its Secret; to replace the certificate alone, tls.crt of the other.
+The command replaces the certificate and the CA before they expire, without losing reviews: API servers trust a new CA for
+--spread before a certificate that it signed is served, and trust the previous CA for --overlap after that. A certificate that
+cannot be served is replaced at once. To replace the CA, empty ca.crt of its Secret; to replace only the certificate, empty
+tls.crt of the other Secret.
 
-Certificates have host names and no IP addresses: where apiservers reach the webhook by an address, use cert-manager, or
-bring a certificate of your own.
+Certificates have host names and no IP addresses. If API servers reach the webhook by an IP address, use cert-manager or your own
+certificate.
 
-With --caller-keys it keeps a Secret filled with the keys of caller tokens, which must exist, and puts a token into the path of each named
-webhook configuration that has the annotation breakwater.dev/caller-path. With the annotation breakwater.dev/caller-tokens=Required on the
-Secret it makes the webhook refuse other callers, once every named configuration has a token and --spread is over. To rotate the key set the
-annotation breakwater.dev/rotate-caller-key of the Secret to a value that it has not had. The previous key is dropped --caller-overlap after every
-configuration has a token of the new one.
+With --caller-keys the command maintains the keys of caller tokens in an existing Secret. It adds a token to the path of each named
+webhook configuration that has the annotation breakwater.dev/caller-path. If the Secret has the annotation
+breakwater.dev/caller-tokens=Required, the webhook denies other callers as soon as every named configuration has a token and
+--spread has passed. To rotate the key, set the annotation breakwater.dev/rotate-caller-key of the Secret to a new value. The command
+removes the previous key --caller-overlap after every configuration has a token of the new key.
 
-Several replicas elect a leader.`,
+Replicas elect a leader.`,
 		Example: `  breakwater certificates --secret breakwater-system/breakwater-webhook-tls \
     --dns-name breakwater-webhook.breakwater-system.svc --webhook-configuration breakwater-worker-1`,
 		Args: cobra.NoArgs,
@@ -60,32 +61,32 @@ Several replicas elect a leader.`,
 	flags := command.Flags()
 	bindCluster(flags, &f.cluster, "", "the cluster that the webhook runs in")
 	bindUser(flags, &f.cluster, "", "that cluster")
-	flags.StringVar(&f.secret, "secret", "", "`NAMESPACE/NAME` of the Secret of the certificate; it is made if it does not exist")
+	flags.StringVar(&f.secret, "secret", "", "`NAMESPACE/NAME` of the Secret of the certificate; created if it does not exist")
 	flags.StringArrayVar(&f.Names, "dns-name", nil, "host `name` of the webhook, such as SERVICE.NAMESPACE.svc; may be repeated; required with --secret")
-	flags.StringArrayVar(&f.Configurations, "webhook-configuration", nil, "`name` of a ValidatingWebhookConfiguration that shall trust it; may be repeated")
-	flags.StringArrayVar(&f.MutatingConfigurations, "mutating-webhook-configuration", nil, "`name` of a MutatingWebhookConfiguration that shall trust it; may be repeated")
+	flags.StringArrayVar(&f.Configurations, "webhook-configuration", nil, "`name` of a ValidatingWebhookConfiguration that must trust the certificate; may be repeated")
+	flags.StringArrayVar(&f.MutatingConfigurations, "mutating-webhook-configuration", nil, "`name` of a MutatingWebhookConfiguration that must trust the certificate; may be repeated")
 	flags.DurationVar(&f.Lifetime, "lifetime", 365*24*time.Hour, "how long a serving certificate is valid")
-	flags.DurationVar(&f.RenewBefore, "renew-before", 90*24*time.Hour, "how long before its end it is replaced")
-	flags.DurationVar(&f.AuthorityLifetime, "authority-lifetime", 10*365*24*time.Hour, "how long an authority is valid; it is replaced when it would not outlive a new certificate")
-	flags.DurationVar(&f.Spread, "spread", 2*time.Minute, "how long a new authority is trusted before a certificate of its is served: apiservers must have heard of it")
-	flags.DurationVar(&f.Overlap, "overlap", time.Hour, "how long the one before it stays trusted after that: the files of all replicas must have been replaced, and read again")
-	flags.StringVar(&f.callers, "caller-keys", "", "`NAMESPACE/NAME` of the Secret with the keys of caller tokens, which must exist")
+	flags.DurationVar(&f.RenewBefore, "renew-before", 90*24*time.Hour, "how long before its expiry a serving certificate is replaced")
+	flags.DurationVar(&f.AuthorityLifetime, "authority-lifetime", 10*365*24*time.Hour, "how long a CA is valid; a CA that would expire before a new certificate is replaced")
+	flags.DurationVar(&f.Spread, "spread", 2*time.Minute, "how long a new CA is trusted before a certificate that it signed is served: all API servers must have observed it")
+	flags.DurationVar(&f.Overlap, "overlap", time.Hour, "how long the previous CA stays trusted after that: all replicas must have read the new files")
+	flags.StringVar(&f.callerKeys, "caller-keys", "", "`NAMESPACE/NAME` of the Secret with the keys of caller tokens, which must exist")
 	flags.DurationVar(&f.CallerOverlap, "caller-overlap", 24*time.Hour, "how long caller tokens of the previous key are accepted after every named configuration has one of the current key")
 	f.electionFlags.bind(flags)
-	flags.StringVar(&f.lease, "leader-election-lease", certificates.Name, "`name` of the Lease; another one for replicas in the same namespace that look after another Secret")
+	flags.StringVar(&f.lease, "leader-election-lease", certificates.Name, "`name` of the Lease; use another name for replicas in the same namespace that maintain another Secret")
 	f.componentFlags.bind(flags)
 	return command
 }
 
 func (f *certificatesFlags) validate() error {
 	var all []error
-	if f.secret == "" && f.callers == "" {
-		all = append(all, errors.New("--secret or --caller-keys is required: name the Secret to keep filled"))
+	if f.secret == "" && f.callerKeys == "" {
+		all = append(all, errors.New("--secret or --caller-keys is required: name the Secret to maintain"))
 	}
 	for flag, of := range map[string]struct {
 		text string
 		key  *client.ObjectKey
-	}{"secret": {f.secret, &f.Secret}, "caller-keys": {f.callers, &f.CallerSecret}} {
+	}{"secret": {f.secret, &f.Secret}, "caller-keys": {f.callerKeys, &f.CallerSecret}} {
 		namespace, name, ok := strings.Cut(of.text, "/")
 		if of.text != "" && (!ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0) {
 			all = append(all, fmt.Errorf("--%s %q: want NAMESPACE/NAME", flag, of.text))
@@ -93,7 +94,7 @@ func (f *certificatesFlags) validate() error {
 		*of.key = client.ObjectKey{Namespace: namespace, Name: name}
 	}
 	if f.Spread <= 0 || f.CallerOverlap <= 0 {
-		all = append(all, fmt.Errorf("--spread %s, --caller-overlap %s: want both more than 0s", f.Spread, f.CallerOverlap))
+		all = append(all, fmt.Errorf("--spread %s, --caller-overlap %s: want both greater than 0s", f.Spread, f.CallerOverlap))
 	}
 	if problems := validation.IsDNS1123Subdomain(f.lease); len(problems) > 0 {
 		all = append(all, fmt.Errorf("--leader-election-lease %q: %s", f.lease, problems[0]))
@@ -106,19 +107,19 @@ func (f *certificatesFlags) validate() error {
 	}
 	for _, name := range f.Names {
 		if net.ParseIP(name) != nil {
-			all = append(all, fmt.Errorf("--dns-name %s is an address: certificates that are made here have none; use cert-manager, or bring a certificate of your own", name))
+			all = append(all, fmt.Errorf("--dns-name %s is an IP address: these certificates have none; use cert-manager, or your own certificate", name))
 		} else if problems := validation.IsDNS1123Subdomain(strings.TrimPrefix(name, "*.")); len(problems) > 0 {
 			all = append(all, fmt.Errorf("--dns-name %q: %s", name, problems[0]))
 		}
 	}
 	if f.RenewBefore <= 0 || f.RenewBefore >= f.Lifetime {
-		all = append(all, fmt.Errorf("--renew-before %s: want more than 0s and less than --lifetime, which is %s", f.RenewBefore, f.Lifetime))
+		all = append(all, fmt.Errorf("--renew-before %s: want more than 0s and less than --lifetime (%s)", f.RenewBefore, f.Lifetime))
 	}
 	if f.Spread <= 0 || f.Overlap <= 0 || f.Spread+f.Overlap >= f.RenewBefore {
-		all = append(all, fmt.Errorf("--spread %s, --overlap %s: want both more than 0s, and both together less than --renew-before, which is %s", f.Spread, f.Overlap, f.RenewBefore))
+		all = append(all, fmt.Errorf("--spread %s, --overlap %s: want both greater than 0s, and their sum less than --renew-before (%s)", f.Spread, f.Overlap, f.RenewBefore))
 	}
 	if f.AuthorityLifetime < 2*(f.Lifetime+f.RenewBefore) {
-		all = append(all, fmt.Errorf("--authority-lifetime %s: want at least twice --lifetime and --renew-before together", f.AuthorityLifetime))
+		all = append(all, fmt.Errorf("--authority-lifetime %s: want at least twice the sum of --lifetime and --renew-before", f.AuthorityLifetime))
 	}
 	return errors.Join(all...)
 }
@@ -134,7 +135,7 @@ func (f *certificatesFlags) run(ctx context.Context) error {
 	if err := f.resolve(ctx, config); err != nil {
 		return err
 	}
-	mgr, err := f.manager("certificates", config, f.change(f.lease), func(options *manager.Options) {
+	mgr, err := f.manager("certificates", config, f.configure(f.lease), func(options *manager.Options) {
 		options.Cache = certificates.CacheOptions(f.Secret)
 	})
 	if err != nil {

@@ -25,36 +25,36 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-func TestCertificatesRefusesBadFlagsByName(t *testing.T) {
+func TestCertificatesRejectsInvalidFlags(t *testing.T) {
 	good := []string{"certificates", "--secret", "a/b", "--dns-name", "a.b.svc"}
 	for claim, c := range map[string]struct {
 		arguments []string
 		want      string
 	}{
-		"nothing":                      {[]string{"certificates"}, "--secret or --caller-keys is required"},
-		"no name":                      {[]string{"certificates", "--secret", "a/b"}, "--dns-name is required"},
-		"keys without a namespace":     {[]string{"certificates", "--caller-keys", "b"}, `--caller-keys "b": want NAMESPACE/NAME`},
-		"no time for the previous key": {append(good, "--caller-keys", "a/c", "--caller-overlap", "0s"), "--caller-overlap 0s: want both more than 0s"},
-		"a Secret without a namespace": {[]string{"certificates", "--secret", "b", "--dns-name", "a"}, `--secret "b": want NAMESPACE/NAME`},
-		"an address":                   {append(good, "--dns-name", "10.0.0.1"), "--dns-name 10.0.0.1 is an address"},
-		"a name that is none":          {append(good, "--dns-name", "a_b"), `--dns-name "a_b"`},
-		"renewal before the beginning": {append(good, "--lifetime", "24h", "--renew-before", "24h"), "--renew-before 24h0m0s: want more than 0s and less than --lifetime"},
-		"no time to spread trust":      {append(good, "--spread", "0s"), "--spread 0s"},
-		"waits longer than a renewal":  {append(good, "--lifetime", "4h", "--renew-before", "1h"), "less than --renew-before"},
-		"a Lease that is none":         {append(good, "--leader-election-lease", "a/b"), `--leader-election-lease "a/b"`},
-		"a short authority":            {append(good, "--authority-lifetime", "8760h"), "--authority-lifetime 8760h0m0s"},
-		"a file that is not there":     {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
+		"nothing":                               {[]string{"certificates"}, "--secret or --caller-keys is required"},
+		"no name":                               {[]string{"certificates", "--secret", "a/b"}, "--dns-name is required"},
+		"keys without a namespace":              {[]string{"certificates", "--caller-keys", "b"}, `--caller-keys "b": want NAMESPACE/NAME`},
+		"no caller overlap":                     {append(good, "--caller-keys", "a/c", "--caller-overlap", "0s"), "--caller-overlap 0s: want both greater than 0s"},
+		"a Secret without a namespace":          {[]string{"certificates", "--secret", "b", "--dns-name", "a"}, `--secret "b": want NAMESPACE/NAME`},
+		"an IP address":                         {append(good, "--dns-name", "10.0.0.1"), "--dns-name 10.0.0.1 is an IP address"},
+		"an invalid name":                       {append(good, "--dns-name", "a_b"), `--dns-name "a_b"`},
+		"renewal before the certificate begins": {append(good, "--lifetime", "24h", "--renew-before", "24h"), "--renew-before 24h0m0s: want more than 0s and less than --lifetime"},
+		"no time until the CA is served":        {append(good, "--spread", "0s"), "--spread 0s"},
+		"waits longer than the renewal":         {append(good, "--lifetime", "4h", "--renew-before", "1h"), "less than --renew-before"},
+		"an invalid Lease name":                 {append(good, "--leader-election-lease", "a/b"), `--leader-election-lease "a/b"`},
+		"a short CA lifetime":                   {append(good, "--authority-lifetime", "8760h"), "--authority-lifetime 8760h0m0s"},
+		"a missing kubeconfig":                  {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			if _, err := ask(t, c.arguments...); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
+			if _, err := commandOutput(t, c.arguments...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that contains %q", err, c.want)
 			}
 		})
 	}
 }
 
-// background runs a command until the test ends.
-func background(t *testing.T, arguments ...string) {
+// runInBackground runs a command until the test ends.
+func runInBackground(t *testing.T, arguments ...string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	command := rootCommand()
@@ -64,13 +64,13 @@ func background(t *testing.T, arguments ...string) {
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Errorf("%s ended with %v", arguments[0], err)
+			t.Errorf("%s exited with %v", arguments[0], err)
 		}
 	})
 }
 
-// mount updates files like a kubelet that mounts a Secret: all files at once, some time after the Secret changed.
-type mount struct {
+// secretMount updates files like a kubelet that mounts a Secret: all files at once, some time after the Secret changed.
+type secretMount struct {
 	folder string
 	number int
 	last   map[string][]byte
@@ -81,7 +81,7 @@ const kubeletDelay = time.Second
 // replicasDelay is longer than kubeletDelay plus the 10 seconds after which a webhook reads its files again at the latest.
 const replicasDelay = 15 * time.Second
 
-func (m *mount) update(t *testing.T, content map[string][]byte) {
+func (m *secretMount) update(t *testing.T, content map[string][]byte) {
 	m.number++
 	part := filepath.Join(m.folder, fmt.Sprint("..", m.number))
 	if err := os.Mkdir(part, 0o700); err != nil {
@@ -105,7 +105,7 @@ func (m *mount) update(t *testing.T, content map[string][]byte) {
 }
 
 // follow updates the files until the context ends.
-func (m *mount) follow(ctx context.Context, t *testing.T, c client.Client, key client.ObjectKey) {
+func (m *secretMount) follow(ctx context.Context, t *testing.T, c client.Client, key client.ObjectKey) {
 	every := time.NewTicker(50 * time.Millisecond)
 	defer every.Stop()
 	var changed time.Time
@@ -131,13 +131,13 @@ func (m *mount) follow(ctx context.Context, t *testing.T, c client.Client, key c
 	}
 }
 
-// removals removes pods sequentially until the context ends, and counts successes and failures.
-type removals struct {
+// removalLoop removes pods sequentially until the context ends, and counts successes and failures.
+type removalLoop struct {
 	done, failed atomic.Int64
 	last         atomic.Pointer[string]
 }
 
-func (r *removals) run(ctx context.Context, c client.Client, namespace, name string) {
+func (r *removalLoop) run(ctx context.Context, c client.Client, namespace, name string) {
 	for number := 0; ctx.Err() == nil; number++ {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(name, "-", number)}}
 		pod.Spec = corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "web", Image: "web"}}}
@@ -157,7 +157,7 @@ func (r *removals) run(ctx context.Context, c client.Client, namespace, name str
 	}
 }
 
-func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
+func TestCAReplacedUnderLoadWithoutLostReviews(t *testing.T) {
 	namespace, address, admin := testplane.Namespace(t), testplane.FreeAddress(t), testplane.Client(t)
 	secret := client.ObjectKey{Namespace: namespace, Name: "webhook-tls"}
 	_, port, _ := strings.Cut(address, ":")
@@ -174,15 +174,15 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Delete(context.Background(), configuration) })
 
 	kubeconfig := writeKubeconfig(t, testplane.Config(t))
-	testplane.User(t, "certificates-"+namespace, slices.Concat(certificates.ClusterRules([]string{namespace}, nil), certificates.Rules(secret.Name), certificates.MakingRules(), clusters.ElectionRules()))
-	background(t, "certificates", "--kubeconfig", kubeconfig, "--as", "certificates-"+namespace, "--leader-election-namespace", namespace,
+	testplane.User(t, "certificates-"+namespace, slices.Concat(certificates.ClusterRules([]string{namespace}, nil), certificates.Rules(secret.Name), certificates.CreationRules(), clusters.ElectionRules()))
+	runInBackground(t, "certificates", "--kubeconfig", kubeconfig, "--as", "certificates-"+namespace, "--leader-election-namespace", namespace,
 		"--secret", secret.String(), "--dns-name", "localhost", "--webhook-configuration", namespace,
 		"--spread", "2s", "--overlap", replicasDelay.String(), "--metrics-listen", "0", "--health-listen", "0")
 
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
-	files := &mount{folder: t.TempDir()}
+	files := &secretMount{folder: t.TempDir()}
 	running.Go(func() { files.follow(ctx, t, admin, secret) })
 	certificate := filepath.Join(files.folder, "tls.crt")
 	eventually(t, "files", func() string {
@@ -193,49 +193,49 @@ func TestTheAuthorityIsReplacedUnderLoadAndNoReviewIsLost(t *testing.T) {
 	})
 	health := testplane.FreeAddress(t)
 	credentials := filepath.Join(t.TempDir(), "kubeconfig")
-	former := giveCredentials(t, credentials, namespace, "former")
-	background(t, "webhook", "--core", "core="+credentials, "--cell", namespace+"="+kubeconfig, "--listen", address,
+	former := createCredentials(t, credentials, namespace, "former")
+	runInBackground(t, "webhook", "--core", "core="+credentials, "--cell", namespace+"="+kubeconfig, "--listen", address,
 		"--tls-cert", certificate, "--tls-key", filepath.Join(files.folder, "tls.key"), "--metrics-listen", "0", "--health-listen", health)
 	eventually(t, "a webhook", func() string { return fetch("http://"+health+"/readyz", "ok") })
 
 	checker := "check-" + namespace
 	testplane.User(t, checker, (&check.Checker{Core: true, Configurations: []string{namespace, "absent"}}).Rules())
 	arguments := []string{"check", "--kubeconfig", kubeconfig, "--as", checker, "--namespace", namespace, "--webhook-configuration", namespace}
-	if out, err := ask(t, arguments...); err != nil || !strings.Contains(out, "pods.breakwater.dev  ok") {
+	if out, err := commandOutput(t, arguments...); err != nil || !strings.Contains(out, "pods.breakwater.dev  ok") {
 		t.Errorf("check: %v\n%s", err, out)
 	}
-	out, err := ask(t, append(arguments, "--core", "--webhook-configuration", "absent", "--timeout", "1s")...)
+	out, err := commandOutput(t, append(arguments, "--core", "--webhook-configuration", "absent", "--timeout", "1s")...)
 	if err == nil || !strings.Contains(out, "is not there") || !strings.Contains(out, "API breakwater.dev/v1alpha1") || strings.Contains(out, "cannot be listed") {
-		t.Errorf("check of what is not there: %v\n%s", err, out)
+		t.Errorf("check of a missing configuration: %v\n%s", err, out)
 	}
 
-	r := &removals{}
+	r := &removalLoop{}
 	for client := range 4 {
 		running.Go(func() { r.run(ctx, admin, namespace, fmt.Sprint("web-", client)) })
 	}
 	eventually(t, "removals", func() string { return atLeast(&r.done, 20) })
-	replaceAuthority(t, admin, secret)
+	replaceCA(t, admin, secret)
 	enough := r.done.Load() + 20
 	eventually(t, "removals after it", func() string { return atLeast(&r.done, enough) })
 	if failed := r.failed.Load(); failed > 0 {
-		t.Errorf("%d removals of %d failed, the last by: %s", failed, r.done.Load()+failed, *r.last.Load())
+		t.Errorf("%d of %d removals failed, the last with: %s", failed, r.done.Load()+failed, *r.last.Load())
 	}
 	t.Logf("%d removals were answered", r.done.Load())
 
-	giveCredentials(t, credentials, namespace, "present")
-	takeCredentials(t, former, namespace, "former")
-	reserveOne(t, admin, namespace)
+	createCredentials(t, credentials, namespace, "present")
+	revokeCredentials(t, former, namespace, "former")
+	removeProtectedPod(t, admin, namespace)
 }
 
 func atLeast(counter *atomic.Int64, want int64) string {
 	if got := counter.Load(); got < want {
-		return fmt.Sprintf("%d of %d", got, want)
+		return fmt.Sprintf("counter is %d, want at least %d", got, want)
 	}
 	return ""
 }
 
-// replaceAuthority replaces the CA, and waits until the previous CA is no longer in use.
-func replaceAuthority(t *testing.T, c client.Client, secret client.ObjectKey) {
+// replaceCA replaces the CA, and waits until the previous CA is no longer in use.
+func replaceCA(t *testing.T, c client.Client, secret client.ObjectKey) {
 	t.Helper()
 	read := func(name string) map[string][]byte {
 		s := &corev1.Secret{}
@@ -258,6 +258,6 @@ func replaceAuthority(t *testing.T, c client.Client, secret client.ObjectKey) {
 		return ""
 	})
 	if !both {
-		t.Error("both authorities were never trusted")
+		t.Error("the old and the new CA were never trusted together")
 	}
 }

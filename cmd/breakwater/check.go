@@ -34,18 +34,19 @@ func checkCommand() *cobra.Command {
 	f := &checkFlags{}
 	command := &cobra.Command{
 		Use:   "check [--core] [--rings] [--webhook-configuration NAME ...] [--scheduling-configuration NAME ...]",
-		Short: "Find out whether an installation works, from within its cluster",
-		Long: `Looks at an installation and prints what it finds, again and again until all is well or --timeout has passed; then it exits
-with 1. helm test runs it in a pod.
+		Short: "Check from within a cluster whether an installation works",
+		Long: `Checks an installation until all checks pass or --timeout has passed, and prints the findings. If a check fails, the exit code is 1.
+helm test runs the command in a pod.
 
-  --webhook-configuration     it exists, and its webhook answers by TLS that its caBundle vouches for, at the address that it names,
-                              about the removal of a pod that nobody protects. The pod does not exist, and nothing is written
-  --scheduling-configuration  it exists, and its webhook answers likewise about a pod that is created, and can ask scheduling policies
-  --core                      the API is served, there are Cells, and each is Ready, Connected, AggregationFresh and Guarded
-  --rings                     each ClusterRing is Ready and ShardsAvailable, and the sharder answers, as the webhook must, about an
-                              object that does not exist
+  --webhook-configuration     the configuration exists, and its webhook responds, at its address and with a certificate that its
+                              caBundle trusts, to the removal of an unprotected pod. The pod does not exist, and nothing is written
+  --scheduling-configuration  the configuration exists, and its webhook responds in the same way to the creation of a pod, and can
+                              read scheduling policies
+  --core                      the API is served, Cells exist, and each Cell is Ready, Connected, AggregationFresh and Guarded
+  --rings                     each ClusterRing is Ready and ShardsAvailable, and the sharder responds correctly to an object that
+                              does not exist
 
-A webhook that wants certificates of its clients (webhook --client-ca) refuses this one.`,
+A webhook that requires client certificates (webhook --client-ca) denies the requests of this command.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context(), command.OutOrStdout()) },
 	}
@@ -53,17 +54,17 @@ A webhook that wants certificates of its clients (webhook --client-ca) refuses t
 	bindCluster(flags, &f.cluster, "", "the cluster")
 	bindUser(flags, &f.cluster, "", "the cluster")
 	flags.StringArrayVar(&f.configurations, "webhook-configuration", nil, "`name` of a ValidatingWebhookConfiguration of the cluster; may be repeated")
-	flags.StringArrayVar(&f.scheduling, "scheduling-configuration", nil, "`name` of a MutatingWebhookConfiguration of the cluster that adds what scheduling policies ask for; may be repeated")
-	flags.StringVarP(&f.namespace, "namespace", "n", defaultNamespace, "`namespace` without protectors, which what is asked about is in")
-	flags.BoolVar(&f.core, "core", false, "the cluster is a core: look at its API and its Cells")
-	flags.BoolVar(&f.rings, "rings", false, "a sharder looks after the ClusterRings of the cluster: look at them")
-	flags.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait until all is well")
+	flags.StringArrayVar(&f.scheduling, "scheduling-configuration", nil, "`name` of a MutatingWebhookConfiguration of the cluster for scheduling policies; may be repeated")
+	flags.StringVarP(&f.namespace, "namespace", "n", defaultNamespace, "`namespace` without protectors, for the objects in requests to webhooks")
+	flags.BoolVar(&f.core, "core", false, "the cluster is a core: check its API and its Cells")
+	flags.BoolVar(&f.rings, "rings", false, "the cluster has a sharder: check its ClusterRings")
+	flags.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait until all checks pass")
 	return command
 }
 
 func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 	if !f.core && !f.rings && len(f.configurations)+len(f.scheduling) == 0 {
-		return errors.New("nothing is to be looked at: give --core, --rings, --webhook-configuration or --scheduling-configuration")
+		return errors.New("nothing to check: set --core, --rings, --webhook-configuration or --scheduling-configuration")
 	}
 	config, err := f.cluster.Config("check")
 	if err != nil {
@@ -81,37 +82,37 @@ func (f *checkFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	findings := f.await(ctx, checker)
-	if err := tellFindings(out, findings); err != nil {
+	findings := f.awaitHealthy(ctx, checker)
+	if err := writeFindings(out, findings); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(findings, isBad) {
-		return fmt.Errorf("not all is well after %s", f.timeout)
+		return fmt.Errorf("some checks failed after %s", f.timeout)
 	}
 	return nil
 }
 
 func isBad(f check.Finding) bool { return f.Problem != "" }
 
-// await returns the first findings without a problem, or the last findings before the timeout.
-func (f *checkFlags) await(ctx context.Context, checker *check.Checker) []check.Finding {
+// awaitHealthy returns the first findings without a problem, or the last findings before the timeout.
+func (f *checkFlags) awaitHealthy(ctx context.Context, checker *check.Checker) []check.Finding {
 	every := time.NewTicker(checkEvery)
 	defer every.Stop()
-	findings := checker.Look(ctx)
+	findings := checker.Run(ctx)
 	for slices.ContainsFunc(findings, isBad) {
 		select {
 		case <-ctx.Done():
 			return findings
 		case <-every.C:
 		}
-		if now := checker.Look(ctx); ctx.Err() == nil {
+		if now := checker.Run(ctx); ctx.Err() == nil {
 			findings = now
 		}
 	}
 	return findings
 }
 
-func tellFindings(out io.Writer, findings []check.Finding) error {
+func writeFindings(out io.Writer, findings []check.Finding) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	rows := []string{"WHAT\tSTATE\tPROBLEM\n"}
 	for _, f := range findings {

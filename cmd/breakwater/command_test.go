@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// run runs a command to its end, and returns its standard output and standard error.
-func run(t *testing.T, in string, arguments ...string) (out, log string, err error) {
+// runCommand runs a command to its end, and returns its standard output and standard error.
+func runCommand(t *testing.T, in string, arguments ...string) (out, log string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	command := rootCommand()
@@ -19,17 +19,17 @@ func run(t *testing.T, in string, arguments ...string) (out, log string, err err
 	return stdout.String(), stderr.String(), err
 }
 
-// ask is like run, without standard input and standard error.
-func ask(t *testing.T, arguments ...string) (string, error) {
+// commandOutput is like run, without standard input and standard error.
+func commandOutput(t *testing.T, arguments ...string) (string, error) {
 	t.Helper()
-	out, _, err := run(t, "", arguments...)
+	out, _, err := runCommand(t, "", arguments...)
 	return out, err
 }
 
-// wantRefusal checks that a command line fails with an error that contains words.
-func wantRefusal(t *testing.T, words string, arguments ...string) {
+// wantError checks that a command line fails with an error that contains words.
+func wantError(t *testing.T, words string, arguments ...string) {
 	t.Helper()
-	if _, _, err := run(t, "", arguments...); err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("error %v, want one that says %q", err, words)
+	if _, _, err := runCommand(t, "", arguments...); err == nil || !strings.Contains(err.Error(), words) {
+		t.Errorf("error %v, want one that contains %q", err, words)
 	}
 }

@@ -26,11 +26,11 @@ type componentFlags struct {
 }
 
 func (f *componentFlags) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&f.metricsAddress, "metrics-listen", ":8080", "`address` to serve Prometheus metrics on (/metrics); 0 turns it off")
+	flags.StringVar(&f.metricsAddress, "metrics-listen", ":8080", "`address` to serve Prometheus metrics on (/metrics); 0 disables it")
 	flags.StringVar(&f.metricsAuth, "metrics-auth", "", "`kubeconfig` of the cluster that authenticates and authorizes clients of /metrics, or "+clusters.InCluster+
-		": they need a token, and get of the non-resource URL /metrics; served by TLS then. Empty: any client may read metrics")
-	flags.StringVar(&f.healthAddress, "health-listen", ":8081", "`address` to serve /healthz and /readyz on; 0 turns it off")
-	flags.StringVar(&f.profileAddress, "profile-listen", "0", "`address` to serve Go profiles on (/debug/pprof/); 0 turns it off")
+		": clients need a token, and permission to get the non-resource URL /metrics; enables TLS. Empty: any client may read metrics")
+	flags.StringVar(&f.healthAddress, "health-listen", ":8081", "`address` to serve /healthz and /readyz on; 0 disables it")
+	flags.StringVar(&f.profileAddress, "profile-listen", "0", "`address` to serve Go profiles on (/debug/pprof/); 0 disables it")
 	flags.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "lowest `level` to log: debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "json", "`format` of the log: json or text")
 }
@@ -58,7 +58,7 @@ func (f *componentFlags) logger(component string) (logr.Logger, error) {
 type redactor struct{ to io.Writer }
 
 func (r redactor) Write(record []byte) (int, error) {
-	if _, err := io.WriteString(r.to, webhookconfig.RedactCallers(string(record))); err != nil {
+	if _, err := io.WriteString(r.to, webhookconfig.RedactCallerTokens(string(record))); err != nil {
 		return 0, err
 	}
 	return len(record), nil

@@ -15,24 +15,24 @@ import (
 
 // bindCluster adds the flags that locate a cluster. The prefix distinguishes them from the flags of another cluster.
 func bindCluster(flags *pflag.FlagSet, c *clusters.Connection, prefix, cluster string) {
-	flags.StringVar(&c.Kubeconfig, prefix+"kubeconfig", "", "kubeconfig `file` of "+cluster+", or in-cluster; empty: as kubectl would choose")
+	flags.StringVar(&c.Kubeconfig, prefix+"kubeconfig", "", "kubeconfig `file` of "+cluster+", or in-cluster; empty: the default of kubectl")
 	flags.StringVar(&c.Context, prefix+"context", "", "`context` of --"+prefix+"kubeconfig")
 }
 
-// flaggedCluster implements commands.Cluster with flags.
-type flaggedCluster struct {
+// flagCluster implements commands.Cluster with flags.
+type flagCluster struct {
 	clusters.Connection
 	namespace string
 }
 
-func (c *flaggedCluster) bind(command *cobra.Command, cluster, namespace string) *cobra.Command {
+func (c *flagCluster) bind(command *cobra.Command, cluster, namespace string) *cobra.Command {
 	bindCluster(command.Flags(), &c.Connection, "", cluster)
 	command.Flags().StringVarP(&c.namespace, "namespace", "n", "", namespace)
 	return command
 }
 
 // Config implements commands.Cluster, like the following methods.
-func (c *flaggedCluster) Config(_ context.Context, component string) (*rest.Config, error) {
+func (c *flagCluster) Config(_ context.Context, component string) (*rest.Config, error) {
 	config, err := c.Connection.Config(component)
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)
@@ -40,28 +40,28 @@ func (c *flaggedCluster) Config(_ context.Context, component string) (*rest.Conf
 	return config, nil
 }
 
-// Given returns the value of --namespace.
-func (c *flaggedCluster) Given() string { return c.namespace }
+// NamespaceFlag returns the value of --namespace.
+func (c *flagCluster) NamespaceFlag() string { return c.namespace }
 
 // Namespace returns the value of --namespace, or else the namespace of the context.
-func (c *flaggedCluster) Namespace() (string, error) {
+func (c *flagCluster) Namespace() (string, error) {
 	if c.namespace != "" {
 		return c.namespace, nil
 	}
 	return c.Connection.Namespace()
 }
 
-// Named reports whether a flag selects the cluster.
-func (c *flaggedCluster) Named() bool { return c.Kubeconfig != "" || c.Context != "" }
+// IsSelected reports whether a flag selects the cluster.
+func (c *flagCluster) IsSelected() bool { return c.Kubeconfig != "" || c.Context != "" }
 
 func convertCommand() *cobra.Command {
-	from := &flaggedCluster{}
-	return from.bind(commands.Convert("breakwater", from), "the cluster to read", "`namespace` of the cluster to read; empty: that of the context")
+	from := &flagCluster{}
+	return from.bind(commands.Convert("breakwater", from), "the cluster to read", "`namespace` of the cluster to read; empty: the namespace of the context")
 }
 
 func releaseCommand() *cobra.Command {
-	core := &flaggedCluster{}
-	return core.bind(commands.Release("breakwater", core), "the core cluster", "only what is in this `namespace`")
+	core := &flagCluster{}
+	return core.bind(commands.Release("breakwater", core), "the core cluster", "only objects in this `namespace`")
 }
 
 // bindUser adds the impersonation flags.
@@ -72,8 +72,8 @@ func bindUser(flags *pflag.FlagSet, c *clusters.Connection, prefix, cluster stri
 
 // namedConfigs parses the NAME=KUBECONFIG values of a flag, with the impersonation of as. The caller must run the followers as long as
 // it uses the configurations.
-func namedConfigs(flag string, arguments []string, as clusters.Connection, component string) (map[string]*rest.Config, []*clusters.Follower, error) {
-	configs, followers := map[string]*rest.Config{}, []*clusters.Follower(nil)
+func namedConfigs(flag string, arguments []string, as clusters.Connection, component string) (map[string]*rest.Config, []*clusters.KubeconfigReloader, error) {
+	configs, followers := map[string]*rest.Config{}, []*clusters.KubeconfigReloader(nil)
 	for _, argument := range arguments {
 		name, connection, err := clusters.ParseNamed(argument)
 		if err != nil {
@@ -86,8 +86,8 @@ func namedConfigs(flag string, arguments []string, as clusters.Connection, compo
 			return nil, nil, fmt.Errorf("--%s %s: %q is given twice", flag, argument, name)
 		}
 		connection.As, connection.AsGroups = as.As, as.AsGroups
-		var follower *clusters.Follower
-		if configs[name], follower, err = connection.Follow(component); err != nil {
+		var follower *clusters.KubeconfigReloader
+		if configs[name], follower, err = connection.ReloadingConfig(component); err != nil {
 			return nil, nil, fmt.Errorf("--%s %s: %w", flag, argument, err)
 		}
 		followers = append(followers, follower)

@@ -22,15 +22,15 @@ func consoleCommand() *cobra.Command {
 	f := &consoleFlags{options: console.Default()}
 	command := &cobra.Command{
 		Use:   "console --tls-cert FILE --tls-key FILE",
-		Short: "Serve a page that shows protectors, cells and what is refused",
-		Long: `The console serves a page that shows the protectors and cells of a core cluster, live: floors, budgets, timelines, and what was
-refused. It only reads, and keeps what it shows in memory: a timeline begins when the console does.
+		Short: "Serve a page that shows protectors, cells and denials",
+		Long: `The console serves a page with the protectors and cells of a core cluster, live: floors, budgets, timelines and denials. It only reads,
+and keeps the displayed data in memory: timelines begin when the console starts.
 
-Everybody who looks must be known to the core's apiserver: by a token in the header Authorization, which proxies send, or by one
-that is pasted into the page to sign in. What somebody sees is what that user may list in the core cluster: podprotectors of
-breakwater.dev and events of events.k8s.io, in all namespaces or in some, and cells.
+Users authenticate with a token of the core's API server: in the header Authorization, which proxies send, or pasted into the page
+to sign in. Each user sees what the user may list in the core cluster: podprotectors of breakwater.dev and events of events.k8s.io,
+in all namespaces or in some, and cells.
 
-It needs no Secrets, and no way into other clusters.`,
+The console needs no Secrets, and no access to other clusters.`,
 		Example: `  breakwater console --tls-cert tls.crt --tls-key tls.key
   kubectl create token -n breakwater-system viewer --duration 1h`,
 		Args: cobra.NoArgs,
@@ -40,13 +40,13 @@ It needs no Secrets, and no way into other clusters.`,
 	bindCluster(flags, &f.core, "", "the core cluster")
 	bindUser(flags, &f.core, "", "the core cluster")
 	o := &f.options
-	flags.StringVar(&o.Core, "core-name", o.Core, "what the core cluster is called on the page")
+	flags.StringVar(&o.Core, "core-name", o.Core, "name of the core cluster on the page")
 	flags.StringVar(&o.Listen, "listen", o.Listen, "`address` to serve the page on")
 	flags.StringVar(&o.CertFile, "tls-cert", "", "PEM `file` of the serving certificate; reloaded when it changes (required)")
 	flags.StringVar(&o.KeyFile, "tls-key", "", "PEM `file` of its key (required)")
-	flags.DurationVar(&o.SessionIdle, "session-idle", o.SessionIdle, "how long a browser stays signed in in which nobody does anything")
-	flags.DurationVar(&o.SessionLifetime, "session-lifetime", o.SessionLifetime, "how long it does at most")
-	flags.DurationVar(&o.ReviewsFor, "reviews-for", o.ReviewsFor, "how long what the apiserver said of a token, or of a right, is believed")
+	flags.DurationVar(&o.SessionIdle, "session-idle", o.SessionIdle, "how long a browser stays signed in without activity")
+	flags.DurationVar(&o.SessionLifetime, "session-lifetime", o.SessionLifetime, "how long a browser stays signed in at most")
+	flags.DurationVar(&o.ReviewLifetime, "reviews-for", o.ReviewLifetime, "how long responses of the API server about tokens and permissions are cached")
 	f.bind(flags)
 	return command
 }

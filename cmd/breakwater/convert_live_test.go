@@ -77,7 +77,7 @@ func installPeers(t *testing.T, c client.Client) {
 				return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 			})
 			if err != nil {
-				t.Errorf("the CRD %s does not go: %v", crd.Name, err)
+				t.Errorf("CRD %s was not deleted: %v", crd.Name, err)
 			}
 		}
 	})
@@ -93,16 +93,16 @@ func deleteBudgets(t *testing.T, c client.Client, namespace string) {
 	})
 }
 
-func TestConvertReadsWhatAClusterHas(t *testing.T) {
+func TestConvertReadsCluster(t *testing.T) {
 	c, namespace, kubeconfig := liveClient(t), testplane.Namespace(t), writeKubeconfig(t, testplane.Config(t))
 
-	out, log, err := converted(t, "", "--kubeconfig", kubeconfig, "-n", namespace)
+	out, log, err := runConvert(t, "", "--kubeconfig", kubeconfig, "-n", namespace)
 	if err != nil || out != "" {
-		t.Fatalf("in a cluster without the peers: %v, output %q", err, out)
+		t.Fatalf("in a cluster without the other systems: %v, output %q", err, out)
 	}
-	for _, want := range []string{"no podunavailablebudgets.policy.kruise.io", "no podprotectors.podseidon.kubewharf.io", "no clusterpodschedulingpolicies.kupid.gardener.cloud", "0 PodProtectors made of 0 objects"} {
+	for _, want := range []string{"no podunavailablebudgets.policy.kruise.io", "no podprotectors.podseidon.kubewharf.io", "no clusterpodschedulingpolicies.kupid.gardener.cloud", "0 PodProtectors created from 0 objects"} {
 		if !strings.Contains(log, want) {
-			t.Errorf("standard error lacks %q:\n%s", want, log)
+			t.Errorf("standard error does not contain %q:\n%s", want, log)
 		}
 	}
 
@@ -124,7 +124,7 @@ func TestConvertReadsWhatAClusterHas(t *testing.T) {
 	}
 	want := strings.ReplaceAll(string(raw), "NAMESPACE", namespace)
 	for _, arguments := range [][]string{{"-n", namespace}, {"-A"}} {
-		out, log, err = converted(t, "", append([]string{"--kubeconfig", kubeconfig}, arguments...)...)
+		out, log, err = runConvert(t, "", append([]string{"--kubeconfig", kubeconfig}, arguments...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,11 +133,11 @@ func TestConvertReadsWhatAClusterHas(t *testing.T) {
 		}
 	}
 	if !strings.Contains(log, "not converted: ProtectsNothing: PodDisruptionBudget "+namespace+"/unused: ") {
-		t.Errorf("standard error does not tell of the budget that protects nothing:\n%s", log)
+		t.Errorf("standard error does not report the budget that protects nothing:\n%s", log)
 	}
 	if strings.Contains(log, "cannot be read") || strings.Contains(log, "skipped") ||
 		!strings.Contains(log, "BothMustAdmit: PodUnavailableBudget "+namespace+"/web: it can cover the same pods as PodDisruptionBudget "+namespace+"/web: ") {
-		t.Errorf("standard error does not tell that the workload's pods have two budgets:\n%s", log)
+		t.Errorf("standard error does not report that two budgets cover the workload's pods:\n%s", log)
 	}
 	// Apply twice, as users do who convert again.
 	for range 2 {
@@ -150,23 +150,23 @@ func TestConvertReadsWhatAClusterHas(t *testing.T) {
 	if err := c.DeleteAllOf(t.Context(), &appsv1.Deployment{}, client.InNamespace(namespace)); err != nil {
 		t.Fatal(err)
 	}
-	again, log, err := converted(t, "", "--kubeconfig", kubeconfig, "-A")
+	again, log, err := runConvert(t, "", "--kubeconfig", kubeconfig, "-A")
 	if diff := cmp.Diff(out, again); diff != "" || err != nil {
-		t.Errorf("once its output is applied it converts otherwise (-before +after): %v\n%s", err, diff)
+		t.Errorf("conversion changed after its output was applied (-before +after): %v\n%s", err, diff)
 	}
 	if want := "note: Deployment " + namespace + "/web, which PodUnavailableBudget web names, cannot be read"; !strings.Contains(log, want) {
-		t.Errorf("standard error lacks %q:\n%s", want, log)
+		t.Errorf("standard error does not contain %q:\n%s", want, log)
 	}
 }
 
-func TestConvertReadsTheNamespaceOfTheContext(t *testing.T) {
-	out, log, err := converted(t, "", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--kind", "pdb")
+func TestConvertReadsNamespaceOfContext(t *testing.T) {
+	out, log, err := runConvert(t, "", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--kind", "pdb")
 	if err != nil || out != "" || !strings.Contains(log, "read namespace default; -A reads all") {
 		t.Errorf("%v, output %q\n%s", err, out, log)
 	}
 }
 
-func TestConvertReadsAllPagesOfAList(t *testing.T) {
+func TestConvertReadsAllPages(t *testing.T) {
 	c, namespace := liveClient(t), testplane.Namespace(t)
 	const budgets = 503 // the page size is 500
 	deleteBudgets(t, c, namespace)
@@ -182,20 +182,20 @@ func TestConvertReadsAllPagesOfAList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, log, err := converted(t, "", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "-n", namespace, "--kind", "PodDisruptionBudget")
+	out, log, err := runConvert(t, "", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "-n", namespace, "--kind", "PodDisruptionBudget")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := len(documents(t, out)); n != budgets {
-		t.Errorf("%d protectors of %d budgets", n, budgets)
+		t.Errorf("%d protectors from %d budgets", n, budgets)
 	}
 	if !strings.Contains(log, "and 500 more), each: ") {
-		t.Errorf("warnings of all are not told of together:\n%.2000s", log)
+		t.Errorf("equal warnings are not grouped:\n%.2000s", log)
 	}
 }
 
 // Cluster-scoped policies are in no namespace. A user who reads one namespace may lack permission to read them.
-func TestConvertReadsPoliciesOfTheCluster(t *testing.T) {
+func TestConvertReadsClusterScopedPolicies(t *testing.T) {
 	c, namespace, kubeconfig := liveClient(t), testplane.Namespace(t), writeKubeconfig(t, testplane.Config(t))
 	installPeers(t, c)
 	for _, u := range documents(t, `{apiVersion: kupid.gardener.cloud/v1alpha1, kind: ClusterPodSchedulingPolicy, metadata: {name: etcd},
@@ -209,14 +209,14 @@ func TestConvertReadsPoliciesOfTheCluster(t *testing.T) {
 		want      int
 		note      string
 	}{
-		"with all namespaces": {[]string{"-A"}, 1, "0 PodProtectors and 1 scheduling policy made of 1 object"},
-		"when asked for":      {[]string{"-n", namespace, "--kind", "kupid"}, 1, "0 PodProtectors and 1 scheduling policy made of 1 object"},
+		"with all namespaces": {[]string{"-A"}, 1, "0 PodProtectors and 1 scheduling policy created from 1 object"},
+		"on request":          {[]string{"-n", namespace, "--kind", "kupid"}, 1, "0 PodProtectors and 1 scheduling policy created from 1 object"},
 		"not with a namespace": {[]string{"-n", namespace}, 0,
-			"clusterpodschedulingpolicies.kupid.gardener.cloud are in no namespace; -A or --kind clusterpodschedulingpolicies reads them"},
-		"not of other kinds": {[]string{"-A", "--kind", "pdb"}, 0, "0 PodProtectors made of 0 objects"},
+			"clusterpodschedulingpolicies.kupid.gardener.cloud are cluster-scoped; -A or --kind clusterpodschedulingpolicies reads them"},
+		"not of other kinds": {[]string{"-A", "--kind", "pdb"}, 0, "0 PodProtectors created from 0 objects"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			out, log, err := converted(t, "", append([]string{"--kubeconfig", kubeconfig}, test.arguments...)...)
+			out, log, err := runConvert(t, "", append([]string{"--kubeconfig", kubeconfig}, test.arguments...)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +224,7 @@ func TestConvertReadsPoliciesOfTheCluster(t *testing.T) {
 				t.Errorf("%d documents, want %d:\n%s", len(got), test.want, out)
 			}
 			if !strings.Contains(log, test.note) {
-				t.Errorf("standard error lacks %q:\n%s", test.note, log)
+				t.Errorf("standard error does not contain %q:\n%s", test.note, log)
 			}
 		})
 	}

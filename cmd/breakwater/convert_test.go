@@ -12,14 +12,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
 )
 
-// converted runs the command and returns its standard output and standard error.
-func converted(t *testing.T, in string, arguments ...string) (out, log string, err error) {
+// runConvert runs the command and returns its standard output and standard error.
+func runConvert(t *testing.T, in string, arguments ...string) (out, log string, err error) {
 	t.Helper()
-	return run(t, in, append([]string{"convert"}, arguments...)...)
+	return runCommand(t, in, append([]string{"convert"}, arguments...)...)
 }
 
-// written writes files to a new folder.
-func written(t *testing.T, files map[string]string) string {
+// writeFiles writes files to a new folder.
+func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -53,19 +53,19 @@ func TestConvertReadsEveryFormat(t *testing.T) {
 		"  unhealthyPodEvictionPolicy: AlwaysAllow\n  selector:\n    matchLabels: {app: web}\nstatus: {currentHealthy: 3}\n"
 	bare := `{"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": {"matchLabels": {"app": "web"}}}}`
 	for claim, text := range map[string]string{
-		"JSON":                              budget,
-		"YAML":                              yamlBudget,
-		"YAML with empty documents":         "---\n# nothing\n---\n" + yamlBudget + "---\n",
-		"YAML with Windows' line ends":      strings.ReplaceAll("---\n"+yamlBudget+"---\n", "\n", "\r\n"),
-		"a List":                            `{"apiVersion": "v1", "kind": "List", "items": [` + budget + `]}`,
-		"a List in a List":                  `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": [` + budget + `]}]}`,
-		"a list of the kind, as an API has": `{"apiVersion": "policy/v1", "kind": "PodDisruptionBudgetList", "items": [` + bare + `]}`,
-		"values of a chart before it":       "replicas: 3\n---\n" + yamlBudget,
-		"a list of values before it":        "- a\n- b\n---\n" + yamlBudget,
-		"another kind before it":            "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n---\n" + yamlBudget,
+		"JSON":                           budget,
+		"YAML":                           yamlBudget,
+		"YAML with empty documents":      "---\n# nothing\n---\n" + yamlBudget + "---\n",
+		"YAML with Windows line endings": strings.ReplaceAll("---\n"+yamlBudget+"---\n", "\n", "\r\n"),
+		"a List":                         `{"apiVersion": "v1", "kind": "List", "items": [` + budget + `]}`,
+		"a List in a List":               `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": [` + budget + `]}]}`,
+		"a list of the kind, as returned by the API": `{"apiVersion": "policy/v1", "kind": "PodDisruptionBudgetList", "items": [` + bare + `]}`,
+		"chart values in an earlier document":        "replicas: 3\n---\n" + yamlBudget,
+		"a list of values in an earlier document":    "- a\n- b\n---\n" + yamlBudget,
+		"another kind in an earlier document":        "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n---\n" + yamlBudget,
 	} {
 		t.Run(claim, func(t *testing.T) {
-			out, log, err := converted(t, text, "-f", "-")
+			out, log, err := runConvert(t, text, "-f", "-")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,18 +79,18 @@ func TestConvertReadsEveryFormat(t *testing.T) {
 
 func TestConvertReadsFolders(t *testing.T) {
 	named := func(name string) string { return strings.Replace(budget, `"web"`, `"`+name+`"`, 1) }
-	dir := written(t, map[string]string{"b.yaml": named("b"), "a.yml": named("a"), "c.json": named("c"), "notes.txt": "{", "deep/d.yaml": named("d")})
+	dir := writeFiles(t, map[string]string{"b.yaml": named("b"), "a.yml": named("a"), "c.json": named("c"), "notes.txt": "{", "deep/d.yaml": named("d")})
 	for claim, test := range map[string]struct {
 		arguments []string
 		want      string
 	}{
-		"the files of a folder":      {[]string{"-f", dir}, "a b c"},
-		"and those in folders of it": {[]string{"-f", dir, "-R"}, "a b c d"},
-		"several":                    {[]string{"-f", filepath.Join(dir, "deep"), "-f", filepath.Join(dir, "b.yaml")}, "b d"},
-		"one of any name":            {[]string{"-f", filepath.Join(dir, "a.yml")}, "a"},
+		"the files of a folder":         {[]string{"-f", dir}, "a b c"},
+		"files of subfolders":           {[]string{"-f", dir, "-R"}, "a b c d"},
+		"several":                       {[]string{"-f", filepath.Join(dir, "deep"), "-f", filepath.Join(dir, "b.yaml")}, "b d"},
+		"a file with another extension": {[]string{"-f", filepath.Join(dir, "a.yml")}, "a"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			out, _, err := converted(t, "", test.arguments...)
+			out, _, err := runConvert(t, "", test.arguments...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,11 +107,11 @@ func TestConvertReadsFolders(t *testing.T) {
 	}
 }
 
-func TestConvertSaysWhatDiffersAndWhatIsLeftOut(t *testing.T) {
+func TestConvertWarnings(t *testing.T) {
 	other := strings.Replace(budget, `"web"`, `"other"`, 1)
 	zero := `{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "zero"}, "spec": {"minAvailable": 1}}`
 	text := budget + "\n---\n" + other + "\n---\n" + zero + "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}\n---\na: b"
-	_, log, err := converted(t, text, "-f", "-", "--accept", "OneCluster,BothMustAdmit")
+	_, log, err := runConvert(t, text, "-f", "-", "--accept", "OneCluster,BothMustAdmit")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,64 +126,65 @@ func TestConvertSaysWhatDiffersAndWhatIsLeftOut(t *testing.T) {
 		"warning: EvictionsOnly: 2 PodDisruptionBudgets (other, web), each: ",
 		"accepted: OneCluster: 2 PodDisruptionBudgets (other, web), each: ",
 		"accepted: BothMustAdmit: PodDisruptionBudget web in standard input: ",
-		"note: skipped document 5 of standard input: ", "note: skipped what is not converted: ", "note: ",
+		"note: skipped document 5 of standard input: ", "note: skipped objects that are not converted: ", "note: ",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("standard error (-want +got):\n%s\n%s", diff, log)
 	}
-	for _, want := range []string{"PodDisruptionBudget zero in standard input: it has no selector", "not converted: 1 ConfigMap\n", "note: 2 PodProtectors made of 3 objects\n"} {
+	for _, want := range []string{"PodDisruptionBudget zero in standard input: it has no selector", "not converted: 1 ConfigMap\n", "note: 2 PodProtectors " +
+		"created from 3 objects\n"} {
 		if !strings.Contains(log, want) {
-			t.Errorf("standard error lacks %q:\n%s", want, log)
+			t.Errorf("standard error does not contain %q:\n%s", want, log)
 		}
 	}
 }
 
-func TestConvertCanFailOnWarnings(t *testing.T) {
+func TestConvertFailOnWarning(t *testing.T) {
 	for claim, test := range map[string]struct {
 		arguments []string
 		fails     bool
 	}{
-		"warnings are no failure":           {nil, false},
-		"warnings are a failure if so said": {[]string{"--fail-on-warning"}, true},
-		"but for those that are accepted":   {[]string{"--fail-on-warning", "--accept", "EvictionsOnly,OneCluster"}, false},
-		"one that is not is enough":         {[]string{"--fail-on-warning", "--accept", "EvictionsOnly"}, true},
-		"of kinds that are not asked for":   {[]string{"--fail-on-warning", "--kind", "podseidon"}, false},
+		"warnings are not failures by default": {nil, false},
+		"warnings are failures on request":     {[]string{"--fail-on-warning"}, true},
+		"accepted warnings":                    {[]string{"--fail-on-warning", "--accept", "EvictionsOnly,OneCluster"}, false},
+		"a warning that is not accepted":       {[]string{"--fail-on-warning", "--accept", "EvictionsOnly"}, true},
+		"warnings of other kinds":              {[]string{"--fail-on-warning", "--kind", "podseidon"}, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			out, log, err := converted(t, budget, append([]string{"-f", "-"}, test.arguments...)...)
+			out, log, err := runConvert(t, budget, append([]string{"-f", "-"}, test.arguments...)...)
 			var exit interface{ ExitCode() int }
-			if errors.As(err, &exit) != test.fails || test.fails && exit.ExitCode() != commands.ExitWarned || !test.fails && err != nil {
-				t.Errorf("error %v, want one of exit code %d: %v\n%s", err, commands.ExitWarned, test.fails, log)
+			if errors.As(err, &exit) != test.fails || test.fails && exit.ExitCode() != commands.ExitWarnings || !test.fails && err != nil {
+				t.Errorf("error %v, want exit code %d: %v\n%s", err, commands.ExitWarnings, test.fails, log)
 			}
 			if test.fails && out != "" {
-				t.Errorf("it failed and wrote what a pipe would apply:\n%s", out)
+				t.Errorf("convert failed but wrote manifests:\n%s", out)
 			}
 		})
 	}
 }
 
-func TestConvertRefusesWhatItCannotRead(t *testing.T) {
-	dir := written(t, map[string]string{"chart.yaml": "spec: {{ .Values.spec }}\n", "broken.json": `{"kind": `})
+func TestConvertRejectsUnreadableInput(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"chart.yaml": "spec: {{ .Values.spec }}\n", "broken.json": `{"kind": `})
 	for claim, test := range map[string]struct {
 		arguments []string
 		want      string
 	}{
-		"a file that is not there":    {[]string{"-f", dir + "/none.yaml"}, "--filename: stat "},
-		"a template":                  {[]string{"-f", dir + "/chart.yaml"}, "chart.yaml, document 1: "},
-		"half a file":                 {[]string{"-f", dir + "/broken.json"}, "broken.json, document 1: "},
-		"a kind that is none":         {[]string{"-f", dir, "--kind", "hpa"}, `--kind "hpa": want pdb, pub, podseidon or kupid`},
-		"a reason that is none":       {[]string{"-f", dir, "--accept", "All"}, `--accept "All" is no reason`},
-		"files and a cluster":         {[]string{"-f", dir, "--context", "c"}, "--filename reads files"},
-		"files and a namespace":       {[]string{"-f", dir, "-A"}, "--filename reads files"},
-		"one namespace and all":       {[]string{"-n", "shop", "-A"}, "either --namespace or --all-namespaces"},
-		"a kubeconfig that is none":   {[]string{"--kubeconfig", dir + "/none"}, "--kubeconfig: load kubeconfig"},
-		"an argument that is no -f":   {[]string{"shop.yaml"}, "unknown command"},
-		"a cluster that is not there": {[]string{"--kubeconfig", dir + "/none", "-A"}, "--kubeconfig: load kubeconfig"},
+		"a missing file":           {[]string{"-f", dir + "/none.yaml"}, "--filename: stat "},
+		"a template":               {[]string{"-f", dir + "/chart.yaml"}, "chart.yaml, document 1: "},
+		"a truncated file":         {[]string{"-f", dir + "/broken.json"}, "broken.json, document 1: "},
+		"an unknown kind":          {[]string{"-f", dir, "--kind", "hpa"}, `--kind "hpa": want pdb, pub, podseidon or kupid`},
+		"an unknown reason":        {[]string{"-f", dir, "--accept", "All"}, `--accept "All" is not a reason`},
+		"files and a cluster":      {[]string{"-f", dir, "--context", "c"}, "--filename reads files"},
+		"files and all namespaces": {[]string{"-f", dir, "-A"}, "--filename reads files"},
+		"one namespace and all":    {[]string{"-n", "shop", "-A"}, "either --namespace or --all-namespaces"},
+		"a missing kubeconfig":     {[]string{"--kubeconfig", dir + "/none"}, "--kubeconfig: load kubeconfig"},
+		"an argument without -f":   {[]string{"shop.yaml"}, "unknown command"},
+		"a missing cluster":        {[]string{"--kubeconfig", dir + "/none", "-A"}, "--kubeconfig: load kubeconfig"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			out, _, err := converted(t, "", test.arguments...)
+			out, _, err := runConvert(t, "", test.arguments...)
 			if err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
-				t.Errorf("error %v, want one that says %q\n%s", err, test.want, out)
+				t.Errorf("error %v, want one that contains %q\n%s", err, test.want, out)
 			}
 		})
 	}

@@ -29,9 +29,9 @@ type electionFlags struct {
 }
 
 func (f *electionFlags) bind(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.enabled, "leader-elect", true, "elect a leader among the replicas by a Lease; without it run only one")
+	flags.BoolVar(&f.enabled, "leader-elect", true, "elect a leader among the replicas with a Lease; without it, run only one replica")
 	flags.StringVar(&f.namespace, "leader-election-namespace", "",
-		"`namespace` of the Lease, which must exist (default: the pod's own, otherwise "+defaultNamespace+")")
+		"`namespace` of the Lease, which must exist (default: the namespace of the pod, otherwise "+defaultNamespace+")")
 }
 
 // resolve fills in the namespace and checks that it exists. Without the namespace, the process would wait for leadership forever.
@@ -52,7 +52,7 @@ func (f *electionFlags) resolve(ctx context.Context, config *rest.Config) error 
 	}
 	_, err = client.CoreV1().Namespaces().Get(ctx, f.namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("--leader-election-namespace %s: %s has no such namespace: create it, name another one, or run a single replica with --leader-elect=false",
+		return fmt.Errorf("--leader-election-namespace %s: %s has no such namespace: create it, set another one, or run a single replica with --leader-elect=false",
 			f.namespace, config.Host)
 	}
 	if err != nil {
@@ -73,9 +73,9 @@ func ownNamespace(file string) (string, error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
-// change makes a manager elect a leader with the named Lease. The manager releases the Lease on exit, so that the next replica does not
+// configure makes a manager elect a leader with the named Lease. The manager releases the Lease on exit, so that the next replica does not
 // wait. That is safe because the process ends with its manager.
-func (f *electionFlags) change(lease string) func(*manager.Options) {
+func (f *electionFlags) configure(lease string) func(*manager.Options) {
 	return func(options *manager.Options) {
 		options.LeaderElection = f.enabled
 		options.LeaderElectionNamespace = f.namespace

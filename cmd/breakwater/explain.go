@@ -39,7 +39,7 @@ type explainFlags struct {
 func explainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain",
-		Short: "Explain what Breakwater would do, without doing it",
+		Short: "Explain what Breakwater would do, without changes",
 		Args:  cobra.NoArgs,
 	}
 	command.AddCommand(explainSchedulingCommand())
@@ -50,25 +50,24 @@ func explainSchedulingCommand() *cobra.Command {
 	f := &explainFlags{}
 	command := &cobra.Command{
 		Use:   "scheduling -f FILE|DIR|- [-f ...] [--kubeconfig CORE | --core NAME=KUBECONFIG ... | --policies FILE|DIR|-] [--cell NAME] [-o table|yaml|json|patch]",
-		Short: "Explain what scheduling policies would make of a pod or a workload",
-		Long: `Takes pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job, CronJob) as they are about to be
-created, and tells which PodSchedulingPolicies and ClusterPodSchedulingPolicies apply, in their order, what each of them injects, what
-contradicts it or is skipped and why, which PodProtectors have new pods spread (spec.spread.enforcement: Schedule), and the JSON patch that
-comes of it. Of a workload it tells what becomes of its template, and then of the pods that are made of that. It decides as the webhook does
-that runs with --scheduling. Nothing is written to any cluster.
+		Short: "Explain the effect of scheduling policies on a pod or a workload",
+		Long: `Explains the effect of PodSchedulingPolicies and ClusterPodSchedulingPolicies on new pods and workloads (Deployment, StatefulSet, DaemonSet,
+ReplicaSet, ReplicationController, Job, CronJob): which policies apply, in their order; what each of them injects; what conflicts with it or is
+skipped, and why; which PodProtectors spread new pods (spec.spread.enforcement: Schedule); and the resulting JSON patch. For a workload, the command
+first explains the template, and then the pods that are created from it. It decides like a webhook with --scheduling, and writes to no cluster.
 
-Policies and PodProtectors are read from the core cluster, or from each of several with --core; or from files with --policies, without any
-cluster. Files are not checked as an apiserver does: kubectl apply --dry-run=server does that.
+The command reads policies and PodProtectors from the core cluster, from each of several with --core, or without any cluster from files with
+--policies. It does not validate files like an API server; use kubectl apply --dry-run=server for that.
 
-With --cell it tells what is so in that cell: whether its Cell has such pods, and what the workloads of PodProtectors select there.
-Without, a pod belongs to every core cluster, and is covered if a PodProtector covers it in any cell.
+With --cell the explanation is for that cell: whether its Cell includes the pods, and which pods the workloads of PodProtectors select there. Without
+--cell, a pod belongs to every core cluster, and a PodProtector covers it if it covers it in any cell.
 
-ClusterPodSchedulingPolicies go by the labels of namespaces in the cell: give them by --namespace-labels, or let them be read by
---cell-kubeconfig. Otherwise nothing but the label kubernetes.io/metadata.name is taken for granted. With --cell-kubeconfig it also tells
-whether that cluster asks the webhook at all, and about which namespaces; without, --exempt-namespaces and those labelled
-breakwater.dev/exempt=true are left out.
+ClusterPodSchedulingPolicies can select namespaces by labels: set the labels with --namespace-labels, or let the command read them from the cluster
+of --cell-kubeconfig. Otherwise it knows only the label kubernetes.io/metadata.name. With --cell-kubeconfig the command also reports whether the API
+server of that cluster calls the webhook, and for which namespaces. Without it, the webhook ignores --exempt-namespaces and namespaces with the label
+breakwater.dev/exempt=true.
 
-The exit code is 0 also if something contradicts a policy, and 1 if an object would be refused or something cannot be read.`,
+The exit code is 1 if an object would be denied or if something cannot be read, and 0 otherwise, even if there are conflicts with a policy.`,
 		Example: `  breakwater explain scheduling -f pod.yaml --context core
   helm template shop | breakwater explain scheduling -f - --policies policies/ --namespace shop --namespace-labels env=prod
   breakwater explain scheduling -f deployment.yaml --kubeconfig core.kubeconfig --cell-kubeconfig worker-1.kubeconfig -o yaml`,
@@ -78,23 +77,23 @@ The exit code is 0 also if something contradicts a policy, and 1 if an object wo
 		},
 	}
 	flags := command.Flags()
-	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`file` with objects, folder whose .yaml, .yml and .json files to read, or - for standard input; may be repeated")
-	flags.BoolVarP(&f.recursive, "recursive", "R", false, "read the folders below those of -f and --policies too")
-	flags.StringArrayVar(&f.policies, "policies", nil, "`file` or folder with policies and PodProtectors, which are read in place of a cluster; may be repeated")
+	flags.StringArrayVarP(&f.files, "filename", "f", nil, "`file` with objects, folder with .yaml, .yml and .json files, or - for standard input; may be repeated")
+	flags.BoolVarP(&f.recursive, "recursive", "R", false, "also read the subfolders of -f and --policies")
+	flags.StringArrayVar(&f.policies, "policies", nil, "`file` or folder with policies and PodProtectors to use instead of a cluster; may be repeated")
 	bindCluster(flags, &f.core, "", "the core cluster")
-	flags.StringArrayVar(&f.cores, "core", nil, "`NAME=KUBECONFIG` of a core cluster, in place of --kubeconfig where there are several; may be repeated")
-	bindCluster(flags, &f.cell, "cell-", "the cell's cluster, to read the labels of namespaces, and whether it asks the webhook")
-	flags.StringVar(&f.cellName, "cell", "", "`name` of the Cell that the objects are created in")
-	flags.StringSliceVar(&f.exemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that the cell's configuration leaves out, where that is not read by --cell-kubeconfig")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of objects that name none; empty: that of the context, or default with --policies")
-	flags.StringVar(&f.namespaceLabels, "namespace-labels", "", "`labels` of the namespaces, as env=prod,tier=front")
-	flags.BoolVar(&f.update, "update", false, "the objects are there already, and are updated")
-	flags.StringVarP(&f.output, "output", "o", "table", "`format`: table, yaml (the objects after it), json (all that is told), or patch (JSON patches, a line each)")
+	flags.StringArrayVar(&f.cores, "core", nil, "`NAME=KUBECONFIG` of a core cluster, instead of --kubeconfig if there are several; may be repeated")
+	bindCluster(flags, &f.cell, "cell-", "the cell's cluster, to read the labels of namespaces, and whether its API server calls the webhook")
+	flags.StringVar(&f.cellName, "cell", "", "`name` of the objects' Cell")
+	flags.StringSliceVar(&f.exemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that the cell's webhook configuration exempts, if --cell-kubeconfig is not set")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "`namespace` of objects without a namespace; empty: the namespace of the context, or default with --policies")
+	flags.StringVar(&f.namespaceLabels, "namespace-labels", "", "`labels` of the namespaces, such as env=prod,tier=front")
+	flags.BoolVar(&f.update, "update", false, "explain an update of existing objects")
+	flags.StringVarP(&f.output, "output", "o", "table", "`format`: table, yaml (the resulting objects), json (all details), or patch (JSON patches, one per line)")
 	return command
 }
 
 func (f *explainFlags) run(ctx context.Context, in io.Reader, out, log io.Writer) error {
-	write, err := f.check()
+	write, err := f.validate()
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func (f *explainFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 	if err != nil {
 		return err
 	}
-	rules, more, err := f.rules(ctx, in, objects)
+	rules, more, err := f.readRules(ctx, in, objects)
 	if err != nil {
 		return err
 	}
@@ -117,39 +116,39 @@ func (f *explainFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 	}
 	var steps []step
 	for _, object := range objects {
-		its, err := rules.explain(object, f.update)
+		objectSteps, err := rules.explain(object, f.update)
 		if err != nil {
-			return fmt.Errorf("%s: %w", commands.Place(object.ref), err)
+			return fmt.Errorf("%s: %w", commands.FormatRef(object.ref), err)
 		}
-		steps = append(steps, its...)
+		steps = append(steps, objectSteps...)
 	}
-	if !rules.asking.looked && slices.ContainsFunc(steps, func(s step) bool { return len(s.Spreads) > 0 }) {
-		if _, err := fmt.Fprintln(log, "note: spreads are added by a webhook that runs with --scheduling, and by no other: --cell-kubeconfig tells whether the cell asks one"); err != nil {
+	if !rules.webhooks.readable && slices.ContainsFunc(steps, func(s step) bool { return len(s.Spreads) > 0 }) {
+		if _, err := fmt.Fprintln(log, "note: only a webhook with --scheduling adds spreads; set --cell-kubeconfig to check whether the cell's API server calls one"); err != nil {
 			return err
 		}
 	}
 	if err := write(out, log, steps); err != nil {
 		return fmt.Errorf("write the explanation: %w", err)
 	}
-	return refused(steps)
+	return denialError(steps)
 }
 
-// check validates the flags before anything is read, and returns the writer for the output format.
-func (f *explainFlags) check() (write func(out, log io.Writer, steps []step) error, err error) {
-	write, known := explanations()[f.output]
+// validate validates the flags before anything is read, and returns the writer for the output format.
+func (f *explainFlags) validate() (write func(out, log io.Writer, steps []step) error, err error) {
+	write, known := outputWriters()[f.output]
 	switch {
 	case len(f.files) == 0:
-		return nil, errors.New("give --filename: the pods or workloads to explain")
+		return nil, errors.New("--filename is required: name the pods or workloads to explain")
 	case !known:
 		return nil, fmt.Errorf("--output %q: want table, yaml, json or patch", f.output)
-	case len(f.policies) > 0 && (isGiven(&f.core) || len(f.cores) > 0):
-		return nil, errors.New("--policies reads files: --kubeconfig, --context and --core are of core clusters; give either")
-	case len(f.cores) > 0 && isGiven(&f.core):
-		return nil, errors.New("--core names each core cluster with its kubeconfig: leave --kubeconfig and --context out")
-	case f.namespaceLabels != "" && isGiven(&f.cell):
-		return nil, errors.New("give either --namespace-labels or --cell-kubeconfig")
+	case len(f.policies) > 0 && (isSet(&f.core) || len(f.cores) > 0):
+		return nil, errors.New("--policies reads files, and --kubeconfig, --context and --core select core clusters: set one or the other")
+	case len(f.cores) > 0 && isSet(&f.core):
+		return nil, errors.New("--core names each core cluster with its kubeconfig: omit --kubeconfig and --context")
+	case f.namespaceLabels != "" && isSet(&f.cell):
+		return nil, errors.New("set either --namespace-labels or --cell-kubeconfig")
 	case slices.Contains(f.files, "-") && slices.Contains(f.policies, "-"):
-		return nil, errors.New("standard input can be read once: give either -f - or --policies -")
+		return nil, errors.New("standard input can be read only once: set either -f - or --policies -")
 	}
 	if _, err := labels.ConvertSelectorToLabelsMap(f.namespaceLabels); err != nil {
 		return nil, fmt.Errorf("--namespace-labels %q: want KEY=VALUE,...: %w", f.namespaceLabels, err)
@@ -157,7 +156,7 @@ func (f *explainFlags) check() (write func(out, log io.Writer, steps []step) err
 	return write, nil
 }
 
-func isGiven(c *clusters.Connection) bool { return c.Kubeconfig != "" || c.Context != "" }
+func isSet(c *clusters.Connection) bool { return c.Kubeconfig != "" || c.Context != "" }
 
 // object is a pod or a workload to explain.
 type object struct {
@@ -169,7 +168,7 @@ type object struct {
 func (f *explainFlags) objects(sources []convert.Source) (objects []object, notes []string, err error) {
 	namespace := f.namespace
 	if namespace == "" && len(f.policies) == 0 {
-		cores, err := f.connections()
+		cores, err := f.coreConnections()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -180,7 +179,7 @@ func (f *explainFlags) objects(sources []convert.Source) (objects []object, note
 	for _, source := range sources {
 		kind := source.Object.GroupVersionKind().GroupKind()
 		if _, ok := scheduling.PathOf(kind); !ok {
-			notes = append(notes, fmt.Sprintf("skipped %s %s: it has no pods that scheduling policies are for", kind, source.Object.GetName()))
+			notes = append(notes, fmt.Sprintf("skipped %s %s: scheduling policies do not apply to this kind", kind, source.Object.GetName()))
 			continue
 		}
 		if source.Object.GetNamespace() == "" {
@@ -191,7 +190,7 @@ func (f *explainFlags) objects(sources []convert.Source) (objects []object, note
 		}})
 	}
 	if len(objects) == 0 {
-		return nil, nil, fmt.Errorf("%s has no pod and no workload: give one, as kubectl get deployment web -o yaml writes it", strings.Join(f.files, ", "))
+		return nil, nil, fmt.Errorf("%s contains no pod and no workload: provide one, for example from kubectl get deployment web -o yaml", strings.Join(f.files, ", "))
 	}
 	return objects, notes, nil
 }

@@ -13,8 +13,8 @@ type coreConnection struct {
 	name, flag string
 }
 
-// connections returns the connections to all core clusters.
-func (f *explainFlags) connections() ([]coreConnection, error) {
+// coreConnections returns the connections to all core clusters.
+func (f *explainFlags) coreConnections() ([]coreConnection, error) {
 	if len(f.cores) == 0 {
 		return []coreConnection{{f.core, "", "--kubeconfig"}}, nil
 	}
@@ -24,7 +24,7 @@ func (f *explainFlags) connections() ([]coreConnection, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--core: %w", err)
 		}
-		if slices.ContainsFunc(all, func(had coreConnection) bool { return had.name == name }) {
+		if slices.ContainsFunc(all, func(other coreConnection) bool { return other.name == name }) {
 			return nil, fmt.Errorf("--core %s: %q is given twice", argument, name)
 		}
 		all = append(all, coreConnection{connection, name, "--core " + argument})

@@ -33,42 +33,42 @@ type explainedSpread struct {
 }
 
 type explainedEffect struct {
-	Injected  []string         `json:"injected,omitempty"`
-	Conflicts []explainedClash `json:"conflicts,omitempty"`
-	Skipped   []explainedClash `json:"skipped,omitempty"`
+	Injected  []string            `json:"injected,omitempty"`
+	Conflicts []explainedConflict `json:"conflicts,omitempty"`
+	Skipped   []explainedConflict `json:"skipped,omitempty"`
 }
 
 func effectOf(from *scheduling.Effect) explainedEffect {
 	to := explainedEffect{Injected: from.Injected}
 	for _, c := range from.Conflicts {
-		to.Conflicts = append(to.Conflicts, explainedClash(c))
+		to.Conflicts = append(to.Conflicts, explainedConflict(c))
 	}
 	for _, c := range from.Skipped {
-		to.Skipped = append(to.Skipped, explainedClash(c))
+		to.Skipped = append(to.Skipped, explainedConflict(c))
 	}
 	return to
 }
 
-type explainedClash struct {
-	Field string `json:"field"`
-	Has   string `json:"has"`
-	Wants string `json:"wants"`
-	Why   string `json:"why"`
+type explainedConflict struct {
+	Field  string `json:"field"`
+	Has    string `json:"has"`
+	Wants  string `json:"wants"`
+	Reason string `json:"why"`
 }
 
-// jsonOfSteps writes all details as a JSON array with one element per step.
-func jsonOfSteps(out, _ io.Writer, steps []step) error {
+// writeJSON writes all details as a JSON array with one element per step.
+func writeJSON(out, _ io.Writer, steps []step) error {
 	all := []explained{}
 	for i := range steps {
 		s := &steps[i]
-		e := explained{Object: s.title, NotAsked: s.unasked, Policies: []explainedPolicy{}, Refusal: s.Refusal, Patch: s.Patch}
+		e := explained{Object: s.title, NotAsked: s.skipReason, Policies: []explainedPolicy{}, Refusal: s.Refusal, Patch: s.Patch}
 		for i := range s.Outcomes {
 			o := &s.Outcomes[i]
-			e.Policies = append(e.Policies, explainedPolicy{named(o.Core, o), o.Spec.Priority, onConflict(o.Policy), effectOf(&o.Effect)})
+			e.Policies = append(e.Policies, explainedPolicy{qualifiedName(o.Core, o), o.Spec.Priority, onConflict(o.Policy), effectOf(&o.Effect)})
 		}
 		for i := range s.Spreads {
 			p := &s.Spreads[i]
-			e.Spreads = append(e.Spreads, explainedSpread{named(p.Core, p), p.Spread.TopologyKey, effectOf(&p.Effect)})
+			e.Spreads = append(e.Spreads, explainedSpread{qualifiedName(p.Core, p), p.Spread.TopologyKey, effectOf(&p.Effect)})
 		}
 		all = append(all, e)
 	}

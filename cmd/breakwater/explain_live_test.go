@@ -21,7 +21,7 @@ import (
 )
 
 // The shared test cluster is both core and cell. It has more policies than fit on one page of a list.
-func TestExplainReadsWhatAClusterHas(t *testing.T) {
+func TestExplainReadsCluster(t *testing.T) {
 	c, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestExplainReadsWhatAClusterHas(t *testing.T) {
 			t.Errorf("%v: policies %v, want %s\n%s%s", arguments, got, wants, out, log)
 		}
 		if !strings.Contains(out, `"labelSelector":{"matchLabels":{"app":"web"}}`) {
-			t.Errorf("%v: the constraint does not go by the protector:\n%s", arguments, out)
+			t.Errorf("error %v, constraint does not use the protector:\n%s", arguments, out)
 		}
 	}
 	wantPolicies("shop/pool shop/zones shop/zz-last")
@@ -86,38 +86,38 @@ func TestExplainReadsWhatAClusterHas(t *testing.T) {
 
 	var pods corev1.PodList
 	if err := c.List(t.Context(), &pods, client.InNamespace(namespace)); err != nil || len(pods.Items) > 0 {
-		t.Errorf("%v, a dry run made %d pods", err, len(pods.Items))
+		t.Errorf("error %v, the dry run created %d pods", err, len(pods.Items))
 	}
 }
 
 // The error names the policies that the user may not read, and the cluster.
-func TestExplainTellsWhatMayNotBeRead(t *testing.T) {
+func TestExplainForbiddenPolicies(t *testing.T) {
 	admin := testplane.Config(t)
 	account := testplane.AsServiceAccount(t, admin, testplane.Namespace(t), "nobody", "")
 	_, _, err := explain(t, "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {}}", "-f", "-", "-n", "default",
 		"--kubeconfig", writeKubeconfigOf(t, account))
 	if err == nil || !strings.Contains(err.Error(), "list podschedulingpolicies in ") || !strings.Contains(err.Error(), "forbidden") {
-		t.Errorf("error %v, want one that says what may not be read", err)
+		t.Errorf("error %v, want one that names the forbidden policies", err)
 	}
 }
 
 // The cell's cluster reports whether it calls the webhook, and for which namespaces.
-func TestExplainTellsWhomTheCellAsks(t *testing.T) {
+func TestExplainReadsWebhooksOfCell(t *testing.T) {
 	admin, namespace, kubeconfig := testplane.Client(t), testplane.Namespace(t), writeKubeconfig(t, testplane.Config(t))
 	pod := "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: " + namespace + ", labels: {app: web}}, spec: {}}"
-	rules := written(t, map[string]string{"rules.yaml": strings.ReplaceAll(zones("web", ""), "namespace: shop", "namespace: "+namespace)})
+	rules := writeFiles(t, map[string]string{"rules.yaml": strings.ReplaceAll(zones("web", ""), "namespace: shop", "namespace: "+namespace)})
 	want := func(text, note string, more ...string) {
 		t.Helper()
 		out, log, err := explain(t, pod, append([]string{"-f", "-", "--policies", rules, "--cell", namespace, "--cell-kubeconfig", kubeconfig}, more...)...)
 		if err != nil || !strings.Contains(out, text) {
 			t.Errorf("error %v, output\n%s\nwant %q", err, out, text)
 		}
-		if strings.Contains(log, "runs with --scheduling, and by no other") || !strings.Contains(log, note) || note == "" && strings.Contains(log, "asks") {
+		if strings.Contains(log, "only a webhook with --scheduling adds spreads") || !strings.Contains(log, note) || note == "" && strings.Contains(log, "calls no webhook") {
 			t.Errorf("standard error %q, want %q", log, note)
 		}
 	}
 	const spread = " spreads by zone: injects " + field
-	const unasked = " asks no webhook about new pods of cell "
+	const unasked = " calls no webhook for new pods of cell "
 	want(spread, unasked)
 	options := webhook.ConfigurationOptions{
 		Name: namespace, Cell: namespace, Namespaces: []string{namespace}, TimeoutSeconds: 1, Endpoint: webhook.Endpoint{URL: "https://127.0.0.1:1"},
@@ -137,11 +137,11 @@ func TestExplainTellsWhomTheCellAsks(t *testing.T) {
 	if err := admin.Patch(t.Context(), ns, client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"labels": {"breakwater.dev/exempt": "true"}}}`))); err != nil {
 		t.Fatal(err)
 	}
-	want("not asked: the MutatingWebhookConfiguration of the cell leaves namespace "+namespace+" out", "")
+	want("webhook not called: the MutatingWebhookConfiguration of the cell exempts namespace "+namespace, "")
 }
 
 // A pod belongs to the core clusters that have the Cell, and to all if none has it.
-func TestExplainAsksAllCores(t *testing.T) {
+func TestExplainReadsAllCores(t *testing.T) {
 	const both = "shared-by-cores"
 	east, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
@@ -177,9 +177,9 @@ func TestExplainAsksAllCores(t *testing.T) {
 		cell string
 		want []string
 	}{
-		"of no cell":             {"", []string{"east", "west"}},
-		"of a cell that one has": {both, []string{"west"}},
-		"of one that none has":   {"another", []string{"east", "west"}},
+		"of no cell":            {"", []string{"east", "west"}},
+		"of a cell of one core": {both, []string{"west"}},
+		"of a cell of no core":  {"another", []string{"east", "west"}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			out, log, err := explain(t, pod, append([]string{"-f", "-", "-n", both, "--cell", test.cell}, kubeconfigs...)...)
@@ -190,7 +190,7 @@ func TestExplainAsksAllCores(t *testing.T) {
 				wanted := slices.Contains(test.want, name)
 				for _, part := range []string{name + "/PodSchedulingPolicy " + both + "/p ", name + "/PodProtector " + both + "/" + name + " spreads by " + name + ": injects topologySpreadConstraints"} {
 					if strings.Contains(out, part) != wanted {
-						t.Errorf("it tells %q: %v, want %v\n%s%s", part, !wanted, wanted, out, log)
+						t.Errorf("output contains %q: %v, want %v\n%s%s", part, !wanted, wanted, out, log)
 					}
 				}
 			}

@@ -15,14 +15,14 @@ import (
 
 // labelsOf returns the known labels of a namespace. The API server sets the name of a namespace as a label.
 func (f *explainFlags) labelsOf(ctx context.Context, namespace string) (map[string]string, error) {
-	if isGiven(&f.cell) {
-		clientset, _, err := f.reachCell()
+	if isSet(&f.cell) {
+		clientset, _, err := f.cellClient()
 		if err != nil {
 			return nil, err
 		}
 		found, err := clientset.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("--cell-kubeconfig: read namespace %s, whose labels can be given by --namespace-labels instead: %w", namespace, err)
+			return nil, fmt.Errorf("--cell-kubeconfig: read namespace %s; you can set its labels with --namespace-labels instead: %w", namespace, err)
 		}
 		return found.Labels, nil
 	}
@@ -35,8 +35,8 @@ func (f *explainFlags) labelsOf(ctx context.Context, namespace string) (map[stri
 	return known, nil
 }
 
-// goesByLabels reports whether a selector of namespaces uses labels other than the name.
-func goesByLabels(selector *v1alpha1.PodSelector) bool {
+// usesLabels reports whether a selector of namespaces uses labels other than the name.
+func usesLabels(selector *v1alpha1.PodSelector) bool {
 	if selector == nil {
 		return false
 	}

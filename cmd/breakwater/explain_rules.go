@@ -26,21 +26,21 @@ import (
 type rules struct {
 	policies   []*scheduling.Policy
 	protectors []protector
-	asking     asking
+	webhooks   webhookScope
 	// labels are the labels of each namespace. byLabels reports whether policies select namespaces by labels other than the name.
 	labels   map[string]map[string]string
 	byLabels bool
 }
 
-// rules reads the rules for the objects. It also returns notes.
-func (f *explainFlags) rules(ctx context.Context, in io.Reader, objects []object) (*rules, []string, error) {
+// readRules reads the rules for the objects. It also returns notes.
+func (f *explainFlags) readRules(ctx context.Context, in io.Reader, objects []object) (*rules, []string, error) {
 	namespaces := map[string]bool{}
 	for _, o := range objects {
 		namespaces[o.Object.GetNamespace()] = true
 	}
 	r := &rules{labels: map[string]map[string]string{}}
-	r.asking = asking{cell: f.cellName, scopes: map[string]scope.Scope{}, exempt: f.exemptNamespaces}
-	notes, err := r.asking.look(ctx, f)
+	r.webhooks = webhookScope{cell: f.cellName, scopes: map[string]scope.Scope{}, exempt: f.exemptNamespaces}
+	notes, err := r.webhooks.readWebhooks(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,21 +54,21 @@ func (f *explainFlags) rules(ctx context.Context, in io.Reader, objects []object
 			return nil, nil, err
 		}
 	}
-	return r, append(notes, r.unknown(f)...), nil
+	return r, append(notes, r.missingNotes(f)...), nil
 }
 
 // read reads the rules from files, or from each core cluster.
 func (r *rules) read(ctx context.Context, f *explainFlags, in io.Reader, namespaces []string) (notes []string, err error) {
 	if len(f.policies) > 0 {
-		r.asking.cores = []string{""}
+		r.webhooks.cores = []string{""}
 		return r.readFiles(f, in)
 	}
-	cores, err := f.connections()
+	cores, err := f.coreConnections()
 	if err != nil {
 		return nil, err
 	}
 	for _, core := range cores {
-		r.asking.cores = append(r.asking.cores, core.name)
+		r.webhooks.cores = append(r.webhooks.cores, core.name)
 		if err := r.readCore(ctx, &core, namespaces); err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func (r *rules) readFiles(f *explainFlags, in io.Reader) ([]string, error) {
 			return nil, fmt.Errorf("%s %s in %s: %w", source.Object.GetKind(), source.Object.GetName(), source.Origin, err)
 		}
 		if !read {
-			notes = append(notes, fmt.Sprintf("skipped %s %s in %s: it is no policy, PodProtector or Cell of Breakwater",
+			notes = append(notes, fmt.Sprintf("skipped %s %s in %s: it is not a policy, PodProtector or Cell of Breakwater",
 				source.Object.GroupVersionKind().GroupKind(), source.Object.GetName(), source.Origin))
 		}
 	}
@@ -111,7 +111,7 @@ func (r *rules) readCore(ctx context.Context, core *coreConnection, namespaces [
 	list := func(resource, namespace string) error {
 		found, err := commands.ListAll(ctx, lister.Resource(v1alpha1.GroupVersion.WithResource(resource)).Namespace(namespace))
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s has no %s.%s: name the core cluster by --kubeconfig, --context or --core, or give files by --policies",
+			return fmt.Errorf("%s has no %s.%s: select the core cluster with --kubeconfig, --context or --core, or set --policies",
 				config.Host, resource, v1alpha1.GroupVersion.Group)
 		}
 		if err != nil {
@@ -126,7 +126,7 @@ func (r *rules) readCore(ctx context.Context, core *coreConnection, namespaces [
 			}
 		}
 	}
-	if r.asking.cell != "" {
+	if r.webhooks.cell != "" {
 		if err := list("cells", ""); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (r *rules) addAll(core string, found []convert.Source) error {
 
 // add adds a policy, a protector or a Cell of a core cluster. It returns false for other objects. strictly rejects unknown fields, for
 // objects that a user wrote.
-func (r *rules) add(core string, from *unstructured.Unstructured, strictly bool) (bool, error) {
+func (r *rules) add(core string, from *unstructured.Unstructured, strict bool) (bool, error) {
 	if from.GroupVersionKind().GroupVersion() != v1alpha1.GroupVersion {
 		return false, nil
 	}
@@ -165,23 +165,23 @@ func (r *rules) add(core string, from *unstructured.Unstructured, strictly bool)
 	default:
 		return false, nil
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from.Object, to, strictly); err != nil {
-		return false, fmt.Errorf("mend it, or leave it out: %w", err)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from.Object, to, strict); err != nil {
+		return false, fmt.Errorf("correct or remove the object: %w", err)
 	}
 	switch to := to.(type) {
 	case *v1alpha1.PodProtector:
 		r.protectors = append(r.protectors, protector{to, core})
 		return true, nil
 	case *v1alpha1.Cell:
-		return true, r.asking.addCell(core, to)
+		return true, r.webhooks.addCell(core, to)
 	}
 	policy, err := scheduling.Compile(core, to)
 	if err != nil {
-		return false, fmt.Errorf("mend it, or leave it out: %w", err)
+		return false, fmt.Errorf("correct or remove the object: %w", err)
 	}
 	r.policies = append(r.policies, policy)
 	if cluster, ok := to.(*v1alpha1.ClusterPodSchedulingPolicy); ok {
-		r.byLabels = r.byLabels || goesByLabels(cluster.Spec.NamespaceSelector)
+		r.byLabels = r.byLabels || usesLabels(cluster.Spec.NamespaceSelector)
 	}
 	return true, nil
 }

@@ -25,45 +25,45 @@ const (
 	field   = `topologySpreadConstraints[zone,DoNotSchedule]`
 )
 
-func TestExplainTellsOfSpreads(t *testing.T) {
+func TestExplainSpreads(t *testing.T) {
 	const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {template: {metadata: {labels: {app: web}}, spec: {}}}}`
 	const counted = `, status: {cells: [{cellID: here, aggregation: {}}]}`
-	const note = "note: spreads are added by a webhook that runs with --scheduling, and by no other"
+	const note = "note: only a webhook with --scheduling adds spreads"
 	patch := func(besides string) string {
 		return `patch: [{"op":"add","path":"/spec/topologySpreadConstraints","value":[{"labelSelector":{"matchLabels":{"app":"web"}},` + besides +
 			`,"nodeTaintsPolicy":"Honor","topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]}]` + "\n"
 	}
 	spread := `PodProtector shop/web spreads by zone: injects ` + field + "\n"
-	skipped := `skipped: PodProtector shop/web: ` + field + `.minDomains: has nothing, wanted is 2: domains are those of all cells, and a scheduler sees those of its own` + "\n"
+	skipped := `skipped: PodProtector shop/web: ` + field + `.minDomains: has nothing, want 2: minDomains applies to the domains of all cells, and a scheduler sees only those of its own cell` + "\n"
 	for claim, test := range map[string]struct {
 		rules, object, want string
 		arguments           []string
 		note                bool
 	}{
-		"of one cell":              {zones("web", counted), shopPod, "Pod shop/p: 0 of 0 policies for it\n" + spread + patch(`"maxSkew":1,"minDomains":2`), nil, true},
-		"of another cell":          {zones("web", counted), shopPod, "Pod shop/p: 0 of 0 policies for it\n" + spread + skipped + patch(`"maxSkew":1`), []string{"--cell", "there"}, true},
-		"which nobody has counted": {zones("web", ""), shopPod, "Pod shop/p: 0 of 0 policies for it\n" + spread + skipped + patch(`"maxSkew":1`), nil, true},
-		"of the pods of a Deployment": {zones("web", counted), deployment, "Deployment shop/web: 0 of 0 policies for it\npatch: none, nothing is changed\n\n" +
-			"pods of Deployment shop/web: 0 of 0 policies for it\n" + spread + patch(`"matchLabelKeys":["pod-template-hash"],"maxSkew":1,"minDomains":2`), nil, true},
-		"of two protectors": {zones("web", counted) + zones("all", ""), shopPod, "Pod shop/p: 0 of 0 policies for it\n" +
+		"of one cell":              {zones("web", counted), shopPod, "Pod shop/p: 0 of 0 policies applied\n" + spread + patch(`"maxSkew":1,"minDomains":2`), nil, true},
+		"of another cell":          {zones("web", counted), shopPod, "Pod shop/p: 0 of 0 policies applied\n" + spread + skipped + patch(`"maxSkew":1`), []string{"--cell", "there"}, true},
+		"that no cell has counted": {zones("web", ""), shopPod, "Pod shop/p: 0 of 0 policies applied\n" + spread + skipped + patch(`"maxSkew":1`), nil, true},
+		"of the pods of a Deployment": {zones("web", counted), deployment, "Deployment shop/web: 0 of 0 policies applied\npatch: none, the object stays unchanged\n\n" +
+			"pods of Deployment shop/web: 0 of 0 policies applied\n" + spread + patch(`"matchLabelKeys":["pod-template-hash"],"maxSkew":1,"minDomains":2`), nil, true},
+		"of two protectors": {zones("web", counted) + zones("all", ""), shopPod, "Pod shop/p: 0 of 0 policies applied\n" +
 			"PodProtector shop/all spreads by zone: injects " + field + "\nPodProtector shop/web spreads by zone: injects nothing\n" +
 			strings.Replace(skipped, "shop/web", "shop/all", 1) + "conflict: PodProtector shop/web: " + field, nil, true},
-		"none of those that are audited": {strings.Replace(zones("web", counted), "Schedule", "Audit", 1), shopPod, "Pod shop/p: 0 of 0 policies for it\npatch: none", nil, false},
+		"audited spreads are ignored": {strings.Replace(zones("web", counted), "Schedule", "Audit", 1), shopPod, "Pod shop/p: 0 of 0 policies applied\npatch: none", nil, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			out, log, err := explain(t, test.object, append(test.arguments, "--policies", written(t, map[string]string{"rules.yaml": test.rules}), "-f", "-")...)
+			out, log, err := explain(t, test.object, append(test.arguments, "--policies", writeFiles(t, map[string]string{"rules.yaml": test.rules}), "-f", "-")...)
 			if err != nil || !strings.HasPrefix(out, test.want) {
-				t.Errorf("error %v, output\n%s\nwant one that begins with\n%s", err, out, test.want)
+				t.Errorf("error %v, output\n%s\nwant prefix\n%s", err, out, test.want)
 			}
 			if strings.Contains(log, note) != test.note {
-				t.Errorf("standard error %q tells what spreads need: %v, want %v", log, !test.note, test.note)
+				t.Errorf("standard error %q contains the note about spreads: %v, want %v", log, !test.note, test.note)
 			}
 		})
 	}
 }
 
-func TestExplainTellsProgramsOfSpreads(t *testing.T) {
-	rules := written(t, map[string]string{"rules.yaml": zones("web", "")})
+func TestExplainSpreadsAsJSON(t *testing.T) {
+	rules := writeFiles(t, map[string]string{"rules.yaml": zones("web", "")})
 	out, _, err := explain(t, shopPod, "--policies", rules, "-f", "-", "-o", "json")
 	var got []explained
 	if err != nil || json.Unmarshal([]byte(out), &got) != nil || len(got) != 1 || len(got[0].Spreads) != 1 {
@@ -71,7 +71,7 @@ func TestExplainTellsProgramsOfSpreads(t *testing.T) {
 	}
 	want := explainedSpread{"PodProtector shop/web", "zone", explainedEffect{
 		Injected: []string{field},
-		Skipped:  []explainedClash{{field + ".minDomains", "nothing", "2", "domains are those of all cells, and a scheduler sees those of its own"}},
+		Skipped:  []explainedConflict{{field + ".minDomains", "nothing", "2", "minDomains applies to the domains of all cells, and a scheduler sees only those of its own cell"}},
 	}}
 	if diff := cmp.Diff(want, got[0].Spreads[0], cmp.AllowUnexported(explainedSpread{})); diff != "" {
 		t.Errorf("spread (-want +got):\n%s", diff)
@@ -79,7 +79,7 @@ func TestExplainTellsProgramsOfSpreads(t *testing.T) {
 }
 
 // Objects for which the webhook is not called, or that do not belong to its cell, remain unchanged.
-func TestExplainKnowsWhatIsLeftAlone(t *testing.T) {
+func TestExplainSkippedObjects(t *testing.T) {
 	const policy = `{apiVersion: breakwater.dev/v1alpha1, kind: ClusterPodSchedulingPolicy, metadata: {name: all},
   spec: {namespaceSelector: {}, podSelector: {}, conflictPolicy: Reject, schedulerName: mine}}
 ---
@@ -95,29 +95,29 @@ func TestExplainKnowsWhatIsLeftAlone(t *testing.T) {
 		arguments     []string
 		why           string
 	}{
-		"a namespace that clusters come up by": {policy, pod("kube-system"), nil, "namespace kube-system is exempt, as --exempt-namespaces has it"},
-		"Breakwater's own":                     {policy, pod("breakwater-system"), nil, "namespace breakwater-system is exempt"},
-		"a namespace that is named":            {policy, pod("shop"), []string{"--exempt-namespaces", "shop,bar"}, "namespace shop is exempt"},
-		"one that is not named":                {policy, pod("kube-system"), []string{"--exempt-namespaces", "shop,bar"}, ""},
-		"a namespace that is labelled":         {policy, pod("shop"), []string{"--namespace-labels", "breakwater.dev/exempt=true"}, "namespace shop is labelled breakwater.dev/exempt=true"},
-		"one that is labelled otherwise":       {policy, pod("shop"), []string{"--namespace-labels", "breakwater.dev/exempt=false"}, ""},
-		"pods of namespaces of no cell":        {policy + cell(`{namespaces: [bar]}`), pod("shop"), []string{"--cell", "here"}, "Cell here does not have such pods"},
-		"pods of labels of no cell":            {policy + cell(`{podSelector: {matchLabels: {app: api}}}`), pod("shop"), []string{"--cell", "here"}, "Cell here does not have such pods"},
+		"a system namespace":                   {policy, pod("kube-system"), nil, "namespace kube-system is exempt according to --exempt-namespaces"},
+		"Breakwater's namespace":               {policy, pod("breakwater-system"), nil, "namespace breakwater-system is exempt"},
+		"a namespace of the flag":              {policy, pod("shop"), []string{"--exempt-namespaces", "shop,bar"}, "namespace shop is exempt"},
+		"a namespace that is not in the flag":  {policy, pod("kube-system"), []string{"--exempt-namespaces", "shop,bar"}, ""},
+		"a namespace with the exempt label":    {policy, pod("shop"), []string{"--namespace-labels", "breakwater.dev/exempt=true"}, "namespace shop has the label breakwater.dev/exempt=true"},
+		"a namespace with another label value": {policy, pod("shop"), []string{"--namespace-labels", "breakwater.dev/exempt=false"}, ""},
+		"pods of namespaces outside the cell":  {policy + cell(`{namespaces: [bar]}`), pod("shop"), []string{"--cell", "here"}, "Cell here does not include the pods"},
+		"pods with labels outside the cell":    {policy + cell(`{podSelector: {matchLabels: {app: api}}}`), pod("shop"), []string{"--cell", "here"}, "Cell here does not include the pods"},
 		"not pods of the cell":                 {policy + cell(`{namespaces: [shop]}`), pod("shop"), []string{"--cell", "here"}, ""},
 		"not pods of a cell that is not read":  {policy + cell(`{namespaces: [bar]}`), pod("shop"), []string{"--cell", "there"}, ""},
-		"not pods when no cell is asked about": {policy + cell(`{namespaces: [bar]}`), pod("shop"), nil, ""},
+		"not pods without a cell":              {policy + cell(`{namespaces: [bar]}`), pod("shop"), nil, ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			rules := written(t, map[string]string{"rules.yaml": test.rules})
+			rules := writeFiles(t, map[string]string{"rules.yaml": test.rules})
 			for _, output := range []string{"table", "yaml", "json", "patch"} {
 				out, log, err := explain(t, test.object, append(test.arguments, "--policies", rules, "-f", "-", "-o", output)...)
 				if (err == nil) != (test.why != "") {
-					t.Fatalf("error %v of a policy that rejects: want it heeded %v", err, test.why == "")
+					t.Fatalf("error %v of a policy that rejects; want it applied: %v", err, test.why == "")
 				}
 				if all := out + log; test.why != "" && !strings.Contains(all, test.why) {
-					t.Errorf("-o %s does not tell %q:\n%s", output, test.why, all)
+					t.Errorf("-o %s does not contain %q:\n%s", output, test.why, all)
 				}
-				if told := strings.Contains(log, "there is no Cell there to read"); told != strings.Contains(claim, "not read") {
+				if noted := strings.Contains(log, "Cell there does not exist"); noted != strings.Contains(claim, "not read") {
 					t.Errorf("standard error %q", log)
 				}
 			}
@@ -126,7 +126,7 @@ func TestExplainKnowsWhatIsLeftAlone(t *testing.T) {
 }
 
 // Targets of another cell, or of an earlier spec of the protector, are not used.
-func TestExplainGoesByTheCellsOwnTargets(t *testing.T) {
+func TestExplainUsesTargetsOfCell(t *testing.T) {
 	const policy = `{apiVersion: breakwater.dev/v1alpha1, kind: PodSchedulingPolicy, metadata: {name: p, namespace: shop}, spec: {protectorSelector: {}, schedulerName: mine}}
 ---
 `
@@ -140,15 +140,15 @@ func TestExplainGoesByTheCellsOwnTargets(t *testing.T) {
 		aggregation, cell string
 		want              bool
 	}{
-		"of the cell":             {target + ", " + spec, "here", true},
-		"of another cell":         {target + ", " + spec, "there", false},
-		"of any cell":             {target, "", true},
-		"by another spec":         {target + `, countedSpec: old`, "here", false},
-		"before a backup":         {target + ", " + spec + ", void: true", "here", false},
-		"that nobody found there": {spec, "here", false},
+		"of the cell":               {target + ", " + spec, "here", true},
+		"of another cell":           {target + ", " + spec, "there", false},
+		"of any cell":               {target, "", true},
+		"by another spec":           {target + `, countedSpec: old`, "here", false},
+		"with void counts":          {target + ", " + spec + ", void: true", "here", false},
+		"without a resolved target": {spec, "here", false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			rules := written(t, map[string]string{"rules.yaml": policy + protector(test.aggregation)})
+			rules := writeFiles(t, map[string]string{"rules.yaml": policy + protector(test.aggregation)})
 			out, log, err := explain(t, shopPod, "--policies", rules, "-f", "-", "--cell", test.cell)
 			if err != nil || strings.HasPrefix(out, "Pod shop/p: 1 of 1") != test.want {
 				t.Errorf("error %v, want it covered: %v\n%s", err, test.want, out)

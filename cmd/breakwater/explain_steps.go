@@ -19,11 +19,11 @@ import (
 type step struct {
 	// title names the object: Pod shop/web-1, or pods of Deployment shop/web.
 	title string
-	// of is the total number of policies.
-	of int
+	// policyCount is the total number of policies.
+	policyCount int
 	scheduling.Result
-	// unasked is why the API server does not call the webhook. It is empty if it does.
-	unasked string
+	// skipReason is why the API server does not call the webhook. It is empty if it does.
+	skipReason string
 	// after is the patched object as JSON.
 	after []byte
 }
@@ -49,15 +49,15 @@ func (r *rules) explain(o object, update bool) ([]step, error) {
 }
 
 func (r *rules) step(title string, kind schema.GroupKind, update bool, raw []byte) (step, error) {
-	s := step{title: title, of: len(r.policies), after: raw}
+	s := step{title: title, policyCount: len(r.policies), after: raw}
 	o, err := scheduling.Read(kind, update, raw)
 	if err != nil {
 		return s, err
 	}
-	if s.unasked = r.asking.unasked(o.Namespace, r.labels[o.Namespace], o.Labels); s.unasked != "" {
+	if s.skipReason = r.webhooks.skipReason(o.Namespace, r.labels[o.Namespace], o.Labels); s.skipReason != "" {
 		return s, nil
 	}
-	cores := r.asking.coresOf(o.Namespace, o.Labels)
+	cores := r.webhooks.coresOf(o.Namespace, o.Labels)
 	protectors, err := r.covering(o, cores)
 	if err != nil {
 		return s, err
@@ -109,12 +109,12 @@ func podOf(kind schema.GroupKind, workload []byte) ([]byte, error) {
 	return pod.MarshalJSON()
 }
 
-// refused returns an error with the reasons of all denials.
-func refused(steps []step) error {
+// denialError returns an error with the reasons of all denials.
+func denialError(steps []step) error {
 	var all []error
 	for i := range steps {
 		if s := &steps[i]; s.Refusal != "" {
-			all = append(all, fmt.Errorf("%s would be refused: %s", s.title, s.Refusal))
+			all = append(all, fmt.Errorf("%s would be denied: %s", s.title, s.Refusal))
 		}
 	}
 	return errors.Join(all...)

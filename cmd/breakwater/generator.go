@@ -39,38 +39,37 @@ func generatorCommand() *cobra.Command {
 	f := &generatorFlags{}
 	command := &cobra.Command{
 		Use:   "generator",
-		Short: "Derive protectors from the workloads of a core cluster",
-		Long: `The generator gives workloads of a core cluster their PodProtectors: those that a ProtectionPolicy or a
-ClusterProtectionPolicy selects, and those that ask for one by the label ` + v1alpha1.LabelProtect + `=true. The protector of a
-Deployment web is deployment-web. Its floor is what a rollout keeps available, unless the policy says otherwise. What
-neither workload nor policy says is yours to tune on the protector.
+		Short: "Generate protectors for the workloads of a core cluster",
+		Long: `The generator creates PodProtectors for workloads of a core cluster: for those that a ProtectionPolicy or ClusterProtectionPolicy
+selects, and for those with the label ` + v1alpha1.LabelProtect + `=true. The protector of a
+Deployment web is deployment-web. Its floor is the number of pods that a rollout keeps available, unless the policy sets another
+floor. You can set all fields of the protector that neither the workload nor the policy determines.
 
-A protector goes when its workload is deleted, or opts out (` + v1alpha1.LabelProtect + `=false, or the label =true taken off), or when
-its policy is deleted whose targetRemovalPolicy is Release. Finalizers make sure that deletions are seen; what vanishes
-without one, workload, policy or the whole kind, leaves its protectors in force, with the condition TargetResolved=False.
-Before you uninstall the generator make it let go: release the policies and take the labels off. "breakwater release"
-shows what is held, and lets go of it when the generator is gone.
+The generator deletes a protector when its workload is deleted or opts out (` + v1alpha1.LabelProtect + `=false, or the label =true removed), or when its policy is
+deleted and has the targetRemovalPolicy Release. Finalizers ensure that the generator observes deletions. If a workload, a policy or a
+whole kind is lost without a deletion, its protectors stay in force, with the condition TargetResolved=False. Before you uninstall the
+generator, release its protectors: set the targetRemovalPolicy of policies to Release, and remove the labels. If the generator was
+uninstalled already, "breakwater release" lists objects that have its finalizers, and removes the finalizers.
 
-A large decrease, which is a protector that is released or a floor that falls by half or more, takes effect after a quiet
-period of --decrease-quiet-period. When more of them are pending than --decrease-count and --decrease-percent allow in a
---decrease-window, all are held: the old floors stay in force, with the condition DecreasePending, until someone confirms them
-("kubectl breakwater release --pending", or the annotation ` + v1alpha1.AnnotationConfirmRelease + `=true on the workload, its namespace or the
-protector), or until the window allows them. A cascade, by which a workload is deleted because its owner, its kind or its
-namespace is, is held until it is confirmed.
+A large decrease is the release of a protector, or a decrease of a floor by half or more. It takes effect after
+--decrease-quiet-period. When more large decreases are pending than --decrease-count and --decrease-percent allow in a
+--decrease-window, the generator holds all of them: the old floors stay in force, with the condition DecreasePending, until a user
+confirms them ("kubectl breakwater release --pending", or the annotation ` + v1alpha1.AnnotationConfirmRelease + `=true on the
+workload, its namespace or the protector), or until the window allows them. In a cascade, a workload is deleted because its owner, its
+kind or its namespace is deleted. The generator holds these decreases until a user confirms them.
 
-Policies may name any kind with a scale subresource, or with whole workloads in it. For such a kind the generator needs
-to get, list, watch and patch its objects, and to get their scale.
+Policies can name any kind that has a scale subresource, or whose objects contain whole workloads. For such a kind the generator needs
+permission to get, list, watch and patch its objects, and to get their scale.
 
-The generator also holds every other PodProtector by the finalizer breakwater.dev/hold until its deletion is asked
-for, and makes anew any that vanishes without, with what was reserved. While no generator runs, a PodProtector that
-is deleted stays until its finalizers are taken off.
+The generator also adds the finalizer breakwater.dev/hold to all other PodProtectors. It recreates a PodProtector that is lost without a
+deletion, including its reservations. While no generator runs, a deleted PodProtector remains until its finalizers are removed.
 
-Several replicas elect a leader. Run one set for each core cluster.
+Replicas elect a leader. Run one set of replicas for each core cluster.
 
-With --ring all replicas work: they are shards of the ClusterRing of that name, which needs no resources, each under a --shard of
-its own. A namespace is in one of 256 slots, and each slot with one shard, which has the protectors, workloads and policies of
-its namespaces; another takes over from a shard that dies. All remember all protectors all the same, so that one which vanishes
-is made anew whichever shards are left. All replicas need the same --ring, or none of them any.`,
+With --ring all replicas work. They are shards of the ClusterRing with that name, which needs no resources; each shard has its own
+--shard. Each namespace belongs to one of 256 slots, and each slot to one shard, which owns the protectors, workloads and policies of its
+namespaces. Other shards take over the slots of a shard that fails. Each shard remembers all protectors, so that the remaining shards can
+recreate a lost one. Either all replicas have the same --ring, or none has a --ring.`,
 		Example: `  breakwater generator --kubeconfig core.kubeconfig --leader-elect=false
   kubectl label deployment web ` + v1alpha1.LabelProtect + `=true`,
 		Args: cobra.NoArgs,
@@ -80,8 +79,8 @@ is made anew whichever shards are left. All replicas need the same --ring, or no
 	bindCluster(flags, &f.core, "", "the core cluster")
 	bindUser(flags, &f.core, "", "the core cluster")
 	flags.StringVar(&f.selector, "workload-selector", v1alpha1.LabelProtect+"=true",
-		"label `selector` of the workloads that have protectors also without a policy; those that it does not choose lose them")
-	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "`kinds` of Kubernetes' own workloads that are watched; a protector of any other stays as it is")
+		"label `selector` of the workloads that get protectors without a policy; workloads that it does not match lose theirs")
+	flags.StringSliceVar(&f.kinds, "kinds", kindNames(), "watched `kinds` of Kubernetes' own workloads; protectors of other kinds stay unchanged")
 	f.electionFlags.bind(flags)
 	f.ringFlags.bind(flags, "namespaces")
 	f.decreases.Bind(flags)
@@ -91,11 +90,11 @@ is made anew whichever shards are left. All replicas need the same --ring, or no
 }
 
 func (f *generatorFlags) run(ctx context.Context) error {
-	selector, err := f.workloads()
+	selector, err := f.workloadSelector()
 	if err != nil {
 		return err
 	}
-	kinds, err := f.watched()
+	kinds, err := f.watchedKinds()
 	if err != nil {
 		return err
 	}
@@ -119,8 +118,8 @@ func (f *generatorFlags) run(ctx context.Context) error {
 		return err
 	}
 	defer endTraces()
-	tracer.Through(config)
-	mgr, own, err := f.set(ctx, config, tracer)
+	tracer.WrapConfig(config)
+	mgr, ownShare, err := f.newManager(ctx, config, tracer)
 	if err != nil {
 		return err
 	}
@@ -128,49 +127,49 @@ func (f *generatorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	held, err := brake.Setup(ctx, mgr, brake.Options{Limits: limits, Namespace: namespace, Registry: metrics.Registry})
+	releaseBrake, err := brake.Setup(ctx, mgr, brake.Options{Limits: limits, Namespace: namespace, Registry: metrics.Registry})
 	if err != nil {
 		return fmt.Errorf("set up the brake: %w", err)
 	}
 	losses := keeper.NewLosses()
-	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses, Share: own, Brake: held, Tracer: tracer}
+	options := generator.Options{Selector: selector, Kinds: kinds, Registry: metrics.Registry, Losses: losses, Share: ownShare, Brake: releaseBrake, Tracer: tracer}
 	if err := generator.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the generator: %w", err)
 	}
-	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, own, held); err != nil {
+	if err := keeper.Setup(ctx, mgr, metrics.Registry, losses, ownShare, releaseBrake); err != nil {
 		return fmt.Errorf("set up the keeper: %w", err)
 	}
-	if err := overlap.Setup(mgr, own); err != nil {
+	if err := overlap.Setup(mgr, ownShare); err != nil {
 		return fmt.Errorf("set up the controller of overlaps: %w", err)
 	}
 	return mgr.Start(ctx)
 }
 
-// set creates the manager of a replica with leader election, or of a shard and its share.
-func (f *generatorFlags) set(ctx context.Context, config *rest.Config, tracer *tracing.Tracer) (manager.Manager, *share.Share, error) {
-	cached := func(options *manager.Options) {
+// newManager creates the manager of a replica with leader election, or of a shard and its share.
+func (f *generatorFlags) newManager(ctx context.Context, config *rest.Config, tracer *tracing.Tracer) (manager.Manager, *share.Share, error) {
+	withCache := func(options *manager.Options) {
 		options.Cache = generator.CacheOptions()
-		offerExemplars(tracer)(options)
+		enableExemplars(tracer)(options)
 	}
 	if f.ring != "" {
-		return f.share(ctx, "generator", config, &f.componentFlags, cached)
+		return f.newShardManager(ctx, "generator", config, &f.componentFlags, withCache)
 	}
 	if err := f.resolve(ctx, config); err != nil {
 		return nil, nil, err
 	}
-	mgr, err := f.manager("generator", config, f.change(generator.Name), cached)
+	mgr, err := f.manager("generator", config, f.configure(generator.Name), withCache)
 	return mgr, nil, err
 }
 
-// workloads parses --workload-selector. It rejects an empty selector, which would give every Deployment of the cluster a protector. A
+// workloadSelector parses --workload-selector. It rejects an empty selector, which would give every Deployment of the cluster a protector. A
 // user who wants that can select with a label that no workload has, such as !example.com/none.
-func (f *generatorFlags) workloads() (labels.Selector, error) {
+func (f *generatorFlags) workloadSelector() (labels.Selector, error) {
 	selector, err := labels.Parse(f.selector)
 	if err != nil {
 		return nil, fmt.Errorf("--workload-selector %q: %w", f.selector, err)
 	}
 	if selector.Empty() {
-		return nil, fmt.Errorf("--workload-selector is empty and would choose every Deployment of the cluster: give a selector such as %s=true", v1alpha1.LabelProtect)
+		return nil, fmt.Errorf("--workload-selector is empty and would match every Deployment of the cluster: set a selector such as %s=true", v1alpha1.LabelProtect)
 	}
 	return selector, nil
 }
@@ -183,13 +182,13 @@ func kindNames() []string {
 	return names
 }
 
-// watched parses --kinds.
-func (f *generatorFlags) watched() ([]schema.GroupVersionKind, error) {
+// watchedKinds parses --kinds.
+func (f *generatorFlags) watchedKinds() ([]schema.GroupVersionKind, error) {
 	var kinds []schema.GroupVersionKind
 	for _, name := range f.kinds {
 		at := slices.Index(kindNames(), name)
 		if at < 0 {
-			return nil, fmt.Errorf("--kinds %q: want some of %s; other kinds are named by policies", name, strings.Join(kindNames(), ", "))
+			return nil, fmt.Errorf("--kinds %q: want some of %s; policies can name other kinds", name, strings.Join(kindNames(), ", "))
 		}
 		kinds = append(kinds, generator.AllKinds()[at])
 	}

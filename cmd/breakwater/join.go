@@ -28,21 +28,21 @@ func joinCommand() *cobra.Command {
 	f := &joinFlags{}
 	command := &cobra.Command{
 		Use:   "join --cell NAME --core-kubeconfig FILE --kubeconfig FILE",
-		Short: "Give a core and a worker cluster the way into each other",
-		Long: `Join makes what Breakwater's components in a core and in a worker need to reach each other:
+		Short: "Give a core and a worker cluster access to each other",
+		Long: `Creates the objects that Breakwater's components in a core and in a worker need to reach each other:
 
   in the core    Secret cell-<cell> with a kubeconfig of the worker, and a Cell that names it
   in the worker  Secret core-<core> with a kubeconfig of the core
 
-Each has a token of a ServiceAccount that may do the least that is needed: in the worker the one that the chart makes for that
-(access.enabled: true), in the core one of the cell's own, breakwater-access-<cell>, which join makes and binds to a ClusterRole of
-the chart. Policies of the chart confine it to the entries of its cell. Tokens are valid for 30 days, unless --token-lifetime says
-otherwise: run join again before. A token is revoked by deleting the Secret that it is bound to in the cluster that it is for,
-labelled breakwater.dev/joined-by=token. Run by an administrator of both clusters.
+Each kubeconfig has a token of a ServiceAccount with the least permissions. In the worker it is the ServiceAccount of the chart
+(access.enabled: true). In the core it is one for this cell, breakwater-access-<cell>, which join creates and binds to a ClusterRole
+of the chart; policies of the chart restrict it to the entries of its cell. Tokens are valid for 30 days, or for --token-lifetime: run
+join again before they expire. To revoke a token, delete the Secret that it is bound to, in the cluster that the token is for
+(label breakwater.dev/joined-by=token). The user of join must be an administrator of both clusters.
 
-No kubeconfig is written before it has been tried from here. Run again it makes new tokens, and ends the former
-ones --grace later. It never moves a Cell to another cluster, and leaves all but spec.kubeconfigSecretRef of one as it is. A
-Cell of a part of the cluster is made before, since its part cannot be changed.`,
+Join tests a kubeconfig from this machine before it writes it. Another run creates new tokens, and revokes the previous ones after
+--grace. Join never moves a Cell to another cluster, and changes only spec.kubeconfigSecretRef of an existing Cell. Create the Cell of
+a part of a cluster before you run join, because the part cannot be changed later.`,
 		Example: `  breakwater join --cell worker-1 --core-kubeconfig core.kubeconfig --kubeconfig worker-1.kubeconfig \
     --core-server https://core.example:6443 --worker-server https://worker-1.example:6443
   breakwater join --cell worker-1 ... --only core-to-worker --output yaml | kubeseal ...   # for Git
@@ -53,26 +53,26 @@ Cell of a part of the cluster is made before, since its part cannot be changed.`
 	flags := command.Flags()
 	bindCluster(flags, &f.core, "core-", "the core cluster")
 	bindCluster(flags, &f.worker, "", "the worker cluster")
-	flags.StringVar(&f.Cell, "cell", "", "`name` of the Cell that the worker is, or is to be (required)")
-	flags.StringVar(&f.CoreName, "core", "core", "`name` by which the worker knows the core")
+	flags.StringVar(&f.Cell, "cell", "", "`name` of the worker's Cell (required)")
+	flags.StringVar(&f.CoreName, "core", "core", "`name` of the core in the worker")
 	flags.StringVarP(&f.Namespace, "namespace", "n", defaultNamespace, "`namespace` of Breakwater, in both clusters")
-	flags.StringVar(&f.ServiceAccount, "service-account", "breakwater-access", "`name` of the ServiceAccount for the core's components in the worker; with -<cell> after it, of the worker's in the core")
-	flags.StringVar(&f.Identity, "identity", "", "`name` of another cell of the same worker, whose ServiceAccount in the core is this one's too (default: --cell)")
-	flags.StringVar(&f.Core.Server, "core-server", "", "`URL` by which the worker reaches the core's apiserver (default: that of --core-kubeconfig)")
-	flags.StringVar(&f.Worker.Server, "worker-server", "", "`URL` by which the core reaches the worker's apiserver (default: that of --kubeconfig)")
-	flags.StringVar(&f.coreCA, "core-ca", "", "PEM `file` of the CA that vouches for --core-server (default: that of --core-kubeconfig)")
-	flags.StringVar(&f.workerCA, "worker-ca", "", "PEM `file` of the CA that vouches for --worker-server (default: that of --kubeconfig)")
-	flags.DurationVar(&f.Lifetime, "token-lifetime", 30*24*time.Hour, "ask for tokens that are valid so long; 0: until they are revoked")
-	flags.StringVar(&f.only, "only", "", "one `direction` alone: core-to-worker or worker-to-core")
-	flags.BoolVar(&f.Scheduling, "scheduling", false, "the webhook of the worker runs with --scheduling: try whether it could read the core's scheduling policies, too")
-	flags.BoolVar(&f.NoCell, "no-cell", false, "do not make or change the Cell")
-	flags.BoolVar(&f.SkipCheck, "skip-check", false, "do not try the new kubeconfigs; for addresses that cannot be reached from here")
-	flags.BoolVar(&f.KeepOld, "keep-old", false, "leave former tokens valid")
-	flags.DurationVar(&f.Grace, "grace", 5*time.Minute, "how long to wait before former tokens are ended, while those who have them take up the new ones; 0 if one was stolen")
-	flags.StringVar(&f.output, "output", "", "yaml: print what would be written into the clusters; the tokens are made all the same")
-	flags.StringVar(&f.callerValues, "caller-values", "", "`file` to write values of the chart for the worker to, with the caller token by which its API server asks the webhook in the core; it is a secret")
+	flags.StringVar(&f.ServiceAccount, "service-account", "breakwater-access", "`name` of the ServiceAccount of the core's components in the worker; with the suffix -<cell>, of the worker's components in the core")
+	flags.StringVar(&f.Identity, "identity", "", "`name` of another cell of the same worker, whose ServiceAccount in the core this cell shares (default: --cell)")
+	flags.StringVar(&f.Core.Server, "core-server", "", "`URL` at which the worker reaches the core's API server (default: that of --core-kubeconfig)")
+	flags.StringVar(&f.Worker.Server, "worker-server", "", "`URL` at which the core reaches the worker's API server (default: that of --kubeconfig)")
+	flags.StringVar(&f.coreCA, "core-ca", "", "PEM `file` of the CA of --core-server (default: that of --core-kubeconfig)")
+	flags.StringVar(&f.workerCA, "worker-ca", "", "PEM `file` of the CA of --worker-server (default: that of --kubeconfig)")
+	flags.DurationVar(&f.Lifetime, "token-lifetime", 30*24*time.Hour, "requested lifetime of tokens; 0: valid until they are revoked")
+	flags.StringVar(&f.only, "only", "", "only one `direction`: core-to-worker or worker-to-core")
+	flags.BoolVar(&f.Scheduling, "scheduling", false, "the webhook of the worker runs with --scheduling: also test whether it can read the core's scheduling policies")
+	flags.BoolVar(&f.NoCell, "no-cell", false, "do not create or change the Cell")
+	flags.BoolVar(&f.SkipCheck, "skip-check", false, "do not test the new kubeconfigs; for addresses that are unreachable from this machine")
+	flags.BoolVar(&f.KeepOld, "keep-old", false, "do not revoke previous tokens")
+	flags.DurationVar(&f.Grace, "grace", 5*time.Minute, "how long to wait before previous tokens are revoked, while their users switch to the new ones; 0 if a token was stolen")
+	flags.StringVar(&f.output, "output", "", "yaml: print the objects instead of writing them into the clusters; the tokens are created nevertheless")
+	flags.StringVar(&f.callerValues, "caller-values", "", "`file` for chart values of the worker, with the caller token for its API server's requests to the webhook in the core; the file is secret")
 	flags.StringVar(&f.callerSecret, "caller-secret", "breakwater-webhook-callers", "`name` of the Secret with the caller keys of the webhook in the core")
-	flags.BoolVar(&f.revoke, "revoke", false, "end all tokens and delete the kubeconfigs and the account of the cell that join has made; the Cell stays")
+	flags.BoolVar(&f.revoke, "revoke", false, "revoke all tokens, and delete the kubeconfigs and the cell's account that join created; the Cell stays")
 	return command
 }
 
@@ -107,7 +107,7 @@ func (f *joinFlags) joiner(command *cobra.Command) (*join.Joiner, error) {
 	case f.output == "yaml" && !f.revoke:
 		joiner.Print, joiner.Out = joiner.Out, joiner.Warn
 	case f.output != "":
-		return nil, fmt.Errorf("--output %q: want yaml, and not with --revoke", f.output)
+		return nil, fmt.Errorf("--output %q: want yaml, without --revoke", f.output)
 	}
 	if err := f.Validate(); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (f *joinFlags) joiner(command *cobra.Command) (*join.Joiner, error) {
 			continue
 		}
 		if c.cluster.CA, err = os.ReadFile(c.ca); err != nil {
-			return nil, fmt.Errorf("the CA of an apiserver: %w", err)
+			return nil, fmt.Errorf("read the CA of an API server: %w", err)
 		}
 	}
 	joiner.Options = f.Options

@@ -21,9 +21,9 @@ func rootCommand() *cobra.Command {
 		Short: "Keep enough pods alive through a deletion storm",
 		Long: `Breakwater keeps enough pods alive.
 
-A PodProtector in a core cluster says how many pods of an application must stay available over all worker
-clusters. The webhook refuses every removal that would break it, the aggregators count the pods of each cell,
-the generator derives protectors from workloads.`,
+A PodProtector in a core cluster says how many pods of an application must stay available over all worker clusters. The
+webhook denies every removal that would break this floor, the aggregators count the pods of each cell, and the generator
+creates PodProtectors for workloads.`,
 		Version:       version.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

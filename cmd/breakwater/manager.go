@@ -49,7 +49,7 @@ func (f *componentFlags) manager(
 	if err != nil {
 		return nil, fmt.Errorf("set up %s for %s: %w", component, config.Host, err)
 	}
-	return mgr, errors.Join(mgr.AddHealthzCheck("process", healthz.Ping), tellBuild(component))
+	return mgr, errors.Join(mgr.AddHealthzCheck("process", healthz.Ping), registerBuildInfo(component))
 }
 
 // metrics configures /metrics: for any client, or with TLS for clients that the API server of --metrics-auth authorizes. That can be a
@@ -75,10 +75,10 @@ func (f *componentFlags) metrics(component string) metricsserver.Options {
 	return options
 }
 
-// tellBuild registers a metric with the component and its version.
-func tellBuild(component string) error {
+// registerBuildInfo registers a metric with the component and its version.
+func registerBuildInfo(component string) error {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "breakwater_build_info", Help: "1, with the component that this is, and its version.",
+		Name: "breakwater_build_info", Help: "Always 1, with the component and its version as labels.",
 		ConstLabels: prometheus.Labels{"component": component, "version": version.String()},
 	})
 	build.Set(1)
@@ -89,8 +89,8 @@ func tellBuild(component string) error {
 	return err
 }
 
-// follow adds the followers of kubeconfig files to the manager. It ignores nil.
-func follow(mgr manager.Manager, followers ...*clusters.Follower) error {
+// addFollowers adds the followers of kubeconfig files to the manager. It ignores nil.
+func addFollowers(mgr manager.Manager, followers ...*clusters.KubeconfigReloader) error {
 	for _, follower := range followers {
 		if follower == nil {
 			continue
@@ -109,7 +109,7 @@ func checkAddress(flag, address string) error {
 		return nil
 	}
 	if _, _, err := net.SplitHostPort(address); err != nil {
-		return fmt.Errorf("--%s %q: %w: want [HOST]:PORT, or 0 to turn it off", flag, address, err)
+		return fmt.Errorf("--%s %q: %w: want [HOST]:PORT, or 0 to disable it", flag, address, err)
 	}
 	return nil
 }

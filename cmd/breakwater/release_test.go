@@ -19,7 +19,7 @@ import (
 // runRelease runs the command for a namespace.
 func runRelease(t *testing.T, namespace string, arguments ...string) (string, error) {
 	t.Helper()
-	return ask(t, append([]string{"release", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--namespace", namespace}, arguments...)...)
+	return commandOutput(t, append([]string{"release", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--namespace", namespace}, arguments...)...)
 }
 
 // heldObjects creates a deleted and held protector, a held Deployment, and a Deployment with a finalizer of another controller.
@@ -49,7 +49,7 @@ func heldObjects(t *testing.T, c client.Client, namespace string) (*v1alpha1.Pod
 	return protector, ours, theirs
 }
 
-func TestReleaseShowsAndLetsGo(t *testing.T) {
+func TestReleaseListsAndRemovesFinalizers(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	c, err := client.New(testplane.Config(t), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
@@ -63,38 +63,38 @@ func TestReleaseShowsAndLetsGo(t *testing.T) {
 	}
 	for _, want := range []string{"deployment-web", "breakwater.dev/protector", "deleted 2", "breakwater.dev/generator", "in use", "Nothing was changed"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
+			t.Errorf("output does not contain %q:\n%s", want, out)
 		}
 	}
 	if strings.Contains(out, "example.com") || strings.Contains(out, "other") {
-		t.Errorf("it tells of what others hold:\n%s", out)
+		t.Errorf("output contains foreign finalizers:\n%s", out)
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); err != nil {
-		t.Fatalf("a dry run has changed something: %v", err)
+		t.Fatalf("the dry run changed the object: %v", err)
 	}
 
 	if out, err = runRelease(t, namespace, "--deleted", "--yes"); err != nil || !strings.Contains(out, "released PodProtector "+namespace+"/deployment-web") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); !apierrors.IsNotFound(err) {
-		t.Errorf("the protector: %v, want it gone", err)
+		t.Errorf("get of the protector: %v, want it deleted", err)
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); err != nil || len(ours.Finalizers) != 2 {
-		t.Errorf("%v, finalizers %v: what was not deleted was touched", err, ours.Finalizers)
+		t.Errorf("error %v, finalizers %v of an object that was not deleted, want them unchanged", err, ours.Finalizers)
 	}
 
 	if out, err = runRelease(t, namespace, "--yes", "deployment/web"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); err != nil || !slices.Equal(ours.Finalizers, []string{"example.com/theirs"}) {
-		t.Errorf("%v, finalizers %v: want those of others", err, ours.Finalizers)
+		t.Errorf("error %v, finalizers %v, want only foreign ones", err, ours.Finalizers)
 	}
-	if out, err = runRelease(t, namespace); err != nil || out != "Nothing is held.\n" {
+	if out, err = runRelease(t, namespace); err != nil || out != "No object has finalizers of Breakwater.\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-func TestReleaseRefusesWhatItCannotRead(t *testing.T) {
+func TestReleaseRejectsInvalidArguments(t *testing.T) {
 	for claim, c := range map[string]struct {
 		arguments []string
 		want      string
@@ -106,7 +106,7 @@ func TestReleaseRefusesWhatItCannotRead(t *testing.T) {
 			"want group/version/Kind"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			wantRefusal(t, c.want, c.arguments...)
+			wantError(t, c.want, c.arguments...)
 		})
 	}
 }

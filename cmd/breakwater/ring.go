@@ -23,33 +23,33 @@ import (
 // ringFlags are the flags of components that can be sharded.
 type ringFlags struct {
 	ring, shard string
-	returns     bool
+	stable      bool
 }
 
 // bind adds the flags. work names what the shards divide.
 func (f *ringFlags) bind(flags *pflag.FlagSet, work string) {
-	flags.StringVar(&f.ring, "ring", "", "`name` of the ClusterRing whose shards share "+work+" out; empty: none, and one leader does all")
-	flags.StringVar(&f.shard, "shard", "", "`name` of this shard, which no other process of the ring may have (default: the host name)")
-	flags.BoolVar(&f.returns, "shard-returns", false,
-		"when this shard stops, keep its slots for it until it has been away for two lease durations of the ring, as a pod of a StatefulSet "+
-			"that is restarted; otherwise others take them at once")
+	flags.StringVar(&f.ring, "ring", "", "`name` of the ClusterRing whose shards share the "+work+"; empty: none, and one leader does all work")
+	flags.StringVar(&f.shard, "shard", "", "`name` of this shard, unique among the processes of the ring (default: the host name)")
+	flags.BoolVar(&f.stable, "shard-returns", false,
+		"when this shard stops, keep its slots for two lease durations of the ring, for example for a pod of a StatefulSet "+
+			"that restarts; otherwise other shards take them over at once")
 }
 
 func (f *ringFlags) validate() error {
 	if f.ring == "" {
-		if f.shard != "" || f.returns {
-			return errors.New("--shard and --shard-returns are of a ring: give --ring")
+		if f.shard != "" || f.stable {
+			return errors.New("--shard and --shard-returns need a ring: set --ring")
 		}
 		return nil
 	}
 	if problems := validation.IsDNS1123Label(f.shard); f.shard != "" && len(problems) > 0 {
-		return fmt.Errorf("--shard %q cannot be the name of a Lease and the value of a label: %s", f.shard, problems[0])
+		return fmt.Errorf("--shard %q is not valid as the name of a Lease and the value of a label: %s", f.shard, problems[0])
 	}
 	return nil
 }
 
-// of reads the ring. It returns nil if no ring is configured.
-func (f *ringFlags) of(ctx context.Context, config *rest.Config) (*v1alpha1.ClusterRing, error) {
+// readRing reads the ring. It returns nil if no ring is configured.
+func (f *ringFlags) readRing(ctx context.Context, config *rest.Config) (*v1alpha1.ClusterRing, error) {
 	if f.ring == "" {
 		return nil, nil //nolint:nilnil // nil means that no ring is configured
 	}
@@ -57,22 +57,22 @@ func (f *ringFlags) of(ctx context.Context, config *rest.Config) (*v1alpha1.Clus
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	of := &v1alpha1.ClusterRing{}
-	err = live.Get(ctx, client.ObjectKey{Name: f.ring}, of)
+	clusterRing := &v1alpha1.ClusterRing{}
+	err = live.Get(ctx, client.ObjectKey{Name: f.ring}, clusterRing)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("--ring %s: %s has no ClusterRing of that name: create it, or correct the flag", f.ring, config.Host)
+		return nil, fmt.Errorf("--ring %s: %s has no ClusterRing with that name: create it, or correct the flag", f.ring, config.Host)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--ring %s: %w", f.ring, err)
 	}
-	return of, nil
+	return clusterRing, nil
 }
 
-// share creates a manager that works while the shard holds its Lease, and the shard's share of the ring's slots.
-func (f *ringFlags) share(
+// newShardManager creates a manager that works while the shard holds its Lease, and the shard's share of the ring's slots.
+func (f *ringFlags) newShardManager(
 	ctx context.Context, component string, config *rest.Config, common *componentFlags, change ...func(*manager.Options),
 ) (manager.Manager, *share.Share, error) {
-	shard, err := sharding.New(ctx, config, sharding.Options{Ring: f.ring, Name: f.shard, Stable: f.returns})
+	shard, err := sharding.New(ctx, config, sharding.Options{Ring: f.ring, Name: f.shard, Stable: f.stable})
 	if err != nil {
 		return nil, nil, fmt.Errorf("--ring %s: %w", f.ring, err)
 	}
@@ -88,23 +88,23 @@ func (f *ringFlags) share(
 	if err := mgr.Add(shard); err != nil {
 		return nil, nil, err
 	}
-	roll, err := members.NewRoll(ctx, mgr, shard.Held)
+	shards, err := members.NewShardTracker(ctx, mgr, shard.Held)
 	if err != nil {
 		return nil, nil, err
 	}
-	own := share.New(share.Options{
-		Ring: f.ring, Shard: shard.Name(), Holder: shard.Identity(), Held: shard.Held, Shards: roll.Shards, IsDead: roll.IsGone,
+	ownShare := share.New(share.Options{
+		Ring: f.ring, Shard: shard.Name(), Holder: shard.Identity(), IsHeld: shard.Held, Shards: shards.Shards, IsDead: shards.IsGone,
 		Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Log: mgr.GetLogger().WithName("share"),
 	})
-	roll.Tell(func(string) { own.Poke() })
+	shards.OnChange(func(string) { ownShare.RequestCheck() })
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.ClusterRing{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch ClusterRings: %w", err)
 	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { own.Poke() }, UpdateFunc: func(any, any) { own.Poke() },
+		AddFunc: func(any) { ownShare.RequestCheck() }, UpdateFunc: func(any, any) { ownShare.RequestCheck() },
 	}); err != nil {
 		return nil, nil, fmt.Errorf("watch ClusterRings: %w", err)
 	}
-	return mgr, own, mgr.Add(own)
+	return mgr, ownShare, mgr.Add(ownShare)
 }

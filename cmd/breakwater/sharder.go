@@ -34,7 +34,7 @@ type sharderFlags struct {
 	listen          string
 	certFile        string
 	keyFile         string
-	authorityFile   string
+	caFile          string
 	injectFrom      string
 	service, url    string
 	drain           time.Duration
@@ -48,21 +48,21 @@ func sharderCommand() *cobra.Command {
 	f := &sharderFlags{}
 	command := &cobra.Command{
 		Use:   "sharder --tls-cert FILE --tls-key FILE --service NAMESPACE/NAME[:PORT]|--url URL",
-		Short: "Spread the objects of ClusterRings over the shards of their controllers",
-		Long: `The sharder gives the objects of each ClusterRing to the shards of its controller: instances that all work, each on the objects
-that have its name in their label breakwater.dev/shard-<ring>. Which shards there are it knows by their Leases.
+		Short: "Distribute the objects of ClusterRings among the shards of their controllers",
+		Long: `The sharder distributes the objects of each ClusterRing among the shards of its controller. Shards are instances of the controller that
+work at the same time, each on the objects whose label breakwater.dev/shard-<ring> has its name. The sharder finds shards by their
+Leases.
 
-It assigns objects in the moment in which they are stored: for each ring it makes a MutatingWebhookConfiguration
-breakwater-ring-<ring>, by which the apiserver asks it at /rings/<ring> about objects that no shard has. It allows
-everything. While it is away objects are stored unassigned, and it finds them when it is back: it looks at all objects of a
-ring whenever shards come and go, and at least once an hour; every spec.resyncPeriodSeconds it asks for those that no shard
-has, or that cannot be where they are. It keeps no objects in memory.
+The sharder assigns objects when they are stored: for each ring it creates a MutatingWebhookConfiguration breakwater-ring-<ring>, with
+which the API server calls the sharder at /rings/<ring> for objects without a shard. The sharder allows all requests. While it is
+unreachable, objects are stored without a shard; the sharder assigns them later: it lists all objects of a ring whenever shards start
+or stop, and at least once an hour. Every spec.resyncPeriodSeconds it lists only objects without a shard, or with a shard that cannot
+have them. It keeps no objects in memory.
 
-It needs to get, list and patch the resources that rings name. The chart grants it what ClusterRoles grant that have the
+The sharder needs permission to get, list and patch the resources of rings. In the chart, it has the permissions of ClusterRoles with the
 label breakwater.dev/aggregate-to-sharder: "true".
 
-All replicas answer reviews. One of them, the leader, moves objects and makes certain that shards which have fallen silent
-do not work.`,
+All replicas answer reviews. One of them, the leader, moves objects, and ensures that shards without a renewed Lease do not work.`,
 		Example: `  breakwater sharder --service breakwater-system/breakwater-sharder --tls-cert tls.crt --tls-key tls.key --tls-ca ca.crt`,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
@@ -70,15 +70,15 @@ do not work.`,
 	flags := command.Flags()
 	bindCluster(flags, &f.cluster, "", "the cluster of the rings")
 	bindUser(flags, &f.cluster, "", "that cluster")
-	flags.StringSliceVar(&f.shardNamespaces, "shard-namespaces", nil, "`namespaces` whose Leases are heeded; a ring whose spec.shardNamespace is another one has no shards; empty: all")
+	flags.StringSliceVar(&f.shardNamespaces, "shard-namespaces", nil, "`namespaces` whose Leases are watched; a ring with another spec.shardNamespace has no shards; empty: all")
 	flags.StringVar(&f.listen, "listen", ":9443", "`address` to serve reviews on")
 	flags.StringVar(&f.certFile, "tls-cert", "", "PEM `file` of the serving certificate; reloaded when it changes (required)")
 	flags.StringVar(&f.keyFile, "tls-key", "", "PEM `file` of its key (required)")
-	flags.StringVar(&f.authorityFile, "tls-ca", "", "PEM `file` of the authorities that vouch for it, which are written into the webhook configurations, again whenever they change; empty: caBundle is left to others, such as --inject-ca-from, or to the apiserver's own trust")
-	flags.StringVar(&f.injectFrom, "inject-ca-from", "", "`NAMESPACE/NAME` of the cert-manager Certificate whose authority cert-manager puts into the webhook configurations")
-	flags.StringVar(&f.service, "service", "", "Service by which the apiserver reaches all replicas, as `NAMESPACE/NAME[:PORT]` (port 443 if left out)")
-	flags.StringVar(&f.url, "url", "", "`address` by which it does, as https://HOST:PORT, in place of --service")
-	flags.DurationVar(&f.drain, "drain", 0, "how long to go on answering reviews after SIGTERM, while the endpoint is taken out of service: what is made while nobody answers is assigned minutes later")
+	flags.StringVar(&f.caFile, "tls-ca", "", "PEM `file` of the CAs that signed the serving certificate; the sharder writes them into the webhook configurations and updates them when the file changes; empty: another client sets caBundle, such as --inject-ca-from, or the API server trusts the certificate itself")
+	flags.StringVar(&f.injectFrom, "inject-ca-from", "", "`NAMESPACE/NAME` of the cert-manager Certificate whose CA cert-manager writes into the webhook configurations")
+	flags.StringVar(&f.service, "service", "", "Service at which the API server reaches all replicas, as `NAMESPACE/NAME[:PORT]` (default port 443)")
+	flags.StringVar(&f.url, "url", "", "`address` at which the API server reaches all replicas, as https://HOST:PORT, instead of --service")
+	flags.DurationVar(&f.drain, "drain", 0, "how long to continue answering reviews after SIGTERM, while the endpoint is removed; objects that are created without an answer are assigned minutes later")
 	f.electionFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
@@ -87,7 +87,7 @@ do not work.`,
 func (f *sharderFlags) validate() error {
 	var all []error
 	if f.certFile == "" || f.keyFile == "" {
-		all = append(all, errors.New("--tls-cert and --tls-key are required: apiservers speak only TLS to webhooks"))
+		all = append(all, errors.New("--tls-cert and --tls-key are required: API servers use only TLS for webhooks"))
 	}
 	host, port, err := net.SplitHostPort(f.listen)
 	if err == nil {
@@ -101,8 +101,8 @@ func (f *sharderFlags) validate() error {
 		all = append(all, err)
 	}
 	if f.injectFrom != "" {
-		if f.authorityFile != "" {
-			all = append(all, errors.New("--tls-ca and --inject-ca-from exclude each other: they would write the same field in turn"))
+		if f.caFile != "" {
+			all = append(all, errors.New("--tls-ca and --inject-ca-from exclude each other: both would write the same field"))
 		}
 		if !isNamespacedName(f.injectFrom) {
 			all = append(all, fmt.Errorf("--inject-ca-from %q: want NAMESPACE/NAME of a Certificate", f.injectFrom))
@@ -134,7 +134,7 @@ func (f *sharderFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--tls-cert %s, --tls-key %s: %w", f.certFile, f.keyFile, err)
 	}
-	mgr, err := f.manager("sharder", config, f.change(sharder.Name), func(options *manager.Options) {
+	mgr, err := f.manager("sharder", config, f.configure(sharder.Name), func(options *manager.Options) {
 		members.Select(&options.Cache, f.shardNamespaces...)
 		options.WebhookServer = ctrlwebhook.NewServer(ctrlwebhook.Options{Host: f.host, Port: f.port, TLSOpts: []func(*tls.Config){
 			func(c *tls.Config) {
@@ -160,7 +160,7 @@ func (f *sharderFlags) run(ctx context.Context) error {
 
 // setUp adds the parts of the sharder to a manager. stopping is closed when the process should stop.
 func (f *sharderFlags) setUp(ctx context.Context, mgr manager.Manager, stopping <-chan struct{}) error {
-	roll, err := members.NewRoll(ctx, mgr, func() bool {
+	shards, err := members.NewShardTracker(ctx, mgr, func() bool {
 		select {
 		case <-mgr.Elected():
 			return true
@@ -171,21 +171,21 @@ func (f *sharderFlags) setUp(ctx context.Context, mgr manager.Manager, stopping 
 	if err != nil {
 		return fmt.Errorf("set up the shards: %w", err)
 	}
-	kicks := newKicks()
-	authority, err := f.authority(mgr, kicks)
+	queue := newRingQueue()
+	endpoint, err := f.newEndpointCA(mgr, queue)
 	if err != nil {
 		return err
 	}
-	options := sharder.Options{Roll: roll, Kicks: kicks, ClientConfig: authority.clientConfig, Registry: metrics.Registry}
+	options := sharder.Options{Roll: shards, PassRequests: queue, ClientConfig: endpoint.clientConfig, Registry: metrics.Registry}
 	if f.injectFrom != "" {
 		options.Annotations = map[string]string{injectAnnotation: f.injectFrom}
 	}
 	if err := sharder.Setup(ctx, mgr, options); err != nil {
 		return fmt.Errorf("set up the sharder: %w", err)
 	}
-	err = sharding.Setup(ctx, mgr, sharding.Options{Roll: roll, Kick: kicks.kick, Stopping: stopping, Registry: metrics.Registry})
+	err = sharding.Setup(ctx, mgr, sharding.Options{Members: shards, TriggerResync: queue.enqueue, Stopping: stopping, Registry: metrics.Registry})
 	if err != nil {
-		return fmt.Errorf("set up the admission of rings: %w", err)
+		return fmt.Errorf("set up the webhook of rings: %w", err)
 	}
 	return nil
 }

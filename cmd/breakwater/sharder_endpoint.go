@@ -22,21 +22,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// authorityEvery is how often the CA file is read. The kubelet needs a minute or more to update it.
-const authorityEvery = 10 * time.Second
+// caPollInterval is how often the CA file is read. The kubelet needs a minute or more to update it.
+const caPollInterval = 10 * time.Second
 
 // sharderEndpoint returns the address at which API servers reach the sharder, without a path.
 func sharderEndpoint(service, address string) (admissionregistrationv1.WebhookClientConfig, error) {
 	config := admissionregistrationv1.WebhookClientConfig{}
 	switch {
 	case service == "" && address == "":
-		return config, errors.New("say by which address the apiserver reaches the sharder: --service or --url is required")
+		return config, errors.New("--service or --url is required: set the address at which the API server reaches the sharder")
 	case service != "" && address != "":
 		return config, errors.New("--service and --url exclude each other")
 	case address != "":
 		base, err := url.Parse(address)
 		if err != nil || base.Scheme != "https" || base.Host == "" || strings.Trim(base.Path, "/") != "" || base.RawQuery != "" || base.Fragment != "" || base.User != nil {
-			return config, fmt.Errorf("--url %q: want https://HOST:PORT and nothing more; the path is that of each ring", address)
+			return config, fmt.Errorf("--url %q: want only https://HOST:PORT; each ring has its own path", address)
 		}
 		plain := "https://" + base.Host
 		config.URL = &plain
@@ -65,36 +65,36 @@ func isNamespacedName(text string) bool {
 	return ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
-// kicks is a queue of rings whose objects the sharder should check soon.
-type kicks chan string
+// ringQueue is a queue of rings whose objects the sharder should check soon.
+type ringQueue chan string
 
-// newKicks returns kicks with a capacity that is sufficient while a leader receives from it.
-func newKicks() kicks { return make(kicks, 1024) }
+// newRingQueue returns kicks with a capacity that is sufficient while a leader receives from it.
+func newRingQueue() ringQueue { return make(ringQueue, 1024) }
 
-// kick never blocks. It drops a ring if the queue is full: the sharder checks all rings periodically, and when a replica becomes leader.
-func (k kicks) kick(ring string) {
+// enqueue never blocks. It drops a ring if the queue is full: the sharder checks all rings periodically, and when a replica becomes leader.
+func (k ringQueue) enqueue(ring string) {
 	select {
 	case k <- ring:
 	default:
 	}
 }
 
-// authority is the sharder's endpoint, with the current CA bundle of its file.
-type authority struct {
-	config admissionregistrationv1.WebhookClientConfig
-	file   string // empty if there is no file
-	rings  client.Reader
-	kicks  kicks
-	log    logr.Logger
-	every  time.Duration
+// endpointCA is the sharder's endpoint, with the current CA bundle of its file.
+type endpointCA struct {
+	config   admissionregistrationv1.WebhookClientConfig
+	file     string // empty if there is no file
+	rings    client.Reader
+	queue    ringQueue
+	log      logr.Logger
+	interval time.Duration
 
 	mu     sync.Mutex
 	bundle []byte
 }
 
-// authority reads the file and adds its watcher to the manager.
-func (f *sharderFlags) authority(mgr manager.Manager, kicks kicks) (*authority, error) {
-	a := &authority{config: f.client, file: f.authorityFile, rings: mgr.GetClient(), kicks: kicks, log: mgr.GetLogger(), every: authorityEvery}
+// newEndpointCA reads the file and adds its watcher to the manager.
+func (f *sharderFlags) newEndpointCA(mgr manager.Manager, queue ringQueue) (*endpointCA, error) {
+	a := &endpointCA{config: f.client, file: f.caFile, rings: mgr.GetClient(), queue: queue, log: mgr.GetLogger(), interval: caPollInterval}
 	if a.file == "" {
 		return a, nil
 	}
@@ -105,7 +105,7 @@ func (f *sharderFlags) authority(mgr manager.Manager, kicks kicks) (*authority, 
 }
 
 // clientConfig returns the current webhook client configuration for API servers.
-func (a *authority) clientConfig() admissionregistrationv1.WebhookClientConfig {
+func (a *endpointCA) clientConfig() admissionregistrationv1.WebhookClientConfig {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	config := *a.config.DeepCopy()
@@ -114,7 +114,7 @@ func (a *authority) clientConfig() admissionregistrationv1.WebhookClientConfig {
 }
 
 // read reads the file and reports whether it changed. A file without certificates is an error and changes nothing.
-func (a *authority) read() (bool, error) {
+func (a *endpointCA) read() (bool, error) {
 	raw, err := os.ReadFile(a.file)
 	if err != nil {
 		return false, err
@@ -130,13 +130,13 @@ func (a *authority) read() (bool, error) {
 }
 
 // NeedLeaderElection returns false: a replica that becomes leader needs the current file.
-func (a *authority) NeedLeaderElection() bool { return false }
+func (a *endpointCA) NeedLeaderElection() bool { return false }
 
 // Start polls the file until ctx ends.
-func (a *authority) Start(ctx context.Context) error {
-	ticker := time.NewTicker(a.every)
+func (a *endpointCA) Start(ctx context.Context) error {
+	ticker := time.NewTicker(a.interval)
 	defer ticker.Stop()
-	for said := ""; ; {
+	for lastError := ""; ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -144,26 +144,26 @@ func (a *authority) Start(ctx context.Context) error {
 		}
 		changed, err := a.read()
 		if err == nil && changed {
-			a.log.Info("Webhook configurations of rings are to trust other authorities", "file", a.file)
-			err = a.kickAll(ctx)
+			a.log.Info("Updated CAs of the sharder", "file", a.file)
+			err = a.enqueueAll(ctx)
 		}
-		if text := fmt.Sprint(err); err != nil && text != said {
-			a.log.Error(err, "The authorities of the sharder are as they were")
-			said = text
+		if text := fmt.Sprint(err); err != nil && text != lastError {
+			a.log.Error(err, "Failed to update CAs of the sharder")
+			lastError = text
 		} else if err == nil {
-			said = ""
+			lastError = ""
 		}
 	}
 }
 
-// kickAll makes the sharder check all rings, and thereby their webhook configurations.
-func (a *authority) kickAll(ctx context.Context) error {
+// enqueueAll makes the sharder check all rings, and thereby their webhook configurations.
+func (a *endpointCA) enqueueAll(ctx context.Context) error {
 	rings := &v1alpha1.ClusterRingList{}
 	if err := a.rings.List(ctx, rings); err != nil {
 		return fmt.Errorf("list ClusterRings: %w", err)
 	}
 	for i := range rings.Items {
-		a.kicks.kick(rings.Items[i].Name)
+		a.queue.enqueue(rings.Items[i].Name)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func writeCertificate(t *testing.T) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-func TestSharderRefusesBadFlagsByName(t *testing.T) {
+func TestSharderRejectsInvalidFlags(t *testing.T) {
 	kubeconfig := writeKubeconfig(t, testplane.Config(t))
 	certFile, keyFile := writeCertificate(t)
 	tls := []string{"--tls-cert", certFile, "--tls-key", keyFile}
@@ -60,37 +60,37 @@ func TestSharderRefusesBadFlagsByName(t *testing.T) {
 		arguments []string
 		want      string
 	}{
-		"nothing":                        {nil, "--tls-cert and --tls-key are required"},
-		"no endpoint":                    {tls, "--service or --url is required"},
-		"both endpoints":                 {append(tls, "--service", "a/b", "--url", "https://a"), "--service and --url exclude each other"},
-		"a Service without a namespace":  {append(tls, "--service", "b"), `--service "b": want NAMESPACE/NAME[:PORT]`},
-		"a Service whose port is none":   {append(tls, "--service", "a/b:x"), `--service "a/b:x": "x" is not a port`},
-		"a Service beyond all ports":     {append(tls, "--service", "a/b:65536"), `"65536" is not a port`},
-		"an address that is no https":    {append(tls, "--url", "http://a"), `--url "http://a": want https://HOST:PORT`},
-		"an address with a path":         {append(tls, "--url", "https://a/rings"), `--url "https://a/rings": want https://HOST:PORT`},
-		"an address of somebody":         {append(tls, "--url", "https://a@b"), `--url "https://a@b"`},
-		"a port of its own choice":       {append(good, "--listen", ":0"), `--listen ":0": want [HOST]:PORT`},
-		"an address without a port":      {append(good, "--listen", "9443"), `--listen "9443": want [HOST]:PORT`},
-		"two who write the authority":    {append(good, "--tls-ca", certFile, "--inject-ca-from", "a/b"), "--tls-ca and --inject-ca-from exclude each other"},
-		"a Certificate of no namespace":  {append(good, "--inject-ca-from", "b"), `--inject-ca-from "b": want NAMESPACE/NAME`},
-		"an authority that is not there": {append(good, "--tls-ca", "/nonexistent"), "--tls-ca: open /nonexistent"},
-		"an authority that is none":      {append(good, "--tls-ca", keyFile), "holds no PEM certificate"},
-		"a namespace that is none":       {append(good, "--shard-namespaces", "a,B"), `--shard-namespaces "B"`},
-		"a drain that never ends":        {append(good, "--drain", "2m"), "--drain 2m0s: want from 0s to 1m"},
-		"a certificate that is missing":  {append(good, "--tls-cert", "/nonexistent"), "--tls-cert /nonexistent, --tls-key " + keyFile},
-		"a kubeconfig that is missing":   {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
-		"a namespace of the election":    {append(good, "--leader-elect", "--leader-election-namespace", "moon"), "--leader-election-namespace moon: "},
-		"arguments":                      {append(good, "shops"), "unknown command"},
+		"nothing":                           {nil, "--tls-cert and --tls-key are required"},
+		"no endpoint":                       {tls, "--service or --url is required"},
+		"both endpoints":                    {append(tls, "--service", "a/b", "--url", "https://a"), "--service and --url exclude each other"},
+		"a Service without a namespace":     {append(tls, "--service", "b"), `--service "b": want NAMESPACE/NAME[:PORT]`},
+		"a Service with an invalid port":    {append(tls, "--service", "a/b:x"), `--service "a/b:x": "x" is not a port`},
+		"a Service with a port above 65535": {append(tls, "--service", "a/b:65536"), `"65536" is not a port`},
+		"a URL without https":               {append(tls, "--url", "http://a"), `--url "http://a": want https://HOST:PORT`},
+		"a URL with a path":                 {append(tls, "--url", "https://a/rings"), `--url "https://a/rings": want https://HOST:PORT`},
+		"a URL with a user":                 {append(tls, "--url", "https://a@b"), `--url "https://a@b"`},
+		"port 0":                            {append(good, "--listen", ":0"), `--listen ":0": want [HOST]:PORT`},
+		"an address without a port":         {append(good, "--listen", "9443"), `--listen "9443": want [HOST]:PORT`},
+		"two sources of the CA":             {append(good, "--tls-ca", certFile, "--inject-ca-from", "a/b"), "--tls-ca and --inject-ca-from exclude each other"},
+		"a Certificate without a namespace": {append(good, "--inject-ca-from", "b"), `--inject-ca-from "b": want NAMESPACE/NAME`},
+		"a missing CA file":                 {append(good, "--tls-ca", "/nonexistent"), "--tls-ca: open /nonexistent"},
+		"a CA file without certificates":    {append(good, "--tls-ca", keyFile), "holds no PEM certificate"},
+		"an invalid namespace":              {append(good, "--shard-namespaces", "a,B"), `--shard-namespaces "B"`},
+		"a drain that is too long":          {append(good, "--drain", "2m"), "--drain 2m0s: want from 0s to 1m"},
+		"a missing certificate":             {append(good, "--tls-cert", "/nonexistent"), "--tls-cert /nonexistent, --tls-key " + keyFile},
+		"a missing kubeconfig":              {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
+		"a missing election namespace":      {append(good, "--leader-elect", "--leader-election-namespace", "moon"), "--leader-election-namespace moon: "},
+		"arguments":                         {append(good, "shops"), "unknown command"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			if _, err := ask(t, append([]string{"sharder"}, c.arguments...)...); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one that says %q", err, c.want)
+			if _, err := commandOutput(t, append([]string{"sharder"}, c.arguments...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one that contains %q", err, c.want)
 			}
 		})
 	}
 }
 
-func TestSharderLeadsAssignsAndEnds(t *testing.T) {
+func TestSharderLifecycle(t *testing.T) {
 	config := testplane.Config(t)
 	namespace, elections := testplane.Namespace(t), testplane.Namespace(t)
 	admin := testplane.Client(t)
@@ -126,7 +126,7 @@ func TestSharderLeadsAssignsAndEnds(t *testing.T) {
 	eventually(t, "a ConfigMap is assigned", func() string {
 		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "m-"}}
 		if err := admin.Create(t.Context(), m); err != nil {
-			t.Fatalf("it is refused: %v", err)
+			t.Fatalf("create of the ConfigMap: %v", err)
 		}
 		if m.Labels[v1alpha1.LabelShard(namespace)] != "shard-0" {
 			return "it is not"
@@ -138,28 +138,28 @@ func TestSharderLeadsAssignsAndEnds(t *testing.T) {
 	})
 	checker := "helm-test-" + namespace
 	testplane.User(t, checker, (&check.Checker{Rings: true}).Rules())
-	out, err := ask(t, "check", "--kubeconfig", writeKubeconfig(t, config), "--as", checker, "--namespace", namespace, "--rings")
+	out, err := commandOutput(t, "check", "--kubeconfig", writeKubeconfig(t, config), "--as", checker, "--namespace", namespace, "--rings")
 	for _, row := range []string{"ClusterRing " + namespace + " ", "MutatingWebhookConfiguration breakwater-ring-" + namespace + ", assign.rings.breakwater.dev"} {
 		if err != nil || !strings.Contains(out, row) {
-			t.Errorf("check says (error %v), want a row of %s:\n%s", err, row, out)
+			t.Errorf("output of check (error %v) has no row for %s:\n%s", err, row, out)
 		}
 	}
 	began := time.Now()
 	stop()
 	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("sharder exited with %v", err)
 	}
 	if took := time.Since(began); took < 500*time.Millisecond {
-		t.Errorf("it went on answering for %s only", took)
+		t.Errorf("sharder answered for only %s after SIGTERM", took)
 	}
 	lease, err := kubernetes.NewForConfigOrDie(config).CoordinationV1().Leases(elections).Get(t.Context(), sharder.Name, metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
-		t.Errorf("the Lease is %+v, error %v: the next leader waits in vain", lease, err)
+		t.Errorf("Lease is %+v, error %v, want it released", lease, err)
 	}
 }
 
 // A sharder of some namespaces needs no permission to read Leases in others.
-func TestSharderReadsLeasesWhereItIsToldTo(t *testing.T) {
+func TestSharderReadsLeasesOfNamespaces(t *testing.T) {
 	admin, namespace, other := testplane.Client(t), testplane.Namespace(t), testplane.Namespace(t)
 	for _, object := range []client.Object{
 		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shards"}, Rules: []rbacv1.PolicyRule{
@@ -201,7 +201,7 @@ func TestSharderReadsLeasesWhereItIsToldTo(t *testing.T) {
 	})
 }
 
-func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
+func TestSharderEndpointAndCA(t *testing.T) {
 	certFile, _ := writeCertificate(t)
 	another, _ := writeCertificate(t)
 	rings := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(
@@ -211,7 +211,7 @@ func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &authority{config: config, file: certFile, rings: rings, kicks: newKicks(), log: logr.Discard(), every: 5 * time.Millisecond}
+	a := &endpointCA{config: config, file: certFile, rings: rings, queue: newRingQueue(), log: logr.Discard(), interval: 5 * time.Millisecond}
 	if _, err := a.read(); err != nil {
 		t.Fatal(err)
 	}
@@ -240,18 +240,18 @@ func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 	}
 	replace([]byte("garbage"))
 	if _, err := a.read(); err == nil || string(a.clientConfig().CABundle) != string(want.CABundle) {
-		t.Errorf("by garbage it trusts %s, error %v", a.clientConfig().CABundle, err)
+		t.Errorf("CA bundle %s after invalid content, error %v, want the previous one", a.clientConfig().CABundle, err)
 	}
 	replace(content(another))
 	want.CABundle = content(another)
 	for _, ring := range []string{"east", "west"} {
 		select {
-		case kicked := <-a.kicks:
+		case kicked := <-a.queue:
 			if kicked != ring {
-				t.Errorf("%s is looked at, want %s", kicked, ring)
+				t.Errorf("queued ring %s, want %s", kicked, ring)
 			}
 		case <-time.After(time.Minute):
-			t.Fatal("nobody looks at rings")
+			t.Fatal("timed out waiting for rings to be queued")
 		}
 	}
 	if diff := cmp.Diff(want, a.clientConfig()); diff != "" {
@@ -261,7 +261,7 @@ func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := a.read(); err == nil || len(a.clientConfig().CABundle) == 0 {
-		t.Errorf("without its file it trusts nobody, error %v", err)
+		t.Errorf("CA bundle is empty without the file, error %v", err)
 	}
 
 	if config, err = sharderEndpoint("", "https://a.example:9443/"); err != nil || *config.URL != "https://a.example:9443" || config.Service != nil {
@@ -269,12 +269,12 @@ func TestSharderTellsApiserversHowToReachAndTrustIt(t *testing.T) {
 	}
 }
 
-func TestKicksNeverWait(t *testing.T) {
-	k := newKicks()
+func TestRingQueueNeverBlocks(t *testing.T) {
+	k := newRingQueue()
 	for range 2 * cap(k) {
-		k.kick("shops")
+		k.enqueue("shops")
 	}
 	if len(k) != cap(k) {
-		t.Errorf("%d kicks", len(k))
+		t.Errorf("%d queued rings, want the capacity", len(k))
 	}
 }

@@ -32,9 +32,9 @@ func TestMain(m *testing.M) {
 // runProgram runs the program as a separate process until stop or the end of the test. It must exit successfully on SIGTERM.
 func runProgram(t *testing.T, arguments ...string) (stop func()) {
 	t.Helper()
-	var said bytes.Buffer
+	var output bytes.Buffer
 	command := exec.Command(os.Args[0], arguments...)
-	command.Stdout, command.Stderr, command.Env = &said, &said, append(os.Environ(), asProgram+"=1")
+	command.Stdout, command.Stderr, command.Env = &output, &output, append(os.Environ(), asProgram+"=1")
 	spawner := subprocess.NewSpawner()
 	if err := spawner.Start(command); err != nil {
 		spawner.Close()
@@ -43,7 +43,7 @@ func runProgram(t *testing.T, arguments ...string) (stop func()) {
 	stop = sync.OnceFunc(func() {
 		defer spawner.Close()
 		if err := errors.Join(command.Process.Signal(syscall.SIGTERM), command.Wait()); err != nil || t.Failed() {
-			t.Errorf("%s ended with %v:\n%s", arguments[0], err, said.Bytes())
+			t.Errorf("%s exited with %v:\n%s", arguments[0], err, output.Bytes())
 		}
 	})
 	t.Cleanup(stop)

@@ -23,21 +23,21 @@ func topologyCommand() *cobra.Command {
 	f := &topologyFlags{}
 	command := &cobra.Command{
 		Use:   "topology",
-		Short: "Look after the Cells of a core cluster",
-		Long: `The topology controller looks after the Cells of a core cluster and says in their conditions what it finds:
+		Short: "Manage the Cells of a core cluster",
+		Long: `The topology controller manages the Cells of a core cluster, and reports their state in conditions:
 
-  Connected         the kubeconfig of the Cell's Secret leads to its cluster; if not, why
+  Connected         the kubeconfig in the Cell's Secret works for its cluster; if not, the reason
   AggregationFresh  the aggregator of the cell reports
-  Guarded           the cluster asks the webhook about removals of the cell's pods
-  Overlapping       another Cell of the cluster can have the same pods
+  Guarded           the cluster's API server calls the webhook for removals of the cell's pods
+  Overlapping       another Cell of the same cluster can include the same pods
 
-It tells protectors of cells that have gone silent, where spec.whenStale is Discount. It holds a Cell that is deleted until
-no protector has anything of it; the aggregator of the cell sees to that. A cell that is dead is cleared out of a protector
-at once, with all that is reserved in it, by an annotation:
+If spec.whenStale is Discount, the controller informs protectors about cells whose aggregator does not report. It holds a deleted Cell
+until no protector has counts or reservations of the cell, which the aggregator of the cell removes. If a cell is lost for good, remove
+its counts and reservations from a protector at once with an annotation:
 
   kubectl annotate podprotector -n shop web ` + v1alpha1.AnnotationRemoveCell + `=worker-2
 
-Several replicas elect a leader. Run one set for each core cluster.`,
+Replicas elect a leader. Run one set of replicas for each core cluster.`,
 		Example: `  breakwater topology --kubeconfig core.kubeconfig --leader-elect=false`,
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
@@ -63,11 +63,11 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := f.manager("topology", config, f.change(topology.Name))
+	mgr, err := f.manager("topology", config, f.configure(topology.Name))
 	if err != nil {
 		return err
 	}
-	if err := follow(mgr, followers...); err != nil {
+	if err := addFollowers(mgr, followers...); err != nil {
 		return err
 	}
 	if err := topology.Setup(ctx, mgr, cells, metrics.Registry); err != nil {

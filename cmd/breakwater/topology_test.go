@@ -26,58 +26,58 @@ func TestFlagsOfCells(t *testing.T) {
 		refusal   string
 		words     []string
 	}{
-		"all cells and one":             {[]string{"aggregator", "--all-cells", "--cell", "a"}, "leave out --cell", nil},
-		"all cells, and a way to one":   {[]string{"aggregator", "--all-cells", "--kubeconfig", "a"}, "leave out --cell, --kubeconfig", nil},
-		"no cell":                       {[]string{"aggregator"}, `--cell "" is not the name of a Cell`, nil},
-		"all cells of a core":           {[]string{"aggregator", "--all-cells", "--core-kubeconfig", "/nonexistent"}, "--core-kubeconfig: load kubeconfig", nil},
-		"a core that is not there":      {[]string{"topology", "--kubeconfig", "/nonexistent"}, "--kubeconfig: load kubeconfig", nil},
-		"a webhook without cells":       {[]string{"webhook", "--core", "a=/nonexistent", "--tls-cert", "x", "--tls-key", "x"}, "--core a=/nonexistent", nil},
-		"a selector of all pods":        {append(hook, "--pod-selector", " "), "chooses all pods", nil},
-		"a selector that is none":       {append(hook, "--pod-selector", "a in"), `--pod-selector "a in"`, nil},
-		"a selector and namespaces":     {append(hook, "--pod-selector", "a=b", "--namespaces", "c"), "exclude each other", nil},
-		"a configuration of namespaces": {append(hook, "--namespaces", "shop,bank"), "", []string{"operator: In\n      values:\n      - shop\n      - bank"}},
+		"all cells and one cell":         {[]string{"aggregator", "--all-cells", "--cell", "a"}, "omit --cell", nil},
+		"all cells and a kubeconfig":     {[]string{"aggregator", "--all-cells", "--kubeconfig", "a"}, "omit --cell, --kubeconfig", nil},
+		"no cell":                        {[]string{"aggregator"}, `--cell "" is not the name of a Cell`, nil},
+		"all cells of a core":            {[]string{"aggregator", "--all-cells", "--core-kubeconfig", "/nonexistent"}, "--core-kubeconfig: load kubeconfig", nil},
+		"a missing kubeconfig of a core": {[]string{"topology", "--kubeconfig", "/nonexistent"}, "--kubeconfig: load kubeconfig", nil},
+		"a webhook without cells":        {[]string{"webhook", "--core", "a=/nonexistent", "--tls-cert", "x", "--tls-key", "x"}, "--core a=/nonexistent", nil},
+		"a selector of all pods":         {append(hook, "--pod-selector", " "), "matches all pods", nil},
+		"an invalid selector":            {append(hook, "--pod-selector", "a in"), `--pod-selector "a in"`, nil},
+		"a selector and namespaces":      {append(hook, "--pod-selector", "a=b", "--namespaces", "c"), "exclude each other", nil},
+		"a configuration of namespaces":  {append(hook, "--namespaces", "shop,bank"), "", []string{"operator: In\n      values:\n      - shop\n      - bank"}},
 		"a caller key": {
 			append(hook, "--caller-key", key), "", []string{"url: https://a:1/callers/" + webhookconfig.CallerToken([]byte("a key"), "cells/a") + "/cells/a/validate\n"},
 		},
-		"a caller key that does not exist":  {append(hook, "--caller-key", "/nonexistent"), "--caller-key: open /nonexistent", nil},
+		"a missing caller key":              {append(hook, "--caller-key", "/nonexistent"), "--caller-key: open /nonexistent", nil},
 		"an empty caller key":               {append(hook, "--caller-key", noKey), "empty is empty", nil},
 		"a caller key of a static manifest": {append(hook, "--caller-key", key, "--static", "/etc/x"), "--caller-key excludes --static", nil},
 		"a configuration of scheduling": {
 			append(hook, "--scheduling", "--namespaces", "shop"), "",
 			[]string{"kind: MutatingWebhookConfiguration", "name: breakwater-scheduling\n", "failurePolicy: Ignore", "timeoutSeconds: 2\n", "/cells/a/schedule", "- shop"},
 		},
-		"one that refuses pods": {
+		"a failure policy that denies pods": {
 			append(hook, "--scheduling", "--failure-policy", "Fail", "--timeout", "10"), "", []string{"failurePolicy: Fail", "timeoutSeconds: 10\n"},
 		},
-		"scheduling by a selector that is none": {append(hook, "--scheduling", "--pod-selector", "a in"), `--pod-selector "a in"`, nil},
-		"a failure policy that is none":         {append(hook, "--scheduling", "--failure-policy", "ignore"), `--failure-policy "ignore": want Ignore or Fail`, nil},
-		"a failure policy of removals":          {append(hook, "--failure-policy", "Ignore"), "--failure-policy is for --scheduling", nil},
+		"scheduling with an invalid selector":   {append(hook, "--scheduling", "--pod-selector", "a in"), `--pod-selector "a in"`, nil},
+		"an invalid failure policy":             {append(hook, "--scheduling", "--failure-policy", "ignore"), `--failure-policy "ignore": want Ignore or Fail`, nil},
+		"a failure policy without --scheduling": {append(hook, "--failure-policy", "Ignore"), "--failure-policy needs --scheduling", nil},
 		"a configuration of a core's pods":      {[]string{"webhook-config", "--core", "a", "--scheduling", "--url", "https://a:1"}, "--scheduling is for a cell", nil},
-		"a configuration that never answers":    {append(hook, "--scheduling", "--timeout", "0"), "--timeout 0: want from 1 to 30", nil},
+		"a timeout of 0":                        {append(hook, "--scheduling", "--timeout", "0"), "--timeout 0: want from 1 to 30", nil},
 		"a configuration of the root guard": {
 			[]string{"webhook-config", "--root-guard", "--core", "main", "--cell", "a,b", "--root-kinds", "rollouts.argoproj.io", "--url", "https://a:1"}, "",
 			[]string{"name: breakwater-roots\n", "failurePolicy: Ignore", "timeoutSeconds: 2\n", "/roots/cores/main/cells/a/b\n", "- rollouts\n", "system:serviceaccounts:breakwater-system"},
 		},
-		"a root guard of nothing":              {[]string{"webhook-config", "--root-guard", "--url", "https://a:1"}, "give --core, --cell or both", nil},
-		"a root guard of a cell that is none":  {[]string{"webhook-config", "--root-guard", "--cell", "a,", "--url", "https://a:1"}, `--cell "" is not the name of a Cell`, nil},
-		"a root guard of a core that is none":  {[]string{"webhook-config", "--root-guard", "--core", "A", "--url", "https://a:1"}, `--core "A" is not a name`, nil},
-		"a root guard that refuses unanswered": {append(hook, "--root-guard", "--failure-policy", "Fail"), "--failure-policy is for --scheduling", nil},
-		"a root guard and a selector":          {append(hook, "--root-guard", "--pod-selector", "a=b"), "--root-guard excludes", nil},
-		"a root guard of no namespace":         {append(hook, "--root-guard", "--own-namespace", "a'"), `--own-namespace "a'" is not the name of a namespace`, nil},
-		"kinds without a root guard":           {append(hook, "--root-kinds", "a"), "are for --root-guard", nil},
+		"a root guard without core and cell":     {[]string{"webhook-config", "--root-guard", "--url", "https://a:1"}, "set --core, --cell or both", nil},
+		"a root guard of an invalid cell":        {[]string{"webhook-config", "--root-guard", "--cell", "a,", "--url", "https://a:1"}, `--cell "" is not the name of a Cell`, nil},
+		"a root guard of an invalid core":        {[]string{"webhook-config", "--root-guard", "--core", "A", "--url", "https://a:1"}, `--core "A" is not a name`, nil},
+		"a root guard with a failure policy":     {append(hook, "--root-guard", "--failure-policy", "Fail"), "--failure-policy needs --scheduling", nil},
+		"a root guard and a selector":            {append(hook, "--root-guard", "--pod-selector", "a=b"), "--root-guard excludes", nil},
+		"a root guard with an invalid namespace": {append(hook, "--root-guard", "--own-namespace", "a'"), `--own-namespace "a'" is not the name of a namespace`, nil},
+		"kinds without a root guard":             {append(hook, "--root-kinds", "a"), "need --root-guard", nil},
 		"a configuration of labels": {
 			append(hook, "--pod-selector", "zone=a"), "",
 			[]string{"kind: ValidatingWebhookConfiguration", "---\n", "kind: ValidatingAdmissionPolicy\n", `labels[?"zone"]`, "kind: ValidatingAdmissionPolicyBinding"},
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			output, err := ask(t, test.arguments...)
+			output, err := commandOutput(t, test.arguments...)
 			if test.refusal != "" && (err == nil || !strings.Contains(err.Error(), test.refusal)) || test.refusal == "" && err != nil {
 				t.Fatalf("error %v, want %q", err, test.refusal)
 			}
 			for _, word := range test.words {
 				if !strings.Contains(output, word) {
-					t.Errorf("no %q in\n%s", word, output)
+					t.Errorf("output does not contain %q:\n%s", word, output)
 				}
 			}
 		})
@@ -87,7 +87,7 @@ func TestFlagsOfCells(t *testing.T) {
 // A process has one topology controller, since its name is that of its metrics.
 func TestTopologyIsReadyAndItsMetricsRequireAuthorization(t *testing.T) {
 	kubeconfig, metrics, health := writeKubeconfig(t, testplane.Config(t)), testplane.FreeAddress(t), testplane.FreeAddress(t)
-	background(t, "topology", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-listen", health, "--metrics-listen", metrics, "--metrics-auth", kubeconfig)
+	runInBackground(t, "topology", "--kubeconfig", kubeconfig, "--leader-elect=false", "--health-listen", health, "--metrics-listen", metrics, "--metrics-auth", kubeconfig)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
 	namespace := testplane.Namespace(t)
 	monitoring := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "monitoring", "system:monitoring").BearerToken
@@ -101,7 +101,7 @@ func TestTopologyIsReadyAndItsMetricsRequireAuthorization(t *testing.T) {
 	}
 	eventually(t, "metrics for an authorized client", func() string {
 		if code, body := read(monitoring); code != http.StatusOK || !strings.Contains(body, "breakwater_build_info{") {
-			return fmt.Sprintf("code %d, %.200q", code, body)
+			return fmt.Sprintf("status %d, body %.200q", code, body)
 		}
 		return ""
 	})
@@ -114,7 +114,7 @@ func TestTopologyIsReadyAndItsMetricsRequireAuthorization(t *testing.T) {
 		{"an account without the right", powerless, http.StatusForbidden},
 	} {
 		if code, body := read(test.token); code != test.want || strings.Contains(body, "breakwater_") {
-			t.Errorf("%s got code %d and %.200q, want code %d and no metric", test.client, code, body, test.want)
+			t.Errorf("%s got status %d and %.200q, want status %d and no metrics", test.client, code, body, test.want)
 		}
 	}
 }

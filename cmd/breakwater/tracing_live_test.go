@@ -24,9 +24,9 @@ import (
 
 // The test deletes a pod in a cell that is its own core and whose API server exports traces. It runs the whole program, and a collector
 // receives the spans of both.
-func TestADeletionIsOneTraceFromTheClientToTheCore(t *testing.T) {
+func TestDeletionIsOneTrace(t *testing.T) {
 	taking := collector.Start(t)
-	config := testplane.Traced(t, taking.Address)
+	config := testplane.WithTracing(t, taking.Address)
 	admin, err := client.New(config, client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestADeletionIsOneTraceFromTheClientToTheCore(t *testing.T) {
 	stop := runProgram(t, "webhook", "--core", "core="+kubeconfig, "--cell", "local="+kubeconfig, "--trace-endpoint", "http://"+taking.Address,
 		"--listen", address, "--tls-cert", certFile, "--tls-key", keyFile, "--health-listen", health, "--metrics-listen", metrics)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
-	printed, err := ask(t, "webhook-config", "--cell", "local", "--url", "https://"+address, "--ca-bundle", certFile, "--timeout", "20")
+	printed, err := commandOutput(t, "webhook-config", "--cell", "local", "--url", "https://"+address, "--ca-bundle", certFile, "--timeout", "20")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestADeletionIsOneTraceFromTheClientToTheCore(t *testing.T) {
 	eventually(t, "it is one trace", func() string {
 		trace, wrong := traceOfDeletion(taking.Spans())
 		if wrong == "" && !slices.Contains(exemplars, trace) {
-			return fmt.Sprintf("no exemplar of trace %s, but of %q", trace, exemplars)
+			return fmt.Sprintf("no exemplar of trace %s, got those of %q", trace, exemplars)
 		}
 		return wrong
 	})
@@ -114,19 +114,19 @@ func traceOfDeletion(all []collector.Span) (trace, wrong string) {
 		}
 	}
 	if trace == "" {
-		return "", fmt.Sprintf("%d spans, and no review that was admitted", len(all))
+		return "", fmt.Sprintf("%d spans, want one of an admitted review", len(all))
 	}
 	review, deletion := of(tracing.SpanReview, ""), of("DELETE /api/v1/namespaces/{:namespace}/pods/{:name}", "")
-	if deletion == nil || review == nil || deletion.Service != "apiserver" || review.Service != "breakwater-webhook" || !isBelow(all, *review, deletion.ID) {
-		return trace, fmt.Sprintf("the review is not below the deletion in the apiserver: %+v, %+v", review, deletion)
+	if deletion == nil || review == nil || deletion.Service != "apiserver" || review.Service != "breakwater-webhook" || !isDescendant(all, *review, deletion.ID) {
+		return trace, fmt.Sprintf("review is not a descendant of the API server's deletion span: %+v, %+v", review, deletion)
 	}
 	reserve := of(tracing.SpanReserve, review.ID)
 	if reserve == nil {
 		return trace, "nothing was reserved"
 	}
-	flight := of(tracing.SpanFlight, reserve.ID)
+	flight := of(tracing.SpanBatch, reserve.ID)
 	if flight == nil || !slices.Contains(flight.Links, reserve.ID) || !slices.Contains(reserve.Links, flight.ID) {
-		return trace, fmt.Sprintf("the flight is not linked: %+v, %+v", reserve, flight)
+		return trace, fmt.Sprintf("batch span is not linked: %+v, %+v", reserve, flight)
 	}
 	write := of(tracing.SpanWrite, flight.ID)
 	if write == nil {
@@ -134,13 +134,13 @@ func traceOfDeletion(all []collector.Span) (trace, wrong string) {
 	}
 	const put = "PUT /apis/breakwater.dev/v1alpha1/namespaces/{:namespace}/podprotectors/{:name}/status"
 	if stored := of(put, write.ID); stored == nil || stored.Service != "apiserver" {
-		return trace, fmt.Sprintf("the core's apiserver has not gone on with the write: %+v", stored)
+		return trace, fmt.Sprintf("the core's API server did not continue the trace of the write: %+v", stored)
 	}
 	return trace, ""
 }
 
-// isBelow reports whether the span above is an ancestor of a span.
-func isBelow(all []collector.Span, s collector.Span, above string) bool {
+// isDescendant reports whether the span above is an ancestor of a span.
+func isDescendant(all []collector.Span, s collector.Span, above string) bool {
 	for s.Parent != "" {
 		if s.Parent == above {
 			return true
@@ -160,20 +160,20 @@ func wantExemplars(t *testing.T, url string) (traces []string) {
 	t.Helper()
 	text, kind := scrape(t, url, "text/plain;version=0.0.4")
 	if !strings.HasPrefix(kind, "text/plain; version=0.0.4") || strings.Contains(text, "# {") || strings.Contains(text, "# EOF") {
-		t.Errorf("the text format is not what it was: %s", kind)
+		t.Errorf("text format has exemplars: %s", kind)
 	}
 	open, kind := scrape(t, url, "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5")
 	if !strings.HasPrefix(kind, "application/openmetrics-text") {
-		t.Fatalf("OpenMetrics are asked for, and %s is served", kind)
+		t.Fatalf("requested OpenMetrics, got %s", kind)
 	}
 	if before, now := samplesOf(text), samplesOf(open); !maps.Equal(before, now) {
-		t.Errorf("both formats do not have the same samples:\n%v\n%v", before, now)
+		t.Errorf("both formats must have the same samples:\n%v\n%v", before, now)
 	}
 	for _, found := range regexp.MustCompile(`(?m)^breakwater_webhook_review_duration_seconds_bucket\{.*# \{trace_id="([0-9a-f]{32})"\}`).FindAllStringSubmatch(open, -1) {
 		traces = append(traces, found[1])
 	}
 	if !regexp.MustCompile(`(?m)^breakwater_webhook_flight_size_bucket\{.*# \{trace_id="[0-9a-f]{32}"\}`).MatchString(open) {
-		t.Error("the size of flights has no exemplar")
+		t.Error("batch size has no exemplar")
 	}
 	return traces
 }

@@ -39,7 +39,7 @@ type webhookFlags struct {
 	server       webhook.Server
 	peers        []string
 	advertise    string
-	nudge        bool
+	retryDenied  bool
 	cellsOf      []string
 	scheduling   bool
 	rootGuard    string
@@ -50,50 +50,49 @@ func webhookCommand() *cobra.Command {
 	f := &webhookFlags{}
 	command := &cobra.Command{
 		Use:   "webhook --core NAME=KUBECONFIG ... --tls-cert FILE --tls-key FILE",
-		Short: "Refuse removals of pods that would break a protector's floor",
-		Long: `The webhook answers the admission reviews of the apiservers of all cells, at /cells/<cell>/validate. It
-reserves each removal that it allows in the status of the protectors that cover the pod, in every core cluster.
+		Short: "Deny removals of pods that would break a protector's floor",
+		Long: `The webhook answers admission reviews of the API servers of all cells, at /cells/<cell>/validate. It records a reservation for each
+removal that it allows in the status of the protectors that cover the pod, in every core cluster.
 
-It follows the Cells of the core clusters: those with a kubeconfigSecretRef are reviewed as they come and go, and their
-kubeconfigs may be rotated. Name others by --cell, which also wins over what a Secret says.
+The webhook watches the Cells of the core clusters. It serves Cells with a kubeconfigSecretRef as they are created and deleted, and reads
+rotated kubeconfigs. Name other cells with --cell, which takes precedence over a Secret.
 
-Replicas need no leader; run as many as you like. Tell each by --peer where the others are: when several are asked about
-one protector, they then hand over to one of them instead of contending for it. They know each other by their serving
-certificate, which must be the same. Print the configuration that makes an apiserver ask it with
-breakwater webhook-config.
+Replicas need no leader; run as many as you like. Set --peer to the addresses of the other replicas: replicas that receive requests for one
+protector then forward them to one of them, instead of competing for the protector. Replicas recognize each other by their serving
+certificate, which must be the same. Print the configuration that makes an API server call the webhook with breakwater webhook-config.
 
-With --scheduling it adds what PodSchedulingPolicies and ClusterPodSchedulingPolicies of the core clusters ask for to pods and
-workloads of the cells, at /cells/<cell>/schedule, and to pods what PodProtectors whose spread has enforcement Schedule ask for:
-print that configuration with breakwater webhook-config --scheduling. Without it such a spread is audited and no more.
+With --scheduling the webhook also applies PodSchedulingPolicies and ClusterPodSchedulingPolicies of the core clusters to pods and
+workloads of the cells, at /cells/<cell>/schedule, and the spreads of PodProtectors with enforcement Schedule to pods. Print that
+configuration with breakwater webhook-config --scheduling. Without --scheduling, such a spread is only audited.
 
-With --root-guard it also answers, at /roots/..., when a namespace, a workload, an owner of a workload, a CustomResourceDefinition, a
-PodProtector or a Cell is deleted that live floors depend on: Warn allows the deletion with a warning, Deny refuses it until the object
-or its namespace has the annotation breakwater.dev/confirm-release=true, or the workload is scaled to 0. Print that configuration with
-breakwater webhook-config --root-guard.`,
+With --root-guard the webhook also answers, at /roots/..., deletions of namespaces, workloads, owners of workloads,
+CustomResourceDefinitions, PodProtectors and Cells that live floors depend on. Warn allows the deletion with a warning. Deny denies it
+until the object or its namespace has the annotation breakwater.dev/confirm-release=true, or the workload is scaled to 0. Print that
+configuration with breakwater webhook-config --root-guard.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
 	flags := command.Flags()
 	flags.StringArrayVar(&f.cores, "core", nil, "`NAME=KUBECONFIG` of a core cluster (or NAME=in-cluster); may be repeated")
-	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of a cell's cluster (or NAME=in-cluster), to read pods that are evicted, in place of the kubeconfig of its Cell; may be repeated")
-	flags.StringSliceVar(&f.cellsOf, "cells-of", []string{allCores}, "`cores` whose Cells with a kubeconfigSecretRef are reviewed, besides those of --cell; Secrets of other cores are not read; none: --cells-of=")
+	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of a cell's cluster (or NAME=in-cluster) for reading evicted pods, instead of the kubeconfig of its Cell; may be repeated")
+	flags.StringSliceVar(&f.cellsOf, "cells-of", []string{allCores}, "`cores` whose Cells with a kubeconfigSecretRef are served, in addition to --cell; Secrets of other cores are not read; none: --cells-of=")
 	flags.StringVar(&f.as, "as", "", "`user` to impersonate in all clusters")
 	flags.StringSliceVar(&f.asGroups, "as-group", nil, "`group` to impersonate in all clusters; may be repeated")
 	flags.StringVar(&f.server.Listen, "listen", ":9443", "`address` to serve reviews on")
 	flags.StringVar(&f.server.CertFile, "tls-cert", "", "PEM `file` of the serving certificate; reloaded when it changes (required)")
 	flags.StringVar(&f.server.KeyFile, "tls-key", "", "PEM `file` of its key (required)")
-	flags.StringVar(&f.server.ClientCAFile, "client-ca", "", "PEM `file` of the CA that must have signed the certificates of clients; empty: any client may ask")
-	flags.StringSliceVar(&f.server.ClientNames, "client-name", nil, "common `name` or DNS name of the certificate of a client that may ask, of those that --client-ca signed; may be repeated; none: all of them")
-	flags.StringVar(&f.server.CallerKeys, "caller-keys", "", "`folder` with the keys of caller tokens (current, previous), by which API servers without a client certificate are authenticated; read again when they change. "+
-		"A file named required with the content true refuses all other callers; until then they are counted. Not used with --client-ca, which authenticates every caller")
-	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to go on accepting reviews after SIGTERM, while the endpoint is taken out of service")
-	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas, of which HOST may be a name of many addresses (a headless Service); may be repeated")
-	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` by which other replicas reach this one; required with --peer")
-	flags.BoolVar(&f.server.Audit, "audit", false, "admit every removal that would be refused, and every pod that a scheduling policy rejects, with a warning to who asked: for a trial, in which nothing is protected")
-	flags.BoolVar(&f.nudge, "nudge", true, "when budget returns, wake the controllers whose removals were refused (an annotation on their objects), and take up evictions that were given up: from tainted nodes, and of pods whose owner is gone")
-	flags.BoolVar(&f.scheduling, "scheduling", false, "add what PodSchedulingPolicies and ClusterPodSchedulingPolicies ask for to pods and workloads as well, and the spreads of PodProtectors to pods")
-	flags.StringVar(&f.rootGuard, "root-guard", string(rootguard.Warn), "what to answer to the deletion of an object that live floors depend on: `Off|Warn|Deny`")
-	flags.StringSliceVar(&f.ownerKinds, "root-guard-owner-kinds", nil, "`resources` whose objects own source workloads in the core clusters, as rollouts.argoproj.io: their deletion is answered for the floors of those workloads")
+	flags.StringVar(&f.server.ClientCAFile, "client-ca", "", "PEM `file` of the CA that must have signed client certificates; empty: any client may call")
+	flags.StringSliceVar(&f.server.ClientNames, "client-name", nil, "common `name` or DNS name in the certificate of an allowed client, for certificates signed by --client-ca; may be repeated; none: all of them")
+	flags.StringVar(&f.server.CallerKeys, "caller-keys", "", "`folder` with the keys of caller tokens (current, previous), which authenticate API servers without a client certificate; changes are read again. "+
+		"If a file named required has the content true, all other callers are denied; otherwise they are counted. Not used with --client-ca, which authenticates every caller")
+	flags.DurationVar(&f.server.Drain, "drain", 0, "how long to continue accepting reviews after SIGTERM, while the endpoint is removed")
+	flags.StringArrayVar(&f.peers, "peer", nil, "`HOST:PORT` of other replicas; HOST may resolve to several addresses (a headless Service); may be repeated")
+	flags.StringVar(&f.advertise, "advertise", "", "`IP:PORT` at which other replicas reach this one; required with --peer")
+	flags.BoolVar(&f.server.Audit, "audit", false, "allow every removal that would be denied, and every pod that a scheduling policy rejects, with a warning for the client: a trial mode that protects nothing")
+	flags.BoolVar(&f.retryDenied, "nudge", true, "when budget returns, wake the controllers whose removals were denied (an annotation on their objects), and retry abandoned evictions: from tainted nodes, and of pods whose owner was deleted")
+	flags.BoolVar(&f.scheduling, "scheduling", false, "apply PodSchedulingPolicies and ClusterPodSchedulingPolicies to pods and workloads, and the spreads of PodProtectors to pods")
+	flags.StringVar(&f.rootGuard, "root-guard", string(rootguard.Warn), "response to the deletion of an object that live floors depend on: `Off|Warn|Deny`")
+	flags.StringSliceVar(&f.ownerKinds, "root-guard-owner-kinds", nil, "`resources` whose objects own source workloads in the core clusters, such as rollouts.argoproj.io: the root guard also answers their deletion")
 	f.traceFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
@@ -108,10 +107,10 @@ func (f *webhookFlags) validate() error {
 		all = append(all, errors.New("--core is required at least once: protectors are read from core clusters"))
 	}
 	if f.server.CertFile == "" || f.server.KeyFile == "" {
-		all = append(all, errors.New("--tls-cert and --tls-key are required: apiservers speak only TLS to webhooks"))
+		all = append(all, errors.New("--tls-cert and --tls-key are required: API servers use only TLS for webhooks"))
 	}
 	if len(f.server.ClientNames) > 0 && f.server.ClientCAFile == "" {
-		all = append(all, errors.New("--client-name needs --client-ca, the CA that signs the certificates of these clients"))
+		all = append(all, errors.New("--client-name needs --client-ca, the CA that signed the certificates of these clients"))
 	}
 	if f.server.Drain < 0 || f.server.Drain > time.Minute {
 		all = append(all, fmt.Errorf("--drain %s: want from 0s to 1m", f.server.Drain))
@@ -123,7 +122,7 @@ func (f *webhookFlags) validate() error {
 	}
 	f.advertise = plainAddress(f.advertise)
 	if _, err := netip.ParseAddrPort(f.advertise); err != nil && (len(f.peers) > 0 || f.advertise != "") {
-		all = append(all, fmt.Errorf("--advertise %q: want the IP:PORT by which other replicas reach this one, such as $(POD_IP):9443", f.advertise))
+		all = append(all, fmt.Errorf("--advertise %q: want the IP:PORT at which other replicas reach this one, such as $(POD_IP):9443", f.advertise))
 	}
 	return errors.Join(all...)
 }
@@ -157,39 +156,39 @@ func (f *webhookFlags) run(ctx context.Context) error {
 	}
 	// The manager's own cluster is the first core by name. The manager also runs the others.
 	names := slices.Sorted(maps.Keys(cores))
-	pasts := map[string]*clusters.Past{}
+	detectors := map[string]*clusters.RestoreDetector{}
 	for _, name := range names {
-		pasts[name] = &clusters.Past{}
+		detectors[name] = &clusters.RestoreDetector{}
 	}
 	tracer, endTraces, err := f.traceCores(ctx, names, cores)
 	if err != nil {
 		return err
 	}
 	defer endTraces()
-	stopTime := f.server.StopTime()
+	stopTime := f.server.ShutdownTimeout()
 	mgr, err := f.manager("webhook", cores[names[0]], func(o *manager.Options) {
-		o.GracefulShutdownTimeout, o.Cache = &stopTime, clusters.CacheOptionsOf(pasts[names[0]])
-	}, offerExemplars(tracer))
+		o.GracefulShutdownTimeout, o.Cache = &stopTime, clusters.CacheOptionsOf(detectors[names[0]])
+	}, enableExemplars(tracer))
 	if err != nil {
 		return err
 	}
-	if err := follow(mgr, append(followers, more...)...); err != nil {
+	if err := addFollowers(mgr, append(followers, more...)...); err != nil {
 		return err
 	}
 	connected := map[string]cluster.Cluster{names[0]: mgr}
 	for _, name := range names[1:] {
 		connected[name], err = cluster.New(cores[name], func(o *cluster.Options) {
-			o.Scheme, o.Cache = mgr.GetScheme(), clusters.CacheOptionsOf(pasts[name])
+			o.Scheme, o.Cache = mgr.GetScheme(), clusters.CacheOptionsOf(detectors[name])
 		})
 		if err != nil {
 			return fmt.Errorf("--core %s: %w", name, err)
 		}
 	}
 	options := webhook.Options{
-		Cores: connected, Pasts: pasts, Cells: cells, Rosters: f.rosters(connected, mgr.GetLogger()), Server: &f.server, Nudge: f.nudge,
-		Metrics: metrics.Registry, ProbeEvery: clusters.ProbeEvery, Tracer: tracer,
+		Cores: connected, RestoreDetectors: detectors, Cells: cells, CellRegistries: f.cellRegistries(connected, mgr.GetLogger()), Server: &f.server, EnableRetrier: f.retryDenied,
+		Metrics: metrics.Registry, ProbeInterval: clusters.ProbeEvery, Tracer: tracer,
 	}
-	if options.Peers, err = f.others(mgr); err != nil {
+	if options.Peers, err = f.newPeers(mgr); err != nil {
 		return err
 	}
 	if err := webhook.SetupWithManager(mgr, options); err != nil {
@@ -211,13 +210,13 @@ func (f *webhookFlags) traceCores(ctx context.Context, names []string, cores map
 		return nil, nil, err
 	}
 	for _, config := range cores {
-		tracer.Through(config)
+		tracer.WrapConfig(config)
 	}
 	return tracer, end, nil
 }
 
-// others returns the other replicas, or nil if none are configured.
-func (f *webhookFlags) others(mgr manager.Manager) (*webhook.Peers, error) {
+// newPeers returns the other replicas, or nil if none are configured.
+func (f *webhookFlags) newPeers(mgr manager.Manager) (*webhook.Peers, error) {
 	if len(f.peers) == 0 {
 		return nil, nil
 	}
@@ -267,12 +266,12 @@ func groupResources(names []string) (all []schema.GroupResource) {
 	return all
 }
 
-// rosters returns a cell registry per core.
-func (f *webhookFlags) rosters(cores map[string]cluster.Cluster, log logr.Logger) map[string]*clusters.Roster {
-	rosters := map[string]*clusters.Roster{}
+// cellRegistries returns a cell registry per core.
+func (f *webhookFlags) cellRegistries(cores map[string]cluster.Cluster, log logr.Logger) map[string]*clusters.CellRegistry {
+	registries := map[string]*clusters.CellRegistry{}
 	for name, core := range cores {
-		rosters[name] = clusters.NewRoster(core, "webhook", log.WithValues("core", name))
-		rosters[name].NamesOnly = !slices.Contains(f.cellsOf, allCores) && !slices.Contains(f.cellsOf, name)
+		registries[name] = clusters.NewCellRegistry(core, "webhook", log.WithValues("core", name))
+		registries[name].NamesOnly = !slices.Contains(f.cellsOf, allCores) && !slices.Contains(f.cellsOf, name)
 	}
-	return rosters
+	return registries
 }

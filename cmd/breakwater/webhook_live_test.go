@@ -18,24 +18,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// heard holds the warnings that an API server has sent to a client.
-type heard struct {
-	mu  sync.Mutex
-	all []string
+// warningRecorder holds the warnings that an API server has sent to a client.
+type warningRecorder struct {
+	mu       sync.Mutex
+	messages []string
 }
 
-func (h *heard) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+func (h *warningRecorder) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.all = append(h.all, text)
+	h.messages = append(h.messages, text)
 }
 
-// take returns the warnings since the last call.
-func (h *heard) take() string {
+// drain returns the warnings since the last call.
+func (h *warningRecorder) drain() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := strings.Join(h.all, "\n")
-	h.all = nil
+	all := strings.Join(h.messages, "\n")
+	h.messages = nil
 	return all
 }
 
@@ -44,12 +44,12 @@ type administrator struct {
 	client.Client
 	t        *testing.T
 	config   *rest.Config
-	warnings *heard
+	warnings *warningRecorder
 }
 
 func newAdministrator(t *testing.T) *administrator {
 	t.Helper()
-	a := &administrator{t: t, config: testplane.Config(t), warnings: &heard{}}
+	a := &administrator{t: t, config: testplane.Config(t), warnings: &warningRecorder{}}
 	a.config.WarningHandlerWithContext = a.warnings
 	var err error
 	if a.Client, err = client.New(a.config, client.Options{Scheme: clusters.Scheme()}); err != nil {
@@ -68,7 +68,7 @@ func (a *administrator) create(object client.Object) {
 }
 
 // The API server calls the whole program with the configuration that webhook-config prints. It runs in trial mode and rejects nothing.
-func TestWebhookSchedules(t *testing.T) {
+func TestWebhookAppliesSchedulingPolicies(t *testing.T) {
 	a := newAdministrator(t)
 	admin, warnings, create := a.Client, a.warnings, a.create
 	namespace, kubeconfig := testplane.Namespace(t), writeKubeconfig(t, a.config)
@@ -86,7 +86,7 @@ func TestWebhookSchedules(t *testing.T) {
 	stop := runProgram(t, "webhook", "--scheduling", "--audit", "--core", "core="+kubeconfig, "--cell", namespace+"="+kubeconfig,
 		"--listen", address, "--tls-cert", certFile, "--tls-key", keyFile, "--health-listen", health, "--metrics-listen", metrics)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
-	printed, err := ask(t, "webhook-config", "--scheduling", "--cell", namespace, "--namespaces", namespace, "--name", namespace,
+	printed, err := commandOutput(t, "webhook-config", "--scheduling", "--cell", namespace, "--namespaces", namespace, "--name", namespace,
 		"--url", "https://"+address, "--ca-bundle", certFile, "--timeout", "20")
 	if err != nil {
 		t.Fatal(err)
@@ -102,25 +102,25 @@ func TestWebhookSchedules(t *testing.T) {
 	eventually(t, "a pod is changed", func() string {
 		probe := pod("probe", nil)
 		if err := admin.Create(t.Context(), probe, client.DryRunAll); err != nil {
-			t.Fatalf("it is refused: %v", err)
+			t.Fatalf("create was denied: %v", err)
 		}
 		if probe.Spec.NodeSelector["disk"] != "ssd" || len(probe.Spec.TopologySpreadConstraints) != 1 {
-			return fmt.Sprintf("its nodeSelector is %v, and it is spread by %v", probe.Spec.NodeSelector, probe.Spec.TopologySpreadConstraints)
+			return fmt.Sprintf("nodeSelector is %v, and spread is %v", probe.Spec.NodeSelector, probe.Spec.TopologySpreadConstraints)
 		}
 		return ""
 	})
-	warnings.take()
+	warnings.drain()
 	good, bad := pod("good", nil), pod("bad", map[string]string{"disk": "hdd"})
 	create(good)
 	if got := good.Spec.TopologySpreadConstraints; len(got) != 1 || got[0].TopologyKey != corev1.LabelTopologyZone || got[0].LabelSelector.MatchLabels["app"] != "web" {
-		t.Errorf("it is spread by %+v", got)
+		t.Errorf("spread is %+v", got)
 	}
-	if told := warnings.take(); told != "" {
-		t.Errorf("warnings %q of a pod that contradicts nothing", told)
+	if received := warnings.drain(); received != "" {
+		t.Errorf("warnings %q for a pod without conflicts, want none", received)
 	}
 	create(bad)
-	if told := warnings.take(); !strings.Contains(told, "admitted, since Breakwater is on trial (--audit)") || bad.Spec.NodeSelector["disk"] != "hdd" {
-		t.Errorf("warnings %q, nodeSelector %v", told, bad.Spec.NodeSelector)
+	if received := warnings.drain(); !strings.Contains(received, "admitted, since Breakwater is on trial (--audit)") || bad.Spec.NodeSelector["disk"] != "hdd" {
+		t.Errorf("warnings %q, nodeSelector %v", received, bad.Spec.NodeSelector)
 	}
 	for _, line := range []string{
 		`breakwater_scheduling_reviews_total{cell="` + namespace + `",reason="Injected"} 1`,
@@ -133,12 +133,12 @@ func TestWebhookSchedules(t *testing.T) {
 	}
 	stop()
 	if _, err := http.Get("http://" + health + "/readyz"); err == nil {
-		t.Error("it goes on")
+		t.Error("webhook did not exit")
 	}
 }
 
 // The API server calls the whole program, which warns by default.
-func TestWebhookWarnsOfDeletions(t *testing.T) {
+func TestWebhookWarnsAboutDeletions(t *testing.T) {
 	a := newAdministrator(t)
 	admin, warnings, create := a.Client, a.warnings, a.create
 	namespace, kubeconfig := testplane.Namespace(t), writeKubeconfig(t, a.config)
@@ -150,7 +150,7 @@ func TestWebhookWarnsOfDeletions(t *testing.T) {
 	stop := runProgram(t, "webhook", "--core", "core="+kubeconfig, "--cell", namespace+"="+kubeconfig, "--root-guard-owner-kinds", "configmaps",
 		"--listen", address, "--tls-cert", certFile, "--tls-key", keyFile, "--health-listen", health, "--metrics-listen", metrics)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
-	printed, err := ask(t, "webhook-config", "--root-guard", "--core", "core", "--cell", namespace, "--namespaces", namespace, "--name", namespace,
+	printed, err := commandOutput(t, "webhook-config", "--root-guard", "--core", "core", "--cell", namespace, "--namespaces", namespace, "--name", namespace,
 		"--url", "https://"+address, "--ca-bundle", certFile, "--timeout", "20")
 	if err != nil {
 		t.Fatal(err)
@@ -161,10 +161,10 @@ func TestWebhookWarnsOfDeletions(t *testing.T) {
 	want := fmt.Sprintf("deleting Namespace %q affects 1 floor that keeps 2 pods available; it stays in force until you confirm", namespace)
 	eventually(t, "a warning", func() string {
 		if err := admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.DryRunAll); err != nil {
-			t.Fatalf("it is refused: %v", err)
+			t.Fatalf("delete was denied: %v", err)
 		}
-		if told := warnings.take(); !strings.Contains(told, want) {
-			return fmt.Sprintf("warnings %q, want %q", told, want)
+		if received := warnings.drain(); !strings.Contains(received, want) {
+			return fmt.Sprintf("warnings %q, want %q", received, want)
 		}
 		return ""
 	})

@@ -21,27 +21,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-const webhookConfigHelp = `Prints the ValidatingWebhookConfiguration that makes the apiserver of a cell ask Breakwater about every
-removal of a pod. Apply it to the cell's cluster:
+const webhookConfigHelp = `Prints the ValidatingWebhookConfiguration with which the API server of a cell calls Breakwater for every removal of a pod. Apply it to the
+cell's cluster:
 
   breakwater webhook-config --cell worker-1 --url https://breakwater.example:9443 --ca-bundle ca.crt | kubectl apply -f -
 
-For a Cell with spec.namespaces name them by --namespaces. For one with spec.podSelector give it by --pod-selector: a
-ValidatingAdmissionPolicy is printed too, which keeps the labels of pods as they are by which they belong to the cell.
+For a Cell with spec.namespaces, set --namespaces. For a Cell with spec.podSelector, set --pod-selector: the command then also prints a
+ValidatingAdmissionPolicy, which prevents changes of the labels by which pods belong to the cell.
 
-It never guards kube-system and its like, the exempt namespaces, and namespaces labelled
-breakwater.dev/exempt=true. Deletions of pods that are terminating, finished or unscheduled never leave the
-apiserver.
+The configuration never applies to kube-system and similar namespaces, the exempt namespaces, and namespaces with the label
+breakwater.dev/exempt=true. The API server does not call the webhook for deletions of terminating, finished or unscheduled pods.
 
-With --core it prints the one for a core cluster, which refuses a PodProtector whose targetRef another one has.
+With --core the command prints the configuration of a core cluster, which denies a second PodProtector for the same targetRef.
 
-With --scheduling it prints the MutatingWebhookConfiguration that adds what PodSchedulingPolicies ask for to pods and workloads
-of a cell, for a webhook that runs with --scheduling. It exempts the same namespaces, and while no webhook answers pods are
-created as they are, unless --failure-policy is Fail.
+With --scheduling it prints the MutatingWebhookConfiguration that applies PodSchedulingPolicies to pods and workloads of a cell, for a
+webhook with --scheduling. It exempts the same namespaces. If no webhook answers, pods are created unchanged, unless --failure-policy is
+Fail.
 
-With --root-guard it prints the ValidatingWebhookConfiguration that asks about deletions of namespaces, workloads and other objects
-that floors depend on. Give --core, --cell or both, for what the cluster is; several cells of one cluster are separated by commas. While
-no webhook answers the deletions are allowed: the pods are guarded all the same.` + staticHelp
+With --root-guard it prints the ValidatingWebhookConfiguration for deletions of namespaces, workloads and other objects that floors depend
+on. Set --core, --cell or both, according to the roles of the cluster; separate several cells of one cluster by commas. If no webhook
+answers, the deletions are allowed; the pods stay protected.` + staticHelp
 
 func webhookConfigCommand() *cobra.Command {
 	var (
@@ -67,7 +66,7 @@ func webhookConfigCommand() *cobra.Command {
 				return roots.write(command, options, service, caBundle, schedule || selector != "", static.folder != "")
 			}
 			if roots.isChanged(command.Flags()) {
-				return errors.New("--root-kinds and --own-namespace are for --root-guard")
+				return errors.New("--root-kinds and --own-namespace need --root-guard")
 			}
 			if err := errors.Join(static.complete(), completeScheduling(&options, schedule, command.Flags())); err != nil {
 				return err
@@ -89,19 +88,19 @@ func webhookConfigCommand() *cobra.Command {
 	flags := command.Flags()
 	static.addFlags(flags)
 	flags.StringVar(&options.Cell, "cell", "", "`name` of the Cell, for the configuration of its cluster")
-	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster, as in webhook --core, for the configuration of that")
+	flags.StringVar(&options.Core, "core", "", "`name` of the core cluster as in webhook --core, for the configuration of that cluster")
 	flags.StringVar(&options.Name, "name", "", "`name` of the configuration object (default: breakwater, breakwater-core with --core, breakwater-scheduling with --scheduling, or breakwater-roots with --root-guard; "+
 		"of a cell with --static breakwater-cell-CELL or breakwater-scheduling-CELL)")
 	flags.BoolVar(&schedule, "scheduling", false, "print the configuration for scheduling policies of a cell instead")
-	flags.StringVar((*string)(&options.FailurePolicy), "failure-policy", "", "with --scheduling what becomes of pods and workloads while no webhook answers: `Ignore|Fail` (default Ignore)")
+	flags.StringVar((*string)(&options.FailurePolicy), "failure-policy", "", "with --scheduling, the failure policy for pods and workloads when no webhook answers: `Ignore|Fail` (default Ignore)")
 	flags.StringVar(&options.URL, "url", "", "`address` of the webhook, as https://HOST:PORT")
-	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (port 443 if left out)")
-	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: left to an injector or to the apiserver's own trust")
-	flags.StringVar(&key, "caller-key", "", "`file` with a key of caller tokens, as in the key current of the Secret breakwater-webhook-callers: print a configuration with a caller token, which is a secret")
-	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it has only some of its cluster")
-	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell, as kubectl writes them, if it has only some pods of its cluster")
-	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never guarded")
-	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the apiserver waits for an answer, from 1 to 30 (2 with --scheduling and --root-guard if it is not given)")
+	flags.StringVar(&service, "service", "", "Service of the webhook in the cell's cluster, as `NAMESPACE/NAME[:PORT]` (default port 443)")
+	flags.StringVar(&caBundle, "ca-bundle", "", "PEM `file` of the CA that signed the webhook's certificate; empty: an injector sets it, or the API server trusts the certificate itself")
+	flags.StringVar(&key, "caller-key", "", "`file` with a key of caller tokens, such as the key current of the Secret breakwater-webhook-callers: print a configuration with a caller token, which is secret")
+	flags.StringSliceVar(&options.Namespaces, "namespaces", nil, "`namespaces` of the Cell, if it includes only some of its cluster")
+	flags.StringVar(&selector, "pod-selector", "", "label `selector` of the Cell in the syntax of kubectl, if it includes only some pods of its cluster")
+	flags.StringSliceVar(&options.ExemptNamespaces, "exempt-namespaces", webhook.DefaultExemptNamespaces(), "`namespaces` that are never protected")
+	flags.Int32Var(&options.TimeoutSeconds, "timeout", 10, "how many `seconds` the API server waits for an answer, from 1 to 30 (default 2 with --scheduling and --root-guard)")
 	roots.bind(flags)
 	return command
 }
@@ -128,10 +127,10 @@ func readCallerKey(endpoint *webhook.Endpoint, file string, static bool) error {
 // configurations returns the objects to apply. The policies of a cell with a selector are added only once, to the configuration for
 // removals.
 func configurations(options webhook.ConfigurationOptions, schedule bool, selector string) ([]any, error) {
-	var chosen *v1alpha1.PodSelector
+	var parsedSelector *v1alpha1.PodSelector
 	var err error
 	if selector != "" {
-		if chosen, err = podSelector(selector); err != nil {
+		if parsedSelector, err = podSelector(selector); err != nil {
 			return nil, err
 		}
 	}
@@ -139,17 +138,17 @@ func configurations(options webhook.ConfigurationOptions, schedule bool, selecto
 		configuration, err := webhook.SchedulingConfiguration(options)
 		return []any{configuration}, err
 	}
-	describe := webhook.Configuration
+	build := webhook.Configuration
 	if options.Core != "" {
-		describe = webhook.CoreConfiguration
+		build = webhook.CoreConfiguration
 	}
-	configuration, err := describe(options)
+	configuration, err := build(options)
 	if err != nil {
 		return nil, err
 	}
 	objects := []any{configuration}
-	if chosen != nil {
-		objects = append(objects, webhookconfig.LabelPolicy(options.Cell, chosen), webhookconfig.LabelBinding(options.Cell))
+	if parsedSelector != nil {
+		objects = append(objects, webhookconfig.LabelPolicy(options.Cell, parsedSelector), webhookconfig.LabelBinding(options.Cell))
 	}
 	return objects, nil
 }
@@ -177,7 +176,7 @@ func podSelector(text string) (*v1alpha1.PodSelector, error) {
 		return nil, fmt.Errorf("--pod-selector %q: %w", text, err)
 	}
 	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
-		return nil, fmt.Errorf("--pod-selector %q chooses all pods: leave it out", text)
+		return nil, fmt.Errorf("--pod-selector %q matches all pods: omit the flag", text)
 	}
 	return selector, nil
 }
@@ -186,11 +185,11 @@ func podSelector(text string) (*v1alpha1.PodSelector, error) {
 func completeScheduling(o *webhook.ConfigurationOptions, schedule bool, flags *pflag.FlagSet) error {
 	switch {
 	case !schedule && o.FailurePolicy != "":
-		return errors.New("--failure-policy is for --scheduling: removals are always refused while no webhook answers")
+		return errors.New("--failure-policy needs --scheduling: removals are always denied when no webhook answers")
 	case !schedule:
 		return nil
 	case o.Core != "":
-		return errors.New("--scheduling is for a cell: give --cell, not --core")
+		return errors.New("--scheduling is for a cell: set --cell, not --core")
 	case !slices.Contains([]admissionregistrationv1.FailurePolicyType{"", admissionregistrationv1.Ignore, admissionregistrationv1.Fail}, o.FailurePolicy):
 		return fmt.Errorf("--failure-policy %q: want Ignore or Fail", o.FailurePolicy)
 	}
@@ -218,7 +217,7 @@ func defaultName(o webhook.ConfigurationOptions, schedule, static bool) string {
 
 func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle, selector string) error {
 	if (o.Cell == "") == (o.Core == "") {
-		return errors.New("give either --cell or --core")
+		return errors.New("set either --cell or --core")
 	}
 	if problems := validation.IsDNS1123Label(o.Cell); o.Cell != "" && len(problems) > 0 {
 		return fmt.Errorf("--cell %q is not the name of a Cell: %s", o.Cell, problems[0])
@@ -233,7 +232,7 @@ func completeConfiguration(o *webhook.ConfigurationOptions, service, caBundle, s
 		return errors.New("--namespaces and --pod-selector exclude each other, as in a Cell")
 	}
 	if len(o.ExemptNamespaces) == 0 {
-		return errors.New("--exempt-namespaces: name at least one, or a cluster could lock itself out")
+		return errors.New("--exempt-namespaces: name at least one; otherwise a cluster could lock itself out")
 	}
 	if caBundle != "" {
 		raw, err := os.ReadFile(caBundle)

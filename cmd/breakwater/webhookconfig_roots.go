@@ -20,9 +20,9 @@ type rootFlags struct {
 }
 
 func (f *rootFlags) bind(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.enabled, "root-guard", false, "print the configuration for deletions of namespaces, workloads and other objects that floors depend on instead")
-	flags.StringSliceVar(&f.kinds, "root-kinds", nil, "with --root-guard `resources` to ask about besides those of Kubernetes: kinds that policies name, and owners of sources, as rollouts.argoproj.io")
-	flags.StringVar(&f.ownNamespace, "own-namespace", "breakwater-system", "with --root-guard the `namespace` that Breakwater runs in, whose accounts are not asked about: they delete PodProtectors that are released")
+	flags.BoolVar(&f.enabled, "root-guard", false, "print the configuration for deletions of namespaces, workloads and other objects that floors depend on")
+	flags.StringSliceVar(&f.kinds, "root-kinds", nil, "with --root-guard, additional `resources`: kinds that policies name, and owners of source workloads, such as rollouts.argoproj.io")
+	flags.StringVar(&f.ownNamespace, "own-namespace", "breakwater-system", "with --root-guard, the `namespace` of Breakwater; its accounts are exempt, because they delete released PodProtectors")
 }
 
 func (f *rootFlags) isChanged(flags *pflag.FlagSet) bool {
@@ -33,13 +33,13 @@ func (f *rootFlags) isChanged(flags *pflag.FlagSet) bool {
 func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions, service, caBundle string, mixed, static bool) error {
 	switch {
 	case static:
-		return errors.New("--root-guard has no --static: its answers may be missing without harm, and static configurations cannot be deleted")
+		return errors.New("--root-guard excludes --static: the root guard may be unavailable without harm, and static configurations cannot be deleted")
 	case mixed:
 		return errors.New("--root-guard excludes --scheduling and --pod-selector")
 	case o.FailurePolicy != "":
-		return errors.New("--failure-policy is for --scheduling: without an answer of the root guard deletions are allowed")
+		return errors.New("--failure-policy needs --scheduling: deletions are always allowed when the root guard does not answer")
 	case o.Core == "" && o.Cell == "":
-		return errors.New("give --core, --cell or both")
+		return errors.New("set --core, --cell or both")
 	}
 	roots := webhook.RootOptions{Kinds: groupResources(f.kinds), OwnNamespace: f.ownNamespace}
 	if problems := validation.IsDNS1123Label(f.ownNamespace); len(problems) > 0 {

@@ -16,15 +16,15 @@ import (
 
 const staticHelp = `
 
-With --static DIR it writes the configuration as files that kube-apiserver reads itself, instead of printing it. No client of the API can change or
-delete what these files say, and it stays in force when the etcd of the cluster loses all webhook configurations. It needs Kubernetes 1.36 with
-the feature gate ManifestBasedAdmissionControlConfig, or 1.37, and access to the flags of kube-apiserver:
+With --static DIR the command writes the configuration to files that kube-apiserver reads itself, instead of printing it. No API client can
+change or delete the content of these files, and they stay in force if the etcd of the cluster loses all webhook configurations. This needs
+Kubernetes 1.36 with the feature gate ManifestBasedAdmissionControlConfig, or 1.37, and access to the flags of kube-apiserver:
 
   breakwater webhook-config --static ./admission --static-path /etc/kubernetes/breakwater \
     --cell worker-1 --url https://breakwater.example:9443 --ca-bundle ca.crt
 
-Run it again with the same DIR to add the files of another cell, of --core or of --scheduling. If DIR has an admission.yaml, its other
-settings are kept. Apply the printed configuration as well: the condition Guarded of a Cell follows from that one.`
+Run the command again with the same DIR to add the files of another cell, of --core or of --scheduling. If DIR contains an admission.yaml, the
+command keeps its other settings. Apply the printed configuration as well: the condition Guarded of a Cell depends on it.`
 
 const staticNextSteps = `
 Copy the files to %s on each control plane node, and start each kube-apiserver with
@@ -40,13 +40,13 @@ type staticOptions struct {
 
 func (s *staticOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.folder, "static", "", "write files that kube-apiserver reads itself to this `folder`, instead of printing the configuration")
-	flags.StringVar(&s.path, "static-path", "", "absolute `path` of the folder of --static as kube-apiserver sees it (default: the path on this machine)")
+	flags.StringVar(&s.path, "static-path", "", "absolute `path` of the folder of --static on the host of kube-apiserver (default: the path on this machine)")
 }
 
 func (s *staticOptions) complete() error {
 	if s.folder == "" {
 		if s.path != "" {
-			return errors.New("--static-path is for --static: give the folder to write to")
+			return errors.New("--static-path needs --static: set the folder to write to")
 		}
 		return nil
 	}

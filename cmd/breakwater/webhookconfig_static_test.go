@@ -24,7 +24,7 @@ func writeStatic(t *testing.T, folder, address string, more ...string) (output s
 		{"--cell", "local", "--pod-selector", "zone=a"}, {"--cell", "local", "--scheduling"}, {"--core", "local"},
 	} {
 		arguments := slices.Concat([]string{"webhook-config", "--static", folder, "--url", "https://" + address, "--ca-bundle", certificate}, role, more)
-		out, err := ask(t, arguments...)
+		out, err := commandOutput(t, arguments...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,17 +65,17 @@ func TestWebhookConfigWritesStaticManifests(t *testing.T) {
 	}
 }
 
-func TestWebhookConfigRefusesStaticFlags(t *testing.T) {
+func TestWebhookConfigRejectsStaticFlags(t *testing.T) {
 	folder := t.TempDir()
 	hook := []string{"webhook-config", "--cell", "a", "--url", "https://a:1"}
-	wantRefusal(t, "--static-path is for --static", append(hook, "--static-path", "/a")...)
-	wantRefusal(t, `--static-path "a": want an absolute path`, append(hook, "--static", folder, "--static-path", "a")...)
-	wantRefusal(t, "--static: cannot use Service a/b: kube-apiserver accepts only URLs", "webhook-config", "--cell", "a", "--service", "a/b", "--static", folder)
+	wantError(t, "--static-path needs --static", append(hook, "--static-path", "/a")...)
+	wantError(t, `--static-path "a": want an absolute path`, append(hook, "--static", folder, "--static-path", "a")...)
+	wantError(t, "--static: cannot use Service a/b: kube-apiserver accepts only URLs", "webhook-config", "--cell", "a", "--service", "a/b", "--static", folder)
 	file := filepath.Join(folder, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantRefusal(t, "--static: ", append(hook, "--static", file)...)
+	wantError(t, "--static: ", append(hook, "--static", file)...)
 	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
 		t.Errorf("refused commands wrote files: %v, %v", entries, err)
 	}
@@ -108,7 +108,7 @@ func TestKubeAPIServerEnforcesStaticManifests(t *testing.T) {
 	moved.Labels["zone"] = "b"
 	wantDenial(admin.Update(t.Context(), moved), "the label zone says which Breakwater cell a pod belongs to")
 
-	printed, err := ask(t, "webhook-config", "--cell", "local", "--name", "breakwater-cell-local.static.k8s.io", "--url", "https://a:1")
+	printed, err := commandOutput(t, "webhook-config", "--cell", "local", "--name", "breakwater-cell-local.static.k8s.io", "--url", "https://a:1")
 	if err != nil {
 		t.Fatal(err)
 	}

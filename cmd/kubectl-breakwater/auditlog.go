@@ -20,12 +20,12 @@ type auditLog struct{ path string }
 
 // bind binds the flag. use completes its help text.
 func (a *auditLog) bind(command *cobra.Command, use string) {
-	command.Flags().StringVar(&a.path, "audit-log", "", "audit log of a cell's apiserver, as `file` or - for standard input, "+use)
+	command.Flags().StringVar(&a.path, "audit-log", "", "audit log of a cell's API server, as `file` or - for standard input, "+use)
 }
 
-// lines reads the lines with annotations of the webhook; only those are decoded. It counts lines that cannot be parsed, such as an
+// visitLines reads the lines with annotations of the webhook; only those are decoded. It counts lines that cannot be parsed, such as an
 // incomplete last line.
-func (a auditLog) lines(p *plugin, take func(line []byte) error) error {
+func (a auditLog) visitLines(p *plugin, visit func(line []byte) error) error {
 	in := p.In
 	if a.path != "-" {
 		file, err := os.Open(a.path)
@@ -35,11 +35,11 @@ func (a auditLog) lines(p *plugin, take func(line []byte) error) error {
 		defer file.Close()
 		in = file
 	}
-	lines, bad, any := bufio.NewReaderSize(in, 1<<20), 0, false
+	lines, bad, hasEvents := bufio.NewReaderSize(in, 1<<20), 0, false
 	for {
 		line, err := lines.ReadBytes('\n')
-		any = any || bytes.Contains(line, []byte(`"audit.k8s.io/`))
-		if bytes.Contains(line, []byte("/"+v1alpha1.AuditVerdict+`"`)) && take(line) != nil {
+		hasEvents = hasEvents || bytes.Contains(line, []byte(`"audit.k8s.io/`))
+		if bytes.Contains(line, []byte("/"+v1alpha1.AuditVerdict+`"`)) && visit(line) != nil {
 			bad++
 		}
 		if errors.Is(err, io.EOF) {
@@ -50,8 +50,9 @@ func (a auditLog) lines(p *plugin, take func(line []byte) error) error {
 		}
 	}
 	switch {
-	case !any:
-		return fmt.Errorf("--audit-log %s: there is no event of audit.k8s.io in it: give the log that kube-apiserver writes with --audit-log-path and --audit-log-format=json", a.path)
+	case !hasEvents:
+		return fmt.Errorf("--audit-log %s: the file contains no event of audit.k8s.io; name the log that kube-apiserver writes with --audit-log-path and "+
+			"--audit-log-format=json", a.path)
 	case bad > 0:
 		p.note("%s of the audit log could not be read", count(bad, "line"))
 	}
@@ -61,8 +62,8 @@ func (a auditLog) lines(p *plugin, take func(line []byte) error) error {
 // readAudit reads the denials in an audit log.
 func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 	reader := denial.NewReader()
-	err = f.auditLog.lines(f.plugin, func(line []byte) error {
-		d, ok, err := reader.Audit(line)
+	err = f.auditLog.visitLines(f.plugin, func(line []byte) error {
+		d, ok, err := reader.ParseAudit(line)
 		if ok && (of.namespace == "" || d.Namespace == of.namespace) && (of.name == "" || d.IsOf(of.name)) {
 			if d.Cell = cmp.Or(d.Cell, f.cell); f.cell == "" || d.Cell == f.cell {
 				all = append(all, d)
@@ -73,15 +74,15 @@ func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 	return all, err
 }
 
-// whoAsked returns the users who requested admitted removals, by namespace/name of the pod.
-func (f *statusFlags) whoAsked() (map[string]string, error) {
-	who := map[string]string{}
-	err := f.auditLog.lines(f.plugin, func(line []byte) error {
-		asked, ok, err := denial.Admitted(line)
+// requesters returns the users who requested admitted removals, by namespace/name of the pod.
+func (f *statusFlags) requesters() (map[string]string, error) {
+	users := map[string]string{}
+	err := f.auditLog.visitLines(f.plugin, func(line []byte) error {
+		request, ok, err := denial.ParseAdmitted(line)
 		if ok {
-			who[asked.Namespace+"/"+asked.Pod] = asked.User
+			users[request.Namespace+"/"+request.Pod] = request.User
 		}
 		return err
 	})
-	return who, err
+	return users, err
 }

@@ -24,18 +24,18 @@ func cellsCommand(p *plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "cells [CELL...]",
 		Aliases: []string{"cell"},
-		Short:   "Show the Cells: who counts them, since when, and whether they are guarded",
-		Long: `Shows the Cells of the core clusters. STATE is the worst that is known of a cell:
+		Short:   "Show the Cells: which aggregator counts them, since when, and whether the webhook protects them",
+		Long: `Shows the Cells of the core clusters. STATE is the most severe problem of a cell:
 
   draining        the Cell is being deleted
-  notGuarded      its cluster does not ask the webhook about removals of its pods: they are not protected there
-  neverReported   no aggregator has ever counted it
-  notCounted      its aggregator has stopped, and no other one leads
-  stale           its aggregator is silent: its counts are old, and nothing that is reserved there is settled
-  notConnected    the kubeconfig of its Secret does not lead to its cluster
-  overlapping     another Cell of the cluster can have the same pods
+  notGuarded      the cell's API server does not call the webhook for removals: its pods are not protected
+  neverReported   no aggregator has ever counted the cell
+  notCounted      the aggregator has stopped, and no other replica leads
+  stale           the aggregator does not report: its counts are old, and no reservation of the cell is settled
+  notConnected    the kubeconfig in the Cell's Secret does not work for its cluster
+  overlapping     another Cell of the same cluster can include the same pods
 
-HEARD is how long ago the aggregator reported, by its own clock. Of what is wrong the reasons stand below the table.`,
+HEARD is the time since the aggregator's last report, by the aggregator's clock. The reasons for problems are listed below the table.`,
 		ValidArgsFunction: p.completeCells,
 		RunE: func(command *cobra.Command, names []string) error {
 			return f.run(command.Context(), names)
@@ -51,7 +51,7 @@ type cellList struct {
 }
 
 func (f *cellsFlags) run(ctx context.Context, names []string) error {
-	names, err := cellKinds.allNamed(names)
+	names, err := cellKinds.parseAll(names)
 	if err := errors.Join(err, f.output.check()); err != nil {
 		return err
 	}
@@ -59,9 +59,9 @@ func (f *cellsFlags) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	read, failed := fromEach(cores, func(c core) ([]status.Cell, error) {
+	read, failed := fromEachCore(cores, func(c core) ([]status.Cell, error) {
 		cells, err := readCells(ctx, c)
-		return viewsOfCells(c.Name, cells, f), err
+		return cellViews(c.Name, cells, f), err
 	})
 	if len(read) == 0 {
 		return failed
@@ -69,15 +69,15 @@ func (f *cellsFlags) run(ctx context.Context, names []string) error {
 	all := slices.Concat(read...)
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(c status.Cell) bool { return c.Name == name }) {
-			return fmt.Errorf("there is no Cell %s: kubectl breakwater cells shows all", name)
+			return fmt.Errorf("Cell %s does not exist: kubectl breakwater cells lists all Cells", name)
 		}
 	}
 	all = slices.DeleteFunc(all, func(c status.Cell) bool { return len(names) > 0 && !slices.Contains(names, c.Name) })
 	slices.SortFunc(all, func(a, b status.Cell) int { return cmp.Or(cmp.Compare(a.Core, b.Core), cmp.Compare(a.Name, b.Name)) })
-	return cmp.Or(f.writeCells(all, len(cores) > 1), without(len(read), failed))
+	return cmp.Or(f.writeCells(all, len(cores) > 1), incompleteError(len(read), failed))
 }
 
-func viewsOfCells(core string, cells []v1alpha1.Cell, f *cellsFlags) (all []status.Cell) {
+func cellViews(core string, cells []v1alpha1.Cell, f *cellsFlags) (all []status.Cell) {
 	for i := range cells {
 		all = append(all, status.OfCell(core, &cells[i], f.now()))
 	}
@@ -86,12 +86,13 @@ func viewsOfCells(core string, cells []v1alpha1.Cell, f *cellsFlags) (all []stat
 
 func (f *cellsFlags) writeCells(all []status.Cell, several bool) error {
 	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
-		_, err := fmt.Fprintln(f.ErrOut, "No Cells: nothing is counted and no removal is admitted where the webhook is asked. Make one for each cluster whose pods are to be protected; see docs/topology.md.")
+		_, err := fmt.Fprintln(f.ErrOut, "No Cells: no pods are counted, and the webhook denies every removal. Create a Cell for each cluster with pods to "+
+			"protect; see docs/topology.md.")
 		return err
 	}
 	o := tableOptions{cores: several, wide: f.wide(), now: f.now()}
 	return write(&f.output, f.Out, cellList{all}, func(l cellList) string {
-		return cellTable(l.Cells, o).text(f.coloured(f.Out)) + cellReasons(l.Cells, widthOf(f.Out), f.coloured(f.Out))
+		return cellTable(l.Cells, o).text(f.coloured(f.Out)) + cellProblems(l.Cells, widthOf(f.Out), f.coloured(f.Out))
 	})
 }
 
@@ -110,61 +111,63 @@ func cellTable(all []status.Cell, o tableOptions) *table {
 		if c.State != status.CellOK {
 			as = bad
 		}
-		row := append(o.leading("", c.Core), cell{c.Name, plain}, cell{c.State, as}, statusCell(c.Connected), statusCell(c.Guarded), cell{heard, plain},
-			cell{strconv.FormatInt(c.Epoch, 10), plain}, cell{strconv.Itoa(c.Pods), plain}, cell{strconv.Itoa(c.Protectors), plain})
+		row := append(o.leadingCells("", c.Core), tableCell{c.Name, plain}, tableCell{c.State, as}, conditionCell(c.Connected), conditionCell(c.Guarded), tableCell{heard, plain},
+			tableCell{strconv.FormatInt(c.Epoch, 10), plain}, tableCell{strconv.Itoa(c.Pods), plain}, tableCell{strconv.Itoa(c.Protectors), plain})
 		if o.wide {
-			row = append(row, cell{cmp.Or(c.Holder, "-"), plain}, cell{strconv.Itoa(c.Shards), plain}, cell{c.Settlement, plain}, cell{fmt.Sprintf("%ds", c.Deadline), plain},
-				cell{fmt.Sprintf("%ds", c.StaleAfter), plain}, cell{c.WhenStale, plain}, cell{c.Scope, plain}, cell{age(o.now, c.Created), plain})
+			row = append(row, tableCell{cmp.Or(c.Holder, "-"), plain}, tableCell{strconv.Itoa(c.Shards), plain}, tableCell{c.Settlement, plain}, tableCell{fmt.Sprintf("%ds", c.Deadline), plain},
+				tableCell{fmt.Sprintf("%ds", c.StaleAfter), plain}, tableCell{c.WhenStale, plain}, tableCell{c.Scope, plain}, tableCell{age(o.now, c.Created), plain})
 		}
 		t.add(row...)
 	}
 	return t
 }
 
-// statusCell formats the status of a condition.
-func statusCell(status string) cell {
+// conditionCell formats the status of a condition.
+func conditionCell(status string) tableCell {
 	switch status {
 	case "True":
-		return cell{"yes", plain}
+		return tableCell{"yes", plain}
 	case "False":
-		return cell{"NO", bad}
+		return tableCell{"NO", bad}
 	default:
-		return cell{"?", soft}
+		return tableCell{"?", soft}
 	}
 }
 
-// cellReasons describes the problems of cells and their remedies.
-func cellReasons(all []status.Cell, width int, coloured bool) string {
+// cellProblems describes the problems of cells and their remedies.
+func cellProblems(all []status.Cell, width int, coloured bool) string {
 	text := ""
 	for i := range all {
 		c := &all[i]
-		wrong := &node{}
+		problems := &node{}
 		if c.Stale && c.State != status.CellNeverReported {
-			wrong.add(cell{"stale", bad}, staleCell(c))
+			problems.add(tableCell{"stale", bad}, staleMessage(c))
 		}
 		if c.State == status.CellNeverReported {
-			wrong.add(cell{"never reported", bad}, "No aggregator has counted it: start one (breakwater aggregator), and look at its log. Until then every removal of pods that are protected is refused there.")
+			problems.add(tableCell{"never reported", bad}, "No aggregator has counted the cell. Start one (breakwater aggregator) and check its log. Until then the "+
+				"webhook denies every removal of the cell's protected pods.")
 		}
 		for _, condition := range c.Conditions {
 			if !condition.Good {
-				wrong.add(cell{condition.Type, bad}, condition.Status+" "+condition.Reason+": "+condition.Message)
+				problems.add(tableCell{condition.Type, bad}, condition.Status+" "+condition.Reason+": "+condition.Message)
 			}
 		}
-		if len(wrong.kids) > 0 {
-			text += "\n" + strong.on(c.Name, coloured) + "\n" + wrong.lines(width, coloured)
+		if len(problems.children) > 0 {
+			text += "\n" + strong.apply(c.Name, coloured) + "\n" + problems.lines(width, coloured)
 		}
 	}
 	return text
 }
 
-func staleCell(c *status.Cell) string {
-	counts := "its pods count as they were counted last"
+func staleMessage(c *status.Cell) string {
+	counts := "its pods count with the last known numbers"
 	if c.WhenStale == "Discount" {
-		counts = "its pods count for nothing in other cells"
+		counts = "other cells count none of its pods"
 	}
-	who := "its aggregator"
+	aggregator := "Its aggregator"
 	if c.Holder != "" {
-		who += " " + c.Holder
+		aggregator += " " + c.Holder
 	}
-	return fmt.Sprintf("Nothing was heard of %s for more than %ds: %s, and what is reserved there stays reserved. Look whether it runs and reaches both clusters.", who, c.StaleAfter, counts)
+	return fmt.Sprintf("%s has not reported for more than %ds: %s, and its reservations stay reserved. Check that the aggregator runs and reaches "+
+		"both clusters.", aggregator, c.StaleAfter, counts)
 }

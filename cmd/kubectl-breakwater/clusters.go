@@ -23,8 +23,8 @@ import (
 
 // clusterFinder finds the clusters of a command.
 type clusterFinder struct {
-	// here is the current context with kubectl's flags applied.
-	here *genericclioptions.ConfigFlags
+	// current is the current context with kubectl's flags applied.
+	current *genericclioptions.ConfigFlags
 	// coreContext and coreKubeconfig locate the only core cluster. They exclude cores.
 	coreContext    string
 	coreKubeconfig string
@@ -39,12 +39,12 @@ type core struct {
 	Config *rest.Config
 }
 
-func newClusters() *clusterFinder {
-	return &clusterFinder{here: genericclioptions.NewConfigFlags(true)}
+func newClusterFinder() *clusterFinder {
+	return &clusterFinder{current: genericclioptions.NewConfigFlags(true)}
 }
 
 func (c *clusterFinder) bind(flags *pflag.FlagSet) {
-	c.here.AddFlags(flags)
+	c.current.AddFlags(flags)
 	for _, name := range []string{
 		"cache-dir", "certificate-authority", "client-certificate", "client-key", "cluster", "disable-compression", "insecure-skip-tls-verify",
 		"server", "tls-server-name", "token", "user", "as-uid", "as-user-extra", "proxy-url",
@@ -56,46 +56,46 @@ func (c *clusterFinder) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.coreContext, "core-context", os.Getenv("BREAKWATER_CORE_CONTEXT"), "`context` of the core cluster (BREAKWATER_CORE_CONTEXT)")
 	flags.StringVar(&c.coreKubeconfig, "core-kubeconfig", os.Getenv("BREAKWATER_CORE_KUBECONFIG"), "kubeconfig `file` of the core cluster (BREAKWATER_CORE_KUBECONFIG)")
 	flags.StringArrayVar(&c.cores, "core", nil, "one of several core clusters, as `NAME=KUBECONFIG`; may be repeated")
-	flags.StringArrayVar(&c.cellContexts, "cell-context", nil, "`CELL=CONTEXT`: the context of the cluster that a cell is in; may be repeated")
+	flags.StringArrayVar(&c.cellContexts, "cell-context", nil, "`CELL=CONTEXT`: the context of a cell's cluster; may be repeated")
 }
 
 // Namespace returns the value of --namespace, or else the namespace of the current context.
 func (c *clusterFinder) Namespace() (string, error) {
-	namespace, _, err := c.here.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := c.current.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return "", fmt.Errorf("find the namespace of the current context: %w", err)
+		return "", fmt.Errorf("get the namespace of the current context: %w", err)
 	}
 	return namespace, nil
 }
 
-// Here returns the client configuration of the current context.
-func (c *clusterFinder) Here() (*rest.Config, error) {
-	config, err := c.here.ToRESTConfig()
+// CurrentConfig returns the client configuration of the current context.
+func (c *clusterFinder) CurrentConfig() (*rest.Config, error) {
+	config, err := c.current.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("current context: %w", err)
 	}
-	return named(config), nil
+	return withUserAgent(config), nil
 }
 
-// at returns the client configuration of another cluster than that of the current context. It keeps the impersonated user, but not
+// configFor returns the client configuration of another cluster than that of the current context. It keeps the impersonated user, but not
 // kubectl's other flags for clusters and credentials. Empty arguments select kubectl's defaults.
-func (c *clusterFinder) at(kubeconfig, kubeContext string) (*rest.Config, error) {
-	there := genericclioptions.NewConfigFlags(true)
+func (c *clusterFinder) configFor(kubeconfig, kubeContext string) (*rest.Config, error) {
+	target := genericclioptions.NewConfigFlags(true)
 	if kubeconfig == "" {
-		kubeconfig = *c.here.KubeConfig
+		kubeconfig = *c.current.KubeConfig
 	}
-	there.KubeConfig, there.Context, there.Timeout = &kubeconfig, &kubeContext, c.here.Timeout
-	there.Impersonate, there.ImpersonateUID = c.here.Impersonate, c.here.ImpersonateUID
-	there.ImpersonateGroup, there.ImpersonateUserExtra = c.here.ImpersonateGroup, c.here.ImpersonateUserExtra
-	config, err := there.ToRESTConfig()
+	target.KubeConfig, target.Context, target.Timeout = &kubeconfig, &kubeContext, c.current.Timeout
+	target.Impersonate, target.ImpersonateUID = c.current.Impersonate, c.current.ImpersonateUID
+	target.ImpersonateGroup, target.ImpersonateUserExtra = c.current.ImpersonateGroup, c.current.ImpersonateUserExtra
+	config, err := target.ToRESTConfig()
 	if err != nil {
 		return nil, err
 	}
-	return named(config), nil
+	return withUserAgent(config), nil
 }
 
-// named sets the user agent. It disables client-side rate limiting, because a command sends few requests.
-func named(config *rest.Config) *rest.Config {
+// withUserAgent sets the user agent. It disables client-side rate limiting, because a command sends few requests.
+func withUserAgent(config *rest.Config) *rest.Config {
 	config.QPS, config.UserAgent = -1, "kubectl-breakwater/"+version.String()
 	return config
 }
@@ -104,18 +104,18 @@ func named(config *rest.Config) *rest.Config {
 func (c *clusterFinder) Cores(ctx context.Context) ([]core, error) {
 	switch {
 	case len(c.cores) > 0 && (c.coreContext != "" || c.coreKubeconfig != ""):
-		return nil, fmt.Errorf("give either --core NAME=KUBECONFIG for each core cluster, or --core-context and --core-kubeconfig for the only one")
+		return nil, fmt.Errorf("set either --core NAME=KUBECONFIG for each core cluster, or --core-context and --core-kubeconfig for the only one")
 	case len(c.cores) > 0:
-		return c.namedCores()
+		return c.coresFromFlags()
 	case c.coreContext != "" || c.coreKubeconfig != "":
-		config, err := c.at(c.coreKubeconfig, c.coreContext)
+		config, err := c.configFor(c.coreKubeconfig, c.coreContext)
 		if err != nil {
 			return nil, fmt.Errorf("core cluster of %s: %w", strings.Join(c.coreFlags(), " and "), err)
 		}
 		one, err := newCore("", config)
 		return []core{one}, err
 	default:
-		return c.coreHere(ctx)
+		return c.currentCore(ctx)
 	}
 }
 
@@ -129,17 +129,17 @@ func (c *clusterFinder) coreFlags() (given []string) {
 	return given
 }
 
-func (c *clusterFinder) namedCores() ([]core, error) {
+func (c *clusterFinder) coresFromFlags() ([]core, error) {
 	var all []core
 	for _, argument := range c.cores {
 		name, connection, err := clusters.ParseNamed(argument)
 		if err != nil {
 			return nil, fmt.Errorf("--core: %w", err)
 		}
-		if slices.ContainsFunc(all, func(had core) bool { return had.Name == name }) {
+		if slices.ContainsFunc(all, func(other core) bool { return other.Name == name }) {
 			return nil, fmt.Errorf("--core %s: %q is given twice", argument, name)
 		}
-		config, err := c.at(connection.Kubeconfig, "")
+		config, err := c.configFor(connection.Kubeconfig, "")
 		if err != nil {
 			return nil, fmt.Errorf("--core %s: %w", argument, err)
 		}
@@ -157,18 +157,18 @@ func newCore(name string, config *rest.Config) (core, error) {
 	return core{WithWatch: c, Name: name, Config: config}, err
 }
 
-// coreHere returns the current context as the core cluster, if it is one.
-func (c *clusterFinder) coreHere(ctx context.Context) ([]core, error) {
-	config, err := c.Here()
+// currentCore returns the current context as the core cluster, if it is one.
+func (c *clusterFinder) currentCore(ctx context.Context) ([]core, error) {
+	config, err := c.CurrentConfig()
 	if err != nil {
 		return nil, err
 	}
 	serves, err := servesCells(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("ask the current context whether it is a core cluster: %w", failure(config, err))
+		return nil, fmt.Errorf("check whether the current context is a core cluster: %w", withRemedy(config, err))
 	}
 	if !serves {
-		return nil, fmt.Errorf("%s is no core cluster of Breakwater: it serves no Cells (%s). Say which cluster is: --core-context CONTEXT "+
+		return nil, fmt.Errorf("%s is not a core cluster of Breakwater: it does not serve Cells (%s). Select the core cluster with --core-context CONTEXT "+
 			"(or BREAKWATER_CORE_CONTEXT), --core-kubeconfig FILE, or --core NAME=KUBECONFIG for each of several%s",
 			c.currentContext(), v1alpha1.GroupVersion, c.otherContexts())
 	}
@@ -177,11 +177,11 @@ func (c *clusterFinder) coreHere(ctx context.Context) ([]core, error) {
 }
 
 func servesCells(ctx context.Context, config *rest.Config) (bool, error) {
-	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return false, err
 	}
-	served, err := asked.ServerResourcesForGroupVersionWithContext(ctx, v1alpha1.GroupVersion.String())
+	served, err := discoveryClient.ServerResourcesForGroupVersionWithContext(ctx, v1alpha1.GroupVersion.String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -197,8 +197,8 @@ func servesCells(ctx context.Context, config *rest.Config) (bool, error) {
 }
 
 func (c *clusterFinder) currentContext() string {
-	file, err := c.here.ToRawKubeConfigLoader().RawConfig()
-	if name := cmp.Or(*c.here.Context, file.CurrentContext); err == nil && name != "" {
+	file, err := c.current.ToRawKubeConfigLoader().RawConfig()
+	if name := cmp.Or(*c.current.Context, file.CurrentContext); err == nil && name != "" {
 		return fmt.Sprintf("context %q", name)
 	}
 	return "the current context"
@@ -206,16 +206,16 @@ func (c *clusterFinder) currentContext() string {
 
 // otherContexts lists the other contexts of the kubeconfig as suggestions.
 func (c *clusterFinder) otherContexts() string {
-	file, err := c.here.ToRawKubeConfigLoader().RawConfig()
-	current := cmp.Or(*c.here.Context, file.CurrentContext)
+	file, err := c.current.ToRawKubeConfigLoader().RawConfig()
+	current := cmp.Or(*c.current.Context, file.CurrentContext)
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(file.Contexts)), func(name string) bool { return name == current })
 	if err != nil || len(others) == 0 {
 		return ""
 	}
-	const most = 10
-	text := strings.Join(others[:min(len(others), most)], ", ")
-	if len(others) > most {
-		text += fmt.Sprintf(" and %d more", len(others)-most)
+	const limit = 10
+	text := strings.Join(others[:min(len(others), limit)], ", ")
+	if len(others) > limit {
+		text += fmt.Sprintf(" and %d more", len(others)-limit)
 	}
-	return ". Your kubeconfig has these contexts besides: " + text
+	return ". Other contexts of your kubeconfig: " + text
 }

@@ -41,8 +41,8 @@ func writeContexts(t *testing.T, current string, configs map[string]*rest.Config
 	return path
 }
 
-// parsed returns the clusterFinder for these arguments.
-func parsed(t *testing.T, arguments ...string) *clusterFinder {
+// parsedFinder returns the clusterFinder for these arguments.
+func parsedFinder(t *testing.T, arguments ...string) *clusterFinder {
 	t.Helper()
 	p := newPlugin(genericiooptions.NewTestIOStreamsDiscard())
 	root := rootCommand(genericiooptions.NewTestIOStreamsDiscard())
@@ -54,8 +54,8 @@ func parsed(t *testing.T, arguments ...string) *clusterFinder {
 	return p.clusters
 }
 
-// bare returns a cluster without the CRDs of Breakwater.
-func bare(t *testing.T) *rest.Config {
+// clusterWithoutCRDs returns a cluster without the CRDs of Breakwater.
+func clusterWithoutCRDs(t *testing.T) *rest.Config {
 	t.Helper()
 	config := testplane.Second(t)
 	definitions := apiextensions.NewForConfigOrDie(config).ApiextensionsV1().CustomResourceDefinitions()
@@ -65,7 +65,7 @@ func bare(t *testing.T) *rest.Config {
 	testplane.Eventually(t, func() string {
 		serves, err := servesCells(t.Context(), config)
 		if err != nil || serves {
-			return fmt.Sprintf("it serves Cells: %v, %v", serves, err)
+			return fmt.Sprintf("servesCells() = %v, %v, want false after the CRDs were deleted", serves, err)
 		}
 		return ""
 	})
@@ -73,7 +73,7 @@ func bare(t *testing.T) *rest.Config {
 }
 
 func TestCores(t *testing.T) {
-	admin, other := testplane.Config(t), bare(t)
+	admin, other := testplane.Config(t), clusterWithoutCRDs(t)
 	nowhere := &rest.Config{Host: "https://127.0.0.1:1"}
 	path := writeContexts(t, "hub", map[string]*rest.Config{"hub": admin, "worker": other, "gone": nowhere})
 	absent := filepath.Join(t.TempDir(), "absent")
@@ -82,62 +82,62 @@ func TestCores(t *testing.T) {
 		hosts     []string
 		errs      []string
 	}{
-		"the current context, which serves Cells":  {[]string{"--kubeconfig", path}, []string{admin.Host}, nil},
-		"another context that is named":            {[]string{"--kubeconfig", path, "--context", "worker", "--core-context", "hub"}, []string{admin.Host}, nil},
-		"a kubeconfig of its own":                  {[]string{"--kubeconfig", absent, "--core-kubeconfig", path}, []string{admin.Host}, nil},
-		"several":                                  {[]string{"--core", "a=" + path, "--core", "b=" + path}, []string{admin.Host, admin.Host}, nil},
-		"a context that is no core":                {[]string{"--kubeconfig", path, "--context", "worker"}, nil, []string{`context "worker" is no core cluster`, "--core-context", "besides: gone, hub"}},
-		"a context that does not answer":           {[]string{"--kubeconfig", path, "--context", "gone"}, nil, []string{"127.0.0.1:1 does not answer"}},
-		"a context that does not exist":            {[]string{"--kubeconfig", path, "--core-context", "none"}, nil, []string{"--core-context none", `"none" does not exist`}},
-		"the one and several":                      {[]string{"--core-context", "hub", "--core", "a=" + path}, nil, []string{"give either"}},
-		"one name twice":                           {[]string{"--core", "a=" + path, "--core", "a=" + path}, nil, []string{`"a" is given twice`}},
-		"one of several without a name":            {[]string{"--core", path}, nil, []string{"NAME=KUBECONFIG"}},
-		"one of several whose kubeconfig is away":  {[]string{"--core", "a=" + absent}, nil, []string{"--core a=" + absent}},
-		"a user that may not look":                 {[]string{"--kubeconfig", path, "--as", "eve"}, []string{admin.Host}, nil},
-		"kubectl's flags say nothing of the other": {[]string{"--kubeconfig", path, "--server", nowhere.Host, "--core-context", "hub"}, []string{admin.Host}, nil},
+		"the current context, which serves Cells":       {[]string{"--kubeconfig", path}, []string{admin.Host}, nil},
+		"another context that is named":                 {[]string{"--kubeconfig", path, "--context", "worker", "--core-context", "hub"}, []string{admin.Host}, nil},
+		"another kubeconfig":                            {[]string{"--kubeconfig", absent, "--core-kubeconfig", path}, []string{admin.Host}, nil},
+		"several":                                       {[]string{"--core", "a=" + path, "--core", "b=" + path}, []string{admin.Host, admin.Host}, nil},
+		"a context that is not a core":                  {[]string{"--kubeconfig", path, "--context", "worker"}, nil, []string{`context "worker" is not a core cluster`, "--core-context", "Other contexts of your kubeconfig: gone, hub"}},
+		"a context that does not answer":                {[]string{"--kubeconfig", path, "--context", "gone"}, nil, []string{"127.0.0.1:1 does not answer"}},
+		"a context that does not exist":                 {[]string{"--kubeconfig", path, "--core-context", "none"}, nil, []string{"--core-context none", `"none" does not exist`}},
+		"a context and named cores":                     {[]string{"--core-context", "hub", "--core", "a=" + path}, nil, []string{"set either"}},
+		"a duplicate name":                              {[]string{"--core", "a=" + path, "--core", "a=" + path}, nil, []string{`"a" is given twice`}},
+		"a core without a name":                         {[]string{"--core", path}, nil, []string{"NAME=KUBECONFIG"}},
+		"a core with an unreachable kubeconfig":         {[]string{"--core", "a=" + absent}, nil, []string{"--core a=" + absent}},
+		"a user without permissions":                    {[]string{"--kubeconfig", path, "--as", "eve"}, []string{admin.Host}, nil},
+		"kubectl flags do not affect the other cluster": {[]string{"--kubeconfig", path, "--server", nowhere.Host, "--core-context", "hub"}, []string{admin.Host}, nil},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			cores, err := parsed(t, c.arguments...).Cores(t.Context())
+			cores, err := parsedFinder(t, c.arguments...).Cores(t.Context())
 			wantErrors(t, err, c.errs)
 			if len(cores) != len(c.hosts) {
-				t.Fatalf("%d cores, want %d: %v", len(cores), len(c.hosts), err)
+				t.Fatalf("Cores() = %d cores, want %d: %v", len(cores), len(c.hosts), err)
 			}
 			for i := range cores {
 				if cores[i].Config.Host != c.hosts[i] {
-					t.Errorf("core %d is %s, want %s", i, cores[i].Config.Host, c.hosts[i])
+					t.Errorf("core %d has host %s, want %s", i, cores[i].Config.Host, c.hosts[i])
 				}
 			}
 		})
 	}
 }
 
-func TestTheCoreIsNamedByTheEnvironment(t *testing.T) {
-	path := writeContexts(t, "worker", map[string]*rest.Config{"hub": testplane.Config(t), "worker": bare(t)})
+func TestCoresFromEnvironment(t *testing.T) {
+	path := writeContexts(t, "worker", map[string]*rest.Config{"hub": testplane.Config(t), "worker": clusterWithoutCRDs(t)})
 	t.Setenv("BREAKWATER_CORE_CONTEXT", "hub")
 	t.Setenv("BREAKWATER_CORE_KUBECONFIG", path)
-	cores, err := parsed(t).Cores(t.Context())
+	cores, err := parsedFinder(t).Cores(t.Context())
 	if err != nil || len(cores) != 1 || cores[0].Config.Host != testplane.Config(t).Host {
 		t.Errorf("%v, %v", cores, err)
 	}
 }
 
-func TestTheUserIsTheSameEverywhere(t *testing.T) {
+func TestCoresKeepImpersonation(t *testing.T) {
 	path := writeContexts(t, "hub", map[string]*rest.Config{"hub": testplane.Config(t)})
-	c := parsed(t, "--kubeconfig", path, "--core-context", "hub", "--as", "eve", "--as-group", "ops", "--request-timeout", "7s")
+	c := parsedFinder(t, "--kubeconfig", path, "--core-context", "hub", "--as", "eve", "--as-group", "ops", "--request-timeout", "7s")
 	cores, err := c.Cores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := cores[0].Config
 	if config.Impersonate.UserName != "eve" || len(config.Impersonate.Groups) != 1 || config.Timeout.String() != "7s" || !strings.HasPrefix(config.UserAgent, "kubectl-breakwater/") {
-		t.Errorf("%+v, timeout %s, %s", config.Impersonate, config.Timeout, config.UserAgent)
+		t.Errorf("impersonation %+v, timeout %s, user agent %s; want user eve with a group, 7s, and kubectl-breakwater/", config.Impersonate, config.Timeout, config.UserAgent)
 	}
 	err = cores[0].List(t.Context(), &v1alpha1.PodProtectorList{})
-	wantErrors(t, cores[0].failure(err), []string{`User "eve" cannot list`, "ask for the right to that"})
+	wantErrors(t, cores[0].withRemedy(err), []string{`User "eve" cannot list`, "request this permission"})
 }
 
-// guardCells creates a webhook configuration for removals in cells that matches no namespace.
-func guardCells(t *testing.T, config *rest.Config, cells ...string) {
+// createCellWebhooks creates a webhook configuration for removals in cells that matches no namespace.
+func createCellWebhooks(t *testing.T, config *rest.Config, cells ...string) {
 	t.Helper()
 	hooks := kubernetes.NewForConfigOrDie(config).AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	made := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
@@ -164,8 +164,8 @@ func guardCells(t *testing.T, config *rest.Config, cells ...string) {
 	})
 }
 
-// makeCell creates a Cell. If kubeconfig is not nil, it is stored in a Secret that the Cell names.
-func makeCell(t *testing.T, c client.Client, name string, kubeconfig []byte) {
+// createCell creates a Cell. If kubeconfig is not nil, it is stored in a Secret that the Cell names.
+func createCell(t *testing.T, c client.Client, name string, kubeconfig []byte) {
 	t.Helper()
 	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if kubeconfig != nil {
@@ -183,62 +183,62 @@ func makeCell(t *testing.T, c client.Client, name string, kubeconfig []byte) {
 }
 
 func TestCellClusters(t *testing.T) {
-	admin, other := testplane.Config(t), bare(t)
+	admin, other := testplane.Config(t), clusterWithoutCRDs(t)
 	path := writeContexts(t, "worker", map[string]*rest.Config{"hub": admin, "worker": other})
-	guardCells(t, other, "mine")
+	createCellWebhooks(t, other, "mine")
 	given := []string{"--kubeconfig", path, "--core-context", "hub"}
-	cores, err := parsed(t, given...).Cores(t.Context())
+	cores, err := parsedFinder(t, given...).Cores(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	makeCell(t, cores[0], "secret", testplane.KubeconfigOf(t, other))
-	makeCell(t, cores[0], "way-less", nil)
+	createCell(t, cores[0], "secret", testplane.KubeconfigOf(t, other))
+	createCell(t, cores[0], "way-less", nil)
 	for claim, c := range map[string]struct {
 		cell      string
 		arguments []string
 		host      string
-		found     found
+		found     connectionSource
 		errs      []string
 	}{
-		"the context that is named":              {"mine", []string{"--cell-context", "mine=hub"}, admin.Host, byFlag, nil},
-		"the current context that asks about it": {"mine", nil, other.Host, byHere, nil},
-		"the kubeconfig of the Secret":           {"secret", nil, other.Host, bySecret, nil},
-		"a Cell without one":                     {"way-less", nil, "", "", []string{"--cell-context way-less=CONTEXT", "names no Secret"}},
-		"no Cell":                                {"none", nil, "", "", []string{"--cell-context none=CONTEXT", `"none" not found`}},
-		"who may not look":                       {"secret", []string{"--as", "eve"}, "", "", []string{"you may not list ValidatingWebhookConfigurations", "--cell-context secret=CONTEXT"}},
-		"a context that does not exist":          {"mine", []string{"--cell-context", "mine=none"}, "", "", []string{"--cell-context mine=none", "does not exist"}},
-		"half a flag":                            {"mine", []string{"--cell-context", "mine"}, "", "", []string{"want CELL=CONTEXT"}},
+		"the context that is named":                                 {"mine", []string{"--cell-context", "mine=hub"}, admin.Host, fromFlag, nil},
+		"the current context, which calls the webhook for the cell": {"mine", nil, other.Host, fromCurrentContext, nil},
+		"the kubeconfig of the Secret":                              {"secret", nil, other.Host, fromSecret, nil},
+		"a Cell without a kubeconfig":                               {"way-less", nil, "", "", []string{"--cell-context way-less=CONTEXT", "does not name a Secret"}},
+		"no Cell":                                                   {"none", nil, "", "", []string{"--cell-context none=CONTEXT", `"none" not found`}},
+		"a user without permissions":                                {"secret", []string{"--as", "eve"}, "", "", []string{"you may not list ValidatingWebhookConfigurations", "--cell-context secret=CONTEXT"}},
+		"a context that does not exist":                             {"mine", []string{"--cell-context", "mine=none"}, "", "", []string{"--cell-context mine=none", "does not exist"}},
+		"a flag without a context":                                  {"mine", []string{"--cell-context", "mine"}, "", "", []string{"want CELL=CONTEXT"}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			of := parsed(t, append(c.arguments, given...)...)
+			of := parsedFinder(t, append(c.arguments, given...)...)
 			cores, err := of.Cores(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			got, err := of.Cell(t.Context(), c.cell, cores)
 			wantErrors(t, err, c.errs)
-			if err == nil && (got.Config.Host != c.host || got.Found != c.found || got.Cell != c.cell) {
-				t.Errorf("%+v, want %s by %s", got, c.host, c.found)
+			if err == nil && (got.Config.Host != c.host || got.Source != c.found || got.Cell != c.cell) {
+				t.Errorf("Cell() = %+v, want host %s from %s", got, c.host, c.found)
 			}
 		})
 	}
 }
 
-func TestTheCellWhereTheUserIs(t *testing.T) {
-	admin, other := testplane.Config(t), bare(t)
+func TestCurrentCell(t *testing.T) {
+	admin, other := testplane.Config(t), clusterWithoutCRDs(t)
 	path := writeContexts(t, "worker", map[string]*rest.Config{"worker": other, "hub": admin})
 	here := func(arguments ...string) (cellCluster, error) {
-		return parsed(t, append(arguments, "--kubeconfig", path)...).CellHere(t.Context())
+		return parsedFinder(t, append(arguments, "--kubeconfig", path)...).CurrentCell(t.Context())
 	}
 	_, err := here()
-	wantErrors(t, err, []string{`context "worker" asks Breakwater about no cell`, "--cell NAME"})
-	guardCells(t, other, "mine")
+	wantErrors(t, err, []string{`the API server of context "worker" calls Breakwater for no cell`, "--cell NAME"})
+	createCellWebhooks(t, other, "mine")
 	if got, err := here(); err != nil || got.Cell != "mine" || got.Config.Host != other.Host {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("CurrentCell() = %+v, %v", got, err)
 	}
 	_, err = here("--as", "eve")
 	wantErrors(t, err, []string{"you may not list ValidatingWebhookConfigurations", "--cell NAME"})
-	guardCells(t, other, "yours")
+	createCellWebhooks(t, other, "yours")
 	_, err = here()
 	wantErrors(t, err, []string{"has the cells mine, yours"})
 }
@@ -247,19 +247,19 @@ func TestTheCellWhereTheUserIs(t *testing.T) {
 func wantErrors(t *testing.T, err error, words []string) {
 	t.Helper()
 	if len(words) == 0 && err != nil || len(words) > 0 && err == nil {
-		t.Fatalf("error %v, want one that says %q", err, words)
+		t.Fatalf("error %v, want one that contains %q", err, words)
 	}
 	for _, word := range words {
 		if !strings.Contains(err.Error(), word) {
-			t.Errorf("error %q does not say %q", err, word)
+			t.Errorf("error %q does not contain %q", err, word)
 		}
 	}
 }
 
-func TestCalledAsCompletionItCompletes(t *testing.T) {
+func TestArgumentsOfCompletionProgram(t *testing.T) {
 	for name, want := range map[string]string{"kubectl-breakwater": "status", "/usr/bin/kubectl_complete-breakwater": "__complete status", "kubectl_complete-breakwater.exe": "__complete status"} {
 		if got := strings.Join(arguments([]string{name, "status"}), " "); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
+			t.Errorf("arguments() of %s = %q, want %q", name, got, want)
 		}
 	}
 }

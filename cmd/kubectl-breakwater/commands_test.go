@@ -26,8 +26,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// run runs kubectl breakwater as a user would, and returns its output.
-func run(t *testing.T, in string, arguments ...string) (out, told string, err error) {
+// runPlugin runs kubectl breakwater as a user would, and returns its output.
+func runPlugin(t *testing.T, in string, arguments ...string) (out, errOut string, err error) {
 	t.Helper()
 	streams, stdin, stdout, stderr := genericiooptions.NewTestIOStreams()
 	stdin.WriteString(in)
@@ -54,8 +54,8 @@ func newHub(t *testing.T) *hub {
 	}
 	h := &hub{T: t, Client: c, namespace: testplane.Namespace(t)}
 	h.cell = h.namespace // unique name
-	makeCell(t, c, h.cell, nil)
-	h.beat(time.Second)
+	createCell(t, c, h.cell, nil)
+	h.setHeartbeat(time.Second)
 	h.flags = []string{"--kubeconfig", writeContexts(t, "hub", map[string]*rest.Config{"hub": testplane.Config(t)}), "-n", h.namespace}
 	return h
 }
@@ -67,8 +67,8 @@ func (h *hub) must(err error) {
 	}
 }
 
-// beat sets the heartbeat of the cell to the given time ago.
-func (h *hub) beat(ago time.Duration) {
+// setHeartbeat sets the heartbeat of the cell to the given time ago.
+func (h *hub) setHeartbeat(ago time.Duration) {
 	h.Helper()
 	cell := &v1alpha1.Cell{}
 	h.must(h.Get(h.Context(), keyOf("", h.cell), cell))
@@ -94,7 +94,7 @@ func (h *hub) protect(name string, floor, available int32, change func(*v1alpha1
 	h.must(h.Status().Update(h.Context(), p))
 }
 
-func reserved(pods int) func(*v1alpha1.PodProtector) {
+func withReservations(pods int) func(*v1alpha1.PodProtector) {
 	return func(p *v1alpha1.PodProtector) {
 		for i := range pods {
 			p.Status.Cells[0].AdmissionHistory.Buckets = append(p.Status.Cells[0].AdmissionHistory.Buckets, v1alpha1.Bucket{
@@ -104,7 +104,7 @@ func reserved(pods int) func(*v1alpha1.PodProtector) {
 	}
 }
 
-func (h *hub) refused(protector, pod, user string, more int, ago time.Duration) {
+func (h *hub) createDenial(protector, pod, user string, more int, ago time.Duration) {
 	h.Helper()
 	message := fmt.Sprintf(`Breakwater refuses to remove pod %q: PodProtector %s/%s in core cluster "hub" would have fewer pods available than its floor (floor 5, available 5, removals under way 0); try again when more pods are available, or lower the floor where it is declared.`, pod, h.namespace, protector)
 	h.must(h.Create(h.Context(), &eventsv1.Event{
@@ -115,8 +115,8 @@ func (h *hub) refused(protector, pod, user string, more int, ago time.Duration) 
 	}))
 }
 
-// unblamed creates a denial event for an unknown cell.
-func (h *hub) unblamed(cell, pod string, more int) {
+// createUnattributedDenial creates a denial event for an unknown cell.
+func (h *hub) createUnattributedDenial(cell, pod string, more int) {
 	h.Helper()
 	h.must(h.Create(h.Context(), &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: cell + "-"}, EventTime: metav1.NowMicro(),
@@ -127,17 +127,17 @@ func (h *hub) unblamed(cell, pod string, more int) {
 	}))
 }
 
-// kb runs a command against the hub, which must succeed.
-func (h *hub) kb(arguments ...string) string {
+// mustRun runs a command against the hub, which must succeed.
+func (h *hub) mustRun(arguments ...string) string {
 	h.Helper()
-	out, told, err := run(h.T, "", append(arguments, h.flags...)...)
+	out, errOut, err := runPlugin(h.T, "", append(arguments, h.flags...)...)
 	if err != nil {
-		h.Fatalf("%v: %v\n%s%s", arguments, err, out, told)
+		h.Fatalf("%v: %v\n%s%s", arguments, err, out, errOut)
 	}
 	if testing.Verbose() {
-		h.Logf("kubectl breakwater %s\n%s%s", strings.Join(arguments, " "), told, out)
+		h.Logf("kubectl breakwater %s\n%s%s", strings.Join(arguments, " "), errOut, out)
 	}
-	return out + told
+	return out + errOut
 }
 
 func wantWords(t *testing.T, text string, words ...string) {
@@ -145,41 +145,41 @@ func wantWords(t *testing.T, text string, words ...string) {
 	flat := strings.Join(strings.Fields(text), " ")
 	for _, word := range words {
 		if !strings.Contains(flat, word) {
-			t.Errorf("it does not say %q:\n%s", word, text)
+			t.Errorf("output does not contain %q:\n%s", word, text)
 		}
 	}
 }
 
-func wantNot(t *testing.T, text string, words ...string) {
+func wantNoWords(t *testing.T, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
 		if strings.Contains(text, word) {
-			t.Errorf("it says %q:\n%s", word, text)
+			t.Errorf("output contains %q:\n%s", word, text)
 		}
 	}
 }
 
 func TestStatusOfANamespace(t *testing.T) {
 	h := newHub(t)
-	wantWords(t, h.kb("status"), "No PodProtectors in namespace "+h.namespace, "status -A")
+	wantWords(t, h.mustRun("status"), "No PodProtectors in namespace "+h.namespace, "status -A")
 	h.protect("fine", 5, 9, nil)
 	h.protect("full", 5, 5, nil)
 	h.protect("hurt", 5, 3, nil)
-	h.protect("busy", 5, 9, reserved(4))
-	wantWords(t, h.kb("status"), "NAME FLOOR AVAILABLE UNDER WAY ALLOWED STATE",
+	h.protect("busy", 5, 9, withReservations(4))
+	wantWords(t, h.mustRun("status"), "NAME FLOOR AVAILABLE UNDER WAY ALLOWED STATE",
 		"busy 5 9 4 0 at floor", "fine 5 9 0 4 ok", "full 5 5 0 0 at floor", "hurt 5 3 0 0 2 below floor")
-	wantNot(t, h.kb("status", "--refusing"), "fine")
-	wantWords(t, h.kb("status", "-o", "wide"), "FLOOR FROM", "minAvailable 5")
-	wantWords(t, h.kb("status", "-A"), "NAMESPACE NAME", h.namespace+" fine")
-	h.beat(10 * time.Minute)
-	wantWords(t, h.kb("status"), "ok; stale: "+h.cell)
+	wantNoWords(t, h.mustRun("status", "--refusing"), "fine")
+	wantWords(t, h.mustRun("status", "-o", "wide"), "FLOOR FROM", "minAvailable 5")
+	wantWords(t, h.mustRun("status", "-A"), "NAMESPACE NAME", h.namespace+" fine")
+	h.setHeartbeat(10 * time.Minute)
+	wantWords(t, h.mustRun("status"), "ok; stale: "+h.cell)
 	var list protectorList
-	h.must(json.Unmarshal([]byte(h.kb("status", "-o", "json")), &list))
+	h.must(json.Unmarshal([]byte(h.mustRun("status", "-o", "json")), &list))
 	if len(list.Protectors) != 4 || list.Protectors[0].Name != "busy" || list.Protectors[0].Refuses != "NoBudget" || !list.Protectors[0].Cells[0].Stale {
 		t.Errorf("%+v", list)
 	}
 	var again protectorList
-	h.must(yaml.UnmarshalStrict([]byte(h.kb("status", "-o", "yaml", "fine")), &again))
+	h.must(yaml.UnmarshalStrict([]byte(h.mustRun("status", "-o", "yaml", "fine")), &again))
 	if len(again.Protectors) != 1 || again.Protectors[0].Allowed != 4 {
 		t.Errorf("%+v", again)
 	}
@@ -187,128 +187,132 @@ func TestStatusOfANamespace(t *testing.T) {
 
 func TestStatusOfAProtector(t *testing.T) {
 	h := newHub(t)
-	h.protect("web", 5, 9, reserved(30))
-	h.refused("web", "web-31", "system:serviceaccount:kube-system:replicaset-controller", 6, time.Minute)
-	text := h.kb("status", "web")
-	wantWords(t, text, h.namespace+"/web", "Refuses the next removal: NoBudget.", "9 are available, 30 are being removed, and the floor is 5.", "Or lower the floor in the PodProtector",
+	h.protect("web", 5, 9, withReservations(30))
+	h.createDenial("web", "web-31", "system:serviceaccount:kube-system:replicaset-controller", 6, time.Minute)
+	text := h.mustRun("status", "web")
+	wantWords(t, text, h.namespace+"/web", "Denies the next removal: NoBudget.", "9 are available, 30 are being removed, and the "+
+		"floor is 5.", "Or lower the floor in the PodProtector",
 		"floor 5 minAvailable 5", "available 9 of 10 pods", "under way 30", "budget -26 9 available - 30 under way - 5 floor",
-		"9 of 10 available, 30 under way", "aggregator heard", "web-0 Evict admitted", "and 22 more", "who asked is not recorded with reservations",
-		"7+ refused NoBudget, in "+h.cell+", asked by system:serviceaccount:kube-system:replicaset-controller, web-31, last 60s ago", "Ready True Aggregated")
-	wantWords(t, h.kb("status", "web", "-o", "wide"), "web-29 Evict")
-	h.beat(time.Hour)
-	wantWords(t, h.kb("status", "podprotector/web"), "STALE Its aggregator was last heard 60m ago, and 60s make it stale: its 9 pods count as they were counted last")
-	_, _, err := run(t, "", append([]string{"status", "none"}, h.flags...)...)
-	wantErrors(t, err, []string{"no PodProtector " + h.namespace + "/none", "has web"})
-	_, _, err = run(t, "", append([]string{"status", "web", "-A"}, h.flags...)...)
+		"9 of 10 available, 30 under way", "aggregator reported", "web-0 Evict admitted", "and 22 more", "who asked not recorded with reservations",
+		"7+ denied NoBudget, in "+h.cell+", asked by system:serviceaccount:kube-system:replicaset-controller, web-31, last 60s ago", "Ready True Aggregated")
+	wantWords(t, h.mustRun("status", "web", "-o", "wide"), "web-29 Evict")
+	h.setHeartbeat(time.Hour)
+	wantWords(t, h.mustRun("status", "podprotector/web"), "STALE Its aggregator reported last 60m ago, and becomes stale after 60s: its 9 pods count with the "+
+		"last known numbers")
+	_, _, err := runPlugin(t, "", append([]string{"status", "none"}, h.flags...)...)
+	wantErrors(t, err, []string{"PodProtector " + h.namespace + "/none does not exist", "has web"})
+	_, _, err = runPlugin(t, "", append([]string{"status", "web", "-A"}, h.flags...)...)
 	wantErrors(t, err, []string{"a protector has one namespace"})
-	_, _, err = run(t, "", append([]string{"status", "-o", "xml"}, h.flags...)...)
+	_, _, err = runPlugin(t, "", append([]string{"status", "-o", "xml"}, h.flags...)...)
 	wantErrors(t, err, []string{`--output "xml": want table, wide, json or yaml`})
 }
 
-func TestWhoAskedIsToldByTheAuditLog(t *testing.T) {
+func TestStatusShowsRequestersFromAuditLog(t *testing.T) {
 	h := newHub(t)
-	h.protect("web", 5, 9, reserved(2))
+	h.protect("web", 5, 9, withReservations(2))
 	log := filepath.Join(t.TempDir(), "audit.log")
 	line := fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"create","user":{"username":"alice"},"objectRef":{"resource":"pods","namespace":%q,"name":"web-1","subresource":"eviction"},"annotations":{"pods.breakwater.dev/verdict":"Reserved"}}`+"\n", h.namespace)
 	h.must(os.WriteFile(log, []byte(line+`{"half": "pods.breakwater.dev/verdict"`), 0o600))
-	wantWords(t, h.kb("status", "web", "--audit-log", log), "web-0 Evict admitted 0s ago, asked by somebody whom the audit log does not name", "web-1 Evict admitted 1s ago, asked by alice", "1 line of the audit log could not be read")
+	wantWords(t, h.mustRun("status", "web", "--audit-log", log), "web-0 Evict admitted 0s ago, asked by a user whom the audit log "+
+		"does not name", "web-1 Evict admitted 1s ago, asked by alice", "1 line of the audit log could not be read")
 	h.must(os.WriteFile(log, []byte("hello\n"), 0o600))
-	_, _, err := run(t, "", append([]string{"status", "web", "--audit-log", log}, h.flags...)...)
-	wantErrors(t, err, []string{"there is no event of audit.k8s.io in it"})
-	_, _, err = run(t, "", append([]string{"status", "web", "--audit-log", log + "x"}, h.flags...)...)
+	_, _, err := runPlugin(t, "", append([]string{"status", "web", "--audit-log", log}, h.flags...)...)
+	wantErrors(t, err, []string{"contains no event of audit.k8s.io"})
+	_, _, err = runPlugin(t, "", append([]string{"status", "web", "--audit-log", log + "x"}, h.flags...)...)
 	wantErrors(t, err, []string{"--audit-log", "no such file"})
 }
 
 func TestCells(t *testing.T) {
 	h := newHub(t)
-	wantWords(t, h.kb("cells", h.cell), "NAME STATE CONNECTED GUARDED HEARD EPOCH PODS PROTECTORS", h.cell+" ok ? ?", "ago 7 12 3")
-	h.beat(10 * time.Minute)
-	wantWords(t, h.kb("cells", h.cell, "-o", "wide"), h.cell+" stale", "10m ago", "agg-0 0 Exact 65s 60s Trust all pods", "Nothing was heard of its aggregator agg-0 for more than 60s: its pods count as they were counted last")
+	wantWords(t, h.mustRun("cells", h.cell), "NAME STATE CONNECTED GUARDED HEARD EPOCH PODS PROTECTORS", h.cell+" ok ? ?", "ago 7 12 3")
+	h.setHeartbeat(10 * time.Minute)
+	wantWords(t, h.mustRun("cells", h.cell, "-o", "wide"), h.cell+" stale", "10m ago", "agg-0 0 Exact 65s 60s Trust all pods", "Its aggregator agg-0 has not "+
+		"reported for more than 60s: its pods count with the last known numbers")
 	cell := &v1alpha1.Cell{}
 	h.must(h.Get(t.Context(), keyOf("", h.cell), cell))
-	cell.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionGuarded, Status: "False", Reason: "WebhookMissing", Message: "The cluster asks nobody.", LastTransitionTime: metav1.Now()}}
+	cell.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionGuarded, Status: "False", Reason: "WebhookMissing", Message: "The API server calls no webhook.", LastTransitionTime: metav1.Now()}}
 	h.must(h.Status().Update(t.Context(), cell))
-	wantWords(t, h.kb("cells"), h.cell+" notGuarded ? NO", "Guarded False WebhookMissing: The cluster asks nobody.")
+	wantWords(t, h.mustRun("cells"), h.cell+" notGuarded ? NO", "Guarded False WebhookMissing: The API server calls no webhook.")
 	var list cellList
-	h.must(json.Unmarshal([]byte(h.kb("cells", h.cell, "-o", "json")), &list))
+	h.must(json.Unmarshal([]byte(h.mustRun("cells", h.cell, "-o", "json")), &list))
 	if len(list.Cells) != 1 || list.Cells[0].State != "notGuarded" || !list.Cells[0].Stale {
 		t.Errorf("%+v", list)
 	}
-	_, _, err := run(t, "", append([]string{"cells", "none"}, h.flags...)...)
-	wantErrors(t, err, []string{"there is no Cell none"})
+	_, _, err := runPlugin(t, "", append([]string{"cells", "none"}, h.flags...)...)
+	wantErrors(t, err, []string{"Cell none does not exist"})
 }
 
 func TestDenials(t *testing.T) {
 	h := newHub(t)
-	wantWords(t, h.kb("denials"), "Nothing was refused or forced in namespace "+h.namespace+" in the last hour, as far as events tell")
-	h.refused("web", "web-0", "alice", 9, 20*time.Second)
-	h.refused("web", "web-1", "alice", 0, 10*time.Second)
-	h.refused("api", "api-0", "bob", 0, 2*time.Hour)
-	text := h.kb("denials")
+	wantWords(t, h.mustRun("denials"), "No removal was denied or overridden in namespace "+h.namespace+" in the last hour, according to events")
+	h.createDenial("web", "web-0", "alice", 9, 20*time.Second)
+	h.createDenial("web", "web-1", "alice", 0, 10*time.Second)
+	h.createDenial("api", "api-0", "bob", 0, 2*time.Hour)
+	text := h.mustRun("denials")
 	wantWords(t, text, "LAST COUNT VERDICT PROTECTOR CELL PODS ASKED BY", "10s ago 11+ NoBudget web "+h.cell+" web-1 and 1 more alice")
-	wantNot(t, text, "bob")
-	wantWords(t, h.kb("denials", "--since", "0"), "120m ago", "bob")
-	wantWords(t, h.kb("denials", "--since", "0", "api", "-o", "wide"), "Breakwater refuses to remove pod \"api-0\"")
-	wantWords(t, h.kb("denials", "api"), "Nothing was refused or forced by PodProtector "+h.namespace+"/api")
-	wantWords(t, h.kb("denials", "--cell", "elsewhere"), "Nothing was refused")
-	h.unblamed("elsewhere", "web-7", 3)
-	wantWords(t, h.kb("denials", "--cell", "elsewhere"), "4+ UnknownCell - elsewhere web-7 carol")
-	wantWords(t, h.kb("denials", "--cell", "elsewhere", "-A"), h.namespace, "4+ UnknownCell - elsewhere web-7 carol")
-	wantNot(t, h.kb("denials", "web"), "carol")
+	wantNoWords(t, text, "bob")
+	wantWords(t, h.mustRun("denials", "--since", "0"), "120m ago", "bob")
+	wantWords(t, h.mustRun("denials", "--since", "0", "api", "-o", "wide"), "Breakwater refuses to remove pod \"api-0\"")
+	wantWords(t, h.mustRun("denials", "api"), "No removal was denied or overridden by PodProtector "+h.namespace+"/api")
+	wantWords(t, h.mustRun("denials", "--cell", "elsewhere"), "No removal was denied")
+	h.createUnattributedDenial("elsewhere", "web-7", 3)
+	wantWords(t, h.mustRun("denials", "--cell", "elsewhere"), "4+ UnknownCell - elsewhere web-7 carol")
+	wantWords(t, h.mustRun("denials", "--cell", "elsewhere", "-A"), h.namespace, "4+ UnknownCell - elsewhere web-7 carol")
+	wantNoWords(t, h.mustRun("denials", "web"), "carol")
 	other := newHub(t)
-	wantWords(t, other.kb("denials", "--cell", "elsewhere"), "Nothing was refused")
+	wantWords(t, other.mustRun("denials", "--cell", "elsewhere"), "No removal was denied")
 	var list denialList
-	h.must(json.Unmarshal([]byte(h.kb("denials", "--cell", h.cell, "-o", "json")), &list))
+	h.must(json.Unmarshal([]byte(h.mustRun("denials", "--cell", h.cell, "-o", "json")), &list))
 	if len(list.Denials) != 1 || list.Denials[0].Count != 11 || !list.Denials[0].AtLeast {
 		t.Errorf("%+v", list)
 	}
 	audit := `{"apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"delete","user":{"username":"carol"},"objectRef":{"resource":"pods","namespace":"` + h.namespace + `","name":"web-7"},"requestReceivedTimestamp":"` + time.Now().UTC().Format(time.RFC3339Nano) + `","responseStatus":{"code":429},"annotations":{"pods.breakwater.dev/verdict":"Full","pods.breakwater.dev/protectors":"hub/` + h.namespace + `/web"}}` + "\n"
-	out, _, err := run(t, audit+audit, append([]string{"denials", "web", "--audit-log", "-", "--cell", "worker-1"}, h.flags...)...)
+	out, _, err := runPlugin(t, audit+audit, append([]string{"denials", "web", "--audit-log", "-", "--cell", "worker-1"}, h.flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantWords(t, out, "2 Full web worker-1 web-7 carol")
 }
 
-func TestWhoMayNotLookIsToldWhatToDo(t *testing.T) {
+func TestForbiddenReadsNameRemedy(t *testing.T) {
 	h := newHub(t)
 	h.protect("web", 5, 9, nil)
 	for _, arguments := range [][]string{{"status"}, {"status", "web"}, {"denials"}} {
-		_, _, err := run(t, "", append(append(arguments, h.flags...), "--as", "eve")...)
-		wantErrors(t, err, []string{`User "eve" cannot`, "ask for the right to that"})
+		_, _, err := runPlugin(t, "", append(append(arguments, h.flags...), "--as", "eve")...)
+		wantErrors(t, err, []string{`User "eve" cannot`, "request this permission"})
 	}
-	_, _, err := run(t, "", append([]string{"cells", "--as", "eve"}, h.flags...)...)
+	_, _, err := runPlugin(t, "", append([]string{"cells", "--as", "eve"}, h.flags...)...)
 	wantErrors(t, err, []string{`User "eve" cannot list resource "cells"`})
 }
 
-func TestACoreThatIsAwayHidesNoOther(t *testing.T) {
+func TestStatusWithUnreachableCore(t *testing.T) {
 	h := newHub(t)
 	h.protect("web", 5, 9, nil)
-	away := writeContexts(t, "gone", map[string]*rest.Config{"gone": {Host: "https://127.0.0.1:1"}})
-	out, _, err := run(t, "", "status", "-n", h.namespace, "--core", "hub="+h.flags[1], "--core", "gone="+away)
-	wantErrors(t, err, []string{"this is without what cannot be read", `core "gone"`, "127.0.0.1:1 does not answer"})
+	unreachable := writeContexts(t, "gone", map[string]*rest.Config{"gone": {Host: "https://127.0.0.1:1"}})
+	out, _, err := runPlugin(t, "", "status", "-n", h.namespace, "--core", "hub="+h.flags[1], "--core", "gone="+unreachable)
+	wantErrors(t, err, []string{"the output is incomplete", `core "gone"`, "127.0.0.1:1 does not answer"})
 	wantWords(t, out, "CORE NAME FLOOR", "hub web 5 9")
-	_, _, err = run(t, "", "status", "--core", "gone="+away)
+	_, _, err = runPlugin(t, "", "status", "--core", "gone="+unreachable)
 	wantErrors(t, err, []string{"127.0.0.1:1 does not answer"})
 }
 
-func TestColoursAreForThoseWhoWantThem(t *testing.T) {
+func TestStatusColors(t *testing.T) {
 	h := newHub(t)
 	h.protect("web", 5, 5, nil)
 	for _, arguments := range [][]string{{"status"}, {"status", "web"}, {"cells"}} {
-		wantNot(t, h.kb(arguments...), "\x1b[")
-		coloured := h.kb(append(arguments, "--color", "always")...)
+		wantNoWords(t, h.mustRun(arguments...), "\x1b[")
+		coloured := h.mustRun(append(arguments, "--color", "always")...)
 		if !strings.Contains(coloured, "\x1b[") {
-			t.Errorf("%v: no colours", arguments)
+			t.Errorf("%v: output has no colors", arguments)
 		}
 	}
-	_, _, err := run(t, "", append([]string{"status", "--color", "red"}, h.flags...)...)
+	_, _, err := runPlugin(t, "", append([]string{"status", "--color", "red"}, h.flags...)...)
 	wantErrors(t, err, []string{`--color "red"`})
 	var list protectorList
-	h.must(json.Unmarshal([]byte(h.kb("status", "-o", "json", "--color", "always")), &list))
+	h.must(json.Unmarshal([]byte(h.mustRun("status", "-o", "json", "--color", "always")), &list))
 }
 
-func TestNamesAreCompleted(t *testing.T) {
+func TestCompletion(t *testing.T) {
 	h := newHub(t)
 	h.protect("web", 5, 5, nil)
 	for claim, c := range map[string]struct{ arguments, want []string }{
@@ -327,13 +331,13 @@ func TestNamesAreCompleted(t *testing.T) {
 			} else {
 				line = append([]string{"__complete"}, c.arguments...)
 			}
-			out, _, err := run(t, "", line...)
+			out, _, err := runPlugin(t, "", line...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(out, want) {
-					t.Errorf("%q is not offered:\n%s", want, out)
+					t.Errorf("completion does not offer %q:\n%s", want, out)
 				}
 			}
 		})

@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// completeTime is the timeout of shell completion.
-const completeTime = 3 * time.Second
+// completionTimeout is the timeout of shell completion.
+const completionTimeout = 3 * time.Second
 
 // arguments returns the arguments of a command line. kubectl runs a program named kubectl_complete-breakwater to complete the arguments
 // of the plugin. If the plugin runs under that name, arguments adds the completion command.
@@ -34,7 +34,7 @@ func (p *plugin) completeFrom(command *cobra.Command, list func(context.Context,
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	cores, err := p.clusters.Cores(ctx)
 	if err != nil {
@@ -52,8 +52,8 @@ func (p *plugin) completeFrom(command *cobra.Command, list func(context.Context,
 }
 
 // completeProtectors completes the only name that a command accepts.
-func (p *plugin) completeProtectors(command *cobra.Command, had []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(had) > 0 {
+func (p *plugin) completeProtectors(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return p.completeFrom(command, func(ctx context.Context, core core) (names []string, err error) {
@@ -93,7 +93,7 @@ func (p *plugin) completeNamespaces(command *cobra.Command, _ []string, _ string
 }
 
 func (p *plugin) completeContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	file, err := p.clusters.here.ToRawKubeConfigLoader().RawConfig()
+	file, err := p.clusters.current.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

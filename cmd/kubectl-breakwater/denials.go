@@ -28,12 +28,12 @@ func denialsCommand(p *plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "denials [PROTECTOR]",
 		Aliases: []string{"denied"},
-		Short:   "Show which removals were refused, or forced, and who asked for them",
-		Long: `Shows removals that were refused, and those that somebody forced. They are read from events in the core clusters, or, with --audit-log,
-from the audit log of a cell's apiserver. Equal ones are one line. A refusal that no protector is to blame for is an event on the Cell.
+		Short:   "Show denied removals and break-glass removals, and which users requested them",
+		Long: `Shows denied removals and break-glass removals. The command reads them from events in the core clusters, or, with --audit-log, from the
+audit log of a cell's API server. It groups equal denials into one line. A denial without a responsible protector is an event on the Cell.
 
-A storm makes no more than an event in 10 seconds for each protector, which tells how many others there were, and an apiserver keeps events
-for an hour unless told otherwise. So there were at least as many as events tell (+); an audit log has all of them.`,
+In a deletion storm, the webhook writes one event per protector every 10 seconds; the event contains the number of further denials. API servers
+keep events for an hour by default. The counts from events are therefore lower bounds (+); an audit log contains all denials.`,
 		Example: `  kubectl breakwater denials -A --since 10m
   kubectl breakwater denials -n shop deployment-web -o wide
   kubectl breakwater denials -A --audit-log /var/log/kubernetes/audit.log`,
@@ -43,10 +43,10 @@ for an hour unless told otherwise. So there were at least as many as events tell
 	}
 	f.scopeFlags.bind(command)
 	f.output.bind(command)
-	f.auditLog.bind(command, "which is read in place of events")
+	f.auditLog.bind(command, "read instead of events")
 	flags := command.Flags()
-	flags.DurationVar(&f.since, "since", time.Hour, "how long `ago` at most; 0 is all")
-	flags.StringVar(&f.cell, "cell", "", "only what is in the cell of this `name`, and in an audit log what does not tell its cell")
+	flags.DurationVar(&f.since, "since", time.Hour, "maximum age (how long `ago`); 0 shows all")
+	flags.StringVar(&f.cell, "cell", "", "only denials in the cell of this `name`, and audit log entries that do not name a cell")
 	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
 	return command
 }
@@ -71,7 +71,7 @@ func (f *denialsFlags) run(ctx context.Context, names []string) error {
 	if f.since > 0 {
 		all = denial.Since(all, f.now().Add(-f.since))
 	}
-	return cmp.Or(f.writeDenials(denial.Group(all), of, several), without(read, failed))
+	return cmp.Or(f.writeDenials(denial.Group(all), of, several), incompleteError(read, failed))
 }
 
 // read reads the events of the core clusters, or an audit log.
@@ -84,21 +84,21 @@ func (f *denialsFlags) read(ctx context.Context, of scope) (all []denial.Denial,
 	if err != nil {
 		return nil, 0, false, err
 	}
-	answers, failed := fromEach(cores, func(c core) ([]denial.Denial, error) { return readDenials(ctx, c, of.namespace, of.name) })
+	answers, failed := fromEachCore(cores, func(c core) ([]denial.Denial, error) { return readDenials(ctx, c, of.namespace, of.name) })
 	all = slices.DeleteFunc(slices.Concat(answers...), func(d denial.Denial) bool { return f.cell != "" && d.Cell != f.cell })
 	return all, len(answers), len(cores) > 1, failed
 }
 
 func (f *denialsFlags) writeDenials(all []denial.Denial, of scope, several bool) error {
 	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
-		_, err := fmt.Fprintln(f.ErrOut, f.nothing(of))
+		_, err := fmt.Fprintln(f.ErrOut, f.emptyMessage(of))
 		return err
 	}
 	o := tableOptions{namespaces: of.namespace == "", cores: several, wide: f.wide(), now: f.now()}
 	return write(&f.output, f.Out, denialList{all}, func(l denialList) string { return denialTable(l.Denials, o).text(f.coloured(f.Out)) })
 }
 
-func (f *denialsFlags) nothing(of scope) string {
+func (f *denialsFlags) emptyMessage(of scope) string {
 	where := "in any namespace"
 	if of.namespace != "" {
 		where = "in namespace " + of.namespace
@@ -114,9 +114,11 @@ func (f *denialsFlags) nothing(of scope) string {
 		when = "in the last hour"
 	}
 	if f.auditLog.path != "" {
-		return fmt.Sprintf("Nothing was refused or forced %s %s, as the audit log has it. It must be of an apiserver that asks Breakwater, and of level Metadata at least.", where, when)
+		return fmt.Sprintf("No removal was denied or overridden %s %s, according to the audit log. The log must be from an API server that calls Breakwater, "+
+			"with level Metadata or higher.", where, when)
 	}
-	return fmt.Sprintf("Nothing was refused or forced %s %s, as far as events tell: an apiserver keeps them for an hour, and an audit log (--audit-log) has all.", where, when)
+	return fmt.Sprintf("No removal was denied or overridden %s %s, according to events. API servers keep events for an hour by default; an audit log "+
+		"(--audit-log) contains all denials.", where, when)
 }
 
 func denialTable(all []denial.Denial, o tableOptions) *table {
@@ -127,28 +129,28 @@ func denialTable(all []denial.Denial, o tableOptions) *table {
 	t.alignRight("COUNT")
 	for i := range all {
 		d := &all[i]
-		verdict := cell{cmp.Or(d.Verdict, "?"), warn}
+		verdict := tableCell{cmp.Or(d.Verdict, "?"), warn}
 		switch {
 		case d.Forced:
-			verdict = cell{"FORCED over " + verdict.text, bad}
+			verdict = tableCell{"OVERRIDDEN " + verdict.text, bad}
 		case d.Trial:
-			verdict = cell{verdict.text + " (trial)", soft}
+			verdict = tableCell{verdict.text + " (trial)", soft}
 		}
 		names := 1
 		if o.wide {
 			names = 4
 		}
-		row := append(o.leading(d.Namespace, d.Core), cell{ago(o.now, d.Last), plain})
+		row := append(o.leadingCells(d.Namespace, d.Core), tableCell{ago(o.now, d.Last), plain})
 		if o.wide {
-			row = append(row, cell{ago(o.now, d.First), plain})
+			row = append(row, tableCell{ago(o.now, d.First), plain})
 		}
-		row = append(row, cell{countText(d), plain}, verdict)
+		row = append(row, tableCell{countText(d), plain}, verdict)
 		if o.wide {
-			row = append(row, cell{cmp.Or(d.Operation, "?"), plain})
+			row = append(row, tableCell{cmp.Or(d.Operation, "?"), plain})
 		}
-		row = append(row, cell{cmp.Or(d.Protector, "-"), plain}, cell{cmp.Or(d.Cell, "?"), plain}, cell{cmp.Or(podsText(d, names), "?"), plain}, cell{cmp.Or(d.User, "?"), plain})
+		row = append(row, tableCell{cmp.Or(d.Protector, "-"), plain}, tableCell{cmp.Or(d.Cell, "?"), plain}, tableCell{cmp.Or(podsText(d, names), "?"), plain}, tableCell{cmp.Or(d.User, "?"), plain})
 		if o.wide {
-			row = append(row, cell{d.Message, plain})
+			row = append(row, tableCell{d.Message, plain})
 		}
 		t.add(row...)
 	}
@@ -164,8 +166,8 @@ func countText(d *denial.Denial) string {
 }
 
 // podsText names at most most pods, the most recent first.
-func podsText(d *denial.Denial, most int) string {
-	named := d.Pods[:min(most, len(d.Pods))]
+func podsText(d *denial.Denial, limit int) string {
+	named := d.Pods[:min(limit, len(d.Pods))]
 	text := strings.Join(named, ", ")
 	if more := len(d.Pods) - len(named) + d.MorePods; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

@@ -22,30 +22,30 @@ type doctorFlags struct {
 
 // Exit codes of doctor.
 const (
-	exitProblem = 1
-	exitUnseen  = 2
+	exitProblem    = 1
+	exitIncomplete = 2
 )
 
 func doctorCommand(p *plugin) *cobra.Command {
 	f := &doctorFlags{plugin: p}
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look whether all parts of Breakwater are as they should be, and say what to do",
-		Long: `Looks at every core cluster and at the cluster of every cell, writes nothing, and gives each thing a verdict:
+		Short: "Check all parts of Breakwater, and report problems with their remedies",
+		Long: `Checks every core cluster and the cluster of every cell. The command writes nothing. Each finding has a verdict:
 
-  problem   pods are not guarded, or removals are refused that have budget
-  unknown   it could not be looked at
-  warning   it is not as it should be; floors hold
-  ok        all else, which -o wide shows
+  problem   pods are not protected, or removals are denied although budget exists
+  unknown   the check could not be completed
+  warning   a part needs attention, but floors hold
+  ok        no problem; shown with -o wide
 
-In core clusters: CustomResourceDefinitions and their version, Cells and who counts them, protectors that refuse what they need not or that are gone,
-objects that wait for finalizers of Breakwater, whether the apiserver asks about protectors that name a workload (by a second one for the workload of
-one that is there, as a dry run), ClusterRings: their shards, their sharder and how the apiserver asks it. In the clusters of cells: webhook
-configurations of removals and of scheduling policies, the webhook's answer to the apiserver (by an eviction, as a dry run, of a pod that is not
-there), namespaces that are exempt and have protectors. In both: certificates and caBundles, pods, versions and rights of components, your own
-rights, and clocks.
+Checks in core clusters: CustomResourceDefinitions and their version; Cells and their aggregators; protectors that deny more removals than
+necessary, or that do not exist; objects that wait for finalizers of Breakwater; whether the API server calls the webhook for protectors that name
+a workload (a dry run creates a second protector for the same workload); ClusterRings with their shards, sharder and webhook.
+Checks in clusters of cells: webhook configurations for removals and for scheduling policies; the webhook's response to the API server (a dry run
+evicts a pod that does not exist); exempt namespaces that have protectors.
+Checks in both: certificates and caBundles; pods, versions and permissions of components; your own permissions; clocks.
 
-The exit code is 0 if there is no problem, 1 if there is one, and 2 if there is none but something could not be looked at.`,
+The exit code is 0 without problems, 1 with a problem, and 2 without problems if a check could not be completed.`,
 		Example: `  kubectl breakwater doctor
   kubectl breakwater doctor --cell worker-1 -o json`,
 		Args: cobra.NoArgs,
@@ -53,9 +53,9 @@ The exit code is 0 if there is no problem, 1 if there is one, and 2 if there is 
 	}
 	f.output.bind(command)
 	flags := command.Flags()
-	flags.StringArrayVar(&f.cells, "cell", nil, "look at the cluster of this `cell` alone, besides core clusters; may be repeated")
-	flags.StringSliceVar(&f.checks, "check", nil, "judge by these `checks` alone: "+strings.Join(doctor.Checks(), ", "))
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long each look at a cluster may take; they are taken at the same time")
+	flags.StringArrayVar(&f.cells, "cell", nil, "check only the cluster of this `cell`, and the core clusters; may be repeated")
+	flags.StringSliceVar(&f.checks, "check", nil, "run only these `checks`: "+strings.Join(doctor.Checks(), ", "))
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "timeout for each cluster; clusters are checked concurrently")
 	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
 	_ = command.RegisterFlagCompletionFunc("check", cobra.FixedCompletions(doctor.Checks(), cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -73,30 +73,30 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	}
 	for _, name := range f.checks {
 		if !slices.Contains(doctor.Checks(), name) {
-			return exitError{exitUnseen, fmt.Errorf("--check %q: want some of %s", name, strings.Join(doctor.Checks(), ", "))}
+			return exitError{exitIncomplete, fmt.Errorf("--check %q: want some of %s", name, strings.Join(doctor.Checks(), ", "))}
 		}
 	}
 	reading, err := f.read(ctx)
 	if err != nil {
-		return exitError{exitUnseen, err}
+		return exitError{exitIncomplete, err}
 	}
-	all := doctor.Of(doctor.Judge(reading), f.checks)
-	doctor.Order(all)
+	all := doctor.OfChecks(doctor.Judge(reading), f.checks)
+	doctor.SortByVerdict(all)
 	worst := doctor.Worst(all)
 	if err := write(&f.output, f.Out, diagnosis{worst, all}, func(d diagnosis) string { return f.findings(d.Findings) }); err != nil {
 		return err
 	}
 	switch worst {
 	case doctor.Problem:
-		return exitError{exitProblem, fmt.Errorf("not all is well (%s)", tally(all))}
+		return exitError{exitProblem, fmt.Errorf("problems found (%s)", verdictCounts(all))}
 	case doctor.Unknown:
-		return exitError{exitUnseen, fmt.Errorf("not all could be looked at (%s)", tally(all))}
+		return exitError{exitIncomplete, fmt.Errorf("some checks could not be completed (%s)", verdictCounts(all))}
 	}
 	return nil
 }
 
-// tally counts verdicts, from worst to best.
-func tally(all []doctor.Finding) string {
+// verdictCounts counts verdicts, from worst to best.
+func verdictCounts(all []doctor.Finding) string {
 	var parts []string
 	for _, v := range []doctor.Verdict{doctor.Problem, doctor.Unknown, doctor.Warning, doctor.OK} {
 		n := 0
@@ -123,24 +123,24 @@ func (f *doctorFlags) findings(all []doctor.Finding) string {
 	for i := range shown {
 		text += f.finding(&shown[i], coloured)
 	}
-	if well := len(all) - len(shown); well > 0 {
-		text += count(well, "check") + " found nothing wrong: -o wide shows them.\n"
+	if passed := len(all) - len(shown); passed > 0 {
+		text += count(passed, "check") + " found no problem; -o wide shows them.\n"
 	}
 	return text
 }
 
 func (f *doctorFlags) finding(one *doctor.Finding, coloured bool) string {
-	as := map[doctor.Verdict]paint{doctor.OK: good, doctor.Warning: warn, doctor.Unknown: warn, doctor.Problem: bad}[one.Verdict]
+	as := map[doctor.Verdict]textStyle{doctor.OK: good, doctor.Warning: warn, doctor.Unknown: warn, doctor.Problem: bad}[one.Verdict]
 	const indent = "  "
-	text := as.on(strings.ToUpper(string(one.Verdict)), coloured) + "  " + strong.on(one.Where+": "+one.Check, coloured) + "\n"
-	said := []string{one.Found}
+	text := as.apply(strings.ToUpper(string(one.Verdict)), coloured) + "  " + strong.apply(one.Where+": "+one.Check, coloured) + "\n"
+	lines := []string{one.Found}
 	if one.Do != "" {
-		said = append(said, "-> "+one.Do)
+		lines = append(lines, "-> "+one.Do)
 	}
 	if one.Runbook != "" {
-		said = append(said, "-> docs/runbooks/"+one.Runbook+".md")
+		lines = append(lines, "-> docs/runbooks/"+one.Runbook+".md")
 	}
-	for _, line := range said {
+	for _, line := range lines {
 		for _, part := range wrap(line, max(0, widthOf(f.Out)-len(indent)), 0) {
 			text += indent + part + "\n"
 		}

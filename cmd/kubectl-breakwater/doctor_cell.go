@@ -17,52 +17,52 @@ import (
 func (f *doctorFlags) readCell(ctx context.Context, c doctor.Cell, cores []core) doctor.Cell {
 	at, err := f.clusters.Cell(ctx, c.Name, cores)
 	if err != nil {
-		c.Way = err
+		c.ConnectErr = err
 		return c
 	}
-	if c.Clock = read(clockOf(ctx, at.Config)); c.Clock.Err != nil {
+	if c.Clock = readResult(measureClock(ctx, at.Config)); c.Clock.Err != nil {
 		return c
 	}
 	client, err := kubernetes.NewForConfig(at.Config)
 	if err != nil {
-		c.Way = err
+		c.ConnectErr = err
 		return c
 	}
-	c.Lent = at.Found == bySecret
-	wanted := doctor.Wanted(false)
-	if c.Lent {
+	c.UsesCellKubeconfig = at.Source == fromSecret
+	wanted := doctor.UserPermissions(false)
+	if c.UsesCellKubeconfig {
 		wanted = nil
 	}
-	together(
-		func() { c.Configurations = read(webhookConfigurations(ctx, at.Config)) },
-		func() { c.Mutating = read(mutatingConfigurations(ctx, at.Config)) },
+	runConcurrently(
+		func() { c.Configurations = readResult(webhookConfigurations(ctx, at.Config)) },
+		func() { c.Mutating = readResult(mutatingConfigurations(ctx, at.Config)) },
 		func() {
-			spaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-			c.Spaces = read(spaces.Items, failure(at.Config, err))
+			namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+			c.NamespaceObjects = readResult(namespaces.Items, withRemedy(at.Config, err))
 		},
-		func() { c.Pods = read(podsOfComponents(ctx, at.Config)) },
-		func() { c.Rights = read(rightsAt(ctx, at.Config, false, wanted)) },
+		func() { c.Pods = readResult(readComponentPods(ctx, at.Config)) },
+		func() { c.Permissions = readResult(readPermissions(ctx, at.Config, false, wanted)) },
 	)
-	space := doctor.AskedAbout(&c)
-	asker := &check.Checker{Namespace: space}
-	together(
-		func() { c.Asked = evictNobody(ctx, client, space) },
+	namespace := doctor.ReviewedNamespace(&c)
+	checker := &check.Checker{Namespace: namespace}
+	runConcurrently(
+		func() { c.EvictionAnswer = evictMissingPod(ctx, client, namespace) },
 		func() {
-			c.Hooks = askEach(doctor.Hooks(c.Name, c.Configurations.Value), func(hook *admissionregistrationv1.ValidatingWebhook) doctor.Hook {
-				return readHook(ctx, hook.Name, doctor.OfRemovals, &hook.ClientConfig, func() error { return asker.Ask(ctx, hook) })
+			c.Hooks = requestEach(doctor.RemovalWebhooks(c.Name, c.Configurations.Value), func(hook *admissionregistrationv1.ValidatingWebhook) doctor.Hook {
+				return inspectWebhook(ctx, hook.Name, doctor.RemovalReviews, &hook.ClientConfig, func() error { return checker.CallWebhook(ctx, hook) })
 			})
 		},
 		func() {
-			c.Scheduling = askEach(webhookconfig.Scheduling(c.Name, c.Mutating.Value), func(hook *admissionregistrationv1.MutatingWebhook) doctor.Hook {
-				return readHook(ctx, hook.Name, doctor.OfScheduling, &hook.ClientConfig, func() error { return asker.AskScheduling(ctx, hook) })
+			c.Scheduling = requestEach(webhookconfig.SchedulingWebhooks(c.Name, c.Mutating.Value), func(hook *admissionregistrationv1.MutatingWebhook) doctor.Hook {
+				return inspectWebhook(ctx, hook.Name, doctor.SchedulingReviews, &hook.ClientConfig, func() error { return checker.CallSchedulingWebhook(ctx, hook) })
 			})
 		},
 	)
 	return c
 }
 
-// evictNobody sends a dry-run eviction of a pod that does not exist. The API server calls webhooks before it looks up the pod.
-func evictNobody(ctx context.Context, client kubernetes.Interface, namespace string) error {
+// evictMissingPod sends a dry-run eviction of a pod that does not exist. The API server calls webhooks before it looks up the pod.
+func evictMissingPod(ctx context.Context, client kubernetes.Interface, namespace string) error {
 	return client.CoreV1().Pods(namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "breakwater-doctor"}, DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
 	})

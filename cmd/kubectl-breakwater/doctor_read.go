@@ -19,44 +19,44 @@ import (
 )
 
 // read reads the state of all clusters concurrently.
-func (f *doctorFlags) read(ctx context.Context) (*doctor.Reading, error) {
+func (f *doctorFlags) read(ctx context.Context) (*doctor.Inspection, error) {
 	var cores []core
 	var err error
-	bounded(ctx, f.timeout, func(ctx context.Context) { cores, err = f.clusters.Cores(ctx) })
+	withTimeout(ctx, f.timeout, func(ctx context.Context) { cores, err = f.clusters.Cores(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	r := &doctor.Reading{Version: version.String(), Cores: make([]doctor.Core, len(cores))}
+	r := &doctor.Inspection{Version: version.String(), Cores: make([]doctor.Core, len(cores))}
 	if r.Definitions, err = ownDefinitions(); err != nil {
 		return nil, err
 	}
-	each(cores, func(i int, c core) {
-		bounded(ctx, f.timeout, func(ctx context.Context) { r.Cores[i] = f.readCore(ctx, c) })
+	forEachConcurrently(cores, func(i int, c core) {
+		withTimeout(ctx, f.timeout, func(ctx context.Context) { r.Cores[i] = f.readCore(ctx, c) })
 	})
-	r.Cells = f.wanted(r.Cores)
+	r.Cells = f.cellsToCheck(r.Cores)
 	if len(r.Cells) == 0 { // no core reports Cells
-		bounded(ctx, f.timeout, func(ctx context.Context) {
-			if here, err := f.clusters.CellHere(ctx); err == nil {
+		withTimeout(ctx, f.timeout, func(ctx context.Context) {
+			if here, err := f.clusters.CurrentCell(ctx); err == nil {
 				r.Cells = []doctor.Cell{{Name: here.Cell}}
 			}
 		})
 	}
-	each(r.Cells, func(i int, c doctor.Cell) {
-		bounded(ctx, f.timeout, func(ctx context.Context) { r.Cells[i] = f.readCell(ctx, c, cores) })
+	forEachConcurrently(r.Cells, func(i int, c doctor.Cell) {
+		withTimeout(ctx, f.timeout, func(ctx context.Context) { r.Cells[i] = f.readCell(ctx, c, cores) })
 	})
 	r.Now = f.now()
 	return r, nil
 }
 
-// wanted returns the cells to check: those of the flags, or all Cells of the cores.
-func (f *doctorFlags) wanted(cores []doctor.Core) (all []doctor.Cell) {
+// cellsToCheck returns the cells to check: those of the flags, or all Cells of the cores.
+func (f *doctorFlags) cellsToCheck(cores []doctor.Core) (all []doctor.Cell) {
 	for _, name := range f.cells {
 		all = append(all, doctor.Cell{Name: name})
 	}
 	for i := range cores {
 		for j := range cores[i].Cells.Value {
 			c := &cores[i].Cells.Value[j]
-			at := slices.IndexFunc(all, func(had doctor.Cell) bool { return had.Name == c.Name })
+			at := slices.IndexFunc(all, func(other doctor.Cell) bool { return other.Name == c.Name })
 			if at < 0 && len(f.cells) == 0 {
 				all = append(all, doctor.Cell{Name: c.Name, Namespaces: c.Spec.Namespaces})
 			} else if at >= 0 {
@@ -87,29 +87,31 @@ func ownDefinitions() (all []apiextensionsv1.CustomResourceDefinition, err error
 	return all, nil
 }
 
-// each runs do concurrently for all items and waits.
-func each[T any](all []T, do func(i int, one T)) {
-	var doing sync.WaitGroup
+// forEachConcurrently runs do concurrently for all items and waits.
+func forEachConcurrently[T any](all []T, visit func(i int, one T)) {
+	var running sync.WaitGroup
 	for i, one := range all {
-		doing.Go(func() { do(i, one) })
+		running.Go(func() { visit(i, one) })
 	}
-	doing.Wait()
+	running.Wait()
 }
 
-// together runs all functions concurrently and waits.
-func together(all ...func()) { each(all, func(_ int, do func()) { do() }) }
+// runConcurrently runs all functions concurrently and waits.
+func runConcurrently(all ...func()) { forEachConcurrently(all, func(_ int, run func()) { run() }) }
 
-func bounded(ctx context.Context, timeout time.Duration, do func(context.Context)) {
+func withTimeout(ctx context.Context, timeout time.Duration, run func(context.Context)) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	do(ctx)
+	run(ctx)
 }
 
-func read[T any](value T, err error) doctor.Read[T] { return doctor.Read[T]{Value: value, Err: err} }
+func readResult[T any](value T, err error) doctor.Result[T] {
+	return doctor.Result[T]{Value: value, Err: err}
+}
 
-// clockOf measures the clock of an API server with the Date header of a response, which has a resolution of one second. An error
+// measureClock measures the clock of an API server with the Date header of a response, which has a resolution of one second. An error
 // response has that header as well.
-func clockOf(ctx context.Context, config *rest.Config) (doctor.Clock, error) {
+func measureClock(ctx context.Context, config *rest.Config) (doctor.Clock, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return doctor.Clock{}, err
@@ -123,17 +125,17 @@ func clockOf(ctx context.Context, config *rest.Config) (doctor.Clock, error) {
 	if err != nil {
 		return doctor.Clock{}, err
 	}
-	asked := time.Now()
+	sent := time.Now()
 	response, err := client.Do(request)
-	took := time.Since(asked)
+	took := time.Since(sent)
 	if err != nil {
 		return doctor.Clock{}, err
 	}
 	defer response.Body.Close()
 	date, err := http.ParseTime(response.Header.Get("Date"))
 	if err != nil {
-		return doctor.Clock{}, fmt.Errorf("%s does not tell the time: %w", config.Host, err)
+		return doctor.Clock{}, fmt.Errorf("%s returned no valid Date header: %w", config.Host, err)
 	}
 	const half = time.Second / 2
-	return doctor.Clock{Ahead: date.Add(half).Sub(asked.Add(took / 2)), Within: half + took/2}, nil
+	return doctor.Clock{Ahead: date.Add(half).Sub(sent.Add(took / 2)), Uncertainty: half + took/2}, nil
 }

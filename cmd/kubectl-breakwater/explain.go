@@ -28,25 +28,25 @@ func explainCommand(p *plugin) *cobra.Command {
 	f := &explainFlags{plugin: p}
 	command := &cobra.Command{
 		Use:   "explain pod/NAME [--operation delete|evict|update|resize|relabel] [--cell NAME] [--ask]",
-		Short: "Explain why a removal of a pod is refused or not, and what would have to change",
-		Long: `Tells what the webhook would answer now if the pod were deleted, evicted, updated, resized or relabelled, and its very message: who is asked, whether the
-pod counts, each protector's arithmetic, and what would let the pod go.
+		Short: "Explain why a removal of a pod is denied or allowed, and what would have to change",
+		Long: `Explains how the webhook would respond now if the pod were deleted, evicted, updated, resized or relabelled, with the exact message: which webhooks
+the API server calls, whether the pod counts, the arithmetic of each protector, and the remedies.
 
-It reads the pod from the cluster of its cell, and protectors and Cells from the core, and decides by the code that the webhook decides by. What
-webhooks alone know is left out: protectors that vanished without release, and cores that do not answer them. With --ask it also sends the
-apiserver a dry run, which changes nothing, and tells whether both answers agree.
+The command reads the pod from the cluster of its cell, and protectors and Cells from the core. It decides with the code of the webhook. It does not
+know the state that only webhook replicas have: protectors that were lost without a release, and cores that the replicas cannot reach. With --ask
+the command also sends a dry run to the API server, which changes nothing, and reports whether both answers agree.
 
-An update or resize is taken for one that restarts the pod's first container. With --ask that is another image, which needs the right to patch
-pods; a resize asks for half as much of a resource for which a container is restarted. A relabel is taken for one that takes the pod out of
-the coverage of all protectors; with --ask it takes all labels off the pod.
+The command assumes that an update or resize restarts the pod's first container. With --ask, an update sets another image, which requires permission
+to patch pods; a resize halves a resource whose change restarts the container. The command assumes that a relabel takes the pod out of the coverage
+of all protectors; with --ask it removes all labels of the pod.
 
-The exit code is 0 if the pod may go, 2 if it would be refused, and 3 if the answers of --ask differ.`,
+The exit code is 0 if the removal is allowed, 2 if it would be denied, and 3 if the answer of --ask differs.`,
 		Example: `  kubectl breakwater explain pod/web-0 -n shop
   kubectl breakwater explain pod/web-0 -n shop --operation evict --ask --context worker-1 --core-context hub`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: p.completePods,
 		RunE: func(command *cobra.Command, arguments []string) error {
-			name, err := podNamed(arguments)
+			name, err := parsePodName(arguments)
 			if err != nil {
 				return err
 			}
@@ -55,8 +55,8 @@ The exit code is 0 if the pod may go, 2 if it would be refused, and 3 if the ans
 	}
 	f.output.bind(command)
 	flags := command.Flags()
-	flags.StringVar(&f.operation, "operation", "delete", "`what` is done to the pod: delete, evict, update, resize or relabel")
-	flags.BoolVar(&f.ask, "ask", false, "also ask the apiserver, by a dry run")
+	flags.StringVar(&f.operation, "operation", "delete", "`operation` on the pod: delete, evict, update, resize or relabel")
+	flags.BoolVar(&f.ask, "ask", false, "also send a dry run to the API server")
 	p.bindCell(command, &f.cell)
 	_ = command.RegisterFlagCompletionFunc("operation", cobra.FixedCompletions([]string{"delete", "evict", "update", "resize", "relabel"}, cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -64,18 +64,18 @@ The exit code is 0 if the pod may go, 2 if it would be refused, and 3 if the ans
 
 // bindCell adds the flag --cell to a command.
 func (p *plugin) bindCell(command *cobra.Command, cell *string) {
-	command.Flags().StringVar(cell, "cell", "", "`name` of the Cell that the pods are in; empty: that of the current context")
+	command.Flags().StringVar(cell, "cell", "", "`name` of the Cell of the pods; empty: the cell of the current context")
 	_ = command.RegisterFlagCompletionFunc("cell", p.completeCells)
 }
 
 // completePods completes pod/NAME from the pods of the current context.
-func (p *plugin) completePods(command *cobra.Command, had []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	config, err := p.clusters.Here()
-	namespace, unknown := p.clusters.Namespace()
-	if len(had) > 0 || err != nil || unknown != nil {
+func (p *plugin) completePods(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	config, err := p.clusters.CurrentConfig()
+	namespace, namespaceErr := p.clusters.Namespace()
+	if len(args) > 0 || err != nil || namespaceErr != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(command.Context(), completeTime)
+	ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
 	defer cancel()
 	at, err := live.NewCluster("here", config)
 	if err != nil {
@@ -92,17 +92,17 @@ func (p *plugin) completePods(command *cobra.Command, had []string, _ string) ([
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// podNamed parses pod/NAME, or pod NAME.
-func podNamed(arguments []string) (string, error) {
+// parsePodName parses pod/NAME, or pod NAME.
+func parsePodName(arguments []string) (string, error) {
 	text := strings.Join(arguments, "/")
-	name, err := podKinds.named(text)
+	name, err := podKinds.parse(text)
 	if err != nil || !strings.Contains(text, "/") { // a bare name is ambiguous
 		return "", fmt.Errorf("%q: want pod/NAME", strings.Join(arguments, " "))
 	}
 	return name, nil
 }
 
-func operationNamed(text string) (v1alpha1.Operation, error) {
+func parseOperation(text string) (v1alpha1.Operation, error) {
 	for _, operation := range []v1alpha1.Operation{
 		v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize, v1alpha1.OperationRelabel,
 	} {
@@ -114,7 +114,7 @@ func operationNamed(text string) (v1alpha1.Operation, error) {
 }
 
 func (f *explainFlags) run(ctx context.Context, name string) error {
-	operation, err := operationNamed(f.operation)
+	operation, err := parseOperation(f.operation)
 	if err := errors.Join(err, f.output.check()); err != nil {
 		return err
 	}
@@ -122,59 +122,59 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	at, err := f.place(ctx, f.cell)
+	at, err := f.openCell(ctx, f.cell)
 	if err != nil {
 		return err
 	}
 	situation, notes, err := live.Pod(ctx, at.cores, at.Cluster, namespace, name, operation)
 	if err != nil {
-		return failure(at.config, err)
+		return withRemedy(at.config, err)
 	}
 	e := explain.Pod(situation)
 	e.Notes = append(notes, e.Notes...)
 	if f.ask {
-		if err := live.Compare(&e, at.Ask(ctx, namespace, name, operation)); err != nil {
-			return failure(at.config, err)
+		if err := live.RecordAnswer(&e, at.DryRun(ctx, namespace, name, operation)); err != nil {
+			return withRemedy(at.config, err)
 		}
 	}
 	coloured := f.coloured(f.Out)
-	if err := write(&f.output, f.Out, e, func(e explain.Explanation) string { return explained(e, f.wide(), coloured) }); err != nil {
+	if err := write(&f.output, f.Out, e, func(e explain.Explanation) string { return explanationText(e, f.wide(), coloured) }); err != nil {
 		return err
 	}
 	switch {
 	case e.Answer != nil && !e.Answer.Agrees:
-		return exitError{3, errors.New("the apiserver's answer is another than the explained one")}
+		return exitError{3, errors.New("the API server's answer differs from the explanation")}
 	case e.Answer != nil && e.Answer.OfBudget:
 		return exitError{2, fmt.Errorf("a PodDisruptionBudget refuses to evict pod %s/%s", namespace, name)}
-	case !e.Goes():
-		return exitError{2, fmt.Errorf("pod %s/%s would be refused", namespace, name)}
+	case !e.IsAdmitted():
+		return exitError{2, fmt.Errorf("the removal of pod %s/%s would be denied", namespace, name)}
 	}
 	return nil
 }
 
-// place is a cell's cluster and the cores that protect its pods.
-type place struct {
+// cellAccess is a cell's cluster and the cores that protect its pods.
+type cellAccess struct {
 	*live.Cluster
 	cores  []live.Core
 	config *rest.Config
 }
 
-// place returns the named cell, or else the cell of the current context.
-func (p *plugin) place(ctx context.Context, cell string) (place, error) {
+// openCell returns the named cell, or else the cell of the current context.
+func (p *plugin) openCell(ctx context.Context, cell string) (cellAccess, error) {
 	cores, err := p.clusters.Cores(ctx)
 	if err != nil {
-		return place{}, err
+		return cellAccess{}, err
 	}
 	found, err := cellCluster{}, error(nil)
 	if cell == "" {
-		found, err = p.clusters.CellHere(ctx)
+		found, err = p.clusters.CurrentCell(ctx)
 	} else {
 		found, err = p.clusters.Cell(ctx, cell, cores)
 	}
 	if err != nil {
-		return place{}, err
+		return cellAccess{}, err
 	}
-	at := place{config: found.Config}
+	at := cellAccess{config: found.Config}
 	for _, core := range cores {
 		// This is the chart's default name of the only core (core.name).
 		at.cores = append(at.cores, live.Core{Name: cmp.Or(core.Name, "core"), Reader: core})

@@ -23,8 +23,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// bench is a namespace of a cluster that is both core and cell, without a webhook.
-type bench struct {
+// explainFixture is a namespace of a cluster that is both core and cell, without a webhook.
+type explainFixture struct {
 	*testing.T
 	client    client.Client
 	namespace string
@@ -32,17 +32,17 @@ type bench struct {
 	contexts string
 }
 
-func newBench(t *testing.T, others map[string]*rest.Config) *bench {
+func newExplainFixture(t *testing.T, others map[string]*rest.Config) *explainFixture {
 	t.Helper()
 	configs := map[string]*rest.Config{"here": testplane.Config(t), "nowhere": {Host: "https://127.0.0.1:1"}}
 	for name, config := range others {
 		configs[name] = config
 	}
-	return &bench{T: t, client: testplane.Client(t), namespace: testplane.Namespace(t), contexts: writeContexts(t, "here", configs)}
+	return &explainFixture{T: t, client: testplane.Client(t), namespace: testplane.Namespace(t), contexts: writeContexts(t, "here", configs)}
 }
 
-// tell runs a command line and returns its output and exit code.
-func (b *bench) tell(arguments ...string) (said string, code int) {
+// run runs a command line and returns its output and exit code.
+func (b *explainFixture) run(arguments ...string) (printed string, code int) {
 	b.Helper()
 	var out, warnings bytes.Buffer
 	root := rootCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &warnings})
@@ -58,19 +58,19 @@ func (b *bench) tell(arguments ...string) (said string, code int) {
 	return fmt.Sprint(out.String(), warnings.String(), err), code
 }
 
-func (b *bench) want(said string, code, want int, words ...string) {
+func (b *explainFixture) wantOutput(printed string, code, wantOutput int, words ...string) {
 	b.Helper()
-	if code != want {
-		b.Errorf("exit code %d, want %d: %s", code, want, said)
+	if code != wantOutput {
+		b.Errorf("exit code %d, want %d: %s", code, wantOutput, printed)
 	}
 	for _, word := range words {
-		if !strings.Contains(strings.Join(strings.Fields(said), " "), word) {
-			b.Errorf("it does not say %q:\n%s", word, said)
+		if !strings.Contains(strings.Join(strings.Fields(printed), " "), word) {
+			b.Errorf("output does not contain %q:\n%s", word, printed)
 		}
 	}
 }
 
-func (b *bench) create(object client.Object) {
+func (b *explainFixture) create(object client.Object) {
 	b.Helper()
 	if err := b.client.Create(b.Context(), object); err != nil {
 		b.Fatal(err)
@@ -78,7 +78,7 @@ func (b *bench) create(object client.Object) {
 }
 
 // pod creates a pod on a node that becomes Ready the given time after its creation. owner may be nil.
-func (b *bench) pod(name, node string, ready time.Duration, owner *metav1.OwnerReference) *corev1.Pod {
+func (b *explainFixture) pod(name, node string, ready time.Duration, owner *metav1.OwnerReference) *corev1.Pod {
 	b.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name, Labels: map[string]string{"app": "web"}}}
 	if owner != nil {
@@ -95,7 +95,7 @@ func (b *bench) pod(name, node string, ready time.Duration, owner *metav1.OwnerR
 }
 
 // protect creates a protector with the given number of counted pods.
-func (b *bench) protect(floor, available int32, cell string) {
+func (b *explainFixture) protect(floor, available int32, cell string) {
 	b.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "web"}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -115,7 +115,7 @@ func owner(kind, name string) *metav1.OwnerReference {
 }
 
 func TestArgumentsOfExplain(t *testing.T) {
-	b := newBench(t, nil)
+	b := newExplainFixture(t, nil)
 	for line, want := range map[string]string{
 		"explain deployment/web":                                              `"deployment/web": want pod/NAME`,
 		"explain web-0":                                                       `"web-0": want pod/NAME`,
@@ -123,7 +123,7 @@ func TestArgumentsOfExplain(t *testing.T) {
 		"explain pod/web-0 --operation scale":                                 `--operation "scale": want delete, evict, update, resize or relabel`,
 		"explain pod/web-0 -o xml":                                            `--output "xml"`,
 		"explain pod/web-0 --cell c --cell-context c=here":                    `pods "web-0" not found`,
-		"explain pod/web-0":                                                   "asks Breakwater about no cell",
+		"explain pod/web-0":                                                   "calls Breakwater for no cell",
 		"force pod/web-0 --reason ok --cell c --cell-context c=here":          `pods "web-0" not found`,
 		"simulate delete --cell c --cell-context c=here":                      "-l is required",
 		"simulate drain no-such-node --cell c --cell-context c=here":          `read node "no-such-node"`,
@@ -139,32 +139,34 @@ func TestArgumentsOfExplain(t *testing.T) {
 		"drain-plan no-such-node --cell c --cell-context c=nowhere":           "does not answer",
 		"explain pod/web-0 --core-context nowhere --cell-context c=nowhere":   "no cell",
 	} {
-		if said, code := b.tell(strings.Fields(line)...); code != 1 || !strings.Contains(said, want) {
-			t.Errorf("%s: exit code %d, want 1 and %q:\n%s", line, code, want, said)
+		if printed, code := b.run(strings.Fields(line)...); code != 1 || !strings.Contains(printed, want) {
+			t.Errorf("%s: exit code %d, want 1 and %q:\n%s", line, code, want, printed)
 		}
 	}
 }
 
 // If the user may not read webhook configurations, explain does not claim that no webhook is called.
-func TestExplainDoesNotInventWhoIsAsked(t *testing.T) {
+func TestExplainWithUnreadableWebhooks(t *testing.T) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "explain-"}}
 	role.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}
 	if err := testplane.Client(t).Create(t.Context(), role); err != nil {
 		t.Fatal(err)
 	}
 	reader := testplane.AsServiceAccount(t, testplane.Config(t), testplane.Namespace(t), "reader", role.Name)
-	b := newBench(t, map[string]*rest.Config{"reader": reader})
+	b := newExplainFixture(t, map[string]*rest.Config{"reader": reader})
 	b.protect(1, 1, "c")
 	b.pod("web-0", "node-1", 0, nil)
-	said, code := b.tell("explain", "pod/web-0", "--core-context", "here", "--cell", "c", "--cell-context", "c=reader")
-	b.want(said, code, 2, "refused if Breakwater is asked (NoBudget)", "it could not be read who is asked", "cannot get resource \"namespaces\"")
-	said, code = b.tell("explain", "pod/web-0", "--cell", "c", "--cell-context", "c=here")
-	b.want(said, code, 0, "may go, since Breakwater is not asked (its answer would be NoBudget)", "nobody: no ValidatingWebhookConfiguration of this cluster leads to /cells/c/validate")
+	printed, code := b.run("explain", "pod/web-0", "--core-context", "here", "--cell", "c", "--cell-context", "c=reader")
+	b.wantOutput(printed, code, 2, "denied if the API server calls Breakwater (NoBudget)", "unknown: the webhook configurations could "+
+		"not be read", "cannot get resource \"namespaces\"")
+	printed, code = b.run("explain", "pod/web-0", "--cell", "c", "--cell-context", "c=here")
+	b.wantOutput(printed, code, 0, "allowed: the API server does not call Breakwater (the webhook would answer NoBudget)",
+		"no webhook: no ValidatingWebhookConfiguration of this cluster calls /cells/c/validate")
 }
 
 // Break-glass works while no core is reachable, and only with a confirmation.
 func TestForceWithoutACore(t *testing.T) {
-	b := newBench(t, nil)
+	b := newExplainFixture(t, nil)
 	pod := b.pod("web-0", "node-1", 0, nil)
 	annotations := func() map[string]string {
 		if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
@@ -172,40 +174,40 @@ func TestForceWithoutACore(t *testing.T) {
 		}
 		return pod.Annotations
 	}
-	said, code := b.tell("force", "pod/web-0", "--reason", "fire", "--core-context", "nowhere", "--request-timeout", "5s")
-	b.want(said, code, 1, "what would be broken is not known", "nothing is done without --yes")
+	printed, code := b.run("force", "pod/web-0", "--reason", "fire", "--core-context", "nowhere", "--request-timeout", "5s")
+	b.wantOutput(printed, code, 1, "cannot determine which protectors the removal would override", "nothing was changed; set --yes")
 	if len(annotations()) > 0 {
-		t.Fatalf("annotations %v", pod.Annotations)
+		t.Fatalf("annotations %v, want none", pod.Annotations)
 	}
-	said, code = b.tell("force", "pod/web-0", "--reason", "the\nrack burns", "--core-context", "nowhere", "--request-timeout", "5s", "--yes")
-	b.want(said, code, 0, "what would be broken is not known", "kubectl delete pod web-0 -n "+b.namespace)
+	printed, code = b.run("force", "pod/web-0", "--reason", "the\nrack burns", "--core-context", "nowhere", "--request-timeout", "5s", "--yes")
+	b.wantOutput(printed, code, 0, "cannot determine which protectors the removal would override", "kubectl delete pod web-0 -n "+b.namespace)
 	if got := annotations(); got[v1alpha1.AnnotationForceDelete] != "true" || got[v1alpha1.AnnotationForceReason] != "the rack burns" {
-		t.Errorf("annotations %v", got)
+		t.Errorf("annotations %v, want the reason", got)
 	}
 }
 
 // A pod that may be removed anyway is not annotated, and neither is a new pod with the same name.
-func TestForceOfWhatMayGoAnyway(t *testing.T) {
-	b := newBench(t, nil)
+func TestForceOfAllowedRemoval(t *testing.T) {
+	b := newExplainFixture(t, nil)
 	pod := b.pod("web-0", "node-1", 0, nil)
-	said, code := b.tell("force", "pod/web-0", "--reason", "fire", "--yes", "--cell", "c", "--cell-context", "c=here")
-	b.want(said, code, 0, "there is no glass to break")
+	printed, code := b.run("force", "pod/web-0", "--reason", "fire", "--yes", "--cell", "c", "--cell-context", "c=here")
+	b.wantOutput(printed, code, 0, "break-glass is not needed")
 	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || len(pod.Annotations) > 0 {
-		t.Errorf("annotations %v, %v", pod.Annotations, err)
+		t.Errorf("annotations %v (error %v), want none", pod.Annotations, err)
 	}
-	at, err := (&plugin{clusters: parsed(t, "--kubeconfig", b.contexts, "--cell-context", "c=here")}).place(t.Context(), "c")
+	at, err := (&plugin{clusters: parsedFinder(t, "--kubeconfig", b.contexts, "--cell-context", "c=here")}).openCell(t.Context(), "c")
 	if err != nil {
 		t.Fatal(err)
 	}
 	stale := pod.DeepCopy()
 	stale.UID = "another"
 	if err := annotate(context.Background(), at.Cluster, stale, "fire"); err == nil {
-		t.Error("another pod was annotated")
+		t.Error("annotate() changed a pod with another UID")
 	}
 }
 
-func TestADrainLeavesOutWhatKubectlDoes(t *testing.T) {
-	b := newBench(t, nil)
+func TestDrainLeavesOutPodsLikeKubectl(t *testing.T) {
+	b := newExplainFixture(t, nil)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}
 	b.create(node)
 	t.Cleanup(func() { _ = b.client.Delete(context.Background(), node) })
@@ -215,15 +217,15 @@ func TestADrainLeavesOutWhatKubectlDoes(t *testing.T) {
 	}
 	b.pod("agent", node.Name, 0, owner("DaemonSet", "agent"))
 	b.pod("bare", node.Name, 0, nil)
-	said, code := b.tell("drain-plan", node.Name, "node/"+node.Name, "--cell", "c", "--cell-context", "c=here")
-	b.want(said, code, 2, "/bare on "+node.Name+": NoController", "1 node in cell c in 3 waves, about 1m0s", "1 0s 20s", "1 pod left out", "1 pod would block")
-	said, code = b.tell("simulate", "drain", node.Name, "--cell", "c", "--cell-context", "c=here")
-	b.want(said, code, 2, "sticks: 3 of 4 pods would stay", "nothing is taken to come back: with --replacements-ready-after TIME it goes on")
-	said, code = b.tell("simulate", "drain", node.Name, "--replacements-ready-after", "1m", "--cell", "c", "--cell-context", "c=here", "-o", "json")
-	b.want(said, code, 2, `"passes": false`, `"protector": "core/`+b.namespace+`/web"`, `"takes": "0s"`)
+	printed, code := b.run("drain-plan", node.Name, "node/"+node.Name, "--cell", "c", "--cell-context", "c=here")
+	b.wantOutput(printed, code, 2, "/bare on "+node.Name+": NoController", "1 node in cell c in 3 waves, about 1m0s", "1 0s 20s", "1 pod left out", "1 pod would block")
+	printed, code = b.run("simulate", "drain", node.Name, "--cell", "c", "--cell-context", "c=here")
+	b.wantOutput(printed, code, 2, "blocked: 3 of 4 pods would stay", "with --replacements-ready-after TIME it continues")
+	printed, code = b.run("simulate", "drain", node.Name, "--replacements-ready-after", "1m", "--cell", "c", "--cell-context", "c=here", "-o", "json")
+	b.wantOutput(printed, code, 2, `"passes": false`, `"protector": "core/`+b.namespace+`/web"`, `"takes": "0s"`)
 }
 
-func TestWhoIsScaledDownFirst(t *testing.T) {
+func TestScaleDownOrder(t *testing.T) {
 	at := func(name string, age time.Duration, ready corev1.ConditionStatus) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))}}
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
@@ -231,30 +233,30 @@ func TestWhoIsScaledDownFirst(t *testing.T) {
 	}
 	old, young, broken := at("old", time.Hour, corev1.ConditionTrue), at("young", time.Minute, corev1.ConditionTrue), at("broken", 2*time.Hour, corev1.ConditionFalse)
 	w := workload{kind: "Deployment"}
-	if w.sooner(young, old) >= 0 || w.sooner(broken, young) >= 0 {
-		t.Error("the order is not: what is not Ready, the youngest, the oldest")
+	if w.compareRemovalOrder(young, old) >= 0 || w.compareRemovalOrder(broken, young) >= 0 {
+		t.Error("compareRemovalOrder() does not sort pods that are not Ready first, then the youngest")
 	}
 	w.kind = "StatefulSet"
-	if w.sooner(at("db-10", 0, "True"), at("db-9", 0, "True")) >= 0 || w.sooner(at("db-2", 0, "True"), at("db-1", 0, "True")) >= 0 {
-		t.Error("StatefulSets do not go by the highest ordinal")
+	if w.compareRemovalOrder(at("db-10", 0, "True"), at("db-9", 0, "True")) >= 0 || w.compareRemovalOrder(at("db-2", 0, "True"), at("db-1", 0, "True")) >= 0 {
+		t.Error("compareRemovalOrder() does not sort the highest ordinal of a StatefulSet first")
 	}
 }
 
-func TestHowManyARolloutRemovesAtOnce(t *testing.T) {
+func TestRolloutSurgeAndUnavailable(t *testing.T) {
 	percent, one := intstr.FromString("25%"), intstr.FromInt32(1)
 	replicas := int32(10)
 	d := &appsv1.Deployment{}
 	d.Spec.Replicas = &replicas
 	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: &percent, MaxUnavailable: &percent}
-	if w := deployment(d); w.surge != 3 || w.unavailable != 2 || w.atOnce {
-		t.Errorf("25%% of 10: %+v", w)
+	if w := deploymentWorkload(d); w.surge != 3 || w.unavailable != 2 || w.recreate {
+		t.Errorf("25%% of 10 replicas: %+v, want surge 3 and unavailable 2", w)
 	}
 	d.Spec.Strategy.RollingUpdate.MaxUnavailable = &one
-	if w := deployment(d); w.unavailable != 1 {
-		t.Errorf("1 of 10: %+v", w)
+	if w := deploymentWorkload(d); w.unavailable != 1 {
+		t.Errorf("1 of 10 replicas: %+v, want unavailable 1", w)
 	}
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-	if w := deployment(d); !w.atOnce {
-		t.Errorf("Recreate: %+v", w)
+	if w := deploymentWorkload(d); !w.recreate {
+		t.Errorf("Recreate: %+v, want all pods removed first", w)
 	}
 }

@@ -34,17 +34,17 @@ func forceCommand(p *plugin) *cobra.Command {
 	f := &forceFlags{plugin: p}
 	command := &cobra.Command{
 		Use:   "force pod/NAME --reason TEXT [--delete] [--yes]",
-		Short: "Break the glass for a pod, so that it may be removed whatever its protectors say",
-		Long: `Shows what would be broken, asks, and annotates the pod with ` + v1alpha1.AnnotationForceDelete + `=true and with the reason
-(` + v1alpha1.AnnotationForceReason + `). Whoever then removes the pod is let through. Who that was, what it was forced over and the
-reason stand in the protector's event RemovalForced, in the log of the webhook and in the audit log of the cell's apiserver.
+		Short: "Allow the removal of a pod in an emergency, whatever its protectors decide (break-glass)",
+		Long: `Shows which protectors the removal would override, asks for confirmation, and annotates the pod with ` + v1alpha1.AnnotationForceDelete + `=true and with the reason
+(` + v1alpha1.AnnotationForceReason + `). The webhook then allows every client to remove the pod. It records the user, the
+overridden denials and the reason in the protector's event RemovalForced, in its own log and in the audit log of the cell's API server.
 
-It works also while no core cluster answers; what would be broken is not known then. Nothing is annotated if the pod may go anyway.`,
+The command also works while no core cluster is reachable; it then cannot show the protectors. It does not annotate a pod whose removal is allowed.`,
 		Example:           `  kubectl breakwater force pod/web-0 -n shop --reason "INC-4711: its node is on fire" --delete`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: p.completePods,
 		RunE: func(command *cobra.Command, arguments []string) error {
-			name, err := podNamed(arguments)
+			name, err := parsePodName(arguments)
 			if err != nil {
 				return err
 			}
@@ -52,97 +52,97 @@ It works also while no core cluster answers; what would be broken is not known t
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.reason, "reason", "", "`why`, for those who ask later")
-	flags.BoolVar(&f.remove, "delete", false, "delete the pod, too")
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	flags.StringVar(&f.reason, "reason", "", "`reason` of the removal, for the audit log")
+	flags.BoolVar(&f.remove, "delete", false, "also delete the pod")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation")
 	p.bindCell(command, &f.cell)
 	return command
 }
 
 func (f *forceFlags) run(ctx context.Context, name string) error {
-	reason := removal.Tellable(f.reason)
+	reason := removal.DisplayReason(f.reason)
 	if reason == "" {
-		return errors.New("--reason is required: who reads the audit log will want to know")
+		return errors.New("--reason is required: the audit log records it")
 	}
 	namespace, err := f.clusters.Namespace()
 	if err != nil {
 		return err
 	}
-	at, err := f.placeAnyway(ctx, f.cell)
+	at, err := f.openCellWithoutCores(ctx, f.cell)
 	if err != nil {
 		return err
 	}
 	pod, err := at.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return failure(at.config, fmt.Errorf("read the pod from cell %q: %w", at.Cell, err))
+		return withRemedy(at.config, fmt.Errorf("read the pod from cell %q: %w", at.Cell, err))
 	}
-	broken, err := f.show(ctx, at, pod)
-	if err != nil || !broken && !f.remove {
+	overrides, err := f.preview(ctx, at, pod)
+	if err != nil || !overrides && !f.remove {
 		return err
 	}
 	if err := f.confirm(pod); err != nil {
 		return err
 	}
-	if broken {
+	if overrides {
 		if err := annotate(ctx, at.Cluster, pod, reason); err != nil {
-			return failure(at.config, fmt.Errorf("annotate the pod: %w", err))
+			return withRemedy(at.config, fmt.Errorf("annotate the pod: %w", err))
 		}
 		_, _ = fmt.Fprintf(f.Out, "pod/%s is annotated: %q\n", name, reason)
 	}
 	if !f.remove {
-		_, err = fmt.Fprintf(f.Out, "Remove it with: kubectl delete pod %s -n %s\nTake it back with: kubectl annotate pod %s -n %s %s- %s-\n",
+		_, err = fmt.Fprintf(f.Out, "Remove it with: kubectl delete pod %s -n %s\nUndo with: kubectl annotate pod %s -n %s %s- %s-\n",
 			name, namespace, name, namespace, v1alpha1.AnnotationForceDelete, v1alpha1.AnnotationForceReason)
 		return err
 	}
-	how := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
-	if err := at.Client.CoreV1().Pods(namespace).Delete(ctx, name, how); err != nil {
-		return failure(at.config, fmt.Errorf("delete the pod: %w", err))
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+	if err := at.Client.CoreV1().Pods(namespace).Delete(ctx, name, options); err != nil {
+		return withRemedy(at.config, fmt.Errorf("delete the pod: %w", err))
 	}
 	_, err = fmt.Fprintf(f.Out, "pod/%s is deleted\n", name)
 	return err
 }
 
-// placeAnyway is like place, but works without cores if they are unreachable.
-func (p *plugin) placeAnyway(ctx context.Context, cell string) (place, error) {
-	at, err := p.place(ctx, cell)
+// openCellWithoutCores is like place, but works without cores if they are unreachable.
+func (p *plugin) openCellWithoutCores(ctx context.Context, cell string) (cellAccess, error) {
+	at, err := p.openCell(ctx, cell)
 	if err == nil {
 		return at, nil
 	}
-	config, here := p.clusters.Here()
+	config, here := p.clusters.CurrentConfig()
 	if here != nil {
-		return place{}, here
+		return cellAccess{}, here
 	}
-	p.note("what would be broken is not known: %v", err)
-	if found, err := p.clusters.CellHere(ctx); cell == "" && err == nil {
+	p.note("cannot determine which protectors the removal would override: %v", err)
+	if found, err := p.clusters.CurrentCell(ctx); cell == "" && err == nil {
 		cell = found.Cell
 	}
-	at = place{config: config}
+	at = cellAccess{config: config}
 	at.Cluster, err = live.NewCluster(cmp.Or(cell, "here"), config)
 	return at, err
 }
 
-// show prints which protectors the removal would override. broken is false if none deny it.
-func (f *forceFlags) show(ctx context.Context, at place, pod *corev1.Pod) (broken bool, err error) {
+// preview prints which protectors the removal would override. broken is false if none deny it.
+func (f *forceFlags) preview(ctx context.Context, at cellAccess, pod *corev1.Pod) (overrides bool, err error) {
 	if len(at.cores) == 0 {
 		return true, nil
 	}
 	situation, notes, err := live.Pod(ctx, at.cores, at.Cluster, pod.Namespace, pod.Name, v1alpha1.OperationDelete)
 	if err != nil {
-		f.note("what would be broken is not known: %v", err)
+		f.note("cannot determine which protectors the removal would override: %v", err)
 		return true, nil
 	}
-	unforced := pod.DeepCopy()
-	delete(unforced.Annotations, v1alpha1.AnnotationForceDelete)
-	situation.Request.Pod = unforced
+	withoutForce := pod.DeepCopy()
+	delete(withoutForce.Annotations, v1alpha1.AnnotationForceDelete)
+	situation.Request.Pod = withoutForce
 	e := explain.Pod(situation)
 	e.Notes, e.Remedies = append(notes, e.Notes...), nil
-	if _, err := io.WriteString(f.Out, explained(printable.Value(e), false, f.coloured(f.Out))+"\n"); err != nil {
+	if _, err := io.WriteString(f.Out, explanationText(printable.Value(e), false, f.coloured(f.Out))+"\n"); err != nil {
 		return false, err
 	}
-	if e.Goes() {
-		_, err = fmt.Fprintln(f.Out, "It may go as it is: there is no glass to break.")
+	if e.IsAdmitted() {
+		_, err = fmt.Fprintln(f.Out, "The removal is allowed: break-glass is not needed.")
 	}
-	return !e.Goes(), err
+	return !e.IsAdmitted(), err
 }
 
 // confirm asks the user on a terminal.
@@ -151,15 +151,15 @@ func (f *forceFlags) confirm(pod *corev1.Pod) error {
 		return nil
 	}
 	if file, ok := f.In.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return errors.New("nothing is done without --yes where nobody can be asked")
+		return errors.New("the input is not a terminal, so confirmation is impossible: nothing was changed; set --yes")
 	}
-	_, _ = fmt.Fprintf(f.Out, "Type the name of the pod to go on: ")
+	_, _ = fmt.Fprintf(f.Out, "Type the name of the pod to continue: ")
 	answer, err := bufio.NewReader(f.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if strings.TrimSpace(answer) != pod.Name {
-		return errors.New("nothing is done")
+		return errors.New("nothing was changed: the input is not the name of the pod")
 	}
 	return nil
 }

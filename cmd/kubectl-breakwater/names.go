@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// typed splits TYPE/NAME, as in kubectl, and TYPE.GROUP/NAME, as printed by kubectl get -o name. The type is lower-case and without its
+// splitTypeName splits TYPE/NAME, as in kubectl, and TYPE.GROUP/NAME, as printed by kubectl get -o name. The type is lower-case and without its
 // group. It is empty for a bare name.
-func typed(text string) (kind, name string) {
+func splitTypeName(text string) (kind, name string) {
 	kind, name, found := strings.Cut(text, "/")
 	if !found {
 		return "", text
@@ -17,29 +17,29 @@ func typed(text string) (kind, name string) {
 	return kind, name
 }
 
-// kinds are the names of a resource type, the full name first.
-type kinds []string
+// resourceNames are the names of a resource type, the full name first.
+type resourceNames []string
 
 var (
-	podKinds       = kinds{"pod", "pods", "po"}                    //nolint:gochecknoglobals // a constant
-	nodeKinds      = kinds{"node", "nodes", "no"}                  //nolint:gochecknoglobals // a constant
-	cellKinds      = kinds{"cell", "cells"}                        //nolint:gochecknoglobals // a constant
-	protectorKinds = kinds{"podprotector", "podprotectors", "ppr"} //nolint:gochecknoglobals // a constant
+	podKinds       = resourceNames{"pod", "pods", "po"}                    //nolint:gochecknoglobals // a constant
+	nodeKinds      = resourceNames{"node", "nodes", "no"}                  //nolint:gochecknoglobals // a constant
+	cellKinds      = resourceNames{"cell", "cells"}                        //nolint:gochecknoglobals // a constant
+	protectorKinds = resourceNames{"podprotector", "podprotectors", "ppr"} //nolint:gochecknoglobals // a constant
 )
 
-// named parses NAME or TYPE/NAME of one of these kinds.
-func (k kinds) named(text string) (string, error) {
-	kind, name := typed(text)
+// parse parses NAME or TYPE/NAME of one of these kinds.
+func (k resourceNames) parse(text string) (string, error) {
+	kind, name := splitTypeName(text)
 	if name == "" || strings.Contains(name, "/") || kind != "" && !slices.Contains(k, kind) {
 		return "", fmt.Errorf("%q: want NAME or %s/NAME", text, k[0])
 	}
 	return name, nil
 }
 
-// allNamed parses names in order and drops duplicates.
-func (k kinds) allNamed(texts []string) (all []string, err error) {
+// parseAll parses names in order and drops duplicates.
+func (k resourceNames) parseAll(texts []string) (all []string, err error) {
 	for _, text := range texts {
-		name, err := k.named(text)
+		name, err := k.parse(text)
 		if err != nil {
 			return nil, err
 		}

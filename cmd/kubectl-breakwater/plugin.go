@@ -24,18 +24,18 @@ type plugin struct {
 // the plugin can distinguish its own line feeds and colors.
 func newPlugin(streams genericiooptions.IOStreams) *plugin {
 	keep := []string{reset}
-	for _, c := range []paint{strong, soft, good, warn, bad} {
-		keep = append(keep, c.begin())
+	for _, c := range []textStyle{strong, soft, good, warn, bad} {
+		keep = append(keep, c.escape())
 	}
 	streams.Out = printable.Writer{To: streams.Out, Keep: keep}
 	streams.ErrOut = printable.Writer{To: streams.ErrOut}
-	return &plugin{IOStreams: streams, clusters: newClusters(), now: time.Now}
+	return &plugin{IOStreams: streams, clusters: newClusterFinder(), now: time.Now}
 }
 
 func (p *plugin) bind(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	p.clusters.bind(flags)
-	flags.StringVar(&p.colour, "color", "auto", "`when` to colour: auto (on a terminal, unless NO_COLOR is set), always or never")
+	flags.StringVar(&p.colour, "color", "auto", "`when` to use color: auto (on a terminal, unless NO_COLOR is set), always or never")
 	for flag, complete := range map[string]cobra.CompletionFunc{
 		"namespace":    p.completeNamespaces,
 		"context":      p.completeContexts,

@@ -24,18 +24,18 @@ const hostile = "eve\x1b[2J\x1b[8m\x1b]0;t\a\nshop  allowed\r\u009b1A\u202e\u206
 // wantPrintable checks that an output contains only printable characters and line feeds, and has the given number of lines.
 func wantPrintable(t *testing.T, out string, lines int) {
 	t.Helper()
-	for _, c := range []paint{strong, soft, good, warn, bad} {
-		out = strings.ReplaceAll(out, c.begin(), "")
+	for _, c := range []textStyle{strong, soft, good, warn, bad} {
+		out = strings.ReplaceAll(out, c.escape(), "")
 	}
 	out = strings.ReplaceAll(out, reset, "")
 	for _, r := range out {
 		if r != '\n' && !printable.IsShown(r) {
-			t.Errorf("the output has %U: %q", r, out)
+			t.Errorf("output contains the unprintable character %U: %q", r, out)
 			break
 		}
 	}
 	if got := strings.Count(out, "\n"); lines > 0 && got != lines {
-		t.Errorf("the output has %d lines, want %d:\n%s", got, lines, out)
+		t.Errorf("output has %d lines, want %d:\n%s", got, lines, out)
 	}
 }
 
@@ -60,13 +60,13 @@ func auditLine(t testing.TB, user, pod string) string {
 func TestAHostileUsernameInAnAuditLog(t *testing.T) {
 	for _, format := range []string{"table", "wide", "json", "yaml"} {
 		for _, color := range []string{"never", "always"} {
-			out, told, err := run(t, auditLine(t, hostile, "web-7"), "denials", "-n", "shop", "--audit-log", "-", "-o", format, "--color", color)
+			out, errOut, err := runPlugin(t, auditLine(t, hostile, "web-7"), "denials", "-n", "shop", "--audit-log", "-", "-o", format, "--color", color)
 			if err != nil {
 				t.Fatal(err)
 			}
 			lines := map[string]int{"table": 2, "wide": 2}[format]
 			wantPrintable(t, out, lines)
-			wantPrintable(t, told, 0)
+			wantPrintable(t, errOut, 0)
 			if lines > 0 {
 				wantWords(t, out, `eve\u001b[2J\u001b[8m\u001b]0;t\u0007 shop allowed \u009b1A\u202e\u2066\u200b \u3164\U000e0041`)
 				continue
@@ -79,7 +79,7 @@ func TestAHostileUsernameInAnAuditLog(t *testing.T) {
 				t.Fatalf("-o %s cannot be read: %v\n%s", format, err, out)
 			}
 			if len(list.Denials) != 1 || list.Denials[0].User != hostile {
-				t.Errorf("-o %s is not exact: %+v", format, list)
+				t.Errorf("-o %s changed the user name: %+v", format, list)
 			}
 		}
 	}
@@ -96,13 +96,13 @@ func FuzzHostileUsernames(f *testing.F) {
 		}
 		line := auditLine(t, user, "web-7")
 		show := func(format string) string {
-			var out, told bytes.Buffer
-			root := rootCommand(genericiooptions.IOStreams{In: strings.NewReader(line), Out: &out, ErrOut: &told})
+			var out, errOut bytes.Buffer
+			root := rootCommand(genericiooptions.IOStreams{In: strings.NewReader(line), Out: &out, ErrOut: &errOut})
 			root.SetArgs([]string{"denials", "-n", "shop", "--audit-log", "-", "-o", format, "--color", "always"})
 			if err := root.Execute(); err != nil {
 				t.Fatal(err)
 			}
-			wantPrintable(t, told.String(), 0)
+			wantPrintable(t, errOut.String(), 0)
 			return out.String()
 		}
 		wantPrintable(t, show("wide"), 2)
@@ -120,18 +120,18 @@ func FuzzHostileUsernames(f *testing.F) {
 
 func TestAWatchShowsHostileEventsAsText(t *testing.T) {
 	for _, of := range []scope{{}, {"shop", "web-a"}} {
-		b, now := boarded(of, 5)
-		b.take("", "events", &eventsv1.Event{
+		b, now := newTestState(of, 5)
+		b.record("", "events", &eventsv1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "hostile"}, EventTime: metav1.NewMicroTime(now), Reason: denial.ReasonRefused,
 			Note:      denial.Note("Breakwater refuses to remove pod "+`"web-1"`+hostile, hostile, "worker-1", "NoBudget", 0),
 			Regarding: corev1.ObjectReference{Kind: "PodProtector", Namespace: "shop", Name: "web-a"},
 		}, false)
-		b.fail("", "Cells", &json.UnsupportedValueError{Str: hostile})
+		b.recordError("", "Cells", &json.UnsupportedValueError{Str: hostile})
 		frame := b.frame(300, 60, false, now)
 		for _, line := range append(frame, b.changes(map[string]string{}, now)...) {
 			wantPrintable(t, line, 0)
 			if strings.Contains(line, "\n") {
-				t.Errorf("a line has a line feed: %q", line)
+				t.Errorf("line contains a line feed: %q", line)
 			}
 		}
 		wantWords(t, strings.Join(frame, "\n"), `eve\u001b[2J`)
@@ -144,7 +144,7 @@ func TestHostileTextsOfACoreArePrintable(t *testing.T) {
 		p.Status.Conditions[0].Status, p.Status.Conditions[0].Message = metav1.ConditionFalse, hostile
 		p.Status.Cells[0].Aggregation.Holder = hostile
 	})
-	h.refused("web", "web-0", hostile, 0, time.Second)
+	h.createDenial("web", "web-0", hostile, 0, time.Second)
 	cell := &v1alpha1.Cell{}
 	h.must(h.Get(t.Context(), keyOf("", h.cell), cell))
 	cell.Status.Aggregator.Holder = hostile
@@ -153,23 +153,23 @@ func TestHostileTextsOfACoreArePrintable(t *testing.T) {
 	const shown = `eve\u001b[2J\u001b[8m`
 	for _, arguments := range [][]string{{"status", "web"}, {"status", "web", "-o", "wide"}, {"denials"}, {"denials", "-o", "wide"}, {"cells", h.cell}, {"cells", h.cell, "-o", "wide"}} {
 		for _, color := range []string{"never", "always"} {
-			out := h.kb(append(arguments, "--color", color)...)
+			out := h.mustRun(append(arguments, "--color", color)...)
 			wantPrintable(t, out, 0)
 			wantWords(t, out, shown)
 			for line := range strings.Lines(out) {
 				if strings.HasPrefix(line, "shop ") {
-					t.Errorf("%v: a line is forged:\n%s", arguments, out)
+					t.Errorf("%v: the user name forged a line:\n%s", arguments, out)
 				}
 			}
 		}
 	}
 	for _, format := range []string{"json", "yaml"} {
-		out := h.kb("denials", "-o", format)
+		out := h.mustRun("denials", "-o", format)
 		wantPrintable(t, out, 0)
 		list := denialList{}
 		h.must(yaml.Unmarshal([]byte(strings.ReplaceAll(out, `\udb40\udc41`, `\U000e0041`)), &list)) // the YAML parser does not support surrogate pairs
 		if len(list.Denials) != 1 || list.Denials[0].User != hostile {
-			t.Errorf("-o %s is not exact: %+v", format, list)
+			t.Errorf("-o %s changed the text: %+v", format, list)
 		}
 	}
 }

@@ -12,12 +12,12 @@ func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	p := newPlugin(streams)
 	root := &cobra.Command{
 		Use:   "kubectl-breakwater",
-		Short: "See what Breakwater protects and refuses, and why",
-		Long: `Tells what Breakwater protects and refuses, whether it is right, and what to do.
+		Short: "Show what Breakwater protects and denies, and why",
+		Long: `Shows what Breakwater protects and denies, checks whether it works, and reports remedies.
 
-Protectors and Cells are read from the core cluster: the current context, if that serves them, or --core-context, --core-kubeconfig or
---core NAME=KUBECONFIG for each of several. Pods are read from the cluster of their cell: --cell-context CELL=CONTEXT, or the current
-context if its apiserver asks Breakwater about that cell, or else the kubeconfig of the Cell's Secret, if you may read it.`,
+The plugin reads protectors and Cells from the core cluster: the current context if it serves them, or --core-context, --core-kubeconfig, or
+--core NAME=KUBECONFIG for each of several. It reads pods from the cluster of their cell: --cell-context CELL=CONTEXT, or the current context if its
+API server calls Breakwater for that cell, or else the kubeconfig in the Cell's Secret, if you may read it.`,
 		Version:       version.String(),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl breakwater"},
 		SilenceUsage:  true,

@@ -26,7 +26,7 @@ func (f *scopeFlags) bind(command *cobra.Command) {
 func (f *scopeFlags) scope(names []string) (scope, error) {
 	if f.all {
 		if len(names) > 0 {
-			return scope{}, errors.New("a protector has one namespace: give --namespace in place of --all-namespaces")
+			return scope{}, errors.New("a protector has one namespace: set --namespace instead of --all-namespaces")
 		}
 		return scope{}, nil
 	}
@@ -34,6 +34,6 @@ func (f *scopeFlags) scope(names []string) (scope, error) {
 	if err != nil || len(names) == 0 {
 		return scope{namespace: namespace}, err
 	}
-	name, err := protectorKinds.named(names[0])
+	name, err := protectorKinds.parse(names[0])
 	return scope{namespace, name}, err
 }

@@ -28,21 +28,21 @@ func (f *simulateFlags) deleteCommand() *cobra.Command {
 	of := &deleteFlags{simulateFlags: f}
 	command := f.bindTo(&cobra.Command{
 		Use:   "delete [TYPE [NAME...] | TYPE/NAME...]",
-		Short: "As kubectl delete: of pods in a cell, or of objects in the core cluster that floors depend on",
-		Long: `Without a type, or of pods, it simulates the removal of pods from a cell, as the other commands do.
+		Short: "Like kubectl delete: pods in a cell, or objects in the core cluster that floors depend on",
+		Long: `Without a type, or for pods, the command simulates the removal of pods from a cell, like the other commands.
 
-Of any other type it reports what would become of the PodProtectors that depend on the objects, if you deleted them from the core cluster:
+For any other type it predicts the effect on the PodProtectors that depend on the objects, if you deleted the objects from the core cluster:
 
   Released  the floor ends: at once if a user confirmed it, or after the quiet period
   Held      the deletion succeeds, and the release brake keeps the floor in force: too many large decreases at once, or a cascade
   Refused   the root guard denies the deletion
-  Kept      the floor stays in force, because the deletion does not ask for its release
+  Kept      the floor stays in force, because the deletion does not request its release
 
 The types are workloads, namespaces, CustomResourceDefinitions, owners of workloads, podprotectors, protectionpolicies,
-clusterprotectionpolicies, cells, and all others that the core cluster serves. All deletions are taken to be requested at the same time, by
-a user. The code that decides is that of the generator and of the webhook. Their flags are read from their Deployments in the core cluster.
+clusterprotectionpolicies, cells, and all others that the core cluster serves. The simulation assumes that one user requests all deletions at
+the same time. It decides with the code of the generator and of the webhook. It reads their flags from their Deployments in the core cluster.
 
-The exit code is 0 if no floor would be held and no deletion refused, and 2 otherwise.`,
+The exit code is 0 if no floor would be held and no deletion denied, and 2 otherwise.`,
 		Example: `  kubectl breakwater simulate delete -l app=web -n shop                # pods
   kubectl breakwater simulate delete deployment web api -n shop
   kubectl breakwater simulate delete deployments,statefulsets --all -A
@@ -59,14 +59,14 @@ The exit code is 0 if no floor would be held and no deletion refused, and 2 othe
 				return of.runPods(command.Context(), names)
 			}
 			if command.Flags().Changed("cell") || command.Flags().Changed("replacements-ready-after") {
-				return errors.New("--cell and --replacements-ready-after are for pods: other objects are deleted from the core cluster")
+				return errors.New("--cell and --replacements-ready-after are only for pods: other objects are deleted from the core cluster")
 			}
 			return of.runObjects(command.Context(), arguments)
 		},
 	}, true)
 	flags := command.Flags()
-	flags.StringVarP(&of.selector, "selector", "l", "", "`labels` of the objects, as app=web")
-	flags.BoolVar(&of.everything, "all", false, "all objects of the type, in the namespace")
+	flags.StringVarP(&of.selector, "selector", "l", "", "`labels` of the objects, such as app=web")
+	flags.BoolVar(&of.everything, "all", false, "all objects of the type in the namespace")
 	flags.BoolVarP(&of.allNamespaces, "all-namespaces", "A", false, "objects of all namespaces")
 	return command
 }
@@ -80,13 +80,13 @@ func podArguments(arguments []string) (names []string, ofPods bool, err error) {
 		return arguments[1:], true, nil
 	}
 	for _, argument := range arguments {
-		kind, name := typed(argument)
+		kind, name := splitTypeName(argument)
 		if slices.Contains(podKinds, kind) {
 			names = append(names, name)
 		}
 	}
 	if len(names) > 0 && len(names) < len(arguments) {
-		return nil, false, errors.New("pods are removed from a cell, other objects from the core cluster: simulate them one after the other")
+		return nil, false, errors.New("pods are removed from a cell, other objects from the core cluster: simulate them in separate commands")
 	}
 	return names, len(names) > 0, nil
 }
@@ -96,30 +96,30 @@ func (f *deleteFlags) runPods(ctx context.Context, names []string) error {
 	what := "deletion of pods with " + f.selector
 	switch {
 	case f.allNamespaces:
-		return errors.New("-A is not for pods: give the namespace by -n")
+		return errors.New("-A is not for pods: select a namespace with -n")
 	case len(names) > 0 && (f.selector != "" || f.everything), f.selector != "" && f.everything:
-		return errors.New("give one of names, -l and --all")
+		return errors.New("set only one of names, -l and --all")
 	case len(names) > 0:
 		what = "deletion of pods " + strings.Join(names, ", ")
 	case f.everything:
 		what = "deletion of all pods"
 	case f.selector == "":
-		return errors.New("-l is required: which pods? Or name the type of other objects, as deployment web")
+		return errors.New("-l is required to select pods; or name another type, such as deployment web")
 	}
-	return f.run(ctx, what, func(ctx context.Context, at place) (s simulated, err error) {
+	return f.run(ctx, what, func(ctx context.Context, at cellAccess) (s simulationResult, err error) {
 		namespace, err := f.clusters.Namespace()
 		if err != nil {
 			return s, err
 		}
 		pods, err := f.podsOf(ctx, at, namespace, names)
 		if err != nil {
-			return s, failure(at.config, err)
+			return s, withRemedy(at.config, err)
 		}
-		return s, f.play(ctx, at, pods, v1alpha1.OperationDelete, &s)
+		return s, f.simulateRemovals(ctx, at, pods, v1alpha1.OperationDelete, &s)
 	})
 }
 
-func (f *deleteFlags) podsOf(ctx context.Context, at place, namespace string, names []string) (pods []corev1.Pod, err error) {
+func (f *deleteFlags) podsOf(ctx context.Context, at cellAccess, namespace string, names []string) (pods []corev1.Pod, err error) {
 	for _, name := range names {
 		pod, err := at.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -137,12 +137,12 @@ func (f *deleteFlags) podsOf(ctx context.Context, at place, namespace string, na
 	return list.Items, nil
 }
 
-// deleted is the predicted effect on floors. It is the stable form of -o json and -o yaml.
-type deleted struct {
+// predictedDeletion is the predicted effect on floors. It is the stable form of -o json and -o yaml.
+type predictedDeletion struct {
 	What   string `json:"what"`
 	Core   string `json:"core,omitempty"`
 	Passes bool   `json:"passes"`
-	deletion.Foresight
+	deletion.Forecast
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -156,7 +156,7 @@ func (f *deleteFlags) runObjects(ctx context.Context, arguments []string) error 
 		return err
 	}
 	if len(cores) != 1 {
-		return errors.New("one core cluster at a time: give --core-context or --core-kubeconfig in place of several --core")
+		return errors.New("only one core cluster at a time: set --core-context or --core-kubeconfig instead of several --core")
 	}
 	targets, notes, err := f.targets(cores[0], arguments)
 	if err != nil {
@@ -167,10 +167,10 @@ func (f *deleteFlags) runObjects(ctx context.Context, arguments []string) error 
 	if err != nil {
 		return err
 	}
-	d := deleted{What: f.what(arguments), Core: cores[0].Name, Foresight: deletion.Foresee(world, targets), Notes: append(notes, reader.notes...)}
-	d.Passes = d.Foresight.Passes()
+	d := predictedDeletion{What: f.what(arguments), Core: cores[0].Name, Forecast: deletion.Predict(world, targets), Notes: append(notes, reader.notes...)}
+	d.Passes = d.Forecast.HasNoDenials()
 	coloured := f.coloured(f.Out)
-	if err := write(&f.output, f.Out, d, func(d deleted) string { return deletionText(&d, f.wide(), coloured) }); err != nil {
+	if err := write(&f.output, f.Out, d, func(d predictedDeletion) string { return deletionText(&d, f.wide(), coloured) }); err != nil {
 		return err
 	}
 	if !d.Passes {
@@ -193,15 +193,15 @@ func (f *deleteFlags) what(arguments []string) string {
 	return text
 }
 
-// onlyNamespace returns the namespace of all targets, where a Namespace counts as its own. It is empty if there are several, or if a
+// commonNamespace returns the namespace of all targets, where a Namespace counts as its own. It is empty if there are several, or if a
 // target has none.
-func onlyNamespace(targets []*rootguard.Object) (only string) {
+func commonNamespace(targets []*rootguard.Object) (common string) {
 	for _, o := range targets {
 		namespace := namespaceOf(o)
-		if namespace == "" || only != "" && only != namespace {
+		if namespace == "" || common != "" && common != namespace {
 			return ""
 		}
-		only = namespace
+		common = namespace
 	}
-	return only
+	return common
 }

@@ -31,9 +31,9 @@ import (
 type deletionReader struct {
 	core
 	targets []*rootguard.Object
-	// only is the namespace of all targets; empty if there are several.
-	only  string
-	world *deletion.World
+	// namespace is the namespace of all targets; empty if there are several.
+	namespace string
+	world     *deletion.State
 	// notes describe what could not be read and the resulting assumptions.
 	notes []string
 	// refs are owner references whose objects are still to be read.
@@ -41,28 +41,28 @@ type deletionReader struct {
 }
 
 func newDeletionReader(c core, targets []*rootguard.Object, now time.Time) *deletionReader {
-	return &deletionReader{core: c, targets: targets, only: onlyNamespace(targets), world: &deletion.World{
+	return &deletionReader{core: c, targets: targets, namespace: commonNamespace(targets), world: &deletion.State{
 		Now: now, Namespaces: map[string]*metav1.PartialObjectMetadata{}, Sources: map[policy.Ref]*metav1.PartialObjectMetadata{},
-		Owners: map[types.UID]deletion.Owner{}, OwnerKinds: map[schema.GroupKind]deletion.Knowledge{},
+		Owners: map[types.UID]deletion.Owner{}, OwnerKinds: map[schema.GroupKind]deletion.KindAccess{},
 	}}
 }
 
-func (r *deletionReader) note(format string, arguments ...any) {
+func (r *deletionReader) addNote(format string, arguments ...any) {
 	if text := fmt.Sprintf(format, arguments...); !slices.Contains(r.notes, text) {
 		r.notes = append(r.notes, text)
 	}
 }
 
-// unread adds a note for a forbidden optional read. It returns all other errors.
-func (r *deletionReader) unread(err error, consequence string) error {
+// ignoreForbidden adds a note for a forbidden optional read. It returns all other errors.
+func (r *deletionReader) ignoreForbidden(err error, consequence string) error {
 	if apierrors.IsForbidden(err) {
-		r.note("%v; %s", err, consequence)
+		r.addNote("%v; %s", err, consequence)
 		return nil
 	}
-	return r.failure(err)
+	return r.withRemedy(err)
 }
 
-func (r *deletionReader) read(ctx context.Context) (*deletion.World, error) {
+func (r *deletionReader) read(ctx context.Context) (*deletion.State, error) {
 	settings, err := r.readSettings(ctx)
 	if err != nil {
 		return nil, err
@@ -85,9 +85,9 @@ func (r *deletionReader) metadata(ctx context.Context, mapping *meta.RESTMapping
 	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(mapping.GroupVersionKind.Kind + "List"))
 	options := []client.ListOption{}
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		options = append(options, client.InNamespace(r.only))
+		options = append(options, client.InNamespace(r.namespace))
 	}
-	return pages(ctx, r.core, list, func(l *metav1.PartialObjectMetadataList) {
+	return listPages(ctx, r.core, list, func(l *metav1.PartialObjectMetadataList) {
 		for i := range l.Items {
 			visit(&l.Items[i])
 		}
@@ -95,18 +95,18 @@ func (r *deletionReader) metadata(ctx context.Context, mapping *meta.RESTMapping
 }
 
 func (r *deletionReader) readNamespaces(ctx context.Context, _ *componentSettings) error {
-	const consequence = "confirmations on namespaces, and namespaces that are being deleted, are not taken into account"
+	const consequence = "the simulation ignores confirmations on namespaces, and whether namespaces are being deleted"
 	mapping, err := r.RESTMapper().RESTMapping(schema.GroupKind{Kind: "Namespace"})
 	if err != nil {
-		return r.failure(err)
+		return r.withRemedy(err)
 	}
-	if r.only == "" {
-		return r.unread(r.metadata(ctx, mapping, func(n *metav1.PartialObjectMetadata) { r.world.Namespaces[n.Name] = n }), consequence)
+	if r.namespace == "" {
+		return r.ignoreForbidden(r.metadata(ctx, mapping, func(n *metav1.PartialObjectMetadata) { r.world.Namespaces[n.Name] = n }), consequence)
 	}
 	one := &metav1.PartialObjectMetadata{}
 	one.SetGroupVersionKind(mapping.GroupVersionKind)
-	if err := r.Get(ctx, keyOf("", r.only), one); err != nil {
-		return r.unread(client.IgnoreNotFound(err), consequence)
+	if err := r.Get(ctx, keyOf("", r.namespace), one); err != nil {
+		return r.ignoreForbidden(client.IgnoreNotFound(err), consequence)
 	}
 	r.world.Namespaces[one.Name] = one
 	return nil
@@ -117,7 +117,7 @@ func (r *deletionReader) readSources(ctx context.Context, _ *componentSettings) 
 	kinds := map[schema.GroupKind]bool{}
 	for i := range r.world.Protectors {
 		p := &r.world.Protectors[i]
-		if r.only != "" && p.Namespace != r.only {
+		if r.namespace != "" && p.Namespace != r.namespace {
 			continue
 		}
 		if ref, _, known := policy.SourceOf(p); known && policy.IsGenerated(p) {
@@ -137,7 +137,7 @@ func (r *deletionReader) readSources(ctx context.Context, _ *componentSettings) 
 			})
 		}
 		if err != nil {
-			return r.failure(err)
+			return r.withRemedy(err)
 		}
 	}
 	return nil
@@ -147,12 +147,12 @@ func sortedKinds(kinds map[schema.GroupKind]bool) []schema.GroupKind {
 	return slices.SortedFunc(maps.Keys(kinds), func(a, b schema.GroupKind) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// deepestOwners is the number of owner levels above a workload to read.
-const deepestOwners = 4
+// maxOwnerDepth is the number of owner levels above a workload to read.
+const maxOwnerDepth = 4
 
 // readOwners reads the kinds of owners level by level.
 func (r *deletionReader) readOwners(ctx context.Context, s *componentSettings) error {
-	for range deepestOwners {
+	for range maxOwnerDepth {
 		kinds := map[schema.GroupKind]bool{}
 		versions := map[schema.GroupKind]string{}
 		for _, ref := range r.refs {
@@ -178,9 +178,9 @@ func (r *deletionReader) readOwnerKind(ctx context.Context, s *componentSettings
 		return nil
 	}
 	if err != nil {
-		return r.failure(err)
+		return r.withRemedy(err)
 	}
-	r.world.OwnerKinds[kind] = deletion.Read
+	r.world.OwnerKinds[kind] = deletion.Complete
 	err = r.metadata(ctx, mapping, func(owner *metav1.PartialObjectMetadata) {
 		r.world.Owners[owner.UID] = deletion.Owner{Kind: kind, PartialObjectMetadata: owner}
 		r.refs = append(r.refs, owner.OwnerReferences...)
@@ -188,7 +188,7 @@ func (r *deletionReader) readOwnerKind(ctx context.Context, s *componentSettings
 	if apierrors.IsForbidden(err) {
 		r.world.OwnerKinds[kind] = "" // unknown
 	}
-	if err := r.unread(err, "these owners are taken to exist"); err != nil {
+	if err := r.ignoreForbidden(err, "the simulation assumes that these owners exist"); err != nil {
 		return err
 	}
 	return r.checkGenerator(ctx, s, kind, mapping.Resource.GroupResource())
@@ -203,12 +203,12 @@ func (r *deletionReader) checkGenerator(ctx context.Context, s *componentSetting
 	if err != nil {
 		return err
 	}
-	may, err := mayDo(ctx, client, &doctor.Right{Account: s.account, Verb: "get", Group: resource.Group, Resource: resource.Resource})
-	if err == nil && !may {
-		r.world.OwnerKinds[kind] = deletion.Hidden
-		r.note("the generator may not get %s, and takes every owner of that kind for deleted: grant it the right", resource)
+	allowed, err := isAllowed(ctx, client, &doctor.Permission{Account: s.account, Verb: "get", Group: resource.Group, Resource: resource.Resource})
+	if err == nil && !allowed {
+		r.world.OwnerKinds[kind] = deletion.Forbidden
+		r.addNote("the generator may not get %s, and treats every owner of that kind as deleted: grant it the permission", resource)
 	}
-	return r.unread(err, "the generator is taken to have the right to get owners")
+	return r.ignoreForbidden(err, "the simulation assumes that the generator may get owners")
 }
 
 // readPolicies reads all policies if a target is a policy.
@@ -218,12 +218,12 @@ func (r *deletionReader) readPolicies(ctx context.Context, _ *componentSettings)
 	}) {
 		return nil
 	}
-	err := pages(ctx, r.core, &v1alpha1.ProtectionPolicyList{}, func(l *v1alpha1.ProtectionPolicyList) {
+	err := listPages(ctx, r.core, &v1alpha1.ProtectionPolicyList{}, func(l *v1alpha1.ProtectionPolicyList) {
 		for i := range l.Items {
 			r.world.Policies = append(r.world.Policies, policy.NewPolicy(&l.Items[i]))
 		}
 	})
-	return errors.Join(err, pages(ctx, r.core, &v1alpha1.ClusterProtectionPolicyList{}, func(l *v1alpha1.ClusterProtectionPolicyList) {
+	return errors.Join(err, listPages(ctx, r.core, &v1alpha1.ClusterProtectionPolicyList{}, func(l *v1alpha1.ClusterProtectionPolicyList) {
 		for i := range l.Items {
 			r.world.Policies = append(r.world.Policies, policy.NewPolicy(&l.Items[i]))
 		}
@@ -232,29 +232,29 @@ func (r *deletionReader) readPolicies(ctx context.Context, _ *componentSettings)
 
 // readGrants reads the grants that the limit has already used.
 func (r *deletionReader) readGrants(ctx context.Context, s *componentSettings) error {
-	const consequence = "the limit is taken to be unused"
+	const consequence = "the simulation assumes that the limit is unused"
 	if s.namespace == "" {
 		list := &corev1.ConfigMapList{}
 		err := r.List(ctx, list, client.MatchingFields{"metadata.name": brake.ConfigMapName})
 		if err != nil || len(list.Items) == 0 {
-			return r.unread(err, consequence)
+			return r.ignoreForbidden(err, consequence)
 		}
-		r.takeGrants(&list.Items[0])
+		r.recordGrants(&list.Items[0])
 		return nil
 	}
 	stored := &corev1.ConfigMap{}
 	if err := r.Get(ctx, keyOf(s.namespace, brake.ConfigMapName), stored); err != nil {
-		return r.unread(client.IgnoreNotFound(err), consequence)
+		return r.ignoreForbidden(client.IgnoreNotFound(err), consequence)
 	}
-	r.takeGrants(stored)
+	r.recordGrants(stored)
 	return nil
 }
 
-func (r *deletionReader) takeGrants(stored *corev1.ConfigMap) {
+func (r *deletionReader) recordGrants(stored *corev1.ConfigMap) {
 	r.world.Grants = stored.Data
 	for key := range stored.Data {
 		if _, err := brake.ReadGrants(stored.Data, key); err != nil {
-			r.note("ConfigMap %s/%s: %v. Until then the generator releases nothing by this budget", stored.Namespace, stored.Name, err)
+			r.addNote("ConfigMap %s/%s: %v. Until it is corrected, the generator releases nothing with this budget", stored.Namespace, stored.Name, err)
 		}
 	}
 }
@@ -264,19 +264,19 @@ func (r *deletionReader) readGuard(ctx context.Context, s *componentSettings) er
 	r.world.Guard.Mode = rootguard.Off
 	configurations, err := webhookConfigurations(ctx, r.Config)
 	if err != nil {
-		r.note("%v: it is not known whether the root guard would refuse", err)
+		r.addNote("%v: cannot determine whether the root guard would deny the deletion", err)
 		return nil
 	}
-	r.world.Cells = webhookconfig.Cells(configurations)
-	roots := webhookconfig.Roots(configurations)
+	r.world.Cells = webhookconfig.CellNames(configurations)
+	roots := webhookconfig.RootGuardWebhooks(configurations)
 	if len(roots) == 0 {
 		return nil
 	}
 	at := max(0, slices.IndexFunc(roots, func(w webhookconfig.RootWebhook) bool { return w.Core != "" }))
 	hook := &roots[at]
-	r.world.Guard = deletion.Guard{
-		Mode: s.rootGuard, At: rootguard.Place{Core: hook.Core, Cells: hook.Cells}, OwnerKinds: s.ownerKinds,
-		Asks: func(o *rootguard.Object) bool {
+	r.world.Guard = deletion.RootGuard{
+		Mode: s.rootGuard, Cluster: rootguard.ClusterIdentity{Core: hook.Core, Cells: hook.Cells}, OwnerKinds: s.ownerKinds,
+		IsCalledFor: func(o *rootguard.Object) bool {
 			var labels map[string]string
 			if name := namespaceOf(o); name != "" {
 				labels = map[string]string{}
@@ -284,12 +284,13 @@ func (r *deletionReader) readGuard(ctx context.Context, s *componentSettings) er
 					labels = namespace.Labels
 				}
 			}
-			return hook.Asks(o.Resource, labels)
+			return hook.IsCalledFor(o.Resource, labels)
 		},
 	}
 	if s.rootGuard == "" {
 		r.world.Guard.Mode = rootguard.Warn
-		r.note("the Deployment of the webhook was not found in the core cluster: its root guard is taken to warn (--root-guard=Warn), and denies if it has --root-guard=Deny")
+		r.addNote("the Deployment of the webhook was not found in the core cluster: the simulation assumes --root-guard=Warn; with --root-guard=Deny the webhook " +
+			"denies the deletions")
 	}
 	return nil
 }

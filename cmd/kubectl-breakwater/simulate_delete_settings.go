@@ -34,9 +34,9 @@ type componentSettings struct {
 func (r *deletionReader) readSettings(ctx context.Context) (*componentSettings, error) {
 	s := &componentSettings{limits: brake.DefaultLimits(), optedIn: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"})}
 	var all []appsv1.Deployment
-	err := pages(ctx, r.core, &appsv1.DeploymentList{}, func(l *appsv1.DeploymentList) { all = append(all, l.Items...) },
-		client.MatchingLabels{doctor.LabelPart: doctor.PartOf})
-	if err := r.unread(err, "the flags of the generator and of the webhook are taken to have their defaults"); err != nil {
+	err := listPages(ctx, r.core, &appsv1.DeploymentList{}, func(l *appsv1.DeploymentList) { all = append(all, l.Items...) },
+		client.MatchingLabels{doctor.LabelPartOf: doctor.PartOfBreakwater})
+	if err := r.ignoreForbidden(err, "the simulation assumes the default flags of the generator and of the webhook"); err != nil {
 		return nil, err
 	}
 	of := func(component string) *appsv1.Deployment {
@@ -48,18 +48,18 @@ func (r *deletionReader) readSettings(ctx context.Context) (*componentSettings, 
 	}
 	switch generator := of("generator"); {
 	case generator != nil:
-		s.takeGenerator(r, generator)
+		s.readGenerator(r, generator)
 	case err == nil:
-		r.note("the Deployment of the generator was not found in the core cluster: its flags are taken to have their defaults (a limit of %d or %d %% per %s)",
+		r.addNote("the Deployment of the generator was not found in the core cluster: the simulation assumes its default flags (a limit of %d or %d %% per %s)",
 			s.limits.Count, s.limits.Percent, s.limits.Window)
 	}
 	if webhook := of("webhook"); webhook != nil {
-		s.takeWebhook(r, webhook)
+		s.readWebhook(r, webhook)
 	}
 	return s, nil
 }
 
-func (s *componentSettings) takeGenerator(r *deletionReader, d *appsv1.Deployment) {
+func (s *componentSettings) readGenerator(r *deletionReader, d *appsv1.Deployment) {
 	s.namespace = d.Namespace
 	s.account = "system:serviceaccount:" + d.Namespace + ":" + cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default")
 	decreases, selector := cli.DecreaseFlags{}, ""
@@ -75,11 +75,11 @@ func (s *componentSettings) takeGenerator(r *deletionReader, d *appsv1.Deploymen
 	}
 	if err != nil {
 		s.limits, s.optedIn = brake.DefaultLimits(), labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"})
-		r.note("the flags of Deployment %s/%s cannot be read, and are taken to have their defaults: %v", d.Namespace, d.Name, err)
+		r.addNote("the flags of Deployment %s/%s cannot be read, and the simulation assumes the defaults: %v", d.Namespace, d.Name, err)
 	}
 }
 
-func (s *componentSettings) takeWebhook(r *deletionReader, d *appsv1.Deployment) {
+func (s *componentSettings) readWebhook(r *deletionReader, d *appsv1.Deployment) {
 	mode, audit, owners := "", false, []string(nil)
 	flags := componentFlagSet()
 	flags.StringVar(&mode, "root-guard", string(rootguard.Warn), "")
@@ -91,7 +91,7 @@ func (s *componentSettings) takeWebhook(r *deletionReader, d *appsv1.Deployment)
 	}
 	if err != nil {
 		s.rootGuard = rootguard.Warn
-		r.note("the flags of Deployment %s/%s cannot be read, and are taken to have their defaults: %v", d.Namespace, d.Name, err)
+		r.addNote("the flags of Deployment %s/%s cannot be read, and the simulation assumes the defaults: %v", d.Namespace, d.Name, err)
 	}
 	if audit && s.rootGuard == rootguard.Deny {
 		s.rootGuard = rootguard.Warn

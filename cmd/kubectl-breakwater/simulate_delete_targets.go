@@ -47,17 +47,17 @@ func (c core) ToRESTMapper() (meta.RESTMapper, error) {
 // targets returns the objects that the arguments name, with the syntax of kubectl delete.
 func (f *deleteFlags) targets(c core, arguments []string) (targets []*rootguard.Object, notes []string, err error) {
 	if len(arguments) == 1 && !strings.Contains(arguments[0], "/") && f.selector == "" && !f.everything {
-		return nil, nil, fmt.Errorf("which %s? Give names, -l SELECTOR or --all", arguments[0])
+		return nil, nil, fmt.Errorf("%s: name objects, or set -l SELECTOR or --all", arguments[0])
 	}
 	namespace, err := f.clusters.Namespace()
 	if err != nil {
 		return nil, nil, err
 	}
-	infos, err := resource.NewBuilder(c).Unstructured().ContinueOnError().Flatten().RequestChunksOf(page).
+	infos, err := resource.NewBuilder(c).Unstructured().ContinueOnError().Flatten().RequestChunksOf(pageSize).
 		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(f.allNamespaces).LabelSelectorParam(f.selector).SelectAllParam(f.everything).
 		ResourceTypeOrNameArgs(false, arguments...).Do().Infos()
 	if err != nil {
-		return nil, nil, c.unresolved(err, namespace)
+		return nil, nil, c.resolveError(err, namespace)
 	}
 	pods := 0
 	for _, info := range infos {
@@ -73,38 +73,38 @@ func (f *deleteFlags) targets(c core, arguments []string) (targets []*rootguard.
 		if err != nil {
 			return nil, nil, err
 		}
-		target, err := rootguard.Read(info.Mapping.GroupVersionKind.GroupKind(), info.Mapping.Resource.GroupResource(), raw)
+		target, err := rootguard.ReadObject(info.Mapping.GroupVersionKind.GroupKind(), info.Mapping.Resource.GroupResource(), raw)
 		if err != nil {
 			return nil, nil, err
 		}
 		targets = append(targets, target)
 	}
 	if pods > 0 {
-		notes = append(notes, count(pods, "pod")+" left out: simulate delete pods is for those")
+		notes = append(notes, count(pods, "pod")+" left out: use simulate delete pods")
 	}
 	return targets, notes, nil
 }
 
-// unresolved describes which objects do not exist, or which types are supported.
-func (c core) unresolved(err error, namespace string) error {
+// resolveError describes which objects do not exist, or which types are supported.
+func (c core) resolveError(err error, namespace string) error {
 	var all []error
-	for _, one := range flattened(err) {
+	for _, one := range flattenErrors(err) {
 		switch status := apierrors.APIStatus(nil); {
 		case meta.IsNoMatchError(one), strings.Contains(one.Error(), "doesn't have a resource type"):
-			one = fmt.Errorf("%w. Deletions are simulated of namespaces, deployments, statefulsets, replicasets, replicationcontrollers, crds, podprotectors, "+
+			one = fmt.Errorf("%w. You can simulate deletions of namespaces, deployments, statefulsets, replicasets, replicationcontrollers, crds, podprotectors, "+
 				"protectionpolicies, clusterprotectionpolicies, cells, pods, and of owners of workloads of any type that the core cluster serves "+
 				"(kubectl api-resources)", one)
 		case apierrors.IsNotFound(one) && errors.As(one, &status) && status.Status().Details != nil:
 			one = c.notFound(status.Status().Details, namespace)
 		default:
-			one = c.failure(one)
+			one = c.withRemedy(one)
 		}
 		all = append(all, one)
 	}
 	return errors.Join(all...)
 }
 
-func flattened(err error) []error {
+func flattenErrors(err error) []error {
 	var several utilerrors.Aggregate
 	if errors.As(err, &several) {
 		return utilerrors.Flatten(several).Errors()
@@ -136,11 +136,11 @@ func deletableTypes() []string {
 }
 
 // complete completes a type, and then the names of its objects in the core cluster.
-func (f *deleteFlags) complete(command *cobra.Command, had []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(had) == 0 {
+func (f *deleteFlags) complete(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 {
 		return deletableTypes(), cobra.ShellCompDirectiveNoFileComp
 	}
-	if _, ofPods, err := podArguments(had); ofPods || err != nil || strings.Contains(had[0], "/") {
+	if _, ofPods, err := podArguments(args); ofPods || err != nil || strings.Contains(args[0], "/") {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return f.completeFrom(command, func(_ context.Context, c core) (names []string, err error) {
@@ -149,11 +149,11 @@ func (f *deleteFlags) complete(command *cobra.Command, had []string, _ string) (
 			return nil, err
 		}
 		c.Config = rest.CopyConfig(c.Config)
-		c.Config.Timeout = completeTime
+		c.Config.Timeout = completionTimeout
 		infos, err := resource.NewBuilder(c).Unstructured().NamespaceParam(namespace).DefaultNamespace().AllNamespaces(f.allNamespaces).
-			SelectAllParam(true).ResourceTypeOrNameArgs(false, had[0]).Flatten().Do().Infos()
+			SelectAllParam(true).ResourceTypeOrNameArgs(false, args[0]).Flatten().Do().Infos()
 		for _, info := range infos {
-			if !slices.Contains(had[1:], info.Name) {
+			if !slices.Contains(args[1:], info.Name) {
 				names = append(names, info.Name)
 			}
 		}

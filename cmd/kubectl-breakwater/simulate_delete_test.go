@@ -35,18 +35,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// site is a namespace with 8 workloads. A generator with a release brake manages their protectors. Their policy gives them their own
+// deletionFixture is a namespace with 8 workloads. A generator with a release brake manages their protectors. Their policy gives them their own
 // budget: 2 large decreases in an hour.
-type site struct {
+type deletionFixture struct {
 	*hub
 	crd string
 }
 
 const workloads = 8
 
-func newSite(t *testing.T) *site {
+func newDeletionFixture(t *testing.T) *deletionFixture {
 	t.Helper()
-	s := &site{hub: newHub(t)}
+	s := &deletionFixture{hub: newHub(t)}
 	s.crd = "applications." + s.namespace + ".example.com"
 	s.defineApplications()
 	count := int32(2)
@@ -56,7 +56,7 @@ func newSite(t *testing.T) *site {
 		Count: &count, Percent: new(int32), Window: &metav1.Duration{Duration: time.Hour}, QuietPeriod: &metav1.Duration{Duration: time.Second},
 	}
 	s.must(s.Create(t.Context(), policy))
-	s.generate()
+	s.startGenerator()
 	application := s.application("shop")
 	for i := range workloads {
 		d := s.deployment(fmt.Sprint("web-", i))
@@ -76,12 +76,12 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// generate runs the generator until the test ends.
-func (s *site) generate() {
+// startGenerator runs the generator until the test ends.
+func (s *deletionFixture) startGenerator() {
 	s.Helper()
 	owners := brake.OwnerRules(schema.GroupResource{Group: s.namespace + ".example.com", Resource: "applications"})
 	account := testplane.User(s, "generator-of-"+s.namespace, slices.Concat(generator.ClusterRules(), brake.ClusterRules(), brake.Rules(), owners))
-	testplane.Manage(s, account, func(ctx context.Context, mgr manager.Manager) error {
+	testplane.StartManager(s, account, func(ctx context.Context, mgr manager.Manager) error {
 		registry := prometheus.NewRegistry()
 		held, err := brake.Setup(ctx, mgr, brake.Options{Namespace: s.namespace, Registry: registry})
 		if err != nil {
@@ -97,7 +97,7 @@ func (s *site) generate() {
 	})
 }
 
-func (s *site) deployment(name string) *appsv1.Deployment {
+func (s *deletionFixture) deployment(name string) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{"team": "shop"}}}
 	replicas, app := int32(4), map[string]string{"app": name}
 	d.Spec.Replicas, d.Spec.Selector = &replicas, &metav1.LabelSelector{MatchLabels: app}
@@ -107,7 +107,7 @@ func (s *site) deployment(name string) *appsv1.Deployment {
 }
 
 // defineApplications creates a CRD for owners.
-func (s *site) defineApplications() {
+func (s *deletionFixture) defineApplications() {
 	s.Helper()
 	crds := apiextensions.NewForConfigOrDie(testplane.Config(s)).ApiextensionsV1().CustomResourceDefinitions()
 	preserve := true
@@ -124,7 +124,7 @@ func (s *site) defineApplications() {
 }
 
 // application creates an owner as soon as the API server serves its kind.
-func (s *site) application(name string) *unstructured.Unstructured {
+func (s *deletionFixture) application(name string) *unstructured.Unstructured {
 	s.Helper()
 	object := &unstructured.Unstructured{}
 	testplane.Eventually(s, func() string {
@@ -141,25 +141,25 @@ func (s *site) application(name string) *unstructured.Unstructured {
 }
 
 // simulate runs simulate delete, and returns its output and exit code.
-func (s *site) simulate(arguments ...string) (out string, code int) {
+func (s *deletionFixture) simulate(arguments ...string) (out string, code int) {
 	s.Helper()
-	out, told, err := run(s.T, "", append(append([]string{"simulate", "delete"}, arguments...), s.flags...)...)
+	out, errOut, err := runPlugin(s.T, "", append(append([]string{"simulate", "delete"}, arguments...), s.flags...)...)
 	exit := exitError{}
 	switch {
 	case errors.As(err, &exit):
 		code = exit.code
 	case err != nil:
-		s.Fatalf("simulate delete %v: %v\n%s", arguments, err, told)
+		s.Fatalf("simulate delete %v: %v\n%s", arguments, err, errOut)
 	}
 	return out, code
 }
 
-// foresee returns the rows by protector name.
-func (s *site) foresee(arguments ...string) (rows map[string]deletion.Row, of deleted, code int) {
+// predict returns the rows by protector name.
+func (s *deletionFixture) predict(arguments ...string) (rows map[string]deletion.Prediction, of predictedDeletion, code int) {
 	s.Helper()
 	out, code := s.simulate(append(arguments, "-o", "json")...)
 	s.must(json.Unmarshal([]byte(out), &of))
-	rows = map[string]deletion.Row{}
+	rows = map[string]deletion.Prediction{}
 	for _, row := range of.Protectors {
 		if row.Namespace == s.namespace {
 			rows[row.Name] = row
@@ -168,10 +168,10 @@ func (s *site) foresee(arguments ...string) (rows map[string]deletion.Row, of de
 	return rows, of, code
 }
 
-// want checks the number of protectors, and that all have the same result.
-func (s *site) want(result deletion.Result, reason string, protectors, exit int, arguments ...string) map[string]deletion.Row {
+// wantResult checks the number of protectors, and that all have the same result.
+func (s *deletionFixture) wantResult(result deletion.Result, reason string, protectors, exit int, arguments ...string) map[string]deletion.Prediction {
 	s.Helper()
-	rows, _, code := s.foresee(arguments...)
+	rows, _, code := s.predict(arguments...)
 	if len(rows) != protectors || code != exit {
 		s.Errorf("simulate delete %v: %d protectors and exit code %d, want %d and %d: %+v", arguments, len(rows), code, protectors, exit, rows)
 	}
@@ -183,8 +183,8 @@ func (s *site) want(result deletion.Result, reason string, protectors, exit int,
 	return rows
 }
 
-// awaitForeseen waits until the protectors are in the predicted state.
-func (s *site) awaitForeseen(rows map[string]deletion.Row) {
+// awaitPredicted waits until the protectors are in the predicted state.
+func (s *deletionFixture) awaitPredicted(rows map[string]deletion.Prediction) {
 	s.Helper()
 	for name, row := range rows {
 		testplane.Eventually(s, func() string {
@@ -198,15 +198,15 @@ func (s *site) awaitForeseen(rows map[string]deletion.Row) {
 			}
 			c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending)
 			if err != nil || c == nil || c.Status != metav1.ConditionTrue || c.Reason != row.Reason || c.Message != row.Message {
-				return fmt.Sprintf("%s has the condition %+v, foreseen was %s: %s (%v)", name, c, row.Reason, row.Message, err)
+				return fmt.Sprintf("%s has the condition %+v, predicted %s: %s (%v)", name, c, row.Reason, row.Message, err)
 			}
 			return ""
 		})
 	}
 }
 
-// erase deletes Deployments.
-func (s *site) erase(names ...string) {
+// deleteDeployments deletes Deployments.
+func (s *deletionFixture) deleteDeployments(names ...string) {
 	s.Helper()
 	for _, name := range names {
 		s.must(s.Delete(s.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}))
@@ -214,46 +214,46 @@ func (s *site) erase(names ...string) {
 }
 
 // The brake does what was predicted, with the same reasons and messages.
-func TestWhatIsForeseenHappens(t *testing.T) {
-	s := newSite(t)
-	one := s.want(deletion.Released, v1alpha1.ReasonQuietPeriod, 1, 0, "deployment", "web-7")
-	s.erase("web-7")
-	s.awaitForeseen(one)
+func TestDeletionMatchesPrediction(t *testing.T) {
+	s := newDeletionFixture(t)
+	one := s.wantResult(deletion.Released, v1alpha1.ReasonQuietPeriod, 1, 0, "deployment", "web-7")
+	s.deleteDeployments("web-7")
+	s.awaitPredicted(one)
 	// The ConfigMap records that one of the two grants is left.
-	s.want(deletion.Released, v1alpha1.ReasonQuietPeriod, 1, 0, "deploy/web-6")
-	several := s.want(deletion.Held, v1alpha1.ReasonLimitExceeded, 2, 2, "deployment", "web-6", "web-5")
-	s.erase("web-6", "web-5")
-	s.awaitForeseen(several)
+	s.wantResult(deletion.Released, v1alpha1.ReasonQuietPeriod, 1, 0, "deploy/web-6")
+	several := s.wantResult(deletion.Held, v1alpha1.ReasonLimitExceeded, 2, 2, "deployment", "web-6", "web-5")
+	s.deleteDeployments("web-6", "web-5")
+	s.awaitPredicted(several)
 	// Together with the pending ones, the next one exceeds the limit as well.
-	s.want(deletion.Held, v1alpha1.ReasonLimitExceeded, 1, 2, "deployment/web-2")
+	s.wantResult(deletion.Held, v1alpha1.ReasonLimitExceeded, 1, 2, "deployment/web-2")
 
-	owned := s.want(deletion.Held, v1alpha1.ReasonCascade, 1, 2, "applications."+s.namespace+".example.com", "shop")
+	owned := s.wantResult(deletion.Held, v1alpha1.ReasonCascade, 1, 2, "applications."+s.namespace+".example.com", "shop")
 	application := s.application("other")
 	application.SetName("shop")
 	s.must(s.Delete(t.Context(), application))
-	s.erase("web-0") // as the garbage collector does
-	s.awaitForeseen(owned)
+	s.deleteDeployments("web-0") // as the garbage collector does
+	s.awaitPredicted(owned)
 
-	rows, _, _ := s.foresee("namespace", s.namespace)
-	last := map[string]deletion.Row{"deployment-web-1": rows["deployment-web-1"], "deployment-web-6": rows["deployment-web-6"]}
+	rows, _, _ := s.predict("namespace", s.namespace)
+	last := map[string]deletion.Prediction{"deployment-web-1": rows["deployment-web-1"], "deployment-web-6": rows["deployment-web-6"]}
 	if last["deployment-web-1"].Reason != v1alpha1.ReasonCascade || last["deployment-web-6"].Reason != v1alpha1.ReasonLimitExceeded {
-		t.Errorf("foreseen is %+v, want a cascade of web-1 and that web-6 stays held by the limit", last)
+		t.Errorf("predicted %+v, want a cascade of web-1, and web-6 held by the limit", last)
 	}
 	s.must(s.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
-	s.erase("web-1")
-	s.awaitForeseen(last)
+	s.deleteDeployments("web-1")
+	s.awaitPredicted(last)
 }
 
 func TestSimulateDelete(t *testing.T) {
-	s := newSite(t)
-	s.want(deletion.Released, v1alpha1.ReasonQuietPeriod, 2, 0, "deployments", "web-1", "web-2")
-	s.want(deletion.Held, v1alpha1.ReasonLimitExceeded, workloads, 2, "deployment", "--all")
-	s.want(deletion.Held, v1alpha1.ReasonLimitExceeded, workloads, 2, "deployment", "-l", "team=shop")
-	s.want(deletion.Released, "", 0, 0, "deployment", "-l", "team=bank")
-	s.want(deletion.Held, v1alpha1.ReasonCascade, workloads, 2, "ns", s.namespace)
-	s.want(deletion.Held, v1alpha1.ReasonCascade, 1, 2, "crd", s.crd)
-	s.want(deletion.Held, deletion.ReasonSourceExists, workloads, 2, "podprotectors", "--all")
-	s.want(deletion.Kept, v1alpha1.ReasonPolicyDeleted, workloads, 0, "protectionpolicy/all")
+	s := newDeletionFixture(t)
+	s.wantResult(deletion.Released, v1alpha1.ReasonQuietPeriod, 2, 0, "deployments", "web-1", "web-2")
+	s.wantResult(deletion.Held, v1alpha1.ReasonLimitExceeded, workloads, 2, "deployment", "--all")
+	s.wantResult(deletion.Held, v1alpha1.ReasonLimitExceeded, workloads, 2, "deployment", "-l", "team=shop")
+	s.wantResult(deletion.Released, "", 0, 0, "deployment", "-l", "team=bank")
+	s.wantResult(deletion.Held, v1alpha1.ReasonCascade, workloads, 2, "ns", s.namespace)
+	s.wantResult(deletion.Held, v1alpha1.ReasonCascade, 1, 2, "crd", s.crd)
+	s.wantResult(deletion.Held, deletion.ReasonSourceExists, workloads, 2, "podprotectors", "--all")
+	s.wantResult(deletion.Kept, v1alpha1.ReasonPolicyDeleted, workloads, 0, "protectionpolicy/all")
 
 	out, code := s.simulate("deployment", "--all")
 	wantWords(t, out, "deletion of deployment, all of them: 8 objects, and 8 floors depend on them", "NAMESPACE NAME FLOOR AVAILABLE RESULT WHY",
@@ -265,7 +265,7 @@ func TestSimulateDelete(t *testing.T) {
 	}
 	out, _ = s.simulate("deployment", "web-1", "-o", "wide")
 	wantWords(t, out, "Released after a quiet period of 1s Deployment \""+s.namespace+"/web-1\"")
-	wantNot(t, out, "confirm it")
+	wantNoWords(t, out, "confirm it")
 	out, _ = s.simulate("secret", "--all")
 	wantWords(t, out, "no floor depends on 0 objects")
 
@@ -273,53 +273,53 @@ func TestSimulateDelete(t *testing.T) {
 	s.must(s.Get(t.Context(), keyOf("", s.namespace), namespace))
 	namespace.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
 	s.must(s.Update(t.Context(), namespace))
-	s.want(deletion.Released, deletion.ReasonConfirmed, workloads, 0, "namespace", s.namespace)
-	s.want(deletion.Released, deletion.ReasonConfirmed, workloads, 0, "deployment", "--all")
+	s.wantResult(deletion.Released, deletion.ReasonConfirmed, workloads, 0, "namespace", s.namespace)
+	s.wantResult(deletion.Released, deletion.ReasonConfirmed, workloads, 0, "deployment", "--all")
 }
 
-func TestSimulateDeleteReadsTheFlagsOfComponents(t *testing.T) {
-	s := newSite(t)
+func TestSimulateDeleteReadsComponentFlags(t *testing.T) {
+	s := newDeletionFixture(t)
 	s.protect("hand", 5, 9, nil)
 	s.component("generator", "generator", "--kubeconfig=in-cluster", "--decrease-percent=100", "--decrease-quiet-period", "7s")
 	out, code := s.simulate("podprotector", "hand")
 	if wantWords(t, out, s.namespace+" hand 5 9 Released after a quiet period of 7s"); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	wantNot(t, out, "was not found")
+	wantNoWords(t, out, "was not found")
 	wantWords(t, out, "the generator may not get applications."+s.namespace+".example.com")
 
-	s.guardRoots()
+	s.createRootWebhook()
 	s.component("webhook", "webhook", "--listen=:9443", "--root-guard=Warn")
-	_, of, code := s.foresee("deployment", "web-1", "web-2")
+	_, of, code := s.predict("deployment", "web-1", "web-2")
 	if code != 0 || of.Warned != 2 || len(of.Warnings) != 2 || of.Mode != "Warn" || !of.Passes {
 		t.Errorf("exit code %d, %d warnings, %d texts, mode %s; want 0, 2, 2 and Warn", code, of.Warned, len(of.Warnings), of.Mode)
 	}
 	s.component("webhook", "webhook", "--root-guard=Deny", "--audit")
-	s.want(deletion.Released, v1alpha1.ReasonQuietPeriod, 1, 0, "deployment", "web-1")
+	s.wantResult(deletion.Released, v1alpha1.ReasonQuietPeriod, 1, 0, "deployment", "web-1")
 	s.component("webhook", "webhook", "--root-guard=Deny")
-	rows := s.want(deletion.Refused, deletion.ReasonRootGuard, 1, 2, "deployment", "web-1")
+	rows := s.wantResult(deletion.Refused, deletion.ReasonRootGuard, 1, 2, "deployment", "web-1")
 	wantWords(t, rows["deployment-web-1"].Message, `Breakwater denies the deletion of Deployment "`+s.namespace+`/web-1"`)
 	out, _ = s.simulate("deployment", "web-1")
 	wantWords(t, out, "Refused the root guard denies the deletion", "The root guard denies 1 deletion.", "kubectl annotate -n "+s.namespace+" deployment web-1")
 }
 
 // component creates or replaces the Deployment of a component with these arguments, and deletes it at the end of the test.
-func (s *site) component(name string, arguments ...string) {
+func (s *deletionFixture) component(name string, arguments ...string) {
 	s.Helper()
 	d := s.deployment("breakwater-" + name)
 	d.Namespace = metav1.NamespaceDefault
 	_ = s.Delete(s.Context(), d.DeepCopy())
-	d.Labels = map[string]string{doctor.LabelPart: doctor.PartOf, doctor.LabelComponent: name}
+	d.Labels = map[string]string{doctor.LabelPartOf: doctor.PartOfBreakwater, doctor.LabelComponent: name}
 	d.Spec.Template.Spec.Containers[0].Args = arguments
 	d.Spec.Template.Spec.ServiceAccountName = "breakwater-" + name
 	s.must(s.Create(s.Context(), d))
 	s.Cleanup(func() { _ = s.Delete(context.Background(), d) })
 }
 
-// guardRoots makes the API server call an unreachable root guard for Deployments of the namespace.
-func (s *site) guardRoots() {
+// createRootWebhook makes the API server call an unreachable root guard for Deployments of the namespace.
+func (s *deletionFixture) createRootWebhook() {
 	s.Helper()
-	url, none, ignore := "https://127.0.0.1:1"+webhookconfig.RootsPath("main"), admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
+	url, none, ignore := "https://127.0.0.1:1"+webhookconfig.RootGuardPath("main"), admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
 	made := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "roots-" + s.namespace}}
 	made.Webhooks = []admissionregistrationv1.ValidatingWebhook{{
 		Name: "roots.breakwater.dev", AdmissionReviewVersions: []string{"v1"}, SideEffects: &none, FailurePolicy: &ignore,
@@ -334,29 +334,29 @@ func (s *site) guardRoots() {
 	s.Cleanup(func() { s.must(s.Delete(context.Background(), made)) })
 }
 
-func TestSimulateDeleteSaysWhatIsWrong(t *testing.T) {
+func TestSimulateDeleteErrors(t *testing.T) {
 	h := newHub(t)
 	h.protect("web", 5, 9, nil)
 	for line, want := range map[string][]string{
 		"deployment web api":                     {"Deployment " + h.namespace + "/web does not exist in the core cluster", "Deployment " + h.namespace + "/api does not"},
 		"namespace none":                         {"Namespace none does not exist in the core cluster"},
 		"frigate web":                            {`doesn't have a resource type "frigate"`, "deployments, statefulsets", "kubectl api-resources"},
-		"deployment":                             {"which deployment? Give names, -l SELECTOR or --all"},
-		"deployment web --cell a":                {"--cell and --replacements-ready-after are for pods"},
-		"pod/web-0 deployment/web":               {"simulate them one after the other"},
+		"deployment":                             {"deployment: name objects, or set -l SELECTOR or --all"},
+		"deployment web --cell a":                {"--cell and --replacements-ready-after are only for pods"},
+		"pod/web-0 deployment/web":               {"simulate them in separate commands"},
 		"pods -A":                                {"-A is not for pods"},
-		"pods --all -l a=b":                      {"give one of names, -l and --all"},
+		"pods --all -l a=b":                      {"set only one of names, -l and --all"},
 		"deployment web -o xml":                  {`--output "xml"`},
-		"podprotector web --as eve":              {`User "eve" cannot`, "ask for the right to that"},
+		"podprotector web --as eve":              {`User "eve" cannot`, "request this permission"},
 		"deployment web --core a=/x --core b=/x": {"/x"},
 	} {
 		t.Run(line, func(t *testing.T) {
-			_, _, err := run(t, "", append(append([]string{"simulate", "delete"}, strings.Fields(line)...), h.flags...)...)
+			_, _, err := runPlugin(t, "", append(append([]string{"simulate", "delete"}, strings.Fields(line)...), h.flags...)...)
 			wantErrors(t, err, want)
 		})
 	}
 	for _, c := range []struct{ line, want string }{{"simulate delete ", "namespace\n"}, {"simulate delete podprotectors ", "web\n"}} {
-		out, _, err := run(t, "", append(append([]string{"__complete"}, append(strings.Fields(c.line), h.flags...)...), "")...)
+		out, _, err := runPlugin(t, "", append(append([]string{"__complete"}, append(strings.Fields(c.line), h.flags...)...), "")...)
 		if err != nil || !strings.Contains(out, c.want) {
 			t.Errorf("completion of %q is %q (%v), want %q in it", c.line, out, err, c.want)
 		}
@@ -364,21 +364,21 @@ func TestSimulateDeleteSaysWhatIsWrong(t *testing.T) {
 }
 
 // Lists are read in pages, and later pages do not modify earlier ones.
-func TestSimulateDeleteOfMoreThanAPage(t *testing.T) {
+func TestSimulateDeleteReadsAllPages(t *testing.T) {
 	h := newHub(t)
-	const protectors = page + 5
+	const protectors = pageSize + 5
 	for i := range protectors {
 		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("web-%03d", i)}}
-		if i < page {
+		if i < pageSize {
 			p.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
 		}
 		p.Spec.Selector, p.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(5)
 		h.must(h.Create(t.Context(), p))
 		t.Cleanup(func() { _ = h.Delete(context.Background(), p) })
 	}
-	s := &site{hub: h}
-	rows, of, _ := s.foresee("namespace", h.namespace)
-	if len(rows) != protectors || of.Released != page || of.Held != protectors-page {
-		t.Errorf("%d rows, %d released and %d held, want %d, %d and %d", len(rows), of.Released, of.Held, protectors, page, protectors-page)
+	s := &deletionFixture{hub: h}
+	rows, of, _ := s.predict("namespace", h.namespace)
+	if len(rows) != protectors || of.Released != pageSize || of.Held != protectors-pageSize {
+		t.Errorf("%d rows, %d released and %d held, want %d, %d and %d", len(rows), of.Released, of.Held, protectors, pageSize, protectors-pageSize)
 	}
 }

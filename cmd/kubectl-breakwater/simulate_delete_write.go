@@ -10,21 +10,21 @@ import (
 )
 
 // deletionText formats a simulated deletion as a table with a summary.
-func deletionText(d *deleted, wide, coloured bool) string {
+func deletionText(d *predictedDeletion, wide, coloured bool) string {
 	var b strings.Builder
 	if len(d.Protectors) == 0 {
 		fmt.Fprintf(&b, "%s: no floor depends on %s.\n", d.What, count(d.Objects, "object"))
-		b.WriteString(remainder(nil, d.Notes, wide))
+		b.WriteString(leftOutText(nil, d.Notes, wide))
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%s: %s, and %s on %s\n\n", d.What, count(d.Objects, "object"), dependents(len(d.Protectors)), pronoun(d.Objects))
+	fmt.Fprintf(&b, "%s: %s, and %s on %s\n\n", d.What, count(d.Objects, "object"), dependentFloors(len(d.Protectors)), pronoun(d.Objects))
 	b.WriteString(deletionTable(d.Protectors, wide).text(coloured))
 	b.WriteString("\n" + deletionSummary(d))
-	b.WriteString(remainder(nil, d.Notes, wide))
+	b.WriteString(leftOutText(nil, d.Notes, wide))
 	return b.String()
 }
 
-func dependents(n int) string {
+func dependentFloors(n int) string {
 	if n == 1 {
 		return "1 floor depends"
 	}
@@ -38,7 +38,7 @@ func pronoun(n int) string {
 	return "them"
 }
 
-func deletionTable(rows []deletion.Row, wide bool) *table {
+func deletionTable(rows []deletion.Prediction, wide bool) *table {
 	headings := []string{"NAMESPACE", "NAME", "FLOOR", "AVAILABLE", "RESULT", "WHY"}
 	if wide {
 		headings = append(headings, "DELETED")
@@ -47,12 +47,12 @@ func deletionTable(rows []deletion.Row, wide bool) *table {
 	t.alignRight("FLOOR", "AVAILABLE")
 	for i := range rows {
 		r := &rows[i]
-		as := map[deletion.Result]paint{deletion.Released: warn, deletion.Held: good, deletion.Refused: bad}[r.Result]
-		row := []cell{
-			{r.Namespace, plain}, {r.Name, plain}, {number(r.Floor), plain}, {strconv.Itoa(r.Available), plain}, {string(r.Result), as}, {r.Because, plain},
+		as := map[deletion.Result]textStyle{deletion.Released: warn, deletion.Held: good, deletion.Refused: bad}[r.Result]
+		row := []tableCell{
+			{r.Namespace, plain}, {r.Name, plain}, {numberText(r.Floor), plain}, {strconv.Itoa(r.Available), plain}, {string(r.Result), as}, {r.Because, plain},
 		}
 		if wide {
-			row = append(row, cell{r.Object, plain})
+			row = append(row, tableCell{r.Object, plain})
 		}
 		t.add(row...)
 	}
@@ -60,7 +60,7 @@ func deletionTable(rows []deletion.Row, wide bool) *table {
 }
 
 // deletionSummary counts floors, and describes which pods stay protected and what to do.
-func deletionSummary(d *deleted) string {
+func deletionSummary(d *predictedDeletion) string {
 	var parts []string
 	for _, one := range []struct {
 		n    int
@@ -71,7 +71,7 @@ func deletionSummary(d *deleted) string {
 		}
 	}
 	text := "Floors: " + strings.Join(parts, ", ") + "."
-	floor, available := staying(d.Protectors)
+	floor, available := remainingProtection(d.Protectors)
 	if available > 0 {
 		text += fmt.Sprintf(" Those that stay in force keep %d of %s available.", floor, count(available, "pod"))
 	}
@@ -81,12 +81,12 @@ func deletionSummary(d *deleted) string {
 	if d.Warned > 0 {
 		text += fmt.Sprintf(" The root guard warns about %s, and allows them.", count(d.Warned, "deletion"))
 	}
-	return wrapped(text, "", 100) + "\n" + confirmation(d)
+	return wrapText(text, "", 100) + "\n" + confirmationHint(d)
 }
 
-// staying sums the pods that the remaining floors protect, and the available pods of their protectors. An unknown floor protects all
+// remainingProtection sums the pods that the remaining floors protect, and the available pods of their protectors. An unknown floor protects all
 // available pods.
-func staying(rows []deletion.Row) (floor, available int) {
+func remainingProtection(rows []deletion.Prediction) (floor, available int) {
 	for i := range rows {
 		r := &rows[i]
 		if r.Result == deletion.Released {
@@ -102,15 +102,15 @@ func staying(rows []deletion.Row) (floor, available int) {
 	return floor, available
 }
 
-// confirmation describes how to confirm decreases that are not released, if a confirmation would release them.
-func confirmation(d *deleted) string {
+// confirmationHint describes how to confirm decreases that are not released, if a confirmation would release them.
+func confirmationHint(d *predictedDeletion) string {
 	text, namespaces := "", map[string]bool{}
 	for i := range d.Protectors {
 		switch r := &d.Protectors[i]; {
 		case r.Reason == v1alpha1.ReasonCascade, r.Reason == v1alpha1.ReasonLimitExceeded:
 			namespaces[r.Namespace] = true
 		case r.Reason == deletion.ReasonRootGuard && text == "":
-			text = wrapped(r.Message, "", 100) + "\n"
+			text = wrapText(r.Message, "", 100) + "\n"
 		}
 	}
 	for namespace := range namespaces {
@@ -118,8 +118,8 @@ func confirmation(d *deleted) string {
 		if len(namespaces) > 1 {
 			in, of, name = "-A", fmt.Sprintf("each of the %d namespaces", len(namespaces)), "NAME"
 		}
-		return text + fmt.Sprintf("If it is intended, confirm it. Before, for all floors of %s:\n  kubectl annotate namespace %s %s=true\n"+
-			"Or afterwards, while the floors are held:\n  kubectl breakwater release --pending %s\n", of, name, v1alpha1.AnnotationConfirmRelease, in)
+		return text + fmt.Sprintf("If it is intended, confirm it. In advance, for all floors of %s:\n  kubectl annotate namespace %s %s=true\n"+
+			"Or later, while the floors are held:\n  kubectl breakwater release --pending %s\n", of, name, v1alpha1.AnnotationConfirmRelease, in)
 	}
 	return text
 }

@@ -27,21 +27,21 @@ type workload struct {
 	// surge and unavailable are the numbers of pods that a rollout adds and removes at a time. atOnce reports whether it removes all
 	// pods first.
 	surge, unavailable int
-	atOnce             bool
+	recreate           bool
 }
 
 func (f *simulateFlags) scaleCommand() *cobra.Command {
 	replicas := -1
 	command := f.bindTo(&cobra.Command{
 		Use:     "scale KIND/NAME --replicas N",
-		Short:   "As kubectl scale, of a deployment, statefulset or replicaset in this cell",
+		Short:   "Like kubectl scale, for a deployment, statefulset or replicaset of the cell",
 		Example: `  kubectl breakwater simulate scale deployment/web --replicas 2 -n shop`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			if replicas < 0 {
-				return fmt.Errorf("--replicas is required: how many pods are to stay?")
+				return fmt.Errorf("--replicas is required: set the number of pods to keep")
 			}
-			return f.run(command.Context(), fmt.Sprintf("scaling of %s to %d", arguments[0], replicas), func(ctx context.Context, at place) (s simulated, err error) {
+			return f.run(command.Context(), fmt.Sprintf("scaling of %s to %d", arguments[0], replicas), func(ctx context.Context, at cellAccess) (s simulationResult, err error) {
 				w, err := f.workload(ctx, at, arguments[0])
 				if err != nil {
 					return s, err
@@ -50,18 +50,18 @@ func (f *simulateFlags) scaleCommand() *cobra.Command {
 			})
 		},
 	}, false)
-	command.Flags().IntVar(&replicas, "replicas", -1, "`number` of pods that are to stay")
+	command.Flags().IntVar(&replicas, "replicas", -1, "`number` of pods to keep")
 	return command
 }
 
 func (f *simulateFlags) rolloutCommand() *cobra.Command {
 	return f.bindTo(&cobra.Command{
 		Use:     "rollout KIND/NAME",
-		Short:   "As kubectl rollout restart, of a deployment or statefulset in this cell",
+		Short:   "Like kubectl rollout restart, for a deployment or statefulset of the cell",
 		Example: `  kubectl breakwater simulate rollout deployment/web -n shop --replacements-ready-after 90s`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
-			return f.run(command.Context(), "rollout of "+arguments[0], func(ctx context.Context, at place) (s simulated, err error) {
+			return f.run(command.Context(), "rollout of "+arguments[0], func(ctx context.Context, at cellAccess) (s simulationResult, err error) {
 				w, err := f.workload(ctx, at, arguments[0])
 				if err != nil {
 					return s, err
@@ -73,12 +73,12 @@ func (f *simulateFlags) rolloutCommand() *cobra.Command {
 }
 
 // workload reads a workload and its pods.
-func (f *simulateFlags) workload(ctx context.Context, at place, argument string) (w workload, err error) {
+func (f *simulateFlags) workload(ctx context.Context, at cellAccess, argument string) (w workload, err error) {
 	namespace, err := f.clusters.Namespace()
 	if err != nil {
 		return w, err
 	}
-	kind, name := typed(argument)
+	kind, name := splitTypeName(argument)
 	if name == "" {
 		kind = ""
 	}
@@ -86,37 +86,37 @@ func (f *simulateFlags) workload(ctx context.Context, at place, argument string)
 	case "deployment", "deployments", "deploy":
 		var d *appsv1.Deployment
 		if d, err = at.Client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
-			w = deployment(d)
+			w = deploymentWorkload(d)
 		}
 	case "statefulset", "statefulsets", "sts":
 		var s *appsv1.StatefulSet
 		if s, err = at.Client.AppsV1().StatefulSets(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
-			w = workload{kind: "StatefulSet", name: name, replicas: int(orOne(s.Spec.Replicas)), selector: s.Spec.Selector, unavailable: 1}
+			w = workload{kind: "StatefulSet", name: name, replicas: int(replicasOrOne(s.Spec.Replicas)), selector: s.Spec.Selector, unavailable: 1}
 		}
 	case "replicaset", "replicasets", "rs":
 		var s *appsv1.ReplicaSet
 		if s, err = at.Client.AppsV1().ReplicaSets(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
-			w = workload{kind: "ReplicaSet", name: name, replicas: int(orOne(s.Spec.Replicas)), selector: s.Spec.Selector}
+			w = workload{kind: "ReplicaSet", name: name, replicas: int(replicasOrOne(s.Spec.Replicas)), selector: s.Spec.Selector}
 		}
 	default:
 		return w, fmt.Errorf("%q: want deployment/NAME, statefulset/NAME or replicaset/NAME", argument)
 	}
 	if err != nil {
-		return w, failure(at.config, fmt.Errorf("read %s from cell %q: %w", argument, at.Cell, err))
+		return w, withRemedy(at.config, fmt.Errorf("read %s from cell %q: %w", argument, at.Cell, err))
 	}
 	list, err := at.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(w.selector)})
 	if err != nil {
-		return w, failure(at.config, fmt.Errorf("list the pods of %s: %w", argument, err))
+		return w, withRemedy(at.config, fmt.Errorf("list the pods of %s: %w", argument, err))
 	}
 	w.pods = slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil || metav1.GetControllerOf(&p) == nil })
-	slices.SortStableFunc(w.pods, w.sooner)
+	slices.SortStableFunc(w.pods, w.compareRemovalOrder)
 	return w, nil
 }
 
-func deployment(d *appsv1.Deployment) workload {
-	w := workload{kind: "Deployment", name: d.Name, replicas: int(orOne(d.Spec.Replicas)), selector: d.Spec.Selector}
+func deploymentWorkload(d *appsv1.Deployment) workload {
+	w := workload{kind: "Deployment", name: d.Name, replicas: int(replicasOrOne(d.Spec.Replicas)), selector: d.Spec.Selector}
 	rolling := d.Spec.Strategy.RollingUpdate
-	if w.atOnce = d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType; w.atOnce || rolling == nil {
+	if w.recreate = d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType; w.recreate || rolling == nil {
 		return w
 	}
 	// The API server has validated that these are numbers or percentages.
@@ -125,23 +125,23 @@ func deployment(d *appsv1.Deployment) workload {
 	return w
 }
 
-func orOne(replicas *int32) int32 {
+func replicasOrOne(replicas *int32) int32 {
 	if replicas == nil {
 		return 1
 	}
 	return *replicas
 }
 
-// sooner is the approximate order in which controllers remove pods. StatefulSets remove the highest ordinal first. Others remove pods
+// compareRemovalOrder is the approximate order in which controllers remove pods. StatefulSets remove the highest ordinal first. Others remove pods
 // that are not Ready first, and then the youngest.
-func (w workload) sooner(a, b corev1.Pod) int {
+func (w workload) compareRemovalOrder(a, b corev1.Pod) int {
 	if w.kind == "StatefulSet" {
 		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
 	}
-	return cmp.Or(cmp.Compare(rank(&a), rank(&b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(readinessRank(&a), readinessRank(&b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-func rank(pod *corev1.Pod) int {
+func readinessRank(pod *corev1.Pod) int {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
 			return 1
@@ -151,62 +151,64 @@ func rank(pod *corev1.Pod) int {
 }
 
 // scale removes the surplus pods. Floors that are computed from the requested replicas decrease when an aggregator has counted those.
-func (f *simulateFlags) scale(ctx context.Context, at place, w workload, replicas int, s *simulated) error {
+func (f *simulateFlags) scale(ctx context.Context, at cellAccess, w workload, replicas int, s *simulationResult) error {
 	surplus := max(0, len(w.pods)-replicas)
-	all, _, err := removed(ctx, at, w.pods[:surplus], v1alpha1.OperationDelete, time.Nanosecond)
+	all, _, err := podsToRemove(ctx, at, w.pods[:surplus], v1alpha1.OperationDelete, time.Nanosecond)
 	if err != nil || len(all) == 0 {
 		return err
 	}
 	for i := range all {
-		all[i].Replaced = false
+		all[i].HasReplacement = false
 	}
 	s.Pods = len(all)
-	books := drain.Open(at.Cell, f.now(), all)
-	s.Course = drain.Play(books, all, drain.Rule{})
-	if s.Course.Passes() {
+	books := drain.NewSimulation(at.Cell, f.now(), all)
+	s.Outcome = drain.Simulate(books, all, drain.Strategy{})
+	if s.Outcome.RemovesAll() {
 		return nil
 	}
-	followers := books.Expect(all[0], w.replicas-replicas)
+	followers := books.ReduceExpected(all[0], w.replicas-replicas)
 	if len(followers) == 0 {
 		return nil
 	}
 	left := slices.DeleteFunc(slices.Clone(all), func(p drain.Pod) bool {
 		return !slices.ContainsFunc(s.Stuck, func(r drain.Refusal) bool { return r.Pod == p.Name() })
 	})
-	later := drain.Play(books, left, drain.Rule{})
+	later := drain.Simulate(books, left, drain.Strategy{})
 	s.Waves, s.Stuck = append(s.Waves, later.Waves...), later.Stuck
-	s.Notes = append(s.Notes, fmt.Sprintf("the floor of %s is reckoned from what workloads want: the last wave is when it has followed", strings.Join(followers, ", ")))
+	s.Notes = append(s.Notes, fmt.Sprintf("the floor of %s is derived from the workloads' replicas: the last wave is after the floor "+
+		"has decreased", strings.Join(followers, ", ")))
 	return nil
 }
 
 // rollout removes all pods, as many at a time as the strategy permits.
-func (f *simulateFlags) rollout(ctx context.Context, at place, w workload, s *simulated) error {
+func (f *simulateFlags) rollout(ctx context.Context, at cellAccess, w workload, s *simulationResult) error {
 	if w.kind == "ReplicaSet" {
 		return fmt.Errorf("a ReplicaSet has no rollout: name its Deployment")
 	}
-	all, notes, err := removed(ctx, at, w.pods, v1alpha1.OperationDelete, max(f.after, time.Nanosecond))
+	all, notes, err := podsToRemove(ctx, at, w.pods, v1alpha1.OperationDelete, max(f.after, time.Nanosecond))
 	if err != nil || len(all) == 0 {
 		return err
 	}
 	s.Pods, s.Notes = len(all), append(s.Notes, notes...)
-	books := drain.Open(at.Cell, f.now(), all)
-	rule := drain.Rule{AtOnce: w.unavailable, Waits: f.after > 0}
+	books := drain.NewSimulation(at.Cell, f.now(), all)
+	rule := drain.Strategy{MaxPerWave: w.unavailable, WaitForReplacements: f.after > 0}
 	switch {
-	case w.atOnce:
-		rule.AtOnce = 0
+	case w.recreate:
+		rule.MaxPerWave = 0
 	case f.after > 0 && w.surge > 0:
-		books.Add(all[0], w.surge)
-		rule.AtOnce += w.surge
-		s.Notes = append(s.Notes, "counts with "+count(w.surge, "surplus pod")+" that the rollout makes, and that are available, before the first wave")
-	case rule.AtOnce == 0:
-		s.Notes = append(s.Notes, fmt.Sprintf("it removes nothing before one of its %d surplus pods is available", w.surge))
+		books.AddAvailable(all[0], w.surge)
+		rule.MaxPerWave += w.surge
+		s.Notes = append(s.Notes, "assumes that the rollout has "+count(w.surge, "surplus pod")+" available before the first wave")
+	case rule.MaxPerWave == 0:
+		s.Notes = append(s.Notes, fmt.Sprintf("the rollout removes no pod until one of its %d surplus pods is available", w.surge))
 		for _, p := range all {
-			s.Stuck = append(s.Stuck, drain.Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Waits", Message: "it is not asked for before a new pod is available"})
+			s.Stuck = append(s.Stuck, drain.Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Waits", Message: "the rollout does not remove " +
+				"the pod until a new pod is available"})
 		}
-		f.tellReturns(s)
+		f.noteReplacements(s)
 		return nil
 	}
-	s.Course = drain.Play(books, all, rule)
-	f.tellReturns(s)
+	s.Outcome = drain.Simulate(books, all, rule)
+	f.noteReplacements(s)
 	return nil
 }

@@ -26,13 +26,13 @@ func statusCommand(p *plugin) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "status [PROTECTOR]",
 		Aliases: []string{"st"},
-		Short:   "Show what protectors demand, have and allow",
-		Long: `Without a name: a table of the protectors of a namespace, or of all. With one: all there is to know of it, and why it refuses removals, if it
-does. All numbers are reckoned as the webhook does for a decision.
+		Short:   "Show the floors, counts and budgets of protectors",
+		Long: `Without a name, the command prints a table of the protectors of a namespace, or of all namespaces. With a name it prints all details of the
+protector, and why it denies removals. It computes all numbers like a decision of the webhook.
 
-A reservation is a removal that was admitted and is not yet seen by the aggregator of its cell. Who asked for it is not recorded with it; the
-audit log of the cell's apiserver has that (--audit-log).`,
-		Example: `  kubectl breakwater status -A --refusing        # what refuses removals now
+A reservation is an admitted removal that the cell's aggregator has not yet seen. Reservations do not record the user; the audit log of the cell's
+API server does (--audit-log).`,
+		Example: `  kubectl breakwater status -A --refusing        # protectors that deny removals now
   kubectl breakwater status -n shop deployment-web
   kubectl breakwater status -n shop deployment-web -o json`,
 		RunE: func(command *cobra.Command, names []string) error {
@@ -41,8 +41,8 @@ audit log of the cell's apiserver has that (--audit-log).`,
 	}
 	f.scopeFlags.bind(command)
 	f.output.bind(command)
-	f.auditLog.bind(command, "which tells who asked for removals that are under way")
-	command.Flags().BoolVar(&f.refusing, "refusing", false, "only protectors that refuse the next removal")
+	f.auditLog.bind(command, "which contains the users who requested the removals under way")
+	command.Flags().BoolVar(&f.refusing, "refusing", false, "only protectors that deny the next removal")
 	return command
 }
 
@@ -58,22 +58,22 @@ func (f *statusFlags) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	states, failed := fromEach(cores, func(c core) (state, error) { return readState(ctx, c, of.namespace, of.name) })
+	states, failed := fromEachCore(cores, func(c core) (coreState, error) { return readState(ctx, c, of.namespace, of.name) })
 	if len(states) == 0 {
 		return failed
 	}
-	f.warnOfCells(states)
+	f.warnAboutCells(states)
 	all := f.views(states)
 	if of.name == "" {
-		return cmp.Or(f.writeTable(all, of, len(cores) > 1), without(len(states), failed))
+		return cmp.Or(f.writeTable(all, of, len(cores) > 1), incompleteError(len(states), failed))
 	}
 	if len(all) == 0 {
-		return cmp.Or(failed, missing(ctx, cores, of))
+		return cmp.Or(failed, protectorNotFound(ctx, cores, of))
 	}
-	return cmp.Or(f.writeEach(ctx, all, states), without(len(states), failed))
+	return cmp.Or(f.writeEach(ctx, all, states), incompleteError(len(states), failed))
 }
 
-func (f *statusFlags) views(states []state) (all []status.Protector) {
+func (f *statusFlags) views(states []coreState) (all []status.Protector) {
 	now := f.now()
 	for i := range states {
 		all = append(all, states[i].views(now)...)
@@ -87,10 +87,10 @@ func (f *statusFlags) views(states []state) (all []status.Protector) {
 	return all
 }
 
-func (p *plugin) warnOfCells(states []state) {
+func (p *plugin) warnAboutCells(states []coreState) {
 	for i := range states {
 		if states[i].cells == nil {
-			p.note("you may not list Cells%s, so that it is not known which of them are stale", inCore(states[i].core.Name))
+			p.note("you may not list Cells%s: cannot determine which of them are stale", inCore(states[i].core.Name))
 		}
 	}
 }
@@ -104,7 +104,7 @@ func inCore(name string) string {
 
 func (f *statusFlags) writeTable(all []status.Protector, of scope, several bool) error {
 	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
-		_, err := fmt.Fprintln(f.ErrOut, f.nothing(of))
+		_, err := fmt.Fprintln(f.ErrOut, f.emptyMessage(of))
 		return err
 	}
 	return write(&f.output, f.Out, protectorList{all}, func(l protectorList) string {
@@ -117,14 +117,14 @@ type protectorList struct {
 	Protectors []status.Protector `json:"protectors"`
 }
 
-func (f *statusFlags) nothing(of scope) string {
+func (f *statusFlags) emptyMessage(of scope) string {
 	switch {
 	case f.refusing:
-		return "No protector refuses the next removal."
+		return "No protector denies the next removal."
 	case of.namespace != "":
-		return fmt.Sprintf("No PodProtectors in namespace %s. All: kubectl breakwater status -A", of.namespace)
+		return fmt.Sprintf("No PodProtectors in namespace %s. List all: kubectl breakwater status -A", of.namespace)
 	default:
-		return "No PodProtectors: nothing is protected. A ProtectionPolicy makes them for workloads; see docs/concepts.md."
+		return "No PodProtectors: nothing is protected. Create a ProtectionPolicy to generate them for workloads; see docs/concepts.md."
 	}
 }
 
@@ -137,11 +137,11 @@ func protectorTable(all []status.Protector, o tableOptions) *table {
 	for i := range all {
 		v := &all[i]
 		state, as := stateText(v)
-		row := append(o.leading(v.Namespace, v.Core), cell{v.Name, plain}, cell{number(v.Floor.Pods), plain}, cell{strconv.Itoa(v.Available), plain},
-			cell{strconv.Itoa(v.UnderWay), plain}, cell{strconv.Itoa(v.Allowed), plain}, cell{state, as})
+		row := append(o.leadingCells(v.Namespace, v.Core), tableCell{v.Name, plain}, tableCell{numberText(v.Floor.Pods), plain}, tableCell{strconv.Itoa(v.Available), plain},
+			tableCell{strconv.Itoa(v.UnderWay), plain}, tableCell{strconv.Itoa(v.Allowed), plain}, tableCell{state, as})
 		if o.wide {
-			row = append(row, cell{strconv.Itoa(v.Total), plain}, cell{strconv.Itoa(len(v.Cells)), plain}, cell{floorText(&v.Floor), plain},
-				cell{cmp.Or(v.Source, "-"), plain}, cell{cmp.Or(v.Policy, "-"), plain}, cell{age(o.now, v.Created), plain})
+			row = append(row, tableCell{strconv.Itoa(v.Total), plain}, tableCell{strconv.Itoa(len(v.Cells)), plain}, tableCell{floorText(&v.Floor), plain},
+				tableCell{cmp.Or(v.Source, "-"), plain}, tableCell{cmp.Or(v.Policy, "-"), plain}, tableCell{age(o.now, v.Created), plain})
 		}
 		t.add(row...)
 	}
@@ -149,23 +149,23 @@ func protectorTable(all []status.Protector, o tableOptions) *table {
 }
 
 // writeEach writes the protectors with one name. Each core cluster can have one.
-func (f *statusFlags) writeEach(ctx context.Context, all []status.Protector, states []state) error {
-	var who map[string]string
+func (f *statusFlags) writeEach(ctx context.Context, all []status.Protector, states []coreState) error {
+	var requesters map[string]string
 	if f.auditLog.path != "" {
 		var err error
-		if who, err = f.whoAsked(); err != nil {
+		if requesters, err = f.requesters(); err != nil {
 			return err
 		}
 	}
 	if f.format == "json" || f.format == "yaml" {
 		return write(&f.output, f.Out, protectorList{all}, nil)
 	}
-	all, who = printable.Value(all), printable.Value(who)
+	all, requesters = printable.Value(all), printable.Value(requesters)
 	for i := range all {
-		at := slices.IndexFunc(states, func(s state) bool { return s.core.Name == all[i].Core })
+		at := slices.IndexFunc(states, func(s coreState) bool { return s.core.Name == all[i].Core })
 		denials, err := readDenials(ctx, states[at].core, all[i].Namespace, all[i].Name)
 		tree := statusTree{
-			Protector: &all[i], denials: printable.Value(denial.Group(denial.Since(denials, f.now().Add(-lately)))), unread: err, who: who, whole: f.wide(), now: f.now(),
+			Protector: &all[i], denials: printable.Value(denial.Group(denial.Since(denials, f.now().Add(-recentPeriod)))), denialsErr: err, requesters: requesters, showAll: f.wide(), now: f.now(),
 			width: widthOf(f.Out), coloured: f.coloured(f.Out),
 		}
 		if _, err := fmt.Fprint(f.Out, tree.text()); err != nil {

@@ -5,24 +5,24 @@ import (
 	"unicode/utf8"
 )
 
-// cell is a text in a table with its style.
-type cell struct {
-	text string
-	as   paint
+// tableCell is a text in a table with its style.
+type tableCell struct {
+	text  string
+	style textStyle
 }
 
 // table is a list of rows, the first of which holds the headings.
 type table struct {
-	rows [][]cell
+	rows [][]tableCell
 	// right holds the headings of right-aligned columns.
 	right map[string]bool
 }
 
 func newTable(headings ...string) *table {
 	t := &table{right: map[string]bool{}}
-	row := make([]cell, len(headings))
+	row := make([]tableCell, len(headings))
 	for i, heading := range headings {
-		row[i] = cell{heading, strong}
+		row[i] = tableCell{heading, strong}
 	}
 	t.rows = append(t.rows, row)
 	return t
@@ -35,7 +35,7 @@ func (t *table) alignRight(headings ...string) {
 	}
 }
 
-func (t *table) add(row ...cell) { t.rows = append(t.rows, row) }
+func (t *table) add(row ...tableCell) { t.rows = append(t.rows, row) }
 
 // text formats the table with minimal column widths and two spaces between columns.
 func (t *table) text(coloured bool) string {
@@ -55,9 +55,9 @@ func (t *table) text(coloured bool) string {
 			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text))
 			switch {
 			case t.right[t.rows[0][i].text]:
-				line += gap + c.as.on(c.text, coloured) + "  "
+				line += gap + c.style.apply(c.text, coloured) + "  "
 			default:
-				line += c.as.on(c.text, coloured) + gap + "  "
+				line += c.style.apply(c.text, coloured) + gap + "  "
 			}
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")

@@ -29,12 +29,12 @@ func (o tableOptions) headings(rest ...string) []string {
 	return append(first, rest...)
 }
 
-func (o tableOptions) leading(namespace, core string) (row []cell) {
+func (o tableOptions) leadingCells(namespace, core string) (row []tableCell) {
 	if o.cores {
-		row = append(row, cell{core, plain})
+		row = append(row, tableCell{core, plain})
 	}
 	if o.namespaces {
-		row = append(row, cell{namespace, plain})
+		row = append(row, tableCell{namespace, plain})
 	}
 	return row
 }

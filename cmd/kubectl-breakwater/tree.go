@@ -7,15 +7,15 @@ import (
 
 // node is a line of a tree, with its children.
 type node struct {
-	head cell
-	text string
-	kids []*node
+	head     tableCell
+	text     string
+	children []*node
 }
 
-func (n *node) add(head cell, text string) *node {
-	kid := &node{head: head, text: text}
-	n.kids = append(n.kids, kid)
-	return kid
+func (n *node) add(head tableCell, text string) *node {
+	child := &node{head: head, text: text}
+	n.children = append(n.children, child)
+	return child
 }
 
 // lines draws the children of a node. It wraps texts at width; 0 disables wrapping.
@@ -26,19 +26,19 @@ func (n *node) lines(width int, coloured bool) string {
 }
 
 func (n *node) draw(b *strings.Builder, prefix string, width int, coloured bool) {
-	for i, kid := range n.kids {
+	for i, child := range n.children {
 		branch, below := "├─ ", "│  "
-		if i == len(n.kids)-1 {
+		if i == len(n.children)-1 {
 			branch, below = "└─ ", "   "
 		}
 		rest := prefix + below
-		if len(kid.kids) > 0 {
+		if len(child.children) > 0 {
 			rest += "│  "
 		} else {
 			rest += "   "
 		}
-		kid.line(b, prefix+branch, rest, width, coloured)
-		kid.draw(b, prefix+below, width, coloured)
+		child.line(b, prefix+branch, rest, width, coloured)
+		child.draw(b, prefix+below, width, coloured)
 	}
 }
 
@@ -55,13 +55,13 @@ func (n *node) line(b *strings.Builder, first, rest string, width int, coloured 
 	for i, line := range wrap(n.text, room, head+utf8.RuneCountInString(first)-utf8.RuneCountInString(rest)) {
 		switch {
 		case i > 0:
-			b.WriteString(soft.on(rest, coloured) + line + "\n")
+			b.WriteString(soft.apply(rest, coloured) + line + "\n")
 		case n.head.text == "":
-			b.WriteString(soft.on(first, coloured) + line + "\n")
+			b.WriteString(soft.apply(first, coloured) + line + "\n")
 		case line == "":
-			b.WriteString(soft.on(first, coloured) + n.head.as.on(strings.TrimRight(n.head.text, " "), coloured) + "\n")
+			b.WriteString(soft.apply(first, coloured) + n.head.style.apply(strings.TrimRight(n.head.text, " "), coloured) + "\n")
 		default:
-			b.WriteString(soft.on(first, coloured) + n.head.as.on(n.head.text, coloured) + "  " + line + "\n")
+			b.WriteString(soft.apply(first, coloured) + n.head.style.apply(n.head.text, coloured) + "  " + line + "\n")
 		}
 	}
 }

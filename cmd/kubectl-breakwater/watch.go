@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// drawEvery is the minimum time between two frames on a terminal. lineEvery is the minimum time between two lines of one protector.
-	drawEvery = 250 * time.Millisecond
-	lineEvery = 200 * time.Millisecond
-	// workShare limits the CPU use to 1/workShare of a CPU core: with thousands of protectors, frames and lines are less frequent.
-	workShare = 20
+	// frameInterval is the minimum time between two frames on a terminal. lineInterval is the minimum time between two lines of one protector.
+	frameInterval = 250 * time.Millisecond
+	lineInterval  = 200 * time.Millisecond
+	// cpuDivisor limits the CPU use to 1/cpuDivisor of a CPU core: with thousands of protectors, frames and lines are less frequent.
+	cpuDivisor = 20
 )
 
 type watchFlags struct {
@@ -30,9 +30,9 @@ func watchCommand(p *plugin) *cobra.Command {
 	f := &watchFlags{scopeFlags{plugin: p}}
 	command := &cobra.Command{
 		Use:   "watch [PROTECTOR]",
-		Short: "Watch protectors live: available against floor, budget, reservations and refusals",
-		Long: `Draws protectors on a terminal, those with least budget first, until q or ctrl-c. Of one protector all of its cells, reservations and refusals
-are shown. What is not a terminal gets a line for each change.`,
+		Short: "Watch protectors live: available pods, floors, budgets, reservations and denials",
+		Long: `Draws protectors on a terminal, those with the least budget first, until you press q or ctrl-c. For a single protector it shows all cells,
+reservations and denials. If the output is not a terminal, the command prints a line for each change.`,
 		Example: `  kubectl breakwater watch -A
   kubectl breakwater watch -n shop deployment-web
   kubectl breakwater watch -n shop deployment-web | tee storm.log`,
@@ -53,68 +53,68 @@ func (f *watchFlags) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	states, failed := fromEach(cores, func(c core) (state, error) { return readState(ctx, c, of.namespace, of.name) })
+	states, failed := fromEachCore(cores, func(c core) (coreState, error) { return readState(ctx, c, of.namespace, of.name) })
 	if len(states) == 0 {
 		return failed
 	}
 	if of.name != "" && countProtectors(states) == 0 {
-		return missing(ctx, cores, of)
+		return protectorNotFound(ctx, cores, of)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := newBoard(of, len(cores) > 1)
+	b := newWatchState(of, len(cores) > 1)
 	for _, c := range cores {
-		b.follow(ctx, c)
+		b.startWatches(ctx, c)
 	}
 	out, ok := printable.Unwrap(f.Out).(*os.File)
 	in, okToo := f.In.(*os.File)
 	if ok && okToo && term.IsTerminal(int(out.Fd())) && term.IsTerminal(int(in.Fd())) && os.Getenv("TERM") != "dumb" {
 		return f.draw(ctx, b, in, out)
 	}
-	return f.lines(ctx, b)
+	return f.printChanges(ctx, b)
 }
 
-func countProtectors(states []state) (sum int) {
+func countProtectors(states []coreState) (sum int) {
 	for i := range states {
 		sum += len(states[i].protectors)
 	}
 	return sum
 }
 
-// lines writes a line for each change, until ctx ends or a write fails.
-func (f *watchFlags) lines(ctx context.Context, b *board) error {
-	told := map[string]string{}
+// printChanges writes a line for each change, until ctx ends or a write fails.
+func (f *watchFlags) printChanges(ctx context.Context, b *watchState) error {
+	printed := map[string]string{}
 	for {
 		began := time.Now()
-		for _, line := range b.changes(told, f.now()) {
+		for _, line := range b.changes(printed, f.now()) {
 			if _, err := fmt.Fprintln(f.Out, line); err != nil {
 				return nil // the reader closed the pipe
 			}
 		}
-		if !idle(ctx, pause(lineEvery, time.Since(began))) {
+		if !sleep(ctx, interval(lineInterval, time.Since(began))) {
 			return nil
 		}
 	}
 }
 
-// pause returns the time to wait after work that took the given time.
-func pause(every, took time.Duration) time.Duration { return max(every, (workShare-1)*took) }
+// interval returns the time to wait after work that took the given time.
+func interval(every, took time.Duration) time.Duration { return max(every, (cpuDivisor-1)*took) }
 
-// idle waits. It returns false if ctx ends.
-func idle(ctx context.Context, pause time.Duration) bool {
+// sleep waits. It returns false if ctx ends.
+func sleep(ctx context.Context, interval time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(pause):
+	case <-time.After(interval):
 		return true
 	}
 }
 
 // draw draws on a terminal until the user presses q or ctrl-c. It restores the terminal at the end.
-func (f *watchFlags) draw(ctx context.Context, b *board, in, out *os.File) (err error) {
+func (f *watchFlags) draw(ctx context.Context, b *watchState, in, out *os.File) (err error) {
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
-		return fmt.Errorf("read keys of the terminal: %w", err)
+		return fmt.Errorf("read keys from the terminal: %w", err)
 	}
 	defer func() { err = errors.Join(err, term.Restore(int(in.Fd()), before)) }()
 	if _, err := io.WriteString(out, "\x1b[?1049h\x1b[?25l"); err != nil { // alternate screen, hidden cursor
@@ -124,7 +124,7 @@ func (f *watchFlags) draw(ctx context.Context, b *board, in, out *os.File) (err 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		awaitQuit(in)
+		waitForQuit(in)
 		cancel()
 	}()
 	coloured := f.coloured(out)
@@ -134,17 +134,17 @@ func (f *watchFlags) draw(ctx context.Context, b *board, in, out *os.File) (err 
 		if err != nil {
 			return err
 		}
-		if _, err := io.WriteString(out, screen(b.frame(width, height, coloured, f.now()))); err != nil {
+		if _, err := io.WriteString(out, screenText(b.frame(width, height, coloured, f.now()))); err != nil {
 			return err
 		}
-		if !idle(ctx, pause(drawEvery, time.Since(began))) {
+		if !sleep(ctx, interval(frameInterval, time.Since(began))) {
 			return nil
 		}
 	}
 }
 
-// screen formats lines that overwrite the screen without flicker.
-func screen(lines []string) string {
+// screenText formats lines that overwrite the screen without flicker.
+func screenText(lines []string) string {
 	text := "\x1b[H"
 	for i, line := range lines {
 		if i > 0 {
@@ -155,8 +155,8 @@ func screen(lines []string) string {
 	return text + "\x1b[J"
 }
 
-// awaitQuit reads keys until q, Q, ctrl-c, ctrl-d or the end of the input.
-func awaitQuit(in io.Reader) {
+// waitForQuit reads keys until q, Q, ctrl-c, ctrl-d or the end of the input.
+func waitForQuit(in io.Reader) {
 	keys := make([]byte, 16)
 	for {
 		n, err := in.Read(keys)

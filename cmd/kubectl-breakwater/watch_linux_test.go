@@ -14,36 +14,36 @@ import (
 )
 
 // openTerminal opens a pseudo terminal of the given size. The program reads what the test writes to person.
-func openTerminal(t *testing.T, columns, rows uint16) (person, program *os.File) {
+func openTerminal(t *testing.T, columns, rows uint16) (userEnd, programEnd *os.File) {
 	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	userEnd, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	number, err := unix.IoctlGetInt(int(userEnd.Fd()), unix.TIOCGPTN)
 	if err == nil {
-		err = unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0)
+		err = unix.IoctlSetPointerInt(int(userEnd.Fd()), unix.TIOCSPTLCK, 0)
 	}
 	if err == nil {
-		program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+		programEnd, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	}
 	if err == nil {
-		err = unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows})
+		err = unix.IoctlSetWinsize(int(programEnd.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = person.Close(), program.Close() })
-	return person, program
+	t.Cleanup(func() { _, _ = userEnd.Close(), programEnd.Close() })
+	return userEnd, programEnd
 }
 
-// seenBy records the output of the terminal.
-type seenBy struct {
+// terminalOutput records the output of the terminal.
+type terminalOutput struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (s *seenBy) read(from *os.File) {
+func (s *terminalOutput) read(from *os.File) {
 	piece := make([]byte, 4096)
 	for {
 		n, err := from.Read(piece)
@@ -56,17 +56,17 @@ func (s *seenBy) read(from *os.File) {
 	}
 }
 
-func (s *seenBy) String() string {
+func (s *terminalOutput) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
 }
 
-func TestWatchGivesTheTerminalBack(t *testing.T) {
+func TestWatchRestoresTerminal(t *testing.T) {
 	h := newHub(t)
-	h.protect("web", 5, 9, reserved(4))
+	h.protect("web", 5, 9, withReservations(4))
 	h.protect("api", 5, 9, nil)
-	h.refused("web", "web-7", "alice", 3, 0)
+	h.createDenial("web", "web-7", "alice", 3, 0)
 	for claim, c := range map[string]struct {
 		arguments []string
 		columns   uint16
@@ -74,17 +74,17 @@ func TestWatchGivesTheTerminalBack(t *testing.T) {
 		want      string
 	}{
 		"all, narrow, by q":      {[]string{"watch"}, 80, "q", "at floor"},
-		"one, narrow, by ctrl-c": {[]string{"watch", "web"}, 80, "\x03", "Refuses the next removal"},
-		"one, wide, by q":        {[]string{"watch", "web"}, 160, "q", "Refuses the next removal"},
+		"one, narrow, by ctrl-c": {[]string{"watch", "web"}, 80, "\x03", "Denies the next removal"},
+		"one, wide, by q":        {[]string{"watch", "web"}, 160, "q", "Denies the next removal"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			t.Setenv("TERM", "xterm")
-			person, program := openTerminal(t, c.columns, 40)
-			before, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
+			userEnd, programEnd := openTerminal(t, c.columns, 40)
+			before, err := unix.IoctlGetTermios(int(programEnd.Fd()), unix.TCGETS)
 			h.must(err)
-			seen := &seenBy{}
-			go seen.read(person)
-			root := rootCommand(genericiooptions.IOStreams{In: program, Out: program, ErrOut: program})
+			seen := &terminalOutput{}
+			go seen.read(userEnd)
+			root := rootCommand(genericiooptions.IOStreams{In: programEnd, Out: programEnd, ErrOut: programEnd})
 			root.SetArgs(append(c.arguments, h.flags...))
 			ended := make(chan error, 1)
 			go func() { ended <- root.ExecuteContext(t.Context()) }()
@@ -94,10 +94,10 @@ func TestWatchGivesTheTerminalBack(t *testing.T) {
 				}
 				return ""
 			})
-			_, err = person.WriteString(c.key)
+			_, err = userEnd.WriteString(c.key)
 			h.must(err)
 			h.must(<-ended)
-			after, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
+			after, err := unix.IoctlGetTermios(int(programEnd.Fd()), unix.TCGETS)
 			h.must(err)
 			if *before != *after {
 				t.Errorf("the terminal is left as %+v, and was %+v", after, before)

@@ -43,29 +43,29 @@ type Brake struct {
 
 	ledger  *ledger
 	metrics *metrics
-	// turn has capacity 1: this process decides on one decrease at a time, so that each decision sees the grants of the one before.
-	turn chan struct{}
+	// semaphore has capacity 1: this process decides on one decrease at a time, so that each decision sees the grants of the one before.
+	semaphore chan struct{}
 }
 
-// Ask decides whether a large decrease may take effect now (rule 13). If it may not, the condition of the protector states the reason. The
+// Decide decides whether a large decrease may take effect now (rule 13). If it may not, the condition of the protector states the reason. The
 // caller asks again after Answer.Retry, or when an object changes that can confirm the decrease.
-func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, error) {
+func (b *Brake) Decide(ctx context.Context, request brake.Request) (brake.Answer, error) {
 	if b.isConfirmed(ctx, request) {
-		b.metrics.decided.WithLabelValues(verdictConfirmed).Inc()
-		log.FromContext(ctx).Info("Large decrease confirmed", "protector", klog.KObj(request.Protector), "cause", request.Cause)
+		b.metrics.decisions.WithLabelValues(verdictConfirmed).Inc()
+		log.FromContext(ctx).Info("Confirmed large decrease", "protector", klog.KObj(request.Protector), "cause", request.Cause)
 		return brake.Answer{Verdict: brake.Granted}, nil
 	}
 	budget, limits := brake.BudgetOf(request.Protector, b.Limits)
 	pending, _ := brake.PendingOf(request.Protector)
-	asks := request.Asks()
-	if request.UndoesCascade() {
+	isRequest := request.NeedsCascadeCheck()
+	if request.RevertsCascade() {
 		if err := b.Withdraw(ctx, request.Protector); err != nil {
 			return brake.Answer{}, err
 		}
-		asks = true
+		isRequest = true
 	}
-	if asks {
-		cascade, err := b.cascade(ctx, request, limits)
+	if isRequest {
+		cascade, err := b.cascadeCause(ctx, request, limits)
 		if err != nil {
 			return brake.Answer{}, err
 		}
@@ -75,21 +75,21 @@ func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, e
 			return brake.Answer{}, err
 		}
 	}
-	if limits.Held(pending) {
+	if limits.HoldsCascade(pending) {
 		return brake.Answer{Verdict: brake.Held, Retry: cascadeRetry}, nil
 	}
 	pending.Cascade = false
-	answer, err := b.decide(ctx, budget, limits, pending)
+	answer, err := b.decidePending(ctx, budget, limits, pending)
 	if err != nil {
 		return brake.Answer{}, err
 	}
 	switch answer.Verdict {
 	case brake.Granted:
-		b.metrics.decided.WithLabelValues(string(brake.Granted)).Inc()
-		log.FromContext(ctx).Info("Large decrease granted", "protector", klog.KObj(request.Protector), "cause", request.Cause,
+		b.metrics.decisions.WithLabelValues(string(brake.Granted)).Inc()
+		log.FromContext(ctx).Info("Granted large decrease", "protector", klog.KObj(request.Protector), "cause", request.Cause,
 			"budget", budget, "left", answer.Left-len(answer.Grants))
 	case brake.Held:
-		err = b.hold(ctx, request, limits)
+		err = b.recordHeld(ctx, request, limits)
 	}
 	return answer, err
 }
@@ -98,7 +98,7 @@ func (b *Brake) Ask(ctx context.Context, request brake.Request) (brake.Answer, e
 // server before it determined that no component requests the decrease. The error is a conflict if p has changed since. What another leader
 // recorded meanwhile is kept.
 func (b *Brake) Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error {
-	if _, known := brake.PendingOf(p); !known {
+	if _, isPending := brake.PendingOf(p); !isPending {
 		return nil
 	}
 	return b.announcer().AnnounceOn(ctx, p, clusters.Announcement{
@@ -110,14 +110,14 @@ func (b *Brake) Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error {
 	})
 }
 
-// Weakened returns how a change of a spec weakens a protector, and whether that is a large decrease.
-func (b *Brake) Weakened(before, after *v1alpha1.PodProtector) (effect string, large bool) {
+// DescribeDecrease returns how a change of a spec weakens a protector, and whether that is a large decrease.
+func (b *Brake) DescribeDecrease(before, after *v1alpha1.PodProtector) (effect string, large bool) {
 	_, limits := brake.BudgetOf(before, b.Limits)
-	return brake.Weakened(before, after, brake.Reference(before, limits.Window, b.Now()))
+	return brake.DescribeWeakening(before, after, brake.Reference(before, limits.Window, b.Now()))
 }
 
-// Reference returns the annotation that a protector should have after a change of its spec; see brake.NextReference.
-func (b *Brake) Reference(before, after *v1alpha1.PodProtector) string {
+// FloorReference returns the annotation that a protector should have after a change of its spec; see brake.NextReference.
+func (b *Brake) FloorReference(before, after *v1alpha1.PodProtector) string {
 	_, limits := brake.BudgetOf(before, b.Limits)
 	return brake.NextReference(before, after, limits.Window, b.Now())
 }
@@ -136,7 +136,7 @@ func (b *Brake) isConfirmed(ctx context.Context, request brake.Request) bool {
 // record writes the condition of a decrease that is new, or that turns out to be a cascade, and returns it as it is stored.
 func (b *Brake) record(ctx context.Context, request brake.Request, limits brake.Limits, cascade string) (brake.Pending, error) {
 	var pending brake.Pending
-	err := b.change(ctx, request, func(live *v1alpha1.PodProtector) error {
+	err := b.updateProtector(ctx, request, func(live *v1alpha1.PodProtector) error {
 		var isNew bool
 		if pending, isNew = brake.NextPending(live, cascade, b.Now()); !isNew {
 			return nil
@@ -150,18 +150,18 @@ func (b *Brake) record(ctx context.Context, request brake.Request, limits brake.
 	return pending, err
 }
 
-// hold records that the limits hold a pending decrease, unless another leader found it to be a cascade.
-func (b *Brake) hold(ctx context.Context, request brake.Request, limits brake.Limits) error {
-	return client.IgnoreNotFound(b.change(ctx, request, func(live *v1alpha1.PodProtector) error {
-		if pending, known := brake.PendingOf(live); !known || pending.Cascade {
+// recordHeld records that the limits hold a pending decrease, unless another leader found it to be a cascade.
+func (b *Brake) recordHeld(ctx context.Context, request brake.Request, limits brake.Limits) error {
+	return client.IgnoreNotFound(b.updateProtector(ctx, request, func(live *v1alpha1.PodProtector) error {
+		if pending, isPending := brake.PendingOf(live); !isPending || pending.Cascade {
 			return nil
 		}
 		return b.announce(ctx, live, request, limits, v1alpha1.ReasonLimitExceeded, "")
 	}))
 }
 
-// change writes to the newest state of the protector, and retries on conflict: the record of another leader must not be lost.
-func (b *Brake) change(ctx context.Context, request brake.Request, write func(live *v1alpha1.PodProtector) error) error {
+// updateProtector writes to the newest state of the protector, and retries on conflict: the record of another leader must not be lost.
+func (b *Brake) updateProtector(ctx context.Context, request brake.Request, write func(live *v1alpha1.PodProtector) error) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live := &v1alpha1.PodProtector{}
 		if err := b.Live.Get(ctx, client.ObjectKeyFromObject(request.Protector), live); err != nil {
@@ -192,12 +192,12 @@ func (b *Brake) announcer() clusters.Announcer {
 	return clusters.Announcer{Status: b.Client, Live: b.Live, Events: b.Events, Owner: Name, Action: "Decrease"}
 }
 
-// decide decides on one decrease, considering all that are pending, and stores the grant. If the grant conflicts with one of another
+// decidePending decides on one decrease, considering all that are pending, and stores the grant. If the grant conflicts with one of another
 // leader, it decides again based on the grants that the other leader stored.
-func (b *Brake) decide(ctx context.Context, budget string, limits brake.Limits, pending brake.Pending) (brake.Answer, error) {
+func (b *Brake) decidePending(ctx context.Context, budget string, limits brake.Limits, pending brake.Pending) (brake.Answer, error) {
 	select {
-	case b.turn <- struct{}{}:
-		defer func() { <-b.turn }()
+	case b.semaphore <- struct{}{}:
+		defer func() { <-b.semaphore }()
 	case <-ctx.Done():
 		return brake.Answer{}, fmt.Errorf("wait for the decision on another large decrease: %w", context.Cause(ctx))
 	}
@@ -206,7 +206,7 @@ func (b *Brake) decide(ctx context.Context, budget string, limits brake.Limits, 
 		return brake.Answer{}, err
 	}
 	// The remembered grants can only be incomplete, so a verdict other than Granted is final.
-	state.Grants = b.ledger.remembered(budget)
+	state.Grants = b.ledger.observedGrants(budget)
 	if answer := brake.Decide(state, pending, b.Now()); answer.Verdict != brake.Granted {
 		return answer, nil
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// cascade returns why the deletion of an object is part of a cascade; empty if it is not. A namespace or an owner is marked or removed
+// cascadeCause returns why the deletion of an object is part of a cascade; empty if it is not. A namespace or an owner is marked or removed
 // before its dependents are deleted, so a live read observes that.
-func (b *Brake) cascade(ctx context.Context, request brake.Request, limits brake.Limits) (why string, err error) {
+func (b *Brake) cascadeCause(ctx context.Context, request brake.Request, limits brake.Limits) (cause string, err error) {
 	if !request.MayCascade(limits) {
 		return "", nil
 	}
@@ -30,13 +30,13 @@ func (b *Brake) cascade(ctx context.Context, request brake.Request, limits brake
 		return "", fmt.Errorf("get namespace %s: %w", request.Deleted.GetNamespace(), err)
 	}
 	return brake.CascadeOf(request.Deleted, err != nil || namespace.DeletionTimestamp != nil, func(owner metav1.OwnerReference) (string, error) {
-		return b.isOwnerGone(ctx, request.Deleted.GetNamespace(), owner)
+		return b.ownerDeletionCause(ctx, request.Deleted.GetNamespace(), owner)
 	})
 }
 
-// isOwnerGone returns why an owner counts as deleted; empty if it exists. An owner that cannot be read may have been deleted: missing
+// ownerDeletionCause returns why an owner counts as deleted; empty if it exists. An owner that cannot be read may have been deleted: missing
 // information must not lower a floor.
-func (b *Brake) isOwnerGone(ctx context.Context, namespace string, owner metav1.OwnerReference) (gone string, err error) {
+func (b *Brake) ownerDeletionCause(ctx context.Context, namespace string, owner metav1.OwnerReference) (cause string, err error) {
 	name := fmt.Sprintf("its owner %s %q", owner.Kind, owner.Name)
 	kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	mapping, err := b.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -59,14 +59,14 @@ func (b *Brake) isOwnerGone(ctx context.Context, namespace string, owner metav1.
 	case err == nil, apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return name + " was deleted", nil
 	case apierrors.IsForbidden(err):
-		return b.isKindGone(ctx, name, mapping.Resource)
+		return b.kindDeletionCause(ctx, name, mapping.Resource)
 	default:
 		return "", fmt.Errorf("get %s: %w", name, err)
 	}
 }
 
-// isKindGone returns, for an owner that may not be read, that its whole kind is being deleted, or that its state is unknown.
-func (b *Brake) isKindGone(ctx context.Context, owner string, resource schema.GroupVersionResource) (string, error) {
+// kindDeletionCause returns, for an owner that may not be read, that its whole kind is being deleted, or that its state is unknown.
+func (b *Brake) kindDeletionCause(ctx context.Context, owner string, resource schema.GroupVersionResource) (string, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	name := resource.GroupResource().String()

@@ -19,47 +19,47 @@ import (
 // ConfigMapName is the name of the ConfigMap that has the grants of the current windows, in the namespace of the generator.
 const ConfigMapName = brake.ConfigMapName
 
-// mostConflicts bounds the attempts of a write. Each conflict is a grant of another leader.
-const mostConflicts = 20
+// maxConflicts bounds the attempts of a write. Each conflict is a grant of another leader.
+const maxConflicts = 20
 
 // ledger stores grants by compare-and-swap. A restarted generator continues with the remaining budget, and leaders share it.
-// Only the goroutine that holds Brake.turn may use it.
+// Only the goroutine that holds Brake.semaphore may use it.
 type ledger struct {
 	key client.ObjectKey
 	// live reads from the API server; writer writes.
 	live   client.Reader
 	writer client.Writer
 
-	// last holds the grants of each budget as this process last observed them, to write them again if the ConfigMap was deleted.
-	last map[string][]brake.Grant
+	// observed holds the grants of each budget as this process last observed them, to write them again if the ConfigMap was deleted.
+	observed map[string][]brake.Grant
 }
 
-// remembered returns the grants of a budget that this process has observed.
-func (l *ledger) remembered(budget string) []brake.Grant {
-	return slices.Clone(l.last[brake.Key(budget)])
+// observedGrants returns the grants of a budget that this process has observed.
+func (l *ledger) observedGrants(budget string) []brake.Grant {
+	return slices.Clone(l.observed[brake.Key(budget)])
 }
 
 // update stores the grants that change returns for a budget; nil stores nothing. It calls change again after a conflict.
 func (l *ledger) update(ctx context.Context, budget string, change func([]brake.Grant) []brake.Grant) error {
-	for range mostConflicts {
+	for range maxConflicts {
 		stored, exists, err := l.read(ctx, brake.Key(budget))
 		if err != nil {
 			return err
 		}
-		grants := change(l.last[brake.Key(budget)])
+		grants := change(l.observed[brake.Key(budget)])
 		if grants == nil {
 			return nil
 		}
 		err = l.write(ctx, stored, exists, brake.Key(budget), grants)
 		if err == nil {
-			l.last[brake.Key(budget)] = grants
+			l.observed[brake.Key(budget)] = grants
 			return nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("store the grants of large decreases in ConfigMap %s: %w", l.key, err)
 		}
 	}
-	return fmt.Errorf("store the grants of large decreases in ConfigMap %s: %d conflicts", l.key, mostConflicts)
+	return fmt.Errorf("store the grants of large decreases in ConfigMap %s: %d conflicts", l.key, maxConflicts)
 }
 
 // read reads the ConfigMap, and merges it into the remembered grants.
@@ -74,7 +74,7 @@ func (l *ledger) read(ctx context.Context, entry string) (stored *corev1.ConfigM
 	if err != nil {
 		return nil, false, fmt.Errorf("ConfigMap %s: %w", l.key, err)
 	}
-	l.last[entry] = merge(l.last[entry], grants)
+	l.observed[entry] = merge(l.observed[entry], grants)
 	return stored, true, nil
 }
 

@@ -19,7 +19,7 @@ func TestLeadersShareTheGrants(t *testing.T) {
 		c := fake.NewClientBuilder().Build()
 		now := time.Now().Truncate(time.Second)
 		leader := func() *ledger {
-			return &ledger{key: client.ObjectKey{Namespace: "breakwater-system", Name: ConfigMapName}, live: c, writer: c, last: map[string][]brake.Grant{}}
+			return &ledger{key: client.ObjectKey{Namespace: "breakwater-system", Name: ConfigMapName}, live: c, writer: c, observed: map[string][]brake.Grant{}}
 		}
 		grant := func(l *ledger, uid types.UID, meanwhile func()) (seen [][]types.UID) {
 			t.Helper()
@@ -53,13 +53,13 @@ func TestLeadersShareTheGrants(t *testing.T) {
 			want = [][]types.UID{{"before"}, {"b", "before"}}
 		}
 		if !slices.EqualFunc(seen, want, slices.Equal) {
-			t.Errorf("with a ConfigMap %v: the first leader decided by %v, want %v", exists, seen, want)
+			t.Errorf("ConfigMap exists %v: the first leader decided with the grants %v, want %v", exists, seen, want)
 		}
 		if _, _, err := second.read(context.Background(), brake.Key("core")); err != nil {
 			t.Fatal(err)
 		}
-		if all := second.remembered("core"); len(all) != len(want[1])+1 {
-			t.Errorf("with a ConfigMap %v: %v are stored, want all grants", exists, all)
+		if all := second.observedGrants("core"); len(all) != len(want[1])+1 {
+			t.Errorf("ConfigMap exists %v: got stored grants %v, want all grants", exists, all)
 		}
 	}
 }

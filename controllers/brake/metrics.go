@@ -22,18 +22,18 @@ const (
 
 // metrics are documented in docs/metrics.md.
 type metrics struct {
-	decided *prometheus.CounterVec
+	decisions *prometheus.CounterVec
 }
 
 func newMetrics(registry prometheus.Registerer, reader client.Reader) (*metrics, error) {
-	m := &metrics{decided: prometheus.NewCounterVec(prometheus.CounterOpts{
+	m := &metrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "breakwater_generator_large_decreases_total",
 		Help: "Large decreases of floors that took effect, by verdict: Granted within the limit, or Confirmed.",
 	}, []string{"verdict"})}
 	for _, verdict := range []string{string(brake.Granted), verdictConfirmed} {
-		m.decided.WithLabelValues(verdict) // a rate needs the 0 before the first increment
+		m.decisions.WithLabelValues(verdict) // a rate needs the 0 before the first increment
 	}
-	for _, collector := range []prometheus.Collector{m.decided, &pendingGauge{reader}} {
+	for _, collector := range []prometheus.Collector{m.decisions, &pendingGauge{reader}} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ type pendingGauge struct{ reader client.Reader }
 
 func pendingDescription() *prometheus.Desc {
 	return prometheus.NewDesc("breakwater_generator_pending_decreases",
-		"Protectors whose floor stays in force although a large decrease of it was asked for, by reason.", []string{"reason"}, nil)
+		"Protectors whose floor stays in force although a large decrease was requested, by reason.", []string{"reason"}, nil)
 }
 
 // Describe implements prometheus.Collector.

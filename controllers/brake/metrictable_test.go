@@ -32,8 +32,8 @@ func protectorsWith(t *testing.T, conditions ...metav1.Condition) client.Client 
 	return builder.Build()
 }
 
-func TestMetricsAreThoseOfTheTable(t *testing.T) {
-	registry := metrictable.NewRegistered()
+func TestMetricsMatchTable(t *testing.T) {
+	registry := metrictable.NewRecordingRegistry()
 	if _, err := newMetrics(registry, protectorsWith(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 }
 
 func TestMetricsCountPendingDecreasesAndServeEachVerdict(t *testing.T) {
-	registry := metrictable.NewRegistered()
+	registry := metrictable.NewRecordingRegistry()
 	m, err := newMetrics(registry, protectorsWith(t,
 		metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLimitExceeded},
 		metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLimitExceeded},
@@ -54,7 +54,7 @@ func TestMetricsCountPendingDecreasesAndServeEachVerdict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.decided.WithLabelValues(verdictConfirmed).Inc()
+	m.decisions.WithLabelValues(verdictConfirmed).Inc()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -44,10 +44,10 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) (*Brake, e
 	}
 	b := &Brake{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(), Events: mgr.GetEventRecorder(Name),
-		Limits: limits, Now: options.Now, turn: make(chan struct{}, 1),
+		Limits: limits, Now: options.Now, semaphore: make(chan struct{}, 1),
 		ledger: &ledger{
 			key: client.ObjectKey{Namespace: options.Namespace, Name: ConfigMapName}, live: mgr.GetAPIReader(), writer: mgr.GetClient(),
-			last: map[string][]brake.Grant{},
+			observed: map[string][]brake.Grant{},
 		},
 	}
 	if b.Now == nil {
@@ -65,7 +65,7 @@ func budgetOf(object client.Object, limits brake.Limits, pending bool) []string 
 	if !ok {
 		return nil
 	}
-	if _, is := brake.PendingOf(p); pending && !is {
+	if _, isPending := brake.PendingOf(p); pending && !isPending {
 		return nil
 	}
 	budget, _ := brake.BudgetOf(p, limits)

@@ -19,8 +19,8 @@ type CallerKeys struct {
 // callerKeyBytes is the length of the output of SHA-256, which RFC 2104 recommends for keys of its HMAC.
 const callerKeyBytes = 32
 
-// CallersSeen is what the controller observed outside of the Secret.
-type CallersSeen struct {
+// CallerObservations is what the controller observed outside of the Secret.
+type CallerObservations struct {
 	// Spread is true when every replica has had time to read the current key. Overlap is true when every configuration has had a token of
 	// the current key for as long as the webhook must accept tokens of the previous key.
 	Spread, Overlap bool
@@ -32,36 +32,36 @@ type CallersSeen struct {
 
 // NextCallerKeys returns the next state of the keys. It never makes the webhook deny a configuration that has a token. Every replica has a
 // key before a configuration gets a token of it, and tokens are not required before every configuration has one. newKey creates a key.
-func NextCallerKeys(k CallerKeys, seen CallersSeen, newKey func() []byte) CallerKeys {
+func NextCallerKeys(k CallerKeys, observed CallerObservations, newKey func() []byte) CallerKeys {
 	next := k
 	switch {
 	case len(k.Current) != callerKeyBytes:
 		// No configuration can have a token of such a key. Replicas must read the new key before tokens can be required.
 		next.Current, next.Required = newKey(), false
 		if next.Rotated == "" {
-			next.Rotated = seen.Rotate
+			next.Rotated = observed.Rotate
 		}
 		return next
-	case seen.Rotate != "" && seen.Rotate != k.Rotated && seen.Spread:
+	case observed.Rotate != "" && observed.Rotate != k.Rotated && observed.Spread:
 		// Wait until replicas have read the current key: they continue to accept tokens of it as the previous key.
-		next.Current, next.Previous, next.Rotated = newKey(), k.Current, seen.Rotate
+		next.Current, next.Previous, next.Rotated = newKey(), k.Current, observed.Rotate
 		return next
 	}
-	if seen.Overlap {
+	if observed.Overlap {
 		next.Previous = nil
 	}
 	// Once required, tokens stay required: a new configuration gets its token at once, and no other client may remove it.
-	next.Required = seen.Require && (k.Required || seen.Spread && seen.Authenticated)
+	next.Required = observed.Require && (k.Required || observed.Spread && observed.Authenticated)
 	return next
 }
 
 // Token returns the token that a configuration should have for a scope, given its present token; empty means none.
-func (k *CallerKeys) Token(scope, has string, spread bool) string {
-	previous := len(k.Previous) > 0
+func (k *CallerKeys) Token(scope, existing string, spread bool) string {
+	hasPrevious := len(k.Previous) > 0
 	switch {
-	case len(k.Current) == 0 || webhookconfig.IsCallerToken(has, scope, k.Current):
-		return has
-	case previous && !spread:
+	case len(k.Current) == 0 || webhookconfig.IsCallerToken(existing, scope, k.Current):
+		return existing
+	case hasPrevious && !spread:
 		return webhookconfig.CallerToken(k.Previous, scope)
 	}
 	return webhookconfig.CallerToken(k.Current, scope)

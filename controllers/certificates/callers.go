@@ -40,7 +40,7 @@ type CallerReconciler struct {
 	Now func() time.Time
 	Options
 
-	spread, overlap since
+	spread, overlap firstSeen
 	// required is the last time at which this process observed that tokens were required.
 	required time.Time
 }
@@ -61,23 +61,23 @@ func (r *CallerReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (
 		r.required = now
 	}
 	if len(have.Current) == callerKeyBytes {
-		all, err = r.inject(ctx, all, func(to *admissionregistrationv1.WebhookClientConfig, path string) bool {
-			return setCaller(to, path, &have, r.isSpread(&have, now), r.isEnforced(now))
+		all, err = r.injectTokens(ctx, all, func(to *admissionregistrationv1.WebhookClientConfig, path string) bool {
+			return setCallerToken(to, path, &have, r.isSpread(&have, now), r.mayBeEnforced(now))
 		})
 		if err != nil {
 			return reconcile.Result{}, err
 		}
 	}
-	next := NextCallerKeys(have, r.look(&have, secret, all, now), newCallerKey)
+	next := NextCallerKeys(have, r.observe(&have, secret, all, now), newCallerKey)
 	if !next.equal(&have) {
-		if err := r.write(ctx, secret, &next); err != nil {
+		if err := r.writeKeys(ctx, secret, &next); err != nil {
 			return reconcile.Result{}, err
 		}
 		r.Log.Info("Wrote caller keys", "secret", r.CallerSecret.String(), "newKey", !bytes.Equal(next.Current, have.Current),
 			"previousKey", len(next.Previous) > 0, "required", next.Required)
-		return reconcile.Result{RequeueAfter: shortest}, nil
+		return reconcile.Result{RequeueAfter: minInterval}, nil
 	}
-	return reconcile.Result{RequeueAfter: max(shortest, min(lookEvery, r.Spread, r.CallerOverlap))}, nil
+	return reconcile.Result{RequeueAfter: max(minInterval, min(readInterval, r.Spread, r.CallerOverlap))}, nil
 }
 
 func newCallerKey() []byte {
@@ -96,37 +96,37 @@ func callerKeysOf(secret *corev1.Secret) CallerKeys {
 
 // isSpread reports whether every replica has had time to read the current key.
 func (r *CallerReconciler) isSpread(k *CallerKeys, now time.Time) bool {
-	return r.spread.note(k.Current, now) >= r.Spread
+	return r.spread.observe(k.Current, now) >= r.Spread
 }
 
-// isEnforced reports whether a replica may still deny callers without a token: until all replicas have had time to read that none is
+// mayBeEnforced reports whether a replica may still deny callers without a token: until all replicas have had time to read that none is
 // required.
-func (r *CallerReconciler) isEnforced(now time.Time) bool {
+func (r *CallerReconciler) mayBeEnforced(now time.Time) bool {
 	return !r.required.IsZero() && now.Sub(r.required) < r.Spread
 }
 
-func (r *CallerReconciler) look(k *CallerKeys, secret *corev1.Secret, all []client.Object, now time.Time) CallersSeen {
-	seen := CallersSeen{
+func (r *CallerReconciler) observe(k *CallerKeys, secret *corev1.Secret, all []client.Object, now time.Time) CallerObservations {
+	observed := CallerObservations{
 		Require: secret.Annotations[AnnotationCallerTokens] == callersRequired, Rotate: secret.Annotations[AnnotationRotateCallerKey],
-		Authenticated: everyClient(all, func(token, scope string) bool { return webhookconfig.IsCallerToken(token, scope, k.valid()...) }),
+		Authenticated: allClientsMatch(all, func(token, scope string) bool { return webhookconfig.IsCallerToken(token, scope, k.valid()...) }),
 	}
 	if len(k.Current) == 0 {
-		return seen
+		return observed
 	}
-	seen.Spread = r.isSpread(k, now)
-	if len(k.Previous) == 0 || !everyClient(all, func(token, scope string) bool { return webhookconfig.IsCallerToken(token, scope, k.Current) }) {
-		r.overlap = since{}
-		return seen
+	observed.Spread = r.isSpread(k, now)
+	if len(k.Previous) == 0 || !allClientsMatch(all, func(token, scope string) bool { return webhookconfig.IsCallerToken(token, scope, k.Current) }) {
+		r.overlap = firstSeen{}
+		return observed
 	}
-	seen.Overlap = r.overlap.note(k.Current, now) >= r.CallerOverlap
-	return seen
+	observed.Overlap = r.overlap.observe(k.Current, now) >= r.CallerOverlap
+	return observed
 }
 
-// everyClient reports whether holds is true for the token (empty if there is none) and the scope of every webhook of the configurations.
-func everyClient(all []client.Object, holds func(token, scope string) bool) bool {
+// allClientsMatch reports whether holds is true for the token (empty if there is none) and the scope of every webhook of the configurations.
+func allClientsMatch(all []client.Object, matches func(token, scope string) bool) bool {
 	for _, c := range all {
-		for _, to := range clientsOf(c) {
-			if token, path := webhookconfig.CallerOf(to); !holds(token, webhookconfig.CallerScope(path)) {
+		for _, to := range clientConfigsOf(c) {
+			if token, path := webhookconfig.CallerTokenOf(to); !matches(token, webhookconfig.CallerScope(path)) {
 				return false
 			}
 		}
@@ -134,9 +134,9 @@ func everyClient(all []client.Object, holds func(token, scope string) bool) bool
 	return true
 }
 
-// inject puts tokens into the configurations that request them by annotation, and returns all configurations as they are now. set changes
+// injectTokens puts tokens into the configurations that request them by annotation, and returns all configurations as they are now. set changes
 // one client.
-func (r *CallerReconciler) inject(
+func (r *CallerReconciler) injectTokens(
 	ctx context.Context, all []client.Object, set func(to *admissionregistrationv1.WebhookClientConfig, path string) (changed bool),
 ) (now []client.Object, err error) {
 	var errs []error
@@ -144,10 +144,10 @@ func (r *CallerReconciler) inject(
 		path := c.GetAnnotations()[webhookconfig.AnnotationCallerPath]
 		wanted, ok := c.DeepCopyObject().(client.Object)
 		if !ok {
-			return nil, fmt.Errorf("a %T is no object", c)
+			return nil, fmt.Errorf("type %T is not a client.Object", c)
 		}
 		changed := false
-		for _, to := range clientsOf(wanted) {
+		for _, to := range clientConfigsOf(wanted) {
 			changed = path != "" && set(to, path) || changed
 		}
 		if !changed {
@@ -157,26 +157,26 @@ func (r *CallerReconciler) inject(
 		// A merge patch sends the whole list, so the configuration must be the version that was read.
 		patch := client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Patch(ctx, wanted, patch, client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("put a caller token into webhook configuration %s: %w", c.GetName(), err))
+			errs = append(errs, fmt.Errorf("inject the caller token into webhook configuration %s: %w", c.GetName(), err))
 			continue
 		}
-		r.Log.Info("Put a caller token into a webhook configuration", "configuration", c.GetName())
+		r.Log.Info("Injected caller token into webhook configuration", "configuration", c.GetName())
 		now = append(now, wanted)
 	}
 	return now, errors.Join(errs...)
 }
 
-// setCaller sets the path of a webhook, and reports whether it changed. It does not touch URLs. It does not touch a path without a token
+// setCallerToken sets the path of a webhook, and reports whether it changed. It does not touch URLs. It does not touch a path without a token
 // while no token is enforced: the chart renders such a path before tokens are required, and after they no longer are.
-func setCaller(to *admissionregistrationv1.WebhookClientConfig, path string, keys *CallerKeys, spread, enforced bool) (changed bool) {
-	has, behind := webhookconfig.CallerOf(to)
-	if to.Service == nil || behind == path && has == "" && !enforced {
+func setCallerToken(to *admissionregistrationv1.WebhookClientConfig, path string, keys *CallerKeys, spread, enforced bool) (changed bool) {
+	existing, basePath := webhookconfig.CallerTokenOf(to)
+	if to.Service == nil || basePath == path && existing == "" && !enforced {
 		return false
 	}
-	if behind != path {
-		has = ""
+	if basePath != path {
+		existing = ""
 	}
-	wanted := webhookconfig.CallerPath(keys.Token(webhookconfig.CallerScope(path), has, spread), path)
+	wanted := webhookconfig.CallerPath(keys.Token(webhookconfig.CallerScope(path), existing, spread), path)
 	if to.Service.Path != nil && *to.Service.Path == wanted {
 		return false
 	}
@@ -184,8 +184,8 @@ func setCaller(to *admissionregistrationv1.WebhookClientConfig, path string, key
 	return true
 }
 
-// write stores the keys in the Secret that was read. It fails if the Secret has changed since.
-func (r *CallerReconciler) write(ctx context.Context, secret *corev1.Secret, keys *CallerKeys) error {
+// writeKeys stores the keys in the Secret that was read. It fails if the Secret has changed since.
+func (r *CallerReconciler) writeKeys(ctx context.Context, secret *corev1.Secret, keys *CallerKeys) error {
 	wanted := secret.DeepCopy()
 	wanted.Data = map[string][]byte{webhookconfig.CurrentCallerKey: keys.Current}
 	if len(keys.Previous) > 0 {

@@ -12,25 +12,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kind is a kind of webhook configurations.
-type kind struct {
-	title string
-	empty func() client.Object
+// configurationKind is a kind of webhook configurations.
+type configurationKind struct {
+	kindName  string
+	newObject func() client.Object
 	// names are the names of the configurations that should trust the webhook.
 	names []string
 }
 
 // kinds returns the kinds that have such configurations.
-func (o *Options) kinds() []kind {
-	all := []kind{
+func (o *Options) kinds() []configurationKind {
+	all := []configurationKind{
 		{"ValidatingWebhookConfiguration", func() client.Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} }, o.Configurations},
 		{"MutatingWebhookConfiguration", func() client.Object { return &admissionregistrationv1.MutatingWebhookConfiguration{} }, o.MutatingConfigurations},
 	}
-	return slices.DeleteFunc(all, func(k kind) bool { return len(k.names) == 0 })
+	return slices.DeleteFunc(all, func(k configurationKind) bool { return len(k.names) == 0 })
 }
 
-// clientsOf returns how API servers reach the webhooks of a configuration.
-func clientsOf(configuration client.Object) (all []*admissionregistrationv1.WebhookClientConfig) {
+// clientConfigsOf returns how API servers reach the webhooks of a configuration.
+func clientConfigsOf(configuration client.Object) (all []*admissionregistrationv1.WebhookClientConfig) {
 	switch c := configuration.(type) {
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
 		for i := range c.Webhooks {
@@ -45,17 +45,17 @@ func clientsOf(configuration client.Object) (all []*admissionregistrationv1.Webh
 }
 
 // configurationsOf returns the named configurations that exist and are not being deleted.
-func configurationsOf(ctx context.Context, reader client.Reader, kinds []kind) ([]client.Object, error) {
+func configurationsOf(ctx context.Context, reader client.Reader, kinds []configurationKind) ([]client.Object, error) {
 	var all []client.Object
 	for _, k := range kinds {
 		for _, name := range k.names {
-			c := k.empty()
+			c := k.newObject()
 			err := reader.Get(ctx, client.ObjectKey{Name: name}, c)
 			if apierrors.IsNotFound(err) {
 				continue
 			}
 			if err != nil {
-				return nil, fmt.Errorf("read %s %s: %w", k.title, name, err)
+				return nil, fmt.Errorf("read %s %s: %w", k.kindName, name, err)
 			}
 			if c.GetDeletionTimestamp().IsZero() {
 				all = append(all, c)
@@ -65,39 +65,39 @@ func configurationsOf(ctx context.Context, reader client.Reader, kinds []kind) (
 	return all, nil
 }
 
-// injected returns all bundles that the configurations trust, concatenated.
-func injected(all []client.Object) []byte {
+// trustedBundles returns all bundles that the configurations trust, concatenated.
+func trustedBundles(all []client.Object) []byte {
 	var bundles [][]byte
 	for _, c := range all {
-		for _, to := range clientsOf(c) {
+		for _, to := range clientConfigsOf(c) {
 			bundles = append(bundles, to.CABundle)
 		}
 	}
 	return bytes.Join(bundles, []byte("\n"))
 }
 
-// inject makes configurations trust a bundle, and reports whether one did not. It continues with the others if one cannot be changed.
-func (r *Reconciler) inject(ctx context.Context, all []client.Object, bundle []byte) (bool, error) {
+// injectBundle makes configurations trust a bundle, and reports whether one did not. It continues with the others if one cannot be changed.
+func (r *Reconciler) injectBundle(ctx context.Context, all []client.Object, bundle []byte) (bool, error) {
 	changed, errs := false, []error(nil)
 	for _, c := range all {
-		if !slices.ContainsFunc(clientsOf(c), func(to *admissionregistrationv1.WebhookClientConfig) bool { return !bytes.Equal(to.CABundle, bundle) }) {
+		if !slices.ContainsFunc(clientConfigsOf(c), func(to *admissionregistrationv1.WebhookClientConfig) bool { return !bytes.Equal(to.CABundle, bundle) }) {
 			continue
 		}
 		changed = true
 		wanted, ok := c.DeepCopyObject().(client.Object)
 		if !ok {
-			return changed, fmt.Errorf("a %T is no object", c)
+			return changed, fmt.Errorf("type %T is not a client.Object", c)
 		}
-		for _, to := range clientsOf(wanted) {
+		for _, to := range clientConfigsOf(wanted) {
 			to.CABundle = bundle
 		}
 		// A merge patch sends the whole list, so the configuration must be the version that was read.
 		patch := client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Patch(ctx, wanted, patch, client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("make webhook configuration %s trust the webhook: %w", c.GetName(), err))
+			errs = append(errs, fmt.Errorf("inject the CA bundle into webhook configuration %s: %w", c.GetName(), err))
 			continue
 		}
-		r.Log.Info("A webhook configuration trusts the webhook", "configuration", c.GetName(), "authorities", len(parseAll(bundle)))
+		r.Log.Info("Injected CA bundle into webhook configuration", "configuration", c.GetName(), "authorities", len(parseAll(bundle)))
 	}
 	return changed, errors.Join(errs...)
 }

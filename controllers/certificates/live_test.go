@@ -25,50 +25,50 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// lab is a controller on a real API server, as a user with exactly the rights that it needs.
-type lab struct {
+// fixture is a controller on a real API server, as a user with exactly the rights that it needs.
+type fixture struct {
 	*testing.T
-	admin  client.Client
-	secret client.ObjectKey
-	hook   string
+	admin         client.Client
+	secret        client.ObjectKey
+	configuration string
 }
 
-func newLab(t *testing.T) *lab {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newLabWith(t, certificates.MakingRules(), func(*lab) {})
+	return newFixtureWith(t, certificates.CreationRules(), func(*fixture) {})
 }
 
 // options returns the options for a Secret that the named configurations trust.
-func (l *lab) options(hooks ...string) certificates.Options {
+func (l *fixture) options(hooks ...string) certificates.Options {
 	return certificates.Options{
 		Secret: l.secret, Configurations: hooks, MutatingConfigurations: hooks, Spread: 200 * time.Millisecond, Overlap: 300 * time.Millisecond,
 		Terms: certificates.Terms{Names: []string{"webhook.svc"}, Lifetime: 365 * 24 * time.Hour, RenewBefore: 90 * 24 * time.Hour, AuthorityLifetime: 10 * 365 * 24 * time.Hour},
 	}
 }
 
-// run starts the controller as a user who has exactly the given rules.
-func (l *lab) run(options certificates.Options, rules ...rbacv1.PolicyRule) {
+// startController starts the controller as a user who has exactly the given rules.
+func (l *fixture) startController(options certificates.Options, rules ...rbacv1.PolicyRule) {
 	l.Helper()
 	user := testplane.User(l, l.secret.Namespace, rules)
-	testplane.Manage(l.T, user, func(ctx context.Context, mgr manager.Manager) error {
+	testplane.StartManager(l.T, user, func(ctx context.Context, mgr manager.Manager) error {
 		return certificates.Setup(ctx, mgr, options, prometheus.NewRegistry())
 	}, func(o *manager.Options) { o.Cache = certificates.CacheOptions(l.secret) })
 }
 
-// newLabWith gives the user more rights, and calls furnish before the controller starts.
-func newLabWith(t *testing.T, more []rbacv1.PolicyRule, furnish func(*lab)) *lab {
+// newFixtureWith gives the user more rights, and calls furnish before the controller starts.
+func newFixtureWith(t *testing.T, more []rbacv1.PolicyRule, prepare func(*fixture)) *fixture {
 	t.Helper()
 	namespace := testplane.Namespace(t)
-	l := &lab{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "webhook-tls"}, hook: namespace}
-	l.makeHook(l.hook)
-	furnish(l)
-	hooks := []string{l.hook, l.hook + "-later"}
-	l.run(l.options(hooks...), slices.Concat(certificates.ClusterRules(hooks, hooks), certificates.Rules(l.secret.Name), more)...)
+	l := &fixture{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "webhook-tls"}, configuration: namespace}
+	l.createConfigurations(l.configuration)
+	prepare(l)
+	hooks := []string{l.configuration, l.configuration + "-later"}
+	l.startController(l.options(hooks...), slices.Concat(certificates.ClusterRules(hooks, hooks), certificates.Rules(l.secret.Name), more)...)
 	return l
 }
 
-// makeHook creates a configuration of each kind.
-func (l *lab) makeHook(name string) {
+// createConfigurations creates a configuration of each kind.
+func (l *fixture) createConfigurations(name string) {
 	l.Helper()
 	none, url := admissionregistrationv1.SideEffectClassNone, "https://webhook.svc/"
 	to, versions, meta := admissionregistrationv1.WebhookClientConfig{URL: &url}, []string{"v1"}, metav1.ObjectMeta{Name: name}
@@ -90,7 +90,7 @@ func (l *lab) makeHook(name string) {
 	}
 }
 
-func (l *lab) get(name string) map[string][]byte {
+func (l *fixture) secretData(name string) map[string][]byte {
 	l.Helper()
 	secret := &corev1.Secret{}
 	if err := l.admin.Get(l.Context(), client.ObjectKey{Namespace: l.secret.Namespace, Name: name}, secret); client.IgnoreNotFound(err) != nil {
@@ -99,8 +99,8 @@ func (l *lab) get(name string) map[string][]byte {
 	return secret.Data
 }
 
-// trusts returns the bundle that the configurations of a name trust, if all of their webhooks agree.
-func (l *lab) trusts(name string) []byte {
+// trustedBundle returns the bundle that the configurations of a name trust, if all of their webhooks agree.
+func (l *fixture) trustedBundle(name string) []byte {
 	l.Helper()
 	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}
 	for _, c := range []client.Object{validating, mutating} {
@@ -119,22 +119,22 @@ func (l *lab) trusts(name string) []byte {
 	return bundle
 }
 
-// wantWhole waits until the served certificate differs from before, and all configurations trust one authority, which signed it.
-func (l *lab) wantWhole(before []byte, configurations ...string) []byte {
+// waitForNewCertificate waits until the served certificate differs from before, and all configurations trust one authority, which signed it.
+func (l *fixture) waitForNewCertificate(before []byte, configurations ...string) []byte {
 	l.Helper()
 	var served []byte
 	testplane.Eventually(l, func() string {
-		tls, authority := l.get(l.secret.Name), l.get(l.secret.Name+"-ca")
+		tls, authority := l.secretData(l.secret.Name), l.secretData(l.secret.Name+"-ca")
 		served = tls["tls.crt"]
 		if len(served) == 0 || bytes.Equal(served, before) {
-			return "no other certificate is served"
+			return "the Secret has no new certificate"
 		}
 		if !bytes.Equal(tls["ca.crt"], authority["ca.crt"]) || len(authority["ca.key"]) == 0 {
-			return fmt.Sprintf("the bundle is\n%s\nand the authority\n%s", tls["ca.crt"], authority["ca.crt"])
+			return fmt.Sprintf("bundle\n%s\ndiffers from authority\n%s", tls["ca.crt"], authority["ca.crt"])
 		}
 		for _, c := range configurations {
-			if trusted := l.trusts(c); !bytes.Equal(trusted, authority["ca.crt"]) {
-				return fmt.Sprintf("configuration %s trusts %q", c, trusted)
+			if trusted := l.trustedBundle(c); !bytes.Equal(trusted, authority["ca.crt"]) {
+				return fmt.Sprintf("configuration %s has the bundle %q, want that of the authority", c, trusted)
 			}
 		}
 		return ""
@@ -142,44 +142,44 @@ func (l *lab) wantWhole(before []byte, configurations ...string) []byte {
 	return served
 }
 
-func TestASecretIsFilledAndAllThatAskTheWebhookTrustIt(t *testing.T) {
-	l := newLab(t)
-	served := l.wantWhole(nil, l.hook)
-	if _, ok := l.get(l.secret.Name)["ca.key"]; ok {
-		t.Error("the Secret that replicas read has the key of the authority")
+func TestControllerFillsSecretAndConfigurations(t *testing.T) {
+	l := newFixture(t)
+	served := l.waitForNewCertificate(nil, l.configuration)
+	if _, ok := l.secretData(l.secret.Name)["ca.key"]; ok {
+		t.Error("Secret that replicas read has the key of the authority")
 	}
 
-	l.makeHook(l.hook + "-later")
-	l.wantWhole(nil, l.hook, l.hook+"-later")
+	l.createConfigurations(l.configuration + "-later")
+	l.waitForNewCertificate(nil, l.configuration, l.configuration+"-later")
 
 	c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	if err := l.admin.Get(t.Context(), client.ObjectKey{Name: l.hook}, c); err != nil {
+	if err := l.admin.Get(t.Context(), client.ObjectKey{Name: l.configuration}, c); err != nil {
 		t.Fatal(err)
 	}
 	c.Webhooks[1].ClientConfig.CABundle = nil
-	c.Webhooks[0].ClientConfig.CABundle = l.get(l.secret.Name + "-ca")["ca.crt"][:0]
+	c.Webhooks[0].ClientConfig.CABundle = l.secretData(l.secret.Name + "-ca")["ca.crt"][:0]
 	if err := l.admin.Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	l.wantWhole(nil, l.hook, l.hook+"-later")
+	l.waitForNewCertificate(nil, l.configuration, l.configuration+"-later")
 
 	m := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	if err := l.admin.Get(t.Context(), client.ObjectKey{Name: l.hook + "-later"}, m); err != nil {
+	if err := l.admin.Get(t.Context(), client.ObjectKey{Name: l.configuration + "-later"}, m); err != nil {
 		t.Fatal(err)
 	}
 	m.Webhooks[1].ClientConfig.CABundle = nil
 	if err := l.admin.Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	l.wantWhole(nil, l.hook, l.hook+"-later")
-	if now := l.get(l.secret.Name)["tls.crt"]; !bytes.Equal(now, served) {
-		t.Error("the certificate was replaced without need")
+	l.waitForNewCertificate(nil, l.configuration, l.configuration+"-later")
+	if now := l.secretData(l.secret.Name)["tls.crt"]; !bytes.Equal(now, served) {
+		t.Error("certificate was replaced, want it unchanged")
 	}
 }
 
-func TestWhatIsDamagedOrLostIsMadeAnew(t *testing.T) {
-	l := newLab(t)
-	l.wantWhole(nil, l.hook)
+func TestDamagedOrDeletedSecretsAreRecreated(t *testing.T) {
+	l := newFixture(t)
+	l.waitForNewCertificate(nil, l.configuration)
 
 	secret := &corev1.Secret{}
 	if err := l.admin.Get(t.Context(), l.secret, secret); err != nil {
@@ -189,27 +189,27 @@ func TestWhatIsDamagedOrLostIsMadeAnew(t *testing.T) {
 	if err := l.admin.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	served := l.wantWhole([]byte("garbage"), l.hook)
-	if string(l.get(l.secret.Name)["theirs"]) != "theirs" {
-		t.Error("what others keep in the Secret is gone")
+	served := l.waitForNewCertificate([]byte("garbage"), l.configuration)
+	if string(l.secretData(l.secret.Name)["theirs"]) != "theirs" {
+		t.Error("entry of another owner was removed from the Secret")
 	}
 
 	if err := l.admin.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	served = l.wantWhole(served, l.hook)
+	served = l.waitForNewCertificate(served, l.configuration)
 
 	authority := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.secret.Namespace, Name: l.secret.Name + "-ca"}}
 	if err := l.admin.Delete(t.Context(), authority); err != nil {
 		t.Fatal(err)
 	}
-	l.wantWhole(served, l.hook)
+	l.waitForNewCertificate(served, l.configuration)
 }
 
 // This is the setup of the chart: a controller that may create Secrets could create tokens of other ServiceAccounts.
-func TestSecretsThatExistAreFilledWithoutTheRightToMakeAny(t *testing.T) {
+func TestExistingSecretsAreFilledWithoutCreatePermission(t *testing.T) {
 	var authority *corev1.Secret
-	l := newLabWith(t, nil, func(l *lab) {
+	l := newFixtureWith(t, nil, func(l *fixture) {
 		for _, suffix := range []string{"", "-ca"} {
 			authority = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.secret.Namespace, Name: l.secret.Name + suffix}}
 			if err := l.admin.Create(t.Context(), authority); err != nil {
@@ -217,30 +217,30 @@ func TestSecretsThatExistAreFilledWithoutTheRightToMakeAny(t *testing.T) {
 			}
 		}
 	})
-	served, before := l.wantWhole(nil, l.hook), l.get(authority.Name)["ca.crt"]
+	served, before := l.waitForNewCertificate(nil, l.configuration), l.secretData(authority.Name)["ca.crt"]
 
 	l.patchAsDocumented("breakwater-webhook-tls-ca", l.secret.Name+"-ca")
-	served = l.wantWhole(served, l.hook)
-	renewed := l.get(authority.Name)["ca.crt"]
+	served = l.waitForNewCertificate(served, l.configuration)
+	renewed := l.secretData(authority.Name)["ca.crt"]
 	if bytes.Equal(renewed, before) {
-		t.Error("the authority is the one before")
+		t.Error("authority is unchanged, want a new one")
 	}
 	l.patchAsDocumented("breakwater-webhook-tls", l.secret.Name)
-	l.wantWhole(served, l.hook)
-	if now := l.get(authority.Name)["ca.crt"]; !bytes.Equal(now, renewed) {
-		t.Error("a new certificate came with a new authority")
+	l.waitForNewCertificate(served, l.configuration)
+	if now := l.secretData(authority.Name)["ca.crt"]; !bytes.Equal(now, renewed) {
+		t.Error("authority was replaced with the certificate, want it unchanged")
 	}
 }
 
 // patchAsDocumented patches a Secret by the kubectl command that docs/certificates.md states.
-func (l *lab) patchAsDocumented(documented, name string) {
+func (l *fixture) patchAsDocumented(documented, name string) {
 	l.Helper()
 	const merge = " --type merge -p "
-	said, err := doctest.Mentioned("../..", "docs/certificates.md", "kubectl patch secret -n breakwater-system "+documented+merge)
+	command, err := doctest.Mentioned("../..", "docs/certificates.md", "kubectl patch secret -n breakwater-system "+documented+merge)
 	if err != nil {
 		l.Fatal(err)
 	}
-	_, patch, _ := strings.Cut(said, merge)
+	_, patch, _ := strings.Cut(command, merge)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.secret.Namespace, Name: name}}
 	if err := l.admin.Patch(l.Context(), secret, client.RawPatch(types.MergePatchType, []byte(strings.Trim(patch, "'")))); err != nil {
 		l.Fatal(err)
@@ -248,9 +248,9 @@ func (l *lab) patchAsDocumented(documented, name string) {
 }
 
 // This is the setup of the chart for a sharder that runs without a webhook.
-func TestASecretThatNoConfigurationTrustsIsFilledWithoutTheRightToReadAny(t *testing.T) {
+func TestSecretIsFilledWithoutConfigurationPermission(t *testing.T) {
 	namespace := testplane.Namespace(t)
-	l := &lab{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "sharder-tls"}}
-	l.run(l.options(), slices.Concat(certificates.Rules(l.secret.Name), certificates.MakingRules())...)
-	l.wantWhole(nil)
+	l := &fixture{T: t, admin: testplane.Client(t), secret: client.ObjectKey{Namespace: namespace, Name: "sharder-tls"}}
+	l.startController(l.options(), slices.Concat(certificates.Rules(l.secret.Name), certificates.CreationRules())...)
+	l.waitForNewCertificate(nil)
 }

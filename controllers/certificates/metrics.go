@@ -21,7 +21,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}, []string{"certificate"}),
 		trusted: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "breakwater_certificates_trusted_authorities",
-			Help: "Authorities that apiservers are to trust; more than one while certificates are replaced.",
+			Help: "Certificate authorities that API servers must trust; more than one while certificates are rotated.",
 		}),
 	}
 	for _, c := range []prometheus.Collector{m.expiry, m.trusted} {
@@ -33,7 +33,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 }
 
 func (m *Metrics) observe(s State) {
-	m.expiry.WithLabelValues("authority").Set(float64(end(s.Authority).Unix()))
-	m.expiry.WithLabelValues("serving").Set(float64(end(s.Serving).Unix()))
+	m.expiry.WithLabelValues("authority").Set(float64(expiryOf(s.Authority).Unix()))
+	m.expiry.WithLabelValues("serving").Set(float64(expiryOf(s.Serving).Unix()))
 	m.trusted.Set(float64(len(parseAll(s.Trusted))))
 }

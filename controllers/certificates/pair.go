@@ -16,8 +16,8 @@ const (
 	// authorityName is the subject of authorities, by which the controller recognizes them.
 	authorityName = "breakwater-webhook-ca"
 	organization  = "breakwater"
-	// head is how far the clock of a client may be behind the clock of this process.
-	head = time.Hour
+	// clockSkew is how far the clock of a client may be behind the clock of this process.
+	clockSkew = time.Hour
 )
 
 // Pair is a certificate and its key, in PEM.
@@ -27,25 +27,25 @@ func (p Pair) equal(other Pair) bool {
 	return bytes.Equal(p.Certificate, other.Certificate) && bytes.Equal(p.Key, other.Key)
 }
 
-// vouchesFor reports whether an authority signed a pair that can be served under a name at a time. An empty name means any name.
-func vouchesFor(authority []byte, p Pair, name string, usages []x509.ExtKeyUsage, at time.Time) bool {
+// hasSigned reports whether an authority signed a pair that can be served under a name at a time. An empty name means any name.
+func hasSigned(authority []byte, p Pair, name string, usages []x509.ExtKeyUsage, at time.Time) bool {
 	valid, err := rotator.ValidCert(authority, p.Certificate, p.Key, name, &usages, at)
 	return err == nil && valid
 }
 
 func isAuthority(p Pair, at time.Time) bool {
-	return vouchesFor(p.Certificate, p, authorityName, []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, at)
+	return hasSigned(p.Certificate, p, authorityName, []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, at)
 }
 
 func serverOnly() []x509.ExtKeyUsage { return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
 
 // newAuthority creates a pair that can sign others.
 func newAuthority(now time.Time, lifetime time.Duration) (Pair, error) {
-	made, err := (&rotator.CertRotator{CAName: authorityName, CAOrganization: organization}).CreateCACert(now.Add(-head), now.Add(lifetime))
+	artifacts, err := (&rotator.CertRotator{CAName: authorityName, CAOrganization: organization}).CreateCACert(now.Add(-clockSkew), now.Add(lifetime))
 	if err != nil {
-		return Pair{}, fmt.Errorf("make an authority: %w", err)
+		return Pair{}, fmt.Errorf("create the certificate authority: %w", err)
 	}
-	return Pair{Certificate: made.CertPEM, Key: made.KeyPEM}, nil
+	return Pair{Certificate: artifacts.CertPEM, Key: artifacts.KeyPEM}, nil
 }
 
 // issue creates a pair that can be served under the names.
@@ -56,9 +56,9 @@ func issue(authority Pair, names []string, now time.Time, lifetime time.Duration
 	}
 	usages := serverOnly()
 	r := &rotator.CertRotator{DNSName: names[0], ExtraDNSNames: names[1:], ExtKeyUsages: &usages}
-	certificate, key, err := r.CreateCertPEM(signer, now.Add(-head), now.Add(lifetime))
+	certificate, key, err := r.CreateCertPEM(signer, now.Add(-clockSkew), now.Add(lifetime))
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a serving certificate: %w", err)
+		return Pair{}, fmt.Errorf("create the serving certificate: %w", err)
 	}
 	return Pair{Certificate: certificate, Key: key}, nil
 }
@@ -67,11 +67,11 @@ func parseAuthority(p Pair) (*rotator.KeyPairArtifacts, error) {
 	certificates := parseAll(p.Certificate)
 	block, _ := pem.Decode(p.Key)
 	if len(certificates) == 0 || block == nil {
-		return nil, errors.New("the authority is not in PEM")
+		return nil, errors.New("the certificate authority is not PEM-encoded")
 	}
 	key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("read the key of the authority: %w", err)
+		return nil, fmt.Errorf("parse the key of the certificate authority: %w", err)
 	}
 	return &rotator.KeyPairArtifacts{Cert: certificates[0], Key: key, CertPEM: p.Certificate, KeyPEM: p.Key}, nil
 }

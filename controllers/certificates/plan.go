@@ -26,8 +26,8 @@ type Terms struct {
 	AuthorityLifetime time.Duration
 }
 
-// Seen is what the controller observed outside of the Secrets.
-type Seen struct {
+// Observations is what the controller observed outside of the Secrets.
+type Observations struct {
 	// Spread is true when every API server has had time to trust the current authority. Served is true when every replica has had time to
 	// serve the current certificate, and the current authority signed it.
 	Spread, Served bool
@@ -37,7 +37,7 @@ type Seen struct {
 
 // Next returns the next state. No admission review fails because of it: a certificate is served only after its authority is trusted, and an
 // authority is trusted for as long as a replica may serve a certificate of it. If no certificate can be served at all, it does not wait.
-func Next(s State, t Terms, seen Seen, now time.Time) (State, error) {
+func Next(s State, t Terms, observed Observations, now time.Time) (State, error) {
 	next := s
 	// An authority outlives every certificate that it signs.
 	if !isAuthority(s.Authority, now.Add(t.Lifetime+t.RenewBefore)) {
@@ -45,13 +45,13 @@ func Next(s State, t Terms, seen Seen, now time.Time) (State, error) {
 		if err != nil {
 			return s, err
 		}
-		next.Authority, seen.Spread, seen.Served = authority, false, false
+		next.Authority, observed.Spread, observed.Served = authority, false, false
 	}
-	next.Trusted = trusted(next, seen, now)
-	if fits(next.Authority, s.Serving, t, now) {
+	next.Trusted = trustedBundle(next, observed, now)
+	if isCurrent(next.Authority, s.Serving, t, now) {
 		return next, nil
 	}
-	if seen.Spread || !isAlive(next.Trusted, s.Serving, now) {
+	if observed.Spread || !isAccepted(next.Trusted, s.Serving, now) {
 		serving, err := issue(next.Authority, t.Names, now, t.Lifetime)
 		if err != nil {
 			return s, err
@@ -61,32 +61,32 @@ func Next(s State, t Terms, seen Seen, now time.Time) (State, error) {
 	return next, nil
 }
 
-func trusted(s State, seen Seen, now time.Time) []byte {
+func trustedBundle(s State, observed Observations, now time.Time) []byte {
 	all := parseAll(s.Authority.Certificate)
-	if !seen.Served {
+	if !observed.Served {
 		before := parseAll(s.Trusted)
 		if len(before) == 0 {
 			// The Secret was lost, or is new. Replicas may still serve its earlier content.
-			before = parseAll(seen.Injected)
+			before = parseAll(observed.Injected)
 		}
 		all = append(all, before...)
 	}
 	return bundleOf(all, now)
 }
 
-// fits reports whether the authority could have issued the pair under these terms, and the pair is not due for renewal.
-func fits(authority, serving Pair, t Terms, now time.Time) bool {
+// isCurrent reports whether the authority could have issued the pair under these terms, and the pair is not due for renewal.
+func isCurrent(authority, serving Pair, t Terms, now time.Time) bool {
 	certificates := parseAll(serving.Certificate)
 	if len(certificates) == 0 || !slices.Equal(certificates[0].DNSNames, t.Names) {
 		return false
 	}
-	return vouchesFor(authority.Certificate, serving, t.Names[0], serverOnly(), now.Add(t.RenewBefore))
+	return hasSigned(authority.Certificate, serving, t.Names[0], serverOnly(), now.Add(t.RenewBefore))
 }
 
-// isAlive reports whether API servers that trust a bundle accept a pair.
-func isAlive(bundle []byte, serving Pair, now time.Time) bool {
+// isAccepted reports whether API servers that trust a bundle accept a pair.
+func isAccepted(bundle []byte, serving Pair, now time.Time) bool {
 	return slices.ContainsFunc(parseAll(bundle), func(c *x509.Certificate) bool {
-		return vouchesFor(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), serving, "", serverOnly(), now)
+		return hasSigned(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}), serving, "", serverOnly(), now)
 	})
 }
 

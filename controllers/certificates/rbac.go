@@ -31,9 +31,9 @@ func Rules(secret string) []rbacv1.PolicyRule {
 	}
 }
 
-// MakingRules returns the additional rules where no other component creates the Secrets. With them, the controller could also create tokens
+// CreationRules returns the additional rules where no other component creates the Secrets. With them, the controller could also create tokens
 // of other ServiceAccounts.
-func MakingRules() []rbacv1.PolicyRule {
+func CreationRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}}}
 }
 

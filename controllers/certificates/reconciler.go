@@ -18,11 +18,11 @@ import (
 // Name is the name of the controller, its Lease and its field manager.
 const Name = "breakwater-certificates"
 
-// lookEvery is how often the controller reads the Secrets; the Secret of the authority is not watched. It never reads them more often than
+// readInterval is how often the controller reads the Secrets; the Secret of the authority is not watched. It never reads them more often than
 // every shortest, however short the waits are.
 const (
-	lookEvery = time.Minute
-	shortest  = 100 * time.Millisecond
+	readInterval = time.Minute
+	minInterval  = 100 * time.Millisecond
 )
 
 // Reconciler keeps one Secret filled.
@@ -36,19 +36,19 @@ type Reconciler struct {
 	Metrics *Metrics
 	Options
 
-	spread, served since
+	spread, served firstSeen
 }
 
-// since is the time at which a value was first observed.
-type since struct {
-	what [sha256.Size]byte
+// firstSeen is the time at which a value was first observed.
+type firstSeen struct {
+	hash [sha256.Size]byte
 	at   time.Time
 }
 
-// note returns how long the value has been the current one.
-func (s *since) note(what []byte, now time.Time) time.Duration {
-	if sum := sha256.Sum256(what); sum != s.what || s.at.IsZero() {
-		s.what, s.at = sum, now
+// observe returns how long the value has been the current one.
+func (s *firstSeen) observe(value []byte, now time.Time) time.Duration {
+	if sum := sha256.Sum256(value); sum != s.hash || s.at.IsZero() {
+		s.hash, s.at = sum, now
 	}
 	return now.Sub(s.at)
 }
@@ -56,7 +56,7 @@ func (s *since) note(what []byte, now time.Time) time.Duration {
 // Reconcile takes the one step that is due. This process times the waits from when it observed a change; a new leader waits again.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	now := r.Now()
-	have, err := r.read(ctx)
+	have, err := r.readState(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -64,57 +64,57 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	seen := r.look(have.State, now)
-	seen.Injected = injected(all)
-	next, err := Next(have.State, r.Terms, seen, now)
+	observed := r.observe(have.State, now)
+	observed.Injected = trustedBundles(all)
+	next, err := Next(have.State, r.Terms, observed, now)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if !next.equal(have.State) {
-		if err := r.write(ctx, have, next); err != nil {
+		if err := r.writeState(ctx, have, next); err != nil {
 			return reconcile.Result{}, err
 		}
-		r.tell(have.State, next)
+		r.logChanges(have.State, next)
 	}
 	r.Metrics.observe(next)
-	changed, err := r.inject(ctx, all, next.Trusted)
+	changed, err := r.injectBundle(ctx, all, next.Trusted)
 	if changed || err != nil {
-		r.spread = since{}
+		r.spread = firstSeen{}
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if !changed {
 		// Now every configuration trusts the authority, and API servers begin to observe that.
-		r.spread.note(next.Authority.Certificate, now)
+		r.spread.observe(next.Authority.Certificate, now)
 	}
-	return reconcile.Result{RequeueAfter: max(shortest, min(lookEvery, r.Spread, r.Overlap))}, nil
+	return reconcile.Result{RequeueAfter: max(minInterval, min(readInterval, r.Spread, r.Overlap))}, nil
 }
 
-// look determines which waits are over.
-func (r *Reconciler) look(s State, now time.Time) Seen {
-	seen := Seen{Spread: r.spread.what == sha256.Sum256(s.Authority.Certificate) && !r.spread.at.IsZero() && now.Sub(r.spread.at) >= r.Spread}
-	if !fits(s.Authority, s.Serving, r.Terms, now) {
-		return seen
+// observe determines which waits are over.
+func (r *Reconciler) observe(s State, now time.Time) Observations {
+	observed := Observations{Spread: r.spread.hash == sha256.Sum256(s.Authority.Certificate) && !r.spread.at.IsZero() && now.Sub(r.spread.at) >= r.Spread}
+	if !isCurrent(s.Authority, s.Serving, r.Terms, now) {
+		return observed
 	}
-	seen.Served = r.served.note(append(bytes.Clone(s.Authority.Certificate), s.Serving.Certificate...), now) >= r.Overlap
-	return seen
+	observed.Served = r.served.observe(append(bytes.Clone(s.Authority.Certificate), s.Serving.Certificate...), now) >= r.Overlap
+	return observed
 }
 
-func (r *Reconciler) tell(before, after State) {
+func (r *Reconciler) logChanges(before, after State) {
 	if !before.Authority.equal(after.Authority) {
-		r.Log.Info("There is a new authority", "secret", authoritySecret(r.Secret).String(), "until", end(after.Authority))
+		r.Log.Info("Created certificate authority", "secret", authoritySecret(r.Secret).String(), "until", expiryOf(after.Authority))
 	}
 	if !before.Serving.equal(after.Serving) {
-		r.Log.Info("There is a new serving certificate", "secret", r.Secret.String(), "until", end(after.Serving))
+		r.Log.Info("Created serving certificate", "secret", r.Secret.String(), "until", expiryOf(after.Serving))
 	}
 	if n := len(parseAll(after.Trusted)); !bytes.Equal(before.Trusted, after.Trusted) {
-		r.Log.Info("Other authorities are trusted", "authorities", n)
+		r.Log.Info("Changed trusted certificate authorities", "authorities", n)
 	}
 }
 
-// end returns when a certificate expires; zero if there is none.
-func end(p Pair) time.Time {
+// expiryOf returns when a certificate expires; zero if there is none.
+func expiryOf(p Pair) time.Time {
 	if all := parseAll(p.Certificate); len(all) > 0 {
 		return all[0].NotAfter
 	}

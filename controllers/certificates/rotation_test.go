@@ -18,25 +18,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// world is a cluster with a clock that the test moves. Its API servers observe changes of the bundle in a configuration with a delay, and
+// cluster is a cluster with a clock that the test moves. Its API servers observe changes of the bundle in a configuration with a delay, and
 // its replicas observe changes of their certificate with a delay.
-type world struct {
+type cluster struct {
 	*testing.T
 	*Reconciler
 	client client.Client
 	now    time.Time
 	// trusted and served are all former bundles and certificates, with the time at which each was replaced.
-	trusted, served []episode
+	trusted, served []replacedPair
 }
 
-type episode struct {
-	what  Pair
-	ended time.Time
+type replacedPair struct {
+	pair Pair
+	at   time.Time
 }
 
-func newWorld(t *testing.T) *world {
+func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	w := &world{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w := &cluster{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.client = fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithObjects(&admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "hook"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "a.example.com"}, {Name: "b.example.com"}},
 	}).Build()
@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // restart replaces the controller by a new leader, which has no memory of the waits.
-func (w *world) restart() {
+func (w *cluster) restart() {
 	w.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry())
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *world) restart() {
 	}
 }
 
-func (w *world) secretNow(key client.ObjectKey) *corev1.Secret {
+func (w *cluster) fetchSecret(key client.ObjectKey) *corev1.Secret {
 	w.Helper()
 	secret := &corev1.Secret{}
 	if err := w.client.Get(w.Context(), key, secret); err != nil {
@@ -75,117 +75,117 @@ func (w *world) secretNow(key client.ObjectKey) *corev1.Secret {
 	return secret
 }
 
-func (w *world) state() State {
+func (w *cluster) state() State {
 	w.Helper()
-	s, err := w.read(w.Context())
+	s, err := w.readState(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
 	return s.State
 }
 
-func (w *world) bundle() []byte {
+func (w *cluster) bundle() []byte {
 	w.Helper()
 	c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := w.client.Get(w.Context(), client.ObjectKey{Name: "hook"}, c); err != nil {
 		w.Fatal(err)
 	}
 	if !bytes.Equal(c.Webhooks[0].ClientConfig.CABundle, c.Webhooks[1].ClientConfig.CABundle) {
-		w.Fatal("one webhook of the configuration trusts others than the other")
+		w.Fatal("webhooks of the configuration have different bundles")
 	}
 	return c.Webhooks[0].ClientConfig.CABundle
 }
 
 // step moves the clock, and then reconciles.
-func (w *world) step(passes time.Duration) {
+func (w *cluster) step(elapsed time.Duration) {
 	w.Helper()
-	w.now = w.now.Add(passes)
+	w.now = w.now.Add(elapsed)
 	before, bundle := w.state().Serving, w.bundle()
 	if _, err := w.Reconcile(w.Context(), reconcile.Request{}); err != nil {
 		w.Fatal(err)
 	}
 	if !before.equal(w.state().Serving) {
-		w.served = append(w.served, episode{before, w.now})
+		w.served = append(w.served, replacedPair{before, w.now})
 	}
 	if !bytes.Equal(bundle, w.bundle()) {
-		w.trusted = append(w.trusted, episode{Pair{Certificate: bundle}, w.now})
+		w.trusted = append(w.trusted, replacedPair{Pair{Certificate: bundle}, w.now})
 	}
 }
 
-// steps calls step and check repeatedly.
-func (w *world) steps(number int, passes time.Duration) {
+// stepAndCheck calls step and check repeatedly.
+func (w *cluster) stepAndCheck(number int, elapsed time.Duration) {
 	w.Helper()
 	for range number {
-		w.step(passes)
-		w.check()
+		w.step(elapsed)
+		w.checkTrust()
 	}
 }
 
-// check fails if an API server could meet a replica that it does not trust. It combines every bundle that was replaced less than Spread ago
+// checkTrust fails if an API server could meet a replica that it does not trust. It combines every bundle that was replaced less than Spread ago
 // with every certificate that was replaced less than Overlap ago.
-func (w *world) check() {
+func (w *cluster) checkTrust() {
 	w.Helper()
 	bundles, pairs := [][]byte{w.bundle()}, []Pair{w.state().Serving}
 	for _, e := range w.trusted {
-		if len(e.what.Certificate) > 0 && w.now.Sub(e.ended) < w.Spread {
-			bundles = append(bundles, e.what.Certificate)
+		if len(e.pair.Certificate) > 0 && w.now.Sub(e.at) < w.Spread {
+			bundles = append(bundles, e.pair.Certificate)
 		}
 	}
 	for _, e := range w.served {
-		if len(e.what.Certificate) > 0 && w.now.Sub(e.ended) < w.Overlap {
-			pairs = append(pairs, e.what)
+		if len(e.pair.Certificate) > 0 && w.now.Sub(e.at) < w.Overlap {
+			pairs = append(pairs, e.pair)
 		}
 	}
 	for _, bundle := range bundles {
 		for _, pair := range pairs {
-			if !isAlive(bundle, pair, w.now) {
-				w.Fatalf("at %s an apiserver that trusts %d authorities can meet a replica that serves a certificate which none of them has signed, or that has expired at %s",
-					w.now, len(parseAll(bundle)), end(pair))
+			if !isAccepted(bundle, pair, w.now) {
+				w.Fatalf("at %s an API server that trusts %d authorities can reach a replica whose certificate none of them signed, or that expired at %s",
+					w.now, len(parseAll(bundle)), expiryOf(pair))
 			}
 		}
 	}
 }
 
-// settled runs until only one authority is trusted.
-func (w *world) settled() {
+// waitForSingleAuthority runs until only one authority is trusted.
+func (w *cluster) waitForSingleAuthority() {
 	w.Helper()
-	w.steps(70, time.Minute)
+	w.stepAndCheck(70, time.Minute)
 	if n := len(parseAll(w.bundle())); n != 1 {
-		w.Fatalf("%d authorities are trusted after an hour, want 1", n)
+		w.Fatalf("got %d trusted authorities after an hour, want 1", n)
 	}
 }
 
-func TestAReplacedAuthorityIsTrustedFirstAndTheOldOneLongEnough(t *testing.T) {
-	w := newWorld(t)
+func TestAuthorityRotationKeepsTrustOverlap(t *testing.T) {
+	w := newCluster(t)
 	w.step(0)
-	w.settled()
+	w.waitForSingleAuthority()
 	first := w.state()
-	if err := w.client.Delete(t.Context(), w.secretNow(authoritySecret(w.Secret))); err != nil {
+	if err := w.client.Delete(t.Context(), w.fetchSecret(authoritySecret(w.Secret))); err != nil {
 		t.Fatal(err)
 	}
-	w.steps(1, time.Second)
+	w.stepAndCheck(1, time.Second)
 	if got := w.state(); got.Authority.equal(first.Authority) || !got.Serving.equal(first.Serving) || len(parseAll(w.bundle())) != 2 {
-		t.Fatalf("at first %d authorities are trusted, want two, and the old certificate served", len(parseAll(w.bundle())))
+		t.Fatalf("after the deletion got %d trusted authorities, want 2 and the old certificate served", len(parseAll(w.bundle())))
 	}
-	w.steps(4, time.Minute)
+	w.stepAndCheck(4, time.Minute)
 	if got := w.state(); got.Serving.equal(first.Serving) || len(parseAll(w.bundle())) != 2 {
-		t.Fatalf("then %d authorities are trusted, want two, and a new certificate served", len(parseAll(w.bundle())))
+		t.Fatalf("after the spread got %d trusted authorities, want 2 and a new certificate served", len(parseAll(w.bundle())))
 	}
-	w.settled()
-	if isAlive(w.bundle(), first.Serving, w.now) {
-		t.Error("in the end the old certificate is still trusted")
+	w.waitForSingleAuthority()
+	if isAccepted(w.bundle(), first.Serving, w.now) {
+		t.Error("old certificate is still trusted after the overlap")
 	}
 }
 
-func TestTrustIsSpreadAnewWhenSomebodyHasTakenItBack(t *testing.T) {
-	w := newWorld(t)
+func TestRevertedBundleRestartsSpread(t *testing.T) {
+	w := newCluster(t)
 	w.step(0)
-	w.settled()
+	w.waitForSingleAuthority()
 	first, old := w.state(), w.bundle()
-	if err := w.client.Delete(t.Context(), w.secretNow(authoritySecret(w.Secret))); err != nil {
+	if err := w.client.Delete(t.Context(), w.fetchSecret(authoritySecret(w.Secret))); err != nil {
 		t.Fatal(err)
 	}
-	w.steps(2, time.Minute)
+	w.stepAndCheck(2, time.Minute)
 	c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := w.client.Get(t.Context(), client.ObjectKey{Name: "hook"}, c); err != nil {
 		t.Fatal(err)
@@ -196,124 +196,124 @@ func TestTrustIsSpreadAnewWhenSomebodyHasTakenItBack(t *testing.T) {
 	if err := w.client.Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	w.steps(2, 30*time.Second)
-	w.steps(1, time.Minute)
+	w.stepAndCheck(2, 30*time.Second)
+	w.stepAndCheck(1, time.Minute)
 	if !w.state().Serving.equal(first.Serving) {
-		t.Fatal("the new certificate is served when apiservers have had a minute to trust it")
+		t.Fatal("new certificate is served one minute after API servers trust its authority, want 2 minutes")
 	}
-	w.settled()
+	w.waitForSingleAuthority()
 	if w.state().Serving.equal(first.Serving) {
-		t.Error("it is never served")
+		t.Error("new certificate is never served")
 	}
 }
 
-func TestCertificatesAreReplacedBeforeTheyExpireForYears(t *testing.T) {
-	w := newWorld(t)
+func TestCertificatesAreRenewedBeforeExpiry(t *testing.T) {
+	w := newCluster(t)
 	w.AuthorityLifetime = 4 * 365 * 24 * time.Hour
 	w.step(0)
-	w.settled()
+	w.waitForSingleAuthority()
 	authorities := 1
 	for year := range 8 {
 		before := w.state()
 		for range 6 {
-			w.steps(1, 60*24*time.Hour)
-			w.steps(3, time.Minute)
+			w.stepAndCheck(1, 60*24*time.Hour)
+			w.stepAndCheck(3, time.Minute)
 		}
-		w.settled()
+		w.waitForSingleAuthority()
 		after := w.state()
 		if before.Serving.equal(after.Serving) {
-			t.Fatalf("the certificate was not replaced in year %d", year)
+			t.Fatalf("certificate was not replaced in year %d", year)
 		}
 		if !before.Authority.equal(after.Authority) {
 			authorities++
 		}
 	}
 	if authorities != 3 && authorities != 4 {
-		t.Errorf("%d authorities, want one in about three years", authorities)
+		t.Errorf("got %d authorities in 8 years, want 3 or 4", authorities)
 	}
 }
 
-func TestNoReviewIsLostWhateverHappensToTheAuthority(t *testing.T) {
+func TestRandomAuthorityDamageKeepsTrust(t *testing.T) {
 	for seed := range uint64(5) {
 		dice := rand.New(rand.NewPCG(seed, 1))
-		w := newWorld(t)
+		w := newCluster(t)
 		w.step(0)
-		w.settled()
+		w.waitForSingleAuthority()
 		for range 30 {
 			switch dice.IntN(8) {
 			case 0:
-				if err := client.IgnoreNotFound(w.client.Delete(t.Context(), w.secretNow(authoritySecret(w.Secret)))); err != nil {
+				if err := client.IgnoreNotFound(w.client.Delete(t.Context(), w.fetchSecret(authoritySecret(w.Secret)))); err != nil {
 					t.Fatal(err)
 				}
 			case 1:
-				w.spoil(authoritySecret(w.Secret), authorityKey)
+				w.corrupt(authoritySecret(w.Secret), authorityKey)
 			case 2:
 				w.Names = []string{"webhook.ns.svc", []string{"a.example.com", "b.example.com"}[dice.IntN(2)]}
 			case 3:
 				w.restart()
 			case 4:
-				w.steps(1, time.Duration(dice.IntN(60*24))*time.Hour)
+				w.stepAndCheck(1, time.Duration(dice.IntN(60*24))*time.Hour)
 			case 5:
-				w.steps(dice.IntN(80), time.Minute)
+				w.stepAndCheck(dice.IntN(80), time.Minute)
 			default:
-				w.steps(dice.IntN(6), time.Duration(dice.IntN(90))*time.Second)
+				w.stepAndCheck(dice.IntN(6), time.Duration(dice.IntN(90))*time.Second)
 			}
-			w.steps(1, time.Second)
+			w.stepAndCheck(1, time.Second)
 		}
-		w.settled()
+		w.waitForSingleAuthority()
 	}
 }
 
-func (w *world) spoil(key client.ObjectKey, what string) {
+func (w *cluster) corrupt(key client.ObjectKey, entry string) {
 	w.Helper()
-	secret := w.secretNow(key)
-	secret.Data[what] = []byte("garbage")
+	secret := w.fetchSecret(key)
+	secret.Data[entry] = []byte("garbage")
 	if err := w.client.Update(w.Context(), secret); err != nil {
 		w.Fatal(err)
 	}
 }
 
-func TestWhatCannotBeServedIsReplacedAtOnce(t *testing.T) {
-	for claim, spoil := range map[string]func(*world){
-		"garbage in place of the certificate": func(w *world) { w.spoil(w.Secret, certificateKey) },
-		"garbage in place of the key":         func(w *world) { w.spoil(w.Secret, privateKey) },
-		"no Secret": func(w *world) {
-			if err := w.client.Delete(w.Context(), w.secretNow(w.Secret)); err != nil {
+func TestUnusableCertificateIsReplacedImmediately(t *testing.T) {
+	for claim, damage := range map[string]func(*cluster){
+		"invalid certificate": func(w *cluster) { w.corrupt(w.Secret, certificateKey) },
+		"invalid key":         func(w *cluster) { w.corrupt(w.Secret, privateKey) },
+		"no Secret": func(w *cluster) {
+			if err := w.client.Delete(w.Context(), w.fetchSecret(w.Secret)); err != nil {
 				w.Fatal(err)
 			}
 		},
-		"nobody was there for two years": func(w *world) { w.now = w.now.Add(2 * 365 * 24 * time.Hour) },
-		"for twenty":                     func(w *world) { w.now = w.now.Add(20 * 365 * 24 * time.Hour) },
-		"neither Secret": func(w *world) {
+		"no controller ran for two years":    func(w *cluster) { w.now = w.now.Add(2 * 365 * 24 * time.Hour) },
+		"no controller ran for twenty years": func(w *cluster) { w.now = w.now.Add(20 * 365 * 24 * time.Hour) },
+		"neither Secret": func(w *cluster) {
 			for _, key := range []client.ObjectKey{w.Secret, authoritySecret(w.Secret)} {
-				if err := w.client.Delete(w.Context(), w.secretNow(key)); err != nil {
+				if err := w.client.Delete(w.Context(), w.fetchSecret(key)); err != nil {
 					w.Fatal(err)
 				}
 			}
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			w := newWorld(t)
+			w := newCluster(t)
 			w.step(0)
-			w.settled()
+			w.waitForSingleAuthority()
 			before := w.state().Serving
-			spoil(w)
+			damage(w)
 			w.step(time.Second)
 			after := w.state()
 			for _, c := range parseAll(w.bundle()) {
 				if w.now.After(c.NotAfter) {
-					t.Errorf("an authority is trusted that has expired at %s", c.NotAfter)
+					t.Errorf("trusted authority expired at %s", c.NotAfter)
 				}
 			}
-			if before.equal(after.Serving) || !isAlive(w.bundle(), after.Serving, w.now) || !fits(after.Authority, after.Serving, w.Terms, w.now) {
-				t.Fatal("what is served is not good")
+			if before.equal(after.Serving) || !isAccepted(w.bundle(), after.Serving, w.now) || !isCurrent(after.Authority, after.Serving, w.Terms, w.now) {
+				t.Fatal("served certificate is unchanged, not trusted or not current")
 			}
 			// Replicas continue to serve the certificate that they read before.
-			if w.now.Before(end(before)) && !isAlive(w.bundle(), before, w.now) {
-				t.Error("what replicas still serve is not trusted any more")
+			if w.now.Before(expiryOf(before)) && !isAccepted(w.bundle(), before, w.now) {
+				t.Error("certificate that replicas still serve is no longer trusted")
 			}
 			w.trusted, w.served = nil, nil // there was no time to spread anything
-			w.settled()
+			w.waitForSingleAuthority()
 		})
 	}
 }

@@ -31,12 +31,12 @@ type stored struct {
 	authority, serving *corev1.Secret
 }
 
-func (r *Reconciler) read(ctx context.Context) (*stored, error) {
-	authority, err := r.secret(ctx, authoritySecret(r.Secret))
+func (r *Reconciler) readState(ctx context.Context) (*stored, error) {
+	authority, err := r.getSecret(ctx, authoritySecret(r.Secret))
 	if err != nil {
 		return nil, err
 	}
-	serving, err := r.secret(ctx, r.Secret)
+	serving, err := r.getSecret(ctx, r.Secret)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +47,8 @@ func (r *Reconciler) read(ctx context.Context) (*stored, error) {
 	}}, nil
 }
 
-// secret reads a Secret. If it does not exist, the result has no resourceVersion.
-func (r *Reconciler) secret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, error) {
+// getSecret reads a Secret. If it does not exist, the result has no resourceVersion.
+func (r *Reconciler) getSecret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
@@ -60,18 +60,18 @@ func (r *Reconciler) secret(ctx context.Context, key client.ObjectKey) (*corev1.
 	return secret, nil
 }
 
-// write stores the changes. It writes the authority first: a certificate is useless without the authority that signed it.
-func (r *Reconciler) write(ctx context.Context, s *stored, next State) error {
+// writeState stores the changes. It writes the authority first: a certificate is useless without the authority that signed it.
+func (r *Reconciler) writeState(ctx context.Context, s *stored, next State) error {
 	authority := map[string][]byte{bundleKey: next.Authority.Certificate, authorityKey: next.Authority.Key}
-	if err := r.put(ctx, s.authority, authority, corev1.SecretTypeOpaque); err != nil {
+	if err := r.storeSecret(ctx, s.authority, authority, corev1.SecretTypeOpaque); err != nil {
 		return err
 	}
 	serving := map[string][]byte{certificateKey: next.Serving.Certificate, privateKey: next.Serving.Key, bundleKey: next.Trusted}
-	return r.put(ctx, s.serving, serving, corev1.SecretTypeTLS)
+	return r.storeSecret(ctx, s.serving, serving, corev1.SecretTypeTLS)
 }
 
-// put stores content in a Secret, and keeps the keys of other owners.
-func (r *Reconciler) put(ctx context.Context, secret *corev1.Secret, content map[string][]byte, kind corev1.SecretType) error {
+// storeSecret stores content in a Secret, and keeps the keys of other owners.
+func (r *Reconciler) storeSecret(ctx context.Context, secret *corev1.Secret, content map[string][]byte, kind corev1.SecretType) error {
 	wanted := secret.DeepCopy()
 	if wanted.Data == nil {
 		wanted.Data = map[string][]byte{}
@@ -84,7 +84,7 @@ func (r *Reconciler) put(ctx context.Context, secret *corev1.Secret, content map
 	if secret.ResourceVersion == "" {
 		wanted.Type, wanted.Labels = kind, map[string]string{"app.kubernetes.io/managed-by": Name}
 		if err := r.Client.Create(ctx, wanted, client.FieldOwner(Name)); err != nil {
-			return fmt.Errorf("make Secret %s: %w", key, err)
+			return fmt.Errorf("create Secret %s: %w", key, err)
 		}
 		return nil
 	}

@@ -60,48 +60,48 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options, registry p
 		r := &Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Log: mgr.GetLogger(), Now: time.Now, Metrics: m, Options: options,
 		}
-		same := reconcile.Request{NamespacedName: options.Secret}
+		request := reconcile.Request{NamespacedName: options.Secret}
 		secrets := source.Kind(mgr.GetCache(), &corev1.Secret{},
-			handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *corev1.Secret) []reconcile.Request { return []reconcile.Request{same} }))
-		if err := control(mgr, Name, r, same, options.kinds(), secrets); err != nil {
+			handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *corev1.Secret) []reconcile.Request { return []reconcile.Request{request} }))
+		if err := addController(mgr, Name, r, request, options.kinds(), secrets); err != nil {
 			return err
 		}
 		awaited = append(awaited, &corev1.Secret{})
 	}
 	if options.CallerSecret.Name != "" {
 		r := &CallerReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Log: mgr.GetLogger(), Now: time.Now, Options: options}
-		if err := control(mgr, callersName, r, reconcile.Request{NamespacedName: options.CallerSecret}, options.kinds()); err != nil {
+		if err := addController(mgr, callersName, r, reconcile.Request{NamespacedName: options.CallerSecret}, options.kinds()); err != nil {
 			return err
 		}
 	}
 	for _, k := range options.kinds() {
-		awaited = append(awaited, k.empty())
+		awaited = append(awaited, k.newObject())
 	}
 	return clusters.AddReadiness(ctx, mgr, "Secrets and webhook configurations", awaited...)
 }
 
-// control adds a controller with a single request, which also follows each change of a webhook configuration.
-func control(mgr manager.Manager, name string, r reconcile.Reconciler, same reconcile.Request, kinds []kind, more ...source.Source) error {
+// addController adds a controller with a single request, which also follows each change of a webhook configuration.
+func addController(mgr manager.Manager, name string, r reconcile.Reconciler, request reconcile.Request, kinds []configurationKind, more ...source.Source) error {
 	c, err := controller.New(name, mgr, controller.Options{
 		Reconciler: r, SkipNameValidation: ptr.To(true), // tests run it several times in a process
 	})
 	if err != nil {
-		return fmt.Errorf("make the controller %s: %w", name, err)
+		return fmt.Errorf("create the controller %s: %w", name, err)
 	}
 	// Reconcile once at the start, regardless of the objects that exist.
-	begin := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		queue.Add(same)
+	initial := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(request)
 		return nil
 	})
-	sources := append([]source.Source{begin}, more...)
+	sources := append([]source.Source{initial}, more...)
 	for _, k := range kinds {
-		named := func(_ context.Context, c client.Object) []reconcile.Request {
+		mapFunc := func(_ context.Context, c client.Object) []reconcile.Request {
 			if slices.Contains(k.names, c.GetName()) {
-				return []reconcile.Request{same}
+				return []reconcile.Request{request}
 			}
 			return nil
 		}
-		sources = append(sources, source.Kind(mgr.GetCache(), k.empty(), handler.TypedEnqueueRequestsFromMapFunc(named)))
+		sources = append(sources, source.Kind(mgr.GetCache(), k.newObject(), handler.TypedEnqueueRequestsFromMapFunc(mapFunc)))
 	}
 	for _, s := range sources {
 		if err := c.Watch(s); err != nil {

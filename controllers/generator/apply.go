@@ -22,10 +22,10 @@ import (
 // as a difference in the record of the policy.
 func differs(protector *v1alpha1.PodProtector, wanted policy.Protector) bool {
 	have, want := &protector.Spec, &wanted.Object.Spec
-	return !contains(protector.Labels, wanted.Object.Labels) ||
-		!contains(protector.Annotations, wanted.Object.Annotations) ||
+	return !containsAll(protector.Labels, wanted.Object.Labels) ||
+		!containsAll(protector.Annotations, wanted.Object.Annotations) ||
 		!slices.Contains(protector.Finalizers, v1alpha1.FinalizerProtector) ||
-		slices.ContainsFunc(ownAnnotations(), func(key string) bool {
+		slices.ContainsFunc(ownedAnnotations(), func(key string) bool {
 			return protector.Annotations[key] != wanted.Object.Annotations[key]
 		}) ||
 		!equality.Semantic.DeepEqual(have.MinAvailable, want.MinAvailable) ||
@@ -41,8 +41,8 @@ func differs(protector *v1alpha1.PodProtector, wanted policy.Protector) bool {
 		differsInTuning(&have.AdmissionHistory, wanted.Tuning)
 }
 
-// ownAnnotations returns the annotations that only a policy or a part gives to a protector.
-func ownAnnotations() []string {
+// ownedAnnotations returns the annotations that only a policy or a part gives to a protector.
+func ownedAnnotations() []string {
 	return []string{v1alpha1.AnnotationPolicy, v1alpha1.AnnotationPolicyRule, v1alpha1.AnnotationSourcePart, v1alpha1.AnnotationFloorReference}
 }
 
@@ -50,12 +50,12 @@ func differsInTuning(have *v1alpha1.AdmissionHistorySpec, want *v1alpha1.Admissi
 	if want == nil {
 		return false
 	}
-	other := func(have, want *int32) bool { return want != nil && (have == nil || *have != *want) }
-	return other(&have.MaxConcurrentLag, want.MaxConcurrentLag) || other(have.CompactThreshold, want.CompactThreshold) ||
-		other(have.UpdateTimeoutSeconds, want.UpdateTimeoutSeconds) || other(have.AggregationRateMillis, want.AggregationRateMillis)
+	isDifferent := func(have, want *int32) bool { return want != nil && (have == nil || *have != *want) }
+	return isDifferent(&have.MaxConcurrentLag, want.MaxConcurrentLag) || isDifferent(have.CompactThreshold, want.CompactThreshold) ||
+		isDifferent(have.UpdateTimeoutSeconds, want.UpdateTimeoutSeconds) || isDifferent(have.AggregationRateMillis, want.AggregationRateMillis)
 }
 
-func contains(all, part map[string]string) bool {
+func containsAll(all, part map[string]string) bool {
 	for key, value := range part {
 		if got, ok := all[key]; !ok || got != value {
 			return false
@@ -66,7 +66,7 @@ func contains(all, part map[string]string) bool {
 
 // apply writes the fields that the generator owns. A uid restricts it to an update of that very object; without one it creates.
 func (r *Reconciler) apply(ctx context.Context, wanted policy.Protector, uid types.UID) error {
-	spec, err := ownSpec(wanted)
+	spec, err := ownedSpec(wanted)
 	if err != nil {
 		return err
 	}
@@ -78,11 +78,11 @@ func (r *Reconciler) apply(ctx context.Context, wanted policy.Protector, uid typ
 	return r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(Name), client.ForceOwnership)
 }
 
-// repair makes an existing protector match wanted. It first removes fields of other clients that exclude one of wanted: the API server
+// correctDrift makes an existing protector match wanted. It first removes fields of other clients that exclude one of wanted: the API server
 // rejects an object with both, and applying the generator's fields does not remove theirs.
-func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtector, wanted policy.Protector) error {
+func (r *Reconciler) correctDrift(ctx context.Context, protector *v1alpha1.PodProtector, wanted policy.Protector) error {
 	have, want := &protector.Spec, &wanted.Object.Spec
-	spec, err := ownSpec(wanted)
+	spec, err := ownedSpec(wanted)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtecto
 		"maxUnavailable": have.MaxUnavailable != nil && want.MaxUnavailable == nil,
 		"targetRef":      have.TargetRef != nil,
 	}
-	for field, is := range foreign {
-		if is {
+	for field, isForeign := range foreign {
+		if isForeign {
 			spec[field] = nil
 		}
 	}
@@ -108,9 +108,9 @@ func (r *Reconciler) repair(ctx context.Context, protector *v1alpha1.PodProtecto
 	return r.apply(ctx, wanted, protector.UID)
 }
 
-// ownSpec returns the part of a spec that the generator owns. It includes numbers that are 0: the generator would not own an omitted field,
+// ownedSpec returns the part of a spec that the generator owns. It includes numbers that are 0: the generator would not own an omitted field,
 // and would not correct its drift.
-func ownSpec(wanted policy.Protector) (map[string]any, error) {
+func ownedSpec(wanted policy.Protector) (map[string]any, error) {
 	from := &wanted.Object.Spec
 	spec := map[string]any{"minReadySeconds": int64(from.MinReadySeconds)}
 	for name, value := range map[string]*intstr.IntOrString{"minAvailable": from.MinAvailable, "maxUnavailable": from.MaxUnavailable} {

@@ -12,29 +12,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// choose decides how an existing source is protected. If the choice could weaken its protectors, a cache that lags could be wrong about it,
+// choosePolicy decides how an existing source is protected. If the choice could weaken its protectors, a cache that lags could be wrong about it,
 // so choose decides again by what the API server returns.
-func (r *Reconciler) choose(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (policy.Choice, error) {
+func (r *Reconciler) choosePolicy(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (policy.Choice, error) {
 	last := lastOrigin(protectors)
-	choice, err := r.chooseBy(ctx, r.Client, ref, source, last)
+	choice, err := r.choosePolicyFrom(ctx, r.Client, ref, source, last)
 	if err != nil {
 		return policy.Choice{}, err
 	}
 	if last == nil || choice.Verdict == policy.Protect && choice.Origin.Policy == last.Policy {
 		return choice, nil
 	}
-	return r.chooseBy(ctx, r.Live, ref, source, last)
+	return r.choosePolicyFrom(ctx, r.Live, ref, source, last)
 }
 
-// chooseBy decides by the policies that a reader returns.
-func (r *Reconciler) chooseBy(
+// choosePolicyFrom decides by the policies that a reader returns.
+func (r *Reconciler) choosePolicyFrom(
 	ctx context.Context, reader client.Reader, ref policy.Ref, source client.Object, last *policy.Origin,
 ) (policy.Choice, error) {
 	policies, err := listPolicies(ctx, reader, ref.Namespace)
 	if err != nil {
 		return policy.Choice{}, err
 	}
-	if policies, err = r.withoutErased(ctx, policies, last); err != nil {
+	if policies, err = r.omitPolicyOfDeletedCRD(ctx, policies, last); err != nil {
 		return policy.Choice{}, err
 	}
 	candidate, err := r.Kinds.candidate(ctx, ref, source, policies)
@@ -44,32 +44,32 @@ func (r *Reconciler) chooseBy(
 	return policy.Choose(policies, candidate, r.Selector.Matches(labels.Set(source.GetLabels())), last), nil
 }
 
-// withoutErased omits the policy of the protectors if it is deleted only because its whole kind is: a user who deletes a CRD has not
+// omitPolicyOfDeletedCRD omits the policy of the protectors if it is deleted only because its whole kind is: a user who deletes a CRD has not
 // decided about each policy.
-func (r *Reconciler) withoutErased(ctx context.Context, policies []*policy.Policy, last *policy.Origin) ([]*policy.Policy, error) {
+func (r *Reconciler) omitPolicyOfDeletedCRD(ctx context.Context, policies []*policy.Policy, last *policy.Origin) ([]*policy.Policy, error) {
 	if last == nil {
 		return policies, nil
 	}
-	at := slices.IndexFunc(policies, func(p *policy.Policy) bool { return p.Deleted && p.String() == last.Policy })
-	if at < 0 {
+	index := slices.IndexFunc(policies, func(p *policy.Policy) bool { return p.Deleted && p.String() == last.Policy })
+	if index < 0 {
 		return policies, nil
 	}
-	going, err := r.Kinds.isGoing(ctx, policyResource(policies[at]))
-	if err != nil || !going {
+	isDeleted, err := r.Kinds.isResourceDeleted(ctx, policyResource(policies[index]))
+	if err != nil || !isDeleted {
 		return policies, err
 	}
-	return slices.Delete(policies, at, at+1), nil
+	return slices.Delete(policies, index, index+1), nil
 }
 
 // listPolicies returns the policies that may select workloads of a namespace, in order of precedence. Without their CRDs there are none:
 // they have vanished.
 func listPolicies(ctx context.Context, reader client.Reader, namespace string) ([]*policy.Policy, error) {
 	var own v1alpha1.ProtectionPolicyList
-	if err := reader.List(ctx, &own, client.InNamespace(namespace)); ignoreUnserved(err) != nil {
+	if err := reader.List(ctx, &own, client.InNamespace(namespace)); ignoreNotServed(err) != nil {
 		return nil, fmt.Errorf("list ProtectionPolicies: %w", err)
 	}
 	var all v1alpha1.ClusterProtectionPolicyList
-	if err := reader.List(ctx, &all); ignoreUnserved(err) != nil {
+	if err := reader.List(ctx, &all); ignoreNotServed(err) != nil {
 		return nil, fmt.Errorf("list ClusterProtectionPolicies: %w", err)
 	}
 	policies := make([]*policy.Policy, 0, len(own.Items)+len(all.Items))
@@ -79,7 +79,7 @@ func listPolicies(ctx context.Context, reader client.Reader, namespace string) (
 	for i := range all.Items {
 		policies = append(policies, policy.NewPolicy(&all.Items[i]))
 	}
-	policy.Rank(policies)
+	policy.SortByPrecedence(policies)
 	return policies, nil
 }
 

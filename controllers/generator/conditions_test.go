@@ -13,15 +13,15 @@ func hasFloor(floor int32) func(*v1alpha1.PodProtector) bool {
 	return func(p *v1alpha1.PodProtector) bool { return p.Spec.MinAvailable.IntVal == floor }
 }
 
-func isResolved(status metav1.ConditionStatus, reason string) func(*v1alpha1.PodProtector) bool {
+func hasTargetResolved(status metav1.ConditionStatus, reason string) func(*v1alpha1.PodProtector) bool {
 	return func(p *v1alpha1.PodProtector) bool {
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
 		return c != nil && c.Status == status && c.Reason == reason
 	}
 }
 
-var sourceFound = isResolved(metav1.ConditionTrue, v1alpha1.ReasonSourceFound)
+var isSourceFound = hasTargetResolved(metav1.ConditionTrue, v1alpha1.ReasonSourceFound)
 
-func isHeld(p *v1alpha1.PodProtector) bool {
+func hasProtectorFinalizer(p *v1alpha1.PodProtector) bool {
 	return slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector)
 }

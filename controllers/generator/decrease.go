@@ -24,14 +24,14 @@ import (
 
 // Brake holds back large decreases of floors (rule 13).
 type Brake interface {
-	// Ask decides whether a large decrease may take effect now. If it may not, Ask records that in the protector's conditions.
-	Ask(ctx context.Context, request brake.Request) (brake.Answer, error)
+	// Decide decides whether a large decrease may take effect now. If it may not, Ask records that in the protector's conditions.
+	Decide(ctx context.Context, request brake.Request) (brake.Answer, error)
 	// Withdraw removes the record: the decrease is no longer wanted.
 	Withdraw(ctx context.Context, p *v1alpha1.PodProtector) error
-	// Weakened returns how a change of a spec weakens a protector, and whether that is a large decrease.
-	Weakened(before, after *v1alpha1.PodProtector) (effect string, large bool)
-	// Reference returns the AnnotationFloorReference that the protector should then have; empty means none.
-	Reference(before, after *v1alpha1.PodProtector) string
+	// DescribeDecrease returns how a change of a spec weakens a protector, and whether that is a large decrease.
+	DescribeDecrease(before, after *v1alpha1.PodProtector) (effect string, large bool)
+	// FloorReference returns the AnnotationFloorReference that the protector should then have; empty means none.
+	FloorReference(before, after *v1alpha1.PodProtector) string
 }
 
 // retries enqueues sources again that have pending decreases, or that the generator has changed.
@@ -47,19 +47,19 @@ func (r *retries) source() source.TypedSource[policy.Ref] {
 	})
 }
 
-func (r *retries) after(ref policy.Ref, delay time.Duration) {
+func (r *retries) retryAfter(ref policy.Ref, delay time.Duration) {
 	if r != nil && r.queue != nil && delay > 0 {
 		r.queue.AddAfter(ref, delay)
 	}
 }
 
-// ask asks the brake about a large decrease, and retries when it may be granted.
-func (r *Reconciler) ask(ctx context.Context, ref policy.Ref, request brake.Request) (brake.Verdict, error) {
-	answer, err := r.Brake.Ask(ctx, request)
+// decideDecrease asks the brake about a large decrease, and retries when it may be granted.
+func (r *Reconciler) decideDecrease(ctx context.Context, ref policy.Ref, request brake.Request) (brake.Verdict, error) {
+	answer, err := r.Brake.Decide(ctx, request)
 	if err != nil {
 		return "", fmt.Errorf("decide on a large decrease: %w", err)
 	}
-	r.retries.after(ref, answer.Retry)
+	r.retries.retryAfter(ref, answer.Retry)
 	return answer.Verdict, nil
 }
 
@@ -69,34 +69,34 @@ type releaseCause struct {
 	text string
 	// cascade is why the deletion is known to be a cascade; empty if that is not known.
 	cascade string
-	// held is the condition TargetResolved of protectors whose release is held; nil leaves it unchanged.
-	held *clusters.Announcement
+	// heldCondition is the condition TargetResolved of protectors whose release is held; nil leaves it unchanged.
+	heldCondition *clusters.Announcement
 }
 
-func deleted(ref policy.Ref) releaseCause {
-	held := resolution(metav1.ConditionFalse, v1alpha1.ReasonSourceDeleted, fmt.Sprintf(
+func deletedCause(ref policy.Ref) releaseCause {
+	condition := targetResolvedCondition(metav1.ConditionFalse, v1alpha1.ReasonSourceDeleted, fmt.Sprintf(
 		"%s was deleted. This PodProtector stays in force while its release is pending: see the condition %s.",
 		ref, v1alpha1.ConditionDecreasePending), corev1.EventTypeWarning)
-	return releaseCause{text: ref.String() + " was deleted", held: &held}
+	return releaseCause{text: ref.String() + " was deleted", heldCondition: &condition}
 }
 
-// optedOut returns the cause if the source exists. If its policy is the reason, the condition records that the policy was deleted.
-func optedOut(ref policy.Ref, choice policy.Choice) releaseCause {
+// optedOutCause returns the cause if the source exists. If its policy is the reason, the condition records that the policy was deleted.
+func optedOutCause(ref policy.Ref, choice policy.Choice) releaseCause {
 	cause := releaseCause{text: fmt.Sprintf("%s is not to be protected (%s)", ref, choice.Message)}
 	if choice.Reason != "" {
-		held := resolution(metav1.ConditionFalse, choice.Reason, fmt.Sprintf(
+		condition := targetResolvedCondition(metav1.ConditionFalse, choice.Reason, fmt.Sprintf(
 			"%s. This PodProtector stays in force while its release is pending: see the condition %s.",
 			choice.Message, v1alpha1.ConditionDecreasePending), corev1.EventTypeWarning)
-		cause.held = &held
+		cause.heldCondition = &condition
 	}
 	return cause
 }
 
-// askRelease asks whether a protector may be released. source is nil if it does not exist.
-func (r *Reconciler) askRelease(
+// decideRelease asks whether a protector may be released. source is nil if it does not exist.
+func (r *Reconciler) decideRelease(
 	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, cause releaseCause,
 ) (brake.Verdict, error) {
-	effect, large := brake.Release(protector)
+	effect, large := brake.DescribeRelease(protector)
 	switch {
 	case !large:
 		return brake.Granted, nil
@@ -112,56 +112,56 @@ func (r *Reconciler) askRelease(
 			request.Deleted = source
 		}
 	}
-	return r.ask(ctx, ref, request)
+	return r.decideDecrease(ctx, ref, request)
 }
 
-// removeAll releases those of the protectors that may be released now, and returns the strictest verdict on the others.
-func (r *Reconciler) removeAll(
+// releaseProtectors releases those of the protectors that may be released now, and returns the strictest verdict on the others.
+func (r *Reconciler) releaseProtectors(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
 ) (brake.Verdict, error) {
-	worst := brake.Granted
+	strictest := brake.Granted
 	for _, protector := range protectors {
 		if !policy.IsGenerated(protector) || isReleased(protector) {
 			continue
 		}
-		verdict, err := r.askRelease(ctx, ref, source, protector, cause)
+		verdict, err := r.decideRelease(ctx, ref, source, protector, cause)
 		if err != nil {
 			return "", err
 		}
 		switch verdict {
 		case brake.Quiet:
-			worst = brake.Quiet // the source must stay until the verdict is known
+			strictest = brake.Quiet // the source must stay until the verdict is known
 			continue
 		case brake.Held:
-			if worst == brake.Granted {
-				worst = brake.Held
+			if strictest == brake.Granted {
+				strictest = brake.Held
 			}
-			if cause.held != nil {
-				if err := r.resolve(ctx, protector, *cause.held); err != nil {
+			if cause.heldCondition != nil {
+				if err := r.announceCondition(ctx, protector, *cause.heldCondition); err != nil {
 					return "", err
 				}
 			}
 			continue
 		}
-		if err := r.remove(ctx, protector); apierrors.IsNotFound(err) {
-			return "", errVanished
+		if err := r.releaseProtector(ctx, protector); apierrors.IsNotFound(err) {
+			return "", errProtectorVanished
 		} else if err != nil {
 			return "", err
 		}
-		r.retries.after(ref, clusters.LookAgain)
+		r.retries.retryAfter(ref, clusters.RecheckInterval)
 	}
-	return worst, nil
+	return strictest, nil
 }
 
-// errVanished means that a protector no longer exists: it may have vanished.
-var errVanished = errors.New("the PodProtector does not exist")
+// errProtectorVanished means that a protector no longer exists: it may have vanished.
+var errProtectorVanished = errors.New("the PodProtector does not exist")
 
 // errOutdated means that the API server has a newer state than the cache, so that an event will follow.
 var errOutdated = errors.New("the cache is outdated")
 
-// brakeFloor returns the part of the wanted protector that may be applied now; all of it, unless that is a large decrease. It also returns
+// limitDecrease returns the part of the wanted protector that may be applied now; all of it, unless that is a large decrease. It also returns
 // the protector that it decided on, which it read from the API server: to a cache that lags, a large decrease may look like a small one.
-func (r *Reconciler) brakeFloor(
+func (r *Reconciler) limitDecrease(
 	ctx context.Context, ref policy.Ref, source client.Object, cached *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) (*v1alpha1.PodProtector, policy.Protector, error) {
 	if _, isPending := brake.PendingOf(cached); !isPending && !differs(cached, wanted) {
@@ -174,46 +174,46 @@ func (r *Reconciler) brakeFloor(
 	if live == nil || live.UID != cached.UID {
 		return cached, wanted, errOutdated
 	}
-	wanted, err = r.brakeLive(ctx, ref, source, live, wanted, choice)
+	wanted, err = r.limitLiveDecrease(ctx, ref, source, live, wanted, choice)
 	return live, wanted, err
 }
 
-// brakeLive is brakeFloor for a protector that was read from the API server.
-func (r *Reconciler) brakeLive(
+// limitLiveDecrease is limitDecrease for a protector that was read from the API server.
+func (r *Reconciler) limitLiveDecrease(
 	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) (policy.Protector, error) {
-	after := applied(protector, wanted)
-	effect, large := r.Brake.Weakened(protector, after)
+	after := protectorAfterApply(protector, wanted)
+	effect, large := r.Brake.DescribeDecrease(protector, after)
 	if large {
 		if err := r.checkSource(ctx, ref, source, wanted, choice); err != nil {
 			return wanted, err
 		}
-		verdict, err := r.ask(ctx, ref, brake.Request{
+		verdict, err := r.decideDecrease(ctx, ref, brake.Request{
 			Protector: protector, Source: source, Effect: effect, Cause: fmt.Sprintf("%s, or its policy, changed", ref),
 		})
 		if err != nil {
 			return wanted, err
 		}
 		if verdict != brake.Granted {
-			return held(protector, wanted), nil
+			return withCurrentProtection(protector, wanted), nil
 		}
 	}
 	// An expired reference is set to the empty value. That also overrides a value of the keeper: a field manager can only give up its own
 	// fields.
-	if reference := r.Brake.Reference(protector, after); reference != protector.Annotations[v1alpha1.AnnotationFloorReference] || reference != "" {
+	if reference := r.Brake.FloorReference(protector, after); reference != protector.Annotations[v1alpha1.AnnotationFloorReference] || reference != "" {
 		wanted.Object = wanted.Object.DeepCopy()
 		wanted.Object.Annotations[v1alpha1.AnnotationFloorReference] = reference
 	}
 	if differs(protector, wanted) {
 		return wanted, nil
 	}
-	return wanted, r.withdrawUnwanted(ctx, ref, source, protector, wanted, choice)
+	return wanted, r.withdrawUnwantedDecrease(ctx, ref, source, protector, wanted, choice)
 }
 
-// withdrawUnwanted removes the record of a decrease once the live protector is as the source wants it: earlier, the decrease would be
+// withdrawUnwantedDecrease removes the record of a decrease once the live protector is as the source wants it: earlier, the decrease would be
 // recorded again. It reads the source after the protector. A cache that lags may show an earlier state of a source that was deleted since,
 // and another leader may have recorded the reason.
-func (r *Reconciler) withdrawUnwanted(
+func (r *Reconciler) withdrawUnwantedDecrease(
 	ctx context.Context, ref policy.Ref, source client.Object, live *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) error {
 	if _, isPending := brake.PendingOf(live); !isPending {
@@ -222,15 +222,15 @@ func (r *Reconciler) withdrawUnwanted(
 	if err := r.checkSource(ctx, ref, source, wanted, choice); err != nil {
 		return err
 	}
-	return r.withdrawRead(ctx, ref, live)
+	return r.withdrawDecrease(ctx, ref, live)
 }
 
-// withdrawRead removes the record of a protector that was read from the API server. In a storm, webhooks change the status many times a
+// withdrawDecrease removes the record of a protector that was read from the API server. In a storm, webhooks change the status many times a
 // second. It retries after a conflict with such a change, because the watch of the generator ignores the change and no event follows.
-func (r *Reconciler) withdrawRead(ctx context.Context, ref policy.Ref, live *v1alpha1.PodProtector) error {
+func (r *Reconciler) withdrawDecrease(ctx context.Context, ref policy.Ref, live *v1alpha1.PodProtector) error {
 	err := r.Brake.Withdraw(ctx, live)
 	if apierrors.IsConflict(err) {
-		r.retries.after(ref, time.Second)
+		r.retries.retryAfter(ref, time.Second)
 		return errOutdated
 	}
 	return err
@@ -239,26 +239,26 @@ func (r *Reconciler) withdrawRead(ctx context.Context, ref policy.Ref, live *v1a
 // checkSource returns errOutdated if the source of a large decrease is no longer as the cache shows it. The desired state of sources that
 // are not of built-in kinds was read from the API server just before.
 func (r *Reconciler) checkSource(ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice) error {
-	current, err := r.Kinds.live(ctx, ref)
+	current, err := r.Kinds.getLive(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
 	}
 	if current == nil || current.GetUID() != source.GetUID() || current.GetDeletionTimestamp() != nil {
 		return errOutdated
 	}
-	kind, isBuiltIn := r.Kinds.builtIn(ref.GroupKind())
+	kind, isBuiltIn := r.Kinds.builtInKind(ref.GroupKind())
 	if !isBuiltIn {
 		return nil
 	}
-	now, err := policy.Protectors(policy.Source{Kind: kind, Object: current}, r.Kinds.interpreter(ref, choice.Origin), choice.Origin)
+	now, err := policy.Protectors(policy.Source{Kind: kind, Object: current}, r.Kinds.interpreterFor(ref, choice.Origin), choice.Origin)
 	if err != nil || len(now) != 1 || !equality.Semantic.DeepEqual(now[0].Object.Spec, wanted.Object.Spec) {
 		return errOutdated
 	}
 	return nil
 }
 
-// applied returns a protector as it will be when the generator has applied wanted.
-func applied(protector *v1alpha1.PodProtector, wanted policy.Protector) *v1alpha1.PodProtector {
+// protectorAfterApply returns a protector as it will be when the generator has applied wanted.
+func protectorAfterApply(protector *v1alpha1.PodProtector, wanted policy.Protector) *v1alpha1.PodProtector {
 	after := protector.DeepCopy()
 	to, want := &after.Spec, &wanted.Object.Spec
 	to.MinAvailable, to.MaxUnavailable, to.Selector, to.MinReadySeconds = want.MinAvailable, want.MaxUnavailable, want.Selector, want.MinReadySeconds
@@ -283,8 +283,8 @@ func applied(protector *v1alpha1.PodProtector, wanted policy.Protector) *v1alpha
 	return after
 }
 
-// held returns wanted with the present protection of the protector: drift of the other fields is still corrected.
-func held(protector *v1alpha1.PodProtector, wanted policy.Protector) policy.Protector {
+// withCurrentProtection returns wanted with the present protection of the protector: drift of the other fields is still corrected.
+func withCurrentProtection(protector *v1alpha1.PodProtector, wanted policy.Protector) policy.Protector {
 	wanted.Object = wanted.Object.DeepCopy()
 	to, have := &wanted.Object.Spec, &protector.Spec
 	to.MinAvailable, to.MaxUnavailable, to.Selector = have.MinAvailable, have.MaxUnavailable, have.Selector
@@ -305,16 +305,16 @@ func held(protector *v1alpha1.PodProtector, wanted policy.Protector) policy.Prot
 	return wanted
 }
 
-// wasDeleted reports whether a protector stays although its source was deleted, because the brake holds its release.
-func wasDeleted(p *v1alpha1.PodProtector) bool {
+// isSourceDeleted reports whether a protector stays although its source was deleted, because the brake holds its release.
+func isSourceDeleted(p *v1alpha1.PodProtector) bool {
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonSourceDeleted
 }
 
 // releaseHeld releases a protector whose source no longer exists and whose release was held, once the brake grants it.
 func (r *Reconciler) releaseHeld(ctx context.Context, ref policy.Ref, protector *v1alpha1.PodProtector) (outcome, error) {
-	if current, err := r.Kinds.live(ctx, ref); err != nil {
-		return "", fmt.Errorf("get the %s from the apiserver: %w", ref.Kind, err)
+	if current, err := r.Kinds.getLive(ctx, ref); err != nil {
+		return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
 	} else if current != nil {
 		return outdated, nil
 	}
@@ -323,15 +323,15 @@ func (r *Reconciler) releaseHeld(ctx context.Context, ref policy.Ref, protector 
 		return outdated, err
 	}
 	// A restored core may have lost the record, and with it whether a cascade deleted the source.
-	if !wasDeleted(live) {
+	if !isSourceDeleted(live) {
 		return outdated, nil
 	}
-	if released, err := r.releaseStuck(ctx, ref, nil, deleted(ref)); err != nil || !released {
+	if released, err := r.releaseUnrecreatable(ctx, ref, nil, deletedCause(ref)); err != nil || !released {
 		return decreaseHeld, err
 	}
-	verdict, err := r.removeAll(ctx, ref, nil, []*v1alpha1.PodProtector{live}, deleted(ref))
+	verdict, err := r.releaseProtectors(ctx, ref, nil, []*v1alpha1.PodProtector{live}, deletedCause(ref))
 	switch {
-	case errors.Is(err, errVanished):
+	case errors.Is(err, errProtectorVanished):
 		return outdated, nil
 	case err != nil:
 		return "", err

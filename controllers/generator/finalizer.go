@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// hold ensures that the source has the generator's finalizer.
-func (r *Reconciler) hold(ctx context.Context, ref policy.Ref, source client.Object) error {
+// addSourceFinalizer ensures that the source has the generator's finalizer.
+func (r *Reconciler) addSourceFinalizer(ctx context.Context, ref policy.Ref, source client.Object) error {
 	if slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (r *Reconciler) hold(ctx context.Context, ref policy.Ref, source client.Obj
 			return err
 		}
 	} else {
-		kind, _, err := r.Kinds.served(ref.GroupKind())
+		kind, _, err := r.Kinds.resourceOf(ref.GroupKind())
 		if err != nil {
 			return err
 		}
@@ -33,12 +33,12 @@ func (r *Reconciler) hold(ctx context.Context, ref policy.Ref, source client.Obj
 			return err
 		}
 	}
-	log.FromContext(ctx).Info("finalizer added to the source", "finalizer", v1alpha1.FinalizerSource)
+	log.FromContext(ctx).Info("Added finalizer to source", "finalizer", v1alpha1.FinalizerSource)
 	return nil
 }
 
-// letGo ensures that the source does not have the generator's finalizer.
-func (r *Reconciler) letGo(ctx context.Context, ref policy.Ref, source client.Object) error {
+// removeSourceFinalizer ensures that the source does not have the generator's finalizer.
+func (r *Reconciler) removeSourceFinalizer(ctx context.Context, ref policy.Ref, source client.Object) error {
 	if !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (r *Reconciler) letGo(ctx context.Context, ref policy.Ref, source client.Ob
 			return err
 		}
 	} else {
-		live, err := r.Kinds.live(ctx, ref)
+		live, err := r.Kinds.getLive(ctx, ref)
 		if err != nil || live == nil || live.GetUID() != source.GetUID() {
 			return err
 		}
@@ -55,7 +55,7 @@ func (r *Reconciler) letGo(ctx context.Context, ref policy.Ref, source client.Ob
 			return err
 		}
 	}
-	log.FromContext(ctx).Info("finalizer removed from the source", "finalizer", v1alpha1.FinalizerSource)
+	log.FromContext(ctx).Info("Removed finalizer from source", "finalizer", v1alpha1.FinalizerSource)
 	return nil
 }
 
@@ -71,7 +71,7 @@ func (r *Reconciler) patchFinalizer(ctx context.Context, source client.Object, d
 	}
 	patched, ok := source.DeepCopyObject().(client.Object)
 	if !ok {
-		return fmt.Errorf("a copy of %T is none", source)
+		return fmt.Errorf("the copy of %T is not a client.Object", source)
 	}
 	return r.Client.Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(Name))
 }

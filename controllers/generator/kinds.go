@@ -36,35 +36,35 @@ type Kinds struct {
 	// Namespace limits the other kinds to one namespace; empty means all.
 	Namespace string
 
-	mu      sync.Mutex
-	others  map[schema.GroupKind]*other
-	helpers map[schema.GroupVersionResource]*other
-	// starter enqueues a source; nil until the controller runs.
-	starter func(policy.Ref)
+	mu               sync.Mutex
+	kindWatches      map[schema.GroupKind]*kindWatch
+	auxiliaryWatches map[schema.GroupVersionResource]*kindWatch
+	// enqueue enqueues a source; nil until the controller runs.
+	enqueue func(policy.Ref)
 	// ctx ends with the controller, and with it the watches.
 	ctx context.Context
-	// changed is called when an object changed that policies use, other than a workload.
-	changed func(namespace string)
+	// changeHandler is called when an object changed that policies use, other than a workload.
+	changeHandler func(namespace string)
 }
 
 // isBuiltIn reports whether a source is of a built-in kind.
 func (k *Kinds) isBuiltIn(ref policy.Ref) bool {
-	_, ok := k.builtIn(ref.GroupKind())
+	_, ok := k.builtInKind(ref.GroupKind())
 	return ok
 }
 
-func (k *Kinds) builtIn(kind schema.GroupKind) (schema.GroupVersionKind, bool) {
-	for known := range policy.BuiltIn() {
-		if known.GroupKind() == kind {
-			return known, true
+func (k *Kinds) builtInKind(kind schema.GroupKind) (schema.GroupVersionKind, bool) {
+	for builtIn := range policy.BuiltIn() {
+		if builtIn.GroupKind() == kind {
+			return builtIn, true
 		}
 	}
 	return schema.GroupVersionKind{}, false
 }
 
-// interpreter returns the interpreter for sources of a kind.
-func (k *Kinds) interpreter(ref policy.Ref, origin policy.Origin) policy.Interpreter {
-	if kind, ok := k.builtIn(ref.GroupKind()); ok {
+// interpreterFor returns the interpreter for sources of a kind.
+func (k *Kinds) interpreterFor(ref policy.Ref, origin policy.Origin) policy.Interpreter {
+	if kind, ok := k.builtInKind(ref.GroupKind()); ok {
 		return policy.BuiltIn()[kind]
 	}
 	if origin.TemplatePath != "" {
@@ -73,29 +73,29 @@ func (k *Kinds) interpreter(ref policy.Ref, origin policy.Origin) policy.Interpr
 	return policy.Scaled{}
 }
 
-// cached returns a source from the cache; nil when it does not exist. For kinds that are not built in, it returns the metadata. If a kind
+// getCached returns a source from the cache; nil when it does not exist. For kinds that are not built in, it returns the metadata. If a kind
 // is not watched, or its watch has not synced, cached reads from the API server.
-func (k *Kinds) cached(ctx context.Context, ref policy.Ref) (client.Object, error) {
-	if kind, ok := k.builtIn(ref.GroupKind()); ok && slices.Contains(k.Watched, kind) {
-		return k.typed(ctx, k.Cache, kind, ref)
+func (k *Kinds) getCached(ctx context.Context, ref policy.Ref) (client.Object, error) {
+	if kind, ok := k.builtInKind(ref.GroupKind()); ok && slices.Contains(k.Watched, kind) {
+		return k.getTyped(ctx, k.Cache, kind, ref)
 	}
-	if object, known := k.watchedMetadata(ref); known {
+	if object, isWatched := k.watchedMetadata(ref); isWatched {
 		if object == nil {
 			return nil, nil
 		}
 		return object, nil
 	}
-	return k.live(ctx, ref)
+	return k.getLive(ctx, ref)
 }
 
-// live returns a source from the API server; nil when the source or its kind does not exist.
-func (k *Kinds) live(ctx context.Context, ref policy.Ref) (client.Object, error) {
-	if kind, ok := k.builtIn(ref.GroupKind()); ok {
-		return k.typed(ctx, k.Live, kind, ref)
+// getLive returns a source from the API server; nil when the source or its kind does not exist.
+func (k *Kinds) getLive(ctx context.Context, ref policy.Ref) (client.Object, error) {
+	if kind, ok := k.builtInKind(ref.GroupKind()); ok {
+		return k.getTyped(ctx, k.Live, kind, ref)
 	}
-	kind, resource, err := k.served(ref.GroupKind())
+	kind, resource, err := k.resourceOf(ref.GroupKind())
 	if err != nil {
-		return nil, ignoreUnserved(err)
+		return nil, ignoreNotServed(err)
 	}
 	object, err := k.Metadata.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
@@ -105,33 +105,33 @@ func (k *Kinds) live(ctx context.Context, ref policy.Ref) (client.Object, error)
 	return object, nil
 }
 
-func (k *Kinds) typed(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, ref policy.Ref) (client.Object, error) {
-	object, err := k.empty(kind)
+func (k *Kinds) getTyped(ctx context.Context, reader client.Reader, kind schema.GroupVersionKind, ref policy.Ref) (client.Object, error) {
+	object, err := k.newObject(kind)
 	if err != nil {
 		return nil, err
 	}
 	return get(ctx, reader, ref.Key(), object)
 }
 
-// empty returns an empty object of a built-in kind.
-func (k *Kinds) empty(kind schema.GroupVersionKind) (client.Object, error) {
-	empty, err := k.Scheme.New(kind)
+// newObject returns an empty object of a built-in kind.
+func (k *Kinds) newObject(kind schema.GroupVersionKind) (client.Object, error) {
+	created, err := k.Scheme.New(kind)
 	if err != nil {
 		return nil, err
 	}
-	object, ok := empty.(client.Object)
+	object, ok := created.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("a %s is no object", kind.Kind)
+		return nil, fmt.Errorf("type of %s is not a client.Object", kind.Kind)
 	}
 	return object, nil
 }
 
-// whole returns a source with all that its interpreter needs; nil when the source is no longer the one that the cache shows.
-func (k *Kinds) whole(ctx context.Context, ref policy.Ref, source client.Object, origin policy.Origin) (*policy.Source, error) {
-	if kind, ok := k.builtIn(ref.GroupKind()); ok {
+// getFull returns a source with all that its interpreter needs; nil when the source is no longer the one that the cache shows.
+func (k *Kinds) getFull(ctx context.Context, ref policy.Ref, source client.Object, origin policy.Origin) (*policy.Source, error) {
+	if kind, ok := k.builtInKind(ref.GroupKind()); ok {
 		return &policy.Source{Kind: kind, Object: source}, nil
 	}
-	kind, resource, err := k.served(ref.GroupKind())
+	kind, resource, err := k.resourceOf(ref.GroupKind())
 	if err != nil {
 		return nil, err
 	}
@@ -145,35 +145,35 @@ func (k *Kinds) whole(ctx context.Context, ref policy.Ref, source client.Object,
 	if object.GetUID() != source.GetUID() || object.GetDeletionTimestamp() != nil {
 		return nil, nil
 	}
-	whole := &policy.Source{Kind: kind, Object: object}
+	full := &policy.Source{Kind: kind, Object: object}
 	if origin.TemplatePath == "" {
-		whole.Scale, err = k.scale(ctx, ref, resource)
+		full.Scale, err = k.getScale(ctx, ref, resource)
 	}
-	return whole, err
+	return full, err
 }
 
-// scale reads a source's scale; nil when its kind has none.
-func (k *Kinds) scale(ctx context.Context, ref policy.Ref, resource schema.GroupVersionResource) (*autoscalingv1.Scale, error) {
-	fields, err := k.Dynamic.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{}, "scale")
+// getScale reads a source's scale; nil when its kind has none.
+func (k *Kinds) getScale(ctx context.Context, ref policy.Ref, resource schema.GroupVersionResource) (*autoscalingv1.Scale, error) {
+	content, err := k.Dynamic.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{}, "scale")
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get the scale: %w", err)
+		return nil, fmt.Errorf("get the scale subresource: %w", err)
 	}
 	scale := &autoscalingv1.Scale{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields.Object, scale); err != nil {
-		return nil, fmt.Errorf("read the scale: %w", err)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content.Object, scale); err != nil {
+		return nil, fmt.Errorf("convert the scale subresource: %w", err)
 	}
 	return scale, nil
 }
 
-// served returns the resource of a kind, in the version by which a policy or a protector names it.
-func (k *Kinds) served(kind schema.GroupKind) (schema.GroupVersionKind, schema.GroupVersionResource, error) {
+// resourceOf returns the resource of a kind, in the version by which a policy or a protector names it.
+func (k *Kinds) resourceOf(kind schema.GroupKind) (schema.GroupVersionKind, schema.GroupVersionResource, error) {
 	version := ""
 	k.mu.Lock()
-	if known := k.others[kind]; known != nil {
-		version = known.kind.Version
+	if watched := k.kindWatches[kind]; watched != nil {
+		version = watched.kind.Version
 	}
 	k.mu.Unlock()
 	var versions []string
@@ -187,8 +187,8 @@ func (k *Kinds) served(kind schema.GroupKind) (schema.GroupVersionKind, schema.G
 	return mapping.GroupVersionKind, mapping.Resource, nil
 }
 
-// ignoreUnserved returns nil if the error means that the API server does not serve the kind.
-func ignoreUnserved(err error) error {
+// ignoreNotServed returns nil if the error means that the API server does not serve the kind.
+func ignoreNotServed(err error) error {
 	var noResource *meta.NoResourceMatchError
 	var noKind *meta.NoKindMatchError
 	if errors.As(err, &noResource) || errors.As(err, &noKind) || apierrors.IsNotFound(err) {

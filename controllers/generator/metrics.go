@@ -19,45 +19,45 @@ type Metrics struct {
 	unprotected *prometheus.GaugeVec
 	writes      *prometheus.CounterVec
 
-	mu   sync.Mutex
-	last map[policy.Ref]outcome
+	mu           sync.Mutex
+	lastOutcomes map[policy.Ref]outcome
 }
 
 // NewMetrics registers the metrics, for the slots of a shard; nil means all.
-func NewMetrics(registry prometheus.Registerer, own *share.Share) (*Metrics, error) {
+func NewMetrics(registry prometheus.Registerer, shard *share.Share) (*Metrics, error) {
 	m := &Metrics{
 		vanished: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "breakwater_generator_vanished_sources",
-			Help: "Protectors that stay in force although their workload is gone without having been deleted.",
+			Help: "Protectors that stay in force although their workload vanished: it no longer exists, but was not deleted.",
 		}),
 		retained: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "breakwater_generator_retained_sources",
-			Help: "Workloads whose protectors stay in force although the policy that made them is gone.",
+			Help: "Workloads whose protectors stay in force although their policy no longer exists.",
 		}),
 		sources: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "breakwater_generator_protected_sources",
-			Help: "Workloads that have their protector.",
+			Help: "Workloads that have a protector.",
 		}, []string{"kind"}),
 		unprotected: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "breakwater_generator_unprotected_sources",
-			Help: "Workloads that ask for a protector that cannot be made, by reason.",
+			Help: "Workloads that request a protector that cannot be created, by reason.",
 		}, []string{"reason"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "breakwater_generator_protector_writes_total",
-			Help: "Protectors that were created, updated (because the workload changed, or a hand did) or released.",
+			Help: "Protectors that were created, updated (after a change of the workload, or to correct drift) or released.",
 		}, []string{"operation"}),
-		last: map[policy.Ref]outcome{},
+		lastOutcomes: map[policy.Ref]outcome{},
 	}
 	slots := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "breakwater_generator_slots", Help: "Slots of namespaces that this shard has; 0 without --ring.",
+		Name: "breakwater_generator_slots", Help: "Namespace slots that this shard owns; 0 without --ring.",
 	}, func() float64 {
-		if own == nil {
+		if shard == nil {
 			return 0
 		}
-		return float64(own.Has())
+		return float64(shard.SlotCount())
 	})
-	if own != nil {
-		own.OnGiveUp(m.forget)
+	if shard != nil {
+		shard.OnRelease(m.dropSlots)
 	}
 	for _, collector := range []prometheus.Collector{m.sources, m.vanished, m.retained, m.unprotected, m.writes, slots} {
 		if err := registry.Register(collector); err != nil {
@@ -83,24 +83,24 @@ func (m *Metrics) observe(source policy.Ref, result outcome) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if before := m.gauge(m.last[source], source.Kind); before != nil {
+	if before := m.gauge(m.lastOutcomes[source], source.Kind); before != nil {
 		before.Dec()
 	}
-	delete(m.last, source)
+	delete(m.lastOutcomes, source)
 	if now := m.gauge(result, source.Kind); now != nil {
 		now.Inc()
-		m.last[source] = result
+		m.lastOutcomes[source] = result
 	}
 }
 
-// forget stops counting the sources of slots that another shard takes over.
-func (m *Metrics) forget(slots slot.Set) {
+// dropSlots stops counting the sources of slots that another shard takes over.
+func (m *Metrics) dropSlots(slots slot.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for source, result := range m.last {
+	for source, result := range m.lastOutcomes {
 		if slots.Has(slot.Of(source.Namespace)) {
 			m.gauge(result, source.Kind).Dec() // last has only counted outcomes
-			delete(m.last, source)
+			delete(m.lastOutcomes, source)
 		}
 	}
 }

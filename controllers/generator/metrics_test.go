@@ -10,7 +10,7 @@ import (
 )
 
 // Otherwise an alert on a shard that has lost a slot would never end, and the sum over shards would count its workloads twice.
-func TestAShardReportsNothingOfSlotsThatItHasGivenUp(t *testing.T) {
+func TestShardStopsReportingReleasedSlots(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m, err := NewMetrics(registry, nil)
 	if err != nil {
@@ -22,21 +22,21 @@ func TestAShardReportsNothingOfSlotsThatItHasGivenUp(t *testing.T) {
 	m.observe(web, protected)
 	m.observe(kept, protected)
 	m.observe(gone, sourceVanished)
-	m.forget(slot.Set{}.With(slot.Of("shop")))
-	if n := gauges(t, registry, "breakwater_generator_protected_sources"); n != 1 {
-		t.Errorf("%v workloads are protected, want 1", n)
+	m.dropSlots(slot.Set{}.With(slot.Of("shop")))
+	if n := sumOfSeries(t, registry, "breakwater_generator_protected_sources"); n != 1 {
+		t.Errorf("got %v protected workloads, want 1", n)
 	}
-	if n := gauges(t, registry, "breakwater_generator_vanished_sources"); n != 0 {
-		t.Errorf("%v workloads have vanished, want 0", n)
+	if n := sumOfSeries(t, registry, "breakwater_generator_vanished_sources"); n != 0 {
+		t.Errorf("got %v vanished workloads, want 0", n)
 	}
 	m.observe(web, protected)
-	if n := gauges(t, registry, "breakwater_generator_protected_sources"); n != 2 {
-		t.Errorf("%v workloads are protected when the slot is back, want 2", n)
+	if n := sumOfSeries(t, registry, "breakwater_generator_protected_sources"); n != 2 {
+		t.Errorf("got %v protected workloads after the slot returned, want 2", n)
 	}
 }
 
-// gauges returns the sum of the series of a metric.
-func gauges(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
+// sumOfSeries returns the sum of the series of a metric.
+func sumOfSeries(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// servedRetry is the retry interval for a kind that is not served: the API server serves a kind a little after it shows the CRD.
-	servedRetry = 5 * time.Second
-	// longestRelease bounds how long the deletion of a policy waits for its protectors. Those that still name it after that stay in force.
-	longestRelease = 5 * time.Minute
+	// notServedRetry is the retry interval for a kind that is not served: the API server serves a kind a little after it shows the CRD.
+	notServedRetry = 5 * time.Second
+	// maxReleaseWait bounds how long the deletion of a policy waits for its protectors. Those that still name it after that stay in force.
+	maxReleaseWait = 5 * time.Minute
 )
 
 // policyRef names a policy of either kind; a cluster-scoped policy has no namespace.
@@ -41,55 +41,55 @@ type PolicyReconciler struct {
 
 // Reconcile implements reconcile.TypedReconciler.
 func (r *PolicyReconciler) Reconcile(ctx context.Context, ref policyRef) (reconcile.Result, error) {
-	object, err := r.get(ctx, ref)
+	object, err := r.getPolicy(ctx, ref)
 	if err != nil || object == nil {
 		return reconcile.Result{}, err
 	}
 	policy := policy.NewPolicy(object)
 	switch {
-	case policy.Deleted && policy.Held:
-		return r.end(ctx, object, policy)
+	case policy.Deleted && policy.HasFinalizer:
+		return r.finishDeletion(ctx, object, policy)
 	case policy.Deleted:
 		return reconcile.Result{}, nil
-	case !policy.Held:
+	case !policy.HasFinalizer:
 		err := clusters.AddFinalizer(ctx, r.Client, policyKind(policy), object, v1alpha1.FinalizerPolicy, Name)
 		if err != nil {
-			_, err = stale(err, "add the finalizer to the policy")
+			_, err = classifyWriteError(err, "add the finalizer to the policy")
 		}
 		return reconcile.Result{}, err
 	}
-	served, err := r.watch(ctx, policy)
+	served, err := r.watchKinds(ctx, policy)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	status, err := r.count(ctx, object, policy)
+	status, err := r.computeStatus(ctx, object, policy)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.tell(ctx, object, status, served); err != nil {
-		_, err = stale(err, "write the policy's status")
+	if err := r.updateStatus(ctx, object, status, served); err != nil {
+		_, err = classifyWriteError(err, "update the status of the policy")
 		return reconcile.Result{}, err
 	}
 	if served.Status != metav1.ConditionTrue {
-		return reconcile.Result{RequeueAfter: servedRetry}, nil
+		return reconcile.Result{RequeueAfter: notServedRetry}, nil
 	}
 	return reconcile.Result{}, nil
 }
 
-// follow watches the kinds of a policy whose status another shard writes: the policy also applies to workloads of this shard's namespaces.
-func (r *PolicyReconciler) follow(ctx context.Context, ref policyRef) (reconcile.Result, error) {
-	object, err := r.get(ctx, ref)
+// watchKindsOnly watches the kinds of a policy whose status another shard writes: the policy also applies to workloads of this shard's namespaces.
+func (r *PolicyReconciler) watchKindsOnly(ctx context.Context, ref policyRef) (reconcile.Result, error) {
+	object, err := r.getPolicy(ctx, ref)
 	if err != nil || object == nil {
 		return reconcile.Result{}, err
 	}
-	served, err := r.watch(ctx, policy.NewPolicy(object))
+	served, err := r.watchKinds(ctx, policy.NewPolicy(object))
 	if err == nil && served.Status != metav1.ConditionTrue {
-		return reconcile.Result{RequeueAfter: servedRetry}, nil
+		return reconcile.Result{RequeueAfter: notServedRetry}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-func (r *PolicyReconciler) get(ctx context.Context, ref policyRef) (client.Object, error) {
+func (r *PolicyReconciler) getPolicy(ctx context.Context, ref policyRef) (client.Object, error) {
 	var object client.Object = &v1alpha1.ProtectionPolicy{}
 	if ref.Namespace == "" {
 		object = &v1alpha1.ClusterProtectionPolicy{}
@@ -101,40 +101,40 @@ func (r *PolicyReconciler) get(ctx context.Context, ref policyRef) (client.Objec
 	return object, nil
 }
 
-// end removes the finalizer of a policy once no protector depends on it. Each of its protectors was released, belongs to another policy
+// finishDeletion removes the finalizer of a policy once no protector depends on it. Each of its protectors was released, belongs to another policy
 // now, or has a condition that it is kept although the policy was deleted. A policy that is deleted because its CRD is was not deleted on
 // purpose.
-func (r *PolicyReconciler) end(ctx context.Context, object client.Object, policy *policy.Policy) (reconcile.Result, error) {
-	going, err := r.Kinds.isGoing(ctx, policyResource(policy))
+func (r *PolicyReconciler) finishDeletion(ctx context.Context, object client.Object, policy *policy.Policy) (reconcile.Result, error) {
+	isKindDeleted, err := r.Kinds.isResourceDeleted(ctx, policyResource(policy))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if late := r.Now().Sub(object.GetDeletionTimestamp().Time) > longestRelease; !going && !late {
-		left, err := r.left(ctx, policy)
+	if timedOut := r.Now().Sub(object.GetDeletionTimestamp().Time) > maxReleaseWait; !isKindDeleted && !timedOut {
+		dependents, err := r.countDependents(ctx, policy)
 		if err != nil {
 			return reconcile.Result{}, err
 		}
-		if left > 0 {
-			log.FromContext(ctx).V(1).Info("policy waits for its protectors", "left", left)
-			return reconcile.Result{RequeueAfter: servedRetry}, nil
+		if dependents > 0 {
+			log.FromContext(ctx).V(1).Info("Waiting for release of protectors", "left", dependents)
+			return reconcile.Result{RequeueAfter: notServedRetry}, nil
 		}
-	} else if late {
+	} else if timedOut {
 		r.Events.Eventf(object, nil, corev1.EventTypeWarning, v1alpha1.ReasonPolicyVanished, "Release",
-			"Protectors that are still by this policy after %s stay in force.", longestRelease)
+			"Protectors that were not released within %s of the deletion stay in force.", maxReleaseWait)
 	}
-	live, err := r.liveObject(ctx, object)
+	live, err := r.getLiveTerminating(ctx, object)
 	if err != nil || live == nil {
 		return reconcile.Result{}, err
 	}
 	if err := clusters.DropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerPolicy, Name); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("remove the finalizer from the policy: %w", err)
 	}
-	log.FromContext(ctx).Info("policy released")
+	log.FromContext(ctx).Info("Released policy")
 	return reconcile.Result{}, nil
 }
 
-// liveObject returns the policy from the API server; nil if it is not being deleted, was recreated, or does not exist.
-func (r *PolicyReconciler) liveObject(ctx context.Context, object client.Object) (client.Object, error) {
+// getLiveTerminating returns the policy from the API server; nil if it is not being deleted, was recreated, or does not exist.
+func (r *PolicyReconciler) getLiveTerminating(ctx context.Context, object client.Object) (client.Object, error) {
 	var live client.Object = &v1alpha1.ProtectionPolicy{}
 	if object.GetNamespace() == "" {
 		live = &v1alpha1.ClusterProtectionPolicy{}
@@ -146,31 +146,31 @@ func (r *PolicyReconciler) liveObject(ctx context.Context, object client.Object)
 	return live, nil
 }
 
-// left counts the protectors that still belong to a policy. If the cache shows none, it reads from the API server, page by page.
-func (r *PolicyReconciler) left(ctx context.Context, policy *policy.Policy) (int, error) {
+// countDependents counts the protectors that still belong to a policy. If the cache shows none, it reads from the API server, page by page.
+func (r *PolicyReconciler) countDependents(ctx context.Context, policy *policy.Policy) (int, error) {
 	var cached v1alpha1.PodProtectorList
 	err := r.Client.List(ctx, &cached, client.InNamespace(policy.Namespace), client.MatchingFields{policyIndex: policy.String()})
 	if err != nil {
 		return 0, fmt.Errorf("list PodProtectors: %w", err)
 	}
-	if count := countLeft(cached.Items, policy); count > 0 {
+	if count := countDependentsIn(cached.Items, policy); count > 0 {
 		return count, nil
 	}
 	count := 0
 	for page, next := 0, ""; page == 0 || next != ""; page++ {
 		var list v1alpha1.PodProtectorList
 		if err := r.Live.List(ctx, &list, client.InNamespace(policy.Namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
-			return 0, fmt.Errorf("list PodProtectors of the apiserver: %w", err)
+			return 0, fmt.Errorf("list PodProtectors from the API server: %w", err)
 		}
-		count, next = count+countLeft(list.Items, policy), list.Continue
+		count, next = count+countDependentsIn(list.Items, policy), list.Continue
 	}
 	return count, nil
 }
 
-func countLeft(protectors []v1alpha1.PodProtector, policy *policy.Policy) int {
+func countDependentsIn(protectors []v1alpha1.PodProtector, policy *policy.Policy) int {
 	count := 0
 	for i := range protectors {
-		if isLeft(&protectors[i], policy) {
+		if dependsOnPolicy(&protectors[i], policy) {
 			count++
 		}
 	}
@@ -180,10 +180,10 @@ func countLeft(protectors []v1alpha1.PodProtector, policy *policy.Policy) int {
 // pageSize bounds how many protectors are read from the API server at once.
 const pageSize = 500
 
-// isLeft reports whether a protector belongs to a policy, and its source was not yet reconciled after the end of that policy.
-func isLeft(protector *v1alpha1.PodProtector, p *policy.Policy) bool {
+// dependsOnPolicy reports whether a protector belongs to a policy, and its source was not yet reconciled after the end of that policy.
+func dependsOnPolicy(protector *v1alpha1.PodProtector, p *policy.Policy) bool {
 	origin, _ := policy.OriginOf(protector)
-	return policy.IsGenerated(protector) && !isReleased(protector) && origin.Policy == p.String() && !origin.Removed && !isOrphan(protector)
+	return policy.IsGenerated(protector) && !isReleased(protector) && origin.Policy == p.String() && !origin.Removed && !isOrphaned(protector)
 }
 
 func policyKind(p *policy.Policy) schema.GroupVersionKind {

@@ -22,47 +22,47 @@ import (
 func (r *Reconciler) protect(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, choice policy.Choice,
 ) (outcome, error) {
-	if choice.Verdict == policy.Retain && !isReadable(protectors) {
-		return r.retainAll(ctx, protectors, choice)
+	if choice.Verdict == policy.Retain && !hasReadableOrigin(protectors) {
+		return r.retainProtectors(ctx, protectors, choice)
 	}
-	whole, err := r.Kinds.whole(ctx, ref, source, choice.Origin)
+	full, err := r.Kinds.getFull(ctx, ref, source, choice.Origin)
 	if err != nil {
 		return "", fmt.Errorf("read the %s: %w", ref.Kind, err)
 	}
-	if whole == nil {
+	if full == nil {
 		return outdated, nil
 	}
-	wanted, err := policy.Protectors(*whole, r.Kinds.interpreter(ref, choice.Origin), choice.Origin)
+	wanted, err := policy.Protectors(*full, r.Kinds.interpreterFor(ref, choice.Origin), choice.Origin)
 	switch {
 	case err != nil && choice.Verdict == policy.Retain:
-		return r.retainAll(ctx, protectors, choice)
+		return r.retainProtectors(ctx, protectors, choice)
 	case err != nil:
-		return r.refuse(source, err)
+		return r.reportRefusal(source, err)
 	}
 	if result, err := r.checkNames(ref, source, protectors, wanted); err != nil {
 		return result, err
 	}
-	if err := r.hold(ctx, ref, source); err != nil {
-		return stale(err, "add the finalizer to the "+ref.Kind)
+	if err := r.addSourceFinalizer(ctx, ref, source); err != nil {
+		return classifyWriteError(err, "add the finalizer to the "+ref.Kind)
 	}
 	result := protected
 	if choice.Verdict == policy.Retain {
 		result = retained
 	}
 	for i := range wanted {
-		came, err := r.protectOne(ctx, ref, source, byName(protectors, wanted[i].Object.Name), wanted[i], choice)
-		if err != nil || came == refused {
-			return came, err
+		protectorOutcome, err := r.ensureProtector(ctx, ref, source, findByName(protectors, wanted[i].Object.Name), wanted[i], choice)
+		if err != nil || protectorOutcome == refused {
+			return protectorOutcome, err
 		}
-		if came == outdated {
+		if protectorOutcome == outdated {
 			result = outdated
 		}
 	}
-	return result, r.removeParts(ctx, ref, source, protectors, wanted)
+	return result, r.releaseRemovedParts(ctx, ref, source, protectors, wanted)
 }
 
-// protectOne gives a source one of its protectors.
-func (r *Reconciler) protectOne(
+// ensureProtector gives a source one of its protectors.
+func (r *Reconciler) ensureProtector(
 	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) (outcome, error) {
 	if protector == nil {
@@ -74,7 +74,7 @@ func (r *Reconciler) protectOne(
 	}
 	if r.Brake != nil {
 		var err error
-		protector, wanted, err = r.brakeFloor(ctx, ref, source, protector, wanted, choice)
+		protector, wanted, err = r.limitDecrease(ctx, ref, source, protector, wanted, choice)
 		if errors.Is(err, errOutdated) {
 			return outdated, nil
 		} else if err != nil {
@@ -82,15 +82,15 @@ func (r *Reconciler) protectOne(
 		}
 	}
 	if differs(protector, wanted) {
-		if err := r.repair(ctx, protector, wanted); refusesSpec(err) {
-			return r.refuse(source, err)
+		if err := r.correctDrift(ctx, protector, wanted); isInvalidSpec(err) {
+			return r.reportRefusal(source, err)
 		} else if err != nil {
-			return stale(err, "apply the PodProtector")
+			return classifyWriteError(err, "apply the PodProtector")
 		}
 		r.Metrics.writes.WithLabelValues("update").Inc()
-		log.FromContext(ctx).Info("PodProtector updated", "protector", klog.KObj(protector), "floor", wanted.Object.Spec.MinAvailable)
+		log.FromContext(ctx).Info("Updated PodProtector", "protector", klog.KObj(protector), "floor", wanted.Object.Spec.MinAvailable)
 	}
-	return protected, r.resolve(ctx, protector, resolved(ref, protector, wanted, choice))
+	return protected, r.announceCondition(ctx, protector, existingSourceCondition(ref, protector, wanted, choice))
 }
 
 // create creates the protector. It makes two live reads first. With a cache that lags, it could recreate the protector of a source that was
@@ -98,35 +98,35 @@ func (r *Reconciler) protectOne(
 func (r *Reconciler) create(
 	ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice,
 ) (outcome, error) {
-	live, err := r.Kinds.live(ctx, ref)
+	live, err := r.Kinds.getLive(ctx, ref)
 	if err != nil {
-		return "", fmt.Errorf("get the %s from the apiserver: %w", ref.Kind, err)
+		return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
 	}
 	if live == nil || live.GetUID() != source.GetUID() || live.GetDeletionTimestamp() != nil {
 		return outdated, nil
 	}
 	protector, err := get(ctx, r.Live, client.ObjectKeyFromObject(wanted.Object), &v1alpha1.PodProtector{})
 	if err != nil {
-		return "", fmt.Errorf("get the PodProtector from the apiserver: %w", err)
+		return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
 	}
 	if protector != nil || r.Losses != nil && r.Losses.Has(client.ObjectKeyFromObject(wanted.Object)) {
 		return outdated, nil
 	}
-	r.doubt(source, wanted.Object)
-	if err := r.apply(ctx, wanted, ""); refusesSpec(err) {
-		return r.refuse(source, err)
+	r.markPossiblyRestored(source, wanted.Object)
+	if err := r.apply(ctx, wanted, ""); isInvalidSpec(err) {
+		return r.reportRefusal(source, err)
 	} else if err != nil {
-		return stale(err, "create the PodProtector")
+		return classifyWriteError(err, "create the PodProtector")
 	}
-	r.retries.after(ref, clusters.LookAgain)
+	r.retries.retryAfter(ref, clusters.RecheckInterval)
 	r.Metrics.writes.WithLabelValues("create").Inc()
-	log.FromContext(ctx).Info("PodProtector created", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
-	return protected, r.resolve(ctx, wanted.Object, resolved(ref, wanted.Object, wanted, choice))
+	log.FromContext(ctx).Info("Created PodProtector", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
+	return protected, r.announceCondition(ctx, wanted.Object, existingSourceCondition(ref, wanted.Object, wanted, choice))
 }
 
-// doubt marks a protector that may not be the first of its source, because the source already has the generator's finalizer. An earlier
+// markPossiblyRestored marks a protector that may not be the first of its source, because the source already has the generator's finalizer. An earlier
 // protector may have vanished before this process started, and its reservations are unknown.
-func (r *Reconciler) doubt(source client.Object, wanted *v1alpha1.PodProtector) {
+func (r *Reconciler) markPossiblyRestored(source client.Object, wanted *v1alpha1.PodProtector) {
 	if r.Losses != nil && slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		wanted.Annotations[v1alpha1.AnnotationRestored] = ""
 	}
@@ -137,32 +137,32 @@ func (r *Reconciler) checkNames(
 	ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector,
 ) (outcome, error) {
 	for i := range wanted {
-		protector := byName(protectors, wanted[i].Object.Name)
+		protector := findByName(protectors, wanted[i].Object.Name)
 		if protector == nil || policy.IsGenerated(protector) {
 			continue
 		}
 		r.Events.Eventf(source, protector, corev1.EventTypeWarning, string(nameTaken), "Protect",
-			"PodProtector %s is not the generator's and stays as it is: this %s has no generated protector. Rename or delete that PodProtector.",
+			"The generator did not create PodProtector %s and does not change it: this %s has no generated PodProtector. Rename or delete that PodProtector.",
 			protector.Name, ref.Kind)
-		return nameTaken, reconcile.TerminalError(fmt.Errorf("PodProtector %s/%s is not ours: it lacks the label %s=%s",
+		return nameTaken, reconcile.TerminalError(fmt.Errorf("PodProtector %s/%s was not created by the generator: it lacks the label %s=%s; rename or delete it",
 			protector.Namespace, protector.Name, policy.LabelManagedBy, policy.ManagedBy))
 	}
 	return protected, nil
 }
 
-// refuse reports to the owner of a source that it requests a protector that cannot be created. Only a change of the source, or of its
+// reportRefusal reports to the owner of a source that it requests a protector that cannot be created. Only a change of the source, or of its
 // policy, can fix that, so a retry is pointless.
-func (r *Reconciler) refuse(source client.Object, reason error) (outcome, error) {
+func (r *Reconciler) reportRefusal(source client.Object, reason error) (outcome, error) {
 	r.Events.Eventf(source, nil, corev1.EventTypeWarning, string(refused), "Protect", "%s",
-		clusters.Note("This workload has no PodProtector that fits it: "+reason.Error()))
-	return refused, reconcile.TerminalError(fmt.Errorf("the PodProtector was refused: %w", reason))
+		clusters.EventNote("The PodProtector of this workload cannot be applied: "+reason.Error()))
+	return refused, reconcile.TerminalError(fmt.Errorf("PodProtector cannot be applied: %w", reason))
 }
 
-// byName returns the protector of that name; nil if there is none.
-func byName(protectors []*v1alpha1.PodProtector, name string) *v1alpha1.PodProtector {
-	at := slices.IndexFunc(protectors, func(p *v1alpha1.PodProtector) bool { return p.Name == name })
-	if at < 0 {
+// findByName returns the protector of that name; nil if there is none.
+func findByName(protectors []*v1alpha1.PodProtector, name string) *v1alpha1.PodProtector {
+	index := slices.IndexFunc(protectors, func(p *v1alpha1.PodProtector) bool { return p.Name == name })
+	if index < 0 {
 		return nil
 	}
-	return protectors[at]
+	return protectors[index]
 }

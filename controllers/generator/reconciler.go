@@ -55,8 +55,8 @@ type Reconciler struct {
 
 // Losses are protectors that vanished without having been released.
 type Losses interface {
-	// Note records that a protector no longer exists, by its last state.
-	Note(last *v1alpha1.PodProtector)
+	// Record records that a protector no longer exists, by its last state.
+	Record(last *v1alpha1.PodProtector)
 	// Has reports whether a protector is about to be recreated.
 	Has(key types.NamespacedName) bool
 	// Find returns the last state of a protector that is about to be recreated and for which is returns true.
@@ -95,69 +95,69 @@ func (r *Reconciler) Reconcile(ctx context.Context, ref policy.Ref) (reconcile.R
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("kind", ref.Kind, "namespace", ref.Namespace, "name", ref.Name))
 	ctx, span := r.Tracer.Root(ctx, tracing.SpanReconcile, time.Now())
 	defer span.End()
-	result, err := r.bringUp(ctx, ref)
-	tellResult(span, ref, result, err)
+	result, err := r.reconcileSource(ctx, ref)
+	recordResult(span, ref, result, err)
 	if result == refused && !r.Kinds.isBuiltIn(ref) {
-		log.FromContext(ctx).Error(err, "refused; tried again in a while", "after", refusedRetry)
+		log.FromContext(ctx).Error(err, "Failed to apply PodProtector; retrying later", "after", refusedRetry)
 		return reconcile.Result{RequeueAfter: refusedRetry}, nil
 	}
 	if result == outdated && err == nil {
 		// The event may never come: the predicates drop status changes, and an object that a restored core changes again looks unchanged.
-		return reconcile.Result{RequeueAfter: clusters.LookAgain}, nil
+		return reconcile.Result{RequeueAfter: clusters.RecheckInterval}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-// bringUp brings the protectors of a source up to date.
-func (r *Reconciler) bringUp(ctx context.Context, ref policy.Ref) (outcome, error) {
-	protectors, err := r.protectorsOf(ctx, ref)
+// reconcileSource brings the protectors of a source up to date.
+func (r *Reconciler) reconcileSource(ctx context.Context, ref policy.Ref) (outcome, error) {
+	protectors, err := r.listCachedProtectors(ctx, ref)
 	if err != nil {
 		return "", fmt.Errorf("list PodProtectors: %w", err)
 	}
-	if err := r.Kinds.learn(ctx, ref, protectors); err != nil {
+	if err := r.Kinds.ensureWatched(ctx, ref, protectors); err != nil {
 		return "", err
 	}
-	source, err := r.Kinds.cached(ctx, ref)
+	source, err := r.Kinds.getCached(ctx, ref)
 	if err != nil {
 		return "", fmt.Errorf("get the %s: %w", ref.Kind, err)
 	}
-	result, err := r.settle(ctx, ref, source, protectors)
+	result, err := r.reconcileProtectors(ctx, ref, source, protectors)
 	r.Metrics.observe(ref, result)
 	return result, err
 }
 
-// settle decides what a source, nil when it does not exist, and its protectors need.
-func (r *Reconciler) settle(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
+// reconcileProtectors decides what a source, nil when it does not exist, and its protectors need.
+func (r *Reconciler) reconcileProtectors(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
 	switch {
 	case source == nil && len(protectors) == 0:
 		return ignored, nil
 	case source == nil:
-		return r.keep(ctx, ref, protectors)
+		return r.retainWithoutSource(ctx, ref, protectors)
 	case source.GetDeletionTimestamp() != nil:
-		return r.end(ctx, ref, source, protectors)
-	case isPartOfAnother(ref, source) && len(protectors) == 0:
+		return r.releaseDeletedSource(ctx, ref, source, protectors)
+	case isScaledByController(ref, source) && len(protectors) == 0:
 		return ignored, nil
 	}
-	choice, err := r.choose(ctx, ref, source, protectors)
+	choice, err := r.choosePolicy(ctx, ref, source, protectors)
 	switch {
 	case err != nil:
 		return "", err
 	case choice.Verdict == policy.Release:
-		return r.release(ctx, ref, source, protectors, optedOut(ref, choice))
+		return r.release(ctx, ref, source, protectors, optedOutCause(ref, choice))
 	default:
 		return r.protect(ctx, ref, source, protectors, choice)
 	}
 }
 
-// isPartOfAnother reports whether a source is a ReplicaSet or ReplicationController with a controller that scales it: that controller is
+// isScaledByController reports whether a source is a ReplicaSet or ReplicationController with a controller that scales it: that controller is
 // the source. settle keeps existing protectors of such a source.
-func isPartOfAnother(ref policy.Ref, source client.Object) bool {
+func isScaledByController(ref policy.Ref, source client.Object) bool {
 	return (ref.Kind == "ReplicaSet" && ref.Group == "apps" || ref.Kind == "ReplicationController" && ref.Group == "") &&
 		metav1.GetControllerOfNoCopy(source) != nil
 }
 
-// protectorsOf returns the cached protectors of a source, generated or not, sorted by name.
-func (r *Reconciler) protectorsOf(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
+// listCachedProtectors returns the cached protectors of a source, generated or not, sorted by name.
+func (r *Reconciler) listCachedProtectors(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
 	var list v1alpha1.PodProtectorList
 	if err := r.Client.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingFields{sourceIndex: sourceKey(ref)}); err != nil {
 		return nil, err
@@ -173,8 +173,8 @@ func (r *Reconciler) protectorsOf(ctx context.Context, ref policy.Ref) ([]*v1alp
 // get reads an object; nil without an error means that it does not exist.
 func get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, into T) (T, error) {
 	if err := reader.Get(ctx, key, into); err != nil {
-		var none T
-		return none, client.IgnoreNotFound(err)
+		var zero T
+		return zero, client.IgnoreNotFound(err)
 	}
 	return into, nil
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// freshness is how long a read or write of protectors justifies the release of their source. If the core was restored meanwhile, it has
+// maxReadAge is how long a read or write of protectors justifies the release of their source. If the core was restored meanwhile, it has
 // lost the records, and has the source again. A response that comes late may be older than the restore, which takes longer than freshness.
-const freshness = 2 * time.Second
+const maxReadAge = 2 * time.Second
 
 // release ends the protection of a source that is being deleted, or that opted out. The order of the steps makes a crash between two of
 // them harmless. As long as the source has the generator's finalizer, it exists and triggers another reconciliation. It loses the finalizer
@@ -31,19 +31,19 @@ func (r *Reconciler) release(
 		return ignored, nil
 	}
 	// Check this before the live reads: a protector that is recreated after them would outlive its source.
-	if _, err := r.findStuck(ctx, ref); err != nil {
+	if _, err := r.findUnrecreatable(ctx, ref); err != nil {
 		return "", err
 	}
 	began := time.Now()
-	live, err := r.liveProtectors(ctx, ref)
+	live, err := r.listLiveProtectors(ctx, ref)
 	if err != nil {
-		return "", fmt.Errorf("get the PodProtectors from the apiserver: %w", err)
+		return "", fmt.Errorf("get the PodProtectors from the API server: %w", err)
 	}
 	// The cache may show a deletion that never happened: the core may have been restored to a state before it.
-	if current, err := r.Kinds.live(ctx, ref); err != nil {
-		return "", fmt.Errorf("get the %s from the apiserver: %w", ref.Kind, err)
+	if current, err := r.Kinds.getLive(ctx, ref); err != nil {
+		return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
 	} else if current != nil && current.GetDeletionTimestamp() == nil {
-		choice, err := r.chooseBy(ctx, r.Live, ref, current, lastOrigin(live))
+		choice, err := r.choosePolicyFrom(ctx, r.Live, ref, current, lastOrigin(live))
 		if err != nil {
 			return "", err
 		}
@@ -51,30 +51,30 @@ func (r *Reconciler) release(
 			return outdated, nil
 		}
 	}
-	for _, known := range protectors {
-		if byName(live, known.Name) == nil && clusters.Vanished(known) {
+	for _, cached := range protectors {
+		if findByName(live, cached.Name) == nil && clusters.WasLost(cached) {
 			return outdated, nil
 		}
 	}
-	if released, err := r.releaseStuck(ctx, ref, source, cause); err != nil || !released {
+	if released, err := r.releaseUnrecreatable(ctx, ref, source, cause); err != nil || !released {
 		return decreaseHeld, err
 	}
-	verdict, err := r.removeAll(ctx, ref, source, live, cause)
+	verdict, err := r.releaseProtectors(ctx, ref, source, live, cause)
 	switch {
-	case errors.Is(err, errVanished):
+	case errors.Is(err, errProtectorVanished):
 		return outdated, nil
 	case err != nil:
 		return "", err
 	case verdict == brake.Quiet, verdict == brake.Held && source.GetDeletionTimestamp() == nil:
 		return decreaseHeld, nil
-	case verdict == brake.Held && !isShownHeld(protectors, live, cause):
+	case verdict == brake.Held && !isHeldInCache(protectors, live, cause):
 		return outdated, nil
-	case time.Since(began) > freshness:
+	case time.Since(began) > maxReadAge:
 		return outdated, nil
 	}
 	// The condition of a held protector records that the source was deleted, so the source can be deleted.
-	if err := r.letGo(ctx, ref, source); err != nil {
-		return stale(err, "remove the finalizer from the "+ref.Kind)
+	if err := r.removeSourceFinalizer(ctx, ref, source); err != nil {
+		return classifyWriteError(err, "remove the finalizer from the "+ref.Kind)
 	}
 	if verdict == brake.Held {
 		return decreaseHeld, nil
@@ -82,29 +82,29 @@ func (r *Reconciler) release(
 	return released, nil
 }
 
-// isShownHeld reports whether the cache shows on all held protectors why they are held. The keeper recreates a protector that vanishes as
+// isHeldInCache reports whether the cache shows on all held protectors why they are held. The keeper recreates a protector that vanishes as
 // the cache last showed it, and nothing else records that its source was deleted.
-func isShownHeld(cached, live []*v1alpha1.PodProtector, cause releaseCause) bool {
+func isHeldInCache(cached, live []*v1alpha1.PodProtector, cause releaseCause) bool {
 	for _, protector := range live {
-		if !policy.IsGenerated(protector) || isReleased(protector) || cause.held == nil {
+		if !policy.IsGenerated(protector) || isReleased(protector) || cause.heldCondition == nil {
 			continue
 		}
-		if shown := byName(cached, protector.Name); shown == nil || shown.UID != protector.UID || !cause.held.Stands(shown) {
+		if cachedProtector := findByName(cached, protector.Name); cachedProtector == nil || cachedProtector.UID != protector.UID || !cause.heldCondition.IsSet(cachedProtector) {
 			return false
 		}
 	}
 	return true
 }
 
-// findStuck returns the last state of a protector of a source that has vanished and cannot be recreated, because its namespace is being
+// findUnrecreatable returns the last state of a protector of a source that has vanished and cannot be recreated, because its namespace is being
 // deleted; nil if there is none. It returns an error while a protector is about to be recreated.
-func (r *Reconciler) findStuck(ctx context.Context, ref policy.Ref) (*v1alpha1.PodProtector, error) {
+func (r *Reconciler) findUnrecreatable(ctx context.Context, ref policy.Ref) (*v1alpha1.PodProtector, error) {
 	if r.Losses == nil {
 		return nil, nil
 	}
 	last, ok := r.Losses.Find(func(last *v1alpha1.PodProtector) bool {
-		of, _, known := policy.SourceOf(last)
-		return known && of == ref
+		lastSource, _, isGenerated := policy.SourceOf(last)
+		return isGenerated && lastSource == ref
 	})
 	if !ok {
 		return nil, nil
@@ -116,41 +116,41 @@ func (r *Reconciler) findStuck(ctx context.Context, ref policy.Ref) (*v1alpha1.P
 	if namespace.DeletionTimestamp != nil {
 		return last, nil
 	}
-	return nil, fmt.Errorf("wait until PodProtector %s is recreated, which has vanished: it is to be released", klog.KObj(last))
+	return nil, fmt.Errorf("PodProtector %s vanished and cannot be released until it is recreated", klog.KObj(last))
 }
 
-// releaseStuck releases the protectors of findStuck that may be released without a record in their status: those that a user has confirmed,
+// releaseUnrecreatable releases the protectors of findUnrecreatable that may be released without a record in their status: those that a user has confirmed,
 // and small ones. It reports whether none is left. Otherwise the source keeps its finalizer, and so its namespace stays.
-func (r *Reconciler) releaseStuck(ctx context.Context, ref policy.Ref, source client.Object, cause releaseCause) (bool, error) {
+func (r *Reconciler) releaseUnrecreatable(ctx context.Context, ref policy.Ref, source client.Object, cause releaseCause) (bool, error) {
 	for {
-		last, err := r.findStuck(ctx, ref)
+		last, err := r.findUnrecreatable(ctx, ref)
 		if err != nil || last == nil {
 			return err == nil, err
 		}
-		verdict, err := r.askRelease(ctx, ref, source, last, cause)
+		verdict, err := r.decideRelease(ctx, ref, source, last, cause)
 		if err != nil {
 			return false, err
 		}
 		if verdict != brake.Granted {
-			log.FromContext(ctx).Info("Held a source whose PodProtector vanished, until a user confirms the deletion of its namespace",
+			log.FromContext(ctx).Info("Held source of vanished PodProtector until a user confirms the deletion of its namespace",
 				"protector", klog.KObj(last), "annotation", v1alpha1.AnnotationConfirmRelease)
-			r.retries.after(ref, clusters.LookAgain) // no event of its namespace triggers a reconciliation
+			r.retries.retryAfter(ref, clusters.RecheckInterval) // no event of its namespace triggers a reconciliation
 			return false, nil
 		}
-		if err := clusters.NoteRelease(ctx, r.Client, last, Name); err != nil {
+		if err := clusters.RecordRelease(ctx, r.Client, last, Name); err != nil {
 			return false, err
 		}
 		r.Losses.Forget(last)
-		log.FromContext(ctx).Info("PodProtector released that had vanished", "protector", klog.KObj(last))
+		log.FromContext(ctx).Info("Released vanished PodProtector", "protector", klog.KObj(last))
 	}
 }
 
-// remove deletes a protector: it removes the finalizer first, then the object.
-func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtector) error {
+// releaseProtector deletes a protector: it removes the finalizer first, then the object.
+func (r *Reconciler) releaseProtector(ctx context.Context, protector *v1alpha1.PodProtector) error {
 	if isReleased(protector) {
 		return nil
 	}
-	if err := clusters.NoteRelease(ctx, r.Client, protector, Name); err != nil {
+	if err := clusters.RecordRelease(ctx, r.Client, protector, Name); err != nil {
 		return err
 	}
 	if err := clusters.DropFinalizer(ctx, r.Client, protector, v1alpha1.FinalizerProtector, Name); err != nil {
@@ -160,7 +160,7 @@ func (r *Reconciler) remove(ctx context.Context, protector *v1alpha1.PodProtecto
 		return fmt.Errorf("delete the PodProtector: %w", err)
 	}
 	r.Metrics.writes.WithLabelValues("release").Inc()
-	log.FromContext(ctx).Info("PodProtector released", "protector", klog.KObj(protector))
+	log.FromContext(ctx).Info("Released PodProtector", "protector", klog.KObj(protector))
 	return nil
 }
 

@@ -31,8 +31,8 @@ const workers = 8
 // A failed write is retried after 50 ms, 100 ms, ... and at least every 30 s: while a release fails, the deletion of the source waits,
 // and its owner with it.
 const (
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 30 * time.Second
+	minRetryDelay = 50 * time.Millisecond
+	maxRetryDelay = 30 * time.Second
 )
 
 // Options configure the generator.
@@ -97,30 +97,30 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 }
 
 func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
-	ofMetadata, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
+	metadataClient, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("make a client of metadata: %w", err)
+		return nil, fmt.Errorf("create the metadata client: %w", err)
 	}
-	ofAll, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	dynamicClient, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("make a client of all kinds: %w", err)
+		return nil, fmt.Errorf("create the dynamic client: %w", err)
 	}
 	return &Kinds{
 		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		Metadata: ofMetadata, Dynamic: ofAll, Watched: options.Kinds, Namespace: options.Namespace,
-		others: map[schema.GroupKind]*other{}, helpers: map[schema.GroupVersionResource]*other{}, changed: func(string) {},
+		Metadata: metadataClient, Dynamic: dynamicClient, Watched: options.Kinds, Namespace: options.Namespace,
+		kindWatches: map[schema.GroupKind]*kindWatch{}, auxiliaryWatches: map[schema.GroupVersionResource]*kindWatch{}, changeHandler: func(string) {},
 	}, nil
 }
 
-func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, own *share.Share) error {
-	gate := &share.Gate[policy.Ref]{TypedReconciler: r, Share: own, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
+func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, shard *share.Share) error {
+	gate := &share.Gate[policy.Ref]{TypedReconciler: r, Share: shard, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
 	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[policy.Ref]{
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[policy.Ref](firstRetry, lastRetry),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[policy.Ref](minRetryDelay, maxRetryDelay),
 		Reconciler:              gate,
 	})
 	if err != nil {
-		return fmt.Errorf("make the controller: %w", err)
+		return fmt.Errorf("create the controller: %w", err)
 	}
 	if err := c.Watch(gate.Source()); err != nil {
 		return fmt.Errorf("watch slots: %w", err)
@@ -129,7 +129,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, own *share.
 		return fmt.Errorf("watch pending decreases: %w", err)
 	}
 	if r.Brake != nil {
-		if err := c.Watch(clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return sourceOf(ctx, p) })); err != nil {
+		if err := c.Watch(clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return mapToSource(ctx, p) })); err != nil {
 			return fmt.Errorf("watch namespaces: %w", err)
 		}
 	}
@@ -137,44 +137,44 @@ func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, own *share.
 		return fmt.Errorf("watch other kinds: %w", err)
 	}
 	for _, kind := range r.Kinds.Watched {
-		empty, err := r.Kinds.empty(kind)
+		empty, err := r.Kinds.newObject(kind)
 		if err != nil {
 			return err
 		}
-		if err := c.Watch(source.TypedKind(mgr.GetCache(), empty, enqueueSource(kind.GroupKind()), sourceChanged())); err != nil {
+		if err := c.Watch(source.TypedKind(mgr.GetCache(), empty, enqueueSource(kind.GroupKind()), sourceChangedPredicate())); err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}
 	}
 	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{},
-		handler.TypedEnqueueRequestsFromMapFunc(sourceOf), protectorChanged(r.Losses))); err != nil {
+		handler.TypedEnqueueRequestsFromMapFunc(mapToSource), protectorChangedPredicate(r.Losses))); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	for _, policy := range policyKinds() {
 		if err := c.Watch(source.TypedKind(mgr.GetCache(), policy,
-			handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOf), sourceChanged())); err != nil {
+			handler.TypedEnqueueRequestsFromMapFunc(r.mapToSources), sourceChangedPredicate())); err != nil {
 			return fmt.Errorf("watch %T: %w", policy, err)
 		}
 	}
 	return nil
 }
 
-func (r *PolicyReconciler) setup(mgr manager.Manager, own *share.Share) error {
+func (r *PolicyReconciler) setup(mgr manager.Manager, shard *share.Share) error {
 	gate := &share.Gate[policyRef]{
-		TypedReconciler: r, Share: own, Beside: r.follow, Namespace: func(ref policyRef) string { return ref.Namespace },
+		TypedReconciler: r, Share: shard, OnForeignKey: r.watchKindsOnly, Namespace: func(ref policyRef) string { return ref.Namespace },
 	}
 	c, err := controller.NewTyped(Name+"-policies", mgr, controller.TypedOptions[policyRef]{
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[policyRef](firstRetry, lastRetry),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[policyRef](minRetryDelay, maxRetryDelay),
 		Reconciler:  gate,
 	})
 	if err != nil {
-		return fmt.Errorf("make the controller of policies: %w", err)
+		return fmt.Errorf("create the policy controller: %w", err)
 	}
 	if err := c.Watch(gate.Source()); err != nil {
 		return fmt.Errorf("watch slots: %w", err)
 	}
 	if err := c.Watch(source.TypedFunc[policyRef](func(ctx context.Context, queue policyQueue) error {
-		r.Kinds.onChange(func(namespace string) {
-			for _, ref := range r.policiesFor(ctx, namespace) {
+		r.Kinds.setChangeHandler(func(namespace string) {
+			for _, ref := range r.policyRefsFor(ctx, namespace) {
 				queue.AddAfter(ref, countDelay)
 			}
 		})
@@ -182,27 +182,27 @@ func (r *PolicyReconciler) setup(mgr manager.Manager, own *share.Share) error {
 	})); err != nil {
 		return fmt.Errorf("watch other kinds: %w", err)
 	}
-	near := recount(func(ctx context.Context, object client.Object) []policyRef {
-		return r.policiesFor(ctx, object.GetNamespace())
+	enqueueAffected := enqueueDelayed(func(ctx context.Context, object client.Object) []policyRef {
+		return r.policyRefsFor(ctx, object.GetNamespace())
 	})
 	for _, kind := range r.Kinds.Watched {
-		empty, err := r.Kinds.empty(kind)
+		empty, err := r.Kinds.newObject(kind)
 		if err != nil {
 			return err
 		}
-		if err := c.Watch(source.TypedKind(mgr.GetCache(), empty, near, sourceChanged())); err != nil {
+		if err := c.Watch(source.TypedKind(mgr.GetCache(), empty, enqueueAffected, sourceChangedPredicate())); err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}
 	}
-	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, recount(policyOf), protectorChanged(nil))); err != nil {
+	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, enqueueDelayed(mapToPolicy), protectorChangedPredicate(nil))); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
-	itself := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []policyRef {
+	enqueueSelf := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []policyRef {
 		return []policyRef{{object.GetNamespace(), object.GetName()}}
 	})
 	for _, policy := range policyKinds() {
-		for _, handle := range []handler.TypedEventHandler[client.Object, policyRef]{itself, near} {
-			if err := c.Watch(source.TypedKind(mgr.GetCache(), policy, handle, sourceChanged())); err != nil {
+		for _, handle := range []handler.TypedEventHandler[client.Object, policyRef]{enqueueSelf, enqueueAffected} {
+			if err := c.Watch(source.TypedKind(mgr.GetCache(), policy, handle, sourceChangedPredicate())); err != nil {
 				return fmt.Errorf("watch %T: %w", policy, err)
 			}
 		}
@@ -218,7 +218,7 @@ func policyKinds() []client.Object {
 func addReadiness(ctx context.Context, mgr manager.Manager, kinds *Kinds) error {
 	objects := append(policyKinds(), &v1alpha1.PodProtector{})
 	for _, kind := range kinds.Watched {
-		empty, err := kinds.empty(kind)
+		empty, err := kinds.newObject(kind)
 		if err != nil {
 			return err
 		}

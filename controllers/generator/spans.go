@@ -8,12 +8,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-// tellResult records the result of a reconciliation on the span of its source.
-func tellResult(span trace.Span, ref policy.Ref, result outcome, err error) {
+// recordResult records the result of a reconciliation on the span of its source.
+func recordResult(span trace.Span, ref policy.Ref, result outcome, err error) {
 	if !span.IsRecording() {
 		return
 	}
 	span.SetAttributes(attribute.String(tracing.Kind, ref.Kind), attribute.String(tracing.Namespace, ref.Namespace),
 		attribute.String(tracing.Name, ref.Name), attribute.String(tracing.Result, string(result)))
-	tracing.Fail(span, err)
+	tracing.RecordError(span, err)
 }

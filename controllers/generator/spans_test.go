@@ -9,12 +9,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-func tracerTo(spans sdktrace.SpanProcessor) *tracing.Tracer {
+func newTracer(spans sdktrace.SpanProcessor) *tracing.Tracer {
 	return tracing.NewTracer(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
 }
 
-// traced returns what is missing from the spans of a Deployment for the wanted outcome.
-func (g *generator) traced(name string, want outcome) string {
+// missingSpan returns what is missing from the spans of a Deployment for the wanted outcome.
+func (g *generator) missingSpan(name string, want outcome) string {
 	seen := 0
 	for _, span := range g.spans.Ended() {
 		attributes := attribute.NewSet(span.Attributes()...)
@@ -26,5 +26,5 @@ func (g *generator) traced(name string, want outcome) string {
 		}
 		seen++
 	}
-	return fmt.Sprintf("none of %d spans tells that Deployment %s is %s", seen, name, want)
+	return fmt.Sprintf("none of %d spans reports that Deployment %s is %s", seen, name, want)
 }

@@ -38,8 +38,8 @@ func strip[T any](change func(T)) cache.TransformFunc {
 	}
 }
 
-// bare returns the metadata that the generator uses. Its only annotation is the confirmation.
-func bare(object *metav1.ObjectMeta) metav1.ObjectMeta {
+// stripObjectMeta returns the metadata that the generator uses. Its only annotation is the confirmation.
+func stripObjectMeta(object *metav1.ObjectMeta) metav1.ObjectMeta {
 	var annotations map[string]string
 	if confirmed, ok := object.Annotations[v1alpha1.AnnotationConfirmRelease]; ok {
 		annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: confirmed}
@@ -61,7 +61,7 @@ func bare(object *metav1.ObjectMeta) metav1.ObjectMeta {
 // stripMetadata sets the kind on metadata objects, because events need it.
 func stripMetadata(kind schema.GroupVersionKind) func(*metav1.PartialObjectMetadata) {
 	return func(object *metav1.PartialObjectMetadata) {
-		object.ObjectMeta = bare(&object.ObjectMeta)
+		object.ObjectMeta = stripObjectMeta(&object.ObjectMeta)
 		if !kind.Empty() {
 			object.SetGroupVersionKind(kind)
 		}
@@ -69,7 +69,7 @@ func stripMetadata(kind schema.GroupVersionKind) func(*metav1.PartialObjectMetad
 }
 
 func stripDeployment(d *appsv1.Deployment) {
-	d.ObjectMeta = bare(&d.ObjectMeta)
+	d.ObjectMeta = stripObjectMeta(&d.ObjectMeta)
 	d.Spec = appsv1.DeploymentSpec{
 		Replicas:        d.Spec.Replicas,
 		Selector:        d.Spec.Selector,
@@ -80,7 +80,7 @@ func stripDeployment(d *appsv1.Deployment) {
 }
 
 func stripStatefulSet(s *appsv1.StatefulSet) {
-	s.ObjectMeta = bare(&s.ObjectMeta)
+	s.ObjectMeta = stripObjectMeta(&s.ObjectMeta)
 	s.Spec = appsv1.StatefulSetSpec{
 		Replicas:        s.Spec.Replicas,
 		Selector:        s.Spec.Selector,
@@ -91,14 +91,14 @@ func stripStatefulSet(s *appsv1.StatefulSet) {
 }
 
 func stripReplicaSet(s *appsv1.ReplicaSet) {
-	s.ObjectMeta = bare(&s.ObjectMeta)
+	s.ObjectMeta = stripObjectMeta(&s.ObjectMeta)
 	s.Spec = appsv1.ReplicaSetSpec{Replicas: s.Spec.Replicas, Selector: s.Spec.Selector, MinReadySeconds: s.Spec.MinReadySeconds}
 	s.Status = appsv1.ReplicaSetStatus{}
 }
 
 // stripReplicationController keeps the selector, which the API server defaults.
 func stripReplicationController(c *corev1.ReplicationController) {
-	c.ObjectMeta = bare(&c.ObjectMeta)
+	c.ObjectMeta = stripObjectMeta(&c.ObjectMeta)
 	c.Spec = corev1.ReplicationControllerSpec{Replicas: c.Spec.Replicas, Selector: c.Spec.Selector, MinReadySeconds: c.Spec.MinReadySeconds}
 	c.Status = corev1.ReplicationControllerStatus{}
 }

@@ -50,28 +50,28 @@ func indexPolicy(object client.Object) []string {
 	return nil
 }
 
-// sourceChanged drops the status writes of rollouts.
-func sourceChanged() predicate.TypedPredicate[client.Object] {
+// sourceChangedPredicate drops the status writes of rollouts.
+func sourceChangedPredicate() predicate.TypedPredicate[client.Object] {
 	return predicate.TypedFuncs[client.Object]{
 		UpdateFunc: func(e event.TypedUpdateEvent[client.Object]) bool {
-			return metadataChanged(e.ObjectOld, e.ObjectNew) || !equality.Semantic.DeepEqual(specOf(e.ObjectOld), specOf(e.ObjectNew))
+			return hasMetadataChanged(e.ObjectOld, e.ObjectNew) || !equality.Semantic.DeepEqual(specOf(e.ObjectOld), specOf(e.ObjectNew))
 		},
 	}
 }
 
-// protectorChanged drops the status writes of webhooks and aggregators, of which a storm makes many. It passes a change of the generator's
+// protectorChangedPredicate drops the status writes of webhooks and aggregators, of which a storm makes many. It passes a change of the generator's
 // condition by another client. It also passes the record of a decrease, which may arrive when the source no longer wants the decrease. It
 // records a loss before the Deployment is reconciled, even if another component records it too.
-func protectorChanged(losses Losses) predicate.TypedPredicate[*v1alpha1.PodProtector] {
+func protectorChangedPredicate(losses Losses) predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
 		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool {
 			if losses != nil {
-				losses.Note(e.Object)
+				losses.Record(e.Object)
 			}
 			return true
 		},
 		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.PodProtector]) bool {
-			return metadataChanged(e.ObjectOld, e.ObjectNew) ||
+			return hasMetadataChanged(e.ObjectOld, e.ObjectNew) ||
 				!equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec) || isDecreasePending(e.ObjectOld) != isDecreasePending(e.ObjectNew) ||
 				!equality.Semantic.DeepEqual(
 					meta.FindStatusCondition(e.ObjectOld.Status.Conditions, v1alpha1.ConditionTargetResolved),
@@ -85,10 +85,10 @@ func isDecreasePending(p *v1alpha1.PodProtector) bool {
 	return pending
 }
 
-// metadataChanged reports whether a deletion began, or labels, annotations (which cached sources do not have) or finalizers changed. The
+// hasMetadataChanged reports whether a deletion began, or labels, annotations (which cached sources do not have) or finalizers changed. The
 // generation, which a change of the spec increments, is not sufficient: after a restore from a backup, a core assigns the same one again. A
 // resync, which repeats an object unchanged, also passes: it protects against an event that was handled wrongly.
-func metadataChanged(before, after client.Object) bool {
+func hasMetadataChanged(before, after client.Object) bool {
 	return before.GetUID() != after.GetUID() ||
 		before.GetGeneration() != after.GetGeneration() ||
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
@@ -105,8 +105,8 @@ func enqueueSource(kind schema.GroupKind) handler.TypedEventHandler[client.Objec
 	})
 }
 
-// sourceOf maps a protector, generated or not, to its source, or to the source whose protector would have its name.
-func sourceOf(_ context.Context, protector *v1alpha1.PodProtector) []policy.Ref {
+// mapToSource maps a protector, generated or not, to its source, or to the source whose protector would have its name.
+func mapToSource(_ context.Context, protector *v1alpha1.PodProtector) []policy.Ref {
 	ref, _, ok := policy.SourceOf(protector)
 	if !ok {
 		return nil
@@ -114,14 +114,14 @@ func sourceOf(_ context.Context, protector *v1alpha1.PodProtector) []policy.Ref 
 	return []policy.Ref{ref}
 }
 
-// sourcesOf maps a policy to all sources that it may select, or has selected.
-func (r *Reconciler) sourcesOf(ctx context.Context, object client.Object) []policy.Ref {
+// mapToSources maps a policy to all sources that it may select, or has selected.
+func (r *Reconciler) mapToSources(ctx context.Context, object client.Object) []policy.Ref {
 	p := policy.NewPolicy(object)
 	if p == nil {
 		return nil
 	}
 	found := map[policy.Ref]bool{}
-	_ = r.Kinds.each(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref policy.Ref, _ client.Object) error {
+	_ = r.Kinds.forEachSource(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref policy.Ref, _ client.Object) error {
 		found[ref] = true
 		return nil
 	})
@@ -138,11 +138,11 @@ func (r *Reconciler) sourcesOf(ctx context.Context, object client.Object) []poli
 
 type policyQueue = workqueue.TypedRateLimitingInterface[policyRef]
 
-// recount makes policies count again after countDelay, for any event of an object; of maps the object to the policies.
-func recount[T client.Object](of func(context.Context, T) []policyRef) handler.TypedEventHandler[T, policyRef] {
+// enqueueDelayed makes policies count again after countDelay, for any event of an object; of maps the object to the policies.
+func enqueueDelayed[T client.Object](mapFunc func(context.Context, T) []policyRef) handler.TypedEventHandler[T, policyRef] {
 	add := func(ctx context.Context, q policyQueue, objects ...T) {
 		for _, object := range objects {
-			for _, ref := range of(ctx, object) {
+			for _, ref := range mapFunc(ctx, object) {
 				q.AddAfter(ref, countDelay)
 			}
 		}
@@ -156,8 +156,8 @@ func recount[T client.Object](of func(context.Context, T) []policyRef) handler.T
 	}
 }
 
-// policiesFor returns all policies that may select workloads of a namespace.
-func (r *PolicyReconciler) policiesFor(ctx context.Context, namespace string) []policyRef {
+// policyRefsFor returns all policies that may select workloads of a namespace.
+func (r *PolicyReconciler) policyRefsFor(ctx context.Context, namespace string) []policyRef {
 	policies, err := listPolicies(ctx, r.Client, namespace)
 	if err != nil {
 		return nil // the cache has stopped
@@ -169,8 +169,8 @@ func (r *PolicyReconciler) policiesFor(ctx context.Context, namespace string) []
 	return refs
 }
 
-// policyOf maps a protector to the policy that generated it.
-func policyOf(_ context.Context, protector *v1alpha1.PodProtector) []policyRef {
+// mapToPolicy maps a protector to the policy that generated it.
+func mapToPolicy(_ context.Context, protector *v1alpha1.PodProtector) []policyRef {
 	kind, name, ok := strings.Cut(protector.Annotations[v1alpha1.AnnotationPolicy], "/")
 	switch {
 	case !ok:

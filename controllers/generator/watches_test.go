@@ -12,7 +12,7 @@ import (
 )
 
 // A core that is restored from a backup assigns an earlier generation to another state.
-func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
+func TestDifferentSpecWithSameGenerationIsAChange(t *testing.T) {
 	now := metav1.Now()
 	deployment := func(version string, replicas int32, change func(*appsv1.Deployment)) *appsv1.Deployment {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "1", Generation: 3, ResourceVersion: version}}
@@ -25,13 +25,13 @@ func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
 		after *appsv1.Deployment
 		want  bool
 	}{
-		"another number of replicas":      {deployment("8", 4, as), true},
-		"a deletion that begins":          {deployment("8", 10, func(d *appsv1.Deployment) { d.DeletionTimestamp = &now }), true},
-		"a rollout's status is no change": {deployment("8", 10, func(d *appsv1.Deployment) { d.Status.Replicas = 3 }), false},
+		"another number of replicas":               {deployment("8", 4, as), true},
+		"the start of a deletion":                  {deployment("8", 10, func(d *appsv1.Deployment) { d.DeletionTimestamp = &now }), true},
+		"a status write of a rollout is no change": {deployment("8", 10, func(d *appsv1.Deployment) { d.Status.Replicas = 3 }), false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			e := event.TypedUpdateEvent[client.Object]{ObjectOld: deployment("7", 10, as), ObjectNew: tc.after}
-			if got := sourceChanged().Update(e); got != tc.want {
+			if got := sourceChangedPredicate().Update(e); got != tc.want {
 				t.Errorf("Update() = %v, want %v", got, tc.want)
 			}
 		})
@@ -43,22 +43,22 @@ func TestAnotherSpecOfTheSameGenerationIsAChange(t *testing.T) {
 		return p
 	}
 	e := event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", 5), ObjectNew: protector("8", 1)}
-	if !protectorChanged(nil).Update(e) {
+	if !protectorChangedPredicate(nil).Update(e) {
 		t.Error("another floor is no change")
 	}
 }
 
 // The record of a decrease may reach the cache when its source no longer wants the decrease.
-func TestADecreaseThatIsRecordedIsAChange(t *testing.T) {
+func TestRecordedDecreaseIsAChange(t *testing.T) {
 	protector := func(version, status string) *v1alpha1.PodProtector {
 		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "2", ResourceVersion: version}}
 		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionStatus(status), Reason: "QuietPeriod"}}
 		return p
 	}
-	if e := (event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", "False"), ObjectNew: protector("8", "True")}); !protectorChanged(nil).Update(e) {
+	if e := (event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", "False"), ObjectNew: protector("8", "True")}); !protectorChangedPredicate(nil).Update(e) {
 		t.Error("Update() = false for a decrease that is recorded, want true")
 	}
-	if e := (event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", "True"), ObjectNew: protector("8", "True")}); protectorChanged(nil).Update(e) {
-		t.Error("Update() = true for a write of something else, want false")
+	if e := (event.TypedUpdateEvent[*v1alpha1.PodProtector]{ObjectOld: protector("7", "True"), ObjectNew: protector("8", "True")}); protectorChangedPredicate(nil).Update(e) {
+		t.Error("Update() = true for a write of another condition, want false")
 	}
 }

@@ -18,7 +18,7 @@ import (
 // that waits for its status carries them in its metadata. A record that cannot be parsed counts as none.
 func decreaseOf(p *v1alpha1.PodProtector) (pending []metav1.Condition) {
 	all := p.Status.Conditions
-	if quota.Unfinished(p) {
+	if quota.IsRestorePending(p) {
 		all = nil
 		if err := json.Unmarshal([]byte(p.Annotations[v1alpha1.AnnotationRestoredDecrease]), &all); err != nil {
 			return nil
@@ -51,29 +51,29 @@ func carryDecrease(recreated, last *v1alpha1.PodProtector) error {
 	return nil
 }
 
-// recallDecrease gives a protector the conditions that record the pending release of the one that vanished. Without them no confirmation
+// restoreDecrease gives a protector the conditions that record the pending release of the one that vanished. Without them no confirmation
 // would find the release, and the generator would treat the workload as vanished. The generator may have done that already.
-func recallDecrease(p *v1alpha1.PodProtector, pending []metav1.Condition) {
+func restoreDecrease(p *v1alpha1.PodProtector, pending []metav1.Condition) {
 	for _, c := range pending {
 		meta.RemoveStatusCondition(&p.Status.Conditions, c.Type) // so that the restored condition keeps its transition time
 		p.Status.Conditions = append(p.Status.Conditions, c)
 	}
 }
 
-// isCarried reports whether a protector has its status, but still carries the record in its metadata.
-func isCarried(p *v1alpha1.PodProtector) bool {
+// carriesDecrease reports whether a protector has its status, but still carries the record in its metadata.
+func carriesDecrease(p *v1alpha1.PodProtector) bool {
 	_, carries := p.Annotations[v1alpha1.AnnotationRestoredDecrease]
-	return carries && !quota.Unfinished(p)
+	return carries && !quota.IsRestorePending(p)
 }
 
-// dropCarried removes the record. Otherwise a restore from a backup without status would bring it back. The patch fails if the protector
+// dropCarriedDecrease removes the record. Otherwise a restore from a backup without status would bring it back. The patch fails if the protector
 // has changed since it was read: a restore of the core may have reverted its status.
-func (r *Reconciler) dropCarried(ctx context.Context, cached *v1alpha1.PodProtector) error {
+func (r *Reconciler) dropCarriedDecrease(ctx context.Context, cached *v1alpha1.PodProtector) error {
 	p := &v1alpha1.PodProtector{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), p); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if p.UID != cached.UID || !isCarried(p) {
+	if p.UID != cached.UID || !carriesDecrease(p) {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

@@ -24,11 +24,11 @@ import (
 )
 
 // startWithBrake runs a keeper that may release two protectors in a window longer than any test.
-func (p *plane) startWithBrake() {
+func (p *fixture) startWithBrake() {
 	p.Helper()
 	account := testplane.User(p, "keeper-of-"+p.namespace, slices.Concat(keeper.ClusterRules(), brake.ClusterRules(), brake.Rules()))
 	limits := core.Limits{Count: 2, Window: time.Hour, Quiet: time.Second, OnCascade: v1alpha1.CascadeHold}
-	testplane.Manage(p, account, func(ctx context.Context, mgr manager.Manager) error {
+	testplane.StartManager(p, account, func(ctx context.Context, mgr manager.Manager) error {
 		registry := prometheus.NewRegistry()
 		held, err := brake.Setup(ctx, mgr, brake.Options{Limits: limits, Namespace: p.namespace, Registry: registry})
 		if err != nil {
@@ -38,8 +38,8 @@ func (p *plane) startWithBrake() {
 	}, func(o *manager.Options) { o.Cache, o.Logger = generator.CacheOptions(), testr.New(p.T) })
 }
 
-// several creates protectors that the keeper holds.
-func (p *plane) several(n int) (all []*v1alpha1.PodProtector) {
+// createHeldProtectors creates protectors that the keeper holds.
+func (p *fixture) createHeldProtectors(n int) (all []*v1alpha1.PodProtector) {
 	p.Helper()
 	for i := range n {
 		protector := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: fmt.Sprint("web-", i)}}
@@ -49,15 +49,15 @@ func (p *plane) several(n int) (all []*v1alpha1.PodProtector) {
 		all = append(all, protector)
 	}
 	for _, protector := range all {
-		p.await(protector, func(stored *v1alpha1.PodProtector) bool {
+		p.waitForProtector(protector, func(stored *v1alpha1.PodProtector) bool {
 			return stored != nil && slices.Contains(stored.Finalizers, v1alpha1.FinalizerHold)
 		})
 	}
 	return all
 }
 
-// await waits until is returns true for the protector, which is nil when it does not exist.
-func (p *plane) await(protector *v1alpha1.PodProtector, is func(*v1alpha1.PodProtector) bool) {
+// waitForProtector waits until is returns true for the protector, which is nil when it does not exist.
+func (p *fixture) waitForProtector(protector *v1alpha1.PodProtector, matches func(*v1alpha1.PodProtector) bool) {
 	p.Helper()
 	p.eventually(func() string {
 		stored := &v1alpha1.PodProtector{}
@@ -66,16 +66,16 @@ func (p *plane) await(protector *v1alpha1.PodProtector, is func(*v1alpha1.PodPro
 		} else if err != nil {
 			stored = nil
 		}
-		if !is(stored) {
-			return fmt.Sprintf("%s is %+v", protector.Name, stored)
+		if !matches(stored) {
+			return fmt.Sprintf("protector %s is %+v, want another state", protector.Name, stored)
 		}
 		return ""
 	})
 }
 
-func isGone(stored *v1alpha1.PodProtector) bool { return stored == nil }
+func isDeleted(stored *v1alpha1.PodProtector) bool { return stored == nil }
 
-func isPending(reason string) func(*v1alpha1.PodProtector) bool {
+func isPendingWithReason(reason string) func(*v1alpha1.PodProtector) bool {
 	return func(stored *v1alpha1.PodProtector) bool {
 		if stored == nil {
 			return false
@@ -85,7 +85,7 @@ func isPending(reason string) func(*v1alpha1.PodProtector) bool {
 	}
 }
 
-func (p *plane) delete(objects ...client.Object) {
+func (p *fixture) delete(objects ...client.Object) {
 	p.Helper()
 	for _, object := range objects {
 		if err := p.Delete(p.Context(), object); err != nil {
@@ -94,7 +94,7 @@ func (p *plane) delete(objects ...client.Object) {
 	}
 }
 
-func (p *plane) confirm(object client.Object) {
+func (p *fixture) confirm(object client.Object) {
 	p.Helper()
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: "true"}}}`, v1alpha1.AnnotationConfirmRelease)
 	if err := p.Patch(p.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
@@ -102,44 +102,44 @@ func (p *plane) confirm(object client.Object) {
 	}
 }
 
-func TestManyProtectorsThatAreDeletedAtOnceAreHeld(t *testing.T) {
-	p := newPlane(t)
+func TestManySimultaneousDeletionsAreHeld(t *testing.T) {
+	p := newFixture(t)
 	p.startWithBrake()
-	all := p.several(5)
+	all := p.createHeldProtectors(5)
 	p.delete(all[0])
-	p.await(all[0], isGone)
+	p.waitForProtector(all[0], isDeleted)
 
 	for _, protector := range all[1:] {
 		p.delete(protector)
 	}
 	for _, protector := range all[1:] {
-		p.await(protector, isPending(v1alpha1.ReasonLimitExceeded))
+		p.waitForProtector(protector, isPendingWithReason(v1alpha1.ReasonLimitExceeded))
 	}
 	p.confirm(all[1])
-	p.await(all[1], isGone)
+	p.waitForProtector(all[1], isDeleted)
 	for _, protector := range all[2:] {
-		p.await(protector, isPending(v1alpha1.ReasonLimitExceeded))
+		p.waitForProtector(protector, isPendingWithReason(v1alpha1.ReasonLimitExceeded))
 	}
 	p.confirm(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}})
 	for _, protector := range all[2:] {
-		p.await(protector, isGone)
+		p.waitForProtector(protector, isDeleted)
 	}
 }
 
-func TestAProtectorThatIsDeletedWithItsNamespaceIsHeldUntilItIsConfirmed(t *testing.T) {
-	p := newPlane(t)
+func TestProtectorDeletedWithNamespaceIsHeldUntilConfirmed(t *testing.T) {
+	p := newFixture(t)
 	p.startWithBrake()
-	all, namespace := p.several(1), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
+	all, namespace := p.createHeldProtectors(1), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
 	p.delete(namespace, all[0])
-	p.await(all[0], isPending(v1alpha1.ReasonCascade))
+	p.waitForProtector(all[0], isPendingWithReason(v1alpha1.ReasonCascade))
 	p.confirm(namespace)
-	p.await(all[0], isGone)
+	p.waitForProtector(all[0], isDeleted)
 }
 
-func TestAProtectorWithoutAFloorGoesAtOnce(t *testing.T) {
-	p := newPlane(t)
+func TestProtectorWithoutFloorIsReleasedImmediately(t *testing.T) {
+	p := newFixture(t)
 	p.startWithBrake()
-	all := p.several(5)
+	all := p.createHeldProtectors(5)
 	for _, protector := range all {
 		patch := []byte(`{"spec": {"minAvailable": 0}}`)
 		if err := p.Patch(t.Context(), protector, client.RawPatch("application/merge-patch+json", patch)); err != nil {
@@ -148,6 +148,6 @@ func TestAProtectorWithoutAFloorGoesAtOnce(t *testing.T) {
 		p.delete(protector)
 	}
 	for _, protector := range all {
-		p.await(protector, isGone)
+		p.waitForProtector(protector, isDeleted)
 	}
 }

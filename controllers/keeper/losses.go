@@ -17,47 +17,47 @@ import (
 type Losses struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]loss
-	// tell is called for each loss; nil while this replica does not lead.
-	tell func(types.NamespacedName)
+	// enqueue is called for each loss; nil while this replica does not lead.
+	enqueue func(types.NamespacedName)
 }
 
 type loss struct {
 	// last is the remembered state. gone is the protector that vanished: the same, or one that was recreated from last and was not complete
 	// yet.
-	last, gone *v1alpha1.PodProtector
+	last, vanished *v1alpha1.PodProtector
 }
 
 // NewLosses returns an empty set of losses.
 func NewLosses() *Losses { return &Losses{all: map[types.NamespacedName]loss{}} }
 
-// Note records that a protector no longer exists, by its last observed state.
-func (l *Losses) Note(last *v1alpha1.PodProtector) {
+// Record records that a protector no longer exists, by its last observed state.
+func (l *Losses) Record(last *v1alpha1.PodProtector) {
 	key := client.ObjectKeyFromObject(last)
 	l.mu.Lock()
-	before, known := l.all[key]
+	before, exists := l.all[key]
 	// A recreated protector that vanishes before its status is restored has no state of its own to remember.
-	again := known && string(before.last.UID) == last.Annotations[v1alpha1.AnnotationRestored]
-	if !clusters.Vanished(last) {
-		if again {
+	isRecreated := exists && string(before.last.UID) == last.Annotations[v1alpha1.AnnotationRestored]
+	if !clusters.WasLost(last) {
+		if isRecreated {
 			delete(l.all, key) // it was released
 		}
 		l.mu.Unlock()
 		return
 	}
-	now := loss{last: last, gone: last}
-	if again {
+	now := loss{last: last, vanished: last}
+	if isRecreated {
 		now.last = before.last
 	}
 	l.all[key] = now
-	tell := l.tell
+	enqueue := l.enqueue
 	l.mu.Unlock()
-	if tell != nil {
-		tell(key)
+	if enqueue != nil {
+		enqueue(key)
 	}
 }
 
-// see records that a protector exists. If another client created it in place of a lost one, it stays as it is and the loss is forgotten.
-func (l *Losses) see(p *v1alpha1.PodProtector) {
+// observe records that a protector exists. If another client created it in place of a lost one, it stays as it is and the loss is forgotten.
+func (l *Losses) observe(p *v1alpha1.PodProtector) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := client.ObjectKeyFromObject(p)
@@ -68,23 +68,23 @@ func (l *Losses) see(p *v1alpha1.PodProtector) {
 
 // Has reports whether a protector has vanished and is not recreated yet.
 func (l *Losses) Has(key types.NamespacedName) bool {
-	_, ok := l.of(key)
+	_, ok := l.get(key)
 	return ok
 }
 
 // Find returns the last state of a loss for which is returns true.
-func (l *Losses) Find(is func(last *v1alpha1.PodProtector) bool) (last *v1alpha1.PodProtector, ok bool) {
+func (l *Losses) Find(matches func(last *v1alpha1.PodProtector) bool) (last *v1alpha1.PodProtector, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, lost := range l.all {
-		if is(lost.last) {
+		if matches(lost.last) {
 			return lost.last, true
 		}
 	}
 	return nil, false
 }
 
-func (l *Losses) of(key types.NamespacedName) (loss, bool) {
+func (l *Losses) get(key types.NamespacedName) (loss, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lost, ok := l.all[key]
@@ -93,10 +93,10 @@ func (l *Losses) of(key types.NamespacedName) (loss, bool) {
 
 // Forget implements generator.Losses.
 func (l *Losses) Forget(last *v1alpha1.PodProtector) {
-	l.forget(client.ObjectKeyFromObject(last), last.UID)
+	l.remove(client.ObjectKeyFromObject(last), last.UID)
 }
 
-func (l *Losses) forget(key types.NamespacedName, uid types.UID) {
+func (l *Losses) remove(key types.NamespacedName, uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if lost, ok := l.all[key]; ok && lost.last.UID == uid {
@@ -104,46 +104,46 @@ func (l *Losses) forget(key types.NamespacedName, uid types.UID) {
 	}
 }
 
-func (l *Losses) number() int {
+func (l *Losses) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.all)
 }
 
-// follow calls tell for each present loss, and for each later one.
-func (l *Losses) follow(tell func(types.NamespacedName)) {
+// subscribe calls tell for each present loss, and for each later one.
+func (l *Losses) subscribe(enqueue func(types.NamespacedName)) {
 	l.mu.Lock()
-	l.tell = tell
+	l.enqueue = enqueue
 	all := maps.Clone(l.all)
 	l.mu.Unlock()
 	for key := range all {
-		tell(key)
+		enqueue(key)
 	}
 }
 
 // handler returns a handler that records the events of a watch.
 func (l *Losses) handler() toolscache.ResourceEventHandler {
-	see := func(obj any) {
+	observe := func(obj any) {
 		if p, ok := obj.(*v1alpha1.PodProtector); ok {
-			l.see(p)
+			l.observe(p)
 		}
 	}
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: see,
+		AddFunc: observe,
 		// A watch that was interrupted may find another protector of the same name, and never show the deletion of the earlier one.
 		UpdateFunc: func(old, obj any) {
 			before, ok := old.(*v1alpha1.PodProtector)
-			if after, okToo := obj.(*v1alpha1.PodProtector); ok && okToo && before.UID != after.UID {
-				l.Note(before)
+			if after, okAfter := obj.(*v1alpha1.PodProtector); ok && okAfter && before.UID != after.UID {
+				l.Record(before)
 			}
-			see(obj)
+			observe(obj)
 		},
 		DeleteFunc: func(obj any) {
 			if tombstone, unwatched := obj.(toolscache.DeletedFinalStateUnknown); unwatched {
 				obj = tombstone.Obj
 			}
 			if p, ok := obj.(*v1alpha1.PodProtector); ok {
-				l.Note(p)
+				l.Record(p)
 			}
 		},
 	}

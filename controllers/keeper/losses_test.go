@@ -21,7 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-func held(uid types.UID, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
+func newHeldProtector(uid types.UID, change ...func(*v1alpha1.PodProtector)) *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "web", UID: uid, Finalizers: []string{v1alpha1.FinalizerHold},
 	}}
@@ -42,9 +42,9 @@ func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(100), Losses: losses, metrics: m}
 }
 
-func (r *Reconciler) now(t *testing.T) *v1alpha1.PodProtector {
+func (r *Reconciler) reconcileAndGet(t *testing.T) *v1alpha1.PodProtector {
 	t.Helper()
-	key := client.ObjectKeyFromObject(held(""))
+	key := client.ObjectKeyFromObject(newHeldProtector(""))
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 		t.Fatal(err)
 	}
@@ -55,147 +55,149 @@ func (r *Reconciler) now(t *testing.T) *v1alpha1.PodProtector {
 	return p
 }
 
-func TestWhatIsTakenForALoss(t *testing.T) {
+func TestRecordIgnoresReleasedProtectors(t *testing.T) {
 	for claim, c := range map[string]struct {
 		last *v1alpha1.PodProtector
 		want bool
 	}{
-		"a protector that was held":             {held("a"), true},
-		"one that the generator held":           {held("a", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{v1alpha1.FinalizerProtector} }), true},
-		"not one whose deletion was asked for":  {held("a", func(p *v1alpha1.PodProtector) { now := metav1.Now(); p.DeletionTimestamp = &now }), false},
-		"not one whose finalizer was taken off": {held("a", func(p *v1alpha1.PodProtector) { p.Finalizers = nil }), false},
-		"not one that others hold":              {held("a", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{"example.com/hold"} }), false},
+		"a protector with the finalizer of the keeper":       {newHeldProtector("a"), true},
+		"a protector with the finalizer of the generator":    {newHeldProtector("a", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{v1alpha1.FinalizerProtector} }), true},
+		"no protector whose deletion was requested":          {newHeldProtector("a", func(p *v1alpha1.PodProtector) { now := metav1.Now(); p.DeletionTimestamp = &now }), false},
+		"no protector whose finalizer was removed":           {newHeldProtector("a", func(p *v1alpha1.PodProtector) { p.Finalizers = nil }), false},
+		"no protector with only finalizers of other clients": {newHeldProtector("a", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{"example.com/hold"} }), false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := newReconciler(t)
 			r.Losses.handler().OnDelete(c.last)
-			if p := r.now(t); (p != nil) != c.want {
-				t.Errorf("made anew: %+v", p)
+			if p := r.reconcileAndGet(t); (p != nil) != c.want {
+				t.Errorf("protector was recreated: %+v", p)
 			}
 		})
 	}
 }
 
-func TestAProtectorThatWasReleasedWhileNobodyWatchedIsNotMadeAnew(t *testing.T) {
+func TestProtectorReleasedWhileUnwatchedIsNotRecreated(t *testing.T) {
 	r := newReconciler(t)
-	if err := clusters.NoteRelease(t.Context(), r.Client, held("a"), Name); err != nil {
+	if err := clusters.RecordRelease(t.Context(), r.Client, newHeldProtector("a"), Name); err != nil {
 		t.Fatal(err)
 	}
-	r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: held("a")})
-	if p := r.now(t); p != nil || r.Losses.number() != 0 {
-		t.Errorf("made anew: %+v; %d losses are remembered", p, r.Losses.number())
+	r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: newHeldProtector("a")})
+	if p := r.reconcileAndGet(t); p != nil || r.Losses.count() != 0 {
+		t.Errorf("protector was recreated: %+v; %d losses are remembered", p, r.Losses.count())
 	}
 	// The keeper recreates another protector of the same name that was not released.
-	r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: held("b")})
-	if p := r.now(t); p == nil {
-		t.Error("not made anew")
+	r.Losses.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: newHeldProtector("b")})
+	if p := r.reconcileAndGet(t); p == nil {
+		t.Error("protector was not recreated")
 	}
 }
 
-func TestAProtectorThatSomebodyElseHasMadeIsLeftAlone(t *testing.T) {
-	r := newReconciler(t, held("b"))
-	r.Losses.handler().OnDelete(held("a"))
-	r.Losses.handler().OnAdd(held("b"), false)
-	if p := r.now(t); p.UID != "b" || len(p.Annotations) > 0 || r.Losses.number() != 0 {
-		t.Errorf("%+v; %d losses are remembered", p, r.Losses.number())
+func TestProtectorCreatedByAnotherClientIsNotChanged(t *testing.T) {
+	r := newReconciler(t, newHeldProtector("b"))
+	r.Losses.handler().OnDelete(newHeldProtector("a"))
+	r.Losses.handler().OnAdd(newHeldProtector("b"), false)
+	if p := r.reconcileAndGet(t); p.UID != "b" || len(p.Annotations) > 0 || r.Losses.count() != 0 {
+		t.Errorf("got %+v; %d losses are remembered", p, r.Losses.count())
 	}
 }
 
-func TestAnUnfinishedProtectorIsFinishedWithWhatIsKnown(t *testing.T) {
-	reserved := held("a", func(p *v1alpha1.PodProtector) {
+func TestUnfinishedProtectorGetsRememberedReservations(t *testing.T) {
+	reserved := newHeldProtector("a", func(p *v1alpha1.PodProtector) {
 		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "c", AdmissionHistory: v1alpha1.AdmissionHistory{Buckets: []v1alpha1.Bucket{{Counter: 1, PodUID: "uid-1"}}}}}
 	})
-	unfinished := func(of string) *v1alpha1.PodProtector {
-		return held("b", func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: of} })
+	unfinished := func(lostUID string) *v1alpha1.PodProtector {
+		return newHeldProtector("b", func(p *v1alpha1.PodProtector) {
+			p.Annotations = map[string]string{v1alpha1.AnnotationRestored: lostUID}
+		})
 	}
 	for claim, c := range map[string]struct {
-		of   string
-		lose []*v1alpha1.PodProtector
-		want int
+		lostUID string
+		lose    []*v1alpha1.PodProtector
+		want    int
 	}{
-		"all of it":                           {"a", []*v1alpha1.PodProtector{reserved}, 1},
-		"all of it when it was lost half way": {"a", []*v1alpha1.PodProtector{reserved, unfinished("a")}, 1},
-		"nothing after a restart":             {"a", nil, 0},
-		"nothing when it was of another":      {"", []*v1alpha1.PodProtector{reserved}, 0},
+		"the reservations, after a loss":                          {"a", []*v1alpha1.PodProtector{reserved}, 1},
+		"the reservations, after a second loss before completion": {"a", []*v1alpha1.PodProtector{reserved, unfinished("a")}, 1},
+		"no reservations after a restart":                         {"a", nil, 0},
+		"no reservations of another protector":                    {"", []*v1alpha1.PodProtector{reserved}, 0},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newReconciler(t, unfinished(c.of))
+			r := newReconciler(t, unfinished(c.lostUID))
 			for _, last := range c.lose {
 				r.Losses.handler().OnDelete(last)
 			}
-			p := r.now(t)
-			if quota.Unfinished(p) || quota.BudgetOf(p).Reserved != c.want {
-				t.Errorf("%+v, want it finished with %d reservations", p, c.want)
+			p := r.reconcileAndGet(t)
+			if quota.IsRestorePending(p) || quota.BudgetOf(p).Reserved != c.want {
+				t.Errorf("got %+v, want it completed with %d reservations", p, c.want)
 			}
 		})
 	}
 }
 
 // The generator keeps such a protector in force for as long as its source exists. Until it is finished it denies all removals.
-func TestAnUnfinishedProtectorIsFinishedAlsoWhenItWasDeleted(t *testing.T) {
-	r := newReconciler(t, held("b", func(p *v1alpha1.PodProtector) {
+func TestUnfinishedProtectorIsCompletedAfterDeletion(t *testing.T) {
+	r := newReconciler(t, newHeldProtector("b", func(p *v1alpha1.PodProtector) {
 		now := metav1.Now()
 		p.DeletionTimestamp, p.Finalizers = &now, []string{v1alpha1.FinalizerProtector}
 		p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "a"}
 	}))
-	if p := r.now(t); p == nil || quota.Unfinished(p) {
-		t.Errorf("%+v, want it finished", p)
+	if p := r.reconcileAndGet(t); p == nil || quota.IsRestorePending(p) {
+		t.Errorf("got %+v, want it completed", p)
 	}
 }
 
-func TestAProtectorThatIsDeletedWithItsKindStays(t *testing.T) {
+func TestProtectorDeletedWithCRDIsHeld(t *testing.T) {
 	now := metav1.Now()
-	going := held("a", func(p *v1alpha1.PodProtector) { p.DeletionTimestamp = &now })
+	deleted := newHeldProtector("a", func(p *v1alpha1.PodProtector) { p.DeletionTimestamp = &now })
 	for claim, test := range map[string]struct {
 		crd  *metav1.PartialObjectMetadata
 		held bool
 	}{
-		"one that was deleted goes":                    {kind(nil), false},
-		"one whose kind is being deleted stays":        {kind(&now), true},
-		"one of an apiserver without definitions goes": {nil, false},
+		"a deleted protector is released":                               {newCRD(nil), false},
+		"a protector whose CRD is being deleted stays":                  {newCRD(&now), true},
+		"a deleted protector of an API server without CRDs is released": {nil, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			objects := []client.Object{going.DeepCopy()}
+			objects := []client.Object{deleted.DeepCopy()}
 			if test.crd != nil {
 				objects = append(objects, test.crd)
 			}
 			r := newReconciler(t, objects...)
-			if p := r.now(t); (p != nil) != test.held {
-				t.Errorf("the protector is %+v", p)
+			if p := r.reconcileAndGet(t); (p != nil) != test.held {
+				t.Errorf("got protector %+v, want none unless its CRD is being deleted", p)
 			}
-			told := len(r.Events.(*events.FakeRecorder).Events) > 0
-			if told != test.held {
-				t.Errorf("an event: %v", told)
+			hasEvent := len(r.Events.(*events.FakeRecorder).Events) > 0
+			if hasEvent != test.held {
+				t.Errorf("got an event: %v, want one only if the CRD is being deleted", hasEvent)
 			}
 		})
 	}
 }
 
-// kind returns the CRD of protectors.
-func kind(deleted *metav1.Time) *metav1.PartialObjectMetadata {
+// newCRD returns the CRD of protectors.
+func newCRD(deleted *metav1.Time) *metav1.PartialObjectMetadata {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	crd.Name, crd.DeletionTimestamp = definition, deleted
+	crd.Name, crd.DeletionTimestamp = crdName, deleted
 	if deleted != nil {
 		crd.Finalizers = []string{"customresourcecleanup.apiextensions.k8s.io"}
 	}
 	return crd
 }
 
-func TestALossIsOverWhenTheProtectorIsThereAndWhole(t *testing.T) {
-	anew := held("b", func(p *v1alpha1.PodProtector) {
+func TestLossIsForgottenWhenProtectorIsComplete(t *testing.T) {
+	recreated := newHeldProtector("b", func(p *v1alpha1.PodProtector) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "a"}
 		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue}}
 	})
-	for claim, there := range map[string]*v1alpha1.PodProtector{
-		"as it was, since its core was restored": held("a"), "made anew, by a write whose answer was lost": anew,
+	for claim, existing := range map[string]*v1alpha1.PodProtector{
+		"the earlier protector, in a restored core": newHeldProtector("a"), "recreated by a write whose response was lost": recreated,
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newReconciler(t, there)
-			r.Losses.handler().OnDelete(held("a"))
-			r.Losses.handler().OnAdd(there, false)
-			if p := r.now(t); p.UID != there.UID || r.Losses.number() != 0 {
-				t.Errorf("%+v; %d losses are remembered", p, r.Losses.number())
+			r := newReconciler(t, existing)
+			r.Losses.handler().OnDelete(newHeldProtector("a"))
+			r.Losses.handler().OnAdd(existing, false)
+			if p := r.reconcileAndGet(t); p.UID != existing.UID || r.Losses.count() != 0 {
+				t.Errorf("got %+v; %d losses are remembered", p, r.Losses.count())
 			}
 		})
 	}
@@ -214,8 +216,8 @@ func pendingRelease() []metav1.Condition {
 }
 
 // Without the record no confirmation would find the release, which a user may have waited for.
-func TestAProtectorThatVanishedKeepsThatItsReleaseIsPending(t *testing.T) {
-	vanished := held("a", func(p *v1alpha1.PodProtector) { p.Status.Conditions = pendingRelease() })
+func TestRecreatedProtectorKeepsPendingRelease(t *testing.T) {
+	vanished := newHeldProtector("a", func(p *v1alpha1.PodProtector) { p.Status.Conditions = pendingRelease() })
 	for claim, c := range map[string]struct {
 		// ends is how many processes end after they recreate it and before they restore its status; lost means that it vanishes each time.
 		ends int
@@ -227,43 +229,43 @@ func TestAProtectorThatVanishedKeepsThatItsReleaseIsPending(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := newReconciler(t)
-			r.Losses.Note(vanished)
-			p := r.now(t)
+			r.Losses.Record(vanished)
+			p := r.reconcileAndGet(t)
 			for i := range c.ends {
 				p.UID = types.UID(fmt.Sprint("recreated-", i)) // the API server of this test assigns no UID
 				r = newReconciler(t, p)
 				if c.lost {
 					r = newReconciler(t)
-					r.Losses.Note(p)
-					p = r.now(t)
+					r.Losses.Record(p)
+					p = r.reconcileAndGet(t)
 				}
 			}
-			p = r.now(t)
+			p = r.reconcileAndGet(t)
 			for _, want := range pendingRelease() {
 				got := meta.FindStatusCondition(p.Status.Conditions, want.Type)
 				if got == nil || got.Status != want.Status || got.Reason != want.Reason || !got.LastTransitionTime.Equal(&want.LastTransitionTime) {
-					t.Errorf("condition %s is %v, want %v", want.Type, got, want)
+					t.Errorf("condition %s = %v, want %v", want.Type, got, want)
 				}
 			}
-			if _, carries := r.now(t).Annotations[v1alpha1.AnnotationRestoredDecrease]; carries {
-				t.Errorf("the annotation %s is still there, want it removed", v1alpha1.AnnotationRestoredDecrease)
+			if _, carries := r.reconcileAndGet(t).Annotations[v1alpha1.AnnotationRestoredDecrease]; carries {
+				t.Errorf("annotation %s exists, want it removed", v1alpha1.AnnotationRestoredDecrease)
 			}
 		})
 	}
 }
 
 // A protector whose decrease was withdrawn has no pending decrease, regardless of what its metadata carried before.
-func TestAProtectorThatVanishedDoesNotKeepAnEarlierRecord(t *testing.T) {
+func TestRecreatedProtectorDropsWithdrawnDecrease(t *testing.T) {
 	record, err := json.Marshal(pendingRelease())
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := newReconciler(t)
-	r.Losses.Note(held("a", func(p *v1alpha1.PodProtector) {
+	r.Losses.Record(newHeldProtector("a", func(p *v1alpha1.PodProtector) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationRestoredDecrease: string(record)}
 	}))
-	p := newReconciler(t, r.now(t)).now(t)
-	if quota.Unfinished(p) || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending) != nil {
-		t.Errorf("conditions %+v, want nothing pending", p.Status.Conditions)
+	p := newReconciler(t, r.reconcileAndGet(t)).reconcileAndGet(t)
+	if quota.IsRestorePending(p) || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionDecreasePending) != nil {
+		t.Errorf("got the conditions %+v, want nothing pending", p.Status.Conditions)
 	}
 }

@@ -10,12 +10,12 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer, losses *Losses) (*metrics, error) {
 	m := &metrics{restored: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "breakwater_generator_restored_protectors_total",
-		Help: "Protectors that vanished without having been released and were made anew.",
+		Help: "Protectors that vanished without having been released and were recreated.",
 	})}
 	vanished := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "breakwater_generator_vanished_protectors",
-		Help: "Protectors that vanished without having been released and are not made anew yet.",
-	}, func() float64 { return float64(losses.number()) })
+		Help: "Protectors that vanished without having been released and are not recreated yet.",
+	}, func() float64 { return float64(losses.count()) })
 	for _, collector := range []prometheus.Collector{m.restored, vanished} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err

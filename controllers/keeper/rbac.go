@@ -10,7 +10,7 @@ func ClusterRules() []rbacv1.PolicyRule {
 		{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors/status"}, Verbs: []string{"update"}},
 		{
 			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"},
-			ResourceNames: []string{definition}, Verbs: []string{"get"},
+			ResourceNames: []string{crdName}, Verbs: []string{"get"},
 		},
 		{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "get", "patch"}},
 	}

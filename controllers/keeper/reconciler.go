@@ -40,8 +40,8 @@ type Reconciler struct {
 
 // Brake holds back large decreases of floors (rule 13).
 type Brake interface {
-	// Ask decides whether a protector may be released now. If it may not, Ask records that in the protector's conditions.
-	Ask(ctx context.Context, request brake.Request) (brake.Answer, error)
+	// Decide decides whether a protector may be released now. If it may not, Ask records that in the protector's conditions.
+	Decide(ctx context.Context, request brake.Request) (brake.Answer, error)
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -55,27 +55,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case err != nil && r.Losses.Has(request.NamespacedName):
 		err = r.restore(ctx, request.NamespacedName)
-	case err == nil && quota.Unfinished(p): // also if it was deleted: it may stay in force for long
-		err = r.finish(ctx, p)
+	case err == nil && quota.IsRestorePending(p): // also if it was deleted: it may stay in force for long
+		err = r.restoreStatus(ctx, p)
 	case err == nil && p.DeletionTimestamp != nil && isHeld:
 		var wait time.Duration
-		if wait, err = r.letGo(ctx, p); wait > 0 {
+		if wait, err = r.release(ctx, p); wait > 0 {
 			return reconcile.Result{RequeueAfter: wait}, err
 		}
 	case err == nil && p.DeletionTimestamp == nil && !policy.IsGenerated(p) && !isHeld:
-		err = r.hold(ctx, p)
+		err = r.addFinalizer(ctx, p)
 	case err == nil && r.Losses.Has(request.NamespacedName):
-		err = r.recall(ctx, p)
-	case err == nil && isCarried(p):
-		err = r.dropCarried(ctx, p)
+		err = r.forgetLoss(ctx, p)
+	case err == nil && carriesDecrease(p):
+		err = r.dropCarriedDecrease(ctx, p)
 	default:
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: clusters.LookAgain}, err
+	return reconcile.Result{RequeueAfter: clusters.RecheckInterval}, err
 }
 
-// hold adds the finalizer to a protector.
-func (r *Reconciler) hold(ctx context.Context, p *v1alpha1.PodProtector) error {
+// addFinalizer adds the finalizer to a protector.
+func (r *Reconciler) addFinalizer(ctx context.Context, p *v1alpha1.PodProtector) error {
 	err := clusters.AddFinalizer(ctx, r.Client, v1alpha1.GroupVersion.WithKind("PodProtector"), p, v1alpha1.FinalizerHold, Name)
 	if isOutdated(err) {
 		return nil
@@ -83,14 +83,14 @@ func (r *Reconciler) hold(ctx context.Context, p *v1alpha1.PodProtector) error {
 	if err != nil {
 		return fmt.Errorf("add the finalizer: %w", err)
 	}
-	log.FromContext(ctx).Info("finalizer added to the PodProtector", "protector", klog.KObj(p), "finalizer", v1alpha1.FinalizerHold)
+	log.FromContext(ctx).Info("Added finalizer to PodProtector", "protector", klog.KObj(p), "finalizer", v1alpha1.FinalizerHold)
 	return nil
 }
 
-// letGo removes the finalizer from a protector whose deletion was requested, if the brake grants it. It records the release first. If the
+// release removes the finalizer from a protector whose deletion was requested, if the brake grants it. It records the release first. If the
 // brake holds the release, the caller retries after wait. The cache may show a deletion that never happened, because the core may have been
 // restored to a state before it.
-func (r *Reconciler) letGo(ctx context.Context, cached *v1alpha1.PodProtector) (wait time.Duration, err error) {
+func (r *Reconciler) release(ctx context.Context, cached *v1alpha1.PodProtector) (wait time.Duration, err error) {
 	p := &v1alpha1.PodProtector{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), p); err != nil {
 		return 0, client.IgnoreNotFound(err)
@@ -98,33 +98,33 @@ func (r *Reconciler) letGo(ctx context.Context, cached *v1alpha1.PodProtector) (
 	if p.UID != cached.UID || p.DeletionTimestamp == nil || !slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) {
 		return 0, nil // the object has changed, and an event will follow
 	}
-	if going, err := r.isKindGoing(ctx); err != nil {
+	if crdDeleted, err := r.isCRDDeleted(ctx); err != nil {
 		return 0, err
-	} else if going {
-		r.stay(ctx, p)
+	} else if crdDeleted {
+		r.reportKindDeleted(ctx, p)
 		return 0, nil
 	}
-	if wait, err := r.askBrake(ctx, p); err != nil || wait > 0 {
+	if wait, err := r.decideRelease(ctx, p); err != nil || wait > 0 {
 		return wait, err
 	}
-	if err := clusters.NoteRelease(ctx, r.Client, p, Name); err != nil {
+	if err := clusters.RecordRelease(ctx, r.Client, p, Name); err != nil {
 		return 0, err
 	}
 	err = clusters.DropFinalizer(ctx, r.Client, p, v1alpha1.FinalizerHold, Name)
 	if client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("remove the finalizer: %w", err)
 	}
-	log.FromContext(ctx).Info("PodProtector let go", "protector", klog.KObj(p))
+	log.FromContext(ctx).Info("Released PodProtector", "protector", klog.KObj(p))
 	return 0, nil
 }
 
-// askBrake asks the brake whether a protector may be released; it may if wait is 0.
-func (r *Reconciler) askBrake(ctx context.Context, p *v1alpha1.PodProtector) (wait time.Duration, err error) {
-	effect, large := brake.Release(p)
+// decideRelease asks the brake whether a protector may be released; it may if wait is 0.
+func (r *Reconciler) decideRelease(ctx context.Context, p *v1alpha1.PodProtector) (wait time.Duration, err error) {
+	effect, large := brake.DescribeRelease(p)
 	if r.Brake == nil || !large {
 		return 0, nil
 	}
-	answer, err := r.Brake.Ask(ctx, brake.Request{
+	answer, err := r.Brake.Decide(ctx, brake.Request{
 		Protector: p, Deleted: p, Cause: fmt.Sprintf("PodProtector %s was deleted", p.Name), Effect: effect,
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // because an API server ignores the status in a create request. Until then the webhook admits no removal by it, and no aggregator counts
 // for it.
 func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) error {
-	lost, ok := r.Losses.of(key)
+	lost, ok := r.Losses.get(key)
 	if !ok {
 		return nil
 	}
@@ -33,12 +33,12 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 		return err
 	}
 	// It may also have been released: earlier, while no component watched, or later, as the recreated protector.
-	released, err := clusters.WasReleased(ctx, r.Live, lost.gone)
+	released, err := clusters.WasReleased(ctx, r.Live, lost.vanished)
 	if err != nil {
-		return fmt.Errorf("find out whether the PodProtector was released: %w", err)
+		return fmt.Errorf("check whether the PodProtector was released: %w", err)
 	}
 	if released {
-		r.Losses.forget(key, lost.last.UID)
+		r.Losses.remove(key, lost.last.UID)
 		return nil
 	}
 	recreated := &v1alpha1.PodProtector{
@@ -56,33 +56,33 @@ func (r *Reconciler) restore(ctx context.Context, key types.NamespacedName) erro
 		return err
 	}
 	if err := r.Client.Create(ctx, recreated, client.FieldOwner(Name)); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make the PodProtector anew: %w", err)
+		return fmt.Errorf("recreate the PodProtector: %w", err)
 	}
 	log.FromContext(ctx).Info("Recreated lost PodProtector", "protector", klog.KObj(recreated), "vanished", lost.last.UID)
 	return nil
 }
 
-// finish gives a recreated protector the reservations of the one that vanished, and completes it.
-func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) error {
+// restoreStatus gives a recreated protector the reservations of the one that vanished, and completes it.
+func (r *Reconciler) restoreStatus(ctx context.Context, cached *v1alpha1.PodProtector) error {
 	key, p := client.ObjectKeyFromObject(cached), &v1alpha1.PodProtector{}
 	if err := r.Live.Get(ctx, key, p); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if !quota.Unfinished(p) {
+	if !quota.IsRestorePending(p) {
 		return nil
 	}
-	what, pending := "What it had reserved is not known", decreaseOf(p)
-	lost, known := r.Losses.of(key)
-	if known && string(lost.last.UID) == p.Annotations[v1alpha1.AnnotationRestored] {
-		p.Status.Cells = quota.Restored(&lost.last.Status)
+	reservations, pending := "Its reservations are unknown", decreaseOf(p)
+	lost, exists := r.Losses.get(key)
+	if exists && string(lost.last.UID) == p.Annotations[v1alpha1.AnnotationRestored] {
+		p.Status.Cells = quota.RestoredCells(&lost.last.Status)
 		pending = decreaseOf(lost.last)
-		what = fmt.Sprintf("It has its %d reservations", quota.BudgetOf(p).Reserved)
+		reservations = fmt.Sprintf("It has its %d earlier reservations", quota.BudgetOf(p).Reserved)
 	}
-	recallDecrease(p, pending)
+	restoreDecrease(p, pending)
 	restored := metav1.Condition{
 		Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonVanished, ObservedGeneration: p.Generation,
-		Message: fmt.Sprintf("This PodProtector vanished although nobody had released it, and was made anew. %s, and removals are "+
-			"refused until its pods are counted anew, when all that may have been under way has come to its end.", what),
+		Message: fmt.Sprintf("This PodProtector vanished without having been released, and the keeper recreated it. %s. The webhook denies "+
+			"removals until all cells have counted their pods again, after the removals that may have been in progress have ended.", reservations),
 	}
 	meta.SetStatusCondition(&p.Status.Conditions, restored)
 	quota.Summarize(p)
@@ -92,23 +92,23 @@ func (r *Reconciler) finish(ctx context.Context, cached *v1alpha1.PodProtector) 
 	} else if err != nil {
 		return fmt.Errorf("restore the status: %w", err)
 	}
-	if known {
-		r.Losses.forget(key, lost.last.UID)
+	if exists {
+		r.Losses.remove(key, lost.last.UID)
 	}
 	r.metrics.restored.Inc()
-	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ConditionRestored, "Restore", "%s", clusters.Note(restored.Message))
+	r.Events.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ConditionRestored, "Restore", "%s", clusters.EventNote(restored.Message))
 	return nil
 }
 
-// recall forgets the loss of a protector that exists and is complete. Either its core was restored to a state before the loss, or a write
+// forgetLoss forgets the loss of a protector that exists and is complete. Either its core was restored to a state before the loss, or a write
 // whose response was lost recreated it.
-func (r *Reconciler) recall(ctx context.Context, cached *v1alpha1.PodProtector) error {
+func (r *Reconciler) forgetLoss(ctx context.Context, cached *v1alpha1.PodProtector) error {
 	key, p := client.ObjectKeyFromObject(cached), &v1alpha1.PodProtector{}
 	if err := r.Live.Get(ctx, key, p); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if lost, ok := r.Losses.of(key); ok && p.UID == cached.UID && !quota.Unfinished(p) {
-		r.Losses.forget(key, lost.last.UID)
+	if lost, ok := r.Losses.get(key); ok && p.UID == cached.UID && !quota.IsRestorePending(p) {
+		r.Losses.remove(key, lost.last.UID)
 	}
 	return nil
 }

@@ -25,16 +25,16 @@ import (
 )
 
 const (
-	workers    = 4
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 10 * time.Second
+	workers       = 4
+	minRetryDelay = 50 * time.Millisecond
+	maxRetryDelay = 10 * time.Second
 )
 
 // Setup adds the keeper to the manager of a core cluster, whose cache must show the cells of protectors' status. The keeper also remembers
 // losses while another instance leads.
 // own specifies the namespaces in which this keeper works; nil means all. brake holds back releases; nil grants each at once.
 func Setup(
-	ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses, own *share.Share, brake Brake,
+	ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses, shard *share.Share, brake Brake,
 ) error {
 	metrics, err := newMetrics(registry, losses)
 	if err != nil {
@@ -47,22 +47,22 @@ func Setup(
 	if _, err := informer.AddEventHandler(losses.handler()); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
-	gate := share.OfRequests(own, &Reconciler{
+	gate := share.GateRequests(shard, &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, Brake: brake, metrics: metrics,
 	})
 	c, err := controller.New(Name, mgr, controller.Options{
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetryDelay, maxRetryDelay),
 		Reconciler:              gate,
 	})
 	if err != nil {
-		return fmt.Errorf("make the controller: %w", err)
+		return fmt.Errorf("create the controller: %w", err)
 	}
 	if err := c.Watch(gate.Source()); err != nil {
 		return fmt.Errorf("watch slots: %w", err)
 	}
 	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{},
-		&handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, changed())); err != nil {
+		&handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, changedPredicate())); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	if brake != nil {
@@ -73,20 +73,20 @@ func Setup(
 		}
 	}
 	return c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		losses.follow(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
+		losses.subscribe(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
 		return nil
 	}))
 }
 
-// changed drops updates that do not concern whether a protector is held, deleted or complete, above all the status writes of a storm.
-func changed() predicate.TypedPredicate[*v1alpha1.PodProtector] {
+// changedPredicate drops updates that do not concern whether a protector is held, deleted or complete, above all the status writes of a storm.
+func changedPredicate() predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.PodProtector]) bool {
 			before, after := e.ObjectOld, e.ObjectNew
 			return before.UID != after.UID || before.ResourceVersion == after.ResourceVersion ||
 				(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 				before.Annotations[v1alpha1.AnnotationConfirmRelease] != after.Annotations[v1alpha1.AnnotationConfirmRelease] ||
-				!slices.Equal(before.Finalizers, after.Finalizers) || quota.Unfinished(before) != quota.Unfinished(after)
+				!slices.Equal(before.Finalizers, after.Finalizers) || quota.IsRestorePending(before) != quota.IsRestorePending(after)
 		},
 		DeleteFunc: func(event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool { return false }, // Losses follows deletions
 	}

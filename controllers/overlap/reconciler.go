@@ -24,10 +24,10 @@ const Name = "breakwater-overlap"
 
 // Reconciler keeps the condition Overlapping of protectors up to date.
 type Reconciler struct {
-	Client    client.Client
-	Live      client.Reader
-	Events    events.EventRecorder
-	territory *territory
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	index  *coverageIndex
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -36,8 +36,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	want, worth := verdict(p, r.territory.rivals(request.NamespacedName))
-	if !worth {
+	want, isNeeded := overlappingCondition(p, r.index.overlapping(request.NamespacedName))
+	if !isNeeded {
 		return reconcile.Result{}, nil
 	}
 	announcer := clusters.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Compare"}
@@ -48,24 +48,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, err
 }
 
-// mostNamed is how many overlapping protectors a message names.
-const mostNamed = 10
+// maxNamed is how many overlapping protectors a message names.
+const maxNamed = 10
 
-// verdict returns the condition of a protector. worth is false if the protector overlaps with no other, and never has.
-func verdict(p *v1alpha1.PodProtector, rivals []string) (want clusters.Announcement, worth bool) {
-	if len(rivals) == 0 {
+// overlappingCondition returns the condition of a protector. worth is false if the protector overlaps with no other, and never has.
+func overlappingCondition(p *v1alpha1.PodProtector, overlapping []string) (want clusters.Announcement, isNeeded bool) {
+	if len(overlapping) == 0 {
 		return clusters.Announcement{EventType: corev1.EventTypeNormal, Condition: metav1.Condition{
 			Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDisjoint,
-			Message: "No other PodProtector of the namespace can cover the same pods.",
+			Message: "No other PodProtector in the namespace can cover the same pods.",
 		}}, meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionOverlapping) != nil
 	}
-	named := strings.Join(rivals[:min(len(rivals), mostNamed)], ", ")
-	if more := len(rivals) - mostNamed; more > 0 {
+	named := strings.Join(overlapping[:min(len(overlapping), maxNamed)], ", ")
+	if more := len(overlapping) - maxNamed; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
 	return clusters.Announcement{EventType: corev1.EventTypeWarning, Condition: metav1.Condition{
 		Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSelectorsOverlap,
-		Message: fmt.Sprintf("There can be pods that this PodProtector covers and others do too: %s. Their removal needs budget in all of "+
-			"them. If that is not meant, narrow a selector, or exempt pods by exemptPodSelector.", named),
+		Message: fmt.Sprintf("Other PodProtectors can cover the same pods: %s. The removal of such a pod needs budget in all of "+
+			"them. If this is not intended, narrow a selector, or exempt pods with exemptPodSelector.", named),
 	}}, true
 }

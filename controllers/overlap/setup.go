@@ -20,19 +20,19 @@ import (
 
 // Setup adds the controller to the manager of a core cluster, beside others that watch PodProtectors. own specifies the namespaces in which
 // it works; nil means all.
-func Setup(mgr manager.Manager, own *share.Share) error {
+func Setup(mgr manager.Manager, shard *share.Share) error {
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), territory: newTerritory(),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), index: newCoverageIndex(),
 	}
-	gate := share.OfRequests(own, r)
+	gate := share.GateRequests(shard, r)
 	c, err := controller.New(Name, mgr, controller.Options{Reconciler: gate})
 	if err != nil {
-		return fmt.Errorf("make the controller: %w", err)
+		return fmt.Errorf("create the controller: %w", err)
 	}
 	if err := c.Watch(gate.Source()); err != nil {
 		return fmt.Errorf("watch slots: %w", err)
 	}
-	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, r.territory.handler())); err != nil {
+	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, r.index.handler())); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	return nil
@@ -41,25 +41,25 @@ func Setup(mgr manager.Manager, own *share.Share) error {
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // handler records the coverage of protectors, and enqueues each protector whose overlaps changed.
-func (t *territory) handler() handler.TypedEventHandler[*v1alpha1.PodProtector, reconcile.Request] {
+func (i *coverageIndex) handler() handler.TypedEventHandler[*v1alpha1.PodProtector, reconcile.Request] {
 	add := func(q queue, keys ...types.NamespacedName) {
 		for _, key := range keys {
 			q.Add(reconcile.Request{NamespacedName: key})
 		}
 	}
-	claim := func(p *v1alpha1.PodProtector, q queue) {
+	set := func(p *v1alpha1.PodProtector, q queue) {
 		key := client.ObjectKeyFromObject(p)
-		add(q, append(t.claim(key, claimOf(p)), key)...)
+		add(q, append(i.set(key, coverageOf(p)), key)...)
 	}
 	return handler.TypedFuncs[*v1alpha1.PodProtector, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.PodProtector], q queue) { claim(e.Object, q) },
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.PodProtector], q queue) { set(e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.PodProtector], q queue) {
-			if changed(e.ObjectOld, e.ObjectNew) {
-				claim(e.ObjectNew, q)
+			if hasRelevantChange(e.ObjectOld, e.ObjectNew) {
+				set(e.ObjectNew, q)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*v1alpha1.PodProtector], q queue) {
-			add(q, t.abandon(client.ObjectKeyFromObject(e.Object))...)
+			add(q, i.remove(client.ObjectKeyFromObject(e.Object))...)
 		},
 	}
 }

@@ -20,46 +20,46 @@ const configurationPrefix = "breakwater-ring-"
 // webhookName is the name of the single webhook in each configuration.
 const webhookName = "assign.rings.breakwater.dev"
 
-// reviewSeconds is how long the API server waits for the webhook. The next pass assigns an object that the webhook did not assign in time.
-const reviewSeconds = 2
+// webhookTimeoutSeconds is how long the API server waits for the webhook. The next pass assigns an object that the webhook did not assign in time.
+const webhookTimeoutSeconds = 2
 
 // clientConfiguration returns how the API server reaches the webhook for a ring. Without a caBundle it does not set that field, so that it
 // keeps a caBundle that another component injects.
 func clientConfiguration(ring string, webhook admissionregistrationv1.WebhookClientConfig) *admissionregistrationac.WebhookClientConfigApplyConfiguration {
-	at := admissionregistrationac.WebhookClientConfig()
+	config := admissionregistrationac.WebhookClientConfig()
 	if webhook.URL != nil {
-		at.WithURL(*webhook.URL + Path(ring))
+		config.WithURL(*webhook.URL + Path(ring))
 	}
 	if service := webhook.Service; service != nil {
-		at.WithService(admissionregistrationac.ServiceReference().
+		config.WithService(admissionregistrationac.ServiceReference().
 			WithNamespace(service.Namespace).WithName(service.Name).WithPort(ptr.Deref(service.Port, 443)).WithPath(Path(ring)))
 	}
 	if len(webhook.CABundle) > 0 {
-		at.WithCABundle(webhook.CABundle...)
+		config.WithCABundle(webhook.CABundle...)
 	}
-	return at
+	return config
 }
 
 // configurationOf returns the configuration that makes the API server call the webhook for objects of a ring that no shard has.
 func configurationOf(
-	of *v1alpha1.ClusterRing, at admissionregistrationv1.WebhookClientConfig, annotations map[string]string,
+	clusterRing *v1alpha1.ClusterRing, clientConfig admissionregistrationv1.WebhookClientConfig, annotations map[string]string,
 ) *admissionregistrationac.MutatingWebhookConfigurationApplyConfiguration {
-	webhook := admissionregistrationac.MutatingWebhook().WithName(webhookName).WithClientConfig(clientConfiguration(of.Name, at)).
+	webhook := admissionregistrationac.MutatingWebhook().WithName(webhookName).WithClientConfig(clientConfiguration(clusterRing.Name, clientConfig)).
 		WithAdmissionReviewVersions("v1").WithSideEffects(admissionregistrationv1.SideEffectClassNone).
-		WithFailurePolicy(admissionregistrationv1.Ignore).WithTimeoutSeconds(reviewSeconds).
+		WithFailurePolicy(admissionregistrationv1.Ignore).WithTimeoutSeconds(webhookTimeoutSeconds).
 		WithMatchPolicy(admissionregistrationv1.Equivalent).WithReinvocationPolicy(admissionregistrationv1.IfNeededReinvocationPolicy).
 		WithObjectSelector(metaac.LabelSelector().WithMatchExpressions(
-			metaac.LabelSelectorRequirement().WithKey(v1alpha1.LabelShard(of.Name)).WithOperator(metav1.LabelSelectorOpDoesNotExist))).
-		WithNamespaceSelector(selectorConfiguration(of.Spec.NamespaceSelector.LabelSelector()))
-	for _, rule := range rulesOf(&of.Spec) {
+			metaac.LabelSelectorRequirement().WithKey(v1alpha1.LabelShard(clusterRing.Name)).WithOperator(metav1.LabelSelectorOpDoesNotExist))).
+		WithNamespaceSelector(selectorConfiguration(clusterRing.Spec.NamespaceSelector.LabelSelector()))
+	for _, rule := range rulesOf(&clusterRing.Spec) {
 		webhook.WithRules(admissionregistrationac.RuleWithOperations().
 			WithOperations(admissionregistrationv1.Create, admissionregistrationv1.Update).
 			WithAPIGroups(rule.Group).WithAPIVersions("*").WithResources(rule.Resource).WithScope(admissionregistrationv1.AllScopes))
 	}
-	return admissionregistrationac.MutatingWebhookConfiguration(configurationPrefix + of.Name).
-		WithLabels(map[string]string{v1alpha1.LabelRing: of.Name}).WithAnnotations(annotations).
+	return admissionregistrationac.MutatingWebhookConfiguration(configurationPrefix + clusterRing.Name).
+		WithLabels(map[string]string{v1alpha1.LabelRing: clusterRing.Name}).WithAnnotations(annotations).
 		WithOwnerReferences(metaac.OwnerReference().WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("ClusterRing").
-			WithName(of.Name).WithUID(of.UID).WithController(true)).
+			WithName(clusterRing.Name).WithUID(clusterRing.UID).WithController(true)).
 		WithWebhooks(webhook)
 }
 
@@ -67,16 +67,16 @@ func configurationOf(
 func rulesOf(spec *v1alpha1.ClusterRingSpec) []v1alpha1.GroupResource {
 	var all []v1alpha1.GroupResource
 	seen := map[v1alpha1.GroupResource]bool{}
-	add := func(of v1alpha1.GroupResource) {
-		if !seen[of] {
-			seen[of] = true
-			all = append(all, of)
+	add := func(gr v1alpha1.GroupResource) {
+		if !seen[gr] {
+			seen[gr] = true
+			all = append(all, gr)
 		}
 	}
 	for _, main := range spec.Resources {
 		add(main.GroupResource)
-		for _, of := range main.ControlledResources {
-			add(of)
+		for _, gr := range main.ControlledResources {
+			add(gr)
 		}
 	}
 	return all

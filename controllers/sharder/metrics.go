@@ -27,17 +27,17 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "breakwater_ring_" + name, Help: help}, append([]string{"ring"}, labels...))
 	}
 	m := &Metrics{
-		shards:      gauge("shards", "Shards of a ring, by what their Leases tell.", "state"),
-		objects:     gauge("objects", "Objects of a ring's resources when they were counted last.", "state"),
-		largest:     gauge("largest_shard_objects", "Objects of the shard that has most of them."),
-		moves:       counter("moves_total", "Objects that a shard was asked to let go of, and what has become of them.", "outcome"),
-		assignments: counter("assignments_total", "Objects that the sharder has assigned, and not the admission webhook.", "cause"),
-		passes:      counter("passes_total", "Looks at the objects of a ring, and how they ended.", "outcome"),
-		conflicts:   counter("patch_conflicts_total", "Objects that somebody else had written when the sharder did."),
-		revoked:     counter("revoked_shards_total", "Shards that were put out of a ring, since they did not let go of an object in time."),
-		failed:      counter("failed_writes_total", "Objects that could not be written, for another reason than a conflict."),
+		shards:      gauge("shards", "Shards of a ring by state, derived from their Leases.", "state"),
+		objects:     gauge("objects", "Objects of a ring's resources at the last count.", "state"),
+		largest:     gauge("largest_shard_objects", "Objects of the shard that has the most."),
+		moves:       counter("moves_total", "Objects that a shard was asked to release, by outcome.", "outcome"),
+		assignments: counter("assignments_total", "Objects that the sharder assigned because the admission webhook did not, by cause.", "cause"),
+		passes:      counter("passes_total", "Passes over the objects of a ring, by outcome.", "outcome"),
+		conflicts:   counter("patch_conflicts_total", "Conflicts: writes of the sharder to objects that another client had changed."),
+		revoked:     counter("revoked_shards_total", "Shards that the sharder removed from a ring because they did not release an object in time."),
+		failed:      counter("failed_writes_total", "Failed writes to objects, without conflicts."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "breakwater_ring_pass_duration_seconds", Help: "How long looks at the objects of a ring took, with the moves that they led to.",
+			Name: "breakwater_ring_pass_duration_seconds", Help: "Duration of passes over the objects of a ring, including the moves that they caused.",
 			Buckets: prometheus.ExponentialBuckets(0.05, 4, 9),
 		}, []string{"ring"}),
 	}
@@ -49,8 +49,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// begin creates the series of a ring, so that they exist before their first increment.
-func (m *Metrics) begin(ring string) {
+// createSeries creates the series of a ring, so that they exist before their first increment.
+func (m *Metrics) createSeries(ring string) {
 	for _, outcome := range []string{moveDone, moveStayed, moveUnassigned, moveDeleted} {
 		m.moves.WithLabelValues(ring, outcome)
 	}
@@ -65,28 +65,28 @@ func (m *Metrics) begin(ring string) {
 	}
 }
 
-// end deletes the series of a ring that was deleted.
-func (m *Metrics) end(ring string) {
-	of := prometheus.Labels{"ring": ring}
+// deleteSeries deletes the series of a ring that was deleted.
+func (m *Metrics) deleteSeries(ring string) {
+	labels := prometheus.Labels{"ring": ring}
 	for _, c := range []interface {
 		DeletePartialMatch(prometheus.Labels) int
 	}{m.shards, m.objects, m.largest, m.moves, m.assignments, m.passes, m.conflicts, m.revoked, m.failed, m.duration} {
-		c.DeletePartialMatch(of)
+		c.DeletePartialMatch(labels)
 	}
 }
 
-func (m *Metrics) count(ring string, c count) {
+func (m *Metrics) setCounts(ring string, c count) {
 	m.objects.WithLabelValues(ring, "assigned").Set(float64(c.assigned))
 	m.objects.WithLabelValues(ring, "draining").Set(float64(c.draining))
 	m.objects.WithLabelValues(ring, "unassigned").Set(float64(c.unassigned))
 	most := int64(0)
-	for _, n := range c.of {
+	for _, n := range c.byShard {
 		most = max(most, n)
 	}
 	m.largest.WithLabelValues(ring).Set(float64(most))
 }
 
-func (m *Metrics) members(ring string, all []v1alpha1.RingMember) {
+func (m *Metrics) setMembers(ring string, all []v1alpha1.RingMember) {
 	states := map[v1alpha1.ShardState]int{
 		v1alpha1.ShardReady: 0, v1alpha1.ShardExpired: 0, v1alpha1.ShardUncertain: 0, v1alpha1.ShardDead: 0, v1alpha1.ShardOrphaned: 0,
 	}
@@ -98,7 +98,7 @@ func (m *Metrics) members(ring string, all []v1alpha1.RingMember) {
 	}
 }
 
-func (m *Metrics) pass(ring, outcome string, took time.Duration) {
+func (m *Metrics) observePass(ring, outcome string, took time.Duration) {
 	m.passes.WithLabelValues(ring, outcome).Inc()
 	m.duration.WithLabelValues(ring).Observe(took.Seconds())
 }

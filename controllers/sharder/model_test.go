@@ -21,31 +21,31 @@ import (
 )
 
 // passes returns Passes for a world.
-func (w *world) passes() *Passes {
+func (w *simulatedCluster) passes() *PassReconciler {
 	w.metrics = prometheus.NewRegistry()
 	metrics, err := NewMetrics(w.metrics)
 	if err != nil {
 		panic(err)
 	}
-	tempo := usual()
-	tempo.page, tempo.writers, tempo.linger = 4, 1, w.linger
-	return &Passes{
-		rings:   func(context.Context, string) (*v1alpha1.ClusterRing, error) { return w.ring, nil },
-		objects: w, namespaces: atlas{w}, roll: roster{w}, events: &events.FakeRecorder{}, metrics: metrics, tempo: tempo,
-		inspect: func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem) {
+	tempo := defaultTiming()
+	tempo.page, tempo.writers, tempo.requestLifetime = 4, 1, w.linger
+	return &PassReconciler{
+		getRing: func(context.Context, string) (*v1alpha1.ClusterRing, error) { return w.ring, nil },
+		objects: w, namespaces: simulatedNamespaces{w}, registry: simulatedRegistry{w}, events: &events.FakeRecorder{}, metrics: metrics, timing: tempo,
+		checkSpec: func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem) {
 			return layout{mains: []*resource{w.widgets, w.nodes}, controlled: []*resource{w.parts}}, nil
 		},
-		findings: &findings{of: map[string]finding{}, tell: func(string) {}},
-		now:      w.now, wait: w.wait, of: map[string]*history{}, kicked: map[string]bool{},
+		results: &passResults{byRing: map[string]passResult{}, notify: func(string) {}},
+		now:     w.now, wait: w.wait, histories: map[string]*history{}, requested: map[string]bool{},
 	}
 }
 
 // run lets a sharder work until a condition holds, or for the duration limit.
-func (w *world) run(p *Passes, limit time.Duration, until func() bool) error {
+func (w *simulatedCluster) run(p *PassReconciler, limit time.Duration, until func() bool) error {
 	end := w.clock.Add(limit)
 	for !until() {
 		if w.clock.After(end) {
-			return fmt.Errorf("not after %s", limit)
+			return fmt.Errorf("not balanced after %s", limit)
 		}
 		result, err := p.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKey{Name: ringName}})
 		if err != nil {
@@ -60,37 +60,37 @@ func (w *world) run(p *Passes, limit time.Duration, until func() bool) error {
 }
 
 // misplaced returns the objects that are not with their shards.
-func (w *world) misplaced() []string {
+func (w *simulatedCluster) misplaced() []string {
 	var all []string
-	shards, load := roster{w}.Shards(w.ring), ring.Load{Of: map[string]int64{}}
-	complain := func(of id, want string) {
-		all = append(all, fmt.Sprintf("%s is at %+v, want %s", of, w.placement(w.objects[of]), want))
+	shards, load := simulatedRegistry{w}.Shards(w.ring), ring.Load{Of: map[string]int64{}}
+	complain := func(key id, want string) {
+		all = append(all, fmt.Sprintf("%s has the placement %+v, want %s", key, w.placement(w.objects[key]), want))
 	}
 	total := int64(0)
-	for _, of := range w.ids() {
-		t := w.objects[of]
+	for _, key := range w.ids() {
+		t := w.objects[key]
 		at := w.placement(t)
-		main := w.resource(of.Resource)
+		main := w.resource(key.Resource)
 		switch {
-		case of.Resource == "parts":
-			if want, known := w.whereParts(of, t); known && at != want {
-				complain(of, fmt.Sprintf("%+v", want))
+		case key.Resource == "parts":
+			if want, known := w.expectedPartPlacement(key, t); known && at != want {
+				complain(key, fmt.Sprintf("%+v", want))
 			}
 			continue
-		case !w.isMember(of.namespace):
+		case !w.isMember(key.namespace):
 			if (at != ring.Placement{}) {
-				complain(of, "nowhere")
+				complain(key, "nowhere")
 			}
 			continue
 		case len(shards.Shards()) == 0:
 			continue
 		case w.ring.Spec.MaxLoadPercent == nil:
 			if want, _ := shards.Owner(ring.KeyOf(w.ring.Spec.KeyPolicy, main.GroupResource, &t.object)); at != (ring.Placement{Shard: want}) {
-				complain(of, want)
+				complain(key, want)
 			}
 		default:
 			if !shards.IsAvailable(at.Shard) || at.Draining {
-				complain(of, "a shard")
+				complain(key, "a shard")
 			}
 		}
 		total++
@@ -99,15 +99,15 @@ func (w *world) misplaced() []string {
 	if limit := ring.Limit(total, len(shards.Shards()), w.ring.Spec.MaxLoadPercent); limit > 0 {
 		for shard, n := range load.Of {
 			if n > limit {
-				all = append(all, fmt.Sprintf("%s has %d of at most %d", shard, n, limit))
+				all = append(all, fmt.Sprintf("%s has %d objects, want at most %d", shard, n, limit))
 			}
 		}
 	}
 	return all
 }
 
-// whereParts returns the placement that a part should have; false if any placement is acceptable.
-func (w *world) whereParts(of id, t *thing) (ring.Placement, bool) {
+// expectedPartPlacement returns the placement that a part should have; false if any placement is acceptable.
+func (w *simulatedCluster) expectedPartPlacement(key id, t *simulatedObject) (ring.Placement, bool) {
 	owner := metav1.GetControllerOfNoCopy(&t.object)
 	if owner == nil {
 		return ring.Placement{}, true
@@ -117,10 +117,10 @@ func (w *world) whereParts(of id, t *thing) (ring.Placement, bool) {
 		return ring.Placement{}, false
 	}
 	at := w.placement(c)
-	if at.Shard == "" && w.isMember(of.namespace) || !(roster{w}).Shards(w.ring).IsAvailable(at.Shard) && at.Shard != "" {
+	if at.Shard == "" && w.isMember(key.namespace) || !(simulatedRegistry{w}).Shards(w.ring).IsAvailable(at.Shard) && at.Shard != "" {
 		return ring.Placement{}, false // it waits
 	}
-	if !w.isMember(of.namespace) {
+	if !w.isMember(key.namespace) {
 		return ring.Placement{}, (w.placement(t) != ring.Placement{})
 	}
 	return ring.Placement{Shard: at.Shard}, true
@@ -128,10 +128,10 @@ func (w *world) whereParts(of id, t *thing) (ring.Placement, bool) {
 
 // Under any actions of other clients, no object is taken from a working shard before that has released it. No controlled object moves
 // before its controller. No more objects move at once than the ring allows. When all other clients stop, all objects reach their shards.
-func TestPassesAreSafeAndComeToAnEnd(t *testing.T) {
+func TestPassesAreSafeAndTerminate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(rapid.Uint64().Draw(t, "seed"))
-		w.calm = true
+		w := newSimulatedCluster(rapid.Uint64().Draw(t, "seed"))
+		w.onlyShardsAct = true
 		switch rapid.IntRange(0, 2).Draw(t, "policy") { // objects that belong together have no bound
 		case 1:
 			w.ring.Spec.MaxLoadPercent = ptr.To(rapid.Int32Range(101, 150).Draw(t, "percent"))
@@ -144,16 +144,16 @@ func TestPassesAreSafeAndComeToAnEnd(t *testing.T) {
 		for i := range rapid.IntRange(0, 40).Draw(t, "objects") {
 			w.hasWebhook = w.chance(50)
 			w.create([]*resource{w.widgets, w.nodes, w.parts}[w.IntN(3)], []string{"in", "also-in", "out"}[w.IntN(3)], fmt.Sprint("o-", i))
-			for of := range w.objects {
-				if of.Resource == "nodes" && of.namespace != "" { // the arguments of create do not fit
-					o := w.objects[of]
-					delete(w.objects, of)
+			for key := range w.objects {
+				if key.Resource == "nodes" && key.namespace != "" { // the arguments of create do not fit
+					o := w.objects[key]
+					delete(w.objects, key)
 					o.Namespace = ""
-					w.objects[id{of.GroupResource, "", of.name}] = o
+					w.objects[id{key.GroupResource, "", key.name}] = o
 				}
 			}
 		}
-		w.calm, w.hasWebhook, w.peak = false, true, 0
+		w.onlyShardsAct, w.hasWebhook, w.peak = false, true, 0
 		w.linger = time.Duration(rapid.IntRange(0, 1).Draw(t, "linger")) * time.Minute
 		w.ring.Spec.ResyncPeriodSeconds = rapid.SampledFrom([]int32{10, 60}).Draw(t, "resync")
 		p := w.passes()
@@ -164,19 +164,19 @@ func TestPassesAreSafeAndComeToAnEnd(t *testing.T) {
 		if rapid.Bool().Draw(t, "another leader") {
 			p = w.passes()
 		}
-		w.calm, w.hasWebhook = true, rapid.Bool().Draw(t, "webhook at the end")
+		w.onlyShardsAct, w.hasWebhook = true, rapid.Bool().Draw(t, "webhook at the end")
 		var left []string
 		if err := w.run(p, 20*time.Minute, func() bool { left = w.misplaced(); return len(left) == 0 }); err != nil {
-			t.Fatalf("%v:\n%s\n%s", err, strings.Join(left, "\n"), w.tail())
+			t.Fatalf("%v:\n%s\n%s", err, strings.Join(left, "\n"), w.logBeforeViolation())
 		}
-		if len(w.wrong) > 0 {
-			t.Fatalf("%s\n%s", strings.Join(w.wrong, "\n"), w.tail())
+		if len(w.violations) > 0 {
+			t.Fatalf("%s\n%s", strings.Join(w.violations, "\n"), w.logBeforeViolation())
 		}
 	})
 }
 
-// tail returns the log before the first violation, or before the end.
-func (w *world) tail() string {
+// logBeforeViolation returns the log before the first violation, or before the end.
+func (w *simulatedCluster) logBeforeViolation() string {
 	end := len(w.log)
 	if i := slices.IndexFunc(w.log, func(line string) bool { return strings.Contains(line, "WRONG") }); i >= 0 {
 		end = i + 1
@@ -185,18 +185,18 @@ func (w *world) tail() string {
 }
 
 // A shard that was dead can start again, under the same name, in the middle of a write.
-func TestAShardThatComesBackKeepsWhatItMayHaveBegunWith(t *testing.T) {
+func TestReturningShardKeepsItsObjects(t *testing.T) {
 	for claim, test := range map[string]struct {
 		// writes is the number of writes of the object before the shard comes back.
 		writes int
 		takes  bool
 	}{
-		"before the object is asked for": {0, false},
-		"after that":                     {1, true},
+		"before the object is drained": {0, false},
+		"after the object is drained":  {1, true},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			w := newWorld(1)
-			w.calm = true
+			w := newSimulatedCluster(1)
+			w.onlyShardsAct = true
 			w.join("s-0")
 			w.create(w.nodes, "", "n")
 			p := w.passes()
@@ -207,7 +207,7 @@ func TestAShardThatComesBackKeepsWhatItMayHaveBegunWith(t *testing.T) {
 			w.members["s-1"].hangs, w.members["s-0"].hangs = false, true // it releases nothing
 			w.members["s-0"].works, w.members["s-0"].state, w.members["s-0"].died = false, v1alpha1.ShardDead, w.clock
 			written := 0
-			w.meddle = func() {
+			w.beforeWrite = func() {
 				if written == test.writes {
 					w.join("s-0")
 					w.members["s-0"].hangs = true
@@ -219,17 +219,17 @@ func TestAShardThatComesBackKeepsWhatItMayHaveBegunWith(t *testing.T) {
 			if err := w.run(p, time.Minute, func() bool { return at() == "s-1" || w.clock.After(end) }); err != nil {
 				t.Fatal(err)
 			}
-			if taken := at() == "s-1"; taken != test.takes || len(w.wrong) > 0 {
-				t.Errorf("taken: %t\n%s", taken, w.tail())
+			if taken := at() == "s-1"; taken != test.takes || len(w.violations) > 0 {
+				t.Errorf("object was taken: %t\n%s", taken, w.logBeforeViolation())
 			}
 		})
 	}
 }
 
-func TestNoMoreAreOnTheirWayAtOnceThanMayBe(t *testing.T) {
+func TestConcurrentMovesAreBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(rapid.Uint64().Draw(t, "seed"))
-		w.calm = true
+		w := newSimulatedCluster(rapid.Uint64().Draw(t, "seed"))
+		w.onlyShardsAct = true
 		w.ring.Spec.MaxConcurrentMoves = rapid.Int32Range(1, 10).Draw(t, "at once")
 		w.join("s-0")
 		for i := range 60 {
@@ -238,20 +238,20 @@ func TestNoMoreAreOnTheirWayAtOnceThanMayBe(t *testing.T) {
 		p := w.passes()
 		rest := func() bool { return len(w.misplaced()) == 0 }
 		if err := w.run(p, 10*time.Minute, rest); err != nil {
-			t.Fatal(err, w.tail())
+			t.Fatal(err, w.logBeforeViolation())
 		}
 		w.join("s-1")
 		w.members["s-0"].hangs, w.members["s-1"].hangs = false, false
 		w.clock = w.clock.Add(time.Second)
 		w.roll("s-1", w.members["s-1"])
 		if err := w.run(p, 10*time.Minute, rest); err != nil {
-			t.Fatal(err, w.misplaced(), w.tail())
+			t.Fatal(err, w.misplaced(), w.logBeforeViolation())
 		}
 		if w.peak == 0 || w.peak > int(w.ring.Spec.MaxConcurrentMoves) {
-			t.Fatalf("%d were on their way at once, at most %d may be\n%s", w.peak, w.ring.Spec.MaxConcurrentMoves, w.tail())
+			t.Fatalf("got %d concurrent moves, want at most %d\n%s", w.peak, w.ring.Spec.MaxConcurrentMoves, w.logBeforeViolation())
 		}
-		if !slices.Equal(w.wrong, nil) {
-			t.Fatal(w.wrong)
+		if !slices.Equal(w.violations, nil) {
+			t.Fatal(w.violations)
 		}
 	})
 }

@@ -11,109 +11,109 @@ import (
 )
 
 const (
-	// share bounds the load on the API server: checking moves takes at most one in so many parts of the time.
-	share = 4
-	// maxLanded is how many objects may have moved, and followEvery how long to wait, before the objects that they control follow.
-	maxLanded   = 2000
-	followEvery = 2 * time.Second
+	// loadDivisor bounds the load on the API server: checking moves takes at most one in so many parts of the time.
+	loadDivisor = 4
+	// maxMoved is how many objects may have moved, and dependentsInterval how long to wait, before the objects that they control follow.
+	maxMoved           = 2000
+	dependentsInterval = 2 * time.Second
 )
 
-// move asks shards to release objects that belong to other shards, a limited number at once, and waits until all are released.
-func (p *pass) move(ctx context.Context) error {
+// moveObjects asks shards to release objects that belong to other shards, a limited number at once, and waits until all are released.
+func (p *pass) moveObjects(ctx context.Context) error {
 	p.began = p.now()
-	p.followed.at = p.began
-	if err := p.poll(ctx, true); err != nil {
+	p.lastDependents.at = p.began
+	if err := p.pollMoves(ctx, true); err != nil {
 		return err
 	}
 	var failed []error
-	for _, main := range p.within() {
-		err := p.walk(ctx, main, p.load, p.drain)
-		if isEnd(ctx, err) {
+	for _, main := range p.readResources() {
+		err := p.assignObjects(ctx, main, p.load, p.drainObjects)
+		if endsPass(ctx, err) {
 			return err
 		}
 		failed = append(failed, err)
 	}
-	for len(p.moves.onWay) > 0 {
-		if err := p.await(ctx); err != nil {
+	for len(p.moves.inProgress) > 0 {
+		if err := p.waitForMoves(ctx); err != nil {
 			return err
 		}
 	}
-	return errors.Join(append(failed, p.followLanded(ctx))...)
+	return errors.Join(append(failed, p.assignMovedDependents(ctx))...)
 }
 
-// drain asks shards to release objects, as soon as earlier moves make room. It skips shards that do not work now: they will come back, or
+// drainObjects asks shards to release objects, as soon as earlier moves make room. It skips shards that do not work now: they will come back, or
 // be dead, and a dead shard does not need to be asked.
-func (p *pass) drain(ctx context.Context, plans []*plan) error {
+func (p *pass) drainObjects(ctx context.Context, plans []*plan) error {
 	var waiting []*plan
 	states := p.states()
 	for _, x := range plans {
 		from := p.placementOf(x.object).Shard
 		if x.action == ring.Await {
-			p.moves.send(idOf(x.of, x.object), x.shard)
+			p.moves.setDestination(idOf(x.resource, x.object), x.shard)
 		}
-		if x.action != ring.Drain || x.outcome == gone {
+		if x.action != ring.Drain || x.outcome == notFound {
 			continue
 		}
 		if states[from] != v1alpha1.ShardReady {
-			p.left++
+			p.deferred++
 			continue
 		}
 		waiting = append(waiting, x)
 	}
 	for len(waiting) > 0 {
-		room := int(p.ring.Spec.MaxConcurrentMoves) - len(p.moves.onWay)
+		room := int(p.ring.Spec.MaxConcurrentMoves) - len(p.moves.inProgress)
 		if room <= 0 {
-			if err := p.await(ctx); err != nil {
+			if err := p.waitForMoves(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		some := waiting[:min(room, len(waiting))]
-		for _, x := range some {
+		batch := waiting[:min(room, len(waiting))]
+		for _, x := range batch {
 			x.mayDrain = true
 		}
-		err := p.settleAll(ctx, some)
-		for _, x := range some {
+		err := p.executePlans(ctx, batch)
+		for _, x := range batch {
 			if x.outcome == done && x.action == ring.Drain {
-				p.moves.add(idOf(x.of, x.object), x.object.UID, x.had.Shard, p.now())
-				p.moves.send(idOf(x.of, x.object), x.shard)
+				p.moves.track(idOf(x.resource, x.object), x.object.UID, x.before.Shard, p.now())
+				p.moves.setDestination(idOf(x.resource, x.object), x.shard)
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("drain %s: %w", some[0].of, err)
+			return fmt.Errorf("drain %s: %w", batch[0].resource, err)
 		}
-		waiting = waiting[len(some):]
+		waiting = waiting[len(batch):]
 	}
-	if p.now().Sub(p.polled.at) > p.pause() {
-		return p.poll(ctx, false)
+	if p.now().Sub(p.lastPoll.at) > p.pollInterval() {
+		return p.pollMoves(ctx, false)
 	}
 	return nil
 }
 
-// pause returns how long to wait between checks of the moves, because each check is work for the API server.
-func (p *pass) pause() time.Duration { return max(p.tempo.poll, share*p.polled.took) }
+// pollInterval returns how long to wait between checks of the moves, because each check is work for the API server.
+func (p *pass) pollInterval() time.Duration { return max(p.timing.poll, loadDivisor*p.lastPoll.took) }
 
-func (p *pass) await(ctx context.Context) error {
-	if err := p.wait(ctx, p.pause()); err != nil {
+func (p *pass) waitForMoves(ctx context.Context) error {
+	if err := p.wait(ctx, p.pollInterval()); err != nil {
 		return err
 	}
-	return p.poll(ctx, false)
+	return p.pollMoves(ctx, false)
 }
 
-// poll finds out which moves have completed, and acts on that. all also includes the moves that a former leader has left.
-func (p *pass) poll(ctx context.Context, all bool) error {
+// pollMoves finds out which moves have completed, and acts on that. all also includes the moves that a former leader has left.
+func (p *pass) pollMoves(ctx context.Context, includeUnknown bool) error {
 	began := p.now()
-	underway := map[id]bool{}
-	for _, main := range p.within() {
-		if !all && !p.moves.of(main) {
+	draining := map[id]bool{}
+	for _, main := range p.readResources() {
+		if !includeUnknown && !p.moves.hasMovesOf(main) {
 			continue
 		}
-		err := p.pages(ctx, main, v1alpha1.LabelDrain(p.ring.Name), func(page []object) error {
+		err := p.forEachPage(ctx, main, v1alpha1.LabelDrain(p.ring.Name), func(page []object) error {
 			for i := range page {
-				o, of := &page[i], idOf(main, &page[i])
+				o, key := &page[i], idOf(main, &page[i])
 				from := p.placementOf(o).Shard
-				if p.shards.IsAvailable(from) && p.moves.add(of, o.UID, from, began) {
-					underway[of] = true
+				if p.shards.IsAvailable(from) && p.moves.track(key, o.UID, from, began) {
+					draining[key] = true
 				}
 			}
 			return nil
@@ -122,14 +122,14 @@ func (p *pass) poll(ctx context.Context, all bool) error {
 			return err
 		}
 	}
-	if err := p.land(ctx, underway); err != nil {
+	if err := p.completeMoves(ctx, draining); err != nil {
 		return err
 	}
 	p.revoke(ctx)
-	p.polled = lap{p.now(), p.now().Sub(began)}
+	p.lastPoll = lastRun{p.now(), p.now().Sub(began)}
 	p.reportMoves()
-	if due := max(followEvery, share*p.followed.took); len(p.landed) >= maxLanded || p.now().Sub(p.followed.at) >= due {
-		if err := p.followLanded(ctx); err != nil {
+	if interval := max(dependentsInterval, loadDivisor*p.lastDependents.took); len(p.moved) >= maxMoved || p.now().Sub(p.lastDependents.at) >= interval {
+		if err := p.assignMovedDependents(ctx); err != nil {
 			return err
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// namespaces reads the labels of namespaces, from a cache or from the API server.
-type namespaces struct{ cached, live client.Reader }
+// namespaceReader reads the labels of namespaces, from a cache or from the API server.
+type namespaceReader struct{ cached, live client.Reader }
 
 // labels returns the labels of a namespace; false if it does not exist. certain reads from the API server.
-func (n namespaces) labels(ctx context.Context, name string, certain bool) (labels.Set, bool, error) {
+func (n namespaceReader) labels(ctx context.Context, name string, certain bool) (labels.Set, bool, error) {
 	reader := n.cached
 	if certain {
 		reader = n.live
@@ -31,49 +31,49 @@ func (n namespaces) labels(ctx context.Context, name string, certain bool) (labe
 	return namespace.Labels, true, nil
 }
 
-// labelled provides the labels of namespaces.
-type labelled interface {
+// namespaceLabeler provides the labels of namespaces.
+type namespaceLabeler interface {
 	labels(ctx context.Context, namespace string, certain bool) (labels.Set, bool, error)
 }
 
-// territory is the set of namespaces of a ring. It keeps its answers while one page of objects is processed.
-type territory struct {
-	of       labelled
+// namespaceFilter is the set of namespaces of a ring. It keeps its answers while one page of objects is processed.
+type namespaceFilter struct {
+	reader   namespaceLabeler
 	selector labels.Selector
-	asked    map[question]bool
+	answers  map[filterKey]bool
 }
 
-// question is whether the selector matches a namespace, as read from the cache or from the API server.
-type question struct {
+// filterKey is whether the selector matches a namespace, as read from the cache or from the API server.
+type filterKey struct {
 	namespace string
-	certain   bool
+	live      bool
 }
 
-func (p *pass) territory() *territory {
-	return &territory{of: p.namespaces, selector: p.selector, asked: map[question]bool{}}
+func (p *pass) newNamespaceFilter() *namespaceFilter {
+	return &namespaceFilter{reader: p.namespaces, selector: p.selector, answers: map[filterKey]bool{}}
 }
 
-// has reports whether objects of a namespace belong to the ring. Cluster-scoped objects always do. If the object is labelled, has confirms
+// includes reports whether objects of a namespace belong to the ring. Cluster-scoped objects always do. If the object is labelled, has confirms
 // a negative answer with the API server: the cache may not have a new namespace or its labels yet, and that must not remove labels.
-func (t *territory) has(ctx context.Context, namespace string, isLabelled bool) (bool, error) {
+func (t *namespaceFilter) includes(ctx context.Context, namespace string, isLabelled bool) (bool, error) {
 	if namespace == "" || t.selector.Empty() {
 		return true, nil
 	}
-	chosen, err := t.ask(ctx, question{namespace, false})
-	if err == nil && !chosen && isLabelled {
-		chosen, err = t.ask(ctx, question{namespace, true})
+	isSelected, err := t.lookUp(ctx, filterKey{namespace, false})
+	if err == nil && !isSelected && isLabelled {
+		isSelected, err = t.lookUp(ctx, filterKey{namespace, true})
 	}
-	return chosen, err
+	return isSelected, err
 }
 
-func (t *territory) ask(ctx context.Context, q question) (bool, error) {
-	if known, ok := t.asked[q]; ok {
-		return known, nil
+func (t *namespaceFilter) lookUp(ctx context.Context, q filterKey) (bool, error) {
+	if exists, ok := t.answers[q]; ok {
+		return exists, nil
 	}
-	have, found, err := t.of.labels(ctx, q.namespace, q.certain)
+	have, found, err := t.reader.labels(ctx, q.namespace, q.live)
 	if err != nil {
 		return false, err
 	}
-	t.asked[q] = found && t.selector.Matches(have)
-	return t.asked[q], nil
+	t.answers[q] = found && t.selector.Matches(have)
+	return t.answers[q], nil
 }

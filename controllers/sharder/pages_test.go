@@ -14,7 +14,7 @@ import (
 
 // A list whose first version is compacted meanwhile continues. The test restarts the API server, so no other test must run at the same
 // time.
-func TestAListThatTakesTooLongGoesOn(t *testing.T) {
+func TestExpiredListContinues(t *testing.T) {
 	namespace, admin := testplane.Namespace(t), testplane.Client(t)
 	const objects = 30
 	for i := range objects {
@@ -34,8 +34,8 @@ func TestAListThatTakesTooLongGoesOn(t *testing.T) {
 		list, err := c.list(t.Context(), r, options)
 		if apierrors.IsResourceExpired(err) {
 			expired++
-			if options.Continue = goOn(err); options.Continue == "" {
-				t.Fatalf("the apiserver does not tell how to go on: %v", err)
+			if options.Continue = continueToken(err); options.Continue == "" {
+				t.Fatalf("API server returned no continue token: %v", err)
 			}
 			continue
 		}
@@ -60,6 +60,6 @@ func TestAListThatTakesTooLongGoesOn(t *testing.T) {
 		}
 	}
 	if expired == 0 || len(seen) != objects+1 {
-		t.Errorf("expired %d times, and saw %d objects, want %d", expired, len(seen), objects+1)
+		t.Errorf("list expired %d times and returned %d objects, want %d", expired, len(seen), objects+1)
 	}
 }

@@ -19,29 +19,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Passes moves the objects of rings to their shards. Each ring has at most one pass at a time.
-type Passes struct {
-	// rings reads a ClusterRing from a cache.
-	rings      func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
+// PassReconciler moves the objects of rings to their shards. Each ring has at most one pass at a time.
+type PassReconciler struct {
+	// getRing reads a ClusterRing from a cache.
+	getRing    func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
 	objects    objects
-	namespaces labelled
-	roll       roll
-	inspect    func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem)
+	namespaces namespaceLabeler
+	registry   shardRegistry
+	checkSpec  func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem)
 	events     events.EventRecorder
 	metrics    *Metrics
-	findings   *findings
-	tempo      tempo
+	results    *passResults
+	timing     timing
 	// now is a monotonic clock, and wait sleeps for a duration of it.
 	now  func() time.Time
 	wait func(ctx context.Context, duration time.Duration) error
 
-	mu     sync.Mutex
-	of     map[string]*history
-	kicked map[string]bool
+	mu        sync.Mutex
+	histories map[string]*history
+	requested map[string]bool
 }
 
-// roll provides the shards of rings.
-type roll interface {
+// shardRegistry provides the shards of rings.
+type shardRegistry interface {
 	Forget(ring string)
 	HasSynced() bool
 	Of(of *v1alpha1.ClusterRing) []v1alpha1.RingMember
@@ -53,7 +53,7 @@ type roll interface {
 
 // history is what is kept of a ring from one pass to the next.
 type history struct {
-	ring types.UID
+	uid types.UID
 	schedule
 	moves *moves
 }
@@ -73,53 +73,53 @@ const (
 )
 
 // Reconcile makes a pass if one is due. It returns when no more objects move.
-func (r *Passes) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	of, err := r.rings(ctx, request.Name)
+func (r *PassReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	clusterRing, err := r.getRing(ctx, request.Name)
 	if apierrors.IsNotFound(err) {
 		r.forget(request.Name)
 	}
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	selector, err := selectorOf(&of.Spec)
+	selector, err := selectorOf(&clusterRing.Spec)
 	switch {
-	case len(of.Spec.Resources) == 0 || err != nil:
+	case len(clusterRing.Spec.Resources) == 0 || err != nil:
 		return reconcile.Result{}, nil // Reconciler reports that
-	case !r.roll.HasSynced():
-		return reconcile.Result{RequeueAfter: r.tempo.poll}, nil // shards that are not in the cache yet would seem to be dead
+	case !r.registry.HasSynced():
+		return reconcile.Result{RequeueAfter: r.timing.poll}, nil // shards that are not in the cache yet would seem to be dead
 	}
-	h := r.historyOf(of)
-	shards := r.roll.Shards(of)
-	h.observe(basis{of.Generation, shards}, r.now())
-	if wait := h.due(&of.Spec, r.now()); wait > 0 {
+	h := r.historyOf(clusterRing)
+	shards := r.registry.Shards(clusterRing)
+	h.observe(basis{clusterRing.Generation, shards}, r.now())
+	if wait := h.due(&clusterRing.Spec, r.now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	h.isKicked = r.unkick(of.Name) || h.isKicked
-	resources, problems := r.inspect(ctx, &of.Spec)
-	r.findings.change(of.Name, func(f *finding) { f.inspection = inspection{of.Generation, problems, r.now()} })
+	h.isRequested = r.takeRequest(clusterRing.Name) || h.isRequested
+	resources, problems := r.checkSpec(ctx, &clusterRing.Spec)
+	r.results.update(clusterRing.Name, func(f *passResult) { f.inspection = inspection{clusterRing.Generation, problems, r.now()} })
 	p := &pass{
-		Passes: r, ring: of, shards: shards, selector: selector, layout: resources, moves: h.moves, strays: newStrays(),
-		extent: h.extent(of, problems, r.now()), rested: h.rested,
-		count: count{of: map[string]int64{}}, looked: map[*resource]bool{}, from: map[string]int64{}, landed: map[id]landed{},
+		PassReconciler: r, ring: clusterRing, shards: shards, selector: selector, layout: resources, moves: h.moves, displaced: newDisplacedSet(),
+		scope: h.nextScope(clusterRing, problems, r.now()), lastFull: h.lastFull,
+		count: count{byShard: map[string]int64{}}, fullyRead: map[*resource]bool{}, takenFrom: map[string]int64{}, moved: map[id]movedObject{},
 	}
 	h.begin(r.now())
-	outcome := r.judge(ctx, p, h, p.run(ctx))
+	outcome := r.scheduleNext(ctx, p, h, p.run(ctx))
 	if outcome == passDone {
-		h.rest(problems, census{p.listed, p.count.assigned + p.count.unassigned})
+		h.recordFull(problems, objectCounts{p.listed, p.count.assigned + p.count.unassigned})
 	}
-	r.metrics.pass(of.Name, outcome, r.now().Sub(h.began))
-	log.FromContext(ctx).V(1).Info("A pass has ended", "outcome", outcome, "written", p.written, "left", p.left, "objects", p.count.assigned+p.count.unassigned)
-	return reconcile.Result{RequeueAfter: max(h.due(&of.Spec, r.now()), time.Millisecond)}, nil
+	r.metrics.observePass(clusterRing.Name, outcome, r.now().Sub(h.began))
+	log.FromContext(ctx).V(1).Info("Completed pass", "outcome", outcome, "written", p.written, "left", p.deferred, "objects", p.count.assigned+p.count.unassigned)
+	return reconcile.Result{RequeueAfter: max(h.due(&clusterRing.Spec, r.now()), time.Millisecond)}, nil
 }
 
-// judge schedules the next pass, and returns the outcome.
-func (r *Passes) judge(ctx context.Context, p *pass, h *history, err error) string {
+// scheduleNext schedules the next pass, and returns the outcome.
+func (r *PassReconciler) scheduleNext(ctx context.Context, p *pass, h *history, err error) string {
 	switch {
 	case errors.Is(err, errOutdated):
-		h.again(r.now())
+		h.restart(r.now())
 		return passOutdated
 	case errors.Is(err, errOverdue):
-		h.again(r.now())
+		h.restart(r.now())
 		return passAgain
 	case errors.Is(err, errExpired):
 		h.end(false, r.now())
@@ -127,14 +127,14 @@ func (r *Passes) judge(ctx context.Context, p *pass, h *history, err error) stri
 	case err != nil:
 		h.end(false, r.now())
 		if ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Not all objects could be looked at", "ring", p.ring.Name)
-			r.findings.change(p.ring.Name, func(f *finding) { f.balanced = unbalanced(err) })
+			log.FromContext(ctx).Error(err, "Failed to read all objects", "ring", p.ring.Name)
+			r.results.update(p.ring.Name, func(f *passResult) { f.balanced = failedCondition(err) })
 		}
 		return passFailed
-	case p.written+p.left > 0:
+	case p.written+p.deferred > 0:
 		h.end(false, r.now())
 		return passAgain
-	case p.extent == light:
+	case p.scope == lightPass:
 		h.end(true, r.now())
 		return passLight
 	default:
@@ -143,42 +143,42 @@ func (r *Passes) judge(ctx context.Context, p *pass, h *history, err error) stri
 	}
 }
 
-// kick requests a whole pass of a ring: some of its objects may not be with their shards.
-func (r *Passes) kick(ring string) {
+// requestPass requests a whole pass of a ring: some of its objects may not be with their shards.
+func (r *PassReconciler) requestPass(ring string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kicked[ring] = true
+	r.requested[ring] = true
 }
 
-// unkick reports whether a pass was requested, and clears the request.
-func (r *Passes) unkick(ring string) bool {
+// takeRequest reports whether a pass was requested, and clears the request.
+func (r *PassReconciler) takeRequest(ring string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer delete(r.kicked, ring)
-	return r.kicked[ring]
+	defer delete(r.requested, ring)
+	return r.requested[ring]
 }
 
 // historyOf returns the history of a ring, or a new one if the ring was recreated under the same name.
-func (r *Passes) historyOf(of *v1alpha1.ClusterRing) *history {
+func (r *PassReconciler) historyOf(clusterRing *v1alpha1.ClusterRing) *history {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.of[of.Name]
-	if h == nil || h.ring != of.UID {
-		h = &history{ring: of.UID, schedule: schedule{tempo: r.tempo}, moves: newMoves()}
-		r.of[of.Name] = h
-		r.metrics.begin(of.Name)
+	h := r.histories[clusterRing.Name]
+	if h == nil || h.uid != clusterRing.UID {
+		h = &history{uid: clusterRing.UID, schedule: schedule{timing: r.timing}, moves: newMoves()}
+		r.histories[clusterRing.Name] = h
+		r.metrics.createSeries(clusterRing.Name)
 	}
-	h.isKicked = r.kicked[of.Name]
+	h.isRequested = r.requested[clusterRing.Name]
 	return h
 }
 
-func (r *Passes) forget(ring string) {
-	r.findings.forget(ring)
-	r.metrics.end(ring)
+func (r *PassReconciler) forget(ring string) {
+	r.results.remove(ring)
+	r.metrics.deleteSeries(ring)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.of, ring)
-	delete(r.kicked, ring)
+	delete(r.histories, ring)
+	delete(r.requested, ring)
 }
 
 // selectorOf returns the selector of a ring's namespaces.

@@ -37,8 +37,8 @@ func (s step) labels(of string) map[string]any {
 
 // plan is what to do with an object, and the result.
 type plan struct {
-	of     *resource
-	object *object
+	resource *resource
+	object   *object
 	step
 	// decide computes the step again after another client has written the object.
 	decide func(ring.Placement) step
@@ -48,9 +48,9 @@ type plan struct {
 	mayDrain bool
 
 	outcome outcome
-	// had is the placement of the object before it was written.
-	had ring.Placement
-	err error
+	// before is the placement of the object before it was written.
+	before ring.Placement
+	err    error
 }
 
 // outcome is the result of a plan.
@@ -58,16 +58,16 @@ type outcome string
 
 // These are the outcomes.
 const (
-	// kept means that nothing had to be done, or no longer.
-	kept outcome = ""
+	// unchanged means that nothing had to be done, or no longer.
+	unchanged outcome = ""
 	// done means that the object was written.
 	done outcome = "done"
-	// asked means that a dead shard was asked to release the object nevertheless, in case the shard comes back.
-	asked outcome = "asked"
-	// gone means that the object no longer exists.
-	gone outcome = "gone"
-	// held means that it is not certain that the shard of the object has stopped.
-	held outcome = "held"
+	// drainRequested means that a dead shard was asked to release the object nevertheless, in case the shard comes back.
+	drainRequested outcome = "asked"
+	// notFound means that the object no longer exists.
+	notFound outcome = "gone"
+	// blocked means that it is not certain that the shard of the object has stopped.
+	blocked outcome = "held"
 	// failed means that the write failed; err is the reason.
 	failed outcome = "failed"
 )
@@ -78,7 +78,7 @@ type id struct {
 	namespace, name string
 }
 
-func idOf(of *resource, o *object) id { return id{of.GroupResource, o.Namespace, o.Name} }
+func idOf(res *resource, o *object) id { return id{res.GroupResource, o.Namespace, o.Name} }
 
 func (i id) String() string {
 	r := resource{GroupResource: i.GroupResource}
@@ -88,28 +88,28 @@ func (i id) String() string {
 	return r.String() + " " + i.namespace + "/" + i.name
 }
 
-// plan returns what has to be done to an object of one of the ring's resources. It tracks the load of shards in load, where the object then
+// planObject returns what has to be done to an object of one of the ring's resources. It tracks the load of shards in load, where the object then
 // counts for its new shard. Objects are planned one after the other, so that all find a shard within the limit.
-func (p *pass) plan(of *resource, o *object, isMember bool, load ring.Load) *plan {
+func (p *pass) planObject(res *resource, o *object, isMember bool, load ring.Load) *plan {
 	has := p.placementOf(o)
 	if !isMember {
 		decide := func(has ring.Placement) step { return step{action: p.shards.Leave(has, false)} }
-		return &plan{of: of, object: o, decide: decide, step: decide(has)}
+		return &plan{resource: res, object: o, decide: decide, step: decide(has)}
 	}
 	if load.Limit > 0 && p.shards.IsAvailable(has.Shard) {
 		load.Of[has.Shard]--
 	}
-	want, ok := p.shards.Want(ring.KeyOf(p.ring.Spec.KeyPolicy, of.GroupResource, o), load)
+	want, ok := p.shards.Want(ring.KeyOf(p.ring.Spec.KeyPolicy, res.GroupResource, o), load)
 	if load.Limit > 0 && ok {
 		load.Of[want]++
 	}
 	decide := func(has ring.Placement) step { return step{action: p.shards.Decide(has, want), shard: want} }
-	return &plan{of: of, object: o, isMember: true, decide: decide, step: decide(has)}
+	return &plan{resource: res, object: o, isMember: true, decide: decide, step: decide(has)}
 }
 
 func (p *pass) placementOf(o *object) ring.Placement { return ring.PlacementOf(p.ring.Name, o.Labels) }
 
 // nameKey returns the sharding key of an object that does not state one itself.
-func (p *pass) nameKey(of *resource, namespace, name string) string {
-	return ring.KeyOf(p.ring.Spec.KeyPolicy, of.GroupResource, &metav1.ObjectMeta{Namespace: namespace, Name: name})
+func (p *pass) nameKey(res *resource, namespace, name string) string {
+	return ring.KeyOf(p.ring.Spec.KeyPolicy, res.GroupResource, &metav1.ObjectMeta{Namespace: namespace, Name: name})
 }

@@ -24,8 +24,8 @@ func ClusterRules() []rbacv1.PolicyRule {
 }
 
 // ResourceRules returns the rules that the controllers need for a resource of a ring. The user who creates a ring grants them.
-func ResourceRules(of v1alpha1.GroupResource) []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{of.Group}, Resources: []string{of.Resource}, Verbs: verbs()}}
+func ResourceRules(gr v1alpha1.GroupResource) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{gr.Group}, Resources: []string{gr.Resource}, Verbs: verbs()}}
 }
 
 func verbs() []string { return []string{"get", "list", "patch"} }

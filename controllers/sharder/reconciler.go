@@ -29,30 +29,30 @@ import (
 // Name is the name of the controllers and of their field manager.
 const Name = "breakwater-sharder"
 
-// inspectEvery is how often the sharder checks whether a ring's resources are still served.
-const inspectEvery = time.Minute
+// inspectInterval is how often the sharder checks whether a ring's resources are still served.
+const inspectInterval = time.Minute
 
 // Reconciler manages the webhook configurations and the status of rings.
 type Reconciler struct {
 	client       client.Client
 	clientConfig func() admissionregistrationv1.WebhookClientConfig
 	annotations  map[string]string
-	roll         roll
-	inspect      func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem)
-	kick         func(ring string)
-	findings     *findings
+	registry     shardRegistry
+	checkSpec    func(context.Context, *v1alpha1.ClusterRingSpec) (layout, []problem)
+	requestPass  func(ring string)
+	results      *passResults
 	events       events.EventRecorder
 	metrics      *Metrics
-	tempo        tempo
+	timing       timing
 	now          func() time.Time
 
-	mu sync.Mutex
-	of map[string]seen
+	mu     sync.Mutex
+	states map[string]ringState
 }
 
-// seen is the last observed state of a ring.
-type seen struct {
-	ring string
+// ringState is the last observed state of a ring.
+type ringState struct {
+	uid string
 	inspection
 	// applied is the webhook configuration that was last applied, and version its resourceVersion since.
 	applied []byte
@@ -61,113 +61,113 @@ type seen struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	of := &v1alpha1.ClusterRing{}
-	if err := r.client.Get(ctx, request.NamespacedName, of); err != nil {
+	clusterRing := &v1alpha1.ClusterRing{}
+	if err := r.client.Get(ctx, request.NamespacedName, clusterRing); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(request.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !r.roll.HasSynced() {
-		return reconcile.Result{RequeueAfter: r.tempo.poll}, nil
+	if !r.registry.HasSynced() {
+		return reconcile.Result{RequeueAfter: r.timing.poll}, nil
 	}
-	known := r.seen(of)
-	problems := r.examine(ctx, of, &known)
-	err := r.configure(ctx, of, &known)
-	r.note(of, known)
+	state := r.stateOf(clusterRing)
+	problems := r.problemsOf(ctx, clusterRing, &state)
+	err := r.applyConfiguration(ctx, clusterRing, &state)
+	r.storeState(clusterRing, state)
 	if err != nil {
 		problems = append(slices.Clone(problems), problem{v1alpha1.ReasonNotConfigured, clusters.Sentence(err)})
 	}
-	again := reconcile.Result{RequeueAfter: r.tempo.look}
-	if err := r.tell(ctx, of, problems); err != nil {
+	requeue := reconcile.Result{RequeueAfter: r.timing.checkInterval}
+	if err := r.updateStatus(ctx, clusterRing, problems); err != nil {
 		if apierrors.IsConflict(err) {
-			return reconcile.Result{RequeueAfter: r.tempo.poll}, nil // the cache does not have the last write of this or another client yet
+			return reconcile.Result{RequeueAfter: r.timing.poll}, nil // the cache does not have the last write of this or another client yet
 		}
 		return reconcile.Result{}, err
 	}
 	if err != nil {
-		log.FromContext(ctx).V(1).Info("The apiserver does not ask the webhook", "ring", of.Name, "error", err.Error())
+		log.FromContext(ctx).V(1).Info("Failed to configure the webhook", "ring", clusterRing.Name, "error", err.Error())
 	}
-	return again, nil
+	return requeue, nil
 }
 
-// examine returns the problems of a ring's spec. It checks them periodically: resources that are served may be removed. Passes check as
+// problemsOf returns the problems of a ring's spec. It checks them periodically: resources that are served may be removed. Passes check as
 // well.
-func (r *Reconciler) examine(ctx context.Context, of *v1alpha1.ClusterRing, known *seen) []problem {
-	if found := r.findings.get(of.Name).inspection; found.inspected.After(known.inspected) {
-		known.inspection = found
+func (r *Reconciler) problemsOf(ctx context.Context, clusterRing *v1alpha1.ClusterRing, state *ringState) []problem {
+	if found := r.results.get(clusterRing.Name).inspection; found.inspected.After(state.inspected) {
+		state.inspection = found
 	}
-	age := r.now().Sub(known.inspected)
-	if known.generation == of.Generation && age < inspectEvery && (len(known.problems) == 0 || age < r.tempo.look) {
-		return known.problems
+	age := r.now().Sub(state.inspected)
+	if state.generation == clusterRing.Generation && age < inspectInterval && (len(state.problems) == 0 || age < r.timing.checkInterval) {
+		return state.problems
 	}
-	_, problems := r.inspect(ctx, &of.Spec)
-	if known.generation == of.Generation && !slices.Equal(problems, known.problems) {
-		r.kick(of.Name) // there may be objects now that no pass has read
+	_, problems := r.checkSpec(ctx, &clusterRing.Spec)
+	if state.generation == clusterRing.Generation && !slices.Equal(problems, state.problems) {
+		r.requestPass(clusterRing.Name) // there may be objects now that no pass has read
 	}
-	known.inspection = inspection{of.Generation, problems, r.now()}
+	state.inspection = inspection{clusterRing.Generation, problems, r.now()}
 	return problems
 }
 
-// configure makes the API server call the webhook as the ring specifies. It reverts what other clients changed in the configuration, but
+// applyConfiguration makes the API server call the webhook as the ring specifies. It reverts what other clients changed in the configuration, but
 // keeps what they added.
-func (r *Reconciler) configure(ctx context.Context, of *v1alpha1.ClusterRing, known *seen) error {
-	if _, err := selectorOf(&of.Spec); err != nil {
+func (r *Reconciler) applyConfiguration(ctx context.Context, clusterRing *v1alpha1.ClusterRing, state *ringState) error {
+	if _, err := selectorOf(&clusterRing.Spec); err != nil {
 		return nil // that is a separate problem, and the configuration stays as it is
 	}
 	have := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	err := r.client.Get(ctx, client.ObjectKey{Name: configurationPrefix + of.Name}, have)
+	err := r.client.Get(ctx, client.ObjectKey{Name: configurationPrefix + clusterRing.Name}, have)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get its MutatingWebhookConfiguration: %w", err)
+		return fmt.Errorf("get the MutatingWebhookConfiguration of the ring: %w", err)
 	}
 	exists := err == nil
-	if len(of.Spec.Resources) == 0 {
-		if !exists || !metav1.IsControlledBy(have, of) {
+	if len(clusterRing.Spec.Resources) == 0 {
+		if !exists || !metav1.IsControlledBy(have, clusterRing) {
 			return nil
 		}
-		known.applied = nil
+		state.applied = nil
 		err := r.client.Delete(ctx, have, client.Preconditions{UID: &have.UID})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete its MutatingWebhookConfiguration: %w", err)
+			return fmt.Errorf("delete the MutatingWebhookConfiguration of the ring: %w", err)
 		}
 		return nil
 	}
-	want := configurationOf(of, r.clientConfig(), r.annotations)
-	text, err := json.Marshal(want)
+	want := configurationOf(clusterRing, r.clientConfig(), r.annotations)
+	data, err := json.Marshal(want)
 	if err != nil {
-		return fmt.Errorf("write its MutatingWebhookConfiguration down: %w", err)
+		return fmt.Errorf("encode the MutatingWebhookConfiguration of the ring: %w", err)
 	}
-	if exists && have.ResourceVersion == known.version && bytes.Equal(text, known.applied) {
+	if exists && have.ResourceVersion == state.version && bytes.Equal(data, state.applied) {
 		return nil
 	}
 	if err := r.client.Apply(ctx, want, client.FieldOwner(Name), client.ForceOwnership); err != nil {
-		return fmt.Errorf("apply its MutatingWebhookConfiguration: %w", err)
+		return fmt.Errorf("apply the MutatingWebhookConfiguration of the ring: %w", err)
 	}
-	known.applied, known.version = text, have.ResourceVersion
+	state.applied, state.version = data, have.ResourceVersion
 	return nil
 }
 
-// seen returns the last observed state of a ring, or an empty state if the ring was recreated under the same name.
-func (r *Reconciler) seen(of *v1alpha1.ClusterRing) seen {
+// stateOf returns the last observed state of a ring, or an empty state if the ring was recreated under the same name.
+func (r *Reconciler) stateOf(clusterRing *v1alpha1.ClusterRing) ringState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.of[of.Name]; known.ring == string(of.UID) {
-		return known
+	if state := r.states[clusterRing.Name]; state.uid == string(clusterRing.UID) {
+		return state
 	}
-	return seen{ring: string(of.UID)}
+	return ringState{uid: string(clusterRing.UID)}
 }
 
-func (r *Reconciler) note(of *v1alpha1.ClusterRing, known seen) {
+func (r *Reconciler) storeState(clusterRing *v1alpha1.ClusterRing, state ringState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.of[of.Name] = known
+	r.states[clusterRing.Name] = state
 }
 
 func (r *Reconciler) forget(ring string) {
-	r.roll.Forget(ring)
-	r.findings.forget(ring)
-	r.metrics.end(ring)
+	r.registry.Forget(ring)
+	r.results.remove(ring)
+	r.metrics.deleteSeries(ring)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.of, ring)
+	delete(r.states, ring)
 }

@@ -24,8 +24,8 @@ type resource struct {
 	namespaced    bool
 	// mains are the resources whose objects control objects of this one; none for one of the ring's own resources.
 	mains []*resource
-	// whole is true if mains has all such resources that the ring names: if none of them controls an object, no object of the ring does.
-	whole bool
+	// hasAllMains is true if mains has all such resources that the ring names: if none of them controls an object, no object of the ring does.
+	hasAllMains bool
 }
 
 func (r *resource) String() string {
@@ -42,29 +42,29 @@ type layout struct{ mains, controlled []*resource }
 // problem is why a part of a ring's spec cannot be applied, and the remedy.
 type problem struct{ reason, message string }
 
-// inspector checks which parts of a ring's spec can be applied.
-type inspector struct {
+// specChecker checks which parts of a ring's spec can be applied.
+type specChecker struct {
 	kubernetes.Interface
 
 	mu sync.Mutex
-	// known are resources as they were last served, for when the API server does not answer.
-	known map[v1alpha1.GroupResource]resource
+	// lastServed are resources as they were last served, for when the API server does not answer.
+	lastServed map[v1alpha1.GroupResource]resource
 }
 
-func newInspector(of kubernetes.Interface) *inspector {
-	return &inspector{Interface: of, known: map[v1alpha1.GroupResource]resource{}}
+func newSpecChecker(clientset kubernetes.Interface) *specChecker {
+	return &specChecker{Interface: clientset, lastServed: map[v1alpha1.GroupResource]resource{}}
 }
 
-// inspect checks which of a ring's resources are served and permitted. The ring continues with those resources alone.
-func (i *inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec) (layout, []problem) {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
+// check checks which of a ring's resources are served and permitted. The ring continues with those resources alone.
+func (i *specChecker) check(ctx context.Context, spec *v1alpha1.ClusterRingSpec) (layout, []problem) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if _, err := metav1.LabelSelectorAsSelector(spec.NamespaceSelector.LabelSelector()); err != nil {
 		return layout{}, []problem{{v1alpha1.ReasonInvalidSelector, fmt.Sprintf("Correct spec.namespaceSelector: %v.", err)}}
 	}
 	all, problems := layout{}, []problem(nil)
-	find := func(of v1alpha1.GroupResource) *resource {
-		found, p := i.find(ctx, of)
+	find := func(gr v1alpha1.GroupResource) *resource {
+		found, p := i.find(ctx, gr)
 		if p != nil {
 			problems = append(problems, *p)
 		}
@@ -76,19 +76,19 @@ func (i *inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec)
 		if main != nil {
 			all.mains = append(all.mains, main)
 		}
-		for _, of := range named.ControlledResources {
-			r, known := controlled[of]
-			if !known {
-				if r = find(of); r != nil {
-					r.whole = true
+		for _, gr := range named.ControlledResources {
+			r, exists := controlled[gr]
+			if !exists {
+				if r = find(gr); r != nil {
+					r.hasAllMains = true
 					all.controlled = append(all.controlled, r)
 				}
-				controlled[of] = r
+				controlled[gr] = r
 			}
 			switch {
 			case r == nil:
 			case main == nil:
-				r.whole = false
+				r.hasAllMains = false
 			default:
 				r.mains = append(r.mains, main)
 			}
@@ -99,48 +99,48 @@ func (i *inspector) inspect(ctx context.Context, spec *v1alpha1.ClusterRingSpec)
 
 // find looks up a resource, or returns a problem. If the API server does not answer, the last answer stands: a list of the objects detects
 // a change soon enough.
-func (i *inspector) find(ctx context.Context, of v1alpha1.GroupResource) (*resource, *problem) {
-	name := schema.GroupResource{Group: of.Group, Resource: of.Resource}.String()
-	r, err := i.served(ctx, of)
-	if r = i.recall(of, r, err); r == nil && err != nil {
+func (i *specChecker) find(ctx context.Context, gr v1alpha1.GroupResource) (*resource, *problem) {
+	name := schema.GroupResource{Group: gr.Group, Resource: gr.Resource}.String()
+	r, err := i.lookUp(ctx, gr)
+	if r = i.withFallback(gr, r, err); r == nil && err != nil {
 		return nil, &problem{v1alpha1.ReasonResourceNotServed, fmt.Sprintf(
-			"The apiserver does not tell whether it serves %s, which is looked at again: %v.", name, err)}
+			"The sharder cannot determine whether the API server serves %s, and retries: %v.", name, err)}
 	}
 	if r == nil {
 		return nil, &problem{v1alpha1.ReasonResourceNotServed, fmt.Sprintf(
-			"The apiserver serves no %s that can be read, listed and patched: install what serves it, or correct spec.resources. "+
-				"Its objects are not assigned until then.", name)}
+			"The API server does not serve %s with the verbs get, list and patch: install its CustomResourceDefinition or API server, or correct spec.resources. "+
+				"Until then, the sharder does not assign its objects.", name)}
 	}
-	if missing, err := i.missing(ctx, of); err == nil && len(missing) > 0 {
+	if missing, err := i.missingVerbs(ctx, gr); err == nil && len(missing) > 0 {
 		return nil, &problem{v1alpha1.ReasonResourceForbidden, fmt.Sprintf(
-			"The sharder may not %s %s in all namespaces. Grant it by a ClusterRole the rule {apiGroups: [%q], resources: [%q], verbs: [%s]}. "+
-				"Objects of it are not assigned until then.",
-			strings.Join(missing, " nor "), name, of.Group, of.Resource, strings.Join(verbs(), ", "))}
+			"The sharder may not %s %s in all namespaces. Grant it a ClusterRole with the rule {apiGroups: [%q], resources: [%q], verbs: [%s]}. "+
+				"Until then, the sharder does not assign its objects.",
+			strings.Join(missing, " nor "), name, gr.Group, gr.Resource, strings.Join(verbs(), ", "))}
 	}
 	return r, nil
 }
 
-// recall returns a resource as it is served, or as last served if err prevents an answer; nil means not served.
-func (i *inspector) recall(of v1alpha1.GroupResource, r *resource, err error) *resource {
+// withFallback returns a resource as it is served, or as last served if err prevents an answer; nil means not served.
+func (i *specChecker) withFallback(gr v1alpha1.GroupResource, r *resource, err error) *resource {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	switch known, ok := i.known[of]; {
+	switch last, ok := i.lastServed[gr]; {
 	case err != nil && ok:
-		return &known
+		return &last
 	case r != nil:
-		i.known[of] = *r
+		i.lastServed[gr] = *r
 	case err == nil:
-		delete(i.known, of)
+		delete(i.lastServed, gr)
 	}
 	return r
 }
 
-// served looks up a resource in the versions of its group, the preferred version first; nil means not served.
-func (i *inspector) served(ctx context.Context, of v1alpha1.GroupResource) (*resource, error) {
+// lookUp looks up a resource in the versions of its group, the preferred version first; nil means not served.
+func (i *specChecker) lookUp(ctx context.Context, gr v1alpha1.GroupResource) (*resource, error) {
 	paths := []string{"/api/v1"}
-	if of.Group != "" {
+	if gr.Group != "" {
 		group := &metav1.APIGroup{}
-		if found, err := i.read(ctx, "/apis/"+of.Group, group); !found {
+		if found, err := i.read(ctx, "/apis/"+gr.Group, group); !found {
 			return nil, err
 		}
 		paths = []string{"/apis/" + group.PreferredVersion.GroupVersion}
@@ -156,9 +156,9 @@ func (i *inspector) served(ctx context.Context, of v1alpha1.GroupResource) (*res
 			return nil, err
 		}
 		for _, served := range list.APIResources {
-			if served.Name == of.Resource && hasAll(served.Verbs, verbs()) {
+			if served.Name == gr.Resource && hasAll(served.Verbs, verbs()) {
 				version := path[strings.LastIndex(path, "/")+1:]
-				return &resource{GroupResource: of, version: version, kind: served.Kind, namespaced: served.Namespaced}, nil
+				return &resource{GroupResource: gr, version: version, kind: served.Kind, namespaced: served.Namespaced}, nil
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func hasAll(have, want []string) bool {
 	return !slices.ContainsFunc(want, func(verb string) bool { return !slices.Contains(have, verb) })
 }
 
-func (i *inspector) read(ctx context.Context, path string, into runtime.Object) (found bool, err error) {
+func (i *specChecker) read(ctx context.Context, path string, into runtime.Object) (found bool, err error) {
 	err = i.Discovery().RESTClient().Get().AbsPath(path).Do(ctx).Into(into)
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -177,12 +177,12 @@ func (i *inspector) read(ctx context.Context, path string, into runtime.Object) 
 	return err == nil, err
 }
 
-// missing returns the verbs that the sharder may not use.
-func (i *inspector) missing(ctx context.Context, of v1alpha1.GroupResource) ([]string, error) {
+// missingVerbs returns the verbs that the sharder may not use.
+func (i *specChecker) missingVerbs(ctx context.Context, gr v1alpha1.GroupResource) ([]string, error) {
 	var missing []string
 	for _, verb := range verbs() {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: of.Group, Version: "*", Resource: of.Resource, Verb: verb},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: gr.Group, Version: "*", Resource: gr.Resource, Verb: verb},
 		}}
 		answer, err := i.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err != nil {

@@ -23,221 +23,221 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// mark puts labels of the ring on an object, as a user would.
-func (l *lab) mark(o client.Object, at ring.Placement) {
+// setPlacement puts labels of the ring on an object, as a user would.
+func (l *fixture) setPlacement(o client.Object, placement ring.Placement) {
 	l.Helper()
 	before := o.DeepCopyObject().(client.Object)
-	all := map[string]string{v1alpha1.LabelShard(l.ring.Name): at.Shard}
-	if at.Draining {
+	all := map[string]string{v1alpha1.LabelShard(l.ring.Name): placement.Shard}
+	if placement.Draining {
 		all[v1alpha1.LabelDrain(l.ring.Name)] = "true"
 	}
 	o.SetLabels(all)
 	l.must(l.Patch(l.Context(), o, client.MergeFrom(before)))
 }
 
-func TestObjectsOfADeadShardGoToOthersWhateverTheyAreAt(t *testing.T) {
-	l := newLab(t)
-	objects, controlled := l.spread(20)
-	leaving := l.configMap("leaving", func(o *corev1.ConfigMap) { o.Finalizers = []string{"example.com/hold"} })
+func TestObjectsOfDeadShardAreReassigned(t *testing.T) {
+	l := newFixture(t)
+	objects, controlled := l.createObjects(20)
+	leaving := l.createConfigMap("leaving", func(o *corev1.ConfigMap) { o.Finalizers = []string{"example.com/hold"} })
 	s := l.start()
-	b := l.shard("b")
-	l.balanced(21)
+	b := l.startShard("b")
+	l.waitUntilBalanced(21)
 	b.hangs.Store(true)
-	l.shard("a")
-	l.eventually("some are asked for", func() string {
-		if where := l.where(); where["drain"] == 0 {
-			return fmt.Sprint("objects are at ", where)
+	l.startShard("a")
+	l.eventually("some objects drain", func() string {
+		if where := l.countByShard(); where["drain"] == 0 {
+			return fmt.Sprint("got objects at ", where)
 		}
 		return ""
 	})
 	l.must(l.Delete(t.Context(), leaving))
 	b.kill()
-	l.ready("it is late", func(s *v1alpha1.ClusterRingStatus) string {
+	l.waitForStatus("the shard is late", func(s *v1alpha1.ClusterRingStatus) string {
 		if s.Shards != 2 || s.AvailableShards != 2 || s.Members[1].State == v1alpha1.ShardReady {
-			return fmt.Sprintf("shards %+v", s.Members)
+			return fmt.Sprintf("got shards %+v", s.Members)
 		}
 		return ""
 	})
-	if where := l.where(); where["b"] == 0 {
-		t.Errorf("a shard that is late has lost its objects: %v", where)
+	if where := l.countByShard(); where["b"] == 0 {
+		t.Errorf("late shard lost its objects: %v", where)
 	}
-	l.eventually("all are with the other one", func() string {
-		if where := l.where(); where["a"] != 21 || where["drain"] != 0 {
-			return fmt.Sprint("objects are at ", where)
+	l.eventually("the other shard has all objects", func() string {
+		if where := l.countByShard(); where["a"] != 21 || where["drain"] != 0 {
+			return fmt.Sprint("got objects at ", where)
 		}
 		return ""
 	})
-	l.followed(objects, controlled)
-	l.at(leaving, ring.Placement{Shard: "a"})
-	l.announced("Normal ShardGone", "Shard b does not work any more")
-	l.ready("the status says so", func(s *v1alpha1.ClusterRingStatus) string {
+	l.waitForControlled(objects, controlled)
+	l.waitForPlacement(leaving, ring.Placement{Shard: "a"})
+	l.waitForEvent("Normal ShardGone", "Shard b has stopped")
+	l.waitForStatus("the status reports it", func(s *v1alpha1.ClusterRingStatus) string {
 		if s.Shards != 2 || s.AvailableShards != 1 || s.Members[0].Assigned != 21 || s.Members[1].State != v1alpha1.ShardDead {
-			return fmt.Sprintf("shards %+v", s.Members)
+			return fmt.Sprintf("got shards %+v", s.Members)
 		}
-		return says(v1alpha1.ConditionShardsAvailable, metav1.ConditionTrue, v1alpha1.ReasonShardsReady, "1 of 2")(s)
+		return hasCondition(v1alpha1.ConditionShardsAvailable, metav1.ConditionTrue, v1alpha1.ReasonShardsReady, "1 of 2")(s)
 	})
 	if n := s.metric(l, "breakwater_ring_assignments_total", causeGone); n == 0 {
-		t.Error("no metric tells of it")
+		t.Error("metric does not report the dead shard")
 	}
 	if n := s.metric(l, "breakwater_ring_shards", string(v1alpha1.ShardDead)); n != 1 {
-		t.Errorf("%v shards are dead, by the metric", n)
+		t.Errorf("metric shows %v dead shards", n)
 	}
 	leaving.Finalizers = nil
 	l.must(l.Update(t.Context(), leaving))
 }
 
-func TestAnObjectThatTheWebhookHasMissedIsAssignedByTheNextPass(t *testing.T) {
-	l := newLab(t, func(s *v1alpha1.ClusterRingSpec) { s.ResyncPeriodSeconds = 10 })
+func TestNextPassAssignsObjectsMissedByWebhook(t *testing.T) {
+	l := newFixture(t, func(s *v1alpha1.ClusterRingSpec) { s.ResyncPeriodSeconds = 10 })
 	l.start()
-	l.shard("a")
-	l.balanced(0)
-	l.isAway.Store(true)
-	missed := l.configMap("missed")
-	controlled := l.secret("controlled", missed)
-	l.at(missed, ring.Placement{})
-	l.balanced(1)
-	l.at(missed, ring.Placement{Shard: "a"})
-	l.at(controlled, ring.Placement{Shard: "a"})
+	l.startShard("a")
+	l.waitUntilBalanced(0)
+	l.webhookFails.Store(true)
+	missed := l.createConfigMap("missed")
+	controlled := l.createSecret("controlled", missed)
+	l.waitForPlacement(missed, ring.Placement{})
+	l.waitUntilBalanced(1)
+	l.waitForPlacement(missed, ring.Placement{Shard: "a"})
+	l.waitForPlacement(controlled, ring.Placement{Shard: "a"})
 
-	kicked := l.configMap("kicked")
-	l.kicks <- l.ring.Name
-	l.at(kicked, ring.Placement{Shard: "a"})
+	kicked := l.createConfigMap("kicked")
+	l.passRequests <- l.ring.Name
+	l.waitForPlacement(kicked, ring.Placement{Shard: "a"})
 }
 
 // Continuous kicks do not cause continuous passes.
-func TestKicksDoNotMakePassesOfAllTheTime(t *testing.T) {
-	l := newLab(t)
+func TestContinuousRequestsDoNotCauseContinuousPasses(t *testing.T) {
+	l := newFixture(t)
 	s := l.start()
-	l.shard("a")
-	l.balanced(0)
+	l.startShard("a")
+	l.waitUntilBalanced(0)
 	before := s.metric(l, "breakwater_ring_passes_total")
 	for range 200 {
-		l.kicks <- l.ring.Name
+		l.passRequests <- l.ring.Name
 	}
-	l.kicks <- l.ring.Name
+	l.passRequests <- l.ring.Name
 	l.eventually("there is another pass", func() string {
 		if s.metric(l, "breakwater_ring_passes_total") == before {
-			return "there is none"
+			return "there was no other pass"
 		}
 		return ""
 	})
 	if n := s.metric(l, "breakwater_ring_passes_total") - before; n > 10 {
-		t.Errorf("%v passes", n)
+		t.Errorf("got %v passes", n)
 	}
 }
 
-func TestObjectsWaitForAShard(t *testing.T) {
-	l := newLab(t)
-	objects, controlled := l.spread(5)
-	l.mark(objects[0], ring.Placement{Shard: "long-gone", Draining: true})
+func TestObjectsWaitForShard(t *testing.T) {
+	l := newFixture(t)
+	objects, controlled := l.createObjects(5)
+	l.setPlacement(objects[0], ring.Placement{Shard: "long-gone", Draining: true})
 	l.start()
-	l.ready("nobody is there", func(s *v1alpha1.ClusterRingStatus) string {
+	l.waitForStatus("no shard is available", func(s *v1alpha1.ClusterRingStatus) string {
 		if s.Unassigned != 5 || s.Assigned != 0 || s.Shards != 0 {
-			return fmt.Sprintf("%d assigned, %d not", s.Assigned, s.Unassigned)
+			return fmt.Sprintf("got %d assigned and %d unassigned objects", s.Assigned, s.Unassigned)
 		}
-		if problem := says(v1alpha1.ConditionBalanced, metav1.ConditionFalse, v1alpha1.ReasonNoShards, "5 objects wait")(s); problem != "" {
+		if problem := hasCondition(v1alpha1.ConditionBalanced, metav1.ConditionFalse, v1alpha1.ReasonNoShards, "5 objects have no shard")(s); problem != "" {
 			return problem
 		}
-		if problem := says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured)(s); problem != "" {
+		if problem := hasCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured)(s); problem != "" {
 			return problem
 		}
-		return says(v1alpha1.ConditionShardsAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoShards, v1alpha1.LabelRing)(s)
+		return hasCondition(v1alpha1.ConditionShardsAvailable, metav1.ConditionFalse, v1alpha1.ReasonNoShards, v1alpha1.LabelRing)(s)
 	})
-	l.announced("Warning NoShards")
+	l.waitForEvent("Warning NoShards")
 	if at := l.placement(objects[0]); at.Shard != "long-gone" {
-		t.Errorf("it is at %+v", at)
+		t.Errorf("object has the placement %+v", at)
 	}
-	l.shard("a")
-	l.balanced(5)
-	l.followed(objects, controlled)
+	l.startShard("a")
+	l.waitUntilBalanced(5)
+	l.waitForControlled(objects, controlled)
 }
 
-func TestANamespaceLeavesTheRingAndComesBack(t *testing.T) {
-	l := newLab(t)
-	objects, controlled := l.spread(10)
+func TestNamespaceLeavesAndRejoinsRing(t *testing.T) {
+	l := newFixture(t)
+	objects, controlled := l.createObjects(10)
 	s := l.start()
-	a := l.shard("a")
-	l.balanced(10)
-	l.followed(objects, controlled)
-	l.quiet(s)
+	a := l.startShard("a")
+	l.waitUntilBalanced(10)
+	l.waitForControlled(objects, controlled)
+	l.waitUntilIdle(s)
 	a.hangs.Store(true)
-	l.choose(l.namespace, false)
-	l.eventually("the shard is asked to let go", func() string {
-		if where := l.where(); where["drain"] != 10 {
-			return fmt.Sprint("objects are at ", where)
+	l.setInRing(l.namespace, false)
+	l.eventually("the shard is asked to release its objects", func() string {
+		if where := l.countByShard(); where["drain"] != 10 {
+			return fmt.Sprint("got objects at ", where)
 		}
 		return ""
 	})
 	for name, o := range controlled {
 		if at := l.placement(o); at != (ring.Placement{Shard: "a"}) {
-			t.Errorf("what %s controls is at %+v, before that is let go of", name, at)
+			t.Errorf("dependent of %s has the placement %+v before its owner is released", name, at)
 		}
 	}
 	a.hangs.Store(false)
 	for _, o := range objects {
-		l.at(o, ring.Placement{})
-		l.at(controlled[o.Name], ring.Placement{})
+		l.waitForPlacement(o, ring.Placement{})
+		l.waitForPlacement(controlled[o.Name], ring.Placement{})
 	}
-	l.balanced(0)
-	if at := l.placement(l.configMap("new")); at != (ring.Placement{}) {
-		t.Errorf("a new one is at %+v", at)
+	l.waitUntilBalanced(0)
+	if at := l.placement(l.createConfigMap("new")); at != (ring.Placement{}) {
+		t.Errorf("new object has the placement %+v", at)
 	}
-	l.quiet(s)
-	l.choose(l.namespace, true)
-	l.balanced(11)
-	l.followed(objects, controlled)
+	l.waitUntilIdle(s)
+	l.setInRing(l.namespace, true)
+	l.waitUntilBalanced(11)
+	l.waitForControlled(objects, controlled)
 }
 
-func TestAControlledObjectIsTakenOutOfTheRingWhenNothingControlsIt(t *testing.T) {
-	l := newLab(t)
-	objects, controlled := l.spread(3)
+func TestOrphanedDependentLeavesRing(t *testing.T) {
+	l := newFixture(t)
+	objects, controlled := l.createObjects(3)
 	l.start()
-	l.shard("a")
-	l.balanced(3)
-	l.followed(objects, controlled)
-	free := l.secret("free", nil)
+	l.startShard("a")
+	l.waitUntilBalanced(3)
+	l.waitForControlled(objects, controlled)
+	free := l.createSecret("free", nil)
 	adopted := controlled[objects[0].Name]
 	l.must(l.Get(t.Context(), client.ObjectKeyFromObject(adopted), adopted))
 	adopted.OwnerReferences = nil
 	l.must(l.Update(t.Context(), adopted))
 	replaced := controlled[objects[1].Name]
 	l.must(l.Delete(t.Context(), objects[1]))
-	l.kicks <- l.ring.Name
-	l.at(adopted, ring.Placement{})
+	l.passRequests <- l.ring.Name
+	l.waitForPlacement(adopted, ring.Placement{})
 	// An object whose controller was deleted, or was recreated under the same name, is left to the garbage collector.
-	l.configMap(objects[1].Name)
-	l.kicks <- l.ring.Name
-	l.balanced(3)
+	l.createConfigMap(objects[1].Name)
+	l.passRequests <- l.ring.Name
+	l.waitUntilBalanced(3)
 	for o, want := range map[*corev1.Secret]ring.Placement{free: {}, adopted: {}, replaced: {Shard: "a"}} {
 		if at := l.placement(o); at != want {
-			t.Errorf("%s is at %+v, want %+v", o.Name, at, want)
+			t.Errorf("%s has the placement %+v, want %+v", o.Name, at, want)
 		}
 	}
 }
 
 // An annotation assigns objects that belong together to one shard; their names would place them elsewhere.
-func TestWhatControlsOthersMayBeElsewhereThanItsNameWouldHaveIt(t *testing.T) {
-	l := newLab(t)
+func TestDependentsFollowOwnerPlacedByAnnotation(t *testing.T) {
+	l := newFixture(t)
 	l.start()
 	for _, name := range []string{"a", "b", "c"} {
-		l.shard(name)
+		l.startShard(name)
 	}
 	var objects []*corev1.ConfigMap
 	controlled := map[string]*corev1.Secret{}
 	for i := range 12 {
-		o := l.configMap(fmt.Sprint("c-", i), func(o *corev1.ConfigMap) {
+		o := l.createConfigMap(fmt.Sprint("c-", i), func(o *corev1.ConfigMap) {
 			o.Annotations = map[string]string{v1alpha1.AnnotationShardingKey: "together"}
 		})
 		objects = append(objects, o)
-		controlled[o.Name] = l.secret(fmt.Sprint("s-", i), o)
+		controlled[o.Name] = l.createSecret(fmt.Sprint("s-", i), o)
 	}
-	l.kicks <- l.ring.Name
-	l.balanced(12)
-	l.followed(objects, controlled)
+	l.passRequests <- l.ring.Name
+	l.waitUntilBalanced(12)
+	l.waitForControlled(objects, controlled)
 	want := l.placement(objects[0])
 	for _, o := range objects {
 		if at := l.placement(o); at != want {
-			t.Errorf("%s is at %+v, and %s at %+v", o.Name, at, objects[0].Name, want)
+			t.Errorf("%s has the placement %+v, but %s has %+v", o.Name, at, objects[0].Name, want)
 		}
 	}
 	objects[0].Annotations[v1alpha1.AnnotationShardingKey] = "alone"
@@ -248,160 +248,160 @@ func TestWhatControlsOthersMayBeElsewhereThanItsNameWouldHaveIt(t *testing.T) {
 		}
 	}
 	l.must(l.Update(t.Context(), objects[0]))
-	l.kicks <- l.ring.Name
-	l.eventually("it moves", func() string {
+	l.passRequests <- l.ring.Name
+	l.eventually("the object moves", func() string {
 		if at := l.placement(objects[0]); at.Shard == want.Shard || at.Draining {
-			return fmt.Sprintf("it is at %+v", at)
+			return fmt.Sprintf("object has the placement %+v", at)
 		}
 		return ""
 	})
-	l.followed(objects, controlled)
+	l.waitForControlled(objects, controlled)
 }
 
-func TestManyObjectsAreReadInPages(t *testing.T) {
-	l := newLab(t)
-	l.tempo.page = 200
+func TestObjectsAreReadInPages(t *testing.T) {
+	l := newFixture(t)
+	l.timing.page = 200
 	const objects = 3000
 	plans := make([]*corev1.ConfigMap, objects)
 	for i := range plans {
 		plans[i] = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: fmt.Sprint("c-", i)}}
 	}
-	l.must(each(t.Context(), 16, plans, func(ctx context.Context, o *corev1.ConfigMap) error { return l.Create(ctx, o) }))
+	l.must(forEachParallel(t.Context(), 16, plans, func(ctx context.Context, o *corev1.ConfigMap) error { return l.Create(ctx, o) }))
 	l.start()
 	for _, name := range []string{"a", "b", "c"} {
-		l.shard(name)
+		l.startShard(name)
 	}
-	now := l.balanced(objects)
+	now := l.waitUntilBalanced(objects)
 	for _, member := range now.Status.Members {
 		if member.Assigned < objects/5 {
-			t.Errorf("shard %s has %d", member.Name, member.Assigned)
+			t.Errorf("shard %s has %d objects", member.Name, member.Assigned)
 		}
 	}
-	if where := l.where(); where["a"]+where["b"]+where["c"] != objects {
-		t.Errorf("objects are at %v", where)
+	if where := l.countByShard(); where["a"]+where["b"]+where["c"] != objects {
+		t.Errorf("got objects at %v", where)
 	}
 }
 
 func widgets(name string) (*apiextensionsv1.CustomResourceDefinition, v1alpha1.GroupResource) {
-	of := v1alpha1.GroupResource{Group: name + ".example.com", Resource: "widgets"}
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: of.Resource + "." + of.Group}}
+	gr := v1alpha1.GroupResource{Group: name + ".example.com", Resource: "widgets"}
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: gr.Resource + "." + gr.Group}}
 	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: of.Group, Scope: apiextensionsv1.NamespaceScoped,
+		Group: gr.Group, Scope: apiextensionsv1.NamespaceScoped,
 		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
 		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
 			OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)},
 		}}},
 	}
-	return crd, of
+	return crd, gr
 }
 
-func TestAResourceThatIsServedLaterIsAssignedThen(t *testing.T) {
-	l := newLab(t)
-	crd, of := widgets(l.namespace)
-	l.rules = append(l.rules, ResourceRules(of)...)
+func TestResourceServedLaterIsAssigned(t *testing.T) {
+	l := newFixture(t)
+	crd, gr := widgets(l.namespace)
+	l.rules = append(l.rules, ResourceRules(gr)...)
 	l.edit(func(s *v1alpha1.ClusterRingSpec) {
-		s.Resources = append(s.Resources, v1alpha1.RingResource{GroupResource: of, ControlledResources: []v1alpha1.GroupResource{secrets}})
+		s.Resources = append(s.Resources, v1alpha1.RingResource{GroupResource: gr, ControlledResources: []v1alpha1.GroupResource{secrets}})
 	})
-	objects, controlled := l.spread(5)
-	orphan := l.secret("orphan", nil)
-	l.mark(orphan, ring.Placement{Shard: "a"})
+	objects, controlled := l.createObjects(5)
+	orphan := l.createSecret("orphan", nil)
+	l.setPlacement(orphan, ring.Placement{Shard: "a"})
 	l.start()
-	l.shard("a")
-	l.ready("the rest goes on", func(s *v1alpha1.ClusterRingStatus) string {
+	l.startShard("a")
+	l.waitForStatus("other resources are still assigned", func(s *v1alpha1.ClusterRingStatus) string {
 		if s.Assigned != 5 {
 			return fmt.Sprint(s.Assigned)
 		}
-		return says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceNotServed, "widgets."+of.Group, "install")(s)
+		return hasCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceNotServed, "widgets."+gr.Group, "install")(s)
 	})
-	l.followed(objects, controlled)
-	l.announced("Warning ResourceNotServed", "widgets."+of.Group)
+	l.waitForControlled(objects, controlled)
+	l.waitForEvent("Warning ResourceNotServed", "widgets."+gr.Group)
 	// It may be controlled by a widget, which the sharder cannot read.
 	if at := l.placement(orphan); at.Shard != "a" {
-		t.Errorf("what may be controlled by what is not served is at %+v", at)
+		t.Errorf("object whose controller may be of the unserved resource has the placement %+v", at)
 	}
 
 	known := clusters.Scheme()
 	l.must(apiextensionsv1.AddToScheme(known))
 	admin, err := client.New(testplane.Config(t), client.Options{Scheme: known})
 	l.must(err)
-	l.isAway.Store(true)
+	l.webhookFails.Store(true)
 	l.must(admin.Create(t.Context(), crd))
 	t.Cleanup(func() { _ = admin.Delete(newContext(), crd) })
 	widget := &unstructured.Unstructured{}
-	widget.SetGroupVersionKind(schema.GroupVersionKind{Group: of.Group, Version: "v1", Kind: "Widget"})
+	widget.SetGroupVersionKind(schema.GroupVersionKind{Group: gr.Group, Version: "v1", Kind: "Widget"})
 	widget.SetNamespace(l.namespace)
 	widget.SetName("first")
-	l.eventually("it is served", func() string {
+	l.eventually("the resource is served", func() string {
 		if err := admin.Create(t.Context(), widget); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	l.ready("it is known", says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured))
-	l.kicks <- l.ring.Name // the last pass may have preceded the object
-	l.balanced(6)
+	l.waitForStatus("the sharder observes the resource", hasCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured))
+	l.passRequests <- l.ring.Name // the last pass may have preceded the object
+	l.waitUntilBalanced(6)
 	l.must(admin.Get(t.Context(), client.ObjectKeyFromObject(widget), widget))
 	if at := ring.PlacementOf(l.ring.Name, widget.GetLabels()); at != (ring.Placement{Shard: "a"}) {
-		t.Errorf("it is at %+v", at)
+		t.Errorf("object has the placement %+v", at)
 	}
-	l.at(orphan, ring.Placement{})
+	l.waitForPlacement(orphan, ring.Placement{})
 
 	// The CRD is deleted again.
 	l.must(admin.Delete(t.Context(), crd))
-	l.kicks <- l.ring.Name
-	l.ready("it is not served any more", func(s *v1alpha1.ClusterRingStatus) string {
+	l.passRequests <- l.ring.Name
+	l.waitForStatus("the resource is no longer served", func(s *v1alpha1.ClusterRingStatus) string {
 		if s.Assigned != 5 {
 			return fmt.Sprint(s.Assigned)
 		}
-		return says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceNotServed)(s)
+		return hasCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceNotServed)(s)
 	})
 }
 
-func TestWhatMayNotBeAssignedIsToldWithTheRuleThatIsMissing(t *testing.T) {
-	l := newLab(t)
+func TestMissingPermissionIsReportedWithRule(t *testing.T) {
+	l := newFixture(t)
 	l.rules = slices.Concat(ClusterRules(), members.Rules(), ResourceRules(configMaps))
-	objects, controlled := l.spread(5)
+	objects, controlled := l.createObjects(5)
 	l.start()
-	l.shard("a")
-	l.ready("the rest goes on", func(s *v1alpha1.ClusterRingStatus) string {
+	l.startShard("a")
+	l.waitForStatus("other resources are still assigned", func(s *v1alpha1.ClusterRingStatus) string {
 		if s.Assigned != 5 {
 			return fmt.Sprint(s.Assigned)
 		}
-		return says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceForbidden,
+		return hasCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonResourceForbidden,
 			"may not get nor list nor patch secrets", `{apiGroups: [""], resources: ["secrets"], verbs: [get, list, patch]}`)(s)
 	})
-	l.balanced(5)
+	l.waitUntilBalanced(5)
 	if at := l.placement(controlled[objects[0].Name]); at != (ring.Placement{}) {
-		t.Errorf("it is at %+v", at)
+		t.Errorf("object has the placement %+v", at)
 	}
 	l.grant(ResourceRules(secrets))
-	l.ready("it is granted", says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured))
-	l.followed(objects, controlled)
+	l.waitForStatus("the permission is granted", hasCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonConfigured))
+	l.waitForControlled(objects, controlled)
 }
 
 // An object is written in the version that was read, or not at all.
-func TestAnObjectThatHasChangedIsNotWritten(t *testing.T) {
-	l := newLab(t)
-	o := l.configMap("c")
+func TestChangedObjectIsNotWritten(t *testing.T) {
+	l := newFixture(t)
+	o := l.createConfigMap("c")
 	objects, err := metadata.NewForConfig(testplane.Config(t))
 	l.must(err)
-	c, of := cluster{objects}, &resource{GroupResource: configMaps, version: "v1"}
-	read, err := c.get(t.Context(), of, o.Namespace, o.Name)
+	c, res := cluster{objects}, &resource{GroupResource: configMaps, version: "v1"}
+	read, err := c.get(t.Context(), res, o.Namespace, o.Name)
 	l.must(err)
 	o.Data = map[string]string{"a": "b"}
 	l.must(l.Update(t.Context(), o))
-	if _, err := c.label(t.Context(), of, read, map[string]any{"a": "b"}); !apierrors.IsConflict(err) {
-		t.Errorf("by what it was: %v, want a conflict", err)
+	if _, err := c.label(t.Context(), res, read, map[string]any{"a": "b"}); !apierrors.IsConflict(err) {
+		t.Errorf("label() of an outdated version = %v, want a conflict", err)
 	}
 	l.must(l.Delete(t.Context(), o))
-	again := l.configMap("c")
-	if _, err := c.label(t.Context(), of, read, map[string]any{"a": "b"}); !apierrors.IsConflict(err) {
-		t.Errorf("by what another one of its name was: %v, want a conflict", err)
+	again := l.createConfigMap("c")
+	if _, err := c.label(t.Context(), res, read, map[string]any{"a": "b"}); !apierrors.IsConflict(err) {
+		t.Errorf("label() of an earlier object of the name = %v, want a conflict", err)
 	}
-	read, err = c.get(t.Context(), of, again.Namespace, again.Name)
+	read, err = c.get(t.Context(), res, again.Namespace, again.Name)
 	l.must(err)
-	now, err := c.label(t.Context(), of, read, map[string]any{"a": "b", "c": nil})
+	now, err := c.label(t.Context(), res, read, map[string]any{"a": "b", "c": nil})
 	if err != nil || now.Labels["a"] != "b" || now.ResourceVersion == read.ResourceVersion {
-		t.Errorf("by what it is: %v, %+v", err, now)
+		t.Errorf("label() of the current version = %v, %+v", err, now)
 	}
 }

@@ -21,95 +21,95 @@ import (
 // Options configure the controllers.
 type Options struct {
 	// Roll provides the shards. It belongs to the same manager, and tombstones silent shards where the controllers run.
-	Roll *members.Roll
+	Roll *members.ShardTracker
 	// ClientConfig returns how the API server reaches the admission webhook, without a path. The controllers call it repeatedly, to follow
 	// a certificate authority that is replaced. Without a caBundle, another component injects one, or the API server uses its own trust.
 	ClientConfig func() admissionregistrationv1.WebhookClientConfig
 	// Annotations are put on the webhook configurations, such as those by which another component decides what to inject.
 	Annotations map[string]string
-	// Kicks are names of rings that need a pass: some objects may not be with their shards, or the address of the webhook has changed.
+	// PassRequests are names of rings that need a pass: some objects may not be with their shards, or the address of the webhook has changed.
 	// Several kicks of a ring are combined into one pass. A nil channel means that there are no kicks.
-	Kicks    <-chan string
-	Registry prometheus.Registerer
+	PassRequests <-chan string
+	Registry     prometheus.Registerer
 }
 
 // Setup adds the controllers to a manager, which elects a leader for them.
 func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
-	return setup(ctx, mgr, options, usual())
+	return setup(ctx, mgr, options, defaultTiming())
 }
 
-func setup(ctx context.Context, mgr manager.Manager, options Options, tempo tempo) error {
+func setup(ctx context.Context, mgr manager.Manager, options Options, tempo timing) error {
 	metrics, err := NewMetrics(options.Registry)
 	if err != nil {
 		return err
 	}
-	telling, passing := &bell{}, &bell{}
-	found := &findings{of: map[string]finding{}, tell: telling.ring}
-	passes, err := newPasses(mgr, options.Roll, metrics, found, tempo)
+	statusEnqueuer, passEnqueuer := &enqueuer{}, &enqueuer{}
+	results := &passResults{byRing: map[string]passResult{}, notify: statusEnqueuer.enqueue}
+	passes, err := newPassReconciler(mgr, options.Roll, metrics, results, tempo)
 	if err != nil {
 		return err
 	}
 	r := &Reconciler{
-		client: mgr.GetClient(), clientConfig: options.ClientConfig, annotations: options.Annotations, roll: options.Roll,
-		inspect: passes.inspect, findings: found, events: passes.events, metrics: metrics, tempo: tempo, now: time.Now, of: map[string]seen{},
-		kick: func(ring string) {
-			passes.kick(ring)
-			passing.ring(ring)
+		client: mgr.GetClient(), clientConfig: options.ClientConfig, annotations: options.Annotations, registry: options.Roll,
+		checkSpec: passes.checkSpec, results: results, events: passes.events, metrics: metrics, timing: tempo, now: time.Now, states: map[string]ringState{},
+		requestPass: func(ring string) {
+			passes.requestPass(ring)
+			passEnqueuer.enqueue(ring)
 		},
 	}
-	options.Roll.Tell(func(ring string) {
-		telling.ring(ring)
-		passing.ring(ring)
+	options.Roll.OnChange(func(ring string) {
+		statusEnqueuer.enqueue(ring)
+		passEnqueuer.enqueue(ring)
 	})
-	if err := r.setup(mgr, telling); err != nil {
+	if err := r.setup(mgr, statusEnqueuer); err != nil {
 		return err
 	}
-	if err := passes.setup(mgr, passing, r.kick); err != nil {
+	if err := passes.setup(mgr, passEnqueuer, r.requestPass); err != nil {
 		return err
 	}
-	if err := takeKicks(mgr, options.Kicks, func(ring string) {
-		telling.ring(ring)
-		r.kick(ring)
+	if err := forwardRequests(mgr, options.PassRequests, func(ring string) {
+		statusEnqueuer.enqueue(ring)
+		r.requestPass(ring)
 	}); err != nil {
 		return err
 	}
 	return addReadiness(ctx, mgr, options.Roll)
 }
 
-func newPasses(mgr manager.Manager, roll *members.Roll, metrics *Metrics, found *findings, tempo tempo) (*Passes, error) {
-	ofMetadata, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
+func newPassReconciler(mgr manager.Manager, roll *members.ShardTracker, metrics *Metrics, results *passResults, tempo timing) (*PassReconciler, error) {
+	metadataClient, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("make a client of metadata: %w", err)
+		return nil, fmt.Errorf("create the metadata client: %w", err)
 	}
-	ofAll, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
-	return &Passes{
-		rings: func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error) {
-			of := &v1alpha1.ClusterRing{}
-			return of, mgr.GetClient().Get(ctx, client.ObjectKey{Name: name}, of)
+	return &PassReconciler{
+		getRing: func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error) {
+			clusterRing := &v1alpha1.ClusterRing{}
+			return clusterRing, mgr.GetClient().Get(ctx, client.ObjectKey{Name: name}, clusterRing)
 		},
-		objects: cluster{ofMetadata}, namespaces: namespaces{mgr.GetClient(), mgr.GetAPIReader()}, roll: roll,
-		inspect: newInspector(ofAll).inspect, events: mgr.GetEventRecorder(Name), metrics: metrics, findings: found, tempo: tempo,
-		now: time.Now, wait: wait, of: map[string]*history{}, kicked: map[string]bool{},
+		objects: cluster{metadataClient}, namespaces: namespaceReader{mgr.GetClient(), mgr.GetAPIReader()}, registry: roll,
+		checkSpec: newSpecChecker(clientset).check, events: mgr.GetEventRecorder(Name), metrics: metrics, results: results, timing: tempo,
+		now: time.Now, wait: wait, histories: map[string]*history{}, requested: map[string]bool{},
 	}, nil
 }
 
-// takeKicks requests the passes that kicks ask for. Only the leader receives kicks, because only the leader makes passes.
-func takeKicks(mgr manager.Manager, kicks <-chan string, kick func(ring string)) error {
+// forwardRequests requests the passes that kicks ask for. Only the leader receives kicks, because only the leader makes passes.
+func forwardRequests(mgr manager.Manager, requests <-chan string, request func(ring string)) error {
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
-			case ring := <-kicks:
-				kick(ring)
+			case ring := <-requests:
+				request(ring)
 			}
 		}
 	}))
 	if err != nil {
-		return fmt.Errorf("take kicks: %w", err)
+		return fmt.Errorf("add the pass requests: %w", err)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func wait(ctx context.Context, duration time.Duration) error {
 }
 
 // addReadiness fills the caches also while another replica leads, so that a new leader starts with full caches.
-func addReadiness(ctx context.Context, mgr manager.Manager, roll *members.Roll) error {
+func addReadiness(ctx context.Context, mgr manager.Manager, roll *members.ShardTracker) error {
 	for _, kind := range []client.Object{&v1alpha1.ClusterRing{}, &admissionregistrationv1.MutatingWebhookConfiguration{}, clusters.EmptyNamespace()} {
 		if _, err := mgr.GetCache().GetInformer(ctx, kind); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
@@ -135,7 +135,7 @@ func addReadiness(ctx context.Context, mgr manager.Manager, roll *members.Roll) 
 	}
 	return mgr.AddReadyzCheck("shards", func(*http.Request) error {
 		if !roll.HasSynced() {
-			return fmt.Errorf("the Leases of shards were not read yet")
+			return fmt.Errorf("the Leases of shards have not been read yet")
 		}
 		return nil
 	})

@@ -23,7 +23,7 @@ import (
 
 // shard is a shard that a test plays: it renews its Lease and releases objects when asked, unless it hangs.
 type shard struct {
-	*lab
+	*fixture
 	name        string
 	incarnation int
 	works       atomic.Bool
@@ -32,17 +32,17 @@ type shard struct {
 	ended       chan struct{}
 	// keeps has the UID of an object that it does not release.
 	keeps atomic.Pointer[types.UID]
-	// letGo has the UIDs of objects that it was about to release.
-	letGo map[types.UID]bool
+	// releasing has the UIDs of objects that it was about to release.
+	releasing map[types.UID]bool
 }
 
-// shard starts a shard, or another incarnation of it.
-func (l *lab) shard(name string) *shard {
+// startShard starts a shard, or another incarnation of it.
+func (l *fixture) startShard(name string) *shard {
 	l.Helper()
 	l.mu.Lock()
 	s := l.shards[name]
 	if s == nil {
-		s = &shard{lab: l, name: name, letGo: map[types.UID]bool{}}
+		s = &shard{fixture: l, name: name, releasing: map[types.UID]bool{}}
 		l.shards[name] = s
 	}
 	l.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *shard) release(ctx context.Context, o, before client.Object) {
 	labels[v1alpha1.LabelDrain(s.ring.Name)] = v1alpha1.DrainAnswered
 	o.SetLabels(labels)
 	s.mu.Lock()
-	s.letGo[o.GetUID()] = true
+	s.releasing[o.GetUID()] = true
 	s.mu.Unlock()
 	_ = s.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
@@ -145,22 +145,22 @@ func (s *shard) leave() {
 	s.must(s.lease(s.Context(), ""))
 }
 
-// watch checks for a violation: an object is taken from a shard that works and has not released it.
-func (l *lab) watch() {
+// watchTransitions checks for a violation: an object is taken from a shard that works and has not released it.
+func (l *fixture) watchTransitions() {
 	l.Helper()
 	objects, err := metadata.NewForConfig(testplane.Config(l))
 	l.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	l.Cleanup(cancel)
-	for _, of := range []v1alpha1.GroupResource{configMaps, classes} {
-		r := &resource{GroupResource: of, version: "v1"}
+	for _, gr := range []v1alpha1.GroupResource{configMaps, classes} {
+		r := &resource{GroupResource: gr, version: "v1"}
 		events, err := objects.Resource(r.versioned()).Namespace("").Watch(ctx, metav1.ListOptions{})
 		l.must(err)
 		go func() {
 			last := map[types.UID]ring.Placement{}
 			for event := range events.ResultChan() {
 				if o, ok := event.Object.(*object); ok {
-					l.judge(r, o, last[o.UID])
+					l.checkTransition(r, o, last[o.UID])
 					last[o.UID] = ring.PlacementOf(l.ring.Name, o.Labels)
 				}
 			}
@@ -168,22 +168,22 @@ func (l *lab) watch() {
 	}
 }
 
-func (l *lab) judge(of *resource, o *object, was ring.Placement) {
+func (l *fixture) checkTransition(res *resource, o *object, before ring.Placement) {
 	now := ring.PlacementOf(l.ring.Name, o.Labels)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.shards[was.Shard]
-	if s == nil || now.Shard == was.Shard {
+	s := l.shards[before.Shard]
+	if s == nil || now.Shard == before.Shard {
 		return
 	}
-	if s.works.Load() && !s.letGo[o.UID] {
-		l.wrong = append(l.wrong, fmt.Sprintf("%s is taken from %+v, which works, and is at %+v", idOf(of, o), was, now))
+	if s.works.Load() && !s.releasing[o.UID] {
+		l.violations = append(l.violations, fmt.Sprintf("%s was taken from the working shard %+v, and has the placement %+v", idOf(res, o), before, now))
 	}
-	delete(s.letGo, o.UID)
+	delete(s.releasing, o.UID)
 }
 
-// configMap creates an object of the ring's resource.
-func (l *lab) configMap(name string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
+// createConfigMap creates an object of the ring's resource.
+func (l *fixture) createConfigMap(name string, change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	l.Helper()
 	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
 	for _, c := range change {
@@ -193,8 +193,8 @@ func (l *lab) configMap(name string, change ...func(*corev1.ConfigMap)) *corev1.
 	return o
 }
 
-// class creates a cluster-scoped object.
-func (l *lab) class(name string) *networkingv1.IngressClass {
+// createClass creates a cluster-scoped object.
+func (l *fixture) createClass(name string) *networkingv1.IngressClass {
 	l.Helper()
 	o := &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-" + name, Labels: map[string]string{l.label(): "true"}}}
 	o.Spec.Controller = "example.com/none"
@@ -202,8 +202,8 @@ func (l *lab) class(name string) *networkingv1.IngressClass {
 	return o
 }
 
-// secret creates a controlled object.
-func (l *lab) secret(name string, owner *corev1.ConfigMap) *corev1.Secret {
+// createSecret creates a controlled object.
+func (l *fixture) createSecret(name string, owner *corev1.ConfigMap) *corev1.Secret {
 	l.Helper()
 	o := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
 	if owner != nil {
@@ -214,25 +214,25 @@ func (l *lab) secret(name string, owner *corev1.ConfigMap) *corev1.Secret {
 }
 
 // placement returns the current placement of an object.
-func (l *lab) placement(o client.Object) ring.Placement {
+func (l *fixture) placement(o client.Object) ring.Placement {
 	l.Helper()
 	l.must(l.Get(l.Context(), client.ObjectKeyFromObject(o), o))
 	return ring.PlacementOf(l.ring.Name, o.GetLabels())
 }
 
-// at waits until an object has a placement.
-func (l *lab) at(o client.Object, want ring.Placement) {
+// waitForPlacement waits until an object has a placement.
+func (l *fixture) waitForPlacement(o client.Object, want ring.Placement) {
 	l.Helper()
-	l.eventually(fmt.Sprintf("%T %s is at %+v", o, o.GetName(), want), func() string {
+	l.eventually(fmt.Sprintf("%T %s has the expected placement %+v", o, o.GetName(), want), func() string {
 		if at := l.placement(o); at != want {
-			return fmt.Sprintf("it is at %+v", at)
+			return fmt.Sprintf("object has the placement %+v", at)
 		}
 		return ""
 	})
 }
 
-// where counts the ConfigMaps and IngressClasses of the lab by shard; draining objects are counted under "drain".
-func (l *lab) where() map[string]int {
+// countByShard counts the ConfigMaps and IngressClasses of the lab by shard; draining objects are counted under "drain".
+func (l *fixture) countByShard() map[string]int {
 	l.Helper()
 	all := map[string]int{}
 	maps, classes := &corev1.ConfigMapList{}, &networkingv1.IngressClassList{}
@@ -254,49 +254,49 @@ func (l *lab) where() map[string]int {
 	return all
 }
 
-// spread creates ConfigMaps, and for each a Secret that it controls.
-func (l *lab) spread(n int) (objects []*corev1.ConfigMap, controlled map[string]*corev1.Secret) {
+// createObjects creates ConfigMaps, and for each a Secret that it controls.
+func (l *fixture) createObjects(n int) (objects []*corev1.ConfigMap, controlled map[string]*corev1.Secret) {
 	l.Helper()
 	controlled = map[string]*corev1.Secret{}
 	for i := range n {
-		o := l.configMap(fmt.Sprint("c-", i))
+		o := l.createConfigMap(fmt.Sprint("c-", i))
 		objects = append(objects, o)
-		controlled[o.Name] = l.secret(fmt.Sprint("s-", i), o)
+		controlled[o.Name] = l.createSecret(fmt.Sprint("s-", i), o)
 	}
 	return objects, controlled
 }
 
-// followed waits until each Secret is with the shard of its ConfigMap.
-func (l *lab) followed(objects []*corev1.ConfigMap, controlled map[string]*corev1.Secret) {
+// waitForControlled waits until each Secret is with the shard of its ConfigMap.
+func (l *fixture) waitForControlled(objects []*corev1.ConfigMap, controlled map[string]*corev1.Secret) {
 	l.Helper()
-	l.eventually("what others control follows", func() string {
+	l.eventually("dependents follow their owners", func() string {
 		for _, o := range objects {
 			if is, want := l.placement(controlled[o.Name]), l.placement(o); is.Shard != want.Shard || is.Draining {
-				return fmt.Sprintf("of %s, which is at %+v, it is at %+v", o.Name, want, is)
+				return fmt.Sprintf("dependent of %s (placement %+v) has the placement %+v", o.Name, want, is)
 			}
 		}
 		return ""
 	})
 }
 
-// quiet waits until passes find nothing more to do.
-func (l *lab) quiet(s *sharder) {
+// waitUntilIdle waits until passes find nothing more to do.
+func (l *fixture) waitUntilIdle(s *sharder) {
 	l.Helper()
 	last, same := -1.0, 0
-	l.eventually("there are no passes any more", func() string {
+	l.eventually("no more passes are due", func() string {
 		now := s.metric(l, "breakwater_ring_passes_total")
 		if same++; now != last {
 			last, same = now, 0
 		}
 		if same < 40 {
-			return fmt.Sprintf("there were %v", now)
+			return fmt.Sprintf("got %v passes", now)
 		}
 		return ""
 	})
 }
 
 // classes returns the lab's cluster-scoped objects.
-func (l *lab) classes() []*networkingv1.IngressClass {
+func (l *fixture) classes() []*networkingv1.IngressClass {
 	l.Helper()
 	list := &networkingv1.IngressClassList{}
 	l.must(l.List(l.Context(), list, client.MatchingLabels{l.label(): "true"}))

@@ -23,11 +23,11 @@ import (
 // maxMembers is how many shards fit into a status.
 const maxMembers = 1000
 
-// tell writes the status of a ring if it has changed, and emits an event for each condition that has.
-func (r *Reconciler) tell(ctx context.Context, of *v1alpha1.ClusterRing, problems []problem) error {
-	after := of.DeepCopy()
-	r.fill(after, problems)
-	if equality.Semantic.DeepEqual(of.Status, after.Status) {
+// updateStatus writes the status of a ring if it has changed, and emits an event for each condition that has.
+func (r *Reconciler) updateStatus(ctx context.Context, clusterRing *v1alpha1.ClusterRing, problems []problem) error {
+	after := clusterRing.DeepCopy()
+	r.setStatus(after, problems)
+	if equality.Semantic.DeepEqual(clusterRing.Status, after.Status) {
 		return nil
 	}
 	patch, err := statusPatch(after)
@@ -35,16 +35,16 @@ func (r *Reconciler) tell(ctx context.Context, of *v1alpha1.ClusterRing, problem
 		err = r.client.Status().Patch(ctx, after.DeepCopy(), patch, client.FieldOwner(Name))
 	}
 	if err != nil {
-		return fmt.Errorf("write the status: %w", err)
+		return fmt.Errorf("update the status: %w", err)
 	}
-	clusters.Teller{Events: r.events, Action: "Shard", IsGood: isGood}.Tell(ctx, of, of.Status.Conditions, after.Status.Conditions)
+	clusters.ConditionRecorder{Events: r.events, Action: "Shard", IsGood: isHealthy}.RecordChanges(ctx, clusterRing, clusterRing.Status.Conditions, after.Status.Conditions)
 	return nil
 }
 
 // statusPatch returns a patch of the complete status, including zero values that were never written: printer columns would be empty without
 // them. It fails with a conflict if the ring has changed since it was read.
-func statusPatch(of *v1alpha1.ClusterRing) (client.Patch, error) {
-	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&of.Status)
+func statusPatch(clusterRing *v1alpha1.ClusterRing) (client.Patch, error) {
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&clusterRing.Status)
 	if err != nil {
 		return nil, err
 	}
@@ -53,32 +53,32 @@ func statusPatch(of *v1alpha1.ClusterRing) (client.Patch, error) {
 			status[field] = nil
 		}
 	}
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": of.ResourceVersion}, "status": status})
-	return client.RawPatch(types.MergePatchType, text), err
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": clusterRing.ResourceVersion}, "status": status})
+	return client.RawPatch(types.MergePatchType, data), err
 }
 
-// fill sets the status from the findings. What is not determined yet stays as a former leader has left it.
-func (r *Reconciler) fill(of *v1alpha1.ClusterRing, problems []problem) {
-	status, found := &of.Status, r.findings.get(of.Name)
-	status.ObservedGeneration = of.Generation
-	if len(of.Spec.Resources) == 0 {
+// setStatus sets the status from the findings. What is not determined yet stays as a former leader has left it.
+func (r *Reconciler) setStatus(clusterRing *v1alpha1.ClusterRing, problems []problem) {
+	status, result := &clusterRing.Status, r.results.get(clusterRing.Name)
+	status.ObservedGeneration = clusterRing.Generation
+	if len(clusterRing.Spec.Resources) == 0 {
 		status.Assigned, status.Draining, status.Unassigned, status.LastCounted = 0, 0, 0, nil
-		found = finding{balanced: metav1.Condition{
+		result = passResult{balanced: metav1.Condition{
 			Type: v1alpha1.ConditionBalanced, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBalanced, Message: "The ring has no resources.",
 		}}
-	} else if !found.at.IsZero() {
-		at := metav1.NewTime(found.at).Rfc3339Copy()
+	} else if !result.at.IsZero() {
+		at := metav1.NewTime(result.at).Rfc3339Copy()
 		status.LastCounted = &at
-		status.Assigned, status.Draining, status.Unassigned = found.count.assigned, found.count.draining, found.count.unassigned
+		status.Assigned, status.Draining, status.Unassigned = result.count.assigned, result.count.draining, result.count.unassigned
 	}
-	all := r.roll.Of(of)
-	r.metrics.members(of.Name, all)
+	all := r.registry.Of(clusterRing)
+	r.metrics.setMembers(clusterRing.Name, all)
 	assigned := map[string]int64{}
 	for _, member := range status.Members {
 		assigned[member.Name] = member.Assigned
 	}
-	if !found.at.IsZero() || len(of.Spec.Resources) == 0 {
-		assigned = found.count.of
+	if !result.at.IsZero() || len(clusterRing.Spec.Resources) == 0 {
+		assigned = result.count.byShard
 	}
 	available := int32(0)
 	for i := range all {
@@ -87,45 +87,45 @@ func (r *Reconciler) fill(of *v1alpha1.ClusterRing, problems []problem) {
 			available++
 		}
 	}
-	status.Shards, status.AvailableShards, status.Members = int32(len(all)), available, fit(all)
-	conditions := []metav1.Condition{readiness(of, problems), shardsAvailable(status)}
-	if found.by != nil && found.by != r.roll.Shards(of) && found.balanced.Status == metav1.ConditionTrue {
-		found.balanced.Status, found.balanced.Reason = metav1.ConditionFalse, v1alpha1.ReasonMoving
-		found.balanced.Message = "The shards have changed, and which objects are to move is being found out."
+	status.Shards, status.AvailableShards, status.Members = int32(len(all)), available, truncateMembers(all)
+	conditions := []metav1.Condition{readyCondition(clusterRing, problems), shardsAvailableCondition(status)}
+	if result.shards != nil && result.shards != r.registry.Shards(clusterRing) && result.balanced.Status == metav1.ConditionTrue {
+		result.balanced.Status, result.balanced.Reason = metav1.ConditionFalse, v1alpha1.ReasonMoving
+		result.balanced.Message = "The shards have changed, and the sharder determines which objects must move."
 	}
-	if found.balanced.Type != "" {
-		conditions = append(conditions, found.balanced)
+	if result.balanced.Type != "" {
+		conditions = append(conditions, result.balanced)
 	}
 	for _, c := range conditions {
-		c.ObservedGeneration = of.Generation
+		c.ObservedGeneration = clusterRing.Generation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
 }
 
-// fit removes shards that do not fit, beginning with those that get no objects.
-func fit(all []v1alpha1.RingMember) []v1alpha1.RingMember {
+// truncateMembers removes shards that do not fit, beginning with those that get no objects.
+func truncateMembers(all []v1alpha1.RingMember) []v1alpha1.RingMember {
 	if len(all) <= maxMembers {
 		return all
 	}
-	isOut := func(m v1alpha1.RingMember) int {
+	order := func(m v1alpha1.RingMember) int {
 		if ring.IsAvailable(m.State) {
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(all, func(a, b v1alpha1.RingMember) int { return cmp.Compare(isOut(a), isOut(b)) })
+	slices.SortStableFunc(all, func(a, b v1alpha1.RingMember) int { return cmp.Compare(order(a), order(b)) })
 	all = all[:maxMembers]
 	slices.SortFunc(all, func(a, b v1alpha1.RingMember) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-func readiness(of *v1alpha1.ClusterRing, problems []problem) metav1.Condition {
+func readyCondition(clusterRing *v1alpha1.ClusterRing, problems []problem) metav1.Condition {
 	c := metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConfigured,
-		Message: "The apiserver asks which shard is to have an object when it stores one of the ring's resources.",
+		Message: "The API server calls the webhook to assign a shard when it stores an object of the ring's resources.",
 	}
-	if len(of.Spec.Resources) == 0 {
-		c.Message = "The ring has no resources, so that there is nothing to ask."
+	if len(clusterRing.Spec.Resources) == 0 {
+		c.Message = "The ring has no resources, so the API server does not call the webhook."
 	}
 	if len(problems) > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, problems[0].reason
@@ -133,16 +133,17 @@ func readiness(of *v1alpha1.ClusterRing, problems []problem) metav1.Condition {
 		for _, p := range problems {
 			texts = append(texts, p.message)
 		}
-		c.Message = clusters.Shorten(strings.Join(texts, " "), maxMessage)
+		c.Message = clusters.Truncate(strings.Join(texts, " "), maxMessage)
 	}
 	return c
 }
 
-func shardsAvailable(status *v1alpha1.ClusterRingStatus) metav1.Condition {
+func shardsAvailableCondition(status *v1alpha1.ClusterRingStatus) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionShardsAvailable}
 	if status.AvailableShards == 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonNoShards
-		c.Message = "No shard is available: nobody works on the ring's objects. Shards have a Lease in spec.shardNamespace with the label " + v1alpha1.LabelRing + "."
+		c.Message = "No shard is available, so no controller works on the ring's objects. " +
+			"Shards need a Lease in spec.shardNamespace with the label " + v1alpha1.LabelRing + "."
 		return c
 	}
 	c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonShardsReady
@@ -150,7 +151,7 @@ func shardsAvailable(status *v1alpha1.ClusterRingStatus) metav1.Condition {
 	return c
 }
 
-// isGood reports whether a condition is no reason for a warning; that includes objects that are moving.
-func isGood(c metav1.Condition) bool {
+// isHealthy reports whether a condition is no reason for a warning; that includes objects that are moving.
+func isHealthy(c metav1.Condition) bool {
 	return c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonMoving
 }

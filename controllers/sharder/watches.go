@@ -31,20 +31,20 @@ const (
 	passWorkers = 100
 )
 
-// bell enqueues a ring at a controller. It does nothing while the controller does not run.
-type bell struct {
+// enqueuer enqueues a ring at a controller. It does nothing while the controller does not run.
+type enqueuer struct {
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-func (b *bell) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (b *enqueuer) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.queue = queue
 	return nil
 }
 
-func (b *bell) ring(name string) {
+func (b *enqueuer) enqueue(name string) {
 	b.mu.Lock()
 	queue := b.queue
 	b.mu.Unlock()
@@ -53,10 +53,10 @@ func (b *bell) ring(name string) {
 	}
 }
 
-func (r *Reconciler) setup(mgr manager.Manager, telling *bell) error {
+func (r *Reconciler) setup(mgr manager.Manager, statusEnqueuer *enqueuer) error {
 	c, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
 	if err != nil {
-		return fmt.Errorf("make the controller: %w", err)
+		return fmt.Errorf("create the controller: %w", err)
 	}
 	configurations := handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, c *admissionregistrationv1.MutatingWebhookConfiguration) []reconcile.Request {
@@ -67,7 +67,7 @@ func (r *Reconciler) setup(mgr manager.Manager, telling *bell) error {
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 		})
 	for _, s := range []source.Source{
-		source.Func(telling.start), specs(mgr),
+		source.Func(statusEnqueuer.start), specs(mgr),
 		source.Kind(mgr.GetCache(), &admissionregistrationv1.MutatingWebhookConfiguration{}, configurations),
 	} {
 		if err := c.Watch(s); err != nil {
@@ -83,10 +83,10 @@ func specs(mgr manager.Manager) source.Source {
 		predicate.TypedGenerationChangedPredicate[*v1alpha1.ClusterRing]{})
 }
 
-func (r *Passes) setup(mgr manager.Manager, ringing *bell, kick func(ring string)) error {
+func (r *PassReconciler) setup(mgr manager.Manager, passEnqueuer *enqueuer, request func(ring string)) error {
 	c, err := controller.New(Name+"-passes", mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: passWorkers})
 	if err != nil {
-		return fmt.Errorf("make the controller of passes: %w", err)
+		return fmt.Errorf("create the pass controller: %w", err)
 	}
 	moved := handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{UpdateFunc: func(
 		ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], _ workqueue.TypedRateLimitingInterface[reconcile.Request],
@@ -101,11 +101,11 @@ func (r *Passes) setup(mgr manager.Manager, ringing *bell, kick func(ring string
 		for i := range all.Items {
 			if selector, err := selectorOf(&all.Items[i].Spec); err == nil &&
 				selector.Matches(labels.Set(e.ObjectOld.Labels)) != selector.Matches(labels.Set(e.ObjectNew.Labels)) {
-				kick(all.Items[i].Name)
+				request(all.Items[i].Name)
 			}
 		}
 	}}
-	for _, s := range []source.Source{source.Func(ringing.start), specs(mgr), source.Kind(mgr.GetCache(), clusters.EmptyNamespace(), moved)} {
+	for _, s := range []source.Source{source.Func(passEnqueuer.start), specs(mgr), source.Kind(mgr.GetCache(), clusters.EmptyNamespace(), moved)} {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// BenchmarkBooks measures one scrape without the list from the cache: 10,000 protectors with ten open reservations in each of three cells.
-func BenchmarkBooks(b *testing.B) {
+// BenchmarkSummarize measures one scrape without the list from the cache: 10,000 protectors with ten open reservations in each of three cells.
+func BenchmarkSummarize(b *testing.B) {
 	now := time.Now()
 	protectors := make([]v1alpha1.PodProtector, 10_000)
 	for i := range protectors {
@@ -17,7 +17,7 @@ func BenchmarkBooks(b *testing.B) {
 		for n := range opened {
 			opened[n] = now
 		}
-		protectors[i] = ledger(fmt.Sprint("web-", i), int32(i%7), int32(i%5), int32(i%3), opened...)
+		protectors[i] = newProtector(fmt.Sprint("web-", i), int32(i%7), int32(i%5), int32(i%3), opened...)
 		one := protectors[i].Status.Cells[0]
 		two, three := one, one
 		two.CellID, three.CellID = "two", "three"
@@ -25,6 +25,6 @@ func BenchmarkBooks(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		bookkeep(protectors, mostTold)
+		summarize(protectors, maxReportedProtectors)
 	}
 }

@@ -9,50 +9,50 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// mostTold is how many protectors have metrics of their own: those that admit the fewest removals come first.
-const mostTold = 1000
+// maxReportedProtectors is how many protectors have metrics of their own: those that admit the fewest removals come first.
+const maxReportedProtectors = 1000
 
-// budget summarizes the budget of a protector in a word.
-type budget string
+// budgetState summarizes the budget of a protector in a word.
+type budgetState string
 
 const (
 	// budgetOpen admits removals.
-	budgetOpen budget = "Open"
+	budgetOpen budgetState = "Open"
 	// budgetExhausted admits none, and keeps its floor.
-	budgetExhausted budget = "Exhausted"
+	budgetExhausted budgetState = "Exhausted"
 	// budgetBroken has fewer pods than its floor.
-	budgetBroken budget = "Broken"
+	budgetBroken budgetState = "Broken"
 )
 
-// books summarize the protectors of a core at one time, from the informational fields of their status.
-type books struct {
-	byBudget map[budget]int
+// budgetSummary summarize the protectors of a core at one time, from the informational fields of their status.
+type budgetSummary struct {
+	byBudget map[budgetState]int
 	// reserved is the number of open reservations by cell, and oldest the time at which the oldest was last written or renewed.
-	reserved map[string]int
-	oldest   map[string]time.Time
-	accounts []account
+	reserved   map[string]int
+	oldest     map[string]time.Time
+	protectors []protectorBudget
 }
 
-// account is the summary of one protector.
-type account struct {
+// protectorBudget is the summary of one protector.
+type protectorBudget struct {
 	namespace, name                   string
 	available, floor, reserved, limit int
-	// left is the remaining budget; it is negative if the floor is already broken. allowed is the number of removals that would be
+	// remaining is the remaining budget; it is negative if the floor is already broken. allowed is the number of removals that would be
 	// admitted, which other limits also determine.
-	left, allowed int
-	oldest        time.Time
+	remaining, allowed int
+	oldest             time.Time
 }
 
-func accountOf(p *v1alpha1.PodProtector) account {
+func protectorBudgetOf(p *v1alpha1.PodProtector) protectorBudget {
 	sum := &p.Status.Summary
-	return account{
+	return protectorBudget{
 		namespace: p.Namespace, name: p.Name, available: int(sum.Available), floor: int(p.Status.DesiredAvailable),
 		reserved: int(sum.Reserved), limit: int(p.Spec.AdmissionHistory.MaxConcurrentLag),
-		left: int(sum.EstimatedAvailable - p.Status.DesiredAvailable), allowed: int(p.Status.DisruptionsAllowed),
+		remaining: int(sum.EstimatedAvailable - p.Status.DesiredAvailable), allowed: int(p.Status.DisruptionsAllowed),
 	}
 }
 
-func (a *account) budget() budget {
+func (a *protectorBudget) state() budgetState {
 	switch {
 	case a.available < a.floor:
 		return budgetBroken
@@ -63,27 +63,27 @@ func (a *account) budget() budget {
 	}
 }
 
-// bookkeep summarizes protectors, and keeps the accounts of those with the least budget, at most that many.
-func bookkeep(protectors []v1alpha1.PodProtector, most int) books {
-	b := books{
-		byBudget: map[budget]int{budgetOpen: 0, budgetExhausted: 0, budgetBroken: 0},
-		reserved: map[string]int{}, oldest: map[string]time.Time{}, accounts: make([]account, 0, len(protectors)),
+// summarize summarizes protectors, and keeps the accounts of those with the least budget, at most that many.
+func summarize(protectors []v1alpha1.PodProtector, maxProtectors int) budgetSummary {
+	b := budgetSummary{
+		byBudget: map[budgetState]int{budgetOpen: 0, budgetExhausted: 0, budgetBroken: 0},
+		reserved: map[string]int{}, oldest: map[string]time.Time{}, protectors: make([]protectorBudget, 0, len(protectors)),
 	}
 	for i := range protectors {
-		a := accountOf(&protectors[i])
+		a := protectorBudgetOf(&protectors[i])
 		for c := range protectors[i].Status.Cells {
 			cell := &protectors[i].Status.Cells[c]
 			b.reserved[cell.CellID] += quota.Open(&cell.AdmissionHistory)
 			oldest := oldestOf(&cell.AdmissionHistory)
 			b.oldest[cell.CellID], a.oldest = earlier(b.oldest[cell.CellID], oldest), earlier(a.oldest, oldest)
 		}
-		b.byBudget[a.budget()]++
-		b.accounts = append(b.accounts, a)
+		b.byBudget[a.state()]++
+		b.protectors = append(b.protectors, a)
 	}
-	slices.SortFunc(b.accounts, func(x, y account) int {
-		return cmp.Or(cmp.Compare(x.allowed, y.allowed), cmp.Compare(x.left, y.left), cmp.Compare(x.namespace, y.namespace), cmp.Compare(x.name, y.name))
+	slices.SortFunc(b.protectors, func(x, y protectorBudget) int {
+		return cmp.Or(cmp.Compare(x.allowed, y.allowed), cmp.Compare(x.remaining, y.remaining), cmp.Compare(x.namespace, y.namespace), cmp.Compare(x.name, y.name))
 	})
-	b.accounts = b.accounts[:min(len(b.accounts), most)]
+	b.protectors = b.protectors[:min(len(b.protectors), maxProtectors)]
 	return b
 }
 

@@ -18,8 +18,8 @@ import (
 // Clearer removes dead cells from the protectors that request it by AnnotationRemoveCell.
 type Clearer struct{ *Reconciler }
 
-// ask is how long Clearer waits before it checks again, if it could not determine yet whether a cell is dead.
-const ask = time.Second
+// clearRetry is how long Clearer waits before it checks again, if it could not determine yet whether a cell is dead.
+const clearRetry = time.Second
 
 // Reconcile implements reconcile.Reconciler.
 func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -33,61 +33,61 @@ func (c Clearer) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	}
 	entry := quota.CellOf(p, name)
 	if entry == nil || entry.Discount == v1alpha1.DiscountCleared {
-		return c.done(ctx, p, corev1.EventTypeNormal, "NothingToRemove", fmt.Sprintf("The protector has nothing of a cell %q.", name))
+		return c.finish(ctx, p, corev1.EventTypeNormal, "NothingToRemove", fmt.Sprintf("The protector has no entry of cell %q.", name))
 	}
 	cell := &v1alpha1.Cell{}
 	err := c.Live.Get(ctx, client.ObjectKey{Name: name}, cell)
-	there := !apierrors.IsNotFound(err)
-	if there && err != nil {
+	exists := !apierrors.IsNotFound(err)
+	if exists && err != nil {
 		return reconcile.Result{}, fmt.Errorf("get Cell %s: %w", name, err)
 	}
-	if there {
-		switch c.observe(cell).of(p.Namespace) {
+	if exists {
+		switch c.observe(cell).stateFor(p.Namespace) {
 		case heartbeat.Unknown:
-			return reconcile.Result{RequeueAfter: ask}, nil
+			return reconcile.Result{RequeueAfter: clearRetry}, nil
 		case heartbeat.Alive:
-			return c.done(ctx, p, corev1.EventTypeWarning, "CellAlive", fmt.Sprintf(
-				"Cell %q is not cleared: its aggregator has reported within %s. Stop it first, or delete the Cell, which drains it.",
+			return c.finish(ctx, p, corev1.EventTypeWarning, "CellAlive", fmt.Sprintf(
+				"Cell %q was not cleared: its aggregator reported within the last %s. Stop the aggregator first, or delete the Cell, which drains it.",
 				name, cell.Spec.StaleAfterOrDefault()))
 		}
 	}
-	lost, counted := quota.Open(&entry.AdmissionHistory), entry.Aggregation.CountedReplicas
-	if there {
-		blank(entry)
+	reserved, counted := quota.Open(&entry.AdmissionHistory), entry.Aggregation.CountedReplicas
+	if exists {
+		clearEntry(entry)
 	} else {
 		quota.DropCell(p, name)
 	}
 	quota.Summarize(p)
 	if err := c.Client.Status().Update(ctx, p); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			return reconcile.Result{RequeueAfter: ask}, nil
+			return reconcile.Result{RequeueAfter: clearRetry}, nil
 		}
 		return reconcile.Result{}, fmt.Errorf("clear cell %s: %w", name, err)
 	}
-	return c.done(ctx, p, corev1.EventTypeWarning, "CellCleared", fmt.Sprintf(
-		"Cell %q was cleared, as the annotation %s asked: %d counted pods and %d reservations of it are forgotten.",
-		name, v1alpha1.AnnotationRemoveCell, counted, lost))
+	return c.finish(ctx, p, corev1.EventTypeWarning, "CellCleared", fmt.Sprintf(
+		"Cell %q was cleared because of the annotation %s: its %d counted pods and %d reservations were dropped.",
+		name, v1alpha1.AnnotationRemoveCell, counted, reserved))
 }
 
-// blank keeps of an entry only its last writer, which fences off earlier leaders, and that it was cleared.
-func blank(entry *v1alpha1.PodProtectorCell) {
-	was := entry.Aggregation
+// clearEntry keeps of an entry only its last writer, which fences off earlier leaders, and that it was cleared.
+func clearEntry(entry *v1alpha1.PodProtectorCell) {
+	aggregation := entry.Aggregation
 	*entry = v1alpha1.PodProtectorCell{CellID: entry.CellID, Discount: v1alpha1.DiscountCleared, Aggregation: v1alpha1.Aggregation{
-		SnapshotVersion: was.SnapshotVersion, SettledVersion: was.SettledVersion, LastEventTime: was.LastEventTime,
-		Epoch: was.Epoch, Holder: was.Holder,
+		SnapshotVersion: aggregation.SnapshotVersion, SettledVersion: aggregation.SettledVersion, LastEventTime: aggregation.LastEventTime,
+		Epoch: aggregation.Epoch, Holder: aggregation.Holder,
 	}}
 }
 
-// done removes the annotation, and emits an event with the reason.
-func (c Clearer) done(ctx context.Context, p *v1alpha1.PodProtector, kind, reason, note string) (reconcile.Result, error) {
+// finish removes the annotation, and emits an event with the reason.
+func (c Clearer) finish(ctx context.Context, p *v1alpha1.PodProtector, kind, reason, note string) (reconcile.Result, error) {
 	before := p.DeepCopy()
 	delete(p.Annotations, v1alpha1.AnnotationRemoveCell)
 	err := c.Client.Patch(ctx, p, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: ask}, nil
+		return reconcile.Result{RequeueAfter: clearRetry}, nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("take off the annotation: %w", err)
+		return reconcile.Result{}, fmt.Errorf("remove the annotation: %w", err)
 	}
 	c.Events.Eventf(before, nil, kind, reason, "Clear", "%s", note)
 	return reconcile.Result{}, nil

@@ -17,24 +17,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 )
 
-// freshness returns the condition on whether the aggregator reports. known is false until the controller has determined that.
-func freshness(cell *v1alpha1.Cell, is report) (fresh metav1.Condition, known bool) {
+// freshCondition returns the condition on whether the aggregator reports. known is false until the controller has determined that.
+func freshCondition(cell *v1alpha1.Cell, current report) (fresh metav1.Condition, isKnown bool) {
 	fresh = metav1.Condition{Type: v1alpha1.ConditionAggregationFresh}
-	switch is.state {
+	switch current.state {
 	case heartbeat.Alive:
 		fresh.Status, fresh.Reason, fresh.Message = metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen, "The aggregator of the cell reports."
-		if is.shared {
-			fresh.Message = "The cell is shared out, and somebody reports on each slot."
+		if current.sharded {
+			fresh.Message = "The cell is sharded, and a shard reports on each slot."
 		}
 	case heartbeat.Silent:
 		fresh.Status, fresh.Reason = metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat
-		counts := "its pods count as they were counted last"
+		counts := "its pods count as in the last report"
 		if cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
-			counts = "its pods count for nothing in other cells"
+			counts = "its pods do not count for removals in other cells"
 		}
 		fresh.Message = fmt.Sprintf("No aggregator of the cell has reported for %s: %s.", cell.Spec.StaleAfterOrDefault(), counts)
-		if is.shared {
-			fresh.Message = clusters.Shorten(fmt.Sprintf("%s: of their namespaces, %s.", whoIsSilent(cell, is.silent), counts), 1000)
+		if current.sharded {
+			fresh.Message = clusters.Truncate(fmt.Sprintf("%s: in their namespaces, %s.", describeSilentSlots(cell, current.silent), counts), 1000)
 		}
 	default:
 		before := meta.FindStatusCondition(cell.Status.Conditions, fresh.Type)
@@ -46,31 +46,31 @@ func freshness(cell *v1alpha1.Cell, is report) (fresh metav1.Condition, known bo
 	return fresh, true
 }
 
-// overlap returns the condition on whether other Cells of the cluster can have pods of this one. worth is false if none has or had.
-func (r *Reconciler) overlap(ctx context.Context, cell *v1alpha1.Cell) (overlapping metav1.Condition, worth bool, err error) {
+// overlappingCondition returns the condition on whether other Cells of the cluster can have pods of this one. worth is false if none has or had.
+func (r *Reconciler) overlappingCondition(ctx context.Context, cell *v1alpha1.Cell) (overlapping metav1.Condition, isNeeded bool, err error) {
 	overlapping = metav1.Condition{
 		Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDisjoint,
-		Message: "No other Cell of the cluster can have the same pods.",
+		Message: "No other Cell of the cluster can contain the same pods.",
 	}
-	worth = meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionOverlapping) != nil
+	isNeeded = meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionOverlapping) != nil
 	cluster, own := r.clusterOf(cell), scopeOf(cell)
 	cells := &v1alpha1.CellList{}
 	if err := r.Client.List(ctx, cells); err != nil {
-		return overlapping, worth, fmt.Errorf("list Cells: %w", err)
+		return overlapping, isNeeded, fmt.Errorf("list Cells: %w", err)
 	}
-	var rivals []string
+	var conflicting []string
 	for i := range cells.Items {
 		other := &cells.Items[i]
 		if other.Name != cell.Name && cluster != "" && r.clusterOf(other) == cluster && scopeOf(other).Overlaps(own) {
-			rivals = append(rivals, other.Name)
+			conflicting = append(conflicting, other.Name)
 		}
 	}
-	if len(rivals) > 0 {
-		worth, overlapping.Status, overlapping.Reason = true, metav1.ConditionTrue, v1alpha1.ReasonCellsOverlap
-		overlapping.Message = clusters.Shorten(fmt.Sprintf("Pods of the cell can be those of other Cells of its cluster as well, and are counted in each: "+
-			"floors can be broken. Delete all but one, or make them anew with other namespaces or podSelectors: %s.", strings.Join(rivals, ", ")), 1000)
+	if len(conflicting) > 0 {
+		isNeeded, overlapping.Status, overlapping.Reason = true, metav1.ConditionTrue, v1alpha1.ReasonCellsOverlap
+		overlapping.Message = clusters.Truncate(fmt.Sprintf("Other Cells of the cluster can contain the same pods, which then count in each of them: removals can "+
+			"break floors. Delete all but one of these Cells, or recreate them with disjoint namespaces or podSelectors: %s.", strings.Join(conflicting, ", ")), 1000)
 	}
-	return overlapping, worth, nil
+	return overlapping, isNeeded, nil
 }
 
 // scopeOf returns which pods a Cell has. A malformed Cell, which the CRD rejects, has none.
@@ -79,16 +79,16 @@ func scopeOf(cell *v1alpha1.Cell) scope.Scope {
 	return pods
 }
 
-// tell writes the conditions if they differ, and emits an event for each condition that changed.
-func (r *Reconciler) tell(ctx context.Context, cell *v1alpha1.Cell, conditions []metav1.Condition) error {
-	if stand(cell, conditions) {
+// applyConditions writes the conditions if they differ, and emits an event for each condition that changed.
+func (r *Reconciler) applyConditions(ctx context.Context, cell *v1alpha1.Cell, conditions []metav1.Condition) error {
+	if hasConditions(cell, conditions) {
 		return nil
 	}
 	live := &v1alpha1.Cell{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cell), live); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if live.UID != cell.UID || stand(live, conditions) {
+	if live.UID != cell.UID || hasConditions(live, conditions) {
 		return nil
 	}
 	before := live.DeepCopy()
@@ -110,12 +110,12 @@ func (r *Reconciler) tell(ctx context.Context, cell *v1alpha1.Cell, conditions [
 	if err := r.Client.Status().Apply(ctx, apply, client.FieldOwner(Name), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply the conditions: %w", err)
 	}
-	clusters.Teller{Events: r.Events, Action: "Inspect", IsGood: isGood}.Tell(ctx, before, before.Status.Conditions, conditions)
+	clusters.ConditionRecorder{Events: r.Events, Action: "Inspect", IsGood: isHealthy}.RecordChanges(ctx, before, before.Status.Conditions, conditions)
 	return nil
 }
 
-// stand reports whether a Cell already has the conditions. The text of an error can differ each time, so it counts only with a new reason.
-func stand(cell *v1alpha1.Cell, conditions []metav1.Condition) bool {
+// hasConditions reports whether a Cell already has the conditions. The text of an error can differ each time, so it counts only with a new reason.
+func hasConditions(cell *v1alpha1.Cell, conditions []metav1.Condition) bool {
 	for _, want := range conditions {
 		have := meta.FindStatusCondition(cell.Status.Conditions, want.Type)
 		if have == nil || have.Status != want.Status || have.Reason != want.Reason {
@@ -128,8 +128,8 @@ func stand(cell *v1alpha1.Cell, conditions []metav1.Condition) bool {
 	return true
 }
 
-// isGood reports whether a condition is no reason for a warning. An unknown condition is no reason for one.
-func isGood(c metav1.Condition) bool {
+// isHealthy reports whether a condition is no reason for a warning. An unknown condition is no reason for one.
+func isHealthy(c metav1.Condition) bool {
 	good := metav1.ConditionTrue
 	if c.Type == v1alpha1.ConditionOverlapping {
 		good = metav1.ConditionFalse

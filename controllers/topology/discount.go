@@ -17,24 +17,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// discount marks a silent cell in the protectors, if its Cell requests that. The cell's aggregator removes the mark when it has counted.
+// applyDiscount marks a silent cell in the protectors, if its Cell requests that. The cell's aggregator removes the mark when it has counted.
 // discount itself removes it only if the Cell now trusts a silent cell.
-func (r *Reconciler) discount(ctx context.Context, cell *v1alpha1.Cell, is report) error {
+func (r *Reconciler) applyDiscount(ctx context.Context, cell *v1alpha1.Cell, current report) error {
 	before, after := v1alpha1.DiscountStale, v1alpha1.Discount("")
 	if cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount {
-		if is.state != heartbeat.Silent {
+		if current.state != heartbeat.Silent {
 			return nil
 		}
 		before, after = after, before
 	}
-	concerned := func(p *v1alpha1.PodProtector) bool { return after == "" || is.of(p.Namespace) == heartbeat.Silent }
-	return r.eachEntry(ctx, cell.Name, before, concerned, func(p *v1alpha1.PodProtector) { quota.CellOf(p, cell.Name).Discount = after })
+	isAffected := func(p *v1alpha1.PodProtector) bool {
+		return after == "" || current.stateFor(p.Namespace) == heartbeat.Silent
+	}
+	return r.updateEntries(ctx, cell.Name, before, isAffected, func(p *v1alpha1.PodProtector) { quota.CellOf(p, cell.Name).Discount = after })
 }
 
-// eachEntry changes the entries of a cell that have the given discount, in the protectors concerned, each by compare-and-swap. A protector
+// updateEntries changes the entries of a cell that have the given discount, in the protectors concerned, each by compare-and-swap. A protector
 // that another client writes at the same time is retried at the next check.
-func (r *Reconciler) eachEntry(
-	ctx context.Context, cell string, discount v1alpha1.Discount, concerned func(*v1alpha1.PodProtector) bool, change func(*v1alpha1.PodProtector),
+func (r *Reconciler) updateEntries(
+	ctx context.Context, cell string, discount v1alpha1.Discount, isAffected func(*v1alpha1.PodProtector) bool, change func(*v1alpha1.PodProtector),
 ) error {
 	protectors := &v1alpha1.PodProtectorList{}
 	if err := r.Client.List(ctx, protectors, client.UnsafeDisableDeepCopy); err != nil {
@@ -42,7 +44,7 @@ func (r *Reconciler) eachEntry(
 	}
 	var failed []error
 	for i := range protectors.Items {
-		if entry := quota.CellOf(&protectors.Items[i], cell); entry == nil || entry.Discount != discount || !concerned(&protectors.Items[i]) {
+		if entry := quota.CellOf(&protectors.Items[i], cell); entry == nil || entry.Discount != discount || !isAffected(&protectors.Items[i]) {
 			continue
 		}
 		p := protectors.Items[i].DeepCopy() // p belongs to the cache
@@ -55,24 +57,24 @@ func (r *Reconciler) eachEntry(
 	return errors.Join(failed...)
 }
 
-// release removes the finalizer of a deleted Cell once no protector has an entry of it. The cell's aggregator removes the entries; if the
+// releaseCell removes the finalizer of a deleted Cell once no protector has an entry of it. The cell's aggregator removes the entries; if the
 // aggregator is dead, an operator does.
-func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
+func (r *Reconciler) releaseCell(ctx context.Context, cell *v1alpha1.Cell) error {
 	if !controllerutil.ContainsFinalizer(cell, v1alpha1.FinalizerCell) {
 		return nil
 	}
 	// A cleared entry has no content to wait for.
-	all := func(*v1alpha1.PodProtector) bool { return true }
-	err := r.eachEntry(ctx, cell.Name, v1alpha1.DiscountCleared, all, func(p *v1alpha1.PodProtector) { quota.DropCell(p, cell.Name) })
+	always := func(*v1alpha1.PodProtector) bool { return true }
+	err := r.updateEntries(ctx, cell.Name, v1alpha1.DiscountCleared, always, func(p *v1alpha1.PodProtector) { quota.DropCell(p, cell.Name) })
 	if err != nil {
 		return err
 	}
-	left, err := r.countEntries(ctx, r.Client, cell.Name)
-	if err == nil && left == 0 {
-		left, err = r.countEntries(ctx, r.Live, cell.Name) // a cache may lag
+	remaining, err := r.countEntries(ctx, r.Client, cell.Name)
+	if err == nil && remaining == 0 {
+		remaining, err = r.countEntries(ctx, r.Live, cell.Name) // a cache may lag
 	}
-	if err != nil || left > 0 {
-		log.FromContext(ctx).V(1).Info("the Cell is not let go yet", "protectors", left)
+	if err != nil || remaining > 0 {
+		log.FromContext(ctx).V(1).Info("Waiting for protectors before the release of the Cell", "protectors", remaining)
 		return err
 	}
 	err = clusters.DropFinalizer(ctx, r.Client, cell, v1alpha1.FinalizerCell, Name)
@@ -80,7 +82,7 @@ func (r *Reconciler) release(ctx context.Context, cell *v1alpha1.Cell) error {
 		return nil
 	}
 	if err == nil {
-		r.Events.Eventf(cell, nil, corev1.EventTypeNormal, "CellRemoved", "Release", "No PodProtector has anything of the cell any more.")
+		r.Events.Eventf(cell, nil, corev1.EventTypeNormal, "CellRemoved", "Release", "No PodProtector has an entry of the cell any more.")
 	}
 	return err
 }
@@ -94,7 +96,7 @@ func (r *Reconciler) countEntries(ctx context.Context, from client.Reader, cell 
 	}
 	count := 0
 	for i := range protectors.Items {
-		if p := &protectors.Items[i]; quota.CellOf(p, cell) != nil || quota.Unfinished(p) {
+		if p := &protectors.Items[i]; quota.CellOf(p, cell) != nil || quota.IsRestorePending(p) {
 			count++
 		}
 	}

@@ -17,17 +17,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// inspect connects to the cell's cluster. It returns the conditions on whether that is reachable, and whether it calls the webhook.
-func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connected, guarded metav1.Condition) {
+// checkCluster connects to the cell's cluster. It returns the conditions on whether that is reachable, and whether it calls the webhook.
+func (r *Reconciler) checkCluster(ctx context.Context, cell *v1alpha1.Cell) (connected, guarded metav1.Condition) {
 	connected = metav1.Condition{Type: v1alpha1.ConditionConnected, Status: metav1.ConditionUnknown}
 	guarded = metav1.Condition{Type: v1alpha1.ConditionGuarded, Status: metav1.ConditionUnknown}
 	if cell.Spec.KubeconfigSecretRef == nil && r.Cells[cell.Name] == nil {
 		connected.Reason, guarded.Reason = v1alpha1.ReasonNoKubeconfig, v1alpha1.ReasonNoKubeconfig
-		connected.Message = "The Cell names no kubeconfig, so that nobody looks whether its cluster can be reached."
-		guarded.Message = "The Cell names no kubeconfig, so that nobody looks whether its cluster asks the webhook."
+		connected.Message = "The Cell names no kubeconfig, so the topology controller does not check whether its cluster is reachable."
+		guarded.Message = "The Cell names no kubeconfig, so the topology controller does not check whether its cluster calls the webhook."
 		return connected, guarded
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	config, cluster, err := r.connect(ctx, cell)
 	if err != nil {
@@ -37,14 +37,14 @@ func (r *Reconciler) inspect(ctx context.Context, cell *v1alpha1.Cell) (connecte
 		}
 		connected.Message = clusters.Sentence(err)
 		guarded.Reason = v1alpha1.ReasonConfigurationUnread
-		guarded.Message = "It is not known whether the cluster asks the webhook: see the condition Connected."
+		guarded.Message = "The topology controller cannot determine whether the cluster calls the webhook: see the condition Connected."
 		return connected, guarded
 	}
 	expiry, _ := clusters.TokenExpiry(config)
-	r.located(cell, cluster, expiry)
+	r.recordCluster(cell, cluster, expiry)
 	connected.Status, connected.Reason = metav1.ConditionTrue, v1alpha1.ReasonConnected
-	connected.Message = fmt.Sprintf("The kubeconfig leads to the cluster %s.", cluster)
-	return connected, protection(ctx, cell, config, guarded)
+	connected.Message = fmt.Sprintf("The kubeconfig connects to the cluster %s.", cluster)
+	return connected, guardedCondition(ctx, cell, config, guarded)
 }
 
 // connect returns a configuration for a cell's cluster: from its Secret, or else from r.Cells.
@@ -53,57 +53,57 @@ func (r *Reconciler) connect(ctx context.Context, cell *v1alpha1.Cell) (*rest.Co
 		return clusters.Connect(ctx, r.Live, cell, "topology")
 	}
 	config := r.Cells[cell.Name]
-	cluster, err := clusters.Locate(ctx, cell, config)
+	cluster, err := clusters.VerifyCluster(ctx, cell, config)
 	return config, cluster, err
 }
 
-// protection reads from the cluster for which requests it calls the webhook.
-func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, guarded metav1.Condition) metav1.Condition {
-	unread := func(err error) metav1.Condition {
+// guardedCondition reads from the cluster for which requests it calls the webhook.
+func guardedCondition(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, guarded metav1.Condition) metav1.Condition {
+	unknown := func(err error) metav1.Condition {
 		guarded.Reason = v1alpha1.ReasonConfigurationUnread
-		guarded.Message = "It is not known whether the cluster asks the webhook: " + clusters.Sentence(err)
+		guarded.Message = "The topology controller cannot determine whether the cluster calls the webhook: " + clusters.Sentence(err)
 		return guarded
 	}
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return unread(err)
+		return unknown(err)
 	}
 	api := clientset.AdmissionregistrationV1()
 	configurations, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return unread(err)
+		return unknown(err)
 	}
 	guarded.Status = metav1.ConditionFalse
 	weak, found := webhookconfig.Weaknesses(cell.Name, cell.Spec.Namespaces, configurations.Items)
 	switch {
 	case !found:
 		guarded.Reason = v1alpha1.ReasonWebhookMissing
-		guarded.Message = fmt.Sprintf("The cluster asks nobody about removals of the cell's pods: no ValidatingWebhookConfiguration leads to %s. "+
-			"Print one by breakwater webhook-config --cell %s.", webhookconfig.Path(cell.Name), cell.Name)
+		guarded.Message = fmt.Sprintf("The cluster does not call the webhook for removals of the cell's pods: no ValidatingWebhookConfiguration has the path %s. "+
+			"Generate one with breakwater webhook-config --cell %s.", webhookconfig.RemovalPath(cell.Name), cell.Name)
 		return guarded
 	case len(weak) > 0:
 		guarded.Reason = v1alpha1.ReasonWebhookWeakened
-		guarded.Message = "Pods of the cell can be removed unasked: " + clusters.Shorten(strings.Join(weak, "; "), 1000) + "."
+		guarded.Message = "Some removals of the cell's pods can bypass the webhook: " + clusters.Truncate(strings.Join(weak, "; "), 1000) + "."
 		return guarded
 	}
 	if cell.Spec.PodSelector != nil {
-		policy, err := present(api.ValidatingAdmissionPolicies().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
+		policy, err := ignoreNotFound(api.ValidatingAdmissionPolicies().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
 		if err != nil {
-			return unread(err)
+			return unknown(err)
 		}
-		binding, err := present(api.ValidatingAdmissionPolicyBindings().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
+		binding, err := ignoreNotFound(api.ValidatingAdmissionPolicyBindings().Get(ctx, webhookconfig.LabelsName(cell.Name), metav1.GetOptions{}))
 		if err != nil {
-			return unread(err)
+			return unknown(err)
 		}
-		if !webhookconfig.HoldsLabels(cell.Name, cell.Spec.PodSelector, policy, binding) {
+		if !webhookconfig.EnforcesLabels(cell.Name, cell.Spec.PodSelector, policy, binding) {
 			guarded.Reason = v1alpha1.ReasonLabelsNotFixed
-			guarded.Message = fmt.Sprintf("The labels that say which pods are the cell's can be changed on pods: the ValidatingAdmissionPolicy %s, or its binding, "+
-				"is missing or weaker than what breakwater webhook-config --pod-selector prints.", webhookconfig.LabelsName(cell.Name))
+			guarded.Message = fmt.Sprintf("Clients can change the labels that assign pods to the cell: the ValidatingAdmissionPolicy %s, or its binding, "+
+				"is missing or weaker than the one that breakwater webhook-config --pod-selector prints.", webhookconfig.LabelsName(cell.Name))
 			return guarded
 		}
 	}
 	guarded.Status, guarded.Reason = metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured
-	guarded.Message = "The cluster asks the webhook about every removal of the cell's pods."
+	guarded.Message = "The cluster calls the webhook for every removal of the cell's pods."
 	if webhookconfig.Anonymous(cell.Name, configurations.Items) {
 		// No API object shows whether the API server uses a client certificate.
 		guarded.Message += " It sends no caller token: unless the webhook requires client certificates, any client that reaches the webhook can send it reviews."
@@ -111,8 +111,8 @@ func protection(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config, g
 	return guarded
 }
 
-// present returns the object; nil if it does not exist.
-func present[Object admissionregistrationv1.ValidatingAdmissionPolicy | admissionregistrationv1.ValidatingAdmissionPolicyBinding](
+// ignoreNotFound returns the object; nil if it does not exist.
+func ignoreNotFound[Object admissionregistrationv1.ValidatingAdmissionPolicy | admissionregistrationv1.ValidatingAdmissionPolicyBinding](
 	object *Object, err error,
 ) (*Object, error) {
 	if apierrors.IsNotFound(err) {

@@ -19,8 +19,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// as returns the configuration of a user with these rules and nothing more.
-func (l *lab) as(admin *rest.Config, namespace, name string, rules []rbacv1.PolicyRule) *rest.Config {
+// account returns the configuration of a user with these rules and nothing more.
+func (l *fixture) account(admin *rest.Config, namespace, name string, rules []rbacv1.PolicyRule) *rest.Config {
 	l.Helper()
 	c, err := client.New(admin, client.Options{Scheme: clusters.Scheme()})
 	l.must(err)
@@ -30,28 +30,28 @@ func (l *lab) as(admin *rest.Config, namespace, name string, rules []rbacv1.Poli
 	return testplane.AsServiceAccount(l, admin, namespace, l.namespace+"-"+name, role.Name)
 }
 
-func (l *lab) eventually(look func() string) { l.Helper(); testplane.Eventually(l, look) }
+func (l *fixture) eventually(unmet func() string) { l.Helper(); testplane.Eventually(l, unmet) }
 
 // The controllers run as users with exactly the rules that they declare, in the core and in the cell's cluster.
-func TestTheRulesAreEnough(t *testing.T) {
-	l := newLab(t)
-	testplane.Manage(t, l.as(testplane.Config(t), l.namespace, "core", append(ClusterRules(), SecretRules()...)), func(ctx context.Context, mgr manager.Manager) error {
+func TestRulesAreSufficient(t *testing.T) {
+	l := newFixture(t)
+	testplane.StartManager(t, l.account(testplane.Config(t), l.namespace, "core", append(ClusterRules(), SecretRules()...)), func(ctx context.Context, mgr manager.Manager) error {
 		return Setup(ctx, mgr, nil, prometheus.NewRegistry())
 	})
 
-	worker := l.as(testplane.Second(t), "default", "worker", CellRules())
+	worker := l.account(testplane.Second(t), "default", "worker", CellRules())
 	ref := testplane.StoreKubeconfig(t, l, l.namespace, "a", testplane.KubeconfigOf(t, worker))
-	cell := l.cell("a", func(s *v1alpha1.CellSpec) {
+	cell := l.createCell("a", func(s *v1alpha1.CellSpec) {
 		s.KubeconfigSecretRef = ref
 		s.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"cell": "a"}}
 	})
-	l.configure(cell.Name)
+	l.configureWebhook(cell.Name)
 	l.eventually(func() string {
-		now := l.now(cell)
+		now := l.get(cell)
 		connected := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionConnected)
 		guarded := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionGuarded)
 		if connected == nil || connected.Status != metav1.ConditionTrue || guarded == nil || guarded.Reason != v1alpha1.ReasonLabelsNotFixed {
-			return fmt.Sprintf("conditions %+v", now.Status.Conditions)
+			return fmt.Sprintf("got conditions %+v, want Connected=True and Guarded with reason LabelsNotFixed", now.Status.Conditions)
 		}
 		return ""
 	})
@@ -63,7 +63,7 @@ func TestTheRulesAreEnough(t *testing.T) {
 				return ""
 			}
 		}
-		return "no event tells of the labels"
+		return "no LabelsNotFixed event"
 	})
 
 	// A protector requests the removal of a cell that no longer exists.
@@ -78,10 +78,10 @@ func TestTheRulesAreEnough(t *testing.T) {
 		return ""
 	})
 
-	l.must(l.Delete(t.Context(), l.now(cell)))
+	l.must(l.Delete(t.Context(), l.get(cell)))
 	l.eventually(func() string {
 		if err := l.Get(t.Context(), client.ObjectKeyFromObject(cell), &v1alpha1.Cell{}); err == nil {
-			return "the Cell is still there"
+			return "Cell exists"
 		}
 		return ""
 	})

@@ -27,10 +27,10 @@ import (
 const Name = "breakwater-topology"
 
 const (
-	// lookEvery is how often the controller checks each Cell.
-	lookEvery = 10 * time.Second
-	// connectTime bounds the requests to a cell's cluster in one check.
-	connectTime = 10 * time.Second
+	// checkInterval is how often the controller checks each Cell.
+	checkInterval = 10 * time.Second
+	// connectTimeout bounds the requests to a cell's cluster in one check.
+	connectTimeout = 10 * time.Second
 )
 
 // Reconciler monitors Cells.
@@ -43,22 +43,22 @@ type Reconciler struct {
 	// Monotonic is a monotonic clock.
 	Monotonic func() time.Time
 
-	mu     sync.Mutex
-	pulses heartbeat.Pulses
-	// seen has the observed state of Cells, by name.
-	seen map[string]seen
+	mu         sync.Mutex
+	heartbeats heartbeat.Tracker
+	// cellStates has the observed state of Cells, by name.
+	cellStates map[string]cellState
 }
 
-// seen is the state of a Cell that the Cell itself does not record.
-type seen struct {
-	// whose identifies its pulses: a later Cell of the same name starts with none.
-	whose string
+// cellState is the state of a Cell that the Cell itself does not record.
+type cellState struct {
+	// key identifies its pulses: a later Cell of the same name starts with none.
+	key string
 	// cluster is the identity of its cluster, if known.
 	cluster string
 	// expiry is when the token for its cluster expires; zero if it does not.
 	expiry time.Time
-	// beats are the heartbeats of its shards, if the cell is sharded.
-	beats *beats
+	// slotHeartbeats are the heartbeats of its shards, if the cell is sharded.
+	slotHeartbeats *slotHeartbeats
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -70,54 +70,54 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	again := reconcile.Result{RequeueAfter: lookEvery}
+	requeue := reconcile.Result{RequeueAfter: checkInterval}
 	if cell.DeletionTimestamp != nil {
-		return again, r.release(ctx, cell)
+		return requeue, r.releaseCell(ctx, cell)
 	}
 	if !controllerutil.ContainsFinalizer(cell, v1alpha1.FinalizerCell) {
 		if err := clusters.AddFinalizer(ctx, r.Client, cellKind(), cell, v1alpha1.FinalizerCell, Name); err != nil {
-			return reconcile.Result{}, fmt.Errorf("hold the Cell: %w", err)
+			return reconcile.Result{}, fmt.Errorf("add the finalizer to the Cell: %w", err)
 		}
 	}
-	state, err := r.stateOf(ctx, cell)
+	state, err := r.currentReport(ctx, cell)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	conditions, err := r.judge(ctx, cell, state)
+	conditions, err := r.desiredConditions(ctx, cell, state)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.tell(ctx, cell, conditions); err != nil {
+	if err := r.applyConditions(ctx, cell, conditions); err != nil {
 		return reconcile.Result{}, err
 	}
-	return again, r.discount(ctx, cell, state)
+	return requeue, r.applyDiscount(ctx, cell, state)
 }
 
 func cellKind() schema.GroupVersionKind { return v1alpha1.GroupVersion.WithKind("Cell") }
 
-// judge returns the desired conditions of the Cell.
-func (r *Reconciler) judge(ctx context.Context, cell *v1alpha1.Cell, state report) ([]metav1.Condition, error) {
-	connected, guarded := r.inspect(ctx, cell)
+// desiredConditions returns the desired conditions of the Cell.
+func (r *Reconciler) desiredConditions(ctx context.Context, cell *v1alpha1.Cell, state report) ([]metav1.Condition, error) {
+	connected, guarded := r.checkCluster(ctx, cell)
 	conditions := []metav1.Condition{connected, guarded}
-	if fresh, known := freshness(cell, state); known {
+	if fresh, isKnown := freshCondition(cell, state); isKnown {
 		conditions = append(conditions, fresh)
 	}
-	overlapping, worth, err := r.overlap(ctx, cell)
-	if worth {
+	overlapping, isNeeded, err := r.overlappingCondition(ctx, cell)
+	if isNeeded {
 		conditions = append(conditions, overlapping)
 	}
 	return conditions, err
 }
 
-// stateOf reports whether the cell's aggregator reports. Before it declares the cell silent, it reads from the API server: a cache may lag.
-func (r *Reconciler) stateOf(ctx context.Context, cell *v1alpha1.Cell) (report, error) {
+// currentReport reports whether the cell's aggregator reports. Before it declares the cell silent, it reads from the API server: a cache may lag.
+func (r *Reconciler) currentReport(ctx context.Context, cell *v1alpha1.Cell) (report, error) {
 	state := r.observe(cell)
 	if state.state != heartbeat.Silent {
 		return state, nil
 	}
 	live := &v1alpha1.Cell{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cell), live); err != nil {
-		return report{}, fmt.Errorf("get the Cell from the apiserver: %w", err)
+		return report{}, fmt.Errorf("get the Cell from the API server: %w", err)
 	}
 	return r.observe(live), nil
 }
@@ -126,53 +126,53 @@ func (r *Reconciler) observe(cell *v1alpha1.Cell) report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reporter, now := cell.Status.Aggregator, r.Monotonic()
-	beat := ""
+	timestamp := ""
 	if reporter.LastHeartbeat != nil {
-		beat = fmt.Sprint(reporter.Holder, " ", reporter.Epoch, " ", reporter.LastHeartbeat.UnixMicro())
+		timestamp = fmt.Sprint(reporter.Holder, " ", reporter.Epoch, " ", reporter.LastHeartbeat.UnixMicro())
 	}
-	whose := string(cell.UID)
-	known := r.seen[cell.Name]
-	if known.whose != whose {
-		r.forgetPulses(known.whose)
-		known = seen{whose: whose}
+	key := string(cell.UID)
+	stored := r.cellStates[cell.Name]
+	if stored.key != key {
+		r.forgetHeartbeats(stored.key)
+		stored = cellState{key: key}
 	}
-	r.pulses.Observe(whose, beat, now)
-	is := report{state: r.pulses.State(whose, cell.Spec.StaleAfterOrDefault(), now)}
+	r.heartbeats.Observe(key, timestamp, now)
+	current := report{state: r.heartbeats.State(key, cell.Spec.StaleAfterOrDefault(), now)}
 	switch {
 	case len(cell.Status.Shards) > 0:
-		if known.beats == nil {
-			known.beats = &beats{}
+		if stored.slotHeartbeats == nil {
+			stored.slotHeartbeats = &slotHeartbeats{}
 		}
-		is = r.observeSlots(cell, known.beats)
-	case is.state == heartbeat.Alive && known.beats != nil: // a single leader counts it now
-		r.forgetSlots(whose)
-		known.beats = nil
+		current = r.observeSlots(cell, stored.slotHeartbeats)
+	case current.state == heartbeat.Alive && stored.slotHeartbeats != nil: // a single leader counts it now
+		r.forgetSlotHeartbeats(key)
+		stored.slotHeartbeats = nil
 	}
-	r.seen[cell.Name] = known
-	return is
+	r.cellStates[cell.Name] = stored
+	return current
 }
 
 func (r *Reconciler) forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forgetPulses(r.seen[name].whose)
-	delete(r.seen, name)
+	r.forgetHeartbeats(r.cellStates[name].key)
+	delete(r.cellStates, name)
 }
 
-// located records the identity of a cell's cluster, and when the token for it expires.
-func (r *Reconciler) located(cell *v1alpha1.Cell, cluster string, expiry time.Time) {
+// recordCluster records the identity of a cell's cluster, and when the token for it expires.
+func (r *Reconciler) recordCluster(cell *v1alpha1.Cell, cluster string, expiry time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.seen[cell.Name]
-	known.cluster, known.expiry = cluster, expiry
-	r.seen[cell.Name] = known
+	stored := r.cellStates[cell.Name]
+	stored.cluster, stored.expiry = cluster, expiry
+	r.cellStates[cell.Name] = stored
 }
 
 // tokenExpiry returns when the token for a cell's cluster expires; ok is false if that is unknown, or the token does not expire.
 func (r *Reconciler) tokenExpiry(cell *v1alpha1.Cell) (at time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at = r.seen[cell.Name].expiry
+	at = r.cellStates[cell.Name].expiry
 	return at, !at.IsZero()
 }
 
@@ -180,5 +180,5 @@ func (r *Reconciler) tokenExpiry(cell *v1alpha1.Cell) (at time.Time, ok bool) {
 func (r *Reconciler) clusterOf(cell *v1alpha1.Cell) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return cmp.Or(cell.Status.Cluster, r.seen[cell.Name].cluster)
+	return cmp.Or(cell.Status.Cluster, r.cellStates[cell.Name].cluster)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // The entries that a protector had when it vanished come back with its status.
-func TestADeletedCellIsHeldWhileARecreatedProtectorWaitsForItsStatus(t *testing.T) {
+func TestDeletedCellIsHeldWhileProtectorIsUnfinished(t *testing.T) {
 	cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", UID: "uid-of-the-cell", Finalizers: []string{v1alpha1.FinalizerCell}}}
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "web", Annotations: map[string]string{v1alpha1.AnnotationRestored: "uid-of-the-lost-one"},
@@ -30,19 +30,19 @@ func TestADeletedCellIsHeldWhileARecreatedProtectorWaitsForItsStatus(t *testing.
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cell), now); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.release(t.Context(), now); err != nil {
+		if err := r.releaseCell(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
 		return c.Get(t.Context(), client.ObjectKeyFromObject(cell), now) != nil
 	}
 	if release() {
-		t.Fatal("release() let the Cell go, want it held until the recreated PodProtector has its status")
+		t.Fatal("releaseCell() released the Cell, want it held until the recreated PodProtector has its status")
 	}
 	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonVanished})
 	if err := c.Status().Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	if !release() {
-		t.Error("release() held the Cell, want it let go: the recreated PodProtector has no entry of it")
+		t.Error("releaseCell() held the Cell, want it released: the recreated PodProtector has no entry of it")
 	}
 }

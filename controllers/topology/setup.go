@@ -28,13 +28,13 @@ const workers = 16
 func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Config, registry prometheus.Registerer) error {
 	r := &Reconciler{
 		Cells: cells, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
-		Monotonic: time.Now, seen: map[string]seen{},
+		Monotonic: time.Now, cellStates: map[string]cellState{},
 	}
-	looking, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
+	cellController, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
 	if err != nil {
-		return fmt.Errorf("make the controller: %w", err)
+		return fmt.Errorf("create the controller: %w", err)
 	}
-	err = looking.Watch(source.Kind(mgr.GetCache(), &v1alpha1.Cell{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Cell]{},
+	err = cellController.Watch(source.Kind(mgr.GetCache(), &v1alpha1.Cell{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Cell]{},
 		predicate.TypedFuncs[*v1alpha1.Cell]{UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.Cell]) bool {
 			// Heartbeats are observed at the next periodic check.
 			return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.Status.Cluster != e.ObjectNew.Status.Cluster ||
@@ -43,17 +43,17 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 	if err != nil {
 		return fmt.Errorf("watch Cells: %w", err)
 	}
-	clearing, err := controller.New(Name+"-clear", mgr, controller.Options{Reconciler: Clearer{r}})
+	clearController, err := controller.New(Name+"-clear", mgr, controller.Options{Reconciler: Clearer{r}})
 	if err != nil {
-		return fmt.Errorf("make the controller that clears: %w", err)
+		return fmt.Errorf("create the controller that clears cells: %w", err)
 	}
-	asks := predicate.NewTypedPredicateFuncs(func(p *v1alpha1.PodProtector) bool { return p.Annotations[v1alpha1.AnnotationRemoveCell] != "" })
-	err = clearing.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, asks))
+	requestsClear := predicate.NewTypedPredicateFuncs(func(p *v1alpha1.PodProtector) bool { return p.Annotations[v1alpha1.AnnotationRemoveCell] != "" })
+	err = clearController.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, requestsClear))
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
-	told := newMetrics(r)
-	if err := errors.Join(registry.Register(told), mgr.Add(told)); err != nil {
+	collector := newMetrics(r)
+	if err := errors.Join(registry.Register(collector), mgr.Add(collector)); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	return clusters.AddReadiness(ctx, mgr, "Cells and PodProtectors", &v1alpha1.Cell{}, &v1alpha1.PodProtector{})

@@ -14,15 +14,15 @@ import (
 type report struct {
 	// state is silent when any slot is, and alive when all are.
 	state heartbeat.State
-	// shared is true if the cell is sharded. silent has the slots on which no shard has reported for too long.
-	shared bool
-	silent slot.Set
+	// sharded is true if the cell is sharded. silent has the slots on which no shard has reported for too long.
+	sharded bool
+	silent  slot.Set
 }
 
-// of returns the state of the aggregator or slot that counts the pods of a namespace.
-func (r report) of(namespace string) heartbeat.State {
+// stateFor returns the state of the aggregator or slot that counts the pods of a namespace.
+func (r report) stateFor(namespace string) heartbeat.State {
 	switch {
-	case !r.shared:
+	case !r.sharded:
 		return r.state
 	case r.silent.Has(slot.Of(namespace)):
 		return heartbeat.Silent
@@ -33,13 +33,13 @@ func (r report) of(namespace string) heartbeat.State {
 	}
 }
 
-// beats has, for each slot, the last heartbeat of the shard that had it.
-type beats [slot.Count]string
+// slotHeartbeats has, for each slot, the last heartbeat of the shard that had it.
+type slotHeartbeats [slot.Count]string
 
 // observeSlots records what the shards of a cell have reported. A slot that no shard has keeps its last heartbeat, and becomes silent when
 // that gets too old.
-func (r *Reconciler) observeSlots(cell *v1alpha1.Cell, last *beats) report {
-	now, whose, state := r.Monotonic(), string(cell.UID), heartbeat.Alive
+func (r *Reconciler) observeSlots(cell *v1alpha1.Cell, last *slotHeartbeats) report {
+	now, uid, state := r.Monotonic(), string(cell.UID), heartbeat.Alive
 	for i := range cell.Status.Shards {
 		s := &cell.Status.Shards[i]
 		slots, err := slot.Parse(s.Slots)
@@ -50,50 +50,50 @@ func (r *Reconciler) observeSlots(cell *v1alpha1.Cell, last *beats) report {
 			last[n] = fmt.Sprint(s.Holder, " ", s.LastHeartbeat.UnixMicro())
 		}
 	}
-	is := report{shared: true}
+	current := report{sharded: true}
 	for n := range slot.Count {
-		key := pulseOf(whose, n)
-		r.pulses.Observe(key, last[n], now)
-		switch r.pulses.State(key, cell.Spec.StaleAfterOrDefault(), now) {
+		key := slotKey(uid, n)
+		r.heartbeats.Observe(key, last[n], now)
+		switch r.heartbeats.State(key, cell.Spec.StaleAfterOrDefault(), now) {
 		case heartbeat.Silent:
-			is.silent = is.silent.With(n)
+			current.silent = current.silent.With(n)
 		case heartbeat.Unknown:
 			state = heartbeat.Unknown
 		}
 	}
-	if is.state = state; !is.silent.Empty() {
-		is.state = heartbeat.Silent
+	if current.state = state; !current.silent.Empty() {
+		current.state = heartbeat.Silent
 	}
-	return is
+	return current
 }
 
-func pulseOf(whose string, n int) string { return whose + "/" + strconv.Itoa(n) }
+func slotKey(uid string, n int) string { return uid + "/" + strconv.Itoa(n) }
 
-// forgetPulses drops the pulses of a Cell.
-func (r *Reconciler) forgetPulses(whose string) {
-	r.pulses.Forget(whose)
-	r.forgetSlots(whose)
+// forgetHeartbeats drops the pulses of a Cell.
+func (r *Reconciler) forgetHeartbeats(uid string) {
+	r.heartbeats.Forget(uid)
+	r.forgetSlotHeartbeats(uid)
 }
 
-func (r *Reconciler) forgetSlots(whose string) {
+func (r *Reconciler) forgetSlotHeartbeats(uid string) {
 	for n := range slot.Count {
-		r.pulses.Forget(pulseOf(whose, n))
+		r.heartbeats.Forget(slotKey(uid, n))
 	}
 }
 
-// whoIsSilent names the silent slots of a cell, and the shards that have them.
-func whoIsSilent(cell *v1alpha1.Cell, silent slot.Set) string {
-	left, parts := silent, []string{}
+// describeSilentSlots names the silent slots of a cell, and the shards that have them.
+func describeSilentSlots(cell *v1alpha1.Cell, silent slot.Set) string {
+	unassigned, parts := silent, []string{}
 	for i := range cell.Status.Shards {
 		s := &cell.Status.Shards[i]
 		slots := slot.Recorded(s.Slots)
-		if theirs := slots.And(silent); !theirs.Empty() {
-			parts = append(parts, fmt.Sprintf("%s of shard %s", theirs, s.Name))
-			left = left.Minus(slots)
+		if shardSilent := slots.And(silent); !shardSilent.Empty() {
+			parts = append(parts, fmt.Sprintf("%s of shard %s", shardSilent, s.Name))
+			unassigned = unassigned.Minus(slots)
 		}
 	}
-	if !left.Empty() {
-		parts = append(parts, fmt.Sprintf("%s of no shard", left))
+	if !unassigned.Empty() {
+		parts = append(parts, fmt.Sprintf("%s of no shard", unassigned))
 	}
-	return fmt.Sprintf("Nobody has reported on %d of %d slots for %s (%s)", silent.Len(), slot.Count, cell.Spec.StaleAfterOrDefault(), strings.Join(parts, ", "))
+	return fmt.Sprintf("No shard has reported on %d of %d slots for %s (%s)", silent.Len(), slot.Count, cell.Spec.StaleAfterOrDefault(), strings.Join(parts, ", "))
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// configure makes the worker call the webhook for a cell.
-func (l *lab) configure(cell string) (worker client.Client, hooks *admissionregistrationv1.ValidatingWebhookConfiguration) {
+// configureWebhook makes the worker call the webhook for a cell.
+func (l *fixture) configureWebhook(cell string) (worker client.Client, hooks *admissionregistrationv1.ValidatingWebhookConfiguration) {
 	l.Helper()
 	worker, err := client.New(testplane.Second(l), client.Options{Scheme: clusters.Scheme()})
 	l.must(err)
-	url, none := "https://127.0.0.1:1"+webhookconfig.Path(cell), admissionregistrationv1.SideEffectClassNoneOnDryRun
+	url, none := "https://127.0.0.1:1"+webhookconfig.RemovalPath(cell), admissionregistrationv1.SideEffectClassNoneOnDryRun
 	hooks = &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: cell}}
 	hooks.Webhooks = []admissionregistrationv1.ValidatingWebhook{{
 		Name: "pods.breakwater.dev", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url}, SideEffects: &none,
@@ -40,74 +40,74 @@ func (l *lab) configure(cell string) (worker client.Client, hooks *admissionregi
 	return worker, hooks
 }
 
-func TestACellIsConnectedAndGuardedOrIsToldWhyNot(t *testing.T) {
-	l := newLab(t)
-	cell := l.look(l.cell("a", func(s *v1alpha1.CellSpec) {
+func TestCellHasConnectedAndGuardedConditions(t *testing.T) {
+	l := newFixture(t)
+	cell := l.reconcile(l.createCell("a", func(s *v1alpha1.CellSpec) {
 		s.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "a"}
 	}))
-	l.want(cell, v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonSecretMissing, "has no Secret")
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionUnknown, v1alpha1.ReasonConfigurationUnread)
+	l.wantCondition(cell, v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonSecretMissing, "has no Secret")
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionUnknown, v1alpha1.ReasonConfigurationUnread)
 	l.wantEvent("Warning SecretMissing")
 	if len(cell.Finalizers) != 1 || cell.Finalizers[0] != v1alpha1.FinalizerCell {
-		t.Errorf("finalizers %q", cell.Finalizers)
+		t.Errorf("got finalizers %q, want only the finalizer of the topology controller", cell.Finalizers)
 	}
 
-	l.worker("a")
-	cell = l.look(cell)
-	l.want(cell, v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected)
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, webhookconfig.Path(cell.Name))
+	l.createKubeconfig("a")
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected)
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, webhookconfig.RemovalPath(cell.Name))
 
-	worker, hooks := l.configure(cell.Name)
-	cell = l.look(cell)
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
+	worker, hooks := l.configureWebhook(cell.Name)
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
 
 	// Unchanged conditions are not written.
-	if again := l.look(cell); again.ResourceVersion != cell.ResourceVersion {
-		t.Errorf("version %s after another look, want %s", again.ResourceVersion, cell.ResourceVersion)
+	if again := l.reconcile(cell); again.ResourceVersion != cell.ResourceVersion {
+		t.Errorf("resourceVersion %s after a second reconciliation, want %s", again.ResourceVersion, cell.ResourceVersion)
 	}
-	l.announced()
+	l.drainEvents()
 
 	ignore := admissionregistrationv1.Ignore
 	hooks.Webhooks[0].FailurePolicy = &ignore
 	l.must(worker.Update(t.Context(), hooks))
-	cell = l.look(cell)
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookWeakened, "failurePolicy Ignore")
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookWeakened, "failurePolicy Ignore")
 	l.must(worker.Delete(t.Context(), hooks))
-	cell = l.look(cell)
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing)
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing)
 	l.wantEvent("Warning WebhookMissing")
 }
 
-func TestACellWithoutAKubeconfigIsLookedAtAsTheControllerWasTold(t *testing.T) {
-	l := newLab(t)
-	cell := l.look(l.cell("a", func(*v1alpha1.CellSpec) {}))
-	l.want(cell, v1alpha1.ConditionConnected, metav1.ConditionUnknown, v1alpha1.ReasonNoKubeconfig)
+func TestCellWithoutKubeconfigUsesConfiguredConnection(t *testing.T) {
+	l := newFixture(t)
+	cell := l.reconcile(l.createCell("a", func(*v1alpha1.CellSpec) {}))
+	l.wantCondition(cell, v1alpha1.ConditionConnected, metav1.ConditionUnknown, v1alpha1.ReasonNoKubeconfig)
 
 	l.Cells = map[string]*rest.Config{cell.Name: testplane.Second(t)}
-	cell = l.look(cell)
-	l.want(cell, v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected)
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, webhookconfig.Path(cell.Name))
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionConnected, metav1.ConditionTrue, v1alpha1.ReasonConnected)
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing, webhookconfig.RemovalPath(cell.Name))
 
 	// The configured connection may also lead to the wrong cluster.
 	cell.Status.Cluster = "another"
 	l.must(l.Status().Update(t.Context(), cell))
-	l.want(l.look(cell), v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonAnotherCluster)
+	l.wantCondition(l.reconcile(cell), v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonAnotherCluster)
 
 	// A Secret takes precedence.
-	cell = l.now(cell)
+	cell = l.get(cell)
 	cell.Spec.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: l.namespace, Name: "none"}
 	l.must(l.Update(t.Context(), cell))
-	l.want(l.look(cell), v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonSecretMissing)
+	l.wantCondition(l.reconcile(cell), v1alpha1.ConditionConnected, metav1.ConditionFalse, v1alpha1.ReasonSecretMissing)
 }
 
-func TestTheLabelsOfACellOfASelectorAreToBeHeld(t *testing.T) {
-	l := newLab(t)
+func TestCellWithPodSelectorNeedsLabelPolicy(t *testing.T) {
+	l := newFixture(t)
 	selector := &v1alpha1.PodSelector{MatchLabels: map[string]string{"cell": "a"}}
-	refer := l.worker("a")
-	cell := l.cell("a", func(s *v1alpha1.CellSpec) { refer(s); s.PodSelector = selector })
-	worker, _ := l.configure(cell.Name)
-	cell = l.look(cell)
-	l.want(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonLabelsNotFixed, webhookconfig.LabelsName(cell.Name))
+	refer := l.createKubeconfig("a")
+	cell := l.createCell("a", func(s *v1alpha1.CellSpec) { refer(s); s.PodSelector = selector })
+	worker, _ := l.configureWebhook(cell.Name)
+	cell = l.reconcile(cell)
+	l.wantCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonLabelsNotFixed, webhookconfig.LabelsName(cell.Name))
 	policy, binding := webhookconfig.LabelPolicy(cell.Name, selector), webhookconfig.LabelBinding(cell.Name)
 	l.must(worker.Create(t.Context(), policy))
 	l.must(worker.Create(t.Context(), binding))
@@ -115,92 +115,92 @@ func TestTheLabelsOfACellOfASelectorAreToBeHeld(t *testing.T) {
 		_ = worker.Delete(context.Background(), binding)
 		_ = worker.Delete(context.Background(), policy)
 	})
-	l.want(l.look(cell), v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
+	l.wantCondition(l.reconcile(cell), v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
 }
 
-func TestCellsOfTheSamePodsAreToldOfEachOther(t *testing.T) {
-	l := newLab(t)
-	refer := l.worker("a")
+func TestOverlappingCellsHaveCondition(t *testing.T) {
+	l := newFixture(t)
+	refer := l.createKubeconfig("a")
 	some := func(namespaces ...string) func(*v1alpha1.CellSpec) {
 		return func(s *v1alpha1.CellSpec) { refer(s); s.Namespaces = namespaces }
 	}
-	a, b, c := l.cell("a", some("x", "y")), l.cell("b", some("y", "z")), l.cell("c", some("v"))
-	elsewhere := l.cell("elsewhere", func(s *v1alpha1.CellSpec) { s.Namespaces = []string{"y"} }) // its cluster is unknown
+	a, b, c := l.createCell("a", some("x", "y")), l.createCell("b", some("y", "z")), l.createCell("c", some("v"))
+	elsewhere := l.createCell("elsewhere", func(s *v1alpha1.CellSpec) { s.Namespaces = []string{"y"} }) // its cluster is unknown
 	for _, cell := range []*v1alpha1.Cell{a, b, c, elsewhere} {
-		l.look(cell)
+		l.reconcile(cell)
 	}
-	l.want(l.look(a), v1alpha1.ConditionOverlapping, metav1.ConditionTrue, v1alpha1.ReasonCellsOverlap, b.Name)
-	l.want(l.look(b), v1alpha1.ConditionOverlapping, metav1.ConditionTrue, v1alpha1.ReasonCellsOverlap, a.Name)
+	l.wantCondition(l.reconcile(a), v1alpha1.ConditionOverlapping, metav1.ConditionTrue, v1alpha1.ReasonCellsOverlap, b.Name)
+	l.wantCondition(l.reconcile(b), v1alpha1.ConditionOverlapping, metav1.ConditionTrue, v1alpha1.ReasonCellsOverlap, a.Name)
 	for _, cell := range []*v1alpha1.Cell{c, elsewhere} {
-		for _, condition := range l.look(cell).Status.Conditions {
+		for _, condition := range l.reconcile(cell).Status.Conditions {
 			if condition.Type == v1alpha1.ConditionOverlapping {
-				t.Errorf("%s overlaps: %+v", cell.Name, condition)
+				t.Errorf("%s has the condition Overlapping, want none: %+v", cell.Name, condition)
 			}
 		}
 	}
-	l.must(l.Delete(t.Context(), l.now(b)))
-	l.look(b)
-	l.want(l.look(a), v1alpha1.ConditionOverlapping, metav1.ConditionFalse, v1alpha1.ReasonDisjoint)
+	l.must(l.Delete(t.Context(), l.get(b)))
+	l.reconcile(b)
+	l.wantCondition(l.reconcile(a), v1alpha1.ConditionOverlapping, metav1.ConditionFalse, v1alpha1.ReasonDisjoint)
 }
 
-func discounting(s *v1alpha1.CellSpec) {
+func withDiscount(s *v1alpha1.CellSpec) {
 	s.WhenStale, s.StaleAfter = v1alpha1.WhenStaleDiscount, &metav1.Duration{Duration: 30 * time.Second}
 }
 
-func TestASilentCellIsDiscountedIfItsCellWantsThat(t *testing.T) {
-	l := newLab(t)
-	quiet, trusted, other := l.cell("quiet", discounting), l.cell("trusted", func(*v1alpha1.CellSpec) {}), l.cell("other", discounting)
-	p := l.protect(6, quiet, trusted, other)
-	all := []*v1alpha1.Cell{quiet, trusted, other}
-	look := func() {
+func TestSilentCellIsDiscountedWhenRequested(t *testing.T) {
+	l := newFixture(t)
+	silent, trusted, other := l.createCell("quiet", withDiscount), l.createCell("trusted", func(*v1alpha1.CellSpec) {}), l.createCell("other", withDiscount)
+	p := l.protect(6, silent, trusted, other)
+	all := []*v1alpha1.Cell{silent, trusted, other}
+	reconcileAll := func() {
 		for _, cell := range all {
-			l.look(cell)
+			l.reconcile(cell)
 		}
 	}
 	for _, cell := range all {
-		l.beat(cell)
+		l.writeHeartbeat(cell)
 	}
-	look()
+	reconcileAll()
 	for range 2 { // the controller observes that heartbeats change
 		l.clock = l.clock.Add(20 * time.Second)
 		for _, cell := range all {
-			l.beat(cell)
+			l.writeHeartbeat(cell)
 		}
-		look()
+		reconcileAll()
 	}
-	l.want(l.now(quiet), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
+	l.wantCondition(l.get(silent), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
 	if now := l.protector(p); quota.BudgetOf(now).Left() != 9 {
-		t.Fatalf("budget %+v, want 9 left", quota.BudgetOf(now))
+		t.Fatalf("got budget %+v, want 9 remaining", quota.BudgetOf(now))
 	}
 	for range 4 {
 		l.clock = l.clock.Add(20 * time.Second)
-		l.beat(other)
-		look()
+		l.writeHeartbeat(other)
+		reconcileAll()
 	}
-	l.want(l.now(quiet), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, "count for nothing in other cells")
-	l.want(l.now(trusted), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, "as they were counted last")
-	l.want(l.now(other), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
+	l.wantCondition(l.get(silent), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, "do not count for removals in other cells")
+	l.wantCondition(l.get(trusted), v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat, "as in the last report")
+	l.wantCondition(l.get(other), v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
 	now := l.protector(p)
-	for cell, want := range map[*v1alpha1.Cell]v1alpha1.Discount{quiet: v1alpha1.DiscountStale, trusted: "", other: ""} {
+	for cell, want := range map[*v1alpha1.Cell]v1alpha1.Discount{silent: v1alpha1.DiscountStale, trusted: "", other: ""} {
 		if got := quota.CellOf(now, cell.Name).Discount; got != want {
 			t.Errorf("cell %s has the discount %q, want %q", cell.Name, got, want)
 		}
 	}
 	if now.Status.DisruptionsAllowed != 4 {
-		t.Errorf("%d disruptions allowed, want 4", now.Status.DisruptionsAllowed)
+		t.Errorf("got %d allowed disruptions, want 4", now.Status.DisruptionsAllowed)
 	}
 	// A change to Trust needs no aggregator.
-	cell := l.now(quiet)
+	cell := l.get(silent)
 	cell.Spec.WhenStale = v1alpha1.WhenStaleTrust
 	l.must(l.Update(t.Context(), cell))
-	l.look(quiet)
-	if got := quota.CellOf(l.protector(p), quiet.Name).Discount; got != "" {
-		t.Errorf("a cell that is trusted again has the discount %q", got)
+	l.reconcile(silent)
+	if got := quota.CellOf(l.protector(p), silent.Name).Discount; got != "" {
+		t.Errorf("cell that is trusted again has the discount %q, want none", got)
 	}
 }
 
-// clear requests that a cell is cleared, and returns the result of the request.
-func (l *lab) clear(p *v1alpha1.PodProtector, cell string) (reconcile.Result, *v1alpha1.PodProtector) {
+// clearCell requests that a cell is cleared, and returns the result of the request.
+func (l *fixture) clearCell(p *v1alpha1.PodProtector, cell string) (reconcile.Result, *v1alpha1.PodProtector) {
 	l.Helper()
 	now := l.protector(p)
 	if now.Annotations[v1alpha1.AnnotationRemoveCell] == "" {
@@ -212,68 +212,68 @@ func (l *lab) clear(p *v1alpha1.PodProtector, cell string) (reconcile.Result, *v
 	return result, l.protector(p)
 }
 
-func TestOnlyADeadCellIsCleared(t *testing.T) {
-	l := newLab(t)
-	cell := l.cell("a", discounting)
-	gone := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-gone"}}
-	p := l.protect(6, cell, gone)
+func TestOnlyDeadCellIsCleared(t *testing.T) {
+	l := newFixture(t)
+	cell := l.createCell("a", withDiscount)
+	missing := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.namespace + "-gone"}}
+	p := l.protect(6, cell, missing)
 	reserved := l.protector(p)
-	quota.Decide(reserved, []quota.Removal{{Cell: cell.Name, PodUID: uuid.NewUUID(), At: time.Now()}, {Cell: gone.Name, PodUID: uuid.NewUUID(), At: time.Now()}})
+	quota.Decide(reserved, []quota.Removal{{Cell: cell.Name, PodUID: uuid.NewUUID(), At: time.Now()}, {Cell: missing.Name, PodUID: uuid.NewUUID(), At: time.Now()}})
 	l.must(l.Client.Status().Update(t.Context(), reserved))
 
-	l.beat(cell)
-	result, now := l.clear(p, cell.Name)
+	l.writeHeartbeat(cell)
+	result, now := l.clearCell(p, cell.Name)
 	if result.RequeueAfter == 0 || quota.CellOf(now, cell.Name).Discount != "" {
-		t.Fatalf("of a cell whose pulse is not known yet: %+v, %+v", result, now.Status.Cells)
+		t.Fatalf("cell with unknown heartbeat was cleared: %+v, %+v", result, now.Status.Cells)
 	}
 	l.clock = l.clock.Add(10 * time.Second)
-	l.beat(cell)
-	if _, now = l.clear(p, cell.Name); quota.CellOf(now, cell.Name).Discount != "" || now.Annotations[v1alpha1.AnnotationRemoveCell] != "" {
-		t.Fatalf("of a cell that is alive: %+v %+v", now.Annotations, now.Status.Cells)
+	l.writeHeartbeat(cell)
+	if _, now = l.clearCell(p, cell.Name); quota.CellOf(now, cell.Name).Discount != "" || now.Annotations[v1alpha1.AnnotationRemoveCell] != "" {
+		t.Fatalf("live cell was cleared: %+v %+v", now.Annotations, now.Status.Cells)
 	}
 	l.wantEvent("Warning CellAlive")
 
 	l.clock = l.clock.Add(time.Minute)
-	_, now = l.clear(p, cell.Name)
+	_, now = l.clearCell(p, cell.Name)
 	entry := quota.CellOf(now, cell.Name)
 	if entry == nil || entry.Discount != v1alpha1.DiscountCleared || quota.Open(&entry.AdmissionHistory) != 0 || entry.Aggregation.CountedReplicas != 0 ||
 		entry.Aggregation.Epoch != 3 || now.Annotations[v1alpha1.AnnotationRemoveCell] != "" {
-		t.Fatalf("of a cell that is dead: %+v %+v", now.Annotations, now.Status.Cells)
+		t.Fatalf("dead cell was not cleared: %+v %+v", now.Annotations, now.Status.Cells)
 	}
 	l.wantEvent("Warning CellCleared")
 	if b := quota.BudgetOf(now); b.Available != 5 || b.Reserved != 1 {
-		t.Errorf("budget %+v, want the five of the other cell and its reservation", b)
+		t.Errorf("got budget %+v, want 5 pods and 1 reservation, of the other cell", b)
 	}
 
-	if _, now = l.clear(p, gone.Name); quota.CellOf(now, gone.Name) != nil {
-		t.Errorf("of a cell that does not exist: %+v", now.Status.Cells)
+	if _, now = l.clearCell(p, missing.Name); quota.CellOf(now, missing.Name) != nil {
+		t.Errorf("entry of a deleted Cell was not removed: %+v", now.Status.Cells)
 	}
-	l.clear(p, "nothing")
+	l.clearCell(p, "nothing")
 	l.wantEvent("NothingToRemove")
 }
 
-func TestADeletedCellIsHeldUntilNothingOfItIsLeft(t *testing.T) {
-	l := newLab(t)
-	cell := l.look(l.cell("a", discounting))
+func TestDeletedCellIsHeldUntilNoProtectorHasItsEntry(t *testing.T) {
+	l := newFixture(t)
+	cell := l.reconcile(l.createCell("a", withDiscount))
 	p, q := l.protect(6, cell), l.protect(7, cell)
 	l.must(l.Delete(t.Context(), cell))
-	if l.look(cell) == nil {
-		t.Fatal("the Cell is gone, and protectors count it")
+	if l.reconcile(cell) == nil {
+		t.Fatal("Cell was deleted while protectors have its entry")
 	}
 	drained := l.protector(p)
 	quota.DropCell(drained, cell.Name)
 	l.must(l.Client.Status().Update(t.Context(), drained))
-	if l.look(cell) == nil {
-		t.Fatal("the Cell is gone, and a protector counts it")
+	if l.reconcile(cell) == nil {
+		t.Fatal("Cell was deleted while a protector has its entry")
 	}
 	// The aggregator is dead, and an operator clears the other protector.
-	l.clear(q, cell.Name)
+	l.clearCell(q, cell.Name)
 	l.clock = l.clock.Add(time.Minute)
-	l.clear(q, cell.Name)
-	if now := l.look(cell); now != nil {
-		t.Errorf("the Cell is still there: %+v", now.ObjectMeta)
+	l.clearCell(q, cell.Name)
+	if now := l.reconcile(cell); now != nil {
+		t.Errorf("Cell exists, want it deleted: %+v", now.ObjectMeta)
 	}
 	if left := l.protector(q).Status.Cells; len(left) != 0 {
-		t.Errorf("what was cleared is still there: %+v", left)
+		t.Errorf("cleared entry exists: %+v", left)
 	}
 }

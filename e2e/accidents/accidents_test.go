@@ -23,41 +23,41 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// burst is an accident that strikes all services, or some, at once.
-type burst struct {
-	name   string
-	strike func(s *stage)
-	// known is what each protector says when Breakwater has seen the accident; nil if nothing changes in the core.
-	known func(p *v1alpha1.PodProtector) string
+// massAccident is an accident that strikes all services, or some, at once.
+type massAccident struct {
+	name  string
+	cause func(s *fixture)
+	// unobserved is what each protector says when Breakwater has seen the accident; nil if nothing changes in the core.
+	unobserved func(p *v1alpha1.PodProtector) string
 	// repair undoes what restore does not.
-	repair func(s *stage)
-	// everywhere reports whether it is played in a federation as well, where it strikes all clusters at once.
-	everywhere bool
+	repair func(s *fixture)
+	// inFederation reports whether it is played in a federation as well, where it strikes all clusters at once.
+	inFederation bool
 }
 
-func bursts() []burst {
-	return []burst{
-		{"helm-uninstall-of-an-umbrella", func(s *stage) { s.helm("uninstall", "umbrella") }, pending(v1alpha1.ReasonLimitExceeded), nil, false},
-		{"delete-deployments-all", func(s *stage) {
-			s.inEach("delete", "deployments", "--all", "--wait=false")
+func massAccidents() []massAccident {
+	return []massAccident{
+		{"helm-uninstall-of-an-umbrella", func(s *fixture) { s.runHelm("uninstall", "umbrella") }, pending(v1alpha1.ReasonLimitExceeded), nil, false},
+		{"delete-deployments-all", func(s *fixture) {
+			s.runKubectlInEachNamespace("delete", "deployments", "--all", "--wait=false")
 		}, pending(v1alpha1.ReasonLimitExceeded), nil, true},
-		{"etcd-loses-the-deployments", eraseDeployments, resolved(v1alpha1.ReasonSourceVanished), nil, false},
-		{"specs-of-another-cluster", func(s *stage) {
+		{"etcd-loses-the-deployments", deleteDeploymentsFromEtcd, resolved(v1alpha1.ReasonSourceVanished), nil, false},
+		{"specs-of-another-cluster", func(s *fixture) {
 			one := int32(1)
-			s.applyAll(func(d *appsv1.Deployment) { d.Spec.Replicas = &one })
+			s.applyAllDeployments(func(d *appsv1.Deployment) { d.Spec.Replicas = &one })
 		}, pending(v1alpha1.ReasonLimitExceeded), nil, false},
 		{"rollout-bug-everywhere", rolloutBug, pending(v1alpha1.ReasonLimitExceeded), nil, true},
-		{"scaled-to-0-by-a-script", func(s *stage) { s.inEach("scale", "deployments", "--all", "--replicas=0") }, pending(v1alpha1.ReasonLimitExceeded), nil, false},
-		{"labels-removed", func(s *stage) {
-			s.Must(s.Core.Delete(s.Context(), s.policy()))
-			s.inEach("label", "deployments", "--all", v1alpha1.LabelProtect+"-", byPolicy+"-")
-		}, pending(v1alpha1.ReasonLimitExceeded), (*stage).recreatePolicy, false},
-		{"policy-deleted", func(s *stage) { s.Must(s.Core.Delete(s.Context(), s.policy())) }, func(p *v1alpha1.PodProtector) string {
+		{"scaled-to-0-by-a-script", func(s *fixture) { s.runKubectlInEachNamespace("scale", "deployments", "--all", "--replicas=0") }, pending(v1alpha1.ReasonLimitExceeded), nil, false},
+		{"labels-removed", func(s *fixture) {
+			s.Must(s.Core.Delete(s.Context(), s.newPolicy()))
+			s.runKubectlInEachNamespace("label", "deployments", "--all", v1alpha1.LabelProtect+"-", policyLabel+"-")
+		}, pending(v1alpha1.ReasonLimitExceeded), (*fixture).recreatePolicy, false},
+		{"policy-deleted", func(s *fixture) { s.Must(s.Core.Delete(s.Context(), s.newPolicy())) }, func(p *v1alpha1.PodProtector) string {
 			if p.Annotations[v1alpha1.AnnotationPolicy] == "" {
 				return ""
 			}
 			return pending(v1alpha1.ReasonLimitExceeded)(p)
-		}, (*stage).recreatePolicy, false},
+		}, (*fixture).recreatePolicy, false},
 		{"drains-everywhere", evictAll, nil, nil, true},
 		{"crd-of-the-owners-deleted", deleteOwners, func(p *v1alpha1.PodProtector) string {
 			if p.Namespace[len(p.Namespace)-2:] != "-1" {
@@ -65,98 +65,98 @@ func bursts() []burst {
 			}
 			return pending(v1alpha1.ReasonCascade)(p)
 		}, nil, false},
-		{"delete-podprotectors-all", func(s *stage) {
-			s.in(s.sites[0], "delete", "podprotectors", "--all", "--wait=false")
+		{"delete-podprotectors-all", func(s *fixture) {
+			s.runKubectlInNamespacesOf(s.clusters[0], "delete", "podprotectors", "--all", "--wait=false")
 		}, func(p *v1alpha1.PodProtector) string {
 			return conditionIs(p, v1alpha1.ConditionTargetResolved, metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld)
 		}, nil, false},
 	}
 }
 
-func TestAccidentsLeaveTheFloorsInForce(t *testing.T) {
-	single.Claim(t, "no accident that deletes, scales or edits many workloads at once takes a floor or a pod below it", func(l *e2e.Lab) {
-		s := newStage(l)
+func TestAccidentsKeepFloorsInForce(t *testing.T) {
+	singleSuite.Claim(t, "no accident that deletes, scales or edits many workloads at once lowers a floor or takes pods below it", func(l *e2e.Fixture) {
+		s := newFixture(l)
 		r := newReport("single", s)
-		defer func() { s.Must(r.write()) }()
-		s.prepare()
-		for _, b := range bursts() {
-			r.Accidents[b.name] = s.play(b)
+		defer func() { s.Must(r.saveReport()) }()
+		s.installServices()
+		for _, b := range massAccidents() {
+			r.Accidents[b.name] = s.runAccident(b)
 		}
-		s.teardowns(r)
+		s.measureTeardowns(r)
 		r.Accidents["namespace-deleted"] = s.deleteNamespace(r)
-		r.judge(s)
+		r.checkAccidents(s)
 	})
 }
 
 // In a federation an accident strikes the sources in the core, and where it would the Deployments of all workers. Only make e2e, which sets
 // ACCIDENTS_ALL, has the time for those that strike the core alone.
 func TestAccidentsInAFederation(t *testing.T) {
-	s := newStage(startFederation(t))
+	s := newFixture(startFederation(t))
 	r := newReport("federation", s)
-	defer func() { s.Must(r.write()) }()
-	s.prepare()
+	defer func() { s.Must(r.saveReport()) }()
+	s.installServices()
 	all := os.Getenv("ACCIDENTS_ALL") != ""
-	for _, b := range bursts() {
-		if all || b.everywhere {
-			r.Accidents[b.name] = s.play(b)
+	for _, b := range massAccidents() {
+		if all || b.inFederation {
+			r.Accidents[b.name] = s.runAccident(b)
 		}
 	}
 	if all {
 		r.Accidents["namespace-deleted"] = s.deleteNamespace(r)
 	}
-	r.judge(s)
+	r.checkAccidents(s)
 }
 
-// prepare installs the services by an umbrella chart, and gives some of them owners.
-func (s *stage) prepare() {
+// installServices installs the services by an umbrella chart, and gives some of them owners.
+func (s *fixture) installServices() {
 	s.Helper()
-	s.helm("install", "umbrella", s.chart("umbrella", s.services))
-	s.restore()
-	s.own(s.services[perNamespace : 2*perNamespace])
+	s.runHelm("install", "umbrella", s.writeChart("umbrella", s.services))
+	s.restoreServices()
+	s.addOwners(s.services[perNamespace : 2*perNamespace])
 }
 
-// play lets an accident strike, and asks for the removal of all pods when Breakwater has seen it.
-func (s *stage) play(b burst) accident {
+// runAccident lets an accident strike, and asks for the removal of all pods when Breakwater has seen it.
+func (s *fixture) runAccident(b massAccident) accident {
 	s.Helper()
 	started, o := time.Now(), s.watchPods()
-	b.strike(s)
-	if b.known != nil {
-		s.awaitAll(b.known)
+	b.cause(s)
+	if b.unobserved != nil {
+		s.waitForAllProtectors(b.unobserved)
 	}
-	s.attack()
+	s.removeAllPods()
 	result := accident{FloorsHeld: s.floorsHeld()}
-	result.PodsBelowFloor, result.Removed = o.conclude(b.name)
+	result.PodsBelowFloor, result.Removed = o.judgeSince(b.name)
 	s.Logf("%s: %.0f %% of the floors held, %d pods removed, %s", b.name, 100*result.FloorsHeld, result.Removed, time.Since(started).Round(time.Second))
 	if b.repair != nil {
 		b.repair(s)
 	}
-	s.restore()
+	s.restoreServices()
 	return result
 }
 
 // floorsHeld is the share of the services whose protector is in force with the floor from before.
-func (s *stage) floorsHeld() float64 {
+func (s *fixture) floorsHeld() float64 {
 	s.Helper()
-	all, held := s.protectors(), 0
+	all, held := s.getProtectors(), 0
 	for _, of := range s.services {
 		p := all[of.protector()]
 		if p != nil && slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector) && p.Spec.MinAvailable.IntValue() >= floor {
 			held++
 		} else {
-			s.Logf("the floor of %v is not in force: %+v", of, p)
+			s.Logf("floor of %v is not in force: %+v", of, p)
 		}
 	}
 	return float64(held) / float64(len(s.services))
 }
 
 // recreatePolicy creates the policy again, when the one that was deleted is gone.
-func (s *stage) recreatePolicy() {
+func (s *fixture) recreatePolicy() {
 	s.Helper()
 	s.Eventually(func() string {
-		if err := client.IgnoreAlreadyExists(s.Core.Create(s.Context(), s.policy())); err != nil {
+		if err := client.IgnoreAlreadyExists(s.Core.Create(s.Context(), s.newPolicy())); err != nil {
 			return err.Error()
 		}
-		p := s.policy()
+		p := s.newPolicy()
 		if err := s.Core.Get(s.Context(), client.ObjectKeyFromObject(p), p); err != nil || p.DeletionTimestamp != nil {
 			return fmt.Sprintf("the policy is still being deleted: %v", err)
 		}
@@ -164,13 +164,13 @@ func (s *stage) recreatePolicy() {
 	})
 }
 
-func eraseDeployments(s *stage) {
+func deleteDeploymentsFromEtcd(s *fixture) {
 	s.Helper()
-	access, ok := s.sites[0].Cluster.(interface {
+	access, ok := s.clusters[0].Cluster.(interface {
 		EtcdAccess() (endpoint string, config *tls.Config, err error)
 	})
 	if !ok {
-		s.Fatal("the etcd of the cluster cannot be reached")
+		s.Fatal("the backend of the cluster gives no access to etcd")
 	}
 	endpoint, config, err := access.EtcdAccess()
 	s.Must(err)
@@ -182,7 +182,7 @@ func eraseDeployments(s *stage) {
 		keys, err := etcd.Get(ctx, fmt.Sprintf("/registry/deployments/%s-%d/", s.prefix, n), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		s.Must(err)
 		if len(keys.Kvs) != perNamespace {
-			s.Fatalf("%d Deployments are to be erased, want %d", len(keys.Kvs), perNamespace)
+			s.Fatalf("%d Deployments found in etcd, want %d", len(keys.Kvs), perNamespace)
 		}
 		// Each in a transaction of its own, as an API server writes: of several deletions of one revision a watch that begins again shows a part.
 		for _, kv := range keys.Kvs {
@@ -194,16 +194,16 @@ func eraseDeployments(s *stage) {
 }
 
 // rolloutBug gives all services a template whose pods never become ready, and a strategy that does not wait for them.
-func rolloutBug(s *stage) {
+func rolloutBug(s *fixture) {
 	s.Helper()
 	all := intstr.FromString("100%")
-	s.applyAll(func(d *appsv1.Deployment) {
+	s.applyAllDeployments(func(d *appsv1.Deployment) {
 		d.Spec.Template.Annotations = map[string]string{federation.ReadyAnnotation: "false"}
 		d.Spec.Strategy.RollingUpdate.MaxUnavailable = &all
 	})
 }
 
-func evictAll(s *stage) {
+func evictAll(s *fixture) {
 	s.Helper()
 	for _, cell := range s.Cells {
 		for _, of := range s.services {
@@ -217,23 +217,23 @@ func evictAll(s *stage) {
 	}
 }
 
-// own gives services an owner each, of a kind of its own, as operators do.
-func (s *stage) own(services []service) {
+// addOwners gives services an owner each, of a kind of its own, as operators do.
+func (s *fixture) addOwners(services []service) {
 	s.Helper()
-	s.applyText(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "applications.example.com"},
+	s.applyJSON(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "applications.example.com"},
 		"spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "applications", "singular": "application", "kind": "Application", "listKind": "ApplicationList"},
 		"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}`)
-	s.kubectl("wait", "--for=condition=Established", "crd/applications.example.com")
+	s.runKubectl("wait", "--for=condition=Established", "crd/applications.example.com")
 	for _, of := range services {
 		owner := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "example.com/v1", "kind": "Application", "metadata": map[string]any{"namespace": of.namespace, "name": of.name},
 		}}
-		s.Eventually(func() string { return e2e.Word(client.IgnoreAlreadyExists(s.Core.Create(s.Context(), owner))) })
+		s.Eventually(func() string { return e2e.ErrorText(client.IgnoreAlreadyExists(s.Core.Create(s.Context(), owner))) })
 	}
 }
 
-// applyText applies an object that is given as JSON.
-func (s *stage) applyText(object string) {
+// applyJSON applies an object that is given as JSON.
+func (s *fixture) applyJSON(object string) {
 	s.Helper()
 	parsed := &unstructured.Unstructured{}
 	s.Must(parsed.UnmarshalJSON([]byte(object)))
@@ -241,7 +241,7 @@ func (s *stage) applyText(object string) {
 }
 
 // deleteOwners deletes the definition of the owners: the garbage collector then deletes each Deployment.
-func deleteOwners(s *stage) {
+func deleteOwners(s *fixture) {
 	s.Helper()
 	for _, of := range s.services[perNamespace : 2*perNamespace] {
 		owner := &unstructured.Unstructured{}
@@ -252,5 +252,5 @@ func deleteOwners(s *stage) {
 		patch := fmt.Sprintf(`{"metadata": {"ownerReferences": [{"apiVersion": "example.com/v1", "kind": "Application", "name": %q, "uid": %q}]}}`, of.name, owner.GetUID())
 		s.Must(s.Core.Patch(s.Context(), d, client.RawPatch("application/merge-patch+json", []byte(patch))))
 	}
-	s.kubectl("delete", "crd", "applications.example.com", "--wait=false")
+	s.runKubectl("delete", "crd", "applications.example.com", "--wait=false")
 }

@@ -23,43 +23,43 @@ import (
 func TestAccidentsOfGitOps(t *testing.T) {
 	for _, program := range []string{"source-controller", "kustomize-controller", "controller-gen", "argo-sync"} {
 		if _, err := local.BuiltProgram(program); err != nil {
-			t.Skipf("make e2e runs it, with the programs of Flux and Argo CD: %v", err)
+			t.Skipf("needs the programs of Flux and Argo CD, run it with make e2e: %v", err)
 		}
 	}
-	single.Claim(t, "no commit that makes Flux or Argo CD prune many workloads takes a floor or a pod below it", func(l *e2e.Lab) {
-		s := newStage(l)
+	singleSuite.Claim(t, "no commit that makes Flux or Argo CD prune many workloads lowers a floor or takes pods below it", func(l *e2e.Fixture) {
+		s := newFixture(l)
 		r := newReport("single", s)
-		defer func() { s.Must(r.write()) }()
-		s.restore()
-		for _, b := range []burst{
-			{"flux-prunes", s.startFlux().prune, pending(v1alpha1.ReasonLimitExceeded), nil, false},
-			{"argo-cd-prunes", argoPrunes, pending(v1alpha1.ReasonLimitExceeded), (*stage).endForegroundDeletions, false},
+		defer func() { s.Must(r.saveReport()) }()
+		s.restoreServices()
+		for _, b := range []massAccident{
+			{"flux-prunes", s.startFlux().commitRemoval, pending(v1alpha1.ReasonLimitExceeded), nil, false},
+			{"argo-cd-prunes", pruneWithArgo, pending(v1alpha1.ReasonLimitExceeded), (*fixture).endForegroundDeletions, false},
 		} {
-			r.Accidents[b.name] = s.play(b)
+			r.Accidents[b.name] = s.runAccident(b)
 		}
-		r.judge(s)
+		r.checkAccidents(s)
 	})
 }
 
 // manifests are the Deployments of all services, each in a file of its own.
-func (s *stage) manifests() map[string]string {
+func (s *fixture) manifests() map[string]string {
 	s.Helper()
 	files := map[string]string{}
 	for _, of := range s.services {
-		raw, err := yaml.Marshal(s.deployment(s.sites[0], of))
+		raw, err := yaml.Marshal(s.newDeployment(s.clusters[0], of))
 		s.Must(err)
 		files[fmt.Sprintf("services/%s-%s.yaml", of.namespace, of.name)] = string(raw)
 	}
 	return files
 }
 
-// remains is all that is synced after the accident: neither engine prunes everything.
-const remains = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: remains, namespace: default}\n"
+// remainingManifests is all that is synced after the accident: neither engine prunes everything.
+const remainingManifests = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: remains, namespace: default}\n"
 
-// flux syncs the services from a Git repository.
-type flux struct {
-	*stage
-	site       *gitops.Site
+// fluxSync syncs the services from a Git repository.
+type fluxSync struct {
+	*fixture
+	site       *gitops.ProcessHost
 	repository *gitops.Repository
 }
 
@@ -67,13 +67,13 @@ type flux struct {
 const fluxNamespace, fluxName = "fleet", "services"
 
 // startFlux starts its real controllers, and returns when they have applied the services.
-func (s *stage) startFlux() *flux {
+func (s *fixture) startFlux() *fluxSync {
 	s.Helper()
 	dir := filepath.Join(s.TB.(*testing.T).TempDir(), "flux")
 	s.Must(os.MkdirAll(dir, 0o700))
-	f := &flux{stage: s}
+	f := &fluxSync{fixture: s}
 	var err error
-	f.site, err = gitops.NewSite(s.sites[0].Cluster, dir)
+	f.site, err = gitops.NewProcessHost(s.clusters[0].Cluster, dir)
 	s.Must(err)
 	s.Cleanup(func() {
 		if s.Failed() {
@@ -86,7 +86,7 @@ func (s *stage) startFlux() *flux {
 	s.Must(err)
 	s.Cleanup(f.repository.Close)
 	files := s.manifests()
-	files["services/remains.yaml"] = remains
+	files["services/remains.yaml"] = remainingManifests
 	s.Must(f.repository.Commit(s.Context(), "All services", files))
 	for _, object := range []string{
 		`{"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": {"namespace": %[1]q, "name": %[2]q},
@@ -94,56 +94,56 @@ func (s *stage) startFlux() *flux {
 		`{"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "metadata": {"namespace": %[1]q, "name": %[2]q},
 			"spec": {"interval": "1h", "path": "./services", "prune": true, "sourceRef": {"kind": "GitRepository", "name": %[2]q}}}`,
 	} {
-		s.applyText(fmt.Sprintf(object, fluxNamespace, fluxName, f.repository.URL()))
+		s.applyJSON(fmt.Sprintf(object, fluxNamespace, fluxName, f.repository.URL()))
 	}
-	f.sync()
+	f.waitForSync()
 	return f
 }
 
-// sync waits until Flux has applied the newest commit.
-func (f *flux) sync() {
+// waitForSync waits until Flux has applied the newest commit.
+func (f *fluxSync) waitForSync() {
 	f.Helper()
 	key := client.ObjectKey{Namespace: fluxNamespace, Name: fluxName}
-	f.Must(f.site.Fetch(f.Context(), key, f.repository))
+	f.Must(f.site.FetchNewestCommit(f.Context(), key, f.repository))
 	head, err := f.repository.Head(f.Context())
 	f.Must(err)
-	f.Must(f.site.AwaitApplied(f.Context(), key, head))
+	f.Must(f.site.WaitForApplied(f.Context(), key, head))
 }
 
-// prune commits the accident, and ends Flux, which would go on pruning what is restored.
-func (f *flux) prune(*stage) {
+// commitRemoval commits the accident, and ends Flux, which would go on pruning what is restored.
+func (f *fluxSync) commitRemoval(*fixture) {
 	f.Helper()
 	files := f.manifests()
 	for name := range maps.Keys(files) {
 		files[name] = "" // removes it
 	}
 	f.Must(f.repository.Commit(f.Context(), "A mistake", files))
-	f.sync()
-	f.wantDeleted()
+	f.waitForSync()
+	f.waitForDeletions()
 	f.site.Close()
 }
 
-// argoPrunes syncs the services by the engine of Argo CD, and then what remains of them.
-func argoPrunes(s *stage) {
+// pruneWithArgo syncs the services by the engine of Argo CD, and then what remains of them.
+func pruneWithArgo(s *fixture) {
 	s.Helper()
 	var all bytes.Buffer
 	for _, text := range s.manifests() {
 		all.WriteString(text + "---\n")
 	}
-	s.argoSyncs(all.String() + remains)
-	s.argoSyncs(remains)
-	s.wantDeleted()
+	s.syncWithArgo(all.String() + remainingManifests)
+	s.syncWithArgo(remainingManifests)
+	s.waitForDeletions()
 }
 
-func (s *stage) argoSyncs(manifests string) {
+func (s *fixture) syncWithArgo(manifests string) {
 	s.Helper()
-	out, err := gitops.Output(s.Context(), []byte(manifests), "argo-sync", "-kubeconfig="+s.sites[0].Kubeconfig(), "-application=services")
+	out, err := gitops.Output(s.Context(), []byte(manifests), "argo-sync", "-kubeconfig="+s.clusters[0].Kubeconfig(), "-application=services")
 	s.Must(err)
 	s.Logf("%.300s", out)
 }
 
-// wantDeleted waits until all Deployments are deleted, or are being deleted: there was an accident.
-func (s *stage) wantDeleted() {
+// waitForDeletions waits until all Deployments are deleted, or are being deleted: there was an accident.
+func (s *fixture) waitForDeletions() {
 	s.Helper()
 	s.Eventually(func() string {
 		for n := range namespaces {
@@ -160,7 +160,7 @@ func (s *stage) wantDeleted() {
 }
 
 // endForegroundDeletions ends deletions that wait for pods, whose removals are refused, as a user does who recreates the Deployments.
-func (s *stage) endForegroundDeletions() {
+func (s *fixture) endForegroundDeletions() {
 	s.Helper()
 	for _, of := range s.services {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: of.name}}

@@ -19,7 +19,7 @@ import (
 const root = "../../"
 
 // What the tests of the package share.
-var single = e2e.NewSuiteBy("single", func(ctx context.Context, s *e2e.Suite) (func(), error) {
+var singleSuite = e2e.NewSuiteWith("single", func(ctx context.Context, s *e2e.Suite) (func(), error) {
 	r, err := setup(s.Program(), s.Dir()).Single(ctx, s.Federation().Clusters()[0])
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ var single = e2e.NewSuiteBy("single", func(ctx context.Context, s *e2e.Suite) (f
 	return r.Close, nil
 })
 
-func TestMain(m *testing.M) { os.Exit(single.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(singleSuite.Main(m)) }
 
 // setup installs the charts with their defaults.
 func setup(program, dir string) release.Setup {
@@ -35,7 +35,7 @@ func setup(program, dir string) release.Setup {
 }
 
 // startFederation brings up a core and two workers with Breakwater until the test ends.
-func startFederation(t *testing.T) *e2e.Lab {
+func startFederation(t *testing.T) *e2e.Fixture {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -51,12 +51,12 @@ func startFederation(t *testing.T) *e2e.Lab {
 	})
 	must(err)
 	t.Cleanup(func() { must(f.Stop(context.Background())) })
-	installed, err := setup(single.Program(), dir).Federation(t.Context(), f.Cores()[0], f.Workers())
+	installed, err := setup(singleSuite.Program(), dir).Federation(t.Context(), f.Cores()[0], f.Workers())
 	must(err)
 	t.Cleanup(installed.Close)
-	s, err := e2e.Over(f)
+	s, err := e2e.NewSuiteOn(f)
 	must(err)
-	l := s.Lab(t, nil)
-	l.AwaitCells(installed.Complaints)
+	l := s.NewFixture(t, nil)
+	l.WaitForReadyCells(installed.Problems)
 	return l
 }

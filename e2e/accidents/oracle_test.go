@@ -39,15 +39,15 @@ type accident struct {
 	Removed        int     `json:"pods_removed"`
 }
 
-// oracle watches the pods of each service by itself, apart from what Breakwater says.
-type oracle struct {
-	*stage
+// podOracle watches the pods of each service by itself, apart from what Breakwater says.
+type podOracle struct {
+	*fixture
 	recorders []*storm.Recorder
 }
 
-func (s *stage) watchPods() *oracle {
+func (s *fixture) watchPods() *podOracle {
 	s.Helper()
-	o := &oracle{stage: s}
+	o := &podOracle{fixture: s}
 	for _, of := range s.services {
 		r, err := storm.StartRecorder(s.Context(), storm.Scope{Cells: s.Cells, Namespace: of.namespace, Selector: "app=" + of.name}, storm.RecorderOptions{})
 		s.Must(err)
@@ -57,45 +57,45 @@ func (s *stage) watchPods() *oracle {
 	return o
 }
 
-// conclude judges the pods from then until now, and draws the fewest available pods of any service.
-func (o *oracle) conclude(name string) (below, removed int) {
+// judgeSince judges the pods from then until now, and draws the fewest available pods of any service.
+func (o *podOracle) judgeSince(name string) (below, removed int) {
 	o.Helper()
 	var worst *storm.Verdict
 	for i, r := range o.recorders {
-		for _, err := range r.Trouble() {
-			o.Errorf("the oracle of %v is blind: %v", o.services[i], err)
+		for _, err := range r.StreamErrors() {
+			o.Errorf("the recorder of %v failed: %v", o.services[i], err)
 		}
 		verdict := storm.Judge(r.Stop(), floor)
 		below += max(0, floor-verdict.MinAvailable)
 		removed += verdict.Removals
 		if verdict.OverAdmissions > 0 {
-			o.Errorf("%s: %d removals were admitted below the floor of %v, of which %d of %d pods were left",
+			o.Errorf("%s: %d removals were admitted below the floor of %v, which had %d of %d pods left",
 				name, verdict.OverAdmissions, o.services[i], verdict.MinAvailable, replicas)
 		}
 		if worst == nil || verdict.MinAvailable < worst.MinAvailable {
 			worst = &verdict
 		}
 	}
-	o.draw(fmt.Sprintf("%s-%s", o.Federation().Topology().Name, name), worst.Timeline)
+	o.drawTimeline(fmt.Sprintf("%s-%s", o.Federation().Topology().Name, name), worst.Timeline)
 	return below, removed
 }
 
-func (o *oracle) draw(name string, timeline []storm.Point) {
+func (o *podOracle) drawTimeline(name string, timeline []storm.Point) {
 	o.Helper()
 	line := plot.Line{Class: "with", Name: "the service with the fewest available pods"}
 	for _, p := range timeline {
 		line.Points = append(line.Points, plot.Point{Seconds: p.At.Seconds(), Total: p.Total})
 	}
 	picture := &plot.Chart{
-		Title: "Available pods in the accident " + name, Description: "The available pods of the service that has the fewest, over time, and its floor.",
+		Title: "Available pods in the accident " + name, Description: "Available pods over time of the service with the fewest, and its floor.",
 		ID: "accident", Width: 960, Height: 360, Floor: floor, Pods: replicas, Lines: []plot.Line{line}, Background: true,
 	}
 	o.Must(os.MkdirAll(reportFolder, 0o750))
 	o.Must(os.WriteFile(filepath.Join(reportFolder, name+".svg"), []byte(picture.SVG()), 0o600))
 }
 
-// attack asks for the removal of every pod of every service once, by many clients.
-func (s *stage) attack() {
+// removeAllPods asks for the removal of every pod of every service once, by many clients.
+func (s *fixture) removeAllPods() {
 	s.Helper()
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 16)
@@ -116,25 +116,25 @@ func (s *stage) attack() {
 	running.Wait()
 }
 
-func newReport(topology string, s *stage) *report {
+func newReport(topology string, s *fixture) *report {
 	return &report{topology: topology, Workloads: len(s.services), Accidents: map[string]accident{}, Teardowns: map[string]float64{}}
 }
 
-// judge fails the test unless all floors are in force and no pod is below one.
-func (r *report) judge(s *stage) {
+// checkAccidents fails the test unless all floors are in force and no pod is below one.
+func (r *report) checkAccidents(s *fixture) {
 	s.Helper()
 	for name, a := range r.Accidents {
 		if a.FloorsHeld < 1 || a.PodsBelowFloor > 0 {
-			s.Errorf("%s: %+v, want all floors in force and no pod below one", name, a)
+			s.Errorf("%s: got %+v, want all floors in force and no pod below its floor", name, a)
 		}
 	}
 }
 
-// write adds the accidents to those of other topologies in the report, if those were played by the same process.
-func (r *report) write() error {
-	written.Lock()
-	defer written.Unlock()
-	all := &written.report
+// saveReport adds the accidents to those of other topologies in the report, if those were played by the same process.
+func (r *report) saveReport() error {
+	writtenReport.Lock()
+	defer writtenReport.Unlock()
+	all := &writtenReport.report
 	if all.Accidents == nil {
 		*all = report{FloorsHeldMin: 1, Workloads: r.Workloads, Accidents: map[string]accident{}, Teardowns: map[string]float64{}}
 	}
@@ -154,8 +154,8 @@ func (r *report) write() error {
 	return os.WriteFile(filepath.Join(reportFolder, "report.json"), append(raw, '\n'), 0o600)
 }
 
-// written is the report of this process.
-var written struct {
+// writtenReport is the report of this process.
+var writtenReport struct {
 	sync.Mutex
 	report report
 }

@@ -27,8 +27,8 @@ const (
 	namespaces, perNamespace = 5, 10
 	// replicas of each service; a rollout takes one of them at once, so that the floor is one less.
 	replicas, floor = 4, 3
-	// byPolicy is the label of the services that a policy protects; the others have the label that asks for protection.
-	byPolicy = "by-policy"
+	// policyLabel is the label of the services that a policy protects; the others have the label that asks for protection.
+	policyLabel = "by-policy"
 )
 
 // service is one of the workloads that an accident is about.
@@ -38,63 +38,63 @@ func (s service) protector() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.namespace, Name: "deployment-" + s.name}
 }
 
-// site is a cluster that has a Deployment of each service.
-type site struct {
+// serviceCluster is a cluster that has a Deployment of each service.
+type serviceCluster struct {
 	federation.Cluster
 	client.Client
 	// replicas are those of each Deployment. source is the cluster from whose Deployments floors are derived; runs, whether pods run there.
-	replicas     int32
-	source, runs bool
+	replicas           int32
+	isSource, runsPods bool
 }
 
-// stage is the namespaces, the policy and the services of an installation. The first site has the sources.
-type stage struct {
-	*e2e.Lab
+// fixture is the namespaces, the policy and the services of an installation. The first site has the sources.
+type fixture struct {
+	*e2e.Fixture
 	prefix   string
-	sites    []site
+	clusters []serviceCluster
 	services []service
 }
 
-func newStage(l *e2e.Lab) *stage {
+func newFixture(l *e2e.Fixture) *fixture {
 	l.Helper()
-	s := &stage{Lab: l, prefix: l.Namespace}
+	s := &fixture{Fixture: l, prefix: l.Namespace}
 	for _, cluster := range l.Federation().Clusters() {
 		c, err := install.Client(cluster)
 		l.Must(err)
-		at := site{Cluster: cluster, Client: c, replicas: replicas, source: cluster.Is(federation.Core), runs: cluster.Is(federation.Worker)}
-		if !at.source {
+		at := serviceCluster{Cluster: cluster, Client: c, replicas: replicas, isSource: cluster.HasRole(federation.Core), runsPods: cluster.HasRole(federation.Worker)}
+		if !at.isSource {
 			at.replicas = int32(replicas / len(l.Federation().Workers()))
 		}
-		s.sites = append(s.sites, at)
+		s.clusters = append(s.clusters, at)
 	}
 	for n := range namespaces {
 		namespace := fmt.Sprintf("%s-%d", l.Namespace, n)
-		for _, at := range s.sites {
+		for _, at := range s.clusters {
 			l.Must(at.Create(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 		}
 		for i := range perNamespace {
 			s.services = append(s.services, service{namespace, fmt.Sprintf("service-%d", i)})
 		}
 	}
-	l.Must(client.IgnoreAlreadyExists(s.Core.Create(l.Context(), s.policy())))
+	l.Must(client.IgnoreAlreadyExists(s.Core.Create(l.Context(), s.newPolicy())))
 	return s
 }
 
-// deployment is that of a service in a site, as its chart has it.
-func (s *stage) deployment(at site, of service) *appsv1.Deployment {
+// newDeployment is that of a service in a site, as its chart has it.
+func (s *fixture) newDeployment(at serviceCluster, of service) *appsv1.Deployment {
 	n, one, labels := at.replicas, intstr.FromInt32(1), map[string]string{"app": of.name}
 	protection := map[string]string{v1alpha1.LabelProtect: "true"}
 	switch {
-	case !at.source:
+	case !at.isSource:
 		protection = nil
 	case of.name < "service-5":
-		protection = map[string]string{byPolicy: "true"}
+		protection = map[string]string{policyLabel: "true"}
 	}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: of.name, Labels: protection},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &n, Paused: !at.runs, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Replicas: &n, Paused: !at.runsPods, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{
 				Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &one},
 			},
@@ -108,78 +108,78 @@ func (s *stage) deployment(at site, of service) *appsv1.Deployment {
 	}
 }
 
-// policy protects the services with its label, and releases them when it is deleted.
-func (s *stage) policy() *v1alpha1.ClusterProtectionPolicy {
-	p := &v1alpha1.ClusterProtectionPolicy{ObjectMeta: metav1.ObjectMeta{Name: byPolicy}}
-	p.Spec.Workloads.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{byPolicy: "true"}}
+// newPolicy protects the services with its label, and releases them when it is deleted.
+func (s *fixture) newPolicy() *v1alpha1.ClusterProtectionPolicy {
+	p := &v1alpha1.ClusterProtectionPolicy{ObjectMeta: metav1.ObjectMeta{Name: policyLabel}}
+	p.Spec.Workloads.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{policyLabel: "true"}}
 	p.Spec.TargetRemovalPolicy = v1alpha1.TargetRemovalRelease
 	return p
 }
 
-// chart writes a chart with the Deployments, and returns its folder.
-func (s *stage) chart(name string, services []service) string {
+// writeChart writes a chart with the Deployments, and returns its folder.
+func (s *fixture) writeChart(name string, services []service) string {
 	s.Helper()
 	folder := filepath.Join(s.TB.(*testing.T).TempDir(), name)
 	s.Must(os.MkdirAll(filepath.Join(folder, "templates"), 0o750))
 	s.Must(os.WriteFile(filepath.Join(folder, "Chart.yaml"), []byte("apiVersion: v2\nname: "+name+"\nversion: 1.0.0\n"), 0o600))
 	for _, of := range services {
-		raw, err := yaml.Marshal(s.deployment(s.sites[0], of))
+		raw, err := yaml.Marshal(s.newDeployment(s.clusters[0], of))
 		s.Must(err)
 		s.Must(os.WriteFile(filepath.Join(folder, "templates", of.namespace+"-"+of.name+".yaml"), raw, 0o600))
 	}
 	return folder
 }
 
-// helm runs the real one, for releases of the users' namespaces.
-func (s *stage) helm(arguments ...string) {
+// runHelm runs the real one, for releases of the users' namespaces.
+func (s *fixture) runHelm(arguments ...string) {
 	s.Helper()
 	command, err := release.Helm(s.Context(), s.Dir(), append(arguments, "--namespace", s.prefix)...)
 	s.Must(err)
-	command.Env = append(command.Env, "KUBECONFIG="+s.sites[0].Kubeconfig())
+	command.Env = append(command.Env, "KUBECONFIG="+s.clusters[0].Kubeconfig())
 	if out, err := command.CombinedOutput(); err != nil {
 		s.Fatalf("helm %v: %v\n%s", arguments, err, out)
 	}
 }
 
-// kubectl runs the real one as the administrator of the first site.
-func (s *stage) kubectl(arguments ...string) {
+// runKubectl runs the real one as the administrator of the first site.
+func (s *fixture) runKubectl(arguments ...string) {
 	s.Helper()
-	s.kubectlAt(s.sites[0], arguments...)
+	s.runKubectlAt(s.clusters[0], arguments...)
 }
 
-func (s *stage) kubectlAt(at site, arguments ...string) {
+func (s *fixture) runKubectlAt(at serviceCluster, arguments ...string) {
 	s.Helper()
 	e2e.RunTool(s.Context(), s, "kubectl", at.Kubeconfig(), arguments...)
 }
 
-// inEach runs kubectl in each namespace of the services, in all sites.
-func (s *stage) inEach(arguments ...string) {
+// runKubectlInEachNamespace runs kubectl in each namespace of the services, in all sites.
+func (s *fixture) runKubectlInEachNamespace(arguments ...string) {
 	s.Helper()
-	for _, at := range s.sites {
-		s.in(at, arguments...)
+	for _, at := range s.clusters {
+		s.runKubectlInNamespacesOf(at, arguments...)
 	}
 }
 
-// in runs kubectl in each namespace of the services, in one site.
-func (s *stage) in(at site, arguments ...string) {
+// runKubectlInNamespacesOf runs kubectl in each namespace of the services, in one site.
+func (s *fixture) runKubectlInNamespacesOf(at serviceCluster, arguments ...string) {
 	s.Helper()
 	for n := range namespaces {
-		s.kubectlAt(at, slices.Concat(arguments, []string{"--namespace", fmt.Sprintf("%s-%d", s.prefix, n)})...)
+		s.runKubectlAt(at, slices.Concat(arguments, []string{"--namespace", fmt.Sprintf("%s-%d", s.prefix, n)})...)
 	}
 }
 
-// restore applies all services as they are to be, and waits until each has its floor and nothing is pending.
-func (s *stage) restore() {
+// restoreServices applies all services as they are to be, and waits until each has its floor and nothing is pending.
+func (s *fixture) restoreServices() {
 	s.Helper()
-	s.applyAll(func(*appsv1.Deployment) {})
-	s.awaitAll(func(p *v1alpha1.PodProtector) string {
+	s.applyAllDeployments(func(*appsv1.Deployment) {})
+	s.waitForAllProtectors(func(p *v1alpha1.PodProtector) string {
 		switch {
 		case !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionTargetResolved):
-			return "its source is not found"
+			return "its source was not found"
 		case meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionDecreasePending):
 			return "a decrease is pending"
 		case p.Spec.MinAvailable.IntValue() != floor:
-			return "it has another floor"
+			return "its floor differs"
 		case p.Status.Summary.Available < replicas:
 			return "not all of its pods are available"
 		}
@@ -187,28 +187,28 @@ func (s *stage) restore() {
 	})
 }
 
-// applyAll applies all services in all sites, with a change.
-func (s *stage) applyAll(change func(*appsv1.Deployment)) {
+// applyAllDeployments applies all services in all sites, with a change.
+func (s *fixture) applyAllDeployments(change func(*appsv1.Deployment)) {
 	s.Helper()
-	for _, at := range s.sites {
+	for _, at := range s.clusters {
 		for _, of := range s.services {
-			d := s.deployment(at, of)
+			d := s.newDeployment(at, of)
 			change(d)
-			s.apply(at, d)
+			s.applyDeployment(at, d)
 		}
 	}
 }
 
-// apply makes a Deployment as it is to be, whichever client changed it.
-func (s *stage) apply(at site, d *appsv1.Deployment) {
+// applyDeployment makes a Deployment as it is to be, whichever client changed it.
+func (s *fixture) applyDeployment(at serviceCluster, d *appsv1.Deployment) {
 	s.Helper()
 	raw, err := yaml.Marshal(d)
 	s.Must(err)
 	s.Must(at.Patch(s.Context(), d, client.RawPatch("application/apply-patch+yaml", raw), client.FieldOwner("team"), client.ForceOwnership))
 }
 
-// protectors reads those of all services, by their keys.
-func (s *stage) protectors() map[client.ObjectKey]*v1alpha1.PodProtector {
+// getProtectors reads those of all services, by their keys.
+func (s *fixture) getProtectors() map[client.ObjectKey]*v1alpha1.PodProtector {
 	s.Helper()
 	var list v1alpha1.PodProtectorList
 	s.Must(s.Core.List(s.Context(), &list))
@@ -219,11 +219,11 @@ func (s *stage) protectors() map[client.ObjectKey]*v1alpha1.PodProtector {
 	return all
 }
 
-// awaitAll waits until each service has a protector of which nothing is unmet.
-func (s *stage) awaitAll(unmet func(*v1alpha1.PodProtector) string) {
+// waitForAllProtectors waits until each service has a protector of which nothing is unmet.
+func (s *fixture) waitForAllProtectors(unmet func(*v1alpha1.PodProtector) string) {
 	s.Helper()
 	s.Eventually(func() string {
-		all, left, last := s.protectors(), 0, ""
+		all, left, last := s.getProtectors(), 0, ""
 		for _, of := range s.services {
 			p := all[of.protector()]
 			word := "it does not exist"
@@ -237,7 +237,7 @@ func (s *stage) awaitAll(unmet func(*v1alpha1.PodProtector) string) {
 		if left == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%d of %d protectors are not as they are to be: %s", left, len(s.services), last)
+		return fmt.Sprintf("%d of %d protectors do not have the wanted state: %s", left, len(s.services), last)
 	})
 }
 

@@ -12,15 +12,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// teardowns play what users do on purpose, with no other step than is documented. How long each takes is in the report; the goal is 10 s
+// measureTeardowns play what users do on purpose, with no other step than is documented. How long each takes is in the report; the goal is 10 s
 // on a machine that does nothing else.
-func (s *stage) teardowns(r *report) {
+func (s *fixture) measureTeardowns(r *report) {
 	s.Helper()
 	for name, deliberately := range map[string]func() time.Duration{
-		"one-deployment":                    s.deleteOne,
-		"autoscaler-from-20-to-12":          s.autoscale,
-		"helm-uninstall-of-one-application": s.uninstallOne,
-		"preview-environment":               s.deletePreview,
+		"one-deployment":                    s.timeDelete,
+		"autoscaler-from-20-to-12":          s.timeAutoscaling,
+		"helm-uninstall-of-one-application": s.timeUninstall,
+		"preview-environment":               s.timePreviewDeletion,
 	} {
 		took := deliberately()
 		r.Teardowns[name] = took.Seconds()
@@ -29,18 +29,18 @@ func (s *stage) teardowns(r *report) {
 	r.SingleTeardownSeconds = r.Teardowns["one-deployment"]
 }
 
-// extra makes a service beside the others, and waits until its pods are counted.
-func (s *stage) extra(name string, pods int32) service {
+// createExtraService makes a service beside the others, and waits until its pods are counted.
+func (s *fixture) createExtraService(name string, pods int32) service {
 	s.Helper()
 	of := service{s.prefix, name}
-	d := s.deployment(s.sites[0], of)
+	d := s.newDeployment(s.clusters[0], of)
 	d.Labels, d.Spec.Replicas = map[string]string{v1alpha1.LabelProtect: "true"}, &pods
-	s.apply(s.sites[0], d)
-	s.awaitCounted(of, pods)
+	s.applyDeployment(s.clusters[0], d)
+	s.waitForCounted(of, pods)
 	return of
 }
 
-func (s *stage) awaitCounted(of service, pods int32) {
+func (s *fixture) waitForCounted(of service, pods int32) {
 	s.Helper()
 	s.Eventually(func() string {
 		p := &v1alpha1.PodProtector{}
@@ -54,8 +54,8 @@ func (s *stage) awaitCounted(of service, pods int32) {
 	})
 }
 
-// gone waits until a service has neither a protector nor pods.
-func (s *stage) gone(of service) {
+// waitForRemoved waits until a service has neither a protector nor pods.
+func (s *fixture) waitForRemoved(of service) {
 	s.Helper()
 	s.Eventually(func() string {
 		p := &v1alpha1.PodProtector{}
@@ -71,35 +71,35 @@ func (s *stage) gone(of service) {
 	})
 }
 
-func (s *stage) deleteOne() time.Duration {
+func (s *fixture) timeDelete() time.Duration {
 	s.Helper()
-	of, began := s.extra("single", replicas), time.Now()
-	s.kubectl("delete", "deployment", of.name, "--namespace", of.namespace)
-	s.gone(of)
+	of, began := s.createExtraService("single", replicas), time.Now()
+	s.runKubectl("delete", "deployment", of.name, "--namespace", of.namespace)
+	s.waitForRemoved(of)
 	return time.Since(began)
 }
 
-func (s *stage) autoscale() time.Duration {
+func (s *fixture) timeAutoscaling() time.Duration {
 	s.Helper()
-	of, began := s.extra("scaled", 20), time.Now()
-	s.kubectl("scale", "deployment", of.name, "--namespace", of.namespace, "--replicas=12")
-	s.awaitCounted(of, 12)
+	of, began := s.createExtraService("scaled", 20), time.Now()
+	s.runKubectl("scale", "deployment", of.name, "--namespace", of.namespace, "--replicas=12")
+	s.waitForCounted(of, 12)
 	return time.Since(began)
 }
 
-func (s *stage) uninstallOne() time.Duration {
+func (s *fixture) timeUninstall() time.Duration {
 	s.Helper()
 	of := service{s.prefix, "service-9"}
-	s.helm("install", "one", s.chart("one", []service{of}))
-	s.awaitCounted(of, replicas)
+	s.runHelm("install", "one", s.writeChart("one", []service{of}))
+	s.waitForCounted(of, replicas)
 	began := time.Now()
-	s.helm("uninstall", "one")
-	s.gone(of)
+	s.runHelm("uninstall", "one")
+	s.waitForRemoved(of)
 	return time.Since(began)
 }
 
-// deletePreview deletes a namespace whose template confirms the release of its floors beforehand.
-func (s *stage) deletePreview() time.Duration {
+// timePreviewDeletion deletes a namespace whose template confirms the release of its floors beforehand.
+func (s *fixture) timePreviewDeletion() time.Duration {
 	s.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: s.prefix + "-preview", Annotations: map[string]string{v1alpha1.AnnotationConfirmRelease: "true"},
@@ -109,18 +109,18 @@ func (s *stage) deletePreview() time.Duration {
 	for i := range perNamespace {
 		of := service{namespace.Name, fmt.Sprintf("service-%d", i)}
 		services = append(services, of)
-		s.apply(s.sites[0], s.deployment(s.sites[0], of))
+		s.applyDeployment(s.clusters[0], s.newDeployment(s.clusters[0], of))
 	}
 	for _, of := range services {
-		s.awaitCounted(of, replicas)
+		s.waitForCounted(of, replicas)
 	}
 	began := time.Now()
-	s.kubectl("delete", "namespace", namespace.Name, "--wait=false")
-	s.awaitNoNamespace(namespace)
+	s.runKubectl("delete", "namespace", namespace.Name, "--wait=false")
+	s.waitForNamespaceDeleted(namespace)
 	return time.Since(began)
 }
 
-func (s *stage) awaitNoNamespace(namespace *corev1.Namespace) {
+func (s *fixture) waitForNamespaceDeleted(namespace *corev1.Namespace) {
 	s.Helper()
 	s.Eventually(func() string {
 		if err := s.Core.Get(s.Context(), client.ObjectKeyFromObject(namespace), namespace); !apierrors.IsNotFound(err) {
@@ -131,26 +131,26 @@ func (s *stage) awaitNoNamespace(namespace *corev1.Namespace) {
 }
 
 // deleteNamespace is an accident, and then a deliberate teardown that is confirmed.
-func (s *stage) deleteNamespace(r *report) accident {
+func (s *fixture) deleteNamespace(r *report) accident {
 	s.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.services[0].namespace}}
 	o := s.watchPods()
-	s.kubectl("delete", "namespace", namespace.Name, "--wait=false")
-	s.awaitAll(func(p *v1alpha1.PodProtector) string {
+	s.runKubectl("delete", "namespace", namespace.Name, "--wait=false")
+	s.waitForAllProtectors(func(p *v1alpha1.PodProtector) string {
 		if p.Namespace != namespace.Name {
 			return ""
 		}
 		return pending(v1alpha1.ReasonCascade)(p)
 	})
-	s.attack()
+	s.removeAllPods()
 	result := accident{FloorsHeld: s.floorsHeld()}
-	result.PodsBelowFloor, result.Removed = o.conclude("namespace-deleted")
+	result.PodsBelowFloor, result.Removed = o.judgeSince("namespace-deleted")
 
 	began := time.Now()
-	s.kubectl("annotate", "namespace", namespace.Name, v1alpha1.AnnotationConfirmRelease+"=true")
-	s.awaitNoNamespace(namespace)
+	s.runKubectl("annotate", "namespace", namespace.Name, v1alpha1.AnnotationConfirmRelease+"=true")
+	s.waitForNamespaceDeleted(namespace)
 	took := time.Since(began)
 	r.Teardowns["namespace-that-is-confirmed"] = took.Seconds()
-	s.Logf("a namespace that is confirmed: %s", took.Round(100*time.Millisecond))
+	s.Logf("deletion of a confirmed namespace: %s", took.Round(100*time.Millisecond))
 	return result
 }

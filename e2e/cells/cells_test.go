@@ -19,62 +19,62 @@ var suite = e2e.NewSuite("federated", func(o *install.Options) { o.CellsByObject
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-func TestAStormOverCellsThatNoFlagNames(t *testing.T) {
-	suite.Claim(t, "the floor holds to the pod, also when the aggregator of all cells is killed, and no budget is lost", func(l *e2e.Lab) {
-		e2e.Tempest{Pods: 60, Floors: []int{40}, During: func(l *e2e.Lab, gale *storm.Storm) {
-			l.AwaitRequests(gale, 20)
-			aggregator := install.FleetAggregatorName(l.Core.Name)
+func TestStormOverDiscoveredCells(t *testing.T) {
+	suite.Claim(t, "the floor holds exactly when the aggregator of all cells is killed, and no budget is lost", func(l *e2e.Fixture) {
+		e2e.FaultStorm{Pods: 60, FloorsByCore: []int{40}, DuringStorm: func(l *e2e.Fixture, load *storm.Storm) {
+			l.WaitForRequests(load, 20)
+			aggregator := install.SharedAggregatorName(l.Core.Name)
 			l.Must(l.Breakwater.Kill(aggregator))
 			l.Must(l.Breakwater.Restart(l.Context(), aggregator))
-		}}.Rage(l)
+		}}.Run(l)
 	})
 }
 
-func TestACellGoesAndComesBack(t *testing.T) {
-	suite.Claim(t, "its pods count and may be removed exactly while its Cell is there, and nothing is restarted", func(l *e2e.Lab) {
+func TestCellIsDeletedAndRecreated(t *testing.T) {
+	suite.Claim(t, "its pods count and can be removed exactly while its Cell exists, without a restart", func(l *e2e.Fixture) {
 		const floor = 3
-		l.Protect(floor)
-		l.DeployBare(l.App(8))
-		stays, goes := l.Cells[0], l.Cells[1]
-		here, there := len(l.Pods(stays)), len(l.Pods(goes))
+		l.CreateProtector(floor)
+		l.CreateBarePods(l.Application(8))
+		remainingCell, deletedCell := l.Cells[0], l.Cells[1]
+		remainingPods, deletedCellPods := len(l.ExistingPods(remainingCell)), len(l.ExistingPods(deletedCell))
 
 		cell := &v1alpha1.Cell{}
-		l.Must(l.Core.Get(l.Context(), client.ObjectKey{Name: goes.Name}, cell))
+		l.Must(l.Core.Get(l.Context(), client.ObjectKey{Name: deletedCell.Name}, cell))
 		l.Must(l.Core.Delete(l.Context(), cell))
-		awaitCells(l, here, stays.Name)
+		waitForCells(l, remainingPods, remainingCell.Name)
 		l.Eventually(func() string {
 			err := l.Core.Get(l.Context(), client.ObjectKeyFromObject(cell), &v1alpha1.Cell{})
 			if client.IgnoreNotFound(err) != nil || err == nil {
-				return fmt.Sprintf("the Cell is not gone: %v", err)
+				return fmt.Sprintf("the Cell still exists: %v", err)
 			}
 			return ""
 		})
 		l.Eventually(func() string {
-			if err := l.Remove(goes, "none"); err == nil {
-				return "a removal of nothing succeeds"
+			if err := l.DeletePod(deletedCell, "none"); err == nil {
+				return "deleting a pod that does not exist succeeded, want an error"
 			}
-			if err := l.Evict(goes, l.Pods(goes)[0].Name); err == nil {
-				return "a pod of a cell that nobody knows was evicted"
+			if err := l.EvictPod(deletedCell, l.ExistingPods(deletedCell)[0].Name); err == nil {
+				return "a pod of an unknown cell was evicted"
 			}
 			return ""
 		})
-		if got := len(l.Pods(goes)); got != there {
-			l.Errorf("%d pods live in the cell that nobody knows, want all %d", got, there)
+		if got := len(l.ExistingPods(deletedCell)); got != deletedCellPods {
+			l.Errorf("%d pods exist in the unknown cell, want all %d", got, deletedCellPods)
 		}
-		for ; here > floor; here-- {
-			l.Eventually(func() string { return e2e.Word(l.Remove(stays, l.Pods(stays)[0].Name)) })
+		for ; remainingPods > floor; remainingPods-- {
+			l.Eventually(func() string { return e2e.ErrorText(l.DeletePod(remainingCell, l.ExistingPods(remainingCell)[0].Name)) })
 		}
-		awaitCells(l, floor, stays.Name)
-		l.WantRefusal(l.Remove(stays, l.Pods(stays)[0].Name), fmt.Sprintf("floor %d, available %d", floor, floor))
+		waitForCells(l, floor, remainingCell.Name)
+		l.ExpectDenial(l.DeletePod(remainingCell, l.ExistingPods(remainingCell)[0].Name), fmt.Sprintf("floor %d, available %d", floor, floor))
 
 		back := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: cell.Name}, Spec: cell.Spec}
 		l.Must(l.Core.Create(l.Context(), back))
-		awaitCells(l, floor+there, stays.Name, goes.Name)
-		for range there {
-			l.Eventually(func() string { return e2e.Word(l.Remove(goes, l.Pods(goes)[0].Name)) })
+		waitForCells(l, floor+deletedCellPods, remainingCell.Name, deletedCell.Name)
+		for range deletedCellPods {
+			l.Eventually(func() string { return e2e.ErrorText(l.DeletePod(deletedCell, l.ExistingPods(deletedCell)[0].Name)) })
 		}
-		awaitCells(l, floor, stays.Name, goes.Name)
-		l.WantRefusal(l.Remove(stays, l.Pods(stays)[0].Name), fmt.Sprintf("floor %d, available %d", floor, floor))
+		waitForCells(l, floor, remainingCell.Name, deletedCell.Name)
+		l.ExpectDenial(l.DeletePod(remainingCell, l.ExistingPods(remainingCell)[0].Name), fmt.Sprintf("floor %d, available %d", floor, floor))
 		select {
 		case err := <-l.Breakwater.Died():
 			l.Error(err)
@@ -83,22 +83,22 @@ func TestACellGoesAndComesBack(t *testing.T) {
 	})
 }
 
-// awaitCells waits until the protector knows these cells and no other, and that many available pods in them.
-func awaitCells(l *e2e.Lab, available int, cells ...string) {
+// waitForCells waits until the protector knows these cells and no other, and that many available pods in them.
+func waitForCells(l *e2e.Fixture, available int, cells ...string) {
 	l.Helper()
 	l.Eventually(func() string {
-		p := l.Protector()
-		known := map[string]bool{}
+		p := l.GetProtector()
+		observed := map[string]bool{}
 		for i := range p.Status.Cells {
-			known[p.Status.Cells[i].CellID] = true
+			observed[p.Status.Cells[i].CellID] = true
 		}
 		for _, cell := range cells {
-			if !known[cell] {
-				return fmt.Sprintf("the protector knows the cells %v, want %v", known, cells)
+			if !observed[cell] {
+				return fmt.Sprintf("the protector has the cells %v, want %v", observed, cells)
 			}
 		}
-		if got := p.Status.Summary; len(known) != len(cells) || int(got.Available) != available || got.Reserved != 0 {
-			return fmt.Sprintf("the protector knows the cells %v, of which the summary is %+v; want %v and %d", known, got, cells, available)
+		if got := p.Status.Summary; len(observed) != len(cells) || int(got.Available) != available || got.Reserved != 0 {
+			return fmt.Sprintf("the protector has the cells %v with summary %+v, want %v and %d", observed, got, cells, available)
 		}
 		return ""
 	})

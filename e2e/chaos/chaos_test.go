@@ -14,12 +14,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// chosen are the scenarios that no other test has.
-func chosen() []string {
+// scenarioNames are the scenarios that no other test has.
+func scenarioNames() []string {
 	return []string{
-		"an aggregator is paused, replaced, and wakes up",
+		"an aggregator is paused, replaced, and resumed",
 		"the core's etcd restarts",
-		"a worker is restored from a backup, and its revisions go back",
+		"a worker is restored from a backup, and its revisions decrease",
 	}
 }
 
@@ -42,7 +42,7 @@ func TestStormsWithFaults(t *testing.T) {
 	})
 	played := 0
 	for _, scenario := range chaos.Scenarios() {
-		if !slices.Contains(chosen(), scenario.Name) {
+		if !slices.Contains(scenarioNames(), scenario.Name) {
 			continue
 		}
 		played++
@@ -55,7 +55,7 @@ func TestStormsWithFaults(t *testing.T) {
 		}
 		t.Logf("%+v", result)
 	}
-	if played != len(chosen()) {
-		t.Errorf("%d of %d scenarios were found", played, len(chosen()))
+	if played != len(scenarioNames()) {
+		t.Errorf("%d of %d scenarios were found", played, len(scenarioNames()))
 	}
 }

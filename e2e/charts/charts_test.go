@@ -22,64 +22,64 @@ import (
 
 // The tests share a release, and the last of them, in the last file, uninstalls it.
 
-func TestAStormOnWhatTheChartInstalls(t *testing.T) {
-	single.Claim(t, "the floor holds, and all of the budget is used", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
-		e2e.Tempest{Pods: 60, Floors: []int{40}, Exhausts: true}.Rage(l)
-		l.Must(installed.Complaints())
+func TestStormOnInstalledChart(t *testing.T) {
+	single.Claim(t, "the floor holds, and the whole budget is used", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
+		e2e.FaultStorm{Pods: 60, FloorsByCore: []int{40}, ExhaustsBudget: true}.Run(l)
+		l.Must(installed.Problems())
 	})
 }
 
 func TestHelmTest(t *testing.T) {
-	single.Claim(t, "an installation is tested by its users", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
+	single.Claim(t, "helm test succeeds", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
 		if out, err := installed.Helm(l.Context(), "test", "breakwater"); err != nil {
-			l.Fatalf("%v\n%s\n%v", err, out, installed.Complaints())
+			l.Fatalf("%v\n%s\n%v", err, out, installed.Problems())
 		}
-		l.Must(installed.Complaints())
+		l.Must(installed.Problems())
 	})
 }
 
 // What a policy, a percentage, a rollout and a drain need of rights that a storm does not.
-func TestNoComponentLacksARight(t *testing.T) {
-	single.Claim(t, "a workload gets its protector, whose floor is a share of it, and is rolled out under it", func(l *e2e.Lab) {
-		l.Must(l.Core.Create(l.Context(), policyOf(l)))
-		deploy(l, 8)
-		awaitProtector(l, "deployment-web", 6)
+func TestComponentsHaveRights(t *testing.T) {
+	single.Claim(t, "a workload gets a protector with a percentage floor, and is rolled out under it", func(l *e2e.Fixture) {
+		l.Must(l.Core.Create(l.Context(), createPolicy(l)))
+		createDeployment(l, 8)
+		waitForProtector(l, "deployment-web", 6)
 		// The generator knows how many pods its Deployment wants. Of others the aggregator finds out.
 		share := intstr.FromString("75%")
-		l.Protect(0, func(s *v1alpha1.PodProtectorSpec) { s.MinAvailable = &share })
-		if p := awaitProtector(l, "web", 6); p.Status.ExpectedReplicas == nil || *p.Status.ExpectedReplicas != 8 {
+		l.CreateProtector(0, func(s *v1alpha1.PodProtectorSpec) { s.MinAvailable = &share })
+		if p := waitForProtector(l, "web", 6); p.Status.ExpectedReplicas == nil || *p.Status.ExpectedReplicas != 8 {
 			t.Errorf("expected replicas %v, want 8", p.Status.ExpectedReplicas)
 		}
-		roll(l)
-		l.Must(installed.Complaints())
+		rollImage(l)
+		l.Must(installed.Problems())
 	})
 }
 
-func TestAnUpgradeInAStorm(t *testing.T) {
-	single.Claim(t, "the floor holds while every component is replaced by that of another version of the chart", func(l *e2e.Lab) {
+func TestUpgradeDuringStorm(t *testing.T) {
+	single.Claim(t, "the floor holds during an upgrade of all components to another chart version", func(l *e2e.Fixture) {
 		next := nextVersion(t)
-		upgrade := func(l *e2e.Lab, gale *storm.Storm) {
-			l.AwaitRequests(gale, 20)
+		upgrade := func(l *e2e.Fixture, load *storm.Storm) {
+			l.WaitForRequests(load, 20)
 			out, err := installed.Helm(l.Context(), "upgrade", "breakwater", next, "--values", installed.Values, "--set", "podAnnotations.next=yes", "--wait")
 			if err != nil {
 				l.Fatalf("%v\n%s", err, out)
 			}
 		}
-		e2e.Tempest{Pods: 60, Floors: []int{40}, During: upgrade}.Rage(l)
+		e2e.FaultStorm{Pods: 60, FloorsByCore: []int{40}, DuringStorm: upgrade}.Run(l)
 		for _, d := range deployments(l) {
 			if d.Spec.Template.Annotations["next"] != "yes" || d.Status.UpdatedReplicas != *d.Spec.Replicas {
 				t.Errorf("%s was not replaced: %+v", d.Name, d.Status)
 			}
 		}
-		l.AwaitCells(installed.Complaints)
-		l.Must(installed.Complaints())
+		l.WaitForReadyCells(installed.Problems)
+		l.Must(installed.Problems())
 	})
 }
 
-// policyOf asks for three quarters of each Deployment.
-func policyOf(l *e2e.Lab) *v1alpha1.ProtectionPolicy {
+// createPolicy asks for three quarters of each Deployment.
+func createPolicy(l *e2e.Fixture) *v1alpha1.ProtectionPolicy {
 	share := intstr.FromString("75%")
 	policy := &v1alpha1.ProtectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
 	policy.Spec.Workloads.Kinds = []v1alpha1.WorkloadKind{{APIVersion: "apps/v1", Kind: "Deployment"}}
@@ -87,8 +87,8 @@ func policyOf(l *e2e.Lab) *v1alpha1.ProtectionPolicy {
 	return policy
 }
 
-// deploy makes a Deployment of pods with app=web.
-func deploy(l *e2e.Lab, replicas int32) {
+// createDeployment makes a Deployment of pods with app=web.
+func createDeployment(l *e2e.Fixture, replicas int32) {
 	l.Helper()
 	labels := map[string]string{"app": "web"}
 	grace, noToken := int64(0), false
@@ -101,25 +101,25 @@ func deploy(l *e2e.Lab, replicas int32) {
 	l.Must(l.Core.Create(l.Context(), d))
 }
 
-// awaitProtector waits until a protector has that floor, and all pods are counted and available.
-func awaitProtector(l *e2e.Lab, name string, floor int32) *v1alpha1.PodProtector {
+// waitForProtector waits until a protector has that floor, and all pods are counted and available.
+func waitForProtector(l *e2e.Fixture, name string, floor int32) *v1alpha1.PodProtector {
 	l.Helper()
 	p := &v1alpha1.PodProtector{}
 	l.Eventually(func() string {
 		if err := l.Core.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: name}, p); err != nil {
-			return fmt.Sprintf("%v; %v", err, installed.Complaints())
+			return fmt.Sprintf("%v; %v", err, installed.Problems())
 		}
 		if p.Status.DesiredAvailable != floor || p.Status.Summary.Available != p.Status.Summary.Total || p.Status.Summary.Total < floor {
-			return fmt.Sprintf("%+v, want the floor %d; %v", p.Status, floor, installed.Complaints())
+			return fmt.Sprintf("%+v, want the floor %d; %v", p.Status, floor, installed.Problems())
 		}
 		return ""
 	})
 	return p
 }
 
-// roll gives the pods of the Deployment another image, and waits until all have it. Its strategy takes down more at once than the
+// rollImage gives the pods of the Deployment another image, and waits until all have it. Its strategy takes down more at once than the
 // floor allows, so that its controller is refused, and woken.
-func roll(l *e2e.Lab) {
+func rollImage(l *e2e.Fixture) {
 	l.Helper()
 	l.Must(l.Core.Patch(l.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}},
 		client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":"100%"}},
@@ -157,7 +157,7 @@ func nextVersion(t *testing.T) string {
 	return next
 }
 
-func deployments(l *e2e.Lab) []appsv1.Deployment {
+func deployments(l *e2e.Fixture) []appsv1.Deployment {
 	l.Helper()
 	list := &appsv1.DeploymentList{}
 	l.Must(l.Core.List(l.Context(), list, client.InNamespace(release.Namespace)))

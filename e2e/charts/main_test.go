@@ -14,13 +14,13 @@ const folder = "../../charts/"
 
 // What the tests of the package share.
 var (
-	single    = e2e.NewSuiteBy("single", begin)
+	single    = e2e.NewSuiteWith("single", startSuite)
 	installed *release.Release
 )
 
 func TestMain(m *testing.M) { os.Exit(single.Main(m)) }
 
-func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
+func startSuite(ctx context.Context, s *e2e.Suite) (func(), error) {
 	setup := release.Setup{Program: s.Program(), Dir: s.Dir(), Charts: folder, Deadline: e2e.AdmissionDeadline, Scheduling: true}
 	r, err := setup.Single(ctx, s.Federation().Clusters()[0])
 	if err != nil {

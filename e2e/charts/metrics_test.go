@@ -9,9 +9,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-func TestMetricsAreReadWithTheClusterRoleOfTheChart(t *testing.T) {
-	single.Claim(t, "only clients that may read metrics get those of a component", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
+func TestMetricsReaderClusterRole(t *testing.T) {
+	single.Claim(t, "only authorized clients can read the metrics of a component", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
 		token, err := installed.MetricsToken(l.Context())
 		l.Must(err)
 		for _, component := range []string{"webhook", "aggregator", "generator", "topology"} {
@@ -19,7 +19,7 @@ func TestMetricsAreReadWithTheClusterRoleOfTheChart(t *testing.T) {
 				l.Eventually(func() string {
 					code, body, err := installed.Scrape(l.Context(), component, token)
 					if err != nil || code != want || strings.Contains(body, "breakwater_build_info{") != (want == http.StatusOK) {
-						return fmt.Sprintf("%s answers with code %d (%v), want %d; %v", component, code, err, want, installed.Complaints())
+						return fmt.Sprintf("%s answers with code %d (%v), want %d; %v", component, code, err, want, installed.Problems())
 					}
 					return ""
 				})

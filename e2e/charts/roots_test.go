@@ -8,12 +8,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-func TestKubectlWarnsOfADeletion(t *testing.T) {
-	single.Claim(t, "kubectl prints how many floors and pods depend on a namespace", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
-		l.Must(l.Core.Create(l.Context(), policyOf(l)))
-		deploy(l, 8)
-		awaitProtector(l, "deployment-web", 6)
+func TestKubectlWarnsOfDeletion(t *testing.T) {
+	single.Claim(t, "kubectl prints how many floors and pods depend on a namespace", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
+		l.Must(l.Core.Create(l.Context(), createPolicy(l)))
+		createDeployment(l, 8)
+		waitForProtector(l, "deployment-web", 6)
 		want := fmt.Sprintf(`Warning: Breakwater: deleting Namespace %q affects 1 floor that keeps 6 pods available; it stays in force until you confirm: `+
 			`kubectl annotate namespace %s breakwater.dev/confirm-release=true`, l.Namespace, l.Namespace)
 		l.Eventually(func() string { // the webhook reads PodProtectors from a watch
@@ -23,6 +23,6 @@ func TestKubectlWarnsOfADeletion(t *testing.T) {
 			}
 			return ""
 		})
-		l.Must(installed.Complaints())
+		l.Must(installed.Problems())
 	})
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // What it needs of rights is to read policies and namespaces, and to write what came of them.
-func TestPodsGetWhatSchedulingPoliciesAskFor(t *testing.T) {
-	single.Claim(t, "new pods of a namespace tolerate a taint, and the policy tells", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
+func TestSchedulingPoliciesApplyToPods(t *testing.T) {
+	single.Claim(t, "new pods of a namespace tolerate a taint, and the policy reports them", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
 		policy := &v1alpha1.ClusterPodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}
 		policy.Spec.NamespaceSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: l.Namespace}}
 		policy.Spec.PodSelector = &v1alpha1.PodSelector{}
@@ -28,30 +28,30 @@ func TestPodsGetWhatSchedulingPoliciesAskFor(t *testing.T) {
 				return err.Error()
 			}
 			if !meta.IsStatusConditionTrue(policy.Status.Conditions, v1alpha1.ConditionReady) {
-				return fmt.Sprintf("%+v; %v", policy.Status, installed.Complaints())
+				return fmt.Sprintf("%+v; %v", policy.Status, installed.Problems())
 			}
 			return ""
 		})
-		deploy(l, 3)
+		createDeployment(l, 3)
 		l.Eventually(func() string {
 			pods := &corev1.PodList{}
 			l.Must(l.Core.List(l.Context(), pods, client.InNamespace(l.Namespace)))
 			l.Must(l.Core.Get(l.Context(), client.ObjectKeyFromObject(policy), policy))
 			if len(pods.Items) < 3 || policy.Status.Injected < 3 || policy.Status.Conflicts > 0 {
-				return fmt.Sprintf("%d pods, and %+v; %v", len(pods.Items), policy.Status, installed.Complaints())
+				return fmt.Sprintf("%d pods, and %+v; %v", len(pods.Items), policy.Status, installed.Problems())
 			}
 			for _, pod := range pods.Items {
-				if !tolerates(&pod, "example.com/pool") {
+				if !hasToleration(&pod, "example.com/pool") {
 					l.Fatalf("pod %s has %+v", pod.Name, pod.Spec.Tolerations)
 				}
 			}
 			return ""
 		})
-		l.Must(installed.Complaints())
+		l.Must(installed.Problems())
 	})
 }
 
-func tolerates(pod *corev1.Pod, key string) bool {
+func hasToleration(pod *corev1.Pod, key string) bool {
 	for _, toleration := range pod.Spec.Tolerations {
 		if toleration.Key == key {
 			return true

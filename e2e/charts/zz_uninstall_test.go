@@ -17,17 +17,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
-	single.Claim(t, "no webhook is left, and all that is deleted goes", func(l *e2e.Lab) {
-		policy := policyOf(l)
+func TestUninstallLeavesNothingBehind(t *testing.T) {
+	single.Claim(t, "no webhook remains, and deletions complete", func(l *e2e.Fixture) {
+		policy := createPolicy(l)
 		l.Must(l.Core.Create(l.Context(), policy))
-		deploy(l, 4)
-		protector := awaitProtector(l, "deployment-web", 3)
+		createDeployment(l, 4)
+		protector := waitForProtector(l, "deployment-web", 3)
 		if out, err := installed.Helm(l.Context(), "uninstall", "breakwater", "--wait"); err != nil {
-			l.Fatalf("%v\n%s\n%v", err, out, installed.Complaints())
+			l.Fatalf("%v\n%s\n%v", err, out, installed.Problems())
 		}
-		if left := leftBehind(l); len(left) > 0 {
-			t.Errorf("left behind: %q", left)
+		if left := remainingObjects(l); len(left) > 0 {
+			t.Errorf("remaining objects: %q", left)
 		}
 		// What says what is protected, and where, is kept for another release, and nothing holds it.
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
@@ -43,22 +43,22 @@ func TestUninstallingLeavesNothingThatHoldsAnybody(t *testing.T) {
 		l.Eventually(func() string {
 			for _, object := range kept {
 				if err := l.Core.Get(l.Context(), client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil || err == nil {
-					return fmt.Sprintf("%T %s is still there (error %v), with finalizers %q", object, object.GetName(), err, object.GetFinalizers())
+					return fmt.Sprintf("%T %s still exists (error %v), with finalizers %q", object, object.GetName(), err, object.GetFinalizers())
 				}
 			}
-			if n := l.Living(); n > 0 {
-				return fmt.Sprintf("%d pods are left", n)
+			if n := l.CountExistingPods(); n > 0 {
+				return fmt.Sprintf("%d pods remain", n)
 			}
 			return ""
 		})
-		removeDefinitions(l)
+		deleteCRDs(l)
 	})
 }
 
-// removeDefinitions does what docs/upgrade.md says in a sentence, and sees that the definitions, which a release leaves behind, are gone.
-func removeDefinitions(l *e2e.Lab) {
+// deleteCRDs does what docs/upgrade.md says in a sentence, and sees that the definitions, which a release leaves behind, are gone.
+func deleteCRDs(l *e2e.Fixture) {
 	l.Helper()
-	said, err := doctest.Mentioned("../..", "docs/upgrade.md", "kubectl delete crd ")
+	output, err := doctest.Mentioned("../..", "docs/upgrade.md", "kubectl delete crd ")
 	l.Must(err)
 	if out, err := installed.Helm(l.Context(), "uninstall", "breakwater-crds"); err != nil {
 		l.Fatalf("%v\n%s", err, out)
@@ -75,14 +75,14 @@ func removeDefinitions(l *e2e.Lab) {
 		return left
 	}
 	if len(left()) == 0 {
-		l.Fatal("the definitions went with the release, and all protectors with them")
+		l.Fatal("the CRDs were deleted with the release, and all protectors with them")
 	}
-	e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), strings.Fields(said)[1:]...)
+	e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), strings.Fields(output)[1:]...)
 	l.Eventually(func() string { return strings.Join(left(), ", ") })
 }
 
-// leftBehind are objects of the release that are still there.
-func leftBehind(l *e2e.Lab) []string {
+// remainingObjects are objects of the release that are still there.
+func remainingObjects(l *e2e.Fixture) []string {
 	l.Helper()
 	var left []string
 	for _, kind := range []schema.GroupVersionKind{
@@ -101,7 +101,7 @@ func leftBehind(l *e2e.Lab) []string {
 			l.Must(l.Core.List(context.Background(), list, client.MatchingLabels{"app.kubernetes.io/instance": "breakwater"}))
 			for _, object := range list.Items {
 				if object.GetDeletionTimestamp() != nil {
-					return fmt.Sprintf("%s %s is still there, with finalizers %q", kind.Kind, object.GetName(), object.GetFinalizers())
+					return fmt.Sprintf("%s %s still exists, with finalizers %q", kind.Kind, object.GetName(), object.GetFinalizers())
 				}
 				left = append(left, kind.Kind+" "+object.GetName())
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// bump is by how much revisions go on after a restore, as etcd advises.
-const bump = 1_000_000_000
+// revisionBump is by how much revisions go on after a restore, as etcd advises.
+const revisionBump = 1_000_000_000
 
 // etcdAccess is a cluster whose etcd can be reached below its apiserver.
 type etcdAccess interface {
@@ -25,18 +25,18 @@ type etcdAccess interface {
 	RestoreEtcd(ctx context.Context, backup string, bump uint64) error
 }
 
-func (l lab) access(cluster federation.Cluster) etcdAccess {
+func (l fixture) etcdAccess(cluster federation.Cluster) etcdAccess {
 	l.Helper()
 	access, ok := cluster.(etcdAccess)
 	if !ok {
-		l.Skipf("the etcd of cluster %s cannot be reached", cluster.Name())
+		l.Skipf("the backend of cluster %s gives no access to etcd", cluster.Name())
 	}
 	return access
 }
 
-func (l lab) dial(cluster federation.Cluster) *clientv3.Client {
+func (l fixture) newEtcdClient(cluster federation.Cluster) *clientv3.Client {
 	l.Helper()
-	endpoint, config, err := l.access(cluster).EtcdAccess()
+	endpoint, config, err := l.etcdAccess(cluster).EtcdAccess()
 	l.Must(err)
 	etcd, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{endpoint}, TLS: config, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
@@ -46,29 +46,29 @@ func (l lab) dial(cluster federation.Cluster) *clientv3.Client {
 	return etcd
 }
 
-// erase takes objects out of a cluster's etcd at once, below its apiserver, as damage does: those of these keys and all below,
+// deleteFromEtcd takes objects out of a cluster's etcd at once, below its apiserver, as damage does: those of these keys and all below,
 // which must be as many as is said.
-func (l lab) erase(cluster federation.Cluster, want int64, keys ...string) {
+func (l fixture) deleteFromEtcd(cluster federation.Cluster, want int64, keys ...string) {
 	l.Helper()
 	var all []clientv3.Op
 	for _, key := range keys {
 		all = append(all, clientv3.OpDelete("/registry/"+key), clientv3.OpDelete("/registry/"+key+"/", clientv3.WithPrefix()))
 	}
-	response, err := l.dial(cluster).Txn(l.Context()).Then(all...).Commit()
+	response, err := l.newEtcdClient(cluster).Txn(l.Context()).Then(all...).Commit()
 	l.Must(err)
 	var got int64
 	for _, one := range response.Responses {
 		got += one.GetResponseDeleteRange().Deleted
 	}
 	if got != want {
-		l.Fatalf("%d objects were erased at %s of cluster %s, want %d", got, keys, cluster.Name(), want)
+		l.Fatalf("%d objects were deleted from etcd at %s of cluster %s, want %d", got, keys, cluster.Name(), want)
 	}
 }
 
-// backUp saves a cluster's etcd.
-func (l lab) backUp(cluster federation.Cluster) (file string) {
+// backUpEtcd saves a cluster's etcd.
+func (l fixture) backUpEtcd(cluster federation.Cluster) (file string) {
 	l.Helper()
-	saved, err := l.dial(cluster).Snapshot(l.Context())
+	saved, err := l.newEtcdClient(cluster).Snapshot(l.Context())
 	l.Must(err)
 	defer saved.Close()
 	out, err := os.Create(filepath.Join(l.TempDir(), "backup.db"))
@@ -78,12 +78,12 @@ func (l lab) backUp(cluster federation.Cluster) (file string) {
 	return out.Name()
 }
 
-// restore ends all of a cluster but its etcd and takes that back to a backup; start starts the others again.
-func (l lab) restore(cluster federation.Cluster, backup string) (start func()) {
+// restoreEtcd ends all of a cluster but its etcd and takes that back to a backup; start starts the others again.
+func (l fixture) restoreEtcd(cluster federation.Cluster, backup string) (start func()) {
 	l.Helper()
 	faults := l.faults(cluster)
-	l.kill(cluster, federation.Etcd)
-	l.Must(l.access(cluster).RestoreEtcd(l.Context(), backup, bump))
+	l.killComponents(cluster, federation.Etcd)
+	l.Must(l.etcdAccess(cluster).RestoreEtcd(l.Context(), backup, revisionBump))
 	return func() {
 		l.Helper()
 		for _, component := range faults.Components()[1:] {
@@ -92,26 +92,26 @@ func (l lab) restore(cluster federation.Cluster, backup string) (start func()) {
 	}
 }
 
-// kill ends all of a cluster but what is to be kept.
-func (l lab) kill(cluster federation.Cluster, kept ...federation.Component) {
+// killComponents ends all of a cluster but what is to be kept.
+func (l fixture) killComponents(cluster federation.Cluster, except ...federation.Component) {
 	l.Helper()
 	faults := l.faults(cluster)
 	for _, component := range faults.Components() {
-		if len(kept) == 0 || component != kept[0] {
+		if len(except) == 0 || component != except[0] {
 			l.Must(faults.Kill(component))
 		}
 	}
 }
 
-// bringBack starts all of a cluster again when the test has failed: the next one needs it.
-func (l lab) bringBack(cluster federation.Cluster) {
+// restartComponents starts all of a cluster again when the test has failed: the next one needs it.
+func (l fixture) restartComponents(cluster federation.Cluster) {
 	l.Helper()
 	faults := l.faults(cluster)
 	l.Cleanup(func() {
 		if !l.Failed() {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), e2e.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), e2e.DefaultTimeout)
 		defer cancel()
 		for _, component := range faults.Components() {
 			if err := faults.Restart(ctx, component); err != nil {

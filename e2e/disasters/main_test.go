@@ -1,6 +1,6 @@
-// Package disasters_test breaks what Breakwater rests on, for real, and asserts that the floor holds: objects erased from
-// etcd, backups restored, clusters that are away, configurations that are gone or wrong. Its federation is nobody else's.
-// docs/disasters.md tells each as an operator meets it.
+// Package disasters_test damages real clusters and asserts that the floor holds: it deletes objects from etcd, restores backups, makes
+// clusters unreachable, and deletes or replaces configurations. No other package uses its federation. docs/disasters.md describes each
+// disaster for operators.
 package disasters_test
 
 import (
@@ -28,32 +28,32 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m))
 }
 
-// lab is one disaster's.
-type lab struct{ *e2e.Lab }
+// fixture is one disaster's.
+type fixture struct{ *e2e.Fixture }
 
-func claim(t *testing.T, name string, prove func(l lab)) {
+func claim(t *testing.T, name string, verify func(l fixture)) {
 	t.Helper()
-	suite.Claim(t, name, func(l *e2e.Lab) { prove(lab{l}) })
+	suite.Claim(t, name, func(l *e2e.Fixture) { verify(fixture{l}) })
 }
 
-// wantRefusal checks that an error is Breakwater's refusal for now, and that it says what happened.
-func (l lab) wantRefusal(err error, words ...string) {
+// expectDenial checks that an error is Breakwater's refusal for now, and that it says what happened.
+func (l fixture) expectDenial(err error, fragments ...string) {
 	l.Helper()
-	if word := refused(err, words...); word != "" {
-		l.Fatal(word)
+	if fragment := denialProblem(err, fragments...); fragment != "" {
+		l.Fatal(fragment)
 	}
-	l.Logf("the caller sees: %v", err)
+	l.Logf("the caller gets: %v", err)
 }
 
-// refused says why an error is not Breakwater's refusal with these words.
-func refused(err error, words ...string) string {
+// denialProblem says why an error is not Breakwater's refusal with these words.
+func denialProblem(err error, fragments ...string) string {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || status.Status().Code != 429 {
-		return "want a refusal by 429, got " + errorText(err)
+		return "want a denial with 429, got " + errorText(err)
 	}
-	for _, word := range append(words, "Breakwater refuses") {
-		if !strings.Contains(status.Status().Message, word) {
-			return "want a refusal that says " + word + ", got " + err.Error()
+	for _, fragment := range append(fragments, "Breakwater refuses") {
+		if !strings.Contains(status.Status().Message, fragment) {
+			return "want a denial that contains " + fragment + ", got " + err.Error()
 		}
 	}
 	return ""
@@ -66,65 +66,65 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// removeAny asks for the removal of a living pod of a cell, by a deletion or an eviction; of another cell when none is left there,
+// removeAnyPod asks for the removal of a living pod of a cell, by a deletion or an eviction; of another cell when none is left there,
 // for a floor counts the pods of all.
-func (l lab) removeAny(cell int, evict bool) error {
+func (l fixture) removeAnyPod(cell int, evict bool) error {
 	l.Helper()
 	for i := range l.Cells {
 		from := l.Cells[(cell+i)%len(l.Cells)]
-		pods := l.Pods(from)
+		pods := l.ExistingPods(from)
 		if len(pods) == 0 {
 			continue
 		}
 		if evict {
-			return l.Evict(from, pods[0].Name)
+			return l.EvictPod(from, pods[0].Name)
 		}
-		return l.Remove(from, pods[0].Name)
+		return l.DeletePod(from, pods[0].Name)
 	}
 	l.Fatal("no pod lives")
 	return nil
 }
 
-// wantRefusalsEverywhere asks for deletions and evictions in all cells.
-func (l lab) wantRefusalsEverywhere(words ...string) {
+// expectDenialsInAllCells asks for deletions and evictions in all cells.
+func (l fixture) expectDenialsInAllCells(fragments ...string) {
 	l.Helper()
 	for cell := range l.Cells {
-		l.wantRefusal(l.removeAny(cell, false), words...)
-		l.wantRefusal(l.removeAny(cell, true), words...)
+		l.expectDenial(l.removeAnyPod(cell, false), fragments...)
+		l.expectDenial(l.removeAnyPod(cell, true), fragments...)
 	}
 }
 
-// awaitRefusals waits until each kind of removal is refused in these words in every cell. What is admitted meanwhile is judged.
-func (l lab) awaitRefusals(words ...string) {
+// waitForDenials waits until each kind of removal is refused in these words in every cell. What is admitted meanwhile is judged.
+func (l fixture) waitForDenials(fragments ...string) {
 	l.Helper()
 	for cell := range l.Cells {
 		for _, evict := range []bool{false, true} {
-			l.awaitRefusal(cell, evict, words...)
+			l.waitForDenial(cell, evict, fragments...)
 		}
 	}
 }
 
-// awaitRefusal waits until a kind of removal is refused in these words in a cell.
-func (l lab) awaitRefusal(cell int, evict bool, words ...string) {
+// waitForDenial waits until a kind of removal is refused in these words in a cell.
+func (l fixture) waitForDenial(cell int, evict bool, fragments ...string) {
 	l.Helper()
 	var last error
 	l.Eventually(func() string {
-		last = l.removeAny(cell, evict)
-		return refused(last, words...)
+		last = l.removeAnyPod(cell, evict)
+		return denialProblem(last, fragments...)
 	})
-	l.Logf("the caller sees at last: %v", last)
+	l.Logf("the caller finally gets: %v", last)
 }
 
-// protector reads a protector of the lab's core.
-func (l lab) protector(name string) *v1alpha1.PodProtector {
+// getProtector reads a protector of the lab's core.
+func (l fixture) getProtector(name string) *v1alpha1.PodProtector {
 	l.Helper()
 	p := &v1alpha1.PodProtector{}
 	l.Must(l.Core.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: name}, p))
 	return p
 }
 
-// awaitCondition waits until an object of the core says so.
-func (l lab) awaitCondition(object client.Object, kind string, status metav1.ConditionStatus, reason string) {
+// waitForCondition waits until an object of the core says so.
+func (l fixture) waitForCondition(object client.Object, kind string, status metav1.ConditionStatus, reason string) {
 	l.Helper()
 	key := client.ObjectKeyFromObject(object)
 	l.Eventually(func() string {
@@ -150,8 +150,8 @@ func conditionsOf(object client.Object) []metav1.Condition {
 	return nil
 }
 
-// awaitEvent waits for an event of that reason on an object of the core.
-func (l lab) awaitEvent(name, reason string) {
+// waitForEvent waits for an event of that reason on an object of the core.
+func (l fixture) waitForEvent(name, reason string) {
 	l.Helper()
 	l.Eventually(func() string {
 		events := &corev1.EventList{}
@@ -170,35 +170,35 @@ func (l lab) awaitEvent(name, reason string) {
 }
 
 // faults breaks a cluster.
-func (l lab) faults(cluster federation.Cluster) federation.Faults {
+func (l fixture) faults(cluster federation.Cluster) federation.Faults {
 	l.Helper()
 	faults, ok := cluster.(federation.Faults)
 	if !ok {
-		l.Skipf("cluster %s cannot be broken", cluster.Name())
+		l.Skipf("the backend of cluster %s cannot inject faults", cluster.Name())
 	}
 	return faults
 }
 
-func (l lab) core() federation.Cluster { return l.Federation().Cores()[0] }
+func (l fixture) core() federation.Cluster { return l.Federation().Cores()[0] }
 
-func (l lab) worker(i int) federation.Cluster { return l.Federation().Workers()[i] }
+func (l fixture) worker(i int) federation.Cluster { return l.Federation().Workers()[i] }
 
-// freeze stops components in the middle of what they do until thaw is called, at the latest when the test ends.
-func (l lab) freeze(components ...string) (thaw func()) {
+// freezeComponents stops components in the middle of what they do until thaw is called, at the latest when the test ends.
+func (l fixture) freezeComponents(components ...string) (resume func()) {
 	l.Helper()
 	for _, component := range components {
 		l.Must(l.Breakwater.Freeze(component))
 	}
-	thaw = func() {
+	resume = func() {
 		for _, component := range components {
 			l.Must(l.Breakwater.Thaw(component))
 		}
 	}
-	l.Cleanup(thaw)
-	return thaw
+	l.Cleanup(resume)
+	return resume
 }
 
-func (l lab) aggregators() []string {
+func (l fixture) aggregators() []string {
 	var all []string
 	for _, cell := range l.Cells {
 		all = append(all, install.AggregatorName(l.Core.Name, cell.Name))

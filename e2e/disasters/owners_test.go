@@ -10,28 +10,28 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// deploy makes an application of one Deployment in each cell, of pods that go at once, and waits until they are counted.
-func (l lab) deploy(pods int) storm.Application {
+// deployWorkloads makes an application of one Deployment in each cell, of pods that go at once, and waits until they are counted.
+func (l fixture) deployWorkloads(pods int) storm.Application {
 	l.Helper()
-	app := l.App(pods)
+	app := l.Application(pods)
 	app.GraceSeconds = []int64{0}
 	l.Must(app.Deploy(l.Context(), l.Cells))
-	l.AwaitSummary(e2e.AllAvailable(pods))
-	l.awaitHeard()
+	l.WaitForSummary(e2e.AllAvailable(pods))
+	l.waitForWebhooks()
 	return app
 }
 
-func TestReplicaSetsAreErasedInAWorker(t *testing.T) {
-	claim(t, "the garbage collector takes their pods to the floor and no further, and the rest when there are others", func(l lab) {
-		l.Protect(6)
-		app := l.deploy(8)
-		v := l.watch(6)
+func TestReplicaSetsDeletedFromWorkerEtcd(t *testing.T) {
+	claim(t, "the garbage collector deletes their pods down to the floor, and the rest once replacements are available", func(l fixture) {
+		l.CreateProtector(6)
+		app := l.deployWorkloads(8)
+		v := l.startPodWatch(6)
 		cell := l.Cells[0]
-		l.erase(l.worker(0), 2, "deployments/"+l.Namespace, "replicasets/"+l.Namespace)
-		v.awaitAvailable(6)
-		l.awaitEvent("web", "RemovalRefused")
+		l.deleteFromEtcd(l.worker(0), 2, "deployments/"+l.Namespace, "replicasets/"+l.Namespace)
+		v.waitForAvailable(6)
+		l.waitForEvent("web", "RemovalRefused")
 		// A controller that hears of its ReplicaSet's loss first may make another, whose pods go the same way.
-		l.awaitRefusals("/web", "floor 6, available 6, removals under way 0")
+		l.waitForDenials("/web", "floor 6, available 6, removals under way 0")
 
 		app.Pods = 4
 		l.Must(app.Deploy(l.Context(), []storm.Cell{cell}))
@@ -41,14 +41,14 @@ func TestReplicaSetsAreErasedInAWorker(t *testing.T) {
 			if len(sets.Items) != 1 {
 				return fmt.Sprintf("%d ReplicaSets", len(sets.Items))
 			}
-			pods := l.Pods(cell)
+			pods := l.ExistingPods(cell)
 			for i := range pods {
 				if !metav1.IsControlledBy(&pods[i], &sets.Items[0]) {
-					return fmt.Sprintf("pod %s, whose ReplicaSet is gone, is still there", pods[i].Name)
+					return fmt.Sprintf("pod %s still exists, but its ReplicaSet was deleted", pods[i].Name)
 				}
 			}
 			return ""
 		})
-		l.AwaitSummary(e2e.AllAvailable(8))
+		l.WaitForSummary(e2e.AllAvailable(8))
 	})
 }

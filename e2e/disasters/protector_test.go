@@ -15,18 +15,18 @@ func isTrue(conditions []metav1.Condition, kind string) bool {
 	return meta.IsStatusConditionTrue(conditions, kind)
 }
 
-// awaitHold waits until the keeper holds a protector. Before that its loss cannot be told from its end.
-func (l lab) awaitHold(name string) {
+// waitForFinalizer waits until the keeper holds a protector. Before that its loss cannot be told from its end.
+func (l fixture) waitForFinalizer(name string) {
 	l.Helper()
 	l.Eventually(func() string {
-		if !slices.Contains(l.protector(name).Finalizers, v1alpha1.FinalizerHold) {
-			return "protector " + name + " is not held yet"
+		if !slices.Contains(l.getProtector(name).Finalizers, v1alpha1.FinalizerHold) {
+			return "protector " + name + " has no finalizer yet"
 		}
 		return ""
 	})
 }
 
-func reservations(p *v1alpha1.PodProtector) (n int) {
+func countReservations(p *v1alpha1.PodProtector) (n int) {
 	for i := range p.Status.Cells {
 		for _, bucket := range p.Status.Cells[i].AdmissionHistory.Buckets {
 			n += max(1, int(bucket.Counter))
@@ -35,45 +35,45 @@ func reservations(p *v1alpha1.PodProtector) (n int) {
 	return n
 }
 
-func TestProtectorsAreErasedFromTheCore(t *testing.T) {
-	claim(t, "they stay in force from memory, and are made anew with what was reserved", func(l lab) {
-		l.protect(6, 10)
-		v := l.watch(6)
-		// What is admitted now stays reserved: nobody counts it.
-		count := l.freeze(l.aggregators()...)
-		l.Must(l.removeAny(0, false))
-		l.Must(l.removeAny(1, true))
-		v.awaitAvailable(8)
-		before := l.protector("web")
-		if reservations(before) != 2 {
-			l.Fatalf("%d reservations, want 2: %+v", reservations(before), before.Status)
+func TestProtectorsDeletedFromCoreEtcd(t *testing.T) {
+	claim(t, "they stay in force from memory, and are recreated with their reservations", func(l fixture) {
+		l.createCountedProtector(6, 10)
+		v := l.startPodWatch(6)
+		// Removals that are admitted now stay reserved: no aggregator counts their pods.
+		count := l.freezeComponents(l.aggregators()...)
+		l.Must(l.removeAnyPod(0, false))
+		l.Must(l.removeAnyPod(1, true))
+		v.waitForAvailable(8)
+		before := l.getProtector("web")
+		if countReservations(before) != 2 {
+			l.Fatalf("%d reservations, want 2: %+v", countReservations(before), before.Status)
 		}
-		restore := l.freeze(install.GeneratorName(l.Core.Name))
-		l.erase(l.core(), 1, "breakwater.dev/podprotectors/"+l.Namespace)
-		end := v.siege()
-		l.wantRefusalsEverywhere("/web", "is gone although nobody has released it", "floor 6, available 10, removals under way 2")
+		restore := l.freezeComponents(install.GeneratorName(l.Core.Name))
+		l.deleteFromEtcd(l.core(), 1, "breakwater.dev/podprotectors/"+l.Namespace)
+		end := v.startAttack()
+		l.expectDenialsInAllCells("/web", "no longer exists although it was not released", "floor 6, available 10, removals under way 2")
 
 		restore()
-		p := l.protectorAnew(before)
-		if reservations(p) != 2 {
-			l.Errorf("%d reservations were restored, want 2: %+v", reservations(p), p.Status)
+		p := l.waitForRecreated(before)
+		if countReservations(p) != 2 {
+			l.Errorf("%d reservations were restored, want 2: %+v", countReservations(p), p.Status)
 		}
-		l.awaitEvent("web", v1alpha1.ConditionRestored)
-		l.awaitRefusals("/web", "was restored, or its core cluster was, and not all of its cells are counted anew")
+		l.waitForEvent("web", v1alpha1.ConditionRestored)
+		l.waitForDenials("/web", "was restored, or its core cluster was, and not all of its cells have been counted again")
 		count()
-		v.awaitAvailable(6)
+		v.waitForAvailable(6)
 		end()
-		v.wantExhausted("/web")
+		v.waitForExhaustedBudget("/web")
 	})
 }
 
-// protectorAnew waits until a protector that vanished is made anew.
-func (l lab) protectorAnew(before *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+// waitForRecreated waits until a vanished protector is recreated.
+func (l fixture) waitForRecreated(before *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	l.Helper()
 	p := before.DeepCopy()
-	l.awaitCondition(p, v1alpha1.ConditionRestored, metav1.ConditionTrue, v1alpha1.ReasonVanished)
+	l.waitForCondition(p, v1alpha1.ConditionRestored, metav1.ConditionTrue, v1alpha1.ReasonVanished)
 	if p.UID == before.UID {
-		l.Fatalf("the protector was never gone: %+v", p.ObjectMeta)
+		l.Fatalf("the protector was never deleted: %+v", p.ObjectMeta)
 	}
 	return p
 }

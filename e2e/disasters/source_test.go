@@ -13,8 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// source is a Deployment of the core that asks for a protector, which is to have a floor of two pods fewer.
-func (l lab) source(replicas int32) *appsv1.Deployment {
+// newSourceDeployment is a Deployment of the core that asks for a protector, which is to have a floor of two pods fewer.
+func (l fixture) newSourceDeployment(replicas int32) *appsv1.Deployment {
 	two, labels := intstr.FromInt32(2), map[string]string{"app": "web"}
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web", Labels: map[string]string{v1alpha1.LabelProtect: "true"}},
@@ -31,13 +31,13 @@ func (l lab) source(replicas int32) *appsv1.Deployment {
 	}
 }
 
-const generated = "deployment-web"
+const generatedName = "deployment-web"
 
-// protectSource makes the Deployment and as many pods in the workers, and waits until its protector counts them.
-func (l lab) protectSource(pods int) {
+// createProtectedSource makes the Deployment and as many pods in the workers, and waits until its protector counts them.
+func (l fixture) createProtectedSource(pods int) {
 	l.Helper()
-	l.Must(l.Core.Create(l.Context(), l.source(int32(pods))))
-	l.Must(l.App(pods).DeployBare(l.Context(), l.Cells))
+	l.Must(l.Core.Create(l.Context(), l.newSourceDeployment(int32(pods))))
+	l.Must(l.Application(pods).DeployBare(l.Context(), l.Cells))
 	l.Eventually(func() string {
 		p := &v1alpha1.PodProtectorList{}
 		l.Must(l.Core.List(l.Context(), p))
@@ -46,31 +46,31 @@ func (l lab) protectSource(pods int) {
 				return ""
 			}
 		}
-		return fmt.Sprintf("the generator has made no protector that counts %d pods", pods)
+		return fmt.Sprintf("the generator has created no protector that counts %d pods", pods)
 	})
-	l.awaitHeard()
+	l.waitForWebhooks()
 }
 
-func TestSourcesAreErasedFromTheCore(t *testing.T) {
-	claim(t, "the protector stays in force without its Deployment, says so, and follows it again when it is there", func(l lab) {
-		l.protectSource(8)
-		v := l.watch(6)
-		l.erase(l.core(), 1, "deployments/"+l.Namespace+"/web")
-		p := l.protector(generated)
-		l.awaitCondition(p, v1alpha1.ConditionTargetResolved, metav1.ConditionFalse, v1alpha1.ReasonSourceVanished)
-		l.awaitEvent(generated, v1alpha1.ReasonSourceVanished)
-		v.wantExhausted(generated)
+func TestSourcesDeletedFromCoreEtcd(t *testing.T) {
+	claim(t, "the protector stays in force without its Deployment, reports it, and follows the recreated Deployment", func(l fixture) {
+		l.createProtectedSource(8)
+		v := l.startPodWatch(6)
+		l.deleteFromEtcd(l.core(), 1, "deployments/"+l.Namespace+"/web")
+		p := l.getProtector(generatedName)
+		l.waitForCondition(p, v1alpha1.ConditionTargetResolved, metav1.ConditionFalse, v1alpha1.ReasonSourceVanished)
+		l.waitForEvent(generatedName, v1alpha1.ReasonSourceVanished)
+		v.waitForExhaustedBudget(generatedName)
 
-		l.Must(l.Core.Create(l.Context(), l.source(8)))
+		l.Must(l.Core.Create(l.Context(), l.newSourceDeployment(8)))
 		l.Eventually(func() string {
-			if c := l.protector(generated).Status.Conditions; !isTrue(c, v1alpha1.ConditionTargetResolved) {
+			if c := l.getProtector(generatedName).Status.Conditions; !isTrue(c, v1alpha1.ConditionTargetResolved) {
 				return fmt.Sprintf("the protector does not follow its Deployment: %+v", c)
 			}
 			return ""
 		})
-		if now := l.protector(generated); now.UID != p.UID || now.Spec.MinAvailable.IntValue() != 6 {
-			l.Errorf("the protector is another one, or has another floor: %+v", now)
+		if now := l.getProtector(generatedName); now.UID != p.UID || now.Spec.MinAvailable.IntValue() != 6 {
+			l.Errorf("the protector was recreated, or its floor changed: %+v", now)
 		}
-		v.wantExhausted(generated)
+		v.waitForExhaustedBudget(generatedName)
 	})
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // setWhenStale says what a silent cell's pods count for, until the test ends.
-func (l lab) setWhenStale(cell string, when v1alpha1.WhenStale, after time.Duration) {
+func (l fixture) setWhenStale(cell string, when v1alpha1.WhenStale, after time.Duration) {
 	l.Helper()
 	set := func(when v1alpha1.WhenStale, after time.Duration) string {
 		c := &v1alpha1.Cell{}
@@ -23,62 +23,62 @@ func (l lab) setWhenStale(cell string, when v1alpha1.WhenStale, after time.Durat
 			return err.Error()
 		}
 		c.Spec.WhenStale, c.Spec.StaleAfter = when, &metav1.Duration{Duration: after}
-		return e2e.Word(l.Core.Update(l.Context(), c))
+		return e2e.ErrorText(l.Core.Update(l.Context(), c))
 	}
 	l.Eventually(func() string { return set(when, after) })
 }
 
-func (l lab) discount(cell string) v1alpha1.Discount {
+func (l fixture) discountOf(cell string) v1alpha1.Discount {
 	l.Helper()
-	p := l.Protector()
+	p := l.GetProtector()
 	for i := range p.Status.Cells {
 		if p.Status.Cells[i].CellID == cell {
 			return p.Status.Cells[i].Discount
 		}
 	}
-	l.Fatalf("the protector knows nothing of cell %s: %+v", cell, p.Status)
+	l.Fatalf("the protector has no entry of cell %s: %+v", cell, p.Status)
 	return ""
 }
 
-func TestAWorkersDataPlaneIsGone(t *testing.T) {
-	claim(t, "its pods count for nothing in the other cells, so that those keep the floor by themselves, until it is back", func(l lab) {
-		l.protect(4, 8)
+func TestWorkerDataPlaneLost(t *testing.T) {
+	claim(t, "its pods do not count in other cells, which keep the floor without them until it recovers", func(l fixture) {
+		l.createCountedProtector(4, 8)
 		lost, left := l.Cells[1].Name, l.Cells[:1]
 		l.setWhenStale(lost, v1alpha1.WhenStaleDiscount, 20*time.Second)
-		l.awaitVouching(lost)
-		v := l.watch(4, left...)
+		l.waitForCellReport(lost)
+		v := l.startPodWatch(4, left...)
 		faults := l.faults(l.worker(1))
-		l.bringBack(l.worker(1))
-		l.kill(l.worker(1))
+		l.restartComponents(l.worker(1))
+		l.killComponents(l.worker(1))
 		l.Eventually(func() string {
-			if got := l.discount(lost); got != v1alpha1.DiscountStale {
+			if got := l.discountOf(lost); got != v1alpha1.DiscountStale {
 				return fmt.Sprintf("cell %s is discounted as %q", lost, got)
 			}
 			return ""
 		})
-		l.awaitCondition(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: lost}}, v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat)
-		l.awaitEvent(lost, v1alpha1.ReasonNoHeartbeat)
-		end := v.siege()
+		l.waitForCondition(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: lost}}, v1alpha1.ConditionAggregationFresh, metav1.ConditionFalse, v1alpha1.ReasonNoHeartbeat)
+		l.waitForEvent(lost, v1alpha1.ReasonNoHeartbeat)
+		end := v.startAttack()
 		for _, evict := range []bool{false, true} {
-			l.awaitRefusal(0, evict, "/web", "floor 4, available 4")
+			l.waitForDenial(0, evict, "/web", "floor 4, available 4")
 		}
 		if got := end().Counts(); got.Refused == 0 || got.Admitted > 0 {
-			l.Errorf("the siege of the cell that is left: %+v", got)
+			l.Errorf("removals in the remaining cell: %+v", got)
 		}
 
 		for _, component := range faults.Components() {
 			l.Must(faults.Restart(l.Context(), component))
 		}
-		l.awaitCondition(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: lost}}, v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
-		l.AwaitSummary(e2e.AllAvailable(8))
-		v.conclude() // the cells keep the floor together again
-		l.watch(4).wantExhausted("/web")
+		l.waitForCondition(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: lost}}, v1alpha1.ConditionAggregationFresh, metav1.ConditionTrue, v1alpha1.ReasonHeartbeatSeen)
+		l.WaitForSummary(e2e.AllAvailable(8))
+		v.stopAndJudge() // the cells keep the floor together again
+		l.startPodWatch(4).waitForExhaustedBudget("/web")
 		l.setWhenStale(lost, v1alpha1.WhenStaleTrust, time.Minute)
 	})
 }
 
-// awaitVouching waits until the aggregator of a cell has heard of the Cell as it is now: it says so with its next report.
-func (l lab) awaitVouching(cell string) {
+// waitForCellReport waits until the aggregator of a cell has heard of the Cell as it is now: it says so with its next report.
+func (l fixture) waitForCellReport(cell string) {
 	l.Helper()
 	l.Eventually(func() string {
 		c := &v1alpha1.Cell{}
@@ -88,48 +88,48 @@ func (l lab) awaitVouching(cell string) {
 				return ""
 			}
 		}
-		return "the aggregator of cell " + cell + " has not reported since its Cell was changed"
+		return "the aggregator of cell " + cell + " has not reported since its Cell changed"
 	})
 }
 
-func TestTheWebhookConfigurationIsErased(t *testing.T) {
-	claim(t, "it is found and told within a minute, what went unasked tightens the budget, and it can be put back", func(l lab) {
-		l.protect(6, 8)
+func TestWebhookConfigurationDeletedFromEtcd(t *testing.T) {
+	claim(t, "it is detected and reported within a minute, unreviewed removals tighten the budget, and it can be restored", func(l fixture) {
+		l.createCountedProtector(6, 8)
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.Cells[0].Name}}
-		l.awaitCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
+		l.waitForCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
 		l.Cleanup(func() { _ = l.Breakwater.ConfigureWorker(context.WithoutCancel(l.Context()), l.worker(0)) }) // for the tests after it
-		l.erase(l.worker(0), 1, "validatingwebhookconfigurations/breakwater")
+		l.deleteFromEtcd(l.worker(0), 1, "validatingwebhookconfigurations/breakwater")
 		erased := time.Now()
 		// Nobody is asked in this cell any more: this is what the table calls not covered.
-		l.Eventually(func() string { return e2e.Word(l.dryRun(l.Cells[0])) })
-		for _, pod := range l.Pods(l.Cells[0])[:3] {
-			l.Must(l.Remove(l.Cells[0], pod.Name))
+		l.Eventually(func() string { return e2e.ErrorText(l.dryRunRemoval(l.Cells[0])) })
+		for _, pod := range l.ExistingPods(l.Cells[0])[:3] {
+			l.Must(l.DeletePod(l.Cells[0], pod.Name))
 		}
-		l.awaitCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing)
+		l.waitForCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing)
 		l.Logf("told after %s", time.Since(erased).Round(time.Millisecond))
-		l.awaitEvent(cell.Name, v1alpha1.ReasonWebhookMissing)
-		l.AwaitSummary(e2e.AllAvailable(5)) // until they are counted nobody knows that they went
+		l.waitForEvent(cell.Name, v1alpha1.ReasonWebhookMissing)
+		l.WaitForSummary(e2e.AllAvailable(5)) // the budget does not include the lost pods until they are counted
 		// The cells that are guarded answer for those that are not.
-		v := l.watch(5)
-		l.awaitRefusal(1, false, "/web", "floor 6, available 5")
-		l.wantRefusal(l.removeAny(1, true), "/web", "floor 6, available 5")
+		v := l.startPodWatch(5)
+		l.waitForDenial(1, false, "/web", "floor 6, available 5")
+		l.expectDenial(l.removeAnyPod(1, true), "/web", "floor 6, available 5")
 
 		l.Must(l.Breakwater.ConfigureWorker(l.Context(), l.worker(0)))
-		l.Eventually(func() string { return refused(l.dryRun(l.Cells[0]), "/web", "floor 6, available 5") })
-		l.awaitCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
-		l.wantRefusalsEverywhere("/web", "floor 6, available 5")
-		again := l.App(4)
+		l.Eventually(func() string { return denialProblem(l.dryRunRemoval(l.Cells[0]), "/web", "floor 6, available 5") })
+		l.waitForCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
+		l.expectDenialsInAllCells("/web", "floor 6, available 5")
+		again := l.Application(4)
 		again.Instance = "again"
 		l.Must(again.DeployBare(l.Context(), l.Cells))
-		v.awaitAvailable(9)
-		v.conclude()
-		l.watch(6).wantExhausted("/web")
+		v.waitForAvailable(9)
+		v.stopAndJudge()
+		l.startPodWatch(6).waitForExhaustedBudget("/web")
 	})
 }
 
-// dryRun asks for the removal of a pod of a cell that is not to happen.
-func (l lab) dryRun(cell storm.Cell) error {
+// dryRunRemoval asks for the removal of a pod of a cell that is not to happen.
+func (l fixture) dryRunRemoval(cell storm.Cell) error {
 	l.Helper()
-	pods := l.Pods(cell)
+	pods := l.ExistingPods(cell)
 	return cell.Client.CoreV1().Pods(l.Namespace).Delete(l.Context(), pods[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 }

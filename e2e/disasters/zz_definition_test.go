@@ -15,94 +15,94 @@ import (
 
 // The tests of this file are the last of the package, since they strike the protectors of all others too.
 
-const definition = "podprotectors.breakwater.dev"
+const protectorCRDName = "podprotectors.breakwater.dev"
 
-// kinds are the CRDs of the core.
-func (l lab) kinds() apiextensions.Interface {
+// crdClient are the CRDs of the core.
+func (l fixture) crdClient() apiextensions.Interface {
 	l.Helper()
 	kinds, err := apiextensions.NewForConfig(l.core().RESTConfig())
 	l.Must(err)
 	return kinds
 }
 
-func (l lab) definition() *apiextensionsv1.CustomResourceDefinition {
+func (l fixture) getCRD() *apiextensionsv1.CustomResourceDefinition {
 	l.Helper()
-	crd, err := l.kinds().ApiextensionsV1().CustomResourceDefinitions().Get(l.Context(), definition, metav1.GetOptions{})
+	crd, err := l.crdClient().ApiextensionsV1().CustomResourceDefinitions().Get(l.Context(), protectorCRDName, metav1.GetOptions{})
 	l.Must(err)
 	return crd
 }
 
-// define puts a CRD back, as it is in the release.
-func (l lab) define(crd *apiextensionsv1.CustomResourceDefinition) {
+// createCRD puts a CRD back, as it is in the release.
+func (l fixture) createCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 	l.Helper()
-	anew := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name, Annotations: crd.Annotations}, Spec: crd.Spec}
-	crds := l.kinds().ApiextensionsV1().CustomResourceDefinitions()
-	_, err := crds.Create(l.Context(), anew, metav1.CreateOptions{})
+	recreated := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name, Annotations: crd.Annotations}, Spec: crd.Spec}
+	crds := l.crdClient().ApiextensionsV1().CustomResourceDefinitions()
+	_, err := crds.Create(l.Context(), recreated, metav1.CreateOptions{})
 	l.Must(err)
 	l.Eventually(func() string {
-		return e2e.Word(l.Core.List(l.Context(), &v1alpha1.PodProtectorList{}))
+		return e2e.ErrorText(l.Core.List(l.Context(), &v1alpha1.PodProtectorList{}))
 	})
 }
 
-func TestTheDefinitionIsErasedFromTheCore(t *testing.T) {
-	claim(t, "nothing is admitted while nobody serves protectors, and all go on as they were when somebody does", func(l lab) {
-		l.protect(6, 8)
-		v := l.watch(6)
-		before, crd := l.protector("web"), l.definition()
-		l.erase(l.core(), 1, "apiextensions.k8s.io/customresourcedefinitions/"+definition)
+func TestCRDDeletedFromCoreEtcd(t *testing.T) {
+	claim(t, "no removal is admitted while the API server serves no protectors, and protection resumes unchanged afterwards", func(l fixture) {
+		l.createCountedProtector(6, 8)
+		v := l.startPodWatch(6)
+		before, crd := l.getProtector("web"), l.getCRD()
+		l.deleteFromEtcd(l.core(), 1, "apiextensions.k8s.io/customresourcedefinitions/"+protectorCRDName)
 		l.Eventually(func() string {
 			if err := l.Core.List(l.Context(), &v1alpha1.PodProtectorList{}); !apierrors.IsNotFound(err) {
 				return "protectors are still served: " + errorText(err)
 			}
 			return ""
 		})
-		end := v.siege()
-		l.wantRefusalsEverywhere("/web")
+		end := v.startAttack()
+		l.expectDenialsInAllCells("/web")
 		end()
-		v.awaitAvailable(8)
+		v.waitForAvailable(8)
 
-		l.define(crd)
-		v.wantExhausted("/web")
-		if now := l.protector("web"); now.UID != before.UID {
-			l.Errorf("the protector is another one: %+v", now.ObjectMeta)
+		l.createCRD(crd)
+		v.waitForExhaustedBudget("/web")
+		if now := l.getProtector("web"); now.UID != before.UID {
+			l.Errorf("the protector was recreated: %+v", now.ObjectMeta)
 		}
 	})
 }
 
-func TestTheDefinitionIsDeleted(t *testing.T) {
-	claim(t, "finalizers keep all protectors in force until somebody lets go of them on purpose", func(l lab) {
-		l.protect(6, 8)
-		v := l.watch(6)
-		crd := l.definition()
-		crds := l.kinds().ApiextensionsV1().CustomResourceDefinitions()
-		l.Must(crds.Delete(l.Context(), definition, metav1.DeleteOptions{}))
-		l.awaitEvent("web", v1alpha1.ReasonKindDeleted)
-		v.wantExhausted("/web")
-		if p := l.protector("web"); p.DeletionTimestamp == nil {
+func TestCRDDeleted(t *testing.T) {
+	claim(t, "finalizers keep all protectors in force until a user removes them", func(l fixture) {
+		l.createCountedProtector(6, 8)
+		v := l.startPodWatch(6)
+		crd := l.getCRD()
+		crds := l.crdClient().ApiextensionsV1().CustomResourceDefinitions()
+		l.Must(crds.Delete(l.Context(), protectorCRDName, metav1.DeleteOptions{}))
+		l.waitForEvent("web", v1alpha1.ReasonKindDeleted)
+		v.waitForExhaustedBudget("/web")
+		if p := l.getProtector("web"); p.DeletionTimestamp == nil {
 			l.Errorf("the protector was not deleted: %+v", p.ObjectMeta)
 		}
 
-		l.awaitAllDeleted()
-		v.conclude() // nobody protects the pods from here until the protector is back
+		l.waitForAllProtectorsDeleted()
+		v.stopAndJudge() // the pods are unprotected from here until the protector exists again
 		out, err := exec.CommandContext(l.Context(), l.Program(), "release", "--kubeconfig", l.core().Kubeconfig(), "-A", "--deleted", "--yes").CombinedOutput()
 		l.Logf("breakwater release:\n%s", out)
 		l.Must(err)
 		l.Eventually(func() string {
-			if _, err := crds.Get(l.Context(), definition, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return "the CRD is still there: " + errorText(err)
+			if _, err := crds.Get(l.Context(), protectorCRDName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return "the CRD still exists: " + errorText(err)
 			}
 			return ""
 		})
-		l.define(crd)
-		l.Protect(4)
-		l.AwaitSummary(e2e.AllAvailable(6))
-		l.awaitHeard()
-		l.watch(4).wantExhausted("/web")
+		l.createCRD(crd)
+		l.CreateProtector(4)
+		l.WaitForSummary(e2e.AllAvailable(6))
+		l.waitForWebhooks()
+		l.startPodWatch(4).waitForExhaustedBudget("/web")
 	})
 }
 
-// awaitAllDeleted waits until the apiserver has deleted all protectors, which it does one namespace after the other.
-func (l lab) awaitAllDeleted() {
+// waitForAllProtectorsDeleted waits until the apiserver has deleted all protectors, which it does one namespace after the other.
+func (l fixture) waitForAllProtectorsDeleted() {
 	l.Helper()
 	l.Eventually(func() string {
 		all := &v1alpha1.PodProtectorList{}

@@ -13,25 +13,25 @@ import (
 // fluxManager is the field manager of the kustomize-controller.
 const fluxManager = "kustomize-controller"
 
-// footprint is what a write of Flux to an object would change.
-type footprint struct {
+// fieldSnapshot is what a write of Flux to an object would change.
+type fieldSnapshot struct {
 	Generation int64
-	// Version is that of an object that nobody but Flux writes; others have reports of their state written to them.
+	// Version is the resourceVersion of an object that only Flux writes. Controllers write the status of other objects.
 	Version string
 	// Owned are the fields that Flux owns, as the apiserver notes them, with the time of its last change.
 	Owned string
 }
 
-// footprints gives the footprint of every object that the layers have applied, from their inventories.
-func (s *Stage) footprints(ctx context.Context) (map[string]footprint, error) {
-	prints := map[string]footprint{}
-	for _, layer := range layers {
+// fieldSnapshots gives the footprint of every object that the layers have applied, from their inventories.
+func (s *Fixture) fieldSnapshots(ctx context.Context) (map[string]fieldSnapshot, error) {
+	prints := map[string]fieldSnapshot{}
+	for _, layer := range kustomizations {
 		objects, err := s.inventory(ctx, layer)
 		if err != nil {
 			return nil, err
 		}
 		for _, object := range objects {
-			of := footprint{Generation: object.GetGeneration()}
+			of := fieldSnapshot{Generation: object.GetGeneration()}
 			managers := map[string]bool{}
 			for _, entry := range object.GetManagedFields() {
 				managers[entry.Manager] = true
@@ -53,8 +53,8 @@ func (s *Stage) footprints(ctx context.Context) (map[string]footprint, error) {
 }
 
 // inventory gets the objects that a Kustomization has applied.
-func (s *Stage) inventory(ctx context.Context, layer string) ([]*unstructured.Unstructured, error) {
-	k, err := s.Kustomization(ctx, system, layer)
+func (s *Fixture) inventory(ctx context.Context, layer string) ([]*unstructured.Unstructured, error) {
+	k, err := s.Kustomization(ctx, systemNamespace, layer)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *Stage) inventory(ctx context.Context, layer string) ([]*unstructured.Un
 		// Colons in names are written as two underscores; we have none.
 		object, err := s.Read(ctx, schema.GroupVersionKind{Group: parts[2], Version: version, Kind: parts[3]}, parts[0], parts[1])
 		if err != nil {
-			return nil, fmt.Errorf("get what %s has applied: %w", layer, err)
+			return nil, fmt.Errorf("get the objects that %s applied: %w", layer, err)
 		}
 		objects = append(objects, object)
 	}

@@ -13,16 +13,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestArgoCDSeesNoDifferenceInWhatIsSynced(t *testing.T) {
-	must(t, stage.awaitSync(t.Context()))
-	application := application(t)
+func TestArgoCDShowsNoDiffAfterSync(t *testing.T) {
+	noErrors(t, fixture.waitForSync(t.Context()))
+	application := renderApplication(t)
 	for _, chart := range []string{"breakwater-crds", "breakwater"} {
-		rendered, err := stage.render(t.Context(), chart)
-		must(t, err)
+		rendered, err := fixture.renderChart(t.Context(), chart)
+		noErrors(t, err)
 		objects, err := gitops.Parse([]byte(rendered))
-		must(t, err)
+		noErrors(t, err)
 		for _, object := range objects {
-			if modified, how := differs(t, object, application); modified {
+			if modified, how := isDifferent(t, object, application); modified {
 				t.Errorf("%s %s is out of sync: %s", object.GetKind(), object.GetName(), how)
 			}
 		}
@@ -30,55 +30,55 @@ func TestArgoCDSeesNoDifferenceInWhatIsSynced(t *testing.T) {
 	}
 }
 
-func TestArgoCDSeesAChange(t *testing.T) {
-	rendered, err := stage.render(t.Context(), "breakwater")
-	must(t, err)
+func TestArgoCDShowsDiffOfChange(t *testing.T) {
+	rendered, err := fixture.renderChart(t.Context(), "breakwater")
+	noErrors(t, err)
 	objects, err := gitops.Parse([]byte(strings.ReplaceAll(rendered, "failurePolicy: Fail", "failurePolicy: Ignore")))
-	must(t, err)
+	noErrors(t, err)
 	modified := 0
 	for _, object := range objects {
-		if differs, _ := differs(t, object, application(t)); differs {
+		if differs, _ := isDifferent(t, object, renderApplication(t)); differs {
 			modified++
 		}
 	}
 	if modified != 1 {
-		t.Errorf("%d objects are out of sync, want one", modified)
+		t.Errorf("%d objects are out of sync, want 1", modified)
 	}
 }
 
-// differs asks Argo CD's own code, with the options of the ApplicationSet.
-func differs(t *testing.T, object *unstructured.Unstructured, application string) (bool, string) {
+// isDifferent asks Argo CD's own code, with the options of the ApplicationSet.
+func isDifferent(t *testing.T, object *unstructured.Unstructured, application string) (bool, string) {
 	t.Helper()
 	raw, err := object.MarshalJSON()
-	must(t, err)
+	noErrors(t, err)
 	var answer struct {
 		Modified     bool
 		Live, Wanted json.RawMessage
 	}
-	look(t, raw, &answer, "argo-look", "-settings="+settings, "-application="+application, "-kubeconfig="+stage.Cluster.Kubeconfig(), "diff")
+	runAndDecode(t, raw, &answer, "argo-look", "-settings="+argoSettings, "-application="+application, "-kubeconfig="+fixture.Cluster.Kubeconfig(), "diff")
 	return answer.Modified, string(answer.Live) + "\n" + string(answer.Wanted)
 }
 
-// application writes the Application that the ApplicationSet of clusters/single makes, as far as it says what is ignored.
-func application(t *testing.T) string {
+// renderApplication writes the Application that the ApplicationSet of clusters/single makes, as far as it says what is ignored.
+func renderApplication(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "clusters", "single", "applicationset.yaml"))
-	must(t, err)
+	noErrors(t, err)
 	objects, err := gitops.Parse(raw)
-	must(t, err)
+	noErrors(t, err)
 	ignored, ok, err := unstructured.NestedSlice(objects[0].Object, "spec", "template", "spec", "ignoreDifferences")
-	must(t, err)
+	noErrors(t, err)
 	compare, _, err := unstructured.NestedString(objects[0].Object, "spec", "template", "metadata", "annotations", "argocd.argoproj.io/compare-options")
-	must(t, err)
+	noErrors(t, err)
 	if !ok || compare != "ServerSideDiff=true" {
-		t.Fatalf("the ApplicationSet ignores nothing, or compares by %q", compare)
+		t.Fatalf("the ApplicationSet has no ignoreDifferences, or compares by %q", compare)
 	}
 	out, err := yaml.Marshal(map[string]any{
 		"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "spec": map[string]any{"ignoreDifferences": ignored},
 	})
-	must(t, err)
+	noErrors(t, err)
 	file := filepath.Join(t.TempDir(), "application.yaml")
-	must(t, os.WriteFile(file, out, 0o600))
+	noErrors(t, os.WriteFile(file, out, 0o600))
 	return file
 }
 
@@ -89,7 +89,7 @@ func TestArgoCDActionsOnAProtector(t *testing.T) {
 			metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 		}
 		raw, err := json.Marshal(map[string]any{"apiVersion": "breakwater.dev/v1alpha1", "kind": "PodProtector", "metadata": metadata})
-		must(t, err)
+		noErrors(t, err)
 		return raw
 	}
 	for deleted, want := range map[bool][]string{false: {"remove-cell"}, true: {"release", "remove-cell"}} {
@@ -97,7 +97,7 @@ func TestArgoCDActionsOnAProtector(t *testing.T) {
 			Name     string
 			Disabled bool
 		}
-		look(t, protector(deleted), &offered, "argo-look", "-settings="+settings, "actions")
+		runAndDecode(t, protector(deleted), &offered, "argo-look", "-settings="+argoSettings, "actions")
 		var enabled []string
 		for _, action := range offered {
 			if !action.Disabled {
@@ -112,18 +112,18 @@ func TestArgoCDActionsOnAProtector(t *testing.T) {
 		Resource  unstructured.Unstructured
 		Operation string
 	}
-	look(t, protector(false), &results, "argo-look", "-settings="+settings, "-parameter=cell=worker-2", "act", "remove-cell")
+	runAndDecode(t, protector(false), &results, "argo-look", "-settings="+argoSettings, "-parameter=cell=worker-2", "act", "remove-cell")
 	if got := results[0].Resource.GetAnnotations()["breakwater.dev/remove-cell"]; got != "worker-2" || results[0].Operation != "patch" {
 		t.Errorf("remove-cell makes the annotation %q by %s", got, results[0].Operation)
 	}
-	look(t, protector(true), &results, "argo-look", "-settings="+settings, "act", "release")
+	runAndDecode(t, protector(true), &results, "argo-look", "-settings="+argoSettings, "act", "release")
 	if got := results[0].Resource.GetFinalizers(); !slices.Equal(got, []string{"example.com/other"}) {
 		t.Errorf("release leaves the finalizers %v", got)
 	}
-	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+settings, "act", "release"); err == nil {
-		t.Error("release of what is not deleted is done")
+	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+argoSettings, "act", "release"); err == nil {
+		t.Error("release of an object that is not being deleted succeeded, want an error")
 	}
-	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+settings, "act", "remove-cell"); err == nil {
-		t.Error("remove-cell of no cell is done")
+	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+argoSettings, "act", "remove-cell"); err == nil {
+		t.Error("remove-cell without a cell succeeded, want an error")
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-// What docs/install.md says in a sentence of a certificate that is not issued tells of one that is, too.
-func TestWhatIsSaidOfCertificatesShowsThem(t *testing.T) {
-	said, err := doctest.Mentioned(root, "docs/install.md", "kubectl describe certificate ")
-	must(t, err)
-	arguments := append([]string{"--kubeconfig=" + stage.Cluster.Kubeconfig()}, strings.Fields(said)[1:]...)
+// The command that docs/install.md gives for a certificate that is not issued shows an issued one, too.
+func TestDocumentedCertificateCommandsShowCertificates(t *testing.T) {
+	command, err := doctest.Mentioned(root, "docs/install.md", "kubectl describe certificate ")
+	noErrors(t, err)
+	arguments := append([]string{"--kubeconfig=" + fixture.Cluster.Kubeconfig()}, strings.Fields(command)[1:]...)
 	out, err := gitops.Output(t.Context(), nil, "kubectl", arguments...)
-	must(t, err)
+	noErrors(t, err)
 	if !strings.Contains(string(out), "Certificate is up to date") {
-		t.Errorf("%s does not tell of the certificate:\n%s", said, out)
+		t.Errorf("%s does not show the certificate:\n%s", command, out)
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-func TestEveryFileOfClustersIsTakenByAnApiserver(t *testing.T) {
+func TestAPIServerAcceptsEveryFileOfClusters(t *testing.T) {
 	tree := os.DirFS(filepath.Join(root, "clusters"))
 	looked := 0
-	must(t, fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
+	noErrors(t, fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) == ".go" {
 			return err
 		}
@@ -28,81 +28,81 @@ func TestEveryFileOfClustersIsTakenByAnApiserver(t *testing.T) {
 			switch filepath.Base(path) {
 			case "topology.yaml": // tested where it is read
 			case "kustomization.yaml":
-				_, objects, err := kustomized(t.Context(), filepath.Dir(path))
-				must(t, err)
-				wantTaken(t, objects)
+				_, objects, err := buildKustomization(t.Context(), filepath.Dir(path))
+				noErrors(t, err)
+				expectAccepted(t, objects)
 			case "values.yaml":
 				chart := filepath.Join(root, "charts", "breakwater")
 				// By another name than what is synced: both would be merged. A pod of a hook is not taken before its account exists.
-				rendered, err := gitops.Output(t.Context(), nil, "helm", "template", "other", chart, "--namespace="+system, "--kube-version=1.36.0", "--no-hooks",
+				rendered, err := gitops.Output(t.Context(), nil, "helm", "template", "other", chart, "--namespace="+systemNamespace, "--kube-version=1.36.0", "--no-hooks",
 					"--values="+filepath.Join(root, "clusters", path))
-				must(t, err)
+				noErrors(t, err)
 				objects, err := gitops.Parse(rendered)
-				must(t, err)
-				wantTaken(t, objects)
+				noErrors(t, err)
+				expectAccepted(t, objects)
 			default:
 				raw, err := fs.ReadFile(tree, path)
-				must(t, err)
+				noErrors(t, err)
 				objects, err := gitops.Parse(raw)
-				must(t, err)
-				wantTaken(t, objects)
+				noErrors(t, err)
+				expectAccepted(t, objects)
 			}
 		})
 		return nil
 	}))
 	if looked < 20 {
-		t.Errorf("looked at %d files only", looked)
+		t.Errorf("checked only %d files", looked)
 	}
 }
 
-// wantTaken checks that the apiserver would take objects: it knows their kinds and all their fields.
-func wantTaken(t *testing.T, objects []*unstructured.Unstructured) {
+// expectAccepted checks that the apiserver would take objects: it knows their kinds and all their fields.
+func expectAccepted(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	if len(objects) == 0 {
-		t.Error("there are no objects in it")
+		t.Error("it contains no objects")
 	}
 	for _, object := range objects {
-		must(t, stage.Apply(t.Context(), []*unstructured.Unstructured{object}, client.DryRunAll))
+		noErrors(t, fixture.Apply(t.Context(), []*unstructured.Unstructured{object}, client.DryRunAll))
 	}
 }
 
-func TestEveryClusterOfATopologyHasAFolderOfItsRole(t *testing.T) {
+func TestEveryClusterHasFolderOfItsRole(t *testing.T) {
 	for _, name := range federation.EmbeddedNames() {
 		topology, err := federation.Embedded(name)
-		must(t, err)
+		noErrors(t, err)
 		for _, cluster := range topology.Clusters {
 			raw, err := os.ReadFile(filepath.Join(root, "clusters", name, cluster.Name, "values.yaml"))
-			must(t, err)
+			noErrors(t, err)
 			var got struct {
 				Role  string
 				Core  struct{ Name string }
 				Cells []struct{ Name string }
 			}
-			must(t, yaml.Unmarshal(raw, &got))
-			want := map[bool]string{true: "core", false: "worker"}[cluster.Is(federation.Core)]
-			if cluster.Is(federation.Core) && cluster.Is(federation.Worker) {
+			noErrors(t, yaml.Unmarshal(raw, &got))
+			want := map[bool]string{true: "core", false: "worker"}[cluster.HasRole(federation.Core)]
+			if cluster.HasRole(federation.Core) && cluster.HasRole(federation.Worker) {
 				want = "single"
 			}
 			isCell := len(got.Cells) == 1 && got.Cells[0].Name == cluster.Name
-			if got.Role != want || cluster.Is(federation.Worker) != isCell || cluster.Is(federation.Core) && got.Core.Name != cluster.Name {
+			if got.Role != want || cluster.HasRole(federation.Worker) != isCell || cluster.HasRole(federation.Core) && got.Core.Name != cluster.Name {
 				t.Errorf("cluster %s of %s: values %+v do not fit its roles %v", cluster.Name, name, got, cluster.Roles)
 			}
-			protection := kinds(t, filepath.Join(name, cluster.Name), "protection")
-			if slices.Contains(protection, "Kustomization") != cluster.Is(federation.Core) {
+			protection := objectKinds(t, filepath.Join(name, cluster.Name), "protection")
+			if slices.Contains(protection, "Kustomization") != cluster.HasRole(federation.Core) {
 				t.Errorf("cluster %s of %s with the roles %v syncs protection by %v", cluster.Name, name, cluster.Roles, protection)
 			}
-			if got := kinds(t, filepath.Join(name, cluster.Name), "breakwater-values"); !slices.Equal(got, []string{"ConfigMap"}) {
+			if got := objectKinds(t, filepath.Join(name, cluster.Name), "breakwater-values"); !slices.Equal(got, []string{"ConfigMap"}) {
 				t.Errorf("the values of cluster %s of %s are in %v, want the ConfigMap that the HelmRelease names", cluster.Name, name, got)
 			}
 		}
 	}
 }
 
-// kinds are those of the objects of a name that a folder comes to.
-func kinds(t *testing.T, folder, name string) (found []string) {
+// objectKinds are those of the objects of a name that a folder comes to.
+func objectKinds(t *testing.T, folder, name string) (found []string) {
 	t.Helper()
-	_, objects, err := kustomized(t.Context(), folder)
-	must(t, err)
+	_, objects, err := buildKustomization(t.Context(), folder)
+	noErrors(t, err)
 	for _, object := range objects {
 		if object.GetName() == name {
 			found = append(found, object.GetKind())
@@ -111,18 +111,18 @@ func kinds(t *testing.T, folder, name string) (found []string) {
 	return found
 }
 
-func TestAMistakeInAFileOfFluxOrArgoIsNotTaken(t *testing.T) {
+func TestAPIServerRejectsInvalidFluxAndArgoFiles(t *testing.T) {
 	for file, mistake := range map[string]struct{ right, wrong string }{
 		"flux/releases.yaml":              {"RetryOnFailure", "RetryForever"},
 		"flux/protection/protection.yaml": {"prune: true", "prune: maybe"},
 		"single/applicationset.yaml":      {"syncPolicy:", "syncPolice:"},
 	} {
 		raw, err := os.ReadFile(filepath.Join(root, "clusters", file))
-		must(t, err)
+		noErrors(t, err)
 		objects, err := gitops.Parse([]byte(strings.ReplaceAll(string(raw), mistake.right, mistake.wrong)))
-		must(t, err)
-		if err := stage.Apply(t.Context(), objects, client.DryRunAll); err == nil {
-			t.Errorf("%s: %q is taken for %q", file, mistake.wrong, mistake.right)
+		noErrors(t, err)
+		if err := fixture.Apply(t.Context(), objects, client.DryRunAll); err == nil {
+			t.Errorf("%s: %q is accepted as %q", file, mistake.wrong, mistake.right)
 		}
 	}
 }

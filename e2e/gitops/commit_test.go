@@ -13,22 +13,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 )
 
-func TestABadCommitIsRejectedAndTakesNoProtectionAway(t *testing.T) {
+func TestInvalidCommitIsRejectedAndKeepsProtection(t *testing.T) {
 	for claim, test := range map[string]struct{ bad, says string }{
-		"a floor in two ways, by CEL":   {webProtector + "  maxUnavailable: 1\n", "give either minAvailable or maxUnavailable"},
-		"a floor of no kind, by schema": {strings.Replace(webProtector, "minAvailable: 3", "minAvailable: [3]", 1), "minAvailable"},
-		"a field that there is not":     {webProtector + "  minimumAvailable: 1\n", "minimumAvailable"},
+		"both minAvailable and maxUnavailable, rejected by CEL": {webProtector + "  maxUnavailable: 1\n", "give either minAvailable or maxUnavailable"},
+		"a floor of an invalid type, rejected by the schema":    {strings.Replace(webProtector, "minAvailable: 3", "minAvailable: [3]", 1), "minAvailable"},
+		"an unknown field": {webProtector + "  minimumAvailable: 1\n", "minimumAvailable"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			before := protectors(t)
+			before := shopProtectors(t)
 			// The same commit takes the other protector away: nothing of it may be done.
-			must(t, stage.push(t.Context(), "A mistake", map[string]string{
+			noErrors(t, fixture.pushCommit(t.Context(), "A mistake", map[string]string{
 				"protection/web-protector.yaml": test.bad, "protection/cart-protector.yaml": "",
 			}))
-			revision, err := stage.revision(t.Context())
-			must(t, err)
-			must(t, gitops.Await(t.Context(), "the commit to be rejected", func() string {
-				k, err := stage.Kustomization(t.Context(), system, "protection")
+			revision, err := fixture.revision(t.Context())
+			noErrors(t, err)
+			noErrors(t, gitops.WaitUntil(t.Context(), "the rejection of the commit", func() string {
+				k, err := fixture.Kustomization(t.Context(), systemNamespace, "protection")
 				if err != nil {
 					return err.Error()
 				}
@@ -39,33 +39,33 @@ func TestABadCommitIsRejectedAndTakesNoProtectionAway(t *testing.T) {
 				}
 				return ""
 			}))
-			if diff := cmp.Diff(before, protectors(t)); diff != "" {
+			if diff := cmp.Diff(before, shopProtectors(t)); diff != "" {
 				t.Errorf("the protectors changed:\n%s", diff)
 			}
-			wantRefused(t)
-			must(t, stage.push(t.Context(), "Mended", map[string]string{
+			expectDenied(t)
+			noErrors(t, fixture.pushCommit(t.Context(), "Mended", map[string]string{
 				"protection/web-protector.yaml": webProtector, "protection/cart-protector.yaml": cartProtector,
-			}), stage.awaitSync(t.Context()))
+			}), fixture.waitForSync(t.Context()))
 		})
 	}
 }
 
-func TestACommitThatRemovesAProtectorRemovesIt(t *testing.T) {
-	must(t, stage.push(t.Context(), "No cart any more", map[string]string{"protection/cart-protector.yaml": ""}), stage.awaitSync(t.Context()))
-	must(t, gitops.Await(t.Context(), "the protector to be gone", func() string {
-		if left := protectors(t); len(left) != 1 {
+func TestCommitThatRemovesProtectorDeletesIt(t *testing.T) {
+	noErrors(t, fixture.pushCommit(t.Context(), "No cart any more", map[string]string{"protection/cart-protector.yaml": ""}), fixture.waitForSync(t.Context()))
+	noErrors(t, gitops.WaitUntil(t.Context(), "the deletion of the protector", func() string {
+		if left := shopProtectors(t); len(left) != 1 {
 			return fmt.Sprintf("there are %v", left)
 		}
 		return ""
 	}))
-	must(t, stage.push(t.Context(), "Cart again", map[string]string{"protection/cart-protector.yaml": cartProtector}), stage.awaitSync(t.Context()))
+	noErrors(t, fixture.pushCommit(t.Context(), "Cart again", map[string]string{"protection/cart-protector.yaml": cartProtector}), fixture.waitForSync(t.Context()))
 }
 
-// protectors are the specs of the protectors of the shop.
-func protectors(t *testing.T) map[string]v1alpha1.PodProtectorSpec {
+// shopProtectors are the specs of the protectors of the shop.
+func shopProtectors(t *testing.T) map[string]v1alpha1.PodProtectorSpec {
 	t.Helper()
 	var list v1alpha1.PodProtectorList
-	must(t, stage.List(t.Context(), &list, client.InNamespace("shop")))
+	noErrors(t, fixture.List(t.Context(), &list, client.InNamespace("shop")))
 	specs := map[string]v1alpha1.PodProtectorSpec{}
 	for _, p := range list.Items {
 		specs[p.Name] = p.Spec

@@ -11,7 +11,7 @@ import (
 )
 
 // installDefinitions installs the kinds of Argo CD and cert-manager, from the modules that the tools are built from.
-func (s *Stage) installDefinitions(ctx context.Context) error {
+func (s *Fixture) installDefinitions(ctx context.Context) error {
 	for _, from := range []struct{ tool, module, pattern string }{
 		{"cert-manager", "github.com/cert-manager/cert-manager", "deploy/crds/*.yaml"},
 		{"argo-cd", "github.com/argoproj/argo-cd/v3", "manifests/crds/*-crd.yaml"},
@@ -20,25 +20,25 @@ func (s *Stage) installDefinitions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Define(ctx, filepath.Join(folder, from.pattern)); err != nil {
+		if err := s.InstallCRDs(ctx, filepath.Join(folder, from.pattern)); err != nil {
 			return err
 		}
 	}
-	return s.Namespaces(ctx, "argocd", "cert-manager", system)
+	return s.CreateNamespaces(ctx, "argocd", "cert-manager", systemNamespace)
 }
 
 // startCertManager runs cert-manager's controllers. They are not what is tested, so they may do everything.
-func (s *Stage) startCertManager(context.Context) error {
+func (s *Fixture) startCertManager(context.Context) error {
 	path, err := local.BuiltProgram("cert-manager")
 	if err != nil {
 		return err
 	}
-	_, err = s.Run("cert-manager", path, nil, "--kubeconfig="+s.Cluster.Kubeconfig())
+	_, err = s.StartProcess("cert-manager", path, nil, "--kubeconfig="+s.Cluster.Kubeconfig())
 	return err
 }
 
-// kustomized is what a folder of clusters/ comes to.
-func kustomized(ctx context.Context, folder string) ([]byte, []*unstructured.Unstructured, error) {
+// buildKustomization is what a folder of clusters/ comes to.
+func buildKustomization(ctx context.Context, folder string) ([]byte, []*unstructured.Unstructured, error) {
 	raw, err := gitops.Output(ctx, nil, "kubectl", "kustomize", filepath.Join(root, "clusters", folder))
 	if err != nil {
 		return nil, nil, err

@@ -17,25 +17,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// applier is the ServiceAccount as which Flux applies, in the namespace of the Kustomizations. It has to make ClusterRoles.
-const applier = "flux-applier"
+// applierAccount is the ServiceAccount as which Flux applies, in the namespace of the Kustomizations. It has to make ClusterRoles.
+const applierAccount = "flux-applier"
 
 // fluxNamespace is that of Flux's own ServiceAccounts.
 const fluxNamespace = "flux-system"
 
 // StartFlux installs the kinds of Flux and runs its controllers with the rights of their own work and no other: what the Kustomizations of a
 // namespace apply they apply as a ServiceAccount of that namespace.
-func (s *Site) StartFlux(ctx context.Context, namespace string) error {
-	if err := s.defineFlux(ctx); err != nil {
+func (s *ProcessHost) StartFlux(ctx context.Context, namespace string) error {
+	if err := s.installFluxCRDs(ctx); err != nil {
 		return err
 	}
-	if err := s.Namespaces(ctx, fluxNamespace, namespace); err != nil {
+	if err := s.CreateNamespaces(ctx, fluxNamespace, namespace); err != nil {
 		return err
 	}
 	everything := []rbacv1.PolicyRule{
 		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
 	}
-	if _, err := s.account(ctx, namespace, applier, everything); err != nil {
+	if _, err := s.createServiceAccount(ctx, namespace, applierAccount, everything); err != nil {
 		return err
 	}
 	archives, err := s.FreeAddress()
@@ -47,31 +47,31 @@ func (s *Site) StartFlux(ctx context.Context, namespace string) error {
 		return err
 	}
 	err = s.startController(ctx, "source-controller", []rbacv1.PolicyRule{
-		rule("source.toolkit.fluxcd.io", "*", "get", "list", "watch", "patch", "update", "create", "delete"),
-		rule("", "secrets", "get", "list", "watch"), rule("", "serviceaccounts", "get", "list", "watch"), rule("", "events", "create", "patch"),
+		policyRule("source.toolkit.fluxcd.io", "*", "get", "list", "watch", "patch", "update", "create", "delete"),
+		policyRule("", "secrets", "get", "list", "watch"), policyRule("", "serviceaccounts", "get", "list", "watch"), policyRule("", "events", "create", "patch"),
 	}, "--storage-path="+storage, "--storage-addr="+archives, "--storage-adv-addr="+archives)
 	if err != nil {
 		return err
 	}
 	return s.startController(ctx, "kustomize-controller", []rbacv1.PolicyRule{
-		rule("kustomize.toolkit.fluxcd.io", "kustomizations", "get", "list", "watch", "patch", "update"),
-		rule("kustomize.toolkit.fluxcd.io", "kustomizations/status", "get", "patch", "update"),
-		rule("kustomize.toolkit.fluxcd.io", "kustomizations/finalizers", "update"),
-		rule("source.toolkit.fluxcd.io", "*", "get", "list", "watch"),
-		rule("", "secrets", "get", "list", "watch"),
-		rule("", "configmaps", "get", "list", "watch"),
-		rule("", "serviceaccounts", "get", "list", "watch", "impersonate"),
-		rule("", "events", "create", "patch"),
-	}, "--requeue-dependency=1s", "--default-service-account="+applier)
+		policyRule("kustomize.toolkit.fluxcd.io", "kustomizations", "get", "list", "watch", "patch", "update"),
+		policyRule("kustomize.toolkit.fluxcd.io", "kustomizations/status", "get", "patch", "update"),
+		policyRule("kustomize.toolkit.fluxcd.io", "kustomizations/finalizers", "update"),
+		policyRule("source.toolkit.fluxcd.io", "*", "get", "list", "watch"),
+		policyRule("", "secrets", "get", "list", "watch"),
+		policyRule("", "configmaps", "get", "list", "watch"),
+		policyRule("", "serviceaccounts", "get", "list", "watch", "impersonate"),
+		policyRule("", "events", "create", "patch"),
+	}, "--requeue-dependency=1s", "--default-service-account="+applierAccount)
 }
 
-func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+func policyRule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
 // startController runs a controller of Flux, as an account of its own.
-func (s *Site) startController(ctx context.Context, name string, rules []rbacv1.PolicyRule, arguments ...string) error {
-	kubeconfig, err := s.account(ctx, fluxNamespace, name, rules)
+func (s *ProcessHost) startController(ctx context.Context, name string, rules []rbacv1.PolicyRule, arguments ...string) error {
+	kubeconfig, err := s.createServiceAccount(ctx, fluxNamespace, name, rules)
 	if err != nil {
 		return err
 	}
@@ -84,12 +84,12 @@ func (s *Site) startController(ctx context.Context, name string, rules []rbacv1.
 		return err
 	}
 	arguments = append(arguments, "--watch-all-namespaces=true", "--enable-leader-election=false", "--metrics-addr=0", "--health-addr="+health)
-	_, err = s.Run(name, path, []string{"KUBECONFIG=" + kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace}, arguments...)
+	_, err = s.StartProcess(name, path, []string{"KUBECONFIG=" + kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace}, arguments...)
 	return err
 }
 
-// Fetch asks the source-controller to look at a repository now, and waits until it hands out the newest commit.
-func (s *Site) Fetch(ctx context.Context, gitRepository client.ObjectKey, r *Repository) error {
+// FetchNewestCommit asks the source-controller to look at a repository now, and waits until it hands out the newest commit.
+func (s *ProcessHost) FetchNewestCommit(ctx context.Context, gitRepository client.ObjectKey, r *Repository) error {
 	want, err := r.Head(ctx)
 	if err != nil {
 		return err
@@ -98,33 +98,33 @@ func (s *Site) Fetch(ctx context.Context, gitRepository client.ObjectKey, r *Rep
 	if err != nil {
 		return err
 	}
-	if err := s.Patch(ctx, source, RequestNow(time.Now().Format(time.RFC3339Nano))); err != nil {
+	if err := s.Patch(ctx, source, ReconcileNowPatch(time.Now().Format(time.RFC3339Nano))); err != nil {
 		return err
 	}
-	return Await(ctx, "the source-controller to hand out "+want, func() string {
+	return WaitUntil(ctx, "the source-controller to serve "+want, func() string {
 		got, err := s.Revision(ctx, gitRepository)
 		if err != nil {
 			return err.Error()
 		}
 		if got != want {
-			return fmt.Sprintf("it hands out %q", got)
+			return fmt.Sprintf("it serves %q", got)
 		}
 		return ""
 	})
 }
 
 // GitRepository reads one.
-func (s *Site) GitRepository(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+func (s *ProcessHost) GitRepository(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
 	return s.Read(ctx, schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: "GitRepository"}, namespace, name)
 }
 
 // Kustomization reads one.
-func (s *Site) Kustomization(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+func (s *ProcessHost) Kustomization(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
 	return s.Read(ctx, schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}, namespace, name)
 }
 
 // Revision is the newest commit that the source-controller has of a GitRepository.
-func (s *Site) Revision(ctx context.Context, gitRepository client.ObjectKey) (string, error) {
+func (s *ProcessHost) Revision(ctx context.Context, gitRepository client.ObjectKey) (string, error) {
 	source, err := s.GitRepository(ctx, gitRepository.Namespace, gitRepository.Name)
 	if err != nil {
 		return "", err
@@ -133,9 +133,9 @@ func (s *Site) Revision(ctx context.Context, gitRepository client.ObjectKey) (st
 	return revision, err
 }
 
-// AwaitApplied waits until a Kustomization has applied a commit and is ready.
-func (s *Site) AwaitApplied(ctx context.Context, kustomization client.ObjectKey, revision string) error {
-	return Await(ctx, "Kustomization "+kustomization.Name, func() string {
+// WaitForApplied waits until a Kustomization has applied a commit and is ready.
+func (s *ProcessHost) WaitForApplied(ctx context.Context, kustomization client.ObjectKey, revision string) error {
+	return WaitUntil(ctx, "Kustomization "+kustomization.Name, func() string {
 		k, err := s.Kustomization(ctx, kustomization.Namespace, kustomization.Name)
 		if err != nil {
 			return err.Error()
@@ -148,13 +148,13 @@ func (s *Site) AwaitApplied(ctx context.Context, kustomization client.ObjectKey,
 	})
 }
 
-// RequestNow is how one asks a controller of Flux to look at an object now.
-func RequestNow(token string) client.Patch {
+// ReconcileNowPatch is how one asks a controller of Flux to look at an object now.
+func ReconcileNowPatch(token string) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, token))
 }
 
-// defineFlux makes the definitions from Flux's types, as Flux does, and installs them.
-func (s *Site) defineFlux(ctx context.Context) error {
+// installFluxCRDs makes the definitions from Flux's types, as Flux does, and installs them.
+func (s *ProcessHost) installFluxCRDs(ctx context.Context) error {
 	generator, err := local.BuiltProgram("controller-gen")
 	if err != nil {
 		return err
@@ -163,10 +163,10 @@ func (s *Site) defineFlux(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = inTool(ctx, "flux", generator, "crd", "paths=github.com/fluxcd/helm-controller/api/v2",
+	_, err = runInToolModule(ctx, "flux", generator, "crd", "paths=github.com/fluxcd/helm-controller/api/v2",
 		"paths=github.com/fluxcd/kustomize-controller/api/v1", "paths=github.com/fluxcd/source-controller/api/v1", "output:crd:dir="+folder)
 	if err != nil {
 		return err
 	}
-	return s.Define(ctx, filepath.Join(folder, "*.yaml"))
+	return s.InstallCRDs(ctx, filepath.Join(folder, "*.yaml"))
 }

@@ -14,26 +14,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// layers are the Kustomizations of clusters/flux/rendered, each after the one before.
-var layers = []string{"breakwater-crds", "breakwater", "breakwater-cells", "protection"}
+// kustomizations are the Kustomizations of clusters/flux/rendered, each after the one before.
+var kustomizations = []string{"breakwater-crds", "breakwater", "breakwater-cells", "protection"}
 
 // source is the GitRepository of clusters/flux/rendered.
-var source = client.ObjectKey{Namespace: system, Name: "breakwater"}
+var source = client.ObjectKey{Namespace: systemNamespace, Name: "breakwater"}
 
-// values are what this place needs besides clusters/single/main/values.yaml: an address without a Service that routes. Addresses
+// extraValues are what this place needs besides clusters/single/main/values.yaml: an address without a Service that routes. Addresses
 // of the loopback interface are spoken to by HTTP/1.1, which real webhooks are not.
-const values = `
+const extraValues = `
 webhook: {url: "https://%s", scheduling: {enabled: true}}
 tls: {ipAddresses: [0.0.0.0]}
 `
 
-// render is what a chart renders to, as a team commits it.
-func (s *Stage) render(ctx context.Context, chart string) (string, error) {
-	arguments := []string{"template", chart, filepath.Join(root, "charts", chart), "--namespace=" + system, "--no-hooks", "--kube-version=1.36.0"}
+// renderChart is what a chart renders to, as a team commits it.
+func (s *Fixture) renderChart(ctx context.Context, chart string) (string, error) {
+	arguments := []string{"template", chart, filepath.Join(root, "charts", chart), "--namespace=" + systemNamespace, "--no-hooks", "--kube-version=1.36.0"}
 	if chart == "breakwater" {
 		own := s.Path("values.yaml")
 		address := strings.Replace(s.webhook, "127.0.0.1", "0.0.0.0", 1)
-		if err := os.WriteFile(own, fmt.Appendf(nil, values, address), 0o600); err != nil {
+		if err := os.WriteFile(own, fmt.Appendf(nil, extraValues, address), 0o600); err != nil {
 			return "", err
 		}
 		arguments = append(arguments, "--values="+filepath.Join(root, "clusters", "single", "main", "values.yaml"), "--values="+own)
@@ -42,8 +42,8 @@ func (s *Stage) render(ctx context.Context, chart string) (string, error) {
 	return string(out), err
 }
 
-// split takes the Cells out of what the chart renders, as clusters/flux/rendered wants it.
-func split(rendered string) (app, cells string) {
+// splitCells takes the Cells out of what the chart renders, as clusters/flux/rendered wants it.
+func splitCells(rendered string) (app, cells string) {
 	for document := range strings.SplitSeq(rendered, "\n---\n") {
 		if strings.Contains(document, "\nkind: Cell\n") {
 			cells += "---\n" + document + "\n"
@@ -55,29 +55,29 @@ func split(rendered string) (app, cells string) {
 }
 
 // fillRepository makes the repository with its first commit.
-func (s *Stage) fillRepository(ctx context.Context) error {
+func (s *Fixture) fillRepository(ctx context.Context) error {
 	var err error
 	if s.repository, err = gitops.NewRepository(ctx, s.Path()); err != nil {
 		return err
 	}
-	crds, err := s.render(ctx, "breakwater-crds")
+	crds, err := s.renderChart(ctx, "breakwater-crds")
 	if err != nil {
 		return err
 	}
-	app, err := s.render(ctx, "breakwater")
+	app, err := s.renderChart(ctx, "breakwater")
 	if err != nil {
 		return err
 	}
-	app, cells := split(app)
+	app, cells := splitCells(app)
 	return s.repository.Commit(ctx, "Breakwater protects the shop", map[string]string{
 		"crds/breakwater-crds.yaml": crds, "breakwater/breakwater.yaml": app, "cells/cells.yaml": cells,
 		"protection/web.yaml": web, "protection/web-protector.yaml": webProtector, "protection/cart-protector.yaml": cartProtector, "protection/pool-policy.yaml": poolPolicy,
 	})
 }
 
-// sync applies clusters/flux/rendered with the address of our repository, and waits until it was cloned.
-func (s *Stage) sync(ctx context.Context) error {
-	raw, _, err := kustomized(ctx, "flux/rendered")
+// applyRendered applies clusters/flux/rendered with the address of our repository, and waits until it was cloned.
+func (s *Fixture) applyRendered(ctx context.Context) error {
+	raw, _, err := buildKustomization(ctx, "flux/rendered")
 	if err != nil {
 		return err
 	}
@@ -88,52 +88,52 @@ func (s *Stage) sync(ctx context.Context) error {
 	if err := s.Apply(ctx, objects); err != nil {
 		return err
 	}
-	return s.fetch(ctx)
+	return s.fetchCommit(ctx)
 }
 
-// fetch makes the source-controller look at the repository now.
-func (s *Stage) fetch(ctx context.Context) error {
-	return s.Fetch(ctx, source, s.repository)
+// fetchCommit makes the source-controller look at the repository now.
+func (s *Fixture) fetchCommit(ctx context.Context) error {
+	return s.FetchNewestCommit(ctx, source, s.repository)
 }
 
-// push commits files, and lets Flux know.
-func (s *Stage) push(ctx context.Context, subject string, files map[string]string) error {
+// pushCommit commits files, and lets Flux know.
+func (s *Fixture) pushCommit(ctx context.Context, subject string, files map[string]string) error {
 	if err := s.repository.Commit(ctx, subject, files); err != nil {
 		return err
 	}
-	return s.fetch(ctx)
+	return s.fetchCommit(ctx)
 }
 
 // revision is the newest that the source has.
-func (s *Stage) revision(ctx context.Context) (string, error) { return s.Revision(ctx, source) }
+func (s *Fixture) revision(ctx context.Context) (string, error) { return s.Revision(ctx, source) }
 
-// awaitSync waits until all layers have applied the newest revision and are Ready.
-func (s *Stage) awaitSync(ctx context.Context) error {
+// waitForSync waits until all layers have applied the newest revision and are Ready.
+func (s *Fixture) waitForSync(ctx context.Context) error {
 	want, err := s.revision(ctx)
 	if err != nil {
 		return err
 	}
-	for _, layer := range layers {
-		if err := s.AwaitApplied(ctx, client.ObjectKey{Namespace: system, Name: layer}, want); err != nil {
+	for _, layer := range kustomizations {
+		if err := s.WaitForApplied(ctx, client.ObjectKey{Namespace: systemNamespace, Name: layer}, want); err != nil {
 			return fmt.Errorf("%w; %s", err, s.kubelet.state())
 		}
 	}
 	return nil
 }
 
-// syncAgain makes Flux apply all layers once more, and returns when it has.
-func (s *Stage) syncAgain(ctx context.Context) error {
-	for _, layer := range layers {
+// syncAgain makes Flux apply all layers again, and waits until it has.
+func (s *Fixture) syncAgain(ctx context.Context) error {
+	for _, layer := range kustomizations {
 		token := time.Now().Format(time.RFC3339Nano)
-		k, err := s.Kustomization(ctx, system, layer)
+		k, err := s.Kustomization(ctx, systemNamespace, layer)
 		if err != nil {
 			return err
 		}
-		if err := s.Patch(ctx, k, gitops.RequestNow(token)); err != nil {
+		if err := s.Patch(ctx, k, gitops.ReconcileNowPatch(token)); err != nil {
 			return err
 		}
-		err = gitops.Await(ctx, "Kustomization "+layer+" to sync again", func() string {
-			k, err := s.Kustomization(ctx, system, layer)
+		err = gitops.WaitUntil(ctx, "Kustomization "+layer+" to sync again", func() string {
+			k, err := s.Kustomization(ctx, systemNamespace, layer)
 			if err != nil {
 				return err.Error()
 			}

@@ -11,36 +11,36 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 )
 
-// settings is what to add to Argo CD's ConfigMap.
-var settings = filepath.Join(root, "clusters", "argocd", "argocd-cm.yaml")
+// argoSettings is what to add to Argo CD's ConfigMap.
+var argoSettings = filepath.Join(root, "clusters", "argocd", "argocd-cm.yaml")
 
-// verdicts are what Argo CD, kstatus and the healthCheckExprs in clusters/flux take an object's health for. Flux waits through
+// healthResults are what Argo CD, kstatus and the healthCheckExprs in clusters/flux take an object's health for. Flux waits through
 // Unknown as through InProgress.
-type verdicts struct{ argo, kstatus, expressions string }
+type healthResults struct{ argo, kstatus, expressions string }
 
 func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 	ready := func(status, reason string) any {
 		return map[string]any{"type": v1alpha1.ConditionReady, "status": status, "reason": reason, "message": "so it is"}
 	}
 	other := map[string]any{"type": v1alpha1.ConditionGuarded, "status": "False", "reason": v1alpha1.ReasonWebhookMissing, "message": "no"}
-	exprs := expressions(t)
+	exprs := healthExpressions(t)
 	for claim, test := range map[string]struct {
 		deleted    bool
 		observed   int64 // 0 is absent
 		conditions []any
-		want       verdicts
+		want       healthResults
 	}{
-		"ready":                       {observed: 2, conditions: []any{ready("True", "Aggregated")}, want: verdicts{"Healthy", "Current", "Current"}},
-		"ready, with business not so": {observed: 2, conditions: []any{other, ready("True", "Aggregated")}, want: verdicts{"Healthy", "Current", "Current"}},
-		"not aggregated":              {observed: 2, conditions: []any{ready("False", "NotAggregated")}, want: verdicts{"Progressing", "InProgress", "InProgress"}},
-		"unknown":                     {observed: 2, conditions: []any{ready("Unknown", "Aggregating")}, want: verdicts{"Progressing", "InProgress", "InProgress"}},
-		"a newer spec":                {observed: 1, conditions: []any{ready("True", "Aggregated")}, want: verdicts{"Progressing", "InProgress", "InProgress"}},
-		"deleted":                     {deleted: true, observed: 2, conditions: []any{ready("True", "Aggregated")}, want: verdicts{"Progressing", "Terminating", "InProgress"}},
+		"ready":                 {observed: 2, conditions: []any{ready("True", "Aggregated")}, want: healthResults{"Healthy", "Current", "Current"}},
+		"ready, other is false": {observed: 2, conditions: []any{other, ready("True", "Aggregated")}, want: healthResults{"Healthy", "Current", "Current"}},
+		"not aggregated":        {observed: 2, conditions: []any{ready("False", "NotAggregated")}, want: healthResults{"Progressing", "InProgress", "InProgress"}},
+		"unknown":               {observed: 2, conditions: []any{ready("Unknown", "Aggregating")}, want: healthResults{"Progressing", "InProgress", "InProgress"}},
+		"a newer spec":          {observed: 1, conditions: []any{ready("True", "Aggregated")}, want: healthResults{"Progressing", "InProgress", "InProgress"}},
+		"deleted":               {deleted: true, observed: 2, conditions: []any{ready("True", "Aggregated")}, want: healthResults{"Progressing", "Terminating", "InProgress"}},
 		// kstatus knows no failure but the condition Stalled, and takes what has no conditions for done. We are stricter.
-		"invalid":        {observed: 2, conditions: []any{ready("False", v1alpha1.ReasonInvalidSelector)}, want: verdicts{"Degraded", "InProgress", "Failed"}},
-		"no condition":   {observed: 2, conditions: []any{other}, want: verdicts{"Progressing", "Current", "InProgress"}},
-		"no status":      {want: verdicts{"Progressing", "Current", "Unknown"}},
-		"not yet looked": {conditions: []any{ready("True", "Aggregating")}, want: verdicts{"Healthy", "Current", "Current"}},
+		"invalid":          {observed: 2, conditions: []any{ready("False", v1alpha1.ReasonInvalidSelector)}, want: healthResults{"Degraded", "InProgress", "Failed"}},
+		"no condition":     {observed: 2, conditions: []any{other}, want: healthResults{"Progressing", "Current", "InProgress"}},
+		"no status":        {want: healthResults{"Progressing", "Current", "Unknown"}},
+		"not observed yet": {conditions: []any{ready("True", "Aggregating")}, want: healthResults{"Healthy", "Current", "Current"}},
 	} {
 		for _, kind := range []string{"PodProtector", "Cell", "ProtectionPolicy", "ClusterProtectionPolicy", "ClusterRing", "PodSchedulingPolicy", "ClusterPodSchedulingPolicy"} {
 			object := map[string]any{
@@ -62,22 +62,22 @@ func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 			if len(status) > 0 {
 				object["status"] = status
 			}
-			if got := judge(t, object, exprs); got != test.want {
+			if got := evaluateHealth(t, object, exprs); got != test.want {
 				t.Errorf("%s, %s: got %+v, want %+v", claim, kind, got, test.want)
 			}
 		}
 	}
 }
 
-// That pods are shared out badly, or contradict a policy, is for people to mend, or to leave so: what was synced was taken up.
-func TestWhatIsAuditedIsNoFault(t *testing.T) {
-	exprs := expressions(t)
+// An uneven spread or a pod that conflicts with a policy is informational: the synced objects were applied.
+func TestAuditFindingsDoNotDegradeHealth(t *testing.T) {
+	exprs := healthExpressions(t)
 	for _, audited := range []struct{ kind, condition, status, reason, message string }{
 		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "False", v1alpha1.ReasonShareTooLarge, "so it is"},
 		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "False", v1alpha1.ReasonDomainLossBreaks, "so it is"},
 		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "Unknown", v1alpha1.ReasonDomainsUnknown, "so it is"},
-		{"PodSchedulingPolicy", v1alpha1.ConditionConflicting, "True", v1alpha1.ReasonContradicted, "Lately a pod contradicted it: like that"},
-		{"ClusterPodSchedulingPolicy", v1alpha1.ConditionConflicting, "True", v1alpha1.ReasonContradicted, "Lately a pod contradicted it: like that"},
+		{"PodSchedulingPolicy", v1alpha1.ConditionConflicting, "True", v1alpha1.ReasonContradicted, "A pod recently conflicted with it: like that"},
+		{"ClusterPodSchedulingPolicy", v1alpha1.ConditionConflicting, "True", v1alpha1.ReasonContradicted, "A pod recently conflicted with it: like that"},
 		{"PodSchedulingPolicy", v1alpha1.ConditionConflicting, "False", v1alpha1.ReasonUncontradicted, "so it is"},
 	} {
 		object := map[string]any{
@@ -87,64 +87,64 @@ func TestWhatIsAuditedIsNoFault(t *testing.T) {
 				map[string]any{"type": v1alpha1.ConditionReady, "status": "True", "reason": v1alpha1.ReasonApplied, "message": "so it is"},
 			}},
 		}
-		if got, want := judge(t, object, exprs), (verdicts{"Healthy", "Current", "Current"}); got != want {
+		if got, want := evaluateHealth(t, object, exprs), (healthResults{"Healthy", "Current", "Current"}); got != want {
 			t.Errorf("%+v: got %+v, want %+v", audited, got, want)
 		}
 		raw, err := json.Marshal(object)
-		must(t, err)
+		noErrors(t, err)
 		var argo struct{ Message string }
-		if look(t, raw, &argo, "argo-look", "-settings="+settings, "health"); argo.Message != audited.message {
+		if runAndDecode(t, raw, &argo, "argo-look", "-settings="+argoSettings, "health"); argo.Message != audited.message {
 			t.Errorf("%+v: Argo CD says %q", audited, argo.Message)
 		}
 	}
 }
 
 // Nobody writes the status of a ring whose shards share something out among themselves, unless a sharder runs.
-func TestARingWithoutResourcesIsHealthy(t *testing.T) {
+func TestRingWithoutResourcesIsHealthy(t *testing.T) {
 	object := map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "ClusterRing", "metadata": map[string]any{"name": "generators", "generation": 1},
 		"spec": map[string]any{"shardNamespace": "breakwater-system"},
 	}
-	if got := judge(t, object, expressions(t)); got.argo != "Healthy" || got.kstatus != "Current" {
+	if got := evaluateHealth(t, object, healthExpressions(t)); got.argo != "Healthy" || got.kstatus != "Current" {
 		t.Errorf("%+v", got)
 	}
 }
 
-// judge asks the real code of both.
-func judge(t *testing.T, object map[string]any, exprs string) verdicts {
+// evaluateHealth asks the real code of both.
+func evaluateHealth(t *testing.T, object map[string]any, exprs string) healthResults {
 	t.Helper()
 	raw, err := json.Marshal(object)
-	must(t, err)
+	noErrors(t, err)
 	var argo struct{ Status string }
-	look(t, raw, &argo, "argo-look", "-settings="+settings, "health")
+	runAndDecode(t, raw, &argo, "argo-look", "-settings="+argoSettings, "health")
 	var flux struct{ Kstatus, Expressions string }
-	look(t, raw, &flux, "flux-look", "-expressions="+exprs)
-	return verdicts{argo.Status, flux.Kstatus, flux.Expressions}
+	runAndDecode(t, raw, &flux, "flux-look", "-expressions="+exprs)
+	return healthResults{argo.Status, flux.Kstatus, flux.Expressions}
 }
 
-// look runs a program that reads an object and answers in JSON.
-func look(t *testing.T, object []byte, answer any, name string, arguments ...string) {
+// runAndDecode runs a program that reads an object and answers in JSON.
+func runAndDecode(t *testing.T, object []byte, answer any, name string, arguments ...string) {
 	t.Helper()
 	out, err := gitops.Output(t.Context(), object, name, arguments...)
-	must(t, err)
-	must(t, json.Unmarshal(out, answer))
+	noErrors(t, err)
+	noErrors(t, json.Unmarshal(out, answer))
 }
 
-// expressions are the healthCheckExprs of clusters/flux, which are the same wherever there are some.
-func expressions(t *testing.T) string {
+// healthExpressions are the healthCheckExprs of clusters/flux, which are the same wherever there are some.
+func healthExpressions(t *testing.T) string {
 	t.Helper()
 	found := map[string]bool{}
 	for _, folder := range []string{"flux", "flux/protection", "flux/rendered"} {
-		_, objects, err := kustomized(t.Context(), folder)
-		must(t, err)
+		_, objects, err := buildKustomization(t.Context(), folder)
+		noErrors(t, err)
 		for _, object := range objects {
 			list, ok, err := unstructured.NestedSlice(object.Object, "spec", "healthCheckExprs")
-			must(t, err)
+			noErrors(t, err)
 			if !ok {
 				continue
 			}
 			raw, err := json.Marshal(list[0])
-			must(t, err)
+			noErrors(t, err)
 			found[string(raw)] = true
 		}
 	}

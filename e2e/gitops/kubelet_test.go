@@ -20,20 +20,20 @@ import (
 // kubelet runs what Breakwater's Deployments declare: one real process for each, with the arguments of its container, as its
 // ServiceAccount, with its certificate, from when the Deployment is there until it is not. kwok plays the pods.
 type kubelet struct {
-	*Stage
+	*Fixture
 	tls     string
-	end     context.CancelFunc
+	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu       sync.Mutex
-	problem  error
-	runs     map[string]*gitops.Process // by Deployment
-	awaiting map[string]error           // what keeps others from starting
+	mu         sync.Mutex
+	problem    error
+	processes  map[string]*gitops.Process // by Deployment
+	waitingFor map[string]error           // what keeps others from starting
 }
 
-func (s *Stage) startKubelet(ctx context.Context) error {
+func (s *Fixture) startKubelet(ctx context.Context) error {
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx))
-	k := &kubelet{Stage: s, tls: s.Path("tls"), end: end, runs: map[string]*gitops.Process{}}
+	k := &kubelet{Fixture: s, tls: s.Path("tls"), cancel: end, processes: map[string]*gitops.Process{}}
 	s.kubelet = k
 	var err error
 	if s.webhook, err = s.FreeAddress(); err != nil {
@@ -46,7 +46,7 @@ func (s *Stage) startKubelet(ctx context.Context) error {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			k.look(ctx)
+			k.sync(ctx)
 			select {
 			case <-ctx.Done():
 				return
@@ -58,52 +58,52 @@ func (s *Stage) startKubelet(ctx context.Context) error {
 }
 
 func (k *kubelet) stop() {
-	k.end()
+	k.cancel()
 	k.running.Wait()
 }
 
-// look brings the mounted certificate and the processes in line with the cluster.
-func (k *kubelet) look(ctx context.Context) {
+// sync brings the mounted certificate and the processes in line with the cluster.
+func (k *kubelet) sync(ctx context.Context) {
 	var deployments appsv1.DeploymentList
-	if err := k.List(ctx, &deployments, client.InNamespace(system)); err != nil {
+	if err := k.List(ctx, &deployments, client.InNamespace(systemNamespace)); err != nil {
 		return // the cluster is going, or will be asked again
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.awaiting = map[string]error{}
-	mounted := k.mount(ctx)
+	k.waitingFor = map[string]error{}
+	mounted := k.writeCertificate(ctx)
 	declared := map[string]bool{}
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
 		declared[d.Name] = true
-		if p, ok := k.runs[d.Name]; ok {
+		if p, ok := k.processes[d.Name]; ok {
 			select {
 			case <-p.Ended:
-				k.problem = fmt.Errorf("%s ended by itself: see its log", d.Name)
+				k.problem = fmt.Errorf("%s ended unexpectedly; see its log", d.Name)
 			default:
 			}
 			continue
 		}
 		err := mounted
 		if err == nil {
-			err = k.launch(ctx, d)
+			err = k.startDeployment(ctx, d)
 		}
 		if err != nil {
-			k.awaiting[d.Name] = err
+			k.waitingFor[d.Name] = err
 		}
 	}
-	for _, name := range slices.Collect(maps.Keys(k.runs)) {
+	for _, name := range slices.Collect(maps.Keys(k.processes)) {
 		if !declared[name] {
-			k.runs[name].Terminate()
-			delete(k.runs, name)
+			k.processes[name].Terminate()
+			delete(k.processes, name)
 		}
 	}
 }
 
-// mount writes the webhook's certificate where its process looks for it.
-func (k *kubelet) mount(ctx context.Context) error {
+// writeCertificate writes the webhook's certificate where its process looks for it.
+func (k *kubelet) writeCertificate(ctx context.Context) error {
 	var secret corev1.Secret
-	if err := k.Get(ctx, client.ObjectKey{Namespace: system, Name: "breakwater-webhook-tls"}, &secret); err != nil {
+	if err := k.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "breakwater-webhook-tls"}, &secret); err != nil {
 		return err
 	}
 	for _, key := range []string{"tls.crt", "tls.key"} {
@@ -121,9 +121,9 @@ func (k *kubelet) mount(ctx context.Context) error {
 	return nil
 }
 
-// launch runs the container of a Deployment. What a pod finds at fixed places is elsewhere here, and there are no other replicas.
-func (k *kubelet) launch(ctx context.Context, d *appsv1.Deployment) error {
-	kubeconfig, err := k.Kubeconfig(ctx, system, d.Spec.Template.Spec.ServiceAccountName)
+// startDeployment runs the container of a Deployment. What a pod finds at fixed places is elsewhere here, and there are no other replicas.
+func (k *kubelet) startDeployment(ctx context.Context, d *appsv1.Deployment) error {
+	kubeconfig, err := k.Kubeconfig(ctx, systemNamespace, d.Spec.Template.Spec.ServiceAccountName)
 	if err != nil {
 		return err
 	}
@@ -143,11 +143,11 @@ func (k *kubelet) launch(ctx context.Context, d *appsv1.Deployment) error {
 			arguments = append(arguments, places.Replace(argument))
 		}
 	}
-	p, err := k.Run(d.Name, k.Path("breakwater"), nil, append(arguments, "--health-listen="+health, "--metrics-listen=0", "--log-format=text")...)
+	p, err := k.StartProcess(d.Name, k.Path("breakwater"), nil, append(arguments, "--health-listen="+health, "--metrics-listen=0", "--log-format=text")...)
 	if err != nil {
 		return err
 	}
-	k.runs[d.Name] = p
+	k.processes[d.Name] = p
 	return nil
 }
 
@@ -155,5 +155,5 @@ func (k *kubelet) launch(ctx context.Context, d *appsv1.Deployment) error {
 func (k *kubelet) state() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return fmt.Sprintf("running %v, waiting %v, problem %v", slices.Sorted(maps.Keys(k.runs)), k.awaiting, k.problem)
+	return fmt.Sprintf("running %v, waiting %v, problem %v", slices.Sorted(maps.Keys(k.processes)), k.waitingFor, k.problem)
 }

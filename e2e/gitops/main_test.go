@@ -17,28 +17,28 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// system is the namespace of everything that Flux syncs here.
-const system = "breakwater-system"
+// systemNamespace is the namespace of everything that Flux syncs here.
+const systemNamespace = "breakwater-system"
 
 // root is the folder of the repository, as seen from this package.
 const root = "../.."
 
-// Stage is a cluster that is core and worker, in which Flux syncs Breakwater from a Git repository.
-type Stage struct {
-	*gitops.Site
+// Fixture is a cluster that is core and worker, in which Flux syncs Breakwater from a Git repository.
+type Fixture struct {
+	*gitops.ProcessHost
 	federation *local.Federation
 	repository *gitops.Repository
 	kubelet    *kubelet
 	webhook    string // host:port that the apiserver asks
 }
 
-// stage is what all tests share: it takes half a minute to set up. The tests leave it in sync; the one that prunes comes last.
-var stage = &Stage{}
+// fixture is what all tests share: it takes half a minute to set up. The tests leave it in sync; the one that prunes comes last.
+var fixture = &Fixture{}
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
-func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 4*gitops.Patience)
+func runTests(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 4*gitops.WaitTimeout)
 	defer cancel()
 	log.SetLogger(logr.Discard())
 	dir, err := os.MkdirTemp("", "breakwater-gitops-")
@@ -47,22 +47,22 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	defer stage.stop()
-	if err := stage.start(ctx, dir); err != nil {
-		fmt.Fprintln(os.Stderr, "set up the GitOps tests:", err)
-		if stage.Site != nil {
-			stage.PrintLogs()
+	defer fixture.stop()
+	if err := fixture.startFixture(ctx, dir); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot set up the GitOps tests:", err)
+		if fixture.ProcessHost != nil {
+			fixture.PrintLogs()
 		}
 		return 1
 	}
 	code := m.Run()
 	if code != 0 {
-		stage.PrintLogs()
+		fixture.PrintLogs()
 	}
 	return code
 }
 
-func (s *Stage) start(ctx context.Context, dir string) error {
+func (s *Fixture) startFixture(ctx context.Context, dir string) error {
 	topology, err := federation.Embedded("single")
 	if err != nil {
 		return err
@@ -73,12 +73,12 @@ func (s *Stage) start(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if s.Site, err = gitops.NewSite(s.federation.Clusters()[0], dir); err != nil {
+	if s.ProcessHost, err = gitops.NewProcessHost(s.federation.Clusters()[0], dir); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.build, s.installDefinitions, s.startCertManager, func(ctx context.Context) error { return s.StartFlux(ctx, system) },
-		s.startKubelet, s.fillRepository, s.sync, s.awaitSync, s.awaitGuard,
+		s.buildProgram, s.installDefinitions, s.startCertManager, func(ctx context.Context) error { return s.StartFlux(ctx, systemNamespace) },
+		s.startKubelet, s.fillRepository, s.applyRendered, s.waitForSync, s.waitForWebhook,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -87,8 +87,8 @@ func (s *Stage) start(ctx context.Context, dir string) error {
 	return nil
 }
 
-// build builds breakwater itself.
-func (s *Stage) build(ctx context.Context) error {
+// buildProgram builds breakwater itself.
+func (s *Fixture) buildProgram(ctx context.Context) error {
 	command := exec.CommandContext(ctx, "go", "build", "-o", s.Path("breakwater"), "github.com/breakwater-k8s/breakwater/cmd/breakwater")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
@@ -96,14 +96,14 @@ func (s *Stage) build(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stage) stop() {
+func (s *Fixture) stop() {
 	if s.kubelet != nil {
 		s.kubelet.stop()
 	}
 	if s.repository != nil {
 		s.repository.Close()
 	}
-	if s.Site != nil {
+	if s.ProcessHost != nil {
 		s.Close() // ends all processes
 	}
 	if s.federation != nil {
@@ -113,8 +113,8 @@ func (s *Stage) stop() {
 	}
 }
 
-// must ends the test if there is an error.
-func must(t *testing.T, errs ...error) {
+// noErrors ends the test if there is an error.
+func noErrors(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func Parse(raw []byte) ([]*unstructured.Unstructured, error) {
 }
 
 // Apply applies objects as kubectl apply --server-side does. A field that the API server does not know is an error.
-func (s *Site) Apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
+func (s *ProcessHost) Apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
 	strict := client.WithFieldValidation(s.Client, metav1.FieldValidationStrict)
 	for _, object := range objects {
 		applied := client.ApplyConfigurationFromUnstructured(object.DeepCopy())
@@ -46,7 +46,7 @@ func (s *Site) Apply(ctx context.Context, objects []*unstructured.Unstructured, 
 }
 
 // Read gets an object of a kind that our scheme does not know.
-func (s *Site) Read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+func (s *ProcessHost) Read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	return object, s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)

@@ -20,8 +20,8 @@ type Process struct {
 	Ended chan struct{}
 }
 
-// Run starts a program with an environment of its own. It ends with the site at the latest.
-func (s *Site) Run(name, path string, environment []string, arguments ...string) (*Process, error) {
+// StartProcess starts a program with an environment of its own. It ends with the site at the latest.
+func (s *ProcessHost) StartProcess(name, path string, environment []string, arguments ...string) (*Process, error) {
 	if err := os.MkdirAll(s.Path("logs"), 0o700); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (p *Process) Terminate() {
 }
 
 // PrintLogs shows the last lines of all logs.
-func (s *Site) PrintLogs() {
+func (s *ProcessHost) PrintLogs() {
 	fmt.Fprintln(os.Stderr, "These tests used", binaries.Version(context.Background(), "git"))
 	logs, _ := filepath.Glob(s.Path("logs", "*.log")) // the pattern is right
 	for _, log := range logs {

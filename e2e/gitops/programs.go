@@ -21,14 +21,14 @@ func Output(ctx context.Context, stdin []byte, name string, arguments ...string)
 	}
 	command := exec.CommandContext(ctx, path, arguments...)
 	command.Stdin = bytes.NewReader(stdin)
-	return finish(command)
+	return waitForOutput(command)
 }
 
 // root is the folder of the repository, as tests below e2e see it.
 const root = "../.."
 
-// finish runs a command to its end. Its error tells what the command complained about.
-func finish(command *exec.Cmd) ([]byte, error) {
+// waitForOutput runs a command to its end. Its error tells what the command complained about.
+func waitForOutput(command *exec.Cmd) ([]byte, error) {
 	out, err := command.Output()
 	exit := &exec.ExitError{}
 	if errors.As(err, &exit) {
@@ -40,16 +40,16 @@ func finish(command *exec.Cmd) ([]byte, error) {
 	return out, nil
 }
 
-// inTool runs a command in a tool module, which pins versions of its own.
-func inTool(ctx context.Context, module, name string, arguments ...string) ([]byte, error) {
+// runInToolModule runs a command in a tool module, which pins versions of its own.
+func runInToolModule(ctx context.Context, module, name string, arguments ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir = filepath.Join(root, "hack", "tools", module)
 	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
-	return finish(command)
+	return waitForOutput(command)
 }
 
 // ModuleFolder is where the go command keeps a module that a tool module requires.
 func ModuleFolder(ctx context.Context, tool, module string) (string, error) {
-	out, err := inTool(ctx, tool, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	out, err := runInToolModule(ctx, tool, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	return strings.TrimSpace(string(out)), err
 }

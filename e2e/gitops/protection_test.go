@@ -59,44 +59,44 @@ spec:
 `
 )
 
-// refused says why a removal of a pod of web is not refused by Breakwater. It is a dry run: nothing is removed anyhow.
-func (s *Stage) refused(ctx context.Context) string {
+// denialProblem says why a removal of a pod of web is not refused by Breakwater. It is a dry run: nothing is removed anyhow.
+func (s *Fixture) denialProblem(ctx context.Context) string {
 	var pods corev1.PodList
 	if err := s.List(ctx, &pods, client.InNamespace("shop"), client.MatchingLabels{"app": "web"}); err != nil {
 		return err.Error()
 	}
 	if len(pods.Items) == 0 {
-		return "there are no pods"
+		return "no pods exist"
 	}
 	err := s.Delete(ctx, &pods.Items[0], client.DryRunAll)
 	if err == nil {
 		return "the removal was admitted"
 	}
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) || status.Status().Code != 429 || !strings.Contains(err.Error(), "PodProtector shop/web") {
-		return fmt.Sprintf("the answer is no refusal: %v", err)
+		return fmt.Sprintf("got error %v, want a denial", err)
 	}
 	return ""
 }
 
-// awaitGuard waits until the apiserver asks the webhook, which refuses.
-func (s *Stage) awaitGuard(ctx context.Context) error {
-	return gitops.Await(ctx, "a removal to be refused", func() string { return s.refused(ctx) })
+// waitForWebhook waits until the apiserver asks the webhook, which refuses.
+func (s *Fixture) waitForWebhook(ctx context.Context) error {
+	return gitops.WaitUntil(ctx, "the denial of a removal", func() string { return s.denialProblem(ctx) })
 }
 
-// wantRefused checks that what is protected is protected.
-func wantRefused(t *testing.T) {
+// expectDenied checks that what is protected is protected.
+func expectDenied(t *testing.T) {
 	t.Helper()
-	if word := stage.refused(t.Context()); word != "" {
-		t.Errorf("want a refusal: %s", word)
+	if word := fixture.denialProblem(t.Context()); word != "" {
+		t.Errorf("want a denial: %s", word)
 	}
 }
 
-// wantScheduled checks that a new pod of web gets what the team's policy asks for. It is a dry run.
-func wantScheduled(t *testing.T) {
+// expectPolicyApplied checks that a new pod of web gets what the team's policy asks for. It is a dry run.
+func expectPolicyApplied(t *testing.T) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "another", Labels: map[string]string{"app": "web"}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "app"}}
-	must(t, stage.Create(t.Context(), pod, client.DryRunAll))
+	noErrors(t, fixture.Create(t.Context(), pod, client.DryRunAll))
 	if !slices.ContainsFunc(pod.Spec.Tolerations, func(one corev1.Toleration) bool { return one.Key == "example.com/pool" }) {
 		t.Errorf("a new pod has %+v", pod.Spec.Tolerations)
 	}

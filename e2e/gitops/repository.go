@@ -13,22 +13,22 @@ import (
 
 // Repository is a Git repository that Git itself serves over HTTP on the loopback interface.
 type Repository struct {
-	bare, work string
-	server     *http.Server
-	address    string
+	bareDir, workDir string
+	server           *http.Server
+	address          string
 }
 
 // NewRepository makes an empty one in a folder.
 func NewRepository(ctx context.Context, dir string) (*Repository, error) {
-	r := &Repository{bare: filepath.Join(dir, "git", "cluster.git"), work: filepath.Join(dir, "work")}
+	r := &Repository{bareDir: filepath.Join(dir, "git", "cluster.git"), workDir: filepath.Join(dir, "work")}
 	for _, arguments := range [][]string{
-		{"init", "--quiet", "--bare", "--initial-branch=main", r.bare}, {"init", "--quiet", "--initial-branch=main", r.work},
+		{"init", "--quiet", "--bare", "--initial-branch=main", r.bareDir}, {"init", "--quiet", "--initial-branch=main", r.workDir},
 	} {
-		if _, err := git(ctx, dir, arguments...); err != nil {
+		if _, err := runGit(ctx, dir, arguments...); err != nil {
 			return nil, err
 		}
 	}
-	programs, err := git(ctx, dir, "--exec-path")
+	programs, err := runGit(ctx, dir, "--exec-path")
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func NewRepository(ctx context.Context, dir string) (*Repository, error) {
 	handler := http.NewServeMux()
 	handler.Handle("/git/", &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(programs), "git-http-backend"), Root: "/git",
-		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(r.bare), "GIT_HTTP_EXPORT_ALL=1"},
+		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(r.bareDir), "GIT_HTTP_EXPORT_ALL=1"},
 	})
 	r.server, r.address = &http.Server{Handler: handler}, listener.Addr().String()
 	go func() { _ = r.server.Serve(listener) }() // until Close
@@ -52,22 +52,22 @@ func (r *Repository) Close() { _ = r.server.Close() }
 // URL is where others clone from.
 func (r *Repository) URL() string { return "http://" + r.address + "/git/cluster.git" }
 
-// git runs Git without anything that the machine or its user configures.
-func git(ctx context.Context, dir string, arguments ...string) (string, error) {
+// runGit runs Git without anything that the machine or its user configures.
+func runGit(ctx context.Context, dir string, arguments ...string) (string, error) {
 	command := exec.CommandContext(ctx, "git", arguments...)
 	command.Dir = dir
 	command.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=team", "GIT_AUTHOR_EMAIL=team@example.com",
 		"GIT_COMMITTER_NAME=team", "GIT_COMMITTER_EMAIL=team@example.com",
 	}
-	out, err := finish(command)
+	out, err := waitForOutput(command)
 	return string(out), err
 }
 
 // Commit writes files, removes those whose content is empty, and pushes both as one commit.
 func (r *Repository) Commit(ctx context.Context, subject string, files map[string]string) error {
 	for name, content := range files {
-		path := filepath.Join(r.work, name)
+		path := filepath.Join(r.workDir, name)
 		if content == "" {
 			if err := os.RemoveAll(path); err != nil {
 				return err
@@ -82,9 +82,9 @@ func (r *Repository) Commit(ctx context.Context, subject string, files map[strin
 		}
 	}
 	for _, arguments := range [][]string{
-		{"add", "--all"}, {"commit", "--quiet", "--allow-empty", "--message", subject}, {"push", "--quiet", r.bare, "main"},
+		{"add", "--all"}, {"commit", "--quiet", "--allow-empty", "--message", subject}, {"push", "--quiet", r.bareDir, "main"},
 	} {
-		if _, err := git(ctx, r.work, arguments...); err != nil {
+		if _, err := runGit(ctx, r.workDir, arguments...); err != nil {
 			return err
 		}
 	}
@@ -93,6 +93,6 @@ func (r *Repository) Commit(ctx context.Context, subject string, files map[strin
 
 // Head is the newest commit, as Flux writes revisions.
 func (r *Repository) Head(ctx context.Context) (string, error) {
-	commit, err := git(ctx, r.work, "rev-parse", "HEAD")
+	commit, err := runGit(ctx, r.workDir, "rev-parse", "HEAD")
 	return "main@sha1:" + strings.TrimSpace(commit), err
 }

@@ -10,32 +10,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestAFirstSyncBecomesReadyAndProtects(t *testing.T) {
-	must(t, stage.awaitSync(t.Context()))
-	wantRefused(t)
-	wantScheduled(t)
+func TestFirstSyncBecomesReadyAndProtects(t *testing.T) {
+	noErrors(t, fixture.waitForSync(t.Context()))
+	expectDenied(t)
+	expectPolicyApplied(t)
 	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
 	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
-	must(t, stage.List(t.Context(), &validating), stage.List(t.Context(), &mutating))
+	noErrors(t, fixture.List(t.Context(), &validating), fixture.List(t.Context(), &mutating))
 	var names []string
 	for _, c := range validating.Items {
 		names = append(names, c.Name)
-		wantInjected(t, &c, c.Webhooks[0].ClientConfig)
+		expectInjectedByCertManager(t, &c, c.Webhooks[0].ClientConfig)
 	}
 	for _, c := range mutating.Items {
 		names = append(names, c.Name)
-		wantInjected(t, &c, c.Webhooks[0].ClientConfig)
+		expectInjectedByCertManager(t, &c, c.Webhooks[0].ClientConfig)
 	}
 	if diff := cmp.Diff([]string{"breakwater-cell-main", "breakwater-core", "breakwater-roots", "breakwater-scheduling-main"}, names); diff != "" {
 		t.Errorf("webhook configurations (-want +got):\n%s", diff)
 	}
 }
 
-// wantInjected checks that the cainjector alone has written how a webhook is trusted.
-func wantInjected(t *testing.T, configuration client.Object, to admissionregistrationv1.WebhookClientConfig) {
+// expectInjectedByCertManager checks that the cainjector alone has written how a webhook is trusted.
+func expectInjectedByCertManager(t *testing.T, configuration client.Object, to admissionregistrationv1.WebhookClientConfig) {
 	t.Helper()
 	if len(to.CABundle) == 0 {
-		t.Errorf("%s: the cainjector has filled no caBundle in, and it was asked?", configuration.GetName())
+		t.Errorf("%s: the cainjector has set no caBundle; is it requested?", configuration.GetName())
 	}
 	for _, entry := range configuration.GetManagedFields() {
 		if entry.Manager == fluxManager && strings.Contains(entry.FieldsV1.String(), "f:caBundle") {
@@ -44,35 +44,35 @@ func wantInjected(t *testing.T, configuration client.Object, to admissionregistr
 	}
 }
 
-func TestASecondSyncChangesNothing(t *testing.T) {
-	must(t, stage.awaitSync(t.Context()))
-	wantNoDiff(t)
+func TestSecondSyncChangesNothing(t *testing.T) {
+	noErrors(t, fixture.waitForSync(t.Context()))
+	expectNoDiff(t)
 }
 
-func TestAFieldThatSomebodyChangedIsPutBack(t *testing.T) {
+func TestSyncRevertsChangedField(t *testing.T) {
 	key := client.ObjectKey{Name: "breakwater-cell-main"}
 	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
-	must(t, stage.Get(t.Context(), key, &configuration))
+	noErrors(t, fixture.Get(t.Context(), key, &configuration))
 	ignore := admissionregistrationv1.Ignore
 	configuration.Webhooks[0].FailurePolicy = &ignore
-	must(t, stage.Update(t.Context(), &configuration), stage.syncAgain(t.Context()), stage.Get(t.Context(), key, &configuration))
+	noErrors(t, fixture.Update(t.Context(), &configuration), fixture.syncAgain(t.Context()), fixture.Get(t.Context(), key, &configuration))
 	if got := *configuration.Webhooks[0].FailurePolicy; got != admissionregistrationv1.Fail {
 		t.Errorf("failurePolicy is %s after a sync, want Fail", got)
 	}
 	if len(configuration.Webhooks[0].ClientConfig.CABundle) == 0 {
-		t.Error("the sync took the caBundle out")
+		t.Error("the sync removed the caBundle")
 	}
-	must(t, stage.awaitGuard(t.Context()))
+	noErrors(t, fixture.waitForWebhook(t.Context()))
 }
 
-func TestACommitOfNewerChartsIsRolledOut(t *testing.T) {
-	app, err := stage.render(t.Context(), "breakwater")
-	app, _ = split(app)
-	must(t, err, stage.push(t.Context(), "One more replica", map[string]string{
+func TestCommitOfNewerChartsIsRolledOut(t *testing.T) {
+	app, err := fixture.renderChart(t.Context(), "breakwater")
+	app, _ = splitCells(app)
+	noErrors(t, err, fixture.pushCommit(t.Context(), "One more replica", map[string]string{
 		"breakwater/breakwater.yaml": strings.Replace(app, "replicas: 2", "replicas: 3", 1),
-	}), stage.awaitSync(t.Context()))
+	}), fixture.waitForSync(t.Context()))
 	var deployments appsv1.DeploymentList
-	must(t, stage.List(t.Context(), &deployments, client.InNamespace(system)))
+	noErrors(t, fixture.List(t.Context(), &deployments, client.InNamespace(systemNamespace)))
 	three := 0
 	for _, d := range deployments.Items {
 		if *d.Spec.Replicas == 3 {
@@ -80,22 +80,22 @@ func TestACommitOfNewerChartsIsRolledOut(t *testing.T) {
 		}
 	}
 	if three != 1 {
-		t.Errorf("%d Deployments have three replicas, want one", three)
+		t.Errorf("%d Deployments have 3 replicas, want 1", three)
 	}
-	must(t, stage.push(t.Context(), "Back", map[string]string{"breakwater/breakwater.yaml": app}), stage.awaitSync(t.Context()))
-	wantRefused(t)
+	noErrors(t, fixture.pushCommit(t.Context(), "Back", map[string]string{"breakwater/breakwater.yaml": app}), fixture.waitForSync(t.Context()))
+	expectDenied(t)
 }
 
-// wantNoDiff checks that a sync writes nothing.
-func wantNoDiff(t *testing.T) {
+// expectNoDiff checks that a sync writes nothing.
+func expectNoDiff(t *testing.T) {
 	t.Helper()
-	before, err := stage.footprints(t.Context())
-	must(t, err)
-	must(t, stage.syncAgain(t.Context()))
-	after, err := stage.footprints(t.Context())
-	must(t, err)
+	before, err := fixture.fieldSnapshots(t.Context())
+	noErrors(t, err)
+	noErrors(t, fixture.syncAgain(t.Context()))
+	after, err := fixture.fieldSnapshots(t.Context())
+	noErrors(t, err)
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("a sync of the same revision changed objects (-before +after):\n%s", diff)
 	}
-	t.Logf("%d objects looked at", len(after))
+	t.Logf("checked %d objects", len(after))
 }

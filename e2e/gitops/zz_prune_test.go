@@ -19,19 +19,19 @@ import (
 
 // It takes Breakwater away, so it is in the last file.
 func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
-	must(t, stage.awaitSync(t.Context()))
-	wantRefused(t)
+	noErrors(t, fixture.waitForSync(t.Context()))
+	expectDenied(t)
 	order := recordDeletions(t,
 		schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfigurationList"},
 		schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfigurationList"},
 		schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "DeploymentList"})
 	for _, layer := range []string{"breakwater-cells", "breakwater"} {
-		k, err := stage.Kustomization(t.Context(), system, layer)
-		must(t, err)
-		must(t, stage.Delete(t.Context(), k), gitops.Await(t.Context(), layer+" to be gone", func() string {
-			k, err := stage.Kustomization(t.Context(), system, layer)
+		k, err := fixture.Kustomization(t.Context(), systemNamespace, layer)
+		noErrors(t, err)
+		noErrors(t, fixture.Delete(t.Context(), k), gitops.WaitUntil(t.Context(), "deletion of "+layer, func() string {
+			k, err := fixture.Kustomization(t.Context(), systemNamespace, layer)
 			if client.IgnoreNotFound(err) != nil || err == nil {
-				return fmt.Sprintf("it is there: %v %+v", err, k.Object["status"])
+				return fmt.Sprintf("the object still exists: %v %+v", err, k.Object["status"])
 			}
 			return ""
 		}))
@@ -47,14 +47,14 @@ func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
 		}
 	}
 	if last < 0 || first == len(deleted) || last > first {
-		t.Errorf("want all webhook configurations to go before the first Deployment, got %v", deleted)
+		t.Errorf("want all webhook configurations deleted before the first Deployment, got %v", deleted)
 	}
 	// Nothing asks a webhook that is gone, and what people declared is still there.
-	if word := stage.refused(t.Context()); word != "the removal was admitted" {
+	if word := fixture.denialProblem(t.Context()); word != "the removal was admitted" {
 		t.Errorf("a removal after pruning: %s", word)
 	}
-	if left := protectors(t); len(left) != 2 {
-		t.Errorf("the protectors that are left are %v, want both", left)
+	if left := shopProtectors(t); len(left) != 2 {
+		t.Errorf("remaining protectors %v, want both", left)
 	}
 }
 
@@ -68,21 +68,21 @@ type deletion struct {
 // all have gone.
 func recordDeletions(t *testing.T, kinds ...schema.GroupVersionKind) func() []deletion {
 	t.Helper()
-	watcher, err := client.NewWithWatch(stage.Cluster.RESTConfig(), client.Options{})
-	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), gitops.Patience)
+	watcher, err := client.NewWithWatch(fixture.Cluster.RESTConfig(), client.Options{})
+	noErrors(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), gitops.WaitTimeout)
 	t.Cleanup(cancel)
 	var gathers []func() []deletion
 	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		ours := client.MatchingLabels{"app.kubernetes.io/part-of": "breakwater"}
-		must(t, watcher.List(ctx, list, ours))
+		noErrors(t, watcher.List(ctx, list, ours))
 		wanted := len(list.Items)
 		stream, err := watcher.Watch(ctx, list, ours, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
-		must(t, err)
+		noErrors(t, err)
 		t.Cleanup(stream.Stop)
-		gathers = append(gathers, func() []deletion { return gather(ctx, t, stream, wanted) })
+		gathers = append(gathers, func() []deletion { return readDeletions(ctx, t, stream, wanted) })
 	}
 	return func() []deletion {
 		var all []deletion
@@ -94,24 +94,24 @@ func recordDeletions(t *testing.T, kinds ...schema.GroupVersionKind) func() []de
 	}
 }
 
-// gather reads as many deletions as are wanted.
-func gather(ctx context.Context, t *testing.T, stream watch.Interface, wanted int) []deletion {
+// readDeletions reads as many deletions as are wanted.
+func readDeletions(ctx context.Context, t *testing.T, stream watch.Interface, count int) []deletion {
 	t.Helper()
 	var all []deletion
-	for len(all) < wanted {
+	for len(all) < count {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%d objects went, want %d: %v", len(all), wanted, all)
+			t.Fatalf("%d objects were deleted, want %d: %v", len(all), count, all)
 		case event, open := <-stream.ResultChan():
 			if !open {
-				t.Fatalf("the watch ended; %d objects went, want %d: %v", len(all), wanted, all)
+				t.Fatalf("the watch ended; %d objects were deleted, want %d: %v", len(all), count, all)
 			}
 			if event.Type != watch.Deleted {
 				continue
 			}
 			object := event.Object.(*unstructured.Unstructured)
 			version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
-			must(t, err)
+			noErrors(t, err)
 			all = append(all, deletion{object.GetKind(), object.GetName(), version})
 		}
 	}

@@ -26,12 +26,12 @@ import (
 // hostileServer answers as the API server of a cluster that an attacker controls. It identifies itself, and then answers lists and watches as attack says.
 type hostileServer struct {
 	attack atomic.Pointer[func(w io.Writer, r *http.Request)]
-	// asked and sent are the requests and the bytes of an attack.
-	asked, sent atomic.Int64
+	// requests and sent are the requests and the bytes of an attack.
+	requests, sentBytes atomic.Int64
 }
 
-// mostSent bounds what the server sends in an attack, in bytes.
-const mostSent = 4 << 30
+// maxSentBytes bounds what the server sends in an attack, in bytes.
+const maxSentBytes = 4 << 30
 
 func (s *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
@@ -39,24 +39,24 @@ func (s *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"hostile"}}`)
 		return
 	}
-	s.asked.Add(1)
-	(*s.attack.Load())(writer{w, &s.sent}, r)
+	s.requests.Add(1)
+	(*s.attack.Load())(limitedWriter{w, &s.sentBytes}, r)
 }
 
-// writer counts what is written, and ends when that is enough.
-type writer struct {
+// limitedWriter counts what is written, and ends when that is enough.
+type limitedWriter struct {
 	io.Writer
 	sent *atomic.Int64
 }
 
-func (w writer) Write(p []byte) (int, error) {
-	if w.sent.Add(int64(len(p))) > mostSent {
+func (w limitedWriter) Write(p []byte) (int, error) {
+	if w.sent.Add(int64(len(p))) > maxSentBytes {
 		return 0, io.ErrShortWrite
 	}
 	return w.Writer.Write(p)
 }
 
-func podOf(i int, label string) string {
+func podJSON(i int, label string) string {
 	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p-%d","namespace":"hostile","uid":"u-%d","resourceVersion":"%d","labels":{"app":"web","l":%q}}}`, i, i, i+1, label)
 }
 
@@ -67,7 +67,7 @@ func endlessList(w io.Writer, r *http.Request) {
 	}
 	fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
 	for i := 0; ; i++ {
-		if _, err := io.WriteString(w, podOf(i, strings.Repeat("x", 10<<10))+","); err != nil {
+		if _, err := io.WriteString(w, podJSON(i, strings.Repeat("x", 10<<10))+","); err != nil {
 			return
 		}
 	}
@@ -81,7 +81,7 @@ func endlessPages(w io.Writer, r *http.Request) {
 	begin := int(time.Now().UnixNano() / 1000)
 	var items []string
 	for i := range 250 {
-		items = append(items, podOf(begin+i, strings.Repeat("x", 10<<10)))
+		items = append(items, podJSON(begin+i, strings.Repeat("x", 10<<10)))
 	}
 	fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1","continue":"more"},"items":[%s]}`, strings.Join(items, ","))
 }
@@ -93,7 +93,7 @@ func endlessWatch(w io.Writer, r *http.Request) {
 		return
 	}
 	for i := 0; ; i++ {
-		if _, err := io.WriteString(w, `{"type":"ADDED","object":`+podOf(i, strings.Repeat("x", 10<<10))+"}\n"); err != nil {
+		if _, err := io.WriteString(w, `{"type":"ADDED","object":`+podJSON(i, strings.Repeat("x", 10<<10))+"}\n"); err != nil {
 			return
 		}
 	}
@@ -107,22 +107,22 @@ func alternatingWatch(w io.Writer, r *http.Request) {
 	}
 	for i := 0; ; i += 2 {
 		label := strings.Repeat("x", 10<<10)
-		if _, err := io.WriteString(w, `{"type":"DELETED","object":`+podOf(i, label)+`}{"type":"ADDED","object":`+podOf(i+1, label)+"}\n"); err != nil {
+		if _, err := io.WriteString(w, `{"type":"DELETED","object":`+podJSON(i, label)+`}{"type":"ADDED","object":`+podJSON(i+1, label)+"}\n"); err != nil {
 			return
 		}
 	}
 }
 
-// silence answers nothing until the client gives up.
-func silence(_ io.Writer, r *http.Request) { <-r.Context().Done() }
+// neverAnswer answers nothing until the client gives up.
+func neverAnswer(_ io.Writer, r *http.Request) { <-r.Context().Done() }
 
-// garbage answers what is no JSON.
-func garbage(w io.Writer, _ *http.Request) { fmt.Fprint(w, "\x00}{", strings.Repeat("[", 1<<20)) }
+// answerNoJSON answers what is no JSON.
+func answerNoJSON(w io.Writer, _ *http.Request) { fmt.Fprint(w, "\x00}{", strings.Repeat("[", 1<<20)) }
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
 // newHostileCell makes a Cell of the core whose kubeconfig leads to the server.
-func newHostileCell(l *e2e.Lab, server *httptest.Server) *v1alpha1.Cell {
+func newHostileCell(l *e2e.Fixture, server *httptest.Server) *v1alpha1.Cell {
 	l.Helper()
 	l.Cleanup(server.Close)
 	l.Cleanup(server.CloseClientConnections)
@@ -144,10 +144,10 @@ func newHostileCell(l *e2e.Lab, server *httptest.Server) *v1alpha1.Cell {
 	return cell
 }
 
-func TestWhatAHostileAPIServerAchieves(t *testing.T) {
-	suite.Claim(t, "it ends no component, and the other cells are counted and protected as before", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
-		hostile, wait := &hostileServer{}, silence
+func TestHostileAPIServer(t *testing.T) {
+	suite.Claim(t, "it ends no component, and the other cells are counted and protected as before", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
+		hostile, wait := &hostileServer{}, neverAnswer
 		hostile.attack.Store(&wait)
 		server := httptest.NewTLSServer(hostile)
 		cell := newHostileCell(l, server)
@@ -155,7 +155,7 @@ func TestWhatAHostileAPIServerAchieves(t *testing.T) {
 		l.Eventually(func() string {
 			l.Must(l.Core.Get(l.Context(), client.ObjectKeyFromObject(cell), cell))
 			if !meta.IsStatusConditionTrue(cell.Status.Conditions, v1alpha1.ConditionConnected) {
-				return fmt.Sprintf("%+v; %v", cell.Status.Conditions, installed.Complaints())
+				return fmt.Sprintf("%+v; %v", cell.Status.Conditions, installed.Problems())
 			}
 			return ""
 		})
@@ -165,48 +165,48 @@ func TestWhatAHostileAPIServerAchieves(t *testing.T) {
 			// least is what the aggregator reads at least, in MiB, if it is not stopped before.
 			least int64
 		}{
-			{"no answer", silence, 0},
+			{"no answer", neverAnswer, 0},
 			{"a list without an end", endlessList, 64},
 			{"pages without an end", endlessPages, 256},
 			{"a watch that adds pods without an end", endlessWatch, 256},
 			{"a watch that adds pods and deletes unknown pods", alternatingWatch, 512},
-			{"answers that are no JSON", garbage, 1},
+			{"answers that are not JSON", answerNoJSON, 1},
 		} {
-			lab := suite.Lab(t, nil)
-			play(lab, "hostile API server", []attack{{a.attempt, func() (string, bool) {
+			lab := suite.NewFixture(t, nil)
+			runAttacks(lab, "hostile API server", []attack{{a.attempt, func() (string, bool) {
 				hostile.attack.Store(&a.answer)
-				hostile.sent.Store(0)
-				hostile.asked.Store(0)
+				hostile.sentBytes.Store(0)
+				hostile.requests.Store(0)
 				server.CloseClientConnections()
 				lab.Eventually(func() string {
-					if asked, sent := hostile.asked.Load(), hostile.sent.Load()>>20; asked == 0 || sent < a.least {
-						return fmt.Sprintf("the server was asked %d times and sent %d MiB, want %d MiB", asked, sent, a.least)
+					if asked, sent := hostile.requests.Load(), hostile.sentBytes.Load()>>20; asked == 0 || sent < a.least {
+						return fmt.Sprintf("the server got %d requests and sent %d MiB, want %d MiB", asked, sent, a.least)
 					}
 					return ""
 				})
-				lab.Protect(floor)
-				app := lab.App(pods)
+				lab.CreateProtector(floor)
+				app := lab.Application(pods)
 				lab.Must(app.DeployBare(lab.Context(), lab.Cells))
 				removed := 0
 				lab.Eventually(func() string { // all pods are counted, and the budget is used up
 					for _, of := range lab.Cells {
-						for _, pod := range lab.Pods(of) {
-							if lab.Remove(of, pod.Name) == nil {
+						for _, pod := range lab.ExistingPods(of) {
+							if lab.DeletePod(of, pod.Name) == nil {
 								removed++
 							}
 						}
 					}
 					if removed < pods-floor {
-						return fmt.Sprintf("%d pods could be removed, want %d: %v", removed, pods-floor, installed.Complaints())
+						return fmt.Sprintf("removed %d pods, want %d: %v", removed, pods-floor, installed.Problems())
 					}
 					return ""
 				})
-				memory := resident(lab, installed[0], "aggregator")
-				return fmt.Sprintf("it sent %d MiB; the aggregator uses %d MiB; %d pods of other cells left of the floor of %d", hostile.sent.Load()>>20, memory>>20, lab.Living(), floor),
-					lab.Living() == floor
+				memory := residentMemory(lab, installed[0], "aggregator")
+				return fmt.Sprintf("it sent %d MiB; the aggregator uses %d MiB; %d pods of other cells left of the floor of %d", hostile.sentBytes.Load()>>20, memory>>20, lab.CountExistingPods(), floor),
+					lab.CountExistingPods() == floor
 			}}})
 		}
-		l.Must(installed.Complaints())
+		l.Must(installed.Problems())
 		l.Must(l.Core.Delete(l.Context(), cell))
 	})
 }

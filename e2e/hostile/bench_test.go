@@ -12,8 +12,8 @@ import (
 // removal in both, in milliseconds, and their ratio.
 func BenchmarkStormUnderFlood(b *testing.B) {
 	for b.Loop() {
-		alone := percentile(removeAll(b, nil))
-		flooded := percentile(removeAll(b, func(ctx context.Context, c *caller) func() { return c.flood(ctx, 500, 8, 4, 8) }))
+		alone := percentile(timeRemovals(b, nil))
+		flooded := percentile(timeRemovals(b, func(ctx context.Context, c *caller) func() { return c.flood(ctx, 500, 8, 4, 8) }))
 		b.ReportMetric(float64(alone.Milliseconds()), "alone-p99-ms")
 		b.ReportMetric(float64(flooded.Milliseconds()), "flooded-p99-ms")
 		b.ReportMetric(float64(flooded)/float64(alone), "flooded/alone")
@@ -25,14 +25,14 @@ func percentile(each []time.Duration) time.Duration {
 	return each[len(each)*99/100]
 }
 
-// removeAll removes 500 pods of one cell by 16 clients, and returns how long each removal took.
-func removeAll(b *testing.B, flood func(ctx context.Context, c *caller) (wait func())) (each []time.Duration) {
+// timeRemovals removes 500 pods of one cell by 16 clients, and returns how long each removal took.
+func timeRemovals(b *testing.B, flood func(ctx context.Context, c *caller) (wait func())) (each []time.Duration) {
 	b.Helper()
 	const pods, spare, clients = 500, 50, 16
-	l := suite.Lab(b, nil)
-	l.Protect(1)
-	l.DeployBare(l.App(len(l.Cells) * (pods + spare)))
-	living := l.Pods(l.Cells[0])
+	l := suite.NewFixture(b, nil)
+	l.CreateProtector(1)
+	l.CreateBarePods(l.Application(len(l.Cells) * (pods + spare)))
+	existing := l.ExistingPods(l.Cells[0])
 	ctx, end := context.WithCancel(l.Context())
 	defer end()
 	if flood != nil {
@@ -43,7 +43,7 @@ func removeAll(b *testing.B, flood func(ctx context.Context, c *caller) (wait fu
 	}
 	todo := make(chan string, pods)
 	for i := range pods {
-		todo <- living[i].Name
+		todo <- existing[i].Name
 	}
 	close(todo)
 	var mu sync.Mutex
@@ -51,9 +51,9 @@ func removeAll(b *testing.B, flood func(ctx context.Context, c *caller) (wait fu
 	for range clients {
 		removing.Go(func() {
 			for name := range todo {
-				asked := time.Now()
-				err := l.Remove(l.Cells[0], name)
-				took := time.Since(asked)
+				requestedAt := time.Now()
+				err := l.DeletePod(l.Cells[0], name)
+				took := time.Since(requestedAt)
 				mu.Lock()
 				if each = append(each, took); err != nil {
 					b.Errorf("remove pod %s: %v", name, err)

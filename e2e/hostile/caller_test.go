@@ -36,18 +36,18 @@ const unauthenticated = "unauthenticated caller"
 
 // caller reaches the webhook and has no credential. It verifies no certificate, since it has nothing to lose.
 type caller struct {
-	*e2e.Lab
+	*e2e.Fixture
 	address string
 	client  *http.Client
 }
 
-func newCaller(l *e2e.Lab) *caller {
-	transport := &http.Transport{TLSClientConfig: careless(), MaxIdleConnsPerHost: 64}
+func newCaller(l *e2e.Fixture) *caller {
+	transport := &http.Transport{TLSClientConfig: insecureTLSConfig(), MaxIdleConnsPerHost: 64}
 	l.Cleanup(transport.CloseIdleConnections)
-	return &caller{Lab: l, address: installed[1].Webhooks()[0], client: &http.Client{Transport: transport, Timeout: time.Minute}}
+	return &caller{Fixture: l, address: installed[1].Webhooks()[0], client: &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-func careless(protocols ...string) *tls.Config {
+func insecureTLSConfig(protocols ...string) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols, MinVersion: tls.VersionTLS12} //nolint:gosec // an attacker does not verify
 }
 
@@ -67,10 +67,10 @@ func (c *caller) post(path string, body io.Reader) (code int, answer string) {
 	return response.StatusCode, string(raw)
 }
 
-func (c *caller) path() string { return "/cells/" + c.Cells[0].Name + "/validate" }
+func (c *caller) reviewPath() string { return "/cells/" + c.Cells[0].Name + "/validate" }
 
-// ask sends reviews at once and counts the codes of their answers; 200 is an admission.
-func (c *caller) ask(number int, review func(i int) *admissionv1.AdmissionReview) map[int]int {
+// sendReviews sends reviews at once and counts the codes of their answers; 200 is an admission.
+func (c *caller) sendReviews(number int, review func(i int) *admissionv1.AdmissionReview) map[int]int {
 	codes := map[int]int{}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
@@ -81,9 +81,9 @@ func (c *caller) ask(number int, review func(i int) *admissionv1.AdmissionReview
 			defer func() { <-turns }()
 			raw, err := json.Marshal(review(i))
 			c.Must(err)
-			code, answer := c.post(c.path(), bytes.NewReader(raw))
+			code, answer := c.post(c.reviewPath(), bytes.NewReader(raw))
 			if code == http.StatusOK {
-				code = verdictOf(answer)
+				code = verdictCode(answer)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -94,8 +94,8 @@ func (c *caller) ask(number int, review func(i int) *admissionv1.AdmissionReview
 	return codes
 }
 
-// verdictOf is the code in the answer to a review; 200 is an admission, and 0 no answer to a review.
-func verdictOf(answer string) int {
+// verdictCode is the code in the answer to a review; 200 is an admission, and 0 no answer to a review.
+func verdictCode(answer string) int {
 	review := &admissionv1.AdmissionReview{}
 	switch err := json.Unmarshal([]byte(answer), review); {
 	case err != nil || review.Response == nil:
@@ -107,7 +107,7 @@ func verdictOf(answer string) int {
 	}
 }
 
-func deletionOf(pod *corev1.Pod) *admissionv1.AdmissionReview {
+func newDeletionReview(pod *corev1.Pod) *admissionv1.AdmissionReview {
 	raw, err := json.Marshal(pod)
 	if err != nil {
 		panic(err) // a pod is always JSON
@@ -121,29 +121,29 @@ func deletionOf(pod *corev1.Pod) *admissionv1.AdmissionReview {
 	}
 }
 
-// forge is a pod that does not exist, made from one that does.
-func forge(pod *corev1.Pod, i int) *corev1.Pod {
+// forgePod is a pod that does not exist, made from one that does.
+func forgePod(pod *corev1.Pod, i int) *corev1.Pod {
 	forged := pod.DeepCopy()
 	forged.Name, forged.UID = fmt.Sprint("forged-", i), types.UID(fmt.Sprint("forged-", i))
 	return forged
 }
 
-func forced(pod *corev1.Pod) *corev1.Pod {
+func withForceAnnotation(pod *corev1.Pod) *corev1.Pod {
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationForceDelete, "true")
 	return pod
 }
 
-func TestWhatAnUnauthenticatedCallerAchieves(t *testing.T) {
-	suite.Claim(t, "it consumes no budget for pods that do not exist, forces nothing, and ends no webhook", func(l *e2e.Lab) {
+func TestUnauthenticatedCaller(t *testing.T) {
+	suite.Claim(t, "it consumes no budget for pods that do not exist, forces nothing, and ends no webhook", func(l *e2e.Fixture) {
 		const pods, floor = 12, 9 // half of the pods are in each cell
-		l.Protect(floor)
-		l.DeployBare(l.App(pods))
+		l.CreateProtector(floor)
+		l.CreateBarePods(l.Application(pods))
 		c := newCaller(l)
-		living := l.Pods(l.Cells[0])
+		existing := l.ExistingPods(l.Cells[0])
 		// reviews is an attack by reviews, which must all be answered with the code and reserve nothing.
 		reviews := func(attempt string, number, code int, review func(i int) *admissionv1.AdmissionReview) attack {
 			return attack{attempt, func() (string, bool) {
-				codes, held := c.ask(number, review), reserved(l.Protector())
+				codes, held := c.sendReviews(number, review), countReservations(l.GetProtector())
 				return fmt.Sprintf("answers by code %v, %d reservations", codes, held), maps.Equal(codes, map[int]int{code: number}) && held == 0
 			}}
 		}
@@ -152,74 +152,76 @@ func TestWhatAnUnauthenticatedCallerAchieves(t *testing.T) {
 			return attack{attempt, func() (string, bool) {
 				code, answer := c.post(path, body())
 				if code == http.StatusOK {
-					code = verdictOf(answer)
+					code = verdictCode(answer)
 				}
-				return fmt.Sprintf("code %d", code), slices.Contains(want, code) && reserved(l.Protector()) == 0
+				return fmt.Sprintf("code %d", code), slices.Contains(want, code) && countReservations(l.GetProtector()) == 0
 			}}
 		}
 		text := func(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
-		play(l, unauthenticated, []attack{
-			reviews("500 deletions of pods that do not exist", 500, 404, func(i int) *admissionv1.AdmissionReview { return deletionOf(forge(&living[0], i)) }),
+		runAttacks(l, unauthenticated, []attack{
+			reviews("500 deletions of pods that do not exist", 500, 404, func(i int) *admissionv1.AdmissionReview { return newDeletionReview(forgePod(&existing[0], i)) }),
 			reviews("500 break-glass removals of pods that do not exist", 500, 404, func(i int) *admissionv1.AdmissionReview {
-				return deletionOf(forced(forge(&living[0], i)))
+				return newDeletionReview(withForceAnnotation(forgePod(&existing[0], i)))
 			}),
 			reviews("50 deletions of a pod with the UID of another", 50, 404, func(i int) *admissionv1.AdmissionReview {
-				pod := forge(&living[0], i)
-				pod.Name = living[0].Name
-				return deletionOf(pod)
+				pod := forgePod(&existing[0], i)
+				pod.Name = existing[0].Name
+				return newDeletionReview(pod)
 			}),
 			reviews("50 deletions of a pod with labels of its choice", 50, 429, func(int) *admissionv1.AdmissionReview {
-				pod := living[0].DeepCopy()
+				pod := existing[0].DeepCopy()
 				pod.Labels["tier"] = "forged"
-				return deletionOf(pod)
+				return newDeletionReview(pod)
 			}),
 			reviews("50 evictions of pods that do not exist", 50, 404, func(i int) *admissionv1.AdmissionReview {
-				review := deletionOf(forge(&living[0], i))
+				review := newDeletionReview(forgePod(&existing[0], i))
 				review.Request.Operation, review.Request.SubResource, review.Request.OldObject = admissionv1.Create, "eviction", runtime.RawExtension{}
 				return review
 			}),
 			reviews("a pod with a name of 1 MB", 1, 400, func(int) *admissionv1.AdmissionReview {
-				pod := living[0].DeepCopy()
+				pod := existing[0].DeepCopy()
 				pod.Name = strings.Repeat("x", 1<<20)
-				return deletionOf(pod)
+				return newDeletionReview(pod)
 			}),
 			sends("a review for a cell that does not exist", "/cells/other/validate", func() io.Reader {
-				raw, err := json.Marshal(deletionOf(&living[0]))
+				raw, err := json.Marshal(newDeletionReview(&existing[0]))
 				l.Must(err)
 				return bytes.NewReader(raw)
 			}, 403),
-			sends("a review that is not JSON", c.path(), text("}{"), 400),
-			sends("1,000,000 nested objects", c.path(), text(strings.Repeat(`{"request":`, 1_000_000)), 400, 413),
-			sends("a review of 50 MB", c.path(), text(`{"request":"`+strings.Repeat("x", 50<<20)), 400, 413, 0),
+			sends("a review that is not JSON", c.reviewPath(), text("}{"), 400),
+			sends("1,000,000 nested objects", c.reviewPath(), text(strings.Repeat(`{"request":`, 1_000_000)), 400, 413),
+			sends("a review of 50 MB", c.reviewPath(), text(`{"request":"`+strings.Repeat("x", 50<<20)), 400, 413, 0),
 			sends("a reservation in the name of another replica", "/peers/v1/cores/core/protectors/"+l.Namespace+"/web", text("{}"), 403, 404),
 			{"10,000 HTTP/2 streams that are reset at once", func() (string, bool) {
 				sent, err := c.resetRapidly(10_000)
-				after := c.ask(1, func(i int) *admissionv1.AdmissionReview { return deletionOf(forge(&living[0], i)) })
+				after := c.sendReviews(1, func(i int) *admissionv1.AdmissionReview { return newDeletionReview(forgePod(&existing[0], i)) })
 				return fmt.Sprintf("%d streams (%v), answers by code afterwards %v", sent, err, after), maps.Equal(after, map[int]int{404: 1})
 			}},
 			{"50 break-glass removals of a pod that is not annotated", func() (string, bool) {
-				codes := c.ask(50, func(int) *admissionv1.AdmissionReview { return deletionOf(forced(living[0].DeepCopy())) })
-				held, left := reserved(l.Protector()), l.Living()
+				codes := c.sendReviews(50, func(int) *admissionv1.AdmissionReview {
+					return newDeletionReview(withForceAnnotation(existing[0].DeepCopy()))
+				})
+				held, left := countReservations(l.GetProtector()), l.CountExistingPods()
 				return fmt.Sprintf("answers by code %v, %d reservation of a pod that exists, %d pods live", codes, held, left), held == 1 && left == pods
 			}},
 		})
-		before := l.Living()
-		l.Must(l.Remove(l.Cells[0], living[0].Name)) // the whole budget is left
-		l.Must(l.Remove(l.Cells[0], living[1].Name))
-		l.Must(l.Remove(l.Cells[0], living[2].Name))
+		before := l.CountExistingPods()
+		l.Must(l.DeletePod(l.Cells[0], existing[0].Name)) // the whole budget is left
+		l.Must(l.DeletePod(l.Cells[0], existing[1].Name))
+		l.Must(l.DeletePod(l.Cells[0], existing[2].Name))
 		l.Eventually(func() string {
-			if now := l.Living(); now != before-3 {
+			if now := l.CountExistingPods(); now != before-3 {
 				return fmt.Sprintf("%d pods live, want %d", now, before-3)
 			}
 			return ""
 		})
-		l.WantRefusal(l.Remove(l.Cells[0], living[3].Name))
+		l.ExpectDenial(l.DeletePod(l.Cells[0], existing[3].Name))
 	})
 }
 
 // resetRapidly opens streams with a review each and resets them at once, as CVE-2023-44487 does, until the server ends the connection.
 func (c *caller) resetRapidly(streams int) (sent int, err error) {
-	conn, err := tls.Dial("tcp", c.address, careless("h2"))
+	conn, err := tls.Dial("tcp", c.address, insecureTLSConfig("h2"))
 	c.Must(err)
 	defer conn.Close()
 	c.Must(conn.SetDeadline(time.Now().Add(20 * time.Second)))
@@ -232,7 +234,7 @@ func (c *caller) resetRapidly(streams int) (sent int, err error) {
 	encoder := hpack.NewEncoder(&header)
 	for sent < streams {
 		header.Reset()
-		for _, field := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", c.address}, {":path", c.path()}} {
+		for _, field := range [][2]string{{":method", "POST"}, {":scheme", "https"}, {":authority", c.address}, {":path", c.reviewPath()}} {
 			c.Must(encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
 		}
 		stream := uint32(2*sent + 1) //nolint:gosec // far below the bound
@@ -255,7 +257,7 @@ func (c *caller) flood(ctx context.Context, stalled, huge, deep, slow int) (wait
 		for range number {
 			flooding.Go(func() {
 				for ctx.Err() == nil {
-					conn, err := (&tls.Dialer{Config: careless("http/1.1")}).DialContext(ctx, "tcp", c.address)
+					conn, err := (&tls.Dialer{Config: insecureTLSConfig("http/1.1")}).DialContext(ctx, "tcp", c.address)
 					if err != nil {
 						<-time.After(50 * time.Millisecond)
 						continue
@@ -269,7 +271,7 @@ func (c *caller) flood(ctx context.Context, stalled, huge, deep, slow int) (wait
 		}
 	}
 	head := func(length int) string {
-		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", c.path(), c.address, length)
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", c.reviewPath(), c.address, length)
 	}
 	write := func(conn net.Conn, parts ...string) {
 		for _, part := range parts {
@@ -298,8 +300,8 @@ func (c *caller) flood(ctx context.Context, stalled, huge, deep, slow int) (wait
 // memoryLimit is that of the containers of webhooks and aggregators in the chart.
 const memoryLimit = 1 << 30
 
-// resident is the resident memory of a pod of a component, in bytes, which must be less than the limit of its container.
-func resident(l *e2e.Lab, in *release.Release, component string) int64 {
+// residentMemory is the resident memory of a pod of a component, in bytes, which must be less than the limit of its container.
+func residentMemory(l *e2e.Fixture, in *release.Release, component string) int64 {
 	l.Helper()
 	token, err := in.MetricsToken(l.Context())
 	l.Must(err)
@@ -317,20 +319,20 @@ func resident(l *e2e.Lab, in *release.Release, component string) int64 {
 	return int64(bytes)
 }
 
-func TestAStormUnderAFlood(t *testing.T) {
-	suite.Claim(t, "the floor holds to the pod, and the webhook lives, while an unauthenticated caller floods it", func(l *e2e.Lab) {
+func TestStormUnderFlood(t *testing.T) {
+	suite.Claim(t, "the floor holds exactly, and the webhook does not restart, while an unauthenticated caller floods it", func(l *e2e.Fixture) {
 		c := newCaller(l)
 		ctx, end := context.WithCancel(l.Context())
 		defer end()
 		var wait func()
 		var used int64
-		e2e.Tempest{
-			Pods: 60, Floors: []int{40}, Exhausts: true,
-			Before: func(*e2e.Lab, *storm.Storm) { wait = c.flood(ctx, 500, 8, 4, 8) },
-			During: func(*e2e.Lab, *storm.Storm) { used = resident(l, installed[1], "webhook") },
-			After:  func(*e2e.Lab, *storm.Storm) { end(); wait() },
-		}.Rage(l)
-		l.Must(installed.Complaints()) // no component ended
+		e2e.FaultStorm{
+			Pods: 60, FloorsByCore: []int{40}, ExhaustsBudget: true,
+			BeforeStorm: func(*e2e.Fixture, *storm.Storm) { wait = c.flood(ctx, 500, 8, 4, 8) },
+			DuringStorm: func(*e2e.Fixture, *storm.Storm) { used = residentMemory(l, installed[1], "webhook") },
+			AfterStorm:  func(*e2e.Fixture, *storm.Storm) { end(); wait() },
+		}.Run(l)
+		l.Must(installed.Problems()) // no component ended
 		fmt.Printf("hostile: %s | 500 stalled bodies, bodies of 50 MB, deep JSON and slow readers in a storm | 0 over-admissions, the webhook used %d MiB\n",
 			unauthenticated, used>>20)
 	})

@@ -19,13 +19,13 @@ import (
 
 // What the tests of the package share. The first release is that of the core.
 var (
-	suite     = e2e.NewSuiteBy("federated", begin)
+	suite     = e2e.NewSuiteWith("federated", startSuite)
 	installed release.Releases
 )
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
+func startSuite(ctx context.Context, s *e2e.Suite) (func(), error) {
 	setup := release.Setup{
 		Program: s.Program(), Dir: s.Dir(), Charts: "../../charts/", Deadline: e2e.AdmissionDeadline, Scheduling: true,
 		Values: map[string]any{"breakGlass": map[string]any{"restrict": true}, "anyCellSecret": true},
@@ -38,12 +38,12 @@ func begin(ctx context.Context, s *e2e.Suite) (func(), error) {
 
 // attack is one attempt of an attacker. try returns what came of it, and whether that is what the attacker may achieve.
 type attack struct {
-	attempt string
-	try     func() (outcome string, harmless bool)
+	name string
+	try  func() (outcome string, harmless bool)
 }
 
-// forbidden is an attack that an API server must refuse for lack of rights, or by a policy of the chart.
-func forbidden(attempt string, try func() error) attack {
+// forbiddenAttack is an attack that an API server must refuse for lack of rights, or by a policy of the chart.
+func forbiddenAttack(attempt string, try func() error) attack {
 	return attack{attempt, func() (string, bool) {
 		err := try()
 		if err == nil {
@@ -53,17 +53,17 @@ func forbidden(attempt string, try func() error) attack {
 	}}
 }
 
-// play plays the attacks of an attacker, one after the other.
-func play(l *e2e.Lab, attacker string, attacks []attack) {
+// runAttacks plays the attacks of an attacker, one after the other.
+func runAttacks(l *e2e.Fixture, attacker string, attacks []attack) {
 	l.Helper()
 	for _, a := range attacks {
 		outcome, harmless := a.try()
-		fmt.Printf("hostile: %s | %s | %.200s\n", attacker, a.attempt, strings.ReplaceAll(outcome, "\n", " "))
+		fmt.Printf("hostile: %s | %s | %.200s\n", attacker, a.name, strings.ReplaceAll(outcome, "\n", " "))
 		if !harmless {
-			l.Errorf("%s: %s: %s", attacker, a.attempt, outcome)
+			l.Errorf("%s: %s: %s", attacker, a.name, outcome)
 		}
 	}
 }
 
-// reserved is the number of open reservations of the lab's protector.
-func reserved(p *v1alpha1.PodProtector) int { return quota.BudgetOf(p).Reserved }
+// countReservations is the number of open reservations of the lab's protector.
+func countReservations(p *v1alpha1.PodProtector) int { return quota.BudgetOf(p).Reserved }

@@ -19,34 +19,34 @@ import (
 
 // The rights that keep attackers out are enough for the components.
 
-func TestAStormOnACoreAndItsWorkers(t *testing.T) {
-	suite.Claim(t, "the floor over both workers holds, and all of the budget is used", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
-		e2e.Tempest{Pods: 60, Floors: []int{40}, Exhausts: true}.Rage(l)
+func TestStormOnCoreAndWorkers(t *testing.T) {
+	suite.Claim(t, "the floor over both workers holds, and the whole budget is used", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
+		e2e.FaultStorm{Pods: 60, FloorsByCore: []int{40}, ExhaustsBudget: true}.Run(l)
 	})
 }
 
-func TestNoComponentLacksARightInAnotherCluster(t *testing.T) {
-	suite.Claim(t, "floors are computed from the workloads of both workers", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
+func TestComponentsHaveRightsInOtherClusters(t *testing.T) {
+	suite.Claim(t, "floors are computed from the workloads of both workers", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
 		app := storm.Application{Namespace: l.Namespace, Name: "web", Pods: 12}
 		l.Must(app.Deploy(l.Context(), l.Cells))
 		share := intstr.FromString("75%")
-		l.Protect(0, func(s *v1alpha1.PodProtectorSpec) { s.MinAvailable = &share })
-		l.AwaitSummary(e2e.AllAvailable(12))
+		l.CreateProtector(0, func(s *v1alpha1.PodProtectorSpec) { s.MinAvailable = &share })
+		l.WaitForSummary(e2e.AllAvailable(12))
 		l.Eventually(func() string {
-			if p := l.Protector(); p.Status.DesiredAvailable != 9 || p.Status.ExpectedReplicas == nil || *p.Status.ExpectedReplicas != 12 {
-				return fmt.Sprintf("%+v; %v", p.Status, installed.Complaints())
+			if p := l.GetProtector(); p.Status.DesiredAvailable != 9 || p.Status.ExpectedReplicas == nil || *p.Status.ExpectedReplicas != 12 {
+				return fmt.Sprintf("%+v; %v", p.Status, installed.Problems())
 			}
 			return ""
 		})
-		l.Must(installed.Complaints())
+		l.Must(installed.Problems())
 	})
 }
 
-func TestAPolicyOfTheCoreIsForPodsOfEveryWorker(t *testing.T) {
-	suite.Claim(t, "new pods have what a policy of their namespace asks for, and it counts them", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
+func TestCorePolicyAppliesToPodsOfEveryWorker(t *testing.T) {
+	suite.Claim(t, "new pods get the fields of the policy of their namespace, which counts them", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
 		policy := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "pool"}}
 		policy.Spec.PodSelector = &v1alpha1.PodSelector{}
 		policy.Spec.Tolerations = []v1alpha1.Toleration{{Key: "example.com/pool", Operator: "Exists"}}
@@ -57,7 +57,7 @@ func TestAPolicyOfTheCoreIsForPodsOfEveryWorker(t *testing.T) {
 		}
 		l.Eventually(func() string {
 			if !meta.IsStatusConditionTrue(read().Status.Conditions, v1alpha1.ConditionReady) {
-				return fmt.Sprintf("%+v; %v", policy.Status, installed.Complaints())
+				return fmt.Sprintf("%+v; %v", policy.Status, installed.Problems())
 			}
 			return ""
 		})
@@ -74,10 +74,10 @@ func TestAPolicyOfTheCoreIsForPodsOfEveryWorker(t *testing.T) {
 				}
 			}
 			if len(injected) < len(l.Cells) || slices.Contains(slices.Collect(maps.Values(injected)), false) || read().Status.Injected < int64(len(l.Cells)) {
-				return fmt.Sprintf("%v and %+v; %v", injected, policy.Status, installed.Complaints())
+				return fmt.Sprintf("%v and %+v; %v", injected, policy.Status, installed.Problems())
 			}
 			return ""
 		})
-		l.Must(installed.Complaints())
+		l.Must(installed.Problems())
 	})
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // newTenant gives a user the ClusterRole admin in the namespace of the lab, in all clusters. It returns the user's clients, by cluster.
-func newTenant(l *e2e.Lab) map[string]*kubernetes.Clientset {
+func newTenant(l *e2e.Fixture) map[string]*kubernetes.Clientset {
 	l.Helper()
 	user := "tenant-of-" + l.Namespace
 	clients := map[string]*kubernetes.Clientset{}
@@ -41,12 +41,12 @@ func newTenant(l *e2e.Lab) map[string]*kubernetes.Clientset {
 	return clients
 }
 
-func TestWhatATenantAchieves(t *testing.T) {
-	suite.Claim(t, "an administrator of a namespace removes pods down to the floor, and changes nothing that protects them", func(l *e2e.Lab) {
-		l.AwaitCells(installed.Complaints)
+func TestTenant(t *testing.T) {
+	suite.Claim(t, "an administrator of a namespace removes pods down to the floor, and changes nothing that protects them", func(l *e2e.Fixture) {
+		l.WaitForReadyCells(installed.Problems)
 		const pods, floor = 12, 8
-		l.Protect(floor)
-		l.DeployBare(l.App(pods))
+		l.CreateProtector(floor)
+		l.CreateBarePods(l.Application(pods))
 		tenant := newTenant(l)
 		worker := tenant[l.Cells[0].Name]
 		selected := metav1.ListOptions{LabelSelector: "app=web"}
@@ -55,13 +55,13 @@ func TestWhatATenantAchieves(t *testing.T) {
 			return attack{attempt, func() (string, bool) {
 				refused := 0
 				for _, cell := range l.Cells {
-					for _, pod := range l.Pods(cell) {
+					for _, pod := range l.ExistingPods(cell) {
 						if err := try(tenant[cell.Name], &pod); err != nil {
 							refused++
 						}
 					}
 				}
-				left := l.Living()
+				left := l.CountExistingPods()
 				return fmt.Sprintf("%d attempts refused, %d pods left of the floor of %d", refused, left, floor), refused > 0 && left == floor
 			}}
 		}
@@ -70,14 +70,14 @@ func TestWhatATenantAchieves(t *testing.T) {
 			return err
 		}
 		force := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationForceDelete)
-		play(l, "tenant", []attack{
+		runAttacks(l, "tenant", []attack{
 			{"deletes all pods of a cell at once, twice", func() (string, bool) {
 				for range 2 {
 					for _, cell := range l.Cells {
 						_ = tenant[cell.Name].CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(), metav1.DeleteOptions{}, selected) // it is refused in part
 					}
 				}
-				left := l.Living()
+				left := l.CountExistingPods()
 				return fmt.Sprintf("%d pods left of the floor of %d", left, floor), left == floor
 			}},
 			removing("deletes each pod", func(of *kubernetes.Clientset, pod *corev1.Pod) error {
@@ -87,8 +87,8 @@ func TestWhatATenantAchieves(t *testing.T) {
 				_, err := of.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"labels":{"app":null}}}`), metav1.PatchOptions{})
 				return err
 			}),
-			forbidden("sets force-delete on a pod", func() error { return patch(l.Pods(l.Cells[0])[0].Name, force) }),
-			forbidden("sets force-delete in a template", func() error {
+			forbiddenAttack("sets force-delete on a pod", func() error { return patch(l.ExistingPods(l.Cells[0])[0].Name, force) }),
+			forbiddenAttack("sets force-delete in a template", func() error {
 				d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "forced"}}
 				d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "forced"}}
 				d.Spec.Template.Labels, d.Spec.Template.Annotations = d.Spec.Selector.MatchLabels, map[string]string{v1alpha1.AnnotationForceDelete: "true"}
@@ -96,53 +96,53 @@ func TestWhatATenantAchieves(t *testing.T) {
 				_, err := worker.AppsV1().Deployments(l.Namespace).Create(l.Context(), d, metav1.CreateOptions{})
 				return err
 			}),
-			forbidden("marks a pod as not ready", func() error {
-				_, err := worker.CoreV1().Pods(l.Namespace).Patch(l.Context(), l.Pods(l.Cells[0])[0].Name, types.StrategicMergePatchType,
+			forbiddenAttack("marks a pod as not ready", func() error {
+				_, err := worker.CoreV1().Pods(l.Namespace).Patch(l.Context(), l.ExistingPods(l.Cells[0])[0].Name, types.StrategicMergePatchType,
 					[]byte(`{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`), metav1.PatchOptions{}, "status")
 				return err
 			}),
-			forbidden("exempts its namespace", func() error {
+			forbiddenAttack("exempts its namespace", func() error {
 				_, err := worker.CoreV1().Namespaces().Patch(l.Context(), l.Namespace, types.MergePatchType,
 					fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelExempt), metav1.PatchOptions{})
 				return err
 			}),
-			forbidden("deletes its namespace", func() error {
+			forbiddenAttack("deletes its namespace", func() error {
 				return worker.CoreV1().Namespaces().Delete(l.Context(), l.Namespace, metav1.DeleteOptions{})
 			}),
-			forbidden("deletes the webhook configurations of the cluster", func() error {
+			forbiddenAttack("deletes the webhook configurations of the cluster", func() error {
 				return worker.AdmissionregistrationV1().ValidatingWebhookConfigurations().DeleteCollection(l.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
 			}),
-			forbidden("changes a webhook configuration", func() error {
+			forbiddenAttack("changes a webhook configuration", func() error {
 				_, err := worker.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(l.Context(),
 					&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}, metav1.CreateOptions{})
 				return err
 			}),
-			forbidden("deletes a pod of Breakwater", func() error {
+			forbiddenAttack("deletes a pod of Breakwater", func() error {
 				return worker.CoreV1().Pods(release.Namespace).DeleteCollection(l.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
 			}),
-			forbidden("lowers the floor in the core", func() error {
+			forbiddenAttack("lowers the floor in the core", func() error {
 				return tenant[l.Core.Name].RESTClient().Patch(types.MergePatchType).AbsPath("/apis/breakwater.dev/v1alpha1/namespaces", l.Namespace, "podprotectors", "web").
 					Body([]byte(`{"spec":{"minAvailable":0}}`)).Do(l.Context()).Error()
 			}),
 		})
-		l.AwaitSummary(e2e.AllAvailable(floor))
-		play(l, "tenant", []attack{{"adds 2 ready pods with the same labels, and deletes 2 others", func() (string, bool) {
+		l.WaitForSummary(e2e.AllAvailable(floor))
+		runAttacks(l, "tenant", []attack{{"adds 2 ready pods with the same labels, and deletes 2 others", func() (string, bool) {
 			cell := l.Cells[0]
-			if len(l.Pods(l.Cells[1])) > len(l.Pods(cell)) {
+			if len(l.ExistingPods(l.Cells[1])) > len(l.ExistingPods(cell)) {
 				cell = l.Cells[1]
 			}
-			worker, first := tenant[cell.Name], l.Pods(cell)
+			worker, first := tenant[cell.Name], l.ExistingPods(cell)
 			for range 2 {
 				dummy := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "dummy-", Labels: first[0].Labels}, Spec: *first[0].Spec.DeepCopy()}
 				_, err := worker.CoreV1().Pods(l.Namespace).Create(l.Context(), dummy, metav1.CreateOptions{})
 				l.Must(err)
 			}
-			l.AwaitSummary(e2e.AllAvailable(floor + 2))
+			l.WaitForSummary(e2e.AllAvailable(floor + 2))
 			var err error
 			for _, pod := range first[:3] {
 				err = worker.CoreV1().Pods(l.Namespace).Delete(l.Context(), pod.Name, metav1.DeleteOptions{})
 			}
-			left := l.Living()
+			left := l.CountExistingPods()
 			return fmt.Sprintf("%d pods left of the floor of %d, 2 of them dummies: a floor counts pods, and not what they do", left, floor), err != nil && left == floor
 		}}})
 	})

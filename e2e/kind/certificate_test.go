@@ -18,18 +18,18 @@ const ownSecret = "own-certificate"
 func ownCertificate(t *testing.T, cluster federation.Cluster) string {
 	t.Helper()
 	authority, err := pki.NewAuthority("a user's own CA")
-	must(t, err)
-	host := full + "-webhook." + namespace + ".svc"
+	noError(t, err)
+	host := fullName + "-webhook." + namespace + ".svc"
 	pair, err := authority.Server(host, nil, host)
-	must(t, err)
+	noError(t, err)
 	clients, err := kubernetes.NewForConfig(cluster.RESTConfig())
-	must(t, err)
+	noError(t, err)
 	_, err = clients.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	must(t, err)
+	noError(t, err)
 	_, err = clients.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: ownSecret}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, "ca.crt": authority.PEM},
 	}, metav1.CreateOptions{})
-	must(t, err)
+	noError(t, err)
 	return string(authority.PEM)
 }

@@ -18,8 +18,8 @@ import (
 
 const (
 	namespace = "breakwater-system"
-	// full is the prefix of the names of all objects, and the name of the release.
-	full = "breakwater"
+	// fullName is the prefix of the names of all objects, and the name of the release.
+	fullName = "breakwater"
 	// timeout of tools that wait for pods.
 	timeout = "--timeout=240s"
 )
@@ -37,27 +37,27 @@ type releases struct {
 func installCharts(t *testing.T, f *kind.Federation, images []image) *releases {
 	t.Helper()
 	began := time.Now()
-	r := &releases{kind: f, charts: filepath.Join(root(t), "charts"), images: images, values: map[string]string{}}
+	r := &releases{kind: f, charts: filepath.Join(repositoryRoot(t), "charts"), images: images, values: map[string]string{}}
 	for _, cluster := range f.Clusters() {
 		own := values(f, cluster)
-		if cluster.Is(federation.Core) == cluster.Is(federation.Worker) {
+		if cluster.HasRole(federation.Core) == cluster.HasRole(federation.Worker) {
 			// No cert-manager is needed, and no component of ours: here a user brings a certificate.
 			own["tls"] = map[string]any{"mode": "secret", "secretName": ownSecret}
 			own["webhook"] = map[string]any{"caBundle": ownCertificate(t, cluster)}
 		}
 		raw, err := yaml.Marshal(own)
-		must(t, err)
+		noError(t, err)
 		file := filepath.Join(t.TempDir(), "values.yaml")
-		must(t, os.WriteFile(file, raw, 0o600))
+		noError(t, os.WriteFile(file, raw, 0o600))
 		r.values[cluster.Name()] = file
-		if cluster.Is(federation.Core) {
-			call(t.Context(), t, "helm", cluster, "install", "breakwater-crds", filepath.Join(r.charts, "breakwater-crds"), "--wait", timeout)
+		if cluster.HasRole(federation.Core) {
+			runTool(t.Context(), t, "helm", cluster, "install", "breakwater-crds", filepath.Join(r.charts, "breakwater-crds"), "--wait", timeout)
 		}
-		call(t.Context(), t, "helm", cluster, r.arguments(t, "install", cluster, images[0], "--create-namespace")...)
+		runTool(t.Context(), t, "helm", cluster, r.arguments(t, "install", cluster, images[0], "--create-namespace")...)
 	}
-	r.join(t)
-	r.awaitAvailable(t)
-	t.Logf("FIGURE Breakwater was installed in %d clusters within %s", len(f.Clusters()), since(began))
+	r.joinClusters(t)
+	r.waitForAvailable(t)
+	t.Logf("FIGURE Breakwater was installed in %d clusters within %s", len(f.Clusters()), roundedSince(began))
 	return r
 }
 
@@ -70,7 +70,7 @@ func values(f *kind.Federation, cluster federation.Cluster) map[string]any {
 		return names
 	}
 	v := map[string]any{"tls": map[string]any{"mode": "self-signed"}}
-	switch core, worker := cluster.Is(federation.Core), cluster.Is(federation.Worker); {
+	switch core, worker := cluster.HasRole(federation.Core), cluster.HasRole(federation.Worker); {
 	case core && worker:
 		v["role"], v["core"], v["cells"] = "single", map[string]any{"name": cluster.Name()}, named([]federation.Cluster{cluster})
 	case core:
@@ -84,24 +84,24 @@ func values(f *kind.Federation, cluster federation.Cluster) map[string]any {
 func (r *releases) arguments(t testing.TB, command string, cluster federation.Cluster, image image, more ...string) []string {
 	t.Helper()
 	return append([]string{
-		command, full, filepath.Join(r.charts, "breakwater"), "--namespace", namespace, "--values", r.values[cluster.Name()],
+		command, fullName, filepath.Join(r.charts, "breakwater"), "--namespace", namespace, "--values", r.values[cluster.Name()],
 		"--set", "image.repository=" + repository, "--set", "image.tag=" + image.tag, "--set", "image.pullPolicy=Never",
 	}, more...)
 }
 
-// upgrade goes from the first version to the second one, in all clusters, cores first.
-func (r *releases) upgrade(t testing.TB) {
+// upgradeAll goes from the first version to the second one, in all clusters, cores first.
+func (r *releases) upgradeAll(t testing.TB) {
 	t.Helper()
 	for _, cluster := range r.kind.Clusters() {
-		call(t.Context(), t, "helm", cluster, r.arguments(t, "upgrade", cluster, r.images[1], "--wait", timeout)...)
+		runTool(t.Context(), t, "helm", cluster, r.arguments(t, "upgrade", cluster, r.images[1], "--wait", timeout)...)
 	}
 	for _, cluster := range r.kind.Clusters() {
-		wantImage(t, cluster, repository+":"+r.images[1].tag)
+		expectImage(t, cluster, repository+":"+r.images[1].tag)
 	}
 }
 
-// wantImage checks that all pods of Breakwater that are not ending run an image.
-func wantImage(t testing.TB, cluster federation.Cluster, want string) {
+// expectImage checks that all pods of Breakwater that are not ending run an image.
+func expectImage(t testing.TB, cluster federation.Cluster, want string) {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	if err != nil {
@@ -118,16 +118,16 @@ func wantImage(t testing.TB, cluster federation.Cluster, want string) {
 	}
 }
 
-// awaitAvailable waits for all Deployments in all clusters.
-func (r *releases) awaitAvailable(t testing.TB) {
+// waitForAvailable waits for all Deployments in all clusters.
+func (r *releases) waitForAvailable(t testing.TB) {
 	t.Helper()
 	for _, cluster := range r.kind.Clusters() {
-		call(t.Context(), t, "kubectl", cluster, "-n", namespace, "wait", "deployment", "--all", "--for=condition=Available", timeout)
+		runTool(t.Context(), t, "kubectl", cluster, "-n", namespace, "wait", "deployment", "--all", "--for=condition=Available", timeout)
 	}
 }
 
-// tell logs what the components of all clusters say, when a test has failed.
-func (r *releases) tell(t *testing.T) {
+// logComponents logs what the components of all clusters say, when a test has failed.
+func (r *releases) logComponents(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	for _, cluster := range r.kind.Clusters() {
@@ -136,10 +136,10 @@ func (r *releases) tell(t *testing.T) {
 			{"-n", namespace, "logs", "--selector=app.kubernetes.io/part-of=breakwater", "--prefix", "--tail=15", "--max-log-requests=30"},
 			{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
 		} {
-			c := launch(ctx, t, "kubectl", cluster, look...)
+			c := startTool(ctx, t, "kubectl", cluster, look...)
 			_ = c.Wait() // its output says why
-			said := c.String()
-			t.Logf("cluster %s: kubectl %s\n%s", cluster.Name(), strings.Join(look, " "), said[max(0, len(said)-8000):])
+			output := c.String()
+			t.Logf("cluster %s: kubectl %s\n%s", cluster.Name(), strings.Join(look, " "), output[max(0, len(output)-8000):])
 		}
 	}
 }

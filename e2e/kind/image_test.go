@@ -22,7 +22,7 @@ func buildImages(t *testing.T) []image {
 		folder := t.TempDir()
 		build := exec.CommandContext(t.Context(), "go", "run", "./hack/image",
 			"-name", repository, "-version", tag, "-platforms", "linux/"+runtime.GOARCH, "-out", folder)
-		build.Dir, build.Env = root(t), os.Environ()
+		build.Dir, build.Env = repositoryRoot(t), os.Environ()
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build the image: %v\n%s", err, out)
 		}

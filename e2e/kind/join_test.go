@@ -9,26 +9,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/kind"
 )
 
-// join lets the components of each core into the workers, and those of each worker into the cores. Where a cluster is both, they
+// joinClusters lets the components of each core into the workers, and those of each worker into the cores. Where a cluster is both, they
 // are at home.
-func (r *releases) join(t *testing.T) {
+func (r *releases) joinClusters(t *testing.T) {
 	t.Helper()
 	breakwater := filepath.Join(t.TempDir(), "breakwater")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", breakwater, "./cmd/breakwater")
-	build.Dir = root(t)
+	build.Dir = repositoryRoot(t)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build breakwater: %v\n%s", err, out)
 	}
 	for _, core := range r.kind.Cores() {
 		for _, worker := range r.kind.Workers() {
 			if core.Name() != worker.Name() {
-				r.joinOne(t, breakwater, core, worker)
+				r.joinCluster(t, breakwater, core, worker)
 			}
 		}
 	}
 }
 
-func (r *releases) joinOne(t *testing.T, breakwater string, core, worker federation.Cluster) {
+func (r *releases) joinCluster(t *testing.T, breakwater string, core, worker federation.Cluster) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), breakwater, "join", "--core="+core.Name(), "--cell="+worker.Name(),
 		"--core-kubeconfig="+core.Kubeconfig(), "--kubeconfig="+worker.Kubeconfig(),

@@ -9,24 +9,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/kind"
 )
 
-type lab = e2e.Lab
+type fixture = e2e.Fixture
 
 func TestFederated(t *testing.T) {
-	s := bringUp(t, "federated", kind.Need(t))
-	s.claim("the floor holds to the pod in good weather, and the whole budget is used", calm)
-	s.claim("the floor holds while the apiserver of the core is frozen", frozenCore)
-	s.claim("a paused node holds up its own cluster and no other", pausedNode)
-	s.claim("the floor holds while the webhook of each worker is rolled out", webhookRollout)
-	s.claim("the floor holds while Deployments are rolled out, and the rollouts come to their ends", rollingUpdate)
-	s.claim("a drained node keeps the floor, and gives its pods when another cell has more", func(s *site) { drained(s, growElsewhere) })
-	s.claim("the floor holds while the charts are upgraded to another version", chartUpgrade)
+	s := startKindFixture(t, "federated", kind.Require(t))
+	s.claim("the floor holds exactly without faults, and the whole budget is used", stormWithoutFaults)
+	s.claim("the floor holds while the API server of the core is frozen", stormWithFrozenCore)
+	s.claim("a paused node delays only its own cluster", stormWithPausedNode)
+	s.claim("the floor holds while the webhook of each worker is rolled out", stormWithWebhookRollout)
+	s.claim("the floor holds during rollouts of Deployments, and the rollouts complete", rollingUpdate)
+	s.claim("a drain keeps the floor, and completes when another cell has more pods", func(s *kindFixture) { drainAllNodes(s, addPodsElsewhere) })
+	s.claim("the floor holds while the charts are upgraded to another version", stormWithChartUpgrade)
 }
 
 func TestSingle(t *testing.T) {
-	s := bringUp(t, "single", kind.Need(t))
-	s.claim("the floor holds to the pod in good weather, and the whole budget is used", calm)
-	s.claim("the floor holds while the webhook is rolled out", webhookRollout)
-	s.claim("the floor holds while Deployments are rolled out, and the rollouts come to their ends", rollingUpdate)
-	s.claim("a drained node keeps the floor, and gives its pods when it is uncordoned", func(s *site) { drained(s, uncordon) })
-	s.claim("the floor holds while the charts are upgraded to another version", chartUpgrade)
+	s := startKindFixture(t, "single", kind.Require(t))
+	s.claim("the floor holds exactly without faults, and the whole budget is used", stormWithoutFaults)
+	s.claim("the floor holds while the webhook is rolled out", stormWithWebhookRollout)
+	s.claim("the floor holds during rollouts of Deployments, and the rollouts complete", rollingUpdate)
+	s.claim("a drain keeps the floor, and completes when the node is uncordoned", func(s *kindFixture) { drainAllNodes(s, uncordonNodes) })
+	s.claim("the floor holds while the charts are upgraded to another version", stormWithChartUpgrade)
 }

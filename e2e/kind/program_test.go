@@ -8,14 +8,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// launch starts a tool against a cluster.
-func launch(ctx context.Context, t testing.TB, tool string, cluster federation.Cluster, arguments ...string) *e2e.Command {
+// startTool starts a tool against a cluster.
+func startTool(ctx context.Context, t testing.TB, tool string, cluster federation.Cluster, arguments ...string) *e2e.Command {
 	t.Helper()
 	return e2e.StartTool(ctx, t, tool, cluster.Kubeconfig(), arguments...)
 }
 
-// call runs a tool to its end and fails the test when it fails.
-func call(ctx context.Context, t testing.TB, tool string, cluster federation.Cluster, arguments ...string) string {
+// runTool runs a tool to its end and fails the test when it fails.
+func runTool(ctx context.Context, t testing.TB, tool string, cluster federation.Cluster, arguments ...string) string {
 	t.Helper()
 	return e2e.RunTool(ctx, t, tool, cluster.Kubeconfig(), arguments...)
 }

@@ -15,15 +15,15 @@ const (
 	steadyPause   = 100 * time.Millisecond
 )
 
-// steady removes pods that are available, one after the other, as long as it may. It leaves alone those that are not available yet,
-// which nobody protects: else their replacements would be all that kubelets and scheduler are busy with.
-type steady struct{ recorder *storm.Recorder }
+// steadyAttack removes pods that are available, one after the other, as long as it may. It skips pods that are not available
+// yet, which are not protected: otherwise kubelets and the scheduler would only be busy with their replacements.
+type steadyAttack struct{ recorder *storm.Recorder }
 
 // Name implements storm.Attack.
-func (steady) Name() string { return "steady deletes" }
+func (steadyAttack) Name() string { return "steady deletes" }
 
 // Run implements storm.Attack.
-func (a steady) Run(ctx context.Context, tally *storm.Tally) error {
+func (a steadyAttack) Run(ctx context.Context, tally *storm.Tally) error {
 	var running sync.WaitGroup
 	for client := range steadyClients {
 		random := rand.New(rand.NewPCG(1, uint64(client)))

@@ -8,14 +8,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// Pods and floor of storms on pods that nobody replaces: the judgement is exact.
+// Pods and floor of storms on pods without a controller that replaces them: the judgement is exact.
 const (
 	pods  = 40
 	floor = 25
 )
 
-// eachFloor is the same floor in each core.
-func (s *site) eachFloor(floor int) []int {
+// floorPerCore is the same floor in each core.
+func (s *kindFixture) floorPerCore(floor int) []int {
 	var floors []int
 	for range s.Cores {
 		floors = append(floors, floor)
@@ -23,71 +23,73 @@ func (s *site) eachFloor(floor int) []int {
 	return floors
 }
 
-func calm(s *site) {
-	e2e.Tempest{Pods: pods, Floors: s.eachFloor(floor), Exhausts: true}.Rage(s.lab)
+func stormWithoutFaults(s *kindFixture) {
+	e2e.FaultStorm{Pods: pods, FloorsByCore: s.floorPerCore(floor), ExhaustsBudget: true}.Run(s.fixture)
 }
 
-func frozenCore(s *site) {
+func stormWithFrozenCore(s *kindFixture) {
 	core := s.cluster(s.Core.Name)
-	e2e.Tempest{
-		Pods: pods, Floors: s.eachFloor(floor), Lasts: true,
-		During: func(l *lab, gale *storm.Storm) {
-			began, before := time.Now(), gale.Counts()
+	e2e.FaultStorm{
+		Pods: pods, FloorsByCore: s.floorPerCore(floor), EndsWithDuring: true,
+		DuringStorm: func(l *fixture, load *storm.Storm) {
+			began, before := time.Now(), load.Counts()
 			l.Must(core.Freeze(federation.APIServer))
-			l.AwaitRequests(gale, 40)
+			l.WaitForRequests(load, 40)
 			l.Must(core.Thaw(federation.APIServer))
-			l.Logf("FIGURE the apiserver of the core was frozen for %s, answers meanwhile: %+v", since(began), minus(gale.Counts(), before))
-			l.AwaitRequests(gale, 100)
+			l.Logf("FIGURE the apiserver of the core was frozen for %s, answers meanwhile: %+v", roundedSince(began), subtractCounts(load.Counts(), before))
+			l.WaitForRequests(load, 100)
 		},
-	}.Rage(s.lab)
+	}.Run(s.fixture)
 }
 
-func pausedNode(s *site) {
-	paused, goes := s.cluster(s.Cells[1].Name), s.Cells[0]
+func stormWithPausedNode(s *kindFixture) {
+	paused, unaffected := s.cluster(s.Cells[1].Name), s.Cells[0]
 	node := paused.Nodes()[0]
-	e2e.Tempest{
-		Pods: pods, Floors: s.eachFloor(floor), Lasts: true,
-		During: func(l *lab, gale *storm.Storm) {
+	e2e.FaultStorm{
+		Pods: pods, FloorsByCore: s.floorPerCore(floor), EndsWithDuring: true,
+		DuringStorm: func(l *fixture, load *storm.Storm) {
 			began := time.Now()
 			l.Must(paused.Pause(l.Context(), node))
 			for range 30 {
-				if err := s.tryRemove(goes); err != nil && storm.OutcomeOf(err) == storm.Failed {
-					l.Errorf("cell %s is held up by cell %s: %v", goes.Name, paused.Name(), err)
+				if err := s.dryRunRemoval(unaffected); err != nil && storm.OutcomeOf(err) == storm.Failed {
+					l.Errorf("cell %s is delayed by cell %s: %v", unaffected.Name, paused.Name(), err)
 				}
 			}
 			l.Must(paused.Unpause(l.Context(), node))
-			l.Logf("FIGURE node %s was paused for %s; 30 removals elsewhere were answered meanwhile", node, since(began))
-			l.AwaitRequests(gale, 100)
+			l.Logf("FIGURE node %s was paused for %s; 30 removals elsewhere were answered meanwhile", node, roundedSince(began))
+			l.WaitForRequests(load, 100)
 		},
-	}.Rage(s.lab)
+	}.Run(s.fixture)
 }
 
-// webhookRollout and chartUpgrade strike where pods are replaced, so that there is budget all the time, and somebody to use it.
+// stormWithWebhookRollout and stormWithChartUpgrade run during a storm on pods that are replaced, so that budget and requests exist all the time.
 
-func webhookRollout(s *site) {
-	s.churn(func(gale *storm.Storm) {
-		began, before := time.Now(), gale.Counts()
+func stormWithWebhookRollout(s *kindFixture) {
+	s.runReplacementStorm(func(load *storm.Storm) {
+		began, before := time.Now(), load.Counts()
 		for _, worker := range s.kind.Workers() {
-			call(s.Context(), s, "kubectl", worker, "-n", namespace, "rollout", "restart", "deployment/"+full+"-webhook")
+			runTool(s.Context(), s, "kubectl", worker, "-n", namespace, "rollout", "restart", "deployment/"+fullName+"-webhook")
 		}
 		for _, worker := range s.kind.Workers() {
-			call(s.Context(), s, "kubectl", worker, "-n", namespace, "rollout", "status", "deployment/"+full+"-webhook", timeout)
+			runTool(s.Context(), s, "kubectl", worker, "-n", namespace, "rollout", "status", "deployment/"+fullName+"-webhook", timeout)
 		}
-		s.Logf("FIGURE the webhooks were rolled out within %s, answers meanwhile: %+v", since(began), minus(gale.Counts(), before))
+		s.Logf("FIGURE the webhooks were rolled out within %s, answers meanwhile: %+v", roundedSince(began), subtractCounts(load.Counts(), before))
 	})
 }
 
-func chartUpgrade(s *site) {
-	s.churn(func(gale *storm.Storm) {
-		began, before := time.Now(), gale.Counts()
-		s.releases.upgrade(s)
-		s.Logf("FIGURE the charts were upgraded within %s, answers meanwhile: %+v", since(began), minus(gale.Counts(), before))
+func stormWithChartUpgrade(s *kindFixture) {
+	s.runReplacementStorm(func(load *storm.Storm) {
+		began, before := time.Now(), load.Counts()
+		s.releases.upgradeAll(s)
+		s.Logf("FIGURE the charts were upgraded within %s, answers meanwhile: %+v", roundedSince(began), subtractCounts(load.Counts(), before))
 	})
 }
 
-func since(began time.Time) time.Duration { return time.Since(began).Round(100 * time.Millisecond) }
+func roundedSince(began time.Time) time.Duration {
+	return time.Since(began).Round(100 * time.Millisecond)
+}
 
-func minus(all, before storm.Counts) storm.Counts {
+func subtractCounts(all, before storm.Counts) storm.Counts {
 	return storm.Counts{
 		Attempted: all.Attempted - before.Attempted, Admitted: all.Admitted - before.Admitted, Refused: all.Refused - before.Refused,
 		Missed: all.Missed - before.Missed, Failed: all.Failed - before.Failed,

@@ -17,12 +17,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// autoscaler empties a node as cluster-autoscaler does (core/scaledown/actuation/drain.go): it taints the node, evicts all pods at
+// nodeAutoscaler empties a node as cluster-autoscaler does (core/scaledown/actuation/drain.go): it taints the node, evicts all pods at
 // once, and asks for each again whatever the answer was, unless the pod is gone, every 10 s for 2 minutes. When the time is up it
 // takes the taint away, says so in an event ScaleDownFailed, and leaves the node for 3 minutes before it tries again. Here the
 // attempts are as many and the pauses shorter.
-type autoscaler struct {
-	*lab
+type nodeAutoscaler struct {
+	*fixture
 	cell  storm.Cell
 	node  string
 	pause time.Duration
@@ -34,11 +34,11 @@ type autoscaler struct {
 const attempts = 12
 
 // scaleDown empties the node, or says which pods it could not evict.
-func (a *autoscaler) scaleDown(ctx context.Context) (left []string) {
+func (a *nodeAutoscaler) scaleDown(ctx context.Context) (notEvicted []string) {
 	a.Helper()
-	a.taint(`[{"key":"ToBeDeletedByClusterAutoscaler","value":"1","effect":"NoSchedule"},{"key":"` + roomKey + `","effect":"NoSchedule"}]`)
+	a.setTaints(`[{"key":"ToBeDeletedByClusterAutoscaler","value":"1","effect":"NoSchedule"},{"key":"` + testNodeKey + `","effect":"NoSchedule"}]`)
 	var evicting sync.WaitGroup
-	for _, pod := range a.Pods(a.cell) {
+	for _, pod := range a.ExistingPods(a.cell) {
 		if pod.Spec.NodeName != a.node {
 			continue
 		}
@@ -48,17 +48,17 @@ func (a *autoscaler) scaleDown(ctx context.Context) (left []string) {
 			}
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			left = append(left, pod.Name)
+			notEvicted = append(notEvicted, pod.Name)
 		})
 	}
 	evicting.Wait()
-	if len(left) > 0 {
-		a.taint(`[{"key":"` + roomKey + `","effect":"NoSchedule"}]`)
+	if len(notEvicted) > 0 {
+		a.setTaints(`[{"key":"` + testNodeKey + `","effect":"NoSchedule"}]`)
 	}
-	return left
+	return notEvicted
 }
 
-func (a *autoscaler) evict(ctx context.Context, pod corev1.Pod) bool {
+func (a *nodeAutoscaler) evict(ctx context.Context, pod corev1.Pod) bool {
 	pace := time.NewTicker(a.pause)
 	defer pace.Stop()
 	for range attempts {
@@ -81,36 +81,36 @@ func (a *autoscaler) evict(ctx context.Context, pod corev1.Pod) bool {
 	return false
 }
 
-func (a *autoscaler) taint(taints string) {
+func (a *nodeAutoscaler) setTaints(taints string) {
 	a.Helper()
 	_, err := a.cell.Client.CoreV1().Nodes().Patch(a.Context(), a.node, types.MergePatchType,
 		[]byte(`{"spec":{"taints":`+taints+`}}`), metav1.PatchOptions{})
 	a.Must(err)
 }
 
-func TestAnEvictionLoop(t *testing.T) {
-	claim(t, "an autoscaler gives a node up after 12 refusals of each pod, and empties it pod by pod in its next loop, when there is budget for one", func(l *lab) {
-		node := fillNode(l, 2, 2)
-		k := keep(l, 4, 4)
-		a := &autoscaler{lab: l, cell: here(l), node: node, pause: 20 * time.Millisecond}
+func TestEvictionLoop(t *testing.T) {
+	claim(t, "an autoscaler stops after 12 denials of each pod, and its next loop empties the node pod by pod when budget for one exists", func(l *fixture) {
+		node := createPodsOnNode(l, 2, 2)
+		k := startFloorWatch(l, 4, 4)
+		a := &nodeAutoscaler{fixture: l, cell: here(l), node: node, pause: 20 * time.Millisecond}
 		if left := a.scaleDown(l.Context()); len(left) != 2 || len(a.refused) != 2*attempts {
-			l.Errorf("the autoscaler has given up %q after %d refusals, want both pods after %d", left, len(a.refused), 2*attempts)
+			l.Errorf("the autoscaler stopped with %q left after %d denials, want both pods after %d", left, len(a.refused), 2*attempts)
 		}
 		for _, err := range a.refused {
-			l.WantRefusal(err, "floor 4, available 4, removals under way 0")
+			l.ExpectDenial(err, "floor 4, available 4, removals under way 0")
 		}
-		k.untouched()
+		k.expectNoRemoval()
 
-		scale(l, elsewhere(l), "elsewhere", 3)
-		l.AwaitSummary(e2e.AllAvailable(5))
+		scaleDeployment(l, elsewhere(l), "elsewhere", 3)
+		l.WaitForSummary(e2e.AllAvailable(5))
 		a.pause = 500 * time.Millisecond
 		l.Eventually(func() string { // its next loops
 			if left := a.scaleDown(l.Context()); len(left) > 0 {
-				return fmt.Sprintf("%q are left: %v", left, a.refused[len(a.refused)-1])
+				return fmt.Sprintf("%q remain: %v", left, a.refused[len(a.refused)-1])
 			}
 			return ""
 		})
-		awaitOnNode(l, node, 0)
-		l.AwaitSummary(e2e.AllAvailable(5))
+		waitForPodsOnNode(l, node, 0)
+		l.WaitForSummary(e2e.AllAvailable(5))
 	})
 }

@@ -19,7 +19,7 @@ import (
 // turn, with another one first each time. Pods run and go at once, so that all the time is the callers' and ours, but for the
 // rollout, which is told of both: pods that need a second to start, which is little, and pods that need none.
 func BenchmarkLiving(b *testing.B) {
-	for _, s := range scenes() {
+	for _, s := range callerScenarios() {
 		b.Run(s.name, func(b *testing.B) {
 			took, rounds := map[string]time.Duration{}, 0
 			runs := []string{"unguarded", "protected"}
@@ -39,39 +39,39 @@ func BenchmarkLiving(b *testing.B) {
 	}
 }
 
-// scene is one caller at work.
-type scene struct {
+// callerScenario is one caller at work.
+type callerScenario struct {
 	name        string
 	pods, floor int
-	// set makes the pods, and returns what lets the caller work and waits for its end.
-	set func(l *lab) (play func())
+	// setup makes the pods, and returns what lets the caller work and waits for its end.
+	setup func(l *fixture) (play func())
 }
 
-func (s scene) run(b *testing.B, protected bool) time.Duration {
+func (s callerScenario) run(b *testing.B, protected bool) time.Duration {
 	b.Helper()
 	namespaces := map[string]string{}
 	if !protected {
 		namespaces[v1alpha1.LabelExempt] = "true"
 	}
-	l := living.Lab(b, namespaces)
-	play := s.set(l)
-	l.Eventually(func() string { return notAvailable(l, s.pods) })
+	l := livingSuite.NewFixture(b, namespaces)
+	play := s.setup(l)
+	l.Eventually(func() string { return availabilityProblem(l, s.pods) })
 	if protected {
-		l.Protect(s.floor, func(spec *v1alpha1.PodProtectorSpec) { spec.AdmissionHistory.AggregationRateMillis = nil })
-		l.AwaitSummary(e2e.AllAvailable(s.pods))
+		l.CreateProtector(s.floor, func(spec *v1alpha1.PodProtectorSpec) { spec.AdmissionHistory.AggregationRateMillis = nil })
+		l.WaitForSummary(e2e.AllAvailable(s.pods))
 	}
 	began := time.Now()
 	play()
 	took := time.Since(began)
-	clean(l)
+	deleteAllPods(l)
 	return took
 }
 
-func notAvailable(l *lab, want int) string {
+func availabilityProblem(l *fixture, want int) string {
 	l.Helper()
 	available := 0
 	for _, cell := range l.Cells {
-		for _, pod := range l.Pods(cell) {
+		for _, pod := range l.ExistingPods(cell) {
 			if podhealth.FactsOf(&pod).At(0, time.Now()).Available {
 				available++
 			}
@@ -83,8 +83,8 @@ func notAvailable(l *lab, want int) string {
 	return ""
 }
 
-// clean takes all pods away, so that the next run finds the same machine.
-func clean(l *lab) {
+// deleteAllPods takes all pods away, so that the next run finds the same machine.
+func deleteAllPods(l *fixture) {
 	l.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
 	l.Must(client.IgnoreNotFound(l.Core.Delete(l.Context(), p)))
@@ -98,93 +98,93 @@ func clean(l *lab) {
 		))
 	}
 	l.Eventually(func() string {
-		if n := l.Living(); n > 0 {
-			return fmt.Sprintf("%d pods are left", n)
+		if n := l.CountExistingPods(); n > 0 {
+			return fmt.Sprintf("%d pods remain", n)
 		}
 		return ""
 	})
 	l.Must(here(l).Client.CoreV1().Nodes().DeleteCollection(l.Context(), metav1.DeleteOptions{},
-		metav1.ListOptions{LabelSelector: roomKey + "=" + l.Namespace}))
+		metav1.ListOptions{LabelSelector: testNodeKey + "=" + l.Namespace}))
 }
 
-// scenes have a tenth of the pods to spare where a caller moves pods, and are allowed all that the caller wants where it removes them.
-func scenes() []scene {
-	return []scene{
-		{"rollout-200", 200, 180, rollout(map[string]string{federation.StartAnnotation: "1s"})},
-		{"rollout-200-at-once", 200, 180, rollout(nil)},
-		{"statefulset-10", 10, 9, func(l *lab) func() {
-			statefulSet(l, here(l), "here", 10)
+// callerScenarios have a tenth of the pods to spare where a caller moves pods, and are allowed all that the caller wants where it removes them.
+func callerScenarios() []callerScenario {
+	return []callerScenario{
+		{"rollout-200", 200, 180, rolloutSetup(map[string]string{federation.StartAnnotation: "1s"})},
+		{"rollout-200-at-once", 200, 180, rolloutSetup(nil)},
+		{"statefulset-10", 10, 9, func(l *fixture) func() {
+			createStatefulSet(l, here(l), "here", 10)
 			return func() {
-				rerollSet(l, "here")
-				awaitSetRolled(l, "here", 10)
+				changeStatefulSetImage(l, "here")
+				waitForStatefulSetRollout(l, "here", 10)
 			}
 		}},
-		{"kubectl-drain-8-of-40", 40, 36, func(l *lab) func() {
-			node := fillNode(l, 8, 32)
+		{"kubectl-drain-8-of-40", 40, 36, func(l *fixture) func() {
+			node := createPodsOnNode(l, 8, 32)
 			return func() {
-				if c := drain(l, node); c.exitCode() != 0 {
+				if c := startDrain(l, node); c.exitCode() != 0 {
 					l.Fatalf("kubectl failed:\n%s", c)
 				}
 			}
 		}},
-		{"eviction-loop-8-of-40", 40, 36, func(l *lab) func() {
-			a := &autoscaler{lab: l, cell: here(l), node: fillNode(l, 8, 32), pause: 10 * time.Second}
+		{"eviction-loop-8-of-40", 40, 36, func(l *fixture) func() {
+			a := &nodeAutoscaler{fixture: l, cell: here(l), node: createPodsOnNode(l, 8, 32), pause: 10 * time.Second}
 			return func() {
 				if left := a.scaleDown(l.Context()); len(left) > 0 {
-					l.Fatalf("%q are left: %v", left, a.refused)
+					l.Fatalf("%q remain: %v", left, a.refused)
 				}
 			}
 		}},
-		{"taint-8-of-40", 40, 36, func(l *lab) func() {
-			node := fillNode(l, 8, 32)
+		{"taint-8-of-40", 40, 36, func(l *fixture) func() {
+			node := createPodsOnNode(l, 8, 32)
 			return func() {
-				expel(l, node)
-				awaitOnNode(l, node, 0)
-				l.Eventually(func() string { return notAvailable(l, 40) })
+				taintNoExecute(l, node)
+				waitForPodsOnNode(l, node, 0)
+				l.Eventually(func() string { return availabilityProblem(l, 40) })
 			}
 		}},
-		{"scale-down-40-to-20", 40, 20, func(l *lab) func() {
-			deploy(l, here(l), "here", 40)
+		{"scale-down-40-to-20", 40, 20, func(l *fixture) func() {
+			createDeployment(l, here(l), "here", 40)
 			return func() {
-				scale(l, here(l), "here", 20)
-				awaitPods(l, 20)
+				scaleDeployment(l, here(l), "here", 20)
+				waitForPods(l, 20)
 			}
 		}},
-		{"preemption-5-of-10", 10, 5, func(l *lab) func() {
+		{"preemption-5-of-10", 10, 5, func(l *fixture) func() {
 			addNode(l, "first", 10)
-			deploy(l, here(l), "here", 10, inRoom(l), seated(1))
-			return func() { awaitSeat(l, important(l, "urgent", 1000, 5)) }
+			createDeployment(l, here(l), "here", 10, onTestNodes(l), withSeats(1))
+			return func() { waitForSchedule(l, createPriorityPod(l, "urgent", 1000, 5)) }
 		}},
-		{"namespace-40", 40, 0, func(l *lab) func() {
-			deploy(l, here(l), "here", 40)
+		{"namespace-40", 40, 0, func(l *fixture) func() {
+			createDeployment(l, here(l), "here", 40)
 			return func() {
 				namespaces := here(l).Client.CoreV1().Namespaces()
 				l.Must(namespaces.Delete(l.Context(), l.Namespace, metav1.DeleteOptions{}))
-				awaitGone(l, func() error {
+				waitForDeleted(l, func() error {
 					_, err := namespaces.Get(l.Context(), l.Namespace, metav1.GetOptions{})
 					return err
 				})
 			}
 		}},
-		{"cascade-40", 40, 0, func(l *lab) func() {
-			deploy(l, here(l), "here", 40)
+		{"cascade-40", 40, 0, func(l *fixture) func() {
+			createDeployment(l, here(l), "here", 40)
 			return func() {
 				how := metav1.DeletePropagationBackground
 				l.Must(here(l).Client.AppsV1().Deployments(l.Namespace).Delete(l.Context(), "here", metav1.DeleteOptions{PropagationPolicy: &how}))
-				awaitPods(l, 0)
+				waitForPods(l, 0)
 			}
 		}},
 	}
 }
 
-// rollout gives 200 pods another image, and annotations.
-func rollout(annotations map[string]string) func(l *lab) (play func()) {
-	return func(l *lab) func() {
-		deploy(l, here(l), "here", 200)
-		strategy(l, "here", 20, 20)
+// rolloutSetup gives 200 pods another image, and annotations.
+func rolloutSetup(annotations map[string]string) func(l *fixture) (play func()) {
+	return func(l *fixture) func() {
+		createDeployment(l, here(l), "here", 200)
+		setStrategy(l, "here", 20, 20)
 		return func() {
-			reroll(l, here(l), "here", annotations)
-			awaitRolled(l, "here")
+			changeImage(l, here(l), "here", annotations)
+			waitForRollout(l, "here")
 		}
 	}
 }

@@ -12,36 +12,36 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-func TestADeletedNamespace(t *testing.T) {
-	claim(t, "a deleted namespace keeps its protected pods and says why, and goes when its floor is released", func(l *lab) {
-		deploy(l, here(l), "here", 4)
-		deploy(l, elsewhere(l), "elsewhere", 2)
-		k := keep(l, 6, 6)
+func TestDeletedNamespace(t *testing.T) {
+	claim(t, "a terminating namespace keeps its protected pods, reports why, and is deleted when its floor is released", func(l *fixture) {
+		createDeployment(l, here(l), "here", 4)
+		createDeployment(l, elsewhere(l), "elsewhere", 2)
+		k := startFloorWatch(l, 6, 6)
 		namespaces := here(l).Client.CoreV1().Namespaces()
 		l.Must(namespaces.Delete(l.Context(), l.Namespace, metav1.DeleteOptions{}))
 		l.Eventually(func() string {
 			n, err := namespaces.Get(l.Context(), l.Namespace, metav1.GetOptions{})
 			l.Must(err)
 			for _, c := range n.Status.Conditions {
-				if c.Type == corev1.NamespaceDeletionContentFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, refusalWords) {
+				if c.Type == corev1.NamespaceDeletionContentFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, denialText) {
 					return ""
 				}
 			}
-			return fmt.Sprintf("the namespace does not say why it stays: %+v", n.Status)
+			return fmt.Sprintf("the namespace does not report why it is not deleted: %+v", n.Status)
 		})
-		k.untouched()
+		k.expectNoRemoval()
 
-		k.lower(5)
+		k.lowerFloor(5)
 		l.Eventually(func() string {
 			n, err := namespaces.Get(l.Context(), l.Namespace, metav1.GetOptions{})
 			l.Must(err)
 			if n.Annotations[v1alpha1.AnnotationNudgedAt] == "" {
-				return fmt.Sprintf("nobody has touched the namespace: %+v", n.ObjectMeta)
+				return fmt.Sprintf("Breakwater has not woken the namespace controller: %+v", n.ObjectMeta)
 			}
 			return ""
 		})
-		k.lower(2)
-		awaitGone(l, func() error {
+		k.lowerFloor(2)
+		waitForDeleted(l, func() error {
 			_, err := namespaces.Get(l.Context(), l.Namespace, metav1.GetOptions{})
 			return err
 		})
@@ -49,29 +49,29 @@ func TestADeletedNamespace(t *testing.T) {
 }
 
 // The garbage collector tries again after 5 ms, 10 ms, and so on, to a quarter of an hour, and nothing wakes it: the webhook evicts.
-func TestACascade(t *testing.T) {
+func TestCascadingDeletion(t *testing.T) {
 	for name, how := range map[string]metav1.DeletionPropagation{
 		"in the background": metav1.DeletePropagationBackground,
 		"in the foreground": metav1.DeletePropagationForeground,
 	} {
 		t.Run(name, func(t *testing.T) {
-			claim(t, "pods outlive their erased ReplicaSet while they are protected, and go when they are not", func(l *lab) {
-				deploy(l, here(l), "here", 4)
-				deploy(l, elsewhere(l), "elsewhere", 2)
-				k := keep(l, 6, 6)
+			claim(t, "protected pods stay after their ReplicaSet was deleted, and are deleted when budget exists", func(l *fixture) {
+				createDeployment(l, here(l), "here", 4)
+				createDeployment(l, elsewhere(l), "elsewhere", 2)
+				k := startFloorWatch(l, 6, 6)
 				deployments := here(l).Client.AppsV1().Deployments(l.Namespace)
 				l.Must(deployments.Delete(l.Context(), "here", metav1.DeleteOptions{PropagationPolicy: &how}))
-				awaitErased(l, how)
-				l.WantRefusal(l.Remove(here(l), l.Pods(here(l))[0].Name), "floor 6, available 6, removals under way 0")
-				k.untouched()
+				waitForReplicaSetsDeleted(l, how)
+				l.ExpectDenial(l.DeletePod(here(l), l.ExistingPods(here(l))[0].Name), "floor 6, available 6, removals under way 0")
+				k.expectNoRemoval()
 
 				k.floor = 0
 				l.Must(l.Core.Delete(l.Context(), &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}))
-				awaitGone(l, func() error {
+				waitForDeleted(l, func() error {
 					return l.Core.Get(l.Context(), client.ObjectKey{Namespace: l.Namespace, Name: "web"}, &v1alpha1.PodProtector{})
 				})
-				awaitPods(l, 0)
-				awaitGone(l, func() error {
+				waitForPods(l, 0)
+				waitForDeleted(l, func() error {
 					_, err := deployments.Get(l.Context(), "here", metav1.GetOptions{})
 					return err
 				})
@@ -80,15 +80,15 @@ func TestACascade(t *testing.T) {
 	}
 }
 
-// awaitErased waits until the ReplicaSets are gone, or wait for their pods.
-func awaitErased(l *lab, how metav1.DeletionPropagation) {
+// waitForReplicaSetsDeleted waits until the ReplicaSets are gone, or wait for their pods.
+func waitForReplicaSetsDeleted(l *fixture, how metav1.DeletionPropagation) {
 	l.Helper()
 	l.Eventually(func() string {
 		sets, err := here(l).Client.AppsV1().ReplicaSets(l.Namespace).List(l.Context(), metav1.ListOptions{})
 		l.Must(err)
 		for i := range sets.Items {
 			if how == metav1.DeletePropagationBackground || sets.Items[i].DeletionTimestamp == nil {
-				return fmt.Sprintf("there is a ReplicaSet: %+v", sets.Items[i].ObjectMeta)
+				return fmt.Sprintf("a ReplicaSet exists: %+v", sets.Items[i].ObjectMeta)
 			}
 		}
 		return ""

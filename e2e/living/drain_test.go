@@ -14,41 +14,41 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// command is a kubectl that runs against the cell here.
-type command struct {
-	*lab
+// kubectlCommand is a kubectl that runs against the cell here.
+type kubectlCommand struct {
+	*fixture
 	*e2e.Command
 }
 
-func drain(l *lab, node string, arguments ...string) *command {
+func startDrain(l *fixture, node string, arguments ...string) *kubectlCommand {
 	l.Helper()
-	return run(l, append([]string{"drain", node}, arguments...)...)
+	return startKubectl(l, append([]string{"drain", node}, arguments...)...)
 }
 
-func run(l *lab, arguments ...string) *command {
+func startKubectl(l *fixture, arguments ...string) *kubectlCommand {
 	l.Helper()
-	return &command{l, e2e.StartTool(l.Context(), l, "kubectl", l.Federation().Workers()[0].Kubeconfig(), arguments...)}
+	return &kubectlCommand{l, e2e.StartTool(l.Context(), l, "kubectl", l.Federation().Workers()[0].Kubeconfig(), arguments...)}
 }
 
-// awaitWords waits until kubectl has said something so many times.
-func (c *command) awaitWords(times int, words string) {
+// waitForText waits until kubectl has said something so many times.
+func (c *kubectlCommand) waitForText(times int, text string) {
 	c.Helper()
 	c.Eventually(func() string {
-		if got := strings.Count(c.String(), words); got < times {
-			return fmt.Sprintf("kubectl said %q %d times, want %d:\n%s", words, got, times, c)
+		if got := strings.Count(c.String(), text); got < times {
+			return fmt.Sprintf("kubectl printed %q %d times, want %d:\n%s", text, got, times, c)
 		}
 		return ""
 	})
 }
 
 // exitCode waits for the end.
-func (c *command) exitCode() int {
+func (c *kubectlCommand) exitCode() int {
 	c.Helper()
 	c.Eventually(func() string {
 		if c.HasEnded() {
 			return ""
 		}
-		return "kubectl still runs:\n" + c.String()
+		return "kubectl is still running:\n" + c.String()
 	})
 	err := c.Wait()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
@@ -58,93 +58,93 @@ func (c *command) exitCode() int {
 	return 0
 }
 
-// fillNode makes pods on a node of the test and others elsewhere, and then another node, where replacements find room.
-func fillNode(l *lab, on, beside int32) string {
+// createPodsOnNode makes pods on a node of the test and others elsewhere, and then another node, where replacements find room.
+func createPodsOnNode(l *fixture, on, beside int32) string {
 	l.Helper()
 	node := addNode(l, "first", 0)
-	deploy(l, here(l), "here", on, inRoom(l))
-	deploy(l, elsewhere(l), "elsewhere", beside)
-	awaitOnNode(l, node, int(on))
+	createDeployment(l, here(l), "here", on, onTestNodes(l))
+	createDeployment(l, elsewhere(l), "elsewhere", beside)
+	waitForPodsOnNode(l, node, int(on))
 	addNode(l, "second", 0)
 	return node
 }
 
 func TestKubectlDrain(t *testing.T) {
-	claim(t, "kubectl drain tells of each refusal and tries again, and ends with 0 when there is budget for one pod at a time", func(l *lab) {
-		node := fillNode(l, 2, 2)
-		k := keep(l, 4, 4)
-		c := drain(l, node)
-		c.awaitWords(2, refusalWords)
-		c.awaitWords(2, "(will retry after 5s): admission webhook")
-		c.awaitWords(1, fmt.Sprintf("PodProtector %s/web in core cluster %q would have fewer pods available than its floor (floor 4, available 4, removals under way 0)",
+	claim(t, "kubectl drain prints each denial, retries, and exits with 0 when budget for one pod at a time exists", func(l *fixture) {
+		node := createPodsOnNode(l, 2, 2)
+		k := startFloorWatch(l, 4, 4)
+		c := startDrain(l, node)
+		c.waitForText(2, denialText)
+		c.waitForText(2, "(will retry after 5s): admission webhook")
+		c.waitForText(1, fmt.Sprintf("PodProtector %s/web in core cluster %q would have fewer pods available than its floor (floor 4, available 4, removals under way 0)",
 			l.Namespace, l.Core.Name))
-		k.untouched()
+		k.expectNoRemoval()
 
-		scale(l, elsewhere(l), "elsewhere", 3)
+		scaleDeployment(l, elsewhere(l), "elsewhere", 3)
 		if code := c.exitCode(); code != 0 || !strings.Contains(c.String(), "node/"+node+" drained") {
-			l.Errorf("kubectl ended with %d and said:\n%s", code, c)
+			l.Errorf("kubectl exited with %d and printed:\n%s", code, c)
 		}
-		awaitOnNode(l, node, 0)
-		l.AwaitSummary(e2e.AllAvailable(5))
+		waitForPodsOnNode(l, node, 0)
+		l.WaitForSummary(e2e.AllAvailable(5))
 	})
 }
 
 func TestKubectlDrainByDeletion(t *testing.T) {
-	claim(t, "kubectl drain --disable-eviction ends with 1 at its first refusal, and with 0 when it is called again with budget for all", func(l *lab) {
-		node := fillNode(l, 2, 2)
-		k := keep(l, 4, 4)
-		c := drain(l, node, "--disable-eviction")
+	claim(t, "kubectl drain --disable-eviction exits with 1 at its first denial, and with 0 when it runs again with budget for all", func(l *fixture) {
+		node := createPodsOnNode(l, 2, 2)
+		k := startFloorWatch(l, 4, 4)
+		c := startDrain(l, node, "--disable-eviction")
 		if code := c.exitCode(); code != 1 || strings.Count(c.String(), "Error from server (TooManyRequests): admission webhook") != 1 {
-			l.Errorf("kubectl ended with %d and said:\n%s", code, c)
+			l.Errorf("kubectl exited with %d and printed:\n%s", code, c)
 		}
-		k.untouched()
+		k.expectNoRemoval()
 		cordoned, err := here(l).Client.CoreV1().Nodes().Get(l.Context(), node, metav1.GetOptions{})
 		l.Must(err)
 		if !cordoned.Spec.Unschedulable {
-			l.Error("the node is not cordoned any more")
+			l.Error("the node is no longer cordoned")
 		}
 
-		scale(l, elsewhere(l), "elsewhere", 4)
-		l.AwaitSummary(e2e.AllAvailable(6))
-		again := drain(l, node, "--disable-eviction")
+		scaleDeployment(l, elsewhere(l), "elsewhere", 4)
+		l.WaitForSummary(e2e.AllAvailable(6))
+		again := startDrain(l, node, "--disable-eviction")
 		if code := again.exitCode(); code != 0 {
-			l.Errorf("kubectl ended with %d and said:\n%s", code, again)
+			l.Errorf("kubectl exited with %d and printed:\n%s", code, again)
 		}
-		awaitOnNode(l, node, 0)
+		waitForPodsOnNode(l, node, 0)
 	})
 }
 
 // kubectl asks every 5 s, which renews the reservation: the admission deadline, of 12 s here, does not pass meanwhile.
-func TestADisruptionBudgetOnTop(t *testing.T) {
-	claim(t, "what a PodDisruptionBudget refuses costs budget while a drain asks for it, which returns when the drain is given up", func(l *lab) {
-		node := fillNode(l, 2, 2)
-		forbidEvictions(l)
-		keep(l, 4, 2)
-		c := drain(l, node)
-		c.awaitWords(6, "(will retry after 5s): Cannot evict pod as it would violate the pod's disruption budget.")
-		other := l.Pods(elsewhere(l))[0].Name
-		l.WantRefusal(l.Remove(elsewhere(l), other), "floor 2, available 4, removals under way 2")
-		if strings.Contains(c.String(), refusalWords) {
-			l.Errorf("a repeated request was charged anew:\n%s", c)
+func TestDrainWithPodDisruptionBudget(t *testing.T) {
+	claim(t, "an eviction that a PodDisruptionBudget denies consumes budget while a drain retries it, and releases it when the drain stops", func(l *fixture) {
+		node := createPodsOnNode(l, 2, 2)
+		createForbiddingBudget(l)
+		startFloorWatch(l, 4, 2)
+		c := startDrain(l, node)
+		c.waitForText(6, "(will retry after 5s): Cannot evict pod as it would violate the pod's disruption budget.")
+		other := l.ExistingPods(elsewhere(l))[0].Name
+		l.ExpectDenial(l.DeletePod(elsewhere(l), other), "floor 2, available 4, removals under way 2")
+		if strings.Contains(c.String(), denialText) {
+			l.Errorf("a repeated request was charged again:\n%s", c)
 		}
 
 		l.Must(c.Interrupt())
 		_ = c.Wait() // interrupted
-		l.AwaitSummary(e2e.AllAvailable(4))
-		l.Must(l.Remove(elsewhere(l), other))
-		l.AwaitSummary(e2e.AllAvailable(4))
+		l.WaitForSummary(e2e.AllAvailable(4))
+		l.Must(l.DeletePod(elsewhere(l), other))
+		l.WaitForSummary(e2e.AllAvailable(4))
 
 		l.Must(here(l).Client.PolicyV1().PodDisruptionBudgets(l.Namespace).Delete(l.Context(), "web", metav1.DeleteOptions{}))
-		again := drain(l, node)
+		again := startDrain(l, node)
 		if code := again.exitCode(); code != 0 {
-			l.Errorf("kubectl ended with %d and said:\n%s", code, again)
+			l.Errorf("kubectl exited with %d and printed:\n%s", code, again)
 		}
-		l.AwaitSummary(e2e.AllAvailable(4))
+		l.WaitForSummary(e2e.AllAvailable(4))
 	})
 }
 
-// forbidEvictions makes a PodDisruptionBudget that allows none, and waits until it is in force.
-func forbidEvictions(l *lab) {
+// createForbiddingBudget makes a PodDisruptionBudget that allows none, and waits until it is in force.
+func createForbiddingBudget(l *fixture) {
 	l.Helper()
 	none := intstr.FromInt32(0)
 	budgets := here(l).Client.PolicyV1().PodDisruptionBudgets(l.Namespace)

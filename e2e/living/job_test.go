@@ -13,20 +13,20 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-func TestAJob(t *testing.T) {
-	claim(t, "a suspended Job keeps its protected pods until there is budget", func(l *lab) {
+func TestJob(t *testing.T) {
+	claim(t, "a suspended Job keeps its protected pods until budget exists", func(l *fixture) {
 		jobs := here(l).Client.BatchV1().Jobs(l.Namespace)
-		_, err := jobs.Create(l.Context(), heldJob(), metav1.CreateOptions{})
+		_, err := jobs.Create(l.Context(), newHeldJob(), metav1.CreateOptions{})
 		l.Must(err)
-		deploy(l, elsewhere(l), "elsewhere", 2)
-		k := keep(l, 5, 5)
+		createDeployment(l, elsewhere(l), "elsewhere", 2)
+		k := startFloorWatch(l, 5, 5)
 		_, err = jobs.Patch(l.Context(), "here", types.MergePatchType, []byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{})
 		l.Must(err)
-		awaitRefusal(l, here(l), "Job", "FailedDelete")
-		k.untouched()
+		waitForDenialEvent(l, here(l), "Job", "FailedDelete")
+		k.expectNoRemoval()
 
-		scale(l, elsewhere(l), "elsewhere", 5)
-		awaitPods(l, 0)
+		scaleDeployment(l, elsewhere(l), "elsewhere", 5)
+		waitForPods(l, 0)
 		l.Eventually(func() string {
 			job, err := jobs.Get(l.Context(), "here", metav1.GetOptions{})
 			l.Must(err)
@@ -37,16 +37,16 @@ func TestAJob(t *testing.T) {
 			}
 			return fmt.Sprintf("the Job is not suspended: %+v", job.Status)
 		})
-		l.AwaitSummary(e2e.AllAvailable(5))
+		l.WaitForSummary(e2e.AllAvailable(5))
 	})
 }
 
-// heldJob has three pods, which run until they are told to end.
-func heldJob() *batchv1.Job {
+// newHeldJob has three pods, which run until they are told to end.
+func newHeldJob() *batchv1.Job {
 	three := int32(3)
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
 	job.Spec.Parallelism, job.Spec.Completions = &three, &three
-	job.Spec.Template = template("here", func(t *corev1.PodTemplateSpec) {
+	job.Spec.Template = podTemplate("here", func(t *corev1.PodTemplateSpec) {
 		t.Annotations = map[string]string{federation.CompleteAnnotation: "held"}
 		t.Spec.RestartPolicy = corev1.RestartPolicyNever
 	})

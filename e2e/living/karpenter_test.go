@@ -13,38 +13,38 @@ import (
 
 // A node that Karpenter terminates with a terminationGracePeriod: from the time at which a pod's own grace period would reach past the
 // node's deadline, each pass of its drain deletes that pod, without an eviction, ends at the first error and comes back with a backoff.
-func TestKarpenterDeletesAtItsDeadline(t *testing.T) {
-	claim(t, "pods that a node's deadline deletes without eviction are refused at the floor, and go one by one when there is budget", func(l *lab) {
-		node := fillNode(l, 3, 3)
+func TestKarpenterDeletesAtDeadline(t *testing.T) {
+	claim(t, "deletions at a node's deadline are denied at the floor, and admitted one by one when budget exists", func(l *fixture) {
+		node := createPodsOnNode(l, 3, 3)
 		_, err := here(l).Client.CoreV1().Nodes().Patch(l.Context(), node, types.StrategicMergePatchType,
 			fmt.Appendf(nil, `{"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}, {"key": %q, "value": %q, "effect": "NoSchedule"}]}}`,
-				roomKey, l.Namespace), metav1.PatchOptions{})
+				testNodeKey, l.Namespace), metav1.PatchOptions{})
 		l.Must(err)
-		k := keep(l, 6, 6)
+		k := startFloorWatch(l, 6, 6)
 		for range 3 {
-			l.WantRefusal(expire(l, node), "floor 6, available 6")
+			l.ExpectDenial(deleteUntilFailure(l, node), "floor 6, available 6")
 		}
-		k.untouched()
+		k.expectNoRemoval()
 
-		scale(l, elsewhere(l), "elsewhere", 4)
+		scaleDeployment(l, elsewhere(l), "elsewhere", 4)
 		backoff := 10 * time.Millisecond
 		l.Eventually(func() string {
-			err := expire(l, node)
-			if err == nil && onNode(l, node) == 0 {
+			err := deleteUntilFailure(l, node)
+			if err == nil && countPodsOnNode(l, node) == 0 {
 				return ""
 			}
 			<-time.After(backoff) // that of its work queue
 			backoff = min(2*backoff, time.Second)
-			return fmt.Sprintf("%d pods are on the node: %v", onNode(l, node), err)
+			return fmt.Sprintf("%d pods are on the node: %v", countPodsOnNode(l, node), err)
 		})
-		l.AwaitSummary(e2e.AllAvailable(7))
+		l.WaitForSummary(e2e.AllAvailable(7))
 	})
 }
 
-// expire is one pass of the drain: it deletes the pods of the node until one deletion fails.
-func expire(l *lab, node string) error {
+// deleteUntilFailure is one pass of the drain: it deletes the pods of the node until one deletion fails.
+func deleteUntilFailure(l *fixture, node string) error {
 	l.Helper()
-	for _, pod := range l.Pods(here(l)) {
+	for _, pod := range l.ExistingPods(here(l)) {
 		grace := int64(1)
 		if pod.Spec.NodeName != node {
 			continue

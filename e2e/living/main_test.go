@@ -1,6 +1,6 @@
 // Package living_test plays those who remove pods every day, as they are: real kubectl, the real controllers and scheduler of
-// Kubernetes, and eviction loops like that of cluster-autoscaler. Each is refused while there is no budget, no floor breaks
-// meanwhile, and each comes to its end when there is budget again, without anybody's help. docs/living.md tells it to users.
+// Kubernetes, and eviction loops like that of cluster-autoscaler. Each is denied without budget, no floor breaks meanwhile, and each
+// completes without help when budget exists again. docs/living.md describes it for users.
 package living_test
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-var living = e2e.NewSuite("federated", nil)
+var livingSuite = e2e.NewSuite("federated", nil)
 
 func TestMain(m *testing.M) {
 	// Most of the time the tests wait for a caller's own pause, which is seconds: all wait at the same time.
@@ -20,14 +20,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(living.Main(m))
+	os.Exit(livingSuite.Main(m))
 }
 
-type lab = e2e.Lab
+type fixture = e2e.Fixture
 
 // claim runs a test beside the others: each has its own namespace, and its own nodes where it does something to them.
-func claim(t *testing.T, name string, prove func(l *lab)) {
+func claim(t *testing.T, name string, verify func(l *fixture)) {
 	t.Helper()
 	t.Parallel()
-	living.Claim(t, name, prove)
+	livingSuite.Claim(t, name, verify)
 }

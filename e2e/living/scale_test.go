@@ -21,73 +21,73 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// farBehind is after how many refusals a ReplicaSet tries again by itself no sooner than after two seconds.
-const farBehind = 9
+// backoffDenials is after how many refusals a ReplicaSet tries again by itself no sooner than after two seconds.
+const backoffDenials = 9
 
 // A ReplicaSet that is refused tries again after 5 ms, 10 ms, and so on, to a quarter of an hour.
-func TestAControllerIsWokenWhenBudgetReturns(t *testing.T) {
-	claim(t, "a scale-down that was refused goes on when there is budget, since its ReplicaSet was touched, and its Deployment was not", func(l *lab) {
-		deploy(l, here(l), "here", 4)
-		deploy(l, elsewhere(l), "elsewhere", 4)
-		k := keep(l, 8, 8)
-		scale(l, here(l), "here", 2)
-		awaitRefusals(l, here(l), "ReplicaSet", "FailedDelete", 2*farBehind)
-		k.untouched()
-		before := deployment(l, here(l), "here")
+func TestControllerIsWokenWhenBudgetReturns(t *testing.T) {
+	claim(t, "a denied scale-down continues when budget exists, because Breakwater annotates the ReplicaSet, not the Deployment", func(l *fixture) {
+		createDeployment(l, here(l), "here", 4)
+		createDeployment(l, elsewhere(l), "elsewhere", 4)
+		k := startFloorWatch(l, 8, 8)
+		scaleDeployment(l, here(l), "here", 2)
+		waitForDenialEvents(l, here(l), "ReplicaSet", "FailedDelete", 2*backoffDenials)
+		k.expectNoRemoval()
+		before := getDeployment(l, here(l), "here")
 
-		k.lower(6)
-		awaitPods(l, 2)
+		k.lowerFloor(6)
+		waitForPods(l, 2)
 		sets, err := here(l).Client.AppsV1().ReplicaSets(l.Namespace).List(l.Context(), metav1.ListOptions{})
 		l.Must(err)
 		if len(sets.Items) != 1 || sets.Items[0].Annotations[v1alpha1.AnnotationNudgedAt] == "" {
-			l.Errorf("nobody touched the ReplicaSet, or there is another: %+v", sets.Items)
+			l.Errorf("the ReplicaSet was not annotated, or was replaced: %+v", sets.Items)
 		}
-		if after := deployment(l, here(l), "here"); after.Generation != before.Generation {
+		if after := getDeployment(l, here(l), "here"); after.Generation != before.Generation {
 			l.Errorf("the Deployment was changed, from generation %d to %d", before.Generation, after.Generation)
 		}
 	})
 }
 
-func TestAHorizontalPodAutoscaler(t *testing.T) {
-	claim(t, "an HPA scales down and is told of no refusal, its ReplicaSet is, and the pods go when there is budget", func(l *lab) {
-		serveMetric(l, 2)
-		deploy(l, here(l), "here", 4)
-		deploy(l, elsewhere(l), "elsewhere", 4)
-		k := keep(l, 8, 8)
+func TestHorizontalPodAutoscaler(t *testing.T) {
+	claim(t, "an HPA scales down without an error, its ReplicaSet is denied, and the pods are removed when budget exists", func(l *fixture) {
+		serveExternalMetric(l, 2)
+		createDeployment(l, here(l), "here", 4)
+		createDeployment(l, elsewhere(l), "elsewhere", 4)
+		k := startFloorWatch(l, 8, 8)
 		scalers := here(l).Client.AutoscalingV2().HorizontalPodAutoscalers(l.Namespace)
-		_, err := scalers.Create(l.Context(), loadScaler(), metav1.CreateOptions{})
+		_, err := scalers.Create(l.Context(), newLoadScaler(), metav1.CreateOptions{})
 		l.Must(err)
-		awaitRefusal(l, here(l), "ReplicaSet", "FailedDelete")
+		waitForDenialEvent(l, here(l), "ReplicaSet", "FailedDelete")
 		scaler, err := scalers.Get(l.Context(), "here", metav1.GetOptions{})
 		l.Must(err)
 		for _, c := range scaler.Status.Conditions {
 			if c.Type == autoscalingv2.AbleToScale && c.Status != corev1.ConditionTrue {
-				l.Errorf("the HPA was told of something: %+v", c)
+				l.Errorf("the HPA reports an error: %+v", c)
 			}
 		}
-		if got := *deployment(l, here(l), "here").Spec.Replicas; got != 2 {
-			l.Errorf("the HPA has asked for %d replicas, want 2", got)
+		if got := *getDeployment(l, here(l), "here").Spec.Replicas; got != 2 {
+			l.Errorf("the HPA requested %d replicas, want 2", got)
 		}
-		k.untouched()
+		k.expectNoRemoval()
 
-		k.lower(6)
-		awaitPods(l, 2)
+		k.lowerFloor(6)
+		waitForPods(l, 2)
 	})
 }
 
-// awaitPods waits until so many pods are left in the cell here.
-func awaitPods(l *lab, want int) {
+// waitForPods waits until so many pods are left in the cell here.
+func waitForPods(l *fixture, want int) {
 	l.Helper()
 	l.Eventually(func() string {
-		if left := len(l.Pods(here(l))); left != want {
-			return fmt.Sprintf("%d pods are left, want %d", left, want)
+		if left := len(l.ExistingPods(here(l))); left != want {
+			return fmt.Sprintf("%d pods remain, want %d", left, want)
 		}
 		return ""
 	})
 }
 
-// loadScaler wants a pod for each unit of load.
-func loadScaler() *autoscalingv2.HorizontalPodAutoscaler {
+// newLoadScaler wants a pod for each unit of load.
+func newLoadScaler() *autoscalingv2.HorizontalPodAutoscaler {
 	one, atOnce, least := resource.MustParse("1"), int32(0), int32(1)
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
 	h.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
@@ -109,8 +109,8 @@ func loadScaler() *autoscalingv2.HorizontalPodAutoscaler {
 
 const metricsVersion = "v1beta1.external.metrics.k8s.io"
 
-// serveMetric is a metrics API like those that HPAs ask, which the apiserver of the cell here leads to until the test ends.
-func serveMetric(l *lab, load int) {
+// serveExternalMetric is a metrics API like those that HPAs ask, which the apiserver of the cell here leads to until the test ends.
+func serveExternalMetric(l *fixture, load int) {
 	l.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind, answer := "ExternalMetricValueList", map[string]any{}
@@ -130,12 +130,12 @@ func serveMetric(l *lab, load int) {
 		_ = json.NewEncoder(w).Encode(answer)
 	}))
 	l.Cleanup(server.Close)
-	leadTo(l, server.Listener.Addr().(*net.TCPAddr).Port)
+	registerMetricsAPI(l, server.Listener.Addr().(*net.TCPAddr).Port)
 }
 
-// leadTo makes the apiserver ask a port of the loopback interface about external metrics. It goes before the server does: while it
-// leads nowhere, nobody can find out which kinds there are, and no namespace is deleted.
-func leadTo(l *lab, port int) {
+// registerMetricsAPI makes the apiserver ask a port of the loopback interface about external metrics. It is removed before the server stops:
+// while it has no backend, discovery fails, and no namespace is deleted.
+func registerMetricsAPI(l *fixture, port int) {
 	l.Helper()
 	_, err := here(l).Client.CoreV1().Services(l.Namespace).Create(l.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "metrics"},
@@ -158,6 +158,6 @@ func leadTo(l *lab, port int) {
 	l.Cleanup(func() { _ = services.Delete(context.Background(), metricsVersion, metav1.DeleteOptions{}) })
 	l.Eventually(func() string {
 		_, err := here(l).Client.Discovery().ServerResourcesForGroupVersion("external.metrics.k8s.io/v1beta1")
-		return e2e.Word(err)
+		return e2e.ErrorText(err)
 	})
 }

@@ -11,65 +11,65 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// The controller asks five times for each pod, within a twentieth of a second, and never again; it tells nobody.
-func TestEvictionsFromTaintedNodesAreTakenUpAgain(t *testing.T) {
-	claim(t, "all pods stay on a node with a taint NoExecute while there is no budget, and leave it one by one when there is, although the controller has given up", func(l *lab) {
-		node := fillNode(l, 2, 2)
-		k := keep(l, 4, 4)
-		expel(l, node)
-		awaitGivenUp(l)
-		k.untouched()
+// The controller tries five times for each pod within 50 ms, and never again. It does not report that it stopped.
+func TestTaintEvictionsAreRetried(t *testing.T) {
+	claim(t, "pods stay on a node with a NoExecute taint without budget, and are evicted one by one once it exists, without retries of the controller", func(l *fixture) {
+		node := createPodsOnNode(l, 2, 2)
+		k := startFloorWatch(l, 4, 4)
+		taintNoExecute(l, node)
+		waitForControllerGivingUp(l)
+		k.expectNoRemoval()
 
-		scale(l, elsewhere(l), "elsewhere", 3)
-		awaitOnNode(l, node, 0)
-		l.AwaitSummary(e2e.AllAvailable(5))
+		scaleDeployment(l, elsewhere(l), "elsewhere", 3)
+		waitForPodsOnNode(l, node, 0)
+		l.WaitForSummary(e2e.AllAvailable(5))
 	})
 }
 
-// Whoever asked again and again would keep the budget reserved for nothing.
-func TestADisruptionBudgetOnATaintedNode(t *testing.T) {
-	claim(t, "budget comes back although a PodDisruptionBudget keeps the pods of a tainted node, which their controller has given up", func(l *lab) {
-		node := fillNode(l, 2, 2)
-		k := keep(l, 4, 4)
-		expel(l, node)
-		awaitGivenUp(l)
-		k.untouched()
-		forbidEvictions(l)
-		k.lower(2) // now they are asked for again, and are reserved in vain
+// A client that retried forever would keep the budget reserved for nothing.
+func TestPodDisruptionBudgetOnTaintedNode(t *testing.T) {
+	claim(t, "reservations are released when a PodDisruptionBudget keeps the pods of a tainted node, whose controller stopped retrying", func(l *fixture) {
+		node := createPodsOnNode(l, 2, 2)
+		k := startFloorWatch(l, 4, 4)
+		taintNoExecute(l, node)
+		waitForControllerGivingUp(l)
+		k.expectNoRemoval()
+		createForbiddingBudget(l)
+		k.lowerFloor(2) // now they are asked for again, and are reserved in vain
 		l.Eventually(func() string {
-			if got := l.Protector().Status.Summary; got.EstimatedAvailable == 4 {
+			if got := l.GetProtector().Status.Summary; got.EstimatedAvailable == 4 {
 				return fmt.Sprintf("nothing is reserved: %+v", got)
 			}
 			return ""
 		})
-		l.AwaitSummary(e2e.AllAvailable(4))
-		l.Must(l.Remove(elsewhere(l), l.Pods(elsewhere(l))[0].Name))
-		l.AwaitSummary(e2e.AllAvailable(4))
+		l.WaitForSummary(e2e.AllAvailable(4))
+		l.Must(l.DeletePod(elsewhere(l), l.ExistingPods(elsewhere(l))[0].Name))
+		l.WaitForSummary(e2e.AllAvailable(4))
 	})
 }
 
-// awaitGivenUp waits until the controller has given up the two pods of a node.
-func awaitGivenUp(l *lab) {
+// waitForControllerGivingUp waits until the controller has given up the two pods of a node.
+func waitForControllerGivingUp(l *fixture) {
 	l.Helper()
-	awaitLogged(l, federation.ControllerManager, 2, "timed worker failed")
+	waitForLog(l, federation.ControllerManager, 2, "timed worker failed")
 }
 
-// awaitLogged waits until a component of the cell here has said in its log so many times that it was refused, and these words. Some
+// waitForLog waits until a component of the cell here has said in its log so many times that it was refused, and these words. Some
 // say it nowhere else.
-func awaitLogged(l *lab, component federation.Component, times int, words string) {
+func waitForLog(l *fixture, component federation.Component, times int, text string) {
 	l.Helper()
 	log := filepath.Join(l.Federation().Dir(), "clusters", here(l).Name, "logs", string(component)+".log")
 	l.Eventually(func() string {
 		raw, err := os.ReadFile(log)
 		l.Must(err)
-		said := 0
+		output := 0
 		for line := range strings.Lines(string(raw)) {
-			if strings.Contains(line, words) && strings.Contains(line, "PodProtector "+l.Namespace+"/web") {
-				said++
+			if strings.Contains(line, text) && strings.Contains(line, "PodProtector "+l.Namespace+"/web") {
+				output++
 			}
 		}
-		if said < times {
-			return fmt.Sprintf("%s has said %q %d times, want %d", component, words, said, times)
+		if output < times {
+			return fmt.Sprintf("%s has logged %q %d times, want %d", component, text, output, times)
 		}
 		return ""
 	})

@@ -16,18 +16,18 @@ import (
 
 // here is the cell in which a caller removes pods, and elsewhere the other one, which is left alone: pods that become available
 // there are budget here.
-func here(l *lab) storm.Cell      { return l.Cells[0] }
-func elsewhere(l *lab) storm.Cell { return l.Cells[1] }
+func here(l *fixture) storm.Cell      { return l.Cells[0] }
+func elsewhere(l *fixture) storm.Cell { return l.Cells[1] }
 
-// labels of the pods of a workload. All have app=web, and so one protector.
-func labels(workload string) map[string]string {
+// podLabels of the pods of a workload. All have app=web, and so one protector.
+func podLabels(workload string) map[string]string {
 	return map[string]string{"app": "web", "workload": workload}
 }
 
-func template(workload string, change ...func(*corev1.PodTemplateSpec)) corev1.PodTemplateSpec {
+func podTemplate(workload string, change ...func(*corev1.PodTemplateSpec)) corev1.PodTemplateSpec {
 	grace, noToken := int64(1), false
 	t := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels(workload)},
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(workload)},
 		Spec: corev1.PodSpec{
 			TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &noToken,
 			Containers: []corev1.Container{{Name: "app", Image: storm.Image}},
@@ -39,18 +39,18 @@ func template(workload string, change ...func(*corev1.PodTemplateSpec)) corev1.P
 	return t
 }
 
-// deploy makes a Deployment.
-func deploy(l *lab, cell storm.Cell, name string, replicas int32, change ...func(*corev1.PodTemplateSpec)) {
+// createDeployment makes a Deployment.
+func createDeployment(l *fixture, cell storm.Cell, name string, replicas int32, change ...func(*corev1.PodTemplateSpec)) {
 	l.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	d.Spec.Replicas, d.Spec.Template = &replicas, template(name, change...)
-	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels(name)}
+	d.Spec.Replicas, d.Spec.Template = &replicas, podTemplate(name, change...)
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: podLabels(name)}
 	_, err := cell.Client.AppsV1().Deployments(l.Namespace).Create(l.Context(), d, metav1.CreateOptions{})
 	l.Must(err)
 }
 
-// scale scales a Deployment by its scale subresource, as autoscalers do.
-func scale(l *lab, cell storm.Cell, name string, replicas int32) {
+// scaleDeployment scales a Deployment by its scale subresource, as autoscalers do.
+func scaleDeployment(l *fixture, cell storm.Cell, name string, replicas int32) {
 	l.Helper()
 	_, err := cell.Client.AppsV1().Deployments(l.Namespace).UpdateScale(l.Context(), name, &autoscalingv1.Scale{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: name}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas},
@@ -58,60 +58,60 @@ func scale(l *lab, cell storm.Cell, name string, replicas int32) {
 	l.Must(err)
 }
 
-func deployment(l *lab, cell storm.Cell, name string) *appsv1.Deployment {
+func getDeployment(l *fixture, cell storm.Cell, name string) *appsv1.Deployment {
 	l.Helper()
 	d, err := cell.Client.AppsV1().Deployments(l.Namespace).Get(l.Context(), name, metav1.GetOptions{})
 	l.Must(err)
 	return d
 }
 
-// reroll gives the pods of a Deployment another image, and annotations.
-func reroll(l *lab, cell storm.Cell, name string, annotations map[string]string) {
+// changeImage gives the pods of a Deployment another image, and annotations.
+func changeImage(l *fixture, cell storm.Cell, name string, annotations map[string]string) {
 	l.Helper()
 	l.Eventually(func() string {
-		d := deployment(l, cell, name)
+		d := getDeployment(l, cell, name)
 		d.Spec.Template.Spec.Containers[0].Image += ".1"
 		d.Spec.Template.Annotations = annotations
 		_, err := cell.Client.AppsV1().Deployments(l.Namespace).Update(l.Context(), d, metav1.UpdateOptions{})
-		return e2e.Word(err)
+		return e2e.ErrorText(err)
 	})
 }
 
-// refusalWords are what everybody sees who is refused, in whatever he makes of it.
-const refusalWords = "denied the request: Breakwater refuses to remove pod"
+// denialText are what everybody sees who is refused, in whatever he makes of it.
+const denialText = "denied the request: Breakwater refuses to remove pod"
 
-// awaitRefusal waits until an event of an object says that a removal was refused.
-func awaitRefusal(l *lab, cell storm.Cell, kind, reason string) {
+// waitForDenialEvent waits until an event of an object says that a removal was refused.
+func waitForDenialEvent(l *fixture, cell storm.Cell, kind, reason string) {
 	l.Helper()
-	awaitRefusals(l, cell, kind, reason, 1)
+	waitForDenialEvents(l, cell, kind, reason, 1)
 }
 
-// awaitRefusals waits for so many.
-func awaitRefusals(l *lab, cell storm.Cell, kind, reason string, times int32) {
+// waitForDenialEvents waits for so many.
+func waitForDenialEvents(l *fixture, cell storm.Cell, kind, reason string, times int32) {
 	l.Helper()
 	l.Eventually(func() string {
 		events, err := cell.Client.CoreV1().Events(l.Namespace).List(l.Context(), metav1.ListOptions{
 			FieldSelector: "involvedObject.kind=" + kind + ",reason=" + reason,
 		})
 		l.Must(err)
-		told := int32(0)
+		reported := int32(0)
 		for i := range events.Items {
-			if strings.Contains(events.Items[i].Message, refusalWords) {
-				told += events.Items[i].Count
+			if strings.Contains(events.Items[i].Message, denialText) {
+				reported += events.Items[i].Count
 			}
 		}
-		if told < times {
-			return fmt.Sprintf("events %s of a %s tell of %d refusals, want %d: %+v", reason, kind, told, times, events.Items)
+		if reported < times {
+			return fmt.Sprintf("events %s of a %s report %d denials, want %d: %+v", reason, kind, reported, times, events.Items)
 		}
 		return ""
 	})
 }
 
-// podsOf gives the pods of a workload that nobody has begun to delete.
-func podsOf(l *lab, cell storm.Cell, workload string) []corev1.Pod {
+// existingPodsOf returns the pods of a workload that are not terminating.
+func existingPodsOf(l *fixture, cell storm.Cell, workload string) []corev1.Pod {
 	l.Helper()
 	var its []corev1.Pod
-	for _, pod := range l.Pods(cell) {
+	for _, pod := range l.ExistingPods(cell) {
 		if pod.Labels["workload"] == workload {
 			its = append(its, pod)
 		}
@@ -119,8 +119,8 @@ func podsOf(l *lab, cell storm.Cell, workload string) []corev1.Pod {
 	return its
 }
 
-// awaitGone waits until an object is gone.
-func awaitGone(l *lab, get func() error) {
+// waitForDeleted waits until an object is gone.
+func waitForDeleted(l *fixture, get func() error) {
 	l.Helper()
 	l.Eventually(func() string {
 		err := get()
@@ -130,6 +130,6 @@ func awaitGone(l *lab, get func() error) {
 		case err != nil:
 			return err.Error()
 		}
-		return "it is still there"
+		return "it still exists"
 	})
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-var mesh = e2e.NewSuite("mesh", nil)
+var meshSuite = e2e.NewSuite("mesh", nil)
 
-func TestMain(m *testing.M) { os.Exit(mesh.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(meshSuite.Main(m)) }
 
-func TestAStormUnderTheProtectorsOfTwoCores(t *testing.T) {
+func TestStormWithProtectorsOfTwoCores(t *testing.T) {
 	// The stricter one is the last that is asked, so each of its refusals makes the other give back.
-	mesh.Claim(t, "both floors hold, the stricter one to the pod, and no core loses budget", func(l *e2e.Lab) {
-		e2e.Tempest{Pods: 60, Floors: []int{25, 40}, Exhausts: true}.Rage(l)
+	meshSuite.Claim(t, "both floors hold, the stricter one exactly, and no core loses budget", func(l *e2e.Fixture) {
+		e2e.FaultStorm{Pods: 60, FloorsByCore: []int{25, 40}, ExhaustsBudget: true}.Run(l)
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// contrasts finds text that stands out too little from what is behind it, by the formula of WCAG 2: 4.5 to 1, or 3 to 1 where it is large.
-const contrasts = `(() => {
+// contrastScript finds text that stands out too little from what is behind it, by the formula of WCAG 2: 4.5 to 1, or 3 to 1 where it is large.
+const contrastScript = `(() => {
   const parse = (c) => (c.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
   const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
   const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
@@ -36,31 +36,31 @@ const contrasts = `(() => {
   return poor;
 })()`
 
-// unnamedForms finds forms that a reader cannot tell apart. A form with a field to fill in is a landmark that needs a name; so does an
+// unnamedFormsScript finds forms that a reader cannot tell apart. A form with a field to fill in is a landmark that needs a name; so does an
 // element with an explicit role of form or search. A form of buttons alone is no landmark (HTML-AAM), and its buttons have names. The
 // document is asked and not the accessibility tree, in which versions of Chromium disagree about forms without a name.
-const unnamedForms = `[...document.querySelectorAll("form, [role=form], [role=search]")].filter((form) => {
+const unnamedFormsScript = `[...document.querySelectorAll("form, [role=form], [role=search]")].filter((form) => {
   if (!form.hasAttribute("role") && !form.querySelector("input:not([type=hidden]), textarea, select")) return false;
   const ids = (form.getAttribute("aria-labelledby") || "").split(/\s+/);
   const name = ids.map((id) => document.getElementById(id)?.textContent ?? "").join(" ") + (form.getAttribute("aria-label") || "");
   return !name.trim();
 }).map((form) => form.outerHTML.slice(0, 120))`
 
-// wantAccessible checks a page by what the browser tells those who do not see it, its contrasts, and its width.
-func (b *browser) wantAccessible(page string) {
+// expectAccessible checks a page by what the browser tells those who do not see it, its contrasts, and its width.
+func (b *browser) expectAccessible(page string) {
 	b.Helper()
-	for _, poor := range eval[[]string](b, contrasts) {
+	for _, poor := range evaluate[[]string](b, contrastScript) {
 		b.Errorf("%s: too little contrast: %s", page, poor)
 	}
-	if wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+	if wide := evaluate[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
 		b.Errorf("%s is %d pixels wider than the screen", page, wide)
 	}
-	for _, form := range eval[[]string](b, unnamedForms) {
+	for _, form := range evaluate[[]string](b, unnamedFormsScript) {
 		b.Errorf("%s: a form has no accessible name: %s", page, form)
 	}
-	b.wantNoViolations(page)
+	b.expectNoAxeViolations(page)
 	counts, level := map[string]int{}, 0
-	for _, n := range call(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
+	for _, n := range callCDP(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
 		if n.Ignored {
 			continue
 		}
@@ -96,7 +96,7 @@ func (b *browser) wantAccessible(page string) {
 // axeCore is the path of axe.min.js of the npm package axe-core, by which pages are checked besides, if it is set.
 const axeCore = "AXE_CORE"
 
-func (b *browser) wantNoViolations(page string) {
+func (b *browser) expectNoAxeViolations(page string) {
 	b.Helper()
 	path := os.Getenv(axeCore)
 	if path == "" {
@@ -104,8 +104,8 @@ func (b *browser) wantNoViolations(page string) {
 	}
 	script, err := os.ReadFile(path)
 	b.Must(err)
-	b.do(chromedp.Evaluate[chromedp.Void](string(script)))
-	found := value(b, chromedp.Evaluate[[]string](
+	b.runActions(chromedp.Evaluate[chromedp.Void](string(script)))
+	found := evaluateAction(b, chromedp.Evaluate[[]string](
 		`axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.html.slice(0, 120)).join(" ")))`, chromedp.EvalAwaitPromise))
 	for _, violation := range found {
 		b.Errorf("%s: %s", page, violation)

@@ -28,15 +28,15 @@ const (
 
 // browser is a Chromium without a window, and one page in it.
 type browser struct {
-	*lab
+	*fixture
 	ctx context.Context
 
-	mu         sync.Mutex
-	complaints []string
+	mu     sync.Mutex
+	errors []string
 }
 
 // newBrowser starts one, or skips the test where none is installed.
-func newBrowser(l *lab) *browser {
+func newBrowser(l *fixture) *browser {
 	l.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -49,7 +49,7 @@ func newBrowser(l *lab) *browser {
 	case program == "" && os.Getenv(requireChromium) != "":
 		l.Fatalf("no Chromium is installed, and %s is set", requireChromium)
 	case program == "":
-		l.Skip("no Chromium is installed: the console is not looked at (apt-get install chromium)")
+		l.Skip("no Chromium is installed, skipping the console (apt-get install chromium)")
 	}
 	binaries.LogVersionOnFailure(l, program)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
@@ -61,15 +61,15 @@ func newBrowser(l *lab) *browser {
 	l.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(allocated)
 	l.Cleanup(cancel)
-	b := &browser{lab: l, ctx: ctx}
-	l.Must(chromedp.Listen(ctx, b.listen)) // it starts the browser
+	b := &browser{fixture: l, ctx: ctx}
+	l.Must(chromedp.Listen(ctx, b.recordError)) // it starts the browser
 	_, err := chromedp.Call(ctx, log.Enable, cdp.Empty{})
 	l.Must(err)
 	return b
 }
 
-// listen takes note of what a page complains of: scripts that fail, and what its policy forbids.
-func (b *browser) listen(event any) {
+// recordError takes note of what a page complains of: scripts that fail, and what its policy forbids.
+func (b *browser) recordError(event any) {
 	text := ""
 	switch e := event.(type) {
 	case *log.EventEntryAdded:
@@ -85,37 +85,37 @@ func (b *browser) listen(event any) {
 	if text != "" {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.complaints = append(b.complaints, text)
+		b.errors = append(b.errors, text)
 	}
 }
 
-// complained is what pages have complained of.
-func (b *browser) complained() []string {
+// recordedErrors is what pages have complained of.
+func (b *browser) recordedErrors() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.complaints
+	return b.errors
 }
 
-// do acts within the patience of the tests.
-func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+// runActions acts within the patience of the tests.
+func (b *browser) runActions(actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
-	value(b, chromedp.Steps(actions...))
+	evaluateAction(b, chromedp.Steps(actions...))
 }
 
-// value is what an action gives, within the patience of the tests.
-func value[T any](b *browser, action chromedp.Action[T]) T {
+// evaluateAction is what an action gives, within the patience of the tests.
+func evaluateAction[T any](b *browser, action chromedp.Action[T]) T {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
 	defer cancel()
 	got, err := chromedp.Run(ctx, action)
 	if err != nil {
-		b.Fatalf("%v; the page says:\n%s", err, b.textOrError())
+		b.Fatalf("%v; the page shows:\n%s", err, b.textOrError())
 	}
 	return got
 }
 
-// call is what a command of the browser's own protocol gives.
-func call[P, R any](b *browser, command cdp.Command[P, R], params P) R {
+// callCDP is what a command of the browser's own protocol gives.
+func callCDP[P, R any](b *browser, command cdp.Command[P, R], params P) R {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
 	defer cancel()
@@ -134,78 +134,78 @@ func (b *browser) textOrError() string {
 	return text
 }
 
-// await waits until the page shows all of the words.
-func (b *browser) await(words ...string) {
+// waitForText waits until the page shows all of the words.
+func (b *browser) waitForText(fragments ...string) {
 	b.Helper()
 	b.Eventually(func() string {
 		text := b.textOrError()
-		for _, word := range words {
-			if !strings.Contains(text, word) {
-				return fmt.Sprintf("the page does not say %q:\n%s", word, text)
+		for _, fragment := range fragments {
+			if !strings.Contains(text, fragment) {
+				return fmt.Sprintf("the page does not show %q:\n%s", fragment, text)
 			}
 		}
 		return ""
 	})
 }
 
-// eval is the value of an expression in the page.
-func eval[T any](b *browser, expression string) T {
+// evaluate is the value of an expression in the page.
+func evaluate[T any](b *browser, expression string) T {
 	b.Helper()
-	return value(b, chromedp.Evaluate[T](expression))
+	return evaluateAction(b, chromedp.Evaluate[T](expression))
 }
 
-// look is how a page is looked at.
-type look struct {
+// viewport is how a page is looked at.
+type viewport struct {
 	width, height int64
-	dark          bool
+	isDark        bool
 }
 
-func (l look) String() string {
+func (l viewport) String() string {
 	scheme := "light"
-	if l.dark {
+	if l.isDark {
 		scheme = "dark"
 	}
 	return fmt.Sprintf("%s-%d", scheme, l.width)
 }
 
-func looks() []look {
-	return []look{{1600, 900, false}, {1600, 900, true}, {360, 800, false}, {360, 800, true}}
+func viewports() []viewport {
+	return []viewport{{1600, 900, false}, {1600, 900, true}, {360, 800, false}, {360, 800, true}}
 }
 
-// as turns the page to a look.
-func (b *browser) as(l look) {
+// emulate turns the page to a look.
+func (b *browser) emulate(l viewport) {
 	b.Helper()
 	scheme := "light"
-	if l.dark {
+	if l.isDark {
 		scheme = "dark"
 	}
-	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+	callCDP(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 		Width: l.width, Height: l.height, DeviceScaleFactor: 1, Mobile: l.width < 500,
 	})
-	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+	callCDP(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
 }
 
-// picture writes the whole page to the folder of screenshots, if there is one.
-func (b *browser) picture(name string) {
+// screenshotPage writes the whole page to the folder of screenshots, if there is one.
+func (b *browser) screenshotPage(name string) {
 	b.Helper()
-	b.write(name, chromedp.FullScreenshot(100))
+	b.writeScreenshot(name, chromedp.FullScreenshot(100))
 }
 
-// pictureOfScreen writes what is seen of it without scrolling.
-func (b *browser) pictureOfScreen(name string) {
+// screenshotViewport writes what is seen of it without scrolling.
+func (b *browser) screenshotViewport(name string) {
 	b.Helper()
-	b.write(name, chromedp.CaptureScreenshot())
+	b.writeScreenshot(name, chromedp.CaptureScreenshot())
 }
 
-func (b *browser) write(name string, take chromedp.Action[[]byte]) {
+func (b *browser) writeScreenshot(name string, take chromedp.Action[[]byte]) {
 	b.Helper()
 	folder := os.Getenv(screenshots)
 	if folder == "" {
 		return
 	}
-	png := value(b, take)
+	png := evaluateAction(b, take)
 	b.Must(os.MkdirAll(folder, 0o750))
 	b.Must(os.WriteFile(filepath.Join(folder, name+".png"), png, 0o600))
 }

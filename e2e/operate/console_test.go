@@ -26,7 +26,7 @@ import (
 )
 
 // startConsole runs a console of the core, and returns its address.
-func startConsole(l *lab) string {
+func startConsole(l *fixture) string {
 	l.Helper()
 	certFile, keyFile, _ := testplane.Certificate(l)
 	address := testplane.FreeAddress(l)
@@ -37,8 +37,8 @@ func startConsole(l *lab) string {
 	return "https://" + address
 }
 
-// viewer makes a user who may see everything, and returns a token of theirs.
-func viewer(l *lab) string {
+// createViewerToken makes a user who may see everything, and returns a token of theirs.
+func createViewerToken(l *fixture) string {
 	l.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "viewer"}}
 	l.Must(l.Core.Create(l.Context(), account))
@@ -57,8 +57,8 @@ func viewer(l *lab) string {
 	return request.Status.Token
 }
 
-// rage removes pods until stop, whatever the answer, with a pause after each.
-func rage(l *lab, pause time.Duration) (stop func()) {
+// removeContinuously removes pods until stop, whatever the answer, with a pause after each.
+func removeContinuously(l *fixture, pause time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(l.Context())
 	var raging sync.WaitGroup
 	for _, cell := range l.Cells {
@@ -82,86 +82,86 @@ func rage(l *lab, pause time.Duration) (stop func()) {
 	}
 }
 
-func TestTheConsoleShowsAStorm(t *testing.T) {
-	claim(t, "who signs in sees the budget fall and refusals appear, by keyboard, in the light and in the dark", func(l *lab) {
+func TestConsoleShowsStorm(t *testing.T) {
+	claim(t, "a signed-in user sees the budget fall and denials appear, by keyboard, in light and dark mode", func(l *fixture) {
 		b := newBrowser(l)
 		console := startConsole(l)
-		l.Protect(30)
+		l.CreateProtector(30)
 		half, unknown := intstr.FromString("50%"), &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "batch"}}
 		unknown.Spec.MinAvailable, unknown.Spec.Selector = &half, &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "batch"}}
 		l.Must(l.Core.Create(l.Context(), unknown))
-		l.DeployBare(l.App(40))
+		l.CreateBarePods(l.Application(40))
 
-		token := viewer(l)
-		b.do(chromedp.Navigate(console + "/protectors/" + l.Namespace + "/web"))
-		b.await("Sign in", "kubectl create token")
-		b.wantAccessible("sign-in")
-		b.picture("sign-in")
-		b.do(chromedp.SendKeys("#token", "not a token"), chromedp.Submit("#token"))
-		b.await("does not accept this token")
-		b.do(chromedp.SetValue("#token", token), chromedp.Submit("#token"))
-		b.await(l.Namespace+"/web", "10 may go now", "spec.minAvailable is 30", "live") // the page that was asked for
-		b.do(chromedp.Evaluate[chromedp.Void](`window.untouched = true`))
+		token := createViewerToken(l)
+		b.runActions(chromedp.Navigate(console + "/protectors/" + l.Namespace + "/web"))
+		b.waitForText("Sign in", "kubectl create token")
+		b.expectAccessible("sign-in")
+		b.screenshotPage("sign-in")
+		b.runActions(chromedp.SendKeys("#token", "not a token"), chromedp.Submit("#token"))
+		b.waitForText("rejected this token")
+		b.runActions(chromedp.SetValue("#token", token), chromedp.Submit("#token"))
+		b.waitForText(l.Namespace+"/web", "10 allowed now", "spec.minAvailable is 30", "live") // the page that was asked for
+		b.runActions(chromedp.Evaluate[chromedp.Void](`window.untouched = true`))
 
 		pause := 20 * time.Millisecond
 		if os.Getenv(screenshots) != "" {
 			pause = 700 * time.Millisecond // so that a timeline has something to show
 		}
-		stop := rage(l, pause)
-		b.await("0 may go now", "at floor", "refused lately", "NoBudget", "would have fewer pods available than its floor")
-		if !eval[bool](b, `window.untouched === true`) {
-			t.Error("the page was loaded anew")
+		stop := removeContinuously(l, pause)
+		b.waitForText("0 allowed now", "at floor", "recently refused", "NoBudget", "would have fewer pods available than its floor")
+		if !evaluate[bool](b, `window.untouched === true`) {
+			t.Error("the page was reloaded")
 		}
-		b.wantScreenReadersAreTold()
-		b.prolong(l)
-		for _, look := range looks() {
-			b.as(look)
-			b.wantAccessible("protector " + look.String())
-			b.picture("protector-" + look.String())
+		b.waitForLiveRegion()
+		b.prolongStorm(l)
+		for _, look := range viewports() {
+			b.emulate(look)
+			b.expectAccessible("protector " + look.String())
+			b.screenshotPage("protector-" + look.String())
 		}
-		b.as(look{1000, 700, false})
-		b.pictureOfScreen("console-protector")
+		b.emulate(viewport{1000, 700, false})
+		b.screenshotViewport("console-protector")
 		stop()
-		b.walk(l)
+		b.navigateByKeyboard(l)
 		for _, page := range []string{"", "cells"} {
-			b.do(chromedp.Navigate(console + "/" + page))
-			for _, look := range looks() {
-				b.as(look)
-				b.await("live", l.Cells[0].Name)
-				b.wantAccessible(page + " " + look.String())
-				b.picture("page-" + page + "-" + look.String())
+			b.runActions(chromedp.Navigate(console + "/" + page))
+			for _, look := range viewports() {
+				b.emulate(look)
+				b.waitForText("live", l.Cells[0].Name)
+				b.expectAccessible(page + " " + look.String())
+				b.screenshotPage("page-" + page + "-" + look.String())
 			}
-			b.as(look{1000, 480, true})
-			b.pictureOfScreen("console-" + cmp.Or(page, "fleet"))
+			b.emulate(viewport{1000, 480, true})
+			b.screenshotViewport("console-" + cmp.Or(page, "fleet"))
 		}
-		b.as(looks()[0])
-		b.wantSignedOut(console)
-		for _, complaint := range b.complained() {
+		b.emulate(viewports()[0])
+		b.expectSignedOut(console)
+		for _, complaint := range b.recordedErrors() {
 			if !strings.Contains(complaint, "401") { // of the wrong token
-				t.Errorf("the page complains: %s", complaint)
+				t.Errorf("the browser reports an error: %s", complaint)
 			}
 		}
 	})
 }
 
-// prolong makes a longer storm of it, for pictures: pods come back, and are removed again.
-func (b *browser) prolong(l *lab) {
+// prolongStorm makes a longer storm of it, for pictures: pods come back, and are removed again.
+func (b *browser) prolongStorm(l *fixture) {
 	b.Helper()
 	if os.Getenv(screenshots) == "" {
 		return
 	}
 	for i := range 3 {
-		again := l.App(9)
+		again := l.Application(9)
 		again.Instance = fmt.Sprint("again-", i)
 		l.Must(again.DeployBare(l.Context(), l.Cells))
 		b.Eventually(func() string {
-			if got := l.Protector().Status.Summary.Available; got < 34 {
+			if got := l.GetProtector().Status.Summary.Available; got < 34 {
 				return fmt.Sprintf("%d pods are available", got)
 			}
 			return ""
 		})
 		b.Eventually(func() string {
-			if got := l.Protector().Status.Summary.Available; got > 30 {
+			if got := l.GetProtector().Status.Summary.Available; got > 30 {
 				return fmt.Sprintf("%d pods are available", got)
 			}
 			return ""
@@ -169,52 +169,52 @@ func (b *browser) prolong(l *lab) {
 	}
 }
 
-// wantScreenReadersAreTold waits for what is said to those who do not see the page.
-func (b *browser) wantScreenReadersAreTold() {
+// waitForLiveRegion waits for what is said to those who do not see the page.
+func (b *browser) waitForLiveRegion() {
 	b.Helper()
 	b.Eventually(func() string {
-		if said := eval[string](b, `document.getElementById("status").textContent`); !strings.Contains(said, "at floor") {
-			return fmt.Sprintf("they are told %q", said)
+		if output := evaluate[string](b, `document.getElementById("status").textContent`); !strings.Contains(output, "at floor") {
+			return fmt.Sprintf("screen readers are told %q", output)
 		}
 		return ""
 	})
 }
 
-// walk goes from a protector to the fleet and back by the keyboard alone, and sees where it is.
-func (b *browser) walk(l *lab) {
+// navigateByKeyboard goes from a protector to the fleet and back by the keyboard alone, and sees where it is.
+func (b *browser) navigateByKeyboard(l *fixture) {
 	b.Helper()
-	b.as(looks()[0])
+	b.emulate(viewports()[0])
 	press := func(where string) {
 		b.Helper()
 		for range 40 {
-			b.do(chromedp.KeyEvent(keys.Tab))
-			focus := eval[string](b, `document.activeElement.getAttribute("href") + (document.activeElement.matches(":focus-visible") && getComputedStyle(document.activeElement).outlineStyle)`)
+			b.runActions(chromedp.KeyEvent(keys.Tab))
+			focus := evaluate[string](b, `document.activeElement.getAttribute("href") + (document.activeElement.matches(":focus-visible") && getComputedStyle(document.activeElement).outlineStyle)`)
 			if !strings.HasSuffix(focus, "solid") {
-				b.Errorf("nobody sees where the focus is: %s", focus)
+				b.Errorf("the focus is not visible: %s", focus)
 			}
 			if strings.TrimSuffix(focus, "solid") == where {
-				b.do(chromedp.KeyEvent(keys.Enter))
+				b.runActions(chromedp.KeyEvent(keys.Enter))
 				return
 			}
 		}
-		b.Fatalf("the keyboard does not lead to %s", where)
+		b.Fatalf("the keyboard cannot reach %s", where)
 	}
-	b.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
+	b.runActions(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur()`))
 	press("/")
-	b.await("Fleet", "batch", "web")
+	b.waitForText("Fleet", "batch", "web")
 	press("/protectors/" + l.Namespace + "/web")
-	b.await("Where the floor comes from")
+	b.waitForText("Where the floor comes from")
 }
 
-// wantSignedOut signs out, and comes in no more with what the browser has kept.
-func (b *browser) wantSignedOut(console string) {
+// expectSignedOut signs out, and comes in no more with what the browser has kept.
+func (b *browser) expectSignedOut(console string) {
 	b.Helper()
-	cookies := call(b, network.GetCookies, network.GetCookiesParams{}).Cookies
+	cookies := callCDP(b, network.GetCookies, network.GetCookiesParams{}).Cookies
 	if len(cookies) != 1 || !cookies[0].HTTPOnly || !cookies[0].Secure || cookies[0].SameSite != network.CookieSameSiteStrict {
 		b.Errorf("cookies %+v", cookies)
 	}
-	b.do(chromedp.Click(`form[action="/sign-out"] button`))
-	b.await("Sign in")
-	b.do(chromedp.Navigate(console + "/"))
-	b.await("Sign in")
+	b.runActions(chromedp.Click(`form[action="/sign-out"] button`))
+	b.waitForText("Sign in")
+	b.runActions(chromedp.Navigate(console + "/"))
+	b.waitForText("Sign in")
 }

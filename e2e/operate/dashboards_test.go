@@ -18,44 +18,44 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
-// quiet are queries of panels that a storm on bare pods has nothing to tell to, by their metrics.
-var quiet = []string{
+// metricsWithoutData are queries of panels that a storm on bare pods has nothing to tell to, by their metrics.
+var metricsWithoutData = []string{
 	"ALERTS", "breakwater_webhook_nudges_total", "breakwater_scheduling_reviews_total", "breakwater_webhook_handed_over_total",
 	"breakwater_webhook_given_back_total", "breakwater_generator_protected_sources",
 }
 
-func TestMetricsRulesAndDashboardsTellOfAStorm(t *testing.T) {
-	claim(t, "each metric is that of the table, each rule is reckoned, and each panel shows what there is", func(l *lab) {
+func TestMetricsRulesAndDashboardsShowStorm(t *testing.T) {
+	claim(t, "each metric matches the table, each rule is evaluated, and each panel has data", func(l *fixture) {
 		m := monitor{prometheus.Start(l, time.Second)}
 		const floor = 70
-		e2e.Tempest{Pods: 120, Floors: []int{floor}, Exhausts: true, Protect: func(l *lab, floor int) {
-			l.Protect(floor, func(spec *v1alpha1.PodProtectorSpec) {
+		e2e.FaultStorm{Pods: 120, FloorsByCore: []int{floor}, ExhaustsBudget: true, Protect: func(l *fixture, floor int) {
+			l.CreateProtector(floor, func(spec *v1alpha1.PodProtectorSpec) {
 				spec.Spread = &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell}
 				spec.AdmissionHistory.MaxConcurrentLag = 1000
 			})
-		}}.Rage(l)
+		}}.Run(l)
 
 		web := fmt.Sprintf("{protector=%q}", l.Namespace+"/web")
-		m.want("max(breakwater_protector_floor"+web+")", floor)
-		m.want("max(breakwater_protector_available"+web+")", floor)
-		m.want("min(breakwater_protector_budget"+web+")", 0)
-		m.want("max(breakwater_protector_reservations"+web+")", 0)
-		m.want("max(breakwater_protector_reservation_limit"+web+")", 1000)
-		m.want("sum(breakwater_webhook_core_up) == bool count(breakwater_webhook_core_up)", 1)
-		m.want("max(abs(breakwater_aggregator_cell_clock_ahead_seconds)) < bool 3", 1)
-		m.want("count(sum by (protector) (breakwater_webhook_refusals_total"+web+") > 20)", 1)
-		m.want(`sum(breakwater_cell_condition{condition="AggregationFresh"})`, float64(len(l.Cells)))
-		m.wantTable()
-		m.wantRules()
+		m.waitForValue("max(breakwater_protector_floor"+web+")", floor)
+		m.waitForValue("max(breakwater_protector_available"+web+")", floor)
+		m.waitForValue("min(breakwater_protector_budget"+web+")", 0)
+		m.waitForValue("max(breakwater_protector_reservations"+web+")", 0)
+		m.waitForValue("max(breakwater_protector_reservation_limit"+web+")", 1000)
+		m.waitForValue("sum(breakwater_webhook_core_up) == bool count(breakwater_webhook_core_up)", 1)
+		m.waitForValue("max(abs(breakwater_aggregator_cell_clock_ahead_seconds)) < bool 3", 1)
+		m.waitForValue("count(sum by (protector) (breakwater_webhook_refusals_total"+web+") > 20)", 1)
+		m.waitForValue(`sum(breakwater_cell_condition{condition="AggregationFresh"})`, float64(len(l.Cells)))
+		m.expectDocumentedMetrics()
+		m.expectHealthyRules()
 		for name, dashboard := range dashboards(l) {
-			m.wantVariables(name, dashboard)
-			m.wantPanels(name, dashboard, l.Namespace+"/web")
+			m.expectVariables(name, dashboard)
+			m.expectPanels(name, dashboard, l.Namespace+"/web")
 		}
 	})
 }
 
-// wantTable compares what all components have served with docs/metrics.md.
-func (m monitor) wantTable() {
+// expectDocumentedMetrics compares what all components have served with docs/metrics.md.
+func (m monitor) expectDocumentedMetrics() {
 	m.Helper()
 	rows, err := metrictable.Read("../../docs/metrics.md")
 	m.Must(err)
@@ -77,11 +77,11 @@ func (m monitor) wantTable() {
 		row, documented := rows[name]
 		switch {
 		case !documented:
-			complaints[name+" is served, and not in the table"] = true
+			complaints[name+" is served but not in the table"] = true
 		case len(kinds[name]) != 1:
-			complaints[fmt.Sprintf("%s is of the kinds %v", name, kinds[name])] = true
+			complaints[fmt.Sprintf("%s has the types %v, want one type", name, kinds[name])] = true
 		default:
-			for _, complaint := range row.Differ(kinds[name][0].Type, labels) {
+			for _, complaint := range row.Differences(kinds[name][0].Type, labels) {
 				complaints[complaint] = true
 			}
 		}
@@ -106,7 +106,7 @@ type dashboard struct {
 	}
 }
 
-func dashboards(l *lab) map[string]dashboard {
+func dashboards(l *fixture) map[string]dashboard {
 	l.Helper()
 	paths, err := filepath.Glob("../../charts/breakwater/files/dashboards/*.json")
 	l.Must(err)
@@ -124,8 +124,8 @@ func dashboards(l *lab) map[string]dashboard {
 	return all
 }
 
-// wantVariables checks that there is something to choose from.
-func (m monitor) wantVariables(name string, d dashboard) {
+// expectVariables checks that there is something to choose from.
+func (m monitor) expectVariables(name string, d dashboard) {
 	m.Helper()
 	for _, v := range d.Templating.List {
 		if v.Type != "query" {
@@ -139,24 +139,24 @@ func (m monitor) wantVariables(name string, d dashboard) {
 	}
 }
 
-// wantPanels checks that each query of each panel can be answered, and has an answer unless it is quiet.
-func (m monitor) wantPanels(name string, d dashboard, protector string) {
+// expectPanels checks that each query of each panel can be answered, and has an answer unless it is quiet.
+func (m monitor) expectPanels(name string, d dashboard, protector string) {
 	m.Helper()
 	asked := 0
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
 			expression := strings.NewReplacer("$__rate_interval", "10s", "$cell", ".*", "$core", ".*", "$protector", protector).Replace(target.Expr)
-			found, err := m.History(expression)
+			found, err := m.QueryRange(expression)
 			switch {
 			case err != nil:
 				m.Errorf("%s, %s: %s: %v", name, panel.Title, expression, err)
-			case len(found) == 0 && !slices.ContainsFunc(quiet, func(metric string) bool { return strings.Contains(expression, metric) }):
+			case len(found) == 0 && !slices.ContainsFunc(metricsWithoutData, func(metric string) bool { return strings.Contains(expression, metric) }):
 				m.Errorf("%s, %s is empty: %s", name, panel.Title, expression)
 			}
 			asked++
 		}
 	}
 	if asked < 8 {
-		m.Errorf("%s asks %d queries", name, asked)
+		m.Errorf("%s has %d queries", name, asked)
 	}
 }

@@ -26,22 +26,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// examine runs doctor with some checks, and returns what it found.
-func examine(l *lab, checks string) []doctor.Finding {
+// runDoctor runs doctor with some checks, and returns what it found.
+func runDoctor(l *fixture, checks string) []doctor.Finding {
 	l.Helper()
 	out, err := kubectlBreakwater(l, "doctor", "--check", checks, "-o", "json").Output()
-	var said struct{ Findings []doctor.Finding }
-	if json.Unmarshal(out, &said) != nil {
+	var output struct{ Findings []doctor.Finding }
+	if json.Unmarshal(out, &output) != nil {
 		l.Fatalf("doctor: %v\n%s", err, out)
 	}
-	return said.Findings
+	return output.Findings
 }
 
-// awaitFindings waits until nothing but this is found wrong: each a place and check, and words of what is found.
-func awaitFindings(l *lab, checks string, want ...[2]string) {
+// waitForFindings waits until nothing but this is found wrong: each a place and check, and words of what is found.
+func waitForFindings(l *fixture, checks string, want ...[2]string) {
 	l.Helper()
 	l.Eventually(func() string {
-		found, left := examine(l, checks), want
+		found, left := runDoctor(l, checks), want
 		for _, f := range found {
 			if f.Verdict == doctor.OK {
 				continue
@@ -64,8 +64,8 @@ func awaitFindings(l *lab, checks string, want ...[2]string) {
 	})
 }
 
-// without takes an object away, and returns what puts it back.
-func without[T client.Object](l *lab, c client.Client, name string, object T) (back func()) {
+// deleteTemporarily takes an object away, and returns what puts it back.
+func deleteTemporarily[T client.Object](l *fixture, c client.Client, name string, object T) (restore func()) {
 	l.Helper()
 	l.Must(c.Get(l.Context(), client.ObjectKey{Name: name}, object))
 	l.Must(c.Delete(l.Context(), object))
@@ -77,19 +77,19 @@ func without[T client.Object](l *lab, c client.Client, name string, object T) (b
 	}
 }
 
-func TestDoctorTellsOfQuestionsAboutProtectors(t *testing.T) {
-	claim(t, "doctor finds that nobody is asked about protectors, and that the apiserver does not trust who is asked", func(l *lab) {
+func TestDoctorReportsProtectionWebhooks(t *testing.T) {
+	claim(t, "doctor finds a missing webhook for protectors, and a webhook that the API server does not trust", func(l *fixture) {
 		const checks, name = "targets,certificate", "breakwater-core"
-		awaitFindings(l, checks)
+		waitForFindings(l, checks)
 		aimed := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
 		aimed.Spec.TargetRef = &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 		aimed.Spec.MinAvailable = v1alpha1.Pods(1)
 		l.Must(l.Core.Create(l.Context(), aimed))
 
-		back := without(l, l.Core, name, &admissionregistrationv1.ValidatingWebhookConfiguration{})
-		awaitFindings(l, checks, [2]string{"core targets", "Nobody is asked about protectors"})
+		back := deleteTemporarily(l, l.Core, name, &admissionregistrationv1.ValidatingWebhookConfiguration{})
+		waitForFindings(l, checks, [2]string{"core targets", "The API server does not send protectors to the webhook"})
 		back()
-		awaitFindings(l, checks)
+		waitForFindings(l, checks)
 
 		configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 		l.Must(l.Core.Get(l.Context(), client.ObjectKey{Name: name}, configuration))
@@ -102,16 +102,16 @@ func TestDoctorTellsOfQuestionsAboutProtectors(t *testing.T) {
 		}
 		configuration.Webhooks[0].ClientConfig.CABundle = other
 		l.Must(l.Core.Update(l.Context(), configuration))
-		awaitFindings(l, checks, [2]string{"core certificate", "does not vouch for what podprotectors.breakwater.dev serves"},
-			[2]string{"core targets", "a second protector for the workload of " + l.Namespace + "/web would be stored"})
+		waitForFindings(l, checks, [2]string{"core certificate", "does not verify the certificate of podprotectors.breakwater.dev"},
+			[2]string{"core targets", "it would store a second protector for the workload of " + l.Namespace + "/web"})
 		configuration.Webhooks[0].ClientConfig.CABundle = bundle
 		l.Must(l.Core.Update(l.Context(), configuration))
-		awaitFindings(l, checks)
+		waitForFindings(l, checks)
 	})
 }
 
-// schedule runs a webhook that heeds scheduling policies, besides those of the suite, and makes a worker's apiserver ask it.
-func schedule(l *lab, worker federation.Cluster, c client.Client) *admissionregistrationv1.MutatingWebhookConfiguration {
+// startSchedulingWebhook runs a scheduling webhook besides those of the suite, and makes a worker's API server call it.
+func startSchedulingWebhook(l *fixture, worker federation.Cluster, c client.Client) *admissionregistrationv1.MutatingWebhookConfiguration {
 	l.Helper()
 	address := testplane.FreeAddress(l)
 	file := func(name string) string { return filepath.Join(l.Dir(), "webhook", name) }
@@ -129,10 +129,10 @@ func schedule(l *lab, worker federation.Cluster, c client.Client) *admissionregi
 	return configuration
 }
 
-func TestDoctorTellsOfSchedulingPoliciesThatAreNotAsked(t *testing.T) {
-	claim(t, "doctor finds that the apiserver of a cell does not ask what scheduling policies add, or not about all", func(l *lab) {
+func TestDoctorReportsSchedulingWebhooks(t *testing.T) {
+	claim(t, "doctor finds that the API server of a cell does not call the webhook of scheduling policies, or not for all objects", func(l *fixture) {
 		const checks = "scheduling,certificate"
-		awaitFindings(l, checks) // there are no policies
+		waitForFindings(l, checks) // there are no policies
 		policy := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "pool"}}
 		policy.Spec.PodSelector, policy.Spec.NodeSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "none"}}, v1alpha1.NodeLabels{"pool": "web"}
 		l.Must(l.Core.Create(l.Context(), policy))
@@ -140,14 +140,14 @@ func TestDoctorTellsOfSchedulingPoliciesThatAreNotAsked(t *testing.T) {
 		workers := l.Federation().Workers()
 		var unasked [][2]string
 		for _, worker := range workers {
-			unasked = append(unasked, [2]string{"cell " + worker.Name() + " scheduling", "There are scheduling policies (" + l.Namespace + "/pool), and nothing is added to pods"})
+			unasked = append(unasked, [2]string{"cell " + worker.Name() + " scheduling", "There are scheduling policies (" + l.Namespace + "/pool), but they do not apply to pods"})
 		}
-		awaitFindings(l, checks, unasked...)
+		waitForFindings(l, checks, unasked...)
 
 		c, err := install.Client(workers[0])
 		l.Must(err)
-		configuration := schedule(l, workers[0], c)
-		awaitFindings(l, checks, unasked[1:]...)
+		configuration := startSchedulingWebhook(l, workers[0], c)
+		waitForFindings(l, checks, unasked[1:]...)
 
 		where := "cell " + workers[0].Name()
 		was := configuration.DeepCopy()
@@ -155,33 +155,33 @@ func TestDoctorTellsOfSchedulingPoliciesThatAreNotAsked(t *testing.T) {
 		configuration.Webhooks[0].ClientConfig.URL = &nowhere
 		configuration.Webhooks[1].Rules = configuration.Webhooks[1].Rules[1:]
 		l.Must(c.Update(l.Context(), configuration))
-		awaitFindings(l, checks, append(unasked[1:], [2]string{where + " certificate", "what answers is no webhook: status 404"},
-			[2]string{where + " scheduling", "nobody is asked about CREATE of replicationcontrollers"})...)
+		waitForFindings(l, checks, append(unasked[1:], [2]string{where + " certificate", "answers, but is not a webhook: status 404"},
+			[2]string{where + " scheduling", "no webhook is called for CREATE of replicationcontrollers"})...)
 		was.ResourceVersion = configuration.ResourceVersion
 		l.Must(c.Update(l.Context(), was))
-		awaitFindings(l, checks, unasked[1:]...)
+		waitForFindings(l, checks, unasked[1:]...)
 	})
 }
 
-func TestDoctorTellsOfRings(t *testing.T) {
-	claim(t, "doctor finds a ring that nobody looks after, one without shards, and a sharder that is gone", func(l *lab) {
+func TestDoctorReportsRings(t *testing.T) {
+	claim(t, "doctor finds a ring without a sharder, one without shards, and a sharder that is down", func(l *fixture) {
 		const checks = "rings,certificate"
-		awaitFindings(l, checks)
+		waitForFindings(l, checks)
 		ring := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}}
 		ring.Spec.ShardNamespace = l.Namespace
 		ring.Spec.Resources = []v1alpha1.RingResource{{GroupResource: v1alpha1.GroupResource{Resource: "configmaps"}}}
 		ring.Spec.NamespaceSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: l.Namespace}}
 		l.Must(l.Core.Create(l.Context(), ring))
 		l.Cleanup(func() { _ = l.Core.Delete(context.Background(), ring) })
-		noShard := [2]string{"core rings", "has no shard that lives, so that nobody works on what it shares out: none has a Lease in namespace " + l.Namespace}
-		awaitFindings(l, checks, noShard, [2]string{"core rings", "no sharder has said how it is"}, [2]string{"core rings", "no MutatingWebhookConfiguration leads to /rings/" + l.Namespace})
+		noShard := [2]string{"core rings", "has no live shard, so no controller works on its objects: none has a Lease in namespace " + l.Namespace}
+		waitForFindings(l, checks, noShard, [2]string{"core rings", "No sharder has reported the state of"}, [2]string{"core rings", "no MutatingWebhookConfiguration calls /rings/" + l.Namespace})
 
 		processes := install.NewProcesses(l.TempDir(), 10*time.Second)
 		l.Cleanup(processes.End)
 		sharders, err := processes.StartSharders(l.Context(), l.Program(), l.Federation().Cores()[0].Kubeconfig(), 1)
 		l.Must(err)
 		l.Cleanup(sharders.Close)
-		awaitFindings(l, checks, noShard)
+		waitForFindings(l, checks, noShard)
 
 		now := metav1.NowMicro()
 		lease := &coordinationv1.Lease{
@@ -191,48 +191,48 @@ func TestDoctorTellsOfRings(t *testing.T) {
 			},
 		}
 		l.Must(l.Core.Create(l.Context(), lease))
-		awaitFindings(l, checks)
+		waitForFindings(l, checks)
 
 		l.Must(processes.Terminate(install.SharderName(0)))
-		awaitFindings(l, checks, [2]string{"core certificate", "assign.rings.breakwater.dev in breakwater-ring-" + ring.Name})
+		waitForFindings(l, checks, [2]string{"core certificate", "assign.rings.breakwater.dev in breakwater-ring-" + ring.Name})
 		l.Must(l.Core.Delete(l.Context(), ring))
-		awaitFindings(l, checks)
+		waitForFindings(l, checks)
 	})
 }
 
-// component makes a pod as the chart labels that of a component, of an image, ready or not.
-func component(l *lab, c client.Client, name, image string, ready corev1.ConditionStatus) *corev1.Pod {
+// createComponentPod makes a pod as the chart labels that of a component, of an image, ready or not.
+func createComponentPod(l *fixture, c client.Client, name, image string, ready corev1.ConditionStatus) *corev1.Pod {
 	l.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: name + "-0", Labels: map[string]string{
-		doctor.LabelPart: doctor.PartOf, doctor.LabelComponent: name,
+		doctor.LabelPartOf: doctor.PartOfBreakwater, doctor.LabelComponent: name,
 	}}}
 	pod.Spec.Containers = []corev1.Container{{Name: name, Image: image}}
-	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "breakwater.dev/none"}} // so that nobody else says how it is
+	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "breakwater.dev/none"}} // so that no other component writes its status
 	l.Must(c.Create(l.Context(), pod))
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 	l.Must(c.Status().Update(l.Context(), pod))
 	return pod
 }
 
-func TestDoctorTellsOfPodsOfComponents(t *testing.T) {
-	claim(t, "doctor finds pods of components that are not ready, and versions that differ by label or image", func(l *lab) {
+func TestDoctorReportsComponentPods(t *testing.T) {
+	claim(t, "doctor reports component pods that are not ready, and versions that differ by label or image", func(l *fixture) {
 		const checks = "pods,versions"
-		awaitFindings(l, checks)
+		waitForFindings(l, checks)
 		worker := l.Federation().Workers()[0]
 		c, err := install.Client(worker)
 		l.Must(err)
 		where := "cell " + worker.Name()
-		hook := component(l, c, "webhook", "registry.example:5000/breakwater:v1@sha256:"+strings.Repeat("0", 64), corev1.ConditionTrue)
-		awaitFindings(l, checks)
-		aggregator := component(l, c, "aggregator", "registry.example:5000/breakwater:v2", corev1.ConditionFalse)
-		awaitFindings(l, checks, [2]string{where + " pods", "Pod " + l.Namespace + "/aggregator-0 (aggregator) is not ready."},
+		hook := createComponentPod(l, c, "webhook", "registry.example:5000/breakwater:v1@sha256:"+strings.Repeat("0", 64), corev1.ConditionTrue)
+		waitForFindings(l, checks)
+		aggregator := createComponentPod(l, c, "aggregator", "registry.example:5000/breakwater:v2", corev1.ConditionFalse)
+		waitForFindings(l, checks, [2]string{where + " pods", "Pod " + l.Namespace + "/aggregator-0 (aggregator) is not ready."},
 			[2]string{"all versions", "v1 is webhook in " + where + "; v2 is aggregator in " + where})
 		aggregator.Labels["app.kubernetes.io/version"] = "v1"
 		l.Must(c.Update(l.Context(), aggregator))
-		awaitFindings(l, checks, [2]string{where + " pods", "aggregator-0"})
+		waitForFindings(l, checks, [2]string{where + " pods", "aggregator-0"})
 		for _, pod := range []*corev1.Pod{hook, aggregator} {
 			l.Must(c.Delete(l.Context(), pod, client.GracePeriodSeconds(0)))
 		}
-		awaitFindings(l, checks)
+		waitForFindings(l, checks)
 	})
 }

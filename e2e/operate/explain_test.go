@@ -24,8 +24,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 )
 
-// tell runs kubectl breakwater in a cell and the lab's namespace, and returns what it says and its exit code.
-func tell(l *lab, in storms.Cell, arguments ...string) (said string, code int) {
+// runPlugin runs kubectl breakwater in a cell and the lab's namespace, and returns what it says and its exit code.
+func runPlugin(l *fixture, in storms.Cell, arguments ...string) (output string, code int) {
 	l.Helper()
 	program, err := plugin()
 	l.Must(err)
@@ -49,39 +49,39 @@ func tell(l *lab, in storms.Cell, arguments ...string) (said string, code int) {
 	return out.String(), command.ProcessState.ExitCode()
 }
 
-func wantTold(l *lab, said string, code, want int, words ...string) {
+func expectOutput(l *fixture, output string, code, want int, fragments ...string) {
 	l.Helper()
 	if code != want {
-		l.Errorf("exit code %d, want %d:\n%s", code, want, said)
+		l.Errorf("exit code %d, want %d:\n%s", code, want, output)
 	}
-	for _, word := range words {
-		if !strings.Contains(said, word) {
-			l.Errorf("it does not say %q:\n%s", word, said)
+	for _, fragment := range fragments {
+		if !strings.Contains(output, fragment) {
+			l.Errorf("the output does not contain %q:\n%s", fragment, output)
 		}
 	}
 }
 
 func TestExplain(t *testing.T) {
-	claim(t, "explain says what the apiserver says, before and after a reservation, and what would let the pod go", func(l *lab) {
-		l.Protect(4)
-		l.DeployBare(l.App(5))
+	claim(t, "explain agrees with the API server before and after a reservation, and names what would admit the removal", func(l *fixture) {
+		l.CreateProtector(4)
+		l.CreateBarePods(l.Application(5))
 		first, second := l.Cells[0], l.Cells[1]
-		pod := l.Pods(first)[0].Name
+		pod := l.ExistingPods(first)[0].Name
 		for _, operation := range []string{"delete", "evict"} {
-			said, code := tell(l, first, "explain", "pod/"+pod, "--operation", operation, "--ask")
-			wantTold(l, said, code, 0, "may go\n", "it may go, as explained", "failurePolicy Fail", "floor 4: minAvailable 4")
+			output, code := runPlugin(l, first, "explain", "pod/"+pod, "--operation", operation, "--ask")
+			expectOutput(l, output, code, 0, "allowed\n", "Answer of the API server: allowed, as explained", "failurePolicy Fail", "floor 4: minAvailable 4")
 		}
-		l.Must(l.Remove(second, l.Pods(second)[0].Name))
+		l.Must(l.DeletePod(second, l.ExistingPods(second)[0].Name))
 		l.Eventually(func() string { // the webhook's watch may be behind by a moment
-			said, code := tell(l, first, "explain", "pod/"+pod, "--ask")
-			if code != 2 || !strings.Contains(said, "refused (NoBudget)") || !strings.Contains(said, "as explained") {
-				return fmt.Sprintf("exit code %d: %s", code, said)
+			output, code := runPlugin(l, first, "explain", "pod/"+pod, "--ask")
+			if code != 2 || !strings.Contains(output, "denied (NoBudget)") || !strings.Contains(output, "as explained") {
+				return fmt.Sprintf("exit code %d: %s", code, output)
 			}
 			return ""
 		})
-		said, code := tell(l, first, "explain", "pod/"+pod, "-o", "json")
+		output, code := runPlugin(l, first, "explain", "pod/"+pod, "-o", "json")
 		e := explain.Explanation{}
-		l.Must(json.Unmarshal([]byte(said), &e))
+		l.Must(json.Unmarshal([]byte(output), &e))
 		if code != 2 || e.Allowed || e.Asked != explain.AskedYes || len(e.Protectors) != 1 || e.Cell != first.Name {
 			l.Fatalf("exit code %d: %+v", code, e)
 		}
@@ -89,16 +89,16 @@ func TestExplain(t *testing.T) {
 			l.Errorf("protector %+v", p)
 		}
 		// What is said to be enough is enough.
-		protector := l.Protector()
+		protector := l.GetProtector()
 		before := protector.DeepCopy() // its status is written meanwhile
 		protector.Spec.MinAvailable = v1alpha1.Pods(int32(*e.Protectors[0].FloorThatWouldDo))
 		l.Must(l.Core.Patch(l.Context(), protector, client.MergeFrom(before)))
-		l.Eventually(func() string { return e2e.Word(l.Remove(first, pod)) })
+		l.Eventually(func() string { return e2e.ErrorText(l.DeletePod(first, pod)) })
 	})
 }
 
-// resizable makes a pod that is restarted when it is given less of a processor, and waits until it is available.
-func resizable(l *lab, cell storms.Cell, name string) {
+// createResizablePod makes a pod that is restarted when it is given less of a processor, and waits until it is available.
+func createResizablePod(l *fixture, cell storms.Cell, name string) {
 	l.Helper()
 	noToken, none := false, int64(0)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}}}
@@ -113,7 +113,7 @@ func resizable(l *lab, cell storms.Cell, name string) {
 }
 
 // supportResize has a kubelet say what a container has, by which the apiserver knows one that can resize it.
-func supportResize(l *lab, cell storms.Cell, name string) {
+func supportResize(l *fixture, cell storms.Cell, name string) {
 	l.Helper()
 	l.Eventually(func() string {
 		pod, err := cell.Client.CoreV1().Pods(l.Namespace).Get(l.Context(), name, metav1.GetOptions{})
@@ -122,38 +122,38 @@ func supportResize(l *lab, cell storms.Cell, name string) {
 			pod.Status.ContainerStatuses[i].Resources = &pod.Spec.Containers[i].Resources
 		}
 		_, err = cell.Client.CoreV1().Pods(l.Namespace).UpdateStatus(l.Context(), pod, metav1.UpdateOptions{})
-		return e2e.Word(err)
+		return e2e.ErrorText(err)
 	})
 }
 
 func TestExplainOfChanges(t *testing.T) {
-	claim(t, "explain says what the apiserver says of updates and resizes, as the protector has their operations or not", func(l *lab) {
-		l.Protect(2, func(spec *v1alpha1.PodProtectorSpec) {
+	claim(t, "explain agrees with the API server about updates and resizes, with and without their operations in the protector", func(l *fixture) {
+		l.CreateProtector(2, func(spec *v1alpha1.PodProtectorSpec) {
 			spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict, v1alpha1.OperationUpdate, v1alpha1.OperationResize}
 		})
 		cell := l.Cells[0]
 		for _, name := range []string{"one", "two", "three"} {
-			resizable(l, cell, name)
+			createResizablePod(l, cell, name)
 		}
-		l.AwaitSummary(e2e.AllAvailable(3))
+		l.WaitForSummary(e2e.AllAvailable(3))
 		supportResize(l, cell, "one")
 		changes := []string{"update", "resize"}
 		for _, operation := range changes {
 			l.Eventually(func() string { // the webhook's watch may be behind by a moment
-				said, code := tell(l, cell, "explain", "pod/one", "--operation", operation, "--ask")
-				if code != 0 || !strings.Contains(said, "may go") || !strings.Contains(said, "as explained") {
-					return fmt.Sprintf("exit code %d: %s", code, said)
+				output, code := runPlugin(l, cell, "explain", "pod/one", "--operation", operation, "--ask")
+				if code != 0 || !strings.Contains(output, "allowed") || !strings.Contains(output, "as explained") {
+					return fmt.Sprintf("exit code %d: %s", code, output)
 				}
 				return ""
 			})
 		}
-		l.Must(l.Remove(cell, "three"))
+		l.Must(l.DeletePod(cell, "three"))
 		for _, operation := range changes {
 			l.Eventually(func() string {
-				said, code := tell(l, cell, "explain", "pod/one", "--operation", operation, "--ask")
-				if code != 2 || !strings.Contains(said, "refused (NoBudget)") || !strings.Contains(said, "refused with 429, as explained") ||
-					!strings.Contains(said, "refuses to "+operation+" pod") {
-					return fmt.Sprintf("exit code %d: %s", code, said)
+				output, code := runPlugin(l, cell, "explain", "pod/one", "--operation", operation, "--ask")
+				if code != 2 || !strings.Contains(output, "denied (NoBudget)") || !strings.Contains(output, "denied with code 429, as explained") ||
+					!strings.Contains(output, "refuses to "+operation+" pod") {
+					return fmt.Sprintf("exit code %d: %s", code, output)
 				}
 				return ""
 			})
@@ -163,37 +163,37 @@ func TestExplainOfChanges(t *testing.T) {
 		if of := pod.Spec.Containers[0]; of.Image != storms.Image || of.Resources.Requests.Cpu().MilliValue() != 10 {
 			l.Errorf("a dry run has changed the pod: %+v", of)
 		}
-		protector := l.Protector()
+		protector := l.GetProtector()
 		protector.Spec.Operations = []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationUpdate}
 		l.Must(l.Core.Update(l.Context(), protector))
 		for _, operation := range changes {
 			want := map[string]int{"update": 2, "resize": 0}[operation]
 			l.Eventually(func() string {
-				said, code := tell(l, cell, "explain", "pod/one", "--operation", operation, "--ask")
-				if code != want || !strings.Contains(said, "as explained") {
-					return fmt.Sprintf("exit code %d, want %d: %s", code, want, said)
+				output, code := runPlugin(l, cell, "explain", "pod/one", "--operation", operation, "--ask")
+				if code != want || !strings.Contains(output, "as explained") {
+					return fmt.Sprintf("exit code %d, want %d: %s", code, want, output)
 				}
 				return ""
 			})
 		}
-		bare := l.App(1)
+		bare := l.Application(1)
 		bare.Instance = "plain"
 		l.Must(bare.DeployBare(l.Context(), l.Cells[:1]))
-		for _, pod := range l.Pods(cell) {
+		for _, pod := range l.ExistingPods(cell) {
 			if len(pod.Spec.Containers[0].ResizePolicy) == 0 {
-				said, code := tell(l, cell, "explain", "pod/"+pod.Name, "--operation", "resize", "--ask")
-				wantTold(l, said, code, 1, "no resize restarts a container of pod")
+				output, code := runPlugin(l, cell, "explain", "pod/"+pod.Name, "--operation", "resize", "--ask")
+				expectOutput(l, output, code, 1, "no resize restarts a container of pod")
 				return
 			}
 		}
-		l.Error("there is no pod without a resizePolicy")
+		l.Error("no pod lacks a resizePolicy")
 	})
 }
 
-func TestExplainTellsWhenNobodyIsAsked(t *testing.T) {
-	claim(t, "explain says that a namespace is exempt, and what Breakwater would say", func(l *lab) {
-		l.Protect(2)
-		l.DeployBare(l.App(2))
+func TestExplainReportsMissingWebhook(t *testing.T) {
+	claim(t, "explain reports that a namespace is exempt, and what Breakwater would answer", func(l *fixture) {
+		l.CreateProtector(2)
+		l.CreateBarePods(l.Application(2))
 		cell := l.Cells[0]
 		namespaces := cell.Client.CoreV1().Namespaces()
 		namespace, err := namespaces.Get(l.Context(), l.Namespace, metav1.GetOptions{})
@@ -202,9 +202,10 @@ func TestExplainTellsWhenNobodyIsAsked(t *testing.T) {
 		_, err = namespaces.Update(l.Context(), namespace, metav1.UpdateOptions{})
 		l.Must(err)
 		l.Eventually(func() string {
-			said, code := tell(l, cell, "explain", "pod/"+l.Pods(cell)[0].Name, "--ask")
-			if code != 0 || !strings.Contains(said, "since Breakwater is not asked (its answer would be NoBudget)") || !strings.Contains(said, "it may go, as explained") {
-				return fmt.Sprintf("exit code %d: %s", code, said)
+			output, code := runPlugin(l, cell, "explain", "pod/"+l.ExistingPods(cell)[0].Name, "--ask")
+			if code != 0 || !strings.Contains(output, "the API server does not call Breakwater (the webhook would answer NoBudget)") ||
+				!strings.Contains(output, "Answer of the API server: allowed, as explained") {
+				return fmt.Sprintf("exit code %d: %s", code, output)
 			}
 			return ""
 		})
@@ -212,20 +213,20 @@ func TestExplainTellsWhenNobodyIsAsked(t *testing.T) {
 }
 
 func TestForce(t *testing.T) {
-	claim(t, "force shows what it breaks, does nothing unless it is told to, and the event on the protector has the reason", func(l *lab) {
-		l.Protect(2)
-		l.DeployBare(l.App(2))
+	claim(t, "force shows what it breaks, changes nothing without --yes, and records the reason in an event on the protector", func(l *fixture) {
+		l.CreateProtector(2)
+		l.CreateBarePods(l.Application(2))
 		cell := l.Cells[0]
-		pod := "pod/" + l.Pods(cell)[0].Name
-		said, code := tell(l, cell, "force", pod, "--delete")
-		wantTold(l, said, code, 1, "--reason is required")
-		said, code = tell(l, cell, "force", pod, "--reason", "INC-1", "--delete")
-		wantTold(l, said, code, 1, "refused (NoBudget)", "nothing is done without --yes")
-		if l.Living() != 2 {
-			l.Fatalf("%d pods are left", l.Living())
+		pod := "pod/" + l.ExistingPods(cell)[0].Name
+		output, code := runPlugin(l, cell, "force", pod, "--delete")
+		expectOutput(l, output, code, 1, "--reason is required")
+		output, code = runPlugin(l, cell, "force", pod, "--reason", "INC-1", "--delete")
+		expectOutput(l, output, code, 1, "denied (NoBudget)", "nothing was changed; set --yes")
+		if l.CountExistingPods() != 2 {
+			l.Fatalf("%d pods remain", l.CountExistingPods())
 		}
-		said, code = tell(l, cell, "force", pod, "--reason", "INC-1:\nits node\x1b[31m is on fire", "--yes", "--delete")
-		wantTold(l, said, code, 0, "is annotated", "is deleted")
+		output, code = runPlugin(l, cell, "force", pod, "--reason", "INC-1:\nits node\x1b[31m is on fire", "--yes", "--delete")
+		expectOutput(l, output, code, 0, "is annotated", "is deleted")
 		l.Eventually(func() string {
 			events, err := eventsOf(l)
 			if err != nil || !strings.Contains(events, `The reason given is "INC-1: its node[31m is on fire".`) {
@@ -233,59 +234,59 @@ func TestForce(t *testing.T) {
 			}
 			return ""
 		})
-		if l.Living() != 1 {
-			l.Errorf("%d pods are left", l.Living())
+		if l.CountExistingPods() != 1 {
+			l.Errorf("%d pods remain", l.CountExistingPods())
 		}
 	})
 }
 
 // What a plan says is tried: each wave passes when the one before is replaced, and no pod is refused.
 func TestDrainPlan(t *testing.T) {
-	claim(t, "a drain plan passes as it says, and a drain at once sticks where simulate says", func(l *lab) {
-		l.Protect(4)
-		l.Must(l.App(6).Deploy(l.Context(), l.Cells))
-		l.AwaitSummary(e2e.AllAvailable(6))
+	claim(t, "a drain plan succeeds as planned, and an immediate drain stops where simulate predicts", func(l *fixture) {
+		l.CreateProtector(4)
+		l.Must(l.Application(6).Deploy(l.Context(), l.Cells))
+		l.WaitForSummary(e2e.AllAvailable(6))
 		cell := l.Cells[0]
-		said, code := tell(l, cell, "simulate", "delete", "-l", "app=web", "--cell", cell.Name)
-		wantTold(l, said, code, 2, "sticks: 1 of 3 pods would stay", "NoBudget")
-		said, code = tell(l, cell, "simulate", "delete", "-l", "app=web", "--replacements-ready-after", "30s")
-		wantTold(l, said, code, 0, "passes")
-		said, code = tell(l, cell, "simulate", "scale", "deployment/web-0", "--replicas", "0")
-		wantTold(l, said, code, 0, "passes")
-		said, code = tell(l, cell, "simulate", "rollout", "deployment/web-0", "--replacements-ready-after", "30s")
-		wantTold(l, said, code, 0, "passes")
+		output, code := runPlugin(l, cell, "simulate", "delete", "-l", "app=web", "--cell", cell.Name)
+		expectOutput(l, output, code, 2, "blocked: 1 of 3 pods would stay", "NoBudget")
+		output, code = runPlugin(l, cell, "simulate", "delete", "-l", "app=web", "--replacements-ready-after", "30s")
+		expectOutput(l, output, code, 0, "passes")
+		output, code = runPlugin(l, cell, "simulate", "scale", "deployment/web-0", "--replicas", "0")
+		expectOutput(l, output, code, 0, "passes")
+		output, code = runPlugin(l, cell, "simulate", "rollout", "deployment/web-0", "--replacements-ready-after", "30s")
+		expectOutput(l, output, code, 0, "passes")
 
 		var nodes []string
 		in := map[string]corev1.Pod{}
-		for _, pod := range l.Pods(cell) {
+		for _, pod := range l.ExistingPods(cell) {
 			in[l.Namespace+"/"+pod.Name] = pod
 			nodes = append(nodes, pod.Spec.NodeName)
 		}
-		tell(l, cell, append([]string{"drain-plan"}, nodes...)...)
-		said, _ = tell(l, cell, append([]string{"drain-plan", "--parallel", "-o", "json"}, nodes...)...)
+		runPlugin(l, cell, append([]string{"drain-plan"}, nodes...)...)
+		output, _ = runPlugin(l, cell, append([]string{"drain-plan", "--parallel", "-o", "json"}, nodes...)...)
 		plan := struct {
 			Waves   []struct{ Pods []string }
 			Blocked []drain.Refusal
 		}{}
-		l.Must(json.Unmarshal([]byte(said), &plan))
+		l.Must(json.Unmarshal([]byte(output), &plan))
 		planned := 0
 		for _, wave := range plan.Waves {
 			for _, name := range wave.Pods {
 				if pod, ours := in[name]; ours {
 					planned++
-					l.Must(l.Evict(cell, pod.Name))
+					l.Must(l.EvictPod(cell, pod.Name))
 				}
 			}
-			l.AwaitSummary(e2e.AllAvailable(6))
+			l.WaitForSummary(e2e.AllAvailable(6))
 		}
 		if planned != 3 || len(plan.Waves) < 2 {
-			l.Errorf("%d pods of ours are in the plan, want 3 in two waves at least: %s", planned, said)
+			l.Errorf("the plan has %d pods of this test, want 3 in at least 2 waves: %s", planned, output)
 		}
 	})
 }
 
 // events are what was told of the lab's protectors.
-func eventsOf(l *lab) (string, error) {
+func eventsOf(l *fixture) (string, error) {
 	core := l.Federation().Cores()[0]
 	c, err := install.Client(core)
 	if err != nil {

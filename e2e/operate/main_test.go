@@ -10,14 +10,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-var operate = e2e.NewSuite("federated", func(options *install.Options) { options.Metrics = true })
+var operateSuite = e2e.NewSuite("federated", func(options *install.Options) { options.Metrics = true })
 
-func TestMain(m *testing.M) { os.Exit(operate.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(operateSuite.Main(m)) }
 
-type lab = e2e.Lab
+type fixture = e2e.Fixture
 
 // claim runs a test as a feature of e2e-framework, in its own namespace.
-func claim(t *testing.T, name string, prove func(l *lab)) {
+func claim(t *testing.T, name string, verify func(l *fixture)) {
 	t.Helper()
-	operate.Claim(t, name, prove)
+	operateSuite.Claim(t, name, verify)
 }

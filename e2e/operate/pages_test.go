@@ -19,7 +19,7 @@ import (
 const root = "../.."
 
 // What pages show of commands is what a reader sees who runs them. Each page has a kubeconfig and a folder of its own.
-func TestWhatPagesShowIsSo(t *testing.T) {
+func TestPagesShowRealOutput(t *testing.T) {
 	all, err := doctest.All(root)
 	if err != nil {
 		t.Fatal(err)
@@ -29,14 +29,14 @@ func TestWhatPagesShowIsSo(t *testing.T) {
 			continue
 		}
 		t.Run(page.Path, func(t *testing.T) {
-			page.Run(t, setting(t, doctest.Shell, doctest.Federation))
+			page.Run(t, newSetting(t, doctest.Shell, doctest.Federation))
 		})
 	}
 }
 
-// setting is a folder with the charts, the programs of this tree, and a kubeconfig that leads to the federation. Namespaces that
+// newSetting is a folder with the charts, the programs of this tree, and a kubeconfig that leads to the federation. Namespaces that
 // were not there before go when the test ends.
-func setting(t *testing.T, environments ...doctest.Environment) doctest.Setting {
+func newSetting(t *testing.T, environments ...doctest.Environment) doctest.Options {
 	t.Helper()
 	prelude, err := os.ReadFile("testdata/pages.sh")
 	if err != nil {
@@ -53,29 +53,29 @@ func setting(t *testing.T, environments ...doctest.Environment) doctest.Setting 
 	if err := os.Symlink(filepath.Join(tree, "charts"), filepath.Join(folder, "charts")); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig, err := os.ReadFile(operate.Federation().(*local.Federation).Kubeconfig())
+	kubeconfig, err := os.ReadFile(operateSuite.Federation().(*local.Federation).Kubeconfig())
 	if err == nil {
 		err = os.WriteFile(filepath.Join(folder, ".kubeconfig"), kubeconfig, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := []string{filepath.Dir(operate.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
-	s := doctest.Setting{
+	programs := []string{filepath.Dir(operateSuite.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
+	s := doctest.Options{
 		Environments: environments, Folder: folder, Prelude: string(prelude),
 		Variables: []string{
 			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + filepath.Join(folder, ".kubeconfig"), "HOME=" + folder, "TREE=" + tree,
 		},
 	}
 	before := namespaces(t)
-	t.Cleanup(func() { clean(t, s, before) })
+	t.Cleanup(func() { deleteNewNamespaces(t, s, before) })
 	return s
 }
 
 // namespaces are those of all clusters, as CLUSTER/NAMESPACE.
 func namespaces(t *testing.T) (names []string) {
 	t.Helper()
-	for _, cluster := range operate.Federation().Clusters() {
+	for _, cluster := range operateSuite.Federation().Clusters() {
 		c, err := install.Client(cluster)
 		if err != nil {
 			t.Fatal(err)
@@ -91,8 +91,8 @@ func namespaces(t *testing.T) (names []string) {
 	return names
 }
 
-// clean deletes the namespaces that a page has made, with all that is in them.
-func clean(t *testing.T, s doctest.Setting, before []string) {
+// deleteNewNamespaces deletes the namespaces that a page has made, with all that is in them.
+func deleteNewNamespaces(t *testing.T, s doctest.Options, before []string) {
 	t.Helper()
 	var made []string
 	for _, name := range namespaces(t) {

@@ -15,7 +15,7 @@ import (
 )
 
 // protectedDeployments creates n Deployments in the core, and waits for their protectors. The first one selects the pods of the lab.
-func protectedDeployments(l *lab, n int) {
+func protectedDeployments(l *fixture, n int) {
 	l.Helper()
 	for i := range n {
 		labels := map[string]string{"app": []string{"web", fmt.Sprint("other-", i)}[min(i, 1)]}
@@ -28,11 +28,11 @@ func protectedDeployments(l *lab, n int) {
 		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: storm.Image}}
 		l.Must(l.Core.Create(l.Context(), d))
 	}
-	awaitProtectors(l, n, func(*v1alpha1.PodProtector) string { return "" })
+	waitForProtectors(l, n, func(*v1alpha1.PodProtector) string { return "" })
 }
 
-// awaitProtectors waits until there are n protectors and look returns "" for each of them. Otherwise look returns what is missing.
-func awaitProtectors(l *lab, n int, look func(*v1alpha1.PodProtector) string) {
+// waitForProtectors waits until there are n protectors and look returns "" for each of them. Otherwise look returns what is missing.
+func waitForProtectors(l *fixture, n int, problem func(*v1alpha1.PodProtector) string) {
 	l.Helper()
 	l.Eventually(func() string {
 		list := &v1alpha1.PodProtectorList{}
@@ -43,7 +43,7 @@ func awaitProtectors(l *lab, n int, look func(*v1alpha1.PodProtector) string) {
 			return fmt.Sprintf("%d PodProtectors, want %d", len(list.Items), n)
 		}
 		for i := range list.Items {
-			if word := look(&list.Items[i]); word != "" {
+			if word := problem(&list.Items[i]); word != "" {
 				return fmt.Sprintf("PodProtector %s: %s: %+v", list.Items[i].Name, word, list.Items[i].Status.Conditions)
 			}
 		}
@@ -51,61 +51,61 @@ func awaitProtectors(l *lab, n int, look func(*v1alpha1.PodProtector) string) {
 	})
 }
 
-func isHeld(p *v1alpha1.PodProtector) string {
+func holdProblem(p *v1alpha1.PodProtector) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1alpha1.ConditionDecreasePending && c.Status == metav1.ConditionTrue && c.Reason == v1alpha1.ReasonLimitExceeded {
 			return ""
 		}
 	}
-	return "its floor is not held"
+	return "its floor was not kept"
 }
 
-func TestFloorsThatAnAccidentLeavesAreConfirmedOnce(t *testing.T) {
-	claim(t, "after many Deployments are deleted a refusal names release --pending, which releases one floor and then all", func(l *lab) {
+func TestPendingDecreasesAreConfirmedOnce(t *testing.T) {
+	claim(t, "after many Deployments are deleted, a denial names release --pending, which releases one floor and then all", func(l *fixture) {
 		const deployments = 8
 		protectedDeployments(l, deployments)
-		app := l.App(4)
+		app := l.Application(4)
 		l.Must(app.DeployBare(l.Context(), l.Cells))
 		l.Eventually(func() string {
-			return strings.Join(missing(says(l, "status"), "deployment-web-0 3 4 0 1 ok"), ", ")
+			return strings.Join(missingFragments(pluginOutput(l, "status"), "deployment-web-0 3 4 0 1 ok"), ", ")
 		})
 		l.Must(l.Core.DeleteAllOf(l.Context(), &appsv1.Deployment{}, client.InNamespace(l.Namespace)))
-		awaitProtectors(l, deployments, isHeld)
+		waitForProtectors(l, deployments, holdProblem)
 
-		wantSaid(l, says(l, "status"), "deployment-web-0 3 4 0 1 ok; decrease pending")
-		refused := 0
+		expectFragments(l, pluginOutput(l, "status"), "deployment-web-0 3 4 0 1 ok; decrease pending")
+		denied := 0
 		for _, cell := range l.Cells {
-			for _, pod := range l.Pods(cell) {
-				if err := l.Remove(cell, pod.Name); err != nil {
-					refused++
-					wantSaid(l, err.Error(), "the floor is held although Deployment web-0 was deleted: if that is intended",
+			for _, pod := range l.ExistingPods(cell) {
+				if err := l.DeletePod(cell, pod.Name); err != nil {
+					denied++
+					expectFragments(l, err.Error(), "the floor is held although Deployment web-0 was deleted: if that is intended",
 						"kubectl breakwater release --pending -n "+l.Namespace+" deployment-web-0")
 				}
 			}
 		}
-		if refused != 3 {
-			l.Errorf("%d removals were refused, want 3", refused)
+		if denied != 3 {
+			l.Errorf("%d removals were denied, want 3", denied)
 		}
 
 		l.Eventually(func() string {
-			return strings.Join(missing(says(l, "status"), "deployment-web-0 3 3 0 0 at floor; decrease pending"), ", ")
+			return strings.Join(missingFragments(pluginOutput(l, "status"), "deployment-web-0 3 3 0 0 at floor; decrease pending"), ", ")
 		})
-		wantSaid(l, says(l, "release", "--pending"), l.Namespace+" deployment-web-0 3 3 LimitExceeded", "release the floor of 3",
+		expectFragments(l, pluginOutput(l, "release", "--pending"), l.Namespace+" deployment-web-0 3 3 LimitExceeded", "release the floor of 3",
 			"Pending decreases: 8. Until they take effect, the floors keep 3 available pods from removal.", "Nothing was changed.")
-		wantSaid(l, says(l, "release", "--pending", "--yes", "deployment-web-0"), "confirmed PodProtector "+l.Namespace+"/deployment-web-0")
-		awaitProtectors(l, deployments-1, isHeld)
+		expectFragments(l, pluginOutput(l, "release", "--pending", "--yes", "deployment-web-0"), "confirmed PodProtector "+l.Namespace+"/deployment-web-0")
+		waitForProtectors(l, deployments-1, holdProblem)
 		for _, cell := range l.Cells {
-			for _, pod := range l.Pods(cell) {
+			for _, pod := range l.ExistingPods(cell) {
 				l.Eventually(func() string {
-					if err := l.Remove(cell, pod.Name); err != nil {
+					if err := l.DeletePod(cell, pod.Name); err != nil {
 						return err.Error()
 					}
 					return ""
 				})
 			}
 		}
-		says(l, "release", "--pending", "--yes")
-		awaitProtectors(l, 0, isHeld)
-		wantSaid(l, says(l, "release", "--pending"), "No decrease is pending in namespace "+l.Namespace)
+		pluginOutput(l, "release", "--pending", "--yes")
+		waitForProtectors(l, 0, holdProblem)
+		expectFragments(l, pluginOutput(l, "release", "--pending"), "No decrease is pending in namespace "+l.Namespace)
 	})
 }

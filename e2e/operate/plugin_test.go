@@ -24,12 +24,12 @@ import (
 
 // plugin is kubectl breakwater, built once.
 var plugin = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(operate.Dir(), "kubectl-breakwater")
+	path := filepath.Join(operateSuite.Dir(), "kubectl-breakwater")
 	return path, binaries.Build(context.Background(), path, binaries.KubectlBreakwater)
 })
 
 // kubectlBreakwater is the command with a context for each cluster, of which that of the core is the current one, in the lab's namespace.
-func kubectlBreakwater(l *lab, arguments ...string) *exec.Cmd {
+func kubectlBreakwater(l *fixture, arguments ...string) *exec.Cmd {
 	l.Helper()
 	path, err := plugin()
 	l.Must(err)
@@ -42,8 +42,8 @@ func kubectlBreakwater(l *lab, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// says runs it, and returns what it says.
-func says(l *lab, arguments ...string) string {
+// pluginOutput runs it, and returns what it says.
+func pluginOutput(l *fixture, arguments ...string) string {
 	l.Helper()
 	command := kubectlBreakwater(l, arguments...)
 	var out, told bytes.Buffer
@@ -55,50 +55,50 @@ func says(l *lab, arguments ...string) string {
 	return told.String() + out.String()
 }
 
-// missing are those words that a text does not say, however it is spaced.
-func missing(text string, words ...string) (missed []string) {
+// missingFragments are those words that a text does not say, however it is spaced.
+func missingFragments(text string, fragments ...string) (lacking []string) {
 	flat := strings.Join(strings.Fields(text), " ")
-	for _, word := range words {
-		if !strings.Contains(flat, word) {
-			missed = append(missed, word)
+	for _, fragment := range fragments {
+		if !strings.Contains(flat, fragment) {
+			lacking = append(lacking, fragment)
 		}
 	}
-	return missed
+	return lacking
 }
 
-func wantSaid(l *lab, text string, words ...string) {
+func expectFragments(l *fixture, text string, fragments ...string) {
 	l.Helper()
-	if missed := missing(text, words...); len(missed) > 0 {
-		l.Errorf("%q are not said:\n%s", missed, text)
+	if lacking := missingFragments(text, fragments...); len(lacking) > 0 {
+		l.Errorf("the output lacks %q:\n%s", lacking, text)
 	}
 }
 
-// watched is what a watch has said so far.
-type watched struct {
-	mu   sync.Mutex
-	said bytes.Buffer
+// watchOutput is what a watch has said so far.
+type watchOutput struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
 }
 
-func (w *watched) Write(p []byte) (int, error) {
+func (w *watchOutput) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.said.Write(p)
+	return w.buffer.Write(p)
 }
 
-func (w *watched) String() string {
+func (w *watchOutput) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.said.String()
+	return w.buffer.String()
 }
 
-// watch runs it until stop.
-func watch(l *lab, arguments ...string) (said *watched, stop func()) {
+// startWatch runs it until stop.
+func startWatch(l *fixture, arguments ...string) (output *watchOutput, stop func()) {
 	l.Helper()
 	command := kubectlBreakwater(l, append([]string{"watch"}, arguments...)...)
-	said = &watched{}
-	command.Stdout = said
+	output = &watchOutput{}
+	command.Stdout = output
 	l.Must(command.Start())
-	return said, func() {
+	return output, func() {
 		l.Helper()
 		l.Must(command.Process.Signal(syscall.SIGINT))
 		if err := command.Wait(); err != nil {
@@ -107,51 +107,51 @@ func watch(l *lab, arguments ...string) (said *watched, stop func()) {
 	}
 }
 
-// removeAll removes all pods at once, of which as many are refused as the floor keeps.
-func removeAll(l *lab) (refused int) {
+// removeAllPods removes all pods at once, of which as many are refused as the floor keeps.
+func removeAllPods(l *fixture) (denied int) {
 	l.Helper()
 	var removing sync.WaitGroup
 	var mu sync.Mutex
 	for _, cell := range l.Cells {
-		for _, pod := range l.Pods(cell) {
+		for _, pod := range l.ExistingPods(cell) {
 			removing.Go(func() {
-				if l.Remove(cell, pod.Name) != nil {
+				if l.DeletePod(cell, pod.Name) != nil {
 					mu.Lock()
 					defer mu.Unlock()
-					refused++
+					denied++
 				}
 			})
 		}
 	}
 	removing.Wait()
-	return refused
+	return denied
 }
 
-func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
-	claim(t, "refusals, reservations, a stopped aggregator and the numbers of decisions are shown as they are", func(l *lab) {
+func TestOnCallCommandsShowStorm(t *testing.T) {
+	claim(t, "status shows denials, reservations, a stopped aggregator and the numbers of decisions", func(l *fixture) {
 		core, cell := l.Federation().Cores()[0].Name(), l.Cells[0].Name
-		l.Protect(8)
-		l.DeployBare(l.App(12))
-		wantSaid(l, says(l, "status"), "web 8 12 0 4 ok")
-		l.AwaitCells(func() error { return nil })
-		wantSaid(l, says(l, "cells"), cell+" ok yes yes", "ago")
-		lines, stop := watch(l, "web")
+		l.CreateProtector(8)
+		l.CreateBarePods(l.Application(12))
+		expectFragments(l, pluginOutput(l, "status"), "web 8 12 0 4 ok")
+		l.WaitForReadyCells(func() error { return nil })
+		expectFragments(l, pluginOutput(l, "cells"), cell+" ok yes yes", "ago")
+		lines, stop := startWatch(l, "web")
 		l.Eventually(func() string {
-			return strings.Join(missing(lines.String(), "available 12 floor 8 under way 0 budget 4 allowed 4 refused 0 ok"), ", ")
+			return strings.Join(missingFragments(lines.String(), "available 12 floor 8 under way 0 budget 4 allowed 4 denied 0 ok"), ", ")
 		})
 		for _, c := range l.Cells { // so that what is admitted stays under way
 			l.Must(l.Breakwater.Freeze(install.AggregatorName(core, c.Name)))
 		}
-		refused := removeAll(l)
-		if refused != 8 {
-			l.Errorf("%d of 12 removals were refused, want 8", refused)
+		denied := removeAllPods(l)
+		if denied != 8 {
+			l.Errorf("%d of 12 removals were denied, want 8", denied)
 		}
-		wantSaid(l, says(l, "status"), "web 8 12 4 0 at floor")
-		text := says(l, "status", "web")
-		wantSaid(l, text, "Refuses the next removal: NoBudget.", "12 are available, 4 are being removed, and the floor is 8.", "floor 8 minAvailable 8",
-			"budget 0 12 available - 4 under way - 8 floor", "Delete admitted", "who asked is not recorded")
+		expectFragments(l, pluginOutput(l, "status"), "web 8 12 4 0 at floor")
+		text := pluginOutput(l, "status", "web")
+		expectFragments(l, text, "Denies the next removal: NoBudget.", "12 are available, 4 are being removed, and the floor is 8.", "floor 8 minAvailable 8",
+			"budget 0 12 available - 4 under way - 8 floor", "Delete admitted", "who asked not recorded")
 		l.Eventually(func() string {
-			return strings.Join(missing(says(l, "denials", "web"), "NoBudget web", "web-", "admin"), ", ")
+			return strings.Join(missingFragments(pluginOutput(l, "denials", "web"), "NoBudget web", "web-", "admin"), ", ")
 		})
 		var list struct {
 			Protectors []struct {
@@ -159,19 +159,21 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 				Refuses                              string
 			}
 		}
-		l.Must(json.Unmarshal([]byte(says(l, "status", "web", "-o", "json")), &list))
+		l.Must(json.Unmarshal([]byte(pluginOutput(l, "status", "web", "-o", "json")), &list))
 		if p := list.Protectors[0]; p.Available != 12 || p.UnderWay != 4 || p.Budget != 0 || p.Allowed != 0 || p.Refuses != "NoBudget" {
 			l.Errorf("%+v", p)
 		}
 		for _, c := range l.Cells {
 			l.Must(l.Breakwater.Thaw(install.AggregatorName(core, c.Name)))
 		}
-		l.Eventually(func() string { return strings.Join(missing(says(l, "status"), "web 8 8 0 0 at floor"), ", ") })
 		l.Eventually(func() string {
-			return strings.Join(missing(lines.String(), "available 8 floor 8 under way 0 budget 0"), ", ")
+			return strings.Join(missingFragments(pluginOutput(l, "status"), "web 8 8 0 0 at floor"), ", ")
+		})
+		l.Eventually(func() string {
+			return strings.Join(missingFragments(lines.String(), "available 8 floor 8 under way 0 budget 0"), ", ")
 		})
 		stop()
-		wantSaid(l, lines.String(), "under way 4 budget 0 allowed 0")
+		expectFragments(l, lines.String(), "under way 4 budget 0 allowed 0")
 		if strings.Contains(lines.String(), "below floor") {
 			l.Errorf("the floor was broken:\n%s", lines)
 		}
@@ -179,17 +181,17 @@ func TestWhoIsPagedSeesWhatTheStormDid(t *testing.T) {
 		stopped := install.AggregatorName(core, cell)
 		l.Must(l.Breakwater.Terminate(stopped))
 		l.Eventually(func() string {
-			return strings.Join(missing(says(l, "cells"), cell+" notCounted", "Ready False AggregatorStopped"), ", ")
+			return strings.Join(missingFragments(pluginOutput(l, "cells"), cell+" notCounted", "Ready False AggregatorStopped"), ", ")
 		})
 		l.Must(l.Breakwater.Restart(l.Context(), stopped))
-		l.Eventually(func() string { return strings.Join(missing(says(l, "cells"), cell+" ok"), ", ") })
+		l.Eventually(func() string { return strings.Join(missingFragments(pluginOutput(l, "cells"), cell+" ok"), ", ") })
 	})
 }
 
-func TestRefusalsOfACellThatIsNoneAreShown(t *testing.T) {
-	claim(t, "a removal that is refused since the apiserver asks about a cell that nobody knows is shown with who asked, and no protector", func(l *lab) {
-		l.Protect(0)
-		l.DeployBare(l.App(2))
+func TestDenialsForUnknownCellAreShown(t *testing.T) {
+	claim(t, "a removal denied because of an unknown cell is shown with its user and without a protector", func(l *fixture) {
+		l.CreateProtector(0)
+		l.CreateBarePods(l.Application(2))
 		cell, unknown := l.Cells[0], "no-"+l.Namespace
 		worker, ok := l.Federation().Cluster(cell.Name)
 		if !ok {
@@ -207,36 +209,36 @@ func TestRefusalsOfACellThatIsNoneAreShown(t *testing.T) {
 		l.Must(yaml.Unmarshal(raw, wrong))
 		l.Must(c.Create(l.Context(), wrong))
 		l.Cleanup(func() { _ = c.Delete(context.Background(), wrong) })
-		pod := l.Pods(cell)[0].Name
+		pod := l.ExistingPods(cell)[0].Name
 		l.Eventually(func() string {
 			err := cell.Client.CoreV1().Pods(l.Namespace).Delete(l.Context(), pod, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 			if err == nil || !strings.Contains(err.Error(), unknown) {
-				return fmt.Sprintf("it is not asked about %s: %v", unknown, err)
+				return fmt.Sprintf("the webhook is not called for %s: %v", unknown, err)
 			}
 			return ""
 		})
-		if text := says(l, "denials"); strings.Contains(text, "UnknownCell") {
+		if text := pluginOutput(l, "denials"); strings.Contains(text, "UnknownCell") {
 			l.Errorf("a dry run is shown:\n%s", text)
 		}
-		if l.Remove(cell, pod) == nil {
+		if l.DeletePod(cell, pod) == nil {
 			l.Fatal("the pod was removed")
 		}
 		l.Eventually(func() string {
-			return strings.Join(missing(says(l, "denials"), "UnknownCell - "+unknown+" "+pod+" admin"), ", ")
+			return strings.Join(missingFragments(pluginOutput(l, "denials"), "UnknownCell - "+unknown+" "+pod+" admin"), ", ")
 		})
 	})
 }
 
-func TestAWorkersContextIsToldWhereTheCoreIs(t *testing.T) {
-	claim(t, "whoever stands in a worker is told what to say, and by that finds the core", func(l *lab) {
+func TestWorkerContextFindsCore(t *testing.T) {
+	claim(t, "a user of a worker context is told which flag to use, and finds the core with it", func(l *fixture) {
 		worker := l.Federation().Workers()[0].Name()
 		command := kubectlBreakwater(l, "status", "--context", worker)
 		out, err := command.CombinedOutput()
 		if err == nil {
-			l.Fatalf("it takes a worker for the core:\n%s", out)
+			l.Fatalf("it treats a worker as the core:\n%s", out)
 		}
 		core := l.Federation().Cores()[0].Name()
-		wantSaid(l, string(out), fmt.Sprintf("context %q is no core cluster of Breakwater", worker), "--core-context CONTEXT", core)
-		wantSaid(l, says(l, "status", "--context", worker, "--core-context", core), "No PodProtectors in namespace "+l.Namespace)
+		expectFragments(l, string(out), fmt.Sprintf("context %q is not a core cluster of Breakwater", worker), "--core-context CONTEXT", core)
+		expectFragments(l, pluginOutput(l, "status", "--context", worker, "--core-context", core), "No PodProtectors in namespace "+l.Namespace)
 	})
 }

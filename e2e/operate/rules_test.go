@@ -12,20 +12,20 @@ type monitor struct {
 	*prometheus.Prometheus
 }
 
-// want waits until an expression is a number.
-func (m monitor) want(expression string, want float64) {
+// waitForValue waits until an expression is a number.
+func (m monitor) waitForValue(expression string, waitForValue float64) {
 	m.Helper()
 	m.Eventually(func() string {
 		now, err := m.Query(expression)
-		if err != nil || len(now) != 1 || now[0].Number() != want {
-			return fmt.Sprintf("%s is %+v, want %v: %v", expression, now, want, e2e.Word(err))
+		if err != nil || len(now) != 1 || now[0].Float() != waitForValue {
+			return fmt.Sprintf("%s is %+v, want %v: %v", expression, now, waitForValue, e2e.ErrorText(err))
 		}
 		return ""
 	})
 }
 
-// wantRules checks that all rules can be reckoned, and that no alert is active.
-func (m monitor) wantRules() {
+// expectHealthyRules checks that all rules can be evaluated, and that no alert is active.
+func (m monitor) expectHealthyRules() {
 	m.Helper()
 	var rules []prometheus.Rule
 	m.Eventually(func() string {
@@ -34,7 +34,7 @@ func (m monitor) wantRules() {
 		m.Must(err)
 		for _, rule := range rules {
 			if rule.Health == "unknown" {
-				return rule.Name + " was not reckoned yet"
+				return rule.Name + " was not evaluated yet"
 			}
 		}
 		return ""
@@ -43,7 +43,7 @@ func (m monitor) wantRules() {
 		if rule.Health != "ok" || rule.LastError != "" {
 			m.Errorf("rule %s: %s %s", rule.Name, rule.Health, rule.LastError)
 		}
-		if rule.Active() {
+		if rule.IsActive() {
 			m.Errorf("%s is %s", rule.Name, rule.State)
 		}
 	}

@@ -18,15 +18,15 @@ import (
 
 // Prometheus runs until its lab ends.
 type Prometheus struct {
-	*e2e.Lab
-	address string
-	every   time.Duration
-	began   time.Time
+	*e2e.Fixture
+	address   string
+	interval  time.Duration
+	startedAt time.Time
 }
 
-// Start returns when the components that run now were scraped. It looks at them, and reckons its rules anew, each time that every has
-// passed; the chart is rendered with these values, as --set takes them. Call it from a package two below the root.
-func Start(l *e2e.Lab, every time.Duration, values ...string) *Prometheus {
+// Start runs Prometheus, and returns when it has scraped all running components. It scrapes them and evaluates its rules at the interval
+// every. values are those of the chart, as --set takes them. Call it from a package two folders below the root.
+func Start(l *e2e.Fixture, interval time.Duration, values ...string) *Prometheus {
 	l.Helper()
 	program, err := local.BuiltProgram("prometheus")
 	l.Must(err)
@@ -43,7 +43,7 @@ func Start(l *e2e.Lab, every time.Duration, values ...string) *Prometheus {
 	}
 	write("rules.yaml", map[string]any{"groups": ruleGroups(l, values...)})
 	write("prometheus.yaml", map[string]any{
-		"global":         map[string]any{"scrape_interval": every.String(), "scrape_timeout": every.String(), "evaluation_interval": every.String()},
+		"global":         map[string]any{"scrape_interval": interval.String(), "scrape_timeout": interval.String(), "evaluation_interval": interval.String()},
 		"rule_files":     []string{"rules.yaml"},
 		"scrape_configs": []any{map[string]any{"job_name": "breakwater", "static_configs": []any{map[string]any{"targets": targets}}}},
 	})
@@ -62,11 +62,11 @@ func Start(l *e2e.Lab, every time.Duration, values ...string) *Prometheus {
 			l.Logf("Prometheus: %s", raw)
 		}
 	})
-	p := &Prometheus{Lab: l, address: address, every: every, began: time.Now()}
+	p := &Prometheus{Fixture: l, address: address, interval: interval, startedAt: time.Now()}
 	l.Eventually(func() string {
 		up, err := p.Query(`count(up == 1)`)
-		if err != nil || len(up) != 1 || up[0].Number() != float64(len(targets)) {
-			return fmt.Sprintf("of %d targets Prometheus has scraped %+v: %v", len(targets), up, err)
+		if err != nil || len(up) != 1 || up[0].Float() != float64(len(targets)) {
+			return fmt.Sprintf("want %d targets scraped by Prometheus, got %+v: %v", len(targets), up, err)
 		}
 		return ""
 	})

@@ -17,8 +17,8 @@ type Series struct {
 	Value  *[2]json.RawMessage `json:"value"`
 }
 
-// Number is the value of an instant.
-func (s Series) Number() float64 {
+// Float is the value of an instant.
+func (s Series) Float() float64 {
 	text := ""
 	if s.Value == nil || json.Unmarshal(s.Value[1], &text) != nil {
 		return math.NaN()
@@ -37,12 +37,12 @@ func (p *Prometheus) Query(expression string) ([]Series, error) {
 	return data.Result, err
 }
 
-// History asks for all that was since Prometheus began, and for a second more: what was scraped last is in it then.
-func (p *Prometheus) History(expression string) ([]Series, error) {
+// QueryRange asks for all that was since Prometheus began, and for a second more: what was scraped last is in it then.
+func (p *Prometheus) QueryRange(expression string) ([]Series, error) {
 	var data struct{ Result []Series }
 	at := func(t time.Time) string { return strconv.FormatInt(t.UnixMilli()/1000, 10) }
 	err := p.Get("query_range", url.Values{
-		"query": {expression}, "start": {at(p.began)}, "end": {at(time.Now().Add(time.Second))}, "step": {p.every.String()},
+		"query": {expression}, "start": {at(p.startedAt)}, "end": {at(time.Now().Add(time.Second))}, "step": {p.interval.String()},
 	}, &data)
 	return data.Result, err
 }

@@ -15,8 +15,8 @@ type Rule struct {
 	Name, Health, LastError, State string
 }
 
-// Active says whether the expression of an alert is true, for however long. A rule that records never is.
-func (r Rule) Active() bool { return r.State != "" && r.State != "inactive" }
+// IsActive says whether the expression of an alert is true, for however long. A rule that records never is.
+func (r Rule) IsActive() bool { return r.State != "" && r.State != "inactive" }
 
 // Rules are all that Prometheus has.
 func (p *Prometheus) Rules() ([]Rule, error) {
@@ -34,7 +34,7 @@ func (p *Prometheus) Rules() ([]Rule, error) {
 }
 
 // ruleGroups are the rules of the chart as it is rendered with these values, as --set takes them.
-func ruleGroups(l *e2e.Lab, values ...string) []any {
+func ruleGroups(l *e2e.Fixture, values ...string) []any {
 	l.Helper()
 	values = append([]string{"cells[0].name=worker-1", "metrics.prometheusRule.enabled=true"}, values...)
 	helm, err := release.Helm(l.Context(), l.TempDir(), "template", "breakwater", "../../charts/breakwater", "--show-only=templates/metrics.yaml",

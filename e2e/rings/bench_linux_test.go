@@ -20,49 +20,49 @@ import (
 // worked/work objects a second, which is 50. The work of all shards together is then far from what two processors can do, so that what
 // is lost is lost by sharing out.
 const (
-	work    = 40 * time.Millisecond
-	workers = 2
-	worked  = 3000
+	workDuration    = 40 * time.Millisecond
+	workersPerShard = 2
+	objectCount     = 3000
 )
 
 // BenchmarkThroughput is how many objects the shards of a ring work on in a second, against one instance of the controller without a
 // ring.
 func BenchmarkThroughput(b *testing.B) {
 	b.Run("alone", func(b *testing.B) {
-		l := newLab(b, 10, nil)
-		l.start("alone", "--ring=", "--work="+work.String(), fmt.Sprintf("--workers=%d", workers), "--namespaces="+l.objects.prefix)
-		l.throughput(b)
+		l := newFixture(b, 10, nil)
+		l.startShard("alone", "--ring=", "--work="+workDuration.String(), fmt.Sprintf("--workers=%d", workersPerShard), "--namespaces="+l.objects.prefix)
+		l.measureThroughput(b)
 	})
 	for shards := range 5 {
 		shards++
 		b.Run(fmt.Sprintf("shards=%d", shards), func(b *testing.B) {
-			l := newLab(b, 10, nil)
+			l := newFixture(b, 10, nil)
 			for n := range shards {
-				l.start(fmt.Sprintf("shard-%d", n), "--work="+work.String(), fmt.Sprintf("--workers=%d", workers))
+				l.startShard(fmt.Sprintf("shard-%d", n), "--work="+workDuration.String(), fmt.Sprintf("--workers=%d", workersPerShard))
 			}
-			l.throughput(b)
+			l.measureThroughput(b)
 		})
 	}
 }
 
-// throughput measures how fast objects are worked on that are made much faster.
-func (l *lab) throughput(b *testing.B) {
+// measureThroughput measures how fast objects are worked on that are made much faster.
+func (l *fixture) measureThroughput(b *testing.B) {
 	for b.Loop() {
-		began, before := time.Now(), l.recorder.ended()
-		l.objects.each(worked, func(ctx context.Context, _ int) error { return l.objects.make(ctx) })
+		began, before := time.Now(), l.recorder.countVisits()
+		l.objects.forEach(objectCount, func(ctx context.Context, _ int) error { return l.objects.createObject(ctx) })
 		made := time.Since(began)
 		turns := l.objects.snapshot()
-		l.await("all are worked on", func() (bool, string) {
-			n, one := l.recorder.behind(turns)
-			return n == 0, fmt.Sprintf("%d are not, such as %s", n, one)
+		l.waitUntil("all objects are processed", func() (bool, string) {
+			n, one := l.recorder.countOutdated(turns)
+			return n == 0, fmt.Sprintf("%d are not processed, such as %s", n, one)
 		})
-		whole := time.Since(began)
-		b.ReportMetric(worked/whole.Seconds(), "objects/s")
-		b.ReportMetric(float64(l.recorder.ended()-before)/worked, "visits/object")
-		b.ReportMetric(worked/made.Seconds(), "made/s")
+		total := time.Since(began)
+		b.ReportMetric(objectCount/total.Seconds(), "objects/s")
+		b.ReportMetric(float64(l.recorder.countVisits()-before)/objectCount, "visits/object")
+		b.ReportMetric(objectCount/made.Seconds(), "made/s")
 	}
 	b.ReportMetric(0, "ns/op")
-	l.recorder.wantNoViolation(b)
+	l.recorder.expectNoViolation(b)
 }
 
 // BenchmarkSharder is what a sharder needs for so many objects: memory at its most while it looks at all of them, and the processor
@@ -71,13 +71,13 @@ func (l *lab) throughput(b *testing.B) {
 func BenchmarkSharder(b *testing.B) {
 	for _, n := range []int{1000, 50_000} {
 		b.Run(fmt.Sprintf("objects=%d", n), func(b *testing.B) {
-			l := newLab(b, 10, func(spec *v1alpha1.ClusterRingSpec) {
-				spec.ResyncPeriodSeconds, spec.LeaseDurationSeconds = int32(between.Seconds()), 15 // as usual
+			l := newFixture(b, 10, func(spec *v1alpha1.ClusterRingSpec) {
+				spec.ResyncPeriodSeconds, spec.LeaseDurationSeconds = int32(checkInterval.Seconds()), 15 // as usual
 			})
-			l.start("shard-0")
-			l.start("shard-1")
-			l.objects.each(n, func(ctx context.Context, _ int) error { return l.objects.make(ctx) })
-			l.awaitBalance("shard-0", "shard-1")
+			l.startShard("shard-0")
+			l.startShard("shard-1")
+			l.objects.forEach(n, func(ctx context.Context, _ int) error { return l.objects.createObject(ctx) })
+			l.waitForBalance("shard-0", "shard-1")
 			for b.Loop() {
 				l.measureSharder(b)
 			}
@@ -86,11 +86,11 @@ func BenchmarkSharder(b *testing.B) {
 	}
 }
 
-// between is how long it is from one look to the next.
-const between = 10 * time.Second
+// checkInterval is how long it is from one look to the next.
+const checkInterval = 10 * time.Second
 
 // measureSharder runs a sharder of its own that takes over from those of the lab, through looks of both kinds.
-func (l *lab) measureSharder(b *testing.B) {
+func (l *fixture) measureSharder(b *testing.B) {
 	for n := range 2 {
 		if err := l.processes.Terminate(install.SharderName(n)); err != nil {
 			b.Fatal(err)
@@ -104,73 +104,73 @@ func (l *lab) measureSharder(b *testing.B) {
 	p := measure.Start(b, l.breakwater, one.Arguments[0]...)
 	defer p.Stop()
 	p.AwaitReady()
-	whole, light := l.measureWhole(p), l.measureLight(p)
-	idle := l.measureNone(p)
+	total, light := l.measureFullCheck(p), l.measureLightCheck(p)
+	idle := l.measureIdle(p)
 	b.ReportMetric(p.Memory("VmHWM"), "sharder-MiB-peak")
-	for unit, spent := range map[string]time.Duration{"sharder-ms/whole-look": whole - idle, "sharder-ms/light-look": light - idle, "sharder-idle-ms/10s": idle} {
-		b.ReportMetric(float64(spent.Microseconds())/1000, unit)
+	for unit, cpuTime := range map[string]time.Duration{"sharder-ms/whole-look": total - idle, "sharder-ms/light-look": light - idle, "sharder-idle-ms/10s": idle} {
+		b.ReportMetric(float64(cpuTime.Microseconds())/1000, unit)
 	}
 }
 
-// counted is when all objects were counted last.
-func (l *lab) counted() time.Time {
+// lastFullCount is when all objects were counted last.
+func (l *fixture) lastFullCount() time.Time {
 	l.Helper()
-	if at := l.get().Status.LastCounted; at != nil {
+	if at := l.getRing().Status.LastCounted; at != nil {
 		return at.Time
 	}
 	return time.Time{}
 }
 
-// measureWhole is the processor time from one look at all objects to the next: a sharder that has just begun makes no others.
-func (l *lab) measureWhole(p *measure.Process) time.Duration {
+// measureFullCheck is the processor time from one look at all objects to the next: a sharder that has just begun makes no others.
+func (l *fixture) measureFullCheck(p *measure.Process) time.Duration {
 	l.Helper()
 	const looks = 4
 	next := func() {
-		last := l.counted()
-		p.Await(100*time.Millisecond, func() bool { return l.counted().After(last) }, l.state)
+		last := l.lastFullCount()
+		p.Await(100*time.Millisecond, func() bool { return l.lastFullCount().After(last) }, l.ringState)
 	}
 	next() // it may have begun before
-	spent := p.Processor()
+	cpuTime := p.CPUTime()
 	for range looks {
 		next()
 	}
-	return (p.Processor() - spent) / looks
+	return (p.CPUTime() - cpuTime) / looks
 }
 
-// measureLight is the processor time from one light look to the next.
-func (l *lab) measureLight(p *measure.Process) time.Duration {
+// measureLightCheck is the processor time from one light look to the next.
+func (l *fixture) measureLightCheck(p *measure.Process) time.Duration {
 	l.Helper()
 	const looks = 8 // fewer than there are between two looks at all objects
 	lights := func() float64 { return p.Metric("breakwater_ring_passes_total", `outcome="light"`) }
-	p.Await(time.Second, func() bool { return lights() > 0 }, l.state)
-	last, spent, made := l.counted(), p.Processor(), lights()
-	l.pass(looks*between - 2*time.Second) // to ask for metrics is work, too
-	p.Await(500*time.Millisecond, func() bool { return lights() >= made+looks }, l.state)
-	spent = p.Processor() - spent
-	if now := l.counted(); !now.Equal(last) {
-		l.Fatalf("all objects were looked at meanwhile, at %s", now)
+	p.Await(time.Second, func() bool { return lights() > 0 }, l.ringState)
+	last, cpuTime, made := l.lastFullCount(), p.CPUTime(), lights()
+	l.sleep(looks*checkInterval - 2*time.Second) // to ask for metrics is work, too
+	p.Await(500*time.Millisecond, func() bool { return lights() >= made+looks }, l.ringState)
+	cpuTime = p.CPUTime() - cpuTime
+	if now := l.lastFullCount(); !now.Equal(last) {
+		l.Fatalf("the sharder checked all objects during the measurement, at %s", now)
 	}
-	return spent / looks
+	return cpuTime / looks
 }
 
-// measureNone is the processor time in which there could be a look, and is none.
-func (l *lab) measureNone(p *measure.Process) time.Duration {
+// measureIdle is the processor time in which there could be a look, and is none.
+func (l *fixture) measureIdle(p *measure.Process) time.Duration {
 	l.Helper()
 	const times = 5
-	last, of := l.counted(), l.get()
+	last, of := l.lastFullCount(), l.getRing()
 	of.Spec.ResyncPeriodSeconds = 300
 	if err := l.Update(l.Context(), of); err != nil {
 		l.Fatal(err)
 	}
-	p.Await(100*time.Millisecond, func() bool { return l.counted().After(last) }, l.state)
-	l.pass(between) // until all has been told that follows from it
-	spent := p.Processor()
-	l.pass(times * between)
-	return (p.Processor() - spent) / times
+	p.Await(100*time.Millisecond, func() bool { return l.lastFullCount().After(last) }, l.ringState)
+	l.sleep(checkInterval) // until all has been told that follows from it
+	cpuTime := p.CPUTime()
+	l.sleep(times * checkInterval)
+	return (p.CPUTime() - cpuTime) / times
 }
 
-// pass lets time pass.
-func (l *lab) pass(duration time.Duration) {
+// sleep lets time pass.
+func (l *fixture) sleep(duration time.Duration) {
 	l.Helper()
 	timer := time.NewTimer(duration)
 	defer timer.Stop()
@@ -184,9 +184,9 @@ func (l *lab) pass(duration time.Duration) {
 // BenchmarkAssign is what the assignment in admission adds to a CREATE, one after the other: objects of a ring, and others in between.
 func BenchmarkAssign(b *testing.B) {
 	const each = 1000
-	l := newLab(b, 1, nil)
+	l := newFixture(b, 1, nil)
 	for n := range 3 {
-		l.start(fmt.Sprintf("shard-%d", n))
+		l.startShard(fmt.Sprintf("shard-%d", n))
 	}
 	others := newObjects(b, 1, "none")
 	for b.Loop() {
@@ -194,7 +194,7 @@ func BenchmarkAssign(b *testing.B) {
 		for range each {
 			for _, o := range []*objects{l.objects, others} {
 				began := time.Now()
-				if err := o.make(b.Context()); err != nil {
+				if err := o.createObject(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 				took[o] = append(took[o], time.Since(began))
@@ -206,8 +206,8 @@ func BenchmarkAssign(b *testing.B) {
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	if placed := l.placed(); placed[""] > 0 {
-		b.Fatalf("admission has left objects to the resync: %v", placed)
+	if placed := l.countByShard(); placed[""] > 0 {
+		b.Fatalf("admission left objects to the resync: %v", placed)
 	}
 }
 
@@ -220,31 +220,31 @@ func quantile(all []time.Duration, q float64) (milliseconds float64) {
 // time until the sharder may begin: twice the time that a Lease lasts.
 func BenchmarkLoss(b *testing.B) {
 	const n = 10_000
-	l := newLab(b, 10, nil)
+	l := newFixture(b, 10, nil)
 	for n := range 3 {
-		l.start(fmt.Sprintf("shard-%d", n))
+		l.startShard(fmt.Sprintf("shard-%d", n))
 	}
-	l.objects.each(n, func(ctx context.Context, _ int) error { return l.objects.make(ctx) })
-	l.awaitBalance("shard-0", "shard-1", "shard-2")
+	l.objects.forEach(n, func(ctx context.Context, _ int) error { return l.objects.createObject(ctx) })
+	l.waitForBalance("shard-0", "shard-1", "shard-2")
 	for b.Loop() {
-		lost := l.placed()["shard-1"]
+		lost := l.countByShard()["shard-1"]
 		began := time.Now()
-		l.kill("shard-1")
-		l.await("others have its objects", func() (bool, string) {
-			left := l.withShard("shard-1")
-			return left == 0, fmt.Sprintf("%d of %d are left; %s", left, lost, l.state())
+		l.killShard("shard-1")
+		l.waitUntil("other shards have its objects", func() (bool, string) {
+			left := l.countOfShard("shard-1")
+			return left == 0, fmt.Sprintf("%d of %d remain; %s", left, lost, l.ringState())
 		})
 		b.ReportMetric(time.Since(began).Seconds(), "reassigned-s")
 		b.ReportMetric(float64(lost), "objects")
 		b.ReportMetric(2*benchmarkLeaseSeconds, "certain-s")
-		l.start("shard-1")
-		l.awaitBalance("shard-0", "shard-1", "shard-2")
+		l.startShard("shard-1")
+		l.waitForBalance("shard-0", "shard-1", "shard-2")
 	}
 	b.ReportMetric(0, "ns/op")
 }
 
-// withShard is how many objects a shard has, as the apiserver counts them.
-func (l *lab) withShard(shard string) (n int) {
+// countOfShard is how many objects a shard has, as the apiserver counts them.
+func (l *fixture) countOfShard(shard string) (n int) {
 	l.Helper()
 	for _, namespace := range l.objects.namespaces {
 		list, err := l.objects.clientset.CoreV1().ConfigMaps(namespace).List(l.Context(),
@@ -260,36 +260,36 @@ func (l *lab) withShard(shard string) (n int) {
 // BenchmarkScaleUp is how many objects move, and how long that takes, when five shards of a ring become six.
 func BenchmarkScaleUp(b *testing.B) {
 	const n, shards = 10_000, 5
-	l := newLab(b, 10, nil)
+	l := newFixture(b, 10, nil)
 	var names []string
 	for i := range shards {
 		names = append(names, fmt.Sprintf("shard-%d", i))
-		l.start(names[i])
+		l.startShard(names[i])
 	}
-	l.objects.each(n, func(ctx context.Context, _ int) error { return l.objects.make(ctx) })
-	l.awaitBalance(names...)
+	l.objects.forEach(n, func(ctx context.Context, _ int) error { return l.objects.createObject(ctx) })
+	l.waitForBalance(names...)
 	for b.Loop() {
 		before := l.shardOfEach()
 		began := time.Now()
-		l.start("shard-5")
-		l.awaitRest("six shards are balanced", shards+1)
+		l.startShard("shard-5")
+		l.waitForIdle("six shards are balanced", shards+1)
 		b.ReportMetric(time.Since(began).Seconds(), "balanced-s")
-		moved, elsewhere := 0, 0
+		moved, movedElsewhere := 0, 0
 		for object, shard := range l.shardOfEach() {
 			if shard != before[object] {
 				moved++
 				if shard != "shard-5" {
-					elsewhere++
+					movedElsewhere++
 				}
 			}
 		}
 		b.ReportMetric(float64(moved)/n, "moved")
-		b.ReportMetric(float64(elsewhere), "moved-elsewhere")
+		b.ReportMetric(float64(movedElsewhere), "moved-elsewhere")
 		if err := l.processes.Terminate("shard-5"); err != nil {
 			b.Fatal(err)
 		}
-		l.awaitBalance(names...)
+		l.waitForBalance(names...)
 	}
 	b.ReportMetric(0, "ns/op")
-	l.recorder.wantNoViolation(b)
+	l.recorder.expectNoViolation(b)
 }

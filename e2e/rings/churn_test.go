@@ -9,49 +9,49 @@ import (
 )
 
 const (
-	// churned is how many objects there are at first, and changes how many of them change in a second, all the while.
-	churned = 6_000
-	changes = 100
+	// initialObjects is how many objects there are at first, and changes how many of them change in a second, all the while.
+	initialObjects   = 6_000
+	changesPerSecond = 100
 )
 
 // Whatever shards there are, and whatever happens to them, no object is worked on by two at once and none is forgotten.
-func TestShardsComeAndGoWhileObjectsChurn(t *testing.T) {
-	l := newLab(t, 10, nil)
+func TestShardsScaleWhileObjectsChurn(t *testing.T) {
+	l := newFixture(t, 10, nil)
 	shard := func(n int) string { return fmt.Sprintf("shard-%d", n) }
-	l.start(shard(0))
-	l.objects.each(churned, func(ctx context.Context, _ int) error { return l.objects.make(ctx) })
-	l.awaitBalance(shard(0))
+	l.startShard(shard(0))
+	l.objects.forEach(initialObjects, func(ctx context.Context, _ int) error { return l.objects.createObject(ctx) })
+	l.waitForBalance(shard(0))
 
-	l.during(func() {
+	l.churnDuring(func() {
 		for n := 1; n < 5; n++ {
-			l.start(shard(n))
+			l.startShard(shard(n))
 		}
-		l.awaitRest("all objects are spread over five shards", 5)
+		l.waitForIdle("all objects are spread over five shards", 5)
 	})
-	placed := l.awaitBalance(shard(0), shard(1), shard(2), shard(3), shard(4))
+	placed := l.waitForBalance(shard(0), shard(1), shard(2), shard(3), shard(4))
 	t.Logf("five shards: %v", placed)
 
-	l.during(func() {
-		l.kill(shard(1))                                        // its objects go to others when it must have stopped
+	l.churnDuring(func() {
+		l.killShard(shard(1))                                   // its objects go to others when it must have stopped
 		if err := l.processes.Terminate(shard(2)); err != nil { // it gives its Lease up
 			t.Fatal(err)
 		}
-		thaw := l.freeze(shard(3)) // it wakes up when others have its objects
-		l.awaitRest("two shards are left", 2)
-		thaw()
+		resume := l.freezeShard(shard(3)) // it wakes up when other shards have its objects
+		l.waitForIdle("two shards remain", 2)
+		resume()
 	})
-	t.Logf("two shards: %v", l.awaitBalance(shard(0), shard(4)))
-	t.Logf("%d visits of %d objects", l.recorder.ended(), len(l.objects.snapshot()))
-	l.recorder.wantNoViolation(t)
+	t.Logf("two shards: %v", l.waitForBalance(shard(0), shard(4)))
+	t.Logf("%d visits of %d objects", l.recorder.countVisits(), len(l.objects.snapshot()))
+	l.recorder.expectNoViolation(t)
 }
 
-// during lets objects churn while something is done.
-func (l *lab) during(do func()) {
+// churnDuring lets objects churn while something is done.
+func (l *fixture) churnDuring(do func()) {
 	ctx, stop := context.WithCancel(l.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		l.objects.churn(ctx, changes)
+		l.objects.churn(ctx, changesPerSecond)
 	}()
 	defer func() {
 		stop()
@@ -60,13 +60,13 @@ func (l *lab) during(do func()) {
 	do()
 }
 
-// awaitRest waits until that many shards are available and the sharder has nothing left to do.
-func (l *lab) awaitRest(what string, shards int32) {
+// waitForIdle waits until that many shards are available and the sharder has nothing left to do.
+func (l *fixture) waitForIdle(what string, shards int32) {
 	l.Helper()
 	began := time.Now()
-	l.await(what, func() (bool, string) {
-		s := l.get().Status
-		return s.AvailableShards == shards && s.Draining == 0 && s.Unassigned == 0 && l.isBalanced(), l.state()
+	l.waitUntil(what, func() (bool, string) {
+		s := l.getRing().Status
+		return s.AvailableShards == shards && s.Draining == 0 && s.Unassigned == 0 && l.isBalanced(), l.ringState()
 	})
 	l.Logf("%s after %.1f s", what, time.Since(began).Seconds())
 }

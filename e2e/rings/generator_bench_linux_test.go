@@ -15,26 +15,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-var generated = flag.Int("protectors", 2000, "how many protectors BenchmarkGenerator begins with")
+var workloadCount = flag.Int("protectors", 2000, "number of protectors that BenchmarkGenerator starts with")
 
 // BenchmarkGenerator runs generators beside so many workloads with protectors: one alone, and five shards. It reports the memory that
 // the kernel says each has, and how fast a tenth more workloads get their protectors, with the processor time that takes them in all.
 func BenchmarkGenerator(b *testing.B) {
-	l := bareLab(b)
-	l.furnish()
+	l := newBareFixture(b)
+	l.createLeaseNamespace()
 	l.ring = &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: "bench"}, Spec: v1alpha1.ClusterRingSpec{LeaseDurationSeconds: 30}}
 	if err := l.Create(b.Context(), l.ring); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = l.Delete(context.Background(), l.ring) })
 	program, w := measure.Build(b), newWorkloads(l, 50)
-	w.makeAtOnce(*generated)
+	w.createConcurrently(*workloadCount)
 	for _, shards := range []int{0, 5} {
 		name := "alone"
 		if shards > 0 {
 			name = fmt.Sprintf("shards=%d", shards)
 		}
-		b.Run(fmt.Sprintf("protectors=%d/%s", *generated, name), func(b *testing.B) {
+		b.Run(fmt.Sprintf("protectors=%d/%s", *workloadCount, name), func(b *testing.B) {
 			arguments := [][]string{{"--leader-elect=false"}}
 			if shards > 0 {
 				arguments = nil
@@ -59,17 +59,17 @@ func (g generators) measure(b *testing.B, w *workloads) {
 	for _, p := range g {
 		p.AwaitReady()
 	}
-	g.await(b, w)
+	g.waitForProtectors(b, w)
 	memory, most := 0.0, 0.0
 	for _, p := range g {
-		memory = max(memory, p.Settle(5*time.Second))
+		memory = max(memory, p.StableMemory(5*time.Second))
 		most = max(most, p.Memory("VmHWM"))
 	}
-	more, began, spent := *generated/10, time.Now(), g.processor()
-	w.makeAtOnce(more)
-	g.await(b, w)
+	more, began, cpuTime := *workloadCount/10, time.Now(), g.cpuTime()
+	w.createConcurrently(more)
+	g.waitForProtectors(b, w)
 	b.ReportMetric(float64(more)/time.Since(began).Seconds(), "protectors/s")
-	b.ReportMetric((g.processor()-spent).Seconds()*1000/float64(more), "processor-ms/protector")
+	b.ReportMetric((g.cpuTime()-cpuTime).Seconds()*1000/float64(more), "processor-ms/protector")
 	b.ReportMetric(memory, "generator-MiB-settled")
 	b.ReportMetric(most, "generator-MiB-peak")
 	b.ReportMetric(0, "ns/op")
@@ -78,15 +78,15 @@ func (g generators) measure(b *testing.B, w *workloads) {
 	}
 }
 
-func (g generators) processor() (spent time.Duration) {
+func (g generators) cpuTime() (cpuTime time.Duration) {
 	for _, p := range g {
-		spent += p.Processor()
+		cpuTime += p.CPUTime()
 	}
-	return spent
+	return cpuTime
 }
 
-// await waits until there are as many protectors as workloads. It asks for the number alone, which costs the apiserver little.
-func (g generators) await(b *testing.B, w *workloads) {
+// waitForProtectors waits until there are as many protectors as workloads. It asks for the number alone, which costs the apiserver little.
+func (g generators) waitForProtectors(b *testing.B, w *workloads) {
 	b.Helper()
 	protectors := metadata.NewForConfigOrDie(testplane.Config(b)).Resource(v1alpha1.GroupVersion.WithResource("podprotectors"))
 	there := 0
@@ -99,6 +99,6 @@ func (g generators) await(b *testing.B, w *workloads) {
 		if rest := list.RemainingItemCount; rest != nil {
 			there += int(*rest)
 		}
-		return there >= w.made
-	}, func() string { return fmt.Sprintf("%d of %d workloads have protectors", there, w.made) })
+		return there >= w.created
+	}, func() string { return fmt.Sprintf("%d of %d workloads have protectors", there, w.created) })
 }

@@ -22,11 +22,11 @@ import (
 )
 
 // Whatever generators there are, each workload has its protector, and loses it when it is deleted.
-func TestGeneratorsShareNamespacesOut(t *testing.T) {
-	l := bareLab(t)
-	l.furnish()
+func TestGeneratorsShardNamespaces(t *testing.T) {
+	l := newBareFixture(t)
+	l.createLeaseNamespace()
 	folder := t.TempDir()
-	breakwater := l.build(folder, "breakwater", binaries.Breakwater)
+	breakwater := l.buildProgram(folder, "breakwater", binaries.Breakwater)
 	l.processes = install.NewProcesses(folder, 10*time.Second)
 	t.Cleanup(l.processes.End)
 	l.ring = &v1alpha1.ClusterRing{
@@ -44,35 +44,35 @@ func TestGeneratorsShareNamespacesOut(t *testing.T) {
 	}
 	w := newWorkloads(l, 20)
 	start("generator-a")
-	w.make(100)
-	w.awaitProtected()
-	l.awaitHoldings("generator-a")
+	w.createSome(100)
+	w.waitForProtected()
+	l.waitForSlots("generator-a")
 
 	start("generator-b")
 	start("generator-c")
-	w.make(100)
-	l.awaitHoldings("generator-a", "generator-b", "generator-c")
-	w.remove(50)
-	w.awaitProtected()
+	w.createSome(100)
+	l.waitForSlots("generator-a", "generator-b", "generator-c")
+	w.deleteSome(50)
+	w.waitForProtected()
 
 	if err := l.processes.Kill("generator-a"); err != nil { // what it had waits, until it is certain that it does not work
 		t.Fatal(err)
 	}
-	ended, err := l.processes.Dismiss("generator-b")
+	ended, err := l.processes.ExpectExit("generator-b")
 	if err == nil {
 		err = l.processes.Freeze("generator-b")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.make(100)
-	w.remove(50)
-	l.awaitHoldings("generator-c")
-	w.awaitProtected()
+	w.createSome(100)
+	w.deleteSome(50)
+	l.waitForSlots("generator-c")
+	w.waitForProtected()
 	if err := l.processes.Thaw("generator-b"); err != nil {
 		t.Fatal(err)
 	}
-	l.await("generator-b has ended, since it has lost its Lease", func() (bool, string) {
+	l.waitUntil("generator-b exited because it lost its Lease", func() (bool, string) {
 		select {
 		case <-ended:
 			return true, ""
@@ -80,16 +80,16 @@ func TestGeneratorsShareNamespacesOut(t *testing.T) {
 			return false, "it runs"
 		}
 	})
-	l.vanish(w)
-	w.awaitProtected()
+	l.loseProtector(w)
+	w.waitForProtected()
 }
 
-// awaitHoldings waits until all slots are those of these shards, and each has some.
-func (l *lab) awaitHoldings(shards ...string) {
+// waitForSlots waits until all slots are those of these shards, and each has some.
+func (l *fixture) waitForSlots(shards ...string) {
 	l.Helper()
-	l.await(fmt.Sprintf("%v have all slots", shards), func() (bool, string) {
+	l.waitUntil(fmt.Sprintf("%v hold all slots", shards), func() (bool, string) {
 		var all slot.Set
-		holdings := l.get().Status.Holdings
+		holdings := l.getRing().Status.Holdings
 		for _, h := range holdings {
 			slots, err := slot.Parse(h.Slots)
 			if err != nil || slots.Empty() {
@@ -103,14 +103,14 @@ func (l *lab) awaitHoldings(shards ...string) {
 
 // workloads are Deployments that ask for protectors.
 type workloads struct {
-	*lab
+	*fixture
 	namespaces []string
-	there      map[client.ObjectKey]bool
-	made       int
+	existing   map[client.ObjectKey]bool
+	created    int
 }
 
-func newWorkloads(l *lab, namespaces int) *workloads {
-	w := &workloads{lab: l, there: map[client.ObjectKey]bool{}}
+func newWorkloads(l *fixture, namespaces int) *workloads {
+	w := &workloads{fixture: l, existing: map[client.ObjectKey]bool{}}
 	// The test deletes many workloads at once, on purpose.
 	confirmed := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "true"}}}`, v1alpha1.AnnotationConfirmRelease)
 	for range namespaces {
@@ -123,23 +123,23 @@ func newWorkloads(l *lab, namespaces int) *workloads {
 	return w
 }
 
-func (w *workloads) make(n int) {
+func (w *workloads) createSome(n int) {
 	w.Helper()
 	for range n {
-		d := w.next()
+		d := w.newDeployment()
 		if err := w.Create(w.Context(), d); err != nil {
 			w.Fatal(err)
 		}
 	}
 }
 
-// makeAtOnce is make, by many clients.
-func (w *workloads) makeAtOnce(n int) {
+// createConcurrently is make, by many clients.
+func (w *workloads) createConcurrently(n int) {
 	w.Helper()
 	running, ctx := errgroup.WithContext(w.Context())
 	running.SetLimit(clients)
 	for range n {
-		d := w.next()
+		d := w.newDeployment()
 		running.Go(func() error { return w.Create(ctx, d) })
 	}
 	if err := running.Wait(); err != nil {
@@ -147,25 +147,25 @@ func (w *workloads) makeAtOnce(n int) {
 	}
 }
 
-// next is a workload that is to be made.
-func (w *workloads) next() *appsv1.Deployment {
-	w.made++
-	labels := map[string]string{"app": fmt.Sprintf("web-%d", w.made)}
+// newDeployment is a workload that is to be made.
+func (w *workloads) newDeployment() *appsv1.Deployment {
+	w.created++
+	labels := map[string]string{"app": fmt.Sprintf("web-%d", w.created)}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: w.namespaces[w.made%len(w.namespaces)], Name: labels["app"], Labels: map[string]string{v1alpha1.LabelProtect: "true"},
+		Namespace: w.namespaces[w.created%len(w.namespaces)], Name: labels["app"], Labels: map[string]string{v1alpha1.LabelProtect: "true"},
 	}, Spec: appsv1.DeploymentSpec{
 		Replicas: ptr.To[int32](4), Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
 		},
 	}}
-	w.there[client.ObjectKeyFromObject(d)] = true
+	w.existing[client.ObjectKeyFromObject(d)] = true
 	return d
 }
 
-func (w *workloads) remove(n int) {
+func (w *workloads) deleteSome(n int) {
 	w.Helper()
-	for key := range w.there {
+	for key := range w.existing {
 		if n--; n < 0 {
 			return
 		}
@@ -173,23 +173,23 @@ func (w *workloads) remove(n int) {
 		if err := w.Delete(w.Context(), d); err != nil {
 			w.Fatal(err)
 		}
-		delete(w.there, key)
+		delete(w.existing, key)
 	}
 }
 
-// awaitProtected waits until each workload that there is has a protector, and nothing is left of the others.
-func (w *workloads) awaitProtected() {
+// waitForProtected waits until each workload that there is has a protector, and nothing is left of the others.
+func (w *workloads) waitForProtected() {
 	w.Helper()
-	w.await("each workload has its protector, and no other has", func() (bool, string) {
+	w.waitUntil("exactly the existing workloads have protectors", func() (bool, string) {
 		protectors, deployments := &v1alpha1.PodProtectorList{}, &appsv1.DeploymentList{}
-		want, left := len(w.there), 0
+		want, left := len(w.existing), 0
 		for _, namespace := range w.namespaces {
 			if err := w.List(w.Context(), protectors, client.InNamespace(namespace)); err != nil {
 				w.Fatal(err)
 			}
 			for i := range protectors.Items {
 				p := &protectors.Items[i]
-				if !w.there[client.ObjectKey{Namespace: namespace, Name: p.Annotations[v1alpha1.AnnotationSourceName]}] {
+				if !w.existing[client.ObjectKey{Namespace: namespace, Name: p.Annotations[v1alpha1.AnnotationSourceName]}] {
 					left++
 				} else if p.Spec.MinAvailable != nil || p.Spec.MaxUnavailable != nil {
 					want--
@@ -199,19 +199,19 @@ func (w *workloads) awaitProtected() {
 				w.Fatal(err)
 			}
 			for i := range deployments.Items {
-				if !w.there[client.ObjectKeyFromObject(&deployments.Items[i])] {
+				if !w.existing[client.ObjectKeyFromObject(&deployments.Items[i])] {
 					left++
 				}
 			}
 		}
-		return want == 0 && left == 0, fmt.Sprintf("%d protectors are missing, and of %d that are gone something is left", want, left)
+		return want == 0 && left == 0, fmt.Sprintf("%d protectors are missing, and %d deleted workloads still have one", want, left)
 	})
 }
 
-// vanish takes a protector out of etcd that nobody has released: whoever has its slot now makes it anew.
-func (l *lab) vanish(w *workloads) {
+// loseProtector deletes an unreleased protector from etcd: the shard that holds its slot now recreates it.
+func (l *fixture) loseProtector(w *workloads) {
 	l.Helper()
-	for key := range w.there {
+	for key := range w.existing {
 		testplane.Erase(l, "breakwater.dev", "podprotectors", key.Namespace, "deployment-"+key.Name)
 		return
 	}

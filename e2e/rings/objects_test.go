@@ -32,8 +32,8 @@ type objects struct {
 
 	mu sync.Mutex
 	// turns are those of all that there are, by namespace/name.
-	turns map[string]int
-	made  int
+	turns   map[string]int
+	created int
 }
 
 // newObjects makes their namespaces; what was made in them goes with the test, since sharders look at all that there is.
@@ -60,8 +60,8 @@ func newObjects(t testing.TB, namespaces int, label string) *objects {
 	return o
 }
 
-// each does something n times, by many clients.
-func (o *objects) each(n int, do func(ctx context.Context, i int) error) {
+// forEach does something n times, by many clients.
+func (o *objects) forEach(n int, do func(ctx context.Context, i int) error) {
 	o.Helper()
 	todo := make(chan int)
 	var running sync.WaitGroup
@@ -84,11 +84,11 @@ func (o *objects) each(n int, do func(ctx context.Context, i int) error) {
 	}
 }
 
-// make makes an object; every third one gets its name from the apiserver.
-func (o *objects) make(ctx context.Context) error {
+// createObject makes an object; every third one gets its name from the apiserver.
+func (o *objects) createObject(ctx context.Context) error {
 	o.mu.Lock()
-	o.made++
-	n := o.made
+	o.created++
+	n := o.created
 	o.mu.Unlock()
 	object := &corev1.ConfigMap{Data: map[string]string{turnKey: "0"}}
 	if object.Name = fmt.Sprintf("object-%05d", n); n%3 == 0 {
@@ -104,9 +104,9 @@ func (o *objects) make(ctx context.Context) error {
 	return nil
 }
 
-// change changes an object, whichever. Nobody else changes that meanwhile.
-func (o *objects) change(ctx context.Context) error {
-	key, turn := o.take()
+// changeObject changes an object, whichever. Nobody else changes that meanwhile.
+func (o *objects) changeObject(ctx context.Context) error {
+	key, turn := o.claimObject()
 	if key == "" {
 		return nil
 	}
@@ -119,8 +119,8 @@ func (o *objects) change(ctx context.Context) error {
 	return err
 }
 
-func (o *objects) remove(ctx context.Context) error {
-	key, _ := o.take()
+func (o *objects) deleteObject(ctx context.Context) error {
+	key, _ := o.claimObject()
 	if key == "" {
 		return nil
 	}
@@ -128,8 +128,8 @@ func (o *objects) remove(ctx context.Context) error {
 	return o.clientset.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// take takes an object out of those that there are.
-func (o *objects) take() (key string, turn int) {
+// claimObject takes an object out of those that there are.
+func (o *objects) claimObject() (key string, turn int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, turn = range o.turns { // in no order
@@ -153,12 +153,12 @@ func (o *objects) churn(ctx context.Context, perSecond int) {
 		case <-pace.C:
 		}
 		running.Go(func() {
-			do := o.change
+			do := o.changeObject
 			switch rand.IntN(10) { //nolint:gosec // it must differ, not be secret
 			case 0:
-				do = o.make
+				do = o.createObject
 			case 1:
-				do = o.remove
+				do = o.deleteObject
 			}
 			if err := do(context.WithoutCancel(ctx)); err != nil {
 				o.Error(err)
@@ -167,7 +167,7 @@ func (o *objects) churn(ctx context.Context, perSecond int) {
 	}
 }
 
-// snapshot are the turns of all that there are, when nobody changes them.
+// snapshot returns the turns of all objects, while no client changes them.
 func (o *objects) snapshot() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// recorder is told by every shard when it begins to work on an object, and when it ends. It judges by the order in which it hears,
-// which is that in which things happen: a shard goes on only when it was heard.
-type recorder struct {
+// visitRecorder is told by every shard when it begins to work on an object, and when it ends. It judges by the order in which it hears,
+// which is that in which things happen: a shard continues only after the recorder has answered.
+type visitRecorder struct {
 	server *httptest.Server
 
 	mu sync.Mutex
-	// open are the visits that have not ended, by object.
-	open map[string]visit
+	// openVisits are the visits that have not ended, by object.
+	openVisits map[string]visit
 	// turns are the newest of each object that a visit has seen the end of, by object.
 	turns map[string]int
 	// visits are how many each shard has ended.
@@ -33,11 +33,11 @@ type visit struct {
 	began time.Time
 }
 
-func newRecorder(t testing.TB) *recorder {
-	r := &recorder{open: map[string]visit{}, turns: map[string]int{}, visits: map[string]int{}, frozen: map[string]bool{}}
+func newRecorder(t testing.TB) *visitRecorder {
+	r := &visitRecorder{openVisits: map[string]visit{}, turns: map[string]int{}, visits: map[string]int{}, frozen: map[string]bool{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /begin", func(_ http.ResponseWriter, q *http.Request) {
-		r.begin(q.FormValue("object"), q.FormValue("shard"))
+		r.beginVisit(q.FormValue("object"), q.FormValue("shard"))
 	})
 	mux.HandleFunc("POST /end", func(w http.ResponseWriter, q *http.Request) {
 		turn, err := strconv.Atoi(q.FormValue("turn"))
@@ -45,62 +45,62 @@ func newRecorder(t testing.TB) *recorder {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		r.end(q.FormValue("object"), q.FormValue("shard"), turn)
+		r.endVisit(q.FormValue("object"), q.FormValue("shard"), turn)
 	})
 	r.server = httptest.NewServer(mux)
 	t.Cleanup(r.server.Close)
 	return r
 }
 
-func (r *recorder) begin(object, shard string) {
+func (r *visitRecorder) beginVisit(object, shard string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.frozen[shard] {
-		r.violations = append(r.violations, fmt.Sprintf("%s begins to work on %s when it has lost its Lease", shard, object))
+		r.violations = append(r.violations, fmt.Sprintf("%s starts to process %s after it lost its Lease", shard, object))
 	}
-	_, asleep := r.frozen[r.open[object].shard]
-	if other, busy := r.open[object]; busy && !asleep {
-		r.violations = append(r.violations, fmt.Sprintf("%s begins to work on %s while %s does so since %s",
+	_, asleep := r.frozen[r.openVisits[object].shard]
+	if other, busy := r.openVisits[object]; busy && !asleep {
+		r.violations = append(r.violations, fmt.Sprintf("%s starts to process %s while %s processes it since %s",
 			shard, object, other.shard, other.began.Format(time.StampMilli)))
 	}
-	r.open[object] = visit{shard: shard, began: time.Now()}
+	r.openVisits[object] = visit{shard: shard, began: time.Now()}
 }
 
-func (r *recorder) end(object, shard string, turn int) {
+func (r *visitRecorder) endVisit(object, shard string, turn int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, woken := r.frozen[shard]; woken && r.open[object].shard != shard {
+	if _, woken := r.frozen[shard]; woken && r.openVisits[object].shard != shard {
 		return
 	}
-	if r.open[object].shard != shard {
-		r.violations = append(r.violations, fmt.Sprintf("%s ends its work on %s, which is %q's", shard, object, r.open[object].shard))
+	if r.openVisits[object].shard != shard {
+		r.violations = append(r.violations, fmt.Sprintf("%s ends processing %s, which %q started", shard, object, r.openVisits[object].shard))
 		return
 	}
-	delete(r.open, object)
+	delete(r.openVisits, object)
 	r.turns[object] = max(r.turns[object], turn)
 	r.visits[shard]++
 }
 
-// dead ends the visits of a shard that was killed.
-func (r *recorder) dead(shard string) {
+// endVisitsOf ends the visits of a shard that was killed.
+func (r *visitRecorder) endVisitsOf(shard string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for object, v := range r.open {
+	for object, v := range r.openVisits {
 		if v.shard == shard {
-			delete(r.open, object)
+			delete(r.openVisits, object)
 		}
 	}
 }
 
-// freeze takes it that a shard was frozen, or that it was, and goes on without its Lease.
-func (r *recorder) freeze(shard string, goesOn bool) {
+// recordFrozen records that a shard was frozen, or that a frozen one continues without its Lease.
+func (r *visitRecorder) recordFrozen(shard string, continues bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.frozen[shard] = goesOn
+	r.frozen[shard] = continues
 }
 
-// behind is how many objects have not been worked on as they are, by their turns.
-func (r *recorder) behind(turns map[string]int) (n int, one string) {
+// countOutdated is how many objects have not been worked on as they are, by their turns.
+func (r *visitRecorder) countOutdated(turns map[string]int) (n int, one string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for object, turn := range turns {
@@ -111,8 +111,8 @@ func (r *recorder) behind(turns map[string]int) (n int, one string) {
 	return n, one
 }
 
-// ended is how many visits there were.
-func (r *recorder) ended() (all int) {
+// countVisits is how many visits there were.
+func (r *visitRecorder) countVisits() (all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range r.visits {
@@ -121,7 +121,7 @@ func (r *recorder) ended() (all int) {
 	return all
 }
 
-func (r *recorder) wantNoViolation(t testing.TB) {
+func (r *visitRecorder) expectNoViolation(t testing.TB) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,34 +132,34 @@ func (r *recorder) wantNoViolation(t testing.TB) {
 	}
 }
 
-func TestTheRecorderSeesTwoShardsAtOneObject(t *testing.T) {
+func TestRecorderDetectsTwoShardsOnOneObject(t *testing.T) {
 	r := newRecorder(t)
-	r.begin("a", "one")
-	r.begin("a", "two")
-	r.end("a", "one", 1)
-	r.end("a", "two", 1)
+	r.beginVisit("a", "one")
+	r.beginVisit("a", "two")
+	r.endVisit("a", "one", 1)
+	r.endVisit("a", "two", 1)
 	if len(r.violations) != 2 {
-		t.Errorf("seen: %q", r.violations)
+		t.Errorf("got violations %q", r.violations)
 	}
-	r.begin("b", "one")
-	r.dead("one")
-	r.begin("b", "two")
-	r.end("b", "two", 3)
-	if len(r.violations) != 2 || r.ended() != 2 {
-		t.Errorf("seen: %q, %d visits", r.violations, r.ended())
+	r.beginVisit("b", "one")
+	r.endVisitsOf("one")
+	r.beginVisit("b", "two")
+	r.endVisit("b", "two", 3)
+	if len(r.violations) != 2 || r.countVisits() != 2 {
+		t.Errorf("got violations %q, %d visits", r.violations, r.countVisits())
 	}
-	r.begin("c", "one")
-	r.freeze("one", false)
-	r.begin("c", "two")
-	r.freeze("one", true)
-	r.end("c", "one", 1)
+	r.beginVisit("c", "one")
+	r.recordFrozen("one", false)
+	r.beginVisit("c", "two")
+	r.recordFrozen("one", true)
+	r.endVisit("c", "one", 1)
 	if len(r.violations) != 2 {
-		t.Errorf("seen: %q", r.violations)
+		t.Errorf("got violations %q", r.violations)
 	}
-	if r.begin("d", "one"); len(r.violations) != 3 {
-		t.Errorf("seen: %q", r.violations)
+	if r.beginVisit("d", "one"); len(r.violations) != 3 {
+		t.Errorf("got violations %q", r.violations)
 	}
-	if n, one := r.behind(map[string]int{"b": 4, "a": 1}); n != 1 || one != "b" {
-		t.Errorf("%d are behind, such as %q", n, one)
+	if n, one := r.countOutdated(map[string]int{"b": 4, "a": 1}); n != 1 || one != "b" {
+		t.Errorf("%d objects are outdated, such as %q", n, one)
 	}
 }

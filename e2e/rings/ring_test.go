@@ -33,30 +33,30 @@ const (
 	// gets no processor for so long ends, as it must: tests, beside which others run, give it longer than benchmarks.
 	leaseSeconds, benchmarkLeaseSeconds = 8, 3
 	clients                             = 16
-	// patience bounds each wait for a condition.
-	patience = 5 * time.Minute
+	// waitTimeout bounds each wait for a condition.
+	waitTimeout = 5 * time.Minute
 )
 
-// lab is a ring of ConfigMaps, with its sharders and shards as processes.
-type lab struct {
+// fixture is a ring of ConfigMaps, with its sharders and shards as processes.
+type fixture struct {
 	testing.TB
 	client.Client
 	ring      *v1alpha1.ClusterRing
 	processes *install.Processes
-	recorder  *recorder
+	recorder  *visitRecorder
 	objects   *objects
 	// breakwater and shard are programs.
 	breakwater, shard string
 }
 
-// newLab makes a ring and runs sharders for it. change may be nil.
-func newLab(t testing.TB, namespaces int, change func(*v1alpha1.ClusterRingSpec)) *lab {
+// newFixture makes a ring and runs sharders for it. change may be nil.
+func newFixture(t testing.TB, namespaces int, change func(*v1alpha1.ClusterRingSpec)) *fixture {
 	t.Helper()
-	l := bareLab(t)
-	l.furnish()
+	l := newBareFixture(t)
+	l.createLeaseNamespace()
 	folder := t.TempDir()
-	l.breakwater = l.build(folder, "breakwater", binaries.Breakwater)
-	l.shard = l.build(folder, "shard", "github.com/breakwater-k8s/breakwater/e2e/rings/shard")
+	l.breakwater = l.buildProgram(folder, "breakwater", binaries.Breakwater)
+	l.shard = l.buildProgram(folder, "shard", "github.com/breakwater-k8s/breakwater/e2e/rings/shard")
 	l.processes = install.NewProcesses(folder, 10*time.Second)
 	t.Cleanup(l.processes.End)
 	sharders, err := l.processes.StartSharders(t.Context(), l.breakwater, testplane.Kubeconfig(t), 2)
@@ -64,18 +64,18 @@ func newLab(t testing.TB, namespaces int, change func(*v1alpha1.ClusterRingSpec)
 		t.Fatal(err)
 	}
 	t.Cleanup(sharders.Close)
-	l.makeRing(change)
+	l.createRing(change)
 	l.objects = newObjects(t, namespaces, l.ring.Name)
 	return l
 }
 
-func bareLab(t testing.TB) *lab {
+func newBareFixture(t testing.TB) *fixture {
 	t.Helper()
-	return &lab{TB: t, Client: testplane.Client(t), recorder: newRecorder(t)}
+	return &fixture{TB: t, Client: testplane.Client(t), recorder: newRecorder(t)}
 }
 
-// furnish makes the namespace of Leases, which no shard leaves behind for one of the same name in the next lab.
-func (l *lab) furnish() {
+// createLeaseNamespace makes the namespace of Leases, which no shard leaves behind for one of the same name in the next lab.
+func (l *fixture) createLeaseNamespace() {
 	l.Helper()
 	l.Cleanup(func() {
 		if err := l.DeleteAllOf(context.Background(), &coordinationv1.Lease{}, client.InNamespace(install.SystemNamespace), client.HasLabels{v1alpha1.LabelRing}); err != nil {
@@ -88,7 +88,7 @@ func (l *lab) furnish() {
 	}
 }
 
-func (l *lab) build(folder, name, program string) (path string) {
+func (l *fixture) buildProgram(folder, name, program string) (path string) {
 	l.Helper()
 	path = filepath.Join(folder, name)
 	if err := binaries.Build(l.Context(), path, program); err != nil {
@@ -97,7 +97,7 @@ func (l *lab) build(folder, name, program string) (path string) {
 	return path
 }
 
-func (l *lab) makeRing(change func(*v1alpha1.ClusterRingSpec)) {
+func (l *fixture) createRing(change func(*v1alpha1.ClusterRingSpec)) {
 	l.Helper()
 	name := strings.ToLower(strings.NewReplacer("Test", "", "Benchmark", "", "/", "-", "=", "-").Replace(l.Name()))
 	l.ring = &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: name[:min(len(name), 50)]}, Spec: v1alpha1.ClusterRingSpec{
@@ -115,13 +115,13 @@ func (l *lab) makeRing(change func(*v1alpha1.ClusterRingSpec)) {
 		l.Fatal(err)
 	}
 	l.Cleanup(func() { _ = l.Delete(context.Background(), l.ring) })
-	l.await("the ring is ready", func() (bool, string) {
-		r := l.get()
-		return meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionReady) && r.Status.ObservedGeneration == r.Generation, l.state()
+	l.waitUntil("the ring is ready", func() (bool, string) {
+		r := l.getRing()
+		return meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionReady) && r.Status.ObservedGeneration == r.Generation, l.ringState()
 	})
 }
 
-func (l *lab) get() *v1alpha1.ClusterRing {
+func (l *fixture) getRing() *v1alpha1.ClusterRing {
 	l.Helper()
 	r := &v1alpha1.ClusterRing{}
 	if err := l.Get(l.Context(), client.ObjectKeyFromObject(l.ring), r); err != nil {
@@ -130,10 +130,10 @@ func (l *lab) get() *v1alpha1.ClusterRing {
 	return r
 }
 
-// state is what the ring says of itself.
-func (l *lab) state() string {
+// ringState is what the ring says of itself.
+func (l *fixture) ringState() string {
 	l.Helper()
-	s := l.get().Status
+	s := l.getRing().Status
 	text := fmt.Sprintf("%d of %d shards available, %d assigned, %d draining, %d unassigned, members %v",
 		s.AvailableShards, s.Shards, s.Assigned, s.Draining, s.Unassigned, s.Members)
 	for _, c := range s.Conditions {
@@ -142,29 +142,29 @@ func (l *lab) state() string {
 	return text
 }
 
-// await waits until something is so, and fails when a component dies.
-func (l *lab) await(what string, is func() (bool, string)) {
+// waitUntil waits until something is so, and fails when a component dies.
+func (l *fixture) waitUntil(what string, condition func() (bool, string)) {
 	l.Helper()
-	until, look := time.NewTimer(patience), time.NewTicker(200*time.Millisecond)
-	defer until.Stop()
-	defer look.Stop()
+	timer, ticker := time.NewTimer(waitTimeout), time.NewTicker(200*time.Millisecond)
+	defer timer.Stop()
+	defer ticker.Stop()
 	for {
-		so, state := is()
+		so, state := condition()
 		if so {
 			return
 		}
 		select {
-		case <-look.C:
+		case <-ticker.C:
 		case err := <-l.processes.Died():
 			l.Fatalf("%s: %v", what, err)
-		case <-until.C:
-			l.Fatalf("not so after %s: %s; %s", patience, what, state)
+		case <-timer.C:
+			l.Fatalf("not fulfilled after %s: %s; %s", waitTimeout, what, state)
 		}
 	}
 }
 
-// start starts a shard, which takes part when this returns.
-func (l *lab) start(name string, arguments ...string) {
+// startShard starts a shard, which takes part when this returns.
+func (l *fixture) startShard(name string, arguments ...string) {
 	l.Helper()
 	arguments = append([]string{"--kubeconfig=" + testplane.Kubeconfig(l), "--ring=" + l.ring.Name, "--shard=" + name,
 		"--recorder=" + l.recorder.server.URL}, arguments...)
@@ -173,33 +173,33 @@ func (l *lab) start(name string, arguments ...string) {
 	}
 }
 
-// kill ends a shard at once.
-func (l *lab) kill(name string) {
+// killShard ends a shard at once.
+func (l *fixture) killShard(name string) {
 	l.Helper()
 	if err := l.processes.Kill(name); err != nil {
 		l.Fatal(err)
 	}
-	l.recorder.dead(name)
+	l.recorder.endVisitsOf(name)
 }
 
-// freeze makes a shard stop in the middle of what it does. When it goes on, by what this returns, it must end by itself.
-func (l *lab) freeze(name string) (thaw func()) {
+// freezeShard pauses a shard at any point of its work. When the returned function resumes it, the shard must exit by itself.
+func (l *fixture) freezeShard(name string) (resume func()) {
 	l.Helper()
-	ended, err := l.processes.Dismiss(name)
+	ended, err := l.processes.ExpectExit(name)
 	if err == nil {
 		err = l.processes.Freeze(name)
 	}
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.recorder.freeze(name, false)
+	l.recorder.recordFrozen(name, false)
 	return func() {
 		l.Helper()
-		l.recorder.freeze(name, true)
+		l.recorder.recordFrozen(name, true)
 		if err := l.processes.Thaw(name); err != nil {
 			l.Fatal(err)
 		}
-		l.await(name+" has ended, since it has lost its Lease", func() (bool, string) {
+		l.waitUntil(name+" exited because it lost its Lease", func() (bool, string) {
 			select {
 			case <-ended:
 				return true, ""
@@ -210,8 +210,8 @@ func (l *lab) freeze(name string) (thaw func()) {
 	}
 }
 
-// placed is how many objects each shard has, by their labels; "" are those that nobody has.
-func (l *lab) placed() map[string]int {
+// countByShard returns how many objects each shard has, by their labels; "" has the unassigned ones.
+func (l *fixture) countByShard() map[string]int {
 	l.Helper()
 	all := map[string]int{}
 	for _, shard := range l.shardOfEach() {
@@ -221,7 +221,7 @@ func (l *lab) placed() map[string]int {
 }
 
 // shardOfEach reads the labels of all objects, as the apiserver has them.
-func (l *lab) shardOfEach() map[string]string {
+func (l *fixture) shardOfEach() map[string]string {
 	l.Helper()
 	all := map[string]string{}
 	configMaps := metadata.NewForConfigOrDie(testplane.Config(l)).Resource(corev1.SchemeGroupVersion.WithResource("configmaps"))
@@ -240,29 +240,29 @@ func (l *lab) shardOfEach() map[string]string {
 	return all
 }
 
-// isBalanced tells whether the sharder says that nothing is left to do, and counted objects after its shards were as they are.
-func (l *lab) isBalanced() bool {
+// isBalanced reports whether the sharder has nothing left to do, and has counted the objects since the last change of its shards.
+func (l *fixture) isBalanced() bool {
 	l.Helper()
-	return meta.IsStatusConditionTrue(l.get().Status.Conditions, v1alpha1.ConditionBalanced)
+	return meta.IsStatusConditionTrue(l.getRing().Status.Conditions, v1alpha1.ConditionBalanced)
 }
 
 type object = runtime.Object
 
-// awaitBalance waits until all objects are with these shards, and each has been worked on as it is. Nobody changes objects meanwhile.
-func (l *lab) awaitBalance(shards ...string) map[string]int {
+// waitForBalance waits until all objects are with these shards, and each has been worked on as it is. Nobody changes objects meanwhile.
+func (l *fixture) waitForBalance(shards ...string) map[string]int {
 	l.Helper()
 	turns, placed := l.objects.snapshot(), map[string]int{}
-	l.await(fmt.Sprintf("all %d objects are with %v", len(turns), shards), func() (bool, string) {
-		if n, one := l.recorder.behind(turns); n > 0 { // and to read all objects is left for then
-			return false, fmt.Sprintf("%d of them, such as %s, were not worked on as they are; %s", n, one, l.state())
+	l.waitUntil(fmt.Sprintf("all %d objects are with %v", len(turns), shards), func() (bool, string) {
+		if n, one := l.recorder.countOutdated(turns); n > 0 { // and to read all objects is left for then
+			return false, fmt.Sprintf("%d of them, such as %s, were not processed in their newest state; %s", n, one, l.ringState())
 		}
-		placed = l.placed()
+		placed = l.countByShard()
 		for _, shard := range shards {
 			if placed[shard] == 0 {
-				return false, fmt.Sprintf("%v; %s", placed, l.state())
+				return false, fmt.Sprintf("%v; %s", placed, l.ringState())
 			}
 		}
-		return len(placed) == len(shards), fmt.Sprintf("%v; %s", placed, l.state())
+		return len(placed) == len(shards), fmt.Sprintf("%v; %s", placed, l.ringState())
 	})
 	return placed
 }

@@ -20,20 +20,20 @@ import (
 
 const day = 24 * time.Hour
 
-// signer is an authority that the apiservers trust besides that of the installation.
-var signer struct {
+// testCA is an authority that the apiservers trust besides that of the installation.
+var testCA struct {
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate
 }
 
-func newSigner(l *lab) {
+func createTestCA(l *fixture) {
 	l.Helper()
 	var err error
-	signer.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	testCA.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	l.Must(err)
-	signer.certificate, err = cert.NewSelfSignedCACert(cert.Config{CommonName: "runbooks", NotBefore: time.Now().Add(-400 * day)}, signer.key)
+	testCA.certificate, err = cert.NewSelfSignedCACert(cert.Config{CommonName: "runbooks", NotBefore: time.Now().Add(-400 * day)}, testCA.key)
 	l.Must(err)
-	encoded, err := cert.EncodeCertificates(signer.certificate)
+	encoded, err := cert.EncodeCertificates(testCA.certificate)
 	l.Must(err)
 	bundle := filepath.Join(suite.Dir(), "webhook", "ca.crt")
 	trusted, err := os.ReadFile(bundle)
@@ -42,8 +42,8 @@ func newSigner(l *lab) {
 	l.Must(suite.Breakwater.Configure(l.Context()))
 }
 
-// serve has the webhooks serve a certificate that expires after so long. They read it again within ten seconds.
-func serve(l *lab, lasts time.Duration) {
+// serveCertificate has the webhooks serve a certificate that expires after so long. They read it again within ten seconds.
+func serveCertificate(l *fixture, lasts time.Duration) {
 	l.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	l.Must(err)
@@ -51,9 +51,9 @@ func serve(l *lab, lasts time.Duration) {
 	l.Must(err)
 	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		Subject: pkix.Name{CommonName: "breakwater webhook"}, SerialNumber: number, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(install.OutwardHost)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.ParseIP("127.0.0.1"), net.ParseIP(install.ExternalHost)},
 		NotBefore: time.Now().Add(lasts - 400*day), NotAfter: time.Now().Add(lasts),
-	}, signer.certificate, key.Public(), signer.key)
+	}, testCA.certificate, key.Public(), testCA.key)
 	l.Must(err)
 	certificate, err := x509.ParseCertificate(raw)
 	l.Must(err)

@@ -14,96 +14,100 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-func coreFaults(l *lab) federation.Faults {
+func coreFaults(l *fixture) federation.Faults {
 	l.Helper()
 	core, ok := suite.Federation().Cores()[0].(federation.Faults)
 	if !ok {
-		l.Fatal("the core cannot be broken")
+		l.Fatal("the backend cannot inject faults into the core")
 	}
 	return core
 }
 
-// everywhere are faults of what all cells need. None of them leaves anything behind.
-func everywhere() []fault {
+// commonFaults are faults of what all cells need. None of them leaves anything behind.
+func commonFaults() []fault {
 	topology := []string{install.TopologyName("core")}
-	owed := fault{page: "removals-owed", breaks: "remove a pod by force", do: do{
-		"remove a pod by force": force, "start the apiserver of the core": func(l *lab) { l.Must(coreFaults(l).Restart(l.Context(), federation.APIServer)) },
+	owed := fault{page: "removals-owed", breakHook: "remove a pod by force", hooks: hookMap{
+		"remove a pod by force": forceRemoval, "start the apiserver of the core": func(l *fixture) { l.Must(coreFaults(l).Restart(l.Context(), federation.APIServer)) },
 	}}
 	return []fault{
-		{page: "decreases-held", breaks: "delete the workloads of store and the namespace preview", do: do{
-			"delete the workloads of store and the namespace preview": func(l *lab) {
+		{page: "decreases-held", breakHook: "delete the workloads of store and the namespace preview", hooks: hookMap{
+			"delete the workloads of store and the namespace preview": func(l *fixture) {
 				l.Must(l.Core.DeleteAllOf(l.Context(), &appsv1.Deployment{}, client.InNamespace("store")))
 				l.Must(l.Core.Delete(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "preview"}}))
 			},
 		}},
-		{page: "protectors-vanished", breaks: "stop the generator, and erase the protector from etcd", do: do{
-			"stop the generator, and erase the protector from etcd": func(l *lab) {
-				stopAll(l, generator())
-				erase(l, "breakwater.dev/podprotectors/"+namespace+"/web")
+		{page: "protectors-vanished", breakHook: "stop the generator, and erase the protector from etcd", hooks: hookMap{
+			"stop the generator, and erase the protector from etcd": func(l *fixture) {
+				stopComponents(l, generator())
+				deleteFromEtcd(l, "breakwater.dev/podprotectors/"+namespace+"/web")
 			},
-			"start the generator": func(l *lab) { startAll(l, generator()) },
+			"start the generator": func(l *fixture) { startComponents(l, generator()) },
 		}},
-		{page: "spread-unsatisfied", breaks: waits, do: do{waits: nothing}},
-		{page: "topology-down", breaks: "stop the topology controller", do: do{
-			"stop the topology controller":  func(l *lab) { stopAll(l, topology) },
-			"start the topology controller": func(l *lab) { startAll(l, topology) },
+		{page: "spread-unsatisfied", breakHook: waitHook, hooks: hookMap{waitHook: noFault}},
+		{page: "topology-down", breakHook: "stop the topology controller", hooks: hookMap{
+			"stop the topology controller":  func(l *fixture) { stopComponents(l, topology) },
+			"start the topology controller": func(l *fixture) { startComponents(l, topology) },
 		}},
-		{page: "webhook-down", breaks: "stop all replicas of the webhook", do: do{
-			"stop all replicas of the webhook": func(l *lab) { stopAll(l, webhooks()) },
-			"start the webhook":                func(l *lab) { startAll(l, webhooks()) },
+		{page: "webhook-down", breakHook: "stop all replicas of the webhook", hooks: hookMap{
+			"stop all replicas of the webhook": func(l *fixture) { stopComponents(l, webhooks()) },
+			"start the webhook":                func(l *fixture) { startComponents(l, webhooks()) },
 		}},
-		{page: "certificate-expired", breaks: "serve a certificate that has expired", do: do{
+		{page: "certificate-expired", breakHook: "serve a certificate that has expired", hooks: hookMap{
 			// Connections that are open go on.
-			"serve a certificate that has expired": func(l *lab) { stopAll(l, webhooks()); serve(l, -2*time.Hour); startAll(l, webhooks()) },
-			"renew the certificate":                func(l *lab) { serve(l, 365*day) },
+			"serve a certificate that has expired": func(l *fixture) {
+				stopComponents(l, webhooks())
+				serveCertificate(l, -2*time.Hour)
+				startComponents(l, webhooks())
+			},
+			"renew the certificate": func(l *fixture) { serveCertificate(l, 365*day) },
 		}},
-		{page: "core-down", breaks: "stop the apiserver of the core", do: do{
-			"stop the apiserver of the core": func(l *lab) { l.Must(coreFaults(l).Kill(federation.APIServer)) },
+		{page: "core-down", breakHook: "stop the apiserver of the core", hooks: hookMap{
+			"stop the apiserver of the core": func(l *fixture) { l.Must(coreFaults(l).Kill(federation.APIServer)) },
 			// What was forced meanwhile has a runbook of its own, which starts it again.
-			"start the apiserver of the core": func(l *lab) { owed.play(l.TB.(*testing.T), l) },
+			"start the apiserver of the core": func(l *fixture) { owed.breakAndFix(l.TB.(*testing.T), l) },
 		}},
 	}
 }
 
-// controllers are faults of what runs in the core, of the sources of protectors, of certificates and clocks.
-func controllers() []fault {
+// controllerFaults are faults of what runs in the core, of the sources of protectors, of certificates and clocks.
+func controllerFaults() []fault {
 	return []fault{
-		{page: "clock-skew", breaks: "set the clock of the core wrong", do: do{
-			"set the clock of the core wrong": func(*lab) { tilted.ahead.Store(int64(2 * time.Minute)) },
-			"set the clock of the core right": func(*lab) { tilted.ahead.Store(0) },
+		{page: "clock-skew", breakHook: "set the clock of the core wrong", hooks: hookMap{
+			"set the clock of the core wrong": func(*fixture) { coreProxy.skew.Store(int64(2 * time.Minute)) },
+			"set the clock of the core right": func(*fixture) { coreProxy.skew.Store(0) },
 		}},
-		{page: "certificate-expiring", breaks: "serve a certificate of three more days", do: do{
-			"serve a certificate of three more days": func(l *lab) { serve(l, 3*day) },
-			"renew the certificate":                  func(l *lab) { serve(l, 365*day) },
+		{page: "certificate-expiring", breakHook: "serve a certificate of three more days", hooks: hookMap{
+			"serve a certificate of three more days": func(l *fixture) { serveCertificate(l, 3*day) },
+			"renew the certificate":                  func(l *fixture) { serveCertificate(l, 365*day) },
 		}},
-		{page: "generator-down", breaks: "stop the generator", do: do{
-			"stop the generator":  func(l *lab) { stopAll(l, generator()) },
-			"start the generator": func(l *lab) { startAll(l, generator()) },
+		{page: "generator-down", breakHook: "stop the generator", hooks: hookMap{
+			"stop the generator":  func(l *fixture) { stopComponents(l, generator()) },
+			"start the generator": func(l *fixture) { startComponents(l, generator()) },
 		}},
-		{page: "sources-vanished", breaks: "erase a Deployment from etcd", do: do{
-			"erase a Deployment from etcd": func(l *lab) { erase(l, "deployments/"+namespace+"/api") },
+		{page: "sources-vanished", breakHook: "erase a Deployment from etcd", hooks: hookMap{
+			"erase a Deployment from etcd": func(l *fixture) { deleteFromEtcd(l, "deployments/"+namespace+"/api") },
 		}},
-		{page: "sources-unprotected", breaks: waits, do: do{waits: nothing}},
+		{page: "sources-unprotected", breakHook: waitHook, hooks: hookMap{waitHook: noFault}},
 	}
 }
 
-func nothing(*lab) {}
+func noFault(*fixture) {}
 
 func generator() []string { return []string{install.GeneratorName("core")} }
 
-// waits is the hook of pages that break something by themselves.
-const waits = "wait for the alert"
+// waitHook is the hook of pages that break something by themselves.
+const waitHook = "wait for the alert"
 
 func webhooks() []string { return []string{install.WebhookName(0), install.WebhookName(1)} }
 
-func stopAll(l *lab, components []string) {
+func stopComponents(l *fixture, components []string) {
 	l.Helper()
 	for _, component := range components {
 		l.Must(suite.Breakwater.Terminate(component))
 	}
 }
 
-func startAll(l *lab, components []string) {
+func startComponents(l *fixture, components []string) {
 	l.Helper()
 	for _, component := range components {
 		l.Must(suite.Breakwater.Restart(l.Context(), component))
@@ -112,8 +116,8 @@ func startAll(l *lab, components []string) {
 
 var webhookURL string
 
-// webhookAddress finds out where apiservers ask.
-func webhookAddress(l *lab) {
+// setWebhookURL finds out where apiservers ask.
+func setWebhookURL(l *fixture) {
 	l.Helper()
 	all, err := suite.Cells[0].Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(l.Context(), metav1.ListOptions{})
 	l.Must(err)

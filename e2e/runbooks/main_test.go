@@ -1,6 +1,5 @@
-// Package runbooks_test breaks Breakwater as alerts tell, and does what their runbooks in docs/runbooks say: each alert is not active
-// before, is active while it is broken, and the commands of its page say what the page shows, until it is over. Its federation is nobody
-// else's.
+// Package runbooks_test injects the faults that alerts report, and follows their runbooks in docs/runbooks: each alert is active only
+// during its fault, and the commands of its page print what the page shows. No other package uses its federation.
 package runbooks_test
 
 import (
@@ -17,24 +16,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-// tiltedWebhook is the one that reaches the core by a clock that can be wrong.
-var tiltedWebhook = install.WebhookName(1)
+// skewedWebhook is the one that reaches the core by a clock that can be wrong.
+var skewedWebhook = install.WebhookName(1)
 
 var (
 	suite = e2e.NewSuite("federated", func(o *install.Options) {
 		o.Metrics, o.Scheduling = true, true
-		tilted = newTilt(o.Cores[0], o.Dir)
+		coreProxy = newSkewedProxy(o.Cores[0], o.Dir)
 		o.Kubeconfig = func(component string, cluster federation.Cluster) string {
-			if component == tiltedWebhook && cluster.Name() == o.Cores[0].Name() {
-				return tilted.kubeconfig
+			if component == skewedWebhook && cluster.Name() == o.Cores[0].Name() {
+				return coreProxy.kubeconfig
 			}
 			return cluster.Kubeconfig()
 		}
 	})
-	// tilted stands before the apiserver of the core.
-	tilted *tilt
+	// coreProxy stands before the apiserver of the core.
+	coreProxy *skewedProxy
 	// alerts tell which are active.
-	alerts monitor
+	alerts alertMonitor
 )
 
 func TestMain(m *testing.M) {
@@ -42,18 +41,18 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err) // there is no test yet that could fail
 	}
-	if err := flag.Set("test.parallel", "8"); err != nil { // lanes wait, and do not reckon
+	if err := flag.Set("test.parallel", "8"); err != nil { // lanes wait, and use little CPU
 		panic(err)
 	}
-	plugin = build(filepath.Join(folder, "kubectl-breakwater"))
+	plugin = startBuild(filepath.Join(folder, "kubectl-breakwater"))
 	code := suite.Main(m)
 	<-plugin.built
-	tilted.stop()
+	coreProxy.stop()
 	_ = os.RemoveAll(folder)
 	os.Exit(code)
 }
 
-type lab = e2e.Lab
+type fixture = e2e.Fixture
 
 // program is built while the federation comes up.
 type program struct {
@@ -65,7 +64,7 @@ type program struct {
 // plugin is kubectl breakwater.
 var plugin *program
 
-func build(path string) *program {
+func startBuild(path string) *program {
 	p := &program{path: path, built: make(chan struct{})}
 	go func() {
 		defer close(p.built)

@@ -17,58 +17,58 @@ import (
 
 const root = "../.."
 
-// do is what a hook of a page does: its name is what the page says that is done.
-type do map[string]func(l *lab)
+// hookMap is what a hook of a page does: its name is what the page says that is done.
+type hookMap map[string]func(l *fixture)
 
 // fault is what a runbook is about.
 type fault struct {
 	// page is the name of the runbook.
 	page string
-	// breaks is the hook that breaks it; after that the alert of the page is active.
-	breaks string
-	do     do
-	// lasts tells that the alert goes on for minutes after the fault, since it is about a rate.
-	lasts bool
+	// breakHook is the hook that breaks it; after that the alert of the page is active.
+	breakHook string
+	hooks     hookMap
+	// staysActive reports whether the alert stays active for minutes after the fault, since it is about a rate.
+	staysActive bool
 }
 
-// run breaks something, does what the page says, and sees that the alert is over.
-func (f fault) run(t *testing.T, l *lab) {
+// runRunbook breaks something, does what the page says, and sees that the alert is over.
+func (f fault) runRunbook(t *testing.T, l *fixture) {
 	t.Helper()
-	if !f.wanted() {
+	if !f.isSelected() {
 		return
 	}
 	well := t.Run(f.page, func(t *testing.T) {
 		inner := *l
 		inner.TB = t
-		f.play(t, &inner)
+		f.breakAndFix(t, &inner)
 	})
 	if !well {
 		t.FailNow() // what is broken still is in the way of the others
 	}
 }
 
-func (f fault) play(t *testing.T, l *lab) {
+func (f fault) breakAndFix(t *testing.T, l *fixture) {
 	t.Helper()
 	page, err := doctest.Read(root, "docs/runbooks/"+f.page+".md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	alert := alertOf(f.page)
-	alerts.await(t, alert, false)
+	alerts.waitForAlert(t, alert, false)
 	hooks := map[string]func(*testing.T, *doctest.Session){}
-	for name, does := range f.do {
+	for name, does := range f.hooks {
 		hooks[name] = func(t *testing.T, _ *doctest.Session) {
 			does(l)
-			if name == f.breaks {
-				alerts.await(t, alert, true)
+			if name == f.breakHook {
+				alerts.waitForAlert(t, alert, true)
 			}
 		}
 	}
-	s := setting(t, f.page)
+	s := newSetting(t, f.page)
 	s.Hooks = hooks
 	page.Run(t, s)
-	if !f.lasts {
-		alerts.await(t, alert, false)
+	if !f.staysActive {
+		alerts.waitForAlert(t, alert, false)
 	}
 }
 
@@ -77,8 +77,8 @@ func alertOf(page string) string {
 	return "Breakwater" + regexp.MustCompile(`(^|-)[a-z]`).ReplaceAllStringFunc(page, func(s string) string { return strings.ToUpper(strings.TrimPrefix(s, "-")) })
 }
 
-// setting is what a runbook begins with: the cluster of a worker as the current context, and the core known by a variable.
-func setting(t *testing.T, page string) doctest.Setting {
+// newSetting is what a runbook begins with: the cluster of a worker as the current context, and the core known by a variable.
+func newSetting(t *testing.T, page string) doctest.Options {
 	t.Helper()
 	prelude, err := os.ReadFile("../operate/testdata/pages.sh")
 	if err != nil {
@@ -90,7 +90,7 @@ func setting(t *testing.T, page string) doctest.Setting {
 		t.Fatal(err)
 	}
 	if page == "clock-skew" {
-		file = tilted.through(file, "core")
+		file = coreProxy.addContext(file, "core")
 	}
 	file.CurrentContext = "worker-1"
 	kubeconfig := filepath.Join(folder, ".kubeconfig")
@@ -98,8 +98,8 @@ func setting(t *testing.T, page string) doctest.Setting {
 		t.Fatal(err)
 	}
 	programs := []string{filepath.Dir(plugin.path), filepath.Dir(suite.Program()), os.Getenv(local.BinariesVariable), os.Getenv("PATH")}
-	return doctest.Setting{
-		Environments: []doctest.Environment{doctest.Runbook}, Folder: folder, Prelude: string(prelude), Patience: time.Minute,
+	return doctest.Options{
+		Environments: []doctest.Environment{doctest.Runbook}, Folder: folder, Prelude: string(prelude), Timeout: time.Minute,
 		Variables: []string{
 			"PATH=" + strings.Join(programs, string(os.PathListSeparator)), "KUBECONFIG=" + kubeconfig, "HOME=" + folder, "BREAKWATER_CORE_CONTEXT=core",
 			"WEBHOOK=" + webhookURL, "AUTHORITY=" + filepath.Join(suite.Dir(), "webhook", "ca.crt"),
@@ -108,9 +108,9 @@ func setting(t *testing.T, page string) doctest.Setting {
 }
 
 // A page that shows what its commands say is broken by one of the faults.
-func TestEachRunbookIsRun(t *testing.T) {
+func TestEachRunbookHasFault(t *testing.T) {
 	run := map[string]bool{"removals-owed": true} // within core-down
-	for _, f := range slices.Concat(first(), second(), controllers(), stored(), everywhere()) {
+	for _, f := range slices.Concat(worker1Faults(), worker2Faults(), controllerFaults(), storedObjectFaults(), commonFaults()) {
 		run[f.page] = true
 	}
 	paths, err := filepath.Glob(root + "/docs/runbooks/*.md")
@@ -124,7 +124,7 @@ func TestEachRunbookIsRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if page.Runs(doctest.Runbook) != run[strings.TrimSuffix(name, ".md")] {
-			t.Errorf("%s has commands that are run: %v, and a fault: %v", name, page.Runs(doctest.Runbook), run[strings.TrimSuffix(name, ".md")])
+			t.Errorf("%s has commands: %v, and a fault: %v; want both or neither", name, page.Runs(doctest.Runbook), run[strings.TrimSuffix(name, ".md")])
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// setReady turns the readiness of three pods of the application.
-func setReady(l *lab, ready bool) {
+// setThreeReady turns the readiness of three pods of the application.
+func setThreeReady(l *fixture, ready bool) {
 	l.Helper()
 	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)
 	list, err := pods.List(l.Context(), metav1.ListOptions{LabelSelector: "app=web", Limit: 3})
@@ -29,16 +29,16 @@ func setReady(l *lab, ready bool) {
 	}
 }
 
-// fresh is a protector of the application's pods that nobody has counted.
-func fresh() *v1alpha1.PodProtector {
+// newUncountedProtector is a protector of the application's pods that nobody has counted.
+func newUncountedProtector() *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fresh"}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(1)
 	return p
 }
 
-// awaitHeard waits until the webhooks refuse in the name of the fresh protector.
-func awaitHeard(l *lab) {
+// waitForWebhooks waits until the webhooks refuse in the name of the fresh protector.
+func waitForWebhooks(l *fixture) {
 	l.Helper()
 	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)
 	list, err := pods.List(l.Context(), metav1.ListOptions{LabelSelector: "app=web", Limit: 1})
@@ -49,17 +49,17 @@ func awaitHeard(l *lab) {
 		err := pods.Delete(l.Context(), list.Items[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "fresh") {
 			heard = 0
-			return "the webhooks have not heard of it"
+			return "the webhooks have not seen the protector"
 		}
 		if heard++; heard < 8 {
-			return "not all webhooks may have heard of it"
+			return "a webhook may not have seen the protector"
 		}
 		return ""
 	})
 }
 
-// erase takes an object out of the core's etcd, below its apiserver, as damage does.
-func erase(l *lab, key string) {
+// deleteFromEtcd takes an object out of the core's etcd, below its apiserver, as damage does.
+func deleteFromEtcd(l *fixture, key string) {
 	l.Helper()
 	endpoint, config, err := suite.Federation().Cores()[0].(*local.Cluster).EtcdAccess()
 	l.Must(err)
@@ -69,6 +69,6 @@ func erase(l *lab, key string) {
 	erased, err := etcd.Delete(l.Context(), "/registry/"+key)
 	l.Must(err)
 	if erased.Deleted != 1 {
-		l.Fatalf("%d objects were erased at %s", erased.Deleted, key)
+		l.Fatalf("%d objects were deleted from etcd at %s", erased.Deleted, key)
 	}
 }

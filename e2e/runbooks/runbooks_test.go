@@ -18,28 +18,28 @@ import (
 )
 
 func TestRunbooks(t *testing.T) {
-	suite.Claim(t, "what is broken is found, mended and over as its page says", func(l *lab) {
-		begin(l)
+	suite.Claim(t, "the alert fires after the fault, and its runbook ends it", func(l *fixture) {
+		startApplication(l)
 		t := l.TB.(*testing.T)
 		// What takes longest is waited for at the same time.
 		t.Run("apart", func(t *testing.T) {
-			for lane, faults := range map[string][]fault{"worker-1": first(), "worker-2": second(), "controllers": controllers(), "stored": stored()} {
+			for lane, faults := range map[string][]fault{"worker-1": worker1Faults(), "worker-2": worker2Faults(), "controllers": controllerFaults(), "stored": storedObjectFaults()} {
 				t.Run(lane, func(t *testing.T) {
 					t.Parallel()
 					for _, f := range faults {
-						f.run(t, l)
+						f.runRunbook(t, l)
 					}
 				})
 			}
 		})
-		for _, f := range everywhere() {
-			f.run(t, l)
+		for _, f := range commonFaults() {
+			f.runRunbook(t, l)
 		}
 	})
 }
 
-// begin brings up what all runbooks begin with: an application of six pods in the first worker, whose floor is four, and Prometheus.
-func begin(l *lab) {
+// startApplication brings up what all runbooks begin with: an application of six pods in the first worker, whose floor is four, and Prometheus.
+func startApplication(l *fixture) {
 	l.Helper()
 	<-plugin.built
 	l.Must(plugin.err)
@@ -48,31 +48,31 @@ func begin(l *lab) {
 		l.Must(err)
 		l.Must(l.Core.Patch(l.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: worker.Name}}, client.RawPatch(types.MergePatchType, patch)))
 	}
-	s, err := doctest.Begin(l.Context(), l.TempDir(), setting(l.TB.(*testing.T), "").Variables)
+	s, err := doctest.Begin(l.Context(), l.TempDir(), newSetting(l.TB.(*testing.T), "").Variables)
 	l.Must(err)
 	defer s.End()
 	prelude, err := os.ReadFile("../operate/testdata/pages.sh")
 	l.Must(err)
 	if out, code, err := s.Do(string(prelude) + "\n(set -e; application shop web 6; protect shop web 4; counted shop web 6)"); err != nil || code != 0 {
-		l.Fatalf("bring up the application: %v, exit code %d\n%s", err, code, out)
+		l.Fatalf("start the application: %v, exit code %d\n%s", err, code, out)
 	}
 	startSharder(l)
-	webhookAddress(l)
-	newSigner(l)
+	setWebhookURL(l)
+	createTestCA(l)
 	// A test can wait until a reservation is older than this threshold.
-	alerts = monitor{prometheus.Start(l, 500*time.Millisecond, "metrics.prometheusRule.thresholds.reservationSeconds=3", "sharder.enabled=true")}
+	alerts = alertMonitor{prometheus.Start(l, 500*time.Millisecond, "metrics.prometheusRule.thresholds.reservationSeconds=3", "sharder.enabled=true")}
 }
 
 // namespace has the application of all runbooks.
 const namespace = "shop"
 
-func (f fault) wanted() bool {
+func (f fault) isSelected() bool {
 	only := os.Getenv("RUNBOOK") // for who works on one page
 	return only == "" || only == f.page
 }
 
-// removals asks for removals of pods of the application, as long as they are refused, until an alert is active.
-func removals(l *lab, alert string) {
+// removeUntilAlert asks for removals of pods of the application, as long as they are refused, until an alert is active.
+func removeUntilAlert(l *fixture, alert string) {
 	l.Helper()
 	l.Eventually(func() string {
 		pods, err := suite.Cells[0].Client.CoreV1().Pods(namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=web"})
@@ -85,7 +85,7 @@ func removals(l *lab, alert string) {
 				l.Fatalf("%s was removed", pods.Items[i].Name)
 			}
 		}
-		active, err := alerts.active()
+		active, err := alerts.activeAlerts()
 		if err != nil || !slices.Contains(active, alert) {
 			return fmt.Sprintf("%s is not active: %q, %v", alert, active, err)
 		}
@@ -93,8 +93,8 @@ func removals(l *lab, alert string) {
 	})
 }
 
-// force removes a pod of the application by breaking the glass.
-func force(l *lab) {
+// forceRemoval removes a pod of the application by breaking the glass.
+func forceRemoval(l *fixture) {
 	l.Helper()
 	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)
 	list, err := pods.List(l.Context(), metav1.ListOptions{LabelSelector: "app=web", Limit: 1})

@@ -14,26 +14,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-// stored are faults of what is added to objects when they are stored: shards of rings, and what scheduling policies ask for.
-func stored() []fault {
+// storedObjectFaults are faults of what is added to objects when they are stored: shards of rings, and what scheduling policies ask for.
+func storedObjectFaults() []fault {
 	return []fault{
-		{page: "objects-not-assigned", breaks: "create objects of a ring without shards", lasts: true, do: do{
-			"create objects of a ring without shards": func(l *lab) {
-				until(l, "BreakwaterObjectsNotAssigned", l.Core, func() client.Object {
+		{page: "objects-not-assigned", breakHook: "create objects of a ring without shards", staysActive: true, hooks: hookMap{
+			"create objects of a ring without shards": func(l *fixture) {
+				createUntilAlert(l, "BreakwaterObjectsNotAssigned", l.Core, func() client.Object {
 					return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "carts", GenerateName: "cart-"}}
 				})
 			},
-			"start a shard": func(l *lab) { l.Must(l.Core.Create(l.Context(), shardLease())) },
+			"start a shard": func(l *fixture) { l.Must(l.Core.Create(l.Context(), shardLease())) },
 		}},
-		{page: "sharder-down", breaks: "stop the sharder", do: do{
-			"stop the sharder":  func(l *lab) { stopAll(l, []string{install.SharderName(0)}) },
-			"start the sharder": func(l *lab) { startAll(l, []string{install.SharderName(0)}) },
+		{page: "sharder-down", breakHook: "stop the sharder", hooks: hookMap{
+			"stop the sharder":  func(l *fixture) { stopComponents(l, []string{install.SharderName(0)}) },
+			"start the sharder": func(l *fixture) { startComponents(l, []string{install.SharderName(0)}) },
 		}},
-		{page: "scheduling-policies-not-asked", breaks: "create pods of a cell that nobody knows", lasts: true, do: do{
-			"create pods of a cell that nobody knows": func(l *lab) {
+		{page: "scheduling-policies-not-asked", breakHook: "create pods of an unknown cell", staysActive: true, hooks: hookMap{
+			"create pods of an unknown cell": func(l *fixture) {
 				worker, err := install.Client(suite.Federation().Workers()[0])
 				l.Must(err)
-				until(l, "BreakwaterSchedulingPoliciesNotAsked", worker, func() client.Object {
+				createUntilAlert(l, "BreakwaterSchedulingPoliciesNotAsked", worker, func() client.Object {
 					return &corev1.Pod{
 						ObjectMeta: metav1.ObjectMeta{Namespace: "carts", GenerateName: "cart-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "cart", Image: "cart"}}},
 					}
@@ -44,7 +44,7 @@ func stored() []fault {
 }
 
 // startSharder runs a sharder for the rings of the core.
-func startSharder(l *lab) {
+func startSharder(l *fixture) {
 	l.Helper()
 	sharders, err := suite.Breakwater.StartSharders(l.Context(), suite.Program(), suite.Federation().Cores()[0].Kubeconfig(), 1)
 	l.Must(err)
@@ -62,12 +62,12 @@ func shardLease() *coordinationv1.Lease {
 	}
 }
 
-// until makes one object after the other in a cluster until an alert is active.
-func until(l *lab, alert string, c client.Client, object func() client.Object) {
+// createUntilAlert makes one object after the other in a cluster until an alert is active.
+func createUntilAlert(l *fixture, alert string, c client.Client, object func() client.Object) {
 	l.Helper()
 	l.Eventually(func() string {
 		l.Must(c.Create(l.Context(), object()))
-		active, err := alerts.active()
+		active, err := alerts.activeAlerts()
 		if err != nil || !slices.Contains(active, alert) {
 			return fmt.Sprintf("%s is not active: %q, %v", alert, active, err)
 		}

@@ -25,58 +25,58 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
-// runs are what benchmarks compare: pods that no webhook is asked about; those that no policy is for, which tells what a webhook costs
+// benchmarkRuns are what benchmarks compare: pods that no webhook is asked about; those that no policy is for, which tells what a webhook costs
 // that does nothing; and those that three of the 1,000 policies are for.
-func runs() []string { return []string{"unasked", "asked", "scheduled"} }
+func benchmarkRuns() []string { return []string{"unasked", "asked", "scheduled"} }
 
 // benchPolicies is how many policies there are.
 const benchPolicies = 1000
 
 // BenchmarkPodCreate is what scheduling policies cost when pods are created: each pod one after the other, and as many as can be at once.
 func BenchmarkPodCreate(b *testing.B) {
-	labs := map[string]*lab{}
-	for _, run := range runs() {
+	labs := map[string]*fixture{}
+	for _, run := range benchmarkRuns() {
 		labels := map[string]string{}
 		if run == "unasked" {
 			labels[v1alpha1.LabelExempt] = "true"
 		}
-		labs[run] = scheduling.Lab(b, labels)
-		awaitAccount(labs[run], here(labs[run]))
+		labs[run] = schedulingSuite.NewFixture(b, labels)
+		waitForServiceAccount(labs[run], here(labs[run]))
 	}
-	policies(labs["scheduled"])
-	askDirectly(labs["scheduled"])
-	check(labs)
-	b.Run("alone", func(b *testing.B) { benchAlone(b, labs) })
+	createPolicies(labs["scheduled"])
+	bypassBalancer(labs["scheduled"])
+	checkRuns(labs)
+	b.Run("alone", func(b *testing.B) { benchSequential(b, labs) })
 	b.Run("storm", func(b *testing.B) { benchStorm(b, labs) })
 }
 
-// policies makes as many as the benchmarks are about: nine tenths for other applications of the namespace, a tenth for other namespaces, and
+// createPolicies makes as many as the benchmarks are about: nine tenths for other applications of the namespace, a tenth for other namespaces, and
 // three for the pods that are made, by a protector, by their labels and by their namespace. It waits until their status is written as well,
 // which is work of its own.
-func policies(l *lab) {
+func createPolicies(l *fixture) {
 	l.Helper()
-	protect(l, "web", "gold")
-	policy(l, "spread", `protectorSelector: {matchLabels: {tier: gold}}
+	createProtector(l, "web", "gold")
+	createPolicy(l, "spread", `protectorSelector: {matchLabels: {tier: gold}}
 topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]`)
-	policy(l, "pool", ofWeb+`nodeSelector: {worker.gardener.cloud/pool: general}
+	createPolicy(l, "pool", selectsWeb+`nodeSelector: {worker.gardener.cloud/pool: general}
 tolerations: [{key: worker.gardener.cloud/pool, operator: Exists}]`)
-	clusterPolicy(l, "zones", "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "+l.Namespace+"}}\npodSelector: {}\n"+fmt.Sprintf(zoneAffinity, "a, b"))
+	createClusterPolicy(l, "zones", "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "+l.Namespace+"}}\npodSelector: {}\n"+fmt.Sprintf(zoneAffinity, "a, b"))
 	for n := range benchPolicies - 3 {
 		of := fmt.Sprintf("podSelector: {matchLabels: {app: other-%d}}\nnodeSelector: {disk: ssd}\n", n)
 		if n%10 == 0 {
-			clusterPolicy(l, fmt.Sprint("other-", n), fmt.Sprintf("namespaceSelector: {matchLabels: {team: other-%d}}\n", n)+of)
+			createClusterPolicy(l, fmt.Sprint("other-", n), fmt.Sprintf("namespaceSelector: {matchLabels: {team: other-%d}}\n", n)+of)
 		} else {
-			policy(l, fmt.Sprint("other-", n), of)
+			createPolicy(l, fmt.Sprint("other-", n), of)
 		}
 	}
-	awaitHeeded(l)
-	awaitAnswers(l, newPod("probe", "web"), "topologySpreadConstraints", poolKey, "nodeAffinity")
-	awaitWritten(l)
+	waitForPolicies(l)
+	waitForPatches(l, newPod("probe", "web"), "topologySpreadConstraints", poolKey, "nodeAffinity")
+	waitForPolicyStatus(l)
 }
 
-// askDirectly has pods reviewed by one webhook without the balancer, which is a process of ours that copies each byte; a Service, which stands
+// bypassBalancer has pods reviewed by one webhook without the balancer, which is a process of ours that copies each byte; a Service, which stands
 // there elsewhere, is none.
-func askDirectly(l *lab) {
+func bypassBalancer(l *fixture) {
 	l.Helper()
 	cluster, err := install.Client(l.Federation().Workers()[0])
 	l.Must(err)
@@ -89,7 +89,7 @@ func askDirectly(l *lab) {
 			l.Must(err)
 			_, port, err := net.SplitHostPort(l.Breakwater.WebhookAddresses()[0])
 			l.Must(err)
-			address.Host = net.JoinHostPort(install.OutwardHost, port)
+			address.Host = net.JoinHostPort(install.ExternalHost, port)
 			direct := address.String()
 			hook.URL = &direct
 		}
@@ -97,8 +97,8 @@ func askDirectly(l *lab) {
 	}
 }
 
-// awaitWritten waits until webhooks have written of all policies that they heed them.
-func awaitWritten(l *lab) {
+// waitForPolicyStatus waits until webhooks have written into the status of all policies that they apply them.
+func waitForPolicyStatus(l *fixture) {
 	l.Helper()
 	until, cancel := context.WithTimeout(l.Context(), 5*time.Minute)
 	defer cancel()
@@ -122,21 +122,21 @@ func awaitWritten(l *lab) {
 	}
 }
 
-// unscheduled is a pod that costs nobody anything once it is there: its scheduler does not run.
-func unscheduled() *corev1.Pod {
+// newUnscheduledPod is a pod that needs no further work once it exists: its scheduler does not run.
+func newUnscheduledPod() *corev1.Pod {
 	pod := newPod("", "web", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "none" })
 	pod.GenerateName = "web-"
 	return pod
 }
 
-func makeOne(l *lab) (*corev1.Pod, error) {
-	return here(l).Client.CoreV1().Pods(l.Namespace).Create(l.Context(), unscheduled(), metav1.CreateOptions{})
+func createUnscheduledPod(l *fixture) (*corev1.Pod, error) {
+	return here(l).Client.CoreV1().Pods(l.Namespace).Create(l.Context(), newUnscheduledPod(), metav1.CreateOptions{})
 }
 
-// check makes sure that the runs are what they are called.
-func check(labs map[string]*lab) {
-	for run, l := range labs {
-		pod, err := makeOne(l)
+// checkRuns makes sure that the runs are what they are called.
+func checkRuns(fixtures map[string]*fixture) {
+	for run, l := range fixtures {
+		pod, err := createUnscheduledPod(l)
 		l.Must(err)
 		s := pod.Spec
 		if got := len(s.NodeSelector) == 1 && len(s.TopologySpreadConstraints) == 1 && s.Affinity != nil && len(s.Tolerations) == 3; got != (run == "scheduled") {
@@ -145,25 +145,25 @@ func check(labs map[string]*lab) {
 	}
 }
 
-// clearPods takes the pods of a run away. The apiserver gives a request up after 10 s here.
-func clearPods(l *lab) {
+// deletePods takes the pods of a run away. The apiserver gives a request up after 10 s here.
+func deletePods(l *fixture) {
 	l.Helper()
 	now := int64(0)
 	l.Eventually(func() string {
-		return e2e.Word(here(l).Client.CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
+		return e2e.ErrorText(here(l).Client.CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}))
 	})
 }
 
-// benchAlone creates pods one after the other, each run in turn.
-func benchAlone(b *testing.B, labs map[string]*lab) {
+// benchSequential creates pods one after the other, each run in turn.
+func benchSequential(b *testing.B, fixtures map[string]*fixture) {
 	const each = 1000
 	took, rounds := map[string][]time.Duration{}, 0
 	for b.Loop() {
 		for range each {
-			for turn := range runs() {
-				run := runs()[(rounds+turn)%len(runs())]
+			for turn := range benchmarkRuns() {
+				run := benchmarkRuns()[(rounds+turn)%len(benchmarkRuns())]
 				began := time.Now()
-				_, err := makeOne(labs[run])
+				_, err := createUnscheduledPod(fixtures[run])
 				took[run] = append(took[run], time.Since(began))
 				if err != nil {
 					b.Fatal(err)
@@ -175,7 +175,7 @@ func benchAlone(b *testing.B, labs map[string]*lab) {
 	for run, all := range took {
 		b.ReportMetric(quantile(all, 0.5), run+"-p50-ms")
 		b.ReportMetric(quantile(all, 0.99), run+"-p99-ms")
-		clearPods(labs[run])
+		deletePods(fixtures[run])
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -187,29 +187,29 @@ func quantile(all []time.Duration, q float64) (milliseconds float64) {
 
 // benchStorm creates pods by 64 clients, each run in turn and another one first each time: the machine gets slower and faster in the course
 // of minutes.
-func benchStorm(b *testing.B, labs map[string]*lab) {
+func benchStorm(b *testing.B, fixtures map[string]*fixture) {
 	const clients, pods = 64, 2000
 	took, used, rounds := map[string]time.Duration{}, map[string]map[string]time.Duration{}, 0
 	for b.Loop() {
-		for turn := range runs() {
-			run := runs()[(rounds+turn)%len(runs())]
-			before := spent(labs[run])
-			whole, err := makeAll(labs[run], clients, pods)
+		for turn := range benchmarkRuns() {
+			run := benchmarkRuns()[(rounds+turn)%len(benchmarkRuns())]
+			before := cpuTimeByProcess(fixtures[run])
+			total, err := createConcurrently(fixtures[run], clients, pods)
 			if err != nil {
 				b.Fatal(err)
 			}
-			took[run] += whole
+			took[run] += total
 			if used[run] == nil {
 				used[run] = map[string]time.Duration{}
 			}
-			for process, now := range spent(labs[run]) {
+			for process, now := range cpuTimeByProcess(fixtures[run]) {
 				used[run][process] += now - before[process]
 			}
-			clearPods(labs[run])
+			deletePods(fixtures[run])
 		}
 		rounds++
 	}
-	for _, run := range runs() {
+	for _, run := range benchmarkRuns() {
 		b.ReportMetric(float64(pods*rounds)/took[run].Seconds(), run+"/s")
 		for process, all := range used[run] {
 			b.ReportMetric(all.Seconds()*1000/float64(pods*rounds), run+"-"+process+"-ms/pod")
@@ -220,8 +220,8 @@ func benchStorm(b *testing.B, labs map[string]*lab) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// makeAll makes so many pods by so many clients, as fast as they can.
-func makeAll(l *lab, clients, pods int) (took time.Duration, err error) {
+// createConcurrently makes so many pods by so many clients, as fast as they can.
+func createConcurrently(l *fixture, clients, pods int) (took time.Duration, err error) {
 	todo := make(chan struct{}, pods)
 	for range pods {
 		todo <- struct{}{}
@@ -233,7 +233,7 @@ func makeAll(l *lab, clients, pods int) (took time.Duration, err error) {
 	for n := range clients {
 		running.Go(func() {
 			for range todo {
-				if _, err := makeOne(l); err != nil {
+				if _, err := createUnscheduledPod(l); err != nil {
 					failed[n] = err
 					return
 				}
@@ -244,9 +244,9 @@ func makeAll(l *lab, clients, pods int) (took time.Duration, err error) {
 	return time.Since(began), errors.Join(failed...)
 }
 
-// spent is the processor time that those of our processes have used so far which a CREATE needs.
-func spent(l *lab) map[string]time.Duration {
-	return measure.Spent("cmdline", func(_ int, commandLine string) string {
+// cpuTimeByProcess is the processor time that those of our processes have used so far which a CREATE needs.
+func cpuTimeByProcess(l *fixture) map[string]time.Duration {
+	return measure.CPUTimes("cmdline", func(_ int, commandLine string) string {
 		arguments := strings.Split(commandLine, "\x00")
 		switch {
 		case len(arguments) < 2 || !strings.Contains(commandLine, l.Dir()):

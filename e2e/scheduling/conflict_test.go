@@ -24,10 +24,10 @@ const (
 	zoneNode = "nodeName: worker-1-node-%s"
 )
 
-func TestPoliciesThatContradictEachOther(t *testing.T) {
+func TestConflictingPolicies(t *testing.T) {
 	type pair struct{ first, second, want string }
 	for name, p := range map[string]pair{
-		"two labels of nodes":              {fmt.Sprintf(zoneSelector, "b"), fmt.Sprintf(zoneSelector, "c"), "zone b"},
+		"two node labels":                  {fmt.Sprintf(zoneSelector, "b"), fmt.Sprintf(zoneSelector, "c"), "zone b"},
 		"two required affinities":          {fmt.Sprintf(zoneAffinity, "b"), fmt.Sprintf(zoneAffinity, "c"), "zone b"},
 		"a label and an affinity":          {fmt.Sprintf(zoneSelector, "b"), fmt.Sprintf(zoneAffinity, "c"), "zone b"},
 		"an affinity and a label":          {fmt.Sprintf(zoneAffinity, "b"), fmt.Sprintf(zoneSelector, "c"), "zone b"},
@@ -36,56 +36,56 @@ func TestPoliciesThatContradictEachOther(t *testing.T) {
 		"the node's name and the affinity": {fmt.Sprintf(zoneNode, "2"), fmt.Sprintf(zoneAffinity, "c"), "zone b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claim(t, "pods land by the one of the higher priority, their author is warned, and the other one tells", func(l *lab) {
-				policy(l, "z-first", "priority: 10\n"+ofWeb+p.first)
-				second := policy(l, "a-second", ofWeb+p.second)
-				awaitHeeded(l)
-				heard := listen(l, func(c kubernetes.Interface) {
-					awaitAccount(l, here(l))
+			claim(t, "the policy of higher priority places the pods, their author is warned, and the other policy reports the conflict", func(l *fixture) {
+				createPolicy(l, "z-first", "priority: 10\n"+selectsWeb+p.first)
+				second := createPolicy(l, "a-second", selectsWeb+p.second)
+				waitForPolicies(l)
+				heard := collectWarnings(l, func(c kubernetes.Interface) {
+					waitForServiceAccount(l, here(l))
 					for i := range 3 {
 						_, err := c.CoreV1().Pods(l.Namespace).Create(l.Context(), newPod(fmt.Sprint("web-", i), "web"), metav1.CreateOptions{})
 						l.Must(err)
 					}
 				})
-				wantPlaces(l, here(l), "web", byZone, map[string]int{p.want: 3})
-				if !strings.Contains(heard, "PodSchedulingPolicy "+l.Namespace+"/a-second was not heeded in ") {
+				expectPlacement(l, here(l), "web", zoneOf, map[string]int{p.want: 3})
+				if !strings.Contains(heard, "PodSchedulingPolicy "+l.Namespace+"/a-second was not applied to ") {
 					l.Errorf("the author of the pods was warned of %q", heard)
 				}
-				awaitConflicting(l, second, 3)
+				waitForConflicts(l, second, 3)
 			})
 		})
 	}
 }
 
-func TestAPodThatContradictsAPolicy(t *testing.T) {
-	claim(t, "it lands where it asks to, with what does not contradict it", func(l *lab) {
-		p := policy(l, "main", ofWeb+`nodeSelector: {worker.gardener.cloud/pool: general, topology.kubernetes.io/zone: b}
+func TestPodConflictsWithPolicy(t *testing.T) {
+	claim(t, "it runs where it requests, with the fields of the policy that do not conflict", func(l *fixture) {
+		p := createPolicy(l, "main", selectsWeb+`nodeSelector: {worker.gardener.cloud/pool: general, topology.kubernetes.io/zone: b}
 tolerations: [{key: added, operator: Exists}]`)
-		awaitHeeded(l)
-		run(l, here(l), "web", 2, func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "c"} })
-		wantPlaces(l, here(l), "web", byName, map[string]int{"node-3": 2})
-		for _, pod := range landed(l, here(l), "web", 2) {
+		waitForPolicies(l)
+		createPods(l, here(l), "web", 2, func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "c"} })
+		expectPlacement(l, here(l), "web", nameOf, map[string]int{"node-3": 2})
+		for _, pod := range waitForRunning(l, here(l), "web", 2) {
 			if pod.Spec.NodeSelector[poolKey] != "general" || len(pod.Spec.Tolerations) != 3 {
 				l.Errorf("pod %s became %+v", pod.Name, pod.Spec)
 			}
 		}
-		awaitConflicting(l, p, 2)
+		waitForConflicts(l, p, 2)
 	})
 }
 
-// awaitConflicting waits until a policy says that so many pods contradicted it, and in what one did. Those that get their node at once may
+// waitForConflicts waits until a policy says that so many pods contradicted it, and in what one did. Those that get their node at once may
 // count twice: Kubernetes gives them labels of it, and asks again.
-func awaitConflicting(l *lab, p *v1alpha1.PodSchedulingPolicy, pods int64) {
+func waitForConflicts(l *fixture, p *v1alpha1.PodSchedulingPolicy, pods int64) {
 	l.Helper()
 	l.Eventually(func() string {
-		s := status(l, p)
+		s := policyStatus(l, p)
 		told := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionConflicting)
-		if s.Conflicts < pods || s.Matched != s.Conflicts || s.Rejected != 0 || told == nil || told.Status != metav1.ConditionTrue || !strings.Contains(told.Message, "wanted is ") {
-			return fmt.Sprintf("policy %s does not tell of %d conflicts: %+v", p.Name, pods, s)
+		if s.Conflicts < pods || s.Matched != s.Conflicts || s.Rejected != 0 || told == nil || told.Status != metav1.ConditionTrue || !strings.Contains(told.Message, ", want ") {
+			return fmt.Sprintf("policy %s does not report %d conflicts: %+v", p.Name, pods, s)
 		}
 		return ""
 	})
-	awaitEvent(l, p.Name, corev1.EventTypeWarning, v1alpha1.ReasonContradicted, "wanted is ")
+	waitForEvent(l, p.Name, corev1.EventTypeWarning, v1alpha1.ReasonContradicted, ", want ")
 }
 
 // warnings are what an apiserver warns of.
@@ -101,8 +101,8 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.text.WriteString(text + "\n")
 }
 
-// listen tells of what the author of something in the cell here is warned.
-func listen(l *lab, do func(kubernetes.Interface)) string {
+// collectWarnings returns the warnings that a client gets from the API server of the cell here.
+func collectWarnings(l *fixture, do func(kubernetes.Interface)) string {
 	l.Helper()
 	config, heard := l.Federation().Workers()[0].RESTConfig(), &warnings{}
 	config.WarningHandler = heard
@@ -114,20 +114,20 @@ func listen(l *lab, do func(kubernetes.Interface)) string {
 	return heard.text.String()
 }
 
-func TestAPolicyThatRejects(t *testing.T) {
-	claim(t, "who contradicts it is told why and what to do, a Deployment in a condition, and goes on when it does not any more", func(l *lab) {
-		p := policy(l, "strict", ofWeb+"conflictPolicy: Reject\n"+fmt.Sprintf(zoneSelector, "b"))
-		awaitHeeded(l)
-		words := "Breakwater refuses: nodeSelector[topology.kubernetes.io/zone] of /spec contradicts PodSchedulingPolicy " + l.Namespace +
-			`/strict: it has "c" and the policy "b" (it keeps its own). Take the field out of the Pod or give it the policy's value; ` +
+func TestRejectingPolicy(t *testing.T) {
+	claim(t, "a conflicting pod is denied with reason and remedy, which its Deployment shows in a condition until the conflict ends", func(l *fixture) {
+		p := createPolicy(l, "strict", selectsWeb+"conflictPolicy: Reject\n"+fmt.Sprintf(zoneSelector, "b"))
+		waitForPolicies(l)
+		text := "Breakwater refuses: nodeSelector[topology.kubernetes.io/zone] of /spec contradicts PodSchedulingPolicy " + l.Namespace +
+			`/strict: the object has "c", the policy sets "b" (the object keeps its own value). Remove the field from the Pod or set it to the value of the policy; ` +
 			"or set conflictPolicy of the policy to KeepExisting"
 		astray := func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "c"} }
-		_, err := create(l, here(l), newPod("bare", "web", astray))
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), words) {
-			l.Errorf("got %v, want 403 with %q", err, words)
+		_, err := createPod(l, here(l), newPod("bare", "web", astray))
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), text) {
+			l.Errorf("got %v, want 403 with %q", err, text)
 		}
 
-		deploy(l, here(l), "web", 2, func(t *corev1.PodTemplateSpec) {
+		createDeployment(l, here(l), "web", 2, func(t *corev1.PodTemplateSpec) {
 			t.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "c"}
 		})
 		deployments := here(l).Client.AppsV1().Deployments(l.Namespace)
@@ -135,19 +135,19 @@ func TestAPolicyThatRejects(t *testing.T) {
 			d, err := deployments.Get(l.Context(), "web", metav1.GetOptions{})
 			l.Must(err)
 			for _, c := range d.Status.Conditions {
-				if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && c.Reason == "FailedCreate" && strings.Contains(c.Message, words) {
+				if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && c.Reason == "FailedCreate" && strings.Contains(c.Message, text) {
 					return ""
 				}
 			}
-			return fmt.Sprintf("the Deployment says nothing of it: %+v", d.Status)
+			return fmt.Sprintf("the Deployment does not report the denial: %+v", d.Status)
 		})
-		landed(l, here(l), "web", 0)
+		waitForRunning(l, here(l), "web", 0)
 		_, err = deployments.Patch(l.Context(), "web", types.MergePatchType, []byte(`{"spec":{"template":{"spec":{"nodeSelector":null}}}}`), metav1.PatchOptions{})
 		l.Must(err)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone b": 2})
+		expectPlacement(l, here(l), "web", zoneOf, map[string]int{"zone b": 2})
 		l.Eventually(func() string {
-			if s := status(l, p); s.Rejected == 0 || s.Rejected != s.Conflicts || s.Injected != 2 {
-				return fmt.Sprintf("the policy does not tell of its refusals: %+v", s)
+			if s := policyStatus(l, p); s.Rejected == 0 || s.Rejected != s.Conflicts || s.Injected != 2 {
+				return fmt.Sprintf("the policy does not report its denials: %+v", s)
 			}
 			return ""
 		})

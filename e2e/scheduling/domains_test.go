@@ -16,8 +16,8 @@ import (
 // zoneLabel is one of pods that are made for a zone, by which they can be selected.
 const zoneLabel = "zone"
 
-// zones is a spread over them.
-func zones(change ...func(*v1alpha1.Spread)) *v1alpha1.Spread {
+// zoneSpread is a spread over them.
+func zoneSpread(change ...func(*v1alpha1.Spread)) *v1alpha1.Spread {
 	s := &v1alpha1.Spread{TopologyKey: corev1.LabelTopologyZone}
 	for _, c := range change {
 		c(s)
@@ -25,13 +25,13 @@ func zones(change ...func(*v1alpha1.Spread)) *v1alpha1.Spread {
 	return s
 }
 
-// scheduled, outliving, sharing and over are what is asked of a spread.
-func scheduled(s *v1alpha1.Spread) { s.Enforcement = v1alpha1.SpreadSchedule }
-func outliving(s *v1alpha1.Spread) { s.TolerateDomainLoss = true }
-func sharing(percent int32) func(*v1alpha1.Spread) {
+// requireScheduled, outliving, sharing and over are what is asked of a spread.
+func requireScheduled(s *v1alpha1.Spread) { s.Enforcement = v1alpha1.SpreadSchedule }
+func tolerateLoss(s *v1alpha1.Spread)     { s.TolerateDomainLoss = true }
+func maxShare(percent int32) func(*v1alpha1.Spread) {
 	return func(s *v1alpha1.Spread) { s.MaxSharePercent = &percent }
 }
-func over(domains int32) func(*v1alpha1.Spread) {
+func overDomains(domains int32) func(*v1alpha1.Spread) {
 	return func(s *v1alpha1.Spread) { s.MinDomains = &domains }
 }
 func byCell(s *v1alpha1.Spread) { s.TopologyKey = v1alpha1.TopologyKeyCell }
@@ -41,21 +41,21 @@ func spreadBy(s *v1alpha1.Spread) func(*v1alpha1.PodProtectorSpec) {
 	return func(spec *v1alpha1.PodProtectorSpec) { spec.Spread = s }
 }
 
-// respread gives the lab's protector another spread, and returns which generation that is.
-func respread(l *lab, s *v1alpha1.Spread) (generation int64) {
+// updateSpread gives the lab's protector another spread, and returns which generation that is.
+func updateSpread(l *fixture, s *v1alpha1.Spread) (generation int64) {
 	l.Helper()
-	p := l.Protector()
+	p := l.GetProtector()
 	before := p.DeepCopy()
 	p.Spec.Spread = s
 	l.Must(l.Core.Patch(l.Context(), p, client.MergeFrom(before)))
 	return p.Generation
 }
 
-// layout is how many pods are in each zone.
-type layout map[string]int
+// podsByDomain is how many pods are in each zone.
+type podsByDomain map[string]int
 
 // add counts those of another one, too.
-func (a layout) add(b layout) layout {
+func (a podsByDomain) add(b podsByDomain) podsByDomain {
 	sum := maps.Clone(a)
 	for zone, n := range b {
 		sum[zone] += n
@@ -63,20 +63,20 @@ func (a layout) add(b layout) layout {
 	return sum
 }
 
-// pods is how many there are.
-func (a layout) pods() (n int) {
+// total is how many there are.
+func (a podsByDomain) total() (n int) {
 	for _, m := range a {
 		n += m
 	}
 	return n
 }
 
-// place makes pods of the application web that no controller replaces, in zones of a cell. Every other one terminates for a second.
-func place(l *lab, cell storm.Cell, pods layout) {
+// createPodsInZones makes pods of the application web that no controller replaces, in zones of a cell. Every other one terminates for a second.
+func createPodsInZones(l *fixture, cell storm.Cell, pods podsByDomain) {
 	l.Helper()
 	for zone, n := range pods {
 		for i := range n {
-			_, err := create(l, cell, newPod(fmt.Sprintf("web-%s-%d", zone, i), "web", func(pod *corev1.Pod) {
+			_, err := createPod(l, cell, newPod(fmt.Sprintf("web-%s-%d", zone, i), "web", func(pod *corev1.Pod) {
 				grace := int64(i % 2)
 				pod.Labels[zoneLabel], pod.Spec.TerminationGracePeriodSeconds = zone, &grace
 				pod.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone}
@@ -86,9 +86,9 @@ func place(l *lab, cell storm.Cell, pods layout) {
 	}
 }
 
-// counted is how many pods aggregators have counted in each domain of the protector, but for those that are reserved.
-func counted(p *v1alpha1.PodProtector) layout {
-	at := layout{}
+// countedByDomain is how many pods aggregators have counted in each domain of the protector, but for those that are reserved.
+func countedByDomain(p *v1alpha1.PodProtector) podsByDomain {
+	at := podsByDomain{}
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
 		of := &cell.Aggregation
@@ -104,13 +104,13 @@ func counted(p *v1alpha1.PodProtector) layout {
 	return at
 }
 
-// awaitCounted waits until the pods of all cells are counted by domains, and none is reserved.
-func awaitCounted(l *lab, want layout) *v1alpha1.PodProtector {
+// waitForCounted waits until the pods of all cells are counted by domains, and none is reserved.
+func waitForCounted(l *fixture, want podsByDomain) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
 	l.Eventually(func() string {
-		p = l.Protector()
-		if diff := cmp.Diff(want, counted(p)); diff != "" || p.Status.Summary.EstimatedAvailable != int32(want.pods()) {
+		p = l.GetProtector()
+		if diff := cmp.Diff(want, countedByDomain(p)); diff != "" || p.Status.Summary.EstimatedAvailable != int32(want.total()) {
 			return fmt.Sprintf("pods by domain, with the summary %+v (-want +got):\n%s", p.Status.Summary, diff)
 		}
 		return ""
@@ -118,22 +118,22 @@ func awaitCounted(l *lab, want layout) *v1alpha1.PodProtector {
 	return p
 }
 
-// living tells where the living pods of the application web are, by the zones of their nodes and by cell: the truth.
-func living(l *lab) (byZones, byCells layout) {
+// existingPods tells where the living pods of the application web are, by the zones of their nodes and by cell: the truth.
+func existingPods(l *fixture) (byZones, byCells podsByDomain) {
 	l.Helper()
-	byZones, byCells = layout{}, layout{}
+	byZones, byCells = podsByDomain{}, podsByDomain{}
 	for _, cell := range l.Cells {
-		pods := l.Pods(cell)
+		pods := l.ExistingPods(cell)
 		byCells[cell.Name] = len(pods)
-		byZones = byZones.add(where(cell, pods, func(s site) string { return s.zone }))
+		byZones = byZones.add(countByNode(cell, pods, func(s nodeSpec) string { return s.zone }))
 	}
 	return byZones, byCells
 }
 
-// oneIn is some living pod of a zone.
-func oneIn(l *lab, cell storm.Cell, zone string) string {
+// anyPodInZone is some living pod of a zone.
+func anyPodInZone(l *fixture, cell storm.Cell, zone string) string {
 	l.Helper()
-	pods := l.Pods(cell)
+	pods := l.ExistingPods(cell)
 	for i := range pods {
 		if pods[i].Labels[zoneLabel] == zone {
 			return pods[i].Name
@@ -143,8 +143,8 @@ func oneIn(l *lab, cell storm.Cell, zone string) string {
 	return ""
 }
 
-// annotate annotates a pod.
-func annotate(l *lab, cell storm.Cell, pod, annotation string) {
+// annotatePod annotates a pod.
+func annotatePod(l *fixture, cell storm.Cell, pod, annotation string) {
 	l.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, annotation)
 	_, err := cell.Client.CoreV1().Pods(l.Namespace).Patch(l.Context(), pod, "application/merge-patch+json", patch, metav1.PatchOptions{})

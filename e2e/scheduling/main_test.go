@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-var scheduling = e2e.NewSuiteBy("federated", begin)
+var schedulingSuite = e2e.NewSuiteWith("federated", startSuite)
 
 func TestMain(m *testing.M) {
 	// Most of the time tests wait for others: for controllers, the scheduler, and what webhooks write now and then.
@@ -21,12 +21,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(scheduling.Main(m))
+	os.Exit(schedulingSuite.Main(m))
 }
 
-func begin(ctx context.Context, s *e2e.Suite) (stop func(), err error) {
+func startSuite(ctx context.Context, s *e2e.Suite) (stop func(), err error) {
 	for _, worker := range s.Federation().Workers() {
-		if err := layOut(ctx, worker); err != nil {
+		if err := createNodes(ctx, worker); err != nil {
 			return nil, err
 		}
 	}
@@ -36,20 +36,20 @@ func begin(ctx context.Context, s *e2e.Suite) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.Breakwater.Guard(ctx)
+	return nil, s.Breakwater.EnableWebhooks(ctx)
 }
 
-type lab = e2e.Lab
+type fixture = e2e.Fixture
 
 // claim runs a test beside the others, in its own namespace. The nodes are for all.
-func claim(t *testing.T, name string, prove func(l *lab)) {
+func claim(t *testing.T, name string, verify func(l *fixture)) {
 	t.Helper()
 	t.Parallel()
-	scheduling.Claim(t, name, prove)
+	schedulingSuite.Claim(t, name, verify)
 }
 
 // claimAlone runs a test that disturbs what others need.
-func claimAlone(t *testing.T, name string, prove func(l *lab)) {
+func claimAlone(t *testing.T, name string, verify func(l *fixture)) {
 	t.Helper()
-	scheduling.Claim(t, name, prove)
+	schedulingSuite.Claim(t, name, verify)
 }

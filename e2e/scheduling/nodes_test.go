@@ -24,12 +24,12 @@ const (
 	remoteKey = "e2e.breakwater.dev/remote"
 )
 
-// site is a node of every worker. The topology has three of its own, with the names that are numbers.
-type site struct{ name, zone, pool string }
+// nodeSpec is a node of every worker. The topology has three of its own, with the names that are numbers.
+type nodeSpec struct{ name, zone, pool string }
 
-// sites are such that pods which ask for nothing go to zone a, and to no dedicated pool.
-func sites() []site {
-	return []site{
+// nodeSpecs are such that pods which ask for nothing go to zone a, and to no dedicated pool.
+func nodeSpecs() []nodeSpec {
+	return []nodeSpec{
 		{"node-1", "a", "general"}, {"node-2", "b", "general"}, {"node-3", "c", "general"},
 		{"fast", "a", "fast"},
 		{"main-a", "a", "etcd-main"}, {"main-b", "b", "etcd-main"},
@@ -37,7 +37,7 @@ func sites() []site {
 	}
 }
 
-func (s site) taints() []corev1.Taint {
+func (s nodeSpec) taints() []corev1.Taint {
 	switch {
 	case s.pool == "etcd-main" || s.pool == "etcd-events":
 		return []corev1.Taint{{Key: poolKey, Value: s.pool, Effect: corev1.TaintEffectNoSchedule}}
@@ -47,14 +47,14 @@ func (s site) taints() []corev1.Taint {
 	return nil
 }
 
-// layOut makes the sites in a cluster, and returns when the scheduler uses them.
-func layOut(ctx context.Context, worker federation.Cluster) error {
+// createNodes makes the sites in a cluster, and returns when the scheduler uses them.
+func createNodes(ctx context.Context, worker federation.Cluster) error {
 	cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())
 	if err != nil {
 		return err
 	}
 	nodes := cell.Client.CoreV1().Nodes()
-	for _, s := range sites() {
+	for _, s := range nodeSpecs() {
 		name := worker.Name() + "-" + s.name
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 			node, err := nodes.Get(ctx, name, metav1.GetOptions{})
@@ -67,11 +67,11 @@ func layOut(ctx context.Context, worker federation.Cluster) error {
 			}
 			maps.Copy(node.Labels, map[string]string{corev1.LabelTopologyZone: s.zone, poolKey: s.pool})
 			node.Spec.Taints = append(node.Spec.Taints, s.taints()...)
-			_, _ = nodes.Update(ctx, node, metav1.UpdateOptions{}) // somebody else may have come before
+			_, _ = nodes.Update(ctx, node, metav1.UpdateOptions{}) // another client may have updated it before
 			return false, nil
 		})
 		if err != nil {
-			return fmt.Errorf("make node %s: %w", name, err)
+			return fmt.Errorf("create node %s: %w", name, err)
 		}
 	}
 	return nil
@@ -93,16 +93,16 @@ func isReady(node *corev1.Node) bool {
 }
 
 // The labels of pods and the sites that they run at are told in these words.
-func byZone(s site) string { return "zone " + s.zone }
-func byPool(s site) string { return "pool " + s.pool }
-func byName(s site) string { return s.name }
+func zoneOf(s nodeSpec) string { return "zone " + s.zone }
+func poolOf(s nodeSpec) string { return "pool " + s.pool }
+func nameOf(s nodeSpec) string { return s.name }
 
-// where counts pods by what their sites have in common.
-func where(cell storm.Cell, pods []corev1.Pod, by func(site) string) map[string]int {
+// countByNode counts pods by what their sites have in common.
+func countByNode(cell storm.Cell, pods []corev1.Pod, by func(nodeSpec) string) map[string]int {
 	at := map[string]int{}
 	for _, pod := range pods {
 		place := "nowhere"
-		for _, s := range sites() {
+		for _, s := range nodeSpecs() {
 			if cell.Name+"-"+s.name == pod.Spec.NodeName {
 				place = by(s)
 			}
@@ -112,8 +112,8 @@ func where(cell storm.Cell, pods []corev1.Pod, by func(site) string) map[string]
 	return at
 }
 
-// taint keeps new pods from a node of the cell here, or no longer.
-func taint(l *lab, name, key string, on bool) error {
+// setTaint keeps new pods from a node of the cell here, or no longer.
+func setTaint(l *fixture, name, key string, on bool) error {
 	nodes := here(l).Client.CoreV1().Nodes()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		node, err := nodes.Get(l.Context(), here(l).Name+"-"+name, metav1.GetOptions{})

@@ -23,8 +23,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// policy makes one for pods of the lab's namespace, of a spec as users write it.
-func policy(l *lab, name, spec string) *v1alpha1.PodSchedulingPolicy {
+// createPolicy makes one for pods of the lab's namespace, of a spec as users write it.
+func createPolicy(l *fixture, name, spec string) *v1alpha1.PodSchedulingPolicy {
 	l.Helper()
 	p := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: name}}
 	l.Must(yaml.UnmarshalStrict([]byte(spec), &p.Spec))
@@ -32,8 +32,8 @@ func policy(l *lab, name, spec string) *v1alpha1.PodSchedulingPolicy {
 	return p
 }
 
-// clusterPolicy makes one, of which the name begins with that of the lab's namespace.
-func clusterPolicy(l *lab, name, spec string) *v1alpha1.ClusterPodSchedulingPolicy {
+// createClusterPolicy makes one, of which the name begins with that of the lab's namespace.
+func createClusterPolicy(l *fixture, name, spec string) *v1alpha1.ClusterPodSchedulingPolicy {
 	l.Helper()
 	p := &v1alpha1.ClusterPodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace + "-" + name}}
 	l.Must(yaml.UnmarshalStrict([]byte(spec), &p.Spec))
@@ -42,8 +42,8 @@ func clusterPolicy(l *lab, name, spec string) *v1alpha1.ClusterPodSchedulingPoli
 	return p
 }
 
-// change gives a policy another spec.
-func change(l *lab, p *v1alpha1.PodSchedulingPolicy, spec string) {
+// updatePolicySpec gives a policy another spec.
+func updatePolicySpec(l *fixture, p *v1alpha1.PodSchedulingPolicy, spec string) {
 	l.Helper()
 	l.Eventually(func() string { // webhooks write its status meanwhile
 		if err := l.Core.Get(l.Context(), client.ObjectKeyFromObject(p), p); err != nil {
@@ -58,8 +58,8 @@ func change(l *lab, p *v1alpha1.PodSchedulingPolicy, spec string) {
 	})
 }
 
-// status is that of a policy now.
-func status(l *lab, p *v1alpha1.PodSchedulingPolicy) v1alpha1.PodSchedulingPolicyStatus {
+// policyStatus is that of a policy now.
+func policyStatus(l *fixture, p *v1alpha1.PodSchedulingPolicy) v1alpha1.PodSchedulingPolicyStatus {
 	l.Helper()
 	l.Must(l.Core.Get(l.Context(), client.ObjectKeyFromObject(p), p))
 	return p.Status
@@ -68,33 +68,33 @@ func status(l *lab, p *v1alpha1.PodSchedulingPolicy) v1alpha1.PodSchedulingPolic
 // probeKey is a label of nodes that only probes ask for.
 const probeKey = "e2e.breakwater.dev/probe"
 
-// awaitHeeded waits until all webhooks heed the policies of the core as they are now. They see those of a kind in the order of changes, so it
+// waitForPolicies waits until all webhooks apply the current policies of the core. They see those of a kind in the order of changes, so it
 // makes one more of each, for a pod that is never made.
-func awaitHeeded(l *lab) {
+func waitForPolicies(l *fixture) {
 	l.Helper()
 	probe := rand.String(10)
 	pods := "podSelector: {matchLabels: {" + probeKey + ": " + probe + "}}\n"
-	policy(l, "probe-"+probe, pods+"nodeSelector: {namespaced."+probeKey+": "+probe+"}")
-	clusterPolicy(l, "probe-"+probe, "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "+l.Namespace+"}}\n"+pods+
+	createPolicy(l, "probe-"+probe, pods+"nodeSelector: {namespaced."+probeKey+": "+probe+"}")
+	createClusterPolicy(l, "probe-"+probe, "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "+l.Namespace+"}}\n"+pods+
 		"nodeSelector: {cluster."+probeKey+": "+probe+"}")
 	pod := newPod("probe", "probe", func(pod *corev1.Pod) { pod.Labels[probeKey] = probe })
-	awaitAnswers(l, pod, "namespaced."+probeKey, "cluster."+probeKey)
+	waitForPatches(l, pod, "namespaced."+probeKey, "cluster."+probeKey)
 }
 
-// awaitAnswers waits until each webhook adds all of these words to a pod of the cell here.
-func awaitAnswers(l *lab, pod *corev1.Pod, words ...string) {
+// waitForPatches waits until each webhook adds all of these words to a pod of the cell here.
+func waitForPatches(l *fixture, pod *corev1.Pod, fragments ...string) {
 	l.Helper()
-	asking := asker(l)
-	defer asking.CloseIdleConnections()
+	httpClient := newReviewClient(l)
+	defer httpClient.CloseIdleConnections()
 	for _, address := range l.Breakwater.WebhookAddresses() {
 		l.Eventually(func() string {
-			patch, err := ask(l, asking, address, pod)
+			patch, err := requestPatch(l, httpClient, address, pod)
 			if err != nil {
 				return err.Error()
 			}
-			for _, word := range words {
-				if !strings.Contains(patch, word) {
-					return fmt.Sprintf("the webhook at %s does not add %s yet: %s", address, word, patch)
+			for _, fragment := range fragments {
+				if !strings.Contains(patch, fragment) {
+					return fmt.Sprintf("the webhook at %s does not add %s yet: %s", address, fragment, patch)
 				}
 			}
 			return ""
@@ -102,8 +102,8 @@ func awaitAnswers(l *lab, pod *corev1.Pod, words ...string) {
 	}
 }
 
-// asker trusts the webhooks as apiservers do.
-func asker(l *lab) *http.Client {
+// newReviewClient trusts the webhooks as apiservers do.
+func newReviewClient(l *fixture) *http.Client {
 	l.Helper()
 	authority, err := os.ReadFile(filepath.Join(l.Dir(), "webhook", "ca.crt"))
 	l.Must(err)
@@ -112,8 +112,8 @@ func asker(l *lab) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 }
 
-// ask sends a review of a dry run to one webhook and returns the patch of its answer.
-func ask(l *lab, asking *http.Client, address string, pod *corev1.Pod) (patch string, err error) {
+// requestPatch sends a review of a dry run to one webhook and returns the patch of its answer.
+func requestPatch(l *fixture, httpClient *http.Client, address string, pod *corev1.Pod) (patch string, err error) {
 	l.Helper()
 	raw, err := json.Marshal(pod)
 	l.Must(err)
@@ -127,7 +127,7 @@ func ask(l *lab, asking *http.Client, address string, pod *corev1.Pod) (patch st
 	l.Must(err)
 	request, err := http.NewRequestWithContext(l.Context(), http.MethodPost, "https://"+address+"/cells/"+here(l).Name+"/schedule?timeout=2s", bytes.NewReader(body))
 	l.Must(err)
-	answer, err := asking.Do(request)
+	answer, err := httpClient.Do(request)
 	if err != nil {
 		return "", err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// onlyZoneC is the configuration of a scheduler of that name.
-const onlyZoneC = `apiVersion: kubescheduler.config.k8s.io/v1
+// zoneCSchedulerConfig is the configuration of a scheduler of that name.
+const zoneCSchedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: %q}
 leaderElection: {leaderElect: false}
@@ -29,39 +29,39 @@ profiles:
 `
 
 // Another scheduler runs beside Kubernetes' own: the same program, which puts pods into zone c by its configuration.
-func TestAPolicyChoosesTheScheduler(t *testing.T) {
-	claim(t, "pods wait for the scheduler that the policy names, and are where that one puts them", func(l *lab) {
+func TestPolicySetsScheduler(t *testing.T) {
+	claim(t, "pods wait for the scheduler that the policy names, and run where it places them", func(l *fixture) {
 		const name = "zone-c-scheduler"
-		policy(l, "scheduler", ofWeb+"schedulerName: "+name)
-		awaitHeeded(l)
-		run(l, here(l), "web", 3)
-		run(l, here(l), "other", 1)
-		wantPlain(l, landed(l, here(l), "other", 1)[0])
+		createPolicy(l, "scheduler", selectsWeb+"schedulerName: "+name)
+		waitForPolicies(l)
+		createPods(l, here(l), "web", 3)
+		createPods(l, here(l), "other", 1)
+		expectDefaultsOnly(l, waitForRunning(l, here(l), "other", 1)[0])
 		list, err := here(l).Client.CoreV1().Pods(l.Namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=web"})
 		l.Must(err)
-		if at := where(here(l), list.Items, byZone); at["nowhere"] != 3 {
+		if at := countByNode(here(l), list.Items, zoneOf); at["nowhere"] != 3 {
 			l.Errorf("pods are at %v while their scheduler does not run", at)
 		}
 		startScheduler(l, name)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone c": 3})
+		expectPlacement(l, here(l), "web", zoneOf, map[string]int{"zone c": 3})
 	})
 }
 
 // startScheduler runs one in the cell here until the test ends.
-func startScheduler(l *lab, name string) {
+func startScheduler(l *fixture, name string) {
 	l.Helper()
 	program, err := local.BuiltProgram("kube-scheduler")
 	l.Must(err)
 	file := filepath.Join(l.TempDir(), "scheduler.yaml")
-	l.Must(os.WriteFile(file, fmt.Appendf(nil, onlyZoneC, l.Federation().Workers()[0].Kubeconfig(), name), 0o600))
+	l.Must(os.WriteFile(file, fmt.Appendf(nil, zoneCSchedulerConfig, l.Federation().Workers()[0].Kubeconfig(), name), 0o600))
 	process := exec.CommandContext(l.Context(), program, "--config="+file, "--secure-port=0")
-	said := &e2e.Output{}
-	process.Stdout, process.Stderr = said, said
+	output := &e2e.Output{}
+	process.Stdout, process.Stderr = output, output
 	l.Must(process.Start())
 	l.Cleanup(func() {
 		_ = process.Wait() // the test's end has killed it
 		if l.Failed() {
-			l.Logf("the scheduler said:\n%s", said)
+			l.Logf("log of the scheduler:\n%s", output)
 		}
 	})
 }

@@ -14,75 +14,75 @@ import (
 )
 
 func TestReplicasAreSpreadOverZones(t *testing.T) {
-	claim(t, "9 replicas are 3 in each of three zones, of which the scheduler would avoid two", func(l *lab) {
-		policy(l, "spread", ofWeb+`topologySpreadConstraints: [
+	claim(t, "9 replicas run 3 in each of 3 zones, although the scheduler would avoid two of them", func(l *fixture) {
+		createPolicy(l, "spread", selectsWeb+`topologySpreadConstraints: [
 			{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]`)
-		awaitHeeded(l)
-		deploy(l, here(l), "web", 9)
-		deploy(l, here(l), "other", 9)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
-		wantPlaces(l, here(l), "other", byZone, map[string]int{"zone a": 9})
+		waitForPolicies(l)
+		createDeployment(l, here(l), "web", 9)
+		createDeployment(l, here(l), "other", 9)
+		expectPlacement(l, here(l), "web", zoneOf, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
+		expectPlacement(l, here(l), "other", zoneOf, map[string]int{"zone a": 9})
 	})
 }
 
-func TestAPolicyForProtectors(t *testing.T) {
-	claim(t, "pods are spread that a protector with the label covers, by its own selector, and others are not", func(l *lab) {
-		policy(l, "gold", `protectorSelector: {matchLabels: {tier: gold}}
+func TestPolicyForProtectors(t *testing.T) {
+	claim(t, "only pods covered by a protector with the label are spread, by its own selector", func(l *fixture) {
+		createPolicy(l, "gold", `protectorSelector: {matchLabels: {tier: gold}}
 topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]`)
-		protect(l, "web", "gold")
-		protect(l, "other", "silver")
-		awaitHeeded(l)
-		awaitAnswers(l, newPod("probe", "web"), "topologySpreadConstraints")
-		deploy(l, here(l), "web", 9)
-		deploy(l, here(l), "other", 3)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
-		wantPlaces(l, here(l), "other", byZone, map[string]int{"zone a": 3})
-		for _, pod := range landed(l, here(l), "web", 9) {
+		createProtector(l, "web", "gold")
+		createProtector(l, "other", "silver")
+		waitForPolicies(l)
+		waitForPatches(l, newPod("probe", "web"), "topologySpreadConstraints")
+		createDeployment(l, here(l), "web", 9)
+		createDeployment(l, here(l), "other", 3)
+		expectPlacement(l, here(l), "web", zoneOf, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
+		expectPlacement(l, here(l), "other", zoneOf, map[string]int{"zone a": 3})
+		for _, pod := range waitForRunning(l, here(l), "web", 9) {
 			got := pod.Spec.TopologySpreadConstraints
 			if len(got) != 1 || got[0].LabelSelector == nil || got[0].LabelSelector.MatchLabels["app"] != "web" {
-				l.Errorf("pod %s has the constraints %+v, want the protector's selector in one", pod.Name, got)
+				l.Errorf("pod %s has the constraints %+v, want one with the protector's selector", pod.Name, got)
 			}
 		}
 	})
 }
 
-// protect makes a protector of an application, which allows all removals.
-func protect(l *lab, of, tier string) {
+// createProtector makes a protector of an application, which allows all removals.
+func createProtector(l *fixture, of, tier string) {
 	l.Helper()
-	protectBy(l, of, nil, map[string]string{"tier": tier})
+	createSpreadProtector(l, of, nil, map[string]string{"tier": tier})
 }
 
-// protectBy makes one with a spread. Webhooks hear of protectors in the order in which they are made.
-func protectBy(l *lab, of string, spread *v1alpha1.Spread, labels map[string]string) {
+// createSpreadProtector makes one with a spread. Webhooks hear of protectors in the order in which they are made.
+func createSpreadProtector(l *fixture, of string, spread *v1alpha1.Spread, labels map[string]string) {
 	l.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: of, Labels: labels}}
 	p.Spec.Spread = spread
-	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: app(of)}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: appLabels(of)}
 	p.Spec.MinAvailable = v1alpha1.Pods(0)
 	l.Must(l.Core.Create(l.Context(), p))
 }
 
-// evenly is the constraint that a protector of the application gives the pods of a Deployment: those of each template are counted by themselves.
-func evenly(of string) corev1.TopologySpreadConstraint {
+// evenConstraint is the constraint that a protector of the application gives the pods of a Deployment: those of each template are counted by themselves.
+func evenConstraint(of string) corev1.TopologySpreadConstraint {
 	honor := corev1.NodeInclusionPolicyHonor
 	return corev1.TopologySpreadConstraint{
 		TopologyKey: corev1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule,
-		LabelSelector: &metav1.LabelSelector{MatchLabels: app(of)}, NodeTaintsPolicy: &honor, MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+		LabelSelector: &metav1.LabelSelector{MatchLabels: appLabels(of)}, NodeTaintsPolicy: &honor, MatchLabelKeys: []string{appsv1.DefaultDeploymentUniqueLabelKey},
 	}
 }
 
-// wantConstraints checks those of all pods of an application.
-func wantConstraints(l *lab, of string, pods int, want ...corev1.TopologySpreadConstraint) {
+// expectConstraints checks those of all pods of an application.
+func expectConstraints(l *fixture, of string, pods int, want ...corev1.TopologySpreadConstraint) {
 	l.Helper()
-	for _, pod := range landed(l, here(l), of, pods) {
-		if diff := cmp.Diff(stored(&pod, want), pod.Spec.TopologySpreadConstraints); diff != "" {
+	for _, pod := range waitForRunning(l, here(l), of, pods) {
+		if diff := cmp.Diff(asStored(&pod, want), pod.Spec.TopologySpreadConstraints); diff != "" {
 			l.Errorf("constraints of pod %s (-want +got):\n%s", pod.Name, diff)
 		}
 	}
 }
 
-// stored are constraints as Kubernetes stores them: it writes the pod's values of matchLabelKeys into their selectors.
-func stored(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint) (all []corev1.TopologySpreadConstraint) {
+// asStored are constraints as Kubernetes stores them: it writes the pod's values of matchLabelKeys into their selectors.
+func asStored(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint) (all []corev1.TopologySpreadConstraint) {
 	for _, c := range constraints {
 		c := *c.DeepCopy()
 		for _, key := range c.MatchLabelKeys {
@@ -94,22 +94,22 @@ func stored(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint) (all
 	return all
 }
 
-func TestAProtectorSpreadsNewPods(t *testing.T) {
-	claim(t, "9 replicas whose template knows nothing of zones are 3 in each of three, and one that audits changes no pod", func(l *lab) {
-		protectBy(l, "audited", zones(sharing(40), over(3)), nil)
-		protectBy(l, "web", zones(scheduled, sharing(40), over(3)), nil)
-		awaitAnswers(l, newPod("probe", "web"), "topologySpreadConstraints")
+func TestProtectorSpreadsNewPods(t *testing.T) {
+	claim(t, "9 replicas without zones in their template run 3 in each of 3 zones, and a policy in audit mode changes no pod", func(l *fixture) {
+		createSpreadProtector(l, "audited", zoneSpread(maxShare(40), overDomains(3)), nil)
+		createSpreadProtector(l, "web", zoneSpread(requireScheduled, maxShare(40), overDomains(3)), nil)
+		waitForPatches(l, newPod("probe", "web"), "topologySpreadConstraints")
 		for _, of := range []string{"web", "audited", "other"} {
-			deploy(l, here(l), of, 9)
+			createDeployment(l, here(l), of, 9)
 		}
-		deploy(l, elsewhere(l), "web", 3)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
-		wantPlaces(l, elsewhere(l), "web", byZone, map[string]int{"zone a": 1, "zone b": 1, "zone c": 1})
-		wantConstraints(l, "web", 9, evenly("web"))
+		createDeployment(l, elsewhere(l), "web", 3)
+		expectPlacement(l, here(l), "web", zoneOf, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
+		expectPlacement(l, elsewhere(l), "web", zoneOf, map[string]int{"zone a": 1, "zone b": 1, "zone c": 1})
+		expectConstraints(l, "web", 9, evenConstraint("web"))
 		for _, of := range []string{"audited", "other"} {
-			wantPlaces(l, here(l), of, byZone, map[string]int{"zone a": 9})
-			for _, pod := range landed(l, here(l), of, 9) {
-				wantPlain(l, pod)
+			expectPlacement(l, here(l), of, zoneOf, map[string]int{"zone a": 9})
+			for _, pod := range waitForRunning(l, here(l), of, 9) {
+				expectDefaultsOnly(l, pod)
 			}
 		}
 		deployment, err := here(l).Client.AppsV1().Deployments(l.Namespace).Get(l.Context(), "web", metav1.GetOptions{})
@@ -120,71 +120,71 @@ func TestAProtectorSpreadsNewPods(t *testing.T) {
 	})
 }
 
-// mild is a constraint that all pods in one zone meet.
-func mild(when corev1.UnsatisfiableConstraintAction, of string) corev1.TopologySpreadConstraint {
+// oneZoneConstraint is a constraint that all pods in one zone meet.
+func oneZoneConstraint(when corev1.UnsatisfiableConstraintAction, of string) corev1.TopologySpreadConstraint {
 	return corev1.TopologySpreadConstraint{
-		TopologyKey: corev1.LabelTopologyZone, MaxSkew: 20, WhenUnsatisfiable: when, LabelSelector: &metav1.LabelSelector{MatchLabels: app(of)},
+		TopologyKey: corev1.LabelTopologyZone, MaxSkew: 20, WhenUnsatisfiable: when, LabelSelector: &metav1.LabelSelector{MatchLabels: appLabels(of)},
 	}
 }
 
-func TestAConstraintThatWinsOverAProtectors(t *testing.T) {
-	claim(t, "pods keep their own of the same key and kind, and that of a policy, and get the protector's beside one of another kind", func(l *lab) {
-		policy(l, "mild", `podSelector: {matchLabels: {app: ruled}}
+func TestPodConstraintOverridesProtector(t *testing.T) {
+	claim(t, "a constraint of the pod or a policy with the same key and kind replaces that of the protector; one of another kind does not", func(l *fixture) {
+		createPolicy(l, "mild", `podSelector: {matchLabels: {app: ruled}}
 topologySpreadConstraints: [{maxSkew: 20, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: ruled}}}]`)
 		for _, of := range []string{"own", "ruled", "soft"} {
-			protectBy(l, of, zones(scheduled), nil)
+			createSpreadProtector(l, of, zoneSpread(requireScheduled), nil)
 		}
-		awaitHeeded(l)
-		awaitAnswers(l, newPod("probe", "soft"), "topologySpreadConstraints")
+		waitForPolicies(l)
+		waitForPatches(l, newPod("probe", "soft"), "topologySpreadConstraints")
 		asks := func(when corev1.UnsatisfiableConstraintAction, of string) func(*corev1.PodTemplateSpec) {
 			return func(t *corev1.PodTemplateSpec) {
-				t.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{mild(when, of)}
+				t.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{oneZoneConstraint(when, of)}
 			}
 		}
-		deploy(l, here(l), "own", 6, asks(corev1.DoNotSchedule, "own"))
-		deploy(l, here(l), "soft", 6, asks(corev1.ScheduleAnyway, "soft"))
-		deploy(l, here(l), "ruled", 6)
+		createDeployment(l, here(l), "own", 6, asks(corev1.DoNotSchedule, "own"))
+		createDeployment(l, here(l), "soft", 6, asks(corev1.ScheduleAnyway, "soft"))
+		createDeployment(l, here(l), "ruled", 6)
 		for _, of := range []string{"own", "ruled"} {
-			wantPlaces(l, here(l), of, byZone, map[string]int{"zone a": 6})
-			wantConstraints(l, of, 6, mild(corev1.DoNotSchedule, of))
+			expectPlacement(l, here(l), of, zoneOf, map[string]int{"zone a": 6})
+			expectConstraints(l, of, 6, oneZoneConstraint(corev1.DoNotSchedule, of))
 		}
-		wantPlaces(l, here(l), "soft", byZone, map[string]int{"zone a": 2, "zone b": 2, "zone c": 2})
-		wantConstraints(l, "soft", 6, mild(corev1.ScheduleAnyway, "soft"), evenly("soft"))
+		expectPlacement(l, here(l), "soft", zoneOf, map[string]int{"zone a": 2, "zone b": 2, "zone c": 2})
+		expectConstraints(l, "soft", 6, oneZoneConstraint(corev1.ScheduleAnyway, "soft"), evenConstraint("soft"))
 	})
 }
 
-func TestARolloutOfASpread(t *testing.T) {
-	claim(t, "an application that is in one zone is spread by its next rollout, and stays so in the ones after", func(l *lab) {
-		deploy(l, here(l), "web", 9)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 9})
-		protectBy(l, "web", zones(scheduled), nil)
-		awaitAnswers(l, newPod("probe", "web"), "topologySpreadConstraints")
+func TestRolloutWithSpread(t *testing.T) {
+	claim(t, "an application in one zone is spread by its next rollout, and stays spread in later ones", func(l *fixture) {
+		createDeployment(l, here(l), "web", 9)
+		expectPlacement(l, here(l), "web", zoneOf, map[string]int{"zone a": 9})
+		createSpreadProtector(l, "web", zoneSpread(requireScheduled), nil)
+		waitForPatches(l, newPod("probe", "web"), "topologySpreadConstraints")
 		for i := range 5 { // were the templates counted together, one of five would leave the pods uneven
 			image := fmt.Sprint("registry.k8s.io/pause:", i)
 			patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image)
 			_, err := here(l).Client.AppsV1().Deployments(l.Namespace).Patch(l.Context(), "web", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 			l.Must(err)
-			awaitAll(l, "web", 9, func(pod *corev1.Pod) string {
+			waitForPods(l, "web", 9, func(pod *corev1.Pod) string {
 				if got := pod.Spec.Containers[0].Image; got != image {
 					return "it has image " + got
 				}
 				return ""
 			})
-			wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
-			wantConstraints(l, "web", 9, evenly("web"))
+			expectPlacement(l, here(l), "web", zoneOf, map[string]int{"zone a": 3, "zone b": 3, "zone c": 3})
+			expectConstraints(l, "web", 9, evenConstraint("web"))
 		}
 	})
 }
 
-func TestAZoneThatIsDown(t *testing.T) {
+func TestZoneDown(t *testing.T) {
 	// Another taint than those that controllers take away from a node that is well.
 	const outage = "e2e.breakwater.dev/outage"
-	claimAlone(t, "pods are shared out among the other zones while no node of one lets any in", func(l *lab) {
-		protectBy(l, "web", zones(scheduled), nil)
-		awaitAnswers(l, newPod("probe", "web"), "topologySpreadConstraints")
-		l.Must(taint(l, "node-3", outage, true))
-		defer func() { l.Must(taint(l, "node-3", outage, false)) }()
-		deploy(l, here(l), "web", 6)
-		wantPlaces(l, here(l), "web", byZone, map[string]int{"zone a": 3, "zone b": 3})
+	claimAlone(t, "pods are spread over the other zones while all nodes of one are tainted", func(l *fixture) {
+		createSpreadProtector(l, "web", zoneSpread(requireScheduled), nil)
+		waitForPatches(l, newPod("probe", "web"), "topologySpreadConstraints")
+		l.Must(setTaint(l, "node-3", outage, true))
+		defer func() { l.Must(setTaint(l, "node-3", outage, false)) }()
+		createDeployment(l, here(l), "web", 6)
+		expectPlacement(l, here(l), "web", zoneOf, map[string]int{"zone a": 3, "zone b": 3})
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// workloads are one of each kind that replaces its pods when its template changes: 2 pods of a Deployment, 2 of a StatefulSet, and one of a
+// createWorkloads are one of each kind that replaces its pods when its template changes: 2 pods of a Deployment, 2 of a StatefulSet, and one of a
 // DaemonSet on each node of the general pool.
-func workloads(l *lab) (pods int) {
+func createWorkloads(l *fixture) (pods int) {
 	l.Helper()
 	apps, two := here(l).Client.AppsV1(), int32(2)
 	selector := func(kind string) (*metav1.LabelSelector, func(*corev1.PodTemplateSpec)) {
@@ -22,17 +22,17 @@ func workloads(l *lab) (pods int) {
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	of, labelled := selector("deployment")
-	deployment.Spec.Replicas, deployment.Spec.Selector, deployment.Spec.Template = &two, of, template("web", labelled)
+	deployment.Spec.Replicas, deployment.Spec.Selector, deployment.Spec.Template = &two, of, podTemplate("web", labelled)
 	_, err := apps.Deployments(l.Namespace).Create(l.Context(), deployment, metav1.CreateOptions{})
 	l.Must(err)
 	stateful := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	of, labelled = selector("statefulset")
-	stateful.Spec.Replicas, stateful.Spec.Selector, stateful.Spec.Template = &two, of, template("web", labelled)
+	stateful.Spec.Replicas, stateful.Spec.Selector, stateful.Spec.Template = &two, of, podTemplate("web", labelled)
 	_, err = apps.StatefulSets(l.Namespace).Create(l.Context(), stateful, metav1.CreateOptions{})
 	l.Must(err)
 	daemon := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	of, labelled = selector("daemonset")
-	daemon.Spec.Selector, daemon.Spec.Template = of, template("web", labelled, func(t *corev1.PodTemplateSpec) {
+	daemon.Spec.Selector, daemon.Spec.Template = of, podTemplate("web", labelled, func(t *corev1.PodTemplateSpec) {
 		t.Spec.NodeSelector = map[string]string{poolKey: "general"}
 	})
 	_, err = apps.DaemonSets(l.Namespace).Create(l.Context(), daemon, metav1.CreateOptions{})
@@ -40,18 +40,18 @@ func workloads(l *lab) (pods int) {
 	return 2 + 2 + 3
 }
 
-// generation is what there is of workloads: their pods by UID, and what their controllers make for each template.
-type generation struct {
+// workloadState is what there is of workloads: their pods by UID, and what their controllers make for each template.
+type workloadState struct {
 	Pods      map[string]types.UID
 	Revisions map[string]types.UID
 	// Templates are what is asked of the scheduler in them.
 	Templates map[string]corev1.PodSpec
 }
 
-// take looks at the workloads when all their pods run.
-func take(l *lab, pods int) generation {
+// readWorkloadState looks at the workloads when all their pods run.
+func readWorkloadState(l *fixture, pods int) workloadState {
 	l.Helper()
-	g := generation{Pods: identities(landed(l, here(l), "web", pods)), Revisions: map[string]types.UID{}, Templates: map[string]corev1.PodSpec{}}
+	g := workloadState{Pods: uidsByName(waitForRunning(l, here(l), "web", pods)), Revisions: map[string]types.UID{}, Templates: map[string]corev1.PodSpec{}}
 	apps, all := here(l).Client.AppsV1(), metav1.ListOptions{LabelSelector: "app=web"}
 	sets, err := apps.ReplicaSets(l.Namespace).List(l.Context(), all)
 	l.Must(err)
@@ -73,16 +73,16 @@ func take(l *lab, pods int) generation {
 	return g
 }
 
-// want checks that nothing has become of the workloads.
-func (g generation) want(l *lab, after string) {
+// expectUnchanged checks that nothing has become of the workloads.
+func (g workloadState) expectUnchanged(l *fixture, after string) {
 	l.Helper()
-	if diff := cmp.Diff(g, take(l, len(g.Pods))); diff != "" {
+	if diff := cmp.Diff(g, readWorkloadState(l, len(g.Pods))); diff != "" {
 		l.Fatalf("workloads after %s (-before +after):\n%s", after, diff)
 	}
 }
 
-// patchAll changes all workloads, and returns their generations.
-func patchAll(l *lab, how types.PatchType, patch string) [3]int64 {
+// patchAllWorkloads changes all workloads, and returns their generations.
+func patchAllWorkloads(l *fixture, how types.PatchType, patch string) [3]int64 {
 	l.Helper()
 	apps := here(l).Client.AppsV1()
 	deployment, err := apps.Deployments(l.Namespace).Patch(l.Context(), "web", how, []byte(patch), metav1.PatchOptions{})
@@ -94,20 +94,20 @@ func patchAll(l *lab, how types.PatchType, patch string) [3]int64 {
 	return [3]int64{deployment.Generation, stateful.Generation, daemon.Generation}
 }
 
-// touch changes a field of all workloads that makes no revision, and waits until their controllers have looked at them.
-func touch(l *lab, minReadySeconds int) {
+// touchAllWorkloads changes a field of all workloads that makes no revision, and waits until their controllers have looked at them.
+func touchAllWorkloads(l *fixture, minReadySeconds int) {
 	l.Helper()
-	want := patchAll(l, types.MergePatchType, fmt.Sprintf(`{"spec":{"minReadySeconds":%d}}`, minReadySeconds))
+	want := patchAllWorkloads(l, types.MergePatchType, fmt.Sprintf(`{"spec":{"minReadySeconds":%d}}`, minReadySeconds))
 	l.Eventually(func() string {
-		if seen := observed(l); seen[0] < want[0] || seen[1] < want[1] || seen[2] < want[2] {
-			return fmt.Sprintf("controllers have looked at the generations %v of the workloads, want %v", seen, want)
+		if seen := observedGenerations(l); seen[0] < want[0] || seen[1] < want[1] || seen[2] < want[2] {
+			return fmt.Sprintf("controllers have observed the generations %v of the workloads, want %v", seen, want)
 		}
 		return ""
 	})
 }
 
-// observed are the generations of the workloads that their controllers have seen.
-func observed(l *lab) [3]int64 {
+// observedGenerations are the generations of the workloads that their controllers have seen.
+func observedGenerations(l *fixture) [3]int64 {
 	l.Helper()
 	apps := here(l).Client.AppsV1()
 	deployment, err := apps.Deployments(l.Namespace).Get(l.Context(), "web", metav1.GetOptions{})
@@ -119,36 +119,36 @@ func observed(l *lab) [3]int64 {
 	return [3]int64{deployment.Status.ObservedGeneration, stateful.Status.ObservedGeneration, daemon.Status.ObservedGeneration}
 }
 
-// restartControllers makes them list all there is anew, and returns when they work: a Deployment that came later has its pod.
-func restartControllers(l *lab, probe string) {
+// restartControllers makes them list all objects again, and returns when they work: a Deployment created later has its pod.
+func restartControllers(l *fixture, probe string) {
 	l.Helper()
 	cluster, ok := l.Federation().Workers()[0].(federation.Faults)
 	if !ok {
 		l.Fatal("the backend cannot restart controllers")
 	}
 	l.Must(cluster.Restart(l.Context(), federation.ControllerManager))
-	deploy(l, here(l), probe, 1)
-	landed(l, here(l), probe, 1)
+	createDeployment(l, here(l), probe, 1)
+	waitForRunning(l, here(l), probe, 1)
 }
 
-// reroll is a rollout that a user makes: another image in all templates.
-func reroll(l *lab, image string) {
+// changeImage is a rollout that a user makes: another image in all templates.
+func changeImage(l *fixture, image string) {
 	l.Helper()
-	patchAll(l, types.StrategicMergePatchType, fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image))
+	patchAllWorkloads(l, types.StrategicMergePatchType, fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image))
 }
 
-// awaitAll waits until there are so many pods of the application, and all are as they should be.
-func awaitAll(l *lab, of string, pods int, wrong func(*corev1.Pod) string) {
+// waitForPods waits until there are so many pods of the application, and all are as they should be.
+func waitForPods(l *fixture, of string, pods int, problem func(*corev1.Pod) string) {
 	l.Helper()
 	l.Eventually(func() string {
 		list, err := here(l).Client.CoreV1().Pods(l.Namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=" + of})
 		l.Must(err)
 		if len(list.Items) != pods {
-			return fmt.Sprintf("there are %d pods of %s, want %d", len(list.Items), of, pods)
+			return fmt.Sprintf("%d pods of %s exist, want %d", len(list.Items), of, pods)
 		}
 		for i := range list.Items {
 			pod := &list.Items[i]
-			if word := wrong(pod); word != "" || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+			if word := problem(pod); word != "" || pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 				return fmt.Sprintf("pod %s is %s: %s", pod.Name, pod.Status.Phase, word)
 			}
 		}
@@ -156,7 +156,7 @@ func awaitAll(l *lab, of string, pods int, wrong func(*corev1.Pod) string) {
 	})
 }
 
-// tolerates tells whether a pod has a toleration of a key.
+// tolerates reports whether a pod has a toleration of a key.
 func tolerates(spec *corev1.PodSpec, key string) bool {
 	for _, t := range spec.Tolerations {
 		if t.Key == key {
@@ -166,8 +166,8 @@ func tolerates(spec *corev1.PodSpec, key string) bool {
 	return false
 }
 
-// rescale changes how many pods the Deployment and the StatefulSet want, as kubectl scale does.
-func rescale(l *lab, replicas int32) {
+// scaleWorkloads changes how many pods the Deployment and the StatefulSet want, as kubectl scale does.
+func scaleWorkloads(l *fixture, replicas int32) {
 	l.Helper()
 	deployments, sets := here(l).Client.AppsV1().Deployments(l.Namespace), here(l).Client.AppsV1().StatefulSets(l.Namespace)
 	scale, err := deployments.GetScale(l.Context(), "web", metav1.GetOptions{})

@@ -33,10 +33,10 @@ var suite = e2e.NewSuite("federated", func(o *install.Options) {
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-func name(l *e2e.Lab, n int) string { return install.AggregatorShardName(l.Core.Name, n) }
+func shardName(l *e2e.Fixture, n int) string { return install.AggregatorShardName(l.Core.Name, n) }
 
-// owners are the shards that have the slot of the lab's namespace, by cell, and how many slots each shard has of a cell.
-func owners(l *e2e.Lab) (by map[string]string, slots map[string]map[string]int) {
+// slotOwners are the shards that have the slot of the lab's namespace, by cell, and how many slots each shard has of a cell.
+func slotOwners(l *e2e.Fixture) (by map[string]string, slots map[string]map[string]int) {
 	l.Helper()
 	cells := &v1alpha1.CellList{}
 	l.Must(l.Core.List(l.Context(), cells))
@@ -56,11 +56,11 @@ func owners(l *e2e.Lab) (by map[string]string, slots map[string]map[string]int) 
 	return by, slots
 }
 
-// awaitShared waits until all slots of all cells are with so many shards, none of which has much more than the others.
-func awaitShared(l *e2e.Lab, among int) {
+// waitForBalance waits until all slots of all cells are with so many shards, none of which has much more than the others.
+func waitForBalance(l *e2e.Fixture, among int) {
 	l.Helper()
 	l.Eventually(func() string {
-		_, slots := owners(l)
+		_, slots := slotOwners(l)
 		for cell, of := range slots {
 			total := 0
 			for shard, has := range of {
@@ -70,56 +70,56 @@ func awaitShared(l *e2e.Lab, among int) {
 				}
 			}
 			if total != slot.Count || len(of) != among {
-				return fmt.Sprintf("%d slots of cell %s are with %v, want all with %d", total, cell, of, among)
+				return fmt.Sprintf("%d slots of cell %s are assigned to %v, want all to %d shards", total, cell, of, among)
 			}
 		}
 		return ""
 	})
 }
 
-// ownerOf is the number of the shard that has the lab's slot of its first cell.
-func ownerOf(l *e2e.Lab) int {
+// ownerIndex is the number of the shard that has the lab's slot of its first cell.
+func ownerIndex(l *e2e.Fixture) int {
 	l.Helper()
 	owner := -1
 	l.Eventually(func() string {
-		by, _ := owners(l)
+		by, _ := slotOwners(l)
 		for n := range shards {
-			if by[l.Cells[0].Name] == name(l, n) {
+			if by[l.Cells[0].Name] == shardName(l, n) {
 				owner = n
 				return ""
 			}
 		}
-		return fmt.Sprintf("nobody has the slot of %s: %v", l.Namespace, by)
+		return fmt.Sprintf("no shard has the slot of %s: %v", l.Namespace, by)
 	})
 	return owner
 }
 
-// awaitOther waits until another shard has it, and has written what it counts.
-func awaitOther(l *e2e.Lab, than int) {
+// waitForOtherOwner waits until another shard has it, and has written what it counts.
+func waitForOtherOwner(l *e2e.Fixture, index int) {
 	l.Helper()
 	l.Eventually(func() string {
-		for i := range l.Protector().Status.Cells {
-			cell := &l.Protector().Status.Cells[i]
-			if strings.HasPrefix(cell.Aggregation.Holder, name(l, than)+"_") {
-				return fmt.Sprintf("cell %s is counted by %s still", cell.CellID, cell.Aggregation.Holder)
+		for i := range l.GetProtector().Status.Cells {
+			cell := &l.GetProtector().Status.Cells[i]
+			if strings.HasPrefix(cell.Aggregation.Holder, shardName(l, index)+"_") {
+				return fmt.Sprintf("cell %s is still counted by %s", cell.CellID, cell.Aggregation.Holder)
 			}
 		}
 		return ""
 	})
 }
 
-// writers records who has written the lab's protector. Epochs never go back, and each has one writer.
-type writers struct {
-	mu      sync.Mutex
-	last    map[string]int64
-	holders map[string]string
-	wrong   []string
-	epochs  int
+// writerRecorder records who has written the lab's protector. Epochs never go back, and each has one writer.
+type writerRecorder struct {
+	mu         sync.Mutex
+	last       map[string]int64
+	holders    map[string]string
+	violations []string
+	epochs     int
 }
 
-func watchWriters(l *e2e.Lab) *writers {
+func watchWriters(l *e2e.Fixture) *writerRecorder {
 	l.Helper()
-	w := &writers{last: map[string]int64{}, holders: map[string]string{}}
+	w := &writerRecorder{last: map[string]int64{}, holders: map[string]string{}}
 	c, err := client.NewWithWatch(l.Federation().Cores()[0].RESTConfig(), client.Options{Scheme: clusters.Scheme()})
 	l.Must(err)
 	ctx, stop := context.WithCancel(context.Background())
@@ -129,20 +129,20 @@ func watchWriters(l *e2e.Lab) *writers {
 	go func() {
 		for event := range events.ResultChan() {
 			if p, ok := event.Object.(*v1alpha1.PodProtector); ok && event.Type != watch.Deleted {
-				w.see(p)
+				w.record(p)
 			}
 		}
 	}()
 	return w
 }
 
-func (w *writers) see(p *v1alpha1.PodProtector) {
+func (w *writerRecorder) record(p *v1alpha1.PodProtector) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range p.Status.Cells {
 		id, a := p.Status.Cells[i].CellID, &p.Status.Cells[i].Aggregation
 		if a.Epoch < w.last[id] {
-			w.wrong = append(w.wrong, fmt.Sprintf("cell %s goes back from epoch %d to %d", id, w.last[id], a.Epoch))
+			w.violations = append(w.violations, fmt.Sprintf("cell %s went back from epoch %d to %d", id, w.last[id], a.Epoch))
 		}
 		w.last[id] = a.Epoch
 		key := fmt.Sprint(id, " ", a.Epoch)
@@ -150,86 +150,86 @@ func (w *writers) see(p *v1alpha1.PodProtector) {
 			w.epochs++
 			w.holders[key] = a.Holder
 		} else if holder != a.Holder {
-			w.wrong = append(w.wrong, fmt.Sprintf("epoch %d of cell %s was written by %s and by %s", a.Epoch, id, holder, a.Holder))
+			w.violations = append(w.violations, fmt.Sprintf("epoch %d of cell %s was written by %s and by %s", a.Epoch, id, holder, a.Holder))
 		}
 	}
 }
 
-func (w *writers) judge(l *e2e.Lab, least int) {
+func (w *writerRecorder) expectNoViolation(l *e2e.Fixture, minEpochs int) {
 	l.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.wrong) > 0 {
-		l.Errorf("%s", strings.Join(w.wrong, "\n"))
+	if len(w.violations) > 0 {
+		l.Errorf("%s", strings.Join(w.violations, "\n"))
 	}
-	if w.epochs < least {
-		l.Errorf("%d epochs were seen, want at least %d: the slot has not moved", w.epochs, least)
+	if w.epochs < minEpochs {
+		l.Errorf("got %d epochs, want at least %d: the slot has not moved", w.epochs, minEpochs)
 	}
 }
 
-// more makes pods in the midst of a storm, so that there is budget to be had when a shard counts them.
-func more(l *e2e.Lab, instance string) {
+// createMorePods makes pods in the midst of a storm, so that there is budget to be had when a shard counts them.
+func createMorePods(l *e2e.Fixture, instance string) {
 	l.Helper()
-	app := l.App(6)
+	app := l.Application(6)
 	app.Instance = instance
 	l.Must(app.DeployBare(l.Context(), l.Cells))
 }
 
-func TestTheShardsOfAStormAreKilledAndPausedAndScaled(t *testing.T) {
-	suite.Claim(t, "the floor holds to the pod, whichever shard has the slot, and no budget is lost", func(l *e2e.Lab) {
-		awaitShared(l, shards)
+func TestStormWithKilledPausedAndScaledShards(t *testing.T) {
+	suite.Claim(t, "the floor holds exactly while the slot moves between shards, and no budget is lost", func(l *e2e.Fixture) {
+		waitForBalance(l, shards)
 		seen := watchWriters(l)
-		e2e.Tempest{Pods: 60, Floors: []int{40}, Lasts: true, During: func(l *e2e.Lab, gale *storm.Storm) {
-			killed := ownerOf(l)
-			l.AwaitRequests(gale, 20)
-			l.Must(l.Breakwater.Kill(name(l, killed)))
-			more(l, "killed")
-			awaitOther(l, killed)
-			l.AwaitRequests(gale, 20)
+		e2e.FaultStorm{Pods: 60, FloorsByCore: []int{40}, EndsWithDuring: true, DuringStorm: func(l *e2e.Fixture, load *storm.Storm) {
+			killed := ownerIndex(l)
+			l.WaitForRequests(load, 20)
+			l.Must(l.Breakwater.Kill(shardName(l, killed)))
+			createMorePods(l, "killed")
+			waitForOtherOwner(l, killed)
+			l.WaitForRequests(load, 20)
 
-			paused := ownerOf(l)
-			l.Must(l.Breakwater.Freeze(name(l, paused)))
-			more(l, "paused")
-			awaitOther(l, paused)
-			l.Must(l.Breakwater.Thaw(name(l, paused)))
-			l.Must(l.Breakwater.Restart(l.Context(), name(l, killed)))
-			awaitShared(l, shards)
-			l.AwaitRequests(gale, 20)
+			paused := ownerIndex(l)
+			l.Must(l.Breakwater.Freeze(shardName(l, paused)))
+			createMorePods(l, "paused")
+			waitForOtherOwner(l, paused)
+			l.Must(l.Breakwater.Thaw(shardName(l, paused)))
+			l.Must(l.Breakwater.Restart(l.Context(), shardName(l, killed)))
+			waitForBalance(l, shards)
+			l.WaitForRequests(load, 20)
 
-			ended := ownerOf(l)
-			l.Must(l.Breakwater.Terminate(name(l, ended)))
-			more(l, "ended")
-			awaitOther(l, ended)
-			awaitShared(l, shards-1)
-			l.AwaitRequests(gale, 20)
-			l.Must(l.Breakwater.Restart(l.Context(), name(l, ended)))
-		}}.Rage(l)
-		seen.judge(l, 2*3)
-		awaitShared(l, shards)
+			ended := ownerIndex(l)
+			l.Must(l.Breakwater.Terminate(shardName(l, ended)))
+			createMorePods(l, "ended")
+			waitForOtherOwner(l, ended)
+			waitForBalance(l, shards-1)
+			l.WaitForRequests(load, 20)
+			l.Must(l.Breakwater.Restart(l.Context(), shardName(l, ended)))
+		}}.Run(l)
+		seen.expectNoViolation(l, 2*3)
+		waitForBalance(l, shards)
 	})
 }
 
-func TestShardsAreScaledFromOneToThreeToTwo(t *testing.T) {
-	suite.Claim(t, "slots go where they belong, and what is counted stays true", func(l *e2e.Lab) {
+func TestScaleShardsFromOneToThreeToTwo(t *testing.T) {
+	suite.Claim(t, "slots move to the available shards, and the counts stay correct", func(l *e2e.Fixture) {
 		seen := watchWriters(l)
 		for n := 1; n < shards; n++ {
-			l.Must(l.Breakwater.Terminate(name(l, n)))
+			l.Must(l.Breakwater.Terminate(shardName(l, n)))
 		}
-		awaitShared(l, 1)
-		e2e.Tempest{Pods: 40, Floors: []int{25}, Lasts: true, During: func(l *e2e.Lab, gale *storm.Storm) {
-			l.AwaitRequests(gale, 20)
+		waitForBalance(l, 1)
+		e2e.FaultStorm{Pods: 40, FloorsByCore: []int{25}, EndsWithDuring: true, DuringStorm: func(l *e2e.Fixture, load *storm.Storm) {
+			l.WaitForRequests(load, 20)
 			for n := 1; n < shards; n++ {
-				l.Must(l.Breakwater.Restart(l.Context(), name(l, n)))
+				l.Must(l.Breakwater.Restart(l.Context(), shardName(l, n)))
 			}
-			awaitShared(l, 3)
-			l.AwaitRequests(gale, 20)
-			more(l, "scaled")
-			l.Must(l.Breakwater.Terminate(name(l, 0)))
-			awaitShared(l, 2)
-			l.AwaitRequests(gale, 20)
-		}}.Rage(l)
-		seen.judge(l, 2)
-		l.Must(l.Breakwater.Restart(l.Context(), name(l, 0)))
-		awaitShared(l, shards)
+			waitForBalance(l, 3)
+			l.WaitForRequests(load, 20)
+			createMorePods(l, "scaled")
+			l.Must(l.Breakwater.Terminate(shardName(l, 0)))
+			waitForBalance(l, 2)
+			l.WaitForRequests(load, 20)
+		}}.Run(l)
+		seen.expectNoViolation(l, 2)
+		l.Must(l.Breakwater.Restart(l.Context(), shardName(l, 0)))
+		waitForBalance(l, shards)
 	})
 }

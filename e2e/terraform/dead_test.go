@@ -12,16 +12,16 @@ import (
 )
 
 // Terraform alone has actions.
-func TestADeadCellIsClearedByAnAction(t *testing.T) {
-	suite.Claim(t, "what a protector has of a cell that is no more is cleared by the topology controller, which the action asks", func(l *e2e.Lab) {
-		l.Protect(1)
+func TestActionClearsDeadCell(t *testing.T) {
+	suite.Claim(t, "the action makes the topology controller remove the entry of a deleted cell from a protector", func(l *e2e.Fixture) {
+		l.CreateProtector(1)
 		dead := v1alpha1.PodProtectorCell{CellID: "burned-down", Aggregation: v1alpha1.Aggregation{
 			TotalReplicas: 3, AvailableReplicas: 3, LastEventTime: metav1.NowMicro(),
 		}}
 		l.Eventually(func() string {
-			p := l.Protector()
+			p := l.GetProtector()
 			p.Status.Cells = append(p.Status.Cells, dead)
-			return e2e.Word(l.Core.Status().Update(l.Context(), p))
+			return e2e.ErrorText(l.Core.Status().Update(l.Context(), p))
 		})
 
 		d := terraform.New(l.TB, terraform.Terraform, fmt.Sprintf(`
@@ -37,7 +37,7 @@ action "breakwater_remove_cell" "dead" {
 }
 `, l.Federation().Cores()[0].Kubeconfig()))
 		out := d.Run("apply", "-auto-approve", "-invoke=action.breakwater_remove_cell.dead")
-		for _, cell := range l.Protector().Status.Cells {
+		for _, cell := range l.GetProtector().Status.Cells {
 			if cell.CellID == dead.CellID {
 				l.Errorf("the protector still has the cell: %+v\n%s", cell, out)
 			}

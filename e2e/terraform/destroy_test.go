@@ -36,84 +36,84 @@ resource "breakwater_pod_protector" "many" {
 }
 `
 
-// manyFloors applies protectors, and waits until the generator holds each, so that the release brake decides on its deletion. It releases
+// applyManyProtectors applies protectors, and waits until the generator holds each, so that the release brake decides on its deletion. It releases
 // 5 in a window of 10 minutes without a confirmation.
-func manyFloors(l *e2e.Lab, program string, count int, timeout string, variables ...string) *stack {
+func applyManyProtectors(l *e2e.Fixture, program string, count int, timeout string, variables ...string) *stack {
 	l.Helper()
-	s := &stack{Lab: l, Dir: terraform.New(l.TB, program, fmt.Sprintf(floors, l.Federation().Cores()[0].Kubeconfig(), count, l.Namespace, timeout))}
+	s := &stack{Fixture: l, Dir: terraform.New(l.TB, program, fmt.Sprintf(floors, l.Federation().Cores()[0].Kubeconfig(), count, l.Namespace, timeout))}
 	l.Cleanup(func() {
 		_, _ = s.Try("apply", "-auto-approve", "-var=protection=false")
 		_, _ = s.Try("destroy", "-auto-approve", "-var=protection=false")
 	})
 	s.Run(append([]string{"apply", "-auto-approve"}, variables...)...)
-	s.await(count, func(p *v1alpha1.PodProtector) bool { return slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) })
+	s.waitForProtectors(count, func(p *v1alpha1.PodProtector) bool { return slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) })
 	return s
 }
 
-func (s *stack) protectors() []v1alpha1.PodProtector {
-	s.Lab.Helper()
+func (s *stack) getProtectors() []v1alpha1.PodProtector {
+	s.Fixture.Helper()
 	list := &v1alpha1.PodProtectorList{}
-	s.Must(s.Core.List(s.Lab.Context(), list, client.InNamespace(s.Namespace)))
+	s.Must(s.Core.List(s.Fixture.Context(), list, client.InNamespace(s.Namespace)))
 	return list.Items
 }
 
-// await waits until that many protectors are as they are to be.
-func (s *stack) await(want int, is func(*v1alpha1.PodProtector) bool) {
-	s.Lab.Helper()
+// waitForProtectors waits until that many protectors are as they are to be.
+func (s *stack) waitForProtectors(want int, condition func(*v1alpha1.PodProtector) bool) {
+	s.Fixture.Helper()
 	s.Eventually(func() string {
 		got := 0
-		for _, p := range s.protectors() {
-			if is(&p) {
+		for _, p := range s.getProtectors() {
+			if condition(&p) {
 				got++
 			}
 		}
 		if got != want {
-			return fmt.Sprintf("got %d protectors as they are to be, want %d", got, want)
+			return fmt.Sprintf("%d protectors have the wanted state, want %d", got, want)
 		}
 		return ""
 	})
 }
 
-func TestADestroyCarriesItsConfirmation(t *testing.T) {
+func TestDestroyIncludesConfirmation(t *testing.T) {
 	for _, program := range []string{terraform.Terraform, terraform.OpenTofu} {
 		t.Run(program, func(t *testing.T) {
-			suite.Claim(t, "a destroy of many protectors is refused while they are protected, and passes the release brake at once when that was lifted", func(l *e2e.Lab) {
-				s := manyFloors(l, program, 60, "1m")
+			suite.Claim(t, "a destroy of many protectors is rejected under deletion_protection, and passes the release brake at once without it", func(l *e2e.Fixture) {
+				s := applyManyProtectors(l, program, 60, "1m")
 				out, err := s.Try("destroy", "-auto-approve")
 				if err == nil || !strings.Contains(out, "is protected from deletion") {
-					l.Fatalf("a destroy of protected protectors ended with %v, want it refused:\n%s", err, out)
+					l.Fatalf("a destroy of protected protectors ended with %v, want an error:\n%s", err, out)
 				}
-				s.await(60, func(p *v1alpha1.PodProtector) bool { return p.DeletionTimestamp == nil && len(p.Annotations) == 0 })
+				s.waitForProtectors(60, func(p *v1alpha1.PodProtector) bool { return p.DeletionTimestamp == nil && len(p.Annotations) == 0 })
 
 				s.Run("apply", "-auto-approve", "-var=protection=false")
 				s.Run("destroy", "-auto-approve", "-var=protection=false")
-				if left := s.protectors(); len(left) > 0 {
-					l.Errorf("left over: %d protectors", len(left))
+				if left := s.getProtectors(); len(left) > 0 {
+					l.Errorf("remaining: %d protectors", len(left))
 				}
 			})
 		})
 	}
 }
 
-func TestADestroyThatIsNotConfirmedSaysWhatIsMissing(t *testing.T) {
-	suite.Claim(t, "a destroy that the release brake holds names the condition, and passes when it is confirmed", func(l *e2e.Lab) {
+func TestUnconfirmedDestroyReportsMissingConfirmation(t *testing.T) {
+	suite.Claim(t, "a destroy that the release brake holds names the condition, and succeeds when it is confirmed", func(l *e2e.Fixture) {
 		past := []string{"-var=protection=false", "-var=confirm=2020-01-01"}
-		s := manyFloors(l, terraform.Terraform, 10, "15s", past...)
+		s := applyManyProtectors(l, terraform.Terraform, 10, "15s", past...)
 		out, err := s.Try(append([]string{"destroy", "-auto-approve"}, past...)...)
-		for _, words := range []string{
+		for _, text := range []string{
 			`condition DecreasePending, reason LimitExceeded\): PodProtector web-\d+ was deleted, which would release the floor of 3\.`,
 			`The configuration sets the annotation breakwater\.dev/confirm-release to "2020-01-01"`,
 		} {
-			if anyLines := strings.ReplaceAll(words, " ", `[\s│]+`); err == nil || !regexp.MustCompile(anyLines).MatchString(out) {
-				l.Fatalf("the destroy ended with %v, want an error that says %q:\n%s", err, words, out)
+			if anyLines := strings.ReplaceAll(text, " ", `[\s│]+`); err == nil || !regexp.MustCompile(anyLines).MatchString(out) {
+				l.Fatalf("the destroy ended with %v, want an error that says %q:\n%s", err, text, out)
 			}
 		}
-		s.await(10, func(p *v1alpha1.PodProtector) bool { return p.DeletionTimestamp != nil })
+		s.waitForProtectors(10, func(p *v1alpha1.PodProtector) bool { return p.DeletionTimestamp != nil })
 
 		s.Run("apply", "-auto-approve", "-var=protection=false")
 		s.Run("destroy", "-auto-approve", "-var=protection=false")
-		if left := s.protectors(); len(left) > 0 {
-			l.Errorf("left over: %d protectors", len(left))
+		if left := s.getProtectors(); len(left) > 0 {
+			l.Errorf("remaining: %d protectors", len(left))
 		}
 	})
 }

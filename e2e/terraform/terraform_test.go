@@ -23,7 +23,7 @@ var suite = e2e.NewSuite("federated", func(o *install.Options) { o.CellsByObject
 
 func TestMain(m *testing.M) {
 	code := suite.Main(m)
-	if err := terraform.Clear(); err != nil {
+	if err := terraform.RemoveProvider(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
@@ -72,13 +72,13 @@ resource "breakwater_pod_protector" "web" {
 
 // stack is a federation that is declared.
 type stack struct {
-	*e2e.Lab
+	*e2e.Fixture
 	*terraform.Dir
 }
 
-func declare(l *e2e.Lab, program string) *stack {
+func newStack(l *e2e.Fixture, program string) *stack {
 	l.Helper()
-	s := &stack{Lab: l, Dir: terraform.New(l.TB, program, federation)}
+	s := &stack{Fixture: l, Dir: terraform.New(l.TB, program, federation)}
 	workers := make([]string, 0, len(l.Cells))
 	for _, worker := range l.Federation().Workers() {
 		workers = append(workers, strconv.Quote(worker.Name())+"="+strconv.Quote(worker.Kubeconfig()))
@@ -91,50 +91,50 @@ func declare(l *e2e.Lab, program string) *stack {
 	return s
 }
 
-func TestAFederationAsCodeHoldsItsFloorInAStorm(t *testing.T) {
+func TestDeclaredFederationKeepsFloorInStorm(t *testing.T) {
 	for _, program := range []string{terraform.Terraform, terraform.OpenTofu} {
 		t.Run(program, func(t *testing.T) {
-			suite.Claim(t, "the floor that Terraform declares holds to the pod, and all of it goes again without a trace", func(l *e2e.Lab) {
-				s := declare(l, program)
-				e2e.Tempest{Pods: 60, Floors: []int{40}, Exhausts: true, Protect: func(_ *e2e.Lab, floor int) {
-					s.Run("apply", "-auto-approve", floorOf(floor))
-				}, During: func(l *e2e.Lab, gale *storm.Storm) {
-					l.AwaitRequests(gale, 20)
+			suite.Claim(t, "the floor that Terraform declares holds exactly, and a destroy removes all objects", func(l *e2e.Fixture) {
+				s := newStack(l, program)
+				e2e.FaultStorm{Pods: 60, FloorsByCore: []int{40}, ExhaustsBudget: true, Protect: func(_ *e2e.Fixture, floor int) {
+					s.Run("apply", "-auto-approve", floorVariable(floor))
+				}, DuringStorm: func(l *e2e.Fixture, load *storm.Storm) {
+					l.WaitForRequests(load, 20)
 					// What a storm does to an object is nothing to Terraform.
-					s.Run("plan", "-detailed-exitcode", floorOf(40))
-				}}.Rage(l)
+					s.Run("plan", "-detailed-exitcode", floorVariable(40))
+				}}.Run(l)
 
-				s.Run("apply", "-auto-approve", floorOf(39))
-				l.Eventually(func() string { return e2e.Word(l.Remove(l.Cells[0], l.Pods(l.Cells[0])[0].Name)) })
-				s.refused("destroy", "-auto-approve", floorOf(39))
-				l.WantRefusal(l.Remove(l.Cells[0], l.Pods(l.Cells[0])[0].Name), "floor 39")
+				s.Run("apply", "-auto-approve", floorVariable(39))
+				l.Eventually(func() string { return e2e.ErrorText(l.DeletePod(l.Cells[0], l.ExistingPods(l.Cells[0])[0].Name)) })
+				s.expectDeletionProtection("destroy", "-auto-approve", floorVariable(39))
+				l.ExpectDenial(l.DeletePod(l.Cells[0], l.ExistingPods(l.Cells[0])[0].Name), "floor 39")
 
-				s.Run("apply", "-auto-approve", floorOf(39), "-var=protection=false")
-				s.Run("destroy", "-auto-approve", floorOf(39), "-var=protection=false")
-				s.wantNothingLeft()
+				s.Run("apply", "-auto-approve", floorVariable(39), "-var=protection=false")
+				s.Run("destroy", "-auto-approve", floorVariable(39), "-var=protection=false")
+				s.expectNothingLeft()
 			})
 		})
 	}
 }
 
-func floorOf(pods int) string { return fmt.Sprintf("-var=floor=%d", pods) }
+func floorVariable(pods int) string { return fmt.Sprintf("-var=floor=%d", pods) }
 
-// refused checks that deletion_protection keeps all as it is.
-func (s *stack) refused(arguments ...string) {
-	s.Lab.Helper()
+// expectDeletionProtection checks that deletion_protection keeps all as it is.
+func (s *stack) expectDeletionProtection(arguments ...string) {
+	s.Fixture.Helper()
 	out, err := s.Try(arguments...)
-	if words := "PodProtector " + s.Namespace + "/web is protected from deletion"; err == nil || !strings.Contains(out, words) {
-		s.Lab.Fatalf("got %v, want an error that says %q:\n%s", err, words, out)
+	if text := "PodProtector " + s.Namespace + "/web is protected from deletion"; err == nil || !strings.Contains(out, text) {
+		s.Fixture.Fatalf("got %v, want an error that says %q:\n%s", err, text, out)
 	}
 }
 
-func (s *stack) wantNothingLeft() {
-	s.Lab.Helper()
+func (s *stack) expectNothingLeft() {
+	s.Fixture.Helper()
 	protectors, cells, secrets := &v1alpha1.PodProtectorList{}, &v1alpha1.CellList{}, &corev1.SecretList{}
-	s.Must(s.Core.List(s.Lab.Context(), protectors, client.InNamespace(s.Namespace)))
-	s.Must(s.Core.List(s.Lab.Context(), cells))
-	s.Must(s.Core.List(s.Lab.Context(), secrets, client.InNamespace(install.SystemNamespace)))
+	s.Must(s.Core.List(s.Fixture.Context(), protectors, client.InNamespace(s.Namespace)))
+	s.Must(s.Core.List(s.Fixture.Context(), cells))
+	s.Must(s.Core.List(s.Fixture.Context(), secrets, client.InNamespace(install.SystemNamespace)))
 	if len(protectors.Items)+len(cells.Items)+len(secrets.Items) > 0 {
-		s.Lab.Errorf("left over: %d protectors, %d Cells, %d Secrets", len(protectors.Items), len(cells.Items), len(secrets.Items))
+		s.Fixture.Errorf("remaining: %d protectors, %d Cells, %d Secrets", len(protectors.Items), len(cells.Items), len(secrets.Items))
 	}
 }

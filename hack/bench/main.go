@@ -19,8 +19,8 @@ import (
 
 func main() {
 	b := bench{out: os.Stdout, folder: "bench-report"}
-	flag.StringVar(&b.only, "only", "", "`pattern` of the suites to run; of the others the figures of their last run stay. NONE runs none")
-	flag.StringVar(&b.docs, "docs", "", "`folder` whose growth.md, images and profiles are written anew (docs)")
+	flag.StringVar(&b.only, "only", "", "`pattern` of the suites to run; other suites keep the figures of their last run. NONE runs no suite")
+	flag.StringVar(&b.docs, "docs", "", "`directory` whose growth.md, images and profiles are updated (docs)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := b.run(ctx)

@@ -89,7 +89,7 @@ type result struct {
 // parseRecord parses the output of a suite. A benchmark's name is printed when it begins and its figures when it ends. Output of
 // the program under test may be between them.
 func parseRecord(suite, text string) record {
-	r, begun := record{suite: suite}, ""
+	r, started := record{suite: suite}, ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if rest, found := strings.CutPrefix(line, headingBegins); found {
@@ -97,12 +97,12 @@ func parseRecord(suite, text string) record {
 		}
 		found, ok := parse(line)
 		if !ok {
-			found, ok = parse(begun + " " + line)
+			found, ok = parse(started + " " + line)
 		}
 		if ok {
-			r.results, begun = append(r.results, found), ""
+			r.results, started = append(r.results, found), ""
 		} else if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "Benchmark") {
-			begun, _, _ = strings.Cut(name, "\t")
+			started, _, _ = strings.Cut(name, "\t")
 		}
 	}
 	return r

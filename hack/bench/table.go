@@ -68,9 +68,9 @@ func recordOf(records []record, suite string) record {
 func replaceBetween(text, name, by string) (string, error) {
 	begins, ends := "<!-- "+name+" begin -->\n", "<!-- "+name+" end -->"
 	before, rest, found := strings.Cut(text, begins)
-	_, after, foundToo := strings.Cut(rest, ends)
-	if !found || !foundToo {
-		return "", fmt.Errorf("there is no place for %s", name)
+	_, after, foundEnd := strings.Cut(rest, ends)
+	if !found || !foundEnd {
+		return "", fmt.Errorf("no marks for %s", name)
 	}
 	return before + begins + by + ends + after, nil
 }

@@ -1,5 +1,5 @@
 // Command chaos runs storms with real faults on a federation of real control planes, validates them against the contents of the
-// clusters' etcds, and writes chaos-report: index.html for people, report.json for programs. It fails if a floor was broken, if
+// clusters' etcds, and writes chaos-report: index.html to read, report.json for programs. It fails if a floor was broken, if
 // an admission was illegal, or if Breakwater did not recover.
 package main
 
@@ -35,12 +35,12 @@ type options struct {
 
 func main() {
 	var o options
-	flag.Uint64Var(&o.seed, "seed", 1, "`number` that decides the random draws of the first round")
+	flag.Uint64Var(&o.seed, "seed", 1, "random seed (`number`) of the first round")
 	flag.Uint64Var(&o.seeds, "seeds", 3, "`number` of rounds, each with the next seed")
-	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to play")
+	flag.StringVar(&o.only, "only", "", "`pattern` of the names of the scenarios to run")
 	flag.BoolVar(&o.list, "list", false, "list the scenarios")
-	flag.StringVar(&o.out, "out", "chaos-report", "`folder` for index.html and report.json, and for what was asked and stored in each scenario")
-	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor and clients, and how long a storm rages around its fault")
+	flag.StringVar(&o.out, "out", "chaos-report", "`directory` for index.html, report.json and the trace of each scenario")
+	flag.IntVar(&o.scale, "scale", 1, "multiplies pods, floor, clients and the duration of a storm")
 	flag.StringVar(&o.program, "program", "bin/breakwater", "`path` of breakwater")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard()) // client libraries warn if no logger is set
@@ -111,7 +111,7 @@ func play(ctx context.Context, out io.Writer, o options, scenarios []chaos.Scena
 		verdict := "ok"
 		if err != nil {
 			result.Error = err.Error()
-			verdict = "failed, and the federation is brought up anew: " + result.Error
+			verdict = "failed; restarting the federation: " + result.Error
 			if err := stage.Close(ctx); err != nil {
 				return report, err
 			}

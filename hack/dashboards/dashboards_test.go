@@ -14,22 +14,22 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
-func TestPanelsStandBesideEachOther(t *testing.T) {
+func TestPanelsDoNotOverlap(t *testing.T) {
 	for name, d := range all() {
 		taken, ids := map[[2]int]string{}, map[int]bool{}
 		for _, p := range d.Panels {
 			if p.Title == "" || ids[p.ID] {
-				t.Errorf("%s: panel %d is called %q, and another has its number: %v", name, p.ID, p.Title, ids[p.ID])
+				t.Errorf("%s: panel %d (%q) has an ID that another panel has: %v", name, p.ID, p.Title, ids[p.ID])
 			}
 			ids[p.ID] = true
 			at := p.GridPos
 			if at.W < 1 || at.H < 1 || at.X+at.W > columns {
-				t.Errorf("%s: %s stands at %+v", name, p.Title, at)
+				t.Errorf("%s: panel %s is outside the grid at %+v", name, p.Title, at)
 			}
 			for x := at.X; x < at.X+at.W; x++ {
 				for y := at.Y; y < at.Y+at.H; y++ {
-					if other, is := taken[[2]int{x, y}]; is {
-						t.Fatalf("%s: %s stands on %s", name, p.Title, other)
+					if other, overlaps := taken[[2]int{x, y}]; overlaps {
+						t.Fatalf("%s: panel %s overlaps %s", name, p.Title, other)
 					}
 					taken[[2]int{x, y}] = p.Title
 				}
@@ -39,7 +39,7 @@ func TestPanelsStandBesideEachOther(t *testing.T) {
 }
 
 // Queries may select and aggregate only by labels of the metrics that they use, or by labels that the scraper adds.
-func TestQueriesGoByTheTableOfMetrics(t *testing.T) {
+func TestQueriesMatchTheMetricsTable(t *testing.T) {
 	rows, err := metrictable.Read("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestQueriesGoByTheTableOfMetrics(t *testing.T) {
 				for _, found := range selector.FindAllStringSubmatch(target.Expr, -1) {
 					row, there := rows[regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(found[1], "")]
 					if !there {
-						t.Errorf("%s, %s: docs/metrics.md does not have %s", name, p.Title, found[1])
+						t.Errorf("%s, %s: docs/metrics.md does not list %s", name, p.Title, found[1])
 					}
 					own := map[string]bool{}
 					for _, label := range row.Labels {
@@ -78,7 +78,7 @@ func TestQueriesGoByTheTableOfMetrics(t *testing.T) {
 	}
 }
 
-func TestTheDashboardsOfTheChartAreThese(t *testing.T) {
+func TestChartDashboardsAreUpToDate(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "old.json"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -8,50 +8,50 @@ func goodOrBad() map[string]Word {
 }
 
 func fleet() Dashboard {
-	return dashboard("breakwater-fleet", "Breakwater / Fleet", "All cells and protectors: what is reported, what is refused, and what needs a person.",
+	return dashboard("breakwater-fleet", "Breakwater / Clusters", "All cells and protectors: health, denials, and what needs an operator.",
 		[]Variable{several("cell", "Cell", "label_values(breakwater_cell_condition, cell)")},
 		row{"Now", []line{{4, fleetNumbers()}}},
 		row{"Cells", []line{{8, []Panel{
 			states("Cells report", one(`max by (cell) (breakwater_cell_condition{cell=~"$cell",condition="AggregationFresh"})`, "{{cell}}"), words(goodOrBad()),
-				describe("The condition AggregationFresh: whether the aggregator of the cell, or of each slot of it, reports.")),
+				describe("The condition AggregationFresh: whether the aggregator of the cell, or of each of its slots, reports.")),
 			states("Cells are guarded", one(`max by (cell) (breakwater_cell_condition{cell=~"$cell",condition="Guarded"})`, "{{cell}}"), words(goodOrBad()),
-				describe("The condition Guarded: whether the cluster asks the webhook about every removal of the cell's pods.")),
+				describe("The condition Guarded: whether the cluster's API server calls the webhook for every removal of the cell's pods.")),
 			lines("Age of the last heartbeat", "s", one(`max by (cell) (breakwater_cell_heartbeat_age_seconds{cell=~"$cell"})`, "{{cell}}"),
-				describe("Up to 20 s is normal. From the Cell's staleAfter on the cell is silent.")),
+				describe("Up to 20 s is normal. A cell is silent when the age exceeds its staleAfter.")),
 		}}, {8, []Panel{
-			lines("Pods that are counted", "short", one(`max by (cell) (breakwater_aggregator_pods{cell=~"$cell"})`, "{{cell}}")),
+			lines("Counted pods", "short", one(`max by (cell) (breakwater_aggregator_pods{cell=~"$cell"})`, "{{cell}}")),
 			lines("Open reservations", "short", one(`max by (cell) (breakwater_cell_reservations{cell=~"$cell"})`, "{{cell}}"), stacked),
 			lines("Age of the oldest reservation", "s", one(`max by (cell) (breakwater_cell_oldest_reservation_age_seconds{cell=~"$cell"})`, "{{cell}}")),
 		}}, {8, []Panel{
 			lines("Reservations settled", "ops", one(`sum by (reason) (rate(breakwater_aggregator_settled_total{cell=~"$cell"}[$__rate_interval]))`, "{{reason}}"), stacked),
-			lines("Writes of counts", "ops", one(`sum by (cell, result) (rate(breakwater_aggregator_writes_total{cell=~"$cell"}[$__rate_interval]))`, "{{cell}} {{result}}")),
-			lines("Time of a write", "s", []query{
+			lines("Count writes", "ops", one(`sum by (cell, result) (rate(breakwater_aggregator_writes_total{cell=~"$cell"}[$__rate_interval]))`, "{{cell}} {{result}}")),
+			lines("Write duration", "s", []query{
 				{expr: writeTime("0.99"), legend: "p99 {{cell}}", exemplars: true}, {expr: writeTime("0.5"), legend: "p50 {{cell}}"},
-			}, describe("How long an aggregator waits for the core to store counts. Diamonds are exemplars: they lead to the trace of a round.")),
-			lines("Clocks ahead of apiservers", "s", []query{
+			}, describe("How long an aggregator waits for the core to store counts. Diamonds are exemplars, which link to the trace of a round.")),
+			lines("Clocks ahead of API servers", "s", []query{
 				{expr: `max by (cell, instance) (breakwater_aggregator_cell_clock_ahead_seconds{cell=~"$cell"})`, legend: "aggregator {{instance}} of cell {{cell}}"},
 				{expr: `max by (core, instance) (breakwater_webhook_core_clock_ahead_seconds)`, legend: "webhook {{instance}} of core {{core}}"},
-			}, describe("Give or take a second.")),
+			}, describe("Accurate to about one second.")),
 		}}}},
 		row{"Protectors", []line{{8, []Panel{
 			lines("Protectors by budget", "short", one(`max by (budget) (breakwater_protectors)`, "{{budget}}"), stacked,
 				as("Open", "green", false), as("Exhausted", "yellow", false), as("Broken", "red", false)),
 			lines("Removals by verdict", "ops", one(`sum by (verdict) (rate(breakwater_webhook_reviews_total{cell=~"$cell"}[$__rate_interval])) > 0`, "{{verdict}}"), stacked),
-			lines("Refusals by protector", "ops", one(`topk(10, sum by (core, protector) (rate(breakwater_webhook_refusals_total[$__rate_interval]))) > 0`, "{{protector}} in {{core}}")),
+			lines("Denials by protector", "ops", one(`topk(10, sum by (core, protector) (rate(breakwater_webhook_refusals_total[$__rate_interval]))) > 0`, "{{protector}} in {{core}}")),
 		}}, {10, []Panel{
-			table("Protectors that are worst off", `bottomk(20, min by (protector) (breakwater_protector_budget))`,
+			table("Protectors with the lowest budget", `bottomk(20, min by (protector) (breakwater_protector_budget))`,
 				map[string]string{"protector": "Protector", "Value": "Budget"}, nil, colors("red", from(0, "yellow"), from(1, "green")), toProtector),
 			table("Alerts", `ALERTS{alertname=~"Breakwater.*"}`, map[string]string{"alertname": "Alert", "alertstate": "State", "severity": "Severity"},
-				[]string{"Value", "namespace", "job"}, describe("Of the rules of the chart. Empty is good.")),
+				[]string{"Value", "namespace", "job"}, describe("Firing alerts of this chart's rules. The list should be empty.")),
 		}}}},
-		row{"What makes protectors", []line{{8, []Panel{
+		row{"Sources of protectors", []line{{8, []Panel{
 			lines("Workloads", "short", []query{
 				{expr: `sum by (kind) (max by (kind, namespace, job) (breakwater_generator_protected_sources)) > 0`, legend: "{{kind}} with protectors"},
 				{expr: `max(breakwater_generator_vanished_sources)`, legend: "vanished"},
 				{expr: `max(breakwater_generator_retained_sources)`, legend: "retained"},
 				{expr: `max by (reason) (breakwater_generator_unprotected_sources)`, legend: "unprotected: {{reason}}"},
 			}),
-			lines("Protectors that vanished", "short", []query{
+			lines("Vanished protectors", "short", []query{
 				{expr: `max(breakwater_generator_vanished_protectors)`, legend: "known to the generator"},
 				{expr: `max by (core) (breakwater_webhook_vanished_protectors)`, legend: "enforced by webhooks in {{core}}"},
 			}),
@@ -65,7 +65,7 @@ func fleet() Dashboard {
 
 func fleetNumbers() []Panel {
 	return []Panel{
-		number("Cores reached", "short", one(`sum(max by (core) (breakwater_webhook_core_up))`, "cores"), colors("red", from(1, "green"))),
+		number("Reachable cores", "short", one(`sum(max by (core) (breakwater_webhook_core_up))`, "cores"), colors("red", from(1, "green"))),
 		number("Silent cells", "short", one(`count(max by (cell) (breakwater_cell_condition{condition="AggregationFresh"}) == 0) or vector(0)`, "cells"), colors("green", from(1, "red"))),
 		number("Floors broken", "short", one(`max(breakwater_protectors{budget="Broken"})`, "protectors"), colors("green", from(1, "red"))),
 		number("Budgets exhausted", "short", one(`max(breakwater_protectors{budget="Exhausted"})`, "protectors"), colors("green", from(1, "yellow"))),

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "dashboards: want one argument, the folder to write to")
+		fmt.Fprintln(os.Stderr, "dashboards: want one argument, the directory to write to")
 		os.Exit(2)
 	}
 	if err := write(os.Args[1]); err != nil {

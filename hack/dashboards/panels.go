@@ -79,7 +79,7 @@ func panel(kind, title, unit string, all []Target, changes []change) Panel {
 
 // lines is a panel of values over time.
 func lines(title, unit string, queries []query, changes ...change) Panel {
-	usual := func(p *Panel) {
+	defaults := func(p *Panel) {
 		p.FieldConfig.Defaults.Color = &Color{Mode: "palette-classic"}
 		p.FieldConfig.Defaults.Custom = map[string]any{"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never", "spanNulls": false}
 		p.Options = map[string]any{
@@ -87,24 +87,24 @@ func lines(title, unit string, queries []query, changes ...change) Panel {
 			"tooltip": map[string]any{"mode": "multi", "sort": "desc"},
 		}
 	}
-	return panel("timeseries", title, unit, targets(queries, "time_series", false), slices.Concat([]change{usual}, changes))
+	return panel("timeseries", title, unit, targets(queries, "time_series", false), slices.Concat([]change{defaults}, changes))
 }
 
 // number is a panel of one or a few current values.
 func number(title, unit string, queries []query, changes ...change) Panel {
-	usual := func(p *Panel) {
+	defaults := func(p *Panel) {
 		p.FieldConfig.Defaults.NoValue = "–"
 		p.Options = map[string]any{
 			"reduceOptions": map[string]any{"values": false, "calcs": []string{"lastNotNull"}, "fields": ""},
 			"orientation":   "auto", "textMode": "auto", "colorMode": "value", "graphMode": "area", "justifyMode": "auto",
 		}
 	}
-	return panel("stat", title, unit, targets(queries, "time_series", false), slices.Concat([]change{usual}, changes))
+	return panel("stat", title, unit, targets(queries, "time_series", false), slices.Concat([]change{defaults}, changes))
 }
 
 // states is a panel of conditions over time.
 func states(title string, queries []query, changes ...change) Panel {
-	usual := func(p *Panel) {
+	defaults := func(p *Panel) {
 		p.FieldConfig.Defaults.Custom = map[string]any{"fillOpacity": 70, "lineWidth": 0}
 		p.Options = map[string]any{
 			"showValue": "never", "rowHeight": 0.8, "mergeValues": true, "alignValue": "left",
@@ -112,12 +112,12 @@ func states(title string, queries []query, changes ...change) Panel {
 			"tooltip": map[string]any{"mode": "single", "sort": "none"},
 		}
 	}
-	return panel("state-timeline", title, "", targets(queries, "time_series", false), slices.Concat([]change{usual}, changes))
+	return panel("state-timeline", title, "", targets(queries, "time_series", false), slices.Concat([]change{defaults}, changes))
 }
 
 // density is a panel of a histogram over time.
 func density(title, unit, expr string, changes ...change) Panel {
-	usual := func(p *Panel) {
+	defaults := func(p *Panel) {
 		p.Options = map[string]any{
 			"calculate": false, "cellGap": 1, "showValue": "never",
 			"yAxis":        map[string]any{"axisPlacement": "left", "unit": unit},
@@ -129,7 +129,7 @@ func density(title, unit, expr string, changes ...change) Panel {
 			"rowsFrame":    map[string]any{"layout": "auto"},
 		}
 	}
-	return panel("heatmap", title, "", targets([]query{{expr: expr, legend: "{{le}}", exemplars: true}}, "heatmap", false), slices.Concat([]change{usual}, changes))
+	return panel("heatmap", title, "", targets([]query{{expr: expr, legend: "{{le}}", exemplars: true}}, "heatmap", false), slices.Concat([]change{defaults}, changes))
 }
 
 // table is a panel with a row for each current series, without the hidden labels.
@@ -138,11 +138,11 @@ func table(title string, expr string, names map[string]string, hidden []string, 
 	for _, label := range hidden {
 		exclude[label] = true
 	}
-	usual := func(p *Panel) {
+	defaults := func(p *Panel) {
 		p.Options = map[string]any{"showHeader": true, "cellHeight": "sm"}
 		p.Transformations = []Transformation{{ID: "organize", Options: map[string]any{
 			"excludeByName": exclude, "renameByName": names, "indexByName": map[string]int{},
 		}}}
 	}
-	return panel("table", title, "", targets(one(expr, ""), "table", true), slices.Concat([]change{usual}, changes))
+	return panel("table", title, "", targets(one(expr, ""), "table", true), slices.Concat([]change{defaults}, changes))
 }

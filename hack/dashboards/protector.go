@@ -2,22 +2,22 @@ package main
 
 func protector() Dashboard {
 	of := func(metric string) string { return metric + `{protector="$protector"}` }
-	return dashboard("breakwater-protector", "Breakwater / Protector", "One PodProtector: its pods against its floor, and what is reserved and refused.",
+	return dashboard("breakwater-protector", "Breakwater / Protector", "One PodProtector: its pods, floor, reservations and denials.",
 		[]Variable{single("protector", "Protector", "label_values(breakwater_protector_floor, protector)")},
 		row{"Now", []line{{4, []Panel{
 			number("Available", "short", one(`max(`+of("breakwater_protector_available")+`)`, "pods")),
 			number("Floor", "short", one(`max(`+of("breakwater_protector_floor")+`)`, "pods")),
 			number("Budget", "short", one(`min(`+of("breakwater_protector_budget")+`)`, "pods"), colors("red", from(0, "yellow"), from(1, "green")),
-				describe("Available pods less the floor and the open reservations. Other limits, as maxConcurrentLag and the loss of domains, can leave less.")),
+				describe("Available pods minus the floor and the open reservations. Other limits, such as maxConcurrentLag and domain loss, can leave less.")),
 			number("Open reservations", "short", one(`max(`+of("breakwater_protector_reservations")+`)`, "reservations")),
 			number("Oldest reservation", "s", one(`max(`+of("breakwater_protector_oldest_reservation_age_seconds")+`)`, "age"), colors("green", from(120, "yellow"), from(600, "red"))),
 		}}}},
 		row{"Over time", []line{{12, []Panel{
-			lines("Available against floor", "short", []query{
+			lines("Available pods and floor", "short", []query{
 				{expr: `max(` + of("breakwater_protector_available") + `)`, legend: "available"},
-				{expr: `max(` + of("breakwater_protector_available") + `) - max(` + of("breakwater_protector_reservations") + `)`, legend: "less reservations"},
+				{expr: `max(` + of("breakwater_protector_available") + `) - max(` + of("breakwater_protector_reservations") + `)`, legend: "minus reservations"},
 				{expr: `max(` + of("breakwater_protector_floor") + `)`, legend: "floor"},
-			}, as("available", "green", false), as("less reservations", "blue", false), as("floor", "red", true), fromZero),
+			}, as("available", "green", false), as("minus reservations", "blue", false), as("floor", "red", true), fromZero),
 		}}, {8, []Panel{
 			lines("Refusals", "ops", one(`sum by (core) (rate(`+of("breakwater_webhook_refusals_total")+`[$__rate_interval]))`, "in {{core}}")),
 			lines("Open reservations and their limit", "short", []query{
@@ -26,7 +26,7 @@ func protector() Dashboard {
 			}, as("limit", "red", true)),
 			lines("Age of the oldest reservation", "s", one(`max(`+of("breakwater_protector_oldest_reservation_age_seconds")+`)`, "age")),
 		}}, {8, []Panel{
-			states("Shared out as spec.spread asks", one(`max(`+of("breakwater_aggregator_spread_satisfied")+`)`, "SpreadSatisfied"), words(goodOrBad()),
+			states("Spread as spec.spread requires", one(`max(`+of("breakwater_aggregator_spread_satisfied")+`)`, "SpreadSatisfied"), words(goodOrBad()),
 				describe("Of protectors with spec.spread.")),
 			lines("Share of the largest domain", "percentunit", one(`max(`+of("breakwater_aggregator_spread_largest_domain_ratio")+`)`, "share"), fromZero,
 				describe("Of protectors with spec.spread.")),

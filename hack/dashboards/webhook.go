@@ -6,14 +6,14 @@ const (
 )
 
 func webhook() Dashboard {
-	return dashboard("breakwater-webhook", "Breakwater / Webhook", "What apiservers ask, how soon they are answered, and what that costs the cores.",
+	return dashboard("breakwater-webhook", "Breakwater / Webhook", "Reviews of API servers, how fast they are answered, and the load on the cores.",
 		[]Variable{
 			several("cell", "Cell", "label_values(breakwater_webhook_reviews_total, cell)"),
 			several("core", "Core", "label_values(breakwater_webhook_core_up, core)"),
 		},
 		row{"Reviews", []line{{8, reviews()}, {8, times()}}},
-		row{"Flights and writes to cores", []line{{8, flights()}, {8, writes()}}},
-		row{"Beside reviews", []line{{8, beside()}, {8, processes()}}},
+		row{"Batches and writes to cores", []line{{8, batches()}, {8, writes()}}},
+		row{"Other work", []line{{8, dependencies()}, {8, processes()}}},
 	)
 }
 
@@ -23,7 +23,7 @@ func reviews() []Panel {
 	}
 	return []Panel{
 		lines("Admitted, by verdict", "ops", one(rate("verdict", admitting)+" > 0", "{{verdict}}"), stacked),
-		lines("Refused, by verdict", "ops", one(rate("verdict", refusing)+" > 0", "{{verdict}}"), stacked),
+		lines("Denied, by verdict", "ops", one(rate("verdict", refusing)+" > 0", "{{verdict}}"), stacked),
 		lines("By operation", "ops", one(rate("operation", `operation!=""`), "{{operation}}"), stacked),
 	}
 }
@@ -37,44 +37,44 @@ func times() []Panel {
 		return `histogram_quantile(` + q + `, sum by (le` + label + `) (rate(breakwater_webhook_review_duration_seconds_bucket{cell=~"$cell"}[$__rate_interval])))`
 	}
 	return []Panel{
-		lines("Time to answer", "s", []query{
+		lines("Response time", "s", []query{
 			{expr: quantile("0.99", "cell"), legend: "p99 {{cell}}", exemplars: true},
 			{expr: quantile("0.5", "cell"), legend: "p50 {{cell}}"},
-		}, describe("Diamonds are exemplars: they lead to the trace of a review, where the data source knows the way to traces.")),
-		density("Times to answer", "s", `sum by (le) (increase(breakwater_webhook_review_duration_seconds_bucket{cell=~"$cell"}[$__rate_interval]))`),
+		}, describe("Diamonds are exemplars, which link to the trace of a review if the data source is configured for traces.")),
+		density("Distribution of response times", "s", `sum by (le) (increase(breakwater_webhook_review_duration_seconds_bucket{cell=~"$cell"}[$__rate_interval]))`),
 		lines("Reviews in flight", "short", one(`sum by (instance) (breakwater_webhook_reviews_in_flight)`, "{{instance}}"), stacked),
 	}
 }
 
-func flights() []Panel {
+func batches() []Panel {
 	return []Panel{
-		lines("Removals that one write decided", "short", []query{
+		lines("Removals decided by one write", "short", []query{
 			{expr: `histogram_quantile(0.99, sum by (le) (rate(breakwater_webhook_flight_size_bucket[$__rate_interval])))`, legend: "p99"},
 			{expr: `sum(rate(breakwater_webhook_flight_size_sum[$__rate_interval])) / (sum(rate(breakwater_webhook_flight_size_count[$__rate_interval])) > 0)`, legend: "mean"},
 		}),
-		lines("Removals that wait for a write", "short", one(`sum by (core) (breakwater_webhook_removals_waiting{core=~"$core"})`, "{{core}}")),
-		lines("Handed over to another replica", "ops", one(`sum by (core, result) (rate(breakwater_webhook_handed_over_total{core=~"$core"}[$__rate_interval]))`, "{{core}} {{result}}"),
-			describe("Of removals of one protector that several replicas contend for.")),
+		lines("Removals waiting for a write", "short", one(`sum by (core) (breakwater_webhook_removals_waiting{core=~"$core"})`, "{{core}}")),
+		lines("Forwarded to another replica", "ops", one(`sum by (core, result) (rate(breakwater_webhook_handed_over_total{core=~"$core"}[$__rate_interval]))`, "{{core}} {{result}}"),
+			describe("Removals of a protector for which several replicas compete.")),
 	}
 }
 
 func writes() []Panel {
 	return []Panel{
-		lines("Writes of status", "ops", one(`sum by (core, result) (rate(breakwater_webhook_status_writes_total{core=~"$core"}[$__rate_interval]))`, "{{core}} {{result}}")),
-		lines("Writes for each removal that is reserved", "short", one(`sum(rate(breakwater_webhook_status_writes_total{core=~"$core",result="written"}[$__rate_interval])) / `+
+		lines("Status writes", "ops", one(`sum by (core, result) (rate(breakwater_webhook_status_writes_total{core=~"$core"}[$__rate_interval]))`, "{{core}} {{result}}")),
+		lines("Writes per reserved removal", "short", one(`sum(rate(breakwater_webhook_status_writes_total{core=~"$core",result="written"}[$__rate_interval])) / `+
 			`(sum(rate(breakwater_webhook_reviews_total{cell=~"$cell",verdict="Reserved"}[$__rate_interval])) > 0)`, "writes"), fromZero),
-		lines("Share of conflicts", "percentunit", one(`sum by (core) (rate(breakwater_webhook_status_writes_total{core=~"$core",result="conflict"}[$__rate_interval])) / `+
+		lines("Conflict ratio", "percentunit", one(`sum by (core) (rate(breakwater_webhook_status_writes_total{core=~"$core",result="conflict"}[$__rate_interval])) / `+
 			`(sum by (core) (rate(breakwater_webhook_status_writes_total{core=~"$core"}[$__rate_interval])) > 0)`, "{{core}}"), fromZero),
-		lines("Given back", "ops", one(`sum by (core) (rate(breakwater_webhook_given_back_total{core=~"$core"}[$__rate_interval]))`, "{{core}}")),
+		lines("Released reservations", "ops", one(`sum by (core) (rate(breakwater_webhook_given_back_total{core=~"$core"}[$__rate_interval]))`, "{{core}}")),
 	}
 }
 
-func beside() []Panel {
+func dependencies() []Panel {
 	return []Panel{
-		states("Cores reached", one(`max by (core) (breakwater_webhook_core_up{core=~"$core"})`, "{{core}}"), words(goodOrBad())),
-		lines("Nudges", "ops", one(`sum by (way, result) (rate(breakwater_webhook_nudges_total{cell=~"$cell"}[$__rate_interval]))`, "{{way}} {{result}}")),
+		states("Reachable cores", one(`max by (core) (breakwater_webhook_core_up{core=~"$core"})`, "{{core}}"), words(goodOrBad())),
+		lines("Wake-ups of controllers", "ops", one(`sum by (way, result) (rate(breakwater_webhook_nudges_total{cell=~"$cell"}[$__rate_interval]))`, "{{way}} {{result}}")),
 		lines("Scheduling policies", "ops", one(`sum by (reason) (rate(breakwater_scheduling_reviews_total{cell=~"$cell"}[$__rate_interval]))`, "{{reason}}"), stacked),
-		lines("Owed removals", "short", one(`max by (core) (breakwater_webhook_owed_removals{core=~"$core"})`, "{{core}}")),
+		lines("Pending charges", "short", one(`max by (core) (breakwater_webhook_owed_removals{core=~"$core"})`, "{{core}}")),
 	}
 }
 

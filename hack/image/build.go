@@ -18,8 +18,8 @@ import (
 const (
 	// user runs the program: a UID that exists on no host, and a number, so that the kubelet can verify that it is not root.
 	user = "65532"
-	// materialsPath is where scanners look for an image's SBOM.
-	materialsPath = "var/lib/db/sbom/breakwater.cdx.json"
+	// sbomPath is where scanners look for an image's SBOM.
+	sbomPath = "var/lib/db/sbom/breakwater.cdx.json"
 )
 
 // platformImage is the image for one platform.
@@ -55,7 +55,7 @@ func build(program string, platform *v1.Platform, version string, at time.Time) 
 		file{name: "tmp/", mode: 0o777 | fs.ModeSticky},
 		file{name: "var/", mode: 0o755}, file{name: "var/lib/", mode: 0o755}, file{name: "var/lib/db/", mode: 0o755},
 		file{name: "var/lib/db/sbom/", mode: 0o755},
-		file{name: materialsPath, mode: 0o444, content: materials},
+		file{name: sbomPath, mode: 0o444, content: materials},
 	)
 	if err != nil {
 		return platformImage{}, err
@@ -77,7 +77,7 @@ func build(program string, platform *v1.Platform, version string, at time.Time) 
 		return platformImage{}, err
 	}
 	image, err = mutate.Append(image, mutate.Addendum{
-		Layer: layer, History: v1.History{Created: v1.Time{Time: at}, CreatedBy: "hack/image", Comment: "the program, and of what it was made"},
+		Layer: layer, History: v1.History{Created: v1.Time{Time: at}, CreatedBy: "hack/image", Comment: "the program and its SBOM"},
 	})
 	return platformImage{Image: image, platform: platform, materials: materials}, err
 }

@@ -74,7 +74,7 @@ func unpack(t *testing.T, archive string) v1.ImageIndex {
 	return index
 }
 
-func TestAnArchiveHasTheImagesOfAllPlatforms(t *testing.T) {
+func TestArchiveHasTheImagesOfAllPlatforms(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "breakwater.tar")
 	digest := sample(t, archive, time.Unix(1_800_000_000, 0))
 	index := unpack(t, archive)
@@ -130,7 +130,7 @@ func wantImage(t *testing.T, image v1.Image, platform *v1.Platform) {
 			t.Fatal(err)
 		}
 		if header.Uid != 0 || header.Gid != 0 {
-			t.Errorf("%s is %d:%d's, want root's: who runs the program must not change it", header.Name, header.Uid, header.Gid)
+			t.Errorf("%s belongs to %d:%d, want root: the user of the program must not be able to change it", header.Name, header.Uid, header.Gid)
 		}
 		modes[strings.TrimSuffix(header.Name, "/")] = header.Mode
 		if contents[header.Name], err = io.ReadAll(r); err != nil {
@@ -139,13 +139,13 @@ func wantImage(t *testing.T, image v1.Image, platform *v1.Platform) {
 	}
 	want := map[string]int64{
 		"breakwater": 0o555, "etc": 0o755, "etc/group": 0o444, "etc/passwd": 0o444, "tmp": 0o1777,
-		"var": 0o755, "var/lib": 0o755, "var/lib/db": 0o755, "var/lib/db/sbom": 0o755, materialsPath: 0o444,
+		"var": 0o755, "var/lib": 0o755, "var/lib/db": 0o755, "var/lib/db/sbom": 0o755, sbomPath: 0o444,
 	}
 	if diff := cmp.Diff(want, modes); diff != "" {
 		t.Errorf("files of the image for %s (-want +got):\n%s", platform, diff)
 	}
 	document := cdx.BOM{}
-	if err := cdx.NewBOMDecoder(bytes.NewReader(contents[materialsPath]), cdx.BOMFileFormatJSON).Decode(&document); err != nil {
+	if err := cdx.NewBOMDecoder(bytes.NewReader(contents[sbomPath]), cdx.BOMFileFormatJSON).Decode(&document); err != nil {
 		t.Fatal(err)
 	}
 	var urls []string
@@ -154,12 +154,12 @@ func wantImage(t *testing.T, image v1.Image, platform *v1.Platform) {
 	}
 	for _, module := range []string{"pkg:golang/std", "pkg:golang/github.com/google/go-containerregistry"} {
 		if !slices.Contains(urls, module) {
-			t.Errorf("the materials are %v, and %s is not among them", urls, module)
+			t.Errorf("the SBOM has %v, want it to contain %s", urls, module)
 		}
 	}
 }
 
-func TestTheSameSourceGivesTheSameBytes(t *testing.T) {
+func TestBuildIsReproducible(t *testing.T) {
 	first, second, later := filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "2"), filepath.Join(t.TempDir(), "3")
 	at := time.Unix(1_800_000_000, 0)
 	sample(t, first, at)
@@ -176,18 +176,18 @@ func TestTheSameSourceGivesTheSameBytes(t *testing.T) {
 		t.Error("two archives of the same source differ")
 	}
 	if bytes.Equal(read(first), read(later)) {
-		t.Error("archives of two commits are the same: their times are not in them")
+		t.Error("archives of two commits are equal, want them to contain the commit times")
 	}
 }
 
-func TestATimeThatIsNoneIsAnError(t *testing.T) {
+func TestInvalidTimeIsAnError(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
 	if _, err := sourceTime(t.Context()); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want one about SOURCE_DATE_EPOCH", err)
 	}
 }
 
-func TestAPlatformThatIsNoneIsAnError(t *testing.T) {
+func TestInvalidPlatformIsAnError(t *testing.T) {
 	for _, list := range []string{"", "linux", "linux/amd64,", "a/b/c/d"} {
 		if all, err := parsePlatforms(list); err == nil || !strings.Contains(err.Error(), "-platforms") {
 			t.Errorf("%q: %v, error %v", list, all, err)

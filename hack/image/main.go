@@ -22,9 +22,9 @@ import (
 func main() {
 	o := options{}
 	flag.StringVar(&o.name, "name", "breakwater", "`name` of the image, without a tag")
-	flag.StringVar(&o.version, "version", "devel", "`version` that the program says, and the tag of the image")
+	flag.StringVar(&o.version, "version", "devel", "`version` that the program reports, and the tag of the image")
 	flag.StringVar(&o.platforms, "platforms", "linux/amd64,linux/arm64", "`platforms` to build for, as os/architecture, separated by commas")
-	flag.StringVar(&o.out, "out", "image", "`folder` for breakwater.tar, an OCI archive, and for what each platform's program was made of")
+	flag.StringVar(&o.out, "out", "image", "`directory` for breakwater.tar, an OCI archive, and the SBOM of each platform's program")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Stdout, o)

@@ -37,8 +37,8 @@ type mutant struct {
 	Replace string `json:"replace"`
 }
 
-// ruleOfTheJudge is the rule of mutants in the judge. All other mutants are in the product.
-const ruleOfTheJudge = "judge"
+// judgeRule is the rule of mutants in the judge. All other mutants are in the product.
+const judgeRule = "judge"
 
 // proof is a set of tests that may catch a mutant.
 type proof struct {
@@ -48,9 +48,9 @@ type proof struct {
 }
 
 // isFor reports whether the proof may catch a mutant.
-func (p proof) isFor(m mutant) bool { return (m.Rule == ruleOfTheJudge) == (p.name == testsOfTheJudge) }
+func (p proof) isFor(m mutant) bool { return (m.Rule == judgeRule) == (p.name == judgeTests) }
 
-const testsOfTheJudge = "tests of the judge"
+const judgeTests = "tests of the judge"
 
 // proofs returns all proofs, the cheapest first.
 
@@ -61,56 +61,56 @@ func proofs() []proof {
 			"./aggregator", "./webhook",
 			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/topology", "./internal/core/removal",
 		}, "^(" + strings.Join([]string{
-			"TestNothingIsReleasedByAnAccident", "TestExpect", "TestWhatIsExpectedWhileWorkloadsCannotBeFound", "TestWhichPodsNameTheirOwners",
-			"TestDecide", "TestNoWindowExceedsItsLimitAndABurstLosesNoFloor", "TestABurstLosesNoFloorForAWindow", "TestWeakened", "TestReference",
+			"TestChooseNeverReleasesAfterAnAccident", "TestExpect", "TestExpectationStaysWhileWorkloadsCannotBeFound", "TestPodsWithExpectedOwners",
+			"TestDecide", "TestDecideHoldsBurstsAndTheLimitOfEachWindow", "TestDecideHoldsABurstForAWindow", "TestDescribeWeakening", "TestReference",
 			"TestLeadersShareTheGrants",
 			"TestBudgetOf",
-			"TestAnOutdatedCacheIsLookedAtAgainWithoutAnEvent", "TestNoReleaseIsAskedForByARecordThatOnlyTheCacheShows",
-			"TestASourceStaysUntilTheCacheShowsWhyItsProtectorIsHeld", "TestASourceStaysWhenTheAnswerOfTheAPIServerIsLate",
-			"TestAnUnprovenCallerConsumesNoBudgetForPodsThatDoNotExist",
-			"TestAProtectorThatVanishedKeepsThatItsReleaseIsPending", "TestAProtectorThatVanishedDoesNotKeepAnEarlierRecord",
-			"TestTheHistoryAgreesWithTheBooks", "TestABatchDecidesAsOneByOne", "TestDisruptionsAllowedIsWhatDecideAdmits",
-			"TestStatesImplyEachOther", "TestNothingInFlightIsEverFreed", "TestASnapshotCountsAsALinearScan",
-			"TestWhoMayGoIsReservedWithAll", "TestACountOfAnotherLeaderIsNotPutBackByAnOlderOne", "TestCoverages",
-			"TestWhatIsAskedOfOnePodAddsUp", "TestAnUpdateCostsOnce", "TestTheFloorIsUnknownUntilAllCellsAreCounted",
-			"TestADiscountOnlyRefuses", "TestACellThatDrainsRenewsNoReservation", "TestWhatWasClearedIsCountedByALiveList",
-			"TestACellThatDrainsKeepsItsEntryWhileAnythingIsReserved",
-			"TestNoEntryIsMadeForACellThatIsDeleted", "TestADeletedCellIsHeldWhileARecreatedProtectorWaitsForItsStatus",
-			"TestAnUnfinishedProtectorIsFinishedAlsoWhenItWasDeleted",
-			"TestAProtectorThatIsRestoredIsCountedWhenAllHasComeToItsEnd", "TestAWriteToARestoredCoreIsNoSuccess",
-			"TestNothingForcedIsForgotten", "TestWhatIsForcedWhileTheCoreIsAwayIsCharged",
-			"TestAnUpdateIsReservedUntilItsContainersWereRestarted", "TestAnUpdateStaysReservedWhenTheRemovalOfItsPodFails",
-			"TestAPodThatALiveReadDidNotListIsNeverCounted", "TestAPodThatALiveReadDidNotListAndThatStaysEndsTheTerm",
-			"TestAReservationStaysWhileItsPodIsShownAfterItsEnd", "TestAnEndLongBeforeTheReservationSettlesNothing",
-			"TestWhatAShardMayClaim", "TestASlotIsCountedWhenAllOfItsPodsAreThere", "TestNothingOfASlotIsWrittenThatWasGivenUp",
-			"TestWhatIsLeftOutIsReadFromTheApiserver", "TestAProtectorWithoutCountsIsNotCountedAtOnceInACoreThatWasRestored",
-			"TestReportsDoNotEffaceThatTheCoreWasRestored",
-			"TestAStreamContinuesOnlyWhereItsCellCertainlyDid", "TestAListWhosePagesAreFarApartFails",
-			"TestAnAbandonedReservationExpiresWhileOthersAreRenewed", "TestATimerRunsFromTheLastAttempt", "TestAReservationHasNoTimerOfOneThatWasSettled",
-			"TestAPodThatIsCountedIsChargedByAReplicaThatIsBehind", "TestASteadyClock", "TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime",
-			"TestAYoungPodIsChargedWhereNoCountHasATime", "TestAPodThatWasRemovedWhileItWasTooYoungIsNeverCounted", "TestWhichPodsNameTheirOwnersInAFirstCount",
-			"TestAForgedReviewMovesNothing", "TestAForgedReviewDoesNotBreakTheGlass",
-			"TestWhatARelabelCosts", "TestWhoLosesAPodIsCharged", "TestARelabelAddsUpWithWhatElseIsAsked", "TestRelabelsAreMergedApartFromRemovals",
-			"TestARelabelIsReservedUntilTheSnapshotShowsIt", "TestALivePodDoesNotSettleItsRelabelWhileTheWatchIsLate",
-			"TestAPodThatCameAndLeavesAgainStaysReserved",
-			"TestAWiderSelectorCountsNewPodsAfterTheDeadline", "TestTheEndOfATransitionGoesByALiveList", "TestWhatCountsInATransition",
-			"TestAnAggregatorThatDoesNotKnowTheEarlierSpecCountsNothingBeforeTheDeadline",
-			"TestALossIsJudgedByTheWorstThatMayBe", "TestAPodOfAnUnknownDomainMayBeInAny", "TestNoLossBecomesFatal", "TestBatchesThatMindLossesAreDecidedLikeOneByOne",
+			"TestReconcileRequeuesOnOutdatedCache", "TestNoReleaseRequestForRecordMissingFromAPIServer",
+			"TestSourceKeepsFinalizerUntilCacheShowsHeldCondition", "TestSourceKeepsFinalizerAfterSlowRead",
+			"TestUnprovenCallerCannotChargeMissingPods",
+			"TestRecreatedProtectorKeepsPendingRelease", "TestRecreatedProtectorDropsWithdrawnDecrease",
+			"TestHistoryAgreesWithTheOracle", "TestBatchDecidesLikeSingleDecisions", "TestDisruptionsAllowedMatchesDecide",
+			"TestHealthIsConsistent", "TestSettlementKeepsReservationsInFlight", "TestSnapshotCountsMatchLinearScan",
+			"TestAdmittedRemovalIsReservedWithAllProtectors", "TestOlderCountDoesNotReplaceNewerCountOfAnotherLeader", "TestCoverageIndex",
+			"TestOperationsOnOnePodCombine", "TestUpdateConsumesBudgetOnce", "TestFloorIsUnknownUntilAllCellsAreCounted",
+			"TestDiscountNeverAdmitsMore", "TestDrainingCellDeniesRepeatedRemovals", "TestClearedEntryIsRecountedFromLiveList",
+			"TestDrainingCellKeepsEntryWithReservations",
+			"TestDeletedCellGetsNoEntry", "TestDeletedCellIsHeldWhileProtectorIsUnfinished",
+			"TestUnfinishedProtectorIsCompletedAfterDeletion",
+			"TestRestoredProtectorIsCountedAfterDeadline", "TestWriteToRestoredCoreFails",
+			"TestAllBreakGlassRemovalsAreCharged", "TestBreakGlassDuringOutageIsChargedLater",
+			"TestUpdateStaysReservedUntilContainersRestart", "TestUpdateStaysReservedWhenRemovalFails",
+			"TestPodMissingFromLiveReadIsNeverCounted", "TestPodMissingFromLiveReadThatStaysEndsLeadership",
+			"TestReservationStaysWhilePodIsShownAfterItsEnd", "TestPodEndLongBeforeReservationSettlesNothing",
+			"TestClaimable", "TestSlotIsCountedOnlyWhenComplete", "TestReleasedSlotIsNotWritten",
+			"TestStubsAreReadFromAPIServer", "TestProtectorWithoutCountsWaitsAfterCoreRestore",
+			"TestHeartbeatKeepsEvidenceOfCoreRestore",
+			"TestStreamResumesOnlyWithSameHistory", "TestListWithDistantPagesFails",
+			"TestAbandonedReservationExpiresWhileOthersAreRenewed", "TestTimerStartsWithTheLastAttempt", "TestReservationDoesNotInheritTheTimerOfASettledOne",
+			"TestStaleReplicaChargesCountedPod", "TestSteadyClock", "TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime",
+			"TestYoungPodIsChargedInCellsWithoutCounts", "TestPodRemovedBeforeMinReadySecondsIsNeverCounted", "TestPodsWithExpectedOwnersInInitialCount",
+			"TestForgedReviewCausesNoActions", "TestForgedReviewCannotBreakGlass",
+			"TestRelabelConsumesBudget", "TestProtectorsThatLoseThePodAreCharged", "TestRelabelCombinesWithOtherOperations", "TestCompactMergesRelabelsSeparately",
+			"TestRelabelStaysReservedUntilSnapshotShowsIt", "TestLivePodDoesNotSettleRelabelWithLateWatch",
+			"TestPodThatEnteredAndLeavesStaysReserved",
+			"TestWiderSelectorCountsNewPodsAfterDeadline", "TestTransitionEndUsesLiveList", "TestCountedPodsInTransition",
+			"TestUnknownEarlierSpecCountsNothingBeforeDeadline",
+			"TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss", "TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
 		}, "|") + ")$"},
-		{testsOfTheJudge, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
+		{judgeTests, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
 		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
 		{"simulation of shards", []string{"./e2e/harness/simulation"}, "^TestSharedSeeds$"},
 		{"corpus", []string{"./e2e/harness/simulation"}, "^TestCorpus$"},
-		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestNothingInFlightIsEverFreed$"},
+		{"properties at length", []string{"./aggregator", "-rapid.checks=40000"}, "^TestSettlementKeepsReservationsInFlight$"},
 	}
 }
 
 func main() {
-	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation plays for each mutant")
+	seeds := flag.Int("seeds", 600, "how many `seeds` the simulation runs for each mutant")
 	by := flag.String("by", "", "the one `proof` to try: properties, \"tests of the judge\", simulation, \"simulation of shards\", corpus or "+
 		"\"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
-	table := flag.String("table", "", "`file` whose table of mutants is written anew (docs/safety.md)")
+	table := flag.String("table", "", "`file` whose table of mutants is updated (docs/safety.md)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Stdout, *seeds, *by, *only, *table)
@@ -126,8 +126,8 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only, table strin
 	if err != nil {
 		return err
 	}
-	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return len(chosen([]mutant{m}, proof)) == 0 })
-	if err := sound(ctx, chosen(mutants, proof), seeds); err != nil {
+	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return len(selectProofs([]mutant{m}, proof)) == 0 })
+	if err := checkBaseline(ctx, selectProofs(mutants, proof), seeds); err != nil {
 		return err
 	}
 	caught, err := tryAll(ctx, out, mutants, seeds, proof)
@@ -148,7 +148,7 @@ func run(ctx context.Context, out io.Writer, seeds int, proof, only, table strin
 		}
 	}
 	if survived > 0 {
-		return fmt.Errorf("%d of %d mutants survived or could not be tried", survived, len(mutants))
+		return fmt.Errorf("%d of %d mutants survived or could not be tested", survived, len(mutants))
 	}
 	return nil
 }
@@ -203,34 +203,34 @@ func load(file, only string) ([]mutant, error) {
 	if err != nil {
 		return nil, err
 	}
-	var chosen []mutant
+	var selected []mutant
 	for _, m := range list.Mutants {
 		if pattern.MatchString(m.Name) {
-			chosen = append(chosen, m)
+			selected = append(selected, m)
 		}
 	}
-	return chosen, nil
+	return selected, nil
 }
 
-// chosen returns the proofs that apply to the mutants. An empty name selects all.
-func chosen(mutants []mutant, name string) []proof {
+// selectProofs returns the proofs that apply to the mutants. An empty name selects all.
+func selectProofs(mutants []mutant, name string) []proof {
 	return slices.DeleteFunc(proofs(), func(p proof) bool {
 		return name != "" && name != p.name || !slices.ContainsFunc(mutants, p.isFor)
 	})
 }
 
-// sound returns an error if proofs fail without any fault. Such proofs would catch everything.
-func sound(ctx context.Context, proofs []proof, seeds int) error {
+// checkBaseline returns an error if proofs fail without any fault. Such proofs would catch everything.
+func checkBaseline(ctx context.Context, proofs []proof, seeds int) error {
 	for _, p := range proofs {
-		if result := p.play(ctx, seeds); result.err != nil {
-			return fmt.Errorf("the %s fail without any mutant, and so prove nothing: %s", p.name, result.output)
+		if result := p.runTests(ctx, seeds); result.err != nil {
+			return fmt.Errorf("the %s fail without a mutant, so they prove nothing: %s", p.name, result.output)
 		}
 	}
 	return nil
 }
 
-// play runs a proof.
-func (p proof) play(ctx context.Context, seeds int, build ...string) outcome {
+// runTests runs a proof.
+func (p proof) runTests(ctx context.Context, seeds int, build ...string) outcome {
 	arguments := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=14m", "-run", p.run}, build...)
 	arguments = append(arguments, p.packages...)
 	if strings.HasPrefix(p.name, "simulation") {
@@ -245,24 +245,24 @@ func (m mutant) try(ctx context.Context, folder string, seeds int, proof string)
 	if err != nil {
 		return "", err
 	}
-	for _, p := range m.ownFirst(chosen([]mutant{m}, proof)) {
-		result := p.play(ctx, seeds, "-overlay", overlay)
+	for _, p := range m.ownPackageFirst(selectProofs([]mutant{m}, proof)) {
+		result := p.runTests(ctx, seeds, "-overlay", overlay)
 		if strings.Contains(result.output, "[build failed]") {
 			return "", fmt.Errorf("its tests do not build: %s", result.output)
 		}
 		if strings.Contains(result.output, "panic: test timed out") {
-			return "", fmt.Errorf("the %s take too long to tell: %s", p.name, result.output)
+			return "", fmt.Errorf("the %s timed out: %s", p.name, result.output)
 		}
 		if result.err != nil {
-			return p.name + ", " + result.culprit(), ctx.Err()
+			return p.name + ", " + result.failedTest(), ctx.Err()
 		}
 	}
 	return "", nil
 }
 
-// ownFirst puts the tests of the package with the fault before the proofs, if one of the proofs runs these tests. They catch most
+// ownPackageFirst puts the tests of the package with the fault before the proofs, if one of the proofs runs these tests. They catch most
 // faults, and need only one test binary.
-func (m mutant) ownFirst(all []proof) []proof {
+func (m mutant) ownPackageFirst(all []proof) []proof {
 	own := "./" + filepath.ToSlash(filepath.Dir(m.File))
 	for _, p := range all {
 		if len(p.packages) > 1 && slices.Contains(p.packages, own) {
@@ -279,7 +279,7 @@ func (m mutant) overlay(folder string) (string, error) {
 		return "", err
 	}
 	if n := strings.Count(string(raw), m.Find); n != 1 {
-		return "", fmt.Errorf("%s has its text %d times, not once: the mutant is stale", m.File, n)
+		return "", fmt.Errorf("%s contains the mutant's text %d times, want 1: the mutant is stale", m.File, n)
 	}
 	changed := filepath.Join(folder, "changed.go")
 	if err := os.WriteFile(changed, []byte(strings.Replace(string(raw), m.Find, m.Replace, 1)), 0o600); err != nil {
@@ -316,14 +316,14 @@ func command(ctx context.Context, arguments ...string) outcome {
 	return outcome{output.String(), err}
 }
 
-// culprit returns the test or the seed that failed.
-func (o outcome) culprit() string {
+// failedTest returns the test or the seed that failed.
+func (o outcome) failedTest() string {
 	for _, pattern := range []string{`seed \d+`, `--- FAIL: (\w+)`, `panic: [^\n]{0,60}`} {
 		if found := regexp.MustCompile(pattern).FindString(o.output); found != "" {
 			return strings.TrimPrefix(found, "--- FAIL: ")
 		}
 	}
-	return "a failure of another kind"
+	return "an unknown failure"
 }
 
 const (
@@ -337,9 +337,9 @@ func writeTable(file string, rows []string) error {
 		return err
 	}
 	before, rest, found := strings.Cut(string(raw), tableBegins)
-	_, after, foundToo := strings.Cut(rest, tableEnds)
-	if !found || !foundToo {
-		return fmt.Errorf("%s has no place for the table", file)
+	_, after, foundEnd := strings.Cut(rest, tableEnds)
+	if !found || !foundEnd {
+		return fmt.Errorf("%s has no marks for the table", file)
 	}
 	text := "| rule | fault | caught by |\n| --- | --- | --- |\n" + strings.Join(rows, "\n") + "\n"
 	return os.WriteFile(file, []byte(before+tableBegins+text+tableEnds+after), 0o600)

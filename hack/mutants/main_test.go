@@ -10,12 +10,12 @@ func TestNoMutantIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(mutants) == 0 {
-		t.Error("there are none")
+		t.Error("load() returned no mutants")
 	}
 	names := map[string]bool{}
 	for _, m := range mutants {
 		if names[m.Name] {
-			t.Errorf("two are named %q", m.Name)
+			t.Errorf("two mutants are named %q", m.Name)
 		}
 		names[m.Name] = true
 		if _, err := m.overlay(t.TempDir()); err != nil {

@@ -41,9 +41,9 @@ func (p platform) archive(version string) string {
 
 func main() {
 	version := flag.String("version", "", "version as of git describe")
-	dir := flag.String("dir", "plugin", "folder to write to")
-	base := flag.String("base", "", "address of the folder that the archives are offered in; empty: that of the release on GitHub")
-	only := flag.String("only", "", "build for this platform alone, as linux/amd64, and write no manifest")
+	dir := flag.String("dir", "plugin", "directory to write to")
+	base := flag.String("base", "", "base URL of the archives; empty: that of the release on GitHub")
+	only := flag.String("only", "", "build only for this platform, as linux/amd64, and write no manifest")
 	flag.Parse()
 	if err := run(*version, *dir, *base, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "hack/plugin:", err)
@@ -52,7 +52,7 @@ func main() {
 }
 
 func run(described, dir, base, only string) error {
-	version := released(described)
+	version := semanticVersion(described)
 	if base == "" {
 		base = "https://github.com/breakwater-k8s/breakwater/releases/download/" + version
 	}
@@ -72,7 +72,7 @@ func run(described, dir, base, only string) error {
 		built = append(built, one)
 	}
 	if len(built) == 0 {
-		return fmt.Errorf("-only %s is no platform that it is built for", only)
+		return fmt.Errorf("-only %s: unsupported platform", only)
 	}
 	var sums strings.Builder
 	for _, one := range built {
@@ -103,8 +103,8 @@ func build(p platform, version, dir string) (packed, error) {
 		return packed{}, fmt.Errorf("build: %w\n%s", err, out)
 	}
 	program, err := os.ReadFile(path)
-	license, errToo := os.ReadFile("LICENSE")
-	if err := errors.Join(err, errToo); err != nil {
+	license, closeErr := os.ReadFile("LICENSE")
+	if err := errors.Join(err, closeErr); err != nil {
 		return packed{}, err
 	}
 	archive, err := pack(p, []file{{p.program(), 0o755, program}, {"LICENSE", 0o644, license}})

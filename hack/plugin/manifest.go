@@ -45,7 +45,7 @@ func manifestOf(version, base string, built []packed) manifest {
 	m := manifest{APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: metadata{"breakwater"}}
 	m.Spec = spec{
 		Version: version, Homepage: "https://github.com/breakwater-k8s/breakwater",
-		ShortDescription: "See what Breakwater protects and refuses, and why",
+		ShortDescription: "Show what Breakwater protects and denies, and why",
 		Description: `Breakwater keeps enough pods available through deletion storms. This plugin tells the
 engineer on call what it protects and refuses, whether that is right, and what to do:
 status, cells, denials, watch and more.`,
@@ -61,9 +61,9 @@ Completion: link kubectl_complete-breakwater to kubectl-breakwater somewhere in 
 	return m
 }
 
-// released converts the output of git describe to a semantic version with a v, as krew requires it. A commit without a tag sorts
+// semanticVersion converts the output of git describe to a semantic version with a v, as krew requires it. A commit without a tag sorts
 // before the first release.
-func released(described string) string {
+func semanticVersion(described string) string {
 	semantic := regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)$`)
 	if parts := semantic.FindStringSubmatch(described); parts != nil {
 		return "v" + parts[1]

@@ -43,11 +43,11 @@ func packedAt() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 func tarred(files []file) ([]byte, error) {
 	var b bytes.Buffer
-	squeezed, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	compressed, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
 		return nil, err
 	}
-	w := tar.NewWriter(squeezed)
+	w := tar.NewWriter(compressed)
 	for _, f := range files {
 		header := &tar.Header{Name: f.name, Typeflag: tar.TypeReg, Size: int64(len(f.content)), Mode: int64(f.mode), ModTime: packedAt(), Format: tar.FormatPAX}
 		if err := w.WriteHeader(header); err != nil {
@@ -57,7 +57,7 @@ func tarred(files []file) ([]byte, error) {
 			return nil, err
 		}
 	}
-	for _, end := range []io.Closer{w, squeezed} {
+	for _, end := range []io.Closer{w, compressed} {
 		if err := end.Close(); err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // These are the rules that krew documents for plugin manifests and plugin names.
-func TestTheManifestIsAsKrewWantsIt(t *testing.T) {
+func TestManifestMeetsTheRulesOfKrew(t *testing.T) {
 	var built []packed
 	for _, p := range platforms() {
 		built = append(built, packedAs(p, "v1.2.3", []byte(p.os+p.arch)))
@@ -36,18 +36,18 @@ func TestTheManifestIsAsKrewWantsIt(t *testing.T) {
 		t.Errorf("version %q", m.Spec.Version)
 	}
 	if short := m.Spec.ShortDescription; short == "" || len(short) > 50 || strings.HasSuffix(short, ".") || m.Spec.Homepage == "" {
-		t.Errorf("short description %q of %d letters", short, len(short))
+		t.Errorf("short description %q has %d characters", short, len(short))
 	}
 	for line := range strings.SplitSeq(m.Spec.Description+"\n"+m.Spec.Caveats, "\n") {
 		if len(line) > 90 {
-			t.Errorf("a line of %d letters: %s", len(line), line)
+			t.Errorf("line has %d characters: %s", len(line), line)
 		}
 	}
 	var seen []string
 	for _, p := range m.Spec.Platforms {
 		at := p.Selector.MatchLabels["os"] + "/" + p.Selector.MatchLabels["arch"]
 		if slices.Contains(seen, at) || len(p.Selector.MatchLabels) != 2 {
-			t.Errorf("%s twice", at)
+			t.Errorf("platform %s occurs twice", at)
 		}
 		seen = append(seen, at)
 		address, err := url.Parse(p.URI)
@@ -70,13 +70,13 @@ func TestVersions(t *testing.T) {
 	for described, want := range map[string]string{
 		"v1.2.3": "v1.2.3", "1.2.3-rc.1": "v1.2.3-rc.1", "": "v0.0.0-devel", "78bd341": "v0.0.0-78bd341", "v1.2.3-4-gabc-dirty": "v1.2.3-4-gabc-dirty", "a_b": "v0.0.0-a-b",
 	} {
-		if got := released(described); got != want {
+		if got := semanticVersion(described); got != want {
 			t.Errorf("%q is %s, want %s", described, got, want)
 		}
 	}
 }
 
-func TestArchivesHaveTheirFilesAndAreReproducible(t *testing.T) {
+func TestArchivesAreCompleteAndReproducible(t *testing.T) {
 	files := []file{{"kubectl-breakwater", 0o755, []byte("program")}, {"LICENSE", 0o644, []byte("license")}}
 	for _, p := range []platform{{"linux", "amd64"}, {"windows", "amd64"}} {
 		first, err := pack(p, files)
@@ -103,7 +103,7 @@ func unpacked(t *testing.T, p platform, archive []byte) map[string]string {
 			t.Fatal(err)
 		}
 		if name != "LICENSE" && mode&0o111 == 0 {
-			t.Errorf("%s cannot be run: %o", name, mode)
+			t.Errorf("%s is not executable: mode %o", name, mode)
 		}
 		got[name] = string(content)
 	}
@@ -121,11 +121,11 @@ func unpacked(t *testing.T, p platform, archive []byte) map[string]string {
 		}
 		return got
 	}
-	squeezed, err := gzip.NewReader(bytes.NewReader(archive))
+	decompressed, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := tar.NewReader(squeezed)
+	r := tar.NewReader(decompressed)
 	for {
 		header, err := r.Next()
 		if err == io.EOF {

@@ -18,12 +18,12 @@ type constant struct {
 
 // tables are the tables of constants on the page, by name prefix.
 var tables = []struct{ title, preface, prefix string }{ //nolint:gochecknoglobals // a constant
-	{"Conditions", "Types of `status.conditions`. An object is well when `Ready` is true, which kstatus, Argo CD and Flux go by.", "Condition"},
-	{"Reasons", "Reasons of conditions. Which condition has one stands first.", "Reason"},
+	{"Conditions", "Types of `status.conditions`. An object is healthy when `Ready` is true, which kstatus, Argo CD and Flux evaluate.", "Condition"},
+	{"Reasons", "Reasons of conditions. Each meaning begins with the condition.", "Reason"},
 	{"Labels", "", "Label"},
 	{"Annotations", "", "Annotation"},
 	{"Finalizers", "", "Finalizer"},
-	{"Audit annotations", "What the audit log of an apiserver has of a review; the apiserver puts the webhook's name before them.", "Audit"},
+	{"Audit annotations", "Annotations of a review in the audit log of an API server, which prefixes them with the webhook's name.", "Audit"},
 }
 
 // constants writes the tables for the package in a folder.

@@ -25,11 +25,11 @@ func (w *writer) kind(definition *apiextensionsv1.CustomResourceDefinition) {
 	schema := version.Schema.OpenAPIV3Schema
 	w.current = names.Kind
 	fmt.Fprintf(w.out, "\n## %s\n\n%s\n\n", names.Kind, schema.Description)
-	scope := "It is of the whole cluster"
+	scope := "Cluster-scoped"
 	if definition.Spec.Scope == apiextensionsv1.NamespaceScoped {
-		scope = "It is in a namespace"
+		scope = "Namespaced"
 	}
-	fmt.Fprintf(w.out, "%s, of the core cluster. kubectl knows it as `%s`", scope, names.Plural)
+	fmt.Fprintf(w.out, "%s, in the core cluster. Names for kubectl: `%s`", scope, names.Plural)
 	for _, short := range names.ShortNames {
 		fmt.Fprintf(w.out, ", `%s`", short)
 	}

@@ -24,8 +24,8 @@ func limits(field *apiextensionsv1.JSONSchemaProps) (all []string) {
 }
 
 func own(field *apiextensionsv1.JSONSchemaProps) (all []string) {
-	add := func(there bool, format string, arguments ...any) {
-		if there {
+	add := func(ok bool, format string, arguments ...any) {
+		if ok {
 			all = append(all, fmt.Sprintf(format, arguments...))
 		}
 	}
@@ -76,12 +76,12 @@ func number(n *float64) string {
 	return fmt.Sprintf("%.0f", *n)
 }
 
-func several(n *int64, what string) string {
+func several(n *int64, noun string) string {
 	if n == nil {
 		return ""
 	}
 	if *n != 1 {
-		what = strings.ReplaceAll(what+"s", "ys", "ies")
+		noun = strings.ReplaceAll(noun+"s", "ys", "ies")
 	}
-	return fmt.Sprintf("%d %s", *n, what)
+	return fmt.Sprintf("%d %s", *n, noun)
 }

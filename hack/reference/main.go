@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	root := flag.String("root", ".", "`folder` of the tree")
+	root := flag.String("root", ".", "`directory` of the repository")
 	flag.Parse()
 	if err := run(*root); err != nil {
 		fmt.Fprintln(os.Stderr, "reference:", err)
@@ -58,7 +58,7 @@ func page(api string) ([]byte, error) {
 	w := &writer{out: &out, told: map[string]string{}}
 	for _, definition := range definitions {
 		if !slices.Contains(order, definition.Spec.Names.Kind) {
-			return nil, fmt.Errorf("kind %s has no place on the page: see order", definition.Spec.Names.Kind)
+			return nil, fmt.Errorf("kind %s is missing in order", definition.Spec.Names.Kind)
 		}
 		w.kind(definition)
 	}

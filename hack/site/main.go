@@ -10,8 +10,8 @@ import (
 )
 
 func main() {
-	root := flag.String("root", ".", "`folder` of the tree")
-	out := flag.String("out", "site", "`folder` of the site, which is made anew")
+	root := flag.String("root", ".", "`directory` of the repository")
+	out := flag.String("out", "site", "`directory` of the site, which is replaced")
 	flag.Parse()
 	if err := run(*root, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "site:", err)

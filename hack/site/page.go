@@ -60,8 +60,8 @@ func address(name string) string {
 
 var frontMatter = regexp.MustCompile(`(?s)\A---\n.*?\n---\n`)
 
-// signpost converts links of the tree to links of the site.
-type signpost interface {
+// linkResolver converts links of the tree to links of the site.
+type linkResolver interface {
 	// target returns the link in the site.
 	target(from, link string) string
 	// name returns the text for a link whose text is the name of its file.
@@ -69,7 +69,7 @@ type signpost interface {
 }
 
 // parsePage renders a page. The signpost converts its links from the tree to the site.
-func parsePage(tree fs.FS, name string, to signpost) (*page, error) {
+func parsePage(tree fs.FS, name string, to linkResolver) (*page, error) {
 	source, err := fs.ReadFile(tree, name)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func parsePage(tree fs.FS, name string, to signpost) (*page, error) {
 		goldmark.WithRendererOptions(html.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(blocks{}, 100))),
 	)
 	document := markdown.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(&slugs{}))))
-	p.look(document, source, to)
+	p.collect(document, source, to)
 	switch {
 	case p.Title == "":
 		p.Title = strings.TrimSuffix(path.Base(name), ".md")
@@ -100,8 +100,8 @@ func parsePage(tree fs.FS, name string, to signpost) (*page, error) {
 	return p, nil
 }
 
-// look records the contents of the page, converts its links, and removes comments.
-func (p *page) look(document ast.Node, source []byte, to signpost) {
+// collect records the contents of the page, converts its links, and removes comments.
+func (p *page) collect(document ast.Node, source []byte, to linkResolver) {
 	var comments []ast.Node
 	current := section{}
 	_ = ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) { // it returns no errors

@@ -14,7 +14,7 @@ import (
 
 // Builds the documentation of this tree. A successful build means that every page is in the navigation, and that no link, anchor
 // or picture is broken.
-func TestTheSiteOfThisTreeIsWhole(t *testing.T) {
+func TestSiteOfThisTreeBuilds(t *testing.T) {
 	tree := os.DirFS("../..")
 	groups, err := readNavigation(tree)
 	if err != nil {
@@ -41,15 +41,15 @@ func TestTheSiteOfThisTreeIsWhole(t *testing.T) {
 				target = path.Join(path.Dir(name), to)
 			}
 			if _, ok := files[target]; !ok || strings.HasPrefix(to, "/") {
-				t.Errorf("%s: %s leads to no file of the site", name, link)
+				t.Errorf("%s: link %s has no target in the site", name, link)
 			}
 			if anchor != "" && !strings.Contains(string(files[target]), ` id="`+anchor+`"`) && !strings.Contains(string(files[target]), ` name="`+anchor+`"`) {
-				t.Errorf("%s: %s has no such anchor", name, link)
+				t.Errorf("%s: link %s has no such anchor", name, link)
 			}
 		}
 		for _, forbidden := range []string{"<!--", "](", "@import", "url(", "ZgotmplZ"} {
 			if shown := regexp.MustCompile(`(?s)<(code|pre)[ >].*?</(code|pre)>`).ReplaceAll(content, nil); strings.Contains(string(shown), forbidden) {
-				t.Errorf("%s holds %q", name, forbidden)
+				t.Errorf("%s contains %q", name, forbidden)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func mapOf(files map[string]string) fstest.MapFS {
 	return tree
 }
 
-func TestWhatLeadsNowhereIsAnError(t *testing.T) {
+func TestBrokenLinkIsAnError(t *testing.T) {
 	for claim, c := range map[string]struct{ page, want string }{
 		"a page that does not exist":    {"[x](other.md)", "docs/a.md: other.md: no such file"},
 		"a heading that does not exist": {"[x](b.md#nothing)", "docs/a.md: b.md#nothing: no such heading"},
@@ -85,7 +85,7 @@ func TestWhatLeadsNowhereIsAnError(t *testing.T) {
 	}
 }
 
-func TestLinksOfTheTreeLeadIntoTheSite(t *testing.T) {
+func TestLinksToPagesAreConverted(t *testing.T) {
 	tree := mapOf(map[string]string{
 		"README.md": "# Top\n[1](docs/a.md#it-is-so-yes) [2](LICENSE) [3](https://example.com/x.md)", "LICENSE": "",
 		"docs/a.md":   "# A\n<!-- run: shell -->\n~console\n$ a <b> \\\n  c\nout\n~\n## It *is* `so`, yes\n## It is so yes\n[4](../README.md) [r/b.md](r/b.md#b) [5](r/b.md#b) [6](#it-is-so-yes-1) ![p](i/p.svg)",
@@ -126,8 +126,8 @@ func TestEveryPageIsInOneGroup(t *testing.T) {
 		all  []string
 		want string
 	}{
-		"a page that is in none": {[]string{"a.md", "d/e.md"}, "d/e.md is in no group"},
-		"a page that is gone":    {[]string{"b.md"}, "a.md does not exist"},
+		"a page in no group":                  {[]string{"a.md", "d/e.md"}, "d/e.md is in no group"},
+		"a page that does not exist any more": {[]string{"b.md"}, "a.md does not exist"},
 	} {
 		if _, err := arrange(groups, c.all); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", claim, err)
@@ -138,7 +138,7 @@ func TestEveryPageIsInOneGroup(t *testing.T) {
 	}
 }
 
-func TestAlertsAreShortInTheNavigation(t *testing.T) {
+func TestAlertTitlesAreShortInTheNavigation(t *testing.T) {
 	for title, want := range map[string]string{
 		"BreakwaterCoreDown": "CoreDown", "Breakwater": "Breakwater", "Breakwater on kind clusters": "Breakwater on kind clusters", "The demo": "The demo",
 	} {

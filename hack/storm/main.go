@@ -16,8 +16,8 @@ import (
 )
 
 func main() {
-	docs := flag.String("docs", "docs", "`folder` of the documentation")
-	record := flag.String("record", "", "`file` report.json of a demo that is to be the recorded one")
+	docs := flag.String("docs", "docs", "`directory` of the documentation")
+	record := flag.String("record", "", "`file` report.json of the demo to record")
 	flag.Parse()
 	if err := run(*docs, *record); err != nil {
 		fmt.Fprintln(os.Stderr, "storm:", err)
@@ -52,7 +52,7 @@ func run(docs, record string) error {
 	if err != nil {
 		return err
 	}
-	written, err := put(string(raw), replay.Table(r))
+	written, err := replaceBetween(string(raw), replay.Table(r))
 	if err != nil {
 		return err
 	}
@@ -68,15 +68,15 @@ func read(file string) (r report.Report, err error) {
 		return r, fmt.Errorf("%s: %w", file, err)
 	}
 	if len(r.Protected.Ledger) == 0 || !r.Held() || !r.Proves() {
-		return r, fmt.Errorf("%s is no record of a storm that was held: %s", file, r.Outcome())
+		return r, fmt.Errorf("%s is not the report of a storm in which the floor held: %s", file, r.Outcome())
 	}
 	return r, nil
 }
 
 const begin, end = "<!-- storm: written by hack/storm -->\n", "<!-- storm: end -->"
 
-// put replaces the text between the marks.
-func put(page, table string) (string, error) {
+// replaceBetween replaces the text between the marks.
+func replaceBetween(page, table string) (string, error) {
 	before, rest, found := strings.Cut(page, begin)
 	_, after, ends := strings.Cut(rest, end)
 	if !found || !ends {

@@ -21,9 +21,9 @@ func BenchmarkDo(b *testing.B) {
 }
 
 func benchmarkDo(b *testing.B, callers, keys int, deadline bool) {
-	flights := make([]int, keys) // batches of one key never overlap
+	batches := make([]int, keys) // batches of one key never overlap
 	batched := batch.New(func(_ context.Context, key int, inputs []int) ([]int, error) {
-		flights[key]++
+		batches[key]++
 		return inputs, nil
 	})
 	ctx := context.Background()
@@ -52,7 +52,7 @@ func benchmarkDo(b *testing.B, callers, keys int, deadline bool) {
 	b.StopTimer()
 	batched.Wait()
 	total := 0
-	for _, n := range flights {
+	for _, n := range batches {
 		total += n
 	}
 	b.ReportMetric(float64(b.N)/float64(total), "calls/flight")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestIdleKeysTakeNoMemory(t *testing.T) {
+func TestIdleKeysUseNoMemory(t *testing.T) {
 	b := New(func(_ context.Context, _ int, inputs []int) ([]int, error) { return inputs, nil })
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -14,11 +14,11 @@ func TestIdleKeysTakeNoMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.Do(ended, key, key); err == nil {
-			t.Fatal("a call with an ended context succeeded")
+			t.Fatal("Do() with an ended context succeeded, want an error")
 		}
 	}
 	b.Wait()
-	if len(b.lines) != 0 {
-		t.Errorf("%d keys are still known after their flights", len(b.lines))
+	if len(b.queues) != 0 {
+		t.Errorf("%d queues remain after all batches completed, want 0", len(b.queues))
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// longestQuiet is the longest quiet period. A deleted policy waits at most 5 minutes for its protectors.
-const longestQuiet = 2 * time.Minute
+// maxQuietPeriod is the longest quiet period. A deleted policy waits at most 5 minutes for its protectors.
+const maxQuietPeriod = 2 * time.Minute
 
 // DecreaseFlags limit large decreases of floors.
 type DecreaseFlags struct {
@@ -23,14 +23,15 @@ type DecreaseFlags struct {
 func (f *DecreaseFlags) Bind(flags *pflag.FlagSet) {
 	defaults := brake.DefaultLimits()
 	flags.IntVar(&f.limits.Count, "decrease-count", defaults.Count,
-		"large decreases that may take effect in a window: protectors that are released, or whose floor falls by half or more; "+
+		"maximum number of large decreases in a window: releases of protectors, and decreases of floors by half or more; "+
 			"when more are pending, all of them are held")
 	flags.IntVar(&f.limits.Percent, "decrease-percent", defaults.Percent,
-		"the same in percent of the protectors; the larger of both counts, and 100 lifts the limit")
-	flags.DurationVar(&f.limits.Window, "decrease-window", defaults.Window, "time that the limit is for")
+		"the same in percent of the protectors; the larger of both applies, and 100 disables the limit")
+	flags.DurationVar(&f.limits.Window, "decrease-window", defaults.Window, "window of the limit")
 	flags.DurationVar(&f.limits.Quiet, "decrease-quiet-period", defaults.Quiet, "how long a large decrease waits before it takes effect")
 	flags.StringVar(&f.onCascade, "on-cascade", string(defaults.OnCascade),
-		"Hold keeps a floor whose workload is deleted because its owner, its CustomResourceDefinition or its namespace is, until someone confirms its release; "+
+		"Hold keeps a floor whose workload is deleted because its owner, its CustomResourceDefinition or its namespace is deleted, until a user confirms "+
+			"its release; "+
 			"Release treats it as any other deletion")
 }
 
@@ -44,8 +45,8 @@ func (f *DecreaseFlags) Validate() (brake.Limits, error) {
 		return f.limits, fmt.Errorf("--decrease-percent %d: must be from 0 to 100", f.limits.Percent)
 	case f.limits.Window < 10*time.Second || f.limits.Window > 24*time.Hour:
 		return f.limits, fmt.Errorf("--decrease-window %s: must be from 10s to 24h", f.limits.Window)
-	case f.limits.Quiet < 0 || f.limits.Quiet > longestQuiet:
-		return f.limits, fmt.Errorf("--decrease-quiet-period %s: must be from 0s to %s", f.limits.Quiet, longestQuiet)
+	case f.limits.Quiet < 0 || f.limits.Quiet > maxQuietPeriod:
+		return f.limits, fmt.Errorf("--decrease-quiet-period %s: must be from 0s to %s", f.limits.Quiet, maxQuietPeriod)
 	case f.limits.OnCascade != v1alpha1.CascadeHold && f.limits.OnCascade != v1alpha1.CascadeRelease:
 		return f.limits, fmt.Errorf("--on-cascade %q: must be %s or %s", f.onCascade, v1alpha1.CascadeHold, v1alpha1.CascadeRelease)
 	default:

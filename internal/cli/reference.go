@@ -24,12 +24,12 @@ func ReferenceCommand() *cobra.Command {
 // Reference returns the page: all commands that are not hidden, sorted by name, with usage and flags.
 func Reference(root *cobra.Command) []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Commands of %s\n\nThis page is generated from the program, which tells the same with `--help`.\n", root.CommandPath())
+	fmt.Fprintf(&out, "# Commands of %s\n\nThis page is generated from the program; `--help` prints the same text.\n", root.CommandPath())
 	var all []*cobra.Command
 	collect(root, &all)
 	out.WriteString("\n| command | |\n| --- | --- |\n")
 	for _, command := range all {
-		fmt.Fprintf(&out, "| [%s](#%s) | %s |\n", command.CommandPath(), strings.ReplaceAll(command.CommandPath(), " ", "-"), cell(command.Short))
+		fmt.Fprintf(&out, "| [%s](#%s) | %s |\n", command.CommandPath(), strings.ReplaceAll(command.CommandPath(), " ", "-"), tableCell(command.Short))
 	}
 	for _, command := range all {
 		describe(&out, command)
@@ -52,50 +52,50 @@ func describe(out *bytes.Buffer, command *cobra.Command) {
 	if long == "" {
 		long = command.Short + "."
 	}
-	fmt.Fprintf(out, "%s\n", prose(long))
+	fmt.Fprintf(out, "%s\n", markdown(long))
 	if command.Runnable() {
 		fmt.Fprintf(out, "\n```\n%s\n```\n", strings.TrimSpace(command.UseLine()))
 	}
 	if command.Example != "" {
 		fmt.Fprintf(out, "\n```\n%s\n```\n", strings.TrimRight(command.Example, "\n"))
 	}
-	flags(out, command.NonInheritedFlags())
+	describeFlags(out, command.NonInheritedFlags())
 	for parent := command.Parent(); parent != nil; parent = parent.Parent() {
 		if parent.HasAvailablePersistentFlags() {
-			fmt.Fprintf(out, "\nBesides, it has the flags of [%s](#%s).\n", parent.CommandPath(), strings.ReplaceAll(parent.CommandPath(), " ", "-"))
+			fmt.Fprintf(out, "\nThe command also has the flags of [%s](#%s).\n", parent.CommandPath(), strings.ReplaceAll(parent.CommandPath(), " ", "-"))
 			break
 		}
 	}
 }
 
-// prose converts help text to Markdown. Indented text becomes code blocks.
-func prose(text string) string {
+// markdown converts help text to Markdown. Indented text becomes code blocks.
+func markdown(text string) string {
 	var out strings.Builder
-	shown, blank := false, ""
+	inCode, blank := false, ""
 	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
 		if strings.TrimSpace(line) == "" {
 			blank += "\n"
 			continue
 		}
 		fence := ""
-		if indented := strings.HasPrefix(line, "  "); indented != shown {
-			shown, fence = indented, "```\n"
+		if indented := strings.HasPrefix(line, "  "); indented != inCode {
+			inCode, fence = indented, "```\n"
 		}
-		if !shown {
-			line = fence + blank + escaped(line)
+		if !inCode {
+			line = fence + blank + escapeMarkdown(line)
 		} else {
 			line = blank + fence + strings.TrimPrefix(line, "  ")
 		}
 		out.WriteString(line)
 		blank = ""
 	}
-	if shown {
+	if inCode {
 		out.WriteString("```\n")
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-func flags(out *bytes.Buffer, set *pflag.FlagSet) {
+func describeFlags(out *bytes.Buffer, set *pflag.FlagSet) {
 	rows := 0
 	set.VisitAll(func(flag *pflag.Flag) {
 		if flag.Hidden || flag.Name == "help" {
@@ -105,24 +105,24 @@ func flags(out *bytes.Buffer, set *pflag.FlagSet) {
 			out.WriteString("\n| flag | default | meaning |\n| --- | --- | --- |\n")
 		}
 		kind, usage := pflag.UnquoteUsage(flag)
-		shown := "--" + flag.Name
+		names := "--" + flag.Name
 		if flag.Shorthand != "" {
-			shown = "-" + flag.Shorthand + ", " + shown
+			names = "-" + flag.Shorthand + ", " + names
 		}
 		value := ""
 		if flag.DefValue != "" && flag.DefValue != "[]" {
 			value = "`" + flag.DefValue + "`"
 		}
-		fmt.Fprintf(out, "| `%s` | %s | %s |\n", strings.TrimSpace(shown+" "+strings.ReplaceAll(kind, "|", `\|`)), strings.ReplaceAll(value, "|", `\|`), cell(usage))
+		fmt.Fprintf(out, "| `%s` | %s | %s |\n", strings.TrimSpace(names+" "+strings.ReplaceAll(kind, "|", `\|`)), strings.ReplaceAll(value, "|", `\|`), tableCell(usage))
 	})
 }
 
-func cell(text string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(escaped(text), "|", `\|`), "\n", " ")
+func tableCell(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(escapeMarkdown(text), "|", `\|`), "\n", " ")
 }
 
-// escaped escapes characters of HTML and emphasis outside of backticks.
-func escaped(text string) string {
+// escapeMarkdown escapes characters of HTML and emphasis outside of backticks.
+func escapeMarkdown(text string) string {
 	parts := strings.Split(text, "`")
 	for i := 0; i < len(parts); i += 2 {
 		parts[i] = strings.NewReplacer("<", `\<`, "*", `\*`, "_", `\_`).Replace(parts[i])

@@ -11,21 +11,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 )
 
-func nothing(*cobra.Command, []string) error { return nil }
+func doNothing(*cobra.Command, []string) error { return nil }
 
-func TestThePageHasAllThatHelpTells(t *testing.T) {
+func TestReferencePage(t *testing.T) {
 	root := &cobra.Command{Use: "kubectl-tide", Long: "Tides come.\n\n  tide in | out\n\nAnd go_away <now>.", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tide"}}
 	root.PersistentFlags().StringP("namespace", "n", "", "`name` of a namespace")
-	in := &cobra.Command{Use: "in PLACE", Short: "Let it in", Example: "  kubectl tide in harbour", RunE: nothing}
+	in := &cobra.Command{Use: "in PLACE", Short: "Let it in", Example: "  kubectl tide in harbour", RunE: doNothing}
 	in.Flags().Int("height", 3, "how `many|all` metres, of `0` or more")
 	in.Flags().Bool("secret", false, "not told")
 	if err := in.Flags().MarkHidden("secret"); err != nil {
 		t.Fatal(err)
 	}
-	root.AddCommand(in, &cobra.Command{Use: "hidden", Hidden: true, RunE: nothing}, cli.ReferenceCommand())
+	root.AddCommand(in, &cobra.Command{Use: "hidden", Hidden: true, RunE: doNothing}, cli.ReferenceCommand())
 	want := strings.ReplaceAll(`# Commands of kubectl tide
 
-This page is generated from the program, which tells the same with ~--help~.
+This page is generated from the program; ~--help~ prints the same text.
 
 | command | |
 | --- | --- |
@@ -62,7 +62,7 @@ kubectl tide in PLACE [flags]
 | --- | --- | --- |
 | ~--height many\|all~ | ~3~ | how many\|all metres, of ~0~ or more |
 
-Besides, it has the flags of [kubectl tide](#kubectl-tide).
+The command also has the flags of [kubectl tide](#kubectl-tide).
 `, "~", "`")
 	var out bytes.Buffer
 	root.SetOut(&out)

@@ -17,7 +17,7 @@ import (
 // method ExitCode returns.
 func Run(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	root.SetFlagErrorFunc(nearest)
+	root.SetFlagErrorFunc(suggestFlag)
 	err := root.ExecuteContext(ctx)
 	stop()
 	if err == nil {

@@ -26,8 +26,8 @@ type Announcement struct {
 	EventType string
 }
 
-// Stands reports whether the protector already has the condition.
-func (a Announcement) Stands(protector *v1alpha1.PodProtector) bool {
+// IsSet reports whether the protector already has the condition.
+func (a Announcement) IsSet(protector *v1alpha1.PodProtector) bool {
 	have := meta.FindStatusCondition(protector.Status.Conditions, a.Type)
 	return have != nil && have.Status == a.Status && have.Reason == a.Reason && have.Message == a.Message
 }
@@ -47,7 +47,7 @@ type Announcer struct {
 
 // Announce writes the condition if it differs. An error may also mean that the protector has changed meanwhile.
 func (a Announcer) Announce(ctx context.Context, protector *v1alpha1.PodProtector, want Announcement) error {
-	if want.Stands(protector) {
+	if want.IsSet(protector) {
 		return nil
 	}
 	live := &v1alpha1.PodProtector{}
@@ -55,7 +55,7 @@ func (a Announcer) Announce(ctx context.Context, protector *v1alpha1.PodProtecto
 		if client.IgnoreNotFound(err) == nil {
 			return nil
 		}
-		return fmt.Errorf("get the PodProtector from the apiserver: %w", err)
+		return fmt.Errorf("get the PodProtector from the API server: %w", err)
 	}
 	if live.UID != protector.UID && protector.UID != "" {
 		return nil
@@ -67,7 +67,7 @@ func (a Announcer) Announce(ctx context.Context, protector *v1alpha1.PodProtecto
 // AnnounceOn writes the condition to a protector that was read from the API server, if it differs. If live has a resourceVersion, the error
 // is a conflict when the protector has changed since. Use that for a condition that depends on the other conditions.
 func (a Announcer) AnnounceOn(ctx context.Context, live *v1alpha1.PodProtector, want Announcement) error {
-	if want.Stands(live) {
+	if want.IsSet(live) {
 		return nil
 	}
 	live = live.DeepCopy()
@@ -77,7 +77,7 @@ func (a Announcer) AnnounceOn(ctx context.Context, live *v1alpha1.PodProtector, 
 		return fmt.Errorf("apply the condition %s: %w", want.Type, err)
 	}
 	log.FromContext(ctx).Info("condition changed", "protector", klog.KObj(live), "condition", want.Type, "status", want.Status, "reason", want.Reason)
-	a.Events.Eventf(live, nil, want.EventType, want.Reason, a.Action, "%s", Note(want.Message))
+	a.Events.Eventf(live, nil, want.EventType, want.Reason, a.Action, "%s", EventNote(want.Message))
 	return nil
 }
 
@@ -104,13 +104,13 @@ func NewApply(protector *v1alpha1.PodProtector, uid types.UID) *unstructured.Uns
 	return object
 }
 
-// Note shortens a text to the length that the API server accepts as the note of an event.
-func Note(text string) string { return Shorten(text, 1024) }
+// EventNote shortens a text to the length that the API server accepts as the note of an event.
+func EventNote(text string) string { return Truncate(text, 1024) }
 
-// Shorten cuts a text to at most longest bytes, without splitting a UTF-8 sequence.
-func Shorten(text string, longest int) string {
-	if len(text) <= longest {
+// Truncate cuts a text to at most longest bytes, without splitting a UTF-8 sequence.
+func Truncate(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
 		return text
 	}
-	return strings.ToValidUTF8(text[:longest-3], "") + "..."
+	return strings.ToValidUTF8(text[:maxBytes-3], "") + "..."
 }

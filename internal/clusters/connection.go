@@ -69,7 +69,7 @@ func (c Connection) load() (*rest.Config, error) {
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*file, c.Context, overrides, rules).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("kubeconfig %q says of no cluster how to reach it: it is empty, or its context names a cluster that it does not have", c.Kubeconfig)
+		return nil, fmt.Errorf("kubeconfig %q has no cluster address: it is empty, or its context names a cluster that it does not define", c.Kubeconfig)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %q: %w", c.Kubeconfig, err)

@@ -59,16 +59,16 @@ func file(t *testing.T, content string) string {
 
 func TestConfig(t *testing.T) {
 	path := file(t, twoContexts)
-	nobody := rest.ImpersonationConfig{}
+	impersonated := rest.ImpersonationConfig{}
 	for claim, test := range map[string]struct {
 		connection clusters.Connection
 		host       string
 		as         rest.ImpersonationConfig
 	}{
-		"the current context": {clusters.Connection{Kubeconfig: path}, "https://one.example:6443", nobody},
-		"another context":     {clusters.Connection{Kubeconfig: path, Context: "second"}, "https://two.example:6443", nobody},
-		"as somebody":         {clusters.Connection{Kubeconfig: path, As: "eve"}, "https://one.example:6443", rest.ImpersonationConfig{UserName: "eve"}},
-		"as somebody of a group": {
+		"the current context": {clusters.Connection{Kubeconfig: path}, "https://one.example:6443", impersonated},
+		"another context":     {clusters.Connection{Kubeconfig: path, Context: "second"}, "https://two.example:6443", impersonated},
+		"as a user":           {clusters.Connection{Kubeconfig: path, As: "eve"}, "https://one.example:6443", rest.ImpersonationConfig{UserName: "eve"}},
+		"as a user of a group": {
 			clusters.Connection{Kubeconfig: path, As: "eve", AsGroups: []string{"ops"}}, "https://one.example:6443",
 			rest.ImpersonationConfig{UserName: "eve", Groups: []string{"ops"}},
 		},
@@ -88,13 +88,13 @@ func TestConfig(t *testing.T) {
 				t.Errorf("QPS %v with limiter %v, want no limit: a storm must not wait for us", config.QPS, config.RateLimiter)
 			}
 			if !strings.HasPrefix(config.UserAgent, "breakwater-webhook/") {
-				t.Errorf("user agent %q does not tell who we are", config.UserAgent)
+				t.Errorf("user agent %q does not name the component", config.UserAgent)
 			}
 		})
 	}
 }
 
-func TestConfigTakesKubectlsDefault(t *testing.T) {
+func TestConfigUsesKubectlDefault(t *testing.T) {
 	t.Setenv("KUBECONFIG", file(t, twoContexts))
 	config, err := clusters.Connection{Context: "second"}.Config("generator")
 	if err != nil || config.Host != "https://two.example:6443" {
@@ -102,7 +102,7 @@ func TestConfigTakesKubectlsDefault(t *testing.T) {
 	}
 }
 
-func TestConfigErrorsSayWhatIsWrongWithWhich(t *testing.T) {
+func TestConfigErrorsNameKubeconfigAndProblem(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
 	absent, text, empty := filepath.Join(t.TempDir(), "absent"), file(t, "not a kubeconfig"), file(t, "")
 	whole := file(t, twoContexts)
@@ -116,7 +116,7 @@ func TestConfigErrorsSayWhatIsWrongWithWhich(t *testing.T) {
 		"a file that is no kubeconfig":   {clusters.Connection{Kubeconfig: text}, []string{text}},
 		"an empty file":                  {clusters.Connection{Kubeconfig: empty}, []string{empty, "it is empty"}},
 		"a context that does not exist":  {clusters.Connection{Kubeconfig: whole, Context: "third"}, []string{whole, `"third"`}},
-		"a cluster that does not exist":  {clusters.Connection{Kubeconfig: dangling}, []string{dangling, "its context names a cluster that it does not have"}},
+		"a cluster that does not exist":  {clusters.Connection{Kubeconfig: dangling}, []string{dangling, "its context names a cluster that it does not define"}},
 		"nothing that kubectl would use": {clusters.Connection{}, []string{"KUBECONFIG or ~/.kube/config"}},
 		"groups without a user":          {clusters.Connection{Kubeconfig: whole, AsGroups: []string{"ops"}}, []string{"groups to impersonate need a user"}},
 		"in-cluster, in no cluster":      {clusters.Connection{Kubeconfig: clusters.InCluster}, []string{"in-cluster configuration", "KUBERNETES_SERVICE_HOST"}},

@@ -2,12 +2,12 @@ package clusters
 
 import "time"
 
-// Remembered returns the number of own writes that are kept.
-func (s *Protectors) Remembered() int {
+// OwnWrites returns the number of own writes that are kept.
+func (s *Protectors) OwnWrites() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.written)
 }
 
-// Hurry makes a follower read its file often.
-func (f *Follower) Hurry() { f.every = 20 * time.Millisecond }
+// SetInterval makes a follower read its file often.
+func (r *KubeconfigReloader) SetInterval() { r.interval = 20 * time.Millisecond }

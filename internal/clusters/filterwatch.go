@@ -8,22 +8,22 @@ import (
 
 // FilterWatch returns a watch that passes each event of another watch through filter, and drops the events that filter does not keep.
 // Unlike watch.Filter, it also ends after Stop when its events are no longer received.
-func FilterWatch(from watch.Interface, filter func(watch.Event) (event watch.Event, keep bool)) watch.Interface {
-	f := &filteredWatch{from: from, results: make(chan watch.Event), stopped: make(chan struct{})}
-	go f.pass(filter)
+func FilterWatch(source watch.Interface, filter func(watch.Event) (event watch.Event, keep bool)) watch.Interface {
+	f := &filteredWatch{source: source, results: make(chan watch.Event), stopped: make(chan struct{})}
+	go f.forward(filter)
 	return f
 }
 
 type filteredWatch struct {
-	from    watch.Interface
+	source  watch.Interface
 	results chan watch.Event
 	stopped chan struct{}
 	stop    sync.Once
 }
 
-func (f *filteredWatch) pass(filter func(watch.Event) (watch.Event, bool)) {
+func (f *filteredWatch) forward(filter func(watch.Event) (watch.Event, bool)) {
 	defer close(f.results)
-	for event := range f.from.ResultChan() {
+	for event := range f.source.ResultChan() {
 		event, keep := filter(event)
 		if !keep {
 			continue
@@ -42,5 +42,5 @@ func (f *filteredWatch) ResultChan() <-chan watch.Event { return f.results }
 // Stop implements watch.Interface.
 func (f *filteredWatch) Stop() {
 	f.stop.Do(func() { close(f.stopped) })
-	f.from.Stop()
+	f.source.Stop()
 }

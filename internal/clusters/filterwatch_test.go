@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-func TestAFilteredWatchShowsWhatTheFilterKeeps(t *testing.T) {
+func TestFilteredWatchPassesKeptEvents(t *testing.T) {
 	from := watch.NewFakeWithChanSize(3, false)
 	from.Add(&corev1.Pod{})
 	from.Delete(&corev1.Pod{})
@@ -32,7 +32,7 @@ func TestAFilteredWatchShowsWhatTheFilterKeeps(t *testing.T) {
 }
 
 // synctest fails if the goroutine of the watch outlives the test.
-func TestAFilteredWatchEndsWhenItsEventsAreNotReceived(t *testing.T) {
+func TestFilteredWatchStopsWithoutReceiver(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
 		from := watch.NewFakeWithChanSize(1, false)
 		filtered := clusters.FilterWatch(from, func(event watch.Event) (watch.Event, bool) { return event, true })

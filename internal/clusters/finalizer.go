@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LookAgain is how soon a controller reconciles an object again after it changed that object. If the core is restored to a state before the
+// RecheckInterval is how soon a controller reconciles an object again after it changed that object. If the core is restored to a state before the
 // change, and the watch has not shown the change yet, the core sends no event.
-const LookAgain = 10 * time.Second
+const RecheckInterval = 10 * time.Second
 
 // AddFinalizer adds a finalizer to an object. It applies that finalizer alone, so other owners keep theirs. It sends no resourceVersion, so
 // the constant status writes of a storm cannot make it fail. The UID keeps it from changing a new object of the same name. owner is the
@@ -48,7 +48,7 @@ func DropFinalizer(ctx context.Context, writer client.Writer, object client.Obje
 	}
 	patched, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
-		return fmt.Errorf("a copy of %T is none", object)
+		return fmt.Errorf("the copy of %T is not a client.Object", object)
 	}
 	return writer.Patch(ctx, patched, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(owner))
 }

@@ -38,26 +38,26 @@ func TestOldWritesAreForgotten(t *testing.T) {
 		for _, p := range stormed {
 			store(p)
 		}
-		if got := s.Remembered(); got != 100 {
+		if got := s.OwnWrites(); got != 100 {
 			t.Fatalf("%d writes are remembered, want all 100 while the watch may not have shown them", got)
 		}
 		<-time.After(11 * time.Second)
 		for range 1000 {
 			store(stormed[0])
 		}
-		if got := s.Remembered(); got != 1 {
+		if got := s.OwnWrites(); got != 1 {
 			t.Errorf("%d writes are remembered after 11 s and 1,000 writes of one protector, want that one", got)
 		}
 	})
 }
 
 // A caller that decided by an own write which the watch never shows looks again when that write is no longer trusted.
-func TestAnOwnWriteIsUnconfirmedUntilTheWatchShowsIt(t *testing.T) {
+func TestOwnWriteIsUnconfirmedUntilWatchShowsIt(t *testing.T) {
 	s, cache, _ := newProtectors(t)
 	if got := s.Unconfirmed(key); got != 0 {
 		t.Errorf("%s before any write, want 0", got)
 	}
-	write(t, s, 1)
+	ownWrite(t, s, 1)
 	if got := s.Unconfirmed(key); got <= 0 || got > 11*time.Second {
 		t.Errorf("%s after a write that the watch has not shown, want some seconds", got)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-func TestNamespaceIsThatOfTheContext(t *testing.T) {
+func TestNamespaceOfContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	err := os.WriteFile(path, []byte(`{apiVersion: v1, kind: Config, current-context: shop, clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}],
 contexts: [{name: shop, context: {cluster: c, namespace: shop}}, {name: plain, context: {cluster: c}}]}`), 0o600)
@@ -20,8 +20,8 @@ contexts: [{name: shop, context: {cluster: c, namespace: shop}}, {name: plain, c
 		connection clusters.Connection
 		want       string
 	}{
-		"of the current context":      {clusters.Connection{Kubeconfig: path}, "shop"},
-		"of the context that is said": {clusters.Connection{Kubeconfig: path, Context: "plain"}, "default"},
+		"of the current context": {clusters.Connection{Kubeconfig: path}, "shop"},
+		"of the given context":   {clusters.Connection{Kubeconfig: path, Context: "plain"}, "default"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if got, err := test.connection.Namespace(); got != test.want || err != nil {

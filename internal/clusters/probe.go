@@ -15,10 +15,10 @@ import (
 const (
 	// ProbeEvery is how often components probe API servers.
 	ProbeEvery = 10 * time.Second
-	// probeTime bounds one request.
-	probeTime = 5 * time.Second
-	// slowest is the longest round trip from whose response the probe derives a clock offset.
-	slowest = 2 * time.Second
+	// probeTimeout bounds one request.
+	probeTimeout = 5 * time.Second
+	// maxRoundTrip is the longest round trip from whose response the probe derives a clock offset.
+	maxRoundTrip = 2 * time.Second
 )
 
 // Probe requests /readyz of an API server periodically, and compares the clocks by the Date header of the response.
@@ -31,16 +31,16 @@ type Probe struct {
 
 	mu sync.Mutex
 	// last is the newest finding; nil before the first.
-	last *finding
+	last *probeResult
 }
 
-// finding is the result of one probe.
-type finding struct {
+// probeResult is the result of one probe.
+type probeResult struct {
 	up bool
 	// ahead is how far the local clock is ahead of the API server's, with an error of half a second plus half the round trip. It is valid
 	// only if timed is true.
-	ahead time.Duration
-	timed bool
+	ahead    time.Duration
+	hasClock bool
 }
 
 // NewProbe returns a probe that requests the API server of a configuration at the given interval. It exports its findings as metrics of
@@ -63,50 +63,50 @@ func (p *Probe) NeedLeaderElection() bool { return false }
 
 // Start probes until ctx ends.
 func (p *Probe) Start(ctx context.Context) error {
-	again := time.NewTicker(p.every)
-	defer again.Stop()
+	ticker := time.NewTicker(p.every)
+	defer ticker.Stop()
 	for ctx.Err() == nil {
-		found := p.ask(ctx)
+		result := p.probe(ctx)
 		p.mu.Lock()
-		p.last = &found
+		p.last = &result
 		p.mu.Unlock()
 		select {
 		case <-ctx.Done():
-		case <-again.C:
+		case <-ticker.C:
 		}
 	}
 	return nil
 }
 
-// ask probes once. An API server that answers, but does not permit the request to /readyz, counts as ready.
-func (p *Probe) ask(ctx context.Context) finding {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+// probe probes once. An API server that answers, but does not permit the request to /readyz, counts as ready.
+func (p *Probe) probe(ctx context.Context) probeResult {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url.String(), nil)
 	if err != nil {
-		return finding{}
+		return probeResult{}
 	}
 	sent := time.Now()
 	response, err := p.client.Do(request)
 	if err != nil {
-		return finding{}
+		return probeResult{}
 	}
 	defer response.Body.Close()
-	found := finding{up: response.StatusCode < http.StatusInternalServerError}
+	result := probeResult{up: response.StatusCode < http.StatusInternalServerError}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		found.ahead, found.timed = ahead(sent, time.Now(), date)
+		result.ahead, result.hasClock = ahead(sent, time.Now(), date)
 	}
-	return found
+	return result
 }
 
 // ahead returns how far the clock of sent and received is ahead of the clock of date, which has a resolution of whole seconds. known is
 // false if the response took longer than slowest.
 func ahead(sent, received, date time.Time) (by time.Duration, known bool) {
-	took := received.Sub(sent)
-	if took > slowest {
+	roundTrip := received.Sub(sent)
+	if roundTrip > maxRoundTrip {
 		return 0, false
 	}
-	return sent.Add(took / 2).Sub(date.Add(time.Second / 2)), true
+	return sent.Add(roundTrip / 2).Sub(date.Add(time.Second / 2)), true
 }
 
 // Describe implements prometheus.Collector.
@@ -128,7 +128,7 @@ func (p *Probe) Collect(metrics chan<- prometheus.Metric) {
 		up = 1
 	}
 	metrics <- prometheus.MustNewConstMetric(p.up, prometheus.GaugeValue, up)
-	if last.timed {
+	if last.hasClock {
 		metrics <- prometheus.MustNewConstMetric(p.ahead, prometheus.GaugeValue, last.ahead.Seconds())
 	}
 }

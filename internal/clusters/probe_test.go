@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func TestAClockIsComparedWithTheMiddleOfTheQuestion(t *testing.T) {
+func TestClockIsComparedWithMiddleOfRequest(t *testing.T) {
 	date := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	half := date.Add(time.Second / 2) // the server cuts off the fraction, so this is wrong by at most half a second
 	for name, test := range map[string]struct {
@@ -19,11 +19,11 @@ func TestAClockIsComparedWithTheMiddleOfTheQuestion(t *testing.T) {
 		want           time.Duration
 		known          bool
 	}{
-		"the same time":        {half, half, 0, true},
-		"ours is ahead":        {half.Add(time.Minute), half.Add(time.Minute), time.Minute, true},
-		"ours is behind":       {half.Add(-time.Hour), half.Add(-time.Hour), -time.Hour, true},
-		"an answer that dwelt": {half.Add(-time.Second), half.Add(time.Second), 0, true},
-		"one that took long":   {half, half.Add(3 * time.Second), 0, false},
+		"the same time":               {half, half, 0, true},
+		"ours is ahead":               {half.Add(time.Minute), half.Add(time.Minute), time.Minute, true},
+		"ours is behind":              {half.Add(-time.Hour), half.Add(-time.Hour), -time.Hour, true},
+		"a slow response":             {half.Add(-time.Second), half.Add(time.Second), 0, true},
+		"a response that is too slow": {half, half.Add(3 * time.Second), 0, false},
 	} {
 		if got, known := ahead(test.sent, test.received, date); got != test.want || known != test.known {
 			t.Errorf("%s: %s, %v, want %s, %v", name, got, known, test.want, test.known)
@@ -31,7 +31,7 @@ func TestAClockIsComparedWithTheMiddleOfTheQuestion(t *testing.T) {
 	}
 }
 
-func TestAProbeTellsOfAnApiserver(t *testing.T) {
+func TestProbeReportsAPIServer(t *testing.T) {
 	var status atomic.Int32
 	dated := "Sun, 22 Nov 2026 12:00:00 GMT"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,13 +49,13 @@ func TestAProbeTellsOfAnApiserver(t *testing.T) {
 	for code, want := range map[int]bool{http.StatusOK: true, http.StatusForbidden: true, http.StatusInternalServerError: false} {
 		status.Store(int32(code))
 		date, _ := http.ParseTime(dated)
-		found := p.ask(t.Context())
-		if off := found.ahead - time.Since(date); found.up != want || !found.timed || off.Abs() > time.Minute {
+		found := p.probe(t.Context())
+		if off := found.ahead - time.Since(date); found.up != want || !found.hasClock || off.Abs() > time.Minute {
 			t.Errorf("answer %d: %+v, want up %v, and %s ahead", code, found, want, time.Since(date))
 		}
 	}
 	server.Close()
-	if found := p.ask(t.Context()); found.up || found.timed {
-		t.Errorf("an apiserver that is away: %+v", found)
+	if found := p.probe(t.Context()); found.up || found.hasClock {
+		t.Errorf("unreachable API server: %+v, want it down", found)
 	}
 }

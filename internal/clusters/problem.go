@@ -43,7 +43,7 @@ func problem(reason string, cause error, format string, arguments ...any) *Probl
 func diagnose(config *rest.Config, err error) *Problem {
 	host := config.Host
 	switch {
-	case isCertificate(err):
+	case isCertificateError(err):
 		return problem(v1alpha1.ReasonWrongCA, err,
 			"%s presents a certificate that the kubeconfig does not trust: correct its certificate-authority-data, or its address", host)
 	case apierrors.IsUnauthorized(err):
@@ -53,13 +53,13 @@ func diagnose(config *rest.Config, err error) *Problem {
 		}
 		return problem(v1alpha1.ReasonUnauthorized, err, "%s does not accept the credentials of the kubeconfig: put new ones into the Secret", host)
 	case apierrors.IsForbidden(err):
-		return problem(v1alpha1.ReasonForbidden, err, "%s lets the user of the kubeconfig do too little", host)
+		return problem(v1alpha1.ReasonForbidden, err, "%s denies the user of the kubeconfig a permission that Breakwater needs", host)
 	default:
 		return problem(v1alpha1.ReasonUnreachable, err, "%s does not answer", host)
 	}
 }
 
-func isCertificate(err error) bool {
+func isCertificateError(err error) bool {
 	verification, authority := (*tls.CertificateVerificationError)(nil), x509.UnknownAuthorityError{}
 	hostname, invalid := x509.HostnameError{}, x509.CertificateInvalidError{}
 	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid)
@@ -68,7 +68,7 @@ func isCertificate(err error) bool {
 // TokenExpiry returns when the token that requests use now expires. ok is false if there is no token, if it does not expire, or if the
 // kubelet replaces it, so that no user has to.
 func TokenExpiry(config *rest.Config) (at time.Time, ok bool) {
-	if rotating, follows := config.Transport.(*Rotating); follows {
+	if rotating, follows := config.Transport.(*RotatingConnection); follows {
 		at = rotating.current.Load().expiry
 	} else {
 		at = tokenExpiry(config)

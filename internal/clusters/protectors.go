@@ -21,35 +21,35 @@ type Protectors struct {
 	// Cache reads watched protectors, Live reads from the API server.
 	Cache, Live client.Reader
 	Writer      client.StatusClient
-	// Past detects that the core was restored; nil disables the detection.
-	Past *Past
+	// RestoreDetector detects that the core was restored; nil disables the detection.
+	RestoreDetector *RestoreDetector
 
 	mu      sync.Mutex
-	written map[types.NamespacedName]write
+	written map[types.NamespacedName]ownWrite
 }
 
-// write is the last state of a protector that this process stored.
-type write struct {
+// ownWrite is the last state of a protector that this process stored.
+type ownWrite struct {
 	object *v1alpha1.PodProtector
 	at     time.Time
 }
 
-// trustWritten is how long an own write counts as newer than the watched state. Using a watch that lags further is safe, because the
+// ownWriteTTL is how long an own write counts as newer than the watched state. Using a watch that lags further is safe, because the
 // compare-and-swap fails on an old state. The limit is needed because, when the core was restored from an old state, its versions stay
 // lower than those of the own writes for ever.
-const trustWritten = 10 * time.Second
+const ownWriteTTL = 10 * time.Second
 
 // Newest returns a copy of the newest known state of a protector. It reads from memory, unless the cache holds only a stub. An error is
 // NotFound, or an error of the cache or of the API server.
 func (s *Protectors) Newest(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
-	known, err := s.known(ctx, key)
-	if err == nil && IsLeftOut(known) {
+	known, err := s.newestKnown(ctx, key)
+	if err == nil && IsStub(known) {
 		return s.Read(ctx, key)
 	}
 	return known, err
 }
 
-func (s *Protectors) known(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
+func (s *Protectors) newestKnown(ctx context.Context, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
 	cached := &v1alpha1.PodProtector{}
 	if err := s.Cache.Get(ctx, key, cached); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -67,7 +67,7 @@ func (s *Protectors) known(ctx context.Context, key types.NamespacedName) (*v1al
 	if err != nil {
 		return nil, err
 	}
-	if !newer || time.Since(written.at) > trustWritten {
+	if !newer || time.Since(written.at) > ownWriteTTL {
 		delete(s.written, key)
 		return cached, nil
 	}
@@ -83,7 +83,7 @@ func (s *Protectors) Unconfirmed(key types.NamespacedName) time.Duration {
 	if !ok {
 		return 0
 	}
-	return max(trustWritten-time.Since(written.at), 0) + time.Millisecond
+	return max(ownWriteTTL-time.Since(written.at), 0) + time.Millisecond
 }
 
 // After returns a later state of a protector than p, whose write was a conflict. It returns the state from the watch if that is newer,
@@ -107,38 +107,38 @@ func (s *Protectors) Read(ctx context.Context, key types.NamespacedName) (*v1alp
 	return p, nil
 }
 
-// ErrAnotherPast means that a write was stored, but that the core was restored after the state on which the write was decided.
-var ErrAnotherPast = errors.New("the core cluster was restored from a backup")
+// ErrCoreRestored means that a write was stored, but that the core was restored after the state on which the write was decided.
+var ErrCoreRestored = errors.New("the core cluster was restored from a backup")
 
 // WriteStatus replaces the status of a protector if its version is still the one of p; otherwise the error is a Conflict. On success it
 // updates p to the stored object.
 func (s *Protectors) WriteStatus(ctx context.Context, p *v1alpha1.PodProtector) error {
-	mark, read := s.Past.Mark(), p.ResourceVersion
+	mark, read := s.RestoreDetector.Mark(), p.ResourceVersion
 	if err := s.Writer.Status().Update(ctx, p); err != nil {
 		return err
 	}
-	if p.ResourceVersion != read && !s.Past.Observe(mark, p.ResourceVersion) {
-		return ErrAnotherPast
+	if p.ResourceVersion != read && !s.RestoreDetector.Observe(mark, p.ResourceVersion) {
+		return ErrCoreRestored
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.written == nil {
-		s.written = map[types.NamespacedName]write{}
+		s.written = map[types.NamespacedName]ownWrite{}
 	}
-	s.forgetOld()
-	s.written[client.ObjectKeyFromObject(p)] = write{object: p.DeepCopy(), at: time.Now()}
+	s.forgetOldWrites()
+	s.written[client.ObjectKeyFromObject(p)] = ownWrite{object: p.DeepCopy(), at: time.Now()}
 	return nil
 }
 
-// forgetOld limits memory, because a protector that was written in a storm may never be read again. Go iterates maps in random order, so
+// forgetOldWrites limits memory, because a protector that was written in a storm may never be read again. Go iterates maps in random order, so
 // checking four entries at each write is enough to keep up.
-func (s *Protectors) forgetOld() {
-	walked := 0
+func (s *Protectors) forgetOldWrites() {
+	checked := 0
 	for key, written := range s.written {
-		if time.Since(written.at) > trustWritten {
+		if time.Since(written.at) > ownWriteTTL {
 			delete(s.written, key)
 		}
-		if walked++; walked == 4 {
+		if checked++; checked == 4 {
 			return
 		}
 	}

@@ -65,8 +65,8 @@ func newest(t *testing.T, s *clusters.Protectors) *v1alpha1.PodProtector {
 	return p
 }
 
-// write stores a number of allowed disruptions, to distinguish one state from another.
-func write(t *testing.T, s *clusters.Protectors, number int32) {
+// ownWrite stores a number of allowed disruptions, to distinguish one state from another.
+func ownWrite(t *testing.T, s *clusters.Protectors, number int32) {
 	t.Helper()
 	p := newest(t, s)
 	p.Status.DisruptionsAllowed = number
@@ -82,12 +82,12 @@ func wantNewest(t *testing.T, s *clusters.Protectors, want int32) {
 	}
 }
 
-func TestNewestIsOurOwnLastWriteUntilTheCacheHasIt(t *testing.T) {
+func TestNewestIsOwnWriteUntilCacheHasIt(t *testing.T) {
 	s, cache, other := newProtectors(t)
 	wantNewest(t, s, 0)
-	write(t, s, 1)
+	ownWrite(t, s, 1)
 	wantNewest(t, s, 1)
-	write(t, s, 2) // based on a state that the cache does not have yet
+	ownWrite(t, s, 2) // based on a state that the cache does not have yet
 	wantNewest(t, s, 2)
 	cache.catchUp(t)
 	wantNewest(t, s, 2)
@@ -106,13 +106,13 @@ func TestNewestIsACopy(t *testing.T) {
 	for _, known := range []string{"from the cache", "of our own"} {
 		newest(t, s).Status.DisruptionsAllowed = 99
 		if p := newest(t, s); p.Status.DisruptionsAllowed == 99 {
-			t.Errorf("a change of the newest state %s changed what others get", known)
+			t.Errorf("a change of the newest state %s changed later results", known)
 		}
-		write(t, s, 1)
+		ownWrite(t, s, 1)
 	}
 }
 
-func TestWriteStatusLeavesTheCallersObjectToTheCaller(t *testing.T) {
+func TestWriteStatusDoesNotKeepCallersObject(t *testing.T) {
 	s, _, _ := newProtectors(t)
 	p := newest(t, s)
 	before := p.ResourceVersion
@@ -126,7 +126,7 @@ func TestWriteStatusLeavesTheCallersObjectToTheCaller(t *testing.T) {
 	wantNewest(t, s, 0)
 }
 
-func TestAConflictIsToldAndReadShowsWhatWon(t *testing.T) {
+func TestConflictIsReturnedAndReadShowsWinner(t *testing.T) {
 	s, cache, other := newProtectors(t)
 	won := newest(t, s)
 	won.Status.DisruptionsAllowed = 7
@@ -142,7 +142,7 @@ func TestAConflictIsToldAndReadShowsWhatWon(t *testing.T) {
 	wantNewest(t, s, 0)
 	p, err := s.Read(t.Context(), key)
 	if err != nil || p.Status.DisruptionsAllowed != 7 {
-		t.Fatalf("read %+v, error %v; want what won", p, err)
+		t.Fatalf("read %+v, error %v; want the winner of the conflict", p, err)
 	}
 	p.Status.DisruptionsAllowed = 8
 	if err := s.WriteStatus(t.Context(), p); err != nil {
@@ -153,9 +153,9 @@ func TestAConflictIsToldAndReadShowsWhatWon(t *testing.T) {
 	wantNewest(t, s, 8)
 }
 
-func TestAProtectorThatIsGoneIsForgotten(t *testing.T) {
+func TestDeletedProtectorIsForgotten(t *testing.T) {
 	s, cache, other := newProtectors(t)
-	write(t, s, 5)
+	ownWrite(t, s, 5)
 	if err := other.Delete(t.Context(), newest(t, s)); err != nil {
 		t.Fatal(err)
 	}
@@ -174,12 +174,12 @@ func TestAProtectorThatIsGoneIsForgotten(t *testing.T) {
 	wantNewest(t, s, 0)
 }
 
-func TestVersionsThatCannotBeComparedAreAnError(t *testing.T) {
+func TestIncomparableVersionsFail(t *testing.T) {
 	s, cache, _ := newProtectors(t)
-	write(t, s, 1)
+	ownWrite(t, s, 1)
 	cache.seen.ResourceVersion = "opaque"
 	if p, err := s.Newest(t.Context(), key); err == nil {
-		t.Errorf("newest %+v, although nobody knows which is", p)
+		t.Errorf("newest %+v of incomparable versions, want an error", p)
 	}
 	cache.err = context.DeadlineExceeded
 	if _, err := s.Newest(t.Context(), key); err == nil {
@@ -187,7 +187,7 @@ func TestVersionsThatCannotBeComparedAreAnError(t *testing.T) {
 	}
 }
 
-func TestAfterAConflictTheWatchIsAskedFirst(t *testing.T) {
+func TestAfterUsesWatchBeforeAPIServer(t *testing.T) {
 	s, cache, other := newProtectors(t)
 	lost := newest(t, s)
 	won := newest(t, s)

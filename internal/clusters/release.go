@@ -15,10 +15,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Vanished reports whether a protector that no longer exists was lost rather than released. last is the last state of it that was observed.
+// WasLost reports whether a protector that no longer exists was lost rather than released. last is the last state of it that was observed.
 // The API server does not delete an object that has a finalizer. The deleted object that it shows is the state before the last finalizer
 // was removed. Only a requested deletion (the deletionTimestamp) therefore distinguishes a release from a loss.
-func Vanished(last *v1alpha1.PodProtector) bool {
+func WasLost(last *v1alpha1.PodProtector) bool {
 	return last != nil && last.DeletionTimestamp == nil && (slices.Contains(last.Finalizers, v1alpha1.FinalizerHold) ||
 		slices.Contains(last.Finalizers, v1alpha1.FinalizerProtector))
 }
@@ -26,21 +26,21 @@ func Vanished(last *v1alpha1.PodProtector) bool {
 // releaseReason is the reason of the events that record releases.
 const releaseReason = "Released"
 
-// NoteRelease records that a protector is about to be released, by an event that every component can read. A component that was not
+// RecordRelease records that a protector is about to be released, by an event that every component can read. A component that was not
 // watching when the protector was deleted sees only that it does not exist, and would treat it as vanished. The release of a protector that
 // was recreated also releases the one that it replaced. API servers keep events for an hour.
 //
 // A namespace that is being deleted accepts no new objects. The event is then about the namespace, and is stored in the namespace for
 // events of cluster-scoped objects.
-func NoteRelease(ctx context.Context, writer client.Writer, p *v1alpha1.PodProtector, by string) error {
+func RecordRelease(ctx context.Context, writer client.Writer, p *v1alpha1.PodProtector, by string) error {
 	for _, uid := range []types.UID{p.UID, types.UID(p.Annotations[v1alpha1.AnnotationRestored])} {
 		if uid == "" {
 			continue
 		}
-		note := releaseOf(p, uid, by)
-		err := writer.Create(ctx, note)
+		event := releaseEvent(p, uid, by)
+		err := writer.Create(ctx, event)
 		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
-			err = writer.Create(ctx, aboutNamespace(note))
+			err = writer.Create(ctx, onNamespace(event))
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("record the release: %w", err)
@@ -49,31 +49,31 @@ func NoteRelease(ctx context.Context, writer client.Writer, p *v1alpha1.PodProte
 	return nil
 }
 
-func releaseOf(p *v1alpha1.PodProtector, uid types.UID, by string) *eventsv1.Event {
+func releaseEvent(p *v1alpha1.PodProtector, uid types.UID, by string) *eventsv1.Event {
 	return &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: noteOf(uid)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: releaseEventName(uid)},
 		EventTime:  metav1.NowMicro(), ReportingController: by, ReportingInstance: by,
 		Type: corev1.EventTypeNormal, Action: "Release", Reason: releaseReason,
 		Regarding: corev1.ObjectReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodProtector", Namespace: p.Namespace, Name: p.Name, UID: uid,
 		},
-		Note: "Its end was asked for: it protects no pods any more.",
+		Note: "Its deletion was requested; it no longer protects pods.",
 	}
 }
 
-// aboutNamespace returns the event in metav1.NamespaceDefault: an API server stores an event only in the namespace of its object.
-func aboutNamespace(note *eventsv1.Event) *eventsv1.Event {
-	namespace := note.DeepCopy()
-	namespace.ResourceVersion, namespace.Namespace = "", metav1.NamespaceDefault
-	namespace.Regarding = corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: note.Namespace}
-	namespace.Note = fmt.Sprintf("PodProtector %s was released: it protects no pods any more.", note.Regarding.Name)
-	return namespace
+// onNamespace returns the event in metav1.NamespaceDefault: an API server stores an event only in the namespace of its object.
+func onNamespace(event *eventsv1.Event) *eventsv1.Event {
+	copied := event.DeepCopy()
+	copied.ResourceVersion, copied.Namespace = "", metav1.NamespaceDefault
+	copied.Regarding = corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: event.Namespace}
+	copied.Note = fmt.Sprintf("PodProtector %s was released; it no longer protects pods.", event.Regarding.Name)
+	return copied
 }
 
 // WasReleased reports whether the release of this very protector was recorded. live must read from the API server.
 func WasReleased(ctx context.Context, live client.Reader, p *v1alpha1.PodProtector) (bool, error) {
 	for _, namespace := range []string{p.Namespace, metav1.NamespaceDefault} {
-		err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: noteOf(p.UID)}, &eventsv1.Event{})
+		err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: releaseEventName(p.UID)}, &eventsv1.Event{})
 		if !apierrors.IsNotFound(err) {
 			return err == nil, err
 		}
@@ -81,4 +81,4 @@ func WasReleased(ctx context.Context, live client.Reader, p *v1alpha1.PodProtect
 	return false, nil
 }
 
-func noteOf(uid types.UID) string { return "released-" + string(uid) }
+func releaseEventName(uid types.UID) string { return "released-" + string(uid) }

@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Rotating is a connection to a cluster whose credentials, certificate authority and address may change while clients use it. Requests in
+// RotatingConnection is a connection to a cluster whose credentials, certificate authority and address may change while clients use it. Requests in
 // progress continue, and the next request uses the new configuration. A watch, and the state derived from it, therefore outlives a
 // rotation.
-type Rotating struct {
+type RotatingConnection struct {
 	userAgent string
 	current   atomic.Pointer[target]
 }
@@ -27,14 +27,14 @@ type target struct {
 	expiry time.Time
 }
 
-// NewRotating returns a connection that uses config until Set replaces it.
-func NewRotating(config *rest.Config) (*Rotating, error) {
-	r := &Rotating{userAgent: config.UserAgent}
+// NewRotatingConnection returns a connection that uses config until Set replaces it.
+func NewRotatingConnection(config *rest.Config) (*RotatingConnection, error) {
+	r := &RotatingConnection{userAgent: config.UserAgent}
 	return r, r.Set(config)
 }
 
 // Set makes all further requests use another configuration.
-func (r *Rotating) Set(config *rest.Config) error {
+func (r *RotatingConnection) Set(config *rest.Config) error {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return fmt.Errorf("address %q: %w", config.Host, err)
@@ -50,12 +50,12 @@ func (r *Rotating) Set(config *rest.Config) error {
 }
 
 // Config returns the configuration for clients of the connection. It stays valid after every Set.
-func (r *Rotating) Config() *rest.Config {
+func (r *RotatingConnection) Config() *rest.Config {
 	return &rest.Config{Host: "https://cell.invalid", Transport: r, QPS: -1, UserAgent: r.userAgent}
 }
 
 // RoundTrip implements http.RoundTripper.
-func (r *Rotating) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r *RotatingConnection) RoundTrip(request *http.Request) (*http.Response, error) {
 	to := r.current.Load()
 	request = request.Clone(request.Context())
 	request.URL.Scheme, request.URL.Host, request.Host = to.base.Scheme, to.base.Host, ""

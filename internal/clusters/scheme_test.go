@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-func TestTheSchemeKnowsKubernetesAndUs(t *testing.T) {
+func TestSchemeHasKubernetesAndBreakwaterKinds(t *testing.T) {
 	scheme := clusters.Scheme()
 	for _, object := range []runtime.Object{&corev1.Pod{}, &appsv1.Deployment{}, &v1alpha1.PodProtector{}, &v1alpha1.Cell{}} {
 		if _, _, err := scheme.ObjectKinds(object); err != nil {

@@ -49,22 +49,22 @@ func parseKubeconfig(raw []byte, component string) (*rest.Config, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	if err := selfContained(file); err != nil {
+	if err := checkSelfContained(file); err != nil {
 		return nil, invalid(err)
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*file, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		err = errors.New("it says of no cluster how to reach it: it is empty, or has no current-context")
+		err = errors.New("it has no cluster address: it is empty, or has no current-context")
 	}
 	if err != nil {
 		return nil, invalid(err)
 	}
-	config.Wrap(boundResponses)
+	config.Wrap(limitResponses)
 	config.QPS, config.UserAgent = -1, fmt.Sprintf("breakwater-%s/%s", component, version.String())
 	return config, nil
 }
 
-func selfContained(file *clientcmdapi.Config) error {
+func checkSelfContained(file *clientcmdapi.Config) error {
 	for name, user := range file.AuthInfos {
 		switch {
 		case user.Exec != nil || user.AuthProvider != nil:
@@ -110,8 +110,8 @@ func ClusterOf(ctx context.Context, clientset kubernetes.Interface) (string, err
 	return string(system.UID), nil
 }
 
-// identify returns the cluster that a configuration leads to. An error is a Problem.
-func identify(ctx context.Context, config *rest.Config) (string, error) {
+// clusterAt returns the cluster that a configuration leads to. An error is a Problem.
+func clusterAt(ctx context.Context, config *rest.Config) (string, error) {
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", problem(v1alpha1.ReasonKubeconfigInvalid, err, "the kubeconfig of the Secret cannot be used")
@@ -140,22 +140,22 @@ func connect(ctx context.Context, cell *v1alpha1.Cell, raw []byte, component str
 	if err := exposureOf(config).allowedBy(cell.Spec.KubeconfigSecretRef); err != nil {
 		return nil, "", problem(v1alpha1.ReasonKubeconfigInvalid, err, "the kubeconfig of the Secret cannot be used")
 	}
-	cluster, err := Locate(ctx, cell, config)
+	cluster, err := VerifyCluster(ctx, cell, config)
 	if err != nil {
 		return nil, "", err
 	}
 	return config, cluster, nil
 }
 
-// Locate returns the cluster that a configuration leads to, which must be the cluster of the Cell. An error is a Problem.
-func Locate(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config) (string, error) {
-	cluster, err := identify(ctx, config)
+// VerifyCluster returns the cluster that a configuration leads to, which must be the cluster of the Cell. An error is a Problem.
+func VerifyCluster(ctx context.Context, cell *v1alpha1.Cell, config *rest.Config) (string, error) {
+	cluster, err := clusterAt(ctx, config)
 	if err != nil {
 		return "", err
 	}
-	if known := cell.Status.Cluster; known != "" && known != cluster {
-		return "", problem(v1alpha1.ReasonAnotherCluster, nil, "the kubeconfig leads to another cluster (%s) than the one that the cell is in (%s): "+
-			"put one of that into the Secret, or make another Cell", cluster, known)
+	if recorded := cell.Status.Cluster; recorded != "" && recorded != cluster {
+		return "", problem(v1alpha1.ReasonAnotherCluster, nil, "the kubeconfig leads to another cluster (%s) than that of the Cell (%s): "+
+			"put a kubeconfig of the Cell's cluster into the Secret, or create another Cell", cluster, recorded)
 	}
 	return cluster, nil
 }

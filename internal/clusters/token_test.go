@@ -9,9 +9,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-func TestTheExpiryOfATokenIsThatOfTheOneInUse(t *testing.T) {
+func TestTokenExpiryFollowsRotation(t *testing.T) {
 	first, second := time.Unix(2_000_000_000, 0), time.Unix(2_100_000_000, 0)
-	rotating, err := clusters.NewRotating(&rest.Config{Host: "https://a.example", BearerToken: token(first)})
+	rotating, err := clusters.NewRotatingConnection(&rest.Config{Host: "https://a.example", BearerToken: token(first)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,40 +18,40 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer, sessions *access.Sessions, streams *streams) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "breakwater_console_requests_total", Help: "Requests by code of the answer.",
+			Name: "breakwater_console_requests_total", Help: "Requests, by response code.",
 		}, []string{"code"}),
 		signIns: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "breakwater_console_sign_ins_total", Help: "Tokens that somebody has signed in with, by result: accepted or refused.",
+			Name: "breakwater_console_sign_ins_total", Help: "Sign-ins, by result: accepted or refused.",
 		}, []string{"result"}),
 	}
 	registry.MustRegister(m.requests, m.signIns, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "breakwater_console_sessions", Help: "Browsers that are signed in.",
+		Name: "breakwater_console_sessions", Help: "Sessions that are signed in.",
 	}, func() float64 { return float64(sessions.Count()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "breakwater_console_streams", Help: "Pages that are renewed as things change.",
+		Name: "breakwater_console_streams", Help: "Open pages that receive live updates.",
 	}, func() float64 { return float64(streams.count()) }))
 	return m
 }
 
-// count counts responses by code.
-func (m *metrics) count(next http.Handler) http.Handler {
+// countRequests counts responses by code.
+func (m *metrics) countRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		noted := &noting{ResponseWriter: w, code: http.StatusOK}
+		noted := &statusRecorder{ResponseWriter: w, code: http.StatusOK}
 		next.ServeHTTP(noted, r)
 		m.requests.WithLabelValues(strconv.Itoa(noted.code)).Inc()
 	})
 }
 
-// noting records the status code of a response.
-type noting struct {
+// statusRecorder records the status code of a response.
+type statusRecorder struct {
 	http.ResponseWriter
 	code int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (n *noting) WriteHeader(code int) {
+func (n *statusRecorder) WriteHeader(code int) {
 	n.code = code
 	n.ResponseWriter.WriteHeader(code)
 }
 
 // Unwrap is used by http.ResponseController.
-func (n *noting) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+func (n *statusRecorder) Unwrap() http.ResponseWriter { return n.ResponseWriter }

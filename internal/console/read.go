@@ -58,20 +58,20 @@ func (s *store) denialsOf(key types.NamespacedName) []model.Denial {
 	return s.denials[key]
 }
 
-// pastOf returns the history of a protector in a window up to now, and the time since which it has data.
-func (s *store) pastOf(key types.NamespacedName, now time.Time, window time.Duration) (points []history.Point, since time.Time) {
+// historyOf returns the history of a protector in a window up to now, and the time since which it has data.
+func (s *store) historyOf(key types.NamespacedName, now time.Time, window time.Duration) (points []history.Point, since time.Time) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	series := s.past.Of(key)
+	series := s.histories.Of(key)
 	if series == nil {
 		return nil, time.Time{}
 	}
 	return series.Points(now, window), series.Since()
 }
 
-// heard returns what was observed of a cell's heartbeats.
-func (s *store) heard(cell string) model.Heard {
+// heartbeatOf returns what was observed of a cell's heartbeats.
+func (s *store) heartbeatOf(cell string) model.Heartbeat {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.beats[cell].heard
+	return s.heartbeats[cell].heard
 }

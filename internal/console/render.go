@@ -68,7 +68,7 @@ func newPages() (*pages, error) {
 func functions(a *assets) template.FuncMap {
 	return template.FuncMap{
 		"asset":   a.path,
-		"word":    model.StateWord,
+		"word":    model.StateText,
 		"states":  model.States,
 		"windows": windows,
 		"utc":     func(t time.Time) string { return t.UTC().Format("15:04:05") },
@@ -96,11 +96,11 @@ func newest(points []history.Point) []history.Point {
 	return last
 }
 
-// write responds with a page. It makes the page printable as a whole; this changes no character of the templates themselves.
-func (p *pages) write(w http.ResponseWriter, status int, name string, f frame) {
+// writePage responds with a page. It makes the page printable as a whole; this changes no character of the templates themselves.
+func (p *pages) writePage(w http.ResponseWriter, status int, name string, f frame) {
 	var text bytes.Buffer
 	if err := p.all[name].ExecuteTemplate(&text, "layout", f); err != nil {
-		http.Error(w, "The page cannot be made: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "Cannot render the page: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -108,8 +108,8 @@ func (p *pages) write(w http.ResponseWriter, status int, name string, f frame) {
 	_, _ = io.WriteString(w, printable.Text(text.String())) // the client may have disconnected
 }
 
-// live renders the part of a page that is refreshed.
-func (p *pages) live(name string, f frame) (string, error) {
+// renderLive renders the part of a page that is refreshed.
+func (p *pages) renderLive(name string, f frame) (string, error) {
 	var text strings.Builder
 	err := p.all[name].ExecuteTemplate(&text, "live", f)
 	return printable.Text(text.String()), err
@@ -118,7 +118,7 @@ func (p *pages) live(name string, f frame) (string, error) {
 // frame returns the layout data for a visitor's page.
 func (s *server) frame(v visit, body any) frame {
 	f := frame{
-		Core: s.options.Core, User: v.Who.Name, Path: v.URL.Path, Session: v.Session != nil, Live: true, Version: version.String(), Began: s.store.began, Body: body,
+		Core: s.options.Core, User: v.User.Name, Path: v.URL.Path, Session: v.Session != nil, Live: true, Version: version.String(), Began: s.store.began, Body: body,
 	}
 	if seconds, err := strconv.Atoi(v.URL.Query().Get("refresh")); err == nil {
 		f.Refresh = min(max(seconds, 5), 3600)
@@ -138,7 +138,7 @@ func fleetStatus(b fleetBody) string {
 	t := b.Totals
 	text := fmt.Sprintf("%d protectors: %d below their floor, %d at it", t.Protectors, t.Of[model.StateBelowFloor], t.Of[model.StateAtFloor])
 	if b.Events {
-		text += fmt.Sprintf(", %d had removals refused lately", t.Of[model.StateRefused])
+		text += fmt.Sprintf(", %d with recently refused removals", t.Of[model.StateRefused])
 	}
 	return text + "."
 }
@@ -149,10 +149,10 @@ func protectorStatus(r *model.Row) string {
 		if i > 0 {
 			text += ", "
 		}
-		text += model.StateWord(state)
+		text += model.StateText(state)
 	}
 	if len(r.States) == 0 {
-		text += "all is well"
+		text += "no problems"
 	}
 	return text + "."
 }

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// mostConnections, mostHeaderBytes and the limits below bound the resources that clients can use.
-	mostConnections = 1_024
-	mostHeaderBytes = 64 << 10
-	mostFormBytes   = 64 << 10
-	requestTime     = 30 * time.Second
-	stopTime        = 5 * time.Second
+	// maxConnections, maxHeaderBytes and the limits below bound the resources that clients can use.
+	maxConnections  = 1_024
+	maxHeaderBytes  = 64 << 10
+	maxFormBytes    = 64 << 10
+	requestTimeout  = 30 * time.Second
+	shutdownTimeout = 5 * time.Second
 )
 
 // server serves the pages over TLS.
@@ -51,8 +51,8 @@ func (s *server) Start(ctx context.Context) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end() // also ends the streams
 	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: requestTime, WriteTimeout: requestTime,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeaderBytes, BaseContext: func(net.Listener) context.Context { return serving },
+		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeaderBytes, BaseContext: func(net.Listener) context.Context { return serving },
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -63,7 +63,7 @@ func (s *server) Start(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	end()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("stop the console: %w", err), server.Close())
@@ -78,7 +78,7 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	}
 	go func() {
 		if err := watcher.Start(ctx); err != nil {
-			s.log.Error(err, "Certificates are no longer reloaded")
+			s.log.Error(err, "Stopped reloading certificates")
 		}
 	}()
 	plain, err := net.Listen("tcp", s.options.Listen)
@@ -88,7 +88,7 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	if address, ok := plain.Addr().(*net.TCPAddr); ok {
 		s.address.Store(address)
 	}
-	return tls.NewListener(netutil.LimitListener(plain, mostConnections), &tls.Config{
+	return tls.NewListener(netutil.LimitListener(plain, maxConnections), &tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"},
 	}), nil
 }
@@ -103,24 +103,24 @@ func (s *server) ready(*http.Request) error {
 
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", s.page("fleet", s.fleet))
-	mux.Handle("GET /protectors/{namespace}/{name}", s.page("protector", s.protector))
-	mux.Handle("GET /cells", s.page("cells", s.cells))
-	mux.Handle("GET /api/fleet", s.data("fleet", s.fleet))
-	mux.Handle("GET /api/protectors/{namespace}/{name}", s.data("protector", s.protector))
-	mux.Handle("GET /api/cells", s.data("cells", s.cells))
+	mux.Handle("GET /{$}", s.servePage("fleet", s.fleet))
+	mux.Handle("GET /protectors/{namespace}/{name}", s.servePage("protector", s.protector))
+	mux.Handle("GET /cells", s.servePage("cells", s.cells))
+	mux.Handle("GET /api/fleet", s.serveJSON("fleet", s.fleet))
+	mux.Handle("GET /api/protectors/{namespace}/{name}", s.serveJSON("protector", s.protector))
+	mux.Handle("GET /api/cells", s.serveJSON("cells", s.cells))
 	mux.HandleFunc("GET /sign-in", s.signInPage)
 	mux.HandleFunc("POST /sign-in", s.signIn)
 	mux.HandleFunc("POST /sign-out", s.signOut)
 	mux.Handle("GET "+s.pages.assets.prefix, s.pages.assets)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, problem{http.StatusNotFound, "There is no such page", "Protectors are at /protectors/NAMESPACE/NAME."})
+		s.writeProblem(w, r, problem{http.StatusNotFound, "There is no such page", "Protectors are at /protectors/NAMESPACE/NAME."})
 	})
-	return s.metrics.count(guarded(http.NewCrossOriginProtection().Handler(mux)))
+	return s.metrics.countRequests(withSecurityHeaders(http.NewCrossOriginProtection().Handler(mux)))
 }
 
-// guarded sets the security headers of every response: no foreign content, no framing, no caching.
-func guarded(next http.Handler) http.Handler {
+// withSecurityHeaders sets the security headers of every response: no foreign content, no framing, no caching.
+func withSecurityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for key, value := range map[string]string{
 			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +

@@ -16,14 +16,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 )
 
-// takeRights deletes a user's role binding in the namespace.
-func (s *stage) takeRights(name string) {
+// deleteRoleBinding deletes a user's role binding in the namespace.
+func (s *testConsole) deleteRoleBinding(name string) {
 	s.Helper()
 	s.must(s.Delete(s.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}))
 }
 
 // signIn signs in with a token, and returns the cookie and the redirect location.
-func (s *stage) signIn(token, next string, change ...func(*http.Request)) (code int, cookie, to string) {
+func (s *testConsole) signIn(token, next string, change ...func(*http.Request)) (code int, cookie, to string) {
 	s.Helper()
 	code, _, header := s.send(http.MethodPost, "/sign-in", url.Values{"token": {token}, "next": {next}}, change...)
 	cookie, _, _ = strings.Cut(header.Get("Set-Cookie"), ";")
@@ -34,17 +34,17 @@ func cookie(value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Cookie", value) }
 }
 
-func TestASessionLastsUntilSignOut(t *testing.T) {
-	s := newStage(t)
-	s.protect(s.namespace, "web", 12, 10)
-	token := s.token("all", []string{""}, everything()...)
+func TestSessionLastsUntilSignOut(t *testing.T) {
+	s := newTestConsole(t)
+	s.createProtector(s.namespace, "web", 12, 10)
+	token := s.token("all", []string{""}, allRules()...)
 	s.awaitPage("/", token, ">web<")
 	path := "/protectors/" + s.namespace + "/web?window=1h"
 	if code, _, header := s.get(path, ""); code != http.StatusSeeOther || header.Get("Location") != "/sign-in?next="+url.QueryEscape(path) {
 		t.Errorf("code %d, to %s", code, header.Get("Location"))
 	}
 	if code, id, _ := s.signIn("wrong", "/"); code != http.StatusUnauthorized || id != "" {
-		t.Errorf("a wrong token brings code %d and %q", code, id)
+		t.Errorf("sign-in with a wrong token: code %d and cookie %q", code, id)
 	}
 	code, id, to := s.signIn(" "+token+"\n", path)
 	if code != http.StatusSeeOther || to != path {
@@ -61,17 +61,17 @@ func TestASessionLastsUntilSignOut(t *testing.T) {
 		t.Errorf("code %d, %s", code, header)
 	}
 	if event, _, err := stream.next("end"); err != nil {
-		t.Errorf("the stream goes on after the session: %s, %v", event, err)
+		t.Errorf("stream continues after the session ended: %s, %v", event, err)
 	}
 	if code, _, _ := s.get(path, "", cookie(id)); code != http.StatusSeeOther {
-		t.Errorf("the session goes on: code %d", code)
+		t.Errorf("session still exists: code %d", code)
 	}
 }
 
-func TestATokenThatIsWorthNothingAnyMoreEndsItsStreams(t *testing.T) {
-	s := newStage(t)
-	s.protect(s.namespace, "web", 12, 10)
-	token := s.token("all", []string{""}, everything()...)
+func TestRevokedTokenEndsStreams(t *testing.T) {
+	s := newTestConsole(t)
+	s.createProtector(s.namespace, "web", 12, 10)
+	token := s.token("all", []string{""}, allRules()...)
 	s.awaitPage("/", token, ">web<")
 	_, id, _ := s.signIn(token, "/")
 	byCookie, _ := s.open("/", cookie(id))
@@ -88,42 +88,42 @@ func TestATokenThatIsWorthNothingAnyMoreEndsItsStreams(t *testing.T) {
 		}
 	}
 	if code, _, _ := s.get("/", "", cookie(id)); code != http.StatusSeeOther {
-		t.Errorf("the session goes on: code %d", code)
+		t.Errorf("session still exists: code %d", code)
 	}
 }
 
-func TestAStreamTellsWhatChangesAndNoMore(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.StreamsEach = 2 })
-	p := s.protect(s.namespace, "web", 12, 10)
-	token := s.token("some", []string{s.namespace}, everything()...)
+func TestStreamSendsOnlyChanges(t *testing.T) {
+	s := newTestConsole(t, func(o *Options) { o.StreamsEach = 2 })
+	p := s.createProtector(s.namespace, "web", 12, 10)
+	token := s.token("some", []string{s.namespace}, allRules()...)
 	path := "/protectors/" + s.namespace + "/web"
 	s.awaitPage(path, token, ">12<")
 	auth := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
 	stream, _ := s.open(path, auth)
-	if _, data, err := stream.next("page"); err != nil || !strings.Contains(data, "<b>2</b> may go now") || strings.Contains(data, "<html") {
+	if _, data, err := stream.next("page"); err != nil || !strings.Contains(data, "<b>2</b> allowed now") || strings.Contains(data, "<html") {
 		t.Fatalf("%v: %s", err, data)
 	}
 	s.must(s.Get(t.Context(), client.ObjectKeyFromObject(p), p))
-	s.count(p, 10)
-	if _, data, err := stream.next("page"); err != nil || !strings.Contains(data, "<b>0</b> may go now") {
+	s.setAvailable(p, 10)
+	if _, data, err := stream.next("page"); err != nil || !strings.Contains(data, "<b>0</b> allowed now") {
 		t.Errorf("%v: %s", err, data)
 	}
 	_, _ = s.open(path, auth)
 	if _, code := s.open(path, auth); code != http.StatusServiceUnavailable {
-		t.Errorf("a third stream of one visitor brings %d", code)
+		t.Errorf("third stream of one visitor: code %d", code)
 	}
 	stream.body.Close()
 	testplane.Eventually(t, func() string {
 		if _, code := s.open(path, auth); code != http.StatusOK {
-			return "there is no place again"
+			return "no new stream is accepted after one ended"
 		}
 		return ""
 	})
 }
 
-func TestNothingIsDoneForAnotherSite(t *testing.T) {
-	s := newStage(t)
-	token := s.token("all", []string{""}, everything()...)
+func TestCrossSiteRequestsAreRejected(t *testing.T) {
+	s := newTestConsole(t)
+	token := s.token("all", []string{""}, allRules()...)
 	_, id, _ := s.signIn(token, "/")
 	for claim, change := range map[string]func(*http.Request){
 		"one that says so":       func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
@@ -131,10 +131,10 @@ func TestNothingIsDoneForAnotherSite(t *testing.T) {
 		"an old browser's":       func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
 	} {
 		if code, _, _ := s.send(http.MethodPost, "/sign-out", nil, cookie(id), change); code != http.StatusForbidden {
-			t.Errorf("%s: sign-out brings %d", claim, code)
+			t.Errorf("%s: sign-out: code %d", claim, code)
 		}
 		if code, brought, _ := s.signIn(token, "/", change); code != http.StatusForbidden || brought != "" {
-			t.Errorf("%s: sign-in brings %d and %q", claim, code, brought)
+			t.Errorf("%s: sign-in: code %d and cookie %q", claim, code, brought)
 		}
 	}
 	if code, _, _ := s.get("/", "", cookie(id)); code != http.StatusOK {
@@ -142,14 +142,14 @@ func TestNothingIsDoneForAnotherSite(t *testing.T) {
 	}
 	for _, next := range []string{"https://evil.example/", "//evil.example", "///evil.example", `/\evil.example`, "javascript:alert(1)", "", "/\tx"} {
 		if _, _, to := s.signIn(token, next); to != "/" {
-			t.Errorf("next=%q leads to %q", next, to)
+			t.Errorf("next=%q redirects to %q", next, to)
 		}
 	}
 }
 
-func TestEveryAnswerSaysWhatBrowsersMay(t *testing.T) {
-	s := newStage(t)
-	token := s.token("all", []string{""}, everything()...)
+func TestResponsesHaveSecurityHeaders(t *testing.T) {
+	s := newTestConsole(t)
+	token := s.token("all", []string{""}, allRules()...)
 	for _, path := range []string{"/", "/sign-in", "/cells", "/api/fleet", "/nothing", "/static/x/y.css"} {
 		_, body, header := s.get(path, token)
 		policy := header.Get("Content-Security-Policy")
@@ -163,18 +163,18 @@ func TestEveryAnswerSaysWhatBrowsersMay(t *testing.T) {
 			t.Errorf("%s: %v", path, header)
 		}
 		if strings.Contains(body, "style=\"") || strings.Contains(body, "<style") || strings.Contains(body, "onclick=") {
-			t.Errorf("%s has what its own policy forbids:\n%s", path, body)
+			t.Errorf("%s violates its own Content-Security-Policy:\n%s", path, body)
 		}
 	}
 }
 
-func TestClientsCannotTakeMuch(t *testing.T) {
-	s := newStage(t)
+func TestRequestLimits(t *testing.T) {
+	s := newTestConsole(t)
 	if code, _, _ := s.send(http.MethodPost, "/sign-in", url.Values{"token": {strings.Repeat("a", 200<<10)}}); code != http.StatusBadRequest {
-		t.Errorf("a form of 200 KiB brings %d", code)
+		t.Errorf("form of 200 KiB: code %d", code)
 	}
 	if code, _, _ := s.get("/", strings.Repeat("a", 20<<10)); code != http.StatusUnauthorized {
-		t.Errorf("a token of 20 KiB brings %d", code)
+		t.Errorf("token of 20 KiB: code %d", code)
 	}
 	codes := map[int]int{}
 	for range 15 {
@@ -182,22 +182,22 @@ func TestClientsCannotTakeMuch(t *testing.T) {
 		codes[code]++
 	}
 	if codes[http.StatusTooManyRequests] < 4 || codes[http.StatusUnauthorized] < 5 {
-		t.Errorf("many wrong tokens bring %v", codes)
+		t.Errorf("many wrong tokens: codes %v", codes)
 	}
 	if code, _, _ := s.get("/", "", cookie(access.Cookie+"="+strings.Repeat("x", 1000))); code != http.StatusSeeOther {
-		t.Errorf("a wrong cookie brings %d", code)
+		t.Errorf("wrong cookie: code %d", code)
 	}
 }
 
-func TestAPageCanBeReadWithoutScripts(t *testing.T) {
-	s := newStage(t)
-	s.protect(s.namespace, "web", 12, 10)
-	token := s.token("all", []string{""}, everything()...)
+func TestPagesWorkWithoutScripts(t *testing.T) {
+	s := newTestConsole(t)
+	s.createProtector(s.namespace, "web", 12, 10)
+	token := s.token("all", []string{""}, allRules()...)
 	body := s.awaitPage("/", token, ">web<")
 	if !strings.Contains(body, `<noscript><p><a href="/?refresh=10">`) || strings.Contains(body, `http-equiv="refresh"`) {
-		t.Error("nothing leads to a page that is read again")
+		t.Error("page has no link that enables reloading")
 	}
 	if _, body, _ := s.get("/?refresh=10", token); !strings.Contains(body, `<meta http-equiv="refresh" content="10">`) {
-		t.Error("it is not read again")
+		t.Error("page has no refresh")
 	}
 }

@@ -24,21 +24,21 @@ type Options struct {
 	Listen, CertFile, KeyFile string
 	// SessionIdle is how long an inactive session lasts, and SessionLifetime how long any session lasts.
 	SessionIdle, SessionLifetime time.Duration
-	// ReviewsFor is how long answers of the API server about a visitor are cached.
-	ReviewsFor time.Duration
+	// ReviewLifetime is how long answers of the API server about a visitor are cached.
+	ReviewLifetime time.Duration
 	// Sessions and Streams are the maximum numbers of each. StreamsEach is the maximum number of streams per visitor.
 	Sessions, Streams, StreamsEach int
-	// Every is how often a stream checks for changes. Again is how often it renders the page without a change, because the page shows
+	// CheckInterval is how often a stream checks for changes. Again is how often it renders the page without a change, because the page shows
 	// elapsed times and the visitor may have lost permissions.
-	Every, Again time.Duration
-	Registry     prometheus.Registerer
+	CheckInterval, RefreshInterval time.Duration
+	Registry                       prometheus.Registerer
 }
 
 // Default returns the default options.
 func Default() Options {
 	return Options{
-		Core: "core", Listen: ":9443", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewsFor: 30 * time.Second,
-		Sessions: 1_000, Streams: 200, StreamsEach: 10, Every: time.Second, Again: 10 * time.Second,
+		Core: "core", Listen: ":9443", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewLifetime: 30 * time.Second,
+		Sessions: 1_000, Streams: 200, StreamsEach: 10, CheckInterval: time.Second, RefreshInterval: 10 * time.Second,
 	}
 }
 
@@ -46,7 +46,7 @@ func Default() Options {
 func (o *Options) Validate() error {
 	var all []error
 	if o.CertFile == "" || o.KeyFile == "" {
-		all = append(all, errors.New("--tls-cert and --tls-key are required: tokens are sent by TLS alone"))
+		all = append(all, errors.New("--tls-cert and --tls-key are required: tokens are sent over TLS only"))
 	}
 	if o.SessionIdle < time.Minute || o.SessionIdle > o.SessionLifetime {
 		all = append(all, fmt.Errorf("--session-idle %s: want from 1m to --session-lifetime", o.SessionIdle))
@@ -54,8 +54,8 @@ func (o *Options) Validate() error {
 	if o.SessionLifetime > 7*24*time.Hour {
 		all = append(all, fmt.Errorf("--session-lifetime %s: want at most 168h", o.SessionLifetime))
 	}
-	if o.ReviewsFor < 0 || o.ReviewsFor > 10*time.Minute {
-		all = append(all, fmt.Errorf("--reviews-for %s: want from 0s to 10m", o.ReviewsFor))
+	if o.ReviewLifetime < 0 || o.ReviewLifetime > 10*time.Minute {
+		all = append(all, fmt.Errorf("--reviews-for %s: want from 0s to 10m", o.ReviewLifetime))
 	}
 	return errors.Join(all...)
 }
@@ -76,13 +76,13 @@ func setup(ctx context.Context, mgr manager.Manager, options Options) (*server, 
 		return nil, err
 	}
 	store := newStore(time.Now)
-	if err := store.follow(ctx, mgr.GetCache()); err != nil {
+	if err := store.addEventHandlers(ctx, mgr.GetCache()); err != nil {
 		return nil, err
 	}
 	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
 	s := &server{
 		options: options, log: mgr.GetLogger(), now: time.Now, store: store, core: mgr.GetCache(), pages: pages,
-		gate:    access.NewGate(access.NewReviews(client, options.ReviewsFor, time.Now), sessions, time.Now),
+		gate:    access.NewGate(access.NewReviews(client, options.ReviewLifetime, time.Now), sessions, time.Now),
 		streams: newStreams(options.Streams, options.StreamsEach),
 	}
 	s.metrics = newMetrics(options.Registry, sessions, s.streams)

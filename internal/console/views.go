@@ -24,21 +24,21 @@ const (
 	eventsGroup = "events.k8s.io"
 )
 
-// mayNot returns a problem that names the missing permission.
-func mayNot(what string) problem {
-	return problem{http.StatusForbidden, "You may not see this", "It needs the right to list " + what + " in the core cluster."}
+// forbidden returns a problem that names the missing permission.
+func forbidden(what string) problem {
+	return problem{http.StatusForbidden, "You may not see this", "You need permission to list " + what + " in the core cluster."}
 }
 
-// sights returns the namespaces in which a visitor may see protectors, and those of them in which the visitor may see events.
-func (s *server) sights(v visit, namespaces []string) (protectors, events access.Sight, err error) {
-	protectors, err = v.Sight(v.Context(), group, "podprotectors", namespaces)
+// visibleNamespaces returns the namespaces in which a visitor may see protectors, and those of them in which the visitor may see events.
+func (s *server) visibleNamespaces(v visit, namespaces []string) (protectors, events access.VisibleNamespaces, err error) {
+	protectors, err = v.VisibleNamespaces(v.Context(), group, "podprotectors", namespaces)
 	if err != nil {
 		return protectors, events, err
 	}
 	if !protectors.All {
-		namespaces = slices.DeleteFunc(slices.Clone(namespaces), func(n string) bool { return !protectors.Sees(n) })
+		namespaces = slices.DeleteFunc(slices.Clone(namespaces), func(n string) bool { return !protectors.Has(n) })
 	}
-	events, err = v.Sight(v.Context(), eventsGroup, "events", namespaces)
+	events, err = v.VisibleNamespaces(v.Context(), eventsGroup, "events", namespaces)
 	return protectors, events, err
 }
 
@@ -71,24 +71,24 @@ func (s *server) fleet(v visit) (any, error) {
 	if body.Namespace != "" {
 		namespaces = []string{body.Namespace}
 	}
-	protectors, events, err := s.sights(v, namespaces)
+	protectors, events, err := s.visibleNamespaces(v, namespaces)
 	if err != nil {
 		return nil, err
 	}
 	seen := func(namespace string) bool {
-		return (body.Namespace == "" || namespace == body.Namespace) && protectors.Sees(namespace)
+		return (body.Namespace == "" || namespace == body.Namespace) && protectors.Has(namespace)
 	}
-	body.Unasked = protectors.Unasked
-	body.Nothing = !protectors.All && !slices.ContainsFunc(namespaces, protectors.Sees)
-	body.Events = events.All || slices.ContainsFunc(namespaces, events.Sees)
-	body.Fleet = model.FleetOf(s.store.protectors(seen, events.Sees), body.query)
+	body.Unasked = protectors.Unreviewed
+	body.Nothing = !protectors.All && !slices.ContainsFunc(namespaces, protectors.Has)
+	body.Events = events.All || slices.ContainsFunc(namespaces, events.Has)
+	body.Fleet = model.FleetOf(s.store.protectors(seen, events.Has), body.query)
 	body.Cells, _, err = s.cellsFor(v)
 	return body, err
 }
 
 // cellsFor returns the cells; ok is false if the visitor may not see them.
 func (s *server) cellsFor(v visit) (cells []model.Cell, ok bool, err error) {
-	if ok, err = v.May(v.Context(), access.Right{Group: group, Resource: "cells"}); err != nil || !ok {
+	if ok, err = v.IsAllowed(v.Context(), access.Permission{Group: group, Resource: "cells"}); err != nil || !ok {
 		return nil, false, err
 	}
 	list := &v1alpha1.CellList{}
@@ -97,7 +97,7 @@ func (s *server) cellsFor(v visit) (cells []model.Cell, ok bool, err error) {
 	}
 	now := s.now()
 	for i := range list.Items {
-		cells = append(cells, model.CellOf(&list.Items[i], s.store.heard(list.Items[i].Name), now))
+		cells = append(cells, model.CellOf(&list.Items[i], s.store.heartbeatOf(list.Items[i].Name), now))
 	}
 	slices.SortFunc(cells, func(a, b model.Cell) int { return cmp.Compare(a.Name, b.Name) })
 	return cells, true, nil
@@ -110,7 +110,7 @@ type cellsBody struct {
 func (s *server) cells(v visit) (any, error) {
 	cells, ok, err := s.cellsFor(v)
 	if err == nil && !ok {
-		err = mayNot("cells")
+		err = forbidden("cells")
 	}
 	return cellsBody{cells}, err
 }
@@ -143,12 +143,12 @@ type window struct {
 
 func (s *server) protector(v visit) (any, error) {
 	key := types.NamespacedName{Namespace: v.PathValue("namespace"), Name: v.PathValue("name")}
-	protectors, events, err := s.sights(v, []string{key.Namespace})
+	protectors, events, err := s.visibleNamespaces(v, []string{key.Namespace})
 	if err != nil {
 		return nil, err
 	}
-	if !protectors.Sees(key.Namespace) {
-		return nil, mayNot("podprotectors in namespace " + key.Namespace)
+	if !protectors.Has(key.Namespace) {
+		return nil, forbidden("podprotectors in namespace " + key.Namespace)
 	}
 	p := &v1alpha1.PodProtector{}
 	if err := s.core.Get(v.Context(), key, p); client.IgnoreNotFound(err) != nil {
@@ -156,7 +156,7 @@ func (s *server) protector(v visit) (any, error) {
 	} else if err != nil {
 		return nil, problem{
 			http.StatusNotFound, "There is no such protector",
-			"No PodProtector " + key.String() + " is in the core now. One that vanished without having been released is made anew by the generator.",
+			"No PodProtector " + key.String() + " exists in the core. The generator recreates a protector that vanished without a release.",
 		}
 	}
 	shown := windows()[0]
@@ -165,7 +165,7 @@ func (s *server) protector(v visit) (any, error) {
 			shown = w
 		}
 	}
-	body := protectorBody{Events: events.Sees(key.Namespace), Window: shown.Name, Freshness: map[string]model.Cell{}}
+	body := protectorBody{Events: events.Has(key.Namespace), Window: shown.Name, Freshness: map[string]model.Cell{}}
 	now := s.now()
 	restored := s.store.restored.Load()
 	row := model.RowOf(p, restored)
@@ -174,7 +174,7 @@ func (s *server) protector(v visit) (any, error) {
 		row = row.WithRefusals(body.Denials, now)
 	}
 	body.Protector = model.ProtectorOf(p, row, restored, now)
-	body.Points, body.Since = s.store.pastOf(key, now, shown.length)
+	body.Points, body.Since = s.store.historyOf(key, now, shown.length)
 	if !body.Events {
 		for i := range body.Points {
 			body.Points[i].Refused = 0

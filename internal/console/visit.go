@@ -26,27 +26,27 @@ type problem struct {
 
 func (p problem) Error() string { return p.Title + ": " + p.Text }
 
-// showing returns the body of a page. Its error can be a problem.
-type showing func(v visit) (body any, err error)
+// viewFunc returns the body of a page. Its error can be a problem.
+type viewFunc func(v visit) (body any, err error)
 
-// admit authenticates a request, or responds with the reason of the failure.
-func (s *server) admit(w http.ResponseWriter, r *http.Request) (visit, bool) {
+// authenticate authenticates a request, or responds with the reason of the failure.
+func (s *server) authenticate(w http.ResponseWriter, r *http.Request) (visit, bool) {
 	// Automatic refreshes do not count as activity of the user.
 	active := r.Header.Get("Breakwater-Live") == "" && r.URL.Query().Get("refresh") == "" && !wantsStream(r)
 	visitor, err := s.gate.Admit(r, active)
 	if err == nil {
 		return visit{r, visitor}, true
 	}
-	s.turnAway(w, r, err)
+	s.rejectVisitor(w, r, err)
 	return visit{}, false
 }
 
-func (s *server) turnAway(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, access.ErrNobody) && wantsPage(r) && r.Header.Get("Authorization") == "" {
+func (s *server) rejectVisitor(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, access.ErrUnauthenticated) && wantsPage(r) && r.Header.Get("Authorization") == "" {
 		http.Redirect(w, r, "/sign-in?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 		return
 	}
-	s.fail(w, r, s.problemOf(err))
+	s.writeProblem(w, r, s.problemOf(err))
 }
 
 // problemOf converts an error to a problem. It logs errors of the API server instead of showing them.
@@ -55,23 +55,23 @@ func (s *server) problemOf(err error) problem {
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.Is(err, access.ErrNobody):
-		return problem{http.StatusUnauthorized, "You are not signed in", "The core's apiserver does not accept the token, or your session has ended."}
-	case errors.Is(err, access.ErrFull):
+	case errors.Is(err, access.ErrUnauthenticated):
+		return problem{http.StatusUnauthorized, "You are not signed in", "The core's API server rejected the token, or your session has ended."}
+	case errors.Is(err, access.ErrTooManyUsers):
 		return problem{
 			http.StatusServiceUnavailable, "Too many users are signed in",
 			"Try again when another user has signed out, or send the token with each request.",
 		}
-	case errors.Is(err, access.ErrTooMany):
-		return problem{http.StatusTooManyRequests, "Too many tries", "Too many tokens were tried that the core's apiserver does not accept. Wait a minute."}
+	case errors.Is(err, access.ErrTooManyAttempts):
+		return problem{http.StatusTooManyRequests, "Too many attempts", "The core's API server rejected too many tokens. Wait a minute."}
 	default:
-		s.log.Info("The core's apiserver does not answer", "error", err.Error())
-		return problem{http.StatusServiceUnavailable, "The core's apiserver does not answer", "Nobody can be let in until it does."}
+		s.log.Info("Core API server unreachable", "error", err.Error())
+		return problem{http.StatusServiceUnavailable, "The core's API server does not answer", "The console cannot check your permissions until it does."}
 	}
 }
 
-// fail responds with a problem, as a page or as JSON.
-func (s *server) fail(w http.ResponseWriter, r *http.Request, p problem) {
+// writeProblem responds with a problem, as a page or as JSON.
+func (s *server) writeProblem(w http.ResponseWriter, r *http.Request, p problem) {
 	if p.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="breakwater"`)
 	}
@@ -79,13 +79,13 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, p problem) {
 		writeJSON(w, p.status, map[string]string{"error": p.Title, "message": p.Text})
 		return
 	}
-	s.pages.write(w, p.status, "problem", frame{Title: p.Title, Body: p})
+	s.pages.writePage(w, p.status, "problem", frame{Title: p.Title, Body: p})
 }
 
-// page serves a view to browsers: once, or as a stream if the request asks for one.
-func (s *server) page(name string, show showing) http.Handler {
+// servePage serves a view to browsers: once, or as a stream if the request asks for one.
+func (s *server) servePage(name string, show viewFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, ok := s.admit(w, r)
+		v, ok := s.authenticate(w, r)
 		if !ok {
 			return
 		}
@@ -95,23 +95,23 @@ func (s *server) page(name string, show showing) http.Handler {
 		}
 		body, err := show(v)
 		if err != nil {
-			s.fail(w, r, s.problemOf(err))
+			s.writeProblem(w, r, s.problemOf(err))
 			return
 		}
-		s.pages.write(w, http.StatusOK, name, s.frame(v, body))
+		s.pages.writePage(w, http.StatusOK, name, s.frame(v, body))
 	})
 }
 
-// data serves a view as JSON.
-func (s *server) data(_ string, show showing) http.Handler {
+// serveJSON serves a view as JSON.
+func (s *server) serveJSON(_ string, show viewFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, ok := s.admit(w, r)
+		v, ok := s.authenticate(w, r)
 		if !ok {
 			return
 		}
 		body, err := show(v)
 		if err != nil {
-			s.fail(w, r, s.problemOf(err))
+			s.writeProblem(w, r, s.problemOf(err))
 			return
 		}
 		writeJSON(w, http.StatusOK, body)
@@ -121,7 +121,7 @@ func (s *server) data(_ string, show showing) http.Handler {
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		http.Error(w, "The answer cannot be made: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "Cannot encode the response: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -41,9 +41,9 @@ func CacheOptions() cache.Options {
 	return options
 }
 
-// follow fills the store from the informers of a cache.
-func (s *store) follow(ctx context.Context, from cache.Cache) error {
-	s.from = from
+// addEventHandlers fills the store from the informers of a cache.
+func (s *store) addEventHandlers(ctx context.Context, from cache.Cache) error {
+	s.reader = from
 	protectors, err := from.GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
@@ -53,30 +53,30 @@ func (s *store) follow(ctx context.Context, from cache.Cache) error {
 		return fmt.Errorf("watch Cells: %w", err)
 	}
 	_, err = protectors.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { s.protectObject(o) }, UpdateFunc: func(_, o any) { s.protectObject(o) },
-		DeleteFunc: func(o any) { s.lose(nameOf(o)) },
+		AddFunc: func(o any) { s.onProtector(o) }, UpdateFunc: func(_, o any) { s.onProtector(o) },
+		DeleteFunc: func(o any) { s.deleteProtector(nameOf(o)) },
 	})
 	if err != nil {
-		return fmt.Errorf("follow PodProtectors: %w", err)
+		return fmt.Errorf("handle events of PodProtectors: %w", err)
 	}
 	_, err = cells.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { s.hearObject(o) }, UpdateFunc: func(_, o any) { s.hearObject(o) },
-		DeleteFunc: func(o any) { s.leave(nameOf(o).Name) },
+		AddFunc: func(o any) { s.onCell(o) }, UpdateFunc: func(_, o any) { s.onCell(o) },
+		DeleteFunc: func(o any) { s.deleteCell(nameOf(o).Name) },
 	})
 	if err != nil {
-		return fmt.Errorf("follow Cells: %w", err)
+		return fmt.Errorf("handle events of Cells: %w", err)
 	}
 	return nil
 }
 
-func (s *store) protectObject(o any) {
+func (s *store) onProtector(o any) {
 	if p, ok := o.(*v1alpha1.PodProtector); ok {
-		s.protect(p)
+		s.setProtector(p)
 	}
 }
 
-func (s *store) hearObject(o any) {
-	if cell, ok := o.(*v1alpha1.Cell); ok && s.hear(cell) {
+func (s *store) onCell(o any) {
+	if cell, ok := o.(*v1alpha1.Cell); ok && s.setHeartbeat(cell) {
 		s.recount()
 	}
 }
@@ -84,11 +84,11 @@ func (s *store) hearObject(o any) {
 // recount recomputes all protectors.
 func (s *store) recount() {
 	list := &v1alpha1.PodProtectorList{}
-	if err := s.from.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.reader.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
 		return // the cache has no protectors yet: their events follow
 	}
 	for i := range list.Items {
-		s.protect(&list.Items[i])
+		s.setProtector(&list.Items[i])
 	}
 }
 
@@ -123,7 +123,7 @@ func (d *denials) Start(ctx context.Context) error {
 			return d.client.EventsV1().Events("").Watch(ctx, options)
 		},
 	}
-	toolscache.NewReflector(clusters.Patient(source), &eventsv1.Event{}, d, 0).RunWithContext(ctx)
+	toolscache.NewReflector(clusters.Retrying(source), &eventsv1.Event{}, d, 0).RunWithContext(ctx)
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (d *denials) Start(ctx context.Context) error {
 func (d *denials) Add(object any) error {
 	if e, ok := object.(*eventsv1.Event); ok {
 		if key, told, ok := model.DenialOf(d.reader, e); ok {
-			d.store.deny(key, told)
+			d.store.addDenial(key, told)
 		}
 	}
 	return nil

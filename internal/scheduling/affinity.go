@@ -13,7 +13,7 @@ const (
 
 const requiredNodes = "affinity.nodeAffinity." + required
 
-func (m *merging) addAffinity(wants map[string]any) {
+func (m *merger) addAffinity(wants map[string]any) {
 	nodes := fields(wants["nodeAffinity"])
 	m.addRequiredNodes(items(fields(nodes[required])["nodeSelectorTerms"]))
 	m.addTerms("nodeAffinity", preferred, items(nodes[preferred]))
@@ -24,58 +24,58 @@ func (m *merging) addAffinity(wants map[string]any) {
 	}
 }
 
-// required returns the node selector of the pod's required node affinity. It is nil if the pod has none.
-func (m *merging) required() map[string]any {
+// requiredNodeSelector returns the node selector of the pod's required node affinity. It is nil if the pod has none.
+func (m *merger) requiredNodeSelector() map[string]any {
 	return fields(fields(fields(m.spec["affinity"])["nodeAffinity"])[required])
 }
 
-func (m *merging) requiredTerms() []any { return items(m.required()["nodeSelectorTerms"]) }
+func (m *merger) requiredTerms() []any { return items(m.requiredNodeSelector()["nodeSelectorTerms"]) }
 
 // addRequiredNodes combines the pod's required node affinity with the policy's, so that nodes must satisfy both. It leaves the pod's
 // own unchanged if the combination would leave the pod no node at all.
-func (m *merging) addRequiredNodes(wants []any) {
+func (m *merger) addRequiredNodes(wants []any) {
 	if len(wants) == 0 {
 		return
 	}
 	labels := fields(m.spec["nodeSelector"])
 	var p product
-	if has := m.required(); has == nil {
+	if has := m.requiredNodeSelector(); has == nil {
 		p.terms = slices.DeleteFunc(slices.Clone(wants), func(term any) bool { return !isFeasible(fields(term), labels) })
 		p.feasible = len(p.terms) > 0
 	} else {
 		p = multiply(m.requiredTerms(), wants, labels)
 	}
-	conflict := func(why string) { m.conflict(requiredNodes, m.required(), wants, why) }
+	conflict := func(reason string) { m.addConflict(requiredNodes, m.requiredNodeSelector(), wants, reason) }
 	switch {
 	case p.unchanged:
 	case m.isDaemonPod():
-		m.skip(requiredNodes, nil, wants, ofDaemonSet)
-	case m.isPlaced():
-		conflict(isPlaced)
+		m.addSkipped(requiredNodes, nil, wants, reasonDaemonSet)
+	case m.isNodeAssigned():
+		conflict(reasonNodeAssigned)
 	case p.tooMany:
-		conflict(fmt.Sprintf("together they would have more than %d terms", maxTerms))
+		conflict(fmt.Sprintf("the combination would have more than %d terms", maxTerms))
 	case !p.feasible:
-		conflict("no node could meet both, and the pod's nodeSelector")
+		conflict("no node can satisfy both and the nodeSelector of the pod")
 	default:
-		nodes := m.child(m.child(m.spec, "affinity"), "nodeAffinity")
-		m.child(nodes, required)["nodeSelectorTerms"] = p.terms
-		m.injected(requiredNodes)
+		nodes := m.ensureChild(m.ensureChild(m.spec, "affinity"), "nodeAffinity")
+		m.ensureChild(nodes, required)["nodeSelectorTerms"] = p.terms
+		m.recordInjected(requiredNodes)
 	}
 }
 
 // addTerms adds terms that the pod does not have. Required terms do not apply to pods of a DaemonSet, whose controller chooses the
 // node without considering them.
-func (m *merging) addTerms(kind, strength string, wants []any) {
+func (m *merger) addTerms(kind, strength string, wants []any) {
 	field := "affinity." + kind + "." + strength
 	for _, term := range wants {
 		has := items(fields(fields(m.spec["affinity"])[kind])[strength])
 		switch {
-		case slices.ContainsFunc(has, func(had any) bool { return isSame(had, term) }):
+		case slices.ContainsFunc(has, func(had any) bool { return isEquivalent(had, term) }):
 		case strength == required && m.object.daemon:
-			m.skip(field, nil, term, ofDaemonSet)
+			m.addSkipped(field, nil, term, reasonDaemonSet)
 		default:
-			m.child(m.child(m.spec, "affinity"), kind)[strength] = slices.Concat(has, []any{term})
-			m.injected(field)
+			m.ensureChild(m.ensureChild(m.spec, "affinity"), kind)[strength] = slices.Concat(has, []any{term})
+			m.recordInjected(field)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// typical is a pod as an API server sends it, with two containers and default values.
-const typical = `{schedulerName: default-scheduler, nodeSelector: {kubernetes.io/os: linux}, restartPolicy: Always, terminationGracePeriodSeconds: 30, dnsPolicy: ClusterFirst,
+// typicalPod is a pod as an API server sends it, with two containers and default values.
+const typicalPod = `{schedulerName: default-scheduler, nodeSelector: {kubernetes.io/os: linux}, restartPolicy: Always, terminationGracePeriodSeconds: 30, dnsPolicy: ClusterFirst,
 	serviceAccountName: web, serviceAccount: web, securityContext: {runAsNonRoot: true}, enableServiceLinks: true, preemptionPolicy: PreemptLowerPriority, priority: 0,
 	tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}, {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 300}],
 	affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [a, b]}]}, {matchExpressions: [{key: gpu, operator: Exists}]}]}}},
@@ -23,8 +23,8 @@ const container = `{name: c, image: "registry.example.com/team/web:v1.2.3", args
 	readinessProbe: {httpGet: {path: /ready, port: 8080, scheme: HTTP}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3},
 	volumeMounts: [{name: token, readOnly: true, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}`
 
-// several returns n policies, each of which adds something to every field except nodeName.
-func several(t fataler, n int) (policies []*scheduling.Policy) {
+// newPolicies returns n policies, each of which adds something to every field except nodeName.
+func newPolicies(t testingT, n int) (policies []*scheduling.Policy) {
 	for i := range n {
 		policies = append(policies, policyOf(t, fmt.Sprintf("policy-%d", i), fmt.Sprintf(`{podSelector: {matchLabels: {app: web}}, schedulerName: mine, nodeSelector: {label-%[1]d: v},
 			tolerations: [{key: taint-%[1]d, operator: Exists}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: place-%[1]d, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}],
@@ -39,7 +39,7 @@ func several(t fataler, n int) (policies []*scheduling.Policy) {
 func BenchmarkMerge(b *testing.B) {
 	for _, n := range []int{0, 1, 10} {
 		b.Run(fmt.Sprintf("policies=%d", n), func(b *testing.B) {
-			raw, policies := pod(b, typical), several(b, n)
+			raw, policies := pod(b, typicalPod), newPolicies(b, n)
 			b.SetBytes(int64(len(raw)))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -58,8 +58,8 @@ func BenchmarkMerge(b *testing.B) {
 
 // BenchmarkMergeLargest multiplies the maximum number of terms.
 func BenchmarkMergeLargest(b *testing.B) {
-	o := read(b, podKind(), false, pod(b, `{`+terms(10, "a")+`}`))
-	policies := []*scheduling.Policy{policyOf(b, "one", `{`+terms(10, "b")+`}`)}
+	o := readObject(b, podKind(), false, pod(b, `{`+alternatives(10, "a")+`}`))
+	policies := []*scheduling.Policy{policyOf(b, "one", `{`+alternatives(10, "b")+`}`)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if result, err := scheduling.Merge(o, policies, nil); err != nil || result.Patch == nil {
@@ -82,7 +82,7 @@ func BenchmarkChoose(b *testing.B) {
 				policies = append(policies, policyOf(b, name, text))
 			}
 			set := scheduling.NewSet(policies)
-			o := read(b, podKind(), false, pod(b, `{}`))
+			o := readObject(b, podKind(), false, pod(b, `{}`))
 			o.Labels = map[string]string{"app": "app-7", "tier": "web", "env": "prod", "team": "shop"}
 			protectors := []scheduling.Protector{{Core: "core", Name: "p", Labels: o.Labels, Selector: &v1alpha1.PodSelector{}}}
 			b.ReportAllocs()
@@ -117,15 +117,15 @@ func BenchmarkMergeHostile(b *testing.B) {
 		return all.String()
 	}
 	for name, spec := range map[string]string{
-		"requirements": in(many(20_000, `{key: k%d, operator: NotIn, values: [v]}, `)),
-		"values":       in(`{key: key-0, operator: In, values: [` + many(50_000, "v%d, ") + `]}, {key: key-0, operator: In, values: [` + many(50_000, "w%d, ") + `v]}`),
-		"numbers":      in(`{key: key-0, operator: Lt, values: ["100000"]}, {key: key-0, operator: NotIn, values: [` + many(50_000, `"%d", `) + `]}`),
-		"terms":        terms(10_000, "a"),
+		"requirements": requiredNodeTerms(many(20_000, `{key: k%d, operator: NotIn, values: [v]}, `)),
+		"values":       requiredNodeTerms(`{key: key-0, operator: In, values: [` + many(50_000, "v%d, ") + `]}, {key: key-0, operator: In, values: [` + many(50_000, "w%d, ") + `v]}`),
+		"numbers":      requiredNodeTerms(`{key: key-0, operator: Lt, values: ["100000"]}, {key: key-0, operator: NotIn, values: [` + many(50_000, `"%d", `) + `]}`),
+		"terms":        alternatives(10_000, "a"),
 		"tolerations":  `tolerations: [` + many(20_000, `{key: k%d, operator: Exists}, `) + `]`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			o := read(b, podKind(), false, pod(b, "{"+spec+"}"))
-			policies := several(b, 10)
+			o := readObject(b, podKind(), false, pod(b, "{"+spec+"}"))
+			policies := newPolicies(b, 10)
 			for b.Loop() {
 				if _, err := scheduling.Merge(o, policies, nil); err != nil {
 					b.Fatal(err)

@@ -20,8 +20,8 @@ func isFeasible(term, nodeSelector map[string]any) bool {
 // isEmptyTerm reports whether a term has no requirements. Kubernetes matches no node for such a term.
 func isEmptyTerm(term map[string]any) bool {
 	for name, value := range term {
-		known := name == expressions || name == fieldNames
-		if known && len(items(value)) > 0 || !known && value != nil {
+		isKnown := name == expressions || name == fieldNames
+		if isKnown && len(items(value)) > 0 || !isKnown && value != nil {
 			return false
 		}
 	}
@@ -30,32 +30,32 @@ func isEmptyTerm(term map[string]any) bool {
 
 // areFeasible evaluates all requirements on each label together.
 func areFeasible(requirements []any, labels map[string]any) bool {
-	byKey := make(map[string]*left, len(requirements))
-	for _, each := range requirements {
-		r := fields(each)
+	byKey := make(map[string]*valueSet, len(requirements))
+	for _, item := range requirements {
+		r := fields(item)
 		key := text(r["key"])
-		l := byKey[key]
-		if l == nil {
-			l = &left{high: math.MaxInt64}
-			byKey[key] = l
+		set := byKey[key]
+		if set == nil {
+			set = &valueSet{high: math.MaxInt64}
+			byKey[key] = set
 			if value := labels[key]; value != nil {
-				l.limit([]any{value})
+				set.restrictTo([]any{value})
 			}
 		}
-		if !l.take(text(r["operator"]), items(r["values"])) {
+		if !set.addRequirement(text(r["operator"]), items(r["values"])) {
 			return false
 		}
 	}
-	for _, l := range byKey {
-		if !l.any() {
+	for _, set := range byKey {
+		if !set.isSatisfiable() {
 			return false
 		}
 	}
 	return true
 }
 
-// left is the set of values of one label that its requirements leave.
-type left struct {
+// valueSet is the set of values of one label that its requirements leave.
+type valueSet struct {
 	// values are the allowed values if listed is set. Otherwise the values are not limited to a list.
 	values []any
 	listed bool
@@ -68,11 +68,11 @@ type left struct {
 	low, high int64
 }
 
-// take adds a requirement. It returns false if no label can satisfy the requirement, because it is malformed for the scheduler.
-func (l *left) take(operator string, values []any) bool {
+// addRequirement adds a requirement. It returns false if no label can satisfy the requirement, because it is malformed for the scheduler.
+func (l *valueSet) addRequirement(operator string, values []any) bool {
 	switch operator {
 	case "In":
-		l.limit(values)
+		l.restrictTo(values)
 	case "NotIn":
 		l.exclude(values)
 		return len(values) > 0
@@ -83,25 +83,25 @@ func (l *left) take(operator string, values []any) bool {
 		l.absent = true
 		return len(values) == 0
 	case "Gt", "Lt":
-		return l.bound(operator, values)
+		return l.addBound(operator, values)
 	}
 	return true
 }
 
-func (l *left) limit(values []any) {
+func (l *valueSet) restrictTo(values []any) {
 	l.present = true
 	if !l.listed {
 		l.values, l.listed = values, true
 		return
 	}
-	may := make(map[any]bool, len(values))
+	allowed := make(map[any]bool, len(values))
 	for _, v := range values {
-		may[v] = true
+		allowed[v] = true
 	}
-	l.values = slices.DeleteFunc(slices.Clone(l.values), func(v any) bool { return !may[v] })
+	l.values = slices.DeleteFunc(slices.Clone(l.values), func(v any) bool { return !allowed[v] })
 }
 
-func (l *left) exclude(values []any) {
+func (l *valueSet) exclude(values []any) {
 	if l.excluded == nil {
 		l.excluded = make(map[any]bool, len(values))
 	}
@@ -110,37 +110,37 @@ func (l *left) exclude(values []any) {
 	}
 }
 
-func (l *left) bound(operator string, values []any) bool {
+func (l *valueSet) addBound(operator string, values []any) bool {
 	if len(values) != 1 || strings.HasPrefix(text(values[0]), "-") || strings.HasPrefix(text(values[0]), "+") {
 		return false
 	}
-	than, err := strconv.ParseInt(text(values[0]), 10, 64)
-	if err != nil || operator == "Gt" && than == math.MaxInt64 {
+	operand, err := strconv.ParseInt(text(values[0]), 10, 64)
+	if err != nil || operator == "Gt" && operand == math.MaxInt64 {
 		return false
 	}
 	l.numeric, l.present = true, true
 	if operator == "Gt" {
-		l.low = max(l.low, than+1)
+		l.low = max(l.low, operand+1)
 	} else {
-		l.high = min(l.high, than-1)
+		l.high = min(l.high, operand-1)
 	}
 	return true
 }
 
-// any reports whether a value, or the absence of the label, is left.
-func (l *left) any() bool {
+// isSatisfiable reports whether a value, or the absence of the label, is left.
+func (l *valueSet) isSatisfiable() bool {
 	switch {
 	case l.absent:
 		return !l.present
 	case l.listed:
-		return slices.ContainsFunc(l.values, l.admits)
+		return slices.ContainsFunc(l.values, l.allows)
 	case l.numeric:
-		return l.leavesNumber()
+		return l.allowsNumber()
 	}
 	return true
 }
 
-func (l *left) admits(value any) bool {
+func (l *valueSet) allows(value any) bool {
 	if l.excluded[value] {
 		return false
 	}
@@ -151,11 +151,11 @@ func (l *left) admits(value any) bool {
 	return err == nil && number >= l.low && number <= l.high
 }
 
-// leavesNumber reports whether a number is left that is not excluded. A number has several spellings, with leading zeros.
-func (l *left) leavesNumber() bool {
+// allowsNumber reports whether a number is left that is not excluded. A number has several spellings, with leading zeros.
+func (l *valueSet) allowsNumber() bool {
 	for n := l.low; n <= l.high; n++ {
-		for written := strconv.FormatInt(n, 10); len(written) <= maxLabelValue; written = "0" + written {
-			if !l.excluded[written] {
+		for spelling := strconv.FormatInt(n, 10); len(spelling) <= maxLabelValue; spelling = "0" + spelling {
+			if !l.excluded[spelling] {
 				return true
 			}
 		}

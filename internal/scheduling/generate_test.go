@@ -43,7 +43,7 @@ func universe() (nodes []*corev1.Node) {
 }
 
 // admission reports for each node whether the scheduler would place a pod there.
-func admission(t fataler, nodes []*corev1.Node, raw []byte) []bool {
+func admission(t testingT, nodes []*corev1.Node, raw []byte) []bool {
 	t.Helper()
 	typed := &corev1.Pod{}
 	if err := json.Unmarshal(raw, typed); err != nil {
@@ -188,7 +188,7 @@ func randomPods(t *rapid.T) object {
 	return pods
 }
 
-func written(t fataler, value any) string {
+func written(t testingT, value any) string {
 	t.Helper()
 	raw, err := json.Marshal(value)
 	if err != nil {

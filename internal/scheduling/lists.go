@@ -12,19 +12,19 @@ import (
 
 // addTolerations adds tolerations that the pod does not have. A toleration of the same taint with other tolerationSeconds is a
 // conflict.
-func (m *merging) addTolerations(wants []any) {
-	for _, each := range wants {
-		toleration := fields(each)
-		of, seconds, has := tolerates(toleration), toleration["tolerationSeconds"], items(m.spec["tolerations"])
-		isOf := func(had any) bool { return tolerates(fields(had)) == of }
-		at := slices.IndexFunc(has, isOf)
+func (m *merger) addTolerations(wants []any) {
+	for _, item := range wants {
+		toleration := fields(item)
+		key, seconds, has := taintOf(toleration), toleration["tolerationSeconds"], items(m.spec["tolerations"])
+		matchesTaint := func(had any) bool { return taintOf(fields(had)) == key }
+		index := slices.IndexFunc(has, matchesTaint)
 		switch {
-		case at < 0:
-			m.spec["tolerations"] = slices.Concat(has, []any{each})
-			m.claim(of.String())
-			m.injected("tolerations")
-		case !slices.ContainsFunc(has, func(had any) bool { return isOf(had) && fields(had)["tolerationSeconds"] == seconds }):
-			m.conflict(of.String(), fields(has[at])["tolerationSeconds"], seconds, ownValue)
+		case index < 0:
+			m.spec["tolerations"] = slices.Concat(has, []any{item})
+			m.recordSetter(key.String())
+			m.recordInjected("tolerations")
+		case !slices.ContainsFunc(has, func(had any) bool { return matchesTaint(had) && fields(had)["tolerationSeconds"] == seconds }):
+			m.addConflict(key.String(), fields(has[index])["tolerationSeconds"], seconds, reasonOwnValue)
 		}
 	}
 }
@@ -32,7 +32,7 @@ func (m *merging) addTolerations(wants []any) {
 // taint identifies the taints that a toleration tolerates.
 type taint struct{ key, operator, value, effect string }
 
-func tolerates(t map[string]any) taint {
+func taintOf(t map[string]any) taint {
 	operator := cmp.Or(text(t["operator"]), string(corev1.TolerationOpEqual))
 	return taint{text(t["key"]), operator, text(t["value"]), text(t["effect"])}
 }
@@ -43,33 +43,33 @@ func (t taint) String() string {
 }
 
 // addConstraints adds topology spread constraints, unless the pod has one with the same topologyKey and whenUnsatisfiable.
-func (m *merging) addConstraints(policy *Policy, wants []any) {
-	for _, each := range wants {
-		constraint := maps.Clone(fields(each))
-		if why := m.fillSelector(policy, constraint); why != "" {
-			m.skip(constraintField(constraint), nil, each, why)
+func (m *merger) addConstraints(policy *Policy, wants []any) {
+	for _, item := range wants {
+		constraint := maps.Clone(fields(item))
+		if reason := m.fillSelector(policy, constraint); reason != "" {
+			m.addSkipped(constraintField(constraint), nil, item, reason)
 			continue
 		}
 		m.addConstraint(constraint)
 	}
 }
 
-func (m *merging) addConstraint(constraint map[string]any) {
+func (m *merger) addConstraint(constraint map[string]any) {
 	key, kind := constraint["topologyKey"], constraint["whenUnsatisfiable"]
 	field, has := constraintField(constraint), items(m.spec["topologySpreadConstraints"])
-	at := slices.IndexFunc(has, func(had any) bool {
+	index := slices.IndexFunc(has, func(had any) bool {
 		return fields(had)["topologyKey"] == key && fields(had)["whenUnsatisfiable"] == kind
 	})
 	switch {
-	case at >= 0 && isSame(has[at], constraint):
-	case at >= 0:
-		m.conflict(field, has[at], constraint, ownValue)
+	case index >= 0 && isEquivalent(has[index], constraint):
+	case index >= 0:
+		m.addConflict(field, has[index], constraint, reasonOwnValue)
 	case m.object.daemon && kind == string(corev1.DoNotSchedule):
-		m.skip(field, nil, constraint, ofDaemonSet)
+		m.addSkipped(field, nil, constraint, reasonDaemonSet)
 	default:
 		m.spec["topologySpreadConstraints"] = slices.Concat(has, []any{constraint})
-		m.claim(field)
-		m.injected(field)
+		m.recordSetter(field)
+		m.recordInjected(field)
 	}
 }
 
@@ -81,7 +81,7 @@ func constraintField(constraint map[string]any) string {
 // fillSelector sets an absent or empty labelSelector of a constraint to the selector of the protector that covers the pod. Without a
 // protector, an empty labelSelector stays and selects all pods, as in Kubernetes. why is set if there is no protector to replace an
 // absent one.
-func (m *merging) fillSelector(policy *Policy, constraint map[string]any) (why string) {
+func (m *merger) fillSelector(policy *Policy, constraint map[string]any) (reason string) {
 	if len(fields(constraint["labelSelector"])) > 0 {
 		return ""
 	}
@@ -91,35 +91,35 @@ func (m *merging) fillSelector(policy *Policy, constraint map[string]any) (why s
 	case constraint["labelSelector"] != nil:
 		return ""
 	default:
-		return "it has no labelSelector, and no PodProtector covers the pod whose selector could stand in"
+		return "it has no labelSelector, and no PodProtector that covers the pod has a known selector to use instead"
 	}
 	for _, key := range items(constraint["matchLabelKeys"]) {
-		if selectsBy(protector.Selector, text(key)) {
-			return protector.String() + " selects by " + text(key) + ", which Kubernetes refuses among matchLabelKeys as well"
+		if hasRequirementOn(protector.Selector, text(key)) {
+			return protector.String() + " selects by " + text(key) + ", which Kubernetes does not allow in matchLabelKeys as well"
 		}
 	}
 	selector, err := fieldsOf(protector.Selector)
 	if err != nil {
-		return "the selector of " + protector.String() + " cannot be written: " + err.Error()
+		return "the selector of " + protector.String() + " cannot be encoded: " + err.Error()
 	}
 	constraint["labelSelector"] = selector
 	return ""
 }
 
-// selectsBy reports whether a selector has a requirement on a label.
-func selectsBy(s *v1alpha1.PodSelector, key string) bool {
+// hasRequirementOn reports whether a selector has a requirement on a label.
+func hasRequirementOn(s *v1alpha1.PodSelector, key string) bool {
 	_, labelled := s.MatchLabels[key]
 	return labelled || slices.ContainsFunc(s.MatchExpressions, func(r v1alpha1.PodSelectorRequirement) bool { return r.Key == key })
 }
 
 // protectorOf returns the protector whose selector replaces a missing labelSelector of a policy: the first by name of those that the
 // policy's protectorSelector matches.
-func (m *merging) protectorOf(policy *Policy) *Protector {
+func (m *merger) protectorOf(policy *Policy) *Protector {
 	var first *Protector
 	for i := range m.protectors {
 		p := &m.protectors[i]
-		chosen := p.Core == policy.Core && p.Selector != nil && (policy.protectors == nil || policy.protectors.Matches(p.Labels))
-		if chosen && (first == nil || p.Name < first.Name) {
+		isSelected := p.Core == policy.Core && p.Selector != nil && (policy.protectors == nil || policy.protectors.Matches(p.Labels))
+		if isSelected && (first == nil || p.Name < first.Name) {
 			first = p
 		}
 	}

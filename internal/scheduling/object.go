@@ -49,10 +49,10 @@ func PathOf(kind schema.GroupKind) ([]string, bool) {
 func Read(kind schema.GroupKind, update bool, raw []byte) (*Object, error) {
 	path, ok := PathOf(kind)
 	if !ok {
-		return nil, fmt.Errorf("a %s has no spec of pods that is known", kind)
+		return nil, fmt.Errorf("kind %s has no known path of a pod spec", kind)
 	}
 	o := &Object{Kind: kind.Kind, Update: update, path: path, daemon: kind.Kind == "DaemonSet"}
-	own, pod, spec, err := descend(raw, path)
+	own, pod, spec, err := findPodSpec(raw, path)
 	if err != nil {
 		return nil, fmt.Errorf("read a %s: %w", kind, err)
 	}
@@ -67,32 +67,32 @@ func Read(kind schema.GroupKind, update bool, raw []byte) (*Object, error) {
 	return o, nil
 }
 
-// level is an object on the path to the pod spec.
-type level struct {
+// objectLevel is an object on the path to the pod spec.
+type objectLevel struct {
 	Metadata metadata       `json:"metadata"`
 	Spec     jsontext.Value `json:"spec"`
 }
 
-// inner is a spec on that path.
-type inner struct {
+// innerSpec is a spec on that path.
+type innerSpec struct {
 	Template    jsontext.Value `json:"template"`
 	JobTemplate jsontext.Value `json:"jobTemplate"`
 }
 
-// descend returns the metadata of an object and of its pods, and the pod spec.
-func descend(raw []byte, path []string) (own, pod metadata, spec jsontext.Value, err error) {
+// findPodSpec returns the metadata of an object and of its pods, and the pod spec.
+func findPodSpec(raw []byte, path []string) (own, pod metadata, spec jsontext.Value, err error) {
 	for at, step := range path {
 		switch step {
 		case "spec":
-			var l level
-			err = readAs(raw, &l)
+			var l objectLevel
+			err = parseLenient(raw, &l)
 			if at == 0 {
 				own = l.Metadata
 			}
 			pod, raw = l.Metadata, l.Spec
 		default:
-			var in inner
-			err = readAs(raw, &in)
+			var in innerSpec
+			err = parseLenient(raw, &in)
 			if raw = in.Template; step == "jobTemplate" {
 				raw = in.JobTemplate
 			}
@@ -104,8 +104,8 @@ func descend(raw []byte, path []string) (own, pod metadata, spec jsontext.Value,
 	return own, pod, raw, nil
 }
 
-// readAs parses JSON as leniently as API servers read stored objects.
-func readAs(raw []byte, into any) error {
+// parseLenient parses JSON as leniently as API servers read stored objects.
+func parseLenient(raw []byte, into any) error {
 	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
@@ -141,18 +141,18 @@ type rawSpec struct {
 
 func readSpec(raw jsontext.Value) (map[string]any, error) {
 	if raw.Kind() != '{' {
-		return nil, fmt.Errorf("it is no object")
+		return nil, fmt.Errorf("it is not a JSON object")
 	}
-	var written rawSpec
-	if err := readAs(raw, &written); err != nil {
+	var rawFields rawSpec
+	if err := parseLenient(raw, &rawFields); err != nil {
 		return nil, err
 	}
-	of := map[string]jsontext.Value{
-		"affinity": written.Affinity, "nodeName": written.NodeName, "nodeSelector": written.NodeSelector, "schedulerName": written.SchedulerName,
-		"schedulingGates": written.SchedulingGates, "tolerations": written.Tolerations, "topologySpreadConstraints": written.TopologySpreadConstraints,
+	values := map[string]jsontext.Value{
+		"affinity": rawFields.Affinity, "nodeName": rawFields.NodeName, "nodeSelector": rawFields.NodeSelector, "schedulerName": rawFields.SchedulerName,
+		"schedulingGates": rawFields.SchedulingGates, "tolerations": rawFields.Tolerations, "topologySpreadConstraints": rawFields.TopologySpreadConstraints,
 	}
-	spec := make(map[string]any, len(of))
-	for name, text := range of {
+	spec := make(map[string]any, len(values))
+	for name, text := range values {
 		if len(text) == 0 {
 			continue
 		}
@@ -162,7 +162,7 @@ func readSpec(raw jsontext.Value) (map[string]any, error) {
 		}
 		spec[name] = value
 	}
-	return spec, readAs(raw, &podSpec{})
+	return spec, parseLenient(raw, &podSpec{})
 }
 
 func (o *Object) isPod() bool { return o.Kind == "Pod" }

@@ -16,7 +16,7 @@ import (
 
 // Among all nodes that the requirements can distinguish, a pod can run exactly where it could before and the policy allows it. Every
 // reported conflict is a conflict.
-func TestAPodMayGoWhereItAndThePolicyAllow(t *testing.T) {
+func TestMergedPodFitsIntersectionOfNodes(t *testing.T) {
 	nodes := universe()
 	rapid.Check(t, func(t *rapid.T) {
 		own, wanted := randomNodes(t, true), randomNodes(t, false)
@@ -24,7 +24,7 @@ func TestAPodMayGoWhereItAndThePolicyAllow(t *testing.T) {
 			delete(wanted, "nodeSelector")
 		}
 		before := pod(t, written(t, own))
-		after, result := merged(t, podKind(), before, []*scheduling.Policy{policyOf(t, "one", written(t, wanted))})
+		after, result := mergePolicies(t, podKind(), before, []*scheduling.Policy{policyOf(t, "one", written(t, wanted))})
 		has, asks, gets := admission(t, nodes, before), admission(t, nodes, pod(t, written(t, wanted))), admission(t, nodes, after)
 		conflict := len(conflicts(result)) > 0
 		common := false
@@ -35,30 +35,30 @@ func TestAPodMayGoWhereItAndThePolicyAllow(t *testing.T) {
 			}
 		}
 		if conflict && common {
-			t.Fatalf("conflicts in %v, and some node suits both", conflicts(result))
+			t.Fatalf("got conflicts in %v, but a node satisfies both", conflicts(result))
 		}
 		if slices.Contains(has, true) && !slices.Contains(gets, true) {
-			t.Fatalf("the pod has no node left: %s", after)
+			t.Fatalf("merged pod fits no node: %s", after)
 		}
 	})
 }
 
 // The test merges any number of policies with all possible fields.
-func TestManyPoliciesKeepTheirPromises(t *testing.T) {
+func TestManyPoliciesAreAllEnforced(t *testing.T) {
 	nodes := universe()
 	protector := scheduling.Protector{Core: "core", Name: "web", Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "shop"}}}
 	rapid.Check(t, func(t *rapid.T) {
 		policies := randomPolicies(t)
 		before := pod(t, written(t, randomSpec(t, true)))
-		after, result := merged(t, podKind(), before, policies, protector)
+		after, result := mergePolicies(t, podKind(), before, policies, protector)
 		has, gets := admission(t, nodes, before), admission(t, nodes, after)
 		for i := range nodes {
 			if gets[i] && !has[i] {
-				t.Fatalf("the pod may go to another node: %s", after)
+				t.Fatalf("merged pod fits a node that the original did not: %s", after)
 			}
 		}
 		if slices.Contains(has, true) && !slices.Contains(gets, true) {
-			t.Fatalf("the pod has no node left: %s", after)
+			t.Fatalf("merged pod fits no node: %s", after)
 		}
 		for _, outcome := range result.Outcomes {
 			if strings.Contains(strings.Join(conflicts(scheduling.Result{Outcomes: []scheduling.Outcome{outcome}}), " "), "node") {
@@ -67,7 +67,7 @@ func TestManyPoliciesKeepTheirPromises(t *testing.T) {
 			asks := admission(t, nodes, pod(t, written(t, outcome.Spec.SchedulingCriteria)))
 			for i := range nodes {
 				if gets[i] && !asks[i] {
-					t.Fatalf("%s has no conflict, and the pod may go where it does not let it: %s", outcome.Policy, after)
+					t.Fatalf("policy %s has no conflict, but the merged pod fits a node that it excludes: %s", outcome.Policy, after)
 				}
 			}
 		}
@@ -77,20 +77,20 @@ func TestManyPoliciesKeepTheirPromises(t *testing.T) {
 	})
 }
 
-func TestToMergeAgainChangesNothing(t *testing.T) {
+func TestMergeIsIdempotent(t *testing.T) {
 	protector := scheduling.Protector{Core: "core", Name: "web", Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "shop"}}}
 	rapid.Check(t, func(t *rapid.T) {
 		policies := randomPolicies(t)
-		once, first := merged(t, podKind(), pod(t, written(t, randomSpec(t, true))), policies, protector)
-		twice, second := merged(t, podKind(), once, policies, protector)
+		once, first := mergePolicies(t, podKind(), pod(t, written(t, randomSpec(t, true))), policies, protector)
+		twice, second := mergePolicies(t, podKind(), once, policies, protector)
 		if second.Patch != nil || !slices.Equal(conflicts(first), conflicts(second)) {
-			t.Fatalf("%s\nbecomes %s, conflicts in %v and then %v", once, twice, conflicts(first), conflicts(second))
+			t.Fatalf("%s\nbecame %s on the second merge, with conflicts in %v and then %v", once, twice, conflicts(first), conflicts(second))
 		}
 		// Another client adds fields of its own in between.
-		between, _ := merged(t, podKind(), once, randomPolicies(t), protector)
-		after, _ := merged(t, podKind(), between, policies, protector)
-		if _, last := merged(t, podKind(), after, policies, protector); last.Patch != nil {
-			t.Fatalf("after a change in between %s is still changed: %s", after, last.Patch)
+		between, _ := mergePolicies(t, podKind(), once, randomPolicies(t), protector)
+		after, _ := mergePolicies(t, podKind(), between, policies, protector)
+		if _, last := mergePolicies(t, podKind(), after, policies, protector); last.Patch != nil {
+			t.Fatalf("after a change by another client, %s is still changed: %s", after, last.Patch)
 		}
 	})
 }
@@ -100,14 +100,14 @@ var allowed = regexp.MustCompile(`^/spec/(schedulerName|nodeName|nodeSelector|no
 	`affinity|affinity/nodeAffinity|affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution(/nodeSelectorTerms)?|` +
 	`affinity/pod(Anti)?Affinity|affinity/(node|pod|podAnti)Affinity/(preferred|required)DuringSchedulingIgnoredDuringExecution(/-)?)$`)
 
-func TestWhatIsNotOursSurvives(t *testing.T) {
+func TestMergePreservesUnknownFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := randomSpec(t, true)
 		spec["containers"] = []any{object{"name": "c", "env": []any{object{"name": "n", "value": "v"}}}}
 		before := valueOf(t, pod(t, written(t, spec)))
-		sprinkle(t, before)
+		addUnknownFields(t, before)
 		raw := []byte(written(t, before))
-		got, result := merged(t, podKind(), raw, randomPolicies(t))
+		got, result := mergePolicies(t, podKind(), raw, randomPolicies(t))
 		after := valueOf(t, got)
 		var patch []struct{ Op, Path string }
 		if result.Patch != nil {
@@ -117,26 +117,26 @@ func TestWhatIsNotOursSurvives(t *testing.T) {
 		}
 		for _, change := range patch {
 			if !allowed.MatchString(change.Path) || change.Op == "remove" {
-				t.Fatalf("%s of %s is ours not to touch", change.Op, change.Path)
+				t.Fatalf("operation %s on %s is not allowed", change.Op, change.Path)
 			}
 			there := strings.HasSuffix(change.Path, "/-") || valueAt(before, change.Path) == nil
 			if there != (change.Op == "add") {
-				t.Fatalf("%s of %s, which is %v", change.Op, change.Path, valueAt(before, change.Path))
+				t.Fatalf("operation %s on %s, whose value is %v", change.Op, change.Path, valueAt(before, change.Path))
 			}
 		}
-		if lost := missing("", before, after); lost != "" {
-			t.Fatalf("%s is lost\n%s\nbecomes %s by %s", lost, raw, got, result.Patch)
+		if lost := firstMissing("", before, after); lost != "" {
+			t.Fatalf("%s was lost\n%s\nbecame %s by %s", lost, raw, got, result.Patch)
 		}
 	})
 }
 
-// sprinkle puts unknown fields into all objects that can have them.
-func sprinkle(t *rapid.T, value any) {
+// addUnknownFields puts unknown fields into all objects that can have them.
+func addUnknownFields(t *rapid.T, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for name, each := range v {
 			if name != "nodeSelector" && name != "labels" && name != "matchLabels" {
-				sprinkle(t, each)
+				addUnknownFields(t, each)
 			}
 		}
 		if len(v) > 0 && rapid.Bool().Draw(t, "sprinkled") {
@@ -144,19 +144,19 @@ func sprinkle(t *rapid.T, value any) {
 		}
 	case []any:
 		for _, each := range v {
-			sprinkle(t, each)
+			addUnknownFields(t, each)
 		}
 	}
 }
 
-// missing returns a part of before that after lacks: arrays may only grow, and terms of required node affinity have at least the
+// firstMissing returns a part of before that after lacks: arrays may only grow, and terms of required node affinity have at least the
 // pod's requirements.
-func missing(at string, before, after any) string {
+func firstMissing(at string, before, after any) string {
 	switch b := before.(type) {
 	case map[string]any:
 		a, _ := after.(map[string]any)
 		for name, each := range b {
-			if lost := missing(at+"/"+name, each, a[name]); lost != "" {
+			if lost := firstMissing(at+"/"+name, each, a[name]); lost != "" {
 				return lost
 			}
 		}
@@ -164,7 +164,7 @@ func missing(at string, before, after any) string {
 		a, _ := after.([]any)
 		if strings.HasSuffix(at, "/nodeSelectorTerms") {
 			for _, term := range a {
-				if !slices.ContainsFunc(b, func(had any) bool { return holds(term, had) }) {
+				if !slices.ContainsFunc(b, func(had any) bool { return includesAll(term, had) }) {
 					return at
 				}
 			}
@@ -181,8 +181,8 @@ func missing(at string, before, after any) string {
 	return ""
 }
 
-// holds reports whether a term has everything that another has.
-func holds(term, had any) bool {
+// includesAll reports whether a term has everything that another has.
+func includesAll(term, had any) bool {
 	for name, value := range had.(map[string]any) {
 		list, isList := value.([]any)
 		if name == "unheardOf" || !isList {

@@ -11,7 +11,7 @@ import (
 func Order(policies []*Policy) []*Policy {
 	newest := make(map[Ref]*Policy, len(policies))
 	for _, p := range policies {
-		if had := newest[p.Ref]; had == nil || had.Generation < p.Generation {
+		if existing := newest[p.Ref]; existing == nil || existing.Generation < p.Generation {
 			newest[p.Ref] = p
 		}
 	}
@@ -19,21 +19,21 @@ func Order(policies []*Policy) []*Policy {
 	for _, p := range newest {
 		ordered = append(ordered, p)
 	}
-	slices.SortFunc(ordered, before)
+	slices.SortFunc(ordered, compare)
 	return ordered
 }
 
-func before(a, b *Policy) int {
+func compare(a, b *Policy) int {
 	return cmp.Or(
 		cmp.Compare(b.Spec.Priority, a.Spec.Priority),
-		cmp.Compare(reach(a), reach(b)),
+		cmp.Compare(scopeRank(a), scopeRank(b)),
 		cmp.Compare(a.Namespace, b.Namespace),
 		cmp.Compare(a.Name, b.Name),
 		cmp.Compare(a.Core, b.Core),
 	)
 }
 
-func reach(p *Policy) int {
+func scopeRank(p *Policy) int {
 	if p.Namespace == "" {
 		return 1
 	}

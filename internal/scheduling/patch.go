@@ -15,12 +15,12 @@ type change struct {
 	Value any    `json:"value"`
 }
 
-// patch returns the JSON patch that turns before into after at a path. It returns nil if they are equal. It removes nothing: fields
+// createPatch returns the JSON patch that turns before into after at a path. It returns nil if they are equal. It removes nothing: fields
 // that are missing in after are left unchanged. The patch applies to any object that equals before wherever before and after differ.
-func patch(path []string, before, after map[string]any) ([]byte, error) {
+func createPatch(path []string, before, after map[string]any) ([]byte, error) {
 	at := ""
 	for _, step := range path {
-		at += pointer(step)
+		at += escapePointer(step)
 	}
 	changes := changesOf(at, before, after)
 	if len(changes) == 0 {
@@ -53,14 +53,14 @@ func changesOf(at string, before, after any) []change {
 func changesOfFields(at string, before, after map[string]any) (changes []change) {
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		if had := before[name]; had != nil {
-			changes = append(changes, changesOf(at+pointer(name), had, after[name])...)
+			changes = append(changes, changesOf(at+escapePointer(name), had, after[name])...)
 		} else if after[name] != nil {
-			changes = append(changes, change{Op: "add", Path: at + pointer(name), Value: after[name]})
+			changes = append(changes, change{Op: "add", Path: at + escapePointer(name), Value: after[name]})
 		}
 	}
 	return changes
 }
 
-func pointer(step string) string {
+func escapePointer(step string) string {
 	return "/" + strings.ReplaceAll(strings.ReplaceAll(step, "~", "~0"), "/", "~1")
 }

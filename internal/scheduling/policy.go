@@ -59,7 +59,7 @@ func Compile(core string, object metav1.Object) (*Policy, error) {
 	case *v1alpha1.ClusterPodSchedulingPolicy:
 		p.Namespace, p.Spec, namespaces = "", &policy.Spec.PodSchedulingPolicySpec, policy.Spec.NamespaceSelector
 	default:
-		return nil, fmt.Errorf("a %T is no policy", object)
+		return nil, fmt.Errorf("type %T is not a scheduling policy", object)
 	}
 	for _, each := range []struct {
 		field string
@@ -81,10 +81,10 @@ func Compile(core string, object metav1.Object) (*Policy, error) {
 	}
 	var err error
 	if p.criteria, err = fieldsOf(p.Spec.SchedulingCriteria); err != nil {
-		return nil, fmt.Errorf("read what %s adds: %w", p, err)
+		return nil, fmt.Errorf("convert the scheduling criteria of %s: %w", p, err)
 	}
 	return p, nil
 }
 
-// rejects reports whether a pod that contradicts the policy is denied.
-func (p *Policy) rejects() bool { return p.Spec.ConflictPolicy == v1alpha1.ConflictReject }
+// rejectsConflicts reports whether a pod that contradicts the policy is denied.
+func (p *Policy) rejectsConflicts() bool { return p.Spec.ConflictPolicy == v1alpha1.ConflictReject }

@@ -12,15 +12,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// fataler has the common methods of tests and benchmarks.
-type fataler interface {
+// testingT has the common methods of tests and benchmarks.
+type testingT interface {
 	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
 // jsonOf converts YAML in the format that users write.
-func jsonOf(t fataler, text string) []byte {
+func jsonOf(t testingT, text string) []byte {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -31,21 +31,21 @@ func jsonOf(t fataler, text string) []byte {
 
 // policyOf returns a policy of namespace shop, which selects all pods unless the spec says otherwise. If its name begins with all, it
 // is a cluster policy for all namespaces.
-func policyOf(t fataler, name, spec string) *scheduling.Policy {
+func policyOf(t testingT, name, spec string) *scheduling.Policy {
 	t.Helper()
 	var p *scheduling.Policy
 	var err error
 	if strings.HasPrefix(name, "all") {
 		object := &v1alpha1.ClusterPodSchedulingPolicy{}
 		object.Name, object.Spec.NamespaceSelector = name, &v1alpha1.PodSelector{}
-		strictly(t, jsonOf(t, spec), &object.Spec)
-		choosing(&object.Spec.PodSchedulingPolicySpec)
+		unmarshalStrict(t, jsonOf(t, spec), &object.Spec)
+		setDefaultSelectors(&object.Spec.PodSchedulingPolicySpec)
 		p, err = scheduling.Compile("core", object)
 	} else {
 		object := &v1alpha1.PodSchedulingPolicy{}
 		object.Name, object.Namespace = name, "shop"
-		strictly(t, jsonOf(t, spec), &object.Spec)
-		choosing(&object.Spec)
+		unmarshalStrict(t, jsonOf(t, spec), &object.Spec)
+		setDefaultSelectors(&object.Spec)
 		p, err = scheduling.Compile("core", object)
 	}
 	if err != nil {
@@ -54,14 +54,14 @@ func policyOf(t fataler, name, spec string) *scheduling.Policy {
 	return p
 }
 
-func strictly(t fataler, raw []byte, into any) {
+func unmarshalStrict(t testingT, raw []byte, into any) {
 	t.Helper()
 	if err := yaml.UnmarshalStrict(raw, into); err != nil {
 		t.Fatalf("%v in %s", err, raw)
 	}
 }
 
-func choosing(spec *v1alpha1.PodSchedulingPolicySpec) {
+func setDefaultSelectors(spec *v1alpha1.PodSchedulingPolicySpec) {
 	if spec.PodSelector == nil && spec.ProtectorSelector == nil {
 		spec.PodSelector = &v1alpha1.PodSelector{}
 	}
@@ -74,12 +74,12 @@ func choosing(spec *v1alpha1.PodSchedulingPolicySpec) {
 func podKind() schema.GroupKind { return schema.GroupKind{Kind: "Pod"} }
 
 // pod returns a pod of namespace shop with a spec.
-func pod(t fataler, spec string) []byte {
+func pod(t testingT, spec string) []byte {
 	t.Helper()
 	return jsonOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web-1, namespace: shop, labels: {app: web}}, spec: `+spec+`}`)
 }
 
-func read(t fataler, kind schema.GroupKind, update bool, raw []byte) *scheduling.Object {
+func readObject(t testingT, kind schema.GroupKind, update bool, raw []byte) *scheduling.Object {
 	t.Helper()
 	o, err := scheduling.Read(kind, update, raw)
 	if err != nil {
@@ -88,18 +88,18 @@ func read(t fataler, kind schema.GroupKind, update bool, raw []byte) *scheduling
 	return o
 }
 
-// merged returns an object with policies added, and the result.
-func merged(t fataler, kind schema.GroupKind, raw []byte, policies []*scheduling.Policy, protectors ...scheduling.Protector) ([]byte, scheduling.Result) {
+// mergePolicies returns an object with policies added, and the result.
+func mergePolicies(t testingT, kind schema.GroupKind, raw []byte, policies []*scheduling.Policy, protectors ...scheduling.Protector) ([]byte, scheduling.Result) {
 	t.Helper()
-	result, err := scheduling.Merge(read(t, kind, false, raw), policies, protectors)
+	result, err := scheduling.Merge(readObject(t, kind, false, raw), policies, protectors)
 	if err != nil {
 		t.Fatalf("%v in %s", err, raw)
 	}
-	return patched(t, raw, result.Patch), result
+	return applyPatch(t, raw, result.Patch), result
 }
 
-// patched applies a patch as an API server does.
-func patched(t fataler, raw, patch []byte) []byte {
+// applyPatch applies a patch as an API server does.
+func applyPatch(t testingT, raw, patch []byte) []byte {
 	t.Helper()
 	if patch == nil {
 		return raw
@@ -110,13 +110,13 @@ func patched(t fataler, raw, patch []byte) []byte {
 	}
 	after, err := decoded.Apply(raw)
 	if err != nil {
-		t.Fatalf("%v by %s of %s", err, patch, raw)
+		t.Fatalf("apply patch: %v: patch %s of %s", err, patch, raw)
 	}
 	return after
 }
 
 // valueOf parses JSON.
-func valueOf(t fataler, raw []byte) map[string]any {
+func valueOf(t testingT, raw []byte) map[string]any {
 	t.Helper()
 	var value map[string]any
 	if err := json.Unmarshal(raw, &value); err != nil {

@@ -32,12 +32,12 @@ type Set struct {
 // NewSet returns a Set of policies, which may be in any order.
 func NewSet(policies []*Policy) *Set {
 	s := &Set{ordered: Order(policies), byPods: selectors.New[int](), byProtectors: selectors.New[int]()}
-	for place, p := range s.ordered {
+	for index, p := range s.ordered {
 		switch {
 		case p.pods != nil:
-			s.byPods.Set(place, p.Namespace, p.pods)
+			s.byPods.Set(index, p.Namespace, p.pods)
 		case p.protectors != nil:
-			s.byProtectors.Set(place, p.Namespace, p.protectors)
+			s.byProtectors.Set(index, p.Namespace, p.protectors)
 		}
 	}
 	return s
@@ -45,18 +45,18 @@ func NewSet(policies []*Policy) *Set {
 
 // For returns the policies that apply to an object, in their order. The protectors are those that cover its pods.
 func (s *Set) For(o *Object, namespaceLabels map[string]string, protectors []Protector) []*Policy {
-	var room [64]int
-	places := room[:0]
+	var buffer [64]int
+	indexes := buffer[:0]
 	for _, namespace := range [...]string{o.Namespace, ""} {
-		places = s.byPods.Query(namespace, o.Labels, places)
+		indexes = s.byPods.Query(namespace, o.Labels, indexes)
 		for i := range protectors {
-			places = s.byProtectors.Query(namespace, protectors[i].Labels, places)
+			indexes = s.byProtectors.Query(namespace, protectors[i].Labels, indexes)
 		}
 	}
-	slices.Sort(places)
+	slices.Sort(indexes)
 	var found []*Policy
-	for _, place := range slices.Compact(places) {
-		if p := s.ordered[place]; p.Applies(o, namespaceLabels, protectors) {
+	for _, index := range slices.Compact(indexes) {
+		if p := s.ordered[index]; p.Applies(o, namespaceLabels, protectors) {
 			found = append(found, p)
 		}
 	}
@@ -75,11 +75,11 @@ func (p *Policy) Applies(o *Object, namespaceLabels map[string]string, protector
 	case p.pods != nil && !p.pods.Matches(o.Labels):
 		return false
 	}
-	return p.targets(o) && (p.protectors == nil || slices.ContainsFunc(protectors, p.choosesProtector))
+	return p.targets(o) && (p.protectors == nil || slices.ContainsFunc(protectors, p.selectsProtector))
 }
 
-func (p *Policy) choosesProtector(of Protector) bool {
-	return of.Core == p.Core && p.protectors.Matches(of.Labels)
+func (p *Policy) selectsProtector(protector Protector) bool {
+	return protector.Core == p.Core && p.protectors.Matches(protector.Labels)
 }
 
 // targets reports whether the policy applies to objects of this kind and operation.

@@ -12,15 +12,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// named returns the names of policies, in their order.
-func named(policies []*scheduling.Policy) (names []string) {
+// policyNames returns the names of policies, in their order.
+func policyNames(policies []*scheduling.Policy) (names []string) {
 	for _, p := range policies {
 		names = append(names, p.String())
 	}
 	return names
 }
 
-func TestTheOrderOfPoliciesDoesNotDependOnHowTheyCome(t *testing.T) {
+func TestOrderIsIndependentOfInput(t *testing.T) {
 	make := func(core, namespace, name string, priority int32, generation int64) *scheduling.Policy {
 		return &scheduling.Policy{Ref: scheduling.Ref{Core: core, Namespace: namespace, Name: name}, Generation: generation,
 			Spec: &v1alpha1.PodSchedulingPolicySpec{Priority: priority}}
@@ -33,12 +33,12 @@ func TestTheOrderOfPoliciesDoesNotDependOnHowTheyCome(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		got := scheduling.Order(rapid.Permutation(slices.Concat(want, old)).Draw(t, "order"))
 		if !slices.Equal(got, want) {
-			t.Fatalf("%v", named(got))
+			t.Fatalf("%v", policyNames(got))
 		}
 	})
 }
 
-func TestWhichPoliciesApply(t *testing.T) {
+func TestSetFor(t *testing.T) {
 	protector := func(core, tier string) scheduling.Protector {
 		return scheduling.Protector{Core: core, Name: "p", Labels: map[string]string{"tier": tier}}
 	}
@@ -62,20 +62,20 @@ func TestWhichPoliciesApply(t *testing.T) {
 		protectors   []scheduling.Protector
 		want         bool
 	}{
-		"all pods":                                {"one", `{` + adds + `}`, podKind(), false, "", nil, true},
-		"pods that are updated":                   {"one", `{` + adds + `}`, podKind(), true, "", nil, false},
-		"pods whose template it is for":           {"one", templates, podKind(), false, "", nil, false},
-		"templates":                               {"one", templates, deployment, false, "", nil, true},
-		"templates when it is for pods":           {"one", `{` + adds + `}`, deployment, false, "", nil, false},
-		"templates when it is for both":           {"one", allTargets, deployment, false, "", nil, true},
-		"pods when it is for both":                {"one", allTargets, podKind(), false, "", nil, true},
-		"templates that are updated":              {"one", templates, deployment, true, "", nil, false},
-		"templates that are updated, if asked":    {"one", updateToo, deployment, true, "", nil, true},
+		"all pods":                       {"one", `{` + adds + `}`, podKind(), false, "", nil, true},
+		"pods that are updated":          {"one", `{` + adds + `}`, podKind(), true, "", nil, false},
+		"pods of a policy for templates": {"one", templates, podKind(), false, "", nil, false},
+		"templates":                      {"one", templates, deployment, false, "", nil, true},
+		"templates of a policy for pods": {"one", `{` + adds + `}`, deployment, false, "", nil, false},
+		"templates of a policy for both": {"one", allTargets, deployment, false, "", nil, true},
+		"pods of a policy for both":      {"one", allTargets, podKind(), false, "", nil, true},
+		"templates that are updated":     {"one", templates, deployment, true, "", nil, false},
+		"templates that are updated, with templateUpdates Inject": {"one", updateToo, deployment, true, "", nil, true},
 		"templates of Jobs":                       {"one", updateToo, job, false, "", nil, true},
 		"templates of Jobs that are updated":      {"one", updateToo, job, true, "", nil, false},
 		"ReplicaSets":                             {"one", updateToo, replicaSet, false, "", nil, true},
-		"ReplicaSets that something controls":     {"one", updateToo, replicaSet, false, owner, nil, false},
-		"Deployments that something controls":     {"one", updateToo, deployment, false, owner, nil, true},
+		"ReplicaSets with a controller":           {"one", updateToo, replicaSet, false, owner, nil, false},
+		"Deployments with a controller":           {"one", updateToo, deployment, false, owner, nil, true},
 		"mirror pods":                             {"one", `{` + adds + `}`, podKind(), false, `, annotations: {kubernetes.io/config.mirror: x}`, nil, false},
 		"pods of another namespace":               {"one", `{` + adds + `}`, podKind(), false, `, namespace: bar`, nil, false},
 		"pods of all namespaces":                  {"all", `{` + adds + `}`, podKind(), false, `, namespace: bar`, nil, true},
@@ -85,10 +85,10 @@ func TestWhichPoliciesApply(t *testing.T) {
 		"pods with other labels":                  {"one", `{podSelector: {matchLabels: {app: api}}, ` + adds + `}`, podKind(), false, "", nil, false},
 		"protected pods":                          {"one", ofProtected, podKind(), false, "", []scheduling.Protector{protector("core", "b"), protector("core", "a")}, true},
 		"protected pods, by one of the cluster":   {"all", ofProtected, podKind(), false, "", []scheduling.Protector{protector("core", "a")}, true},
-		"pods that others protect":                {"one", ofProtected, podKind(), false, "", []scheduling.Protector{protector("core", "b")}, false},
-		"pods that are protected by another core": {"one", ofProtected, podKind(), false, "", []scheduling.Protector{protector("other", "a")}, false},
-		"pods that nobody protects":               {"one", `{protectorSelector: {}, ` + adds + `}`, podKind(), false, "", nil, false},
-		"pods that anybody protects":              {"one", `{protectorSelector: {}, ` + adds + `}`, podKind(), false, "", []scheduling.Protector{protector("core", "b")}, true},
+		"pods of other protectors":                {"one", ofProtected, podKind(), false, "", []scheduling.Protector{protector("core", "b")}, false},
+		"pods of a protector in another core":     {"one", ofProtected, podKind(), false, "", []scheduling.Protector{protector("other", "a")}, false},
+		"pods without a protector":                {"one", `{protectorSelector: {}, ` + adds + `}`, podKind(), false, "", nil, false},
+		"pods of any protector":                   {"one", `{protectorSelector: {}, ` + adds + `}`, podKind(), false, "", []scheduling.Protector{protector("core", "b")}, true},
 		"pods with labels that are protected":     {"one", ofBoth, podKind(), false, "", []scheduling.Protector{protector("core", "a")}, true},
 		"pods with labels that are not protected": {"one", ofBoth, podKind(), false, "", nil, false},
 		"protected pods with other labels":        {"one", ofOthers, podKind(), false, "", []scheduling.Protector{protector("core", "a")}, false},
@@ -99,20 +99,20 @@ func TestWhichPoliciesApply(t *testing.T) {
 			if test.kind == podKind() {
 				text = `{metadata: {labels: {app: web}` + test.metadata + `}, spec: {}}`
 			}
-			o := read(t, test.kind, test.update, jsonOf(t, text))
+			o := readObject(t, test.kind, test.update, jsonOf(t, text))
 			if o.Namespace == "" {
 				o.Namespace = "shop" // as in the request
 			}
 			policy := policyOf(t, test.name, test.policy)
 			got := scheduling.NewSet([]*scheduling.Policy{policy}).For(o, map[string]string{"env": "prod"}, test.protectors)
 			if (len(got) == 1) != test.want || policy.Applies(o, map[string]string{"env": "prod"}, test.protectors) != test.want {
-				t.Errorf("%v apply", named(got))
+				t.Errorf("got policies %v", policyNames(got))
 			}
 		})
 	}
 }
 
-func TestAPolicyWithoutSelectorsIsForNothing(t *testing.T) {
+func TestPolicyWithoutSelectorsNeverApplies(t *testing.T) {
 	none := &v1alpha1.PodSchedulingPolicy{}
 	none.Name, none.Namespace = "none", "shop"
 	nowhere := &v1alpha1.ClusterPodSchedulingPolicy{}
@@ -134,13 +134,13 @@ func TestAPolicyWithoutSelectorsIsForNothing(t *testing.T) {
 		}
 		policies = append(policies, p)
 	}
-	o := read(t, podKind(), false, pod(t, `{}`))
+	o := readObject(t, podKind(), false, pod(t, `{}`))
 	if got := scheduling.NewSet(policies).For(o, nil, []scheduling.Protector{{Core: "core", Name: "p"}}); len(got) > 0 {
-		t.Errorf("%v apply", named(got))
+		t.Errorf("got policies %v", policyNames(got))
 	}
 }
 
-func TestAMalformedSelectorIsAnError(t *testing.T) {
+func TestCompileRejectsMalformedSelectors(t *testing.T) {
 	bad := &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "a", Operator: "In"}}}
 	for field, change := range map[string]func(*v1alpha1.ClusterPodSchedulingPolicySpec){
 		"spec.podSelector":       func(s *v1alpha1.ClusterPodSchedulingPolicySpec) { s.PodSelector = bad },
@@ -150,13 +150,13 @@ func TestAMalformedSelectorIsAnError(t *testing.T) {
 		policy := &v1alpha1.ClusterPodSchedulingPolicy{}
 		change(&policy.Spec)
 		if _, err := scheduling.Compile("core", policy); err == nil || err.Error()[:len(field)] != field {
-			t.Errorf("%s: error %v", field, err)
+			t.Errorf("%s: got error %v", field, err)
 		}
 	}
 }
 
 // The index finds the same policies as a scan of all policies, in the same order.
-func TestTheSetFindsWhatApplies(t *testing.T) {
+func TestSetMatchesScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		selector := func(what string) string {
 			return rapid.SampledFrom([]string{`{}`, `{matchLabels: {app: web}}`, `{matchLabels: {app: api}}`, `{matchExpressions: [{key: app, operator: NotIn, values: [web]}]}`}).Draw(t, what)
@@ -178,7 +178,7 @@ func TestTheSetFindsWhatApplies(t *testing.T) {
 		for i := range rapid.IntRange(0, 2).Draw(t, "protectors") {
 			protectors = append(protectors, scheduling.Protector{Core: "core", Name: fmt.Sprint(i), Labels: map[string]string{"app": rapid.SampledFrom([]string{"web", "api"}).Draw(t, "label")}})
 		}
-		o := read(t, podKind(), false, pod(t, `{}`))
+		o := readObject(t, podKind(), false, pod(t, `{}`))
 		var want []*scheduling.Policy
 		for _, p := range scheduling.Order(policies) {
 			if p.Applies(o, nil, protectors) {
@@ -186,7 +186,7 @@ func TestTheSetFindsWhatApplies(t *testing.T) {
 			}
 		}
 		if got := scheduling.NewSet(policies).For(o, nil, protectors); !slices.Equal(got, want) {
-			t.Fatalf("%v, want %v", named(got), named(want))
+			t.Fatalf("got %v, want %v", policyNames(got), policyNames(want))
 		}
 	})
 }

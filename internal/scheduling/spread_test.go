@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// spreading returns a protector of the pods with app=web that spreads them by a node label.
-func spreading(core, name, key string, change ...func(*scheduling.Protector)) scheduling.Protector {
+// newProtector returns a protector of the pods with app=web that spreads them by a node label.
+func newProtector(core, name, key string, change ...func(*scheduling.Protector)) scheduling.Protector {
 	p := scheduling.Protector{
 		Core: core, Namespace: "shop", Name: name, Selector: &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}},
 		Spread: &scheduling.Spread{TopologyKey: key},
@@ -27,11 +27,11 @@ func spreading(core, name, key string, change ...func(*scheduling.Protector)) sc
 	return p
 }
 
-func wantingDomains(alone bool) func(*scheduling.Protector) {
-	return func(p *scheduling.Protector) { p.Spread.MinDomains, p.Spread.Alone = ptr.To[int32](3), alone }
+func withMinDomains(alone bool) func(*scheduling.Protector) {
+	return func(p *scheduling.Protector) { p.Spread.MinDomains, p.Spread.SingleCell = ptr.To[int32](3), alone }
 }
 
-func selecting(selector *v1alpha1.PodSelector) func(*scheduling.Protector) {
+func withSelector(selector *v1alpha1.PodSelector) func(*scheduling.Protector) {
 	return func(p *scheduling.Protector) { p.Selector = selector }
 }
 
@@ -46,10 +46,10 @@ const (
 
 func constraints(all string) string { return `topologySpreadConstraints: [` + all + `]` }
 
-func TestTheSpreadsOfProtectors(t *testing.T) {
-	one := spreading("core", "web", "z")
+func TestMergeSpreads(t *testing.T) {
+	one := newProtector("core", "web", "z")
 	everything := &v1alpha1.PodSelector{}
-	nobody := scheduling.Protector{Core: "core", Namespace: "shop", Name: "web", Selector: everything}
+	withoutSpread := scheduling.Protector{Core: "core", Namespace: "shop", Name: "web", Selector: everything}
 	for claim, test := range map[string]struct {
 		pod        string
 		policy     string
@@ -58,24 +58,24 @@ func TestTheSpreadsOfProtectors(t *testing.T) {
 		// told is the expected outcome of each protector with a spread, in order: an injected field, a conflict or a skipped field.
 		told []string
 	}{
-		"a protector that does not spread":       {`{}`, ``, []scheduling.Protector{nobody}, `{}`, nil},
+		"a protector without a spread":           {`{}`, ``, []scheduling.Protector{withoutSpread}, `{}`, nil},
 		"one":                                    {`{}`, ``, []scheduling.Protector{one}, `{` + constraints(even) + `}`, []string{"injected " + spreadZ}},
-		"one of all pods":                        {`{}`, ``, []scheduling.Protector{spreading("core", "web", "z", selecting(everything))}, `{` + constraints(`{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {}}`) + `}`, []string{"injected " + spreadZ}},
-		"least domains, of one cell":             {`{}`, ``, []scheduling.Protector{spreading("core", "web", "z", wantingDomains(true))}, `{` + constraints(`{maxSkew: 1, topologyKey: z, minDomains: 3, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {app: web}}}`) + `}`, []string{"injected " + spreadZ}},
-		"least domains, of several cells":        {`{}`, ``, []scheduling.Protector{spreading("core", "web", "z", wantingDomains(false))}, `{` + constraints(even) + `}`, []string{"injected " + spreadZ + ", skipped " + spreadZ + ".minDomains"}},
-		"pods that are not known here":           {`{}`, ``, []scheduling.Protector{spreading("core", "web", "z", selecting(nil))}, `{}`, []string{"skipped " + spreadZ}},
-		"a pod that has it":                      {`{` + constraints(even) + `}`, ``, []scheduling.Protector{one}, `{` + constraints(even) + `}`, []string{""}},
-		"the pod's own":                          {`{` + constraints(evenByTwo) + `}`, ``, []scheduling.Protector{one}, `{` + constraints(evenByTwo) + `}`, []string{"conflict in " + spreadZ + ": it keeps its own"}},
+		"one of all pods":                        {`{}`, ``, []scheduling.Protector{newProtector("core", "web", "z", withSelector(everything))}, `{` + constraints(`{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {}}`) + `}`, []string{"injected " + spreadZ}},
+		"minDomains, of one cell":                {`{}`, ``, []scheduling.Protector{newProtector("core", "web", "z", withMinDomains(true))}, `{` + constraints(`{maxSkew: 1, topologyKey: z, minDomains: 3, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {matchLabels: {app: web}}}`) + `}`, []string{"injected " + spreadZ}},
+		"minDomains, of several cells":           {`{}`, ``, []scheduling.Protector{newProtector("core", "web", "z", withMinDomains(false))}, `{` + constraints(even) + `}`, []string{"injected " + spreadZ + ", skipped " + spreadZ + ".minDomains"}},
+		"a protector whose selector is unknown":  {`{}`, ``, []scheduling.Protector{newProtector("core", "web", "z", withSelector(nil))}, `{}`, []string{"skipped " + spreadZ}},
+		"a pod that already has the constraint":  {`{` + constraints(even) + `}`, ``, []scheduling.Protector{one}, `{` + constraints(even) + `}`, []string{""}},
+		"the pod's own":                          {`{` + constraints(evenByTwo) + `}`, ``, []scheduling.Protector{one}, `{` + constraints(evenByTwo) + `}`, []string{"conflict in " + spreadZ + ": the object keeps its own value"}},
 		"the pod's own of the other kind":        {`{` + constraints(anyway) + `}`, ``, []scheduling.Protector{one}, `{` + constraints(anyway+", "+even) + `}`, []string{"injected " + spreadZ}},
-		"a policy's":                             {`{}`, `{` + constraints(evenByTwo) + `}`, []scheduling.Protector{spreading("core", "web", "z", selecting(everything))}, `{` + constraints(`{maxSkew: 2, topologyKey: z, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}`) + `}`, []string{"conflict in " + spreadZ + ": PodSchedulingPolicy shop/one goes first, and has set it"}},
-		"a policy's of the other kind":           {`{}`, `{` + constraints(anyway) + `}`, []scheduling.Protector{spreading("core", "web", "z", selecting(everything))}, `{` + constraints(anyway+`, {maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {}}`) + `}`, []string{"injected " + spreadZ}},
+		"a policy's":                             {`{}`, `{` + constraints(evenByTwo) + `}`, []scheduling.Protector{newProtector("core", "web", "z", withSelector(everything))}, `{` + constraints(`{maxSkew: 2, topologyKey: z, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}`) + `}`, []string{"conflict in " + spreadZ + ": PodSchedulingPolicy shop/one takes precedence and has set it"}},
+		"a policy's of the other kind":           {`{}`, `{` + constraints(anyway) + `}`, []scheduling.Protector{newProtector("core", "web", "z", withSelector(everything))}, `{` + constraints(anyway+`, {maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {}}`) + `}`, []string{"injected " + spreadZ}},
 		"the node of a policy":                   {`{}`, `{nodeName: node-1}`, []scheduling.Protector{one}, `{nodeName: node-1}`, []string{"skipped " + spreadZ}},
 		"a pod that has its node":                {`{nodeName: node-1}`, ``, []scheduling.Protector{one}, `{nodeName: node-1}`, []string{"skipped " + spreadZ}},
-		"several, of the same key: by name":      {`{}`, ``, []scheduling.Protector{spreading("core", "web", "z", selecting(everything)), spreading("core", "all", "z")}, `{` + constraints(even) + `}`, []string{"injected " + spreadZ, "conflict in " + spreadZ + ": PodProtector shop/all goes first, and has set it"}},
-		"several, of the same key: first cores":  {`{}`, ``, []scheduling.Protector{spreading("core", "web", "z"), spreading("b", "web", "z", selecting(everything))}, `{` + constraints(`{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {}}`) + `}`, []string{"injected " + spreadZ, "conflict in " + spreadZ + ": PodProtector shop/web goes first, and has set it"}},
-		"several that say the same":              {`{}`, ``, []scheduling.Protector{one, spreading("other", "web", "z")}, `{` + constraints(even) + `}`, []string{"injected " + spreadZ, ""}},
-		"several, of other keys":                 {`{}`, ``, []scheduling.Protector{one, nobody, spreading("core", "b", "yy")}, `{` + constraints(evenY+", "+even) + `}`, []string{"injected topologySpreadConstraints[yy,DoNotSchedule]", "injected " + spreadZ}},
-		"what a policy asks for goes before it":  {`{nodeSelector: {a: b}}`, `{conflictPolicy: Reject, tolerations: [{operator: Exists}]}`, []scheduling.Protector{one}, `{nodeSelector: {a: b}, tolerations: [{operator: Exists}], ` + constraints(even) + `}`, []string{"injected " + spreadZ}},
+		"several, of the same key: by name":      {`{}`, ``, []scheduling.Protector{newProtector("core", "web", "z", withSelector(everything)), newProtector("core", "all", "z")}, `{` + constraints(even) + `}`, []string{"injected " + spreadZ, "conflict in " + spreadZ + ": PodProtector shop/all takes precedence and has set it"}},
+		"several, of the same key: first cores":  {`{}`, ``, []scheduling.Protector{newProtector("core", "web", "z"), newProtector("b", "web", "z", withSelector(everything))}, `{` + constraints(`{maxSkew: 1, topologyKey: z, whenUnsatisfiable: DoNotSchedule, nodeTaintsPolicy: Honor, labelSelector: {}}`) + `}`, []string{"injected " + spreadZ, "conflict in " + spreadZ + ": PodProtector shop/web takes precedence and has set it"}},
+		"several equal spreads":                  {`{}`, ``, []scheduling.Protector{one, newProtector("other", "web", "z")}, `{` + constraints(even) + `}`, []string{"injected " + spreadZ, ""}},
+		"several, of other keys":                 {`{}`, ``, []scheduling.Protector{one, withoutSpread, newProtector("core", "b", "yy")}, `{` + constraints(evenY+", "+even) + `}`, []string{"injected topologySpreadConstraints[yy,DoNotSchedule]", "injected " + spreadZ}},
+		"policies are added before spreads":      {`{nodeSelector: {a: b}}`, `{conflictPolicy: Reject, tolerations: [{operator: Exists}]}`, []scheduling.Protector{one}, `{nodeSelector: {a: b}, tolerations: [{operator: Exists}], ` + constraints(even) + `}`, []string{"injected " + spreadZ}},
 		"null in place of the pod's constraints": {`{topologySpreadConstraints: null}`, ``, []scheduling.Protector{one}, `{` + constraints(even) + `}`, []string{"injected " + spreadZ}},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -83,15 +83,15 @@ func TestTheSpreadsOfProtectors(t *testing.T) {
 			if test.policy != "" {
 				policies = []*scheduling.Policy{policyOf(t, "one", test.policy)}
 			}
-			got, result := merged(t, podKind(), pod(t, test.pod), policies, test.protectors...)
+			got, result := mergePolicies(t, podKind(), pod(t, test.pod), policies, test.protectors...)
 			if diff := gocmp.Diff(valueOf(t, pod(t, test.want)), valueOf(t, got)); diff != "" {
-				t.Errorf("want - got +\n%s", diff)
+				t.Errorf("result differs (-want +got):\n%s", diff)
 			}
 			if diff := gocmp.Diff(test.told, told(result)); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+				t.Errorf("effects differ (-want +got):\n%s", diff)
 			}
-			if _, again := merged(t, podKind(), got, policies, test.protectors...); again.Patch != nil {
-				t.Errorf("once more: %s", again.Patch)
+			if _, again := mergePolicies(t, podKind(), got, policies, test.protectors...); again.Patch != nil {
+				t.Errorf("second merge changed the object: %s", again.Patch)
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func told(result scheduling.Result) (all []string) {
 			add("injected " + field)
 		}
 		for _, c := range s.Conflicts {
-			add("conflict in " + c.Field + ": " + c.Why)
+			add("conflict in " + c.Field + ": " + c.Reason)
 		}
 		for _, c := range s.Skipped {
 			add("skipped " + c.Field)
@@ -117,7 +117,7 @@ func told(result scheduling.Result) (all []string) {
 }
 
 // Objects whose change causes a rollout, pods that have a node, and existing objects stay unchanged.
-func TestASpreadIsForNewPodsAlone(t *testing.T) {
+func TestSpreadAppliesToNewPodsOnly(t *testing.T) {
 	const template = `{metadata: {namespace: shop}, spec: {template: {metadata: {labels: {app: web}}, spec: {}}}}`
 	const owned = `{metadata: {namespace: shop, ownerReferences: [{apiVersion: apps/v1, kind: %s, name: d, uid: u, controller: true}]}, spec: {}}`
 	for claim, test := range map[string]struct {
@@ -126,31 +126,31 @@ func TestASpreadIsForNewPodsAlone(t *testing.T) {
 		object string
 		want   bool
 	}{
-		"a pod":                        {podKind(), false, `{spec: {}}`, true},
-		"a pod of a ReplicaSet":        {podKind(), false, fmt.Sprintf(owned, "ReplicaSet"), true},
-		"a pod that is updated":        {podKind(), true, `{spec: {}}`, false},
-		"a pod of a DaemonSet":         {podKind(), false, fmt.Sprintf(owned, "DaemonSet"), false},
-		"a mirror pod":                 {podKind(), false, `{metadata: {annotations: {kubernetes.io/config.mirror: x}}, spec: {}}`, false},
-		"a Deployment":                 {schema.GroupKind{Group: "apps", Kind: "Deployment"}, false, template, false},
-		"a Deployment that is updated": {schema.GroupKind{Group: "apps", Kind: "Deployment"}, true, template, false},
-		"a StatefulSet":                {schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, false, template, false},
-		"a ReplicaSet of nobody":       {schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}, false, template, false},
-		"a Job":                        {schema.GroupKind{Group: "batch", Kind: "Job"}, false, template, false},
+		"a pod":                             {podKind(), false, `{spec: {}}`, true},
+		"a pod of a ReplicaSet":             {podKind(), false, fmt.Sprintf(owned, "ReplicaSet"), true},
+		"a pod that is updated":             {podKind(), true, `{spec: {}}`, false},
+		"a pod of a DaemonSet":              {podKind(), false, fmt.Sprintf(owned, "DaemonSet"), false},
+		"a mirror pod":                      {podKind(), false, `{metadata: {annotations: {kubernetes.io/config.mirror: x}}, spec: {}}`, false},
+		"a Deployment":                      {schema.GroupKind{Group: "apps", Kind: "Deployment"}, false, template, false},
+		"a Deployment that is updated":      {schema.GroupKind{Group: "apps", Kind: "Deployment"}, true, template, false},
+		"a StatefulSet":                     {schema.GroupKind{Group: "apps", Kind: "StatefulSet"}, false, template, false},
+		"a ReplicaSet without a controller": {schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}, false, template, false},
+		"a Job":                             {schema.GroupKind{Group: "batch", Kind: "Job"}, false, template, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			o := read(t, test.kind, test.update, jsonOf(t, test.object))
-			protectors := []scheduling.Protector{spreading("core", "web", "z")}
+			o := readObject(t, test.kind, test.update, jsonOf(t, test.object))
+			protectors := []scheduling.Protector{newProtector("core", "web", "z")}
 			policy := policyOf(t, "one", `{targets: [Pods, PodTemplates], templateUpdates: Inject, schedulerName: mine}`)
 			result, err := scheduling.Merge(o, []*scheduling.Policy{policy}, protectors)
 			if err != nil {
 				t.Fatal(err)
 			}
-			injected := slices.ContainsFunc(result.Spreads, func(s scheduling.Spreading) bool { return len(s.Injected) > 0 })
+			injected := slices.ContainsFunc(result.Spreads, func(s scheduling.SpreadOutcome) bool { return len(s.Injected) > 0 })
 			if injected != test.want {
-				t.Errorf("spreads %+v, patch %s", result.Spreads, result.Patch)
+				t.Errorf("got spreads %+v and patch %s", result.Spreads, result.Patch)
 			}
 			if !test.want && slices.Contains(conflicts(result), spreadZ) {
-				t.Errorf("a conflict, where nobody is at fault")
+				t.Errorf("got a conflict, want none")
 			}
 		})
 	}
@@ -158,7 +158,7 @@ func TestASpreadIsForNewPodsAlone(t *testing.T) {
 
 // The pods of each template of a Deployment are spread separately. Otherwise a rollout would leave the new pods where the old ones
 // were not.
-func TestTheRevisionsOfADeploymentAreSpreadEachByItself(t *testing.T) {
+func TestDeploymentRevisionsAreSpreadSeparately(t *testing.T) {
 	const hash = "pod-template-hash"
 	byHash := &v1alpha1.PodSelector{MatchLabels: map[string]string{hash: "5d8f"}}
 	someHash := &v1alpha1.PodSelector{MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: hash, Operator: "Exists"}}}
@@ -167,27 +167,27 @@ func TestTheRevisionsOfADeploymentAreSpreadEachByItself(t *testing.T) {
 		protector scheduling.Protector
 		want      any
 	}{
-		"a pod of a Deployment":                   {`{app: web, pod-template-hash: 5d8f}`, spreading("core", "web", "z"), []any{hash}},
-		"of a protector of all pods":              {`{pod-template-hash: 5d8f}`, spreading("core", "web", "z", selecting(&v1alpha1.PodSelector{})), []any{hash}},
-		"another pod":                             {`{app: web, controller-revision-hash: 5d8f}`, spreading("core", "web", "z"), nil},
-		"of a protector of one revision":          {`{pod-template-hash: 5d8f}`, spreading("core", "web", "z", selecting(byHash)), nil},
-		"of a protector that asks for a revision": {`{pod-template-hash: 5d8f}`, spreading("core", "web", "z", selecting(someHash)), nil},
+		"a pod of a Deployment":                  {`{app: web, pod-template-hash: 5d8f}`, newProtector("core", "web", "z"), []any{hash}},
+		"of a protector of all pods":             {`{pod-template-hash: 5d8f}`, newProtector("core", "web", "z", withSelector(&v1alpha1.PodSelector{})), []any{hash}},
+		"another pod":                            {`{app: web, controller-revision-hash: 5d8f}`, newProtector("core", "web", "z"), nil},
+		"of a protector of one revision":         {`{pod-template-hash: 5d8f}`, newProtector("core", "web", "z", withSelector(byHash)), nil},
+		"of a protector that selects a revision": {`{pod-template-hash: 5d8f}`, newProtector("core", "web", "z", withSelector(someHash)), nil},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			made := jsonOf(t, `{apiVersion: v1, kind: Pod, metadata: {name: web-1, namespace: shop, labels: `+test.labels+`}, spec: {}}`)
-			got, result := merged(t, podKind(), made, nil, test.protector)
+			got, result := mergePolicies(t, podKind(), made, nil, test.protector)
 			all, _ := valueOf(t, got)["spec"].(map[string]any)["topologySpreadConstraints"].([]any)
 			if len(all) != 1 || len(result.Spreads) != 1 {
-				t.Fatalf("constraints %v, spreads %+v, want one", all, result.Spreads)
+				t.Fatalf("got constraints %v and spreads %+v, want one", all, result.Spreads)
 			}
 			if diff := gocmp.Diff(test.want, all[0].(map[string]any)["matchLabelKeys"]); diff != "" {
-				t.Errorf("matchLabelKeys (-want +got):\n%s", diff)
+				t.Errorf("matchLabelKeys differ (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestWhatASchedulerIsAskedOfAProtector(t *testing.T) {
+func TestSpreadOf(t *testing.T) {
 	const zone = "topology.kubernetes.io/zone"
 	cells := func(names ...string) (all []v1alpha1.PodProtectorCell) {
 		for _, name := range names {
@@ -200,21 +200,21 @@ func TestWhatASchedulerIsAskedOfAProtector(t *testing.T) {
 		cells  []v1alpha1.PodProtectorCell
 		want   *scheduling.Spread
 	}{
-		"nothing without a spread":            {nil, cells("here"), nil},
-		"nothing by default":                  {&v1alpha1.Spread{TopologyKey: zone}, cells("here"), nil},
-		"nothing to audit":                    {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadAudit}, cells("here"), nil},
-		"nothing of cells":                    {&v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, Enforcement: v1alpha1.SpreadSchedule}, cells("here"), nil},
-		"to share out":                        {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule}, cells("here"), &scheduling.Spread{TopologyKey: zone, Alone: true}},
-		"least domains of one cell":           {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule, MinDomains: ptr.To[int32](2)}, cells("here"), &scheduling.Spread{TopologyKey: zone, MinDomains: ptr.To[int32](2), Alone: true}},
-		"least domains of several":            {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule, MinDomains: ptr.To[int32](2)}, cells("here", "there"), &scheduling.Spread{TopologyKey: zone, MinDomains: ptr.To[int32](2)}},
-		"least domains, perhaps of another":   {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule, MinDomains: ptr.To[int32](2)}, cells("there"), &scheduling.Spread{TopologyKey: zone, MinDomains: ptr.To[int32](2)}},
-		"least domains before anybody counts": {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule, MinDomains: ptr.To[int32](2)}, nil, &scheduling.Spread{TopologyKey: zone, MinDomains: ptr.To[int32](2)}},
+		"nothing without a spread":             {nil, cells("here"), nil},
+		"nothing by default":                   {&v1alpha1.Spread{TopologyKey: zone}, cells("here"), nil},
+		"nothing to audit":                     {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadAudit}, cells("here"), nil},
+		"nothing of cells":                     {&v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, Enforcement: v1alpha1.SpreadSchedule}, cells("here"), nil},
+		"to distribute":                        {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule}, cells("here"), &scheduling.Spread{TopologyKey: zone, SingleCell: true}},
+		"minDomains of one cell":               {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule, MinDomains: ptr.To[int32](2)}, cells("here"), &scheduling.Spread{TopologyKey: zone, MinDomains: ptr.To[int32](2), SingleCell: true}},
+		"minDomains of several cells":          {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule, MinDomains: ptr.To[int32](2)}, cells("here", "there"), &scheduling.Spread{TopologyKey: zone, MinDomains: ptr.To[int32](2)}},
+		"minDomains, possibly of another cell": {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule, MinDomains: ptr.To[int32](2)}, cells("there"), &scheduling.Spread{TopologyKey: zone, MinDomains: ptr.To[int32](2)}},
+		"minDomains before the first count":    {&v1alpha1.Spread{TopologyKey: zone, Enforcement: v1alpha1.SpreadSchedule, MinDomains: ptr.To[int32](2)}, nil, &scheduling.Spread{TopologyKey: zone, MinDomains: ptr.To[int32](2)}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := &v1alpha1.PodProtector{}
 			p.Spec.Spread, p.Status.Cells = test.spread, test.cells
 			if diff := gocmp.Diff(test.want, scheduling.SpreadOf(p, "here")); diff != "" {
-				t.Errorf("want - got +\n%s", diff)
+				t.Errorf("result differs (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -223,9 +223,9 @@ func TestWhatASchedulerIsAskedOfAProtector(t *testing.T) {
 // randomProtectors returns protectors with unique names within each core cluster.
 func randomProtectors(t *rapid.T) (all []scheduling.Protector) {
 	for i := range rapid.IntRange(0, 4).Draw(t, "protectors") {
-		p := spreading(rapid.SampledFrom([]string{"core", "other"}).Draw(t, "core"), fmt.Sprint("p-", i), rapid.SampledFrom([]string{"x", "z"}).Draw(t, "key"))
+		p := newProtector(rapid.SampledFrom([]string{"core", "other"}).Draw(t, "core"), fmt.Sprint("p-", i), rapid.SampledFrom([]string{"x", "z"}).Draw(t, "key"))
 		if rapid.IntRange(0, 3).Draw(t, "domains") == 0 {
-			wantingDomains(rapid.Bool().Draw(t, "alone"))(&p)
+			withMinDomains(rapid.Bool().Draw(t, "alone"))(&p)
 		}
 		switch rapid.IntRange(0, 5).Draw(t, "what of it") {
 		case 0:
@@ -242,7 +242,7 @@ func randomProtectors(t *rapid.T) (all []scheduling.Protector) {
 
 // Spreads add exactly what a simple walk over the protectors adds to a pod that has its policies, and do not change the policies'
 // fields.
-func TestSpreadsComeAfterAllPolicies(t *testing.T) {
+func TestSpreadsAreAddedAfterPolicies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies, protectors := randomPolicies(t), randomProtectors(t)
 		before := pod(t, written(t, randomSpec(t, true)))
@@ -250,22 +250,22 @@ func TestSpreadsComeAfterAllPolicies(t *testing.T) {
 		for i := range unspread {
 			unspread[i].Spread = nil
 		}
-		want, plain := merged(t, podKind(), before, policies, unspread...)
-		got, result := merged(t, podKind(), before, policies, protectors...)
+		want, plain := mergePolicies(t, podKind(), before, policies, unspread...)
+		got, result := mergePolicies(t, podKind(), before, policies, protectors...)
 		if !slices.Equal(conflicts(plain), conflicts(result)) {
-			t.Fatalf("policies conflict in %v, and without spreads in %v", conflicts(result), conflicts(plain))
+			t.Fatalf("got conflicts in %v with spreads, want %v as without", conflicts(result), conflicts(plain))
 		}
 		wanted := valueOf(t, want)
 		walk(t, wanted["spec"].(map[string]any), protectors)
 		if diff := gocmp.Diff(wanted, valueOf(t, got)); diff != "" {
-			t.Fatalf("want - got +\n%s", diff)
+			t.Fatalf("result differs (-want +got):\n%s", diff)
 		}
-		if _, again := merged(t, podKind(), got, policies, protectors...); again.Patch != nil {
-			t.Fatalf("once more: %s", again.Patch)
+		if _, again := mergePolicies(t, podKind(), got, policies, protectors...); again.Patch != nil {
+			t.Fatalf("second merge changed the object: %s", again.Patch)
 		}
-		other, _ := merged(t, podKind(), before, policies, rapid.Permutation(protectors).Draw(t, "another order")...)
+		other, _ := mergePolicies(t, podKind(), before, policies, rapid.Permutation(protectors).Draw(t, "another order")...)
 		if diff := gocmp.Diff(valueOf(t, got), valueOf(t, other)); diff != "" {
-			t.Fatalf("another order of protectors gives another pod:\n%s", diff)
+			t.Fatalf("order of protectors changed the pod:\n%s", diff)
 		}
 	})
 }
@@ -284,7 +284,7 @@ func walk(t *rapid.T, spec map[string]any, protectors []scheduling.Protector) {
 			continue
 		}
 		constraint := object{"maxSkew": 1, "topologyKey": p.Spread.TopologyKey, "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor", "labelSelector": p.Selector}
-		if p.Spread.MinDomains != nil && p.Spread.Alone {
+		if p.Spread.MinDomains != nil && p.Spread.SingleCell {
 			constraint["minDomains"] = *p.Spread.MinDomains
 		}
 		spec["topologySpreadConstraints"] = append(has, valueOf(t, []byte(written(t, constraint))))

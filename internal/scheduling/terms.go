@@ -24,19 +24,19 @@ type product struct {
 // if and only if it satisfies a term of both. A pod's term that already includes a term of the policy stays unchanged, so that a
 // second multiplication changes nothing. Terms that no node could satisfy are omitted.
 func multiply(pod, policy []any, nodeSelector map[string]any) product {
-	stays := make([]bool, len(pod))
+	isKept := make([]bool, len(pod))
 	for i, term := range pod {
-		stays[i] = slices.ContainsFunc(policy, func(wanted any) bool { return includes(fields(term), fields(wanted)) })
+		isKept[i] = slices.ContainsFunc(policy, func(wanted any) bool { return includes(fields(term), fields(wanted)) })
 	}
 	switch {
-	case len(pod) > 0 && !slices.Contains(stays, false):
+	case len(pod) > 0 && !slices.Contains(isKept, false):
 		return product{terms: pod, unchanged: true}
 	case len(pod) > maxTerms:
 		return product{tooMany: true}
 	}
 	var p product
 	for i, term := range pod {
-		if stays[i] {
+		if isKept[i] {
 			p.terms = append(p.terms, term)
 			p.feasible = p.feasible || isFeasible(fields(term), nodeSelector)
 			continue
@@ -110,7 +110,7 @@ func isSameRequirement(has, wanted map[string]any) bool {
 		}
 	}
 	for name, value := range has {
-		if _, known := wanted[name]; !known && name != "values" && value != nil {
+		if _, exists := wanted[name]; !exists && name != "values" && value != nil {
 			return false
 		}
 	}

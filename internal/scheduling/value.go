@@ -19,7 +19,7 @@ func decode(raw []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := reader.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is more behind the value")
+		return nil, fmt.Errorf("unexpected data after the JSON value")
 	}
 	return value, nil
 }
@@ -52,25 +52,25 @@ func text(value any) string {
 	return s
 }
 
-// isSame reports whether two values are equivalent. null and empty arrays are equivalent to absent fields.
-func isSame(a, b any) bool {
+// isEquivalent reports whether two values are equivalent. null and empty arrays are equivalent to absent fields.
+func isEquivalent(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
-		return ok && saysAll(a, b) && saysAll(b, a)
+		return ok && includesFields(a, b) && includesFields(b, a)
 	case []any:
 		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, isSame)
+		return ok && slices.EqualFunc(a, b, isEquivalent)
 	}
 	return reflect.DeepEqual(a, b)
 }
 
-// saysAll reports whether the fields of a have equivalent values in b.
-func saysAll(a, b map[string]any) bool {
+// includesFields reports whether the fields of a have equivalent values in b.
+func includesFields(a, b map[string]any) bool {
 	for name, value := range a {
 		list, isList := value.([]any)
-		says := value != nil && (!isList || len(list) > 0)
-		if says && !isSame(value, b[name]) {
+		isSet := value != nil && (!isList || len(list) > 0)
+		if isSet && !isEquivalent(value, b[name]) {
 			return false
 		}
 	}
@@ -86,8 +86,8 @@ func written(value any) string {
 	return string(raw)
 }
 
-// maxQuote is the maximum number of bytes of a value in a message.
-const maxQuote = 200
+// maxQuotedBytes is the maximum number of bytes of a value in a message.
+const maxQuotedBytes = 200
 
 // quote formats a value for a message.
 func quote(value any) string {
@@ -95,10 +95,10 @@ func quote(value any) string {
 		return "nothing"
 	}
 	raw := written(value)
-	if len(raw) <= maxQuote {
+	if len(raw) <= maxQuotedBytes {
 		return raw
 	}
-	cut := maxQuote
+	cut := maxQuotedBytes
 	for !utf8.RuneStart(raw[cut]) {
 		cut--
 	}

@@ -45,14 +45,14 @@ func (m *Model) values() map[string]attr.Value {
 	all := map[string]attr.Value{
 		"insecure": m.Insecure, "in_cluster": m.InCluster, "config_paths": m.ConfigPaths, "exec": m.Exec, "timeout": m.Timeout,
 	}
-	for _, t := range m.texts() {
+	for _, t := range m.stringAttributes() {
 		all[t.attribute] = *t.value
 	}
 	return all
 }
 
-// Unknown reports whether some attribute only becomes known during the apply.
-func (m *Model) Unknown() bool {
+// IsUnknown reports whether some attribute only becomes known during the apply.
+func (m *Model) IsUnknown() bool {
 	for _, v := range m.values() {
 		if !isKnown(v) {
 			return true
@@ -70,26 +70,26 @@ func isKnown(v attr.Value) bool {
 	return err == nil && raw.IsFullyKnown()
 }
 
-var errNothing = errors.New("nothing says which cluster is meant: set config_path, kubeconfig or host in the configuration of the provider, " +
+var errNoCluster = errors.New("no cluster is configured: set config_path, kubeconfig or host in the configuration of the provider, " +
 	"or KUBE_CONFIG_PATH, KUBE_HOST or KUBECONFIG in the environment (~/.kube/config is not read unless one of them names it)")
 
 // Config returns the client configuration. Environment variables replace attributes that are not set. No error contains secrets.
 func (m *Model) Config(getenv func(string) string) (*rest.Config, error) {
-	s := m.complete(getenv)
+	s := m.withVariables(getenv)
 	var wrong []error
 	for _, p := range s.problems() {
 		wrong = append(wrong, p)
 	}
 	if len(wrong) > 0 {
-		return nil, sentences(wrong)
+		return nil, joinErrors(wrong)
 	}
-	config, err := s.lead(getenv)
+	config, err := s.clientConfig(getenv)
 	if err != nil {
 		return nil, err
 	}
 	if config.ExecProvider != nil {
 		config.ExecProvider.StdinUnavailable = true
-		config.ExecProvider.StdinUnavailableMessage = "Terraform has no terminal for it; log in before"
+		config.ExecProvider.StdinUnavailableMessage = "Terraform has no terminal for it; log in first"
 	}
 	config.Timeout = defaultTimeout
 	if !s.Timeout.IsNull() {
@@ -98,11 +98,11 @@ func (m *Model) Config(getenv func(string) string) (*rest.Config, error) {
 	return config, err
 }
 
-// lead returns the client configuration of the first source that is configured.
-func (s *settings) lead(getenv func(string) string) (*rest.Config, error) {
+// clientConfig returns the client configuration of the first source that is configured.
+func (s *settings) clientConfig(getenv func(string) string) (*rest.Config, error) {
 	switch {
 	case s.InCluster.ValueBool():
-		return inPod(getenv, accountFolder)
+		return podConfig(getenv, accountFolder)
 	case !s.Kubeconfig.IsNull() || len(s.paths) > 0:
 		kubeconfig, err := s.load(getenv)
 		if err != nil {
@@ -113,13 +113,13 @@ func (s *settings) lead(getenv func(string) string) (*rest.Config, error) {
 		return s.override(clientcmdapi.NewConfig())
 	}
 	if name := s.anyOf("config_context", "config_context_cluster", "config_context_auth_info"); name != "" {
-		return nil, fmt.Errorf("%s chooses from a kubeconfig, and there is none: set config_path or kubeconfig, or KUBE_CONFIG_PATH or KUBECONFIG in the environment", name)
+		return nil, fmt.Errorf("%s selects from a kubeconfig, but no kubeconfig is configured: set config_path or kubeconfig, or KUBE_CONFIG_PATH or KUBECONFIG in the environment", name)
 	}
-	if name := s.anyOf(append(loginAttributes(), serverAttributes()...)...); name != "" {
-		return nil, fmt.Errorf("%s is set, but nothing says which cluster it is for: set host, config_path or kubeconfig", name)
+	if name := s.anyOf(append(credentialAttributes(), serverAttributes()...)...); name != "" {
+		return nil, fmt.Errorf("%s is set, but no cluster is configured: set host, config_path or kubeconfig", name)
 	}
-	if s.InCluster.IsNull() && isPod(getenv, accountFolder) {
-		return inPod(getenv, accountFolder)
+	if s.InCluster.IsNull() && runsInPod(getenv, accountFolder) {
+		return podConfig(getenv, accountFolder)
 	}
-	return nil, errNothing
+	return nil, errNoCluster
 }

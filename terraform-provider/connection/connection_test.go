@@ -69,8 +69,8 @@ clusters:
 - {name: other, cluster: {server: "https://other:6443"}}
 `
 
-// home creates a directory with kubeconfigs.
-func home(t *testing.T) string {
+// kubeconfigFolder creates a directory with kubeconfigs.
+func kubeconfigFolder(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, content := range map[string]string{
@@ -88,17 +88,17 @@ func home(t *testing.T) string {
 	return folder
 }
 
-// led holds the relevant fields of a client configuration.
-type led struct {
+// resultConfig holds the relevant fields of a client configuration.
+type resultConfig struct {
 	Host, Token, ServerName, CA, Certificate, Key, User, Password, Proxy string
 	Insecure                                                             bool
 	Exec                                                                 []string
 	Timeout                                                              time.Duration
 }
 
-func read(t *testing.T, config *rest.Config) led {
+func readConfig(t *testing.T, config *rest.Config) resultConfig {
 	t.Helper()
-	l := led{
+	l := resultConfig{
 		Host: config.Host, Token: config.BearerToken, ServerName: config.ServerName, CA: string(config.CAData),
 		Certificate: string(config.CertData), Key: string(config.KeyData), User: config.Username, Password: config.Password,
 		Insecure: config.Insecure, Timeout: config.Timeout,
@@ -129,132 +129,136 @@ func (v variables) in(folder string) func(string) string {
 	return func(name string) string { return strings.ReplaceAll(v[name], "HOMEFOLDER", folder) }
 }
 
-func TestLeadsWhereTheConfigurationSays(t *testing.T) {
-	p, folder := newPairs(t), home(t)
-	core := led{Host: "https://core:6443", Token: "token-of-core", ServerName: "core.internal", Insecure: true, Timeout: time.Minute}
-	worker := led{Host: "https://worker:6443", Proxy: "http://proxy:3128", Exec: []string{"client.authentication.k8s.io/v1", "log-in"}, Timeout: time.Minute}
-	other := led{Host: "https://other:6443", Token: "token-of-core", Timeout: time.Minute}
-	of := func(l led, change func(*led)) led {
+func TestConfig(t *testing.T) {
+	p, folder := newPairs(t), kubeconfigFolder(t)
+	core := resultConfig{Host: "https://core:6443", Token: "token-of-core", ServerName: "core.internal", Insecure: true, Timeout: time.Minute}
+	worker := resultConfig{Host: "https://worker:6443", Proxy: "http://proxy:3128", Exec: []string{"client.authentication.k8s.io/v1", "log-in"}, Timeout: time.Minute}
+	other := resultConfig{Host: "https://other:6443", Token: "token-of-core", Timeout: time.Minute}
+	of := func(l resultConfig, change func(*resultConfig)) resultConfig {
 		change(&l)
 		return l
 	}
-	here := led{Host: "https://here:6443", Timeout: time.Minute}
+	here := resultConfig{Host: "https://here:6443", Timeout: time.Minute}
 	for claim, c := range map[string]struct {
-		said      said
+		said      configuration
 		variables variables
-		want      led
+		want      resultConfig
 	}{
-		"host with a token": {said: said{"host": "https://here:6443", "token": "t\n", "cluster_ca_certificate": p.ca},
-			want: of(here, func(l *led) { l.Token, l.CA = "t", p.ca })},
-		"host with a certificate": {said: said{"host": "https://here:6443", "client_certificate": string(p.one.Certificate), "client_key": string(p.one.Key), "tls_server_name": "n"},
-			want: of(here, func(l *led) {
+		"host with a token": {said: configuration{"host": "https://here:6443", "token": "t\n", "cluster_ca_certificate": p.ca},
+			want: of(here, func(l *resultConfig) { l.Token, l.CA = "t", p.ca })},
+		"host with a certificate": {said: configuration{"host": "https://here:6443", "client_certificate": string(p.one.Certificate), "client_key": string(p.one.Key), "tls_server_name": "n"},
+			want: of(here, func(l *resultConfig) {
 				l.Certificate, l.Key, l.ServerName = string(p.one.Certificate), string(p.one.Key), "n"
 			})},
-		"host with a password, and a time": {said: said{"host": "https://here:6443", "username": "u", "password": "p", "insecure": true, "timeout": "5s"},
-			want: of(here, func(l *led) { l.User, l.Password, l.Insecure, l.Timeout = "u", "p", true, 5*time.Second })},
-		"host with a plugin": {said: said{"host": "https://here:6443", "proxy_url": "socks5://proxy:1080", "exec": map[string]any{
+		"host with a password, and a time": {said: configuration{"host": "https://here:6443", "username": "u", "password": "p", "insecure": true, "timeout": "5s"},
+			want: of(here, func(l *resultConfig) { l.User, l.Password, l.Insecure, l.Timeout = "u", "p", true, 5*time.Second })},
+		"host with a plugin": {said: configuration{"host": "https://here:6443", "proxy_url": "socks5://proxy:1080", "exec": map[string]any{
 			"api_version": "client.authentication.k8s.io/v1beta1", "command": "c", "args": []any{"a", "b"}, "env": map[string]any{"K": "V", "A": "B"}}},
-			want: of(here, func(l *led) {
+			want: of(here, func(l *resultConfig) {
 				l.Proxy, l.Exec = "socks5://proxy:1080", []string{"client.authentication.k8s.io/v1beta1", "c", "a", "b", "A=B", "K=V"}
 			})},
-		"a request without bound":                 {said: said{"config_path": folder + "/two", "timeout": "0s"}, want: of(core, func(l *led) { l.Timeout = 0 })},
-		"the current context of a file":           {said: said{"config_path": folder + "/two"}, want: core},
-		"a file in the home":                      {said: said{"config_path": "~/two"}, variables: variables{"HOME": "HOMEFOLDER"}, want: core},
-		"another context":                         {said: said{"config_path": folder + "/two", "config_context": "worker"}, want: worker},
-		"the text of a kubeconfig":                {said: said{"kubeconfig": twoContexts}, want: core},
-		"the first current context of many files": {said: said{"config_paths": []any{folder + "/other", folder + "/none", folder + "/two"}}, want: other},
-		"a cluster and a user besides the context": {said: said{"kubeconfig": twoContexts, "config_context_cluster": "worker", "config_context_auth_info": "core"},
-			want: of(worker, func(l *led) { l.Token, l.Exec = "token-of-core", nil })},
-		"a host in place of the kubeconfig's, whose name for TLS goes with it": {said: said{"kubeconfig": twoContexts, "host": "https://here:6443"},
-			want: of(core, func(l *led) { l.Host, l.ServerName = "https://here:6443", "" })},
-		"an authority in place of the kubeconfig's trust": {said: said{"kubeconfig": twoContexts, "cluster_ca_certificate": p.ca},
-			want: of(core, func(l *led) { l.CA, l.Insecure = p.ca, false })},
+		"a request without bound":                 {said: configuration{"config_path": folder + "/two", "timeout": "0s"}, want: of(core, func(l *resultConfig) { l.Timeout = 0 })},
+		"the current context of a file":           {said: configuration{"config_path": folder + "/two"}, want: core},
+		"a file in the home":                      {said: configuration{"config_path": "~/two"}, variables: variables{"HOME": "HOMEFOLDER"}, want: core},
+		"another context":                         {said: configuration{"config_path": folder + "/two", "config_context": "worker"}, want: worker},
+		"the text of a kubeconfig":                {said: configuration{"kubeconfig": twoContexts}, want: core},
+		"the first current context of many files": {said: configuration{"config_paths": []any{folder + "/other", folder + "/none", folder + "/two"}}, want: other},
+		"a cluster and a user besides the context": {said: configuration{"kubeconfig": twoContexts, "config_context_cluster": "worker", "config_context_auth_info": "core"},
+			want: of(worker, func(l *resultConfig) { l.Token, l.Exec = "token-of-core", nil })},
+		"a host in place of the kubeconfig's, whose name for TLS goes with it": {said: configuration{"kubeconfig": twoContexts, "host": "https://here:6443"},
+			want: of(core, func(l *resultConfig) { l.Host, l.ServerName = "https://here:6443", "" })},
+		"an authority in place of the kubeconfig's trust": {said: configuration{"kubeconfig": twoContexts, "cluster_ca_certificate": p.ca},
+			want: of(core, func(l *resultConfig) { l.CA, l.Insecure = p.ca, false })},
 		"trust in all in place of the kubeconfig's authority": {
-			said: said{"kubeconfig": strings.Replace(twoContexts, "insecure-skip-tls-verify: true", "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte(p.ca)), 1), "insecure": true},
+			said: configuration{"kubeconfig": strings.Replace(twoContexts, "insecure-skip-tls-verify: true", "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte(p.ca)), 1), "insecure": true},
 			want: core},
-		"no trust, whatever the kubeconfig says": {said: said{"kubeconfig": twoContexts, "insecure": false}, want: of(core, func(l *led) { l.Insecure = false })},
-		"a token in place of all that the kubeconfig's user has": {said: said{"kubeconfig": twoContexts, "config_context": "worker", "token": "t"},
-			want: of(worker, func(l *led) { l.Token, l.Exec = "t", nil })},
+		"no trust, whatever the kubeconfig says": {said: configuration{"kubeconfig": twoContexts, "insecure": false}, want: of(core, func(l *resultConfig) { l.Insecure = false })},
+		"a token in place of all that the kubeconfig's user has": {said: configuration{"kubeconfig": twoContexts, "config_context": "worker", "token": "t"},
+			want: of(worker, func(l *resultConfig) { l.Token, l.Exec = "t", nil })},
 		"a certificate in place of the kubeconfig's token": {
-			said: said{"kubeconfig": twoContexts, "client_certificate": string(p.one.Certificate), "client_key": string(p.one.Key)},
-			want: of(core, func(l *led) { l.Token, l.Certificate, l.Key = "", string(p.one.Certificate), string(p.one.Key) })},
+			said: configuration{"kubeconfig": twoContexts, "client_certificate": string(p.one.Certificate), "client_key": string(p.one.Key)},
+			want: of(core, func(l *resultConfig) {
+				l.Token, l.Certificate, l.Key = "", string(p.one.Certificate), string(p.one.Key)
+			})},
 		"variables alone": {variables: variables{"KUBE_HOST": "https://here:6443", "KUBE_TOKEN": "t", "KUBE_CLUSTER_CA_CERT_DATA": p.ca, "KUBE_TLS_SERVER_NAME": "n",
-			"KUBE_PROXY_URL": "http://proxy:1"}, want: of(here, func(l *led) { l.Token, l.CA, l.ServerName, l.Proxy = "t", p.ca, "n", "http://proxy:1" })},
+			"KUBE_PROXY_URL": "http://proxy:1"}, want: of(here, func(l *resultConfig) { l.Token, l.CA, l.ServerName, l.Proxy = "t", p.ca, "n", "http://proxy:1" })},
 		"a certificate of variables": {variables: variables{"KUBE_HOST": "https://here:6443", "KUBE_CLIENT_CERT_DATA": string(p.one.Certificate), "KUBE_CLIENT_KEY_DATA": string(p.one.Key),
-			"KUBE_INSECURE": "true"}, want: of(here, func(l *led) { l.Certificate, l.Key, l.Insecure = string(p.one.Certificate), string(p.one.Key), true })},
+			"KUBE_INSECURE": "true"}, want: of(here, func(l *resultConfig) {
+			l.Certificate, l.Key, l.Insecure = string(p.one.Certificate), string(p.one.Key), true
+		})},
 		"a password of variables": {variables: variables{"KUBE_HOST": "https://here:6443", "KUBE_USER": "u", "KUBE_PASSWORD": "p"},
-			want: of(here, func(l *led) { l.User, l.Password = "u", "p" })},
+			want: of(here, func(l *resultConfig) { l.User, l.Password = "u", "p" })},
 		"a path of a variable, with a context": {variables: variables{"KUBE_CONFIG_PATH": "HOMEFOLDER/two", "KUBE_CTX": "worker"}, want: worker},
 		"parts of a context by variables": {variables: variables{"KUBE_CONFIG_PATHS": "HOMEFOLDER/other:HOMEFOLDER/two", "KUBE_CTX_CLUSTER": "worker", "KUBE_CTX_AUTH_INFO": "core"},
-			want: of(worker, func(l *led) { l.Token, l.Exec = "token-of-core", nil })},
+			want: of(worker, func(l *resultConfig) { l.Token, l.Exec = "token-of-core", nil })},
 		"KUBECONFIG with two files":           {variables: variables{"KUBECONFIG": "HOMEFOLDER/other:HOMEFOLDER/two"}, want: other},
-		"KUBECONFIG with a context":           {said: said{"config_context": "worker"}, variables: variables{"KUBECONFIG": "HOMEFOLDER/two"}, want: worker},
+		"KUBECONFIG with a context":           {said: configuration{"config_context": "worker"}, variables: variables{"KUBECONFIG": "HOMEFOLDER/two"}, want: worker},
 		"our variable before KUBECONFIG":      {variables: variables{"KUBECONFIG": "HOMEFOLDER/two", "KUBE_CONFIG_PATHS": "HOMEFOLDER/other:HOMEFOLDER/two"}, want: other},
 		"the one path before several":         {variables: variables{"KUBE_CONFIG_PATH": "HOMEFOLDER/two", "KUBE_CONFIG_PATHS": "HOMEFOLDER/other"}, want: core},
 		"KUBE_HOST before KUBECONFIG":         {variables: variables{"KUBECONFIG": "HOMEFOLDER/two", "KUBE_HOST": "https://here:6443"}, want: here},
-		"KUBE_HOST over KUBE_CONFIG_PATH":     {variables: variables{"KUBE_CONFIG_PATH": "HOMEFOLDER/two", "KUBE_HOST": "https://here:6443"}, want: of(core, func(l *led) { l.Host, l.ServerName = here.Host, "" })},
-		"attributes, not variables":           {said: said{"host": "https://here:6443", "token": "t"}, variables: variables{"KUBE_HOST": "https://there", "KUBE_TOKEN": "u"}, want: of(here, func(l *led) { l.Token = "t" })},
-		"a plugin, not KUBE_TOKEN":            {said: said{"host": "https://here:6443", "exec": map[string]any{"api_version": "client.authentication.k8s.io/v1", "command": "c"}}, variables: variables{"KUBE_TOKEN": "u"}, want: of(here, func(l *led) { l.Exec = []string{"client.authentication.k8s.io/v1", "c"} })},
-		"an authority, not KUBE_INSECURE":     {said: said{"host": "https://here:6443", "cluster_ca_certificate": p.ca}, variables: variables{"KUBE_INSECURE": "1"}, want: of(here, func(l *led) { l.CA = p.ca })},
-		"insecure, not an authority":          {said: said{"host": "https://here:6443", "insecure": true}, variables: variables{"KUBE_CLUSTER_CA_CERT_DATA": p.ca}, want: of(here, func(l *led) { l.Insecure = true })},
-		"a host, not another kubeconfig":      {said: said{"host": "https://here:6443"}, variables: variables{"KUBE_CONFIG_PATH": "HOMEFOLDER/two", "KUBECONFIG": "HOMEFOLDER/two"}, want: here},
-		"a kubeconfig, not KUBE_HOST":         {said: said{"kubeconfig": twoContexts}, variables: variables{"KUBE_HOST": "https://there", "KUBE_TOKEN": "u", "KUBE_INSECURE": "true"}, want: core},
-		"a context, not KUBE_HOST":            {said: said{"config_context": "core"}, variables: variables{"KUBECONFIG": "HOMEFOLDER/two", "KUBE_HOST": "https://there"}, want: core},
-		"a context, not KUBE_CTX_CLUSTER":     {said: said{"kubeconfig": twoContexts, "config_context": "core"}, variables: variables{"KUBE_CTX_CLUSTER": "worker"}, want: core},
-		"a kubeconfig by way of a proxy":      {said: said{"kubeconfig": twoContexts}, variables: variables{"KUBE_PROXY_URL": "http://proxy:1"}, want: of(core, func(l *led) { l.Proxy = "http://proxy:1" })},
-		"a proxy in place of a broken one":    {said: said{"kubeconfig": twoContexts, "config_context_cluster": "bad-proxy", "proxy_url": "http://proxy:1"}, want: led{Host: "https://worker:6443", Proxy: "http://proxy:1", Token: "token-of-core", Timeout: time.Minute}},
-		"a variable that is empty is not set": {said: said{"kubeconfig": twoContexts}, variables: variables{"KUBE_CTX": "", "KUBE_PROXY_URL": ""}, want: core},
+		"KUBE_HOST over KUBE_CONFIG_PATH":     {variables: variables{"KUBE_CONFIG_PATH": "HOMEFOLDER/two", "KUBE_HOST": "https://here:6443"}, want: of(core, func(l *resultConfig) { l.Host, l.ServerName = here.Host, "" })},
+		"attributes, not variables":           {said: configuration{"host": "https://here:6443", "token": "t"}, variables: variables{"KUBE_HOST": "https://there", "KUBE_TOKEN": "u"}, want: of(here, func(l *resultConfig) { l.Token = "t" })},
+		"a plugin, not KUBE_TOKEN":            {said: configuration{"host": "https://here:6443", "exec": map[string]any{"api_version": "client.authentication.k8s.io/v1", "command": "c"}}, variables: variables{"KUBE_TOKEN": "u"}, want: of(here, func(l *resultConfig) { l.Exec = []string{"client.authentication.k8s.io/v1", "c"} })},
+		"an authority, not KUBE_INSECURE":     {said: configuration{"host": "https://here:6443", "cluster_ca_certificate": p.ca}, variables: variables{"KUBE_INSECURE": "1"}, want: of(here, func(l *resultConfig) { l.CA = p.ca })},
+		"insecure, not an authority":          {said: configuration{"host": "https://here:6443", "insecure": true}, variables: variables{"KUBE_CLUSTER_CA_CERT_DATA": p.ca}, want: of(here, func(l *resultConfig) { l.Insecure = true })},
+		"a host, not another kubeconfig":      {said: configuration{"host": "https://here:6443"}, variables: variables{"KUBE_CONFIG_PATH": "HOMEFOLDER/two", "KUBECONFIG": "HOMEFOLDER/two"}, want: here},
+		"a kubeconfig, not KUBE_HOST":         {said: configuration{"kubeconfig": twoContexts}, variables: variables{"KUBE_HOST": "https://there", "KUBE_TOKEN": "u", "KUBE_INSECURE": "true"}, want: core},
+		"a context, not KUBE_HOST":            {said: configuration{"config_context": "core"}, variables: variables{"KUBECONFIG": "HOMEFOLDER/two", "KUBE_HOST": "https://there"}, want: core},
+		"a context, not KUBE_CTX_CLUSTER":     {said: configuration{"kubeconfig": twoContexts, "config_context": "core"}, variables: variables{"KUBE_CTX_CLUSTER": "worker"}, want: core},
+		"a kubeconfig by way of a proxy":      {said: configuration{"kubeconfig": twoContexts}, variables: variables{"KUBE_PROXY_URL": "http://proxy:1"}, want: of(core, func(l *resultConfig) { l.Proxy = "http://proxy:1" })},
+		"a proxy in place of a broken one":    {said: configuration{"kubeconfig": twoContexts, "config_context_cluster": "bad-proxy", "proxy_url": "http://proxy:1"}, want: resultConfig{Host: "https://worker:6443", Proxy: "http://proxy:1", Token: "token-of-core", Timeout: time.Minute}},
+		"a variable that is empty is not set": {said: configuration{"kubeconfig": twoContexts}, variables: variables{"KUBE_CTX": "", "KUBE_PROXY_URL": ""}, want: core},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			config, err := c.said.model(t).Config(c.variables.in(folder))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, read(t, config)); diff != "" {
+			if diff := cmp.Diff(c.want, readConfig(t, config)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-func TestSaysWhyNothingLeadsToACluster(t *testing.T) {
-	p, folder := newPairs(t), home(t)
+func TestConfigErrors(t *testing.T) {
+	p, folder := newPairs(t), kubeconfigFolder(t)
 	for claim, c := range map[string]struct {
-		said      said
+		said      configuration
 		variables variables
 		want      string
 	}{
-		"nothing is configured, and the home has a kubeconfig": {variables: variables{"HOME": "HOMEFOLDER"}, want: "nothing says which cluster is meant: set config_path"},
-		"credentials without a cluster":                        {said: said{"token": "hidden"}, want: "token is set, but nothing says which cluster it is for"},
-		"credentials of a variable without a cluster":          {variables: variables{"KUBE_TOKEN": "hidden"}, want: "KUBE_TOKEN is set, but nothing says"},
-		"a context without a kubeconfig":                       {said: said{"config_context": "core"}, want: "config_context chooses from a kubeconfig, and there is none"},
-		"a file that is not there":                             {said: said{"config_path": "/no/such/file"}, want: "there is no file /no/such/file, which config_path names"},
-		"a context that is not in a file":                      {said: said{"config_path": folder + "/two", "config_context": "cor"}, want: `the kubeconfig of config_path has no context "cor"`},
-		"files that are not there":                             {variables: variables{"KUBECONFIG": "/no/one:/no/two"}, want: "there is no file /no/one nor /no/two, which KUBECONFIG names"},
-		"a file that is a folder":                              {said: said{"config_path": folder}, want: "cannot be read, which config_path names: is a directory"},
-		"a file of another kind":                               {said: said{"config_path": folder + "/garbage"}, want: "/garbage is not a kubeconfig, and config_path names it as one"},
-		"a file that is no kubeconfig":                         {said: said{"config_path": folder + "/hidden"}, want: "/hidden is not a kubeconfig"},
-		"a context that is not there":                          {said: said{"kubeconfig": twoContexts, "config_context": "cor"}, want: `kubeconfig has no context "cor": it has core, lost, nobody, worker`},
-		"a kubeconfig without a current context":               {said: said{"kubeconfig": strings.Replace(twoContexts, "current-context: core", "", 1)}, want: "has no current-context: choose a context by config_context; it has core"},
-		"a cluster that is not there":                          {said: said{"kubeconfig": twoContexts, "config_context": "lost"}, want: `has no cluster "nowhere": it has bad-proxy, core, worker`},
-		"a user who is not there":                              {said: said{"kubeconfig": twoContexts, "config_context": "nobody"}, want: `has no user "no-one": it has core, worker`},
-		"a proxy that is none":                                 {said: said{"kubeconfig": twoContexts, "config_context_cluster": "bad-proxy"}, want: `the proxy-url of cluster "bad-proxy" in kubeconfig is no URL of a proxy`},
-		"a variable that is no URL":                            {variables: variables{"KUBE_HOST": "core.example"}, want: "KUBE_HOST is no URL: write it like https://"},
+		"nothing is configured, and the home has a kubeconfig": {variables: variables{"HOME": "HOMEFOLDER"}, want: "no cluster is configured: set config_path"},
+		"credentials without a cluster":                        {said: configuration{"token": "hidden"}, want: "token is set, but no cluster is configured"},
+		"credentials of a variable without a cluster":          {variables: variables{"KUBE_TOKEN": "hidden"}, want: "KUBE_TOKEN is set, but no cluster"},
+		"a context without a kubeconfig":                       {said: configuration{"config_context": "core"}, want: "config_context selects from a kubeconfig, but no kubeconfig is configured"},
+		"a file that is not there":                             {said: configuration{"config_path": "/no/such/file"}, want: "no file /no/such/file exists, but config_path names it"},
+		"a context that is not in a file":                      {said: configuration{"config_path": folder + "/two", "config_context": "cor"}, want: `the kubeconfig of config_path has no context "cor"`},
+		"files that are not there":                             {variables: variables{"KUBECONFIG": "/no/one:/no/two"}, want: "no file /no/one or /no/two exists, but KUBECONFIG names it"},
+		"a file that is a folder":                              {said: configuration{"config_path": folder}, want: ", which config_path names: is a directory"},
+		"a file of another kind":                               {said: configuration{"config_path": folder + "/garbage"}, want: "/garbage is not a kubeconfig, but config_path names it"},
+		"a file that is no kubeconfig":                         {said: configuration{"config_path": folder + "/hidden"}, want: "/hidden is not a kubeconfig"},
+		"a context that is not there":                          {said: configuration{"kubeconfig": twoContexts, "config_context": "cor"}, want: `kubeconfig has no context "cor": it has core, lost, nobody, worker`},
+		"a kubeconfig without a current context":               {said: configuration{"kubeconfig": strings.Replace(twoContexts, "current-context: core", "", 1)}, want: "has no current-context: set config_context; it has core"},
+		"a cluster that is not there":                          {said: configuration{"kubeconfig": twoContexts, "config_context": "lost"}, want: `has no cluster "nowhere": it has bad-proxy, core, worker`},
+		"a user who is not there":                              {said: configuration{"kubeconfig": twoContexts, "config_context": "nobody"}, want: `has no user "no-one": it has core, worker`},
+		"a proxy that is none":                                 {said: configuration{"kubeconfig": twoContexts, "config_context_cluster": "bad-proxy"}, want: `the proxy-url of cluster "bad-proxy" in kubeconfig is not a proxy URL`},
+		"a variable that is no URL":                            {variables: variables{"KUBE_HOST": "core.example"}, want: "KUBE_HOST is not a URL: use a value like https://"},
 		"a variable that is neither true nor false":            {variables: variables{"KUBE_HOST": "https://core", "KUBE_INSECURE": "maybe"}, want: "KUBE_INSECURE is neither true nor false"},
-		"variables that exclude each other":                    {variables: variables{"KUBE_HOST": "https://core", "KUBE_TOKEN": "hidden", "KUBE_USER": "u", "KUBE_PASSWORD": "hidden"}, want: "KUBE_USER and KUBE_TOKEN exclude each other"},
+		"variables that are mutually exclusive":                {variables: variables{"KUBE_HOST": "https://core", "KUBE_TOKEN": "hidden", "KUBE_USER": "u", "KUBE_PASSWORD": "hidden"}, want: "KUBE_USER and KUBE_TOKEN exclude each other"},
 		"a variable without its other half":                    {variables: variables{"KUBE_HOST": "https://core", "KUBE_CLIENT_CERT_DATA": p.ca}, want: "KUBE_CLIENT_CERT_DATA needs client_key"},
-		"in_cluster outside of a pod":                          {said: said{"in_cluster": true}, variables: variables{"KUBE_HOST": "https://core"}, want: "in_cluster is true, and Terraform does not run in a pod"},
+		"in_cluster outside of a pod":                          {said: configuration{"in_cluster": true}, variables: variables{"KUBE_HOST": "https://core"}, want: "in_cluster is true, but Terraform does not run in a pod"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			config, err := c.said.model(t).Config(c.variables.in(folder))
 			if err == nil {
-				t.Fatalf("it leads to %s", config.Host)
+				t.Fatalf("Config() has host %s, want an error", config.Host)
 			}
 			if !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%q does not say %q", err, c.want)
+				t.Errorf("error %q does not contain %q", err, c.want)
 			}
 			if strings.Contains(strings.ReplaceAll(err.Error(), folder+"/hidden", ""), "hidden") {
-				t.Errorf("it tells a secret: %v", err)
+				t.Errorf("error contains a secret: %v", err)
 			}
 		})
 	}

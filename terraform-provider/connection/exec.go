@@ -16,8 +16,8 @@ func execVersions() []string {
 	return []string{"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"}
 }
 
-func (s *settings) wrongExec() (all []*problem) {
-	if !isSaid(s.Exec) {
+func (s *settings) validateExec() (all []*problem) {
+	if !isSet(s.Exec) {
 		return nil
 	}
 	said := s.Exec.Attributes()
@@ -26,18 +26,18 @@ func (s *settings) wrongExec() (all []*problem) {
 	}
 	versions := strings.Join(execVersions(), " or ")
 	if version := said["api_version"]; !version.IsUnknown() && !slices.Contains(execVersions(), textOf(version)) {
-		wrong("api_version", "must be "+versions+", as what the command prints is")
+		wrong("api_version", "must be "+versions+", the version that the command prints")
 	}
 	if command := said["command"]; !command.IsUnknown() && textOf(command) == "" {
 		wrong("command", "is missing: set it to the program that prints an ExecCredential")
 	}
 	if arguments, _ := said["args"].(types.List); slices.ContainsFunc(arguments.Elements(), attr.Value.IsNull) {
-		wrong("args", "has a null in it: leave it out")
+		wrong("args", "contains null: remove it")
 	}
 	env, _ := said["env"].(types.Map)
 	for name, v := range env.Elements() {
 		if name == "" || v.IsNull() {
-			wrong("env", "has a variable without name or value: leave it out")
+			wrong("env", "contains a variable without name or value: remove it")
 			break
 		}
 	}

@@ -33,14 +33,14 @@ func (s *settings) load(getenv func(string) string) (*clientcmdapi.Config, error
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case errors.As(err, &reading):
-			return nil, fmt.Errorf("%s cannot be read, which %s names: %w", path, s.pathsFrom, reading.Err)
+			return nil, fmt.Errorf("cannot read %s, which %s names: %w", path, s.pathsFrom, reading.Err)
 		case err != nil:
-			return nil, fmt.Errorf("%s is not a kubeconfig, and %s names it as one", path, s.pathsFrom)
+			return nil, fmt.Errorf("%s is not a kubeconfig, but %s names it", path, s.pathsFrom)
 		}
 		rules.Precedence = append(rules.Precedence, path)
 	}
 	if len(rules.Precedence) == 0 {
-		return nil, fmt.Errorf("there is no file %s, which %s names", strings.Join(s.paths, " nor "), s.pathsFrom)
+		return nil, fmt.Errorf("no file %s exists, but %s names it", strings.Join(s.paths, " or "), s.pathsFrom)
 	}
 	kubeconfig, err := rules.Load()
 	if err != nil {
@@ -72,7 +72,7 @@ func expand(path string, getenv func(string) string) string {
 // override creates a client configuration from a kubeconfig, which may be empty, and the other attributes. The attributes take
 // precedence.
 func (s *settings) override(kubeconfig *clientcmdapi.Config) (*rest.Config, error) {
-	if err := s.choose(kubeconfig); err != nil {
+	if err := s.selectContext(kubeconfig); err != nil {
 		return nil, err
 	}
 	overrides := &clientcmd.ConfigOverrides{
@@ -91,9 +91,9 @@ func (s *settings) override(kubeconfig *clientcmdapi.Config) (*rest.Config, erro
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, s.context(kubeconfig), overrides, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("the configuration does not lead to a cluster: %w", err)
+		return nil, fmt.Errorf("the configuration does not describe a cluster: %w", err)
 	}
-	if isSaid(s.Insecure) {
+	if isSet(s.Insecure) {
 		config.Insecure = s.Insecure.ValueBool()
 	}
 	return config, nil
@@ -101,7 +101,7 @@ func (s *settings) override(kubeconfig *clientcmdapi.Config) (*rest.Config, erro
 
 // user returns the credentials of the provider configuration; nil if it has none, and the kubeconfig's user applies.
 func (s *settings) user() *clientcmdapi.AuthInfo {
-	if s.anyOf(loginAttributes()...) == "" {
+	if s.anyOf(credentialAttributes()...) == "" {
 		return nil
 	}
 	return &clientcmdapi.AuthInfo{
@@ -119,18 +119,18 @@ func (s *settings) context(kubeconfig *clientcmdapi.Config) string {
 	return kubeconfig.CurrentContext
 }
 
-// choose checks that the selected context, cluster and user exist in the kubeconfig. clientcmd would continue without a context,
+// selectContext checks that the selected context, cluster and user exist in the kubeconfig. clientcmd would continue without a context,
 // or as an anonymous user.
-func (s *settings) choose(kubeconfig *clientcmdapi.Config) error {
+func (s *settings) selectContext(kubeconfig *clientcmdapi.Config) error {
 	name, context := s.context(kubeconfig), &clientcmdapi.Context{}
 	cluster, user := s.ConfigContextCluster.ValueString(), s.ConfigContextAuthInfo.ValueString()
 	switch found := kubeconfig.Contexts[name]; {
 	case found != nil:
 		context = found
 	case name != "":
-		return fmt.Errorf("%s has no context %q: it has %s", s.source(), name, names(kubeconfig.Contexts))
+		return fmt.Errorf("%s has no context %q: it has %s", s.source(), name, joinNames(kubeconfig.Contexts))
 	case cluster == "" && s.Host.IsNull():
-		return fmt.Errorf("%s has no current-context: choose a context by config_context; it has %s", s.source(), names(kubeconfig.Contexts))
+		return fmt.Errorf("%s has no current-context: set config_context; it has %s", s.source(), joinNames(kubeconfig.Contexts))
 	}
 	if cluster == "" {
 		cluster = context.Cluster
@@ -139,17 +139,17 @@ func (s *settings) choose(kubeconfig *clientcmdapi.Config) error {
 		user = context.AuthInfo
 	}
 	if found := kubeconfig.Clusters[cluster]; found == nil && s.Host.IsNull() {
-		return fmt.Errorf("%s has no cluster %q: it has %s", s.source(), cluster, names(kubeconfig.Clusters))
-	} else if found != nil && found.ProxyURL != "" && wrongProxy(found.ProxyURL) != "" && s.ProxyURL.IsNull() {
-		return fmt.Errorf("the proxy-url of cluster %q in %s %s", cluster, s.source(), wrongProxy(found.ProxyURL))
+		return fmt.Errorf("%s has no cluster %q: it has %s", s.source(), cluster, joinNames(kubeconfig.Clusters))
+	} else if found != nil && found.ProxyURL != "" && proxyProblem(found.ProxyURL) != "" && s.ProxyURL.IsNull() {
+		return fmt.Errorf("the proxy-url of cluster %q in %s %s", cluster, s.source(), proxyProblem(found.ProxyURL))
 	}
 	if kubeconfig.AuthInfos[user] == nil && user != "" && s.user() == nil {
-		return fmt.Errorf("%s has no user %q: it has %s", s.source(), user, names(kubeconfig.AuthInfos))
+		return fmt.Errorf("%s has no user %q: it has %s", s.source(), user, joinNames(kubeconfig.AuthInfos))
 	}
 	return nil
 }
 
-func names[T any](of map[string]T) string {
+func joinNames[T any](of map[string]T) string {
 	if len(of) == 0 {
 		return "none"
 	}

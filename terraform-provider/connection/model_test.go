@@ -9,14 +9,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 )
 
-// said is a configuration by attribute name. Missing attributes are null.
-type said map[string]any
+// configuration is a configuration by attribute name. Missing attributes are null.
+type configuration map[string]any
 
 // unknown is a value that only becomes known during the apply.
 type unknown struct{}
 
 // model reads a configuration as the provider does.
-func (s said) model(t *testing.T) *connection.Model {
+func (s configuration) model(t *testing.T) *connection.Model {
 	t.Helper()
 	schema := connection.Schema()
 	raw := value(t, schema.Type().TerraformType(t.Context()), map[string]any(s))

@@ -14,22 +14,22 @@ import (
 // accountFolder is where the kubelet mounts the credentials of a pod's ServiceAccount.
 const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-func isPod(getenv func(string) string, folder string) bool {
+func runsInPod(getenv func(string) string, folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "token"))
 	return err == nil && getenv("KUBERNETES_SERVICE_HOST") != ""
 }
 
-// inPod returns the configuration for the cluster of the pod that Terraform runs in. It does the same as client-go, but reads the
+// podConfig returns the configuration for the cluster of the pod that Terraform runs in. It does the same as client-go, but reads the
 // environment through getenv.
-func inPod(getenv func(string) string, folder string) (*rest.Config, error) {
+func podConfig(getenv func(string) string, folder string) (*rest.Config, error) {
 	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		return nil, errors.New("in_cluster is true, and Terraform does not run in a pod: KUBERNETES_SERVICE_HOST is not set")
+		return nil, errors.New("in_cluster is true, but Terraform does not run in a pod: KUBERNETES_SERVICE_HOST is not set")
 	}
 	token := filepath.Join(folder, "token")
 	raw, err := os.ReadFile(token)
 	if err != nil {
-		return nil, fmt.Errorf("in_cluster is true, and the pod has no token of a ServiceAccount (automountServiceAccountToken gives it one): %w", err)
+		return nil, fmt.Errorf("in_cluster is true, but the pod has no ServiceAccount token (see automountServiceAccountToken): %w", err)
 	}
 	return &rest.Config{
 		Host: "https://" + net.JoinHostPort(host, port),

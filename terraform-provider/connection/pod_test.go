@@ -7,25 +7,25 @@ import (
 	"testing"
 )
 
-func TestAPodLeadsIntoItsOwnCluster(t *testing.T) {
+func TestConfigInCluster(t *testing.T) {
 	folder := t.TempDir()
 	pod := map[string]string{"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
 	getenv := func(name string) string { return pod[name] }
-	if isPod(getenv, folder) {
-		t.Error("without a token it is taken for a pod")
+	if runsInPod(getenv, folder) {
+		t.Error("runsInPod() without a token = true")
 	}
-	if _, err := inPod(getenv, folder); err == nil || !strings.Contains(err.Error(), "automountServiceAccountToken") {
+	if _, err := podConfig(getenv, folder); err == nil || !strings.Contains(err.Error(), "automountServiceAccountToken") {
 		t.Errorf("without a token: %v", err)
 	}
 	token := filepath.Join(folder, "token")
 	if err := os.WriteFile(token, []byte("t\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := inPod(getenv, folder)
-	if err != nil || !isPod(getenv, folder) {
-		t.Fatalf("it is not taken for a pod: %v", err)
+	config, err := podConfig(getenv, folder)
+	if err != nil || !runsInPod(getenv, folder) {
+		t.Fatalf("runsInPod() = false: %v", err)
 	}
 	if config.Host != "https://[fd00::1]:443" || config.BearerToken != "t" || config.BearerTokenFile != token || config.CAFile != filepath.Join(folder, "ca.crt") {
-		t.Errorf("it leads to %v", config)
+		t.Errorf("podConfig() = %v", config)
 	}
 }

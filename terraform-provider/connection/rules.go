@@ -33,8 +33,8 @@ func (m *Model) Validate() diag.Diagnostics {
 	return d
 }
 
-// sentences joins errors into one line, because the result is part of one.
-func sentences(all []error) error {
+// joinErrors joins errors into one line, because the result is part of one.
+func joinErrors(all []error) error {
 	texts := make([]string, len(all))
 	for i, err := range all {
 		texts[i] = err.Error()
@@ -43,113 +43,113 @@ func sentences(all []error) error {
 }
 
 func (s *settings) problems() []*problem {
-	return slices.Concat(s.wrongTexts(), s.wrongTimes(), s.wrongPairs(), s.wrongPaths(), s.wrongExec(), s.wrongPod())
+	return slices.Concat(s.validateStrings(), s.validateTimeout(), s.validatePairs(), s.validatePaths(), s.validateExec(), s.validateInCluster())
 }
 
-func (s *settings) wrong(attribute, format string, arguments ...any) *problem {
+func (s *settings) newProblem(attribute, format string, arguments ...any) *problem {
 	return &problem{at: path.Root(attribute), text: s.name(attribute) + " " + fmt.Sprintf(format, arguments...)}
 }
 
-// isSaid reports whether an attribute has a known value.
-func isSaid(v attr.Value) bool { return !v.IsNull() && !v.IsUnknown() }
+// isSet reports whether an attribute has a known value.
+func isSet(v attr.Value) bool { return !v.IsNull() && !v.IsUnknown() }
 
 // isEmpty is the error for an empty attribute. If the provider ignored an empty attribute that should select a cluster, it could
 // use another cluster.
-const isEmpty = "is empty: leave it out, or set it to null, if it is not meant"
+const isEmpty = "is empty: remove it, or set it to null"
 
-func (s *settings) wrongTexts() (all []*problem) {
-	for _, t := range s.texts() {
+func (s *settings) validateStrings() (all []*problem) {
+	for _, t := range s.stringAttributes() {
 		switch {
-		case !isSaid(t.value):
+		case !isSet(t.value):
 		case strings.TrimSpace(t.value.ValueString()) == "":
-			all = append(all, s.wrong(t.attribute, isEmpty))
-		case t.wrong != nil:
-			if text := t.wrong(t.value.ValueString()); text != "" {
-				all = append(all, s.wrong(t.attribute, "%s", text))
+			all = append(all, s.newProblem(t.attribute, isEmpty))
+		case t.validate != nil:
+			if text := t.validate(t.value.ValueString()); text != "" {
+				all = append(all, s.newProblem(t.attribute, "%s", text))
 			}
 		}
 	}
 	if s.insecure != "" {
-		all = append(all, s.wrong("insecure", "is neither true nor false"))
+		all = append(all, s.newProblem("insecure", "is neither true nor false"))
 	}
 	return all
 }
 
-func (s *settings) wrongTimes() []*problem {
-	if !isSaid(s.Timeout) {
+func (s *settings) validateTimeout() []*problem {
+	if !isSet(s.Timeout) {
 		return nil
 	}
 	timeout, err := time.ParseDuration(s.Timeout.ValueString())
 	switch {
 	case err != nil:
-		return []*problem{s.wrong("timeout", `is no duration: write it like "30s" or "2m"`)}
+		return []*problem{s.newProblem("timeout", `is not a duration: use a value like "30s" or "2m"`)}
 	case timeout < 0:
-		return []*problem{s.wrong("timeout", "is negative: no request could be answered in time")}
+		return []*problem{s.newProblem("timeout", "is negative: every request would time out")}
 	}
 	return nil
 }
 
-// wrongPairs returns errors for attributes that exclude each other, or that need each other.
-func (s *settings) wrongPairs() (all []*problem) {
+// validatePairs returns errors for attributes that exclude each other, or that need each other.
+func (s *settings) validatePairs() (all []*problem) {
 	values := s.values()
-	both := func(a, b string) bool { return isSaid(values[a]) && isSaid(values[b]) }
+	both := func(a, b string) bool { return isSet(values[a]) && isSet(values[b]) }
 	for _, pair := range [][2]string{
 		{"config_path", "kubeconfig"}, {"config_paths", "kubeconfig"}, {"config_paths", "config_path"},
 		{"exec", "token"}, {"exec", "username"}, {"username", "token"},
 	} {
 		if a, b := pair[0], pair[1]; both(a, b) {
-			all = append(all, s.wrong(a, "and %s exclude each other: set one of them", s.name(b)))
+			all = append(all, s.newProblem(a, "and %s are mutually exclusive: set one of them", s.name(b)))
 		}
 	}
 	for _, pair := range [][2]string{{"client_certificate", "client_key"}, {"username", "password"}} {
 		for _, p := range [][2]string{pair, {pair[1], pair[0]}} {
-			if isSaid(values[p[0]]) && values[p[1]].IsNull() {
-				all = append(all, s.wrong(p[0], "needs %s: set both, or neither", p[1]))
+			if isSet(values[p[0]]) && values[p[1]].IsNull() {
+				all = append(all, s.newProblem(p[0], "needs %s: set both, or neither", p[1]))
 			}
 		}
 	}
-	if isSaid(s.ClusterCACertificate) && s.Insecure.ValueBool() {
-		all = append(all, s.wrong("insecure", "trusts whoever answers, and %s says whom to trust: leave one of them out", s.name("cluster_ca_certificate")))
+	if isSet(s.ClusterCACertificate) && s.Insecure.ValueBool() {
+		all = append(all, s.newProblem("insecure", "disables verification, but %s configures it: remove one of them", s.name("cluster_ca_certificate")))
 	}
 	if both("client_certificate", "client_key") {
 		certificate, key := s.ClientCertificate.ValueString(), s.ClientKey.ValueString()
-		if wrongCertificates(certificate)+wrongKey(key) != "" {
+		if certificatesProblem(certificate)+keyProblem(key) != "" {
 			return all
 		}
 		if _, err := tls.X509KeyPair([]byte(certificate), []byte(key)); err != nil {
-			all = append(all, s.wrong("client_key", "is not the key of %s: take both from one source", s.name("client_certificate")))
+			all = append(all, s.newProblem("client_key", "is not the key of %s: take both from one source", s.name("client_certificate")))
 		}
 	}
 	return all
 }
 
-func (s *settings) wrongPaths() (all []*problem) {
-	if !isSaid(s.ConfigPaths) {
+func (s *settings) validatePaths() (all []*problem) {
+	if !isSet(s.ConfigPaths) {
 		return nil
 	}
 	paths := s.ConfigPaths.Elements()
 	if len(paths) == 0 {
-		return []*problem{s.wrong("config_paths", isEmpty)}
+		return []*problem{s.newProblem("config_paths", isEmpty)}
 	}
 	for i, v := range paths {
 		if p, ok := v.(types.String); ok && !p.IsUnknown() && p.ValueString() == "" {
-			all = append(all, &problem{at: path.Root("config_paths").AtListIndex(i), text: "a path in config_paths is empty: leave it out"})
+			all = append(all, &problem{at: path.Root("config_paths").AtListIndex(i), text: "a path in config_paths is empty: remove it"})
 		}
 	}
 	return all
 }
 
-// wrongPod returns errors for the attributes that contradict in_cluster.
-func (s *settings) wrongPod() (all []*problem) {
+// validateInCluster returns errors for the attributes that contradict in_cluster.
+func (s *settings) validateInCluster() (all []*problem) {
 	if !s.InCluster.ValueBool() {
 		return nil
 	}
 	values := s.values()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if name == "in_cluster" || name == "timeout" || !isSaid(values[name]) || name == "insecure" && !s.Insecure.ValueBool() {
+		if name == "in_cluster" || name == "timeout" || !isSet(values[name]) || name == "insecure" && !s.Insecure.ValueBool() {
 			continue
 		}
-		all = append(all, s.wrong(name, "has no meaning with in_cluster, which takes all from the pod: leave one of them out"))
+		all = append(all, s.newProblem(name, "has no effect with in_cluster, which uses the ServiceAccount of the pod: remove one of them"))
 	}
 	return all
 }

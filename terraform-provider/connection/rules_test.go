@@ -12,52 +12,52 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 )
 
-func TestAContradictionIsFoundBeforeAnythingIsAsked(t *testing.T) {
+func TestValidateReportsContradictions(t *testing.T) {
 	p := newPairs(t)
 	plugin := map[string]any{"api_version": "client.authentication.k8s.io/v1", "command": "c"}
 	for claim, c := range map[string]struct {
-		said     said
+		said     configuration
 		at, want string
 	}{
-		"two kubeconfigs":                {said{"config_path": "a", "kubeconfig": twoContexts}, "config_path", "config_path and kubeconfig exclude each other"},
-		"several files and a text":       {said{"config_paths": []any{"a"}, "kubeconfig": twoContexts}, "config_paths", "config_paths and kubeconfig exclude each other"},
-		"a file and several":             {said{"config_paths": []any{"a"}, "config_path": "a"}, "config_paths", "config_paths and config_path exclude each other"},
-		"no files":                       {said{"config_paths": []any{}}, "config_paths", "config_paths is empty"},
-		"a file without a name":          {said{"config_paths": []any{"a", ""}}, "config_paths[1]", "is empty"},
-		"a file that is null":            {said{"config_paths": []any{nil}}, "config_paths[0]", "is empty"},
-		"a plugin and a token":           {said{"exec": plugin, "token": "hidden"}, "exec", "exec and token exclude each other"},
-		"a plugin and a password":        {said{"exec": plugin, "username": "u", "password": "hidden"}, "exec", "exec and username exclude each other"},
-		"a password and a token":         {said{"username": "u", "password": "hidden", "token": "hidden"}, "username", "username and token exclude each other"},
-		"a name without a password":      {said{"username": "u"}, "username", "username needs password"},
-		"a certificate without a key":    {said{"client_certificate": string(p.one.Certificate)}, "client_certificate", "client_certificate needs client_key: set both, or neither"},
-		"a key without a certificate":    {said{"client_key": string(p.one.Key)}, "client_key", "client_key needs client_certificate"},
-		"another's key":                  {said{"client_certificate": string(p.one.Certificate), "client_key": string(p.two.Key)}, "client_key", "client_key is not the key of client_certificate"},
-		"an encrypted key":               {said{"client_certificate": string(p.one.Certificate), "client_key": p.encrypted}, "client_key", "client_key is encrypted"},
-		"a key that is none":             {said{"client_certificate": string(p.one.Certificate), "client_key": "hidden"}, "client_key", "client_key is no private key in PEM"},
-		"a certificate in base64":        {said{"cluster_ca_certificate": base64.StdEncoding.EncodeToString([]byte(p.ca))}, "cluster_ca_certificate", "base64decode(TEXT)"},
-		"a certificate that is damaged":  {said{"cluster_ca_certificate": p.bad}, "cluster_ca_certificate", "holds a certificate that cannot be read"},
-		"trust in all and in one":        {said{"insecure": true, "cluster_ca_certificate": p.ca}, "insecure", "insecure trusts whoever answers, and cluster_ca_certificate says whom"},
-		"a host without a scheme":        {said{"host": "core.example:6443"}, "host", "host is no URL: write it like https://core.example:6443"},
-		"a host with a password":         {said{"host": "https://me:hidden@core"}, "host", "host holds a user"},
-		"a host with a query":            {said{"host": "https://core?a=b"}, "host", "host goes on after its path"},
-		"a host that is empty":           {said{"host": ""}, "host", "host is empty: leave it out, or set it to null"},
-		"a proxy that is no URL":         {said{"proxy_url": "proxy:3128"}, "proxy_url", "proxy_url is no URL of a proxy"},
-		"a token with a line break":      {said{"token": "hid\nden"}, "token", "token is no token"},
-		"a kubeconfig that is a path":    {said{"kubeconfig": "~/.kube/config"}, "kubeconfig", "kubeconfig is not the text of a kubeconfig: config_path takes the path"},
-		"a kubeconfig that is damaged":   {said{"kubeconfig": strings.Replace(twoContexts, "token-of-core", "[hidden]", 1)}, "kubeconfig", "is not the text of a kubeconfig"},
-		"a kubeconfig that has nothing":  {said{"kubeconfig": "kind: Config\napiVersion: v1"}, "kubeconfig", "is not the text of a kubeconfig"},
-		"a time in the past":             {said{"timeout": "-1s"}, "timeout", "timeout is negative"},
-		"a time without a unit":          {said{"timeout": "30"}, "timeout", "timeout is no duration"},
-		"a pod and a host":               {said{"in_cluster": true, "host": "https://core"}, "host", "host has no meaning with in_cluster"},
-		"a pod and a context":            {said{"in_cluster": true, "config_context": "core"}, "config_context", "config_context has no meaning with in_cluster"},
-		"a pod and a plugin":             {said{"in_cluster": true, "exec": plugin}, "exec", "exec has no meaning with in_cluster"},
-		"a plugin of an unknown version": {said{"exec": map[string]any{"api_version": "client.authentication.k8s.io/v1alpha1", "command": "c"}}, "exec.api_version", "must be client.authentication.k8s.io/v1 or"},
-		"a plugin without a version":     {said{"exec": map[string]any{"command": "c"}}, "exec.api_version", "must be client.authentication.k8s.io/v1 or"},
-		"a plugin without a command":     {said{"exec": map[string]any{"api_version": "client.authentication.k8s.io/v1", "command": ""}}, "exec.command", "command of exec is missing"},
-		"a plugin with an argument that is null": {said{"exec": map[string]any{"api_version": "client.authentication.k8s.io/v1", "command": "c", "args": []any{nil}}},
-			"exec.args", "args of exec has a null in it"},
-		"a plugin with a variable that is null": {said{"exec": map[string]any{"api_version": "client.authentication.k8s.io/v1", "command": "c", "env": map[string]any{"A": nil}}},
-			"exec.env", "env of exec has a variable without name or value"},
+		"two kubeconfigs":                {configuration{"config_path": "a", "kubeconfig": twoContexts}, "config_path", "config_path and kubeconfig are mutually exclusive"},
+		"several files and a text":       {configuration{"config_paths": []any{"a"}, "kubeconfig": twoContexts}, "config_paths", "config_paths and kubeconfig are mutually exclusive"},
+		"a file and several":             {configuration{"config_paths": []any{"a"}, "config_path": "a"}, "config_paths", "config_paths and config_path are mutually exclusive"},
+		"no files":                       {configuration{"config_paths": []any{}}, "config_paths", "config_paths is empty"},
+		"a file without a name":          {configuration{"config_paths": []any{"a", ""}}, "config_paths[1]", "is empty"},
+		"a file that is null":            {configuration{"config_paths": []any{nil}}, "config_paths[0]", "is empty"},
+		"a plugin and a token":           {configuration{"exec": plugin, "token": "hidden"}, "exec", "exec and token are mutually exclusive"},
+		"a plugin and a password":        {configuration{"exec": plugin, "username": "u", "password": "hidden"}, "exec", "exec and username are mutually exclusive"},
+		"a password and a token":         {configuration{"username": "u", "password": "hidden", "token": "hidden"}, "username", "username and token are mutually exclusive"},
+		"a name without a password":      {configuration{"username": "u"}, "username", "username needs password"},
+		"a certificate without a key":    {configuration{"client_certificate": string(p.one.Certificate)}, "client_certificate", "client_certificate needs client_key: set both, or neither"},
+		"a key without a certificate":    {configuration{"client_key": string(p.one.Key)}, "client_key", "client_key needs client_certificate"},
+		"another's key":                  {configuration{"client_certificate": string(p.one.Certificate), "client_key": string(p.two.Key)}, "client_key", "client_key is not the key of client_certificate"},
+		"an encrypted key":               {configuration{"client_certificate": string(p.one.Certificate), "client_key": p.encrypted}, "client_key", "client_key is encrypted"},
+		"a key that is none":             {configuration{"client_certificate": string(p.one.Certificate), "client_key": "hidden"}, "client_key", "client_key is not a PEM private key"},
+		"a certificate in base64":        {configuration{"cluster_ca_certificate": base64.StdEncoding.EncodeToString([]byte(p.ca))}, "cluster_ca_certificate", "base64decode(TEXT)"},
+		"a certificate that is damaged":  {configuration{"cluster_ca_certificate": p.bad}, "cluster_ca_certificate", "contains a certificate that cannot be parsed"},
+		"trust in all and in one":        {configuration{"insecure": true, "cluster_ca_certificate": p.ca}, "insecure", "insecure disables verification, but cluster_ca_certificate configures it"},
+		"a host without a scheme":        {configuration{"host": "core.example:6443"}, "host", "host is not a URL: use a value like https://core.example:6443"},
+		"a host with a password":         {configuration{"host": "https://me:hidden@core"}, "host", "host contains a user"},
+		"a host with a query":            {configuration{"host": "https://core?a=b"}, "host", "host has a query or a fragment"},
+		"a host that is empty":           {configuration{"host": ""}, "host", "host is empty: remove it, or set it to null"},
+		"a proxy that is no URL":         {configuration{"proxy_url": "proxy:3128"}, "proxy_url", "proxy_url is not a proxy URL"},
+		"a token with a line break":      {configuration{"token": "hid\nden"}, "token", "token is not a token"},
+		"a kubeconfig that is a path":    {configuration{"kubeconfig": "~/.kube/config"}, "kubeconfig", "kubeconfig is not the content of a kubeconfig: use config_path for the path"},
+		"a kubeconfig that is damaged":   {configuration{"kubeconfig": strings.Replace(twoContexts, "token-of-core", "[hidden]", 1)}, "kubeconfig", "is not the content of a kubeconfig"},
+		"a kubeconfig that has nothing":  {configuration{"kubeconfig": "kind: Config\napiVersion: v1"}, "kubeconfig", "is not the content of a kubeconfig"},
+		"a time in the past":             {configuration{"timeout": "-1s"}, "timeout", "timeout is negative"},
+		"a time without a unit":          {configuration{"timeout": "30"}, "timeout", "timeout is not a duration"},
+		"a pod and a host":               {configuration{"in_cluster": true, "host": "https://core"}, "host", "host has no effect with in_cluster"},
+		"a pod and a context":            {configuration{"in_cluster": true, "config_context": "core"}, "config_context", "config_context has no effect with in_cluster"},
+		"a pod and a plugin":             {configuration{"in_cluster": true, "exec": plugin}, "exec", "exec has no effect with in_cluster"},
+		"a plugin of an unknown version": {configuration{"exec": map[string]any{"api_version": "client.authentication.k8s.io/v1alpha1", "command": "c"}}, "exec.api_version", "must be client.authentication.k8s.io/v1 or"},
+		"a plugin without a version":     {configuration{"exec": map[string]any{"command": "c"}}, "exec.api_version", "must be client.authentication.k8s.io/v1 or"},
+		"a plugin without a command":     {configuration{"exec": map[string]any{"api_version": "client.authentication.k8s.io/v1", "command": ""}}, "exec.command", "command of exec is missing"},
+		"a plugin with an argument that is null": {configuration{"exec": map[string]any{"api_version": "client.authentication.k8s.io/v1", "command": "c", "args": []any{nil}}},
+			"exec.args", "args of exec contains null"},
+		"a plugin with a variable that is null": {configuration{"exec": map[string]any{"api_version": "client.authentication.k8s.io/v1", "command": "c", "env": map[string]any{"A": nil}}},
+			"exec.env", "env of exec contains a variable without name or value"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			d := c.said.model(t).Validate()
@@ -69,16 +69,16 @@ func TestAContradictionIsFoundBeforeAnythingIsAsked(t *testing.T) {
 				t.Errorf("got %v, want %q at %s", d[0], c.want, c.at)
 			}
 			if strings.Contains(d[0].Detail(), "hidden") {
-				t.Errorf("it tells a secret: %s", d[0].Detail())
+				t.Errorf("error contains a secret: %s", d[0].Detail())
 			}
 		})
 	}
 }
 
-func TestWhatIsNotKnownYetIsHeldAgainstNobody(t *testing.T) {
+func TestValidateIgnoresUnknownValues(t *testing.T) {
 	p := newPairs(t)
 	plugin := map[string]any{"api_version": unknown{}, "command": unknown{}, "args": []any{unknown{}}, "env": map[string]any{"A": unknown{}}}
-	for claim, s := range map[string]said{
+	for claim, s := range map[string]configuration{
 		"one of two kubeconfigs":            {"config_path": unknown{}, "kubeconfig": twoContexts},
 		"the other one of them":             {"config_paths": []any{unknown{}}},
 		"a list of files":                   {"config_paths": unknown{}, "config_path": "a"},
@@ -98,20 +98,20 @@ func TestWhatIsNotKnownYetIsHeldAgainstNobody(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			m := s.model(t)
 			if d := m.Validate(); len(d) > 0 {
-				t.Errorf("it is held against the user: %v", d)
+				t.Errorf("Validate() of unknown values: %v", d)
 			}
-			if !m.Unknown() {
-				t.Error("it is taken for known")
+			if !m.IsUnknown() {
+				t.Error("IsUnknown() = false, want true")
 			}
 		})
 	}
 }
 
-func TestWhatIsKnownIsNotUnknown(t *testing.T) {
-	full := said{"host": "https://core", "config_paths": []any{"a"}, "exec": map[string]any{"api_version": "v", "command": "c", "env": map[string]any{"A": "B"}}}
-	for claim, s := range map[string]said{"nothing": {}, "much": maps.Clone(full)} {
-		if s.model(t).Unknown() {
-			t.Errorf("%s is taken for unknown", claim)
+func TestIsUnknown(t *testing.T) {
+	full := configuration{"host": "https://core", "config_paths": []any{"a"}, "exec": map[string]any{"api_version": "v", "command": "c", "env": map[string]any{"A": "B"}}}
+	for claim, s := range map[string]configuration{"nothing": {}, "much": maps.Clone(full)} {
+		if s.model(t).IsUnknown() {
+			t.Errorf("IsUnknown() with a known %s = true", claim)
 		}
 	}
 }

@@ -12,44 +12,44 @@ type topic int
 
 const (
 	server topic = iota
-	login
+	credentials
 	kubeconfigs
 	contexts
 	proxies
 )
 
-// text is an attribute with a string value.
-type text struct {
+// stringAttribute is an attribute with a string value.
+type stringAttribute struct {
 	topic     topic
 	attribute string
 	// variable is the environment variable that replaces it; empty if there is none.
 	variable string
 	value    *types.String
-	// wrong returns what is wrong with a text; nil if every text is valid.
-	wrong func(string) string
+	// validate returns what is wrong with a text; nil if every text is valid.
+	validate func(string) string
 }
 
-func (m *Model) texts() []text {
-	return []text{
-		{server, "host", "KUBE_HOST", &m.Host, wrongHost},
-		{server, "cluster_ca_certificate", "KUBE_CLUSTER_CA_CERT_DATA", &m.ClusterCACertificate, wrongCertificates},
+func (m *Model) stringAttributes() []stringAttribute {
+	return []stringAttribute{
+		{server, "host", "KUBE_HOST", &m.Host, hostProblem},
+		{server, "cluster_ca_certificate", "KUBE_CLUSTER_CA_CERT_DATA", &m.ClusterCACertificate, certificatesProblem},
 		{server, "tls_server_name", "KUBE_TLS_SERVER_NAME", &m.TLSServerName, nil},
-		{login, "token", "KUBE_TOKEN", &m.Token, wrongToken},
-		{login, "client_certificate", "KUBE_CLIENT_CERT_DATA", &m.ClientCertificate, wrongCertificates},
-		{login, "client_key", "KUBE_CLIENT_KEY_DATA", &m.ClientKey, wrongKey},
-		{login, "username", "KUBE_USER", &m.Username, nil},
-		{login, "password", "KUBE_PASSWORD", &m.Password, nil},
+		{credentials, "token", "KUBE_TOKEN", &m.Token, tokenProblem},
+		{credentials, "client_certificate", "KUBE_CLIENT_CERT_DATA", &m.ClientCertificate, certificatesProblem},
+		{credentials, "client_key", "KUBE_CLIENT_KEY_DATA", &m.ClientKey, keyProblem},
+		{credentials, "username", "KUBE_USER", &m.Username, nil},
+		{credentials, "password", "KUBE_PASSWORD", &m.Password, nil},
 		{kubeconfigs, "config_path", "KUBE_CONFIG_PATH", &m.ConfigPath, nil},
-		{kubeconfigs, "kubeconfig", "", &m.Kubeconfig, wrongKubeconfig},
+		{kubeconfigs, "kubeconfig", "", &m.Kubeconfig, kubeconfigProblem},
 		{contexts, "config_context", "KUBE_CTX", &m.ConfigContext, nil},
 		{contexts, "config_context_cluster", "KUBE_CTX_CLUSTER", &m.ConfigContextCluster, nil},
 		{contexts, "config_context_auth_info", "KUBE_CTX_AUTH_INFO", &m.ConfigContextAuthInfo, nil},
-		{proxies, "proxy_url", "KUBE_PROXY_URL", &m.ProxyURL, wrongProxy},
+		{proxies, "proxy_url", "KUBE_PROXY_URL", &m.ProxyURL, proxyProblem},
 	}
 }
 
-// loginAttributes returns the credentials; serverAttributes returns the attributes that identify a server.
-func loginAttributes() []string {
+// credentialAttributes returns the credentials; serverAttributes returns the attributes that identify a server.
+func credentialAttributes() []string {
 	return []string{"token", "client_certificate", "client_key", "username", "password", "exec"}
 }
 
@@ -88,28 +88,28 @@ func (s *settings) name(attribute string) string {
 	return attribute
 }
 
-// open returns the topics for which environment variables are read. A variable in the user's shell must not point an alias of the
+// openTopics returns the topics for which environment variables are read. A variable in the user's shell must not point an alias of the
 // provider to another cluster than its attributes, nor change its user there.
-func (s *settings) open() map[topic]bool {
+func (s *settings) openTopics() map[topic]bool {
 	kubeconfig := s.anyOf("kubeconfig", "config_path", "config_paths") != ""
 	context := s.anyOf("config_context", "config_context_cluster", "config_context_auth_info") != ""
 	pod := s.InCluster.ValueBool()
 	chosen := kubeconfig || context || pod
 	return map[topic]bool{
 		server:      !chosen,
-		login:       !chosen && s.anyOf(loginAttributes()...) == "",
+		credentials: !chosen && s.anyOf(credentialAttributes()...) == "",
 		kubeconfigs: !kubeconfig && !pod && (context || s.Host.IsNull()),
 		contexts:    !context && !pod && s.Host.IsNull(),
 		proxies:     !pod,
 	}
 }
 
-// complete replaces attributes that are not set by environment variables.
-func (m *Model) complete(getenv func(string) string) *settings {
+// withVariables replaces attributes that are not set by environment variables.
+func (m *Model) withVariables(getenv func(string) string) *settings {
 	s := &settings{Model: *m, from: map[string]string{}}
-	open := s.open()
+	open := s.openTopics()
 	trusting, trusted := s.Insecure.ValueBool(), !s.ClusterCACertificate.IsNull()
-	for _, t := range s.texts() {
+	for _, t := range s.stringAttributes() {
 		said := ""
 		if t.variable != "" && open[t.topic] && t.value.IsNull() {
 			said = getenv(t.variable)
@@ -121,15 +121,15 @@ func (m *Model) complete(getenv func(string) string) *settings {
 		s.from[t.attribute] = t.variable
 	}
 	if said := getenv("KUBE_INSECURE"); said != "" && open[server] && s.Insecure.IsNull() && !trusted {
-		s.trust(said)
+		s.setInsecure(said)
 	}
-	s.findPaths(getenv, open[kubeconfigs])
+	s.resolvePaths(getenv, open[kubeconfigs])
 	return s
 }
 
-func (s *settings) trust(said string) {
+func (s *settings) setInsecure(said string) {
 	s.from["insecure"] = "KUBE_INSECURE"
-	insecure, ok := boolean(said)
+	insecure, ok := parseBool(said)
 	if !ok {
 		s.insecure = said
 		return
@@ -137,8 +137,8 @@ func (s *settings) trust(said string) {
 	s.Insecure = types.BoolValue(insecure)
 }
 
-// findPaths finds the kubeconfig files: those of the attributes, of the provider's own variables, or of KUBECONFIG.
-func (s *settings) findPaths(getenv func(string) string, open bool) {
+// resolvePaths finds the kubeconfig files: those of the attributes, of the provider's own variables, or of KUBECONFIG.
+func (s *settings) resolvePaths(getenv func(string) string, open bool) {
 	switch {
 	case !s.ConfigPath.IsNull():
 		s.paths, s.pathsFrom = []string{s.ConfigPath.ValueString()}, s.name("config_path")
@@ -146,12 +146,12 @@ func (s *settings) findPaths(getenv func(string) string, open bool) {
 		s.paths, s.pathsFrom = elements(s.ConfigPaths), "config_paths"
 	case !open:
 	case getenv("KUBE_CONFIG_PATHS") != "":
-		s.paths, s.pathsFrom = split(getenv("KUBE_CONFIG_PATHS")), "KUBE_CONFIG_PATHS"
+		s.paths, s.pathsFrom = splitList(getenv("KUBE_CONFIG_PATHS")), "KUBE_CONFIG_PATHS"
 	case s.from["host"] == "":
-		s.paths, s.pathsFrom = split(getenv("KUBECONFIG")), "KUBECONFIG"
+		s.paths, s.pathsFrom = splitList(getenv("KUBECONFIG")), "KUBECONFIG"
 	}
 }
 
-func split(list string) []string {
+func splitList(list string) []string {
 	return slices.DeleteFunc(filepath.SplitList(list), func(s string) bool { return s == "" })
 }

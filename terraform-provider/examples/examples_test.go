@@ -13,18 +13,18 @@ import (
 )
 
 // The examples of the documentation apply without changes.
-func TestExamplesAreAppliedAsTheyStand(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		world(t)
+func TestExamplesApply(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		createFixture(t)
 		d := terraform.New(t, program, "")
 		d.Variables = []string{"KUBE_CONFIG_PATH=" + testplane.Kubeconfig(t)}
-		settle(t, d)
+		prepareDir(t, d)
 		applyAll(t, d)
 		outputs(t, d)
 		imports(t, program)
 		if program == terraform.Terraform { // OpenTofu has neither
 			query(t, d)
-			act(t, d)
+			invokeActions(t, d)
 		}
 		d.Run("destroy", "-auto-approve")
 	})
@@ -39,7 +39,7 @@ func applyAll(t *testing.T, d *terraform.Dir) {
 		{"data-sources/*/data-source*.tf", "functions/*/*"},
 	} {
 		for _, path := range matching(t, stage...) {
-			place(t, d, path)
+			addExample(t, d, path)
 		}
 		d.Run("apply", "-auto-approve")
 		if out, err := d.Try("plan", "-detailed-exitcode"); err != nil {
@@ -48,8 +48,8 @@ func applyAll(t *testing.T, d *terraform.Dir) {
 	}
 }
 
-// place adds an example to the configuration. Other files keep their names.
-func place(t *testing.T, d *terraform.Dir, path string) {
+// addExample adds an example to the configuration. Other files keep their names.
+func addExample(t *testing.T, d *terraform.Dir, path string) {
 	t.Helper()
 	if strings.HasSuffix(path, ".tf") || strings.HasSuffix(path, ".hcl") {
 		d.Write(strings.ReplaceAll(path, string(filepath.Separator), "_"), destructible(read(t, path)))
@@ -110,7 +110,7 @@ func imports(t *testing.T, program string) {
 func query(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	for _, path := range matching(t, "list-resources/*/*.tfquery.hcl") {
-		place(t, d, path)
+		addExample(t, d, path)
 	}
 	out := d.Run("query")
 	for _, found := range []string{"name=worker-1", "name=production", "name=databases", "name=spread", "name=frontend,namespace=shop", "name=web,namespace=shop",
@@ -121,12 +121,12 @@ func query(t *testing.T, d *terraform.Dir) {
 	}
 }
 
-// act invokes the action examples for objects that need them.
-func act(t *testing.T, d *terraform.Dir) {
+// invokeActions invokes the action examples for objects that need them.
+func invokeActions(t *testing.T, d *terraform.Dir) {
 	t.Helper()
-	held, dead := inNeed(t)
+	held, dead := createStuckProtectors(t)
 	for _, path := range matching(t, "actions/*/action*.tf") {
-		place(t, d, path)
+		addExample(t, d, path)
 		_, invocation, ok := strings.Cut(read(t, path), "-invoke=")
 		if !ok {
 			t.Errorf("%s does not say how it is invoked", path)

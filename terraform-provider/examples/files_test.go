@@ -46,8 +46,8 @@ func read(t *testing.T, path string) string {
 	return string(raw)
 }
 
-// knowOf reads files that only other programs read for a test. Otherwise go test would return a cached result after they changed.
-func knowOf(t *testing.T, paths ...string) {
+// readExternal reads files that only other programs read for a test. Otherwise go test would return a cached result after they changed.
+func readExternal(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
 		read(t, path)

@@ -13,9 +13,9 @@ import (
 
 // This file tests the claims of the guide "GitOps and Terraform together", in its order.
 
-func TestFieldsOfOthersAreNoDriftAndStay(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		s := share(t, program)
+func TestFieldsOfOtherManagersStay(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := newShared(t, program)
 		s.apply(`selector = {}
   min_available = "3"
   labels = { team = "shop" }`)
@@ -36,21 +36,21 @@ spec: {expectedReplicas: 50, operations: [Update], admissionHistory: {maxConcurr
 	})
 }
 
-func TestWhatTwoSayAlikeIsSharedUntilOneChangesIt(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		s := share(t, program)
+func TestEqualFieldsAreShared(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := newShared(t, program)
 		s.apply(`selector = {}
   min_available = "3"
   min_ready_seconds = 5`)
-		if err := s.by(flux, "spec: {minAvailable: 3, minReadySeconds: 5}"); err != nil {
+		if err := s.applyAs(flux, "spec: {minAvailable: 3, minReadySeconds: 5}"); err != nil {
 			t.Errorf("what is said alike is in conflict: %v", err)
 		}
 		s.expect("nothing")
-		s.say(`selector = {}
+		s.configure(`selector = {}
   min_available = "4"
   min_ready_seconds = 5`)
 		s.expect("change", `The field manager "kustomize-controller" owns spec.minAvailable`)
-		s.refused(`The field manager "kustomize-controller" owns spec.minAvailable`)
+		s.wantApplyError(`The field manager "kustomize-controller" owns spec.minAvailable`)
 		if out := s.apply("selector = {}\n  min_available = \"3\""); !strings.Contains(out, "min_ready_seconds of PodProtector") {
 			t.Errorf("that a field stays which others set as well is not told:\n%s", out)
 		}
@@ -60,17 +60,17 @@ func TestWhatTwoSayAlikeIsSharedUntilOneChangesIt(t *testing.T) {
 	})
 }
 
-func TestWhatGitOpsTakesByForceIsDriftUntilOneGivesWay(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		s := share(t, program)
+func TestForcedFieldsAreDrift(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := newShared(t, program)
 		const said = "selector = {}\n  min_available = \"3\""
 		s.apply(said)
-		if err := s.by(flux, "spec: {minAvailable: 2}"); err == nil || !strings.Contains(err.Error(), `conflict with "breakwater-terraform": .spec.minAvailable`) {
+		if err := s.applyAs(flux, "spec: {minAvailable: 2}"); err == nil || !strings.Contains(err.Error(), `conflict with "breakwater-terraform": .spec.minAvailable`) {
 			t.Errorf("who does not force is told %v", err)
 		}
 		s.force("spec: {minAvailable: 2}")
 		s.expect("change", `min_available = "2" -> "3"`, `The field manager "kustomize-controller" owns spec.minAvailable`)
-		s.refused("set force_conflicts = true to take it over")
+		s.wantApplyError("set force_conflicts = true to take it over")
 		for range 2 { // the conflict repeats forever
 			s.apply(said + "\n  force_conflicts = true")
 			s.expect("nothing")
@@ -83,9 +83,9 @@ func TestWhatGitOpsTakesByForceIsDriftUntilOneGivesWay(t *testing.T) {
 }
 
 // Terraform also owns the defaults that a resource sets for missing values.
-func TestADefaultIsTerraformsToo(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		s := share(t, program)
+func TestDefaultsAreOwned(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := newShared(t, program)
 		s.apply("selector = {}\n  min_available = \"3\"")
 		s.force("spec: {criterion: Ready}")
 		s.expect("change", `criterion = "Ready" -> "Available"`)
@@ -94,9 +94,9 @@ func TestADefaultIsTerraformsToo(t *testing.T) {
 	})
 }
 
-func TestIgnoredChangesStayAsOthersMadeThem(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		s := share(t, program)
+func TestIgnoredChangesStay(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := newShared(t, program)
 		const ignoring = "\n  lifecycle {\n    ignore_changes = [min_available]\n  }"
 		s.apply("selector = {}\n  min_available = \"3\"" + ignoring)
 		s.force("spec: {minAvailable: 2}")
@@ -105,15 +105,15 @@ func TestIgnoredChangesStayAsOthersMadeThem(t *testing.T) {
 		if got := s.live().Spec; got.MinAvailable.IntValue() != 2 || got.MinReadySeconds != 5 {
 			t.Errorf("it is now %+v", got)
 		}
-		if err := s.by(flux, "spec: {minAvailable: 1}"); err == nil || !strings.Contains(err.Error(), "breakwater-terraform") {
+		if err := s.applyAs(flux, "spec: {minAvailable: 1}"); err == nil || !strings.Contains(err.Error(), "breakwater-terraform") {
 			t.Errorf("Terraform holds what it applied: want a conflict with it, got %v", err)
 		}
 	})
 }
 
-func TestWhatOthersDeleteIsMadeAnew(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		s := share(t, program)
+func TestDeletedObjectIsRecreated(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := newShared(t, program)
 		s.apply("selector = {}\n  min_available = \"3\"")
 		if err := s.client.Delete(t.Context(), s.live()); err != nil {
 			t.Fatal(err)
@@ -122,10 +122,10 @@ func TestWhatOthersDeleteIsMadeAnew(t *testing.T) {
 	})
 }
 
-func TestAKubeconfigHasOneWriter(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		world(t)
-		s := share(t, program)
+func TestKubeconfigHasOneWriter(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		createFixture(t)
+		s := newShared(t, program)
 		kubeconfig := testplane.KubeconfigOf(t, testplane.Config(t))
 		secret := func(name, value string) *unstructured.Unstructured {
 			object := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"kubeconfig": base64.StdEncoding.EncodeToString([]byte(value))}}}
@@ -147,7 +147,7 @@ func TestAKubeconfigHasOneWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Write("cell.tf", cell("cell-joined", "kubeconfig_wo = var.kubeconfig"))
-		s.refused("Secret breakwater-system/cell-joined could not be written", "breakwater-join")
+		s.wantApplyError("Secret breakwater-system/cell-joined could not be written", "breakwater-join")
 		s.Write("cell.tf", cell("cell-joined", ""))
 		s.Run("apply", "-auto-approve")
 		// Values applied as stringData have no owner, so there is no conflict to report.
@@ -174,13 +174,13 @@ func TestAKubeconfigHasOneWriter(t *testing.T) {
 }
 
 // The generator owns a protector that it derived from a policy, and restores its fields by force.
-func TestAProtectorOfAPolicyIsNotTerraforms(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		s := share(t, program)
-		if err := s.by("breakwater-generator", "spec: {selector: {matchLabels: {app: web}}, minAvailable: 3}", client.ForceOwnership); err != nil {
+func TestProtectorOfPolicyIsNotTaken(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := newShared(t, program)
+		if err := s.applyAs("breakwater-generator", "spec: {selector: {matchLabels: {app: web}}, minAvailable: 3}", client.ForceOwnership); err != nil {
 			t.Fatal(err)
 		}
-		s.say("selector = { match_labels = { app = \"web\" } }\n  min_available = \"5\"")
-		s.refused("is there already")
+		s.configure("selector = { match_labels = { app = \"web\" } }\n  min_available = \"5\"")
+		s.wantApplyError("already exists")
 	})
 }

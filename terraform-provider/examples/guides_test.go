@@ -18,17 +18,17 @@ import (
 )
 
 // The configurations in the guides about GitOps and about moving work when pasted alone.
-func TestWhatGuidesShowIsAppliedAsItStands(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
+func TestGuidesApply(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
 		for _, path := range matching(t, "guides/gitops/*.tf", "guides/moving-from-kubernetes-manifest/*.tf") {
 			t.Run(path, func(t *testing.T) {
-				world(t)
+				createFixture(t)
 				if strings.Contains(read(t, path), "import {") {
-					there(t, "search")
+					createExisting(t, "search")
 				}
 				d := terraform.New(t, program, "")
 				d.Variables = []string{"KUBE_CONFIG_PATH=" + testplane.Kubeconfig(t)}
-				place(t, d, path)
+				addExample(t, d, path)
 				d.Run("apply", "-auto-approve")
 				if out, err := d.Try("plan", "-detailed-exitcode"); err != nil {
 					t.Errorf("the second plan is not empty: %v\n%s", err, out)
@@ -38,8 +38,8 @@ func TestWhatGuidesShowIsAppliedAsItStands(t *testing.T) {
 	})
 }
 
-// there creates a protector that the guide about moving imports.
-func there(t *testing.T, name string) {
+// createExisting creates a protector that the guide about moving imports.
+func createExisting(t *testing.T, name string) {
 	t.Helper()
 	floor := intstr.FromString("70%")
 	err := createAll(t, testplane.Client(t), &v1alpha1.PodProtector{
@@ -52,9 +52,9 @@ func there(t *testing.T, name string) {
 }
 
 // The guide about several cores is one configuration with a module.
-func TestAFederationIsOneConfiguration(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		world(t)
+func TestFederationGuide(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		createFixture(t)
 		c, err := client.New(testplane.Second(t), client.Options{Scheme: clusters.Scheme()})
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestAFederationIsOneConfiguration(t *testing.T) {
 		}
 		const guide = "guides/several-cores-and-workers"
 		d := terraform.New(t, program, "")
-		settle(t, d)
+		prepareDir(t, d)
 		for _, path := range matching(t, guide+"/*.tf") {
 			name, _ := strings.CutPrefix(path, guide+"/")
 			d.Write(name, destructible(read(t, path)))

@@ -13,19 +13,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// person is a user with an empty home directory and no network.
-type person struct {
+// testUser is a user with an empty home directory and no network.
+type testUser struct {
 	*testing.T
 	variables []string
 }
 
-func somebody(t *testing.T, program string) *person {
+func newTestUser(t *testing.T, program string) *testUser {
 	t.Helper()
 	home, bin := t.TempDir(), t.TempDir()
 	if err := os.Symlink(terraform.Program(t, program), filepath.Join(bin, program)); err != nil {
 		t.Fatal(err)
 	}
-	p := &person{T: t, variables: []string{
+	p := &testUser{T: t, variables: []string{
 		"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"), "KUBECONFIG=" + testplane.Kubeconfig(t),
 		"TF_CLI_ARGS_apply=-auto-approve", "TF_CLI_ARGS_destroy=-auto-approve", "TF_CLI_ARGS_plan=-detailed-exitcode",
 		"HTTPS_PROXY=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9",
@@ -43,7 +43,7 @@ func somebody(t *testing.T, program string) *person {
 	return p
 }
 
-func (p *person) try(folder, line string) (string, error) {
+func (p *testUser) try(folder, line string) (string, error) {
 	command := exec.CommandContext(context.Background(), "bash", "-c", line)
 	command.Dir, command.Env = folder, p.variables
 	if folder == "" {
@@ -53,7 +53,7 @@ func (p *person) try(folder, line string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-func (p *person) run(folder, line string) string {
+func (p *testUser) run(folder, line string) string {
 	p.Helper()
 	out, err := p.try(folder, line)
 	if err != nil {
@@ -63,18 +63,18 @@ func (p *person) run(folder, line string) string {
 }
 
 // The commands in the README work without changes, for a user who is new to the provider and has no network.
-func TestTheReadmeCanBePasted(t *testing.T) {
+func TestReadmeCommands(t *testing.T) {
 	const root = "../.."
-	knowOf(t, "../../Makefile", "../../hack/terraform-install")
+	readExternal(t, "../../Makefile", "../../hack/terraform-install")
 	_, section, _ := strings.Cut(read(t, filepath.Join(root, "README.md")), "\n## Terraform\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)```(hcl|console)\n(.*?)```").FindAllStringSubmatch(section, -1)
 	if len(blocks) != 2 || blocks[0][1] != "hcl" || blocks[1][1] != "console" {
 		t.Fatalf("the README has no configuration and commands to paste: %v", blocks)
 	}
-	each(t, func(t *testing.T, program string) {
-		world(t)
-		p, folder := somebody(t, program), t.TempDir()
+	forEachProgram(t, func(t *testing.T, program string) {
+		createFixture(t)
+		p, folder := newTestUser(t, program), t.TempDir()
 		if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(blocks[0][2]), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -95,9 +95,9 @@ func TestTheReadmeCanBePasted(t *testing.T) {
 
 // Every output of git describe becomes a version that Terraform accepts without a version constraint, and later commits have
 // higher versions. Only a prerelease needs a constraint.
-func TestWhatIsInstalledHasAVersionThatTerraformTakes(t *testing.T) {
-	knowOf(t, "../../hack/terraform-install")
-	p, folder := somebody(t, terraform.Terraform), t.TempDir()
+func TestInstalledVersionIsValid(t *testing.T) {
+	readExternal(t, "../../hack/terraform-install")
+	p, folder := newTestUser(t, terraform.Terraform), t.TempDir()
 	main := "terraform {\n  required_providers {\n    breakwater = { source = \"breakwater-k8s/breakwater\" }\n  }\n}\n"
 	if err := os.WriteFile(filepath.Join(folder, "main.tf"), []byte(main), 0o600); err != nil {
 		t.Fatal(err)

@@ -17,15 +17,15 @@ import (
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	code := testplane.Run(m)
-	if err := terraform.Clear(); err != nil {
+	if err := terraform.RemoveProvider(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
 }
 
-// each runs a test with Terraform, and again with OpenTofu.
-func each(t *testing.T, play func(t *testing.T, program string)) {
+// forEachProgram runs a test with Terraform, and again with OpenTofu.
+func forEachProgram(t *testing.T, play func(t *testing.T, program string)) {
 	t.Helper()
 	for _, program := range []string{terraform.Terraform, terraform.OpenTofu} {
 		t.Run(program, func(t *testing.T) { play(t, program) })

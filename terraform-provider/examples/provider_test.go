@@ -9,13 +9,13 @@ import (
 )
 
 // Every provider configuration on the provider's page connects to a cluster.
-func TestTheWaysIntoAClusterLeadThere(t *testing.T) {
-	each(t, func(t *testing.T, program string) {
-		world(t)
+func TestProviderExamplesConnect(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		createFixture(t)
 		for _, path := range matching(t, "provider/provider*.tf") {
 			t.Run(path, func(t *testing.T) {
 				d := terraform.New(t, program, "")
-				settle(t, d)
+				prepareDir(t, d)
 				example := strings.ReplaceAll(read(t, path), "https://core.example:6443", testplane.Config(t).Host)
 				if strings.Contains(example, "required_providers") {
 					d.Write("main.tf", "")

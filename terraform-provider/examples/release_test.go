@@ -34,7 +34,7 @@ type file struct {
 	Name string `json:"name_template"`
 }
 
-func TestAReleaseIsLaidOutAsRegistriesWantIt(t *testing.T) {
+func TestReleaseLayout(t *testing.T) {
 	r := release{}
 	if err := yaml.Unmarshal([]byte(read(t, "../.goreleaser.yml")), &r); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func (s schema) folders() map[string][]string {
 
 // A new resource, function or other part of the provider fails this test until it has an example. So does an example that no test
 // runs.
-func TestAllThatThereIsHasAnExampleThatIsPlayed(t *testing.T) {
+func TestEverythingHasAnExample(t *testing.T) {
 	files := map[string]string{"resources": "resource*.tf", "data-sources": "data-source*.tf", "ephemeral-resources": "ephemeral-resource*.tf",
 		"list-resources": "list-resource*.tfquery.hcl", "actions": "action*.tf", "functions": "function*.tf"}
 	schema := schemaOf(t)
@@ -131,7 +131,7 @@ func (a *attributes) described(t *testing.T, at string) {
 }
 
 // The table of environment variables on the provider's page has exactly the variables that the attributes mention.
-func TestThePageNamesEveryVariable(t *testing.T) {
+func TestPageListsEveryVariable(t *testing.T) {
 	page, generated, _ := strings.Cut(read(t, "../docs/index.md"), "## Schema")
 	_, table, _ := strings.Cut(page, "## Environment variables")
 	table, _, _ = strings.Cut(table, "None of them")
@@ -146,7 +146,7 @@ func TestThePageNamesEveryVariable(t *testing.T) {
 }
 
 func TestExamplesAreFormatted(t *testing.T) {
-	knowOf(t, all(t)...)
+	readExternal(t, all(t)...)
 	folder, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
@@ -155,13 +155,13 @@ func TestExamplesAreFormatted(t *testing.T) {
 }
 
 // Users can paste each example alone: it does not refer to other examples.
-func TestEveryExampleStandsAlone(t *testing.T) {
+func TestExamplesAreSelfContained(t *testing.T) {
 	for _, path := range matching(t, "*/*/resource*.tf", "*/*/data-source*.tf", "*/*/ephemeral-resource*.tf", "*/*/action*.tf", "functions/*/*.tf", "provider/provider_*.tf") {
 		t.Run(path, func(t *testing.T) {
 			d := terraform.New(t, terraform.Terraform, "")
-			place(t, d, path)
+			addExample(t, d, path)
 			for _, beside := range matching(t, filepath.Join(filepath.Dir(path), "*.yaml")) {
-				place(t, d, beside)
+				addExample(t, d, beside)
 			}
 			d.Write("core-ca.crt", "")
 			d.Run("validate")

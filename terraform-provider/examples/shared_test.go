@@ -24,15 +24,15 @@ type shared struct {
 	client    client.Client
 }
 
-func share(t *testing.T, program string) *shared {
+func newShared(t *testing.T, program string) *shared {
 	t.Helper()
 	s := &shared{Dir: terraform.New(t, program, ""), namespace: testplane.Namespace(t), client: testplane.Client(t)}
 	s.Variables = []string{"KUBE_CONFIG_PATH=" + testplane.Kubeconfig(t)}
 	return s
 }
 
-// say sets the protector's fields in Terraform's configuration.
-func (s *shared) say(fields string) {
+// configure sets the protector's fields in Terraform's configuration.
+func (s *shared) configure(fields string) {
 	s.Helper()
 	s.Write("protector.tf", fmt.Sprintf("resource \"breakwater_pod_protector\" \"web\" {\n  namespace = %q\n  name = \"web\"\n  deletion_protection = false\n  %s\n}\n",
 		s.namespace, fields))
@@ -41,7 +41,7 @@ func (s *shared) say(fields string) {
 // apply sets the fields and applies them.
 func (s *shared) apply(fields string) string {
 	s.Helper()
-	s.say(fields)
+	s.configure(fields)
 	return s.Run("apply", "-auto-approve")
 }
 
@@ -64,11 +64,11 @@ func (s *shared) expect(want string, words ...string) {
 	if got != want {
 		s.Errorf("Terraform would %s, want %s\n%s", got, want, out)
 	}
-	s.says(out, words...)
+	s.wantWords(out, words...)
 }
 
-// by applies a manifest of the protector by server-side apply, as GitOps tools do. The options can include force.
-func (s *shared) by(manager, fields string, options ...client.ApplyOption) error {
+// applyAs applies a manifest of the protector by server-side apply, as GitOps tools do. The options can include force.
+func (s *shared) applyAs(manager, fields string, options ...client.ApplyOption) error {
 	s.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(fields), &object.Object); err != nil {
@@ -92,23 +92,23 @@ func (s *shared) live() *v1alpha1.PodProtector {
 // force applies a manifest as flux, and takes over fields of other managers.
 func (s *shared) force(fields string) {
 	s.Helper()
-	if err := s.by(flux, fields, client.ForceOwnership); err != nil {
+	if err := s.applyAs(flux, fields, client.ForceOwnership); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// refused runs an apply that must fail with the given words.
-func (s *shared) refused(words ...string) {
+// wantApplyError runs an apply that must fail with the given words.
+func (s *shared) wantApplyError(words ...string) {
 	s.Helper()
 	out, err := s.Try("apply", "-auto-approve")
 	if err == nil {
 		s.Errorf("it was applied:\n%s", out)
 	}
-	s.says(out, words...)
+	s.wantWords(out, words...)
 }
 
-// says checks for words in the output, regardless of line breaks and alignment.
-func (s *shared) says(out string, words ...string) {
+// wantWords checks for words in the output, regardless of line breaks and alignment.
+func (s *shared) wantWords(out string, words ...string) {
 	s.Helper()
 	flat := strings.Join(strings.Fields(strings.ReplaceAll(out, "│", " ")), " ")
 	for _, w := range words {

@@ -8,19 +8,19 @@ import (
 )
 
 // invoke plans and then invokes an action. It returns the progress messages and the diagnostics.
-func (s *speaker) invoke(name string, config values) (told, complaint string) {
+func (s *protocolClient) invoke(name string, config values) (told, complaint string) {
 	s.t.Helper()
 	server := s.ProviderServer.(tfprotov6.ActionServer)
 	schema := s.schemas.ActionSchemas[name]
 	if schema == nil {
-		s.t.Fatalf("there is no action %s", name)
+		s.t.Fatalf("provider has no action %s", name)
 	}
 	given := s.object(schema.Schema, config)
 	plan, err := server.PlanAction(s.t.Context(), &tfprotov6.PlanActionRequest{ActionType: name, Config: given})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.fine(plan.Diagnostics)
+	s.wantNoDiagnostics(plan.Diagnostics)
 	stream, err := server.InvokeAction(s.t.Context(), &tfprotov6.InvokeActionRequest{ActionType: name, Config: given})
 	if err != nil {
 		s.t.Fatal(err)
@@ -31,14 +31,14 @@ func (s *speaker) invoke(name string, config values) (told, complaint string) {
 		case tfprotov6.ProgressInvokeActionEventType:
 			all = append(all, e.Message)
 		case tfprotov6.CompletedInvokeActionEventType:
-			complaint = complaints(e.Diagnostics)
+			complaint = diagnosticText(e.Diagnostics)
 		}
 	}
 	return strings.Join(all, "\n"), complaint
 }
 
 // validate validates the configuration of an action and returns the diagnostics.
-func (s *speaker) validate(name string, config values) string {
+func (s *protocolClient) validate(name string, config values) string {
 	s.t.Helper()
 	resp, err := s.ProviderServer.(tfprotov6.ActionServer).ValidateActionConfig(s.t.Context(), &tfprotov6.ValidateActionConfigRequest{
 		ActionType: name, Config: s.object(s.schemas.ActionSchemas[name].Schema, config),
@@ -46,14 +46,14 @@ func (s *speaker) validate(name string, config values) string {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return complaints(resp.Diagnostics)
+	return diagnosticText(resp.Diagnostics)
 }
 
-func TestAnActionIsPutOffWhereTerraformCan(t *testing.T) {
-	s := speakToNobodyYet(t)
+func TestActionIsDeferred(t *testing.T) {
+	s := newProtocolClientWithoutCluster(t)
 	for name, config := range map[string]values{
-		"breakwater_release":     {"namespace": sent("shop"), "name": sent("web")},
-		"breakwater_remove_cell": {"all_protectors": yes(), "cell": sent("worker-1")},
+		"breakwater_release":     {"namespace": stringArgument("shop"), "name": stringArgument("web")},
+		"breakwater_remove_cell": {"all_protectors": trueArgument(), "cell": stringArgument("worker-1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := &tfprotov6.PlanActionRequest{ActionType: name, Config: s.object(s.schemas.ActionSchemas[name].Schema, config)}
@@ -63,13 +63,13 @@ func TestAnActionIsPutOffWhereTerraformCan(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s.fine(resp.Diagnostics) // a plan needs no cluster
+				s.wantNoDiagnostics(resp.Diagnostics) // a plan needs no cluster
 				if (resp.Deferred != nil) != allowed || allowed && resp.Deferred.Reason != tfprotov6.DeferredReasonProviderConfigUnknown {
-					t.Errorf("where it may be put off is %t: %+v", allowed, resp.Deferred)
+					t.Errorf("deferral allowed %t: got %+v", allowed, resp.Deferred)
 				}
 			}
-			if _, complaint := s.invoke(name, config); !strings.Contains(complaint, "There is no cluster to talk to") {
-				t.Errorf("without a cluster it says %q", complaint)
+			if _, complaint := s.invoke(name, config); !strings.Contains(complaint, "The provider has no cluster") {
+				t.Errorf("action without a cluster: got %q", complaint)
 			}
 		})
 	}

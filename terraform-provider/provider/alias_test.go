@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// inSecond creates a namespace in the second cluster.
-func inSecond(t *testing.T, name string) *rest.Config {
+// namespaceInSecond creates a namespace in the second cluster.
+func namespaceInSecond(t *testing.T, name string) *rest.Config {
 	t.Helper()
 	second := testplane.Second(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -26,17 +26,17 @@ func inSecond(t *testing.T, name string) *rest.Config {
 	return second
 }
 
-func TestEachAliasLeadsIntoItsOwnCore(t *testing.T) {
+func TestAliasesUseTheirClusters(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace, first := testplane.Namespace(t), testplane.Config(t)
-		second := inSecond(t, namespace)
+		second := namespaceInSecond(t, namespace)
 		file := filepath.Join(t.TempDir(), "second")
 		if err := os.WriteFile(file, testplane.KubeconfigOf(t, second), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		alias := strings.Replace(protectorIn(namespace, "provider = breakwater.second"), `"web" {`, `"second" {`, 1)
 		alias = strings.Replace(alias, `min_available       = "1"`, `min_available       = "2"`, 1)
-		r := in(t, fmt.Sprintf(`
+		r := workingDir(t, fmt.Sprintf(`
 provider "breakwater" {
   config_path = %q
 }
@@ -50,7 +50,7 @@ provider "breakwater" {
 		r.Run("apply", "-auto-approve")
 		for core, want := range map[*rest.Config]string{first: "1", second: "2"} {
 			if floor := floorIn(t, core, namespace); floor != want {
-				t.Errorf("the floor in %s is %q, want %q", core.Host, floor, want)
+				t.Errorf("floor in %s = %q, want %q", core.Host, floor, want)
 			}
 		}
 		if out := r.Run("plan", "-detailed-exitcode"); !strings.Contains(out, "No changes") {
@@ -59,15 +59,15 @@ provider "breakwater" {
 	})
 }
 
-func TestAPlanGoesOnWithAWarningWhenNobodyAnswers(t *testing.T) {
+func TestPlanWarnsIfClusterIsUnreachable(t *testing.T) {
 	nowhere := testplane.FreeAddress(t)
-	each(t, func(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		for claim, c := range map[string]struct{ configuration, want string }{
 			"a silent cluster":  {fmt.Sprintf("host = \"https://%s\"", nowhere), "The cluster did not answer"},
-			"no cluster at all": {"config_path = \"/no/such/file\"", "The configuration of the provider leads to no cluster"},
+			"no cluster at all": {"config_path = \"/no/such/file\"", "The configuration of the provider does not identify a cluster"},
 		} {
 			t.Run(claim, func(t *testing.T) {
-				r := in(t, "provider \"breakwater\" {\n  "+c.configuration+"\n}\n"+protectorIn("default", ""))
+				r := workingDir(t, "provider \"breakwater\" {\n  "+c.configuration+"\n}\n"+protectorIn("default", ""))
 				out := r.Run("plan")
 				if !strings.Contains(out, "Warning: "+c.want) || !strings.Contains(out, "1 to add") {
 					t.Errorf("want a warning %q, and a plan:\n%s", c.want, out)

@@ -13,23 +13,23 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// over describes what an apply may take over from other field managers.
-type over struct {
-	// all is the value of force_conflicts.
-	all bool
-	// former lists the field managers of the provider that an object was moved from. No client applies as these managers any
+// takeover describes what an apply may take over from other field managers.
+type takeover struct {
+	// force is the value of force_conflicts.
+	force bool
+	// formerManagers lists the field managers of the provider that an object was moved from. No client applies as these managers any
 	// more.
-	former []string
+	formerManagers []string
 }
 
-// overOf reads over from the force_conflicts attribute and from the private state of a resource.
-func overOf(ctx context.Context, force bool, private interface {
+// newTakeover reads over from the force_conflicts attribute and from the private state of a resource.
+func newTakeover(ctx context.Context, force bool, private interface {
 	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-}) (over, diag.Diagnostics) {
-	o := over{all: force}
+}) (takeover, diag.Diagnostics) {
+	o := takeover{force: force}
 	raw, d := private.GetKey(ctx, formerKey)
 	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &o.former); err != nil {
+		if err := json.Unmarshal(raw, &o.formerManagers); err != nil {
 			d.AddError("The private state could not be read", err.Error())
 		}
 	}
@@ -37,25 +37,25 @@ func overOf(ctx context.Context, force bool, private interface {
 }
 
 // apply writes the object by server-side apply. A dry run writes nothing.
-func (c *cluster) apply(ctx context.Context, k *kind, w *wanted, o over, dryRun bool) (*unstructured.Unstructured, error) {
-	options := metav1.ApplyOptions{FieldManager: manager, Force: o.all}
+func (c *cluster) apply(ctx context.Context, k *kind, w *desired, o takeover, dryRun bool) (*unstructured.Unstructured, error) {
+	options := metav1.ApplyOptions{FieldManager: manager, Force: o.force}
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	live, err := c.of(k, w.namespace).Apply(ctx, w.name, w.object, options)
-	if apierrors.IsConflict(err) && !o.all && o.covers(conflictsOf(err)) {
+	live, err := c.resourceClient(k, w.namespace).Apply(ctx, w.name, w.object, options)
+	if apierrors.IsConflict(err) && !o.force && o.allows(conflictsOf(err)) {
 		options.Force = true
-		live, err = c.of(k, w.namespace).Apply(ctx, w.name, w.object, options)
+		live, err = c.resourceClient(k, w.namespace).Apply(ctx, w.name, w.object, options)
 	}
-	if err != nil || dryRun || len(o.former) == 0 {
+	if err != nil || dryRun || len(o.formerManagers) == 0 {
 		return live, err
 	}
-	return c.inherit(ctx, k, w, o)
+	return c.inheritFields(ctx, k, w, o)
 }
 
-func (o over) covers(conflicts []metav1.StatusCause) bool {
+func (o takeover) allows(conflicts []metav1.StatusCause) bool {
 	return len(conflicts) > 0 && !slices.ContainsFunc(conflicts, func(c metav1.StatusCause) bool {
-		return !slices.Contains(o.former, managerOf(c))
+		return !slices.Contains(o.formerManagers, managerOf(c))
 	})
 }
 
@@ -72,10 +72,10 @@ func conflictsOf(err error) []metav1.StatusCause {
 
 // managerOf returns the field manager of a conflict. The API server names it only in the message.
 func managerOf(conflict metav1.StatusCause) string {
-	if found := namedManager.FindStringSubmatch(conflict.Message); found != nil {
+	if found := conflictPattern.FindStringSubmatch(conflict.Message); found != nil {
 		return found[1]
 	}
 	return conflict.Message
 }
 
-var namedManager = regexp.MustCompile(`^conflict with "([^"]+)"`)
+var conflictPattern = regexp.MustCompile(`^conflict with "([^"]+)"`)

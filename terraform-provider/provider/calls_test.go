@@ -19,8 +19,8 @@ type counter struct {
 	calls map[string]int
 }
 
-// take returns the counts and resets them.
-func (c *counter) take() map[string]int {
+// reset returns the counts and resets them.
+func (c *counter) reset() map[string]int {
 	c.Lock()
 	defer c.Unlock()
 	counted := c.calls
@@ -28,11 +28,11 @@ func (c *counter) take() map[string]int {
 	return counted
 }
 
-// counted returns a provider configuration that sends requests through a counter.
-func counted(t testing.TB) (string, *counter) {
+// withCounter returns a provider configuration that sends requests through a counter.
+func withCounter(t testing.TB) (string, *counter) {
 	t.Helper()
-	c, b := &counter{calls: map[string]int{}}, standBetween(t)
-	b.instead = func(_ http.ResponseWriter, r *http.Request) bool {
+	c, b := &counter{calls: map[string]int{}}, newRecordingProxy(t)
+	b.respond = func(_ http.ResponseWriter, r *http.Request) bool {
 		c.Lock()
 		defer c.Unlock()
 		c.calls[r.Method+" "+resourceIn(r.URL.Path)]++
@@ -65,41 +65,41 @@ resource "breakwater_pod_protector" "many" {
 }`, count, namespace, floor)
 }
 
-func TestAPlanWithoutChangesAsksOnceForEachResource(t *testing.T) {
+func TestPlanWithoutChangesReadsEachResourceOnce(t *testing.T) {
 	for _, name := range []string{terraform.Terraform, terraform.OpenTofu} {
 		t.Run(name, func(t *testing.T) {
-			provider, asked := counted(t)
+			provider, asked := withCounter(t)
 			namespace := testplane.Namespace(t)
 			c := terraform.New(t, name, provider+manyProtectors(namespace, "1", 100))
 			c.Run("apply", "-auto-approve")
-			t.Logf("an apply of 100 new protectors: %v", asked.take())
+			t.Logf("an apply of 100 new protectors: %v", asked.reset())
 			out, err := c.Try("plan", "-detailed-exitcode")
 			if err != nil {
 				t.Errorf("the second plan is not empty: %v\n%s", err, out)
 			}
-			got := asked.take()
+			got := asked.reset()
 			if got["GET podprotectors"] != 100 || len(got) != 1 {
-				t.Errorf("a plan without changes of 100 protectors asked %v, want 100 times GET and nothing else", got)
+				t.Errorf("plan of 100 unchanged protectors sent %v, want 100 GET requests only", got)
 			}
 			c.Run("destroy", "-auto-approve")
-			t.Logf("a destroy of 100 protectors: %v", asked.take())
+			t.Logf("a destroy of 100 protectors: %v", asked.reset())
 		})
 	}
 }
 
 // BenchmarkHundredProtectors measures how long 100 protectors take: created, planned again without changes, and destroyed.
 func BenchmarkHundredProtectors(b *testing.B) {
-	provider, asked := counted(b)
+	provider, asked := withCounter(b)
 	for range b.N {
 		namespace := testplane.Namespace(b)
 		c := terraform.New(b, terraform.Terraform, provider+manyProtectors(namespace, "1", 100))
-		asked.take()
+		asked.reset()
 		measure := func(what string, arguments ...string) {
 			start := time.Now()
 			c.Run(arguments...)
 			b.ReportMetric(time.Since(start).Seconds(), what+"-s")
 			calls := 0
-			for _, n := range asked.take() {
+			for _, n := range asked.reset() {
 				calls += n
 			}
 			b.ReportMetric(float64(calls)/100, what+"-calls/resource")

@@ -13,7 +13,7 @@ import (
 
 // check validates an object as the API server would, with the same messages. If before is set, check also applies the rules for
 // updates.
-func (k *kind) check(ctx context.Context, now, before *wanted, d *diag.Diagnostics) {
+func (k *kind) check(ctx context.Context, now, before *desired, d *diag.Diagnostics) {
 	rules, err := k.rules()
 	if err != nil {
 		d.AddError("The provider is broken", fmt.Sprintf("The rules of %s cannot be compiled: %v", k.Kind.Kind, err))
@@ -27,7 +27,7 @@ func (k *kind) check(ctx context.Context, now, before *wanted, d *diag.Diagnosti
 	broken = append(broken, metav1validation.ValidateLabels(now.object.GetLabels(), field.NewPath("metadata", "labels"))...)
 	broken = append(broken, apivalidation.ValidateAnnotations(now.object.GetAnnotations(), field.NewPath("metadata", "annotations"))...)
 	for _, e := range broken {
-		at := k.at(e.Field)
+		at := k.attributePath(e.Field)
 		if at.Equal(path.Root("name")) || at.Equal(path.Root("namespace")) {
 			continue // their attributes have validators, which distinguish a missing value from an unknown one
 		}

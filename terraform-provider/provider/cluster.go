@@ -19,30 +19,30 @@ import (
 type cluster struct {
 	config  *rest.Config
 	dynamic dynamic.Interface
-	// absent is the reason why there is no cluster: its address is not known yet, or the configuration points to none.
-	absent error
-	// silent is set once the cluster was unreachable, so that a plan of a hundred resources waits for it only once.
-	silent atomic.Bool
+	// absentErr is the reason why there is no cluster: its address is not known yet, or the configuration points to none.
+	absentErr error
+	// unreachable is set once the cluster was unreachable, so that a plan of a hundred resources waits for it only once.
+	unreachable atomic.Bool
 }
 
-// errUnknown is the reason why there is no cluster yet, although one may exist later in the same apply.
-var errUnknown = errors.New("its address, or what it takes to get in, is only known when it is applied")
+// errClusterUnknown is the reason why there is no cluster yet, although one may exist later in the same apply.
+var errClusterUnknown = errors.New("its address or its credentials are known only after the apply")
 
-// usable reports whether there is a cluster, and adds an error if not.
-func (c *cluster) usable(to string, d *diag.Diagnostics) bool {
-	if c != nil && c.absent == nil {
+// isUsable reports whether there is a cluster, and adds an error if not.
+func (c *cluster) isUsable(to string, d *diag.Diagnostics) bool {
+	if c != nil && c.absentErr == nil {
 		return true
 	}
 	why := "the provider was not configured"
 	if c != nil {
-		why = c.absent.Error()
+		why = c.absentErr.Error()
 	}
-	d.AddError("No cluster to "+to, fmt.Sprintf("There is no cluster to talk to: %s.", why))
+	d.AddError("No cluster to "+to, fmt.Sprintf("The provider has no cluster: %s.", why))
 	return false
 }
 
-// of returns the client for objects of a kind, in the namespace if the kind is namespaced.
-func (c *cluster) of(k *kind, namespace string) dynamic.ResourceInterface {
+// resourceClient returns the client for objects of a kind, in the namespace if the kind is namespaced.
+func (c *cluster) resourceClient(k *kind, namespace string) dynamic.ResourceInterface {
 	if k.Namespaced {
 		return c.dynamic.Resource(k.Resource).Namespace(namespace)
 	}
@@ -53,15 +53,15 @@ func (c *cluster) of(k *kind, namespace string) dynamic.ResourceInterface {
 func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnostics, version string) *cluster {
 	var m connection.Model
 	if d.Append(req.Config.Get(ctx, &m)...); d.HasError() {
-		return &cluster{absent: errors.New("the configuration of the provider is wrong")}
+		return &cluster{absentErr: errors.New("the configuration of the provider is wrong")}
 	}
-	if m.Unknown() {
-		return &cluster{absent: errUnknown}
+	if m.IsUnknown() {
+		return &cluster{absentErr: errClusterUnknown}
 	}
 	c, err := clusterOf(&m, version)
 	if err != nil {
-		d.AddWarning("The configuration of the provider leads to no cluster", "A plan does without one, an apply does not: "+sentence(err.Error()))
-		return &cluster{absent: err}
+		d.AddWarning("The configuration of the provider does not identify a cluster", "A plan needs no cluster, but an apply does: "+sentence(err.Error()))
+		return &cluster{absentErr: err}
 	}
 	return c
 }

@@ -27,14 +27,14 @@ func kubeconfigOf(t *testing.T, config *rest.Config) string {
 	return path
 }
 
-// leadingTo returns the configuration of a provider that points to a cluster.
-func leadingTo(t *testing.T, config *rest.Config) string {
+// configurationFor returns the configuration of a provider that points to a cluster.
+func configurationFor(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", kubeconfigOf(t, config))
 }
 
-// nobody returns a user of the control plane that has no rights.
-func nobody(t *testing.T, namespace string) *rest.Config {
+// unprivilegedUser returns a user of the control plane that has no rights.
+func unprivilegedUser(t *testing.T, namespace string) *rest.Config {
 	t.Helper()
 	return testplane.AsServiceAccount(t, testplane.Config(t), namespace, "nobody", "")
 }

@@ -24,8 +24,8 @@ type confirmation struct {
 	until string
 	// configured is the value of the annotation that the configuration sets. Terraform leaves it unchanged.
 	configured string
-	// refused is why the API server rejected the confirmation.
-	refused error
+	// rejection is why the API server rejected the confirmation.
+	rejection error
 }
 
 // isProtected reports whether the state protects the object from deletion. If the state has no value, the default of the kind
@@ -37,16 +37,16 @@ func (k *kind) isProtected(had map[string]tftypes.Value) bool {
 	return isTrue(had, "deletion_protection")
 }
 
-// isLifted reports whether the user lifted the deletion protection of the object: the state has false, and the default is true.
+// isProtectionLifted reports whether the user lifted the deletion protection of the object: the state has false, and the default is true.
 // Where false is the default, the value shows no intent.
-func (k *kind) isLifted(had map[string]tftypes.Value) bool {
+func (k *kind) isProtectionLifted(had map[string]tftypes.Value) bool {
 	return k.protected && !k.isProtected(had)
 }
 
 // confirm confirms the deletion to the release brake, because the user has lifted the protection and then requested the deletion.
 // The confirmation expires, so that an object that is not deleted in time does not stay confirmed. confirm also covers a
 // protector that the brake has held since an earlier attempt. It returns an error only if a retry may succeed.
-func (o *object) confirm(ctx context.Context, w *wanted, uid types.UID) (confirmation, error) {
+func (o *object) confirm(ctx context.Context, w *desired, uid types.UID) (confirmation, error) {
 	if value, ok := w.keys("annotations")[v1alpha1.AnnotationConfirmRelease].(string); ok {
 		return confirmation{configured: value}, nil
 	}
@@ -60,22 +60,22 @@ func (o *object) confirm(ctx context.Context, w *wanted, uid types.UID) (confirm
 	if err != nil {
 		return confirmation{}, err
 	}
-	err = persist(ctx, func(ctx context.Context) error {
+	err = retryTransient(ctx, func(ctx context.Context) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			_, err := o.cluster.of(o.kind, w.namespace).Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager + "-actions"})
+			_, err := o.cluster.resourceClient(o.kind, w.namespace).Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager + "-actions"})
 			return err
 		})
 	})
 	switch {
 	case err == nil:
 		return confirmation{until: until}, nil
-	case isPassing(err):
+	case isTransient(err):
 		return confirmation{}, err
 	default:
 		// The brake lets a single deletion pass without a confirmation. If the object was replaced in the meantime, the deletion
 		// reports it.
 		tflog.Warn(ctx, "deletion not confirmed", map[string]any{"kind": o.kind.Kind.Kind, "name": w.String(), "error": err.Error()})
-		return confirmation{refused: err}, nil
+		return confirmation{rejection: err}, nil
 	}
 }
 
@@ -88,9 +88,9 @@ func (c confirmation) advice() string {
 			"its clock is right. Then destroy it again, which confirms it again.", c.until)
 	case c.configured != "":
 		return fmt.Sprintf("The configuration sets the annotation %s to %q, so Terraform does not confirm the deletion. Remove the annotation or set "+
-			"a time to come, apply, and destroy it again.", v1alpha1.AnnotationConfirmRelease, c.configured)
-	case c.refused != nil:
-		return fmt.Sprintf("Terraform could not confirm the deletion: %s Remove the cause (the provider's user needs the verb patch), and destroy it again.", sentence(c.refused.Error()))
+			"a future time, apply, and destroy it again.", v1alpha1.AnnotationConfirmRelease, c.configured)
+	case c.rejection != nil:
+		return fmt.Sprintf("Terraform could not confirm the deletion: %s Remove the cause (the provider's user needs the verb patch), and destroy it again.", sentence(c.rejection.Error()))
 	default:
 		return ""
 	}

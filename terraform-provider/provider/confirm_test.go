@@ -26,12 +26,12 @@ func heldBy(finalizer string) func(*v1alpha1.PodProtector) {
 	return func(p *v1alpha1.PodProtector) { p.Finalizers = []string{finalizer} }
 }
 
-func unheld(p *v1alpha1.PodProtector) { p.Finalizers = nil }
+func withoutFinalizers(p *v1alpha1.PodProtector) { p.Finalizers = nil }
 
 // brakeHolds sets the condition that the release brake sets on a protector whose deletion it holds.
 func brakeHolds(t *testing.T, namespace, name, reason, cascade string) {
 	t.Helper()
-	p := now(t, namespace, name)
+	p := getProtector(t, namespace, name)
 	request := brake.Request{Protector: p, Cause: "PodProtector " + name + " was deleted", Effect: "release the floor of 1"}
 	p.Status.Conditions = append(p.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.Now(),
@@ -42,8 +42,8 @@ func brakeHolds(t *testing.T, namespace, name, reason, cascade string) {
 	}
 }
 
-func TestADeletionOfAProtectorWhoseProtectionWasLiftedIsConfirmedForAWhile(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestDeleteConfirmsUnprotectedProtector(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := protector(t, namespace, oneFloor)
 		var began time.Time
@@ -51,14 +51,14 @@ func TestADeletionOfAProtectorWhoseProtectionWasLiftedIsConfirmedForAWhile(t *te
 			resource.TestStep{Config: config},
 			resource.TestStep{
 				PreConfig: func() {
-					byHand(t, namespace, heldBy("example.com/hold"))()
+					editOutside(t, namespace, heldBy("example.com/hold"))()
 					began = time.Now()
 				},
-				Config: config, Destroy: true, ExpectError: inAnyLines("example.com/hold"),
+				Config: config, Destroy: true, ExpectError: matchWrapped("example.com/hold"),
 			},
 			resource.TestStep{
 				// The destroy fails, so only the protector shows the confirmation; Terraform shows no difference.
-				PreConfig: func() { wantConfirmed(t, now(t, namespace, "web"), began) },
+				PreConfig: func() { wantConfirmed(t, getProtector(t, namespace, "web"), began) },
 				Config:    config, ConfigPlanChecks: nothingToDo,
 				Check: resource.TestCheckNoResourceAttr(web, "annotations.%"),
 			},
@@ -66,7 +66,7 @@ func TestADeletionOfAProtectorWhoseProtectionWasLiftedIsConfirmedForAWhile(t *te
 				ResourceName: web, ImportState: true, ImportStateId: namespace + "/web", ImportStateVerify: true,
 				ImportStateVerifyIgnore: []string{"deletion_protection", "timeouts.%", "timeouts.delete"},
 			},
-			resource.TestStep{PreConfig: byHand(t, namespace, unheld), Config: configured(t, "")},
+			resource.TestStep{PreConfig: editOutside(t, namespace, withoutFinalizers), Config: configured(t, "")},
 		)
 	})
 }
@@ -77,7 +77,7 @@ func wantConfirmed(t *testing.T, p *v1alpha1.PodProtector, began time.Time) {
 	value := p.Annotations[v1alpha1.AnnotationConfirmRelease]
 	until, err := time.Parse(time.RFC3339, value)
 	if err != nil || !confirm.Confirmed(p.Annotations, began) || until.Before(began.Add(time.Minute)) || confirm.Confirmed(p.Annotations, time.Now().Add(2*time.Minute)) {
-		t.Errorf("the confirmation is %q (%v), want a time from 1 to 2 minutes after %s", value, err, began)
+		t.Errorf("confirmation = %q (%v), want a time from 1 to 2 minutes after %s", value, err, began)
 	}
 	if p.DeletionTimestamp == nil {
 		t.Error("the protector is not being deleted")
@@ -90,12 +90,12 @@ func wantConfirmed(t *testing.T, p *v1alpha1.PodProtector, began time.Time) {
 	}
 }
 
-// recorded returns a provider configuration that uses a proxy, which records all requests except reads.
-func recorded(t *testing.T) (configuration string, writes func() []string) {
+// withRecordedWrites returns a provider configuration that uses a proxy, which records all requests except reads.
+func withRecordedWrites(t *testing.T) (configuration string, writes func() []string) {
 	t.Helper()
-	b := standBetween(t)
+	b := newRecordingProxy(t)
 	var all []string
-	b.instead = func(_ http.ResponseWriter, r *http.Request) bool {
+	b.respond = func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet {
 			all = append(all, r.Method)
 		}
@@ -110,12 +110,12 @@ func recorded(t *testing.T) (configuration string, writes func() []string) {
 	}
 }
 
-func TestADestroyOfProtectedProtectorsWritesNothing(t *testing.T) {
-	each(t, func(t *testing.T) {
-		provider, writes := recorded(t)
+func TestDestroyOfProtectedProtectorsWritesNothing(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
+		provider, writes := withRecordedWrites(t)
 		namespace := testplane.Namespace(t)
 		lifted := provider + manyProtectors(namespace, "1", 60)
-		d := in(t, strings.Replace(lifted, "deletion_protection = false", "", 1))
+		d := workingDir(t, strings.Replace(lifted, "deletion_protection = false", "", 1))
 		d.Run("apply", "-auto-approve")
 		writes()
 		for _, arguments := range [][]string{{"destroy", "-auto-approve"}, {"destroy", "-auto-approve", "-refresh=false"}} {
@@ -136,10 +136,10 @@ func TestADestroyOfProtectedProtectorsWritesNothing(t *testing.T) {
 	})
 }
 
-func TestADeletionIsConfirmedBeforeItIsAskedFor(t *testing.T) {
+func TestDeleteConfirmsBeforeDeleting(t *testing.T) {
 	onTerraform(t)
-	provider, writes := recorded(t)
-	d := in(t, provider+manyProtectors(testplane.Namespace(t), "1", 1))
+	provider, writes := withRecordedWrites(t)
+	d := workingDir(t, provider+manyProtectors(testplane.Namespace(t), "1", 1))
 	d.Run("apply", "-auto-approve")
 	writes()
 	d.Run("destroy", "-auto-approve")
@@ -148,7 +148,7 @@ func TestADeletionIsConfirmedBeforeItIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAHeldDeletionNamesTheConditionAndWhatConfirmsIt(t *testing.T) {
+func TestHeldDeletionNamesConditionAndConfirmation(t *testing.T) {
 	const limited = "condition DecreasePending, reason LimitExceeded): PodProtector web was deleted, which would release the floor of 1. " +
 		"The floor stays in force, because more large decreases are pending than the limit allows"
 	for name, c := range map[string]struct {
@@ -157,26 +157,26 @@ func TestAHeldDeletionNamesTheConditionAndWhatConfirmsIt(t *testing.T) {
 	}{
 		"limit": {v1alpha1.ReasonLimitExceeded, "", "", []string{limited, "Terraform confirmed the deletion until", "check that the generator runs"}},
 		"cascade": {v1alpha1.ReasonCascade, `namespace "shop" is being deleted`, "", []string{
-			"reason Cascade): PodProtector web was deleted", "a cascade is not taken for a decision", "destroy it again, which confirms it again",
+			"reason Cascade): PodProtector web was deleted", "a cascade is not evidence of intent", "destroy it again, which confirms it again",
 		}},
 		"configured": {v1alpha1.ReasonLimitExceeded, "", "annotations = { \"breakwater.dev/confirm-release\" = \"2020-01-01\" }", []string{
-			limited, `The configuration sets the annotation breakwater.dev/confirm-release to "2020-01-01"`, "Remove the annotation or set a time to come",
+			limited, `The configuration sets the annotation breakwater.dev/confirm-release to "2020-01-01"`, "Remove the annotation or set a future time",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T) {
+			forEachProgram(t, func(t *testing.T) {
 				namespace := testplane.Namespace(t)
-				d := in(t, protector(t, namespace, oneFloor+"\n"+c.fields))
+				d := workingDir(t, protector(t, namespace, oneFloor+"\n"+c.fields))
 				d.Run("apply", "-auto-approve")
 				edit(t, namespace, "web", heldBy(v1alpha1.FinalizerHold))
 				brakeHolds(t, namespace, "web", c.reason, c.cascade)
 				out, err := d.Try("destroy", "-auto-approve")
-				edit(t, namespace, "web", unheld)
+				edit(t, namespace, "web", withoutFinalizers)
 				if err == nil {
 					t.Fatalf("the destroy succeeded:\n%s", out)
 				}
-				for _, words := range append([]string{"breakwater.dev/hold: breakwater generator takes it off when the release brake allows it"}, c.want...) {
-					if !inAnyLines(words).MatchString(out) {
+				for _, words := range append([]string{"breakwater.dev/hold: breakwater generator removes it when the release brake allows it"}, c.want...) {
+					if !matchWrapped(words).MatchString(out) {
 						t.Errorf("the error does not say %q:\n%s", words, out)
 					}
 				}
@@ -186,12 +186,12 @@ func TestAHeldDeletionNamesTheConditionAndWhatConfirmsIt(t *testing.T) {
 }
 
 // A user who may delete but not patch can still destroy. Terraform reports the failed confirmation only when it matters.
-func TestADeletionThatMayNotBeConfirmedIsAskedForAllTheSame(t *testing.T) {
+func TestDeleteContinuesIfConfirmationIsForbidden(t *testing.T) {
 	onTerraform(t)
 	namespace := testplane.Namespace(t)
-	b := standBetween(t)
+	b := newRecordingProxy(t)
 	refuse := false
-	b.instead = func(w http.ResponseWriter, r *http.Request) bool {
+	b.respond = func(w http.ResponseWriter, r *http.Request) bool {
 		if !refuse || r.Method != http.MethodPatch {
 			return false
 		}
@@ -208,31 +208,31 @@ func TestADeletionThatMayNotBeConfirmedIsAskedForAllTheSame(t *testing.T) {
 		defer b.mu.Unlock()
 		refuse = !patch
 	}
-	d := in(t, withConfig(t, b.Config)+fmt.Sprintf(
+	d := workingDir(t, withConfig(t, b.Config)+fmt.Sprintf(
 		"resource \"breakwater_pod_protector\" \"web\" {\n namespace = %q\n name = \"web\"\n deletion_protection = false\n %s\n}", namespace, oneFloor))
 	d.Run("apply", "-auto-approve")
 	may(false)
 	edit(t, namespace, "web", heldBy(v1alpha1.FinalizerHold))
 	brakeHolds(t, namespace, "web", v1alpha1.ReasonLimitExceeded, "")
 	out, err := d.Try("destroy", "-auto-approve")
-	if words := inAnyLines("Terraform could not confirm the deletion: Cannot patch. Remove the cause (the provider's user needs the verb patch)"); err == nil || !words.MatchString(out) {
+	if words := matchWrapped("Terraform could not confirm the deletion: Cannot patch. Remove the cause (the provider's user needs the verb patch)"); err == nil || !words.MatchString(out) {
 		t.Errorf("the destroy of a held protector ended with %v, want an error that says %q:\n%s", err, words, out)
 	}
-	edit(t, namespace, "web", unheld)
+	edit(t, namespace, "web", withoutFinalizers)
 	may(true)
 	d.Run("apply", "-auto-approve")
 	may(false)
 	if out := d.Run("destroy", "-auto-approve"); strings.Contains(out, "confirm") {
-		t.Errorf("the destroy speaks of a confirmation:\n%s", out)
+		t.Errorf("destroy mentions a confirmation:\n%s", out)
 	}
 }
 
 // An older provider wrote no confirmations. Its state, if it was moved to this version, does not say whether the protector is
 // protected.
-func TestAStateOfAnOlderProvider(t *testing.T) {
+func TestDeleteWithStateOfOlderProvider(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace, c := testplane.Namespace(t), testplane.Client(t)
-		d := in(t, protector(t, namespace, oneFloor))
+		d := workingDir(t, protector(t, namespace, oneFloor))
 		d.Run("apply", "-auto-approve")
 
 		t.Log("a state that does not say whether the protector is protected")
@@ -240,22 +240,22 @@ func TestAStateOfAnOlderProvider(t *testing.T) {
 		before := d.Read(state)
 		d.Write(state, withoutAttribute(t, before, "deletion_protection"))
 		out, err := d.Try("destroy", "-auto-approve", "-refresh=false")
-		if err == nil || !strings.Contains(out, "is protected from deletion") || now(t, namespace, "web").DeletionTimestamp != nil {
+		if err == nil || !strings.Contains(out, "is protected from deletion") || getProtector(t, namespace, "web").DeletionTimestamp != nil {
 			t.Errorf("a destroy ended with %v, want it refused:\n%s", err, out)
 		}
 
 		t.Log("a state whose destroy has failed before")
 		d.Write(state, before)
 		edit(t, namespace, "web", heldBy("example.com/hold"))
-		began, p := time.Now(), now(t, namespace, "web")
+		began, p := time.Now(), getProtector(t, namespace, "web")
 		if err := c.Delete(t.Context(), p, client.Preconditions{UID: &p.UID}); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := d.Try("destroy", "-auto-approve"); err == nil {
 			t.Errorf("a destroy succeeded in spite of a finalizer:\n%s", out)
 		}
-		wantConfirmed(t, now(t, namespace, "web"), began)
-		edit(t, namespace, "web", unheld)
+		wantConfirmed(t, getProtector(t, namespace, "web"), began)
+		edit(t, namespace, "web", withoutFinalizers)
 		d.Run("apply", "-refresh-only", "-auto-approve")
 	})
 }
@@ -279,29 +279,29 @@ func withoutAttribute(t *testing.T, state, name string) string {
 	return string(changed)
 }
 
-func TestAnotherProtectorOfTheNameIsNotConfirmed(t *testing.T) {
+func TestDeleteDoesNotConfirmRecreatedProtector(t *testing.T) {
 	onTerraform(t)
 	namespace, c := testplane.Namespace(t), testplane.Client(t)
-	d := in(t, protector(t, namespace, oneFloor))
+	d := workingDir(t, protector(t, namespace, oneFloor))
 	d.Run("apply", "-auto-approve")
-	if err := c.Delete(t.Context(), now(t, namespace, "web")); err != nil {
+	if err := c.Delete(t.Context(), getProtector(t, namespace, "web")); err != nil {
 		t.Fatal(err)
 	}
 	theirProtector(t, namespace, "web")
 	out := d.Run("destroy", "-auto-approve", "-refresh=false")
-	if !strings.Contains(out, "is another one now") {
-		t.Errorf("the destroy does not say that it is another one:\n%s", out)
+	if !strings.Contains(out, "is another object now") {
+		t.Errorf("destroy does not report the recreated object:\n%s", out)
 	}
-	if p := now(t, namespace, "web"); len(p.Annotations) > 0 || p.DeletionTimestamp != nil {
+	if p := getProtector(t, namespace, "web"); len(p.Annotations) > 0 || p.DeletionTimestamp != nil {
 		t.Errorf("the other protector was changed: %+v", p.ObjectMeta)
 	}
 }
 
-func TestTheDeletionOfAPolicyWarnsOfFloorsThatAreHeld(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestDeleteOfPolicyWarnsAboutHeldFloors(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		provider, writes := recorded(t)
-		d := in(t, provider+fmt.Sprintf("resource \"breakwater_protection_policy\" \"web\" {\n namespace = %q\n name = \"web\"\n}", namespace))
+		provider, writes := withRecordedWrites(t)
+		d := workingDir(t, provider+fmt.Sprintf("resource \"breakwater_protection_policy\" \"web\" {\n namespace = %q\n name = \"web\"\n}", namespace))
 		d.Run("apply", "-auto-approve")
 		for name, policy := range map[string]string{"held": "ProtectionPolicy/web", "by-another": "ProtectionPolicy/other", "kept": "ProtectionPolicy/web"} {
 			theirProtector(t, namespace, name, func(p *v1alpha1.PodProtector) {
@@ -318,7 +318,7 @@ func TestTheDeletionOfAPolicyWarnsOfFloorsThatAreHeld(t *testing.T) {
 			"The deletion of a policy does not confirm the release of its protectors", "(condition DecreasePending): " + namespace + "/held.",
 			"kubectl breakwater release --pending",
 		} {
-			if !inAnyLines(words).MatchString(out) {
+			if !matchWrapped(words).MatchString(out) {
 				t.Errorf("the warning does not say %q:\n%s", words, out)
 			}
 		}

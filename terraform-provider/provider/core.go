@@ -22,9 +22,9 @@ func (c *cluster) core(ctx context.Context) (coreModel, error) {
 	if err != nil {
 		return m, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	m.Version, err = seen(ctx, func(ctx context.Context) (string, error) {
+	m.Version, err = valueOrNull(ctx, func(ctx context.Context) (string, error) {
 		v, err := clientset.Discovery().ServerVersionWithContext(ctx)
 		if err != nil {
 			return "", err
@@ -34,7 +34,7 @@ func (c *cluster) core(ctx context.Context) (coreModel, error) {
 	if err != nil {
 		return m, err
 	}
-	m.UID, err = seen(ctx, func(ctx context.Context) (string, error) { return clusters.ClusterOf(ctx, clientset) })
+	m.UID, err = valueOrNull(ctx, func(ctx context.Context) (string, error) { return clusters.ClusterOf(ctx, clientset) })
 	return m, err
 }
 
@@ -48,21 +48,21 @@ func serverOf(config *rest.Config) (string, error) {
 	return address.String(), nil
 }
 
-// seen returns a text that ask reads from the cluster, or null if the provider's user may not read it.
-func seen(ctx context.Context, ask func(context.Context) (string, error)) (types.String, error) {
+// valueOrNull returns a text that ask reads from the cluster, or null if the provider's user may not read it.
+func valueOrNull(ctx context.Context, ask func(context.Context) (string, error)) (types.String, error) {
 	var text string
-	err := persist(ctx, func(ctx context.Context) (err error) {
+	err := retryTransient(ctx, func(ctx context.Context) (err error) {
 		text, err = ask(ctx)
 		return err
 	})
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		return types.StringNull(), nil
 	}
-	return said(text), err
+	return stringOrNull(text), err
 }
 
-// said returns the text, or null if it is empty.
-func said(s string) types.String {
+// stringOrNull returns the text, or null if it is empty.
+func stringOrNull(s string) types.String {
 	if s == "" {
 		return types.StringNull()
 	}

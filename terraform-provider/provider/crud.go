@@ -19,21 +19,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// patience is the default timeout of an apply or a deletion.
-const patience = 10 * time.Minute
+// defaultTimeout is the default timeout of an apply or a deletion.
+const defaultTimeout = 10 * time.Minute
 
 // Create applies an object that does not exist yet. An existing object belongs to another owner: the user imports it, or takes it
 // over with force_conflicts.
 func (o *object) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	t := o.task(ctx, &req.Plan, &req.Config, &resp.Diagnostics)
+	t := o.newTask(ctx, &req.Plan, &req.Config, &resp.Diagnostics)
 	if t == nil {
 		return
 	}
-	limit, d := t.timeouts.Create(ctx, patience)
+	limit, d := t.timeouts.Create(ctx, defaultTimeout)
 	resp.Diagnostics.Append(d...)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if !t.over.all && !t.isFree(ctx, &resp.Diagnostics) {
+	if !t.takeover.force && !t.isNameFree(ctx, &resp.Diagnostics) {
 		return
 	}
 	t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics)
@@ -41,19 +41,19 @@ func (o *object) Create(ctx context.Context, req resource.CreateRequest, resp *r
 
 // Update applies the object as planned.
 func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	t := o.task(ctx, &req.Plan, &req.Config, &resp.Diagnostics)
+	t := o.newTask(ctx, &req.Plan, &req.Config, &resp.Diagnostics)
 	if t == nil {
 		return
 	}
 	var err error
-	if t.before, err = o.kind.wanted(req.State.Raw); err != nil {
+	if t.before, err = o.kind.desired(req.State.Raw); err != nil {
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
 	}
-	over, d := overOf(ctx, t.over.all, req.Private)
+	over, d := newTakeover(ctx, t.takeover.force, req.Private)
 	resp.Diagnostics.Append(d...)
-	t.over = over
-	limit, d := t.timeouts.Update(ctx, patience)
+	t.takeover = over
+	limit, d := t.timeouts.Update(ctx, defaultTimeout)
 	resp.Diagnostics.Append(d...)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -65,42 +65,42 @@ func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 // task is one apply of an object.
 type task struct {
 	*object
-	want, before *wanted
+	want, before *desired
 	plan         tftypes.Value
 	config       *tfsdk.Config
-	over         over
-	wait         *waiting
+	takeover     takeover
+	wait         *waitConditions
 	timeouts     timeouts.Value
 }
 
-func (o *object) task(ctx context.Context, plan *tfsdk.Plan, config *tfsdk.Config, d *diag.Diagnostics) *task {
-	if !o.cluster.usable("apply it to", d) {
+func (o *object) newTask(ctx context.Context, plan *tfsdk.Plan, config *tfsdk.Config, d *diag.Diagnostics) *task {
+	if !o.cluster.isUsable("apply it to", d) {
 		return nil
 	}
 	t := &task{object: o, plan: plan.Raw, config: config}
 	all, err := attributes(plan.Raw)
 	if err == nil {
-		t.want, err = o.kind.wanted(plan.Raw)
+		t.want, err = o.kind.desired(plan.Raw)
 	}
 	if err != nil {
 		d.AddError("The plan could not be read", err.Error())
 		return nil
 	}
-	t.over.all = isTrue(all, "force_conflicts")
+	t.takeover.force = isTrue(all, "force_conflicts")
 	d.Append(plan.GetAttribute(ctx, path.Root("timeouts"), &t.timeouts)...)
-	t.wait = waitingOf(ctx, plan, d)
+	t.wait = newWaitConditions(ctx, plan, d)
 	if d.HasError() {
 		return nil
 	}
 	return t
 }
 
-// isFree reports whether no object of that name exists, and adds an error if one does. It waits for an object that is being
+// isNameFree reports whether no object of that name exists, and adds an error if one does. It waits for an object that is being
 // deleted.
-func (t *task) isFree(ctx context.Context, d *diag.Diagnostics) bool {
+func (t *task) isNameFree(ctx context.Context, d *diag.Diagnostics) bool {
 	var found *unstructured.Unstructured
-	err := persist(ctx, func(ctx context.Context) (err error) {
-		found, err = t.cluster.of(t.kind, t.want.namespace).Get(ctx, t.want.name, metav1.GetOptions{})
+	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+		found, err = t.cluster.resourceClient(t.kind, t.want.namespace).Get(ctx, t.want.name, metav1.GetOptions{})
 		return err
 	})
 	switch {
@@ -110,15 +110,15 @@ func (t *task) isFree(ctx context.Context, d *diag.Diagnostics) bool {
 		t.kind.explain(d, "looked for", t.want.String(), err)
 		return false
 	case found.GetDeletionTimestamp() != nil:
-		return t.gone(ctx, t.want, found.GetUID(), confirmation{}, d)
+		return t.awaitDeletion(ctx, t.want, found.GetUID(), confirmation{}, d)
 	}
-	t.kind.taken(t.want, d)
+	t.kind.addExistsError(t.want, d)
 	return false
 }
 
-// taken adds the error that an object of that name exists which Terraform did not create.
-func (k *kind) taken(w *wanted, d *diag.Diagnostics) {
-	d.AddError(fmt.Sprintf("%s %s is there already", k.Kind.Kind, w),
+// addExistsError adds the error that an object of that name exists which Terraform did not create.
+func (k *kind) addExistsError(w *desired, d *diag.Diagnostics) {
+	d.AddError(fmt.Sprintf("%s %s already exists", k.Kind.Kind, w),
 		fmt.Sprintf("It is not in the state. Import it (terraform import breakwater_%s.NAME %s), or set force_conflicts = true to take it over.", k.name, w))
 }
 
@@ -128,8 +128,8 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 		return
 	}
 	var live *unstructured.Unstructured
-	err := persist(ctx, func(ctx context.Context) (err error) {
-		live, err = t.cluster.apply(ctx, t.kind, t.want, t.over, false)
+	err := retryTransient(ctx, func(ctx context.Context) (err error) {
+		live, err = t.cluster.apply(ctx, t.kind, t.want, t.takeover, false)
 		return err
 	})
 	if err != nil {
@@ -137,14 +137,14 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 		return
 	}
 	tflog.Info(ctx, "applied", map[string]any{"kind": t.kind.Kind.Kind, "name": t.want.String(), "generation": live.GetGeneration()})
-	if state.Raw, err = t.kind.shown(t.planned(), live); err != nil {
+	if state.Raw, err = t.kind.refreshedState(t.planned(), live); err != nil {
 		d.AddError("The answer of the cluster could not be read", err.Error())
 		return
 	}
 	if identity != nil {
-		t.identity(ctx, identity, t.want, d)
+		t.setIdentity(ctx, identity, t.want, d)
 	}
-	t.left(live, d)
+	t.warnLeftovers(live, d)
 	if t.wait != nil {
 		t.await(ctx, d)
 	}
@@ -157,7 +157,7 @@ func (t *task) planned() tftypes.Value {
 	if err != nil {
 		return t.plan
 	}
-	all["uid"] = text("")
+	all["uid"] = stringValue("")
 	for name, v := range all {
 		if !v.IsFullyKnown() {
 			all[name] = tftypes.NewValue(v.Type(), nil)
@@ -166,44 +166,44 @@ func (t *task) planned() tftypes.Value {
 	return tftypes.NewValue(t.plan.Type(), all)
 }
 
-// left warns of fields that were removed from the configuration but stay in the object, because another field manager sets them
+// warnLeftovers warns of fields that were removed from the configuration but stay in the object, because another field manager sets them
 // too.
-func (t *task) left(live *unstructured.Unstructured, d *diag.Diagnostics) {
+func (t *task) warnLeftovers(live *unstructured.Unstructured, d *diag.Diagnostics) {
 	if t.before == nil {
 		return
 	}
-	for _, name := range t.kind.Spec.Left(t.before.object.Object["spec"], t.want.object.Object["spec"], live.Object["spec"]) {
+	for _, name := range t.kind.Spec.Leftovers(t.before.object.Object["spec"], t.want.object.Object["spec"], live.Object["spec"]) {
 		attribute := name[:strings.IndexAny(name+".", ".[")]
 		d.AddAttributeWarning(path.Root(attribute), fmt.Sprintf("%s of %s %s stays", name, t.kind.Kind.Kind, t.want),
-			"It was taken out of the configuration, but another field manager has set it as well, and Terraform only lets go of its own part. "+
-				"Remove it there, or set it here to what it should be.")
+			"You removed it from the configuration, but another field manager sets it as well, and Terraform releases only its own ownership. "+
+				"Remove it there as well, or set it in the configuration.")
 	}
 }
 
 // Read refreshes the state from the object. While the cluster does not answer, the state stays as it is.
 func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	w, err := o.kind.wanted(req.State.Raw)
+	w, err := o.kind.desired(req.State.Raw)
 	if err != nil {
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
 	}
 	all, _ := attributes(req.State.Raw)
-	live, err := o.look(ctx, w)
+	live, err := o.readObject(ctx, w)
 	switch {
-	case err != nil && readOf(all, "id") == "" && !apierrors.IsNotFound(err):
+	case err != nil && stringAttribute(all, "id") == "" && !apierrors.IsNotFound(err):
 		// The object is being imported, so there is no earlier state to keep.
 		resp.Diagnostics.AddError(fmt.Sprintf("%s %s could not be imported", o.kind.Kind.Kind, w), sentence(err.Error()))
 		return
 	case errors.Is(err, errNoCluster):
 		return
 	case isUnreachable(err):
-		if !o.cluster.silent.Swap(true) {
-			resp.Diagnostics.AddWarning("The cluster did not answer", "The state is as it was when it last did: "+sentence(err.Error()))
+		if !o.cluster.unreachable.Swap(true) {
+			resp.Diagnostics.AddWarning("The cluster did not answer", "The state shows the object as it was last read: "+sentence(err.Error()))
 		}
 		return
 	case isKindMissing(err):
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The cluster does not know %s", o.kind.Kind.Kind),
-			fmt.Sprintf("So %s is gone. If that is not what you expect, see whether the provider leads to the right cluster, and do not apply.", w))
+			fmt.Sprintf("So Terraform treats %s as deleted. If you do not expect that, check that the provider is configured for the right cluster, and do not apply.", w))
 		resp.State.RemoveResource(ctx)
 		return
 	case apierrors.IsNotFound(err):
@@ -214,36 +214,36 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 		return
 	}
 	if live.GetDeletionTimestamp() != nil {
-		resp.Diagnostics.AddWarning(fmt.Sprintf("%s %s is being deleted", o.kind.Kind.Kind, w), holding(live))
+		resp.Diagnostics.AddWarning(fmt.Sprintf("%s %s is being deleted", o.kind.Kind.Kind, w), describeHolders(live))
 	}
-	if resp.State.Raw, err = o.kind.shown(req.State.Raw, live); err != nil {
+	if resp.State.Raw, err = o.kind.refreshedState(req.State.Raw, live); err != nil {
 		resp.Diagnostics.AddError("The answer of the cluster could not be read", err.Error())
 		return
 	}
 	if resp.Identity != nil {
-		o.identity(ctx, resp.Identity, w, &resp.Diagnostics)
+		o.setIdentity(ctx, resp.Identity, w, &resp.Diagnostics)
 	}
 }
 
 var errNoCluster = errors.New("there is no cluster yet")
 
-// look reads the object for a plan. A plan can do without the answer.
-func (o *object) look(ctx context.Context, w *wanted) (*unstructured.Unstructured, error) {
+// readObject reads the object for a plan. A plan can do without the answer.
+func (o *object) readObject(ctx context.Context, w *desired) (*unstructured.Unstructured, error) {
 	switch {
-	case o.cluster == nil || o.cluster.silent.Load():
+	case o.cluster == nil || o.cluster.unreachable.Load():
 		return nil, errNoCluster
-	case o.cluster.absent != nil:
-		return nil, fmt.Errorf("%w: %w", errNoCluster, o.cluster.absent)
+	case o.cluster.absentErr != nil:
+		return nil, fmt.Errorf("%w: %w", errNoCluster, o.cluster.absentErr)
 	}
-	ctx, cancel := context.WithTimeout(ctx, planPatience)
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	return o.cluster.of(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+	return o.cluster.resourceClient(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
 }
 
-// identity sets the identity of the resource: the name and namespace of its object.
-func (o *object) identity(ctx context.Context, identity *tfsdk.ResourceIdentity, w *wanted, d *diag.Diagnostics) {
-	d.Append(identity.SetAttribute(ctx, path.Root("name"), w.name)...)
+// setIdentity sets the identity of the resource: the name and namespace of its object.
+func (o *object) setIdentity(ctx context.Context, setIdentity *tfsdk.ResourceIdentity, w *desired, d *diag.Diagnostics) {
+	d.Append(setIdentity.SetAttribute(ctx, path.Root("name"), w.name)...)
 	if o.kind.Namespaced {
-		d.Append(identity.SetAttribute(ctx, path.Root("namespace"), w.namespace)...)
+		d.Append(setIdentity.SetAttribute(ctx, path.Root("namespace"), w.namespace)...)
 	}
 }

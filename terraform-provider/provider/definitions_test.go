@@ -32,7 +32,7 @@ func definitions(t *testing.T) map[string]*shape.Definition {
 
 var secondWord = regexp.MustCompile(`([a-z])([A-Z])`)
 
-func TestEveryKindOfTheAPIIsAResourceAndCanBeListed(t *testing.T) {
+func TestEveryKindIsResourceAndListResource(t *testing.T) {
 	schemas, err := provider.Server("test")().GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
 	if err != nil {
 		t.Fatal(err)

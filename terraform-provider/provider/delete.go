@@ -21,7 +21,7 @@ import (
 
 // Delete deletes the object and waits until the API server has removed it.
 func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	w, err := o.kind.wanted(req.State.Raw)
+	w, err := o.kind.desired(req.State.Raw)
 	if err != nil {
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
@@ -31,17 +31,17 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
 	}
-	if o.kind.keep(w, all, "deleted", &resp.Diagnostics); resp.Diagnostics.HasError() || !o.cluster.usable("delete it from", &resp.Diagnostics) {
+	if o.kind.checkProtection(w, all, "deleted", &resp.Diagnostics); resp.Diagnostics.HasError() || !o.cluster.isUsable("delete it from", &resp.Diagnostics) {
 		return
 	}
 	var limits timeouts.Value
 	resp.Diagnostics.Append(req.State.GetAttribute(ctx, path.Root("timeouts"), &limits)...)
-	limit, d := limits.Delete(ctx, patience)
+	limit, d := limits.Delete(ctx, defaultTimeout)
 	resp.Diagnostics.Append(d...)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
-	if o.remove(ctx, w, types.UID(readOf(all, "uid")), o.kind.isLifted(all), &resp.Diagnostics); resp.Diagnostics.HasError() {
+	if o.deleteObject(ctx, w, types.UID(stringAttribute(all, "uid")), o.kind.isProtectionLifted(all), &resp.Diagnostics); resp.Diagnostics.HasError() {
 		return
 	}
 	if o.kind.derived != nil {
@@ -52,8 +52,8 @@ func (o *object) Delete(ctx context.Context, req resource.DeleteRequest, resp *r
 	}
 }
 
-// remove deletes the object, with a confirmation if its protection was lifted, and waits until the API server has removed it.
-func (o *object) remove(ctx context.Context, w *wanted, uid types.UID, lifted bool, d *diag.Diagnostics) {
+// deleteObject deletes the object, with a confirmation if its protection was lifted, and waits until the API server has removed it.
+func (o *object) deleteObject(ctx context.Context, w *desired, uid types.UID, lifted bool, d *diag.Diagnostics) {
 	var confirmed confirmation
 	if lifted {
 		var err error
@@ -66,38 +66,38 @@ func (o *object) remove(ctx context.Context, w *wanted, uid types.UID, lifted bo
 	if uid != "" {
 		options.Preconditions = &metav1.Preconditions{UID: &uid}
 	}
-	err := persist(ctx, func(ctx context.Context) error {
-		return o.cluster.of(o.kind, w.namespace).Delete(ctx, w.name, options)
+	err := retryTransient(ctx, func(ctx context.Context) error {
+		return o.cluster.resourceClient(o.kind, w.namespace).Delete(ctx, w.name, options)
 	})
 	switch {
 	case apierrors.IsNotFound(err):
 	case apierrors.IsConflict(err):
-		d.AddWarning(fmt.Sprintf("%s %s is another one now", o.kind.Kind.Kind, w),
-			"The one that Terraform knew is gone, and somebody has made a new one of its name, which was left alone.")
+		d.AddWarning(fmt.Sprintf("%s %s is another object now", o.kind.Kind.Kind, w),
+			"The object in the state was deleted, and another client created a new one with its name. Terraform did not delete the new one.")
 	case err != nil:
 		o.kind.explain(d, "deleted", w.String(), err)
 	default:
-		o.gone(ctx, w, uid, confirmed, d)
+		o.awaitDeletion(ctx, w, uid, confirmed, d)
 	}
 }
 
-// gone waits until the API server has removed the object, and reports whether it has. If the timeout expires first, the error
+// awaitDeletion waits until the API server has removed the object, and reports whether it has. If the timeout expires first, the error
 // says what holds the object and what confirms its deletion.
-func (o *object) gone(ctx context.Context, w *wanted, uid types.UID, confirmed confirmation, d *diag.Diagnostics) bool {
+func (o *object) awaitDeletion(ctx context.Context, w *desired, uid types.UID, confirmed confirmation, d *diag.Diagnostics) bool {
 	why := ""
-	err := wait.PollUntilContextCancel(ctx, pace, true, func(ctx context.Context) (bool, error) {
-		live, err := o.cluster.of(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		live, err := o.cluster.resourceClient(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return true, nil
-		case err != nil && (isPassing(err) || ctx.Err() != nil):
+		case err != nil && (isTransient(err) || ctx.Err() != nil):
 			return false, nil
 		case err != nil:
 			return false, err
 		case uid != "" && live.GetUID() != uid:
 			return true, nil
 		}
-		now := holding(live)
+		now := describeHolders(live)
 		if pendingOf(live) != nil {
 			now = strings.TrimSpace(now + " " + confirmed.advice())
 		}
@@ -111,22 +111,22 @@ func (o *object) gone(ctx context.Context, w *wanted, uid types.UID, confirmed c
 	case err == nil:
 		return true
 	case wait.Interrupted(err):
-		d.AddError(fmt.Sprintf("%s %s was deleted, and is still held", o.kind.Kind.Kind, w),
-			fmt.Sprintf("The time for it is over. %s It stays in force until then. Apply again to continue waiting.", why))
+		d.AddError(fmt.Sprintf("%s %s was deleted, but finalizers still hold it", o.kind.Kind.Kind, w),
+			fmt.Sprintf("The timeout has expired. %s It stays in force until then. Apply again to continue waiting.", why))
 	default:
 		o.kind.explain(d, "deleted", w.String(), err)
 	}
 	return false
 }
 
-// holding says what holds an object: a large decrease that is pending for a protector, and finalizers with the components that
+// describeHolders says what holds an object: a large decrease that is pending for a protector, and finalizers with the components that
 // remove them.
-func holding(live *unstructured.Unstructured) string {
+func describeHolders(live *unstructured.Unstructured) string {
 	var all []string
 	for _, name := range live.GetFinalizers() {
-		all = append(all, fmt.Sprintf("%s: %s.", name, takenOff(name, live)))
+		all = append(all, fmt.Sprintf("%s: %s.", name, describeFinalizerRemoval(name, live)))
 	}
-	finalizers := "It has no finalizers, and will be gone at once."
+	finalizers := "It has no finalizers, and will be deleted at once."
 	if len(all) > 0 {
 		finalizers = "It is held by " + strings.Join(all, " And by ")
 	}
@@ -136,22 +136,22 @@ func holding(live *unstructured.Unstructured) string {
 	return finalizers
 }
 
-func takenOff(finalizer string, live *unstructured.Unstructured) string {
+func describeFinalizerRemoval(finalizer string, live *unstructured.Unstructured) string {
 	switch finalizer {
 	case v1alpha1.FinalizerProtector:
 		source := live.GetLabels()[v1alpha1.LabelSourceKind] + "/" + live.GetAnnotations()[v1alpha1.AnnotationSourceName]
-		return fmt.Sprintf("breakwater generator takes it off when the workload %s that it was derived from is deleted, or no policy asks for it any more; "+
-			"breakwater release takes it off by hand", source)
+		return fmt.Sprintf("breakwater generator removes it when the workload %s that it was derived from is deleted, or no policy selects the workload any more; "+
+			"breakwater release removes it manually", source)
 	case v1alpha1.FinalizerHold:
 		if pendingOf(live) != nil {
-			return "breakwater generator takes it off when the release brake allows it"
+			return "breakwater generator removes it when the release brake allows it"
 		}
-		return "breakwater generator takes it off as soon as it sees the deletion, so see whether it runs; breakwater release takes it off by hand"
+		return "breakwater generator removes it as soon as it observes the deletion, so check that it runs; breakwater release removes it manually"
 	case v1alpha1.FinalizerCell:
-		return "breakwater topology takes it off when the cell's aggregator has stopped and no protector counts pods of the cell any more"
+		return "breakwater topology removes it when the cell's aggregator has stopped and no protector counts pods of the cell any more"
 	case v1alpha1.FinalizerPolicy:
-		return "breakwater generator takes it off when it has dealt with the policy's protectors, so see whether it runs; breakwater release takes it off by hand"
+		return "breakwater generator removes it when it has processed the policy's protectors, so check that it runs; breakwater release removes it manually"
 	default:
-		return "somebody else put it there, and must take it off"
+		return "another component set it, and must remove it"
 	}
 }

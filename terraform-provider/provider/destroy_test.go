@@ -9,17 +9,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-func TestWhatIsProtectedIsNeitherDeletedNorReplaced(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestDeletionProtection(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := func(name, more string) string {
 			return configured(t, "resource \"breakwater_pod_protector\" \"web\" {\n namespace = %q\n name = %q\n selector = {}\n min_available = \"1\"\n %s\n}", namespace, name, more)
 		}
 		steps(t,
 			resource.TestStep{Config: config("web", "")},
-			resource.TestStep{Config: config("web", ""), Destroy: true, ExpectError: inAnyLines("PodProtector " + namespace + "/web is protected from deletion")},
-			resource.TestStep{Config: config("other", ""), ExpectError: inAnyLines("is protected from deletion")},
-			resource.TestStep{Config: config("other", "deletion_protection = false"), ExpectError: inAnyLines("is protected from deletion")},
+			resource.TestStep{Config: config("web", ""), Destroy: true, ExpectError: matchWrapped("PodProtector " + namespace + "/web is protected from deletion")},
+			resource.TestStep{Config: config("other", ""), ExpectError: matchWrapped("is protected from deletion")},
+			resource.TestStep{Config: config("other", "deletion_protection = false"), ExpectError: matchWrapped("is protected from deletion")},
 			resource.TestStep{Config: config("web", "deletion_protection = false")},
 			resource.TestStep{Config: config("other", ""), Check: resource.TestCheckResourceAttr(web, "name", "other")},
 			resource.TestStep{Config: config("other", "deletion_protection = false")},
@@ -27,30 +27,30 @@ func TestWhatIsProtectedIsNeitherDeletedNorReplaced(t *testing.T) {
 	})
 }
 
-func TestADeletionSaysWhatItWaitsFor(t *testing.T) {
+func TestDeleteReportsWhatItWaitsFor(t *testing.T) {
 	for finalizer, want := range map[string]string{
-		v1alpha1.FinalizerHold:      "breakwater generator takes it off as soon as it sees the deletion",
-		v1alpha1.FinalizerProtector: "breakwater generator takes it off when the workload Deployment/web that it was derived from is deleted",
-		"example.com/hold":          "somebody else put it there",
+		v1alpha1.FinalizerHold:      "breakwater generator removes it as soon as it observes the deletion",
+		v1alpha1.FinalizerProtector: "breakwater generator removes it when the workload Deployment/web that it was derived from is deleted",
+		"example.com/hold":          "another component set it",
 	} {
 		t.Run(finalizer, func(t *testing.T) {
-			each(t, func(t *testing.T) {
+			forEachProgram(t, func(t *testing.T) {
 				namespace := testplane.Namespace(t)
 				config := protector(t, namespace, "selector = {}\n min_available = \"1\"\n timeouts {\n delete = \"2s\"\n}")
 				steps(t,
 					resource.TestStep{Config: config},
 					resource.TestStep{
-						PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) {
+						PreConfig: editOutside(t, namespace, func(p *v1alpha1.PodProtector) {
 							p.Finalizers = []string{finalizer}
 							p.Labels = map[string]string{v1alpha1.LabelSourceKind: "Deployment"}
 							p.Annotations = map[string]string{v1alpha1.AnnotationSourceName: "web"}
 						}),
-						Config: config, Destroy: true, ExpectError: inAnyLines(finalizer + ": " + want),
+						Config: config, Destroy: true, ExpectError: matchWrapped(finalizer + ": " + want),
 					},
 					// The object is still in the state, and Terraform reports its deletion.
 					resource.TestStep{Config: config, ConfigPlanChecks: nothingToDo},
 					resource.TestStep{
-						PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Finalizers = nil }),
+						PreConfig: editOutside(t, namespace, func(p *v1alpha1.PodProtector) { p.Finalizers = nil }),
 						Config:    configured(t, ""),
 					},
 				)
@@ -59,8 +59,8 @@ func TestADeletionSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-func TestWhatIsOnItsWayOutIsWaitedForBeforeItIsMadeAnew(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestCreateWaitsForPendingDeletion(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace, c := testplane.Namespace(t), testplane.Client(t)
 		p := &v1alpha1.PodProtector{Spec: v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(1)}}
 		p.Namespace, p.Name, p.Finalizers = namespace, "web", []string{"example.com/hold"}
@@ -73,10 +73,10 @@ func TestWhatIsOnItsWayOutIsWaitedForBeforeItIsMadeAnew(t *testing.T) {
 		steps(t,
 			resource.TestStep{
 				Config:      protector(t, namespace, "selector = {}\n min_available = \"2\"\n timeouts {\n create = \"2s\"\n}"),
-				ExpectError: inAnyLines("example.com/hold"),
+				ExpectError: matchWrapped("example.com/hold"),
 			},
 			resource.TestStep{
-				PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Finalizers = nil }),
+				PreConfig: editOutside(t, namespace, func(p *v1alpha1.PodProtector) { p.Finalizers = nil }),
 				Config:    protector(t, namespace, "selector = {}\n min_available = \"2\""),
 				Check:     resource.TestCheckResourceAttr(web, "min_available", "2"),
 			},

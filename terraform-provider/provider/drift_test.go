@@ -29,8 +29,8 @@ resource "breakwater_pod_protector" "web" {
 }`, namespace, fields)
 }
 
-// byHand changes the protector web as a user who edits it would.
-func byHand(t *testing.T, namespace string, change func(*v1alpha1.PodProtector)) func() {
+// editOutside changes the protector web as a user who edits it would.
+func editOutside(t *testing.T, namespace string, change func(*v1alpha1.PodProtector)) func() {
 	t.Helper()
 	return func() { edit(t, namespace, "web", change) }
 }
@@ -49,8 +49,8 @@ func edit(t *testing.T, namespace, name string, change func(*v1alpha1.PodProtect
 
 var nothingToDo = resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}}
 
-func TestWhatOthersSetIsNoDrift(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestFieldsOfOtherManagersAreNoDrift(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := protector(t, namespace, `
   selector      = { match_labels = { app = "web" } }
@@ -60,7 +60,7 @@ func TestWhatOthersSetIsNoDrift(t *testing.T) {
 		steps(t,
 			resource.TestStep{Config: config},
 			resource.TestStep{
-				PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) {
+				PreConfig: editOutside(t, namespace, func(p *v1alpha1.PodProtector) {
 					p.Labels["owner"], p.Annotations = "somebody", map[string]string{"note": "by hand"}
 					p.Finalizers = append(p.Finalizers, "example.com/hold")
 					p.Spec.ExpectedReplicas = new(int32(5))
@@ -70,7 +70,7 @@ func TestWhatOthersSetIsNoDrift(t *testing.T) {
 				Config: config, ConfigPlanChecks: nothingToDo,
 			},
 			resource.TestStep{
-				PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Finalizers = nil }),
+				PreConfig: editOutside(t, namespace, func(p *v1alpha1.PodProtector) { p.Finalizers = nil }),
 				Config:    config, ConfigPlanChecks: nothingToDo,
 				Check: resource.ComposeAggregateTestCheckFunc(
 					resource.TestCheckResourceAttr(web, "labels.%", "1"),
@@ -83,7 +83,7 @@ func TestWhatOthersSetIsNoDrift(t *testing.T) {
 	})
 }
 
-func TestWhatTerraformSetAndOthersChangedIsDriftAndRepaired(t *testing.T) {
+func TestChangedOwnFieldsAreDriftAndRepaired(t *testing.T) {
 	changes := map[string]func(*v1alpha1.PodProtector){
 		"floor":             func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(0) },
 		"selector":          func(p *v1alpha1.PodProtector) { p.Spec.Selector.MatchLabels["tier"] = "none" },
@@ -96,7 +96,7 @@ func TestWhatTerraformSetAndOthersChangedIsDriftAndRepaired(t *testing.T) {
 		"nothing-but-notes": func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{"note": "by hand"} },
 	}
 	names := slices.Sorted(maps.Keys(changes))
-	each(t, func(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := configured(t, `
 resource "breakwater_pod_protector" "web" {
@@ -134,8 +134,8 @@ resource "breakwater_pod_protector" "web" {
 	})
 }
 
-func TestAConflictNamesTheOtherManagerAndTheField(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestConflictNamesManagerAndField(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := func(floor, more string) string {
 			return protector(t, namespace, "selector = {}\n min_available = \""+floor+"\"\n"+more)
@@ -143,8 +143,8 @@ func TestAConflictNamesTheOtherManagerAndTheField(t *testing.T) {
 		steps(t,
 			resource.TestStep{Config: config("3", "")},
 			resource.TestStep{
-				PreConfig: byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) }),
-				Config:    config("4", ""), ExpectError: inAnyLines(`The field manager "by-hand" owns spec.minAvailable`),
+				PreConfig: editOutside(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) }),
+				Config:    config("4", ""), ExpectError: matchWrapped(`The field manager "by-hand" owns spec.minAvailable`),
 			},
 			// A plan reports the conflict too, but the conflict blocks neither a plan nor a destroy.
 			resource.TestStep{Config: config("4", ""), PlanOnly: true, ExpectNonEmptyPlan: true},
@@ -154,21 +154,21 @@ func TestAConflictNamesTheOtherManagerAndTheField(t *testing.T) {
 	})
 }
 
-func TestAConflictIsNotInTheWayOfADestroy(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestDestroyIgnoresConflicts(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		d := in(t, protector(t, namespace, "selector = {}\n min_available = \"4\""))
+		d := workingDir(t, protector(t, namespace, "selector = {}\n min_available = \"4\""))
 		d.Run("apply", "-auto-approve")
-		byHand(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) })()
+		editOutside(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) })()
 		if out := d.Run("plan"); !strings.Contains(out, `The field manager "by-hand" owns spec.minAvailable`) || !strings.Contains(out, `"1" -> "4"`) {
-			t.Errorf("the plan tells neither of the drift nor of the conflict:\n%s", out)
+			t.Errorf("plan reports neither the drift nor the conflict:\n%s", out)
 		}
 		d.Run("destroy", "-auto-approve")
 	})
 }
 
-func TestAnObjectThatIsThereAlreadyIsNotTakenOverUnasked(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestCreateRefusesExistingObject(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		p := &v1alpha1.PodProtector{Spec: v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}, MinAvailable: v1alpha1.Pods(1)}}
 		p.Namespace, p.Name = namespace, "web"
@@ -176,7 +176,7 @@ func TestAnObjectThatIsThereAlreadyIsNotTakenOverUnasked(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps(t,
-			resource.TestStep{Config: protector(t, namespace, "selector = {}\n min_available = \"1\""), ExpectError: inAnyLines("is there already")},
+			resource.TestStep{Config: protector(t, namespace, "selector = {}\n min_available = \"1\""), ExpectError: matchWrapped("already exists")},
 			resource.TestStep{Config: protector(t, namespace, "selector = {}\n min_available = \"2\"\n force_conflicts = true"),
 				Check: resource.TestCheckResourceAttr(web, "min_available", "2")},
 		)
@@ -184,8 +184,8 @@ func TestAnObjectThatIsThereAlreadyIsNotTakenOverUnasked(t *testing.T) {
 }
 
 // The provider does not validate a selector before it is known, that is, before another resource is applied.
-func TestWhatIsNotKnownYetIsPlannedWithoutIt(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestPlanWithUnknownValues(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		steps(t, resource.TestStep{
 			Config: `
@@ -218,7 +218,7 @@ resource "terraform_data" "app" {
   selector      = { match_labels = { app = terraform_data.app.output } }
   min_available = "1"
   max_unavailable = "1"`),
-			ExpectError: inAnyLines("give either minAvailable or maxUnavailable"),
+			ExpectError: matchWrapped("give either minAvailable or maxUnavailable"),
 		})
 	})
 }

@@ -39,8 +39,8 @@ func (r *sharedRing) unchanged() {
 	}
 }
 
-// others applies the resources as another field manager, without the groups that the API server defaults.
-func (r *sharedRing) others(resources string) {
+// applyAsOther applies the resources as another field manager, without the groups that the API server defaults.
+func (r *sharedRing) applyAsOther(resources string) {
 	r.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte("{spec: {resources: ["+resources+"]}}"), &object.Object); err != nil {
@@ -72,8 +72,8 @@ func (r *sharedRing) edit(change func([]v1alpha1.RingResource)) {
 	}
 }
 
-// has checks that the ring has exactly these resources, each followed by its controlled resources.
-func (r *sharedRing) has(want ...string) {
+// wantResources checks that the ring has exactly these resources, each followed by its controlled resources.
+func (r *sharedRing) wantResources(want ...string) {
 	r.Helper()
 	var got []string
 	for _, one := range r.live().Spec.Resources {
@@ -86,24 +86,24 @@ func (r *sharedRing) has(want ...string) {
 	}
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		r.Fatalf("- the resources that the ring should have, + those that it has\n%s", diff)
+		r.Fatalf("resources of the ring (-want +got):\n%s", diff)
 	}
 }
 
 // Elements with keys have their own field managers, as fields have.
-func TestResourcesThatOthersAddToARingAreNoDriftAndStay(t *testing.T) {
+func TestRingResourcesOfOtherManagersStay(t *testing.T) {
 	const deployments = `{ group = "apps", resource = "deployments", controlled_resources = [{ group = "apps", resource = "replicasets" }] }`
-	each(t, func(t *testing.T) {
-		r := &sharedRing{Dir: in(t, configured(t, "")), client: testplane.Client(t), name: testplane.Namespace(t)}
+	forEachProgram(t, func(t *testing.T) {
+		r := &sharedRing{Dir: workingDir(t, configured(t, "")), client: testplane.Client(t), name: testplane.Namespace(t)}
 		r.apply(deployments + `, { resource = "configmaps" }`)
 
-		r.others(`{resource: secrets}, {group: apps, resource: deployments, controlledResources: [{resource: pods}]}, {resource: nodes}`)
+		r.applyAsOther(`{resource: secrets}, {group: apps, resource: deployments, controlledResources: [{resource: pods}]}, {resource: nodes}`)
 		r.unchanged()
-		r.has("configmaps", "deployments pods replicasets", "nodes", "secrets")
+		r.wantResources("configmaps", "deployments pods replicasets", "nodes", "secrets")
 
 		// In another order, with one more resource, and with one that another manager owns as well.
 		r.apply(`{ resource = "nodes" }, { resource = "configmaps" }, { group = "batch", resource = "jobs" }, ` + deployments)
-		r.has("configmaps", "deployments pods replicasets", "jobs", "nodes", "secrets")
+		r.wantResources("configmaps", "deployments pods replicasets", "jobs", "nodes", "secrets")
 
 		r.edit(slices.Reverse)
 		r.unchanged()
@@ -112,29 +112,29 @@ func TestResourcesThatOthersAddToARingAreNoDriftAndStay(t *testing.T) {
 			resources[i].Resource = "endpoints"
 		})
 		if out, err := r.Try("plan", "-detailed-exitcode"); err == nil || !strings.Contains(err.Error(), "exit status 2") {
-			t.Errorf("that somebody made another of a resource is no drift: %v\n%s", err, out)
+			t.Errorf("plan reports no drift for a changed resource: %v\n%s", err, out)
 		}
 		r.Run("apply", "-auto-approve")
 		r.unchanged()
-		r.has("configmaps", "deployments pods replicasets", "endpoints", "jobs", "nodes", "secrets")
+		r.wantResources("configmaps", "deployments pods replicasets", "endpoints", "jobs", "nodes", "secrets")
 
 		out := r.apply(`{ group = "batch", resource = "jobs" }`)
-		r.has("deployments pods", "endpoints", "jobs", "nodes", "secrets")
+		r.wantResources("deployments pods", "endpoints", "jobs", "nodes", "secrets")
 		for _, left := range []string{`group = "apps", resource = "deployments"`, `group = "", resource = "nodes"`} {
 			if !strings.Contains(out, "resources["+left+"] of ClusterRing "+r.name+" stays") {
-				t.Errorf("that %s stays, which others have set as well, is not told:\n%s", left, out)
+				t.Errorf("apply does not warn that %s stays:\n%s", left, out)
 			}
 		}
 		if strings.Contains(out, `"configmaps"] of`) {
-			t.Errorf("what is gone is said to stay:\n%s", out)
+			t.Errorf("apply warns about a deleted resource:\n%s", out)
 		}
 	})
 }
 
 // The name of a resource may come from an object that the same apply creates.
-func TestResourcesOfARingThatAreNotKnownYetArePlannedWithoutThem(t *testing.T) {
-	each(t, func(t *testing.T) {
-		d := in(t, configured(t, `
+func TestPlanWithUnknownRingResources(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
+		d := workingDir(t, configured(t, `
 variable "second" {
   type = string
 }
@@ -155,7 +155,7 @@ resource "breakwater_cluster_ring" "it" {
 		}
 		d.Variables = []string{"TF_VAR_second=configmaps"}
 		if out, err := d.Try("plan"); err == nil || !strings.Contains(out, "Duplicate value") {
-			t.Errorf("that a resource is there twice is not told: %v\n%s", err, out)
+			t.Errorf("plan accepts a duplicate resource: %v\n%s", err, out)
 		}
 		d.Variables = []string{"TF_VAR_second=secrets"}
 	})

@@ -21,8 +21,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// tokenPatience is the timeout of a token request. The caller waits while an ephemeral resource opens, and a plan opens it too.
-const tokenPatience = time.Minute
+// tokenTimeout is the timeout of a token request. The caller waits while an ephemeral resource opens, and a plan opens it too.
+const tokenTimeout = time.Minute
 
 // workerKubeconfig is an ephemeral resource: short-lived credentials for the worker cluster that the provider points to.
 type workerKubeconfig struct{ cluster *cluster }
@@ -43,22 +43,22 @@ func (e *workerKubeconfig) Open(ctx context.Context, req ephemeral.OpenRequest, 
 	if resp.Diagnostics.Append(req.Config.Get(ctx, &m)...); resp.Diagnostics.HasError() {
 		return
 	}
-	m.complete()
-	if e.cluster != nil && errors.Is(e.cluster.absent, errUnknown) {
+	m.setDefaults()
+	if e.cluster != nil && errors.Is(e.cluster.absentErr, errClusterUnknown) {
 		// Only a plan runs before the cluster's address is known, and a plan can do without the kubeconfig. OpenTofu reports a
 		// provider error in this case.
-		resp.Diagnostics.AddWarning("The cluster of a worker kubeconfig is not known yet", "The kubeconfig is left to the apply. "+
-			"OpenTofu needs depends_on for that, in the ephemeral resource: the resource that makes the cluster.")
-		m.unknown()
+		resp.Diagnostics.AddWarning("The cluster of a worker kubeconfig is not known yet", "The kubeconfig is created in the apply. "+
+			"OpenTofu needs depends_on in the ephemeral resource for that, with the resource that creates the cluster.")
+		m.setUnknown()
 		resp.Diagnostics.Append(resp.Result.Set(ctx, &m)...)
 		return
 	}
-	if !e.cluster.usable("ask for a token", &resp.Diagnostics) {
+	if !e.cluster.isUsable("ask for a token", &resp.Diagnostics) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
-	way := e.way(&m, &resp.Diagnostics)
+	way := e.clusterEntry(&m, &resp.Diagnostics)
 	request := m.request(ctx, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
@@ -69,10 +69,10 @@ func (e *workerKubeconfig) Open(ctx context.Context, req ephemeral.OpenRequest, 
 		return
 	}
 	if asked, got := *request.Spec.ExpirationSeconds, granted.Spec.ExpirationSeconds; got != nil && *got < asked {
-		resp.Diagnostics.AddWarning("The token ends earlier than was asked for",
-			fmt.Sprintf("The cluster grants %d seconds at most, and not %d: see expires_at.", *got, asked))
+		resp.Diagnostics.AddWarning("The token expires earlier than requested",
+			fmt.Sprintf("The cluster grants %d seconds at most, not %d: see expires_at.", *got, asked))
 	}
-	raw, err := m.write(way, granted.Status.Token)
+	raw, err := m.encode(way, granted.Status.Token)
 	if err != nil {
 		resp.Diagnostics.AddError("The kubeconfig could not be written", sentence(err.Error()))
 		return
@@ -83,9 +83,9 @@ func (e *workerKubeconfig) Open(ctx context.Context, req ephemeral.OpenRequest, 
 	resp.Diagnostics.Append(resp.Result.Set(ctx, &m)...)
 }
 
-// way returns how other clients reach the cluster: like the provider, unless the configuration says otherwise. The provider's
+// clusterEntry returns how other clients reach the cluster: like the provider, unless the configuration says otherwise. The provider's
 // proxy is not passed on to them.
-func (e *workerKubeconfig) way(m *kubeconfigModel, d *diag.Diagnostics) *clientcmdapi.Cluster {
+func (e *workerKubeconfig) clusterEntry(m *kubeconfigModel, d *diag.Diagnostics) *clientcmdapi.Cluster {
 	config := rest.CopyConfig(e.cluster.config)
 	if err := rest.LoadTLSFiles(config); err != nil {
 		d.AddError("The certificates of the provider could not be read", sentence(err.Error()))
@@ -95,14 +95,14 @@ func (e *workerKubeconfig) way(m *kubeconfigModel, d *diag.Diagnostics) *clientc
 	if said := m.Server.ValueString(); said != "" {
 		way.Server, way.TLSServerName = said, ""
 	} else if !httpsURL.MatchString(way.Server) {
-		d.AddAttributeError(path.Root("server"), "No way into the cluster for others",
-			"The provider does not get there by https, and a token is only good with that: set server to an address that others reach.")
+		d.AddAttributeError(path.Root("server"), "Other clients could not use the kubeconfig",
+			"The provider does not connect by https, which a token requires: set server to an https address that other clients can reach.")
 	}
 	if said := m.CertificateAuthority.ValueString(); said != "" {
 		way.CertificateAuthorityData = []byte(said)
 	} else if config.Insecure {
-		d.AddAttributeError(path.Root("certificate_authority"), "Nobody vouches for the cluster",
-			"The provider trusts whoever answers (insecure), and others should not: set certificate_authority to the certificates that vouch for the apiserver.")
+		d.AddAttributeError(path.Root("certificate_authority"), "The cluster cannot be verified",
+			"The provider does not verify the API server (insecure), but other clients should: set certificate_authority to its CA certificates.")
 	}
 	return way
 }
@@ -117,7 +117,7 @@ func (c *cluster) token(ctx context.Context, namespace, name string, request *au
 	asked.SetGroupVersionKind(authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"))
 	asked.SetName(name)
 	granted := &authenticationv1.TokenRequest{}
-	return granted, persist(ctx, func(ctx context.Context) error {
+	return granted, retryTransient(ctx, func(ctx context.Context) error {
 		accounts := c.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("serviceaccounts")).Namespace(namespace)
 		answer, err := accounts.Create(ctx, asked, metav1.CreateOptions{}, "token")
 		if err != nil {
@@ -134,20 +134,20 @@ func (m *kubeconfigModel) explain(d *diag.Diagnostics, err error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		d.AddAttributeError(path.Root("service_account"), summary, "The cluster has no such ServiceAccount: install the chart breakwater there with "+
-			"role: worker (or single) and access.enabled: true, or name another. If it is there, see whether the provider leads to the worker cluster.")
+			"role: worker (or single) and access.enabled: true, or name another. If it exists, check that the provider is configured for the worker cluster.")
 	case apierrors.IsForbidden(err):
-		d.AddError(summary, sentence(err.Error())+" The provider's user needs the right to create serviceaccounts/token there.")
+		d.AddError(summary, sentence(err.Error())+" The provider's user needs permission to create serviceaccounts/token there.")
 	default:
-		told(d, summary, err)
+		addErrorWithRemedy(d, summary, err)
 	}
 }
 
-// write encodes a kubeconfig for the cluster. The kubeconfig refers to no files.
-func (m *kubeconfigModel) write(way *clientcmdapi.Cluster, token string) ([]byte, error) {
+// encode encodes a kubeconfig for the cluster. The kubeconfig refers to no files.
+func (m *kubeconfigModel) encode(entry *clientcmdapi.Cluster, token string) ([]byte, error) {
 	const name = "worker"
 	user := m.account("name")
 	return clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: way},
+		Clusters:       map[string]*clientcmdapi.Cluster{name: entry},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{user: {Token: token}},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user, Namespace: m.account("namespace")}},
 		CurrentContext: name,

@@ -42,17 +42,17 @@ type kubeconfigModel struct {
 // Schema defines the attributes of the configuration and of the result.
 func (e *workerKubeconfig) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ephemeral.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A short-lived kubeconfig of a ServiceAccount in the cluster that the provider leads to, usually an alias for a worker cluster. " +
-			"It configures another provider, or goes into `kubeconfig_wo` of a `breakwater_cell`; then apply again, with a higher `kubeconfig_wo_version`, before it " +
-			"expires, or the core loses sight of the cell. For a cell that is to last, `breakwater join --token-lifetime 0` makes a kubeconfig " +
+		MarkdownDescription: "A short-lived kubeconfig of a ServiceAccount in the cluster of the provider, usually an alias for a worker cluster. " +
+			"Configure another provider with it, or use it as `kubeconfig_wo` of a `breakwater_cell`. Apply again with a higher `kubeconfig_wo_version` before it " +
+			"expires, or the core loses its connection to the cell. For a permanent cell, `breakwater join --token-lifetime 0` creates a kubeconfig " +
 			"that does not expire.\n\n" +
-			"Every plan and every apply asks for a token of its own. None is renewed, and closing does nothing: a token cannot be taken back, " +
-			"and is good until it expires or its ServiceAccount is deleted. Where the same apply makes the cluster, OpenTofu needs a `depends_on` of what makes it. " +
+			"Every plan and every apply requests its own token. Tokens are not renewed, and closing does nothing: a token cannot be revoked, " +
+			"and is valid until it expires or its ServiceAccount is deleted. If the same apply creates the cluster, OpenTofu needs a `depends_on` with its resource. " +
 			"Needs Terraform 1.10 or OpenTofu 1.11.",
 		Attributes: map[string]schema.Attribute{
 			"service_account": schema.SingleNestedAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "The ServiceAccount. Default: the one that the chart makes for this with `access.enabled: true`.",
+				MarkdownDescription: "The ServiceAccount. Default: the one that the chart creates with `access.enabled: true`.",
 				Attributes: map[string]schema.Attribute{
 					"namespace": schema.StringAttribute{
 						Optional: true, Computed: true, MarkdownDescription: "Its namespace. Default: `" + accessNamespace + "`.",
@@ -66,23 +66,23 @@ func (e *workerKubeconfig) Schema(_ context.Context, _ ephemeral.SchemaRequest, 
 			},
 			"audiences": schema.ListAttribute{
 				Optional: true, ElementType: types.StringType,
-				MarkdownDescription: "Whom the token is for. Default: the apiserver of the cluster, which accepts no other.",
+				MarkdownDescription: "Audiences of the token. Default: the API server of the cluster, which accepts no other.",
 				Validators:          []validator.List{listvalidator.SizeAtLeast(1), listvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
 			},
 			"expiration_seconds": schema.Int64Attribute{
 				Optional: true, Computed: true, Validators: []validator.Int64{int64validator.Between(600, 1<<32)},
-				MarkdownDescription: "How long it is to be good, 600 seconds at least. The cluster may grant less; `expires_at` tells. Default: `3600`.",
+				MarkdownDescription: "Lifetime of the token in seconds, at least 600. The cluster may grant less: see `expires_at`. Default: `3600`.",
 			},
 			"server": schema.StringAttribute{
 				Optional: true, Computed: true,
-				MarkdownDescription: "URL by which those who get the kubeconfig reach the apiserver. Default: that of the provider.",
+				MarkdownDescription: "URL by which users of the kubeconfig reach the API server. Default: that of the provider.",
 				Validators:          []validator.String{stringvalidator.RegexMatches(httpsURL, "must be a URL like https://worker.example:6443")},
 			},
 			"certificate_authority": schema.StringAttribute{
-				Optional: true, Computed: true, MarkdownDescription: "PEM certificates that vouch for the apiserver at that URL. Default: those of the provider.",
+				Optional: true, Computed: true, MarkdownDescription: "PEM CA certificates that verify the API server at that URL. Default: those of the provider.",
 			},
 			"kubeconfig": schema.StringAttribute{Computed: true, Sensitive: true, MarkdownDescription: "The text of the kubeconfig."},
-			"token":      schema.StringAttribute{Computed: true, Sensitive: true, MarkdownDescription: "The token that is in it."},
+			"token":      schema.StringAttribute{Computed: true, Sensitive: true, MarkdownDescription: "The token in the kubeconfig."},
 			"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "When the token expires, as `2006-01-02T15:04:05Z`."},
 		},
 	}
@@ -96,12 +96,12 @@ func (e *workerKubeconfig) ValidateConfig(ctx context.Context, req ephemeral.Val
 		return
 	}
 	if _, err := cert.ParseCertsPEM([]byte(said.ValueString())); err != nil {
-		resp.Diagnostics.AddAttributeError(at, "No certificate", `It must be the text of certificates in PEM, as file("ca.crt") reads it.`)
+		resp.Diagnostics.AddAttributeError(at, "No certificate", `It must contain PEM certificates, for example file("ca.crt").`)
 	}
 }
 
-// complete sets the defaults.
-func (m *kubeconfigModel) complete() {
+// setDefaults sets the defaults.
+func (m *kubeconfigModel) setDefaults() {
 	namespace, name := types.StringValue(accessNamespace), types.StringValue(accessName)
 	said := m.ServiceAccount.Attributes()
 	if v, ok := said["namespace"].(types.String); ok && !v.IsNull() {
@@ -117,8 +117,8 @@ func (m *kubeconfigModel) complete() {
 	}
 }
 
-// unknown marks the values that only the cluster can provide as unknown.
-func (m *kubeconfigModel) unknown() {
+// setUnknown marks the values that only the cluster can provide as unknown.
+func (m *kubeconfigModel) setUnknown() {
 	m.Kubeconfig, m.Token, m.ExpiresAt = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
 	for _, s := range []*types.String{&m.Server, &m.CertificateAuthority} {
 		if s.IsNull() {

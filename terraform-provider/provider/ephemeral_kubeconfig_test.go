@@ -32,7 +32,7 @@ import (
 // has too.
 func worker(t *testing.T, namespace string) (config *rest.Config, kubeconfig string) {
 	t.Helper()
-	config = inSecond(t, namespace)
+	config = namespaceInSecond(t, namespace)
 	testplane.AsServiceAccount(t, config, namespace, "breakwater-access", "cluster-admin")
 	kubeconfig = filepath.Join(t.TempDir(), "worker")
 	if err := os.WriteFile(kubeconfig, testplane.KubeconfigOf(t, config), 0o600); err != nil {
@@ -65,8 +65,8 @@ resource "breakwater_cell" "worker" {
 `, testplane.Kubeconfig(t), namespace, alias)
 }
 
-// held returns the kubeconfig of the cell that is stored in the core.
-func held(t *testing.T, namespace string) *rest.Config {
+// storedKubeconfig returns the kubeconfig of the cell that is stored in the core.
+func storedKubeconfig(t *testing.T, namespace string) *rest.Config {
 	t.Helper()
 	secret, err := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1().Secrets(namespace).Get(t.Context(), "cell", metav1.GetOptions{})
 	if err != nil {
@@ -79,25 +79,25 @@ func held(t *testing.T, namespace string) *rest.Config {
 	return config
 }
 
-func TestAShortLivedKubeconfigOfAWorkerGoesIntoACell(t *testing.T) {
+func TestWorkerKubeconfigForCell(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config, kubeconfig := worker(t, namespace)
 		log := filepath.Join(t.TempDir(), "log")
-		r := in(t, cellOf(t, namespace, fmt.Sprintf("config_path = %q", kubeconfig)), "TF_LOG=TRACE", "TF_LOG_PATH="+log)
+		r := workingDir(t, cellOf(t, namespace, fmt.Sprintf("config_path = %q", kubeconfig)), "TF_LOG=TRACE", "TF_LOG_PATH="+log)
 		said := r.Run("plan", "-out=plan")
 		said += r.Run("apply", "plan")
 
-		core := held(t, namespace)
+		core := storedKubeconfig(t, namespace)
 		if core.Host != config.Host || core.Insecure || len(core.CAData) == 0 {
 			t.Errorf("the core has a kubeconfig of %s", core.Host)
 		}
 		found, err := clusters.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(core))
 		if err != nil {
-			t.Fatalf("the core does not get into the worker: %v", err)
+			t.Fatalf("kubeconfig of the Cell does not work: %v", err)
 		}
 		if want, err := clusters.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(config)); err != nil || found != want {
-			t.Errorf("the kubeconfig leads to %s, and the worker is %s (%v)", found, want, err)
+			t.Errorf("kubeconfig connects to cluster %s, want %s (%v)", found, want, err)
 		}
 		raw, err := os.ReadFile(log)
 		if err != nil {
@@ -110,30 +110,30 @@ func TestAShortLivedKubeconfigOfAWorkerGoesIntoACell(t *testing.T) {
 				t.Errorf("the token is in %s", where)
 			}
 			if !strings.Contains(text, "breakwater_cell") {
-				t.Errorf("%s is not what was written: it has %d bytes", where, len(text))
+				t.Errorf("%s was not written: it has %d bytes", where, len(text))
 			}
 		}
 	})
 }
 
-func TestAKubeconfigOfAWorkerThatIsNotKnownYetIsLeftToTheApply(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestWorkerKubeconfigOfUnknownClusterIsDeferred(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		_, kubeconfig := worker(t, namespace)
 		configuration := cellOf(t, namespace, "config_path = terraform_data.made.output")
 		if strings.HasSuffix(t.Name(), "/tofu") {
 			configuration = strings.Replace(configuration, "expiration_seconds = 600", "depends_on = [terraform_data.made]", 1)
 		}
-		r := in(t, configuration+fmt.Sprintf("resource \"terraform_data\" \"made\" {\n  input = %q\n}\n", kubeconfig))
+		r := workingDir(t, configuration+fmt.Sprintf("resource \"terraform_data\" \"made\" {\n  input = %q\n}\n", kubeconfig))
 		r.Run("apply", "-auto-approve")
-		if _, err := kubernetes.NewForConfigOrDie(held(t, namespace)).CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Errorf("the core does not get into the worker: %v", err)
+		if _, err := kubernetes.NewForConfigOrDie(storedKubeconfig(t, namespace)).CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Errorf("kubeconfig of the Cell does not work: %v", err)
 		}
 	})
 }
 
-// echoed runs a step with an ephemeral resource and stores its result in the echo resource.
-func echoed(t *testing.T, step resource.TestStep) {
+// runEcho runs a step with an ephemeral resource and stores its result in the echo resource.
+func runEcho(t *testing.T, step resource.TestStep) {
 	t.Helper()
 	step.Config += "\nprovider \"echo\" {\n  data = ephemeral.breakwater_worker_kubeconfig.this\n}\nresource \"echo\" \"this\" {}\n"
 	resource.UnitTest(t, resource.TestCase{
@@ -165,25 +165,25 @@ func result(s *terraform.State) map[string]string {
 	return s.RootModule().Resources["echo.this"].Primary.Attributes
 }
 
-func TestAWorkerKubeconfigIsOfTheChartsAccountUnlessItIsSaidOtherwise(t *testing.T) {
+func TestWorkerKubeconfigDefaults(t *testing.T) {
 	authority, err := pki.NewAuthority("balancer")
 	if err != nil {
 		t.Fatal(err)
 	}
-	each(t, func(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		accessAccount(t)
 		admin := testplane.Config(t)
 		for claim, c := range map[string]struct {
 			said, server, authority string
 			seconds                 time.Duration
 		}{
-			"nothing is said": {"", admin.Host, string(admin.CAData), 3600},
-			"all is said": {fmt.Sprintf("service_account = { name = \"breakwater-access\", namespace = \"breakwater-system\" }\n  server = \"https://balancer.example\"\n"+
+			"defaults": {"", admin.Host, string(admin.CAData), 3600},
+			"all attributes": {fmt.Sprintf("service_account = { name = \"breakwater-access\", namespace = \"breakwater-system\" }\n  server = \"https://balancer.example\"\n"+
 				"  certificate_authority = %q\n  expiration_seconds = 700\n  audiences = [\"core\"]", authority.PEM), "https://balancer.example", string(authority.PEM), 700},
 		} {
 			t.Run(claim, func(t *testing.T) {
 				begun := time.Now()
-				echoed(t, resource.TestStep{
+				runEcho(t, resource.TestStep{
 					Config: configured(t, "ephemeral \"breakwater_worker_kubeconfig\" \"this\" {\n  %s\n}\n", c.said),
 					Check: func(s *terraform.State) error {
 						all := result(s)
@@ -192,15 +192,15 @@ func TestAWorkerKubeconfigIsOfTheChartsAccountUnlessItIsSaidOtherwise(t *testing
 							return err
 						}
 						if config.Host != c.server || string(config.CAData) != c.authority || config.BearerToken == "" || config.BearerToken != all["data.token"] {
-							return fmt.Errorf("the kubeconfig leads to %s", config.Host)
+							return fmt.Errorf("kubeconfig has server %s", config.Host)
 						}
 						if all["data.server"] != c.server || all["data.service_account.namespace"] != "breakwater-system" {
 							encoded, _ := json.Marshal(all)
-							return fmt.Errorf("it does not tell what it did: %s", encoded)
+							return fmt.Errorf("result does not contain the defaults: %s", encoded)
 						}
 						expires, err := time.Parse(time.RFC3339, all["data.expires_at"])
 						if after := expires.Sub(begun); err != nil || after < (c.seconds-60)*time.Second || after > (c.seconds+60)*time.Second {
-							return fmt.Errorf("it expires at %s, asked for %d seconds: %w", all["data.expires_at"], c.seconds, err)
+							return fmt.Errorf("token expires at %s, requested %d seconds: %w", all["data.expires_at"], c.seconds, err)
 						}
 						return nil
 					},
@@ -210,8 +210,8 @@ func TestAWorkerKubeconfigIsOfTheChartsAccountUnlessItIsSaidOtherwise(t *testing
 	})
 }
 
-func TestSaysWhyThereIsNoKubeconfigOfTheWorker(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestWorkerKubeconfigErrors(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace, admin := testplane.Namespace(t), testplane.Config(t)
 		nobody := testplane.AsServiceAccount(t, admin, namespace, "nobody", "")
 		by := func(configuration string) string { return "provider \"breakwater\" {\n  " + configuration + "\n}\n" }
@@ -219,19 +219,19 @@ func TestSaysWhyThereIsNoKubeconfigOfTheWorker(t *testing.T) {
 			return by(fmt.Sprintf("kubeconfig = %q", testplane.KubeconfigOf(t, config)))
 		}
 		for claim, c := range map[string]struct{ provider, said, want string }{
-			"no such account":       {kubeconfig(admin), fmt.Sprintf("service_account = { namespace = %q }", namespace), "install the chart breakwater there with role: worker (or single) and access.enabled: true"},
-			"no right":              {kubeconfig(nobody), fmt.Sprintf("service_account = { namespace = %q, name = \"nobody\" }", namespace), "needs the right to create serviceaccounts/token there"},
-			"too short a time":      {kubeconfig(admin), "expiration_seconds = 599", "must be between 600 and"},
-			"no URL":                {kubeconfig(admin), "server = \"worker.example:6443\"", "must be a URL like https://worker.example:6443"},
-			"no certificate":        {kubeconfig(admin), "certificate_authority = \"ca.crt\"", "It must be the text of certificates in PEM"},
-			"nobody vouches":        {by(fmt.Sprintf("host = %q\n  insecure = true\n  token = \"t\"", admin.Host)), "", "The provider trusts whoever answers (insecure), and others should not"},
-			"no cluster":            {by("config_path = \"/no/such/file\""), "", "No cluster to ask for a token"},
-			"the token is nobody's": {by(fmt.Sprintf("host = %q\n  cluster_ca_certificate = %q\n  token = \"t\"", admin.Host, admin.CAData)), "", "does not accept the provider's credentials"},
+			"no such account":  {kubeconfig(admin), fmt.Sprintf("service_account = { namespace = %q }", namespace), "install the chart breakwater there with role: worker (or single) and access.enabled: true"},
+			"no permission":    {kubeconfig(nobody), fmt.Sprintf("service_account = { namespace = %q, name = \"nobody\" }", namespace), "needs permission to create serviceaccounts/token there"},
+			"too short a time": {kubeconfig(admin), "expiration_seconds = 599", "must be between 600 and"},
+			"no URL":           {kubeconfig(admin), "server = \"worker.example:6443\"", "must be a URL like https://worker.example:6443"},
+			"no certificate":   {kubeconfig(admin), "certificate_authority = \"ca.crt\"", "It must contain PEM certificates"},
+			"no verification":  {by(fmt.Sprintf("host = %q\n  insecure = true\n  token = \"t\"", admin.Host)), "", "The provider does not verify the API server (insecure), but other clients should"},
+			"no cluster":       {by("config_path = \"/no/such/file\""), "", "No cluster to ask for a token"},
+			"an invalid token": {by(fmt.Sprintf("host = %q\n  cluster_ca_certificate = %q\n  token = \"t\"", admin.Host, admin.CAData)), "", "does not accept the provider's credentials"},
 		} {
 			t.Run(claim, func(t *testing.T) {
-				echoed(t, resource.TestStep{
+				runEcho(t, resource.TestStep{
 					Config:      c.provider + fmt.Sprintf("ephemeral \"breakwater_worker_kubeconfig\" \"this\" {\n  %s\n}\n", c.said),
-					ExpectError: inAnyLines(c.want),
+					ExpectError: matchWrapped(c.want),
 				})
 			})
 		}

@@ -53,8 +53,8 @@ func isDial(err error) bool {
 	return false
 }
 
-// isPassing reports whether the same request may succeed later.
-func isPassing(err error) bool {
+// isTransient reports whether the same request may succeed later.
+func isTransient(err error) bool {
 	return isUnreachable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err)
 }
@@ -70,24 +70,24 @@ func isKindMissing(err error) bool {
 	return details == nil || details.Name == "" || strings.Contains(err.Error(), "could not find the requested resource")
 }
 
-// persist retries until do succeeds, fails permanently, or the context ends. The error is the last one that explains the failure.
-func persist(ctx context.Context, do func(context.Context) error) error {
+// retryTransient retries until do succeeds, fails permanently, or the context ends. The error is the last one that explains the failure.
+func retryTransient(ctx context.Context, do func(context.Context) error) error {
 	var last error
 	pace := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Steps: 8, Cap: 3 * time.Second}
 	err := pace.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		err := do(ctx)
-		if err == nil || !isPassing(err) {
+		if err == nil || !isTransient(err) {
 			return true, err
 		}
 		// The error of the expired context says less than the error before it.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
-		tflog.Warn(ctx, "the cluster could not do it now; trying again", map[string]any{"error": err.Error()})
+		tflog.Warn(ctx, "Retrying request after a temporary error", map[string]any{"error": err.Error()})
 		return false, nil
 	})
 	if last != nil && wait.Interrupted(err) {
-		return fmt.Errorf("%w (until the time for it was over)", last)
+		return fmt.Errorf("%w (until the timeout expired)", last)
 	}
 	return err
 }
@@ -97,29 +97,29 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 	summary := fmt.Sprintf("%s %s could not be %s", k.Kind.Kind, name, doing)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		told(d, summary, err)
+		addErrorWithRemedy(d, summary, err)
 		return
 	}
 	details := status.Status().Details
 	switch {
 	case isKindMissing(err):
-		d.AddError(summary, fmt.Sprintf("The cluster does not know the kind %s: install the chart breakwater-crds first, or see whether the provider leads to the right cluster. (%v)",
+		d.AddError(summary, fmt.Sprintf("The cluster does not know the kind %s: install the chart breakwater-crds first, or check that the provider is configured for the right cluster. (%v)",
 			k.Kind.Kind, err))
 	case apierrors.IsConflict(err) && len(conflictsOf(err)) > 0:
 		k.explainConflicts(d, summary, conflictsOf(err))
 	case apierrors.IsInvalid(err) && details != nil && len(details.Causes) > 0:
 		for _, cause := range details.Causes {
-			errorAt(d, k.at(cause.Field), summary, sentence(cause.Message))
+			errorAt(d, k.attributePath(cause.Field), summary, sentence(cause.Message))
 		}
 	case apierrors.IsForbidden(err):
-		d.AddError(summary, sentence(err.Error())+" The provider's user needs this right in the cluster; the documentation of the provider lists all that it needs.")
+		d.AddError(summary, sentence(err.Error())+" The provider's user needs this permission in the cluster; its documentation lists all permissions.")
 	default:
-		told(d, summary, err)
+		addErrorWithRemedy(d, summary, err)
 	}
 }
 
-// told adds the error, with a remedy where that does not depend on the object.
-func told(d *diag.Diagnostics, summary string, err error) {
+// addErrorWithRemedy adds the error, with a remedy where that does not depend on the object.
+func addErrorWithRemedy(d *diag.Diagnostics, summary string, err error) {
 	text := sentence(err.Error())
 	if apierrors.IsUnauthorized(err) {
 		text = "The cluster does not accept the provider's credentials: they are wrong, or have expired. " + text
@@ -130,8 +130,8 @@ func told(d *diag.Diagnostics, summary string, err error) {
 // explainConflicts names the other field managers and their fields.
 func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, conflicts []metav1.StatusCause) {
 	for _, c := range conflicts {
-		errorAt(d, k.at(c.Field), summary, fmt.Sprintf("The field manager %q owns %s, and has set it to something else. "+
-			"Leave the field out of the configuration, or set force_conflicts = true to take it over.", managerOf(c), strings.TrimPrefix(c.Field, ".")))
+		errorAt(d, k.attributePath(c.Field), summary, fmt.Sprintf("The field manager %q owns %s, and has set it to another value. "+
+			"Remove the field from the configuration, or set force_conflicts = true to take it over.", managerOf(c), strings.TrimPrefix(c.Field, ".")))
 	}
 }
 
@@ -145,8 +145,8 @@ func errorAt(d *diag.Diagnostics, at path.Path, summary, detail string) {
 	d.AddAttributeError(at, summary, detail)
 }
 
-// at returns the attribute of a field that the API server names.
-func (k *kind) at(field string) path.Path {
+// attributePath returns the attribute of a field that the API server names.
+func (k *kind) attributePath(field string) path.Path {
 	p, err := shape.ParsePath(strings.TrimPrefix(field, "<nil>"))
 	if err != nil {
 		return path.Empty()

@@ -20,8 +20,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// nowhere is a provider configuration that points to no cluster at all.
-const nowhere = "provider \"breakwater\" {\n  host  = \"https://127.0.0.1:9\"\n  token = \"x\"\n}\n"
+// unreachableConfig is a provider configuration that points to no cluster at all.
+const unreachableConfig = "provider \"breakwater\" {\n  host  = \"https://127.0.0.1:9\"\n  token = \"x\"\n}\n"
 
 const floorOfOne = `
 resource "breakwater_pod_protector" "web" {
@@ -35,21 +35,21 @@ resource "breakwater_pod_protector" "web" {
   }
 }`
 
-func TestAPlanNeedsNoCluster(t *testing.T) {
+func TestPlanNeedsNoCluster(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		steps(t,
-			resource.TestStep{Config: nowhere + floorOfOne, PlanOnly: true, ExpectNonEmptyPlan: true},
-			resource.TestStep{Config: nowhere + floorOfOne, ExpectError: inAnyLines("connection refused (until the time for it was over)")},
+			resource.TestStep{Config: unreachableConfig + floorOfOne, PlanOnly: true, ExpectNonEmptyPlan: true},
+			resource.TestStep{Config: unreachableConfig + floorOfOne, ExpectError: matchWrapped("connection refused (until the timeout expired)")},
 		)
 	})
 }
 
-func TestAPlanGoesByTheStateWhileTheClusterIsAway(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestPlanUsesStateWhileClusterIsUnreachable(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		const spec = "selector = {}\n min_available = \"1\""
 		here := protector(t, namespace, spec)
-		away := nowhere + strings.TrimPrefix(here, configured(t, ""))
+		away := unreachableConfig + strings.TrimPrefix(here, configured(t, ""))
 		steps(t,
 			resource.TestStep{Config: here},
 			resource.TestStep{Config: away, ConfigPlanChecks: nothingToDo},
@@ -60,7 +60,7 @@ func TestAPlanGoesByTheStateWhileTheClusterIsAway(t *testing.T) {
 }
 
 // The same apply creates the cluster, so its address is not known when Terraform plans.
-func TestTheClusterMayBeKnownOnlyWhenItIsApplied(t *testing.T) {
+func TestClusterOfSameApply(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		steps(t, resource.TestStep{Config: fmt.Sprintf(`
@@ -78,7 +78,7 @@ func floorOfOneIn(namespace string) string {
 	return strings.Replace(floorOfOne, `"shop"`, `"`+namespace+`"`, 1)
 }
 
-func TestAKindThatTheClusterDoesNotKnow(t *testing.T) {
+func TestMissingCRD(t *testing.T) {
 	second := testplane.Second(t)
 	crds := apiextensions.NewForConfigOrDie(second).ApiextensionsV1().CustomResourceDefinitions()
 	found, err := crds.Get(t.Context(), "clusterprotectionpolicies.breakwater.dev", metav1.GetOptions{})
@@ -105,27 +105,27 @@ func TestAKindThatTheClusterDoesNotKnow(t *testing.T) {
 	t.Cleanup(with)
 	path := t.TempDir() + "/kubeconfig"
 	writeFile(t, path, testplane.KubeconfigOf(t, second))
-	each(t, func(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		without()
 		config := fmt.Sprintf("provider \"breakwater\" {\n config_path = %q\n}\nresource \"breakwater_cluster_protection_policy\" \"all\" {\n name = \"all\"\n}", path)
 		steps(t,
 			resource.TestStep{Config: config, PlanOnly: true, ExpectNonEmptyPlan: true},
-			resource.TestStep{Config: config, ExpectError: inAnyLines("install the chart breakwater-crds first")},
+			resource.TestStep{Config: config, ExpectError: matchWrapped("install the chart breakwater-crds first")},
 			resource.TestStep{PreConfig: with, Config: config},
 		)
 	})
 	without()
 }
 
-func TestWhoMayNotIsToldWhatIsMissing(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestForbiddenNamesMissingPermission(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		user := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "nobody", "")
 		config := withConfig(t, user) + floorOfOneIn(namespace)
 		steps(t,
 			// Users who only plan often have fewer rights than users who apply.
 			resource.TestStep{Config: config, PlanOnly: true, ExpectNonEmptyPlan: true},
-			resource.TestStep{Config: config, ExpectError: inAnyLines(`cannot get resource "podprotectors" in API group "breakwater.dev" in the namespace "` + namespace + `"`)},
+			resource.TestStep{Config: config, ExpectError: matchWrapped(`cannot get resource "podprotectors" in API group "breakwater.dev" in the namespace "` + namespace + `"`)},
 		)
 	})
 }
@@ -139,7 +139,7 @@ func withConfig(t *testing.T, user *rest.Config) string {
 }
 
 // The provider waits for the API server, regardless of the program that runs it.
-func TestAnApplyOutlivesARestartOfTheAPIServer(t *testing.T) {
+func TestApplySurvivesAPIServerRestart(t *testing.T) {
 	onTerraform(t)
 	namespace, c := testplane.Namespace(t), testplane.Client(t)
 	config := configured(t, `
@@ -170,6 +170,6 @@ resource "breakwater_pod_protector" "many" {
 		resource.TestStep{Config: config, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectEmptyPlan()}}},
 	)
 	if before := <-restarted; before == 60 {
-		t.Error("the apply was over before the apiserver was restarted")
+		t.Error("apply ended before the API server restarted")
 	}
 }

@@ -26,16 +26,16 @@ func (f *floor) Metadata(_ context.Context, _ function.MetadataRequest, resp *fu
 
 // Definition defines the parameters and the result.
 func (f *floor) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
-	const form = " A number of pods or a percentage, as a text: `\"40\"` or `\"70%\"`; `null` where the other one is given."
+	const form = " A number of pods or a percentage, as a string: `\"40\"` or `\"70%\"`; `null` if the other one is set."
 	resp.Definition = function.Definition{
-		Summary: "Reckon a floor",
-		MarkdownDescription: "Returns how many pods must stay available over all cells, by the very rule of Breakwater's webhook: percentages are " +
-			"rounded up, and the floor is never below 0. What a `breakwater_pod_protector` would be refused for is an error.",
+		Summary: "Compute a floor",
+		MarkdownDescription: "Returns how many pods must stay available across all cells, by the same rule as Breakwater's webhook: percentages are " +
+			"rounded up, and the floor is never below 0. Values that the API would reject in a `breakwater_pod_protector` are an error.",
 		Parameters: []function.Parameter{
-			function.StringParameter{Name: "min_available", AllowNullValue: true, MarkdownDescription: "As that of `breakwater_pod_protector`." + form},
-			function.StringParameter{Name: "max_unavailable", AllowNullValue: true, MarkdownDescription: "As that of `breakwater_pod_protector`." + form},
+			function.StringParameter{Name: "min_available", AllowNullValue: true, MarkdownDescription: "Like the attribute of `breakwater_pod_protector`." + form},
+			function.StringParameter{Name: "max_unavailable", AllowNullValue: true, MarkdownDescription: "Like the attribute of `breakwater_pod_protector`." + form},
 			function.Int64Parameter{Name: "expected_replicas", AllowNullValue: true,
-				MarkdownDescription: "How many pods there should be over all cells. May be `null` where `min_available` is a number."},
+				MarkdownDescription: "The number of expected pods across all cells. May be `null` if `min_available` is a number."},
 		},
 		Return: function.Int64Return{},
 	}
@@ -48,17 +48,17 @@ func (f *floor) Run(ctx context.Context, req function.RunRequest, resp *function
 	if resp.Error = req.Arguments.Get(ctx, &least, &most, &expected); resp.Error != nil {
 		return
 	}
-	pods, err := f.reckon(ctx, least, most, expected)
+	pods, err := f.compute(ctx, least, most, expected)
 	if err != nil {
-		resp.Error = function.NewFuncError(sentence("the floor cannot be reckoned: " + err.Error()))
+		resp.Error = function.NewFuncError(sentence("cannot compute the minimum number of available pods: " + err.Error()))
 		return
 	}
 	resp.Error = resp.Result.Set(ctx, int64(pods))
 }
 
-func (f *floor) reckon(ctx context.Context, least, most *string, expected *int64) (int, error) {
+func (f *floor) compute(ctx context.Context, minAvailable, maxUnavailable *string, expected *int64) (int, error) {
 	spec := map[string]any{"selector": map[string]any{}}
-	for name, given := range map[string]*string{"minAvailable": least, "maxUnavailable": most} {
+	for name, given := range map[string]*string{"minAvailable": minAvailable, "maxUnavailable": maxUnavailable} {
 		if given == nil {
 			continue
 		}
@@ -74,7 +74,7 @@ func (f *floor) reckon(ctx context.Context, least, most *string, expected *int64
 		}
 		spec["expectedReplicas"] = *expected
 	}
-	if err := f.protectors.broken(ctx, spec); err != nil {
+	if err := f.protectors.validateSpec(ctx, spec); err != nil {
 		return 0, err
 	}
 	p := &v1alpha1.PodProtector{}
@@ -83,7 +83,7 @@ func (f *floor) reckon(ctx context.Context, least, most *string, expected *int64
 	}
 	pods, known := quota.Floor(p)
 	if !known {
-		return 0, errors.New("expected_replicas is null: percentages and max_unavailable are reckoned from it")
+		return 0, errors.New("expected_replicas is null: percentages and max_unavailable are computed from it")
 	}
 	return pods, nil
 }

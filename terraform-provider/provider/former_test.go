@@ -34,8 +34,8 @@ func formers() []former {
 	}
 }
 
-// made returns the configuration in which the other provider creates an object.
-func (f former) made(format string, arguments ...any) string {
+// created returns the configuration in which the other provider creates an object.
+func (f former) created(format string, arguments ...any) string {
 	object := fmt.Sprintf(format, arguments...)
 	return fmt.Sprintf("resource %q %q {\n%s\n}\n", f.kind, f.name, fmt.Sprintf(f.fields, object))
 }
@@ -55,9 +55,9 @@ func of(each func(f former) string) string {
 	return all.String()
 }
 
-// moves runs steps with the other providers present. kubectl is the real provider, from a mirror that contains nothing else, so
+// runMoves runs steps with the other providers present. kubectl is the real provider, from a mirror that contains nothing else, so
 // that Terraform can download nothing.
-func moves(t *testing.T, test resource.TestCase) {
+func runMoves(t *testing.T, test resource.TestCase) {
 	t.Helper()
 	head := configured(t, "provider \"kubectl\" {\n config_path = %q\n}\n", testplane.Kubeconfig(t))
 	for i := range test.Steps {

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 )
 
-func TestFunctionsAreCalledWithoutACluster(t *testing.T) {
+func TestFunctionsNeedNoCluster(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		outputs := map[string]knownvalue.Check{
 			"decoded":   knownvalue.StringExact("web of shop, 9007199254740993, true"),
@@ -59,7 +59,7 @@ output "number" { value = provider::breakwater::floor("40", null, null) }
 	})
 }
 
-func TestFunctionsWaitForWhatIsNotKnownYet(t *testing.T) {
+func TestFunctionsWithUnknownArguments(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		names := []string{"encoded", "chosen", "floor", "decoded"}
 		unknown := make([]plancheck.PlanCheck, 0, len(names))
@@ -86,14 +86,14 @@ output "decoded" { value = provider::breakwater::manifest_decode("{apiVersion: v
 	})
 }
 
-func TestFunctionsSayWhatIsWrong(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestFunctionErrors(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		refused := func(call, why string) resource.TestStep {
-			return resource.TestStep{Config: "output \"it\" { value = provider::breakwater::" + call + " }\n", ExpectError: says(why)}
+			return resource.TestStep{Config: "output \"it\" { value = provider::breakwater::" + call + " }\n", ExpectError: matchText(why)}
 		}
 		steps(t,
-			refused(`manifest_decode("{apiVersion: v1, kind: A}\n---\n{apiVersion: v1, kind: B}")`, "There are 2 manifests .* manifest_decode_multi"),
-			refused(`manifest_encode("text")`, "A manifest is an object"),
+			refused(`manifest_decode("{apiVersion: v1, kind: A}\n---\n{apiVersion: v1, kind: B}")`, "The text contains 2 manifests .* manifest_decode_multi"),
+			refused(`manifest_encode("text")`, "A manifest must be an object"),
 			refused(`selector_matches({ match_expressions = [{ key = "a", operator = "In" }] }, {})`, `selector.match_expressions\[0\].values: .* at least one value for In`),
 			refused(`floor("70%", "30%", 100)`, "give either minAvailable or maxUnavailable"),
 			refused(`floor("70%", null, null)`, "expected_replicas is null"),

@@ -21,20 +21,20 @@ type health struct {
 // aspect is one aspect of a Cell's health, and the condition that reports it.
 type aspect struct {
 	attribute, condition string
-	// good is the status of a healthy cell, and is describes that status.
-	good metav1.ConditionStatus
-	is   string
-	// inside means that the condition needs access to the cell's cluster, which the topology controller does not always have.
-	inside bool
+	// healthyStatus is the status of a healthy cell, and is describes that status.
+	healthyStatus metav1.ConditionStatus
+	description   string
+	// needsAccess means that the condition needs access to the cell's cluster, which the topology controller does not always have.
+	needsAccess bool
 }
 
 func aspects() []aspect {
 	return []aspect{
-		{attribute: "ready", condition: v1alpha1.ConditionReady, good: metav1.ConditionTrue, is: "led by an aggregator that counts its pods"},
-		{attribute: "connected", condition: v1alpha1.ConditionConnected, good: metav1.ConditionTrue, is: "reached by its kubeconfig", inside: true},
-		{attribute: "aggregation_fresh", condition: v1alpha1.ConditionAggregationFresh, good: metav1.ConditionTrue, is: "reported on in time"},
-		{attribute: "guarded", condition: v1alpha1.ConditionGuarded, good: metav1.ConditionTrue, is: "guarded by the webhook", inside: true},
-		{attribute: "overlapping", condition: v1alpha1.ConditionOverlapping, good: metav1.ConditionFalse, is: "apart from other Cells of its cluster"},
+		{attribute: "ready", condition: v1alpha1.ConditionReady, healthyStatus: metav1.ConditionTrue, description: "led by an aggregator that counts its pods"},
+		{attribute: "connected", condition: v1alpha1.ConditionConnected, healthyStatus: metav1.ConditionTrue, description: "reachable by its kubeconfig", needsAccess: true},
+		{attribute: "aggregation_fresh", condition: v1alpha1.ConditionAggregationFresh, healthyStatus: metav1.ConditionTrue, description: "reported on in time"},
+		{attribute: "guarded", condition: v1alpha1.ConditionGuarded, healthyStatus: metav1.ConditionTrue, description: "guarded by the webhook", needsAccess: true},
+		{attribute: "overlapping", condition: v1alpha1.ConditionOverlapping, healthyStatus: metav1.ConditionFalse, description: "separate from other Cells of its cluster"},
 	}
 }
 
@@ -42,7 +42,7 @@ func aspects() []aspect {
 func healthOf(cell *v1alpha1.Cell) health {
 	h := health{states: map[string]string{}, messages: map[string]string{}}
 	if cell.DeletionTimestamp != nil {
-		h.problems = append(h.problems, fmt.Sprintf("Cell %s is deleted, and not drained yet.", cell.Name))
+		h.problems = append(h.problems, fmt.Sprintf("Cell %s is being deleted and is not drained yet.", cell.Name))
 	}
 	looked := meta.FindStatusCondition(cell.Status.Conditions, v1alpha1.ConditionConnected) != nil
 	for _, a := range aspects() {
@@ -53,16 +53,16 @@ func healthOf(cell *v1alpha1.Cell) health {
 			c = &metav1.Condition{Status: metav1.ConditionFalse}
 		case c == nil:
 			c = &metav1.Condition{Status: metav1.ConditionUnknown,
-				Message: "Nobody has said so yet: see whether breakwater topology and the cell's aggregator run."}
+				Message: "No controller has set the condition yet: check that breakwater topology and the cell's aggregator run."}
 		}
 		h.states[a.attribute] = string(c.Status)
-		if c.Status == a.good {
+		if c.Status == a.healthyStatus {
 			continue
 		}
 		h.messages[a.attribute] = c.Message
 		// If the topology controller has no access to the cluster, the unknown status is not a problem. Neither is an unknown
 		// overlap before the first check.
-		if a.inside && isUnseen(cell, c) || a.condition == v1alpha1.ConditionOverlapping && c.Status == metav1.ConditionUnknown {
+		if a.needsAccess && isUnobservable(cell, c) || a.condition == v1alpha1.ConditionOverlapping && c.Status == metav1.ConditionUnknown {
 			continue
 		}
 		h.problems = append(h.problems, a.problem(cell.Name, c))
@@ -70,17 +70,17 @@ func healthOf(cell *v1alpha1.Cell) health {
 	return h
 }
 
-// isUnseen reports whether the topology controller has no access to a cell's cluster: the Cell names no kubeconfig, and no flag
+// isUnobservable reports whether the topology controller has no access to a cell's cluster: the Cell names no kubeconfig, and no flag
 // of the controller provides one.
-func isUnseen(cell *v1alpha1.Cell, c *metav1.Condition) bool {
+func isUnobservable(cell *v1alpha1.Cell, c *metav1.Condition) bool {
 	return cell.Spec.KubeconfigSecretRef == nil && c.Status == metav1.ConditionUnknown &&
 		(c.Reason == "" || c.Reason == v1alpha1.ReasonNoKubeconfig)
 }
 
 func (a *aspect) problem(cell string, c *metav1.Condition) string {
-	text := fmt.Sprintf("Cell %s is not %s: %s", cell, a.is, c.Message)
+	text := fmt.Sprintf("Cell %s is not %s: %s", cell, a.description, c.Message)
 	if c.Status == metav1.ConditionUnknown {
-		text = fmt.Sprintf("It is not known whether Cell %s is %s: %s", cell, a.is, c.Message)
+		text = fmt.Sprintf("It is not known whether Cell %s is %s: %s", cell, a.description, c.Message)
 	}
 	return strings.TrimSuffix(text, ".") + "."
 }

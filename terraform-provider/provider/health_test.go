@@ -14,7 +14,7 @@ import (
 func conditions(but ...metav1.Condition) []metav1.Condition {
 	var all []metav1.Condition
 	for _, a := range aspects() {
-		c := metav1.Condition{Type: a.condition, Status: a.good, Message: "Good."}
+		c := metav1.Condition{Type: a.condition, Status: a.healthyStatus, Message: "Good."}
 		for _, b := range but {
 			if b.Type == c.Type {
 				c = b
@@ -27,14 +27,14 @@ func conditions(but ...metav1.Condition) []metav1.Condition {
 	return all
 }
 
-func TestHealthIsWhatTheConditionsOfACellSay(t *testing.T) {
+func TestHealthOf(t *testing.T) {
 	secret := &v1alpha1.KubeconfigSecretRef{Namespace: "breakwater-system", Name: "worker-1"}
 	not := func(name string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return metav1.Condition{Type: name, Status: status, Reason: reason, Message: message}
 	}
 	unseen := []metav1.Condition{
-		not(v1alpha1.ConditionConnected, "Unknown", v1alpha1.ReasonNoKubeconfig, "nobody looks"),
-		not(v1alpha1.ConditionGuarded, "Unknown", v1alpha1.ReasonNoKubeconfig, "nobody looks"),
+		not(v1alpha1.ConditionConnected, "Unknown", v1alpha1.ReasonNoKubeconfig, "not checked"),
+		not(v1alpha1.ConditionGuarded, "Unknown", v1alpha1.ReasonNoKubeconfig, "not checked"),
 	}
 	now := metav1.Now()
 	for name, c := range map[string]struct {
@@ -42,48 +42,48 @@ func TestHealthIsWhatTheConditionsOfACellSay(t *testing.T) {
 		states   string
 		problems string
 	}{
-		"all as it should be": {
+		"healthy": {
 			v1alpha1.Cell{Spec: v1alpha1.CellSpec{KubeconfigSecretRef: secret}, Status: v1alpha1.CellStatus{Conditions: conditions()}},
 			"True True True True False", "",
 		},
-		"that it does not overlap need not be said": {
+		"without the condition Overlapping": {
 			v1alpha1.Cell{Status: v1alpha1.CellStatus{Conditions: conditions(metav1.Condition{Type: v1alpha1.ConditionOverlapping})}},
 			"True True True True False", "",
 		},
-		"where nobody can look nothing is held against it": {
+		"without a kubeconfig, unchecked conditions are no problem": {
 			v1alpha1.Cell{Status: v1alpha1.CellStatus{Conditions: conditions(unseen...)}},
 			"True Unknown True Unknown False", "",
 		},
-		"where somebody should look it is": {
+		"with a kubeconfig, unchecked conditions are a problem": {
 			v1alpha1.Cell{Spec: v1alpha1.CellSpec{KubeconfigSecretRef: secret}, Status: v1alpha1.CellStatus{Conditions: conditions(
 				not(v1alpha1.ConditionGuarded, "Unknown", v1alpha1.ReasonConfigurationUnread, "It cannot be read."))}},
 			"True True True Unknown False", "It is not known whether Cell worker-1 is guarded by the webhook: It cannot be read.",
 		},
-		"nobody has looked at a new one": {
+		"a new Cell without conditions": {
 			v1alpha1.Cell{},
 			"Unknown Unknown Unknown Unknown Unknown",
-			"It is not known whether Cell worker-1 is led by an aggregator that counts its pods: Nobody has said so yet: see whether breakwater topology and the cell's aggregator run. " +
-				"It is not known whether Cell worker-1 is reported on in time: Nobody has said so yet: see whether breakwater topology and the cell's aggregator run.",
+			"It is not known whether Cell worker-1 is led by an aggregator that counts its pods: No controller has set the condition yet: check that breakwater topology and the cell's aggregator run. " +
+				"It is not known whether Cell worker-1 is reported on in time: No controller has set the condition yet: check that breakwater topology and the cell's aggregator run.",
 		},
-		"nor at one that is in another cluster": {
+		"a Cell of another cluster without all conditions": {
 			v1alpha1.Cell{Spec: v1alpha1.CellSpec{KubeconfigSecretRef: secret}, Status: v1alpha1.CellStatus{Conditions: conditions(
 				metav1.Condition{Type: v1alpha1.ConditionConnected}, metav1.Condition{Type: v1alpha1.ConditionOverlapping})}},
 			"True Unknown True True Unknown",
-			"It is not known whether Cell worker-1 is reached by its kubeconfig: Nobody has said so yet: see whether breakwater topology and the cell's aggregator run.",
+			"It is not known whether Cell worker-1 is reachable by its kubeconfig: No controller has set the condition yet: check that breakwater topology and the cell's aggregator run.",
 		},
-		"each that is not, with its message": {
+		"each unhealthy condition, with its message": {
 			v1alpha1.Cell{Status: v1alpha1.CellStatus{Conditions: conditions(
 				not(v1alpha1.ConditionReady, "False", "", "No leader."), not(v1alpha1.ConditionConnected, "False", "", "Refused"),
 				not(v1alpha1.ConditionAggregationFresh, "False", "", "Silent."), not(v1alpha1.ConditionGuarded, "False", "", "No webhook."),
 				not(v1alpha1.ConditionOverlapping, "True", "", "As worker-2."))}},
 			"False False False False True",
-			"Cell worker-1 is not led by an aggregator that counts its pods: No leader. Cell worker-1 is not reached by its kubeconfig: Refused. " +
+			"Cell worker-1 is not led by an aggregator that counts its pods: No leader. Cell worker-1 is not reachable by its kubeconfig: Refused. " +
 				"Cell worker-1 is not reported on in time: Silent. Cell worker-1 is not guarded by the webhook: No webhook. " +
-				"Cell worker-1 is not apart from other Cells of its cluster: As worker-2.",
+				"Cell worker-1 is not separate from other Cells of its cluster: As worker-2.",
 		},
-		"one that is drained is not well yet": {
+		"a Cell that is drained is not healthy": {
 			v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}, Status: v1alpha1.CellStatus{Conditions: conditions()}},
-			"True True True True False", "Cell worker-1 is deleted, and not drained yet.",
+			"True True True True False", "Cell worker-1 is being deleted and is not drained yet.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestHealthIsWhatTheConditionsOfACellSay(t *testing.T) {
 			states := make([]string, 0, len(h.states))
 			for _, a := range aspects() {
 				states = append(states, h.states[a.attribute])
-				if _, told := h.messages[a.attribute]; told == (h.states[a.attribute] == string(a.good)) {
+				if _, told := h.messages[a.attribute]; told == (h.states[a.attribute] == string(a.healthyStatus)) {
 					t.Errorf("%s is %s with the message %q", a.attribute, h.states[a.attribute], h.messages[a.attribute])
 				}
 			}

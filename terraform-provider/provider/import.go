@@ -20,7 +20,7 @@ func (o *object) ImportState(ctx context.Context, req resource.ImportStateReques
 	} else {
 		var ok bool
 		if namespace, name, ok = o.kind.parseID(req.ID); !ok {
-			resp.Diagnostics.AddError(fmt.Sprintf("%q is no name of a %s", req.ID, o.kind.Kind.Kind),
+			resp.Diagnostics.AddError(fmt.Sprintf("%q is not the name of a %s", req.ID, o.kind.Kind.Kind),
 				fmt.Sprintf("Import it by %s.", o.kind.idForm()))
 			return
 		}
@@ -33,7 +33,7 @@ func (o *object) ImportState(ctx context.Context, req resource.ImportStateReques
 		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("namespace"), namespace)...)
 	}
 	if resp.Identity != nil {
-		o.identity(ctx, resp.Identity, &wanted{namespace: namespace, name: name}, &resp.Diagnostics)
+		o.setIdentity(ctx, resp.Identity, &desired{namespace: namespace, name: name}, &resp.Diagnostics)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // An object that kubectl created can be imported. A configuration with the same values does not change it.
-func TestAnObjectOfOthersIsImportedAsItIs(t *testing.T) {
+func TestImportKeepsObject(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		p := &v1alpha1.PodProtector{Spec: v1alpha1.PodProtectorSpec{
@@ -43,8 +43,8 @@ func TestAnObjectOfOthersIsImportedAsItIs(t *testing.T) {
 	})
 }
 
-func TestImportsThatCannotBe(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestImportErrors(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := protector(t, namespace, "selector = {}\n min_available = \"1\"")
 		for id, want := range map[string]string{
@@ -52,14 +52,14 @@ func TestImportsThatCannotBe(t *testing.T) {
 			namespace + "/Web":       "Import it by NAMESPACE/NAME",
 			namespace + "/not-there": "Cannot import non-existent remote object",
 		} {
-			steps(t, resource.TestStep{Config: config, ResourceName: web, ImportState: true, ImportStateId: id, ExpectError: inAnyLines(want)})
+			steps(t, resource.TestStep{Config: config, ResourceName: web, ImportState: true, ImportStateId: id, ExpectError: matchWrapped(want)})
 		}
-		away := nowhere + strings.TrimPrefix(config, configured(t, ""))
-		steps(t, resource.TestStep{Config: away, ResourceName: web, ImportState: true, ImportStateId: namespace + "/web", ExpectError: inAnyLines("connection refused")})
+		away := unreachableConfig + strings.TrimPrefix(config, configured(t, ""))
+		steps(t, resource.TestStep{Config: away, ResourceName: web, ImportState: true, ImportStateId: namespace + "/web", ExpectError: matchWrapped("connection refused")})
 	})
 }
 
-func TestAnObjectIsImportedByItsIdentity(t *testing.T) {
+func TestImportByIdentity(t *testing.T) {
 	onTerraform(t)
 	namespace := testplane.Namespace(t)
 	for kind, fields := range map[string]string{
@@ -67,7 +67,7 @@ func TestAnObjectIsImportedByItsIdentity(t *testing.T) {
 		"cell":          "name = \"" + namespace + "\"",
 	} {
 		t.Run(kind, func(t *testing.T) {
-			play(t, resource.TestCase{
+			runCase(t, resource.TestCase{
 				TerraformVersionChecks: []tfversion.TerraformVersionCheck{tfversion.SkipBelow(tfversion.Version1_12_0)},
 				Steps: []resource.TestStep{
 					{Config: configured(t, "resource \"breakwater_%s\" \"it\" {\n%s\n}", kind, fields)},

@@ -47,7 +47,7 @@ func kinds() ([]*kind, error) {
 		// admissionHistory is tuning that other field managers may do as well. Terraform does not own it unless the configuration
 		// sets it.
 		if history := k.Spec.Child("admissionHistory"); history != nil {
-			history.Leave()
+			history.LeaveUnowned()
 		}
 		k.rules = sync.OnceValues(k.Rules)
 	}

@@ -28,13 +28,13 @@ func kubeconfigAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		kubeconfigAttribute: schema.StringAttribute{
 			Optional: true, Sensitive: true, WriteOnly: true,
-			MarkdownDescription: "A kubeconfig of the cell's cluster, which is written into the Secret that `kubeconfig_secret_ref` names, and nowhere else: " +
-				"neither into the state nor into a plan. Without it somebody else makes that Secret. Needs Terraform 1.11 or OpenTofu 1.11.",
+			MarkdownDescription: "A kubeconfig of the cell's cluster. The provider writes it only into the Secret that `kubeconfig_secret_ref` names, " +
+				"neither into the state nor into a plan. If it is not set, create the Secret by other means. Needs Terraform 1.11 or OpenTofu 1.11.",
 			Validators: []validator.String{stringvalidator.AlsoRequires(path.MatchRoot("kubeconfig_secret_ref"))},
 		},
 		"kubeconfig_wo_version": schema.Int64Attribute{
 			Optional: true,
-			MarkdownDescription: "Raise it to have `kubeconfig_wo` written again: Terraform cannot see that it changed. " +
+			MarkdownDescription: "Increase it to write `kubeconfig_wo` again: Terraform cannot detect that it changed. " +
 				"It is also written whenever the Cell itself changes.",
 		},
 	}
@@ -55,7 +55,7 @@ func validateKubeconfig(ctx context.Context, config *tfsdk.Config, d *diag.Diagn
 }
 
 // secretOf returns the namespace, name and key of the Secret that a Cell refers to.
-func secretOf(w *wanted) (namespace, name, key string) {
+func secretOf(w *desired) (namespace, name, key string) {
 	ref, _, _ := unstructured.NestedStringMap(w.object.Object, "spec", "kubeconfigSecretRef")
 	return ref["namespace"], ref["name"], ref["key"]
 }
@@ -80,8 +80,8 @@ func (t *task) writeKubeconfig(ctx context.Context, d *diag.Diagnostics) bool {
 	secret := secretObject(namespace, name)
 	secret.Object["data"] = map[string]any{key: base64.StdEncoding.EncodeToString([]byte(given.ValueString()))}
 	secret.Object["type"] = string(corev1.SecretTypeOpaque)
-	err := persist(ctx, func(ctx context.Context) error {
-		_, err := t.cluster.secrets(namespace).Apply(ctx, name, secret, metav1.ApplyOptions{FieldManager: manager, Force: t.over.all})
+	err := retryTransient(ctx, func(ctx context.Context) error {
+		_, err := t.cluster.secrets(namespace).Apply(ctx, name, secret, metav1.ApplyOptions{FieldManager: manager, Force: t.takeover.force})
 		return err
 	})
 	if err != nil {
@@ -101,7 +101,7 @@ func secretObject(namespace, name string) *unstructured.Unstructured {
 // clearKubeconfig removes a kubeconfig from a Secret, and deletes the Secret if no other client has written to it. It leaves a
 // Secret that Terraform has not written.
 func (o *object) clearKubeconfig(ctx context.Context, namespace, name, key string, d *diag.Diagnostics) {
-	err := persist(ctx, func(ctx context.Context) error {
+	err := retryTransient(ctx, func(ctx context.Context) error {
 		secret, err := o.cluster.secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -120,6 +120,6 @@ func (o *object) clearKubeconfig(ctx context.Context, namespace, name, key strin
 	})
 	// A user without rights to Secrets has not written one either.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		d.AddWarning(fmt.Sprintf("The kubeconfig in Secret %s/%s stays", namespace, name), "Delete it by hand: "+sentence(err.Error()))
+		d.AddWarning(fmt.Sprintf("The kubeconfig in Secret %s/%s stays", namespace, name), "Delete it manually: "+sentence(err.Error()))
 	}
 }

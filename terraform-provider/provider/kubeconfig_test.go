@@ -62,7 +62,7 @@ func secretHolds(t *testing.T, namespace, name, token string) resource.TestCheck
 	}
 }
 
-func TestAKubeconfigIsWrittenIntoTheSecretAndNowhereElse(t *testing.T) {
+func TestKubeconfigIsWrittenOnlyIntoSecret(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		steps(t,
@@ -79,8 +79,8 @@ func TestAKubeconfigIsWrittenIntoTheSecretAndNowhereElse(t *testing.T) {
 	})
 }
 
-func TestASecretThatSomebodyElseMadeStays(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestForeignSecretStays(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace, c := testplane.Namespace(t), testplane.Client(t)
 		theirs := &corev1.Secret{Data: map[string][]byte{"kubeconfig": []byte(kubeconfigWith("their-token")), "note": []byte("keep")}}
 		theirs.Namespace, theirs.Name = namespace, "theirs"
@@ -89,14 +89,14 @@ func TestASecretThatSomebodyElseMadeStays(t *testing.T) {
 		}
 		steps(t,
 			resource.TestStep{Config: writtenCell(t, namespace, "theirs", "", 0), Check: secretHolds(t, namespace, "theirs", "their-token")},
-			resource.TestStep{Config: writtenCell(t, namespace, "theirs", "our-token", 1), ExpectError: inAnyLines("Secret " + namespace + "/theirs could not be written")},
+			resource.TestStep{Config: writtenCell(t, namespace, "theirs", "our-token", 1), ExpectError: matchWrapped("Secret " + namespace + "/theirs could not be written")},
 			resource.TestStep{Config: configured(t, ""), Check: secretHolds(t, namespace, "theirs", "their-token")},
 		)
 	})
 }
 
-func TestAKeyThatTerraformWroteIntoTheirSecretIsTakenBack(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestOwnKeyIsRemovedFromForeignSecret(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace, c := testplane.Namespace(t), testplane.Client(t)
 		theirs := &corev1.Secret{Data: map[string][]byte{"note": []byte("keep")}}
 		theirs.Namespace, theirs.Name = namespace, "theirs"

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) {
 	code := testplane.Run(m)
-	if err := terraform.Clear(); err != nil {
+	if err := terraform.RemoveProvider(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
@@ -38,9 +38,9 @@ func withBoth(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// each runs a test with Terraform, and with OpenTofu only if TOFU_ALL is set: the test is about the provider, which answers both by one
+// forEachProgram runs a test with Terraform, and with OpenTofu only if TOFU_ALL is set: the test is about the provider, which answers both by one
 // protocol.
-func each(t *testing.T, test func(t *testing.T)) {
+func forEachProgram(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv("TOFU_ALL") != "" {
 		withBoth(t, test)
@@ -68,10 +68,10 @@ func on(t *testing.T, name, registry string) {
 // steps runs steps in one working directory of Terraform, and destroys the remaining resources at the end.
 func steps(t *testing.T, all ...resource.TestStep) {
 	t.Helper()
-	play(t, resource.TestCase{Steps: all})
+	runCase(t, resource.TestCase{Steps: all})
 }
 
-func play(t *testing.T, test resource.TestCase) {
+func runCase(t *testing.T, test resource.TestCase) {
 	t.Helper()
 	test.ProtoV6ProviderFactories = factories()
 	resource.UnitTest(t, test)
@@ -96,9 +96,9 @@ func writeFile(t testing.TB, path string, content []byte) {
 	}
 }
 
-// in returns a working directory in which the program of the test runs the provider as users do, with one process for each alias.
+// workingDir returns a working directory in which the program of the test runs the provider as users do, with one process for each alias.
 // The resources are destroyed at the end.
-func in(t *testing.T, configuration string, variables ...string) *terraform.Dir {
+func workingDir(t *testing.T, configuration string, variables ...string) *terraform.Dir {
 	t.Helper()
 	d := terraform.New(t, filepath.Base(os.Getenv("TF_ACC_TERRAFORM_PATH")), configuration)
 	d.Variables = variables
@@ -106,7 +106,7 @@ func in(t *testing.T, configuration string, variables ...string) *terraform.Dir 
 	return d
 }
 
-// inAnyLines matches words regardless of how Terraform wraps them.
-func inAnyLines(words string) *regexp.Regexp {
+// matchWrapped matches words regardless of how Terraform wraps them.
+func matchWrapped(words string) *regexp.Regexp {
 	return regexp.MustCompile(regexp.MustCompile(`\s+`).ReplaceAllString(regexp.QuoteMeta(words), `[\s│]+`))
 }

@@ -35,17 +35,17 @@ func (f *manifestDecode) Metadata(_ context.Context, _ function.MetadataRequest,
 func (f *manifestDecode) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Read a Kubernetes manifest",
-		MarkdownDescription: "Reads YAML, or JSON, with one manifest, and returns that as an object, with the names of the manifest. None is an " +
-			"error, and so are several: those are for `manifest_decode_multi`. ",
-		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The manifest, as `file(\"web.yaml\")` reads it."}},
+		MarkdownDescription: "Parses YAML or JSON with one manifest, and returns it as an object with the field names of the manifest. No manifest is an " +
+			"error, and so are several: use `manifest_decode_multi` for those. ",
+		Parameters: []function.Parameter{function.StringParameter{Name: "text", MarkdownDescription: "The manifest, for example `file(\"web.yaml\")`."}},
 		Return:     function.DynamicReturn{},
 	}
 	if f.multi {
 		resp.Definition.Summary = "Read several Kubernetes manifests"
-		resp.Definition.MarkdownDescription = "Reads YAML with any number of manifests, with lines of `---` between them, and returns a tuple of " +
-			"objects in their order, with the names of the manifests. Empty documents are left out. "
+		resp.Definition.MarkdownDescription = "Parses YAML with any number of manifests, separated by lines of `---`, and returns a tuple of " +
+			"objects in the same order, with the field names of the manifests. Empty documents are omitted. "
 	}
-	resp.Definition.MarkdownDescription += "A manifest has an `apiVersion` and a `kind`, and no key twice; its values are read as kubectl reads them."
+	resp.Definition.MarkdownDescription += "A manifest has an `apiVersion` and a `kind`, and no duplicate keys; its values are parsed as kubectl parses them."
 }
 
 // Run parses the manifests.
@@ -54,7 +54,7 @@ func (f *manifestDecode) Run(ctx context.Context, req function.RunRequest, resp 
 	if resp.Error = req.Arguments.Get(ctx, &text); resp.Error != nil {
 		return
 	}
-	manifests, err := readManifests(ctx, text)
+	manifests, err := parseManifests(ctx, text)
 	switch {
 	case err == nil && f.multi:
 		of := make([]attr.Type, len(manifests))
@@ -67,15 +67,15 @@ func (f *manifestDecode) Run(ctx context.Context, req function.RunRequest, resp 
 		resp.Error = resp.Result.Set(ctx, types.DynamicValue(manifests[0]))
 		return
 	case err == nil && len(manifests) == 0:
-		err = errors.New("there is no manifest in the text: it is empty, or has only comments")
+		err = errors.New("the text contains no manifest: it is empty, or has only comments")
 	case err == nil:
-		err = fmt.Errorf("there are %d manifests in the text, and not one: use manifest_decode_multi", len(manifests))
+		err = fmt.Errorf("the text contains %d manifests, want one: use manifest_decode_multi", len(manifests))
 	}
 	resp.Error = function.NewArgumentFuncError(0, sentence(err.Error()))
 }
 
-// readManifests returns the documents of a text that are not empty.
-func readManifests(ctx context.Context, text string) ([]attr.Value, error) {
+// parseManifests returns the documents of a text that are not empty.
+func parseManifests(ctx context.Context, text string) ([]attr.Value, error) {
 	var all []attr.Value
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for number := 1; ; number++ {
@@ -85,7 +85,7 @@ func readManifests(ctx context.Context, text string) ([]attr.Value, error) {
 		}
 		var read map[string]any
 		if err == nil {
-			read, err = readDocument(document)
+			read, err = parseDocument(document)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d of the text: %w", number, err)
@@ -101,8 +101,8 @@ func readManifests(ctx context.Context, text string) ([]attr.Value, error) {
 	}
 }
 
-// readDocument parses one manifest. It returns nil for an empty document.
-func readDocument(document []byte) (map[string]any, error) {
+// parseDocument parses one manifest. It returns nil for an empty document.
+func parseDocument(document []byte) (map[string]any, error) {
 	raw, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
 		why := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
@@ -119,11 +119,11 @@ func readDocument(document []byte) (map[string]any, error) {
 	}
 	manifest, ok := read.(map[string]any)
 	if !ok {
-		return nil, errors.New("it is no manifest, which has names and values")
+		return nil, errors.New("it is not a manifest: a manifest is an object")
 	}
 	for _, name := range []string{"apiVersion", "kind"} {
 		if s, _ := manifest[name].(string); s == "" {
-			return nil, fmt.Errorf("it is no manifest: it has no %s", name)
+			return nil, fmt.Errorf("it is not a manifest: it has no %s", name)
 		}
 	}
 	return manifest, nil

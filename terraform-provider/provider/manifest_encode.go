@@ -23,11 +23,11 @@ func (manifestEncode) Metadata(_ context.Context, _ function.MetadataRequest, re
 func (manifestEncode) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
 		Summary: "Write a Kubernetes manifest",
-		MarkdownDescription: "Writes an object as YAML, or a list of objects as YAML with lines of `---` between them. Names are in the order of " +
-			"the alphabet, so that equal objects are equal texts; attributes that are `null` are left out. `manifest_decode` and " +
-			"`manifest_decode_multi` read it again.",
+		MarkdownDescription: "Returns an object as YAML, or a list of objects as YAML documents separated by lines of `---`. Keys are in alphabetical " +
+			"order, so that equal objects give equal texts; attributes that are `null` are omitted. `manifest_decode` and " +
+			"`manifest_decode_multi` parse the result.",
 		Parameters: []function.Parameter{function.DynamicParameter{Name: "manifest",
-			MarkdownDescription: "An object, or a list of objects, with the names that the manifest is to have."}},
+			MarkdownDescription: "An object, or a list of objects, with the field names of the manifest."}},
 		Return: function.StringReturn{},
 	}
 }
@@ -62,7 +62,7 @@ func encodeManifest(ctx context.Context, given types.Dynamic) (string, error) {
 	texts := make([]string, len(manifests))
 	for i, m := range manifests {
 		if _, ok := m.(map[string]any); !ok {
-			return "", errors.New("a manifest is an object, and so is each of a list of them")
+			return "", errors.New("a manifest must be an object, or a list of objects")
 		}
 		text, err := yaml.Marshal(m)
 		if err != nil {

@@ -32,7 +32,7 @@ func decoded(t testing.TB, f *manifestDecode, text string) (any, string) {
 	return read, ""
 }
 
-func TestManifestsAreReadAsKubectlReadsThem(t *testing.T) {
+func TestManifestDecodeMatchesKubectl(t *testing.T) {
 	const cell = "apiVersion: breakwater.dev/v1alpha1\nkind: Cell\n"
 	one := func(more ...any) map[string]any {
 		m := map[string]any{"apiVersion": "breakwater.dev/v1alpha1", "kind": "Cell"}
@@ -75,19 +75,19 @@ func TestManifestsAreReadAsKubectlReadsThem(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoManifestIsRefused(t *testing.T) {
+func TestManifestDecodeErrors(t *testing.T) {
 	const cell = "apiVersion: breakwater.dev/v1alpha1\nkind: Cell\n"
 	for text, want := range map[string]string{
-		"":                        "There is no manifest in the text: it is empty, or has only comments.",
-		"---\n# nothing\n---\n":   "There is no manifest in the text",
-		cell + "---\n" + cell:     "There are 2 manifests in the text, and not one: use manifest_decode_multi.",
+		"":                        "The text contains no manifest: it is empty, or has only comments.",
+		"---\n# nothing\n---\n":   "The text contains no manifest",
+		cell + "---\n" + cell:     "The text contains 2 manifests, want one: use manifest_decode_multi.",
 		"a: {":                    "Document 1 of the text: it is not YAML: line 1: ",
-		cell + "---\n- a":         "Document 2 of the text: it is no manifest, which has names and values.",
-		cell + "---\nkind: Cell":  "Document 2 of the text: it is no manifest: it has no apiVersion.",
+		cell + "---\n- a":         "Document 2 of the text: it is not a manifest: a manifest is an object.",
+		cell + "---\nkind: Cell":  "Document 2 of the text: it is not a manifest: it has no apiVersion.",
 		"apiVersion: v1\nkind: 3": "it has no kind.",
 		cell + "kind: Cell":       `key "kind" already set`,
 		cell + "--- |\n text":     "Document 1 of the text: ",
-		"just a text":             "it is no manifest, which has names and values.",
+		"just a text":             "it is not a manifest: a manifest is an object.",
 		cell + "a: .inf":          "Document 1 of the text: ",
 	} {
 		t.Run(text, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestWhatIsNoManifestIsRefused(t *testing.T) {
 	}
 }
 
-func TestManifestsAreWrittenInOneOrderWithoutWhatIsNull(t *testing.T) {
+func TestManifestEncodeSortsAndOmitsNull(t *testing.T) {
 	protector := map[string]any{
 		"kind": "PodProtector", "apiVersion": "breakwater.dev/v1alpha1", "metadata": map[string]any{"name": "web", "labels": nil},
 		"spec": map[string]any{"minAvailable": "70%", "expectedReplicas": json.Number("100"), "selector": map[string]any{}, "operations": []any{"Delete"}},
@@ -125,20 +125,20 @@ spec:
 	}
 	got, complaint := call(t, manifestEncode{}, given(t, []any{protector, protector}))
 	if complaint != "" || got.(types.String).ValueString() != text+"---\n"+text {
-		t.Errorf("two are written as %s %s", got, complaint)
+		t.Errorf("manifest_encode of two objects = %s, error %s", got, complaint)
 	}
 	if _, complaint := call(t, manifestEncode{}, given(t, map[string]any{"a": "\x7f"})); complaint != "It cannot be written as YAML: control characters are not allowed." {
-		t.Errorf("of what YAML cannot say it says %q", complaint)
+		t.Errorf("manifest_encode of control characters: error %q", complaint)
 	}
 	for _, wrong := range []any{"text", json.Number("3"), []any{"text"}, []any{protector, nil}} {
-		if got, complaint := call(t, manifestEncode{}, given(t, wrong)); !strings.Contains(complaint, "A manifest is an object") {
-			t.Errorf("%v is written as %s, %q", wrong, got, complaint)
+		if got, complaint := call(t, manifestEncode{}, given(t, wrong)); !strings.Contains(complaint, "A manifest must be an object") {
+			t.Errorf("manifest_encode(%v) = %s, error %q", wrong, got, complaint)
 		}
 	}
 }
 
 // Decoding returns any object as it was encoded, whether alone or with others.
-func TestManifestsSurviveBeingWrittenAndRead(t *testing.T) {
+func TestManifestRoundTrip(t *testing.T) {
 	scalar := rapid.OneOf(
 		rapid.Map(rapid.StringOf(rapid.RuneFrom([]rune("\n\t :-#'\"{}[]"), unicode.L, unicode.N, unicode.P, unicode.S)), func(s string) any { return s }),
 		rapid.SampledFrom([]any{"yes", "no", "null", "~", "", " ", "0777", "1e3", "--- a", "---", "a: b", "# c", "\n---\n", "|", "2026-04-05", true, false}),

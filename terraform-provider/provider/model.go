@@ -14,8 +14,8 @@ import (
 // manager is the field manager of all server-side applies.
 const manager = "breakwater-terraform"
 
-// wanted is the object that a plan, a state or a configuration describes.
-type wanted struct {
+// desired is the object that a plan, a state or a configuration describes.
+type desired struct {
 	namespace, name string
 	// object is what the provider applies. It has no unknown values; unknown lists their paths.
 	object  *unstructured.Unstructured
@@ -23,7 +23,7 @@ type wanted struct {
 }
 
 // String returns the object's name, with its namespace if it has one.
-func (w *wanted) String() string { return strings.TrimPrefix(w.namespace+"/"+w.name, "/") }
+func (w *desired) String() string { return strings.TrimPrefix(w.namespace+"/"+w.name, "/") }
 
 // attributes returns the attributes of a resource.
 func attributes(raw tftypes.Value) (map[string]tftypes.Value, error) {
@@ -31,13 +31,13 @@ func attributes(raw tftypes.Value) (map[string]tftypes.Value, error) {
 	return all, raw.As(&all)
 }
 
-// wanted builds the object from the attributes of a resource.
-func (k *kind) wanted(raw tftypes.Value) (*wanted, error) {
+// desired builds the object from the attributes of a resource.
+func (k *kind) desired(raw tftypes.Value) (*desired, error) {
 	all, err := attributes(raw)
 	if err != nil {
 		return nil, err
 	}
-	w := &wanted{}
+	w := &desired{}
 	metadata := map[string]any{}
 	for _, f := range metadataFields {
 		if f.JSON == "namespace" && !k.Namespaced {
@@ -74,15 +74,15 @@ var metadataFields = []*shape.Field{
 	{JSON: "annotations", Name: "annotations", Kind: shape.Map, Element: &shape.Field{Kind: shape.String}},
 }
 
-// shown returns the state of a resource: its state before, updated with the object in the cluster. It includes only the fields
+// refreshedState returns the state of a resource: its state before, updated with the object in the cluster. It includes only the fields
 // that Terraform had set or owns. An object that Terraform has not created is adopted completely.
-func (k *kind) shown(before tftypes.Value, live *unstructured.Unstructured) (tftypes.Value, error) {
+func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructured) (tftypes.Value, error) {
 	all, err := attributes(before)
 	if err != nil {
 		return tftypes.Value{}, err
 	}
 	all = maps.Clone(all)
-	had, err := k.wanted(before)
+	had, err := k.desired(before)
 	if err != nil {
 		return tftypes.Value{}, err
 	}
@@ -115,12 +115,12 @@ func (k *kind) shown(before tftypes.Value, live *unstructured.Unstructured) (tft
 			return tftypes.Value{}, err
 		}
 	}
-	all["name"] = text(live.GetName())
+	all["name"] = stringValue(live.GetName())
 	if k.Namespaced {
-		all["namespace"] = text(live.GetNamespace())
+		all["namespace"] = stringValue(live.GetNamespace())
 	}
-	all["id"] = text(strings.TrimPrefix(live.GetNamespace()+"/"+live.GetName(), "/"))
-	all["uid"] = text(string(live.GetUID()))
+	all["id"] = stringValue(strings.TrimPrefix(live.GetNamespace()+"/"+live.GetName(), "/"))
+	all["uid"] = stringValue(string(live.GetUID()))
 	if all["force_conflicts"].IsNull() {
 		all["force_conflicts"] = tftypes.NewValue(tftypes.Bool, false)
 	}
@@ -130,9 +130,9 @@ func (k *kind) shown(before tftypes.Value, live *unstructured.Unstructured) (tft
 	return tftypes.NewValue(before.Type(), all), nil
 }
 
-func text(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
+func stringValue(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
 
-func (w *wanted) keys(name string) map[string]any {
+func (w *desired) keys(name string) map[string]any {
 	keys, _, _ := unstructured.NestedMap(w.object.Object, "metadata", name)
 	return keys
 }
@@ -160,8 +160,8 @@ func isTrue(all map[string]tftypes.Value, name string) bool {
 	return v.IsKnown() && !v.IsNull() && v.As(&b) == nil && b
 }
 
-// readOf returns a string attribute; the empty string if it is unknown or null.
-func readOf(all map[string]tftypes.Value, name string) string {
+// stringAttribute returns a string attribute; the empty string if it is unknown or null.
+func stringAttribute(all map[string]tftypes.Value, name string) string {
 	var s string
 	if v, ok := all[name]; ok && v.IsKnown() && !v.IsNull() {
 		_ = v.As(&s)

@@ -21,17 +21,17 @@ func (o *object) MoveState(context.Context) []resource.StateMover {
 }
 
 func (o *object) move(ctx context.Context, req resource.MoveStateRequest, resp *resource.MoveStateResponse) {
-	read, ok := map[string]func([]byte) (*moved, error){"kubernetes_manifest": readManifest, "kubectl_manifest": readKubectl}[req.SourceTypeName]
+	read, ok := map[string]func([]byte) (*moved, error){"kubernetes_manifest": parseManifestState, "kubectl_manifest": parseKubectlState}[req.SourceTypeName]
 	if !ok || req.SourceRawState == nil {
 		resp.Diagnostics.AddError(fmt.Sprintf("A %s cannot become a breakwater_%s", req.SourceTypeName, o.kind.name),
 			fmt.Sprintf("Only a kubernetes_manifest and a kubectl_manifest can. Import the object instead, by %s, "+
-				"and let a removed block with destroy = false take the place of the moved block.", o.kind.idForm()))
+				"and use a removed block with destroy = false instead of the moved block.", o.kind.idForm()))
 		return
 	}
 	from, err := read(req.SourceRawState.JSON)
 	if err == nil && from.object.GroupVersionKind().GroupKind() != o.kind.Kind.GroupKind() {
 		resp.Diagnostics.AddError(fmt.Sprintf("A %s cannot become a breakwater_%s", from.object.GetKind(), o.kind.name),
-			fmt.Sprintf("The object %q of this %s is a %s of %s, and a breakwater_%s is a %s of %s. Let the moved block lead to a resource of its own kind.",
+			fmt.Sprintf("The object %q of this %s is a %s of %s, and a breakwater_%s is a %s of %s. Point the moved block to a resource of the same kind.",
 				from.object.GetName(), req.SourceTypeName, from.object.GetKind(), from.object.GetAPIVersion(),
 				o.kind.name, o.kind.Kind.Kind, o.kind.Kind.GroupVersion()))
 		return
@@ -44,8 +44,8 @@ func (o *object) move(ctx context.Context, req resource.MoveStateRequest, resp *
 		return
 	}
 	if resp.TargetIdentity != nil {
-		w := &wanted{namespace: o.kind.namespaceOf(from), name: from.object.GetName()}
-		o.identity(ctx, resp.TargetIdentity, w, &resp.Diagnostics)
+		w := &desired{namespace: o.kind.namespaceOf(from), name: from.object.GetName()}
+		o.setIdentity(ctx, resp.TargetIdentity, w, &resp.Diagnostics)
 	}
 	former, _ := json.Marshal(from.managers)
 	resp.Diagnostics.Append(resp.TargetPrivate.SetKey(ctx, formerKey, former)...)
@@ -53,7 +53,7 @@ func (o *object) move(ctx context.Context, req resource.MoveStateRequest, resp *
 
 // stateOf returns the state of a resource that has set the values of the manifest, and no values of other field managers.
 func (k *kind) stateOf(t tftypes.Type, from *moved) (tftypes.Value, error) {
-	nothing, err := blank(t)
+	nothing, err := nullState(t)
 	if err != nil {
 		return tftypes.Value{}, err
 	}
@@ -61,27 +61,27 @@ func (k *kind) stateOf(t tftypes.Type, from *moved) (tftypes.Value, error) {
 	if err != nil {
 		return tftypes.Value{}, err
 	}
-	if err := k.takeSpec(all, from); err != nil {
+	if err := k.setSpec(all, from); err != nil {
 		return tftypes.Value{}, err
 	}
-	if err := takeKeys(all, from); err != nil {
+	if err := setKeys(all, from); err != nil {
 		return tftypes.Value{}, err
 	}
 	name, namespace := from.object.GetName(), k.namespaceOf(from)
-	all["name"], all["id"] = text(name), text(strings.TrimPrefix(namespace+"/"+name, "/"))
+	all["name"], all["id"] = stringValue(name), stringValue(strings.TrimPrefix(namespace+"/"+name, "/"))
 	if k.Namespaced {
-		all["namespace"] = text(namespace)
+		all["namespace"] = stringValue(namespace)
 	}
 	if uid := from.object.GetUID(); uid != "" {
-		all["uid"] = text(string(uid))
+		all["uid"] = stringValue(string(uid))
 	}
 	all["force_conflicts"] = tftypes.NewValue(tftypes.Bool, false)
 	all["deletion_protection"] = tftypes.NewValue(tftypes.Bool, k.protected)
 	return tftypes.NewValue(t, all), nil
 }
 
-// blank returns a resource whose attributes are all null.
-func blank(t tftypes.Type) (tftypes.Value, error) {
+// nullState returns a resource whose attributes are all null.
+func nullState(t tftypes.Type) (tftypes.Value, error) {
 	o, ok := t.(tftypes.Object)
 	if !ok {
 		return tftypes.Value{}, fmt.Errorf("a resource is %s", t)
@@ -93,12 +93,12 @@ func blank(t tftypes.Type) (tftypes.Value, error) {
 	return tftypes.NewValue(t, all), nil
 }
 
-func (k *kind) takeSpec(all map[string]tftypes.Value, from *moved) error {
+func (k *kind) setSpec(all map[string]tftypes.Value, from *moved) error {
 	spec, ok := from.object.Object["spec"].(map[string]any)
 	if !ok && from.object.Object["spec"] != nil {
-		return errors.New("the spec in it is no object")
+		return errors.New("its spec is not an object")
 	}
-	if from.whole {
+	if from.isLiveObject {
 		spec, _ = k.Spec.Adopt(spec).(map[string]any)
 	}
 	for _, f := range k.Spec.Fields {
@@ -110,10 +110,10 @@ func (k *kind) takeSpec(all map[string]tftypes.Value, from *moved) error {
 	return nil
 }
 
-func takeKeys(all map[string]tftypes.Value, from *moved) error {
+func setKeys(all map[string]tftypes.Value, from *moved) error {
 	for name, keys := range map[string]map[string]string{"labels": from.object.GetLabels(), "annotations": from.object.GetAnnotations()} {
 		var taken map[string]any
-		if from.whole {
+		if from.isLiveObject {
 			taken = adoptKeys(keys)
 		} else {
 			// The user wrote all of these keys, including those of kubernetes.io.
@@ -149,7 +149,7 @@ func (k *kind) namespaceOf(from *moved) string {
 // the same value.
 func filled(f *shape.Field, value any) any {
 	if value == nil {
-		if f.Default == nil || f.Unsaid {
+		if f.Default == nil || f.UnownedIfUnset {
 			return nil
 		}
 		value = f.Default

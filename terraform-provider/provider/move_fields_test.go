@@ -65,7 +65,7 @@ func (m model) write(t *testing.T) {
 	writeFile(t, m.manifest, raw)
 }
 
-func TestEveryFieldIsMovedWithoutAChange(t *testing.T) {
+func TestMoveKeepsEveryField(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace, folder := testplane.Namespace(t), t.TempDir()
 		var models []model
@@ -81,11 +81,11 @@ func TestEveryFieldIsMovedWithoutAChange(t *testing.T) {
 			made += fmt.Sprintf("resource \"breakwater_%s\" %q {\n%s\n%s\n}\n", kind, m.name, m.metadata(m.name), m.fields)
 			f := formers()[i%2*2] // one of each kind
 			f.name = m.name + "-" + f.name
-			copied += f.made("merge(jsondecode(file(%q)), { metadata = merge(jsondecode(file(%[1]q)).metadata, {\n%s\n}) })", m.manifest, m.metadata(f.name))
+			copied += f.created("merge(jsondecode(file(%q)), { metadata = merge(jsondecode(file(%[1]q)).metadata, {\n%s\n}) })", m.manifest, m.metadata(f.name))
 			moved += f.moved(kind, "%s\n%s", m.metadata(f.name), m.copied())
 			free += f.moved(kind, "%s\n%s\n deletion_protection = false", m.metadata(f.name), m.copied())
 		}
-		moves(t, resource.TestCase{Steps: []resource.TestStep{
+		runMoves(t, resource.TestCase{Steps: []resource.TestStep{
 			{Config: made, Check: func(*terraform.State) error {
 				for _, m := range models {
 					m.write(t)

@@ -17,7 +17,7 @@ import (
 
 // The states are written by hand, according to the providers' schemas: kubernetes_manifest, version 1, as in hashicorp/kubernetes
 // v2 and v3; kubectl_manifest, version 1, as in gavinbunney/kubectl v1 and alekc/kubectl v2 and v3.
-func TestAStateIsReadInEachOfItsShapes(t *testing.T) {
+func TestMoveStateFormats(t *testing.T) {
 	const yaml = `apiVersion: breakwater.dev/v1alpha1\nkind: PodProtector\nmetadata: {name: web, labels: {team: shop}}\nspec: {selector: {}, minAvailable: 3}`
 	const object = `{"apiVersion":"breakwater.dev/v1alpha1","kind":"PodProtector","metadata":{"namespace":"shop","name":"web",
 		"labels":{"team":"shop","gone":null,"app.kubernetes.io/name":"web"},"annotations":null},"spec":{"selector":{"matchLabels":null},"minAvailable":"70%","targetRef":null}}`
@@ -26,7 +26,7 @@ func TestAStateIsReadInEachOfItsShapes(t *testing.T) {
 		want        map[string]string
 		managers    []string
 	}{
-		"nulls say nothing, and keys of kubernetes.io are somebody's": {
+		"nulls and keys of kubernetes.io are ignored": {
 			"kubernetes_manifest", `{"manifest":{"value":` + object + `,"type":["object",{}]},"object":{"value":{},"type":"dynamic"},"field_manager":[],"wait":[],"timeouts":[]}`,
 			map[string]string{"id": "shop/web", "uid": "", "min_available": "70%", "labels": "app.kubernetes.io/name=web,team=shop", "criterion": "Available"}, []string{"Terraform"},
 		},
@@ -77,13 +77,13 @@ func TestAStateIsReadInEachOfItsShapes(t *testing.T) {
 	}
 }
 
-func TestAStateThatHoldsNoObjectIsAnError(t *testing.T) {
+func TestMoveStateErrors(t *testing.T) {
 	for claim, test := range map[string]struct{ kind, state, want string }{
-		"nothing":            {"kubernetes_manifest", `{}`, "It holds no manifest with an apiVersion, a kind and a name."},
-		"nulls":              {"kubernetes_manifest", `{"manifest":null,"object":null}`, "It holds no manifest with an apiVersion, a kind and a name."},
-		"no name":            {"kubectl_manifest", `{"yaml_body":"apiVersion: v1\nkind: ConfigMap"}`, "It holds no manifest with an apiVersion, a kind and a name."},
+		"nothing":            {"kubernetes_manifest", `{}`, "It contains no manifest with an apiVersion, a kind and a name."},
+		"nulls":              {"kubernetes_manifest", `{"manifest":null,"object":null}`, "It contains no manifest with an apiVersion, a kind and a name."},
+		"no name":            {"kubectl_manifest", `{"yaml_body":"apiVersion: v1\nkind: ConfigMap"}`, "It contains no manifest with an apiVersion, a kind and a name."},
 		"no YAML":            {"kubectl_manifest", `{"yaml_body":"a: b: c"}`, "Yaml_body: "},
-		"a spec that is not": {"kubectl_manifest", `{"yaml_body":"apiVersion: breakwater.dev/v1alpha1\nkind: PodProtector\nmetadata: {name: web}\nspec: [1]"}`, "The spec in it is no object"},
+		"a spec that is not": {"kubectl_manifest", `{"yaml_body":"apiVersion: breakwater.dev/v1alpha1\nkind: PodProtector\nmetadata: {name: web}\nspec: [1]"}`, "Its spec is not an object"},
 		"another kind":       {"kubectl_manifest", `{"yaml_body":"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}"}`, "is a ConfigMap of v1, and a breakwater_pod_protector is a PodProtector of breakwater.dev/v1alpha1"},
 	} {
 		t.Run(claim, func(t *testing.T) {

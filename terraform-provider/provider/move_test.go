@@ -33,7 +33,7 @@ func protectors(t *testing.T, namespace string) map[string]*v1alpha1.PodProtecto
 // manifestOf returns a protector as a user of another provider would write it.
 func manifestOf(namespace string) func(f former) string {
 	return func(f former) string {
-		return f.made(`{
+		return f.created(`{
   apiVersion = "breakwater.dev/v1alpha1"
   kind       = "PodProtector"
   metadata   = { namespace = %q, name = %q, labels = { "app.kubernetes.io/name" = "web", team = "shop" } }
@@ -58,8 +58,8 @@ const sameAsBefore = `
   labels              = { "app.kubernetes.io/name" = "web", team = "shop" }
   exempt_pod_selector = { match_labels = { canary = "true" } }`
 
-func TestAnObjectOfAnotherProviderIsMovedHereAndIsOursFromThenOn(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestMoveTakesOwnership(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace, made := testplane.Namespace(t), map[string]types.UID{}
 		// The label team and the exempted pods are left out.
 		config := of(protectorOf(namespace, "5", "labels = { \"app.kubernetes.io/name\" = \"web\" }\n deletion_protection = false"))
@@ -67,7 +67,7 @@ func TestAnObjectOfAnotherProviderIsMovedHereAndIsOursFromThenOn(t *testing.T) {
 		for _, f := range formers() {
 			updates = append(updates, plancheck.ExpectResourceAction("breakwater_pod_protector."+f.name, plancheck.ResourceActionUpdate))
 		}
-		moves(t, resource.TestCase{
+		runMoves(t, resource.TestCase{
 			Steps: []resource.TestStep{
 				{Config: of(manifestOf(namespace)), Check: func(*terraform.State) error {
 					for name, p := range protectors(t, namespace) {
@@ -94,8 +94,8 @@ func TestAnObjectOfAnotherProviderIsMovedHereAndIsOursFromThenOn(t *testing.T) {
 					return nil
 				}},
 				{
-					PreConfig: func() { formersComeBack(t, namespace) },
-					Config:    config, ExpectError: regexp.MustCompile(`(?s)(` + inAnyLines("owns spec.minAvailable").String() + `.*){4}`),
+					PreConfig: func() { formerManagersApplyAgain(t, namespace) },
+					Config:    config, ExpectError: regexp.MustCompile(`(?s)(` + matchWrapped("owns spec.minAvailable").String() + `.*){4}`),
 				},
 			},
 			CheckDestroy: func(*terraform.State) error {
@@ -131,7 +131,7 @@ func (f former) isOurs(t *testing.T, made types.UID, p *v1alpha1.PodProtector) {
 		t.Errorf("%s: there is still exemptPodSelector %v, labels %v, annotations %v", f.name, p.Spec.ExemptPodSelector, p.Labels, p.Annotations)
 	}
 	if p.Labels["owner"] != "somebody" || p.Labels["app.kubernetes.io/name"] != "web" || p.Spec.ExpectedReplicas == nil {
-		t.Errorf("%s: it has lost something: labels %v, expectedReplicas %v", f.name, p.Labels, p.Spec.ExpectedReplicas)
+		t.Errorf("%s: values of other managers are lost: labels %v, expectedReplicas %v", f.name, p.Labels, p.Spec.ExpectedReplicas)
 	}
 	for _, entry := range p.ManagedFields {
 		if entry.Manager == f.manager {
@@ -140,8 +140,8 @@ func (f former) isOurs(t *testing.T, made types.UID, p *v1alpha1.PodProtector) {
 	}
 }
 
-// formersComeBack sets floors as the former managers. By now they are unrelated to Terraform.
-func formersComeBack(t *testing.T, namespace string) {
+// formerManagersApplyAgain sets floors as the former managers. By now they are unrelated to Terraform.
+func formerManagersApplyAgain(t *testing.T, namespace string) {
 	t.Helper()
 	all := protectors(t, namespace)
 	for _, f := range formers() {
@@ -152,10 +152,10 @@ func formersComeBack(t *testing.T, namespace string) {
 	}
 }
 
-func TestWhatSomebodyElseChangedOfAMovedObjectIsAConflict(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestMovedObjectConflictsWithOtherManagers(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		moves(t, resource.TestCase{Steps: []resource.TestStep{
+		runMoves(t, resource.TestCase{Steps: []resource.TestStep{
 			{Config: of(manifestOf(namespace))},
 			{Config: of(protectorOf(namespace, "3", sameAsBefore)), ConfigPlanChecks: nothingToDo},
 			{
@@ -167,7 +167,7 @@ func TestWhatSomebodyElseChangedOfAMovedObjectIsAConflict(t *testing.T) {
 						}
 					}
 				},
-				Config: of(protectorOf(namespace, "4", sameAsBefore)), ExpectError: inAnyLines(`The field manager "by-hand" owns spec.minAvailable`),
+				Config: of(protectorOf(namespace, "4", sameAsBefore)), ExpectError: matchWrapped(`The field manager "by-hand" owns spec.minAvailable`),
 			},
 			{
 				Config: of(protectorOf(namespace, "4", sameAsBefore+"\n force_conflicts = true\n deletion_protection = false")),
@@ -184,17 +184,17 @@ func TestWhatSomebodyElseChangedOfAMovedObjectIsAConflict(t *testing.T) {
 	})
 }
 
-func TestACellIsMovedHere(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestMoveCell(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		prefix := testplane.Namespace(t)
 		cell := func(staleAfter string) string {
 			return of(func(f former) string {
 				return f.moved("cell", "name = \"%s-%s\"\n namespaces = [\"shop\"]\n stale_after = %q", prefix, f.name, staleAfter)
 			})
 		}
-		moves(t, resource.TestCase{Steps: []resource.TestStep{
+		runMoves(t, resource.TestCase{Steps: []resource.TestStep{
 			{Config: of(func(f former) string {
-				return f.made(`{
+				return f.created(`{
   apiVersion = "breakwater.dev/v1alpha1"
   kind       = "Cell"
   metadata   = { name = "%s-%s" }
@@ -219,10 +219,10 @@ func TestACellIsMovedHere(t *testing.T) {
 }
 
 // The provider does not read from the cluster before the apply, so the UID is not known before.
-func TestAMovedObjectMayBeChangedBeforeItIsRead(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestMovedObjectCanChangeBeforeRead(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		moves(t, resource.TestCase{
+		runMoves(t, resource.TestCase{
 			AdditionalCLIOptions: &resource.AdditionalCLIOptions{Plan: resource.PlanOptions{NoRefresh: true}},
 			Steps: []resource.TestStep{
 				{Config: of(manifestOf(namespace))},
@@ -232,21 +232,21 @@ func TestAMovedObjectMayBeChangedBeforeItIsRead(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeMovedIsSaid(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestMoveErrors(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		name := testplane.Namespace(t)
 		f := formers()[2]
-		cell := f.made("{ apiVersion = \"breakwater.dev/v1alpha1\", kind = \"Cell\", metadata = { name = %q }, spec = {} }", name)
+		cell := f.created("{ apiVersion = \"breakwater.dev/v1alpha1\", kind = \"Cell\", metadata = { name = %q }, spec = {} }", name)
 		const data = "resource \"terraform_data\" \"it\" {\n}\n"
-		moves(t, resource.TestCase{Steps: []resource.TestStep{
+		runMoves(t, resource.TestCase{Steps: []resource.TestStep{
 			{Config: cell + data},
 			{
 				Config:      data + f.moved("pod_protector", "namespace = %[1]q\n name = %[1]q\n selector = {}\n min_available = \"1\"", name),
-				ExpectError: inAnyLines("A Cell cannot become a breakwater_pod_protector"),
+				ExpectError: matchWrapped("A Cell cannot become a breakwater_pod_protector"),
 			},
 			{
 				Config:      cell + former{name: "it", kind: "terraform_data"}.moved("cell", "name = %q", name),
-				ExpectError: inAnyLines("A terraform_data cannot become a breakwater_cell"),
+				ExpectError: matchWrapped("A terraform_data cannot become a breakwater_cell"),
 			},
 			{Config: cell + data},
 		}})

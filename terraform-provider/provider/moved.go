@@ -16,13 +16,13 @@ type moved struct {
 	object *unstructured.Unstructured
 	// managers lists the field managers by which that provider applied the object.
 	managers []string
-	// whole means that no user wrote this manifest: it is the object as the cluster had it when the other provider imported it.
-	whole bool
+	// isLiveObject means that no user wrote this manifest: it is the object as the cluster had it when the other provider imported it.
+	isLiveObject bool
 }
 
-// readManifest reads the state of a kubernetes_manifest of hashicorp/kubernetes, which stores the type of a manifest beside its
+// parseManifestState reads the state of a kubernetes_manifest of hashicorp/kubernetes, which stores the type of a manifest beside its
 // value.
-func readManifest(raw []byte) (*moved, error) {
+func parseManifestState(raw []byte) (*moved, error) {
 	type typed struct {
 		Value map[string]any `json:"value"`
 	}
@@ -46,7 +46,7 @@ func readManifest(raw []byte) (*moved, error) {
 	case state.Object != nil:
 		m, err := newMoved(state.Object.Value, manager)
 		if err == nil {
-			m.whole = true
+			m.isLiveObject = true
 		}
 		return m, err
 	default:
@@ -54,8 +54,8 @@ func readManifest(raw []byte) (*moved, error) {
 	}
 }
 
-// readKubectl reads the state of a kubectl_manifest of gavinbunney/kubectl, or of one of its forks.
-func readKubectl(raw []byte) (*moved, error) {
+// parseKubectlState reads the state of a kubectl_manifest of gavinbunney/kubectl, or of one of its forks.
+func parseKubectlState(raw []byte) (*moved, error) {
 	state := struct {
 		UID               string `json:"uid"`
 		YAMLBody          string `json:"yaml_body"`
@@ -89,7 +89,7 @@ func readKubectl(raw []byte) (*moved, error) {
 func newMoved(object map[string]any, managers ...string) (*moved, error) {
 	m := &moved{object: &unstructured.Unstructured{Object: withoutNulls(object)}, managers: managers}
 	if m.object.GetName() == "" || m.object.GetKind() == "" || m.object.GetAPIVersion() == "" {
-		return nil, errors.New("it holds no manifest with an apiVersion, a kind and a name")
+		return nil, errors.New("it contains no manifest with an apiVersion, a kind and a name")
 	}
 	return m, nil
 }

@@ -68,24 +68,24 @@ func (k *kind) metadataAttributes() map[string]schema.Attribute {
 	all := map[string]schema.Attribute{
 		"name": schema.StringAttribute{
 			Required: true, PlanModifiers: another,
-			MarkdownDescription: "Name of the " + k.Kind.Kind + ". Another name is another object.",
+			MarkdownDescription: "Name of the " + k.Kind.Kind + ". A new name replaces the object.",
 			Validators:          []validator.String{nameRule()},
 		},
 		"labels": schema.MapAttribute{
 			Optional: true, ElementType: types.StringType,
-			MarkdownDescription: "Labels of the object. Those that others set are left alone.",
+			MarkdownDescription: "Labels of the object. Labels that other field managers set are not changed.",
 		},
 		"annotations": schema.MapAttribute{
 			Optional: true, ElementType: types.StringType,
-			MarkdownDescription: "Annotations of the object. Those that others set are left alone.",
+			MarkdownDescription: "Annotations of the object. Annotations that other field managers set are not changed.",
 		},
-		"id":  schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "What the object is imported by."},
+		"id":  schema.StringAttribute{Computed: true, PlanModifiers: kept, MarkdownDescription: "The ID by which the object is imported."},
 		"uid": schema.StringAttribute{Computed: true, PlanModifiers: known, MarkdownDescription: "UID of the object in the cluster."},
 	}
 	if k.Namespaced {
 		all["namespace"] = schema.StringAttribute{
 			Required: true, PlanModifiers: another,
-			MarkdownDescription: "Namespace of the object, in the core cluster. Another namespace is another object.",
+			MarkdownDescription: "Namespace of the object, in the core cluster. A new namespace replaces the object.",
 			Validators:          []validator.String{namespaceRule()},
 		}
 	}
@@ -96,8 +96,8 @@ func (k *kind) behaviourAttributes() map[string]schema.Attribute {
 	all := map[string]schema.Attribute{
 		"force_conflicts": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(false),
-			MarkdownDescription: "Take over fields that another field manager owns, and an object of this name that is there already. " +
-				"Without it either is an error that names the other manager. Default: `false`.",
+			MarkdownDescription: "Take over fields that another field manager owns, and an existing object of this name. " +
+				"If it is `false`, either is an error that names the other manager. Default: `false`.",
 		},
 		"deletion_protection": schema.BoolAttribute{
 			Optional: true, Computed: true, Default: booldefault.StaticBool(k.protected),
@@ -112,7 +112,7 @@ func (k *kind) behaviourAttributes() map[string]schema.Attribute {
 
 // protectionText describes deletion_protection, and what it means for the release brake.
 func (k *kind) protectionText() string {
-	text := "Refuse to delete or to replace the object. It must be set to `false`, and applied, before. "
+	text := "Refuse to delete or replace the object. To delete it, set this to `false` and apply first. "
 	switch {
 	case k.protected:
 		text += "Then a destroy is a decision: Terraform confirms it to the release brake with the annotation `" + v1alpha1.AnnotationConfirmRelease +
@@ -138,7 +138,7 @@ func (o *object) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequ
 
 // ValidateConfig validates the configuration against the rules of the kind, as the API server would.
 func (o *object) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
-	w, err := o.kind.wanted(req.Config.Raw)
+	w, err := o.kind.desired(req.Config.Raw)
 	if err != nil {
 		resp.Diagnostics.AddError("The configuration could not be read", err.Error())
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-func TestAProtectorIsMadeChangedInPlaceAndDeleted(t *testing.T) {
+func TestProtectorLifecycle(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		protector := func(floor string) string {

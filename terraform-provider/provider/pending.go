@@ -31,7 +31,7 @@ func pendingOf(live *unstructured.Unstructured) *metav1.Condition {
 }
 
 // warnHeld warns of the protectors of a deleted policy whose release the brake holds. No annotation of a policy confirms it.
-func (o *object) warnHeld(ctx context.Context, w *wanted, d *diag.Diagnostics) {
+func (o *object) warnHeld(ctx context.Context, w *desired, d *diag.Diagnostics) {
 	policy := o.kind.Kind.Kind + "/" + w.name
 	var held []string
 	for live, err := range o.cluster.list(ctx, o.kind.derived, w.namespace, "", 0) {
@@ -47,8 +47,8 @@ func (o *object) warnHeld(ctx context.Context, w *wanted, d *diag.Diagnostics) {
 	if len(held) == 0 {
 		return
 	}
-	d.AddWarning(fmt.Sprintf("%s %s was deleted, but the floors of %s are held", o.kind.Kind.Kind, w, several(len(held))),
+	d.AddWarning(fmt.Sprintf("%s %s was deleted, but the floors of %s are held", o.kind.Kind.Kind, w, formatProtectors(len(held))),
 		fmt.Sprintf("The deletion of a policy does not confirm the release of its protectors, so the release brake keeps them in force (condition %s): %s. "+
 			"If you intend their release, run \"kubectl breakwater release --pending\" in their namespaces, or annotate the namespaces with %s.",
-			v1alpha1.ConditionDecreasePending, some(held), v1alpha1.AnnotationConfirmRelease))
+			v1alpha1.ConditionDecreasePending, joinNames(held), v1alpha1.AnnotationConfirmRelease))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
-// speaker calls the provider by Terraform's protocol, for features that the Terraform version of the tests lacks.
-type speaker struct {
+// protocolClient calls the provider by Terraform's protocol, for features that the Terraform version of the tests lacks.
+type protocolClient struct {
 	tfprotov6.ProviderServer
 	t       *testing.T
 	schemas *tfprotov6.GetProviderSchemaResponse
@@ -20,44 +20,44 @@ type speaker struct {
 // values are some attributes of an object. Omitted ones are null.
 type values map[string]tftypes.Value
 
-// speak configures a provider.
-func speak(t *testing.T, configuration values) *speaker {
+// newProtocolClient configures a provider.
+func newProtocolClient(t *testing.T, configuration values) *protocolClient {
 	t.Helper()
 	server := provider.Server("test")()
-	s := &speaker{ProviderServer: server, t: t}
+	s := &protocolClient{ProviderServer: server, t: t}
 	var err error
 	if s.schemas, err = server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	s.fine(s.schemas.Diagnostics)
+	s.wantNoDiagnostics(s.schemas.Diagnostics)
 	configured, err := server.ConfigureProvider(t.Context(), &tfprotov6.ConfigureProviderRequest{
 		TerraformVersion: "1.14.0", Config: s.object(s.schemas.Provider, configuration),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.fine(configured.Diagnostics)
+	s.wantNoDiagnostics(configured.Diagnostics)
 	return s
 }
 
-// speakTo configures a provider for the cluster of a kubeconfig.
-func speakTo(t *testing.T, kubeconfig string) *speaker {
+// newProtocolClientFor configures a provider for the cluster of a kubeconfig.
+func newProtocolClientFor(t *testing.T, kubeconfig string) *protocolClient {
 	t.Helper()
-	return speak(t, values{"config_path": sent(kubeconfig)})
+	return newProtocolClient(t, values{"config_path": stringArgument(kubeconfig)})
 }
 
-// speakToNobodyYet configures a provider whose cluster only becomes known during the apply.
-func speakToNobodyYet(t *testing.T) *speaker {
+// newProtocolClientWithoutCluster configures a provider whose cluster only becomes known during the apply.
+func newProtocolClientWithoutCluster(t *testing.T) *protocolClient {
 	t.Helper()
-	return speak(t, values{"config_path": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)})
+	return newProtocolClient(t, values{"config_path": tftypes.NewValue(tftypes.String, tftypes.UnknownValue)})
 }
 
-func sent(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
+func stringArgument(s string) tftypes.Value { return tftypes.NewValue(tftypes.String, s) }
 
-func yes() tftypes.Value { return tftypes.NewValue(tftypes.Bool, true) }
+func trueArgument() tftypes.Value { return tftypes.NewValue(tftypes.Bool, true) }
 
 // object returns an object of a schema, with the given attributes.
-func (s *speaker) object(schema *tfprotov6.Schema, given values) *tfprotov6.DynamicValue {
+func (s *protocolClient) object(schema *tfprotov6.Schema, given values) *tfprotov6.DynamicValue {
 	s.t.Helper()
 	if schema == nil {
 		s.t.Fatal("the provider has no such schema")
@@ -81,7 +81,7 @@ func (s *speaker) object(schema *tfprotov6.Schema, given values) *tfprotov6.Dyna
 }
 
 // read decodes an object.
-func (s *speaker) read(schema *tfprotov6.Schema, value *tfprotov6.DynamicValue) tftypes.Value {
+func (s *protocolClient) read(schema *tfprotov6.Schema, value *tfprotov6.DynamicValue) tftypes.Value {
 	s.t.Helper()
 	v, err := value.Unmarshal(schema.ValueType())
 	if err != nil {
@@ -90,16 +90,16 @@ func (s *speaker) read(schema *tfprotov6.Schema, value *tfprotov6.DynamicValue) 
 	return v
 }
 
-// fine fails the test if there are diagnostics.
-func (s *speaker) fine(all []*tfprotov6.Diagnostic) {
+// wantNoDiagnostics fails the test if there are diagnostics.
+func (s *protocolClient) wantNoDiagnostics(all []*tfprotov6.Diagnostic) {
 	s.t.Helper()
 	if len(all) > 0 {
-		s.t.Fatal(complaints(all))
+		s.t.Fatal(diagnosticText(all))
 	}
 }
 
-// complaints joins diagnostics into one text.
-func complaints(all []*tfprotov6.Diagnostic) string {
+// diagnosticText joins diagnostics into one text.
+func diagnosticText(all []*tfprotov6.Diagnostic) string {
 	var text strings.Builder
 	for _, d := range all {
 		text.WriteString(d.Severity.String() + ": " + d.Summary + ": " + d.Detail + "\n")

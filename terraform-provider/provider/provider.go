@@ -44,7 +44,7 @@ func (b *Breakwater) Metadata(_ context.Context, _ provider.MetadataRequest, res
 func (b *Breakwater) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = connection.Schema()
 	if b.err != nil {
-		resp.Diagnostics.AddError("The provider is broken", fmt.Sprintf("Its own definitions do not go together: %v", b.err))
+		resp.Diagnostics.AddError("The provider is broken", fmt.Sprintf("Its own definitions are inconsistent: %v", b.err))
 	}
 }
 
@@ -88,7 +88,7 @@ func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource
 func (b *Breakwater) ListResources(context.Context) []func() list.ListResource {
 	all := make([]func() list.ListResource, len(b.kinds))
 	for i, k := range b.kinds {
-		all[i] = func() list.ListResource { return &listing{object{kind: k}} }
+		all[i] = func() list.ListResource { return &listResource{object{kind: k}} }
 	}
 	return all
 }

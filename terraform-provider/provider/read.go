@@ -14,16 +14,16 @@ import (
 const (
 	// pageSize limits how many objects one list request returns.
 	pageSize = 500
-	// readPatience is how long a read retries while the cluster does not answer.
-	readPatience = 30 * time.Second
+	// readTimeout is how long a read retries while the cluster does not answer.
+	readTimeout = 30 * time.Second
 )
 
 // get reads an object.
 func (c *cluster) get(ctx context.Context, k *kind, namespace, name string) (live *unstructured.Unstructured, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	err = persist(ctx, func(ctx context.Context) (err error) {
-		live, err = c.of(k, namespace).Get(ctx, name, metav1.GetOptions{})
+	err = retryTransient(ctx, func(ctx context.Context) (err error) {
+		live, err = c.resourceClient(k, namespace).Get(ctx, name, metav1.GetOptions{})
 		return err
 	})
 	return live, err
@@ -59,18 +59,18 @@ func (c *cluster) list(ctx context.Context, k *kind, namespace, selector string,
 // page reads one page. If the API server no longer has the resourceVersion of the previous pages, page continues with the current
 // objects after the last name. No object is read twice.
 func (c *cluster) page(ctx context.Context, k *kind, namespace string, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	ctx, cancel := context.WithTimeout(ctx, readPatience)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var page *unstructured.UnstructuredList
 	read := func(ctx context.Context) (err error) {
-		page, err = c.of(k, namespace).List(ctx, options)
+		page, err = c.resourceClient(k, namespace).List(ctx, options)
 		return err
 	}
-	err := persist(ctx, read)
+	err := retryTransient(ctx, read)
 	var status apierrors.APIStatus
 	if apierrors.IsResourceExpired(err) && errors.As(err, &status) && status.Status().Continue != "" {
 		options.Continue = status.Status().Continue
-		err = persist(ctx, read)
+		err = retryTransient(ctx, read)
 	}
 	return page, err
 }

@@ -21,11 +21,11 @@ import (
 
 // release is an action that removes Breakwater's finalizers from one object.
 type release struct {
-	acting
+	actionBase
 }
 
-// releaseTime is the timeout of the action.
-const releaseTime = time.Minute
+// releaseTimeout is the timeout of the action.
+const releaseTimeout = time.Minute
 
 // Metadata sets the name of the action.
 func (*release) Metadata(_ context.Context, req action.MetadataRequest, resp *action.MetadataResponse) {
@@ -42,16 +42,16 @@ type releaseModel struct {
 // Schema defines the attributes that name the object.
 func (*release) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Takes Breakwater's finalizers off one object, as `breakwater release KIND/NAME --yes` does: for the day when the " +
-			"generator that would do so is gone for good. A protector that was deleted protects nothing any more then, and its pods can be removed at " +
-			"once; what was not deleted stays, and a generator that runs puts its finalizers back. The finalizers of others stay. One that is gone " +
-			"already is a warning, and one that is not held nothing to do. Needs Terraform 1.14.",
+		MarkdownDescription: "Removes Breakwater's finalizers from one object, as `breakwater release KIND/NAME --yes` does. Use it when the " +
+			"generator that would do so no longer exists. A deleted protector then protects nothing any more, and its pods can be removed at " +
+			"once. An object that was not deleted stays, and a running generator sets its finalizers again. Other finalizers stay. An object that does not " +
+			"exist is a warning, and one without these finalizers stays unchanged. Needs Terraform 1.14.",
 		Attributes: map[string]schema.Attribute{
 			"name": schema.StringAttribute{Required: true, Validators: []validator.String{nameRule()}, MarkdownDescription: "Name of the object."},
 			"namespace": schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()},
-				MarkdownDescription: "Namespace of the object, in the core cluster. Left out where its kind has none, as Cell and ClusterProtectionPolicy."},
+				MarkdownDescription: "Namespace of the object, in the core cluster. Leave it out for cluster-scoped kinds, such as Cell and ClusterProtectionPolicy."},
 			"kind": schema.StringAttribute{Optional: true, MarkdownDescription: "Kind of the object: `PodProtector`, `ProtectionPolicy`, " +
-				"`ClusterProtectionPolicy`, `Cell`, `Deployment`, `StatefulSet`, `ReplicaSet` or `ReplicationController`; or any other one, with its " +
+				"`ClusterProtectionPolicy`, `Cell`, `Deployment`, `StatefulSet`, `ReplicaSet` or `ReplicationController`; or any other kind, with its " +
 				"`api_version`. Default: `PodProtector`."},
 			"api_version": schema.StringAttribute{Optional: true, MarkdownDescription: "API version of the kind, such as `argoproj.io/v1alpha1`, where " +
 				"it is none of those."},
@@ -68,10 +68,10 @@ func (m *releaseModel) kind() (runtimeschema.GroupVersionKind, error) {
 	if m.APIVersion.ValueString() != "" {
 		return runtimeschema.FromAPIVersionAndKind(m.APIVersion.ValueString(), name), nil
 	}
-	if kind, ok := finalizers.Known(name); ok {
+	if kind, ok := finalizers.WellKnownKind(name); ok {
 		return kind, nil
 	}
-	return runtimeschema.GroupVersionKind{}, fmt.Errorf("%q is a kind that only its api_version makes known, such as argoproj.io/v1alpha1", name)
+	return runtimeschema.GroupVersionKind{}, fmt.Errorf("%q is not a known kind: set its api_version, such as argoproj.io/v1alpha1", name)
 }
 
 // ValidateConfig rejects a kind that is not known, and a missing or superfluous namespace.
@@ -86,7 +86,7 @@ func (*release) ValidateConfig(ctx context.Context, req action.ValidateConfigReq
 		return
 	}
 	if m.APIVersion.ValueString() != "" {
-		return // only the cluster can tell whether the kind is namespaced
+		return // only the cluster knows whether the kind is namespaced
 	}
 	switch wide := kind.Kind == "Cell" || kind.Kind == "ClusterProtectionPolicy"; {
 	case wide && !m.Namespace.IsNull():
@@ -100,7 +100,7 @@ func (*release) ValidateConfig(ctx context.Context, req action.ValidateConfigReq
 func (r *release) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
 	var m releaseModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() || !r.cluster.usable("release it in", &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !r.cluster.isUsable("release it in", &resp.Diagnostics) {
 		return
 	}
 	kind, err := m.kind()
@@ -108,60 +108,60 @@ func (r *release) Invoke(ctx context.Context, req action.InvokeRequest, resp *ac
 		resp.Diagnostics.AddAttributeError(path.Root("kind"), "Unknown kind", sentence(err.Error()))
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, releaseTime)
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	object := strings.TrimPrefix(m.Namespace.ValueString()+"/"+m.Name.ValueString(), "/")
 	finder, err := r.cluster.finder(m.Namespace.ValueString())
 	var found bool
 	if err == nil {
-		found, err = letGo(ctx, finder, kind, m.Name.ValueString(), tellerOf(ctx, resp))
+		found, err = releaseObject(ctx, finder, kind, m.Name.ValueString(), newProgress(ctx, resp))
 	}
 	switch {
 	case err != nil:
-		failed(&resp.Diagnostics, fmt.Sprintf("%s %s could not be released", kind.Kind, object), err)
+		addActionError(&resp.Diagnostics, fmt.Sprintf("%s %s could not be released", kind.Kind, object), err)
 	case !found:
 		resp.Diagnostics.AddWarning(fmt.Sprintf("There is no %s %s", kind.Kind, object),
-			"So nothing holds it. If it should be there, see whether its namespace and name are right, and whether the provider leads to the right cluster.")
+			"There is nothing to release. If it should exist, check its namespace and name, and that the provider is configured for the right cluster.")
 	}
 }
 
-// letGo releases an object if it exists.
-func letGo(ctx context.Context, finder *finalizers.Finder, kind runtimeschema.GroupVersionKind, name string, tell teller) (found bool, err error) {
-	var hold *finalizers.Hold
+// releaseObject releases an object if it exists.
+func releaseObject(ctx context.Context, finder *finalizers.Finder, kind runtimeschema.GroupVersionKind, name string, report progress) (found bool, err error) {
+	var hold *finalizers.HeldObject
 	look := func(ctx context.Context) (err error) {
-		hold, err = finder.One(ctx, kind, name)
+		hold, err = finder.Get(ctx, kind, name)
 		return err
 	}
-	if err := persist(ctx, look); err != nil || hold == nil {
+	if err := retryTransient(ctx, look); err != nil || hold == nil {
 		return false, err
 	}
 	if len(hold.Finalizers) == 0 {
-		tell("Nothing of Breakwater's holds %s.", hold.Name())
+		report("No finalizer of Breakwater holds %s.", hold.Name())
 		return true, nil
 	}
 	held := *hold
-	if err := persist(ctx, func(ctx context.Context) error { return finalizers.Release(ctx, finder.Metadata, &held) }); err != nil {
+	if err := retryTransient(ctx, func(ctx context.Context) error { return finalizers.Release(ctx, finder.Metadata, &held) }); err != nil {
 		return true, err
 	}
-	tell("Taken off %s: %s.", held.Name(), strings.Join(held.Finalizers, ", "))
-	if err := persist(ctx, look); err != nil {
+	report("Removed from %s: %s.", held.Name(), strings.Join(held.Finalizers, ", "))
+	if err := retryTransient(ctx, look); err != nil {
 		return true, err
 	}
-	tell("%s", become(&held, hold))
+	report("%s", describeReleased(&held, hold))
 	return true, nil
 }
 
-// become describes the state of an object after its release.
-func become(held, now *finalizers.Hold) string {
+// describeReleased describes the state of an object after its release.
+func describeReleased(held, now *finalizers.HeldObject) string {
 	switch {
 	case now == nil || now.Object.UID != held.Object.UID:
 		return held.Name() + " is gone."
-	case !now.Deleted():
-		return held.Name() + " was not deleted, and stays. A generator that runs puts its finalizers back."
+	case !now.IsDeleted():
+		return held.Name() + " was not deleted, and stays. A running generator sets its finalizers again."
 	case len(now.Object.Finalizers) > 0:
 		return fmt.Sprintf("%s is deleted, and still held by %s.", held.Name(), strings.Join(now.Object.Finalizers, ", "))
 	default:
-		return held.Name() + " is on its way out."
+		return held.Name() + " is being deleted."
 	}
 }
 

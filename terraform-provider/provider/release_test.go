@@ -21,7 +21,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-const theirs = "example.com/theirs"
+const foreignFinalizer = "example.com/theirs"
 
 // heldProtector creates a protector with finalizers. If deleted is true, it deletes the protector, which the finalizers then
 // hold.
@@ -46,10 +46,12 @@ func finalizersOf(t *testing.T, object client.Object) (left []string, gone bool)
 	return object.GetFinalizers(), err != nil
 }
 
-func TestAReleaseLetsGoOfOneObject(t *testing.T) {
+func TestReleaseRemovesFinalizersOfOneObject(t *testing.T) {
 	namespace := testplane.Namespace(t)
-	s := speakTo(t, testplane.Kubeconfig(t))
-	of := func(name string) values { return values{"namespace": sent(namespace), "name": sent(name)} }
+	s := newProtocolClientFor(t, testplane.Kubeconfig(t))
+	of := func(name string) values {
+		return values{"namespace": stringArgument(namespace), "name": stringArgument(name)}
+	}
 	for name, c := range map[string]struct {
 		finalizers []string
 		deleted    bool
@@ -57,30 +59,30 @@ func TestAReleaseLetsGoOfOneObject(t *testing.T) {
 		gone       bool
 		tells      string
 	}{
-		"deleted":                    {[]string{v1alpha1.FinalizerProtector, v1alpha1.FinalizerHold}, true, nil, true, "Taken off .* breakwater.dev/protector, breakwater.dev/hold .* is gone"},
-		"deleted-and-held-by-others": {[]string{theirs, v1alpha1.FinalizerProtector}, true, []string{theirs}, false, "is deleted, and still held by example.com/theirs"},
-		"in-use":                     {[]string{v1alpha1.FinalizerProtector, theirs}, false, []string{theirs}, false, "was not deleted, and stays"},
-		"not-held":                   {[]string{theirs}, false, []string{theirs}, false, "Nothing of Breakwater's holds PodProtector"},
+		"deleted":                    {[]string{v1alpha1.FinalizerProtector, v1alpha1.FinalizerHold}, true, nil, true, "Removed from .* breakwater.dev/protector, breakwater.dev/hold .* is gone"},
+		"deleted-and-held-by-others": {[]string{foreignFinalizer, v1alpha1.FinalizerProtector}, true, []string{foreignFinalizer}, false, "is deleted, and still held by example.com/theirs"},
+		"in-use":                     {[]string{v1alpha1.FinalizerProtector, foreignFinalizer}, false, []string{foreignFinalizer}, false, "was not deleted, and stays"},
+		"not-held":                   {[]string{foreignFinalizer}, false, []string{foreignFinalizer}, false, "No finalizer of Breakwater holds PodProtector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := heldProtector(t, namespace, name, c.deleted, c.finalizers...)
 			told, complaint := s.invoke("breakwater_release", of(name))
-			if complaint != "" || !says(c.tells).MatchString(told) {
-				t.Errorf("it tells %q, and complains %q", told, complaint)
+			if complaint != "" || !matchText(c.tells).MatchString(told) {
+				t.Errorf("action reported %q, errors %q", told, complaint)
 			}
 			if left, gone := finalizersOf(t, p); gone != c.gone || !gone && !slices.Equal(left, c.left) {
-				t.Errorf("it has %v (gone: %t)", left, gone)
+				t.Errorf("finalizers %v (deleted: %t)", left, gone)
 			}
 		})
 	}
-	if told, complaint := s.invoke("breakwater_release", of("nothing")); told != "" || !says("WARNING: There is no PodProtector "+namespace+"/nothing").MatchString(complaint) {
-		t.Errorf("of nothing it tells %q, and complains %q", told, complaint)
+	if told, complaint := s.invoke("breakwater_release", of("nothing")); told != "" || !matchText("WARNING: There is no PodProtector "+namespace+"/nothing").MatchString(complaint) {
+		t.Errorf("action without an object reported %q, errors %q", told, complaint)
 	}
 }
 
-func TestAReleaseIsOfAnyKind(t *testing.T) {
+func TestReleaseOfAnyKind(t *testing.T) {
 	namespace := testplane.Namespace(t)
-	s, c := speakTo(t, testplane.Kubeconfig(t)), testplane.Client(t)
+	s, c := newProtocolClientFor(t, testplane.Kubeconfig(t)), testplane.Client(t)
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Finalizers: []string{v1alpha1.FinalizerSource}}}
 	deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	deployment.Spec.Template.Labels = map[string]string{"app": "web"}
@@ -93,11 +95,11 @@ func TestAReleaseIsOfAnyKind(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Delete(context.Background(), object) })
 	}
-	here := sent(namespace)
+	here := stringArgument(namespace)
 	for object, given := range map[client.Object]values{
-		deployment: {"kind": sent("deployment"), "namespace": here, "name": sent("web")},
-		wide:       {"kind": sent("Cell"), "name": here},
-		config:     {"kind": sent("ConfigMap"), "api_version": sent("v1"), "namespace": here, "name": sent("web")},
+		deployment: {"kind": stringArgument("deployment"), "namespace": here, "name": stringArgument("web")},
+		wide:       {"kind": stringArgument("Cell"), "name": here},
+		config:     {"kind": stringArgument("ConfigMap"), "api_version": stringArgument("v1"), "namespace": here, "name": stringArgument("web")},
 	} {
 		if complaint := s.validate("breakwater_release", given); complaint != "" {
 			t.Error(complaint)
@@ -109,41 +111,41 @@ func TestAReleaseIsOfAnyKind(t *testing.T) {
 			t.Errorf("%T still has %v", object, left)
 		}
 	}
-	name := sent("web")
+	name := stringArgument("web")
 	for want, given := range map[string]values{
-		"only its api_version makes known": {"kind": sent("Rollout"), "namespace": here, "name": name},
-		"A PodProtector has a namespace":   {"name": name},
-		"A Cell has no namespace":          {"kind": sent("Cell"), "namespace": here, "name": name},
-		"must be of lower case letters":    {"namespace": here, "name": sent("Web")},
+		"is not a known kind: set its api_version": {"kind": stringArgument("Rollout"), "namespace": here, "name": name},
+		"A PodProtector has a namespace":           {"name": name},
+		"A Cell has no namespace":                  {"kind": stringArgument("Cell"), "namespace": here, "name": name},
+		"must consist of lower-case letters":       {"namespace": here, "name": stringArgument("Web")},
 	} {
 		if complaint := s.validate("breakwater_release", given); !strings.Contains(complaint, want) {
-			t.Errorf("of %v it says %q", given, complaint)
+			t.Errorf("%v: error %q", given, complaint)
 		}
 	}
 	for want, given := range map[string]values{
-		"the cluster does not know the kind Rollout of argoproj.io/v1alpha1": {"kind": sent("Rollout"), "api_version": sent("argoproj.io/v1alpha1"), "namespace": here, "name": name},
-		"a ConfigMap has a namespace":                                        {"kind": sent("ConfigMap"), "api_version": sent("v1"), "name": name},
+		"the cluster does not know the kind Rollout of argoproj.io/v1alpha1": {"kind": stringArgument("Rollout"), "api_version": stringArgument("argoproj.io/v1alpha1"), "namespace": here, "name": name},
+		"a ConfigMap has a namespace":                                        {"kind": stringArgument("ConfigMap"), "api_version": stringArgument("v1"), "name": name},
 	} {
 		if _, complaint := s.invoke("breakwater_release", given); !strings.Contains(strings.ToLower(complaint), strings.ToLower(want)) {
-			t.Errorf("of %v it says %q", given, complaint)
+			t.Errorf("%v: error %q", given, complaint)
 		}
 	}
 }
 
-func TestAReleaseNeedsOnlyTheObjectAndSaysWhatIsForbidden(t *testing.T) {
+func TestReleasePermissions(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	p := heldProtector(t, namespace, "web", true, v1alpha1.FinalizerProtector)
-	given := values{"namespace": sent(namespace), "name": sent("web")}
+	given := values{"namespace": stringArgument(namespace), "name": stringArgument("web")}
 	read := rbacv1.PolicyRule{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors"}, Verbs: []string{"get"}}
 	reader := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "reader", clusterRole(t, namespace+"-reader", read))
-	_, complaint := speakTo(t, kubeconfigOf(t, reader)).invoke("breakwater_release", given)
-	if !says("PodProtector " + namespace + "/web could not be released: .* cannot patch .* needs this right").MatchString(complaint) {
-		t.Errorf("it says %q", complaint)
+	_, complaint := newProtocolClientFor(t, kubeconfigOf(t, reader)).invoke("breakwater_release", given)
+	if !matchText("PodProtector " + namespace + "/web could not be released: .* cannot patch .* needs this permission").MatchString(complaint) {
+		t.Errorf("error %q", complaint)
 	}
 	read.Verbs = append(read.Verbs, "patch")
 	writer := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "writer", clusterRole(t, namespace+"-writer", read))
-	if _, complaint := speakTo(t, kubeconfigOf(t, writer)).invoke("breakwater_release", given); complaint != "" {
-		t.Errorf("who may get and patch it is told %q", complaint)
+	if _, complaint := newProtocolClientFor(t, kubeconfigOf(t, writer)).invoke("breakwater_release", given); complaint != "" {
+		t.Errorf("user with get and patch: error %q", complaint)
 	}
 	if _, gone := finalizersOf(t, p); !gone {
 		t.Error("it is still there")

@@ -16,12 +16,12 @@ import (
 
 // removeCell is an action that clears a dead cell from one protector, or from all.
 type removeCell struct {
-	acting
+	actionBase
 	cells, protectors *kind
 }
 
-// removeTime is the default timeout of the action.
-const removeTime = 5 * time.Minute
+// removeTimeout is the default timeout of the action.
+const removeTimeout = 5 * time.Minute
 
 // Metadata sets the name of the action.
 func (*removeCell) Metadata(_ context.Context, req action.MetadataRequest, resp *action.MetadataResponse) {
@@ -39,24 +39,24 @@ type removeCellModel struct {
 // Schema defines the cell and the protectors to clear it from.
 func (*removeCell) Schema(_ context.Context, _ action.SchemaRequest, resp *action.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Clears a dead cell out of a protector, or out of all: the topology controller forgets its counts and reservations, " +
-			"which no aggregator will settle any more. It sets the annotation `breakwater.dev/remove-cell` and waits until the controller has taken it " +
-			"off. What was admitted in the cell and is still under way is forgotten as well, so be sure that it is dead: the action refuses while the " +
-			"cell's aggregator reports, and so does the controller. A cell that still runs leaves by deleting its Cell, which drains it. Needs " +
+		MarkdownDescription: "Removes a dead cell from one protector, or from all: the topology controller deletes its counts and reservations, " +
+			"which no aggregator will settle any more. The action sets the annotation `breakwater.dev/remove-cell` and waits until the controller has removed " +
+			"it. Removals under way in the cell are no longer counted, so make sure that the cell is dead: the action fails while the " +
+			"cell's aggregator reports, and so does the controller. To take a running cell out of service, delete its Cell, which drains it. Needs " +
 			"Terraform 1.14.",
 		Attributes: map[string]schema.Attribute{
 			"cell": schema.StringAttribute{Required: true, Validators: []validator.String{nameRule()},
-				MarkdownDescription: "Name of the cell, as in the `cell_id` of the status of protectors. Its Cell may be gone."},
+				MarkdownDescription: "Name of the cell, as in the `cell_id` of the status of protectors. Its Cell need not exist."},
 			"namespace": schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()},
 				MarkdownDescription: "Namespace of the protector."},
 			"name": schema.StringAttribute{Optional: true, Validators: []validator.String{nameRule()},
 				MarkdownDescription: "Name of the protector."},
 			"all_protectors": schema.BoolAttribute{Optional: true,
 				Validators:          []validator.Bool{boolvalidator.ConflictsWith(path.MatchRoot("namespace"), path.MatchRoot("name"))},
-				MarkdownDescription: "Clear the cell out of all protectors that have it, in place of the one that `namespace` and `name` say. Default: `false`."},
+				MarkdownDescription: "Remove the cell from all protectors that have it, instead of the one that `namespace` and `name` select. Default: `false`."},
 			"timeout": schema.StringAttribute{Optional: true, Validators: []validator.String{durationRule{}},
-				MarkdownDescription: "How long to wait for the topology controller, such as `90s`. It waits itself for the `stale_after` of the Cell, " +
-					"when it has not watched that for long. Default: `5m`."},
+				MarkdownDescription: "How long to wait for the topology controller, such as `90s`. The controller itself waits for the `stale_after` of the Cell " +
+					"if it has watched the Cell for less than that. Default: `5m`."},
 		},
 	}
 }
@@ -72,8 +72,8 @@ func (*removeCell) ValidateConfig(ctx context.Context, req action.ValidateConfig
 	}
 	for name, given := range map[string]types.String{"namespace": m.Namespace, "name": m.Name} {
 		if given.IsNull() {
-			resp.Diagnostics.AddAttributeError(path.Root(name), "Which protector?",
-				"Give the namespace and the name of the protector that the cell is cleared out of, or set all_protectors = true.")
+			resp.Diagnostics.AddAttributeError(path.Root(name), "No protector selected",
+				"Set the namespace and the name of the protector to remove the cell from, or set all_protectors = true.")
 		}
 	}
 }
@@ -82,17 +82,17 @@ func (*removeCell) ValidateConfig(ctx context.Context, req action.ValidateConfig
 func (r *removeCell) Invoke(ctx context.Context, req action.InvokeRequest, resp *action.InvokeResponse) {
 	var m removeCellModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() || !r.cluster.usable("clear the cell in", &resp.Diagnostics) {
+	if resp.Diagnostics.HasError() || !r.cluster.isUsable("remove the cell in", &resp.Diagnostics) {
 		return
 	}
-	limit := removeTime
+	limit := removeTimeout
 	if d, err := time.ParseDuration(m.Timeout.ValueString()); err == nil {
 		limit = d
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cell := m.Cell.ValueString()
-	why, err := r.isAlive(ctx, cell, time.Now())
+	why, err := r.aliveReason(ctx, cell, time.Now())
 	switch {
 	case err != nil:
 		r.cells.explain(&resp.Diagnostics, "read", cell, err)
@@ -101,37 +101,37 @@ func (r *removeCell) Invoke(ctx context.Context, req action.InvokeRequest, resp 
 		resp.Diagnostics.AddAttributeError(path.Root("cell"), fmt.Sprintf("Cell %s is not dead", cell), why)
 		return
 	}
-	c := &clearance{removeCell: r, cell: cell, limit: limit, tell: tellerOf(ctx, resp)}
-	all := r.one
+	c := &cellRemoval{removeCell: r, cell: cell, timeout: limit, progress: newProgress(ctx, resp)}
+	all := r.selectOne
 	if m.AllProtectors.ValueBool() {
-		all = r.all
+		all = r.selectAll
 	}
 	found, ok := all(ctx, &m, &resp.Diagnostics)
 	switch {
 	case !ok:
 	case len(found) == 0:
-		c.tell("No protector has anything of the cell %s.", cell)
+		c.progress("No protector has counts or reservations of the cell %s.", cell)
 	default:
 		c.run(ctx, found, &resp.Diagnostics)
 	}
 }
 
-// one returns the configured protector.
-func (r *removeCell) one(ctx context.Context, m *removeCellModel, d *diag.Diagnostics) ([]*wanted, bool) {
-	w := &wanted{namespace: m.Namespace.ValueString(), name: m.Name.ValueString()}
+// selectOne returns the configured protector.
+func (r *removeCell) selectOne(ctx context.Context, m *removeCellModel, d *diag.Diagnostics) ([]*desired, bool) {
+	w := &desired{namespace: m.Namespace.ValueString(), name: m.Name.ValueString()}
 	if _, err := r.cluster.get(ctx, r.protectors, w.namespace, w.name); err != nil {
 		r.protectors.explain(d, "read", w.String(), err)
 		return nil, false
 	}
-	return []*wanted{w}, true
+	return []*desired{w}, true
 }
 
-// all returns the protectors that have data of the cell.
-func (r *removeCell) all(ctx context.Context, m *removeCellModel, d *diag.Diagnostics) ([]*wanted, bool) {
-	var found []*wanted
+// selectAll returns the protectors that have data of the cell.
+func (r *removeCell) selectAll(ctx context.Context, m *removeCellModel, d *diag.Diagnostics) ([]*desired, bool) {
+	var found []*desired
 	for object, err := range r.cluster.list(ctx, r.protectors, "", "", 0) {
 		if err != nil {
-			r.protectors.explain(d, "listed", among(""), err)
+			r.protectors.explain(d, "listed", listScope(""), err)
 			return nil, false
 		}
 		entry, err := entryOf(object, m.Cell.ValueString())
@@ -140,7 +140,7 @@ func (r *removeCell) all(ctx context.Context, m *removeCellModel, d *diag.Diagno
 			return nil, false
 		}
 		if entry != nil {
-			found = append(found, &wanted{namespace: object.GetNamespace(), name: object.GetName()})
+			found = append(found, &desired{namespace: object.GetNamespace(), name: object.GetName()})
 		}
 	}
 	return found, true

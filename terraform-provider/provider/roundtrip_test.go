@@ -201,7 +201,7 @@ func everyField() map[string]string {
 	}
 }
 
-func TestEveryFieldComesBackAsItWasSetAndTheNextPlanIsEmpty(t *testing.T) {
+func TestEveryFieldRoundTrips(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		made, forgotten, imported := configured(t, ""), configured(t, ""), configured(t, "")

@@ -8,7 +8,7 @@ import (
 )
 
 // terraform validate rejects what the API server rejects, with the same messages and without a request to any cluster.
-func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
+func TestValidateReportsAPIMessages(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		configuration, mistakes := "", map[string]*regexp.Regexp{}
 		for claim, test := range map[string]struct{ kind, fields, want string }{
@@ -25,7 +25,7 @@ func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
 			"a key that is none":        {"pod_protector", `selector = { match_labels = { "a b" = "c" } }, min_available = "1"`, "matchLabels has a key that is not a label key"},
 			"In without values":         {"pod_protector", `selector = { match_expressions = [{ key = "a", operator = "In" }] }, min_available = "1"`, "values must hold at least one value for In and NotIn"},
 			"a threshold out of range":  {"pod_protector", `selector = {}, min_available = "1", admission_history = { compact_threshold = 1001 }`, "less than or equal to 1000"},
-			"a name in capitals":        {"pod_protector", `selector = {}, min_available = "1", name = "Web"`, "must be of lower case letters"},
+			"a name in capitals":        {"pod_protector", `selector = {}, min_available = "1", name = "Web"`, "must consist of lower-case letters"},
 			"a label that is none":      {"pod_protector", `selector = {}, min_available = "1", labels = { "a b" = "c" }`, "name part must consist of alphanumeric"},
 			"two sources of a floor":    {"protection_policy", `floor = { from_strategy = {}, min_available = "1" }`, "give one of fromStrategy, minAvailable, maxUnavailable and bands"},
 			"bands that do not rise":    {"protection_policy", `floor = { bands = [{ up_to_replicas = 3, min_available = "1" }, { up_to_replicas = 2, min_available = "1" }, { min_available = "1" }] }`, "upToReplicas must rise from band to band"},
@@ -45,7 +45,7 @@ func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
 			"too long for a label":      {"cluster_ring", `name = "a123456789-123456789-123456789-123456789-123456789-1234567"`, "the name of a ClusterRing has at most 57 characters"},
 			"a name with a dot":         {"cluster_ring", `name = "a.b"`, "lower case letters, digits and hyphens"},
 			"nothing to add":            {"pod_scheduling_policy", `pod_selector = {}`, "give at least one of affinity, nodeName, nodeSelector"},
-			"a node and its labels":     {"pod_scheduling_policy", `pod_selector = {}, node_name = "node-1", node_selector = { pool = "web" }`, "nodeName goes around the scheduler"},
+			"a node and its labels":     {"pod_scheduling_policy", `pod_selector = {}, node_name = "node-1", node_selector = { pool = "web" }`, "nodeName bypasses the scheduler"},
 			"updates of no templates":   {"pod_scheduling_policy", `pod_selector = {}, scheduler_name = "batch", template_updates = "Inject"`, "templateUpdates: Inject needs PodTemplates among targets"},
 			"a toleration twice":        {"cluster_pod_scheduling_policy", `namespace_selector = {}, pod_selector = {}, tolerations = [{ key = "a" }, { key = "a", operator = "Equal" }]`, "two tolerations have the same key, operator, value and effect"},
 			"a constraint twice":        {"pod_scheduling_policy", `pod_selector = {}, topology_spread_constraints = [{ max_skew = 1, topology_key = "zone", when_unsatisfiable = "DoNotSchedule" }, { max_skew = 2, topology_key = "zone", when_unsatisfiable = "DoNotSchedule" }]`, `Duplicate value: {"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}`},
@@ -55,17 +55,17 @@ func TestAMistakeFailsInValidateInTheWordsOfTheAPI(t *testing.T) {
 			"a kubeconfig that is none": {"cell", `kubeconfig_wo = "secret", kubeconfig_secret_ref = { namespace = "a", name = "b" }`, "It must be the text of a kubeconfig"},
 			"a kubeconfig for nowhere":  {"cell", `kubeconfig_wo = "secret"`, `Attribute "kubeconfig_secret_ref" must be specified`},
 		} {
-			mistakes[strings.ReplaceAll(claim, " ", "_")] = inAnyLines(test.want)
+			mistakes[strings.ReplaceAll(claim, " ", "_")] = matchWrapped(test.want)
 			configuration += written(t, test.kind, strings.ReplaceAll(claim, " ", "_"), test.fields)
 		}
-		out, err := in(t, configuration).Try("validate")
+		out, err := workingDir(t, configuration).Try("validate")
 		if err == nil {
 			t.Fatalf("all of it is valid:\n%s", out)
 		}
 		said := strings.Split(out, "\nError: ")
 		for claim, words := range mistakes {
 			if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, `"`+claim+`"`) && words.MatchString(s) }) {
-				t.Errorf("of %s nothing says %s", claim, words)
+				t.Errorf("%s: error lacks %s", claim, words)
 			}
 		}
 		if t.Failed() {

@@ -38,8 +38,8 @@ func (s *sharedScheduling) unchanged() {
 	}
 }
 
-// others applies the spec as another field manager.
-func (s *sharedScheduling) others(spec string) {
+// applyAsOther applies the spec as another field manager.
+func (s *sharedScheduling) applyAsOther(spec string) {
 	s.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte("{spec: {"+spec+"}}"), &object.Object); err != nil {
@@ -53,8 +53,8 @@ func (s *sharedScheduling) others(spec string) {
 	}
 }
 
-// has checks that the policy has the fields of the other managers, and exactly these constraints.
-func (s *sharedScheduling) has(constraints ...v1alpha1.TopologySpreadConstraint) {
+// wantConstraints checks that the policy has the fields of the other managers, and exactly these constraints.
+func (s *sharedScheduling) wantConstraints(constraints ...v1alpha1.TopologySpreadConstraint) {
 	s.Helper()
 	live := &v1alpha1.PodSchedulingPolicy{}
 	if err := s.client.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: "it"}, live); err != nil {
@@ -68,27 +68,27 @@ func (s *sharedScheduling) has(constraints ...v1alpha1.TopologySpreadConstraint)
 	}
 	byKind := cmpopts.SortSlices(func(a, b v1alpha1.TopologySpreadConstraint) bool { return a.WhenUnsatisfiable < b.WhenUnsatisfiable })
 	if diff := cmp.Diff(want, live.Spec.SchedulingCriteria, byKind); diff != "" {
-		s.Errorf("- what the policy should add, + what it adds\n%s", diff)
+		s.Errorf("constraints of the policy (-want +got):\n%s", diff)
 	}
 	if targets := live.Spec.Targets; len(targets) != 2 {
-		s.Errorf("its targets are %v, and should be both", targets)
+		s.Errorf("targets = %v, want both", targets)
 	}
 }
 
-func TestWhatOthersAddToASchedulingPolicyIsNoDriftAndStays(t *testing.T) {
+func TestSchedulingElementsOfOtherManagersStay(t *testing.T) {
 	const constraint = `topology_spread_constraints = [{ max_skew = %d, topology_key = "zone", when_unsatisfiable = "ScheduleAnyway" }]`
-	each(t, func(t *testing.T) {
-		s := &sharedScheduling{Dir: in(t, configured(t, "")), client: testplane.Client(t), namespace: testplane.Namespace(t)}
+	forEachProgram(t, func(t *testing.T) {
+		s := &sharedScheduling{Dir: workingDir(t, configured(t, "")), client: testplane.Client(t), namespace: testplane.Namespace(t)}
 		s.apply(fmt.Sprintf(constraint, 1))
-		s.others(`targets: [PodTemplates], nodeSelector: {spot: "true"}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution:
+		s.applyAsOther(`targets: [PodTemplates], nodeSelector: {spot: "true"}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution:
 			{nodeSelectorTerms: [{matchExpressions: [{key: gpu, operator: DoesNotExist}]}]}}},
 			topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]`)
 		s.unchanged()
 
 		theirs := v1alpha1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: "DoNotSchedule"}
 		s.apply(fmt.Sprintf(constraint, 2))
-		s.has(theirs, v1alpha1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: "ScheduleAnyway"})
+		s.wantConstraints(theirs, v1alpha1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: "ScheduleAnyway"})
 		s.apply("")
-		s.has(theirs)
+		s.wantConstraints(theirs)
 	})
 }

@@ -94,7 +94,7 @@ provider "breakwater" {
 	return all
 }
 
-func TestNoSecretOfTheConfigurationIsWrittenDown(t *testing.T) {
+func TestNoSecretIsStored(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace, admin := testplane.Namespace(t), testplane.Config(t)
 		byToken := account(t, admin, namespace)
@@ -102,9 +102,9 @@ func TestNoSecretOfTheConfigurationIsWrittenDown(t *testing.T) {
 		byKubeconfig := testplane.AsServiceAccount(t, admin, namespace, "kubeconfig", "cluster-admin")
 		plugin := script(t, byPlugin.BearerToken)
 		log := filepath.Join(t.TempDir(), "log")
-		r := in(t, fourWays(t, namespace, admin, plugin),
+		r := workingDir(t, fourWays(t, namespace, admin, plugin),
 			"TF_VAR_token="+byToken.BearerToken, "TF_VAR_key="+string(admin.KeyData), "TF_VAR_kubeconfig="+string(testplane.KubeconfigOf(t, byKubeconfig)),
-			"TF_VAR_secret="+sesame, "TF_LOG=TRACE", "TF_LOG_PATH="+log)
+			"TF_VAR_secret="+pluginSecret, "TF_LOG=TRACE", "TF_LOG_PATH="+log)
 		said := r.Run("plan", "-out=plan")
 		said += r.Run("apply", "plan")
 		raw, err := os.ReadFile(log)
@@ -115,7 +115,7 @@ func TestNoSecretOfTheConfigurationIsWrittenDown(t *testing.T) {
 		key := strings.Split(string(admin.KeyData), "\n")[1]
 		for name, secret := range map[string]string{
 			"the token": byToken.BearerToken, "the key": key, "the key in base64": base64.StdEncoding.EncodeToString(admin.KeyData)[40:80],
-			"the kubeconfig's token": byKubeconfig.BearerToken, "the plugin's token": byPlugin.BearerToken, "the plugin's environment": sesame,
+			"the kubeconfig's token": byKubeconfig.BearerToken, "the plugin's token": byPlugin.BearerToken, "the plugin's environment": pluginSecret,
 		} {
 			for where, text := range written {
 				if i := strings.Index(text, secret); i >= 0 {
@@ -125,7 +125,7 @@ func TestNoSecretOfTheConfigurationIsWrittenDown(t *testing.T) {
 		}
 		for where, text := range written {
 			if !strings.Contains(text, "breakwater_pod_protector") {
-				t.Errorf("%s is not what was written: it has %d bytes", where, len(text))
+				t.Errorf("%s was not written: it has %d bytes", where, len(text))
 			}
 		}
 	})

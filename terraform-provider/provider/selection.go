@@ -12,19 +12,19 @@ import (
 
 // The descriptions of the attributes that select objects of a kind.
 const (
-	selectorText = "Only objects with such labels, in the notation of kubectl's `--selector`: `app=web,tier!=cache` or `app in (web, " +
-		"api),!legacy`. Without it all."
-	namespaceText = "Only objects in this namespace of the core cluster. Without it those of all namespaces."
+	selectorText = "Only objects with these labels, in the syntax of kubectl's `--selector`: `app=web,tier!=cache` or `app in (web, " +
+		"api),!legacy`. Default: all."
+	namespaceText = "Only objects in this namespace of the core cluster. Default: all namespaces."
 )
 
 func nameRule() validator.String {
 	return stringvalidator.All(stringvalidator.LengthBetween(1, 253),
-		stringvalidator.RegexMatches(objectName, "must be of lower case letters, digits, '-' and '.', and begin and end with a letter or digit"))
+		stringvalidator.RegexMatches(objectName, "must consist of lower-case letters, digits, '-' and '.', and begin and end with a letter or digit"))
 }
 
 func namespaceRule() validator.String {
 	return stringvalidator.All(stringvalidator.LengthBetween(1, 63),
-		stringvalidator.RegexMatches(namespaceName, "must be of lower case letters, digits and '-', and begin and end with a letter or digit"))
+		stringvalidator.RegexMatches(namespaceName, "must consist of lower-case letters, digits and '-', and begin and end with a letter or digit"))
 }
 
 // selectorRule validates the syntax of label selectors.
@@ -32,7 +32,7 @@ type selectorRule struct{}
 
 // Description says what the value must be.
 func (selectorRule) Description(context.Context) string {
-	return "a label selector as kubectl takes it"
+	return "a label selector in the syntax of kubectl"
 }
 
 // MarkdownDescription returns the Description.
@@ -45,7 +45,7 @@ func (selectorRule) ValidateString(_ context.Context, req validator.StringReques
 	}
 	if _, err := labels.Parse(req.ConfigValue.ValueString()); err != nil {
 		resp.Diagnostics.AddAttributeError(req.Path, "Not a label selector",
-			sentence(err.Error())+" Write it as kubectl's --selector takes it, such as app=web,tier in (front, back),!legacy.")
+			sentence(err.Error())+" Use the syntax of kubectl's --selector, such as app=web,tier in (front, back),!legacy.")
 	}
 }
 

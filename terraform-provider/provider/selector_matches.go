@@ -26,15 +26,15 @@ func (f *selectorMatches) Metadata(_ context.Context, _ function.MetadataRequest
 // Definition defines the parameters and the result.
 func (f *selectorMatches) Definition(_ context.Context, _ function.DefinitionRequest, resp *function.DefinitionResponse) {
 	resp.Definition = function.Definition{
-		Summary: "Tell whether a selector chooses a pod",
-		MarkdownDescription: "Tells whether a selector, as `breakwater_pod_protector` has it, chooses a pod with some labels. The empty selector " +
-			"chooses every pod, `null` none. A selector that the API would refuse is an error.",
+		Summary: "Report whether a selector matches a pod",
+		MarkdownDescription: "Reports whether a selector, as in `breakwater_pod_protector`, matches a pod with the given labels. The empty selector " +
+			"matches every pod, and `null` matches none. A selector that the API would reject is an error.",
 		Parameters: []function.Parameter{
 			function.DynamicParameter{Name: "selector", AllowNullValue: true,
 				MarkdownDescription: "An object with `match_labels`, a map, and `match_expressions`, a list of objects with `key`, `operator` (`In`, " +
-					"`NotIn`, `Exists` or `DoesNotExist`) and `values`. Either may be left out; all of both must hold."},
+					"`NotIn`, `Exists` or `DoesNotExist`) and `values`. Either may be left out; a pod must match all of them."},
 			function.MapParameter{Name: "labels", ElementType: types.StringType, AllowNullValue: true,
-				MarkdownDescription: "The labels of the pod. `null` is none."},
+				MarkdownDescription: "The labels of the pod. `null` means none."},
 		},
 		Return: function.BoolReturn{},
 	}
@@ -50,14 +50,14 @@ func (f *selectorMatches) Run(ctx context.Context, req function.RunRequest, resp
 	pod := labels.Set{}
 	for key, value := range of {
 		if value == nil {
-			resp.Error = function.NewArgumentFuncError(1, fmt.Sprintf("The label %q is null: leave it out, or give it a value.", key))
+			resp.Error = function.NewArgumentFuncError(1, fmt.Sprintf("The label %q is null: remove it, or set a value.", key))
 			return
 		}
 		pod[key] = *value
 	}
 	selector, err := f.selector(ctx, given)
 	if err != nil {
-		resp.Error = function.NewArgumentFuncError(0, sentence("the selector is refused: "+err.Error()))
+		resp.Error = function.NewArgumentFuncError(0, sentence("invalid selector: "+err.Error()))
 		return
 	}
 	resp.Error = resp.Result.Set(ctx, selector.Matches(pod))
@@ -76,11 +76,11 @@ func (f *selectorMatches) selector(ctx context.Context, given types.Dynamic) (la
 	if err != nil {
 		return nil, err
 	}
-	object, err := accepted(f.protectors.Spec.Child("selector"), "selector", read)
+	object, err := convertArgument(f.protectors.Spec.Child("selector"), "selector", read)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.protectors.broken(ctx, map[string]any{"selector": object, "minAvailable": int64(1)}); err != nil {
+	if err := f.protectors.validateSpec(ctx, map[string]any{"selector": object, "minAvailable": int64(1)}); err != nil {
 		return nil, err
 	}
 	selector := &metav1.LabelSelector{}
@@ -90,8 +90,8 @@ func (f *selectorMatches) selector(ctx context.Context, given types.Dynamic) (la
 	return metav1.LabelSelectorAsSelector(selector)
 }
 
-// broken returns the rules of the kind that a spec violates, with Terraform's attribute names; nil if there are none.
-func (k *kind) broken(ctx context.Context, spec map[string]any) error {
+// validateSpec returns the rules of the kind that a spec violates, with Terraform's attribute names; nil if there are none.
+func (k *kind) validateSpec(ctx context.Context, spec map[string]any) error {
 	rules, err := k.rules()
 	if err != nil {
 		return fmt.Errorf("the rules of %s cannot be compiled: %w", k.Kind.Kind, err)
@@ -99,7 +99,7 @@ func (k *kind) broken(ctx context.Context, spec map[string]any) error {
 	broken := rules.Check(ctx, map[string]any{"spec": spec}, nil, nil)
 	texts := make([]string, len(broken))
 	for i, e := range broken {
-		texts[i] = strings.TrimPrefix(fmt.Sprintf("%s: %s", k.at(e.Field), e.ErrorBody()), ": ")
+		texts[i] = strings.TrimPrefix(fmt.Sprintf("%s: %s", k.attributePath(e.Field), e.ErrorBody()), ": ")
 	}
 	if len(texts) == 0 {
 		return nil

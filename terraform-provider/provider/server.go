@@ -11,12 +11,12 @@ import (
 // Server returns a constructor of protocol servers for a provider of the given version.
 func Server(version string) func() tfprotov6.ProviderServer {
 	return func() tfprotov6.ProviderServer {
-		return &server{providerserver.NewProtocol6(New(version)())().(whole)}
+		return &server{providerserver.NewProtocol6(New(version)())().(fullServer)}
 	}
 }
 
-// whole is the complete protocol that the framework implements.
-type whole interface {
+// fullServer is the complete protocol that the framework implements.
+type fullServer interface {
 	tfprotov6.ProviderServer
 	tfprotov6.ListResourceServer
 	tfprotov6.ActionServer
@@ -25,7 +25,7 @@ type whole interface {
 
 // server is the framework's server, adapted to OpenTofu.
 type server struct {
-	whole
+	fullServer
 }
 
 // CallFunction replaces a missing argument by null. OpenTofu, up to 1.12 at least, sends null as a missing argument, which the
@@ -38,5 +38,5 @@ func (s *server) CallFunction(ctx context.Context, req *tfprotov6.CallFunctionRe
 			said.Arguments[i] = &tfprotov6.DynamicValue{JSON: []byte("null")}
 		}
 	}
-	return s.whole.CallFunction(ctx, &said)
+	return s.fullServer.CallFunction(ctx, &said)
 }

@@ -15,21 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// looking holds what all data sources share: the cluster to read from.
-type looking struct {
+// dataSourceBase holds what all data sources share: the cluster to read from.
+type dataSourceBase struct {
 	cluster *cluster
 }
 
 // Configure stores the cluster.
-func (l *looking) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
+func (l *dataSourceBase) Configure(_ context.Context, req datasource.ConfigureRequest, _ *datasource.ConfigureResponse) {
 	l.cluster, _ = req.ProviderData.(*cluster)
 }
 
-// ready reports whether there is a cluster to read from. If the cluster only becomes known during the apply, ready defers the
+// isReady reports whether there is a cluster to read from. If the cluster only becomes known during the apply, ready defers the
 // read where Terraform supports that.
-func (l *looking) ready(ctx context.Context, req *datasource.ReadRequest, resp *datasource.ReadResponse) bool {
-	if l.cluster == nil || !errors.Is(l.cluster.absent, errUnknown) {
-		return l.cluster.usable("read from", &resp.Diagnostics)
+func (l *dataSourceBase) isReady(ctx context.Context, req *datasource.ReadRequest, resp *datasource.ReadResponse) bool {
+	if l.cluster == nil || !errors.Is(l.cluster.absentErr, errClusterUnknown) {
+		return l.cluster.isUsable("read from", &resp.Diagnostics)
 	}
 	if req.ClientCapabilities.DeferralAllowed {
 		resp.Deferred = &datasource.Deferred{Reason: datasource.DeferredReasonProviderConfigUnknown}
@@ -37,14 +37,14 @@ func (l *looking) ready(ctx context.Context, req *datasource.ReadRequest, resp *
 		return false
 	}
 	resp.Diagnostics.AddError("No cluster to read from yet",
-		fmt.Sprintf("The provider does not know its cluster: %v. Let this data source depend on what makes the cluster, by depends_on, and it is "+
-			"read when that was applied; or apply that first, by -target.", errUnknown))
+		fmt.Sprintf("The provider does not know its cluster: %v. Set depends_on to the resources that create the cluster, and the data source is "+
+			"read after they are applied; or apply them first, with -target.", errClusterUnknown))
 	return false
 }
 
 // source is a data source: one object of a kind, regardless of which client created it.
 type source struct {
-	looking
+	dataSourceBase
 	kind *kind
 }
 
@@ -55,7 +55,7 @@ func (s *source) Metadata(_ context.Context, req datasource.MetadataRequest, res
 
 // Schema defines the attributes: the object's metadata and spec side by side, as in the resource, and its status.
 func (s *source) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
-	all := s.kind.toldAttributes()
+	all := s.kind.dataSourceAttributes()
 	all["name"] = schema.StringAttribute{Required: true, MarkdownDescription: "Name of the " + s.kind.Kind.Kind + ".",
 		Validators: []validator.String{nameRule()}}
 	if s.kind.Namespaced {
@@ -63,15 +63,15 @@ func (s *source) Schema(_ context.Context, _ datasource.SchemaRequest, resp *dat
 			Validators: []validator.String{namespaceRule()}}
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "One " + s.kind.Kind.Kind + " as the core cluster has it, with its status, whoever made it. It is an error when there " +
-			"is none. " + s.kind.Description,
+		MarkdownDescription: "One " + s.kind.Kind.Kind + " of the core cluster, with its status, whichever client created it. It is an error if it " +
+			"does not exist. " + s.kind.Description,
 		Attributes: all,
 	}
 }
 
 // Read reads the object.
 func (s *source) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	if !s.ready(ctx, &req, resp) {
+	if !s.isReady(ctx, &req, resp) {
 		return
 	}
 	config, err := attributes(req.Config.Raw)
@@ -79,13 +79,13 @@ func (s *source) Read(ctx context.Context, req datasource.ReadRequest, resp *dat
 		resp.Diagnostics.AddError("The configuration could not be read", err.Error())
 		return
 	}
-	w := &wanted{namespace: readOf(config, "namespace"), name: readOf(config, "name")}
+	w := &desired{namespace: stringAttribute(config, "namespace"), name: stringAttribute(config, "name")}
 	live, err := s.cluster.get(ctx, s.kind, w.namespace, w.name)
 	if err != nil {
 		s.explainMissing(&resp.Diagnostics, w, err)
 		return
 	}
-	told, err := s.kind.told(live)
+	told, err := s.kind.dataSourceValues(live)
 	if err != nil {
 		resp.Diagnostics.AddError("The answer of the cluster could not be read", err.Error())
 		return
@@ -93,35 +93,35 @@ func (s *source) Read(ctx context.Context, req datasource.ReadRequest, resp *dat
 	resp.State.Raw = tftypes.NewValue(resp.State.Schema.Type().TerraformType(ctx), told)
 }
 
-func (s *source) explainMissing(d *diag.Diagnostics, w *wanted, err error) {
+func (s *source) explainMissing(d *diag.Diagnostics, w *desired, err error) {
 	if !apierrors.IsNotFound(err) || isKindMissing(err) {
 		s.kind.explain(d, "read", w.String(), err)
 		return
 	}
 	server, _ := serverOf(s.cluster.config)
 	d.AddError(fmt.Sprintf("There is no %s %s", s.kind.Kind.Kind, w),
-		fmt.Sprintf("The cluster at %s has none of that name. A data source reads what is there: if another part of this configuration makes it, "+
-			"refer to that, or name it in depends_on; or see whether the provider leads to the right cluster.", server))
+		fmt.Sprintf("The cluster at %s has none of that name. A data source reads existing objects: if another part of this configuration creates it, "+
+			"refer to that, or name it in depends_on; or check that the provider is configured for the right cluster.", server))
 }
 
-// toldAttributes returns the attributes that data sources have for an object.
-func (k *kind) toldAttributes() map[string]schema.Attribute {
+// dataSourceAttributes returns the attributes that data sources have for an object.
+func (k *kind) dataSourceAttributes() map[string]schema.Attribute {
 	all := k.Spec.SourceAttributes()
 	text := func(of string) schema.Attribute {
 		return schema.StringAttribute{Computed: true, MarkdownDescription: of}
 	}
 	maps.Copy(all, map[string]schema.Attribute{
 		"name": text("Name of the " + k.Kind.Kind + "."),
-		"id":   text("What the object is imported by."),
+		"id":   text("The ID by which the object is imported."),
 		"uid":  text("UID of the object in the cluster."),
 		"labels": schema.MapAttribute{Computed: true, ElementType: metadataFields[2].Element.Type(),
 			MarkdownDescription: "All labels of the object."},
 		"annotations": schema.MapAttribute{Computed: true, ElementType: metadataFields[3].Element.Type(),
 			MarkdownDescription: "All annotations of the object."},
 		"generation": schema.Int64Attribute{Computed: true,
-			MarkdownDescription: "Generation of the object: how often its spec has changed. The status is of it when its `observed_generation` is as high."},
+			MarkdownDescription: "Generation of the object, which increases with each change of its spec. The status is of it if its `observed_generation` is equal."},
 		"status": schema.SingleNestedAttribute{Computed: true, Attributes: k.Status.SourceAttributes(),
-			MarkdownDescription: "State of the object, which the components of Breakwater write. Null while none of them has."},
+			MarkdownDescription: "State of the object, which the components of Breakwater write. Null until one of them has."},
 	})
 	if k.Namespaced {
 		all["namespace"] = text("Namespace of the " + k.Kind.Kind + ", in the core cluster.")
@@ -129,15 +129,15 @@ func (k *kind) toldAttributes() map[string]schema.Attribute {
 	return all
 }
 
-// told returns the values of toldAttributes for an object.
-func (k *kind) told(live *unstructured.Unstructured) (map[string]tftypes.Value, error) {
-	w := &wanted{namespace: live.GetNamespace(), name: live.GetName()}
+// dataSourceValues returns the values of dataSourceAttributes for an object.
+func (k *kind) dataSourceValues(live *unstructured.Unstructured) (map[string]tftypes.Value, error) {
+	w := &desired{namespace: live.GetNamespace(), name: live.GetName()}
 	all := map[string]tftypes.Value{
-		"name": text(w.name), "id": text(w.String()), "uid": text(string(live.GetUID())),
+		"name": stringValue(w.name), "id": stringValue(w.String()), "uid": stringValue(string(live.GetUID())),
 		"generation": tftypes.NewValue(tftypes.Number, live.GetGeneration()),
 	}
 	if k.Namespaced {
-		all["namespace"] = text(w.namespace)
+		all["namespace"] = stringValue(w.namespace)
 	}
 	metadata, _ := live.Object["metadata"].(map[string]any)
 	spec, _ := live.Object["spec"].(map[string]any)

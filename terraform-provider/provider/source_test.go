@@ -73,8 +73,8 @@ func countedIn(cell string) v1alpha1.PodProtectorStatus {
 	}
 }
 
-func TestADataSourceTellsOfAProtectorWithItsLiveStatus(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestDataSourceReadsProtectorWithStatus(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		made := theirProtector(t, namespace, "web", func(p *v1alpha1.PodProtector) {
 			p.Labels, p.Annotations = map[string]string{"team": "shop"}, map[string]string{"breakwater.dev/policy": "ProtectionPolicy/web"}
@@ -122,8 +122,8 @@ func TestADataSourceTellsOfAProtectorWithItsLiveStatus(t *testing.T) {
 	})
 }
 
-func TestADataSourceOfNothingSaysWhatIsMissing(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestDataSourceErrors(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		source := func(header, kind, name string) string {
 			config := fmt.Sprintf("data \"breakwater_%s\" \"it\" {\n name = %q\n", kind, name)
@@ -134,18 +134,18 @@ func TestADataSourceOfNothingSaysWhatIsMissing(t *testing.T) {
 		}
 		steps(t,
 			resource.TestStep{Config: source(configured(t, ""), "pod_protector", "nothing"),
-				ExpectError: says("There is no PodProtector " + namespace + "/nothing .* depends_on")},
-			resource.TestStep{Config: source(configured(t, ""), "cell", "nothing"), ExpectError: says("There is no Cell nothing")},
-			resource.TestStep{Config: source(configured(t, ""), "cell", "Not_A_Name"), ExpectError: says("must be of lower case letters")},
-			resource.TestStep{Config: source(leadingTo(t, withoutCells(t)), "cell", "it"),
-				ExpectError: says("The cluster does not know the kind Cell: install the chart breakwater-crds")},
-			resource.TestStep{Config: source(leadingTo(t, nobody(t, namespace)), "pod_protector", "web"),
-				ExpectError: says("could not be read .* is forbidden .* needs this right")},
+				ExpectError: matchText("There is no PodProtector " + namespace + "/nothing .* depends_on")},
+			resource.TestStep{Config: source(configured(t, ""), "cell", "nothing"), ExpectError: matchText("There is no Cell nothing")},
+			resource.TestStep{Config: source(configured(t, ""), "cell", "Not_A_Name"), ExpectError: matchText("must consist of lower-case letters")},
+			resource.TestStep{Config: source(configurationFor(t, withoutCells(t)), "cell", "it"),
+				ExpectError: matchText("The cluster does not know the kind Cell: install the chart breakwater-crds")},
+			resource.TestStep{Config: source(configurationFor(t, unprivilegedUser(t, namespace)), "pod_protector", "web"),
+				ExpectError: matchText("could not be read .* is forbidden .* needs this permission")},
 		)
 	})
 }
 
-func TestADataSourceWaitsForItsClusterWhenThatIsMadeInTheSameApply(t *testing.T) {
+func TestDataSourceWithClusterOfSameApply(t *testing.T) {
 	withBoth(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		theirProtector(t, namespace, "web")
@@ -168,7 +168,7 @@ data "breakwater_pod_protectors" "all" {
 }`, testplane.Kubeconfig(t), namespace, after, namespace, after)
 		}
 		steps(t,
-			resource.TestStep{Config: config(""), ExpectError: says("No cluster to read from yet .* depends_on")},
+			resource.TestStep{Config: config(""), ExpectError: matchText("No cluster to read from yet .* depends_on")},
 			resource.TestStep{
 				Config: config("depends_on = [terraform_data.cluster]"),
 				Check: resource.ComposeAggregateTestCheckFunc(
@@ -180,17 +180,17 @@ data "breakwater_pod_protectors" "all" {
 	})
 }
 
-// says matches a text regardless of line breaks.
-func says(text string) *regexp.Regexp {
+// matchText matches a text regardless of line breaks.
+func matchText(text string) *regexp.Regexp {
 	text = strings.ReplaceAll(text, " .* ", "(?s:.*)")
 	return regexp.MustCompile(strings.ReplaceAll(text, " ", `[\s│]+`))
 }
 
-func TestADataSourceIsPutOffWhereTerraformCan(t *testing.T) {
-	s := speakToNobodyYet(t)
+func TestDataSourceIsDeferred(t *testing.T) {
+	s := newProtocolClientWithoutCluster(t)
 	for name, config := range map[string]values{
-		"breakwater_pod_protector": {"namespace": sent("shop"), "name": sent("web")}, "breakwater_pod_protectors": {},
-		"breakwater_cell": {"name": sent("worker-1")}, "breakwater_cells": {}, "breakwater_topology": {},
+		"breakwater_pod_protector": {"namespace": stringArgument("shop"), "name": stringArgument("web")}, "breakwater_pod_protectors": {},
+		"breakwater_cell": {"name": stringArgument("worker-1")}, "breakwater_cells": {}, "breakwater_topology": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := s.schemas.DataSourceSchemas[name]
@@ -200,19 +200,19 @@ func TestADataSourceIsPutOffWhereTerraformCan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.fine(resp.Diagnostics)
+			s.wantNoDiagnostics(resp.Diagnostics)
 			if resp.Deferred == nil || resp.Deferred.Reason != tfprotov6.DeferredReasonProviderConfigUnknown {
-				t.Errorf("it is not put off: %+v", resp.Deferred)
+				t.Errorf("data source is not deferred: %+v", resp.Deferred)
 			}
 			if s.read(schema, resp.State).IsKnown() {
-				t.Error("it pretends to know something")
+				t.Error("deferred data source has known values")
 			}
 			req.ClientCapabilities = nil
 			if resp, err = s.ReadDataSource(t.Context(), req); err != nil {
 				t.Fatal(err)
 			}
-			if text := complaints(resp.Diagnostics); !says("No cluster to read from yet .* depends_on").MatchString(text) || resp.Deferred != nil {
-				t.Errorf("a Terraform that cannot put it off is told %q", text)
+			if text := diagnosticText(resp.Diagnostics); !matchText("No cluster to read from yet .* depends_on").MatchString(text) || resp.Deferred != nil {
+				t.Errorf("without deferral: error %q", text)
 			}
 		})
 	}

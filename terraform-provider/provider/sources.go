@@ -15,7 +15,7 @@ import (
 
 // sources is a data source: all objects of a kind, or a selection of them.
 type sources struct {
-	looking
+	dataSourceBase
 	kind *kind
 }
 
@@ -37,11 +37,11 @@ func (s *sources) Schema(_ context.Context, _ datasource.SchemaRequest, resp *da
 		all["namespace"] = schema.StringAttribute{Optional: true, Validators: []validator.String{namespaceRule()}, MarkdownDescription: namespaceText}
 	}
 	all[s.plural()] = schema.ListNestedAttribute{
-		Computed: true, NestedObject: schema.NestedAttributeObject{Attributes: s.kind.toldAttributes()},
-		MarkdownDescription: "The objects, by " + order + ". When none is chosen the list is empty.",
+		Computed: true, NestedObject: schema.NestedAttributeObject{Attributes: s.kind.dataSourceAttributes()},
+		MarkdownDescription: "The objects, by " + order + ". The list is empty if none is selected.",
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: fmt.Sprintf("The %ss of a core cluster, all or those that labels choose, each with its status, whoever made it. %s",
+		MarkdownDescription: fmt.Sprintf("The %ss of a core cluster, all or those that labels select, each with its status, whichever client created it. %s",
 			s.kind.Kind.Kind, s.kind.Description),
 		Attributes: all,
 	}
@@ -49,7 +49,7 @@ func (s *sources) Schema(_ context.Context, _ datasource.SchemaRequest, resp *da
 
 // Read reads the objects page by page.
 func (s *sources) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	if !s.ready(ctx, &req, resp) {
+	if !s.isReady(ctx, &req, resp) {
 		return
 	}
 	all, err := attributes(req.Config.Raw)
@@ -57,11 +57,11 @@ func (s *sources) Read(ctx context.Context, req datasource.ReadRequest, resp *da
 		resp.Diagnostics.AddError("The configuration could not be read", err.Error())
 		return
 	}
-	namespace := readOf(all, "namespace")
+	namespace := stringAttribute(all, "namespace")
 	var objects []*unstructured.Unstructured
-	for object, err := range s.cluster.list(ctx, s.kind, namespace, readOf(all, "label_selector"), 0) {
+	for object, err := range s.cluster.list(ctx, s.kind, namespace, stringAttribute(all, "label_selector"), 0) {
 		if err != nil {
-			s.kind.explain(&resp.Diagnostics, "listed", among(namespace), err)
+			s.kind.explain(&resp.Diagnostics, "listed", listScope(namespace), err)
 			return
 		}
 		objects = append(objects, object)
@@ -73,7 +73,7 @@ func (s *sources) Read(ctx context.Context, req datasource.ReadRequest, resp *da
 	list, _ := resp.State.Schema.GetAttributes()[s.plural()].GetType().TerraformType(ctx).(tftypes.List)
 	elements := make([]tftypes.Value, len(objects))
 	for i, object := range objects {
-		told, err := s.kind.told(object)
+		told, err := s.kind.dataSourceValues(object)
 		if err != nil {
 			resp.Diagnostics.AddError("The answer of the cluster could not be read", fmt.Sprintf("%s %s: %v", object.GetNamespace(), object.GetName(), err))
 			return
@@ -84,8 +84,8 @@ func (s *sources) Read(ctx context.Context, req datasource.ReadRequest, resp *da
 	resp.State.Raw = tftypes.NewValue(resp.State.Schema.Type().TerraformType(ctx), all)
 }
 
-// among says in error messages where the objects were listed.
-func among(namespace string) string {
+// listScope says in error messages where the objects were listed.
+func listScope(namespace string) string {
 	if namespace == "" {
 		return "objects"
 	}

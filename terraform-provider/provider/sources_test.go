@@ -22,8 +22,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// crowd creates many protectors, more than one page.
-func crowd(t *testing.T, namespace string, many int, labels map[string]string) {
+// createProtectors creates many protectors, more than one page.
+func createProtectors(t *testing.T, namespace string, many int, labels map[string]string) {
 	t.Helper()
 	c := testplane.Client(t)
 	group, ctx := errgroup.WithContext(t.Context())
@@ -39,11 +39,11 @@ func crowd(t *testing.T, namespace string, many int, labels map[string]string) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { uncrowd(t, namespace) })
+	t.Cleanup(func() { deleteProtectors(t, namespace) })
 }
 
-// uncrowd deletes all protectors of a namespace, so that other tests need not read them.
-func uncrowd(t *testing.T, namespace string) {
+// deleteProtectors deletes all protectors of a namespace, so that other tests need not read them.
+func deleteProtectors(t *testing.T, namespace string) {
 	if err := testplane.Client(t).DeleteAllOf(context.Background(), &v1alpha1.PodProtector{}, client.InNamespace(namespace)); err != nil {
 		t.Errorf("delete the protectors: %v", err)
 	}
@@ -56,13 +56,13 @@ output "sum" {
 }
 `
 
-func TestOverAThousandProtectorsAreReadPageByPage(t *testing.T) {
+func TestDataSourceReadsPages(t *testing.T) {
 	const many = 1010
 	namespace := testplane.Namespace(t)
-	crowd(t, namespace, many, nil)
-	each(t, func(t *testing.T) {
-		proxy := standBetween(t)
-		d := in(t, leadingTo(t, proxy.Config)+fmt.Sprintf("data \"breakwater_pod_protectors\" \"it\" {\n namespace = %q\n}\n", namespace)+summed)
+	createProtectors(t, namespace, many, nil)
+	forEachProgram(t, func(t *testing.T) {
+		proxy := newRecordingProxy(t)
+		d := workingDir(t, configurationFor(t, proxy.Config)+fmt.Sprintf("data \"breakwater_pod_protectors\" \"it\" {\n namespace = %q\n}\n", namespace)+summed)
 		readAll := func() {
 			t.Helper()
 			d.Run("apply", "-auto-approve")
@@ -73,7 +73,7 @@ func TestOverAThousandProtectorsAreReadPageByPage(t *testing.T) {
 		readAll()
 		asked := proxy.queries("/namespaces/" + namespace + "/podprotectors")
 		if len(asked) != 3 {
-			t.Fatalf("%d requests for what is three pages", len(asked))
+			t.Fatalf("got %d requests, want 3 pages", len(asked))
 		}
 		for i, query := range asked {
 			if query.Get("limit") != "500" || (i == 0) != (query.Get("continue") == "") {
@@ -84,7 +84,7 @@ func TestOverAThousandProtectorsAreReadPageByPage(t *testing.T) {
 		// An API server whose etcd was compacted since the first page answers with an error, and a token to continue with the
 		// current objects.
 		forgotten := 0
-		proxy.instead = func(w http.ResponseWriter, r *http.Request) bool {
+		proxy.respond = func(w http.ResponseWriter, r *http.Request) bool {
 			token := r.URL.Query().Get("continue")
 			if token == "" || regexp.MustCompile(`"rv":-1`).MatchString(plainToken(t, token)) {
 				return false
@@ -115,8 +115,8 @@ func plainToken(t *testing.T, token string) string {
 	return string(plain)
 }
 
-func TestProtectorsAreChosenByNamespaceAndLabelsAndSorted(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestDataSourceSelectsAndSorts(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		base := testplane.Namespace(t)
 		// The API server lists the protectors of base-b before those of base.
 		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: base + "-b"}}
@@ -148,10 +148,10 @@ func TestProtectorsAreChosenByNamespaceAndLabelsAndSorted(t *testing.T) {
 				),
 				ConfigStateChecks: []statecheck.StateCheck{statecheck.ExpectKnownOutputValue("none", knownvalue.StringExact(""))},
 			},
-			resource.TestStep{Config: configured(t, "") + source("bad", `label_selector = "tier in front"`), ExpectError: says("Not a label selector")},
-			resource.TestStep{Config: configured(t, "") + source("bad", `namespace = "Shop"`), ExpectError: says("must be of lower case letters")},
-			resource.TestStep{Config: leadingTo(t, nobody(t, base)) + source("forbidden", all),
-				ExpectError: says("PodProtector objects could not be listed .* is forbidden .* at the cluster scope")},
+			resource.TestStep{Config: configured(t, "") + source("bad", `label_selector = "tier in front"`), ExpectError: matchText("Not a label selector")},
+			resource.TestStep{Config: configured(t, "") + source("bad", `namespace = "Shop"`), ExpectError: matchText("must consist of lower-case letters")},
+			resource.TestStep{Config: configurationFor(t, unprivilegedUser(t, base)) + source("forbidden", all),
+				ExpectError: matchText("PodProtector objects could not be listed .* is forbidden .* at the cluster scope")},
 		)
 	})
 }

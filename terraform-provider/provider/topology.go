@@ -14,7 +14,7 @@ import (
 
 // topology is a data source: an overview of a core cluster and its cells.
 type topology struct {
-	looking
+	dataSourceBase
 	// cells is the kind Cell.
 	cells *kind
 }
@@ -26,13 +26,13 @@ func (t *topology) Metadata(_ context.Context, req datasource.MetadataRequest, r
 
 // Read reads the core cluster and all its Cells.
 func (t *topology) Read(ctx context.Context, req datasource.ReadRequest, resp *datasource.ReadResponse) {
-	if !t.ready(ctx, &req, resp) {
+	if !t.isReady(ctx, &req, resp) {
 		return
 	}
 	m := topologyModel{Cells: []cellModel{}, Problems: []string{}}
 	for object, err := range t.cluster.list(ctx, t.cells, "", "", 0) {
 		if err != nil {
-			t.cells.explain(&resp.Diagnostics, "listed", among(""), err)
+			t.cells.explain(&resp.Diagnostics, "listed", listScope(""), err)
 			return
 		}
 		cell, problems, err := t.cell(object)
@@ -43,7 +43,7 @@ func (t *topology) Read(ctx context.Context, req datasource.ReadRequest, resp *d
 		m.Cells, m.Problems = append(m.Cells, *cell), append(m.Problems, problems...)
 	}
 	if len(m.Cells) == 0 {
-		m.Problems = append(m.Problems, "The core has no Cells, so that no pod is counted, and none guarded.")
+		m.Problems = append(m.Problems, "The core has no Cells, so no pod is counted or guarded.")
 	}
 	m.Healthy = len(m.Problems) == 0
 	var err error
@@ -66,11 +66,11 @@ func (t *topology) cell(object *unstructured.Unstructured) (*cellModel, []string
 		Name: cell.Name, Deleting: cell.DeletionTimestamp != nil, Messages: h.messages,
 		Ready: h.states["ready"], Connected: h.states["connected"], AggregationFresh: h.states["aggregation_fresh"],
 		Guarded: h.states["guarded"], Overlapping: h.states["overlapping"],
-		ClusterUID: said(status.Cluster), Pods: int64(status.Pods), Protectors: int64(status.Protectors),
-		Epoch: status.Aggregator.Epoch, Holder: said(status.Aggregator.Holder),
+		ClusterUID: stringOrNull(status.Cluster), Pods: int64(status.Pods), Protectors: int64(status.Protectors),
+		Epoch: status.Aggregator.Epoch, Holder: stringOrNull(status.Aggregator.Holder),
 	}
 	heartbeat, _, _ := unstructured.NestedString(object.Object, "status", "aggregator", "lastHeartbeat")
-	m.LastHeartbeat = said(heartbeat)
+	m.LastHeartbeat = stringOrNull(heartbeat)
 	spec, _ := object.Object["spec"].(map[string]any)
 	for name, into := range map[string]*attr.Value{
 		"kubeconfigSecretRef": &m.KubeconfigSecretRef, "namespaces": &m.Namespaces, "podSelector": &m.PodSelector,

@@ -46,16 +46,16 @@ type cellModel struct {
 // Schema defines the result, and what healthy means.
 func (t *topology) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "A core cluster and its cells at one look, and whether they are as they should be: for a `check` block, or a " +
-			"`precondition` of what must not go on otherwise. A configuration of the provider leads to one core; where there are several, give the " +
-			"provider an alias for each, and this data source once with each `provider`.",
+		MarkdownDescription: "A core cluster with its cells, and whether they are healthy: for a `check` block, or a " +
+			"`precondition` of resources that need a healthy core. A configuration of the provider is for one core. If there are several, configure the " +
+			"provider with an alias for each, and use this data source once for each `provider`.",
 		Attributes: map[string]schema.Attribute{
 			"healthy": schema.BoolAttribute{Computed: true, MarkdownDescription: "`true` when there is a Cell, and each one is `ready`, " +
-				"`aggregation_fresh`, `connected` and `guarded`, none is `overlapping`, and none is deleted and still draining. Of a Cell without " +
-				"`kubeconfig_secret_ref`, to whose cluster no flag told the topology controller the way, nobody can say whether it is `connected` and " +
-				"`guarded`: that alone is not held against it. It is what `breakwater check` says of Cells."},
+				"`aggregation_fresh`, `connected` and `guarded`, none is `overlapping`, and none is deleted and still draining. For a Cell without " +
+				"`kubeconfig_secret_ref`, to whose cluster no flag gives the topology controller access, it is unknown whether it is `connected` and " +
+				"`guarded`: that alone does not make it unhealthy. `breakwater check` applies the same rule to Cells."},
 			"problems": schema.ListAttribute{Computed: true, ElementType: types.StringType,
-				MarkdownDescription: "What is wrong, in sentences that name the Cell. Empty when `healthy`."},
+				MarkdownDescription: "The problems, in sentences that name the Cell. Empty if `healthy`."},
 			"core": coreAttribute(),
 			"cells": schema.ListNestedAttribute{Computed: true, MarkdownDescription: "The Cells of the core, by name.",
 				NestedObject: schema.NestedAttributeObject{Attributes: t.cellAttributes()}},
@@ -65,13 +65,13 @@ func (t *topology) Schema(_ context.Context, _ datasource.SchemaRequest, resp *d
 
 func coreAttribute() schema.Attribute {
 	return schema.SingleNestedAttribute{
-		Computed: true, MarkdownDescription: "The core cluster that the provider leads to.",
+		Computed: true, MarkdownDescription: "The core cluster of the provider.",
 		Attributes: map[string]schema.Attribute{
-			"server": schema.StringAttribute{Computed: true, MarkdownDescription: "URL of its apiserver, as the provider calls it."},
+			"server": schema.StringAttribute{Computed: true, MarkdownDescription: "URL of its API server, as the provider calls it."},
 			"version": schema.StringAttribute{Computed: true,
-				MarkdownDescription: "Version of its apiserver, such as `v1.36.3`. Null when the provider's user may not ask for it."},
-			"uid": schema.StringAttribute{Computed: true, MarkdownDescription: "UID of its namespace kube-system, by which Breakwater tells clusters " +
-				"apart. Null when the provider's user may not read that namespace."},
+				MarkdownDescription: "Version of its API server, such as `v1.36.3`. Null if the provider's user may not read it."},
+			"uid": schema.StringAttribute{Computed: true, MarkdownDescription: "UID of its namespace kube-system, by which Breakwater identifies " +
+				"clusters. Null if the provider's user may not read that namespace."},
 		},
 	}
 }
@@ -88,18 +88,18 @@ func (t *topology) cellAttributes() map[string]schema.Attribute {
 	return map[string]schema.Attribute{
 		"name":              text("Name of the Cell: the `cell_id` in the status of protectors."),
 		"ready":             text("Whether an aggregator leads the cell and has listed its pods." + state),
-		"connected":         text("Whether the kubeconfig of the Cell leads to its cluster. `Unknown` where nobody looks." + state),
+		"connected":         text("Whether the kubeconfig of the Cell connects to its cluster. `Unknown` if no controller checks it." + state),
 		"aggregation_fresh": text("Whether the aggregator of the cell has reported within `stale_after`." + state),
-		"guarded":           text("Whether the cell's cluster asks the webhook about removals of its pods. `Unknown` where nobody looks." + state),
-		"overlapping": text("Whether another Cell of the same cluster can have the same pods, which can break floors: `True` is bad. `False` also " +
-			"when the topology controller has looked and has nothing to say." + state),
+		"guarded":           text("Whether the cell's cluster sends removals of its pods to the webhook. `Unknown` if no controller checks it." + state),
+		"overlapping": text("Whether another Cell of the same cluster can have the same pods, which can break floors: `True` is a problem. `False` also " +
+			"if the topology controller has checked and found nothing." + state),
 		"messages": schema.MapAttribute{Computed: true, ElementType: types.StringType,
-			MarkdownDescription: "Why one of these is not as it should be, by its name, such as `guarded`. What is as it should be is not in it."},
+			MarkdownDescription: "Why one of these does not have the desired status, by its name, such as `guarded`. The others are not in it."},
 		"deleting":              schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether the Cell is deleted, and still drained."},
 		"cluster_uid":           text("UID of the namespace kube-system of the cell's cluster. Null while it is not known."),
 		"pods":                  number("Pods in the newest snapshot of the cell."),
 		"protectors":            number("Protectors that the aggregator of the cell counts for."),
-		"epoch":                 number("Leaderships of the cell so far: each new leader of its aggregator raises it."),
+		"epoch":                 number("Number of leaderships of the cell so far: each new leader of its aggregator increases it."),
 		"holder":                text("Which aggregator leads the cell. Null when none ever did."),
 		"last_heartbeat":        text("When the aggregator reported last, by its own clock. Null when it never did."),
 		"kubeconfig_secret_ref": spec["kubeconfig_secret_ref"],

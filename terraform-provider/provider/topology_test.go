@@ -51,8 +51,8 @@ func cell(t *testing.T, name string, change func(*v1alpha1.Cell)) *v1alpha1.Cell
 	return made
 }
 
-func TestTheTopologyIsToldAtOneLook(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestTopology(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		heartbeat := time.Date(2026, 4, 5, 6, 7, 8, 9000, time.UTC)
 		core, err := clusters.ClusterOf(t.Context(), kubernetes.NewForConfigOrDie(testplane.Config(t)))
 		if err != nil {
@@ -77,11 +77,11 @@ data "breakwater_cells" "labelled" {
 				Config: config,
 				ConfigStateChecks: []statecheck.StateCheck{
 					is(at("healthy"), knownvalue.Bool(false)),
-					is(at("problems"), knownvalue.ListExact([]knownvalue.Check{knownvalue.StringRegexp(says("The core has no Cells"))})),
+					is(at("problems"), knownvalue.ListExact([]knownvalue.Check{knownvalue.StringRegexp(matchText("The core has no Cells"))})),
 					is(at("cells"), knownvalue.ListSizeExact(0)),
 					is(at("core").AtMapKey("uid"), knownvalue.StringExact(core)),
-					is(at("core").AtMapKey("server"), knownvalue.StringRegexp(says(`^https://127\.0\.0\.1:\d+/?$`))),
-					is(at("core").AtMapKey("version"), knownvalue.StringRegexp(says(`^v1\.\d+\.`))),
+					is(at("core").AtMapKey("server"), knownvalue.StringRegexp(matchText(`^https://127\.0\.0\.1:\d+/?$`))),
+					is(at("core").AtMapKey("version"), knownvalue.StringRegexp(matchText(`^v1\.\d+\.`))),
 				},
 			},
 			resource.TestStep{
@@ -143,22 +143,22 @@ data "breakwater_cells" "labelled" {
 	})
 }
 
-func TestTheTopologyLeavesOutWhatItsUserMayNotSee(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestTopologyWithoutPermissions(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		role := clusterRole(t, namespace, rbacv1.PolicyRule{APIGroups: []string{"breakwater.dev"}, Resources: []string{"cells"}, Verbs: []string{"list"}})
 		reader := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "reader", role)
 		const config = "data \"breakwater_topology\" \"it\" {\n}\n"
 		steps(t,
 			resource.TestStep{
-				Config: leadingTo(t, reader) + config,
+				Config: configurationFor(t, reader) + config,
 				ConfigStateChecks: []statecheck.StateCheck{
 					statecheck.ExpectKnownValue("data.breakwater_topology.it", tfjsonpath.New("core").AtMapKey("uid"), knownvalue.Null()),
 					statecheck.ExpectKnownValue("data.breakwater_topology.it", tfjsonpath.New("core").AtMapKey("version"), knownvalue.NotNull()),
 				},
 			},
-			resource.TestStep{Config: leadingTo(t, nobody(t, namespace)) + config, ExpectError: says("Cell objects could not be listed .* is forbidden")},
-			resource.TestStep{Config: leadingTo(t, withoutCells(t)) + config, ExpectError: says("does not know the kind Cell")},
+			resource.TestStep{Config: configurationFor(t, unprivilegedUser(t, namespace)) + config, ExpectError: matchText("Cell objects could not be listed .* is forbidden")},
+			resource.TestStep{Config: configurationFor(t, withoutCells(t)) + config, ExpectError: matchText("does not know the kind Cell")},
 		)
 	})
 }

@@ -28,8 +28,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ask sends a request with a configuration and returns the error.
-func ask(t *testing.T, config *rest.Config) error {
+// sendRequest sends a request with a configuration and returns the error.
+func sendRequest(t *testing.T, config *rest.Config) error {
 	t.Helper()
 	config.Timeout, config.QPS = 2*time.Second, -1 // without a rate limit, as the provider
 	transport, err := transportOf(config)
@@ -47,8 +47,8 @@ func ask(t *testing.T, config *rest.Config) error {
 	return err
 }
 
-// listening serves connections until the test ends, and returns its address.
-func listening(t *testing.T, serve func(net.Conn)) string {
+// listen serves connections until the test ends, and returns its address.
+func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -79,7 +79,7 @@ func overTLS(t *testing.T, change func(*tls.Config)) (address, authority string)
 	return server.URL, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 }
 
-func unwelcome(t *testing.T) string {
+func closedAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -111,7 +111,7 @@ func through(proxy string) func(*http.Request) (*url.URL, error) {
 	return func(*http.Request) (*url.URL, error) { return &url.URL{Scheme: "http", Host: proxy}, nil }
 }
 
-func TestKnowsSilenceFromARefusal(t *testing.T) {
+func TestIsUnreachable(t *testing.T) {
 	quiet := func(*tls.Config) {}
 	trusted, authority := overTLS(t, quiet)
 	old, oldAuthority := expired(t)
@@ -124,50 +124,50 @@ func TestKnowsSilenceFromARefusal(t *testing.T) {
 		silent bool
 		want   string
 	}{
-		"nobody listens":                   {&rest.Config{Host: "https://" + unwelcome(t)}, true, "connection refused"},
-		"who listens never answers":        {&rest.Config{Host: "https://" + listening(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })}, true, ""},
-		"who listens hangs up":             {&rest.Config{Host: "https://" + listening(t, func(c net.Conn) { c.Close() })}, true, ""},
-		"the name is not known":            {&rest.Config{Host: "https://core.invalid"}, true, ""},
-		"the proxy is not there":           {&rest.Config{Host: "https://core.example", Proxy: through(unwelcome(t))}, true, "proxyconnect"},
+		"connection refused":               {&rest.Config{Host: "https://" + closedAddress(t)}, true, "connection refused"},
+		"no answer":                        {&rest.Config{Host: "https://" + listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })}, true, ""},
+		"closed connection":                {&rest.Config{Host: "https://" + listen(t, func(c net.Conn) { c.Close() })}, true, ""},
+		"unknown host name":                {&rest.Config{Host: "https://core.invalid"}, true, ""},
+		"unreachable proxy":                {&rest.Config{Host: "https://core.example", Proxy: through(closedAddress(t))}, true, "proxyconnect"},
 		"the proxy's name is not known":    {&rest.Config{Host: "https://core.example", Proxy: through("proxy.invalid")}, true, "proxyconnect"},
-		"the certificate is nobody's":      {&rest.Config{Host: trusted}, false, "not vouched for"},
-		"the certificate is another's":     {&rest.Config{Host: strings.Replace(trusted, "127.0.0.1", "localhost", 1), TLSClientConfig: ca(authority)}, false, "set tls_server_name"},
+		"a certificate of an unknown CA":   {&rest.Config{Host: trusted}, false, "trusts no CA"},
+		"a certificate for another name":   {&rest.Config{Host: strings.Replace(trusted, "127.0.0.1", "localhost", 1), TLSClientConfig: ca(authority)}, false, "set tls_server_name"},
 		"the certificate has expired":      {&rest.Config{Host: old, TLSClientConfig: ca(oldAuthority)}, false, "is not valid at this time"},
-		"a client's certificate is needed": {&rest.Config{Host: strict, TLSClientConfig: ca(strictAuthority)}, false, "see whether client_certificate"},
-		"the server speaks no TLS":         {&rest.Config{Host: strings.Replace(plain.URL, "http:", "https:", 1)}, false, "does not speak TLS"},
-		"the server speaks something else": {&rest.Config{Host: "https://" + listening(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example ESMTP\r\n")) })}, false, "does not speak TLS"},
-		"the plugin is not there":          {&rest.Config{Host: trusted, ExecProvider: plugin("/no/such/plugin")}, false, "run its command by hand"},
-		"the plugin fails":                 {&rest.Config{Host: trusted, ExecProvider: plugin("false")}, false, "run its command by hand"},
-		"the plugin prints something else": {&rest.Config{Host: trusted, ExecProvider: plugin("echo", `{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"expirationTimestamp": "hidden"}}`)}, false, "is no ExecCredential"},
+		"a client's certificate is needed": {&rest.Config{Host: strict, TLSClientConfig: ca(strictAuthority)}, false, "check that it accepts client_certificate"},
+		"a server without TLS":             {&rest.Config{Host: strings.Replace(plain.URL, "http:", "https:", 1)}, false, "does not use TLS"},
+		"a server of another protocol":     {&rest.Config{Host: "https://" + listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example ESMTP\r\n")) })}, false, "does not use TLS"},
+		"the plugin is not there":          {&rest.Config{Host: trusted, ExecProvider: plugin("/no/such/plugin")}, false, "run its command manually"},
+		"the plugin fails":                 {&rest.Config{Host: trusted, ExecProvider: plugin("false")}, false, "run its command manually"},
+		"the plugin prints something else": {&rest.Config{Host: trusted, ExecProvider: plugin("echo", `{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"expirationTimestamp": "hidden"}}`)}, false, "is not an ExecCredential"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			err := ask(t, c.config)
+			err := sendRequest(t, c.config)
 			if silent := isUnreachable(err); silent != c.silent {
-				t.Errorf("silent: %t, want %t: %v", silent, c.silent, err)
+				t.Errorf("isUnreachable() = %t, want %t: %v", silent, c.silent, err)
 			}
 			said := err.Error() + " " + remedy(err)
 			if !strings.Contains(said, c.want) || !c.silent && remedy(err) == "" {
-				t.Errorf("%q does not say %q", said, c.want)
+				t.Errorf("error %q does not contain %q", said, c.want)
 			}
 			if strings.Contains(said, "hidden") {
-				t.Errorf("it tells a secret: %s", said)
+				t.Errorf("error contains a secret: %s", said)
 			}
 		})
 	}
 }
 
-func TestAWayThatIsBrokenBehindAProxyIsSilence(t *testing.T) {
+func TestIsUnreachableWithProxy(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}
 	for claim, err := range map[string]error{
 		"without a proxy": &url.Error{Op: "Get", Err: dial},
 		"to a proxy":      &url.Error{Op: "Get", Err: &net.OpError{Op: "proxyconnect", Err: dial}},
 	} {
 		if !isUnreachable(err) {
-			t.Errorf("%s it is none: %v", claim, err)
+			t.Errorf("isUnreachable() %s = false: %v", claim, err)
 		}
 	}
 	if err := (&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}); isUnreachable(err) {
-		t.Errorf("a refusal is taken for silence: %v", err)
+		t.Errorf("isUnreachable() of a TLS error = true: %v", err)
 	}
 }
 
@@ -175,19 +175,19 @@ func plugin(command string, arguments ...string) *clientcmdapi.ExecConfig {
 	return &clientcmdapi.ExecConfig{Command: command, Args: arguments, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
 }
 
-func TestSaysWhatWasWrongBeforeTheTimeWasOver(t *testing.T) {
+func TestRetryReportsLastErrorBeforeTimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	host := "https://" + unwelcome(t)
+	host := "https://" + closedAddress(t)
 	tries := 0
-	err := persist(ctx, func(ctx context.Context) error {
+	err := retryTransient(ctx, func(ctx context.Context) error {
 		if tries++; tries > 2 {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		return ask(t, &rest.Config{Host: host})
+		return sendRequest(t, &rest.Config{Host: host})
 	})
-	if err == nil || !strings.Contains(err.Error(), "connection refused (until the time for it was over)") {
+	if err == nil || !strings.Contains(err.Error(), "connection refused (until the timeout expired)") {
 		t.Error(err)
 	}
 }

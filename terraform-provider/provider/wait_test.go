@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// tell sets a condition of the protector, as its components would, once the object has reached the generation.
-func tell(t *testing.T, namespace string, generation int64, condition metav1.Condition) {
+// setCondition sets a condition of the protector, as its components would, once the object has reached the generation.
+func setCondition(t *testing.T, namespace string, generation int64, condition metav1.Condition) {
 	t.Helper()
 	c := testplane.Client(t)
 	go func() {
@@ -36,44 +36,44 @@ func tell(t *testing.T, namespace string, generation int64, condition metav1.Con
 	}()
 }
 
-func TestAnApplyWaitsForConditionsOfTheGenerationThatWasApplied(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestApplyWaitsForConditions(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := func(floor, patience, conditions string) string {
 			return protector(t, namespace, "selector = {}\n min_available = \""+floor+"\"\n wait {\n"+conditions+"\n}\n timeouts {\n update = \""+patience+"\"\n}")
 		}
 		ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAggregated, Message: "all is counted"}
 		steps(t,
-			resource.TestStep{PreConfig: func() { tell(t, namespace, 1, ready) }, Config: config("1", "10s", "")},
+			resource.TestStep{PreConfig: func() { setCondition(t, namespace, 1, ready) }, Config: config("1", "10s", "")},
 			// Ready is still true, but for the previous generation.
-			resource.TestStep{Config: config("2", "2s", ""), ExpectError: inAnyLines("Its components have seen generation 1 of it and not 2")},
-			resource.TestStep{PreConfig: func() { tell(t, namespace, 3, ready) }, Config: config("3", "20s", `conditions = { Ready = "True" }`)},
+			resource.TestStep{Config: config("2", "2s", ""), ExpectError: matchWrapped("Its components have observed generation 1, want 2")},
+			resource.TestStep{PreConfig: func() { setCondition(t, namespace, 3, ready) }, Config: config("3", "20s", `conditions = { Ready = "True" }`)},
 			resource.TestStep{
 				PreConfig: func() {
-					tell(t, namespace, 4, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFloorUnknown, Message: "nobody knows how many"})
+					setCondition(t, namespace, 4, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFloorUnknown, Message: "nobody knows how many"})
 				},
-				Config: config("4", "4s", ""), ExpectError: inAnyLines("Condition Ready is False and not True (FloorUnknown): nobody knows how many"),
+				Config: config("4", "4s", ""), ExpectError: matchWrapped("Condition Ready is False, want True (FloorUnknown): nobody knows how many"),
 			},
 			resource.TestStep{Config: config("4", "2s", `conditions = { Ready = "False" }`)},
-			resource.TestStep{Config: config("5", "2s", `conditions = { TargetResolved = "True" }`), ExpectError: inAnyLines("it has no condition TargetResolved")},
+			resource.TestStep{Config: config("5", "2s", `conditions = { TargetResolved = "True" }`), ExpectError: matchWrapped("it has no condition TargetResolved")},
 		)
 	})
 }
 
-func TestTheLogTellsWhatAnApplyWaitsFor(t *testing.T) {
-	each(t, func(t *testing.T) {
+func TestWaitIsLogged(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace, log := testplane.Namespace(t), filepath.Join(t.TempDir(), "log")
-		d := in(t, protector(t, namespace, "selector = {}\n min_available = \"1\"\n wait {}\n timeouts {\n create = \"2s\"\n}"),
+		d := workingDir(t, protector(t, namespace, "selector = {}\n min_available = \"1\"\n wait {}\n timeouts {\n create = \"2s\"\n}"),
 			"TF_LOG_PROVIDER=INFO", "TF_LOG_PATH="+log)
-		if out, err := d.Try("apply", "-auto-approve"); err == nil || !inAnyLines("It has no condition Ready: nobody has looked at it yet.").MatchString(out) {
+		if out, err := d.Try("apply", "-auto-approve"); err == nil || !matchWrapped("It has no condition Ready: no controller has processed it yet.").MatchString(out) {
 			t.Errorf("%v:\n%s", err, out)
 		}
 		said, err := os.ReadFile(log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(said), "it has no condition Ready: nobody has looked at it yet") || !strings.Contains(string(said), namespace+"/web") {
-			t.Errorf("the log does not tell what is waited for:\n%s", said)
+		if !strings.Contains(string(said), "it has no condition Ready: no controller has processed it yet") || !strings.Contains(string(said), namespace+"/web") {
+			t.Errorf("log does not contain the wait:\n%s", said)
 		}
 	})
 }

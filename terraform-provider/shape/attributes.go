@@ -31,7 +31,7 @@ func (f *Field) Attributes() (map[string]schema.Attribute, error) {
 // attribute returns a resource attribute. Terraform sets the API server's defaults itself, so that a plan shows them and
 // Terraform detects drift from them.
 func (f *Field) attribute() (schema.Attribute, error) {
-	filled, err := f.filled()
+	filled, err := f.defaultValue()
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +92,9 @@ func (f *Field) listAttribute(text string, required, optional bool, filled attr.
 	return a, err
 }
 
-// filled returns the default that Terraform sets if the configuration has no value; nil if there is none.
-func (f *Field) filled() (attr.Value, error) {
-	if f.Default == nil || f.Unsaid {
+// defaultValue returns the default that Terraform sets if the configuration has no value; nil if there is none.
+func (f *Field) defaultValue() (attr.Value, error) {
+	if f.Default == nil || f.UnownedIfUnset {
 		return nil, nil
 	}
 	return f.Value(f.withDefaults(f.Default))
@@ -108,7 +108,7 @@ func (f *Field) withDefaults(value any) any {
 	}
 	object = maps.Clone(object)
 	for _, c := range f.Fields {
-		if _, given := object[c.JSON]; !given && c.Default != nil && !c.Unsaid {
+		if _, given := object[c.JSON]; !given && c.Default != nil && !c.UnownedIfUnset {
 			object[c.JSON] = c.withDefaults(c.Default)
 		}
 	}

@@ -37,7 +37,7 @@ func (f *Field) Decode(from any) (tftypes.Value, error) {
 func (f *Field) decodeFields(from any) (map[string]tftypes.Value, error) {
 	object, ok := from.(map[string]any)
 	if !ok {
-		return nil, f.unlike(from)
+		return nil, f.typeError(from)
 	}
 	all := make(map[string]tftypes.Value, len(f.Fields))
 	for _, c := range f.Fields {
@@ -52,7 +52,7 @@ func (f *Field) decodeFields(from any) (map[string]tftypes.Value, error) {
 func (f *Field) decodeMap(from any) (map[string]tftypes.Value, error) {
 	object, ok := from.(map[string]any)
 	if !ok {
-		return nil, f.unlike(from)
+		return nil, f.typeError(from)
 	}
 	all := make(map[string]tftypes.Value, len(object))
 	for key, v := range object {
@@ -67,7 +67,7 @@ func (f *Field) decodeMap(from any) (map[string]tftypes.Value, error) {
 func (f *Field) decodeElements(from any) ([]tftypes.Value, error) {
 	list, ok := from.([]any)
 	if !ok {
-		return nil, f.unlike(from)
+		return nil, f.typeError(from)
 	}
 	all := make([]tftypes.Value, len(list))
 	for i, v := range list {
@@ -82,7 +82,7 @@ func (f *Field) decodeElements(from any) ([]tftypes.Value, error) {
 func (f *Field) decodeScalar(from any) (any, error) {
 	switch v := from.(type) {
 	case string:
-		if slices.Contains([]Kind{String, Share}, f.Kind) {
+		if slices.Contains([]Kind{String, IntOrPercent}, f.Kind) {
 			return v, nil
 		}
 	case bool:
@@ -96,21 +96,21 @@ func (f *Field) decodeScalar(from any) (any, error) {
 			return f.decodeNumber(int64(v))
 		}
 	}
-	return nil, f.unlike(from)
+	return nil, f.typeError(from)
 }
 
 func (f *Field) decodeNumber(v int64) (any, error) {
 	switch f.Kind {
 	case Int:
 		return new(big.Float).SetInt64(v), nil
-	case Share:
+	case IntOrPercent:
 		return strconv.FormatInt(v, 10), nil
 	default:
-		return nil, f.unlike(v)
+		return nil, f.typeError(v)
 	}
 }
 
-func (f *Field) unlike(from any) error {
-	return fmt.Errorf("the cluster has %v (%T) where this provider knows %s: is it of the version of the breakwater-crds that are installed?",
+func (f *Field) typeError(from any) error {
+	return fmt.Errorf("the cluster has %v (%T) where this provider expects %s: check that the provider has the version of the installed breakwater-crds",
 		from, from, f.Type())
 }

@@ -31,7 +31,7 @@ func (f *Field) showKeyed(had, live []any, owned *fieldpath.Set) any {
 	slices.SortStableFunc(live, func(a, b any) int { return f.position(had, a) - f.position(had, b) })
 	shown := []any{}
 	for _, now := range live {
-		if v := f.Element.show(f.find(had, now), now, below(owned, f.key(now)), false); v != nil {
+		if v := f.Element.show(f.findElement(had, now), now, below(owned, f.key(now)), false); v != nil {
 			shown = append(shown, v)
 		}
 	}

@@ -10,25 +10,25 @@ import (
 )
 
 // The group and resource identify the resources of a ring. Each resource, and each resource that it controls, has its own owners.
-func TestOfAListWithKeysThatIsShownWhichWasSetOrIsOwned(t *testing.T) {
+func TestShowKeyedListShowsSetOrOwnedElements(t *testing.T) {
 	const (
 		ownsPods = `{f:resources: {'k:{"group":"","resource":"pods"}': {".": {}, f:group: {}, f:resource: {}}}}`
 		pods     = `{group: "", resource: pods}`
 		jobs     = `{group: batch, resource: jobs}`
 	)
 	for claim, test := range map[string]struct{ before, live, owned, want string }{
-		"what others put before, between and behind is theirs": {
+		"elements of other managers are not shown": {
 			`[` + pods + `, ` + jobs + `]`, `[{group: "", resource: a}, ` + pods + `, {group: apps, resource: pods}, ` + jobs + `, {group: batch, resource: pods}]`, `{}`,
 			`[` + pods + `, ` + jobs + `]`,
 		},
-		"the order of a cluster is none":       {`[` + pods + `, ` + jobs + `]`, `[` + jobs + `, ` + pods + `]`, `{}`, `[` + pods + `, ` + jobs + `]`},
-		"what somebody took away is gone":      {`[` + pods + `, ` + jobs + `]`, `[` + jobs + `]`, `{}`, `[` + jobs + `]`},
-		"what is owned is shown":               {`null`, `[` + jobs + `, ` + pods + `]`, ownsPods, `[` + pods + `]`},
-		"what is owned is behind what was set": {`[` + jobs + `]`, `[` + pods + `, ` + jobs + `]`, ownsPods, `[` + jobs + `, ` + pods + `]`},
-		"without a group it is the core's":     {`[{resource: pods}]`, `[` + jobs + `, ` + pods + `]`, `{}`, `[{resource: pods}]`},
-		"an empty list stays one":              {`[]`, `[` + pods + `]`, `{}`, `[]`},
-		"what nobody here has set is nothing":  {`null`, `[` + pods + `]`, `{}`, `null`},
-		"nothing is nothing":                   {`[` + pods + `]`, `null`, `{}`, `null`},
+		"the order of the cluster is ignored":                  {`[` + pods + `, ` + jobs + `]`, `[` + jobs + `, ` + pods + `]`, `{}`, `[` + pods + `, ` + jobs + `]`},
+		"an element that another manager removed is not shown": {`[` + pods + `, ` + jobs + `]`, `[` + jobs + `]`, `{}`, `[` + jobs + `]`},
+		"what is owned is shown":                               {`null`, `[` + jobs + `, ` + pods + `]`, ownsPods, `[` + pods + `]`},
+		"what is owned is behind what was set":                 {`[` + jobs + `]`, `[` + pods + `, ` + jobs + `]`, ownsPods, `[` + jobs + `, ` + pods + `]`},
+		"without a group it is the core's":                     {`[{resource: pods}]`, `[` + jobs + `, ` + pods + `]`, `{}`, `[{resource: pods}]`},
+		"an empty list stays one":                              {`[]`, `[` + pods + `]`, `{}`, `[]`},
+		"an unset list stays null":                             {`null`, `[` + pods + `]`, `{}`, `null`},
+		"null stays null":                                      {`[` + pods + `]`, `null`, `{}`, `null`},
 		"what others let it control is theirs": {
 			`[` + pods + `]`, `[{group: "", resource: pods, controlledResources: [` + jobs + `]}]`, ownsPods, `[` + pods + `]`,
 		},
@@ -47,7 +47,7 @@ func TestOfAListWithKeysThatIsShownWhichWasSetOrIsOwned(t *testing.T) {
 			}
 			got := definition(t, "ClusterRing").Spec.Show(spec(t, test.before), spec(t, test.live), owned)
 			if diff := cmp.Diff(spec(t, test.want), got); diff != "" {
-				t.Errorf("- as it should be shown, + as it is\n%s", diff)
+				t.Errorf("Show() (-want +got):\n%s", diff)
 			}
 		})
 	}

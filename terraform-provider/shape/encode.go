@@ -18,7 +18,7 @@ func (p Path) String() string {
 	return strings.ReplaceAll(strings.Join(p, "."), ".[", "[")
 }
 
-func (p Path) to(name string) Path { return append(slices.Clone(p), name) }
+func (p Path) child(name string) Path { return append(slices.Clone(p), name) }
 
 // Encoded is the result of Encode.
 type Encoded struct {
@@ -64,7 +64,7 @@ func (f *Field) EncodeFields(at Path, attributes map[string]tftypes.Value) (Enco
 		if !ok {
 			continue
 		}
-		e, err := c.Encode(at.to(c.JSON), attribute)
+		e, err := c.Encode(at.child(c.JSON), attribute)
 		if err != nil {
 			return Encoded{}, fmt.Errorf("%s: %w", c.Name, err)
 		}
@@ -83,7 +83,7 @@ func (f *Field) encodeMap(at Path, v tftypes.Value) (Encoded, error) {
 		return Encoded{}, err
 	}
 	for key, value := range values {
-		e, err := f.Element.Encode(at.to(key), value)
+		e, err := f.Element.Encode(at.child(key), value)
 		if err != nil {
 			return Encoded{}, fmt.Errorf("%s: %w", key, err)
 		}
@@ -104,7 +104,7 @@ func (f *Field) encodeElements(at Path, v tftypes.Value) (Encoded, error) {
 		if !value.IsKnown() {
 			return Encoded{Unknown: []Path{at}}, nil
 		}
-		e, err := f.Element.Encode(at.to(fmt.Sprintf("[%d]", i)), value)
+		e, err := f.Element.Encode(at.child(fmt.Sprintf("[%d]", i)), value)
 		if err != nil {
 			return Encoded{}, fmt.Errorf("[%d]: %w", i, err)
 		}
@@ -133,7 +133,7 @@ func (f *Field) encodeScalar(v tftypes.Value) (Encoded, error) {
 	if err := v.As(&s); err != nil {
 		return Encoded{}, err
 	}
-	if f.Kind == Share {
+	if f.Kind == IntOrPercent {
 		// Only a text that is the canonical form of a number becomes one. "007" stays a string, and the rules reject it.
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil && strconv.FormatInt(n, 10) == s {
 			return Encoded{Value: n}, nil

@@ -20,8 +20,8 @@ type Kind int
 // The kinds of fields.
 const (
 	String Kind = iota
-	// Share is a number of pods or a percentage: a string in Terraform, and a number or a string in JSON.
-	Share
+	// IntOrPercent is a number of pods or a percentage: a string in Terraform, and a number or a string in JSON.
+	IntOrPercent
 	Int
 	Bool
 	// Object has fields.
@@ -51,8 +51,8 @@ type Field struct {
 	// Default is the API server's default, as JSON; nil if there is none. Terraform sets it itself, and so owns it, unless Unsaid
 	// is set.
 	Default any
-	// Unsaid means that Terraform does not own the field if the configuration does not set it.
-	Unsaid bool
+	// UnownedIfUnset means that Terraform does not own the field if the configuration does not set it.
+	UnownedIfUnset bool
 }
 
 // Parse creates a field from its name and its schema in a CustomResourceDefinition.
@@ -66,7 +66,7 @@ func Parse(name string, props *apiextensionsv1.JSONSchemaProps) (*Field, error) 
 	var err error
 	switch {
 	case props.XIntOrString:
-		f.Kind = Share
+		f.Kind = IntOrPercent
 	case props.Type == "string":
 		f.Kind = String
 	case props.Type == "integer":
@@ -123,16 +123,16 @@ func (f *Field) Child(name string) *Field {
 	return nil
 }
 
-// Leave sets Unsaid for the field and all fields in it: Terraform does not own them if the configuration does not set them.
-func (f *Field) Leave() {
-	if f.Unsaid = true; f.Kind == Object {
-		f.Description += " What is not set here is left to the defaults of the cluster, and to others."
+// LeaveUnowned sets Unsaid for the field and all fields in it: Terraform does not own them if the configuration does not set them.
+func (f *Field) LeaveUnowned() {
+	if f.UnownedIfUnset = true; f.Kind == Object {
+		f.Description += " Fields that are not set are left to the defaults of the cluster and to other field managers."
 	}
 	for _, c := range f.Fields {
-		c.Leave()
+		c.LeaveUnowned()
 	}
 	if f.Element != nil {
-		f.Element.Leave()
+		f.Element.LeaveUnowned()
 	}
 }
 

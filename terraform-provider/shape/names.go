@@ -32,7 +32,7 @@ func describe(name string, props *apiextensionsv1.JSONSchemaProps) string {
 	}
 	// Only camelCase words can be field names. Prose has none.
 	text = camelCase.ReplaceAllStringFunc(text, func(word string) string { return "`" + snake(word) + "`" })
-	for _, fact := range facts(props) {
+	for _, fact := range constraintTexts(props) {
 		text = strings.TrimSpace(text + " " + fact)
 	}
 	return text
@@ -40,7 +40,7 @@ func describe(name string, props *apiextensionsv1.JSONSchemaProps) string {
 
 var camelCase = regexp.MustCompile(`\b[a-z]+[A-Z][A-Za-z]*\b`)
 
-func facts(props *apiextensionsv1.JSONSchemaProps) []string {
+func constraintTexts(props *apiextensionsv1.JSONSchemaProps) []string {
 	var all []string
 	if len(props.Enum) > 0 {
 		values := make([]string, len(props.Enum))

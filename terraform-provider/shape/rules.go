@@ -50,15 +50,15 @@ func (r *Rules) Check(ctx context.Context, object, old map[string]any, unknown [
 	defaulting.Default(object, r.structural)
 	all := validation.ValidateCustomResource(nil, object, r.schema)
 	all = append(all, listtype.ValidateListSetsAndMaps(nil, r.structural, object)...)
-	all = slices.DeleteFunc(all, func(e *field.Error) bool { return isOfTheUnknown(e, unknown) })
-	if slices.ContainsFunc(all, isOfTheWrongShape) {
+	all = slices.DeleteFunc(all, func(e *field.Error) bool { return isOfUnknownValue(e, unknown) })
+	if slices.ContainsFunc(all, isTypeError) {
 		return all
 	}
 	asked, structural := r.cel, r.structural
 	if len(unknown) > 0 {
 		structural = structural.DeepCopy()
 		for _, p := range unknown {
-			silence(structural, p)
+			dropRules(structural, p)
 		}
 		asked = cel.NewValidator(structural, true, celconfig.PerCallLimit)
 	}
@@ -71,9 +71,9 @@ func (r *Rules) Check(ctx context.Context, object, old map[string]any, unknown [
 	return append(all, broken...)
 }
 
-// isOfTheWrongShape reports whether the error prevents the evaluation of rules. The API server evaluates none in that case
+// isTypeError reports whether the error prevents the evaluation of rules. The API server evaluates none in that case
 // either.
-func isOfTheWrongShape(e *field.Error) bool {
+func isTypeError(e *field.Error) bool {
 	switch e.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
 		return true
@@ -82,9 +82,9 @@ func isOfTheWrongShape(e *field.Error) bool {
 	}
 }
 
-// isOfTheUnknown reports whether an error exists only because a value is unknown: the value is missing, or two list elements are
+// isOfUnknownValue reports whether an error exists only because a value is unknown: the value is missing, or two list elements are
 // equal without it.
-func isOfTheUnknown(e *field.Error, unknown []Path) bool {
+func isOfUnknownValue(e *field.Error, unknown []Path) bool {
 	switch e.Type {
 	case field.ErrorTypeRequired:
 		return slices.ContainsFunc(unknown, func(p Path) bool { return p.String() == e.Field })
@@ -96,8 +96,8 @@ func isOfTheUnknown(e *field.Error, unknown []Path) bool {
 	}
 }
 
-// silence removes the rules from all schemas on the path to an unknown value.
-func silence(s *structuralschema.Structural, to Path) {
+// dropRules removes the rules from all schemas on the path to an unknown value.
+func dropRules(s *structuralschema.Structural, to Path) {
 	s.XValidations = nil
 	if len(to) == 0 {
 		return
@@ -105,13 +105,13 @@ func silence(s *structuralschema.Structural, to Path) {
 	switch {
 	case strings.HasPrefix(to[0], "["):
 		if s.Items != nil {
-			silence(s.Items, to[1:])
+			dropRules(s.Items, to[1:])
 		}
 	case s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil:
-		silence(s.AdditionalProperties.Structural, to[1:])
+		dropRules(s.AdditionalProperties.Structural, to[1:])
 	default:
 		if child, ok := s.Properties[to[0]]; ok {
-			silence(&child, to[1:])
+			dropRules(&child, to[1:])
 			s.Properties[to[0]] = child
 		}
 	}

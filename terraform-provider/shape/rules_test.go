@@ -20,7 +20,7 @@ import (
 )
 
 // The rules return the same messages as a real API server: every one, and no others.
-func TestTheRulesSayWhatTheAPIServerSays(t *testing.T) {
+func TestCheckMatchesAPIServer(t *testing.T) {
 	namespace, c := testplane.Namespace(t), testplane.Client(t)
 	for _, d := range definitions(t) {
 		rules, err := d.Rules()
@@ -72,8 +72,8 @@ func TestTheRulesSayWhatTheAPIServerSays(t *testing.T) {
 				if d.Namespaced {
 					u.SetNamespace(namespace)
 				}
-				got := words(rules.Check(t.Context(), u.Object, nil, nil))
-				want := saidBy(t, c.Create(t.Context(), u, client.DryRunAll))
+				got := messages(rules.Check(t.Context(), u.Object, nil, nil))
+				want := apiServerMessages(t, c.Create(t.Context(), u, client.DryRunAll))
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("the apiserver's complaints are not ours (-apiserver +ours):\n%s", diff)
 				}
@@ -82,7 +82,7 @@ func TestTheRulesSayWhatTheAPIServerSays(t *testing.T) {
 	}
 }
 
-func words(broken field.ErrorList) []string {
+func messages(broken field.ErrorList) []string {
 	var all []string
 	for _, e := range broken {
 		all = append(all, strings.TrimPrefix(e.Field, "<nil>")+" "+e.ErrorBody())
@@ -91,7 +91,7 @@ func words(broken field.ErrorList) []string {
 	return all
 }
 
-func saidBy(t *testing.T, err error) []string {
+func apiServerMessages(t *testing.T, err error) []string {
 	t.Helper()
 	var status apierrors.APIStatus
 	switch {
@@ -112,7 +112,7 @@ func saidBy(t *testing.T, err error) []string {
 }
 
 // The rules for updates.
-func TestAChangeThatIsForbiddenIsSaidSo(t *testing.T) {
+func TestCheckRejectsForbiddenUpdates(t *testing.T) {
 	rules, err := definition(t, "Cell").Rules()
 	if err != nil {
 		t.Fatal(err)
@@ -120,16 +120,16 @@ func TestAChangeThatIsForbiddenIsSaidSo(t *testing.T) {
 	cell := func(namespaces ...any) map[string]any {
 		return map[string]any{"metadata": map[string]any{"name": "it"}, "spec": map[string]any{"namespaces": namespaces}}
 	}
-	if got := words(rules.Check(context.Background(), cell("a", "b"), cell("a"), nil)); len(got) != 1 || !strings.Contains(got[0], "namespaces cannot be changed") {
+	if got := messages(rules.Check(context.Background(), cell("a", "b"), cell("a"), nil)); len(got) != 1 || !strings.Contains(got[0], "namespaces cannot be changed") {
 		t.Errorf("said %q", got)
 	}
-	if got := words(rules.Check(context.Background(), cell("a"), cell("a"), nil)); len(got) != 0 {
+	if got := messages(rules.Check(context.Background(), cell("a"), cell("a"), nil)); len(got) != 0 {
 		t.Errorf("said %q of no change", got)
 	}
 }
 
 // Check skips only the rules that depend on unknown values.
-func TestWhatIsNotKnownIsHeldAgainstNobody(t *testing.T) {
+func TestCheckSkipsUnknownValues(t *testing.T) {
 	resources := func(all ...any) map[string]any { return map[string]any{"resources": all} }
 	named := func(name string) map[string]any { return map[string]any{"resource": name} }
 	for claim, test := range map[string]struct {
@@ -140,9 +140,9 @@ func TestWhatIsNotKnownIsHeldAgainstNobody(t *testing.T) {
 	}{
 		"an unknown floor":                 {"PodProtector", map[string]any{"selector": map[string]any{}}, []shape.Path{{"spec", "minAvailable"}}, 0},
 		"an unknown selector":              {"PodProtector", map[string]any{"minAvailable": int64(1)}, []shape.Path{{"spec", "selector"}}, 0},
-		"an unknown value, a bad operator": {"PodProtector", selecting(map[string]any{"key": "a", "operator": "Maybe"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "values"}}, 1},
-		"an unknown key":                   {"PodProtector", selecting(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "key"}}, 0},
-		"a missing key beside it":          {"PodProtector", selecting(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "expectedReplicas"}}, 1},
+		"an unknown value, a bad operator": {"PodProtector", selectorWith(map[string]any{"key": "a", "operator": "Maybe"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "values"}}, 1},
+		"an unknown key":                   {"PodProtector", selectorWith(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "selector", "matchExpressions", "[0]", "key"}}, 0},
+		"a missing key beside it":          {"PodProtector", selectorWith(map[string]any{"operator": "Exists"}), []shape.Path{{"spec", "expectedReplicas"}}, 1},
 		"two unknown resources": {"ClusterRing", resources(map[string]any{}, map[string]any{}),
 			[]shape.Path{{"spec", "resources", "[0]", "resource"}, {"spec", "resources", "[1]", "resource"}}, 0},
 		"one of an unknown group":          {"ClusterRing", resources(named("pods"), named("pods")), []shape.Path{{"spec", "resources", "[0]", "group"}}, 0},
@@ -166,6 +166,6 @@ func TestWhatIsNotKnownIsHeldAgainstNobody(t *testing.T) {
 	}
 }
 
-func selecting(expression map[string]any) map[string]any {
+func selectorWith(expression map[string]any) map[string]any {
 	return map[string]any{"minAvailable": int64(1), "selector": map[string]any{"matchExpressions": []any{expression}}}
 }

@@ -41,34 +41,34 @@ func definition(t testing.TB, kind string) *shape.Definition {
 	return nil
 }
 
-// some draws JSON that is valid for a field.
-func some(t *rapid.T, f *shape.Field, label string) any {
+// drawValue draws JSON that is valid for a field.
+func drawValue(t *rapid.T, f *shape.Field, label string) any {
 	switch f.Kind {
 	case shape.Object:
 		object := map[string]any{}
 		for _, c := range f.Fields {
 			if rapid.Bool().Draw(t, label+"."+c.JSON) {
-				object[c.JSON] = some(t, c, label+"."+c.JSON)
+				object[c.JSON] = drawValue(t, c, label+"."+c.JSON)
 			}
 		}
 		return object
 	case shape.Map:
 		object := map[string]any{}
 		for range rapid.IntRange(0, 3).Draw(t, label+" size") {
-			object[rapid.String().Draw(t, label+" key")] = some(t, f.Element, label+"[]")
+			object[rapid.String().Draw(t, label+" key")] = drawValue(t, f.Element, label+"[]")
 		}
 		return object
 	case shape.List, shape.Set:
 		list := []any{}
 		for i := range rapid.IntRange(0, 3).Draw(t, label+" size") {
-			list = append(list, some(t, f.Element, fmt.Sprintf("%s[%d]", label, i)))
+			list = append(list, drawValue(t, f.Element, fmt.Sprintf("%s[%d]", label, i)))
 		}
 		return list
 	case shape.Int:
 		return int64(rapid.Int32().Draw(t, label))
 	case shape.Bool:
 		return rapid.Bool().Draw(t, label)
-	case shape.Share:
+	case shape.IntOrPercent:
 		if rapid.Bool().Draw(t, label+" is a number") {
 			return int64(rapid.Int32().Draw(t, label))
 		}
@@ -79,12 +79,12 @@ func some(t *rapid.T, f *shape.Field, label string) any {
 }
 
 // Encoding a decoded object returns the same object, for the spec and status of every kind.
-func TestEveryValueComesBack(t *testing.T) {
+func TestEncodeDecodeRoundTrip(t *testing.T) {
 	for _, d := range definitions(t) {
 		for part, field := range map[string]*shape.Field{"spec": d.Spec, "status": d.Status} {
 			t.Run(d.Kind.Kind+"/"+part, func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
-					want := some(t, field, part)
+					want := drawValue(t, field, part)
 					decoded, err := field.Decode(want)
 					if err != nil {
 						t.Fatalf("decode %v: %v", want, err)
@@ -103,8 +103,8 @@ func TestEveryValueComesBack(t *testing.T) {
 }
 
 // Other JSON decoders return numbers as floats.
-func TestNumbersOfAnyReaderAreRead(t *testing.T) {
-	f := &shape.Field{JSON: "minAvailable", Kind: shape.Share}
+func TestDecodeAcceptsFloatNumbers(t *testing.T) {
+	f := &shape.Field{JSON: "minAvailable", Kind: shape.IntOrPercent}
 	var read any
 	if err := json.Unmarshal([]byte(`40`), &read); err != nil {
 		t.Fatal(err)
@@ -121,14 +121,14 @@ func TestNumbersOfAnyReaderAreRead(t *testing.T) {
 	}
 }
 
-func TestWhatTheClusterHasAndNobodyKnowsIsAClearError(t *testing.T) {
+func TestDecodeReportsUnexpectedValues(t *testing.T) {
 	for claim, test := range map[string]struct {
 		field *shape.Field
 		from  any
 	}{
 		"a list for a number":          {&shape.Field{Kind: shape.Int}, []any{}},
 		"a text for a number":          {&shape.Field{Kind: shape.Int}, "1"},
-		"half a pod":                   {&shape.Field{Kind: shape.Share}, 0.5},
+		"half a pod":                   {&shape.Field{Kind: shape.IntOrPercent}, 0.5},
 		"a number for a text":          {&shape.Field{Kind: shape.String}, int64(1)},
 		"a text for an object":         {&shape.Field{Kind: shape.Object}, "x"},
 		"an object for a list":         {&shape.Field{Kind: shape.List, Element: &shape.Field{}}, map[string]any{}},

@@ -49,8 +49,8 @@ func (m *Metrics) Observe(ctx context.Context, subject, reason string, took time
 	tracing.Observe(ctx, m.duration.WithLabelValues(subject), took.Seconds())
 }
 
-// Forget deletes the series of a deleted subject.
-func (m *Metrics) Forget(subject string) {
+// Delete deletes the series of a deleted subject.
+func (m *Metrics) Delete(subject string) {
 	m.reviews.DeletePartialMatch(prometheus.Labels{m.subject: subject})
 	m.duration.DeletePartialMatch(prometheus.Labels{m.subject: subject})
 }

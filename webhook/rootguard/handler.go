@@ -32,17 +32,17 @@ type Handler struct {
 // coreCluster holds the clients with which the handler reads a core cluster.
 type coreCluster struct {
 	reader client.Reader
-	owners *owners
+	owners *ownerFinder
 }
 
-// Review answers before ctx ends. cluster is webhookconfig.RootsPath without its prefix.
+// Review answers before ctx ends. cluster is webhookconfig.RootGuardPath without its prefix.
 func (h *Handler) Review(ctx context.Context, cluster string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	began := time.Now()
 	kind, answer := h.answer(ctx, cluster, request)
 	if dry := request.DryRun; dry == nil || !*dry {
 		h.metrics.Observe(ctx, kind, string(answer.Reason), time.Since(began))
 		if answer.Text != "" {
-			h.log.Info("Answered the deletion of an object that floors depend on", "reason", answer.Reason, "cluster", cluster,
+			h.log.Info("Reviewed deletion of an object that floors depend on", "reason", answer.Reason, "cluster", cluster,
 				"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name, "user", request.UserInfo.Username,
 				"floors", answer.Floors, "pods", answer.Pods)
 		}
@@ -56,7 +56,7 @@ func (h *Handler) answer(ctx context.Context, cluster string, request *admission
 	class = reviews.Unknown
 	defer func() {
 		if fault := recover(); fault != nil {
-			h.log.Error(fmt.Errorf("panic: %v", fault), "Allowed a deletion that could not be reviewed", "cluster", cluster,
+			h.log.Error(fmt.Errorf("panic: %v", fault), "Allowed deletion without review after a panic", "cluster", cluster,
 				"resource", request.Resource.String(), "stack", string(debug.Stack()))
 			answer = rootguard.Answer{Reason: Failed}
 		}
@@ -64,29 +64,29 @@ func (h *Handler) answer(ctx context.Context, cluster string, request *admission
 	if request.Operation != admissionv1.Delete || request.SubResource != "" || len(request.OldObject.Raw) == 0 {
 		return class, rootguard.Answer{Reason: Ignored}
 	}
-	core, cells, ok := webhookconfig.RootsPlace(cluster)
-	if !ok || core != "" && h.cores[core] == nil || slices.ContainsFunc(cells, func(cell string) bool { return !h.protection.Knows(cell) }) {
+	core, cells, ok := webhookconfig.ParseRootGuardPath(cluster)
+	if !ok || core != "" && h.cores[core] == nil || slices.ContainsFunc(cells, func(cell string) bool { return !h.protection.HasCell(cell) }) {
 		return class, rootguard.Answer{Reason: UnknownCluster}
 	}
-	object, err := rootguard.Read(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind},
+	object, err := rootguard.ReadObject(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind},
 		schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}, request.OldObject.Raw)
 	if err != nil {
-		h.log.Info("Allowed a deletion whose object could not be read", "cluster", cluster, "reason", err.Error())
+		h.log.Info("Allowed deletion: could not decode the object", "cluster", cluster, "reason", err.Error())
 		return class, rootguard.Answer{Reason: Invalid}
 	}
-	question := &rootguard.Question{
-		Mode: h.mode, At: rootguard.Place{Core: core, Cells: cells}, Object: object,
+	question := &rootguard.Deletion{
+		Mode: h.mode, Cluster: rootguard.ClusterIdentity{Core: core, Cells: cells}, Object: object,
 		User: request.UserInfo.Username, Groups: request.UserInfo.Groups, Now: h.now(),
 	}
 	return object.Class(), h.decide(ctx, question)
 }
 
-func (h *Handler) decide(ctx context.Context, q *rootguard.Question) rootguard.Answer {
-	if reason := q.Passes(); reason != "" {
+func (h *Handler) decide(ctx context.Context, q *rootguard.Deletion) rootguard.Answer {
+	if reason := q.AllowedReason(); reason != "" {
 		return rootguard.Answer{Reason: reason}
 	}
 	floors, unread := h.floors(ctx, q)
-	if slices.Contains(unread, q.At.Core) {
+	if slices.Contains(unread, q.Cluster.Core) {
 		return rootguard.Answer{Reason: NotReady}
 	}
 	answer := q.Decide(floors)
@@ -97,9 +97,9 @@ func (h *Handler) decide(ctx context.Context, q *rootguard.Question) rootguard.A
 		return answer
 	}
 	// Read the namespace only for an answer that a confirmation would change.
-	annotations, err := h.namespaceAnnotations(ctx, q.At, q.Object.Namespace)
+	annotations, err := h.namespaceAnnotations(ctx, q.Cluster, q.Object.Namespace)
 	if err != nil {
-		h.log.Info("Namespace could not be read, taking its annotations for absent", "namespace", q.Object.Namespace, "reason", err.Error())
+		h.log.Info("Could not read namespace, ignoring its annotations", "namespace", q.Object.Namespace, "reason", err.Error())
 		return answer
 	}
 	q.Object.NamespaceAnnotations = annotations
@@ -107,17 +107,17 @@ func (h *Handler) decide(ctx context.Context, q *rootguard.Question) rootguard.A
 }
 
 // floors returns the floors that may depend on the object. An object affects only PodProtectors of its own namespace.
-func (h *Handler) floors(ctx context.Context, q *rootguard.Question) (floors []rootguard.Floor, unread []string) {
+func (h *Handler) floors(ctx context.Context, q *rootguard.Deletion) (floors []rootguard.Floor, unread []string) {
 	namespace := q.Object.Namespace
 	if q.Object.Class() == "Namespace" {
 		namespace = q.Object.Name
 	}
 	unread = h.protection.EachProtector(namespace, func(core string, p *v1alpha1.PodProtector) {
-		if floor, ok := rootguard.FloorOf(core, p, q.At, q.Now); ok {
+		if floor, ok := rootguard.FloorOf(core, p, q.Cluster, q.Now); ok {
 			floors = append(floors, floor)
 		}
 	})
-	if q.At.Core != "" {
+	if q.Cluster.Core != "" {
 		h.addOwners(ctx, q, floors)
 	}
 	slices.SortFunc(floors, func(a, b rootguard.Floor) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
@@ -125,9 +125,9 @@ func (h *Handler) floors(ctx context.Context, q *rootguard.Question) (floors []r
 }
 
 // addOwners adds the owners to floors whose sources the object may own, or objects of the kind that it defines.
-func (h *Handler) addOwners(ctx context.Context, q *rootguard.Question, floors []rootguard.Floor) {
-	of := h.cores[q.At.Core].owners
-	if !of.has(q.Object.Resource) && !of.has(q.Object.DefinesResource) {
+func (h *Handler) addOwners(ctx context.Context, q *rootguard.Deletion, floors []rootguard.Floor) {
+	finder := h.cores[q.Cluster.Core].owners
+	if !finder.isOwnerKind(q.Object.Resource) && !finder.isOwnerKind(q.Object.DefinesResource) {
 		return
 	}
 	kinds := map[schema.GroupKind]bool{}
@@ -136,9 +136,9 @@ func (h *Handler) addOwners(ctx context.Context, q *rootguard.Question, floors [
 			kinds[source.GroupKind()] = true
 		}
 	}
-	found, err := of.in(ctx, q.Object.Namespace, kinds)
+	found, err := finder.ofSources(ctx, q.Object.Namespace, kinds)
 	if err != nil {
-		h.log.Info("Owners of sources could not be read, answering by those that were", "core", q.At.Core, "reason", err.Error())
+		h.log.Info("Could not read all owners of sources", "core", q.Cluster.Core, "reason", err.Error())
 	}
 	for i := range floors {
 		if source := floors[i].Source; floors[i].Local && source != nil {

@@ -22,15 +22,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
-// knowledge is a Protection with one PodProtector, in namespace shop of the core "core".
-type knowledge struct {
+// fakeProtection is a Protection with one PodProtector, in namespace shop of the core "core".
+type fakeProtection struct {
 	unread []string
 	panics bool
 }
 
-func (k knowledge) Knows(cell string) bool { return cell == "a" }
+func (k fakeProtection) HasCell(cell string) bool { return cell == "a" }
 
-func (k knowledge) EachProtector(namespace string, visit func(string, *v1alpha1.PodProtector)) []string {
+func (k fakeProtection) EachProtector(namespace string, visit func(string, *v1alpha1.PodProtector)) []string {
 	if k.panics {
 		panic("a fault")
 	}
@@ -43,11 +43,11 @@ func (k knowledge) EachProtector(namespace string, visit func(string, *v1alpha1.
 	return k.unread
 }
 
-func (k knowledge) CellMetadata(string) (metadata.Interface, error) {
+func (k fakeProtection) CellMetadata(string) (metadata.Interface, error) {
 	return nil, errors.New("the cluster is unreachable")
 }
 
-func newHandler(t *testing.T, of knowledge) (*Handler, *prometheus.Registry) {
+func newHandler(t *testing.T, of fakeProtection) (*Handler, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	metrics, err := newMetrics(registry)
@@ -57,7 +57,7 @@ func newHandler(t *testing.T, of knowledge) (*Handler, *prometheus.Registry) {
 	reader := fake.NewClientBuilder().Build()
 	return &Handler{
 		mode: rootguard.Deny, protection: of, metrics: metrics, log: logr.Discard(), now: time.Now,
-		cores: map[string]*coreCluster{"core": {reader: reader, owners: newOwners(reader, nil)}},
+		cores: map[string]*coreCluster{"core": {reader: reader, owners: newOwnerFinder(reader, nil)}},
 	}, registry
 }
 
@@ -74,31 +74,31 @@ func namespaceShop() *admissionv1.AdmissionRequest {
 	return request("Namespace", "namespaces", `{"metadata":{"name":"shop"}}`)
 }
 
-func TestWhatCannotBeAnsweredIsAllowed(t *testing.T) {
+func TestUndecidableReviewsAreAllowed(t *testing.T) {
 	changed := func(change func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionRequest {
 		r := namespaceShop()
 		change(r)
 		return r
 	}
 	for claim, c := range map[string]struct {
-		of      knowledge
+		of      fakeProtection
 		cluster string
 		request *admissionv1.AdmissionRequest
 		want    rootguard.Reason
 	}{
-		"what can be answered is denied":     {knowledge{}, "cores/core", namespaceShop(), rootguard.Denied},
-		"another core is not read":           {knowledge{unread: []string{"second"}}, "cores/core", namespaceShop(), rootguard.Denied},
-		"the core is not read":               {knowledge{unread: []string{"core"}}, "cores/core", namespaceShop(), NotReady},
-		"nothing is found, but not all read": {knowledge{unread: []string{"second"}}, "cells/a", request("Namespace", "namespaces", `{"metadata":{"name":"bank"}}`), NotReady},
-		"an unknown core":                    {knowledge{}, "cores/second", namespaceShop(), UnknownCluster},
-		"an unknown cell":                    {knowledge{}, "cores/core/cells/b", namespaceShop(), UnknownCluster},
-		"no cluster":                         {knowledge{}, "", namespaceShop(), UnknownCluster},
-		"a fault":                            {knowledge{panics: true}, "cores/core", namespaceShop(), Failed},
-		"an object that is none":             {knowledge{}, "cores/core", request("Namespace", "namespaces", `[]`), Invalid},
-		"an object without a name":           {knowledge{}, "cores/core", request("Namespace", "namespaces", `{"metadata":{}}`), Invalid},
-		"no object":                          {knowledge{}, "cores/core", request("Namespace", "namespaces", ""), Ignored},
-		"an update":                          {knowledge{}, "cores/core", changed(func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }), Ignored},
-		"a subresource":                      {knowledge{}, "cores/core", changed(func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" }), Ignored},
+		"what can be answered is denied":            {fakeProtection{}, "cores/core", namespaceShop(), rootguard.Denied},
+		"another core is not read yet":              {fakeProtection{unread: []string{"second"}}, "cores/core", namespaceShop(), rootguard.Denied},
+		"the core is not read":                      {fakeProtection{unread: []string{"core"}}, "cores/core", namespaceShop(), NotReady},
+		"nothing found, but not everything is read": {fakeProtection{unread: []string{"second"}}, "cells/a", request("Namespace", "namespaces", `{"metadata":{"name":"bank"}}`), NotReady},
+		"an unknown core":                           {fakeProtection{}, "cores/second", namespaceShop(), UnknownCluster},
+		"an unknown cell":                           {fakeProtection{}, "cores/core/cells/b", namespaceShop(), UnknownCluster},
+		"no cluster":                                {fakeProtection{}, "", namespaceShop(), UnknownCluster},
+		"a fault":                                   {fakeProtection{panics: true}, "cores/core", namespaceShop(), Failed},
+		"a malformed object":                        {fakeProtection{}, "cores/core", request("Namespace", "namespaces", `[]`), Invalid},
+		"an object without a name":                  {fakeProtection{}, "cores/core", request("Namespace", "namespaces", `{"metadata":{}}`), Invalid},
+		"no object":                                 {fakeProtection{}, "cores/core", request("Namespace", "namespaces", ""), Ignored},
+		"an update":                                 {fakeProtection{}, "cores/core", changed(func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }), Ignored},
+		"a subresource":                             {fakeProtection{}, "cores/core", changed(func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" }), Ignored},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			h, _ := newHandler(t, c.of)
@@ -111,17 +111,17 @@ func TestWhatCannotBeAnsweredIsAllowed(t *testing.T) {
 }
 
 // If its namespace cannot be read, a workload counts as unconfirmed: the denial says how to confirm on the object.
-func TestANamespaceThatCannotBeReadConfirmsNothing(t *testing.T) {
+func TestUnreadableNamespaceConfirmsNothing(t *testing.T) {
 	web := request("ReplicationController", "replicationcontrollers",
 		`{"metadata":{"namespace":"shop","name":"web"},"spec":{"replicas":4,"template":{"metadata":{"labels":{"app":"web"}}}}}`)
-	h, _ := newHandler(t, knowledge{})
+	h, _ := newHandler(t, fakeProtection{})
 	if got := h.Review(t.Context(), "cells/a", web); got.Allowed || got.Result.Code != 403 {
 		t.Errorf("Review() = %+v, want a denial with 403", got)
 	}
 }
 
 func TestReviewsAreCountedWithoutDryRuns(t *testing.T) {
-	h, registry := newHandler(t, knowledge{})
+	h, registry := newHandler(t, fakeProtection{})
 	dry, yes := namespaceShop(), true
 	dry.DryRun = &yes
 	if got := h.Review(t.Context(), "cores/core", dry); got.Allowed {
@@ -157,14 +157,14 @@ func counted(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return all
 }
 
-// failing cannot list one kind.
-type failing struct {
+// failingReader cannot list one kind.
+type failingReader struct {
 	client.Reader
 	kind  string
 	lists int
 }
 
-func (f *failing) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+func (f *failingReader) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
 	f.lists++
 	if list.GetObjectKind().GroupVersionKind().Kind == f.kind+"List" {
 		return fmt.Errorf("%s may not be listed", f.kind)

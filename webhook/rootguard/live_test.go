@@ -21,10 +21,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/rootguard"
 )
 
-// here is the cluster as a core and as the cluster of a cell.
-func (p *plane) here() core.Place { return core.Place{Core: "core", Cells: []string{p.cell}} }
+// place is the cluster as a core and as the cluster of a cell.
+func (p *fixture) place() core.ClusterIdentity {
+	return core.ClusterIdentity{Core: "core", Cells: []string{p.cell}}
+}
 
-func (p *plane) itsNamespace() *corev1.Namespace {
+func (p *fixture) getNamespace() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
 }
 
@@ -38,17 +40,17 @@ func definition(name string) *unstructured.Unstructured {
 }
 
 // wantWarned tries a deletion and checks that the client gets exactly these warnings.
-func (p *plane) wantWarned(object client.Object, want ...string) {
+func (p *fixture) wantWarned(object client.Object, want ...string) {
 	p.Helper()
-	p.taken()
-	err := p.try(object)
-	if got := p.taken(); err != nil || !slices.Equal(got, want) {
+	p.takeWarnings()
+	err := p.dryRunDelete(object)
+	if got := p.takeWarnings(); err != nil || !slices.Equal(got, want) {
 		p.Errorf("deleting %T %s: error %v and warnings %q, want %q", object, object.GetName(), err, got, want)
 	}
 }
 
 // wantDenied checks that an error is a denial whose message contains the parts.
-func (p *plane) wantDenied(err error, parts ...string) {
+func (p *fixture) wantDenied(err error, parts ...string) {
 	p.Helper()
 	if !apierrors.IsForbidden(err) {
 		p.Errorf("error %v, want a denial with 403", err)
@@ -62,22 +64,22 @@ func (p *plane) wantDenied(err error, parts ...string) {
 }
 
 func TestClientsAreWarned(t *testing.T) {
-	p := newPlane(t, core.Warn)
+	p := newFixture(t, core.Warn)
 	web := p.deployment("web")
 	protector := p.generated("web")
-	p.configure(p.here())
+	p.configure(p.place())
 	head := func(what string) string {
 		return "Breakwater: deleting " + what + " affects 1 floor that keeps 3 pods available; "
 	}
 	annotate := func(what string) string { return "kubectl annotate " + what + " breakwater.dev/confirm-release=true" }
-	own := fmt.Sprintf("confirm a release on purpose: "+annotate("-n %s podprotector deployment-web"), p.namespace)
+	own := fmt.Sprintf("confirm an intended release: "+annotate("-n %s podprotector deployment-web"), p.namespace)
 
-	p.wantWarned(p.itsNamespace(),
+	p.wantWarned(p.getNamespace(),
 		head(fmt.Sprintf("Namespace %q", p.namespace))+"it stays in force until you confirm: "+annotate("namespace "+p.namespace))
 	p.wantWarned(web, head(fmt.Sprintf("Deployment %q", p.namespace+"/web"))+own)
 	p.wantWarned(protector, head(fmt.Sprintf("PodProtector %q", p.namespace+"/deployment-web"))+own)
 	p.wantWarned(definition("podprotectors.breakwater.dev"),
-		head(`CustomResourceDefinition "podprotectors.breakwater.dev"`)+"confirm a release on purpose: "+annotate("crd podprotectors.breakwater.dev"))
+		head(`CustomResourceDefinition "podprotectors.breakwater.dev"`)+"confirm an intended release: "+annotate("crd podprotectors.breakwater.dev"))
 	p.create(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: p.cell}})
 	p.wantWarned(&v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: p.cell}}, head(fmt.Sprintf("Cell %q", p.cell))+"the pods of the cell no longer count")
 
@@ -109,21 +111,21 @@ func replicaSet(namespace, name string, owner *appsv1.Deployment) *appsv1.Replic
 	return r
 }
 
-func TestDenialsAreLifted(t *testing.T) {
-	p := newPlane(t, core.Deny)
+func TestConfirmationsLiftDenials(t *testing.T) {
+	p := newFixture(t, core.Deny)
 	web := p.deployment("web")
 	p.generated("web")
-	p.configure(p.here())
+	p.configure(p.place())
 
-	p.wantDenied(p.try(p.itsNamespace()), "Breakwater denies the deletion of Namespace", "1 floor that keeps 3 pods available depends on it",
+	p.wantDenied(p.dryRunDelete(p.getNamespace()), "Breakwater denies the deletion of Namespace", "1 floor that keeps 3 pods available depends on it",
 		"kubectl annotate namespace "+p.namespace+" breakwater.dev/confirm-release=true")
-	p.wantDenied(p.try(web), "kubectl annotate -n "+p.namespace+" deployment web breakwater.dev/confirm-release=true, or scale it to 0 first")
-	p.wantDenied(p.try(definition("cells.breakwater.dev")), "kubectl annotate crd cells.breakwater.dev")
+	p.wantDenied(p.dryRunDelete(web), "kubectl annotate -n "+p.namespace+" deployment web breakwater.dev/confirm-release=true, or scale it to 0 first")
+	p.wantDenied(p.dryRunDelete(definition("cells.breakwater.dev")), "kubectl annotate crd cells.breakwater.dev")
 	p.wantDenied(p.DeleteAllOf(p.Context(), &appsv1.Deployment{}, client.InNamespace(p.namespace)), fmt.Sprintf("Deployment %q", p.namespace+"/web"))
 	p.wantWarned(p.deployment("other"))
 
 	p.annotate(web, "2020-01-01")
-	p.wantDenied(p.try(web), "confirm it")
+	p.wantDenied(p.dryRunDelete(web), "confirm it")
 	p.annotate(web, "true")
 	p.wantWarned(web)
 	p.annotate(web, "no")
@@ -139,10 +141,10 @@ func TestDenialsAreLifted(t *testing.T) {
 	if err := p.Update(p.Context(), web); err != nil {
 		t.Fatal(err)
 	}
-	p.wantDenied(p.try(web), "confirm it")
+	p.wantDenied(p.dryRunDelete(web), "confirm it")
 
-	p.annotate(p.itsNamespace(), "true")
-	p.wantWarned(p.itsNamespace())
+	p.annotate(p.getNamespace(), "true")
+	p.wantWarned(p.getNamespace())
 	p.wantWarned(web)
 	if err := p.DeleteAllOf(p.Context(), &appsv1.Deployment{}, client.InNamespace(p.namespace)); err != nil {
 		t.Errorf("deletecollection in a confirmed namespace: %v", err)
@@ -150,41 +152,41 @@ func TestDenialsAreLifted(t *testing.T) {
 }
 
 func TestAReleaseIsConfirmedOnThePodProtector(t *testing.T) {
-	p := newPlane(t, core.Deny)
+	p := newFixture(t, core.Deny)
 	web := p.deployment("web")
 	protector := p.generated("web")
-	p.configure(p.here())
-	p.wantDenied(p.try(web), "confirm it")
+	p.configure(p.place())
+	p.wantDenied(p.dryRunDelete(web), "confirm it")
 	p.annotate(protector, "2099-01-01T00:00:00Z")
-	p.known(protector)
+	p.awaitCached(protector)
 	p.wantWarned(web)
-	p.wantWarned(p.itsNamespace())
+	p.wantWarned(p.getNamespace())
 }
 
-func TestADeletionCollectionIsWarnedOfObjectByObject(t *testing.T) {
-	p := newPlane(t, core.Warn)
+func TestDeleteCollectionWarnsForEachObject(t *testing.T) {
+	p := newFixture(t, core.Warn)
 	for _, name := range []string{"one", "two", "three"} {
 		p.deployment(name)
 	}
 	p.generated("one")
 	p.generated("two")
-	p.configure(p.here())
+	p.configure(p.place())
 	if err := p.DeleteAllOf(p.Context(), &appsv1.Deployment{}, client.InNamespace(p.namespace)); err != nil {
 		t.Fatal(err)
 	}
-	got := p.taken()
+	got := p.takeWarnings()
 	slices.Sort(got)
 	if len(got) != 2 || !strings.Contains(got[0], "/one") || !strings.Contains(got[1], "/two") {
-		t.Errorf("warnings %q, want one of one and one of two", got)
+		t.Errorf("warnings %q, want one for object one and one for object two", got)
 	}
 }
 
-func TestAnObjectThatIsBeingDeletedIsNotAskedAbout(t *testing.T) {
-	p := newPlane(t, core.Deny)
+func TestDeletingObjectIsNotReviewed(t *testing.T) {
+	p := newFixture(t, core.Deny)
 	web := p.deployment("web", func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/hold"} })
 	p.generated("web")
 	p.annotate(web, "true")
-	p.configure(p.here())
+	p.configure(p.place())
 	if err := p.Delete(p.Context(), web); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +197,7 @@ func TestAnObjectThatIsBeingDeletedIsNotAskedAbout(t *testing.T) {
 	before := web.DeepCopy()
 	web.Finalizers = nil
 	if err := p.Patch(p.Context(), web, client.MergeFrom(before)); err != nil {
-		t.Errorf("taking off its finalizer: %v", err)
+		t.Errorf("remove its finalizer: %v", err)
 	}
 }
 
@@ -203,53 +205,53 @@ func TestSystemClientsAreDeniedAndNotWarned(t *testing.T) {
 	collector := rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:kube-system:generic-garbage-collector", Groups: []string{"system:serviceaccounts:kube-system", "system:masters"},
 	}
-	for mode, check := range map[core.Mode]func(p *plane, err error){
-		core.Warn: func(p *plane, err error) {
-			if got := p.taken(); err != nil || got != nil {
+	for mode, check := range map[core.Mode]func(p *fixture, err error){
+		core.Warn: func(p *fixture, err error) {
+			if got := p.takeWarnings(); err != nil || got != nil {
 				p.Errorf("error %v and warnings %q, want none", err, got)
 			}
 		},
-		core.Deny: func(p *plane, err error) { p.wantDenied(err, "confirm it") },
+		core.Deny: func(p *fixture, err error) { p.wantDenied(err, "confirm it") },
 	} {
 		t.Run(string(mode), func(t *testing.T) {
-			p := newPlane(t, mode)
+			p := newFixture(t, mode)
 			web := p.deployment("web")
 			p.generated("web")
-			p.configure(p.here())
-			check(p, p.as(collector).Delete(t.Context(), web, client.DryRunAll))
+			p.configure(p.place())
+			check(p, p.impersonate(collector).Delete(t.Context(), web, client.DryRunAll))
 		})
 	}
 }
 
 // Breakwater itself deletes PodProtectors when they are released.
-func TestBreakwaterIsNotAskedAbout(t *testing.T) {
-	p := newPlane(t, core.Deny)
+func TestBreakwaterItselfIsExempt(t *testing.T) {
+	p := newFixture(t, core.Deny)
 	protector := p.generated("web")
-	p.configure(p.here())
-	p.wantDenied(p.try(protector), "PodProtector")
-	generator := p.as(rest.ImpersonationConfig{
+	p.configure(p.place())
+	p.wantDenied(p.dryRunDelete(protector), "PodProtector")
+	generator := p.impersonate(rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:breakwater-system:breakwater-generator", Groups: []string{"system:serviceaccounts:breakwater-system", "system:masters"},
 	})
 	if err := generator.Delete(t.Context(), protector, client.DryRunAll); err != nil {
-		t.Errorf("the generator is refused: %v", err)
+		t.Errorf("deletion by the generator: %v, want it allowed", err)
 	}
 }
 
-func TestAWorkerIsAskedAboutThePodsThatItHas(t *testing.T) {
-	p := newPlane(t, core.Warn)
+func TestWorkerCountsOnlyItsOwnPods(t *testing.T) {
+	p := newFixture(t, core.Warn)
 	web := p.deployment("web")
 	protector := p.generated("web")
-	p.configure(core.Place{Cells: []string{p.cell}})
+	p.configure(core.ClusterIdentity{Cells: []string{p.cell}})
 	tail := " affects 1 floor that keeps 3 pods available (4 available pods run in this cluster); it stays in force, and the webhook denies removals of pods beyond the budget"
-	p.wantWarned(p.itsNamespace(), fmt.Sprintf("Breakwater: deleting Namespace %q", p.namespace)+tail)
+	p.wantWarned(p.getNamespace(), fmt.Sprintf("Breakwater: deleting Namespace %q", p.namespace)+tail)
 	p.wantWarned(web, fmt.Sprintf("Breakwater: deleting Deployment %q", p.namespace+"/web")+tail)
 	p.wantWarned(protector)
 	p.wantWarned(definition("podprotectors.breakwater.dev"))
 	p.wantWarned(p.deployment("other"))
 }
 
-func TestOwnersOfSourcesAreAskedAbout(t *testing.T) {
-	p := newPlane(t, core.Warn)
+func TestDeletionOfSourceOwnersIsReviewed(t *testing.T) {
+	p := newFixture(t, core.Warn)
 	owned := func(object client.Object, by ...*corev1.ConfigMap) {
 		for _, owner := range by {
 			object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))})
@@ -266,7 +268,7 @@ func TestOwnersOfSourcesAreAskedAbout(t *testing.T) {
 	p.deployment("web", func(d *appsv1.Deployment) { owned(d, app) })
 	p.deployment("lonely")
 	p.generated("web")
-	p.configure(p.here())
+	p.configure(p.place())
 	for _, m := range []*corev1.ConfigMap{app, top} {
 		p.wantWarned(m, fmt.Sprintf("Breakwater: deleting ConfigMap %q affects 1 floor that keeps 3 pods available; it stays in force until you confirm: "+
 			"kubectl annotate -n %s configmap %s breakwater.dev/confirm-release=true", p.namespace+"/"+m.Name, p.namespace, m.Name))
@@ -274,13 +276,13 @@ func TestOwnersOfSourcesAreAskedAbout(t *testing.T) {
 	p.wantWarned(owner("stranger"))
 }
 
-func TestAuditWarnsInPlaceOfADenial(t *testing.T) {
-	p := newPlane(t, core.Deny, func(o *rootguard.Options) { o.Audit = true })
+func TestAuditModeWarnsInsteadOfDenying(t *testing.T) {
+	p := newFixture(t, core.Deny, func(o *rootguard.Options) { o.Audit = true })
 	web := p.deployment("web")
 	p.generated("web")
-	p.configure(p.here())
-	p.taken()
-	if err := p.try(web); err != nil || len(p.taken()) != 1 {
-		t.Errorf("error %v, want a warning alone", err)
+	p.configure(p.place())
+	p.takeWarnings()
+	if err := p.dryRunDelete(web); err != nil || len(p.takeWarnings()) != 1 {
+		t.Errorf("error %v, want only a warning", err)
 	}
 }

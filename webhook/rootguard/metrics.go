@@ -9,9 +9,9 @@ import (
 func newMetrics(registry prometheus.Registerer) (*reviews.Metrics, error) {
 	return reviews.New(registry, "kind", prometheus.CounterOpts{
 		Name: "breakwater_rootguard_reviews_total",
-		Help: "Reviews of deletions of objects that floors may depend on, by kind and reason, without dry runs. All but Denied were allowed.",
+		Help: "Reviews of deletions of objects that floors may depend on, by kind and reason, without dry runs. Only Denied refuses.",
 	}, prometheus.HistogramOpts{
 		Name: "breakwater_rootguard_review_duration_seconds",
-		Help: "Time to answer such a review, by kind, without dry runs.",
+		Help: "Time to answer a review of such a deletion, by kind, without dry runs.",
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 // namespaceAnnotations reads the annotations of a namespace, in the cluster of the deletion. They are not cached, so
 // that a user who has just confirmed is not refused.
-func (h *Handler) namespaceAnnotations(ctx context.Context, at rootguard.Place, name string) (map[string]string, error) {
+func (h *Handler) namespaceAnnotations(ctx context.Context, at rootguard.ClusterIdentity, name string) (map[string]string, error) {
 	if at.Core != "" {
 		namespace := &metav1.PartialObjectMetadata{}
 		namespace.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})

@@ -21,29 +21,29 @@ import (
 )
 
 const (
-	// deepest is how many levels of owners above a source are followed.
-	deepest = 4
+	// maxOwnerDepth is how many levels of owners above a source are followed.
+	maxOwnerDepth = 4
 	// pageSize is how many objects one list request returns.
 	pageSize = 500
-	// recentFor is how long a result is reused for further reviews: the reviews of a mass deletion all need the same
+	// lookupTTL is how long a result is reused for further reviews: the reviews of a mass deletion all need the same
 	// one.
-	recentFor = 2 * time.Second
+	lookupTTL = 2 * time.Second
 )
 
 // sourceOwners maps source workloads to their owners.
 type sourceOwners map[policy.Ref][]rootguard.Owner
 
-// owners finds the owners of source workloads in a core cluster. It reads metadata on demand: owners are rarely
+// ownerFinder finds the owners of source workloads in a core cluster. It reads metadata on demand: owners are rarely
 // deleted, and a watch would hold the metadata of all workloads.
-type owners struct {
+type ownerFinder struct {
 	reader client.Reader
 	mapper meta.RESTMapper
 	// kinds are the resources that users configured.
 	kinds []schema.GroupResource
 	now   func() time.Time
 
-	mu     sync.Mutex
-	recent map[string]*lookup
+	mu      sync.Mutex
+	lookups map[string]*lookup
 }
 
 // lookup is one read, which concurrent reviews share.
@@ -53,27 +53,29 @@ type lookup struct {
 	found sourceOwners
 }
 
-func newOwners(reader client.Reader, mapper meta.RESTMapper, kinds ...schema.GroupResource) *owners {
-	return &owners{reader: reader, mapper: mapper, kinds: kinds, now: time.Now, recent: map[string]*lookup{}}
+func newOwnerFinder(reader client.Reader, mapper meta.RESTMapper, kinds ...schema.GroupResource) *ownerFinder {
+	return &ownerFinder{reader: reader, mapper: mapper, kinds: kinds, now: time.Now, lookups: map[string]*lookup{}}
 }
 
-// has reports whether objects of a resource may own sources.
-func (o *owners) has(resource schema.GroupResource) bool { return slices.Contains(o.kinds, resource) }
+// isOwnerKind reports whether objects of a resource may own sources.
+func (o *ownerFinder) isOwnerKind(resource schema.GroupResource) bool {
+	return slices.Contains(o.kinds, resource)
+}
 
-// in returns the owners of the sources of some kinds in a namespace, or in all namespaces if it is empty. After an
+// ofSources returns the owners of the sources of some kinds in a namespace, or in all namespaces if it is empty. After an
 // error the result lacks what could not be read.
-func (o *owners) in(ctx context.Context, namespace string, kinds map[schema.GroupKind]bool) (sourceOwners, error) {
+func (o *ownerFinder) ofSources(ctx context.Context, namespace string, kinds map[schema.GroupKind]bool) (sourceOwners, error) {
 	sorted := slices.SortedFunc(maps.Keys(kinds), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
 	l := o.lookupOf(fmt.Sprint(namespace, sorted))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.found != nil && o.now().Sub(l.at) < recentFor {
+	if l.found != nil && o.now().Sub(l.at) < lookupTTL {
 		return l.found, nil
 	}
 	found, parents, failed := sourceOwners{}, map[types.UID][]metav1.OwnerReference{}, error(nil)
 	for _, kind := range sorted {
 		failed = errors.Join(failed, o.list(ctx, namespace, kind, func(source *metav1.PartialObjectMetadata) error {
-			all, err := o.above(ctx, source, parents)
+			all, err := o.ancestorsOf(ctx, source, parents)
 			found[policy.RefOf(kind, source)] = all
 			return err
 		}))
@@ -86,25 +88,25 @@ func (o *owners) in(ctx context.Context, namespace string, kinds map[schema.Grou
 
 // lookupOf returns the lookup for a key. It also drops expired lookups, so that memory is bounded by the recent
 // requests.
-func (o *owners) lookupOf(key string) *lookup {
+func (o *ownerFinder) lookupOf(key string) *lookup {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for other, l := range o.recent {
+	for other, l := range o.lookups {
 		if other != key && l.mu.TryLock() {
-			if o.now().Sub(l.at) >= recentFor {
-				delete(o.recent, other)
+			if o.now().Sub(l.at) >= lookupTTL {
+				delete(o.lookups, other)
 			}
 			l.mu.Unlock()
 		}
 	}
-	if o.recent[key] == nil {
-		o.recent[key] = &lookup{}
+	if o.lookups[key] == nil {
+		o.lookups[key] = &lookup{}
 	}
-	return o.recent[key]
+	return o.lookups[key]
 }
 
 // list visits the objects of a kind that have owners.
-func (o *owners) list(ctx context.Context, namespace string, kind schema.GroupKind, visit func(*metav1.PartialObjectMetadata) error) error {
+func (o *ownerFinder) list(ctx context.Context, namespace string, kind schema.GroupKind, visit func(*metav1.PartialObjectMetadata) error) error {
 	mapping, err := o.mapper.RESTMapping(kind)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", kind, err)
@@ -128,13 +130,13 @@ func (o *owners) list(ctx context.Context, namespace string, kind schema.GroupKi
 	}
 }
 
-// above returns the owners of an object, their owners, and so on. It reads only owners of configured kinds; the owners
+// ancestorsOf returns the owners of an object, their owners, and so on. It reads only owners of configured kinds; the owners
 // of others stay unknown. parents caches the owners of each owner.
-func (o *owners) above(ctx context.Context, of *metav1.PartialObjectMetadata, parents map[types.UID][]metav1.OwnerReference) ([]rootguard.Owner, error) {
+func (o *ownerFinder) ancestorsOf(ctx context.Context, object *metav1.PartialObjectMetadata, parents map[types.UID][]metav1.OwnerReference) ([]rootguard.Owner, error) {
 	var all []rootguard.Owner
 	var failed error
-	seen, level := map[types.UID]bool{}, of.OwnerReferences
-	for range deepest {
+	seen, level := map[types.UID]bool{}, object.OwnerReferences
+	for range maxOwnerDepth {
 		var next []metav1.OwnerReference
 		for _, ref := range level {
 			if seen[ref.UID] {
@@ -143,10 +145,10 @@ func (o *owners) above(ctx context.Context, of *metav1.PartialObjectMetadata, pa
 			seen[ref.UID] = true
 			kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 			all = append(all, rootguard.Owner{Kind: kind.GroupKind(), UID: ref.UID})
-			references, known := parents[ref.UID]
-			if !known {
+			references, cached := parents[ref.UID]
+			if !cached {
 				var err error
-				references, err = o.ownersOf(ctx, of.Namespace, kind, ref)
+				references, err = o.ownersOf(ctx, object.Namespace, kind, ref)
 				failed, parents[ref.UID] = errors.Join(failed, err), references
 			}
 			next = append(next, references...)
@@ -157,9 +159,9 @@ func (o *owners) above(ctx context.Context, of *metav1.PartialObjectMetadata, pa
 }
 
 // ownersOf reads the owners of an owner. It returns none if the owner is not of a configured kind, or no longer exists.
-func (o *owners) ownersOf(ctx context.Context, namespace string, kind schema.GroupVersionKind, ref metav1.OwnerReference) ([]metav1.OwnerReference, error) {
+func (o *ownerFinder) ownersOf(ctx context.Context, namespace string, kind schema.GroupVersionKind, ref metav1.OwnerReference) ([]metav1.OwnerReference, error) {
 	mapping, err := o.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil || !o.has(mapping.Resource.GroupResource()) {
+	if err != nil || !o.isOwnerKind(mapping.Resource.GroupResource()) {
 		return nil, nil //nolint:nilerr // a kind that the cluster does not serve has no objects
 	}
 	owner, key := &metav1.PartialObjectMetadata{}, client.ObjectKey{Name: ref.Name}

@@ -42,8 +42,8 @@ func mapper() meta.RESTMapper {
 	return m
 }
 
-// chain returns a reader of a Deployment that a ConfigMap owns, which a Node owns, which a Secret owns.
-func chain() client.Reader {
+// ownerChain returns a reader of a Deployment that a ConfigMap owns, which a Node owns, which a Secret owns.
+func ownerChain() client.Reader {
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", OwnerReferences: ownedBy("ConfigMap", "app", "1")}},
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "lonely"}},
@@ -87,8 +87,8 @@ func TestOwnersAreFound(t *testing.T) {
 		}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			o := newOwners(chain(), mapper(), c.kinds...)
-			found, err := o.in(t.Context(), c.namespace, workloadKinds("Deployment", "StatefulSet"))
+			o := newOwnerFinder(ownerChain(), mapper(), c.kinds...)
+			found, err := o.ofSources(t.Context(), c.namespace, workloadKinds("Deployment", "StatefulSet"))
 			if diff := cmp.Diff(c.want, uidsOf(found)); diff != "" || err != nil {
 				t.Errorf("error %v, owners (-want +got):\n%s", err, diff)
 			}
@@ -96,27 +96,27 @@ func TestOwnersAreFound(t *testing.T) {
 	}
 }
 
-func TestOwnersAnswerByWhatCouldBeRead(t *testing.T) {
-	reader := &failing{Reader: chain(), kind: "StatefulSet"}
-	o := newOwners(reader, mapper(), schema.GroupResource{Resource: "configmaps"})
-	found, err := o.in(t.Context(), "shop", workloadKinds("Deployment", "StatefulSet", "Unserved"))
+func TestOwnersReturnPartialResultAfterError(t *testing.T) {
+	reader := &failingReader{Reader: ownerChain(), kind: "StatefulSet"}
+	o := newOwnerFinder(reader, mapper(), schema.GroupResource{Resource: "configmaps"})
+	found, err := o.ofSources(t.Context(), "shop", workloadKinds("Deployment", "StatefulSet", "Unserved"))
 	if err == nil || len(found[policy.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}]) == 0 {
 		t.Errorf("error %v and owners %v, want an error, and those of Deployments", err, found)
 	}
 	before := reader.lists
-	if _, err := o.in(t.Context(), "shop", workloadKinds("Deployment", "StatefulSet", "Unserved")); err == nil || reader.lists == before {
-		t.Errorf("error %v after %d lists, want what failed to be read again", err, reader.lists-before)
+	if _, err := o.ofSources(t.Context(), "shop", workloadKinds("Deployment", "StatefulSet", "Unserved")); err == nil || reader.lists == before {
+		t.Errorf("error %v after %d lists, want the failed kind listed again", err, reader.lists-before)
 	}
 }
 
 func TestOwnersAreReadOnceForAMassDeletion(t *testing.T) {
-	reader, now := &failing{Reader: chain()}, time.Unix(1000, 0)
-	o := newOwners(reader, mapper(), schema.GroupResource{Resource: "configmaps"})
+	reader, now := &failingReader{Reader: ownerChain()}, time.Unix(1000, 0)
+	o := newOwnerFinder(reader, mapper(), schema.GroupResource{Resource: "configmaps"})
 	o.now = func() time.Time { return now }
 	read := func(namespace string) int {
 		t.Helper()
 		before := reader.lists
-		if _, err := o.in(t.Context(), namespace, workloadKinds("Deployment")); err != nil {
+		if _, err := o.ofSources(t.Context(), namespace, workloadKinds("Deployment")); err != nil {
 			t.Fatal(err)
 		}
 		return reader.lists - before
@@ -124,11 +124,11 @@ func TestOwnersAreReadOnceForAMassDeletion(t *testing.T) {
 	if got := []int{read("shop"), read("shop"), read("bank"), read("shop")}; !cmp.Equal(got, []int{1, 0, 1, 0}) {
 		t.Errorf("lists %v, want one for each namespace", got)
 	}
-	now = now.Add(recentFor)
+	now = now.Add(lookupTTL)
 	if got := read("shop"); got != 1 {
-		t.Errorf("%d lists after %s, want 1", got, recentFor)
+		t.Errorf("%d lists after %s, want 1", got, lookupTTL)
 	}
-	if len(o.recent) != 1 {
-		t.Errorf("%d reads are kept, want the last alone", len(o.recent))
+	if len(o.lookups) != 1 {
+		t.Errorf("%d lookups kept, want only the last", len(o.lookups))
 	}
 }

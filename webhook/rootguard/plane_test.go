@@ -30,8 +30,8 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// plane is a namespace of a real API server, which asks a real webhook over TLS about deletions in it.
-type plane struct {
+// fixture is a namespace of a real API server, which asks a real webhook over TLS about deletions in it.
+type fixture struct {
 	*testing.T
 	client.Client
 	namespace, cell string
@@ -55,8 +55,8 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.all = append(w.all, text)
 }
 
-// taken returns the warnings since the last call.
-func (w *warnings) taken() []string {
+// takeWarnings returns the warnings since the last call.
+func (w *warnings) takeWarnings() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := w.all
@@ -67,18 +67,18 @@ func (w *warnings) taken() []string {
 // ownerKinds are the owners of sources in tests: ConfigMaps, which every API server has.
 func ownerKinds() []schema.GroupResource { return []schema.GroupResource{{Resource: "configmaps"}} }
 
-// newPlane runs a webhook as a user with exactly the permissions that it needs. The API server does not ask it yet.
-func newPlane(t *testing.T, mode core.Mode, change ...func(*rootguard.Options)) *plane {
+// newFixture runs a webhook as a user with exactly the permissions that it needs. The API server does not ask it yet.
+func newFixture(t *testing.T, mode core.Mode, change ...func(*rootguard.Options)) *fixture {
 	t.Helper()
 	namespace := testplane.Namespace(t)
-	p := &plane{T: t, namespace: namespace, cell: namespace, registry: prometheus.NewRegistry(), warnings: &warnings{}}
+	p := &fixture{T: t, namespace: namespace, cell: namespace, registry: prometheus.NewRegistry(), warnings: &warnings{}}
 	p.config = testplane.Config(t)
 	p.config.WarningHandler = p.warnings
-	p.Client = p.as(rest.ImpersonationConfig{})
+	p.Client = p.impersonate(rest.ImpersonationConfig{})
 	p.server = &webhook.Server{Listen: "127.0.0.1:0"}
 	p.certify()
 	user := testplane.User(p, namespace, slices.Concat(webhook.CoreRules(), webhook.CellRules(), rootguard.ClusterRules(), rootguard.OwnerRules(ownerKinds())))
-	testplane.Manage(p, user, func(_ context.Context, mgr manager.Manager) error {
+	testplane.StartManager(p, user, func(_ context.Context, mgr manager.Manager) error {
 		cores := map[string]cluster.Cluster{"core": mgr}
 		err := webhook.SetupWithManager(mgr, webhook.Options{
 			Cores: cores, Cells: map[string]*rest.Config{p.cell: user}, Server: p.server, Metrics: p.registry,
@@ -93,11 +93,11 @@ func newPlane(t *testing.T, mode core.Mode, change ...func(*rootguard.Options)) 
 		p.server.Roots, err = rootguard.Setup(mgr, options)
 		return err
 	}, func(o *manager.Options) { o.Cache = clusters.CacheOptions() })
-	p.eventually(func() string { return word(p.server.Ready(nil)) })
+	p.eventually(func() string { return errorText(p.server.Ready(nil)) })
 	return p
 }
 
-func (p *plane) as(who rest.ImpersonationConfig) client.Client {
+func (p *fixture) impersonate(who rest.ImpersonationConfig) client.Client {
 	p.Helper()
 	config := rest.CopyConfig(p.config)
 	config.Impersonate = who
@@ -108,14 +108,14 @@ func (p *plane) as(who rest.ImpersonationConfig) client.Client {
 	return c
 }
 
-func (p *plane) certify() {
+func (p *fixture) certify() {
 	p.Helper()
 	p.server.CertFile, p.server.KeyFile, p.authority = testplane.Certificate(p)
 }
 
 // configure makes the API server ask about the namespace with the configuration that users get, and waits until it
 // does. The namespace must have a floor in force.
-func (p *plane) configure(place core.Place) {
+func (p *fixture) configure(place core.ClusterIdentity) {
 	p.Helper()
 	configuration, err := webhook.RootConfiguration(webhook.RootOptions{
 		ConfigurationOptions: webhook.ConfigurationOptions{
@@ -130,22 +130,22 @@ func (p *plane) configure(place core.Place) {
 	}
 	p.create(configuration)
 	p.eventually(func() string {
-		p.taken()
-		err := p.try(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}})
-		if err != nil && strings.Contains(err.Error(), "Breakwater denies") || len(p.taken()) > 0 {
+		p.takeWarnings()
+		err := p.dryRunDelete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}})
+		if err != nil && strings.Contains(err.Error(), "Breakwater denies") || len(p.takeWarnings()) > 0 {
 			return ""
 		}
-		return "the apiserver does not ask about the namespace yet: " + word(err)
+		return "the API server does not call the webhook for the namespace yet: " + errorText(err)
 	})
-	p.taken()
+	p.takeWarnings()
 }
 
-// try deletes an object with a dry run, which the webhook answers like any other deletion.
-func (p *plane) try(object client.Object) error {
+// dryRunDelete deletes an object with a dry run, which the webhook answers like any other deletion.
+func (p *fixture) dryRunDelete(object client.Object) error {
 	return p.Delete(p.Context(), object, client.DryRunAll)
 }
 
-func (p *plane) create(object client.Object) {
+func (p *fixture) create(object client.Object) {
 	p.Helper()
 	if err := p.Create(p.Context(), object); err != nil {
 		p.Fatalf("create %T %s: %v", object, object.GetName(), err)
@@ -154,7 +154,7 @@ func (p *plane) create(object client.Object) {
 }
 
 // deployment creates a Deployment of pods with app=NAME.
-func (p *plane) deployment(name string, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
+func (p *fixture) deployment(name string, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
 	p.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
 	d.Spec.Replicas = ptr.To[int32](4)
@@ -170,7 +170,7 @@ func (p *plane) deployment(name string, change ...func(*appsv1.Deployment)) *app
 
 // generated creates the PodProtector of a Deployment, with a floor of 3 of 4 available pods, and waits until the
 // webhook has seen it.
-func (p *plane) generated(deployment string) *v1alpha1.PodProtector {
+func (p *fixture) generated(deployment string) *v1alpha1.PodProtector {
 	p.Helper()
 	source := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: deployment}
 	of := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
@@ -188,12 +188,12 @@ func (p *plane) generated(deployment string) *v1alpha1.PodProtector {
 	if err := p.Status().Update(p.Context(), of); err != nil {
 		p.Fatal(err)
 	}
-	p.known(of)
+	p.awaitCached(of)
 	return of
 }
 
-// known waits until the webhook has seen the state of a PodProtector.
-func (p *plane) known(of *v1alpha1.PodProtector) {
+// awaitCached waits until the webhook has seen the state of a PodProtector.
+func (p *fixture) awaitCached(of *v1alpha1.PodProtector) {
 	p.Helper()
 	p.eventually(func() string {
 		seen := ""
@@ -210,7 +210,7 @@ func (p *plane) known(of *v1alpha1.PodProtector) {
 }
 
 // annotate confirms a release on an object.
-func (p *plane) annotate(object client.Object, value string) {
+func (p *fixture) annotate(object client.Object, value string) {
 	p.Helper()
 	before, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
@@ -222,12 +222,12 @@ func (p *plane) annotate(object client.Object, value string) {
 	}
 }
 
-func (p *plane) eventually(look func() string) {
+func (p *fixture) eventually(look func() string) {
 	p.Helper()
 	testplane.Eventually(p, look)
 }
 
-func word(err error) string {
+func errorText(err error) string {
 	if err != nil {
 		return err.Error()
 	}

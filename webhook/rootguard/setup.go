@@ -16,8 +16,8 @@ import (
 
 // Protection gives access to the state of the webhook.
 type Protection interface {
-	// Knows reports whether the webhook reviews the pods of a cell.
-	Knows(cell string) bool
+	// HasCell reports whether the webhook reviews the pods of a cell.
+	HasCell(cell string) bool
 	// EachProtector visits the PodProtectors of a namespace, or all; unread are the core clusters that have not been
 	// read yet.
 	EachProtector(namespace string, visit func(core string, of *v1alpha1.PodProtector)) (unread []string)
@@ -54,7 +54,7 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 	}
 	for name, core := range o.Cores {
 		h.cores[name] = &coreCluster{
-			reader: core.GetAPIReader(), owners: newOwners(core.GetAPIReader(), core.GetRESTMapper(), o.OwnerKinds...),
+			reader: core.GetAPIReader(), owners: newOwnerFinder(core.GetAPIReader(), core.GetRESTMapper(), o.OwnerKinds...),
 		}
 	}
 	return h, nil

@@ -65,12 +65,12 @@ func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 		UID: review, Allowed: a.Refusal == "", Warnings: a.warnings(), AuditAnnotations: map[string]string{"reason": string(a.Reason)},
 	}
 	if a.Err != nil {
-		response.AuditAnnotations["why"] = cut(a.Err.Error())
+		response.AuditAnnotations["why"] = truncate(a.Err.Error())
 	}
-	if names := a.injecting(); len(names) > 0 {
+	if names := a.injectingPolicies(); len(names) > 0 {
 		response.AuditAnnotations["policies"] = strings.Join(names[:min(len(names), maxAudited)], ",")
 	}
-	if names := a.spreading(); len(names) > 0 {
+	if names := a.spreadingProtectors(); len(names) > 0 {
 		response.AuditAnnotations["spreads"] = strings.Join(names[:min(len(names), maxAudited)], ",")
 	}
 	if a.Refusal != "" {
@@ -86,8 +86,8 @@ func (a Answer) Response(review types.UID) *admissionv1.AdmissionResponse {
 	return response
 }
 
-// injecting returns the names of the policies that added something.
-func (a Answer) injecting() (names []string) {
+// injectingPolicies returns the names of the policies that added something.
+func (a Answer) injectingPolicies() (names []string) {
 	for _, outcome := range a.Outcomes {
 		if len(outcome.Injected) > 0 {
 			names = append(names, outcome.Core+"/"+outcome.String())
@@ -96,8 +96,8 @@ func (a Answer) injecting() (names []string) {
 	return names
 }
 
-// spreading returns the names of the protectors for whose spread something was added.
-func (a Answer) spreading() (names []string) {
+// spreadingProtectors returns the names of the protectors for whose spread something was added.
+func (a Answer) spreadingProtectors() (names []string) {
 	for _, spread := range a.Spreads {
 		if len(spread.Injected) > 0 {
 			names = append(names, spread.Core+"/"+spread.String())
@@ -106,12 +106,12 @@ func (a Answer) spreading() (names []string) {
 	return names
 }
 
-// admit turns a refusal into a warning: the object is stored as it was sent.
-func admit(response *admissionv1.AdmissionResponse) {
+// admitWithWarning turns a refusal into a warning: the object is stored as it was sent.
+func admitWithWarning(response *admissionv1.AdmissionResponse) {
 	if response.Allowed {
 		return
 	}
-	response.Warnings = []string{cut("admitted, since Breakwater is on trial (--audit): " + response.Result.Message)}
+	response.Warnings = []string{truncate("admitted, since Breakwater is on trial (--audit): " + response.Result.Message)}
 	response.Allowed, response.Result = true, nil
 }
 
@@ -127,20 +127,20 @@ func (a Answer) warnings() (warnings []string) {
 		warnings = append(warnings, warningsOf(spread.Protector, spread.Conflicts)...)
 	}
 	if more := len(warnings) - maxWarnings; more > 0 {
-		warnings = append(warnings[:maxWarnings], fmt.Sprintf("and %d more fields in which policies or protectors were not heeded", more))
+		warnings = append(warnings[:maxWarnings], fmt.Sprintf("and %d more fields in which policies or protectors were not applied", more))
 	}
 	return warnings
 }
 
-func warningsOf(whom fmt.Stringer, conflicts []scheduling.Clash) (warnings []string) {
+func warningsOf(subject fmt.Stringer, conflicts []scheduling.Omission) (warnings []string) {
 	for _, conflict := range conflicts {
-		warnings = append(warnings, cut(whom.String()+" was not heeded in "+conflict.String()))
+		warnings = append(warnings, truncate(subject.String()+" was not applied to "+conflict.String()))
 	}
 	return warnings
 }
 
-// cut truncates a warning to maxWarning bytes, at a character boundary.
-func cut(warning string) string {
+// truncate truncates a warning to maxWarning bytes, at a character boundary.
+func truncate(warning string) string {
 	if len(warning) <= maxWarning {
 		return warning
 	}

@@ -20,8 +20,8 @@ func BenchmarkReview(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	of := &atlas{cores: []string{"core"}}
-	h := &Handler{cells: of, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), metrics: m, log: logr.Discard()}
+	of := &fakeCells{cores: []string{"core"}}
+	h := &Handler{cells: of, policies: newPolicies(logr.Discard()), counts: newPolicyCounts(time.Now), metrics: m, log: logr.Discard()}
 	for i := range 1000 {
 		p := policy(func(s *v1alpha1.PodSchedulingPolicySpec) {
 			s.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"team": fmt.Sprint(i % 100)}}
@@ -30,7 +30,7 @@ func BenchmarkReview(b *testing.B) {
 		p.Name = fmt.Sprint("policy-", i)
 		h.policies.put("core", p)
 	}
-	h.policies.markRead("core")
+	h.policies.markSynced("core")
 	h.policies.rebuild()
 	request := creation(podKind, `{"metadata":{"generateName":"web-","labels":{"app":"web","team":"7"}},"spec":{"nodeSelector":{"zone":"a"},"containers":[{"name":"web","image":"web"}]}}`)
 	spread := byZone("core", "web")
@@ -39,7 +39,7 @@ func BenchmarkReview(b *testing.B) {
 	for _, c := range []struct {
 		covered    string
 		protectors []scheduling.Protector
-	}{{"nobody", nil}, {"audited", []scheduling.Protector{audited}}, {"spread", []scheduling.Protector{spread}}} {
+	}{{"no protector", nil}, {"audited", []scheduling.Protector{audited}}, {"spread", []scheduling.Protector{spread}}} {
 		b.Run("protector="+c.covered, func(b *testing.B) {
 			of.protectors = c.protectors
 			b.ReportAllocs()

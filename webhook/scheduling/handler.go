@@ -22,7 +22,7 @@ import (
 
 // Cells gives access to the cells and to the protectors of their pods. The webhook implements it.
 type Cells interface {
-	Knows(cell string) bool
+	HasCell(cell string) bool
 	// CoresOf returns the names of the core clusters whose cell contains a pod. It returns an error while a core that
 	// it needs has not been read.
 	CoresOf(cell, namespace string, labels map[string]string) ([]string, error)
@@ -39,7 +39,7 @@ type Handler struct {
 	policies *policies
 	// labelsOf returns the labels of a namespace in the cluster of a cell.
 	labelsOf func(ctx context.Context, cell, namespace string) (map[string]string, error)
-	tally    *tally
+	counts   *policyCounts
 	// audit admits objects that would be rejected.
 	audit   bool
 	metrics *metrics
@@ -51,36 +51,36 @@ func (h *Handler) Review(ctx context.Context, cell string, request *admissionv1.
 	began := time.Now()
 	answer := h.answer(ctx, cell, request)
 	if answer.Err != nil {
-		h.log.Info("An object was stored without its scheduling policies", "cell", cell, "reason", answer.Reason, "why", answer.Err.Error(),
+		h.log.Info("Stored object without its scheduling policies", "cell", cell, "reason", answer.Reason, "why", answer.Err.Error(),
 			"kind", request.Kind.Kind, "namespace", request.Namespace, "name", request.Name)
 	}
 	if dry := request.DryRun; dry == nil || !*dry {
 		h.metrics.observe(ctx, h.label(cell), &answer, time.Since(began))
-		h.tally.note(answer)
+		h.counts.add(answer)
 	}
-	tell(trace.SpanFromContext(ctx), cell, request, &answer)
+	recordAnswer(trace.SpanFromContext(ctx), cell, request, &answer)
 	response := answer.Response(request.UID)
 	if h.audit {
-		admit(response)
+		admitWithWarning(response)
 	}
 	return response
 }
 
-// tell records the answer on the span of a review.
-func tell(span trace.Span, cell string, request *admissionv1.AdmissionRequest, answer *Answer) {
+// recordAnswer records the answer on the span of a review.
+func recordAnswer(span trace.Span, cell string, request *admissionv1.AdmissionRequest, answer *Answer) {
 	if !span.IsRecording() {
 		return
 	}
 	span.SetAttributes(attribute.String(tracing.Cell, cell), attribute.String(tracing.Reason, string(answer.Reason)),
 		attribute.String(tracing.Kind, request.Kind.Kind), attribute.String(tracing.Namespace, request.Namespace),
 		attribute.String(tracing.Name, request.Name), attribute.Bool(tracing.Allowed, answer.Refusal == ""))
-	tracing.Fail(span, answer.Err)
+	tracing.RecordError(span, answer.Err)
 }
 
 // label returns the label of a cell for metrics. Unknown cells share one label, so that a client cannot create time
 // series.
 func (h *Handler) label(cell string) string {
-	if h.cells.Knows(cell) {
+	if h.cells.HasCell(cell) {
 		return cell
 	}
 	return reviews.Unknown
@@ -94,11 +94,11 @@ func (h *Handler) answer(ctx context.Context, cell string, request *admissionv1.
 	}()
 	kind := schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
 	update := request.Operation == admissionv1.Update
-	_, known := scheduling.PathOf(kind)
+	_, supported := scheduling.PathOf(kind)
 	switch {
-	case !h.cells.Knows(cell):
-		return Answer{Reason: UnknownCell, Err: fmt.Errorf("no cell is called %q", cell)}
-	case !known || request.SubResource != "" || !update && request.Operation != admissionv1.Create:
+	case !h.cells.HasCell(cell):
+		return Answer{Reason: UnknownCell, Err: fmt.Errorf("cell %q does not exist", cell)}
+	case !supported || request.SubResource != "" || !update && request.Operation != admissionv1.Create:
 		return Answer{Reason: Ignored}
 	}
 	object, err := scheduling.Read(kind, update, request.Object.Raw)
@@ -118,19 +118,19 @@ func (h *Handler) decide(ctx context.Context, cell string, o *scheduling.Object)
 	case len(cores) == 0:
 		return Answer{Reason: OtherCell}
 	}
-	known := h.policies.known()
-	if core, ok := known.lacks(cores); ok {
+	current := h.policies.currentSnapshot()
+	if core, ok := current.firstUnsynced(cores); ok {
 		return Answer{Reason: NotReady, Err: fmt.Errorf("the scheduling policies of core cluster %q are not read yet", core)}
 	}
 	var labels map[string]string
-	if known.clusterwide {
+	if current.clusterwide {
 		if labels, err = h.labelsOf(ctx, cell, o.Namespace); err != nil {
 			return Answer{Reason: NamespaceUnread, Err: err}
 		}
 	}
 	protectors := h.cells.ProtectorsOf(cores, cell, o.Namespace, o.Labels)
-	chosen := slices.DeleteFunc(known.set.For(o, labels, protectors), func(p *scheduling.Policy) bool { return !slices.Contains(cores, p.Core) })
-	if len(chosen) == 0 && !scheduling.Spreads(o, protectors) {
+	chosen := slices.DeleteFunc(current.set.For(o, labels, protectors), func(p *scheduling.Policy) bool { return !slices.Contains(cores, p.Core) })
+	if len(chosen) == 0 && !scheduling.HasSpread(o, protectors) {
 		return Answer{Reason: NoPolicy}
 	}
 	result, err := scheduling.Merge(o, chosen, protectors)

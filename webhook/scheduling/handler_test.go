@@ -24,31 +24,31 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// atlas implements Cells with values that a test sets.
-type atlas struct {
+// fakeCells implements Cells with values that a test sets.
+type fakeCells struct {
 	cores      []string
 	unread     error
 	protectors []scheduling.Protector
 }
 
-func (a *atlas) Knows(cell string) bool { return cell == "worker-1" }
+func (a *fakeCells) HasCell(cell string) bool { return cell == "worker-1" }
 
-func (a *atlas) CoresOf(string, string, map[string]string) ([]string, error) {
+func (a *fakeCells) CoresOf(string, string, map[string]string) ([]string, error) {
 	return a.cores, a.unread
 }
 
-func (a *atlas) ProtectorsOf([]string, string, string, map[string]string) []scheduling.Protector {
+func (a *fakeCells) ProtectorsOf([]string, string, string, map[string]string) []scheduling.Protector {
 	return a.protectors
 }
 
-func (a *atlas) CellConfig(string) (*rest.Config, error) { return nil, errors.New("nobody can") }
+func (a *fakeCells) CellConfig(string) (*rest.Config, error) { return nil, errors.New("no such cell") }
 
-// desk is a handler without a server.
-type desk struct {
+// handlerFixture is a handler without a server.
+type handlerFixture struct {
 	*testing.T
 	*Handler
-	atlas    *atlas
-	registry *prometheus.Registry
+	fakeCells *fakeCells
+	registry  *prometheus.Registry
 }
 
 // counted returns the number of counted reviews of a cell, by reason.
@@ -76,23 +76,23 @@ func counted(t *testing.T, registry *prometheus.Registry, cell string) map[Reaso
 	return found
 }
 
-// newDesk returns a desk with policies of core "core".
-func newDesk(t *testing.T, policies ...metav1.Object) *desk {
+// newHandlerFixture returns a fixture with policies of core "core".
+func newHandlerFixture(t *testing.T, policies ...metav1.Object) *handlerFixture {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	m, err := newMetrics(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{T: t, atlas: &atlas{cores: []string{"core"}}, registry: registry}
-	d.Handler = &Handler{cells: d.atlas, policies: newPolicies(logr.Discard()), tally: newTally(time.Now), metrics: m, log: logr.Discard()}
+	d := &handlerFixture{T: t, fakeCells: &fakeCells{cores: []string{"core"}}, registry: registry}
+	d.Handler = &Handler{cells: d.fakeCells, policies: newPolicies(logr.Discard()), counts: newPolicyCounts(time.Now), metrics: m, log: logr.Discard()}
 	d.labelsOf = func(context.Context, string, string) (map[string]string, error) {
 		return map[string]string{"team": "a"}, nil
 	}
 	for _, p := range policies {
 		d.policies.put("core", p)
 	}
-	d.policies.markRead("core")
+	d.policies.markSynced("core")
 	d.policies.rebuild()
 	return d
 }
@@ -122,13 +122,13 @@ var (
 	deploymentKind = metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 )
 
-// strange is a pod that has fields unknown to Breakwater's types, beside the fields that policies add to.
-const strange = `{"metadata":{"generateName":"web-","labels":{"app":"web"},"future":1},
+// podWithUnknownFields is a pod that has fields unknown to Breakwater's types, beside the fields that policies add to.
+const podWithUnknownFields = `{"metadata":{"generateName":"web-","labels":{"app":"web"},"future":1},
 	"spec":{"quantum":{"spin":0.50},"nodeSelector":{"zone":"a"},"affinity":{"moonAffinity":{"x":12345678901234567890}},"containers":[{"name":"web","warp":9}]}}`
 
-func TestAPatchTouchesNothingButWhatIsAdded(t *testing.T) {
-	d := newDesk(t, policy())
-	response := d.Review(t.Context(), "worker-1", creation(podKind, strange))
+func TestPatchChangesOnlyAddedFields(t *testing.T) {
+	d := newHandlerFixture(t, policy())
+	response := d.Review(t.Context(), "worker-1", creation(podKind, podWithUnknownFields))
 	want := &admissionv1.AdmissionResponse{
 		UID: "review", Allowed: true, PatchType: ptr.To(admissionv1.PatchTypeJSONPatch),
 		Patch:            []byte(`[{"op":"add","path":"/spec/nodeSelector/disk","value":"ssd"}]`),
@@ -139,7 +139,7 @@ func TestAPatchTouchesNothingButWhatIsAdded(t *testing.T) {
 	}
 }
 
-func TestReviewsAreAnsweredWithAReason(t *testing.T) {
+func TestReviewReasons(t *testing.T) {
 	const pod, own = `{"metadata":{},"spec":{}}`, `{"metadata":{},"spec":{"nodeSelector":{"disk":"hdd"}}}`
 	everywhere := &v1alpha1.ClusterPodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
 	everywhere.Spec.NamespaceSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"team": "a"}}
@@ -153,41 +153,41 @@ func TestReviewsAreAnsweredWithAReason(t *testing.T) {
 		kind   metav1.GroupVersionKind
 		object string
 		cell   string
-		change func(*desk, *admissionv1.AdmissionRequest)
+		change func(*handlerFixture, *admissionv1.AdmissionRequest)
 		want   Reason
 	}{
-		"adds what a policy of the namespace asks for":         {policy(), podKind, pod, "worker-1", nil, Injected},
-		"adds what one of the cluster asks for":                {everywhere, podKind, pod, "worker-1", nil, Injected},
+		"adds fields of a policy of the namespace":             {policy(), podKind, pod, "worker-1", nil, Injected},
+		"adds fields of a cluster policy":                      {everywhere, podKind, pod, "worker-1", nil, Injected},
 		"adds to the template of a Deployment that is created": {templates, deploymentKind, deployment, "worker-1", nil, Injected},
-		"leaves the template of one that is updated": {templates, deploymentKind, deployment, "worker-1", func(_ *desk, r *admissionv1.AdmissionRequest) {
+		"leaves the template of one that is updated": {templates, deploymentKind, deployment, "worker-1", func(_ *handlerFixture, r *admissionv1.AdmissionRequest) {
 			r.Operation = admissionv1.Update
 		}, NoPolicy},
 		"leaves a pod that has it":                       {policy(), podKind, `{"spec":{"nodeSelector":{"disk":"ssd"}}}`, "worker-1", nil, Unchanged},
 		"leaves what the pod has":                        {policy(), podKind, own, "worker-1", nil, Unchanged},
 		"rejects what contradicts a policy that rejects": {policy(rejecting), podKind, own, "worker-1", nil, Rejected},
-		"goes by the namespace of the request":           {policy(), podKind, pod, "worker-1", func(_ *desk, r *admissionv1.AdmissionRequest) { r.Namespace = "other" }, NoPolicy},
-		"leaves pods of a cell that nobody knows":        {policy(), podKind, pod, "worker-2", nil, UnknownCell},
-		"leaves pods of no cell":                         {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.cores = nil }, OtherCell},
-		"leaves pods of cells of other cores": {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) {
-			d.policies.markRead("b")
+		"uses the namespace of the request":              {policy(), podKind, pod, "worker-1", func(_ *handlerFixture, r *admissionv1.AdmissionRequest) { r.Namespace = "other" }, NoPolicy},
+		"leaves pods of an unknown cell":                 {policy(), podKind, pod, "worker-2", nil, UnknownCell},
+		"leaves pods of no cell":                         {policy(), podKind, pod, "worker-1", func(d *handlerFixture, _ *admissionv1.AdmissionRequest) { d.fakeCells.cores = nil }, OtherCell},
+		"leaves pods of cells of other cores": {policy(), podKind, pod, "worker-1", func(d *handlerFixture, _ *admissionv1.AdmissionRequest) {
+			d.policies.markSynced("b")
 			d.policies.rebuild()
-			d.atlas.cores = []string{"b"}
+			d.fakeCells.cores = []string{"b"}
 		}, NoPolicy},
-		"leaves pods while a core's policies are unread": {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.cores = []string{"core", "b"} }, NotReady},
-		"leaves pods while protectors are unread":        {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.unread = errors.New("not yet") }, NotReady},
-		"leaves pods of namespaces that cannot be read": {everywhere, podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) {
+		"leaves pods while a core's policies are unread": {policy(), podKind, pod, "worker-1", func(d *handlerFixture, _ *admissionv1.AdmissionRequest) { d.fakeCells.cores = []string{"core", "b"} }, NotReady},
+		"leaves pods while protectors are unread":        {policy(), podKind, pod, "worker-1", func(d *handlerFixture, _ *admissionv1.AdmissionRequest) { d.fakeCells.unread = errors.New("not yet") }, NotReady},
+		"leaves pods of namespaces that cannot be read": {everywhere, podKind, pod, "worker-1", func(d *handlerFixture, _ *admissionv1.AdmissionRequest) {
 			d.labelsOf = func(context.Context, string, string) (map[string]string, error) { return nil, context.DeadlineExceeded }
 		}, NamespaceUnread},
-		"does not ask for labels that no policy looks at": {policy(), podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.labelsOf = nil }, Injected},
-		"leaves pods when it panics":                      {everywhere, podKind, pod, "worker-1", func(d *desk, _ *admissionv1.AdmissionRequest) { d.labelsOf = nil }, Failed},
-		"leaves what is no pod":                           {policy(), podKind, `{"spec":7}`, "worker-1", nil, Invalid},
-		"leaves a review without an object":               {policy(), podKind, ``, "worker-1", nil, Invalid},
-		"leaves other kinds":                              {policy(), metav1.GroupVersionKind{Version: "v1", Kind: "Secret"}, pod, "worker-1", nil, Ignored},
-		"leaves subresources":                             {policy(), podKind, pod, "worker-1", func(_ *desk, r *admissionv1.AdmissionRequest) { r.SubResource = "status" }, Ignored},
-		"leaves deletions":                                {policy(), podKind, pod, "worker-1", func(_ *desk, r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete }, Ignored},
+		"reads no namespace labels without need": {policy(), podKind, pod, "worker-1", func(d *handlerFixture, _ *admissionv1.AdmissionRequest) { d.labelsOf = nil }, Injected},
+		"leaves pods when it panics":             {everywhere, podKind, pod, "worker-1", func(d *handlerFixture, _ *admissionv1.AdmissionRequest) { d.labelsOf = nil }, Failed},
+		"leaves what is no pod":                  {policy(), podKind, `{"spec":7}`, "worker-1", nil, Invalid},
+		"leaves a review without an object":      {policy(), podKind, ``, "worker-1", nil, Invalid},
+		"leaves other kinds unchanged":           {policy(), metav1.GroupVersionKind{Version: "v1", Kind: "Secret"}, pod, "worker-1", nil, Ignored},
+		"leaves subresources":                    {policy(), podKind, pod, "worker-1", func(_ *handlerFixture, r *admissionv1.AdmissionRequest) { r.SubResource = "status" }, Ignored},
+		"leaves deletions":                       {policy(), podKind, pod, "worker-1", func(_ *handlerFixture, r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete }, Ignored},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			d, request := newDesk(t, c.policy), creation(c.kind, c.object)
+			d, request := newHandlerFixture(t, c.policy), creation(c.kind, c.object)
 			if c.change != nil {
 				c.change(d, request)
 			}
@@ -197,7 +197,7 @@ func TestReviewsAreAnsweredWithAReason(t *testing.T) {
 			}
 			isFault := slices.Contains([]Reason{UnknownCell, NotReady, NamespaceUnread, Invalid, Failed}, c.want)
 			if why := response.AuditAnnotations["why"]; (why != "") != isFault || len(why) > maxWarning {
-				t.Errorf("it was %s because of %q", c.want, why)
+				t.Errorf("reason %s with error %q", c.want, why)
 			}
 			if response.Allowed != (c.want != Rejected) || (response.Patch != nil) != (c.want == Injected) {
 				t.Errorf("allowed %v with patch %s for reason %s", response.Allowed, response.Patch, c.want)
@@ -213,8 +213,8 @@ func TestReviewsAreAnsweredWithAReason(t *testing.T) {
 	}
 }
 
-func TestARefusalSaysWhatToDo(t *testing.T) {
-	d := newDesk(t, policy(rejecting))
+func TestRefusalNamesRemedy(t *testing.T) {
+	d := newHandlerFixture(t, policy(rejecting))
 	response := d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{"nodeSelector":{"disk":"hdd"}}}`))
 	if response.Result == nil || response.Result.Code != 403 || response.Result.Reason != metav1.StatusReasonForbidden {
 		t.Fatalf("result %+v, want 403 Forbidden", response.Result)
@@ -226,8 +226,8 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestADryRunIsAnsweredAlikeAndNotCounted(t *testing.T) {
-	d, request := newDesk(t, policy()), creation(podKind, strange)
+func TestDryRunIsNotCounted(t *testing.T) {
+	d, request := newHandlerFixture(t, policy()), creation(podKind, podWithUnknownFields)
 	real := d.Review(t.Context(), "worker-1", request)
 	request.DryRun = ptr.To(true)
 	if diff := cmp.Diff(real, d.Review(t.Context(), "worker-1", request)); diff != "" {
@@ -238,20 +238,20 @@ func TestADryRunIsAnsweredAlikeAndNotCounted(t *testing.T) {
 	}
 }
 
-func TestWarningsAreFewAndShort(t *testing.T) {
+func TestWarningsAreLimited(t *testing.T) {
 	wants, has := map[string]string{}, map[string]string{}
 	for i := range 40 {
 		key := fmt.Sprintf("ü-key-%d", i)
 		wants[key], has[key] = strings.Repeat("ä", 60), strings.Repeat("é", 60)
 	}
-	d := newDesk(t, policy(func(s *v1alpha1.PodSchedulingPolicySpec) { s.NodeSelector = wants }))
+	d := newHandlerFixture(t, policy(func(s *v1alpha1.PodSchedulingPolicySpec) { s.NodeSelector = wants }))
 	pod, err := json.Marshal(map[string]any{"spec": map[string]any{"nodeSelector": has}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	warnings := d.Review(t.Context(), "worker-1", creation(podKind, string(pod))).Warnings
 	if len(warnings) != maxWarnings+1 || !strings.Contains(warnings[maxWarnings], "35 more") {
-		t.Errorf("warnings %q, want %d and the number of others", warnings, maxWarnings)
+		t.Errorf("warnings %q, want %d and the number of further ones", warnings, maxWarnings)
 	}
 	for _, warning := range warnings {
 		if len(warning) > maxWarning || !utf8.ValidString(warning) {
@@ -260,26 +260,26 @@ func TestWarningsAreFewAndShort(t *testing.T) {
 	}
 }
 
-func TestPoliciesComeAndGo(t *testing.T) {
-	d := newDesk(t, policy())
+func TestPolicyChangesTakeEffect(t *testing.T) {
+	d := newHandlerFixture(t, policy())
 	review := func() Reason {
 		return Reason(d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{}}`)).AuditAnnotations["reason"])
 	}
 	d.policies.drop("core", "shop", "ssd")
 	d.policies.rebuild()
 	if got := review(); got != NoPolicy {
-		t.Errorf("reason %s when the policy is gone, want %s", got, NoPolicy)
+		t.Errorf("reason %s after the policy was deleted, want %s", got, NoPolicy)
 	}
 	d.policies.put("core", policy())
 	d.policies.rebuild()
 	if got := review(); got != Injected {
-		t.Errorf("reason %s when it is back, want %s", got, Injected)
+		t.Errorf("reason %s after the policy was recreated, want %s", got, Injected)
 	}
 	d.policies.put("core", policy(func(s *v1alpha1.PodSchedulingPolicySpec) {
 		s.PodSelector.MatchExpressions = []v1alpha1.PodSelectorRequirement{{Key: "a", Operator: "Odd"}}
 	}))
 	d.policies.rebuild()
 	if got := review(); got != NoPolicy {
-		t.Errorf("reason %s when it is malformed, want %s: what it was before is not asked for any more", got, NoPolicy)
+		t.Errorf("reason %s after the policy became malformed, want %s: its former state no longer applies", got, NoPolicy)
 	}
 }

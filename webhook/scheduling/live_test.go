@@ -26,8 +26,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-func TestPodsAreCreatedWithWhatPoliciesAdd(t *testing.T) {
-	p := newPlane(t)
+func TestCreatedPodsGetPolicies(t *testing.T) {
+	p := newFixture(t)
 	protector := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "web", Labels: map[string]string{"tier": "gold"}}}
 	protector.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	protector.Spec.MinAvailable = v1alpha1.Pods(1)
@@ -59,7 +59,7 @@ func TestPodsAreCreatedWithWhatPoliciesAdd(t *testing.T) {
 	other := p.pod("other", func(pod *corev1.Pod) { pod.Labels["app"] = "other" })
 	p.create(other)
 	if len(other.Spec.NodeSelector)+len(other.Spec.TopologySpreadConstraints) > 0 {
-		t.Errorf("a pod that no policy is for became %+v", other.Spec)
+		t.Errorf("a pod without policy has spec %+v, want it unchanged", other.Spec)
 	}
 
 	p.relabel("team", "b")
@@ -69,14 +69,14 @@ func TestPodsAreCreatedWithWhatPoliciesAdd(t *testing.T) {
 			return err.Error()
 		}
 		if probe.Spec.NodeSelector["team"] != "" {
-			return "the namespace is taken for one of team a"
+			return "the namespace still counts as one of team a"
 		}
 		return ""
 	})
 }
 
-func TestTemplatesOfAllKindsAreAddedTo(t *testing.T) {
-	p := newPlane(t)
+func TestTemplatesOfAllKindsGetPolicies(t *testing.T) {
+	p := newFixture(t)
 	p.create(p.policy("disk", func(s *v1alpha1.PodSchedulingPolicySpec) {
 		s.Targets = []v1alpha1.SchedulingTarget{v1alpha1.TargetPodTemplates}
 	}))
@@ -107,8 +107,8 @@ func TestTemplatesOfAllKindsAreAddedTo(t *testing.T) {
 	wantDisk(t, pod.Spec.NodeSelector, "")
 }
 
-func TestAPolicyThatChangesRollsNothing(t *testing.T) {
-	p := newPlane(t)
+func TestPolicyChangeCausesNoRollout(t *testing.T) {
+	p := newFixture(t)
 	policy := p.policy("disk", func(s *v1alpha1.PodSchedulingPolicySpec) {
 		s.Targets = []v1alpha1.SchedulingTarget{v1alpha1.TargetPods, v1alpha1.TargetPodTemplates}
 	})
@@ -131,7 +131,7 @@ func TestAPolicyThatChangesRollsNothing(t *testing.T) {
 	fresh := p.pod("fresh")
 	p.create(fresh)
 	if fresh.Spec.NodeSelector["cpu"] != "new" {
-		t.Fatalf("nodeSelector %v of a pod that came later, want what the policy has now", fresh.Spec.NodeSelector)
+		t.Fatalf("nodeSelector %v of a later pod, want the one of the current policy", fresh.Spec.NodeSelector)
 	}
 	for _, object := range []client.Object{deployment, pod} {
 		version := object.GetResourceVersion()
@@ -151,8 +151,8 @@ func TestAPolicyThatChangesRollsNothing(t *testing.T) {
 	}
 }
 
-func TestRejectRefusesWithAMessage(t *testing.T) {
-	p := newPlane(t)
+func TestConflictPolicyRejectRefuses(t *testing.T) {
+	p := newFixture(t)
 	p.create(p.policy("disk", func(s *v1alpha1.PodSchedulingPolicySpec) { s.ConflictPolicy = v1alpha1.ConflictReject }))
 	p.configure()
 	err := p.Create(t.Context(), p.pod("web", func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "hdd"} }))
@@ -162,8 +162,8 @@ func TestRejectRefusesWithAMessage(t *testing.T) {
 	p.create(p.pod("web"))
 }
 
-func TestPodsOfExemptNamespacesStayAsTheyAre(t *testing.T) {
-	p := newPlane(t)
+func TestPodsOfExemptNamespacesAreUnchanged(t *testing.T) {
+	p := newFixture(t)
 	p.create(p.policy("disk", func(s *v1alpha1.PodSchedulingPolicySpec) { s.ConflictPolicy = v1alpha1.ConflictReject }))
 	p.configure()
 	p.relabel(v1alpha1.LabelExempt, "true")
@@ -177,8 +177,8 @@ func TestPodsOfExemptNamespacesStayAsTheyAre(t *testing.T) {
 	p.create(p.pod("web", func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"disk": "hdd"} }))
 }
 
-func TestPodsAreCreatedAsTheyAreWhileTheWebhookIsAway(t *testing.T) {
-	p := newPlane(t)
+func TestPodsAreUnchangedWhileWebhookIsUnreachable(t *testing.T) {
+	p := newFixture(t)
 	p.create(p.policy("disk", func(s *v1alpha1.PodSchedulingPolicySpec) { s.ConflictPolicy = v1alpha1.ConflictReject }))
 	p.configure()
 	p.stop()
@@ -187,8 +187,8 @@ func TestPodsAreCreatedAsTheyAreWhileTheWebhookIsAway(t *testing.T) {
 	wantDisk(t, pod.Spec.NodeSelector, "hdd")
 }
 
-func TestPodsAreRefusedWhileTheWebhookIsAwayIfThatIsAskedFor(t *testing.T) {
-	p := newPlane(t)
+func TestFailurePolicyFailRefusesWhileWebhookIsUnreachable(t *testing.T) {
+	p := newFixture(t)
 	p.configure(func(o *webhook.ConfigurationOptions) { o.FailurePolicy = admissionregistrationv1.Fail })
 	p.stop()
 	if err := p.Create(t.Context(), p.pod("web")); err == nil {
@@ -198,22 +198,22 @@ func TestPodsAreRefusedWhileTheWebhookIsAwayIfThatIsAskedFor(t *testing.T) {
 
 // A replica without permission to read policies is ready anyway, and does not block users.
 func TestReadinessDoesNotDependOnPolicies(t *testing.T) {
-	p := startPlane(t, append(webhook.CoreRules(), webhook.CellRules()...))
+	p := newFixtureWithRules(t, append(webhook.CoreRules(), webhook.CellRules()...))
 	p.eventually(func() string {
 		if err := p.server.Ready(nil); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	response := p.ask(`{"metadata":{"labels":{"app":"web"}},"spec":{}}`)
+	response := p.review(`{"metadata":{"labels":{"app":"web"}},"spec":{}}`)
 	if !response.Allowed || response.Patch != nil || response.AuditAnnotations["reason"] != "NotReady" {
-		t.Errorf("response %+v, want the pod as it is, since nothing is read", response)
+		t.Errorf("response %+v, want the pod unchanged: no policy is read", response)
 	}
 }
 
 // The API server drops unknown fields, so the test sends the pod of a newer API server to the webhook directly.
-func TestFieldsThatNobodyKnowsSurvive(t *testing.T) {
-	p := newPlane(t)
+func TestUnknownFieldsArePreserved(t *testing.T) {
+	p := newFixture(t)
 	p.create(p.policy("disk", func(s *v1alpha1.PodSchedulingPolicySpec) {
 		s.Tolerations = []v1alpha1.Toleration{{Key: "spot", Operator: string(corev1.TolerationOpExists)}}
 	}))
@@ -221,7 +221,7 @@ func TestFieldsThatNobodyKnowsSurvive(t *testing.T) {
 	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","labels":{"app":"web"},"future":{"a":1}},
 		"spec":{"quantum":{"spin":0.50,"big":12345678901234567890},"nodeSelector":{"zone":"a"},"tolerations":[{"key":"x","warp":9}],"containers":[{"name":"web","image":"web","new":[null]}]},
 		"beside":true}`
-	response := p.ask(pod)
+	response := p.review(pod)
 	patch, err := jsonpatch.DecodePatch(response.Patch)
 	if err != nil {
 		t.Fatalf("patch %q: %v", response.Patch, err)
@@ -250,8 +250,8 @@ func decoded(t *testing.T, raw []byte) (value any) {
 	return value
 }
 
-// ask sends the review of a pod that is created.
-func (p *plane) ask(pod string) *admissionv1.AdmissionResponse {
+// review sends the review of a pod that is created.
+func (p *fixture) review(pod string) *admissionv1.AdmissionResponse {
 	p.Helper()
 	body := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","kind":{"version":"v1","kind":"Pod"},
 		"operation":"CREATE","namespace":%q,"object":%s}}`, p.namespace, pod)

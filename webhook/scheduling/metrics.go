@@ -18,7 +18,7 @@ type metrics struct {
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	const subject = "cell"
 	of, err := reviews.New(registry, subject, prometheus.CounterOpts{
-		Name: "breakwater_scheduling_reviews_total", Help: "Reviews of pods and templates by cell and reason, without dry runs. All but Rejected were allowed.",
+		Name: "breakwater_scheduling_reviews_total", Help: "Reviews of pods and templates by cell and reason, without dry runs. Only Rejected refuses.",
 	}, prometheus.HistogramOpts{
 		Name: "breakwater_scheduling_review_duration_seconds", Help: "Time to answer a review of a pod or template, by cell, without dry runs.",
 	})
@@ -35,7 +35,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 // observe counts an answer about an object of a cell.
 func (m *metrics) observe(ctx context.Context, cell string, answer *Answer, took time.Duration) {
 	m.Observe(ctx, cell, string(answer.Reason), took)
-	if answer.Refusal == "" && len(answer.spreading()) > 0 {
+	if answer.Refusal == "" && len(answer.spreadingProtectors()) > 0 {
 		m.spread.WithLabelValues(cell).Inc()
 	}
 }

@@ -14,12 +14,12 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// lookEvery is how often namespaces checks whether the watched clusters still belong to cells.
-const lookEvery = time.Minute
+// pruneInterval is how often namespaces checks whether the watched clusters still belong to cells.
+const pruneInterval = time.Minute
 
-// namespaces provides the labels of namespaces in the clusters of cells. It starts to watch a cluster with the first
+// namespaceLabels provides the labels of namespaces in the clusters of cells. It starts to watch a cluster with the first
 // request for it. It reads a namespace that the watch has not shown yet.
-type namespaces struct {
+type namespaceLabels struct {
 	// config returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
 	config func(cell string) (*rest.Config, error)
 
@@ -33,37 +33,37 @@ type namespaces struct {
 type watch struct {
 	config *rest.Config
 	client metadata.Interface
-	// shown holds their names and labels; nil when they are not watched.
-	shown toolscache.Store
+	// store holds their names and labels; nil when they are not watched.
+	store toolscache.Store
 	stop  context.CancelFunc
 }
 
-func newNamespaces(config func(cell string) (*rest.Config, error)) *namespaces {
-	return &namespaces{config: config, watches: map[string]*watch{}}
+func newNamespaceLabels(config func(cell string) (*rest.Config, error)) *namespaceLabels {
+	return &namespaceLabels{config: config, watches: map[string]*watch{}}
 }
 
 // NeedLeaderElection returns false: all replicas answer.
-func (n *namespaces) NeedLeaderElection() bool { return false }
+func (n *namespaceLabels) NeedLeaderElection() bool { return false }
 
 // Start keeps the requested watches running until ctx ends.
-func (n *namespaces) Start(ctx context.Context) error {
+func (n *namespaceLabels) Start(ctx context.Context) error {
 	n.mu.Lock()
 	n.running = ctx
 	n.mu.Unlock()
-	every := time.NewTicker(lookEvery)
-	defer every.Stop()
+	ticker := time.NewTicker(pruneInterval)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-every.C:
+		case <-ticker.C:
 			n.prune()
 		}
 	}
 }
 
 // prune stops the watches of clusters that no longer belong to a cell.
-func (n *namespaces) prune() {
+func (n *namespaceLabels) prune() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for cell, w := range n.watches {
@@ -75,15 +75,15 @@ func (n *namespaces) prune() {
 }
 
 // labelsOf returns the labels of a namespace in the cluster of a cell.
-func (n *namespaces) labelsOf(ctx context.Context, cell, namespace string) (map[string]string, error) {
-	w, err := n.of(cell)
+func (n *namespaceLabels) labelsOf(ctx context.Context, cell, namespace string) (map[string]string, error) {
+	w, err := n.watchOf(cell)
 	if err != nil {
 		return nil, fmt.Errorf("reach cell %s: %w", cell, err)
 	}
-	if w.shown != nil {
-		if shown, ok, err := w.shown.GetByKey(namespace); err == nil && ok {
-			if known, ok := shown.(*metav1.PartialObjectMetadata); ok {
-				return known.Labels, nil
+	if w.store != nil {
+		if cached, ok, err := w.store.GetByKey(namespace); err == nil && ok {
+			if partial, ok := cached.(*metav1.PartialObjectMetadata); ok {
+				return partial.Labels, nil
 			}
 		}
 	}
@@ -94,8 +94,8 @@ func (n *namespaces) labelsOf(ctx context.Context, cell, namespace string) (map[
 	return read.Labels, nil
 }
 
-// of returns the watch of a cell's cluster. It starts one if there is none.
-func (n *namespaces) of(cell string) (*watch, error) {
+// watchOf returns the watch of a cell's cluster. It starts one if there is none.
+func (n *namespaceLabels) watchOf(cell string) (*watch, error) {
 	config, err := n.config(cell)
 	if err != nil {
 		return nil, err
@@ -116,29 +116,29 @@ func (n *namespaces) of(cell string) (*watch, error) {
 	if n.running == nil || n.running.Err() != nil {
 		return w, nil
 	}
-	if err := w.begin(n.running); err != nil {
+	if err := w.start(n.running); err != nil {
 		return nil, err
 	}
 	n.watches[cell] = w
 	return w, nil
 }
 
-func (w *watch) begin(ctx context.Context) error {
+func (w *watch) start(ctx context.Context) error {
 	resource := corev1.SchemeGroupVersion.WithResource("namespaces")
 	informer := metadatainformer.NewFilteredMetadataInformer(w.client, resource, "", 0, toolscache.Indexers{}, nil).Informer()
-	if err := informer.SetTransform(onlyLabels); err != nil {
+	if err := informer.SetTransform(keepOnlyLabels); err != nil {
 		return fmt.Errorf("watch namespaces: %w", err)
 	}
 	ctx, w.stop = context.WithCancel(ctx)
-	w.shown = informer.GetStore()
+	w.store = informer.GetStore()
 	go informer.RunWithContext(ctx)
 	return nil
 }
 
-// onlyLabels drops the unused metadata.
-func onlyLabels(object any) (any, error) {
-	if whole, ok := object.(*metav1.PartialObjectMetadata); ok {
-		whole.ObjectMeta = metav1.ObjectMeta{Name: whole.Name, UID: whole.UID, ResourceVersion: whole.ResourceVersion, Labels: whole.Labels}
+// keepOnlyLabels drops the unused metadata.
+func keepOnlyLabels(object any) (any, error) {
+	if full, ok := object.(*metav1.PartialObjectMetadata); ok {
+		full.ObjectMeta = metav1.ObjectMeta{Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, Labels: full.Labels}
 	}
 	return object, nil
 }

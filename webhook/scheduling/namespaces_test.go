@@ -15,11 +15,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// known returns the namespaces of a cluster, read by a user who has the given verbs.
-func known(t *testing.T, name string, verbs ...string) *namespaces {
+// startNamespaceLabels returns the namespaces of a cluster, read by a user who has the given verbs.
+func startNamespaceLabels(t *testing.T, name string, verbs ...string) *namespaceLabels {
 	t.Helper()
 	user := testplane.User(t, name, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: verbs}})
-	n := newNamespaces(func(string) (*rest.Config, error) { return user, nil })
+	n := newNamespaceLabels(func(string) (*rest.Config, error) { return user, nil })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -38,7 +38,7 @@ func relabel(t *testing.T, namespace, team string) {
 	}
 }
 
-func awaitTeam(t *testing.T, n *namespaces, namespace, want string) {
+func awaitTeam(t *testing.T, n *namespaceLabels, namespace, want string) {
 	t.Helper()
 	testplane.Eventually(t, func() string {
 		labels, err := n.labelsOf(t.Context(), "cell", namespace)
@@ -52,16 +52,16 @@ func awaitTeam(t *testing.T, n *namespaces, namespace, want string) {
 // A user without the verb get can read labels only through the watch.
 func TestNamespacesAreWatched(t *testing.T) {
 	namespace := testplane.Namespace(t)
-	n := known(t, namespace, "list", "watch")
+	n := startNamespaceLabels(t, namespace, "list", "watch")
 	for _, team := range []string{"a", "b"} {
 		relabel(t, namespace, team)
 		awaitTeam(t, n, namespace, team)
 	}
 }
 
-func TestANamespaceThatTheWatchDoesNotShowIsRead(t *testing.T) {
+func TestUncachedNamespaceIsRead(t *testing.T) {
 	namespace := testplane.Namespace(t)
-	n := known(t, namespace, "get")
+	n := startNamespaceLabels(t, namespace, "get")
 	for _, team := range []string{"a", "b"} {
 		relabel(t, namespace, team)
 		labels, err := n.labelsOf(t.Context(), "cell", namespace)
@@ -75,12 +75,12 @@ func TestANamespaceThatTheWatchDoesNotShowIsRead(t *testing.T) {
 }
 
 // A rotated kubeconfig keeps its connection; another connection means another cluster.
-func TestTheWatchOfAClusterEndsWhenItIsNoCellsAnyMore(t *testing.T) {
+func TestWatchEndsWithCell(t *testing.T) {
 	namespace := testplane.Namespace(t)
-	n := known(t, namespace, "get", "list", "watch")
+	n := startNamespaceLabels(t, namespace, "get", "list", "watch")
 	awaitTeam(t, n, namespace, "")
 	testplane.Eventually(t, func() string {
-		if w, err := n.of("cell"); err != nil || w.shown == nil || len(w.shown.ListKeys()) == 0 {
+		if w, err := n.watchOf("cell"); err != nil || w.store == nil || len(w.store.ListKeys()) == 0 {
 			return fmt.Sprintf("nothing is watched, error %v", err)
 		}
 		return ""
@@ -97,11 +97,11 @@ func TestTheWatchOfAClusterEndsWhenItIsNoCellsAnyMore(t *testing.T) {
 	now := n.watches["cell"]
 	n.mu.Unlock()
 	if now == first || now.config != second {
-		t.Error("the cell's first cluster is watched still")
+		t.Error("the former cluster of the cell is still watched")
 	}
-	n.config = func(string) (*rest.Config, error) { return nil, fmt.Errorf("gone") }
+	n.config = func(string) (*rest.Config, error) { return nil, fmt.Errorf("cell was deleted") }
 	n.prune()
 	if len(n.watches) > 0 {
-		t.Errorf("%d clusters are watched for cells that are gone", len(n.watches))
+		t.Errorf("%d clusters are watched for deleted cells, want 0", len(n.watches))
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// reads records the GET requests.
-type reads struct {
+// requestLog records the GET requests.
+type requestLog struct {
 	mu  sync.Mutex
 	all []*url.URL
 }
 
-func (r *reads) record(next http.RoundTripper) http.RoundTripper {
+func (r *requestLog) record(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(request *http.Request) (*http.Response, error) {
 		if request.Method == http.MethodGet {
 			r.mu.Lock()
@@ -31,31 +31,31 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 // of returns the requests for a resource.
-func (r *reads) of(resource string) []*url.URL {
+func (r *requestLog) of(resource string) []*url.URL {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.all), func(u *url.URL) bool { return path.Base(u.Path) != resource })
 }
 
 // The webhook fills its caches in pieces: no response contains all objects of a kind, however many there are.
-func TestCachesAreFilledPieceByPiece(t *testing.T) {
-	p := newPlane(t)
+func TestCachesUsePagesOrStreams(t *testing.T) {
+	p := newFixture(t)
 	p.configure()
 	for _, resource := range []string{"podschedulingpolicies", "clusterpodschedulingpolicies", "podprotectors"} {
 		of := p.reads.of(resource)
 		if len(of) == 0 || of[0].Query().Get("sendInitialEvents") != "true" {
-			t.Errorf("the first read of %s is no stream: %s", resource, of)
+			t.Errorf("the first read of %s is not a stream: %s", resource, of)
 		}
 		for _, read := range of {
-			if !isPiecemeal(read.Query()) {
-				t.Errorf("%s are read in one piece: %s", resource, read)
+			if !isPagedOrStreamed(read.Query()) {
+				t.Errorf("%s are read by an unpaged list: %s", resource, read)
 			}
 		}
 	}
 }
 
-// isPiecemeal reports whether a request is a stream or a page, not a list. With version 0 an API server may ignore the
+// isPagedOrStreamed reports whether a request is a stream or a page, not a list. With version 0 an API server may ignore the
 // limit and return everything.
-func isPiecemeal(asked url.Values) bool {
+func isPagedOrStreamed(asked url.Values) bool {
 	return asked.Get("watch") == "true" || asked.Get("limit") != "" && asked.Get("resourceVersion") != "0"
 }

@@ -24,22 +24,22 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// plane is a namespace of a real API server, which is core cluster and cell at once and asks a real webhook over TLS.
-type plane struct {
+// fixture is a namespace of a real API server, which is core cluster and cell at once and asks a real webhook over TLS.
+type fixture struct {
 	*testing.T
 	client.Client
 	namespace, cell string
 	server          *webhook.Server
 	authority       []byte // the server's certificate
 	registry        *prometheus.Registry
-	reads           *reads // requests of the webhook
+	reads           *requestLog // requests of the webhook
 	stop            func()
 }
 
-// newPlane runs a webhook as a user with exactly the permissions that it needs. The API server does not ask it yet.
-func newPlane(t *testing.T) *plane {
+// newFixture runs a webhook as a user with exactly the permissions that it needs. The API server does not ask it yet.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	p := startPlane(t, slices.Concat(webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()))
+	p := newFixtureWithRules(t, slices.Concat(webhook.CoreRules(), webhook.CellRules(), scheduling.CoreRules(), scheduling.CellRules()))
 	p.eventually(func() string {
 		if err := p.server.Ready(nil); err != nil {
 			return err.Error()
@@ -49,16 +49,16 @@ func newPlane(t *testing.T) *plane {
 	return p
 }
 
-func startPlane(t *testing.T, rules []rbacv1.PolicyRule) *plane {
+func newFixtureWithRules(t *testing.T, rules []rbacv1.PolicyRule) *fixture {
 	t.Helper()
 	namespace := testplane.Namespace(t)
-	p := &plane{T: t, Client: testplane.Client(t), namespace: namespace, cell: namespace, registry: prometheus.NewRegistry()}
+	p := &fixture{T: t, Client: testplane.Client(t), namespace: namespace, cell: namespace, registry: prometheus.NewRegistry()}
 	p.server = &webhook.Server{Listen: "127.0.0.1:0"}
 	p.certify()
-	user, reads := testplane.User(p, namespace, rules), &reads{}
+	user, reads := testplane.User(p, namespace, rules), &requestLog{}
 	user.Wrap(reads.record)
 	p.reads = reads
-	p.stop = testplane.Manage(p, user, func(_ context.Context, mgr manager.Manager) error {
+	p.stop = testplane.StartManager(p, user, func(_ context.Context, mgr manager.Manager) error {
 		cores := map[string]cluster.Cluster{"core": mgr}
 		err := webhook.SetupWithManager(mgr, webhook.Options{
 			Cores: cores, Cells: map[string]*rest.Config{p.cell: user}, Server: p.server, Metrics: p.registry,
@@ -72,14 +72,14 @@ func startPlane(t *testing.T, rules []rbacv1.PolicyRule) *plane {
 	return p
 }
 
-func (p *plane) certify() {
+func (p *fixture) certify() {
 	p.Helper()
 	p.server.CertFile, p.server.KeyFile, p.authority = testplane.Certificate(p)
 }
 
 // configure makes the API server ask about the namespace with the configuration that users get, and waits until it
 // does.
-func (p *plane) configure(change ...func(*webhook.ConfigurationOptions)) *plane {
+func (p *fixture) configure(change ...func(*webhook.ConfigurationOptions)) *fixture {
 	p.Helper()
 	options := webhook.ConfigurationOptions{
 		Name: p.namespace + "-a", Cell: p.cell, Namespaces: []string{p.namespace}, ExemptNamespaces: webhook.DefaultExemptNamespaces(), TimeoutSeconds: 20,
@@ -99,7 +99,7 @@ func (p *plane) configure(change ...func(*webhook.ConfigurationOptions)) *plane 
 
 // awaitPolicy waits until the webhook applies the current policies. It creates a policy with that name, which selects
 // only pods with the label probe=name.
-func (p *plane) awaitPolicy(name string) {
+func (p *fixture) awaitPolicy(name string) {
 	p.Helper()
 	p.create(p.policy(name, func(s *v1alpha1.PodSchedulingPolicySpec) {
 		s.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"probe": name}}
@@ -111,14 +111,14 @@ func (p *plane) awaitPolicy(name string) {
 			return err.Error()
 		}
 		if probe.Spec.NodeSelector["probe"] != name {
-			return "the policy " + name + " is not heeded yet"
+			return "the policy " + name + " is not applied yet"
 		}
 		return ""
 	})
 }
 
 // policy returns a policy that adds disk=ssd to the nodeSelector of pods with app=web.
-func (p *plane) policy(name string, change ...func(*v1alpha1.PodSchedulingPolicySpec)) *v1alpha1.PodSchedulingPolicy {
+func (p *fixture) policy(name string, change ...func(*v1alpha1.PodSchedulingPolicySpec)) *v1alpha1.PodSchedulingPolicy {
 	of := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
 	of.Spec.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	of.Spec.NodeSelector = map[string]string{"disk": "ssd"}
@@ -129,7 +129,7 @@ func (p *plane) policy(name string, change ...func(*v1alpha1.PodSchedulingPolicy
 }
 
 // pod returns a pod with app=web.
-func (p *plane) pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+func (p *fixture) pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name, Labels: map[string]string{"app": "web"}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "web", Image: "web"}}
 	for _, c := range change {
@@ -138,7 +138,7 @@ func (p *plane) pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-func (p *plane) create(object client.Object) {
+func (p *fixture) create(object client.Object) {
 	p.Helper()
 	if err := p.Create(p.Context(), object); err != nil {
 		p.Fatalf("create %T %s: %v", object, object.GetName(), err)
@@ -146,7 +146,7 @@ func (p *plane) create(object client.Object) {
 	p.Cleanup(func() { _ = p.Delete(context.Background(), object) })
 }
 
-func (p *plane) eventually(look func() string) {
+func (p *fixture) eventually(look func() string) {
 	p.Helper()
 	testplane.Eventually(p, look)
 }
@@ -160,7 +160,7 @@ func wantDisk(t *testing.T, nodeSelector map[string]string, want string) {
 }
 
 // relabel merges a label into the namespace.
-func (p *plane) relabel(label, value string) {
+func (p *fixture) relabel(label, value string) {
 	p.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
 	if err := p.Patch(p.Context(), namespace, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, label, value))); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// gathering is how long changes of policies are collected before they take effect together.
-const gathering = 100 * time.Millisecond
+// rebuildDelay is how long changes of policies are collected before they take effect together.
+const rebuildDelay = 100 * time.Millisecond
 
 // policies holds the policies of all core clusters, as the watches have shown them.
 type policies struct {
@@ -26,16 +26,16 @@ type policies struct {
 	// compiled holds the policies that can be applied.
 	compiled map[scheduling.Ref]*scheduling.Policy
 	// malformed holds, for the other policies, the generation and what is wrong with it.
-	malformed map[scheduling.Ref]fault
-	// read holds the core clusters whose policies have all been seen.
-	read map[string]bool
+	malformed map[scheduling.Ref]malformedPolicy
+	// synced holds the core clusters whose policies have all been seen.
+	synced map[string]bool
 
 	changed chan struct{}
 	current atomic.Pointer[snapshot]
 }
 
-// fault is what is wrong with a generation of a policy.
-type fault struct {
+// malformedPolicy is what is wrong with a generation of a policy.
+type malformedPolicy struct {
 	generation int64
 	err        error
 }
@@ -43,26 +43,26 @@ type fault struct {
 // snapshot is the policies at one time. It is immutable.
 type snapshot struct {
 	set *scheduling.Set
-	// read holds the core clusters whose policies are all in it.
-	read map[string]bool
+	// synced holds the core clusters whose policies are all in it.
+	synced map[string]bool
 	// clusterwide reports whether some of its policies select by labels of namespaces.
 	clusterwide bool
 }
 
 func newPolicies(log logr.Logger) *policies {
 	p := &policies{
-		log: log, compiled: map[scheduling.Ref]*scheduling.Policy{}, malformed: map[scheduling.Ref]fault{}, read: map[string]bool{},
+		log: log, compiled: map[scheduling.Ref]*scheduling.Policy{}, malformed: map[scheduling.Ref]malformedPolicy{}, synced: map[string]bool{},
 		changed: make(chan struct{}, 1),
 	}
 	p.rebuild()
 	return p
 }
 
-func (p *policies) known() *snapshot { return p.current.Load() }
+func (p *policies) currentSnapshot() *snapshot { return p.current.Load() }
 
-// lacks returns a core cluster whose policies have not all been read, if there is one.
-func (s *snapshot) lacks(cores []string) (core string, lacking bool) {
-	if at := slices.IndexFunc(cores, func(core string) bool { return !s.read[core] }); at >= 0 {
+// firstUnsynced returns a core cluster whose policies have not all been read, if there is one.
+func (s *snapshot) firstUnsynced(cores []string) (core string, found bool) {
+	if at := slices.IndexFunc(cores, func(core string) bool { return !s.synced[core] }); at >= 0 {
 		return cores[at], true
 	}
 	return "", false
@@ -77,14 +77,14 @@ func (p *policies) put(core string, object metav1.Object) {
 		p.compiled[ref] = policy
 		delete(p.malformed, ref)
 	} else {
-		p.malformed[ref] = fault{object.GetGeneration(), err}
+		p.malformed[ref] = malformedPolicy{object.GetGeneration(), err}
 		delete(p.compiled, ref)
 	}
 	p.mu.Unlock()
 	if err != nil {
-		p.log.Info("A scheduling policy cannot be applied", "core", core, "namespace", ref.Namespace, "name", ref.Name, "why", err.Error())
+		p.log.Info("Rejected malformed scheduling policy", "core", core, "namespace", ref.Namespace, "name", ref.Name, "why", err.Error())
 	}
-	p.tell()
+	p.notify()
 }
 
 // readiness returns the condition Ready of a generation of a policy; known is false when this replica has another
@@ -92,18 +92,18 @@ func (p *policies) put(core string, object metav1.Object) {
 func (p *policies) readiness(ref scheduling.Ref, generation int64) (ready metav1.Condition, known bool) {
 	ready = metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonApplied, ObservedGeneration: generation,
-		Message: "webhooks heed it as it is",
+		Message: "webhooks apply the policy",
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if policy := p.compiled[ref]; policy != nil {
 		return ready, policy.Generation == generation
 	}
-	wrong, malformed := p.malformed[ref]
-	if !malformed || wrong.generation != generation {
+	problem, malformed := p.malformed[ref]
+	if !malformed || problem.generation != generation {
 		return ready, false
 	}
-	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidSelector, wrong.err.Error()
+	ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidSelector, problem.err.Error()
 	return ready, true
 }
 
@@ -113,18 +113,18 @@ func (p *policies) drop(core, namespace, name string) {
 	delete(p.compiled, ref)
 	delete(p.malformed, ref)
 	p.mu.Unlock()
-	p.tell()
+	p.notify()
 }
 
-// markRead records that all policies of a core cluster have been put.
-func (p *policies) markRead(core string) {
+// markSynced records that all policies of a core cluster have been put.
+func (p *policies) markSynced(core string) {
 	p.mu.Lock()
-	p.read[core] = true
+	p.synced[core] = true
 	p.mu.Unlock()
-	p.tell()
+	p.notify()
 }
 
-func (p *policies) tell() {
+func (p *policies) notify() {
 	select {
 	case p.changed <- struct{}{}:
 	default:
@@ -145,7 +145,7 @@ func (p *policies) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(gathering):
+		case <-time.After(rebuildDelay):
 		}
 		p.rebuild()
 	}
@@ -153,10 +153,10 @@ func (p *policies) Start(ctx context.Context) error {
 
 func (p *policies) rebuild() {
 	p.mu.Lock()
-	all, read := slices.Collect(maps.Values(p.compiled)), maps.Clone(p.read)
+	all, read := slices.Collect(maps.Values(p.compiled)), maps.Clone(p.synced)
 	p.mu.Unlock()
 	p.current.Store(&snapshot{
-		set: scheduling.NewSet(all), read: read,
+		set: scheduling.NewSet(all), synced: read,
 		clusterwide: slices.ContainsFunc(all, func(policy *scheduling.Policy) bool { return policy.Namespace == "" }),
 	})
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // Another webhook, which is called after Breakwater's, gives a pod the label by which a policy selects it.
-func TestAPodThatAnotherWebhookChangesIsLookedAtAgain(t *testing.T) {
-	p := newPlane(t)
+func TestPodChangedByAnotherWebhookIsReviewedAgain(t *testing.T) {
+	p := newFixture(t)
 	p.create(p.policy("disk"))
 	p.configure()
 	p.relabelPods()
@@ -28,7 +28,7 @@ func TestAPodThatAnotherWebhookChangesIsLookedAtAgain(t *testing.T) {
 		}
 		if probe.Labels["app"] != "web" {
 			_ = p.Delete(p.Context(), probe)
-			return "the other webhook is not asked yet"
+			return "the API server does not call the other webhook yet"
 		}
 		pod = probe
 		return ""
@@ -40,7 +40,7 @@ func TestAPodThatAnotherWebhookChangesIsLookedAtAgain(t *testing.T) {
 }
 
 // relabelPods runs a webhook that labels pods app=web.
-func (p *plane) relabelPods() {
+func (p *fixture) relabelPods() {
 	p.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -31,16 +31,16 @@ func Setup(mgr manager.Manager, o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	policies, namespaces := newPolicies(mgr.GetLogger()), newNamespaces(o.Cells.CellConfig)
-	tally := newTally(time.Now)
-	h := &Handler{cells: o.Cells, policies: policies, labelsOf: namespaces.labelsOf, tally: tally, audit: o.Audit, metrics: metrics, log: mgr.GetLogger()}
+	policies, namespaces := newPolicies(mgr.GetLogger()), newNamespaceLabels(o.Cells.CellConfig)
+	counts := newPolicyCounts(time.Now)
+	h := &Handler{cells: o.Cells, policies: policies, labelsOf: namespaces.labelsOf, counts: counts, audit: o.Audit, metrics: metrics, log: mgr.GetLogger()}
 	parts := []manager.Runnable{policies, namespaces}
 	for name, core := range o.Cores {
 		log := mgr.GetLogger().WithValues("core", name)
-		parts = append(parts, &source{core: name, cache: core.GetCache(), policies: policies, log: log},
-			&clerk{
-				core: name, client: core.GetClient(), live: core.GetAPIReader(), policies: policies, tally: tally, log: log,
-				silences: &silences{now: time.Now, of: map[scheduling.Ref]silence{}}, events: core.GetEventRecorder("breakwater-webhook"),
+		parts = append(parts, &policyWatch{core: name, cache: core.GetCache(), policies: policies, log: log},
+			&statusWriter{
+				core: name, client: core.GetClient(), apiReader: core.GetAPIReader(), policies: policies, counts: counts, log: log,
+				quiet: &quietTracker{now: time.Now, entries: map[scheduling.Ref]quietEntry{}}, events: core.GetEventRecorder("breakwater-webhook"),
 			})
 	}
 	for _, part := range parts {

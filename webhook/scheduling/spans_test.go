@@ -11,11 +11,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
-func TestAReviewTellsItsAnswerOnItsSpan(t *testing.T) {
-	d, spans := newDesk(t, policy()), tracetest.NewSpanRecorder()
+func TestReviewSpanRecordsAnswer(t *testing.T) {
+	d, spans := newHandlerFixture(t, policy()), tracetest.NewSpanRecorder()
 	tracer := tracing.NewTracer(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
 	ctx, span := tracer.Serve(t.Context(), http.Header{}, tracing.SpanSchedule)
-	d.Review(ctx, "worker-1", creation(podKind, strange))
+	d.Review(ctx, "worker-1", creation(podKind, podWithUnknownFields))
 	span.End()
 	got := map[string]string{}
 	for _, a := range spans.Ended()[0].Attributes() {
@@ -34,7 +34,7 @@ func TestAReviewTellsItsAnswerOnItsSpan(t *testing.T) {
 }
 
 // exemplarOf returns the trace ID of the first exemplar of a histogram.
-func exemplarOf(t *testing.T, d *desk, name string) string {
+func exemplarOf(t *testing.T, d *handlerFixture, name string) string {
 	t.Helper()
 	families, err := d.registry.Gather()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// spreading returns a protector of the pods with app=web that spreads them by zone, over at least two zones.
-func (p *plane) spreading(name string, change ...func(*v1alpha1.PodProtectorSpec)) *v1alpha1.PodProtector {
+// spreadProtector returns a protector of the pods with app=web that spreads them by zone, over at least two zones.
+func (p *fixture) spreadProtector(name string, change ...func(*v1alpha1.PodProtectorSpec)) *v1alpha1.PodProtector {
 	of := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
 	of.Spec.Selector, of.Spec.MinAvailable = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}, v1alpha1.Pods(1)
 	of.Spec.Spread = &v1alpha1.Spread{TopologyKey: corev1.LabelTopologyZone, MinDomains: ptr.To[int32](2), Enforcement: v1alpha1.SpreadSchedule}
@@ -28,7 +28,7 @@ func (p *plane) spreading(name string, change ...func(*v1alpha1.PodProtectorSpec
 
 // count stores that these cells have counted the pods of a protector. For a targetRef, they have found that the
 // workload selects app in (web,www).
-func (p *plane) count(of *v1alpha1.PodProtector, cells ...string) {
+func (p *fixture) count(of *v1alpha1.PodProtector, cells ...string) {
 	p.Helper()
 	of.Status.Cells = nil
 	for _, cell := range cells {
@@ -46,7 +46,7 @@ func (p *plane) count(of *v1alpha1.PodProtector, cells ...string) {
 }
 
 // awaitSpread creates pods with dry runs until they have the wanted constraints.
-func (p *plane) awaitSpread(pod *corev1.Pod, want ...corev1.TopologySpreadConstraint) {
+func (p *fixture) awaitSpread(pod *corev1.Pod, want ...corev1.TopologySpreadConstraint) {
 	p.Helper()
 	p.eventually(func() string {
 		probe := pod.DeepCopy()
@@ -68,10 +68,10 @@ func byZone(selector *metav1.LabelSelector, minDomains *int32) corev1.TopologySp
 	}
 }
 
-func TestNewPodsAreSpreadAsTheirProtectorSays(t *testing.T) {
-	p := newPlane(t)
+func TestNewPodsGetSpreadOfProtector(t *testing.T) {
+	p := newFixture(t)
 	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	protector := p.spreading("web")
+	protector := p.spreadProtector("web")
 	p.create(protector)
 	p.configure()
 	p.awaitSpread(p.pod("probe"), byZone(web, nil))
@@ -85,7 +85,7 @@ func TestNewPodsAreSpreadAsTheirProtectorSays(t *testing.T) {
 	}}
 	p.create(deployment)
 	if got := deployment.Spec.Template.Spec.TopologySpreadConstraints; len(got) > 0 {
-		t.Errorf("a template got %+v: it would roll when the protector changes", got)
+		t.Errorf("a template got %+v, want none: a change of the protector would cause a rollout", got)
 	}
 	pod := p.pod("web")
 	p.create(pod)
@@ -100,14 +100,14 @@ func TestNewPodsAreSpreadAsTheirProtectorSays(t *testing.T) {
 	p.awaitSpread(p.pod("probe"))
 	version := pod.ResourceVersion
 	if err := p.Get(p.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.ResourceVersion != version {
-		t.Errorf("a pod that is there was written, or is gone: %v", err)
+		t.Errorf("an existing pod was updated or deleted: %v", err)
 	}
 }
 
 // The cell's aggregator reports which pods a workload selects. Until then the protector covers none of them.
-func TestPodsOfAWorkloadAreSpreadAsTheirCellKnowsThem(t *testing.T) {
-	p := newPlane(t)
-	protector := p.spreading("web", func(s *v1alpha1.PodProtectorSpec) {
+func TestSpreadUsesSelectorOfCell(t *testing.T) {
+	p := newFixture(t)
+	protector := p.spreadProtector("web", func(s *v1alpha1.PodProtectorSpec) {
 		s.Selector, s.TargetRef = nil, &v1alpha1.TargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	})
 	p.create(protector)
@@ -122,11 +122,11 @@ func TestPodsOfAWorkloadAreSpreadAsTheirCellKnowsThem(t *testing.T) {
 
 // The API server sets defaults in a constraint between two calls of the webhook. The webhook must recognize it as the
 // same constraint.
-func TestAPodThatAnotherWebhookChangesIsSpreadOnce(t *testing.T) {
-	p := newPlane(t)
+func TestReinvocationAddsSpreadOnce(t *testing.T) {
+	p := newFixture(t)
 	front := &v1alpha1.PodSelector{MatchLabels: map[string]string{"tier": "front"}}
-	p.create(p.spreading("all", func(s *v1alpha1.PodProtectorSpec) { s.Selector = front }))
-	p.create(p.spreading("web"))
+	p.create(p.spreadProtector("all", func(s *v1alpha1.PodProtectorSpec) { s.Selector = front }))
+	p.create(p.spreadProtector("web"))
 	p.configure()
 	p.relabelPods()
 	pod := p.pod("web", func(pod *corev1.Pod) { pod.Labels = map[string]string{"app": "unlabelled", "tier": "front"} })
@@ -136,7 +136,7 @@ func TestAPodThatAnotherWebhookChangesIsSpreadOnce(t *testing.T) {
 			return err.Error()
 		}
 		if probe.Labels["app"] != "web" {
-			return "the other webhook is not asked yet"
+			return "the API server does not call the other webhook yet"
 		}
 		want := []corev1.TopologySpreadConstraint{byZone(&metav1.LabelSelector{MatchLabels: front.MatchLabels}, nil)}
 		if diff := cmp.Diff(want, probe.Spec.TopologySpreadConstraints); diff != "" {

@@ -25,20 +25,20 @@ func byZone(core, name string) scheduling.Protector {
 	}
 }
 
-// newSpreadDesk returns a desk with protectors of two core clusters. It has no policies unless given.
-func newSpreadDesk(t *testing.T, policies ...metav1.Object) *desk {
+// newSpreadFixture returns a fixture with protectors of two core clusters. It has no policies unless given.
+func newSpreadFixture(t *testing.T, policies ...metav1.Object) *handlerFixture {
 	t.Helper()
-	d := newDesk(t, policies...)
-	d.policies.markRead("east")
+	d := newHandlerFixture(t, policies...)
+	d.policies.markSynced("east")
 	d.policies.rebuild()
-	d.atlas.cores, d.atlas.protectors = []string{"core", "east"}, []scheduling.Protector{byZone("east", "a"), byZone("core", "z")}
+	d.fakeCells.cores, d.fakeCells.protectors = []string{"core", "east"}, []scheduling.Protector{byZone("east", "a"), byZone("core", "z")}
 	return d
 }
 
 const zoned = `{"labelSelector":{"matchLabels":{"of":"core"}},"maxSkew":1,"nodeTaintsPolicy":"Honor","topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}`
 
-func TestAPodIsSpreadWithoutAnyPolicy(t *testing.T) {
-	d := newSpreadDesk(t)
+func TestSpreadWithoutPolicy(t *testing.T) {
+	d := newSpreadFixture(t)
 	d.labelsOf = nil // no code asks for them
 	got := d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{}}`))
 	want := &admissionv1.AdmissionResponse{
@@ -46,8 +46,8 @@ func TestAPodIsSpreadWithoutAnyPolicy(t *testing.T) {
 		Patch:            []byte(`[{"op":"add","path":"/spec/topologySpreadConstraints","value":[` + zoned + `]}]`),
 		AuditAnnotations: map[string]string{"reason": "Injected", "spreads": "core/PodProtector shop/z"},
 	}
-	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "PodProtector shop/a was not heeded in topologySpreadConstraints[zone,DoNotSchedule]") ||
-		!strings.Contains(got.Warnings[0], "wanted is") {
+	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "PodProtector shop/a was not applied to topologySpreadConstraints[zone,DoNotSchedule]") ||
+		!strings.Contains(got.Warnings[0], ", want ") {
 		t.Errorf("warnings %q, want one of the protector whose constraint came second", got.Warnings)
 	}
 	got.Warnings = nil
@@ -56,7 +56,7 @@ func TestAPodIsSpreadWithoutAnyPolicy(t *testing.T) {
 	}
 }
 
-func TestSpreadsAreForPodsThatThePoliciesAreAskedAbout(t *testing.T) {
+func TestSpreadAppliesOnlyToReviewedPods(t *testing.T) {
 	const pod, deployment = `{"spec":{}}`, `{"metadata":{},"spec":{"template":{"metadata":{},"spec":{}}}}`
 	own := strings.Replace(pod, "{}", `{"topologySpreadConstraints":[`+zoned+`]}`, 1)
 	everywhere := &v1alpha1.ClusterPodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
@@ -65,33 +65,38 @@ func TestSpreadsAreForPodsThatThePoliciesAreAskedAbout(t *testing.T) {
 	for claim, c := range map[string]struct {
 		kind   metav1.GroupVersionKind
 		object string
-		change func(*desk, *admissionv1.AdmissionRequest)
+		change func(*handlerFixture, *admissionv1.AdmissionRequest)
 		want   Reason
 		spread float64
 	}{
-		"a pod that is created":                  {podKind, pod, nil, Injected, 1},
-		"a pod that has it":                      {podKind, own, nil, Unchanged, 0},
-		"a pod in a dry run":                     {podKind, pod, func(_ *desk, r *admissionv1.AdmissionRequest) { r.DryRun = ptr.To(true) }, Injected, 0},
-		"a pod that is updated":                  {podKind, pod, func(_ *desk, r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, NoPolicy, 0},
-		"a Deployment":                           {deploymentKind, deployment, nil, NoPolicy, 0},
-		"a pod of no cell":                       {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.cores = nil }, OtherCell, 0},
-		"a pod while protectors are unread":      {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.unread = errors.New("not yet") }, NotReady, 0},
-		"a pod while a core's policies are away": {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) { d.atlas.cores = append(d.atlas.cores, "west") }, NotReady, 0},
-		"a pod that no policy of others is for": {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) {
+		"a pod that is created":             {podKind, pod, nil, Injected, 1},
+		"a pod that has it":                 {podKind, own, nil, Unchanged, 0},
+		"a pod in a dry run":                {podKind, pod, func(_ *handlerFixture, r *admissionv1.AdmissionRequest) { r.DryRun = ptr.To(true) }, Injected, 0},
+		"a pod that is updated":             {podKind, pod, func(_ *handlerFixture, r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, NoPolicy, 0},
+		"a Deployment":                      {deploymentKind, deployment, nil, NoPolicy, 0},
+		"a pod of no cell":                  {podKind, pod, func(d *handlerFixture, _ *admissionv1.AdmissionRequest) { d.fakeCells.cores = nil }, OtherCell, 0},
+		"a pod while protectors are unread": {podKind, pod, func(d *handlerFixture, _ *admissionv1.AdmissionRequest) { d.fakeCells.unread = errors.New("not yet") }, NotReady, 0},
+		"a pod while policies of a core are not read": {podKind, pod, func(d *handlerFixture, _ *admissionv1.AdmissionRequest) {
+			d.fakeCells.cores = append(d.fakeCells.cores, "west")
+		}, NotReady, 0},
+		"a pod that no existing policy selects": {podKind, pod, func(d *handlerFixture, _ *admissionv1.AdmissionRequest) {
 			d.policies.put("core", everywhere)
 			d.policies.rebuild()
 		}, Injected, 1},
-		"a pod that is given a label too": {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) { d.policies.put("core", policy()); d.policies.rebuild() }, Injected, 1},
-		"a pod that a policy rejects": {podKind, `{"spec":{"nodeSelector":{"disk":"hdd"}}}`, func(d *desk, _ *admissionv1.AdmissionRequest) {
+		"a pod that is given a label too": {podKind, pod, func(d *handlerFixture, _ *admissionv1.AdmissionRequest) {
+			d.policies.put("core", policy())
+			d.policies.rebuild()
+		}, Injected, 1},
+		"a pod that a policy rejects": {podKind, `{"spec":{"nodeSelector":{"disk":"hdd"}}}`, func(d *handlerFixture, _ *admissionv1.AdmissionRequest) {
 			d.policies.put("core", policy(rejecting))
 			d.policies.rebuild()
 		}, Rejected, 0},
-		"a pod of protectors that spread nothing": {podKind, pod, func(d *desk, _ *admissionv1.AdmissionRequest) {
-			d.atlas.protectors = []scheduling.Protector{{Core: "core", Name: "a"}}
+		"a pod of protectors without spread": {podKind, pod, func(d *handlerFixture, _ *admissionv1.AdmissionRequest) {
+			d.fakeCells.protectors = []scheduling.Protector{{Core: "core", Name: "a"}}
 		}, NoPolicy, 0},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			d, request := newSpreadDesk(t), creation(c.kind, c.object)
+			d, request := newSpreadFixture(t), creation(c.kind, c.object)
 			if c.change != nil {
 				c.change(d, request)
 			}
@@ -103,31 +108,31 @@ func TestSpreadsAreForPodsThatThePoliciesAreAskedAbout(t *testing.T) {
 				t.Errorf("allowed %v with patch %s for reason %s", response.Allowed, response.Patch, c.want)
 			}
 			if got := spreadReviews(t, d.registry); got != c.spread {
-				t.Errorf("%v reviews are counted that injected for a spread, want %v", got, c.spread)
+				t.Errorf("%v reviews counted as spread injections, want %v", got, c.spread)
 			}
 		})
 	}
 }
 
-func TestAPodThatIsSpreadAgainStaysAsItIs(t *testing.T) {
-	d := newSpreadDesk(t, policy())
+func TestSpreadIsIdempotent(t *testing.T) {
+	d := newSpreadFixture(t, policy())
 	first := d.Review(t.Context(), "worker-1", creation(podKind, `{"spec":{"containers":[]}}`))
 	after := patched(t, `{"spec":{"containers":[]}}`, first.Patch)
 	if again := d.Review(t.Context(), "worker-1", creation(podKind, after)); again.Patch != nil || again.AuditAnnotations["reason"] != "Unchanged" {
-		t.Errorf("of %s becomes %s once more, for reason %s", after, again.Patch, again.AuditAnnotations["reason"])
+		t.Errorf("second review of %s: patch %s, reason %s; want no patch", after, again.Patch, again.AuditAnnotations["reason"])
 	}
 }
 
-func TestOnTrialNothingIsRejected(t *testing.T) {
+func TestAuditModeRejectsNothing(t *testing.T) {
 	const own = `{"spec":{"nodeSelector":{"disk":"hdd"}}}`
-	d := newDesk(t, policy(rejecting))
+	d := newHandlerFixture(t, policy(rejecting))
 	d.audit = true
 	response := d.Review(t.Context(), "worker-1", creation(podKind, own))
 	if !response.Allowed || response.Result != nil || response.Patch != nil || response.AuditAnnotations["reason"] != "Rejected" {
 		t.Errorf("response %+v, want the pod as it was sent, and the reason it would have been rejected for", response)
 	}
 	if len(response.Warnings) != 1 || !strings.HasPrefix(response.Warnings[0], "admitted, since Breakwater is on trial (--audit): Breakwater refuses: nodeSelector[disk]") {
-		t.Errorf("warnings %q, want one that tells the refusal", response.Warnings)
+		t.Errorf("warnings %q, want one with the reason of the refusal", response.Warnings)
 	}
 	if diff := cmp.Diff(map[Reason]float64{Rejected: 1}, counted(t, d.registry, "worker-1")); diff != "" {
 		t.Errorf("counted reviews (-want +got):\n%s", diff)
@@ -147,7 +152,7 @@ func TestMetricsAndReasonsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := newMetrics(registry); err == nil {
-		t.Error("names that are taken are no error")
+		t.Error("newMetrics() = nil for metric names that are registered, want an error")
 	}
 	descriptions := make(chan *prometheus.Desc, 100)
 	registry.Describe(descriptions)

@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// quietTime is how long no pod must have contradicted a policy before its condition Conflicting becomes false.
-const quietTime = 10 * time.Minute
+// quietPeriod is how long no pod must have contradicted a policy before its condition Conflicting becomes false.
+const quietPeriod = 10 * time.Minute
 
 // statusOf returns the status of a policy of either kind; nil for any other object.
 func statusOf(object client.Object) *v1alpha1.PodSchedulingPolicyStatus {
@@ -25,8 +25,8 @@ func statusOf(object client.Object) *v1alpha1.PodSchedulingPolicyStatus {
 	return nil
 }
 
-// news are the changes to write to the status of a policy.
-type news struct {
+// statusUpdate are the changes to write to the status of a policy.
+type statusUpdate struct {
 	count
 	// ready is nil when this replica does not have the generation.
 	ready *metav1.Condition
@@ -34,8 +34,8 @@ type news struct {
 	quiet bool
 }
 
-// tell merges the news into a status, and reports whether the status changed.
-func (n news) tell(status *v1alpha1.PodSchedulingPolicyStatus, generation int64) (changed bool) {
+// applyTo merges the news into a status, and reports whether the status changed.
+func (n statusUpdate) applyTo(status *v1alpha1.PodSchedulingPolicyStatus, generation int64) (changed bool) {
 	status.Matched += n.matched
 	status.Injected += n.injected
 	status.Conflicts += n.conflicts
@@ -49,13 +49,13 @@ func (n news) tell(status *v1alpha1.PodSchedulingPolicyStatus, generation int64)
 		status.ObservedGeneration = generation
 	}
 	conflicting := metav1.Condition{
-		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonContradicted, Message: n.clash, ObservedGeneration: generation,
+		Type: v1alpha1.ConditionConflicting, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonContradicted, Message: n.conflict, ObservedGeneration: generation,
 	}
 	switch {
 	case n.conflicts > 0:
 		meta.SetStatusCondition(&status.Conditions, conflicting)
 	case n.quiet && isConflicting(status):
-		conflicting.Status, conflicting.Reason, conflicting.Message = metav1.ConditionFalse, v1alpha1.ReasonUncontradicted, "no pod contradicted it lately"
+		conflicting.Status, conflicting.Reason, conflicting.Message = metav1.ConditionFalse, v1alpha1.ReasonUncontradicted, "no pod has contradicted the policy recently"
 		changed = meta.SetStatusCondition(&status.Conditions, conflicting) || changed
 	}
 	return changed
@@ -70,36 +70,36 @@ func isGood(c metav1.Condition) bool {
 	return (c.Type == v1alpha1.ConditionConflicting) == (c.Status == metav1.ConditionFalse)
 }
 
-// silences record since when the conflicts of policies have not increased, no matter which replica counts them.
-type silences struct {
-	now func() time.Time
-	of  map[scheduling.Ref]silence
+// quietTracker record since when the conflicts of policies have not increased, no matter which replica counts them.
+type quietTracker struct {
+	now     func() time.Time
+	entries map[scheduling.Ref]quietEntry
 }
 
-type silence struct {
+type quietEntry struct {
 	conflicts int64
 	since     time.Time
 }
 
-// isQuiet records the current status of a policy. It reports whether its conflicts have not increased for quietTime.
-func (s *silences) isQuiet(of scheduling.Ref, status *v1alpha1.PodSchedulingPolicyStatus) bool {
+// isQuiet records the current status of a policy. It reports whether its conflicts have not increased for quietPeriod.
+func (s *quietTracker) isQuiet(of scheduling.Ref, status *v1alpha1.PodSchedulingPolicyStatus) bool {
 	if !isConflicting(status) {
-		delete(s.of, of)
+		delete(s.entries, of)
 		return false
 	}
-	before, known := s.of[of]
-	if !known || before.conflicts != status.Conflicts {
-		s.of[of] = silence{status.Conflicts, s.now()}
+	before, found := s.entries[of]
+	if !found || before.conflicts != status.Conflicts {
+		s.entries[of] = quietEntry{status.Conflicts, s.now()}
 		return false
 	}
-	return s.now().Sub(before.since) >= quietTime
+	return s.now().Sub(before.since) >= quietPeriod
 }
 
-// keep removes the policies that no longer exist.
-func (s *silences) keep(there map[scheduling.Ref]bool) {
-	for ref := range s.of {
-		if !there[ref] {
-			delete(s.of, ref)
+// retain removes the policies that no longer exist.
+func (s *quietTracker) retain(existing map[scheduling.Ref]bool) {
+	for ref := range s.entries {
+		if !existing[ref] {
+			delete(s.entries, ref)
 		}
 	}
 }

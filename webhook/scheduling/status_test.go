@@ -13,9 +13,9 @@ import (
 )
 
 func TestReviewsAreCountedOnceForEachPolicy(t *testing.T) {
-	d := newDesk(t, policy())
+	d := newHandlerFixture(t, policy())
 	at := time.Unix(1000, 0)
-	d.tally.now = func() time.Time { return at }
+	d.counts.now = func() time.Time { return at }
 	review := func(object string, dry bool) {
 		request := creation(podKind, object)
 		request.DryRun = &dry
@@ -26,45 +26,45 @@ func TestReviewsAreCountedOnceForEachPolicy(t *testing.T) {
 	review(`{"spec":{"nodeSelector":{"disk":"hdd"}}}`, false)
 	review(`{"spec":{}}`, true)
 	ref := scheduling.Ref{Core: "core", Namespace: "shop", Name: "ssd"}
-	got := d.tally.take(ref)
-	if got.clash == "" {
-		t.Error("it is not told what contradicted it")
+	got := d.counts.pop(ref)
+	if got.conflict == "" {
+		t.Error("the count does not describe the conflict")
 	}
-	got.clash = ""
+	got.conflict = ""
 	want := count{matched: 3, injected: 1, conflicts: 1, lastInjected: at}
 	if got != want {
 		t.Errorf("count %+v, want %+v", got, want)
 	}
-	if again := d.tally.take(ref); again != (count{}) {
-		t.Errorf("count %+v is taken twice", again)
+	if again := d.counts.pop(ref); again != (count{}) {
+		t.Errorf("count %+v after pop(), want it empty", again)
 	}
 	d.policies.put("core", policy(rejecting, func(s *v1alpha1.PodSchedulingPolicySpec) { s.NodeSelector["cpu"] = "new" }))
 	d.policies.rebuild()
 	review(`{"spec":{"nodeSelector":{"disk":"hdd"}}}`, false)
-	d.tally.putBack(ref, want)
-	if got := d.tally.take(ref); got.matched != 4 || got.injected != 1 || got.conflicts != 2 || got.rejected != 1 || got.lastInjected != at {
-		t.Errorf("count %+v of what was put back and a refusal", got)
+	d.counts.restore(ref, want)
+	if got := d.counts.pop(ref); got.matched != 4 || got.injected != 1 || got.conflicts != 2 || got.rejected != 1 || got.lastInjected != at {
+		t.Errorf("count %+v of a restored count and a refusal", got)
 	}
-	d.tally.putBack(ref, want)
-	d.tally.keep("core", nil)
-	if got := d.tally.take(ref); got != (count{}) {
-		t.Errorf("count %+v of a policy that is gone", got)
+	d.counts.restore(ref, want)
+	d.counts.retain("core", nil)
+	if got := d.counts.pop(ref); got != (count{}) {
+		t.Errorf("count %+v of a deleted policy, want it empty", got)
 	}
 }
 
-func TestNewsAreToldOnce(t *testing.T) {
+func TestStatusUpdateIsAppliedOnce(t *testing.T) {
 	status := &v1alpha1.PodSchedulingPolicyStatus{Matched: 5, Injected: 2}
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalidSelector, Message: errors.New("odd").Error(), ObservedGeneration: 3}
-	if (news{}).tell(status, 3) {
-		t.Error("nothing is news")
+	if (statusUpdate{}).applyTo(status, 3) {
+		t.Error("the status did not change, want a change")
 	}
-	if !(news{ready: &ready}).tell(status, 3) || status.ObservedGeneration != 3 {
-		t.Errorf("status %+v of a generation that is known for the first time", status)
+	if !(statusUpdate{ready: &ready}).applyTo(status, 3) || status.ObservedGeneration != 3 {
+		t.Errorf("status %+v of a new generation", status)
 	}
-	if (news{ready: &ready}).tell(status, 3) {
-		t.Error("what is known is told again")
+	if (statusUpdate{ready: &ready}).applyTo(status, 3) {
+		t.Error("the status changed again, want no change")
 	}
-	if !(news{count: count{matched: 1, conflicts: 1, clash: "disk"}, ready: &ready}).tell(status, 3) || !isConflicting(status) {
+	if !(statusUpdate{count: count{matched: 1, conflicts: 1, conflict: "disk"}, ready: &ready}).applyTo(status, 3) || !isConflicting(status) {
 		t.Errorf("status %+v after a conflict", status)
 	}
 	if diff := cmp.Diff([4]int64{6, 2, 1, 0}, [4]int64{status.Matched, status.Injected, status.Conflicts, status.Rejected}); diff != "" {
@@ -72,11 +72,11 @@ func TestNewsAreToldOnce(t *testing.T) {
 	}
 }
 
-func TestAPolicyIsConflictingUntilAllIsQuiet(t *testing.T) {
+func TestConflictingConditionClearsAfterQuietPeriod(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := &silences{now: func() time.Time { return now }, of: map[scheduling.Ref]silence{}}
+	s := &quietTracker{now: func() time.Time { return now }, entries: map[scheduling.Ref]quietEntry{}}
 	status, ref := &v1alpha1.PodSchedulingPolicyStatus{}, scheduling.Ref{Name: "a"}
-	news{count: count{matched: 1, conflicts: 1}}.tell(status, 1)
+	statusUpdate{count: count{matched: 1, conflicts: 1}}.applyTo(status, 1)
 	for _, step := range []struct {
 		after     time.Duration
 		conflicts int64
@@ -89,10 +89,10 @@ func TestAPolicyIsConflictingUntilAllIsQuiet(t *testing.T) {
 			t.Fatalf("quiet %v at %s, want %v", got, now, step.quiet)
 		}
 	}
-	if !(news{quiet: true}).tell(status, 1) || isConflicting(status) {
-		t.Errorf("status %+v, want it not to be conflicting any more", status)
+	if !(statusUpdate{quiet: true}).applyTo(status, 1) || isConflicting(status) {
+		t.Errorf("status %+v, want condition Conflicting false", status)
 	}
-	if s.isQuiet(ref, status); len(s.of) > 0 {
-		t.Error("the silence of a policy that is not conflicting is kept")
+	if s.isQuiet(ref, status); len(s.entries) > 0 {
+		t.Error("a policy without conflicts is still tracked")
 	}
 }

@@ -68,47 +68,47 @@ type Answer struct {
 // Assign decides about an object of a ring's resources.
 func (o *Object) Assign(shards *ring.Shards, load ring.Load) Answer {
 	answer := Answer{Reason: Assigned}
-	key := ring.KeyOf(o.ring.Spec.KeyPolicy, o.of, &o.meta)
+	key := ring.KeyOf(o.ring.Spec.KeyPolicy, o.resource, &o.meta)
 	if key == "" {
 		answer.Key = ring.Generated(string(o.review))
 		key = answer.Key
 	}
-	shard, ok := shards.Admit(o.had, o.has, key, load)
+	shard, ok := shards.Admit(o.previous, o.placement, key, load)
 	switch {
 	case !ok:
 		return Answer{Reason: NoShards}
 	case answer.Key != "" && !o.hasRoom(answer.Key):
 		return Answer{Reason: TooLarge, Resync: true}
-	case o.had.Shard == shard && !o.isLetGo():
+	case o.previous.Shard == shard && !o.isReleased():
 		answer.Reason, answer.Resync = PutBack, !shards.IsAvailable(shard)
-	case o.had.Shard != "" && o.had.Shard != shard:
+	case o.previous.Shard != "" && o.previous.Shard != shard:
 		answer.Reason = Moved
 	}
 	answer.Shard = shard
-	return o.ask(answer)
+	return o.withDrainLabel(answer)
 }
 
-// isLetGo reports whether the shard that had the object was asked to release it, and has done so.
-func (o *Object) isLetGo() bool { return o.had.Draining && o.has.LetGo }
+// isReleased reports whether the shard that had the object was asked to release it, and has done so.
+func (o *Object) isReleased() bool { return o.previous.Draining && o.placement.Released }
 
-// ask completes an answer. The label drain remains only while the object stays with the shard that was asked to release
+// withDrainLabel completes an answer. The label drain remains only while the object stays with the shard that was asked to release
 // it.
-func (o *Object) ask(answer Answer) Answer {
-	asked := answer.Reason == PutBack && o.had.Draining
-	answer.Drain = asked && !o.has.Draining
-	answer.Undrain = !asked && (o.has.Draining || o.has.LetGo)
+func (o *Object) withDrainLabel(answer Answer) Answer {
+	keepsDrain := answer.Reason == PutBack && o.previous.Draining
+	answer.Drain = keepsDrain && !o.placement.Draining
+	answer.Undrain = !keepsDrain && (o.placement.Draining || o.placement.Released)
 	return answer
 }
 
 // Follow decides about an object of a controlledResource whose controller exists.
 func (o *Object) Follow(shards *ring.Shards, controller ring.Placement) Answer {
-	if shards.Follow(o.has, controller) != ring.Assign {
+	if shards.Follow(o.placement, controller) != ring.Assign {
 		answer := o.Stay(ControllerUnassigned)
 		answer.Resync = answer.Resync && len(shards.Shards()) > 0 // the first shard triggers a resync anyway
 		return answer
 	}
-	answer := Answer{Reason: Assigned, Shard: controller.Shard, Undrain: o.has.Draining || o.has.LetGo}
-	switch o.had.Shard {
+	answer := Answer{Reason: Assigned, Shard: controller.Shard, Undrain: o.placement.Draining || o.placement.Released}
+	switch o.previous.Shard {
 	case "":
 	case controller.Shard:
 		answer.Reason = PutBack
@@ -121,10 +121,10 @@ func (o *Object) Follow(shards *ring.Shards, controller ring.Placement) Answer {
 // Stay decides about an object whose shard cannot be determined now. An object that its shard has not released stays
 // there.
 func (o *Object) Stay(reason Reason) Answer {
-	if o.had.Shard == "" || o.isLetGo() {
+	if o.previous.Shard == "" || o.isReleased() {
 		return Answer{Reason: reason, Resync: true}
 	}
-	return o.ask(Answer{Reason: PutBack, Shard: o.had.Shard, Resync: true})
+	return o.withDrainLabel(Answer{Reason: PutBack, Shard: o.previous.Shard, Resync: true})
 }
 
 // hasRoom reports whether a sharding key fits: the API server refuses an object whose annotations exceed a total size.

@@ -38,14 +38,14 @@ func twoShards() *ring.Shards {
 	return shardsOf(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardUncertain, "gone": v1alpha1.ShardDead})
 }
 
-// asked describes a review; object and old are the metadata of the objects.
-type asked struct {
-	resource, was string // group/resource
-	subresource   string
-	operation     admissionv1.Operation
-	object, old   string
-	namespace     string
-	name          string
+// reviewCase describes a review; object and old are the metadata of the objects.
+type reviewCase struct {
+	resource, requestedResource string // group/resource
+	subresource                 string
+	operation                   admissionv1.Operation
+	object, old                 string
+	namespace                   string
+	name                        string
 }
 
 func groupResource(text string) metav1.GroupVersionResource {
@@ -53,7 +53,7 @@ func groupResource(text string) metav1.GroupVersionResource {
 	return metav1.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 }
 
-func (a asked) request() *admissionv1.AdmissionRequest {
+func (a reviewCase) request() *admissionv1.AdmissionRequest {
 	if a.resource == "" {
 		a.resource = "apps/deployments"
 	}
@@ -66,8 +66,8 @@ func (a asked) request() *admissionv1.AdmissionRequest {
 	request := &admissionv1.AdmissionRequest{
 		UID: reviewUID, Resource: groupResource(a.resource), SubResource: a.subresource, Operation: a.operation, Namespace: a.namespace, Name: a.name,
 	}
-	if a.was != "" {
-		was := groupResource(a.was)
+	if a.requestedResource != "" {
+		was := groupResource(a.requestedResource)
 		request.RequestResource = &was
 	}
 	whole := func(text string) runtime.RawExtension {
@@ -93,12 +93,12 @@ func stored(t *testing.T, request *admissionv1.AdmissionRequest, patch []byte) m
 			t.Fatal(err)
 		}
 		if raw, err = changes.Apply(raw); err != nil {
-			t.Fatalf("%s does not apply, and so the request is refused: %v", patch, err)
+			t.Fatalf("patch %s does not apply: %v", patch, err)
 		}
 		for _, change := range changes {
 			path, err := change.Path()
 			if err != nil || !strings.HasPrefix(path, "/metadata/labels") && !strings.HasPrefix(path, "/metadata/annotations") {
-				t.Errorf("it changes %s (error %v)", path, err)
+				t.Errorf("patch changes %s (error %v), want only labels and annotations", path, err)
 			}
 		}
 	}
@@ -109,8 +109,8 @@ func stored(t *testing.T, request *admissionv1.AdmissionRequest, patch []byte) m
 	return object.ObjectMeta
 }
 
-// labelled returns the labels of a placement, as JSON.
-func labelled(shard string, draining bool, more ...string) string {
+// placementLabels returns the labels of a placement, as JSON.
+func placementLabels(shard string, draining bool, more ...string) string {
 	all := slices.Clone(more)
 	if shard != "" {
 		all = append(all, `"breakwater.dev/shard-shops":"`+shard+`"`)
@@ -121,10 +121,10 @@ func labelled(shard string, draining bool, more ...string) string {
 	return `"labels":{` + strings.Join(all, ",") + `}`
 }
 
-// letGo are the labels of an object that its shard has just released.
-const letGo = `,"labels":{"breakwater.dev/drain-shops":"done"}`
+// releasedLabels are the labels of an object that its shard has just released.
+const releasedLabels = `,"labels":{"breakwater.dev/drain-shops":"done"}`
 
-func TestWhereObjectsOfARingGo(t *testing.T) {
+func TestAssign(t *testing.T) {
 	owner, _ := twoShards().Owner("object/apps/deployments/shop/web")
 	other := map[string]string{"a": "b", "b": "a"}[owner]
 	ofOther := "x"
@@ -133,49 +133,49 @@ func TestWhereObjectsOfARingGo(t *testing.T) {
 	}
 	const web = `"namespace":"shop","name":"web"`
 	for claim, test := range map[string]struct {
-		asked
+		reviewCase
 		reason sharding.Reason
 		labels map[string]string // nil: as they were sent
 		resync bool
 	}{
-		"one without labels":             {asked{object: web}, sharding.Assigned, in(owner), false},
-		"one with no labels":             {asked{object: web + `,"labels":{}`}, sharding.Assigned, in(owner), false},
-		"one whose labels are null":      {asked{object: web + `,"labels":null`}, sharding.Assigned, in(owner), false},
-		"one with labels of others":      {asked{object: web + `,"labels":{"app":"web","breakwater.dev/shard-x":"y"}`}, sharding.Assigned, in(owner, "app", "web", "breakwater.dev/shard-x", "y"), false},
-		"one with an empty label":        {asked{object: web + `,"labels":{"breakwater.dev/shard-shops":""}`}, sharding.Assigned, in(owner), false},
-		"one with a stray drain":         {asked{object: web + "," + labelled("", true)}, sharding.Assigned, in(owner), false},
-		"one with a key":                 {asked{object: web + `,"annotations":{"breakwater.dev/sharding-key":"` + ofOther + `"}`}, sharding.Assigned, in(other), false},
-		"one that is assigned":           {asked{object: web + "," + labelled(other, false)}, sharding.AlreadyAssigned, nil, false},
-		"one that is assigned to nobody": {asked{object: web + "," + labelled("x", true)}, sharding.AlreadyAssigned, nil, false},
+		"one without labels":        {reviewCase{object: web}, sharding.Assigned, shardLabels(owner), false},
+		"one with no labels":        {reviewCase{object: web + `,"labels":{}`}, sharding.Assigned, shardLabels(owner), false},
+		"one whose labels are null": {reviewCase{object: web + `,"labels":null`}, sharding.Assigned, shardLabels(owner), false},
+		"one with other labels":     {reviewCase{object: web + `,"labels":{"app":"web","breakwater.dev/shard-x":"y"}`}, sharding.Assigned, shardLabels(owner, "app", "web", "breakwater.dev/shard-x", "y"), false},
+		"one with an empty label":   {reviewCase{object: web + `,"labels":{"breakwater.dev/shard-shops":""}`}, sharding.Assigned, shardLabels(owner), false},
+		"one with a stray drain":    {reviewCase{object: web + "," + placementLabels("", true)}, sharding.Assigned, shardLabels(owner), false},
+		"one with a key":            {reviewCase{object: web + `,"annotations":{"breakwater.dev/sharding-key":"` + ofOther + `"}`}, sharding.Assigned, shardLabels(other), false},
+		"one that is assigned":      {reviewCase{object: web + "," + placementLabels(other, false)}, sharding.AlreadyAssigned, nil, false},
+		"one of a shard that left":  {reviewCase{object: web + "," + placementLabels("x", true)}, sharding.AlreadyAssigned, nil, false},
 		"one that is being deleted": {
-			asked{object: web + letGo + `,"deletionTimestamp":"2026-01-01T00:00:00Z"`, old: web + "," + labelled(other, true)}, sharding.Moved, in(owner), false,
+			reviewCase{object: web + releasedLabels + `,"deletionTimestamp":"2026-01-01T00:00:00Z"`, old: web + "," + placementLabels(other, true)}, sharding.Moved, shardLabels(owner), false,
 		},
-		"one that was never assigned":                {asked{object: web, old: web}, sharding.Assigned, in(owner), false},
-		"one that was let go":                        {asked{object: web + letGo, old: web + "," + labelled(other, true)}, sharding.Moved, in(owner), false},
-		"one that was let go while nobody answered":  {asked{object: web + letGo, old: web + letGo}, sharding.Assigned, in(owner), false},
-		"one that says so and was not asked":         {asked{object: web + letGo, old: web + "," + labelled(other, false)}, sharding.PutBack, in(other), false},
-		"one whose labels were taken off in a drain": {asked{object: web, old: web + "," + labelled(other, true)}, sharding.PutBack, in(other, "breakwater.dev/drain-shops", "true"), false},
-		"one that has other labels, in a drain":      {asked{object: web + `,"labels":{"a":"b"}`, old: web + "," + labelled(other, true)}, sharding.PutBack, in(other, "a", "b", "breakwater.dev/drain-shops", "true"), false},
-		"one that was let go and is to stay":         {asked{object: web + letGo, old: web + "," + labelled(owner, true)}, sharding.Assigned, in(owner), false},
-		"one whose labels were taken off":            {asked{object: web, old: web + "," + labelled(other, false)}, sharding.PutBack, in(other), false},
-		"one whose label was taken off, not drain":   {asked{object: web + "," + labelled("", true), old: web + "," + labelled(other, true)}, sharding.PutBack, in(other, "breakwater.dev/drain-shops", "true"), false},
-		"one whose label a drain has replaced":       {asked{object: web + "," + labelled("", true), old: web + "," + labelled(other, false)}, sharding.PutBack, in(other), false},
-		"one of a dead shard":                        {asked{object: web, old: web + "," + labelled("gone", false)}, sharding.PutBack, in("gone"), true},
-		"one of a shard that nobody knows":           {asked{object: web, old: web + "," + labelled("new", false)}, sharding.PutBack, in("new"), true},
-		"one that an unknown shard let go":           {asked{object: web + letGo, old: web + "," + labelled("new", true)}, sharding.Moved, in(owner), false},
-		"one of a dead shard that was asked":         {asked{object: web + "," + labelled("", true), old: web + "," + labelled("gone", true)}, sharding.PutBack, in("gone", "breakwater.dev/drain-shops", "true"), true},
-		"one of another group's resource":            {asked{resource: "extensions/deployments", object: web}, sharding.NotOfRing, nil, false},
-		"one written by an old resource":             {asked{resource: "apps/deployments", was: "extensions/deployments", object: web}, sharding.Assigned, in(owner), false},
-		"one that is asked about by an old rule":     {asked{resource: "extensions/deployments", was: "apps/deployments", object: web}, sharding.Assigned, in(owner), false},
-		"one named by the request alone":             {asked{object: `"labels":{}`, namespace: "shop", name: "web"}, sharding.Assigned, in(owner), false},
-		"a subresource":                              {asked{subresource: "status", object: web, old: web}, sharding.Ignored, nil, false},
-		"a deletion":                                 {asked{operation: admissionv1.Delete, object: web, old: web}, sharding.Ignored, nil, false},
-		"a connection":                               {asked{operation: admissionv1.Connect, object: web}, sharding.Ignored, nil, false},
-		"one without metadata":                       {asked{object: `!{"spec":{}}`}, sharding.Invalid, nil, false},
-		"one that is not JSON":                       {asked{object: `!{`}, sharding.Invalid, nil, false},
-		"one that is none":                           {asked{}, sharding.Invalid, nil, false},
-		"one whose labels are none":                  {asked{object: `"labels":{"a":1}`}, sharding.Invalid, nil, false},
-		"one whose state before is not JSON":         {asked{object: web, old: `!{`}, sharding.Invalid, nil, false},
+		"one that was never assigned":                  {reviewCase{object: web, old: web}, sharding.Assigned, shardLabels(owner), false},
+		"one that was released":                        {reviewCase{object: web + releasedLabels, old: web + "," + placementLabels(other, true)}, sharding.Moved, shardLabels(owner), false},
+		"one released while no webhook answered":       {reviewCase{object: web + releasedLabels, old: web + releasedLabels}, sharding.Assigned, shardLabels(owner), false},
+		"one released without having been asked":       {reviewCase{object: web + releasedLabels, old: web + "," + placementLabels(other, false)}, sharding.PutBack, shardLabels(other), false},
+		"one whose labels were removed in a drain":     {reviewCase{object: web, old: web + "," + placementLabels(other, true)}, sharding.PutBack, shardLabels(other, "breakwater.dev/drain-shops", "true"), false},
+		"one that has other labels, in a drain":        {reviewCase{object: web + `,"labels":{"a":"b"}`, old: web + "," + placementLabels(other, true)}, sharding.PutBack, shardLabels(other, "a", "b", "breakwater.dev/drain-shops", "true"), false},
+		"one that was released and is to stay":         {reviewCase{object: web + releasedLabels, old: web + "," + placementLabels(owner, true)}, sharding.Assigned, shardLabels(owner), false},
+		"one whose labels were removed":                {reviewCase{object: web, old: web + "," + placementLabels(other, false)}, sharding.PutBack, shardLabels(other), false},
+		"one whose shard label was removed, not drain": {reviewCase{object: web + "," + placementLabels("", true), old: web + "," + placementLabels(other, true)}, sharding.PutBack, shardLabels(other, "breakwater.dev/drain-shops", "true"), false},
+		"one whose label a drain has replaced":         {reviewCase{object: web + "," + placementLabels("", true), old: web + "," + placementLabels(other, false)}, sharding.PutBack, shardLabels(other), false},
+		"one of a dead shard":                          {reviewCase{object: web, old: web + "," + placementLabels("gone", false)}, sharding.PutBack, shardLabels("gone"), true},
+		"one of an unknown shard":                      {reviewCase{object: web, old: web + "," + placementLabels("new", false)}, sharding.PutBack, shardLabels("new"), true},
+		"one that an unknown shard released":           {reviewCase{object: web + releasedLabels, old: web + "," + placementLabels("new", true)}, sharding.Moved, shardLabels(owner), false},
+		"one of a dead shard that was asked":           {reviewCase{object: web + "," + placementLabels("", true), old: web + "," + placementLabels("gone", true)}, sharding.PutBack, shardLabels("gone", "breakwater.dev/drain-shops", "true"), true},
+		"one of another group's resource":              {reviewCase{resource: "extensions/deployments", object: web}, sharding.NotOfRing, nil, false},
+		"one written by an old resource":               {reviewCase{resource: "apps/deployments", requestedResource: "extensions/deployments", object: web}, sharding.Assigned, shardLabels(owner), false},
+		"one reviewed by an old rule":                  {reviewCase{resource: "extensions/deployments", requestedResource: "apps/deployments", object: web}, sharding.Assigned, shardLabels(owner), false},
+		"one named by the request alone":               {reviewCase{object: `"labels":{}`, namespace: "shop", name: "web"}, sharding.Assigned, shardLabels(owner), false},
+		"a subresource":                                {reviewCase{subresource: "status", object: web, old: web}, sharding.Ignored, nil, false},
+		"a deletion":                                   {reviewCase{operation: admissionv1.Delete, object: web, old: web}, sharding.Ignored, nil, false},
+		"a connection":                                 {reviewCase{operation: admissionv1.Connect, object: web}, sharding.Ignored, nil, false},
+		"one without metadata":                         {reviewCase{object: `!{"spec":{}}`}, sharding.Invalid, nil, false},
+		"one that is not JSON":                         {reviewCase{object: `!{`}, sharding.Invalid, nil, false},
+		"an empty one":                                 {reviewCase{}, sharding.Invalid, nil, false},
+		"one with malformed labels":                    {reviewCase{object: `"labels":{"a":1}`}, sharding.Invalid, nil, false},
+		"one whose state before is not JSON":           {reviewCase{object: web, old: `!{`}, sharding.Invalid, nil, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			request := test.request()
@@ -185,7 +185,7 @@ func TestWhereObjectsOfARingGo(t *testing.T) {
 			}
 			if test.labels == nil {
 				if patch != nil {
-					t.Errorf("it is changed: %s", patch)
+					t.Errorf("patch %s, want none", patch)
 				}
 				return
 			}
@@ -200,8 +200,8 @@ func TestWhereObjectsOfARingGo(t *testing.T) {
 	}
 }
 
-// in returns the labels of an object of a shard, and further labels.
-func in(shard string, more ...string) map[string]string {
+// shardLabels returns the labels of an object of a shard, and further labels.
+func shardLabels(shard string, more ...string) map[string]string {
 	labels := map[string]string{"breakwater.dev/shard-shops": shard}
 	for pair := range slices.Chunk(more, 2) {
 		labels[pair[0]] = pair[1]
@@ -224,7 +224,7 @@ func answerTo(t *testing.T, of *v1alpha1.ClusterRing, request *admissionv1.Admis
 	return answer, patch
 }
 
-func TestObjectsWithoutANameGetAKey(t *testing.T) {
+func TestUnnamedObjectsGetShardingKey(t *testing.T) {
 	object, namespace := v1alpha1.KeyPolicyObject, v1alpha1.KeyPolicyNamespace
 	large := strings.Repeat("x", 256<<10-20)
 	key := map[string]string{v1alpha1.AnnotationShardingKey: ring.Generated(reviewUID)}
@@ -237,20 +237,20 @@ func TestObjectsWithoutANameGetAKey(t *testing.T) {
 		annotations map[string]string
 	}{
 		"one that will be named":                           {object, "", `"namespace":"shop","generateName":"web-"`, sharding.Assigned, ring.Generated(reviewUID), key},
-		"one that will be named, with annotations":         {object, "", `"namespace":"shop","generateName":"web-","annotations":{"a":"b"}`, sharding.Assigned, ring.Generated(reviewUID), with(key, "a", "b")},
+		"one that will be named, with annotations":         {object, "", `"namespace":"shop","generateName":"web-","annotations":{"a":"b"}`, sharding.Assigned, ring.Generated(reviewUID), withEntry(key, "a", "b")},
 		"one that will be named, with no annotations":      {object, "", `"namespace":"shop","generateName":"web-","annotations":{}`, sharding.Assigned, ring.Generated(reviewUID), key},
 		"one that has a key":                               {object, "", `"namespace":"shop","generateName":"web-","annotations":{"breakwater.dev/sharding-key":"k"}`, sharding.Assigned, "shared/k", map[string]string{v1alpha1.AnnotationShardingKey: "k"}},
 		"one with an empty key":                            {object, "", `"namespace":"shop","generateName":"web-","annotations":{"breakwater.dev/sharding-key":""}`, sharding.Assigned, ring.Generated(reviewUID), key},
 		"one with a name as well":                          {object, "", `"namespace":"shop","name":"web","generateName":"web-"`, sharding.Assigned, "object/apps/deployments/shop/web", nil},
-		"one that goes by its namespace":                   {namespace, "", `"namespace":"shop","generateName":"web-"`, sharding.Assigned, "namespace/shop", nil},
-		"one of no namespace, where others go by theirs":   {namespace, "example.com/widgets", `"generateName":"web-"`, sharding.Assigned, ring.Generated(reviewUID), key},
+		"one keyed by its namespace":                       {namespace, "", `"namespace":"shop","generateName":"web-"`, sharding.Assigned, "namespace/shop", nil},
+		"a cluster-scoped one with keys by namespace":      {namespace, "example.com/widgets", `"generateName":"web-"`, sharding.Assigned, ring.Generated(reviewUID), key},
 		"a namespace, whose review has its name twice":     {namespace, "/namespaces", `"name":"shop"`, sharding.Assigned, "object//namespaces//shop", nil},
 		"one that has no room for it":                      {object, "", `"generateName":"web-","annotations":{"a":"` + large + `"}`, sharding.TooLarge, "", map[string]string{"a": large}},
-		"one that has no room, and needs none":             {object, "", `"name":"web","annotations":{"a":"` + large + `"}`, sharding.Assigned, "object/apps/deployments/shop/web", map[string]string{"a": large}},
+		"one without room that needs none":                 {object, "", `"name":"web","annotations":{"a":"` + large + `"}`, sharding.Assigned, "object/apps/deployments/shop/web", map[string]string{"a": large}},
 		"one that has a key in the place of a shorter one": {object, "", `"generateName":"w","annotations":{"a":"` + large + `","breakwater.dev/sharding-key":""}`, sharding.TooLarge, "", map[string]string{"a": large, v1alpha1.AnnotationShardingKey: ""}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			request := asked{resource: test.resource, object: test.metadata, namespace: "shop"}.request()
+			request := reviewCase{resource: test.resource, object: test.metadata, namespace: "shop"}.request()
 			if test.resource == "example.com/widgets" {
 				request.Namespace = ""
 			}
@@ -273,44 +273,44 @@ func TestObjectsWithoutANameGetAKey(t *testing.T) {
 	}
 }
 
-func with(of map[string]string, key, value string) map[string]string {
+func withEntry(of map[string]string, key, value string) map[string]string {
 	of = maps.Clone(of)
 	of[key] = value
 	return of
 }
 
-func TestAControlledObjectGoesWhereItsControllerIs(t *testing.T) {
+func TestFollow(t *testing.T) {
 	const set = `"namespace":"shop","name":"web-1"`
 	at := func(shard string, draining bool) *ring.Placement {
 		return &ring.Placement{Shard: shard, Draining: draining}
 	}
 	for claim, test := range map[string]struct {
-		asked
+		reviewCase
 		controller *ring.Placement // nil: it could not be read
 		reason     sharding.Reason
 		labels     map[string]string
 		resync     bool
 	}{
-		"to its shard":                         {asked{object: set}, at("a", false), sharding.Assigned, in("a"), false},
-		"also while that is drained":           {asked{object: set}, at("b", true), sharding.Assigned, in("b"), false},
-		"without a drain":                      {asked{object: set + "," + labelled("", true)}, at("a", false), sharding.Assigned, in("a"), false},
-		"back, when its labels were taken off": {asked{object: set, old: set + "," + labelled("a", false)}, at("a", false), sharding.PutBack, in("a"), false},
-		"to where its controller is now":       {asked{object: set, old: set + "," + labelled("a", false)}, at("b", false), sharding.Moved, in("b"), false},
-		"nowhere before its controller":        {asked{object: set}, at("", false), sharding.ControllerUnassigned, nil, true},
-		"nowhere when that has a dead one":     {asked{object: set}, at("gone", false), sharding.ControllerUnassigned, nil, true},
-		"where it was, until that is anywhere": {asked{object: set, old: set + "," + labelled("b", false)}, at("", false), sharding.PutBack, in("b"), true},
-		"nowhere when that is not read":        {asked{object: set}, nil, sharding.ControllerUnread, nil, true},
-		"where it was, when that is not read":  {asked{object: set, old: set + "," + labelled("b", false)}, nil, sharding.PutBack, in("b"), true},
-		"where it was, with the drain it has":  {asked{object: set + "," + labelled("", true), old: set + "," + labelled("b", true)}, nil, sharding.PutBack, in("b", "breakwater.dev/drain-shops", "true"), true},
-		"nowhere when it was let go":           {asked{object: set + letGo, old: set + "," + labelled("b", true)}, nil, sharding.ControllerUnread, nil, true},
-		"where it is, if it is anywhere":       {asked{object: set + "," + labelled("b", false)}, at("a", false), sharding.AlreadyAssigned, nil, false},
+		"to its shard":                                    {reviewCase{object: set}, at("a", false), sharding.Assigned, shardLabels("a"), false},
+		"also while that is drained":                      {reviewCase{object: set}, at("b", true), sharding.Assigned, shardLabels("b"), false},
+		"without a drain":                                 {reviewCase{object: set + "," + placementLabels("", true)}, at("a", false), sharding.Assigned, shardLabels("a"), false},
+		"back, when its labels were removed":              {reviewCase{object: set, old: set + "," + placementLabels("a", false)}, at("a", false), sharding.PutBack, shardLabels("a"), false},
+		"to where its controller is now":                  {reviewCase{object: set, old: set + "," + placementLabels("a", false)}, at("b", false), sharding.Moved, shardLabels("b"), false},
+		"nowhere before its controller":                   {reviewCase{object: set}, at("", false), sharding.ControllerUnassigned, nil, true},
+		"nowhere when that has a dead one":                {reviewCase{object: set}, at("gone", false), sharding.ControllerUnassigned, nil, true},
+		"where it was, until its controller has a shard":  {reviewCase{object: set, old: set + "," + placementLabels("b", false)}, at("", false), sharding.PutBack, shardLabels("b"), true},
+		"nowhere when that is not read":                   {reviewCase{object: set}, nil, sharding.ControllerUnread, nil, true},
+		"where it was, when its controller is unreadable": {reviewCase{object: set, old: set + "," + placementLabels("b", false)}, nil, sharding.PutBack, shardLabels("b"), true},
+		"where it was, with the drain it has":             {reviewCase{object: set + "," + placementLabels("", true), old: set + "," + placementLabels("b", true)}, nil, sharding.PutBack, shardLabels("b", "breakwater.dev/drain-shops", "true"), true},
+		"nowhere when it was released":                    {reviewCase{object: set + releasedLabels, old: set + "," + placementLabels("b", true)}, nil, sharding.ControllerUnread, nil, true},
+		"where it is, if it has a shard":                  {reviewCase{object: set + "," + placementLabels("b", false)}, at("a", false), sharding.AlreadyAssigned, nil, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			test.resource = "apps/replicasets"
 			request := test.request()
 			answer, patch := answerTo(t, shops(v1alpha1.KeyPolicyObject), request, func(o *sharding.Object) sharding.Answer {
 				if !o.IsControlled() {
-					t.Error("it is taken for one of the ring's own")
+					t.Error("IsControlled() = false, want true")
 				}
 				if test.controller == nil {
 					return o.Stay(sharding.ControllerUnread)
@@ -328,11 +328,11 @@ func TestAControlledObjectGoesWhereItsControllerIs(t *testing.T) {
 	}
 }
 
-func TestWithoutShardsNothingIsChangedOrAskedFor(t *testing.T) {
+func TestNoShardsChangeNothing(t *testing.T) {
 	none := shardsOf(map[string]v1alpha1.ShardState{"gone": v1alpha1.ShardDead})
 	const web = `"namespace":"shop","name":"web"`
-	for _, object := range []string{web, `"generateName":"web-"`, web + "," + labelled("", true)} {
-		request := asked{object: object}.request()
+	for _, object := range []string{web, `"generateName":"web-"`, web + "," + placementLabels("", true)} {
+		request := reviewCase{object: object}.request()
 		answer, patch := answerTo(t, shops(v1alpha1.KeyPolicyObject), request, func(o *sharding.Object) sharding.Answer { return o.Assign(none, ring.Load{}) })
 		if (answer != sharding.Answer{Reason: sharding.NoShards}) || patch != nil {
 			t.Errorf("%s: %+v, %s", object, answer, patch)
@@ -343,7 +343,7 @@ func TestWithoutShardsNothingIsChangedOrAskedFor(t *testing.T) {
 			t.Errorf("%s, controlled: %+v, %s", object, answer, patch)
 		}
 	}
-	if _, reason := sharding.Read(nil, asked{object: web}.request()); reason != sharding.UnknownRing {
-		t.Errorf("no ring: %s", reason)
+	if _, reason := sharding.Read(nil, reviewCase{object: web}.request()); reason != sharding.UnknownRing {
+		t.Errorf("Read() without a ring: reason %s, want UnknownRing", reason)
 	}
 }

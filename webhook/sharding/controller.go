@@ -19,34 +19,34 @@ import (
 )
 
 const (
-	// controllerTime limits the search for the shard of a controller: the client that creates the object waits for it.
-	controllerTime = 300 * time.Millisecond
-	// missingTime is how long a kind that the API server does not serve is not looked up again.
-	missingTime = 10 * time.Second
+	// controllerTimeout limits the search for the shard of a controller: the client that creates the object waits for it.
+	controllerTimeout = 300 * time.Millisecond
+	// missingTTL is how long a kind that the API server does not serve is not looked up again.
+	missingTTL = 10 * time.Second
 )
 
-// controllers finds the objects that control others. It reads them from the API server instead of a cache. So it finds
+// controllerFinder finds the objects that control others. It reads them from the API server instead of a cache. So it finds
 // an object that was created a moment ago, and memory does not grow with their number.
-type controllers struct {
+type controllerFinder struct {
 	mapper meta.RESTMapper
 	client metadata.Interface
 	log    logr.Logger
 	now    func() time.Time
 
-	// asking allows one mapper lookup for each resource at a time. The mapper asks the API server about unknown
+	// lookups allows one mapper lookup for each resource at a time. The mapper asks the API server about unknown
 	// resources, and ignores the deadline of its callers.
-	asking  singleflight.Group
+	lookups singleflight.Group
 	mu      sync.Mutex
 	missing map[v1alpha1.GroupResource]time.Time
 }
 
 // find returns the placement of the object that controls another one, or the reason why it has none.
-func (c *controllers) find(ctx context.Context, o *Object) (ring.Placement, Reason) {
+func (c *controllerFinder) find(ctx context.Context, o *Object) (ring.Placement, Reason) {
 	owner := o.Controller()
 	if owner == nil {
 		return ring.Placement{}, NotControlled
 	}
-	ctx, cancel := context.WithTimeout(ctx, controllerTime)
+	ctx, cancel := context.WithTimeout(ctx, controllerTimeout)
 	defer cancel()
 	kind, reason := c.kindOf(ctx, o, owner)
 	if reason != "" {
@@ -74,12 +74,12 @@ func (c *controllers) find(ctx context.Context, o *Object) (ring.Placement, Reas
 }
 
 // kindOf returns the kind of an owner, if the ring assigns objects of that kind together with those that they control.
-func (c *controllers) kindOf(ctx context.Context, o *Object, owner *metav1.OwnerReference) (*meta.RESTMapping, Reason) {
+func (c *controllerFinder) kindOf(ctx context.Context, o *Object, owner *metav1.OwnerReference) (*meta.RESTMapping, Reason) {
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
 		return nil, NotControlled
 	}
-	for _, main := range o.mains {
+	for _, main := range o.controllerResources {
 		if main.Group != version.Group {
 			continue
 		}
@@ -95,12 +95,12 @@ func (c *controllers) kindOf(ctx context.Context, o *Object, owner *metav1.Owner
 }
 
 // mappingOf returns the kind of a resource; nil when the API server does not serve it.
-func (c *controllers) mappingOf(ctx context.Context, of v1alpha1.GroupResource) (*meta.RESTMapping, error) {
-	if c.isMissing(of) {
+func (c *controllerFinder) mappingOf(ctx context.Context, resource v1alpha1.GroupResource) (*meta.RESTMapping, error) {
+	if c.isMissing(resource) {
 		return nil, nil
 	}
-	answers := c.asking.DoChan(of.Group+"/"+of.Resource, func() (any, error) {
-		kind, err := c.mapper.KindFor(schema.GroupVersionResource{Group: of.Group, Resource: of.Resource})
+	answers := c.lookups.DoChan(resource.Group+"/"+resource.Resource, func() (any, error) {
+		kind, err := c.mapper.KindFor(schema.GroupVersionResource{Group: resource.Group, Resource: resource.Resource})
 		if err != nil {
 			return nil, err
 		}
@@ -111,7 +111,7 @@ func (c *controllers) mappingOf(ctx context.Context, of v1alpha1.GroupResource) 
 		return nil, ctx.Err()
 	case answer := <-answers:
 		if meta.IsNoMatchError(answer.Err) {
-			c.miss(of)
+			c.markMissing(resource)
 			return nil, nil
 		}
 		mapping, _ := answer.Val.(*meta.RESTMapping)
@@ -119,16 +119,16 @@ func (c *controllers) mappingOf(ctx context.Context, of v1alpha1.GroupResource) 
 	}
 }
 
-func (c *controllers) isMissing(of v1alpha1.GroupResource) bool {
+func (c *controllerFinder) isMissing(resource v1alpha1.GroupResource) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	since, ok := c.missing[of]
-	return ok && c.now().Sub(since) < missingTime
+	since, ok := c.missing[resource]
+	return ok && c.now().Sub(since) < missingTTL
 }
 
-// miss records that a resource is not served. Only resources of rings are looked up, so that there are few.
-func (c *controllers) miss(of v1alpha1.GroupResource) {
+// markMissing records that a resource is not served. Only resources of rings are looked up, so that there are few.
+func (c *controllerFinder) markMissing(resource v1alpha1.GroupResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.missing[of] = c.now()
+	c.missing[resource] = c.now()
 }

@@ -24,30 +24,30 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
-// kinds are the kinds of an API server. It counts how often it is asked for one.
-type kinds struct {
+// fakeMapper are the kinds of an API server. It counts how often it is asked for one.
+type fakeMapper struct {
 	meta.RESTMapper
-	asked atomic.Int32
-	hang  chan struct{}
+	lookups atomic.Int32
+	hang    chan struct{}
 }
 
-func (k *kinds) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	k.asked.Add(1)
+func (k *fakeMapper) KindFor(resource schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	k.lookups.Add(1)
 	if k.hang != nil {
 		<-k.hang
 	}
 	return k.RESTMapper.KindFor(resource)
 }
 
-func newKinds() *kinds {
+func newFakeMapper() *fakeMapper {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: "apps", Version: "v1"}, {Group: "example.com", Version: "v2"}})
 	mapper.Add(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Group: "example.com", Version: "v2", Kind: "Plaza"}, meta.RESTScopeRoot)
-	return &kinds{RESTMapper: mapper}
+	return &fakeMapper{RESTMapper: mapper}
 }
 
-// store is an API server that has one object.
-type store struct {
+// fakeAPIServer is an API server that has one object.
+type fakeAPIServer struct {
 	mu      sync.Mutex
 	paths   []string
 	uid     string
@@ -55,7 +55,7 @@ type store struct {
 	hang    bool
 }
 
-func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *fakeAPIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.paths = append(s.paths, r.URL.Path)
 	s.mu.Unlock()
@@ -84,16 +84,16 @@ func ownedBy(apiVersion, kind string, controller string) string {
 		`","name":"web","uid":"1"` + controller + `}]`
 }
 
-func TestFindingTheController(t *testing.T) {
+func TestFindController(t *testing.T) {
 	const deployments = "/apis/apps/v1/namespaces/shop/deployments/web"
 	const controls = `,"controller":true`
 	set := func(owners string) *admissionv1.AdmissionRequest {
-		return asked{resource: "apps/replicasets", object: `"namespace":"shop","name":"web-1",` + owners}.request()
+		return reviewCase{resource: "apps/replicasets", object: `"namespace":"shop","name":"web-1",` + owners}.request()
 	}
 	for claim, test := range map[string]struct {
 		request *admissionv1.AdmissionRequest
-		store   *store
-		kinds   func(*kinds)
+		store   *fakeAPIServer
+		kinds   func(*fakeMapper)
 		reason  sharding.Reason
 		path    string
 	}{
@@ -104,26 +104,26 @@ func TestFindingTheController(t *testing.T) {
 		"no owner":                            {request: set(`"labels":{}`), reason: sharding.NotControlled},
 		"a kind that the ring does not have":  {request: set(ownedBy("apps/v1", "StatefulSet", controls)), reason: sharding.NotControlled},
 		"the kind of another group":           {request: set(ownedBy("batch/v1", "Deployment", controls)), reason: sharding.NotControlled},
-		"a version that is none":              {request: set(ownedBy("a/b/c", "Deployment", controls)), reason: sharding.NotControlled},
+		"an invalid version":                  {request: set(ownedBy("a/b/c", "Deployment", controls)), reason: sharding.NotControlled},
 		"a kind that is not served": {
 			request: set(ownedBy("example.com/v1", "Plaza", controls)), reason: sharding.NotControlled,
-			kinds: func(k *kinds) { k.RESTMapper = meta.NewDefaultRESTMapper(nil) },
+			kinds: func(k *fakeMapper) { k.RESTMapper = meta.NewDefaultRESTMapper(nil) },
 		},
-		"a kind of which nobody tells": {
+		"a kind whose lookup hangs": {
 			request: set(ownedBy("apps/v1", "Deployment", controls)), reason: sharding.ControllerUnread,
-			kinds: func(k *kinds) { k.hang = make(chan struct{}) },
+			kinds: func(k *fakeMapper) { k.hang = make(chan struct{}) },
 		},
-		"one that is gone":               {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &store{refusal: 404}, reason: sharding.ControllerNotFound, path: deployments},
-		"one whose name another one has": {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &store{uid: "2"}, reason: sharding.ControllerNotFound, path: deployments},
-		"one that must not be read":      {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &store{refusal: 403}, reason: sharding.ControllerUnread, path: deployments},
-		"one that is not answered for":   {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &store{hang: true}, reason: sharding.ControllerUnread, path: deployments},
+		"one that was deleted":              {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{refusal: 404}, reason: sharding.ControllerNotFound, path: deployments},
+		"one whose name another object has": {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{uid: "2"}, reason: sharding.ControllerNotFound, path: deployments},
+		"one that the webhook may not read": {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{refusal: 403}, reason: sharding.ControllerUnread, path: deployments},
+		"one whose read hangs":              {request: set(ownedBy("apps/v1", "Deployment", controls)), store: &fakeAPIServer{hang: true}, reason: sharding.ControllerUnread, path: deployments},
 		"one of a namespace, of an object of the cluster": {
-			request: asked{resource: "apps/replicasets", object: `"name":"web-1",` + ownedBy("apps/v1", "Deployment", controls)}.request(),
+			request: reviewCase{resource: "apps/replicasets", object: `"name":"web-1",` + ownedBy("apps/v1", "Deployment", controls)}.request(),
 			reason:  sharding.ControllerNotFound,
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			k, s := newKinds(), cmp.Or(test.store, &store{})
+			k, s := newFakeMapper(), cmp.Or(test.store, &fakeAPIServer{})
 			if test.kinds != nil {
 				test.kinds(k)
 			}
@@ -144,7 +144,7 @@ func TestFindingTheController(t *testing.T) {
 			began := time.Now()
 			at, reason := find(ctx, object)
 			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("it took %s", took)
+				t.Errorf("find() took %s", took)
 			}
 			want := ring.Placement{Shard: "a", Draining: true}
 			if test.reason != "" {
@@ -156,35 +156,35 @@ func TestFindingTheController(t *testing.T) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if len(s.paths) > 0 != (test.path != "") || test.path != "" && s.paths[0] != test.path {
-				t.Errorf("the apiserver was asked for %q, want %q", s.paths, test.path)
+				t.Errorf("requests to the API server %q, want %q", s.paths, test.path)
 			}
 		})
 	}
 }
 
 // Any user can create objects whose owners' kinds do not exist.
-func TestAKindThatIsNotServedIsSeldomAskedFor(t *testing.T) {
-	k, now := newKinds(), time.Unix(1, 0)
+func TestUnservedKindIsCached(t *testing.T) {
+	k, now := newFakeMapper(), time.Unix(1, 0)
 	k.RESTMapper = meta.NewDefaultRESTMapper(nil)
 	find := sharding.FindBy(k, metadata.NewForConfigOrDie(&rest.Config{Host: "http://127.0.0.1:1"}), func() time.Time { return now })
 	ask := func(kind string) {
-		object, reason := sharding.Read(shops(v1alpha1.KeyPolicyObject), asked{resource: "apps/replicasets", object: `"namespace":"shop",` + ownedBy("apps/v1", kind, `,"controller":true`)}.request())
+		object, reason := sharding.Read(shops(v1alpha1.KeyPolicyObject), reviewCase{resource: "apps/replicasets", object: `"namespace":"shop",` + ownedBy("apps/v1", kind, `,"controller":true`)}.request())
 		if reason != "" {
 			t.Fatal(reason)
 		}
 		if _, reason = find(t.Context(), object); reason != sharding.NotControlled {
-			t.Errorf("%s", reason)
+			t.Errorf("find() has reason %s", reason)
 		}
 	}
 	for range 50 {
 		ask("Deployment")
 		ask("Other")
 	}
-	if n := k.asked.Load(); n != 1 {
-		t.Errorf("it was asked for %d times", n)
+	if n := k.lookups.Load(); n != 1 {
+		t.Errorf("%d mapper lookups", n)
 	}
 	now = now.Add(time.Minute)
-	if ask("Deployment"); k.asked.Load() != 2 {
-		t.Errorf("a minute later it was asked for %d times in all", k.asked.Load())
+	if ask("Deployment"); k.lookups.Load() != 2 {
+		t.Errorf("%d mapper lookups in total a minute later", k.lookups.Load())
 	}
 }

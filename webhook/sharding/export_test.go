@@ -13,41 +13,41 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
-// Parts are the dependencies of a handler.
-type Parts struct {
-	RingOf   func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
-	ShardsOf func(*v1alpha1.ClusterRing) *ring.Shards
-	Find     func(context.Context, *Object) (ring.Placement, Reason)
-	Kick     func(ring string)
-	Stopping chan struct{}
-	Registry prometheus.Registerer
+// HandlerParts are the dependencies of a handler.
+type HandlerParts struct {
+	RingOf        func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
+	ShardsOf      func(*v1alpha1.ClusterRing) *ring.Shards
+	Find          func(context.Context, *Object) (ring.Placement, Reason)
+	TriggerResync func(ring string)
+	Stopping      chan struct{}
+	Registry      prometheus.Registerer
 }
 
 // NewHandler creates a handler without a cluster.
-func NewHandler(p Parts) (*Handler, error) {
+func NewHandler(p HandlerParts) (*Handler, error) {
 	metrics, err := newMetrics(p.Registry)
 	return &Handler{
-		ringOf: p.RingOf, shardsOf: p.ShardsOf, find: p.Find, kick: p.Kick, stopping: p.Stopping,
-		loads: &loads{rings: map[string]*given{}}, metrics: metrics, log: logr.Discard(),
+		ringOf: p.RingOf, shardsOf: p.ShardsOf, find: p.Find, triggerResync: p.TriggerResync, stopping: p.Stopping,
+		loads: &loadEstimates{rings: map[string]*assignments{}}, metrics: metrics, log: logr.Discard(),
 	}, err
 }
 
-// Remembered returns the number of rings, and of their shards, whose assignments the handler has recorded.
-func (h *Handler) Remembered() (rings, shards int) {
+// RecordedAssignments returns the number of rings, and of their shards, whose assignments the handler has recorded.
+func (h *Handler) RecordedAssignments() (rings, shards int) {
 	for _, g := range h.loads.rings {
 		rings, shards = rings+1, shards+len(g.since)
 	}
 	return rings, shards
 }
 
-// Forget does what the deletion of a ring does.
-func (h *Handler) Forget(ring string) {
-	h.loads.forget(ring)
-	h.metrics.Forget(ring)
+// DropRing does what the deletion of a ring does.
+func (h *Handler) DropRing(ring string) {
+	h.loads.drop(ring)
+	h.metrics.Delete(ring)
 }
 
 // FindBy returns a function that finds controllers with a client. now is its clock.
 func FindBy(mapper meta.RESTMapper, client metadata.Interface, now func() time.Time) func(context.Context, *Object) (ring.Placement, Reason) {
-	c := &controllers{mapper: mapper, client: client, log: logr.Discard(), now: now, missing: map[v1alpha1.GroupResource]time.Time{}}
+	c := &controllerFinder{mapper: mapper, client: client, log: logr.Discard(), now: now, missing: map[v1alpha1.GroupResource]time.Time{}}
 	return c.find
 }

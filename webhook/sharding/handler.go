@@ -23,9 +23,9 @@ const (
 	// maxReviewBytes limits the body that a client can make the webhook read. The API server accepts objects of up to 3
 	// MiB, and a review contains two.
 	maxReviewBytes = 8 << 20
-	// defaultReviewTime applies to clients that send no timeout, and maxReviewTime to those that send a longer one.
-	defaultReviewTime = 2 * time.Second
-	maxReviewTime     = 30 * time.Second
+	// defaultReviewTimeout applies to clients that send no timeout, and maxReviewTimeout to those that send a longer one.
+	defaultReviewTimeout = 2 * time.Second
+	maxReviewTimeout     = 30 * time.Second
 )
 
 // Handler answers reviews of objects of rings.
@@ -36,18 +36,18 @@ type Handler struct {
 	shardsOf func(*v1alpha1.ClusterRing) *ring.Shards
 	// find returns the placement of the object that controls another one, or the reason why it is unknown.
 	find func(context.Context, *Object) (ring.Placement, Reason)
-	// kick triggers a resync of a ring.
-	kick func(ring string)
+	// triggerResync triggers a resync of a ring.
+	triggerResync func(ring string)
 	// stopping is closed when the process is about to exit.
 	stopping <-chan struct{}
-	loads    *loads
+	loads    *loadEstimates
 	metrics  *reviews.Metrics
 	log      logr.Logger
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began, wait := time.Now(), reviewTime(r)
+	began, wait := time.Now(), reviewTimeout(r)
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	// The client has to send the review within its own timeout. The server itself sets no limit.
@@ -57,7 +57,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // the next review goes to another replica
 	default:
 	}
-	review, err := receive(w, r)
+	review, err := readRequest(w, r)
 	if err != nil {
 		// Without a review there is nothing to allow. The API server treats this as a missing answer, and applies
 		// failurePolicy.
@@ -69,41 +69,41 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.metrics.Observe(ctx, reviews.Unknown, string(Invalid), time.Since(began))
 		return
 	}
-	known, answer, patch := h.review(ctx, r.PathValue("ring"), review.Request)
-	h.write(w, review, answer, patch)
-	h.metrics.Observe(ctx, known, string(answer.Reason), time.Since(began))
+	ringName, answer, patch := h.review(ctx, r.PathValue("ring"), review.Request)
+	h.writeResponse(w, review, answer, patch)
+	h.metrics.Observe(ctx, ringName, string(answer.Reason), time.Since(began))
 }
 
 // review answers even after a panic. known is the name of the ring, if it exists.
-func (h *Handler) review(ctx context.Context, name string, request *admissionv1.AdmissionRequest) (known string, answer Answer, patch []byte) {
-	known = reviews.Unknown
+func (h *Handler) review(ctx context.Context, name string, request *admissionv1.AdmissionRequest) (ringName string, answer Answer, patch []byte) {
+	ringName = reviews.Unknown
 	defer func() {
 		if fault := recover(); fault != nil {
-			h.log.Error(fmt.Errorf("panic: %v", fault), "A review was allowed unseen, by a fault of ours",
+			h.log.Error(fmt.Errorf("panic: %v", fault), "Allowed request without review after a panic",
 				"ring", name, "resource", request.Resource.String(), "stack", string(debug.Stack()))
 			answer, patch = Answer{Reason: Failed}, nil
 		}
 	}()
 	of, err := h.ringOf(ctx, name)
 	if err != nil {
-		return known, Answer{Reason: NotReady}, nil
+		return ringName, Answer{Reason: NotReady}, nil
 	}
 	if of != nil {
-		known = of.Name
+		ringName = of.Name
 	}
 	object, reason := Read(of, request)
 	if reason != "" {
-		return known, Answer{Reason: reason}, nil
+		return ringName, Answer{Reason: reason}, nil
 	}
 	answer = h.decide(ctx, object)
 	if patch, err = object.Patch(answer); err != nil {
-		h.log.Error(err, "A patch could not be written", "ring", known)
-		return known, Answer{Reason: Failed}, nil
+		h.log.Error(err, "Could not encode patch", "ring", ringName)
+		return ringName, Answer{Reason: Failed}, nil
 	}
 	if dry := request.DryRun; dry == nil || !*dry {
-		h.remember(object, answer)
+		h.applySideEffects(object, answer)
 	}
-	return known, answer, patch
+	return ringName, answer, patch
 }
 
 // decide determines the shard of an object.
@@ -113,7 +113,7 @@ func (h *Handler) decide(ctx context.Context, o *Object) Answer {
 		return o.Stay(NotReady)
 	}
 	if !o.IsControlled() {
-		return o.Assign(shards, h.loads.of(o.ring, shards))
+		return o.Assign(shards, h.loads.loadOf(o.ring, shards))
 	}
 	controller, reason := h.find(ctx, o)
 	switch reason {
@@ -126,33 +126,33 @@ func (h *Handler) decide(ctx context.Context, o *Object) Answer {
 	}
 }
 
-// remember applies the side effects of an answer. A dry run has none.
-func (h *Handler) remember(o *Object, answer Answer) {
+// applySideEffects applies the side effects of an answer. A dry run has none.
+func (h *Handler) applySideEffects(o *Object, answer Answer) {
 	if answer.Resync {
-		h.kick(o.ring.Name)
+		h.triggerResync(o.ring.Name)
 	}
 	shards := h.shardsOf(o.ring)
 	if answer.Shard == "" || answer.Reason == PutBack || shards == nil {
 		return
 	}
-	from := o.had.Shard
+	from := o.previous.Shard
 	if !shards.IsAvailable(from) {
 		from = ""
 	}
-	h.loads.note(o.ring, from, answer.Shard)
+	h.loads.recordAssignment(o.ring, from, answer.Shard)
 }
 
-// receive reads and decodes a review.
-func receive(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
+// readRequest reads and decodes a review.
+func readRequest(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, error) {
 	if r.Method != http.MethodPost {
-		return nil, fmt.Errorf("%s has none: want POST", r.Method)
+		return nil, fmt.Errorf("method %s: want POST", r.Method)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReviewBytes))
 	if err != nil {
 		return nil, err
 	}
 	review := &admissionv1.AdmissionReview{}
-	if err := readAs(body, review); err != nil {
+	if err := decode(body, review); err != nil {
 		return nil, err
 	}
 	if review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Request == nil || review.Request.UID == "" {
@@ -161,7 +161,7 @@ func receive(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRevi
 	return review, nil
 }
 
-func (h *Handler) write(w http.ResponseWriter, review *admissionv1.AdmissionReview, answer Answer, patch []byte) {
+func (h *Handler) writeResponse(w http.ResponseWriter, review *admissionv1.AdmissionReview, answer Answer, patch []byte) {
 	response := &admissionv1.AdmissionResponse{
 		UID: review.Request.UID, Allowed: true, AuditAnnotations: map[string]string{"reason": string(answer.Reason)},
 	}
@@ -175,16 +175,16 @@ func (h *Handler) write(w http.ResponseWriter, review *admissionv1.AdmissionRevi
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"}, Response: response,
 	})
 	if err != nil {
-		h.log.V(1).Info("Nobody took the answer", "error", err.Error())
+		h.log.V(1).Info("Could not send answer to client", "error", err.Error())
 	}
 }
 
-// reviewTime is how long the API server waits, according to its URL, less the time that the answer needs to get there.
-func reviewTime(r *http.Request) time.Duration {
+// reviewTimeout is how long the API server waits, according to its URL, less the time that the answer needs to get there.
+func reviewTimeout(r *http.Request) time.Duration {
 	wait, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || wait <= 0 {
-		wait = defaultReviewTime
+		wait = defaultReviewTimeout
 	}
-	wait = min(wait, maxReviewTime)
+	wait = min(wait, maxReviewTimeout)
 	return wait - min(wait/10, 500*time.Millisecond)
 }

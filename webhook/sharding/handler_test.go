@@ -25,18 +25,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
-// desk is a handler without a cluster.
-type desk struct {
+// handlerFixture is a handler without a cluster.
+type handlerFixture struct {
 	*testing.T
 	handler  *sharding.Handler
 	registry *prometheus.Registry
-	kicks    []string
+	resyncs  []string
 }
 
-func newDesk(t *testing.T, change ...func(*sharding.Parts)) *desk {
+func newHandlerFixture(t *testing.T, change ...func(*sharding.HandlerParts)) *handlerFixture {
 	t.Helper()
-	d := &desk{T: t, registry: prometheus.NewRegistry()}
-	parts := sharding.Parts{
+	d := &handlerFixture{T: t, registry: prometheus.NewRegistry()}
+	parts := sharding.HandlerParts{
 		RingOf: func(_ context.Context, name string) (*v1alpha1.ClusterRing, error) {
 			if name != "shops" {
 				return nil, nil
@@ -47,8 +47,8 @@ func newDesk(t *testing.T, change ...func(*sharding.Parts)) *desk {
 		Find: func(context.Context, *sharding.Object) (ring.Placement, sharding.Reason) {
 			return ring.Placement{Shard: "a"}, ""
 		},
-		Kick:     func(ring string) { d.kicks = append(d.kicks, ring) },
-		Registry: d.registry,
+		TriggerResync: func(ring string) { d.resyncs = append(d.resyncs, ring) },
+		Registry:      d.registry,
 	}
 	for _, c := range change {
 		c(&parts)
@@ -61,22 +61,22 @@ func newDesk(t *testing.T, change ...func(*sharding.Parts)) *desk {
 	return d
 }
 
-func (d *desk) mux() http.Handler {
+func (d *handlerFixture) mux() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(sharding.Path, d.handler)
 	return mux
 }
 
 // send posts a body about a ring.
-func (d *desk) send(ring, body string) *http.Response {
+func (d *handlerFixture) send(ring, body string) *http.Response {
 	d.Helper()
 	recorder := httptest.NewRecorder()
 	d.mux().ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/rings/"+ring+"?timeout=2s", strings.NewReader(body)))
 	return recorder.Result()
 }
 
-// ask sends a review and returns its answer, which must allow the request.
-func (d *desk) ask(ring string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+// review sends a review and returns its answer, which must allow the request.
+func (d *handlerFixture) review(ring string, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	d.Helper()
 	raw, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request,
@@ -121,63 +121,63 @@ func counted(t testing.TB, registry prometheus.Gatherer, ring string, reason sha
 }
 
 func newWeb() *admissionv1.AdmissionRequest {
-	return asked{object: `"namespace":"shop","name":"web"`}.request()
+	return reviewCase{object: `"namespace":"shop","name":"web"`}.request()
 }
 
-func TestNobodyIsRefusedForAFaultOfOurs(t *testing.T) {
-	before := asked{object: `"namespace":"shop","name":"web"`, old: `"namespace":"shop","name":"web",` + labelled("b", false)}.request()
-	set := asked{resource: "apps/replicasets", object: `"namespace":"shop","name":"web-1"`}.request()
+func TestInternalErrorsNeverRefuse(t *testing.T) {
+	before := reviewCase{object: `"namespace":"shop","name":"web"`, old: `"namespace":"shop","name":"web",` + placementLabels("b", false)}.request()
+	set := reviewCase{resource: "apps/replicasets", object: `"namespace":"shop","name":"web-1"`}.request()
 	for claim, test := range map[string]struct {
-		fault   func(*sharding.Parts)
+		fault   func(*sharding.HandlerParts)
 		request *admissionv1.AdmissionRequest
 		ring    string
 		reason  sharding.Reason
 		shard   string
 		kicks   int
 	}{
-		"rings that panic": {func(p *sharding.Parts) {
+		"rings that panic": {func(p *sharding.HandlerParts) {
 			p.RingOf = func(context.Context, string) (*v1alpha1.ClusterRing, error) { panic("rings") }
 		}, newWeb(), "unknown", sharding.Failed, "", 0},
-		"rings that are not read yet": {func(p *sharding.Parts) {
+		"rings that are not read yet": {func(p *sharding.HandlerParts) {
 			p.RingOf = func(context.Context, string) (*v1alpha1.ClusterRing, error) { return nil, errors.New("not yet") }
 		}, newWeb(), "unknown", sharding.NotReady, "", 0},
-		"shards that panic":              {func(p *sharding.Parts) { p.ShardsOf = func(*v1alpha1.ClusterRing) *ring.Shards { panic(1) } }, newWeb(), "shops", sharding.Failed, "", 0},
-		"shards that are not known":      {func(p *sharding.Parts) { p.ShardsOf = func(*v1alpha1.ClusterRing) *ring.Shards { return nil } }, newWeb(), "shops", sharding.NotReady, "", 1},
-		"shards that are not known then": {func(p *sharding.Parts) { p.ShardsOf = func(*v1alpha1.ClusterRing) *ring.Shards { return nil } }, before, "shops", sharding.PutBack, "b", 1},
-		"a controller that panics": {func(p *sharding.Parts) {
+		"shards that panic":                                   {func(p *sharding.HandlerParts) { p.ShardsOf = func(*v1alpha1.ClusterRing) *ring.Shards { panic(1) } }, newWeb(), "shops", sharding.Failed, "", 0},
+		"shards that are not read yet":                        {func(p *sharding.HandlerParts) { p.ShardsOf = func(*v1alpha1.ClusterRing) *ring.Shards { return nil } }, newWeb(), "shops", sharding.NotReady, "", 1},
+		"shards that are not read yet, of an assigned object": {func(p *sharding.HandlerParts) { p.ShardsOf = func(*v1alpha1.ClusterRing) *ring.Shards { return nil } }, before, "shops", sharding.PutBack, "b", 1},
+		"a controller that panics": {func(p *sharding.HandlerParts) {
 			p.Find = func(context.Context, *sharding.Object) (ring.Placement, sharding.Reason) { panic("find") }
 		}, set, "shops", sharding.Failed, "", 0},
-		"a kick that panics": {func(p *sharding.Parts) {
-			p.Kick = func(string) { panic("kick") }
+		"a kick that panics": {func(p *sharding.HandlerParts) {
+			p.TriggerResync = func(string) { panic("kick") }
 			p.Find = func(context.Context, *sharding.Object) (ring.Placement, sharding.Reason) {
 				return ring.Placement{}, sharding.ControllerUnread
 			}
 		}, set, "shops", sharding.Failed, "", 0},
-		"no fault": {func(*sharding.Parts) {}, before, "shops", sharding.PutBack, "b", 0},
+		"no fault": {func(*sharding.HandlerParts) {}, before, "shops", sharding.PutBack, "b", 0},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			d := newDesk(t, test.fault)
-			answer := d.ask("shops", test.request)
+			d := newHandlerFixture(t, test.fault)
+			answer := d.review("shops", test.request)
 			if answer.AuditAnnotations["reason"] != string(test.reason) || answer.AuditAnnotations["shard"] != test.shard || (answer.Patch != nil) != (test.shard != "") {
 				t.Errorf("%+v, want %s, %q", answer, test.reason, test.shard)
 			}
 			if n := counted(t, d.registry, test.ring, test.reason); n != 1 {
-				t.Errorf("%d reviews of ring %s were %s", n, test.ring, test.reason)
+				t.Errorf("%d reviews of ring %s counted with reason %s, want 1", n, test.ring, test.reason)
 			}
-			if len(d.kicks) != test.kicks {
-				t.Errorf("kicks %q", d.kicks)
+			if len(d.resyncs) != test.kicks {
+				t.Errorf("resyncs %q", d.resyncs)
 			}
 		})
 	}
 }
 
-func TestRingsThatDoNotExistMakeNoMetrics(t *testing.T) {
-	d := newDesk(t)
+func TestUnknownRingsCreateNoSeries(t *testing.T) {
+	d := newHandlerFixture(t)
 	for i := range 20 {
-		d.ask(fmt.Sprint("ring-", i), newWeb())
+		d.review(fmt.Sprint("ring-", i), newWeb())
 	}
 	if n := counted(t, d.registry, "unknown", sharding.UnknownRing); n != 20 {
-		t.Errorf("%d of 20 are counted", n)
+		t.Errorf("%d of 20 reviews counted", n)
 	}
 	families, err := d.registry.Gather()
 	if err != nil {
@@ -185,16 +185,16 @@ func TestRingsThatDoNotExistMakeNoMetrics(t *testing.T) {
 	}
 	for _, family := range families {
 		if n := len(family.GetMetric()); n != 1 {
-			t.Errorf("%s has %d series", family.GetName(), n)
+			t.Errorf("metric %s has %d series", family.GetName(), n)
 		}
 	}
-	d.ask("shops", newWeb())
-	if d.handler.Forget("shops"); counted(t, d.registry, "shops", sharding.Assigned) != 0 {
-		t.Error("a ring that is deleted still has metrics")
+	d.review("shops", newWeb())
+	if d.handler.DropRing("shops"); counted(t, d.registry, "shops", sharding.Assigned) != 0 {
+		t.Error("a deleted ring still has metrics")
 	}
 }
 
-func TestWhatIsNoReviewIsNoAnswer(t *testing.T) {
+func TestMalformedReviewsGetHTTPErrors(t *testing.T) {
 	const review = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":`
 	for claim, test := range map[string]struct {
 		body string
@@ -214,25 +214,25 @@ func TestWhatIsNoReviewIsNoAnswer(t *testing.T) {
 		"a word for an object": {review + `{"uid":"a","operation":"CREATE","resource":{"group":"apps","resource":"deployments"},"object":"word"}}`, http.StatusOK},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			d := newDesk(t)
+			d := newHandlerFixture(t)
 			if response := d.send("shops", test.body); response.StatusCode != test.code {
 				t.Errorf("%s, want %d", response.Status, test.code)
 			}
 			if n := counted(t, d.registry, "unknown", sharding.Invalid); (n == 1) != (test.code != http.StatusOK) {
-				t.Errorf("%d are counted", n)
+				t.Errorf("%d reviews counted", n)
 			}
 		})
 	}
 	recorder := httptest.NewRecorder()
-	newDesk(t).mux().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/rings/shops", http.NoBody))
+	newHandlerFixture(t).mux().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/rings/shops", http.NoBody))
 	if recorder.Code != http.StatusBadRequest {
-		t.Errorf("GET: %d", recorder.Code)
+		t.Errorf("GET: status %d, want 400", recorder.Code)
 	}
 }
 
 // The server has no limit of its own for slow clients.
-func TestWhoSendsSlowlyIsNotWaitedFor(t *testing.T) {
-	server := httptest.NewServer(newDesk(t).mux())
+func TestSlowClientsTimeOut(t *testing.T) {
+	server := httptest.NewServer(newHandlerFixture(t).mux())
 	defer server.Close()
 	connection, err := net.Dial("tcp", server.Listener.Addr().String())
 	if err != nil {
@@ -247,43 +247,43 @@ func TestWhoSendsSlowlyIsNotWaitedFor(t *testing.T) {
 	}
 	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
 	if err != nil {
-		t.Fatalf("it is waited for: %v", err)
+		t.Fatalf("the server still waits for the slow client: %v", err)
 	}
 	if response.Body.Close(); response.StatusCode != http.StatusBadRequest {
 		t.Errorf("%s", response.Status)
 	}
 }
 
-func TestADryRunIsAnsweredAndForgotten(t *testing.T) {
+func TestDryRunHasNoSideEffects(t *testing.T) {
 	bounded := shops(v1alpha1.KeyPolicyObject)
 	bounded.Spec.MaxLoadPercent = ptr.To[int32](110)
-	d := newDesk(t, func(p *sharding.Parts) {
+	d := newHandlerFixture(t, func(p *sharding.HandlerParts) {
 		p.RingOf = func(context.Context, string) (*v1alpha1.ClusterRing, error) { return bounded, nil }
 		p.Find = func(context.Context, *sharding.Object) (ring.Placement, sharding.Reason) {
 			return ring.Placement{}, sharding.ControllerUnassigned
 		}
 	})
-	set := asked{resource: "apps/replicasets", object: `"namespace":"shop","name":"web-1"`}.request()
+	set := reviewCase{resource: "apps/replicasets", object: `"namespace":"shop","name":"web-1"`}.request()
 	for _, request := range []*admissionv1.AdmissionRequest{newWeb(), set} {
-		real := d.ask("shops", request)
-		d.kicks = nil
-		d.handler.Forget("shops")
+		real := d.review("shops", request)
+		d.resyncs = nil
+		d.handler.DropRing("shops")
 		request.DryRun = ptr.To(true)
-		if dry := d.ask("shops", request); !bytes.Equal(dry.Patch, real.Patch) {
+		if dry := d.review("shops", request); !bytes.Equal(dry.Patch, real.Patch) {
 			t.Errorf("%s, want %s", dry.Patch, real.Patch)
 		}
-		if rings, shards := d.handler.Remembered(); shards != 0 || len(d.kicks) != 0 {
-			t.Errorf("%d rings, %d shards, kicks %q", rings, shards, d.kicks)
+		if rings, shards := d.handler.RecordedAssignments(); shards != 0 || len(d.resyncs) != 0 {
+			t.Errorf("%d rings and %d shards recorded, resyncs %q", rings, shards, d.resyncs)
 		}
 	}
 }
 
-func TestAReplicaThatEndsSendsItsClientsAway(t *testing.T) {
+func TestStoppingReplicaClosesConnections(t *testing.T) {
 	stopping := make(chan struct{})
-	d := newDesk(t, func(p *sharding.Parts) { p.Stopping = stopping })
+	d := newHandlerFixture(t, func(p *sharding.HandlerParts) { p.Stopping = stopping })
 	const review = `{"apiVersion":"admission.k8s.io/v1","request":{"uid":"a"}}`
 	if got := d.send("shops", review).Header.Get("Connection"); got != "" {
-		t.Errorf("before: %q", got)
+		t.Errorf("Connection header %q before the stop, want none", got)
 	}
 	close(stopping)
 	if response := d.send("shops", review); response.Header.Get("Connection") != "close" || response.StatusCode != http.StatusOK {

@@ -30,7 +30,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+func discardLogger() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // ownerOf returns the shard of a, b and c that owns a key.
 func ownerOf(key string) string {
@@ -38,8 +38,8 @@ func ownerOf(key string) string {
 	return owner
 }
 
-func TestObjectsAreAssignedAsTheyAreStored(t *testing.T) {
-	p := newPlane(t, "a", "b", "c")
+func TestObjectsAreAssignedWhenStored(t *testing.T) {
+	p := newFixture(t, "a", "b", "c")
 	p.configure()
 
 	for name, labels := range map[string]map[string]string{"bare": nil, "labelled": {"app": "web", "a.b/c~d": "x"}} {
@@ -50,7 +50,7 @@ func TestObjectsAreAssignedAsTheyAreStored(t *testing.T) {
 		}
 		p.create(widget)
 		if got, want := p.shardOf(widget), ownerOf("object/shop.test/widgets/"+p.namespace+"/"+name); got != want {
-			t.Errorf("%s is with %q, want %q", name, got, want)
+			t.Errorf("shard of %s is %q, want %q", name, got, want)
 		}
 		for key, value := range labels {
 			if widget.GetLabels()[key] != value {
@@ -67,7 +67,7 @@ func TestObjectsAreAssignedAsTheyAreStored(t *testing.T) {
 	old.SetAPIVersion("shop.test/v1beta1")
 	p.create(old)
 	if got, want := p.shardOf(old), ownerOf("object/shop.test/widgets/"+p.namespace+"/old"); got != want {
-		t.Errorf("one of an old version is with %q, want %q", got, want)
+		t.Errorf("shard of an object of an old version is %q, want %q", got, want)
 	}
 
 	// namespaceSelector does not apply to cluster-scoped objects. Admission matches a Namespace by its own labels.
@@ -75,12 +75,12 @@ func TestObjectsAreAssignedAsTheyAreStored(t *testing.T) {
 	plaza.SetName(p.namespace)
 	p.create(plaza)
 	if got, want := p.shardOf(plaza), ownerOf("object/shop.test/plazas//"+p.namespace); got != want {
-		t.Errorf("one of no namespace is with %q, want %q", got, want)
+		t.Errorf("shard of a cluster-scoped object is %q, want %q", got, want)
 	}
 	itself := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
 	p.patch(itself, `{"metadata":{"annotations":{"a":"b"}}}`)
 	if got, want := p.shardOf(itself), ownerOf("object//namespaces//"+p.namespace); got != want {
-		t.Errorf("a Namespace is with %q, want %q", got, want)
+		t.Errorf("shard of a Namespace is %q, want %q", got, want)
 	}
 
 	// A server-side apply also creates objects.
@@ -89,15 +89,15 @@ func TestObjectsAreAssignedAsTheyAreStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.shardOf(applied); got == "" {
-		t.Error("one that was applied is with nobody")
+		t.Error("an applied object has no shard")
 	}
-	if n := p.kicked(); n != 0 {
-		t.Errorf("%d kicks", n)
+	if n := p.resyncCount(); n != 0 {
+		t.Errorf("%d resyncs", n)
 	}
 }
 
-func TestObjectsThatTheApiserverNamesAreAllAssigned(t *testing.T) {
-	p := newPlane(t, "a", "b", "c")
+func TestGenerateNameObjectsAreAssigned(t *testing.T) {
+	p := newFixture(t, "a", "b", "c")
 	p.configure()
 	got := map[string]int{}
 	for range 50 {
@@ -106,17 +106,17 @@ func TestObjectsThatTheApiserverNamesAreAllAssigned(t *testing.T) {
 		p.create(widget)
 		key := widget.GetAnnotations()[v1alpha1.AnnotationShardingKey]
 		if shard := p.shardOf(widget); shard == "" || shard != ownerOf(key) || key == "" || !strings.HasPrefix(widget.GetName(), "w-") {
-			t.Errorf("%s is with %q, key %q", widget.GetName(), shard, key)
+			t.Errorf("shard of %s is %q, key %q", widget.GetName(), shard, key)
 		}
 		got[p.shardOf(widget)]++
 	}
 	if len(got) != 3 {
-		t.Errorf("they are with %v", got)
+		t.Errorf("objects by shard: %v", got)
 	}
 }
 
-func TestObjectsMoveInTheWriteThatLetsGoAndNeverBefore(t *testing.T) {
-	p := newPlane(t, "a", "b", "c")
+func TestObjectsMoveInTheWriteThatReleasesThem(t *testing.T) {
+	p := newFixture(t, "a", "b", "c")
 	p.configure()
 	widget := p.newWidget("moving")
 	p.create(widget)
@@ -134,7 +134,7 @@ func TestObjectsMoveInTheWriteThatLetsGoAndNeverBefore(t *testing.T) {
 	wantAt := func(shard, claim string) {
 		t.Helper()
 		if got := p.shardOf(widget); got != shard {
-			t.Errorf("%s: it is with %q, want %q", claim, got, shard)
+			t.Errorf("%s: shard %q, want %q", claim, got, shard)
 		}
 	}
 	wantAt(home, "a key that changes")
@@ -162,22 +162,22 @@ func TestObjectsMoveInTheWriteThatLetsGoAndNeverBefore(t *testing.T) {
 	widget = put
 	asked := ring.Placement{Shard: home, Draining: true}
 	if got := ring.PlacementOf(p.ring, widget.GetLabels()); got != asked {
-		t.Errorf("a PUT without labels while its shard is asked to let go: %+v", got)
+		t.Errorf("PUT without labels during a drain: %+v", got)
 	}
 	p.release(widget)
 	wantAt(next, "a shard that lets go")
 	if _, left := widget.GetLabels()[v1alpha1.LabelDrain(p.ring)]; left {
-		t.Error("the answer of the former shard is left")
+		t.Error("the label by which the former shard released the object is still set")
 	}
 	// The API server repeats the review when its cache was behind.
 	for reason, n := range map[sharding.Reason]int{sharding.PutBack: 3, sharding.Moved: 1} {
 		if got := counted(t, p.registry, p.ring, reason); got < n {
-			t.Errorf("%d reviews were %s, want %d or more", got, reason, n)
+			t.Errorf("%d reviews with reason %s, want at least %d", got, reason, n)
 		}
 	}
 }
 
-func (p *plane) newConfigMap(name string, controller client.Object) *corev1.ConfigMap {
+func (p *fixture) newConfigMap(name string, controller client.Object) *corev1.ConfigMap {
 	p.Helper()
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
 	if controller != nil {
@@ -189,8 +189,8 @@ func (p *plane) newConfigMap(name string, controller client.Object) *corev1.Conf
 	return m
 }
 
-func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
-	p := newPlane(t, "a", "b", "c")
+func TestControlledObjectsFollowTheirControllers(t *testing.T) {
+	p := newFixture(t, "a", "b", "c")
 	p.configure()
 	for i := range 10 { // so many that they cannot match by chance
 		widget := p.newWidget(fmt.Sprint("w-", i))
@@ -198,14 +198,14 @@ func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
 		controlled := p.newConfigMap(fmt.Sprint("of-w-", i), widget)
 		p.create(controlled)
 		if got, want := p.shardOf(controlled), p.shardOf(widget); got != want || got == "" {
-			t.Errorf("it is with %q, its controller with %q", got, want)
+			t.Errorf("shard %q, want %q of its controller", got, want)
 		}
 		p.drain(widget)
 		late := p.newConfigMap("", widget)
 		late.GenerateName = "late-"
 		p.create(late)
 		if got, want := p.shardOf(late), widget.GetLabels()[v1alpha1.LabelShard(p.ring)]; got != want || late.Annotations != nil {
-			t.Errorf("while it is drained: %q, its controller is with %q; annotations %v", got, want, late.Annotations)
+			t.Errorf("during a drain: shard %q, want %q of its controller; annotations %v", got, want, late.Annotations)
 		}
 	}
 	old := p.newWidget("w-0")
@@ -216,7 +216,7 @@ func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
 	byOld := p.newConfigMap("by-old", old)
 	p.create(byOld)
 	if p.shardOf(byOld) == "" {
-		t.Error("one whose controller is named by an old version is with nobody")
+		t.Error("an object whose controller is referenced by an old version has no shard")
 	}
 	namesake := p.newWidget("w-1")
 	namesake.SetUID("another")
@@ -224,23 +224,23 @@ func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
 	stranger.SetUID("x")
 	stranger.SetName("x")
 	for claim, controlled := range map[string]*corev1.ConfigMap{
-		"nobody controls":       p.newConfigMap("free", nil),
-		"a namesake controls":   p.newConfigMap("of-namesake", namesake),
-		"an unknown one does":   p.newConfigMap("of-stranger", stranger),
-		"one that is gone does": p.newConfigMap("of-gone", func() client.Object { w := p.newWidget("gone"); w.SetUID("g"); return w }()),
+		"without controller":                       p.newConfigMap("free", nil),
+		"another object has the controller's name": p.newConfigMap("of-namesake", namesake),
+		"controller of an unknown kind":            p.newConfigMap("of-stranger", stranger),
+		"controller was deleted":                   p.newConfigMap("of-gone", func() client.Object { w := p.newWidget("gone"); w.SetUID("g"); return w }()),
 	} {
 		p.create(controlled)
 		if got := p.shardOf(controlled); got != "" {
-			t.Errorf("one that %s is with %q", claim, got)
+			t.Errorf("%s: shard %q, want none", claim, got)
 		}
 	}
 	for reason, n := range map[sharding.Reason]int{sharding.NotControlled: 2, sharding.ControllerNotFound: 2, sharding.ControllerUnread: 0} {
 		if got := counted(t, p.registry, p.ring, reason); got != n {
-			t.Errorf("%d reviews were %s, want %d", got, reason, n)
+			t.Errorf("%d reviews with reason %s, want %d", got, reason, n)
 		}
 	}
-	if n := p.kicked(); n != 0 {
-		t.Errorf("%d kicks", n)
+	if n := p.resyncCount(); n != 0 {
+		t.Errorf("%d resyncs", n)
 	}
 
 	// A controller whose label names no live shard.
@@ -249,20 +249,20 @@ func TestControlledObjectsGoWhereTheirControllersAre(t *testing.T) {
 	p.create(widget)
 	of := p.newConfigMap("of-nowhere", widget)
 	p.create(of)
-	if got, kicks := p.shardOf(of), p.kicked(); got != "" || kicks != 1 {
-		t.Errorf("it is with %q, %d kicks", got, kicks)
+	if got, kicks := p.shardOf(of), p.resyncCount(); got != "" || kicks != 1 {
+		t.Errorf("shard %q, %d resyncs", got, kicks)
 	}
 }
 
-func TestWithoutShardsObjectsAreStoredAndAreAssignedWhenOneComes(t *testing.T) {
-	p := newPlane(t)
+func TestObjectsStoredWithoutShardsAreAssignedLater(t *testing.T) {
+	p := newFixture(t)
 	p.configure(func(w *admissionregistrationv1.MutatingWebhook) {
 		w.Rules[0].Resources = []string{"widgets", "widgets/status"} // the sharder does not do this
 	})
 	widget := p.newWidget("early")
 	p.create(widget)
 	if got := p.shardOf(widget); got != "" {
-		t.Errorf("without shards it is with %q", got)
+		t.Errorf("shard %q although the ring has no shards", got)
 	}
 	p.join("a")
 	p.eventually(func() string {
@@ -271,7 +271,7 @@ func TestWithoutShardsObjectsAreStoredAndAreAssignedWhenOneComes(t *testing.T) {
 			return err.Error()
 		}
 		if p.shardOf(probe) == "" {
-			return "the shard is not known"
+			return "the webhook does not know the shard yet"
 		}
 		return ""
 	})
@@ -279,37 +279,37 @@ func TestWithoutShardsObjectsAreStoredAndAreAssignedWhenOneComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.shardOf(widget); got != "" || counted(t, p.registry, p.ring, sharding.Ignored) != 1 {
-		t.Errorf("by its status it comes to %q, %d are ignored", got, counted(t, p.registry, p.ring, sharding.Ignored))
+		t.Errorf("shard after a status update is %q, %d reviews ignored", got, counted(t, p.registry, p.ring, sharding.Ignored))
 	}
 	p.patch(widget, `{"spec":{"size":3}}`)
 	if got := p.shardOf(widget); got != "a" {
-		t.Errorf("by an update it comes to %q", got)
+		t.Errorf("shard after an update is %q", got)
 	}
 }
 
-func TestARingThatDoesNotExistKeepsNobodyFromWorking(t *testing.T) {
-	p := newPlane(t, "a")
+func TestUnknownRingBlocksNoWrites(t *testing.T) {
+	p := newFixture(t, "a")
 	p.configure(func(w *admissionregistrationv1.MutatingWebhook) {
 		w.ClientConfig.URL = ptr.To("https://127.0.0.1:" + strconv.Itoa(p.port) + "/rings/other")
 	})
 	widget := p.newWidget("web")
 	p.create(widget)
 	if got := p.shardOf(widget); got != "" {
-		t.Errorf("it is with %q", got)
+		t.Errorf("shard %q", got)
 	}
 }
 
-// odd contains values that a client library could damage: numbers that are no float, escaped characters, undeclared
+// objectWithOddValues contains values that a client library could damage: numbers that are no float, escaped characters, undeclared
 // fields.
-const odd = `{"big":9007199254740993,"float":1.50,"exp":1e3,"neg":-0.0,"text":"<&>\u2028\u00e9","null":null,"empty":{},"list":[1,"a",null],"deep":{"metadata":{"labels":{"x":"y"}}}}`
+const objectWithOddValues = `{"big":9007199254740993,"float":1.50,"exp":1e3,"neg":-0.0,"text":"<&>\u2028\u00e9","null":null,"empty":{},"list":[1,"a",null],"deep":{"metadata":{"labels":{"x":"y"}}}}`
 
-func TestNothingButLabelsIsChanged(t *testing.T) {
-	p := newPlane(t, "a")
+func TestOnlyLabelsChange(t *testing.T) {
+	p := newFixture(t, "a")
 	p.configure()
 	elsewhere := testplane.Namespace(t) // the ring's webhook does not apply there
 	rest := kubernetes.NewForConfigOrDie(testplane.Config(t)).CoreV1().RESTClient()
 	create := func(namespace string) map[string]json.RawMessage {
-		body := `{"apiVersion":"shop.test/v1","kind":"Widget","metadata":{"name":"odd","labels":{"app":"w"}},"spec":` + odd + `,"other":` + odd + `}`
+		body := `{"apiVersion":"shop.test/v1","kind":"Widget","metadata":{"name":"odd","labels":{"app":"w"}},"spec":` + objectWithOddValues + `,"other":` + objectWithOddValues + `}`
 		raw, err := rest.Post().AbsPath("/apis/shop.test/v1/namespaces/" + namespace + "/widgets").Body([]byte(body)).DoRaw(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -331,8 +331,8 @@ func TestNothingButLabelsIsChanged(t *testing.T) {
 	}
 }
 
-func TestUsersWorkOnWhateverTheServerDoes(t *testing.T) {
-	p := newPlane(t, "a")
+func TestFaultyServersBlockNoWrites(t *testing.T) {
+	p := newFixture(t, "a")
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and sends nothing
 	if err != nil {
 		t.Fatal(err)
@@ -348,13 +348,13 @@ func TestUsersWorkOnWhateverTheServerDoes(t *testing.T) {
 	for claim, url := range map[string]string{
 		"closed":                           "https://127.0.0.1:" + strconv.Itoa(freePort(t)) + "/",
 		"mute":                             "https://" + mute.Addr().String() + "/",
-		"hanging":                          p.serveBadly(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
-		"panicking":                        p.serveBadly(func(http.ResponseWriter, *http.Request) { panic(errors.New("a fault")) }),
-		"failing":                          p.serveBadly(answer(http.StatusInternalServerError, "")),
-		"talking garbage":                  p.serveBadly(answer(http.StatusOK, "<html>")),
-		"answering another review":         p.serveBadly(answer(http.StatusOK, other)),
-		"saying as ours what is malformed": p.serveBadly(answer(http.StatusBadRequest, "Breakwater cannot read the review")),
-		"known by another name":            strings.Replace(p.serveBadly(answer(http.StatusOK, "")), "127.0.0.1", "localhost", 1),
+		"hanging":                          p.serveFaulty(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+		"panicking":                        p.serveFaulty(func(http.ResponseWriter, *http.Request) { panic(errors.New("a fault")) }),
+		"failing":                          p.serveFaulty(answer(http.StatusInternalServerError, "")),
+		"talking garbage":                  p.serveFaulty(answer(http.StatusOK, "<html>")),
+		"answering another review":         p.serveFaulty(answer(http.StatusOK, other)),
+		"saying as ours what is malformed": p.serveFaulty(answer(http.StatusBadRequest, "Breakwater cannot read the review")),
+		"known by another name":            strings.Replace(p.serveFaulty(answer(http.StatusOK, "")), "127.0.0.1", "localhost", 1),
 	} {
 		t.Run(claim, func(t *testing.T) {
 			configuration := p.configuration(url)
@@ -369,7 +369,7 @@ func TestUsersWorkOnWhateverTheServerDoes(t *testing.T) {
 				widget := p.newWidget("")
 				widget.SetGenerateName("w-")
 				if err := p.Create(t.Context(), widget); err != nil {
-					t.Fatalf("it is refused: %v", err)
+					t.Fatalf("the write was refused: %v", err)
 				}
 				return p.ignored(hook.Name)
 			})
@@ -379,35 +379,35 @@ func TestUsersWorkOnWhateverTheServerDoes(t *testing.T) {
 
 // ignored returns "" if the API server has continued without the answer of a webhook, according to its metrics;
 // otherwise it returns the problem.
-func (p *plane) ignored(hook string) string {
+func (p *fixture) ignored(hook string) string {
 	raw, err := kubernetes.NewForConfigOrDie(testplane.Config(p)).CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(p.Context())
 	if err != nil {
 		return err.Error()
 	}
 	if !strings.Contains(string(raw), `apiserver_admission_webhook_fail_open_count{name="`+hook+`"`) {
-		return "the apiserver does not ask " + hook
+		return "the API server does not call webhook " + hook
 	}
 	return ""
 }
 
-func TestAServerThatEndsKeepsNobodyFromWorking(t *testing.T) {
-	p := newPlane(t, "a")
+func TestStoppedServerBlocksNoWrites(t *testing.T) {
+	p := newFixture(t, "a")
 	p.configure()
 	widget := p.newWidget("before")
 	p.create(widget)
 	if p.shardOf(widget) != "a" {
-		t.Errorf("%v", widget.GetLabels())
+		t.Errorf("labels %v", widget.GetLabels())
 	}
 	p.stop()
 	after := p.newWidget("after")
 	p.create(after)
 	if got := p.shardOf(after); got != "" {
-		t.Errorf("it is with %q", got)
+		t.Errorf("shard %q", got)
 	}
 }
 
-func TestACertificateThatIsReplacedIsServed(t *testing.T) {
-	p := newPlane(t, "a")
+func TestReplacedCertificateIsServed(t *testing.T) {
+	p := newFixture(t, "a")
 	p.configure()
 	served := func() string {
 		dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test only reads the served certificate
@@ -422,7 +422,7 @@ func TestACertificateThatIsReplacedIsServed(t *testing.T) {
 	p.certify()
 	p.eventually(func() string {
 		if now := served(); now == before {
-			return "it is served as before, of " + filepath.Join(p.files, "tls.crt")
+			return "the server still has the former certificate, of " + filepath.Join(p.files, "tls.crt")
 		}
 		return ""
 	})

@@ -14,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/sharding"
 )
 
-// bounded returns a desk for a ring of three shards, each of which may have at most 110 % of the mean.
-func bounded(t *testing.T) (*desk, *v1alpha1.ClusterRing) {
+// bounded returns a fixture for a ring of three shards, each of which may have at most 110 % of the mean.
+func bounded(t *testing.T) (*handlerFixture, *v1alpha1.ClusterRing) {
 	t.Helper()
 	// With so few tokens the shares are far from even.
 	return boundedBy(t, func() *ring.Shards {
@@ -23,22 +23,22 @@ func bounded(t *testing.T) (*desk, *v1alpha1.ClusterRing) {
 	})
 }
 
-func boundedBy(t *testing.T, shards func() *ring.Shards) (*desk, *v1alpha1.ClusterRing) {
+func boundedBy(t *testing.T, shards func() *ring.Shards) (*handlerFixture, *v1alpha1.ClusterRing) {
 	t.Helper()
 	of := shops(v1alpha1.KeyPolicyObject)
 	of.Spec.MaxLoadPercent = ptr.To[int32](110)
-	return newDesk(t, func(p *sharding.Parts) {
+	return newHandlerFixture(t, func(p *sharding.HandlerParts) {
 		p.RingOf = func(context.Context, string) (*v1alpha1.ClusterRing, error) { return of, nil }
 		p.ShardsOf = func(*v1alpha1.ClusterRing) *ring.Shards { return shards() }
 	}), of
 }
 
 // create creates objects, and returns how many each shard got.
-func (d *desk) create(from, to int) map[string]int64 {
+func (d *handlerFixture) create(from, to int) map[string]int64 {
 	d.Helper()
 	got := map[string]int64{}
 	for i := from; i < to; i++ {
-		got[d.ask("shops", asked{object: fmt.Sprintf(`"namespace":"shop","name":"web-%d"`, i)}.request()).AuditAnnotations["shard"]]++
+		got[d.review("shops", reviewCase{object: fmt.Sprintf(`"namespace":"shop","name":"web-%d"`, i)}.request()).AuditAnnotations["shard"]]++
 	}
 	return got
 }
@@ -50,11 +50,11 @@ func wantWithin(t *testing.T, has map[string]int64) {
 		objects, most = objects+n, max(most, n)
 	}
 	if limit := ring.Limit(objects, 3, ptr.To[int32](110)); most > limit {
-		t.Errorf("%v: a shard may have %d", has, limit)
+		t.Errorf("load %v, want at most %d for each shard", has, limit)
 	}
 }
 
-func TestNoShardIsGivenMoreThanItMayHave(t *testing.T) {
+func TestLoadStaysWithinBound(t *testing.T) {
 	d, of := bounded(t)
 	has := d.create(0, 900)
 	wantWithin(t, has)
@@ -73,11 +73,11 @@ func TestNoShardIsGivenMoreThanItMayHave(t *testing.T) {
 }
 
 // A new count replaces the earlier assignments: those objects are included in it, or were deleted.
-func TestACountIsWhatIsGoneBy(t *testing.T) {
+func TestNewCountReplacesEarlierAssignments(t *testing.T) {
 	alive := map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady}
 	d, of := boundedBy(t, func() *ring.Shards { return ring.NewShards(alive, 100) })
 	if got := d.create(0, 300); got["a"] != 300 {
-		t.Fatalf("%v", got)
+		t.Fatalf("load %v", got)
 	}
 	alive["b"], alive["c"] = v1alpha1.ShardReady, v1alpha1.ShardReady
 	of.Status.LastCounted = &metav1.Time{Time: time.Unix(1, 0)}
@@ -86,11 +86,11 @@ func TestACountIsWhatIsGoneBy(t *testing.T) {
 	}
 	has := d.create(300, 390) // the others were deleted
 	if wantWithin(t, has); has["a"] < 20 {
-		t.Errorf("%v", has)
+		t.Errorf("load %v", has)
 	}
 }
 
-func TestWithoutABoundAShardHasWhatIsItsOwn(t *testing.T) {
+func TestUnboundedLoadFollowsTheRing(t *testing.T) {
 	d, of := bounded(t)
 	of.Spec.MaxLoadPercent = nil
 	shards := ring.NewShards(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardReady, "c": v1alpha1.ShardReady}, 1)
@@ -100,25 +100,25 @@ func TestWithoutABoundAShardHasWhatIsItsOwn(t *testing.T) {
 		want[owner]++
 	}
 	if got := d.create(0, 300); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v, want %v", got, want)
+		t.Errorf("load %v, want %v", got, want)
 	}
-	if rings, _ := d.handler.Remembered(); rings != 0 {
-		t.Errorf("%d rings are remembered", rings)
+	if rings, _ := d.handler.RecordedAssignments(); rings != 0 {
+		t.Errorf("%d rings recorded", rings)
 	}
 }
 
 // Users may write any name into the label of an object.
-func TestNamesThatAreNoShardsAreNotKept(t *testing.T) {
+func TestUnknownShardNamesAreNotRecorded(t *testing.T) {
 	d, _ := bounded(t)
 	for i := range 100 {
-		d.ask("shops", asked{object: `"namespace":"shop","name":"web"`, old: `"namespace":"shop","name":"web",` + labelled(fmt.Sprint("x", i), true)}.request())
+		d.review("shops", reviewCase{object: `"namespace":"shop","name":"web"`, old: `"namespace":"shop","name":"web",` + placementLabels(fmt.Sprint("x", i), true)}.request())
 	}
 	d.create(0, 100)
-	if rings, shards := d.handler.Remembered(); rings != 1 || shards > 3 {
-		t.Errorf("%d rings, %d shards are remembered", rings, shards)
+	if rings, shards := d.handler.RecordedAssignments(); rings != 1 || shards > 3 {
+		t.Errorf("%d rings and %d shards recorded", rings, shards)
 	}
-	d.handler.Forget("shops")
-	if rings, _ := d.handler.Remembered(); rings != 0 {
-		t.Errorf("%d rings are remembered", rings)
+	d.handler.DropRing("shops")
+	if rings, _ := d.handler.RecordedAssignments(); rings != 0 {
+		t.Errorf("%d rings recorded", rings)
 	}
 }

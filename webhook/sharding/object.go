@@ -17,15 +17,15 @@ import (
 // any kind. An object that is being deleted is handled the same way, because its shard has to finish the deletion.
 type Object struct {
 	ring *v1alpha1.ClusterRing
-	// of is its resource, as the ring names it.
-	of v1alpha1.GroupResource
-	// mains are the ring's resources whose objects may control it, if it is an object of a controlledResource; none for
+	// resource is its resource, as the ring names it.
+	resource v1alpha1.GroupResource
+	// controllerResources are the ring's resources whose objects may control it, if it is an object of a controlledResource; none for
 	// an object of the ring's resources.
-	mains []v1alpha1.GroupResource
+	controllerResources []v1alpha1.GroupResource
 	// meta contains only names, labels, annotations and owners.
 	meta metav1.ObjectMeta
-	// has is the placement in the object to be stored, and had the placement in the stored object.
-	has, had ring.Placement
+	// placement is the placement in the object to be stored, and had the placement in the stored object.
+	placement, previous ring.Placement
 	// review is the UID of this review.
 	review types.UID
 }
@@ -41,13 +41,13 @@ func Read(of *v1alpha1.ClusterRing, request *admissionv1.AdmissionRequest) (*Obj
 		return nil, Ignored
 	}
 	o := &Object{ring: of, review: request.UID}
-	if !o.locate(request) {
+	if !o.findResource(request) {
 		return nil, NotOfRing
 	}
-	err := readMeta(request.Object.Raw, &o.meta)
+	err := decodeMeta(request.Object.Raw, &o.meta)
 	before := metav1.ObjectMeta{}
 	if err == nil && update {
-		err = readMeta(request.OldObject.Raw, &before)
+		err = decodeMeta(request.OldObject.Raw, &before)
 	}
 	if err != nil {
 		return nil, Invalid
@@ -56,35 +56,35 @@ func Read(of *v1alpha1.ClusterRing, request *admissionv1.AdmissionRequest) (*Obj
 		o.meta.Name = request.Name
 	}
 	// In the review of a Namespace, request.Namespace is the object's own name.
-	if o.meta.Namespace == "" && (o.of != v1alpha1.GroupResource{Resource: "namespaces"}) {
+	if o.meta.Namespace == "" && (o.resource != v1alpha1.GroupResource{Resource: "namespaces"}) {
 		o.meta.Namespace = request.Namespace
 	}
-	o.has, o.had = ring.PlacementOf(of.Name, o.meta.Labels), ring.PlacementOf(of.Name, before.Labels)
-	if o.has.Shard != "" {
+	o.placement, o.previous = ring.PlacementOf(of.Name, o.meta.Labels), ring.PlacementOf(of.Name, before.Labels)
+	if o.placement.Shard != "" {
 		return nil, AlreadyAssigned
 	}
 	return o, ""
 }
 
-// locate finds the object's resource in the ring: the resource of the rule that matched, or the one that the client
+// findResource finds the object's resource in the ring: the resource of the rule that matched, or the one that the client
 // wrote to. It ignores versions, since an object can be written through each of its versions.
-func (o *Object) locate(request *admissionv1.AdmissionRequest) bool {
+func (o *Object) findResource(request *admissionv1.AdmissionRequest) bool {
 	names := []v1alpha1.GroupResource{{Group: request.Resource.Group, Resource: request.Resource.Resource}}
-	if asked := request.RequestResource; asked != nil {
-		names = append(names, v1alpha1.GroupResource{Group: asked.Group, Resource: asked.Resource})
+	if requested := request.RequestResource; requested != nil {
+		names = append(names, v1alpha1.GroupResource{Group: requested.Group, Resource: requested.Resource})
 	}
-	for _, o.of = range names {
+	for _, o.resource = range names {
 		for _, main := range o.ring.Spec.Resources {
-			if main.GroupResource == o.of {
+			if main.GroupResource == o.resource {
 				return true
 			}
 			for _, controlled := range main.ControlledResources {
-				if controlled == o.of {
-					o.mains = append(o.mains, main.GroupResource)
+				if controlled == o.resource {
+					o.controllerResources = append(o.controllerResources, main.GroupResource)
 				}
 			}
 		}
-		if len(o.mains) > 0 {
+		if len(o.controllerResources) > 0 {
 			return true
 		}
 	}
@@ -95,10 +95,10 @@ func (o *Object) locate(request *admissionv1.AdmissionRequest) bool {
 func (o *Object) Controller() *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(&o.meta) }
 
 // IsControlled reports whether the object follows the shard of its controller.
-func (o *Object) IsControlled() bool { return len(o.mains) > 0 }
+func (o *Object) IsControlled() bool { return len(o.controllerResources) > 0 }
 
-// readMeta decodes the relevant metadata of an object. It returns an error if the object has no metadata.
-func readMeta(raw []byte, into *metav1.ObjectMeta) error {
+// decodeMeta decodes the relevant metadata of an object. It returns an error if the object has no metadata.
+func decodeMeta(raw []byte, into *metav1.ObjectMeta) error {
 	read := struct {
 		Metadata *struct {
 			Name            string                  `json:"name"`
@@ -108,7 +108,7 @@ func readMeta(raw []byte, into *metav1.ObjectMeta) error {
 			OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
 		} `json:"metadata"`
 	}{}
-	if err := readAs(raw, &read); err != nil {
+	if err := decode(raw, &read); err != nil {
 		return err
 	}
 	m := read.Metadata
@@ -119,7 +119,7 @@ func readMeta(raw []byte, into *metav1.ObjectMeta) error {
 	return nil
 }
 
-// readAs decodes JSON as leniently as API servers decode what they have stored.
-func readAs(raw []byte, into any) error {
+// decode decodes JSON as leniently as API servers decode what they have stored.
+func decode(raw []byte, into any) error {
 	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }

@@ -38,9 +38,9 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// plane is a ring on a real API server that asks a real server over TLS. Its objects are Widgets of a namespace with
+// fixture is a ring on a real API server that asks a real server over TLS. Its objects are Widgets of a namespace with
 // the ConfigMaps that they control, Plazas, which are cluster-scoped, and Namespaces.
-type plane struct {
+type fixture struct {
 	*testing.T
 	client.Client
 	namespace, ring string
@@ -49,15 +49,15 @@ type plane struct {
 	registry        *prometheus.Registry
 	stop            func()
 
-	mu    sync.Mutex
-	kicks []string
+	mu      sync.Mutex
+	resyncs []string
 }
 
-func newPlane(t *testing.T, shards ...string) *plane {
+func newFixture(t *testing.T, shards ...string) *fixture {
 	t.Helper()
 	defineKinds(t)
 	namespace := testplane.Namespace(t)
-	p := &plane{T: t, Client: testplane.Client(t), namespace: namespace, ring: namespace, files: t.TempDir(), port: freePort(t), registry: prometheus.NewRegistry()}
+	p := &fixture{T: t, Client: testplane.Client(t), namespace: namespace, ring: namespace, files: t.TempDir(), port: freePort(t), registry: prometheus.NewRegistry()}
 	of := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: p.ring}}
 	of.Spec = v1alpha1.ClusterRingSpec{ShardNamespace: namespace, TokensPerShard: 100, Resources: []v1alpha1.RingResource{
 		{GroupResource: v1alpha1.GroupResource{Group: "shop.test", Resource: "widgets"}, ControlledResources: []v1alpha1.GroupResource{{Resource: "configmaps"}}},
@@ -73,7 +73,7 @@ func newPlane(t *testing.T, shards ...string) *plane {
 }
 
 // join creates a shard that stays alive for longer than the test.
-func (p *plane) join(shard string) {
+func (p *fixture) join(shard string) {
 	p.Helper()
 	p.create(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: shard, Labels: map[string]string{v1alpha1.LabelRing: p.ring}},
@@ -84,17 +84,17 @@ func (p *plane) join(shard string) {
 }
 
 // serve runs the handler as a user with exactly the permissions that it needs.
-func (p *plane) serve() {
+func (p *fixture) serve() {
 	p.Helper()
 	p.certify()
 	rules := append(sharding.ClusterRules(), sharding.MainRules(v1alpha1.GroupResource{Group: "shop.test", Resource: "widgets"})...)
 	rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"list", "watch"}})
-	p.stop = testplane.Manage(p, testplane.User(p, p.namespace, rules), func(ctx context.Context, mgr manager.Manager) error {
-		roll, err := members.NewRoll(ctx, mgr, func() bool { return false })
+	p.stop = testplane.StartManager(p, testplane.User(p, p.namespace, rules), func(ctx context.Context, mgr manager.Manager) error {
+		roll, err := members.NewShardTracker(ctx, mgr, func() bool { return false })
 		if err != nil {
 			return err
 		}
-		return sharding.Setup(ctx, mgr, sharding.Options{Roll: roll, Kick: p.kick, Registry: p.registry})
+		return sharding.Setup(ctx, mgr, sharding.Options{Members: roll, TriggerResync: p.triggerResync, Registry: p.registry})
 	}, func(o *manager.Options) {
 		o.Cache = clusters.CacheOptions()
 		members.Select(&o.Cache)
@@ -103,7 +103,7 @@ func (p *plane) serve() {
 }
 
 // certify writes a certificate and its key.
-func (p *plane) certify() {
+func (p *fixture) certify() {
 	p.Helper()
 	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *plane) certify() {
 	}
 }
 
-func (p *plane) authority() []byte {
+func (p *fixture) authority() []byte {
 	p.Helper()
 	raw, err := os.ReadFile(filepath.Join(p.files, "tls.crt"))
 	if err != nil {
@@ -125,20 +125,20 @@ func (p *plane) authority() []byte {
 	return raw
 }
 
-func (p *plane) kick(ring string) {
+func (p *fixture) triggerResync(ring string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kicks = append(p.kicks, ring)
+	p.resyncs = append(p.resyncs, ring)
 }
 
-func (p *plane) kicked() int {
+func (p *fixture) resyncCount() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.kicks)
+	return len(p.resyncs)
 }
 
 // configure makes the API server ask about the ring, with the configuration of the sharder, and waits until it does.
-func (p *plane) configure(change ...func(*admissionregistrationv1.MutatingWebhook)) *admissionregistrationv1.MutatingWebhookConfiguration {
+func (p *fixture) configure(change ...func(*admissionregistrationv1.MutatingWebhook)) *admissionregistrationv1.MutatingWebhookConfiguration {
 	p.Helper()
 	configuration := p.configuration("https://127.0.0.1:" + strconv.Itoa(p.port) + "/rings/" + p.ring)
 	for _, c := range change {
@@ -152,14 +152,14 @@ func (p *plane) configure(change ...func(*admissionregistrationv1.MutatingWebhoo
 		}
 		if counted(p, p.registry, p.ring, sharding.Assigned)+counted(p, p.registry, p.ring, sharding.NoShards)+
 			counted(p, p.registry, "unknown", sharding.UnknownRing) == 0 {
-			return "the apiserver does not ask yet"
+			return "the API server does not call the webhook yet"
 		}
 		return ""
 	})
 	return configuration
 }
 
-func (p *plane) configuration(url string) *admissionregistrationv1.MutatingWebhookConfiguration {
+func (p *fixture) configuration(url string) *admissionregistrationv1.MutatingWebhookConfiguration {
 	p.Helper()
 	rule := func(group, version, resource string, scope admissionregistrationv1.ScopeType) admissionregistrationv1.RuleWithOperations {
 		return admissionregistrationv1.RuleWithOperations{
@@ -188,7 +188,7 @@ func (p *plane) configuration(url string) *admissionregistrationv1.MutatingWebho
 	}
 }
 
-func (p *plane) create(object client.Object) {
+func (p *fixture) create(object client.Object) {
 	p.Helper()
 	if err := p.Create(p.Context(), object); err != nil {
 		p.Fatal(err)
@@ -196,12 +196,12 @@ func (p *plane) create(object client.Object) {
 	p.Cleanup(func() { _ = p.Delete(context.Background(), object) })
 }
 
-func (p *plane) eventually(look func() string) {
+func (p *fixture) eventually(look func() string) {
 	p.Helper()
 	testplane.Eventually(p, look)
 }
 
-func (p *plane) newWidget(name string) *unstructured.Unstructured {
+func (p *fixture) newWidget(name string) *unstructured.Unstructured {
 	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "shop.test/v1", "kind": "Widget"}}
 	widget.SetNamespace(p.namespace)
 	widget.SetName(name)
@@ -210,16 +210,16 @@ func (p *plane) newWidget(name string) *unstructured.Unstructured {
 
 // shardOf returns the shard of an object according to its labels. It fails the test if the labels ask the shard to
 // release the object.
-func (p *plane) shardOf(object client.Object) string {
+func (p *fixture) shardOf(object client.Object) string {
 	p.Helper()
 	if _, draining := object.GetLabels()[v1alpha1.LabelDrain(p.ring)]; draining {
-		p.Errorf("%s is asked for: %v", object.GetName(), object.GetLabels())
+		p.Errorf("%s has the drain label: %v", object.GetName(), object.GetLabels())
 	}
 	return object.GetLabels()[v1alpha1.LabelShard(p.ring)]
 }
 
 // patch merges JSON into an object.
-func (p *plane) patch(object client.Object, format string, arguments ...any) {
+func (p *fixture) patch(object client.Object, format string, arguments ...any) {
 	p.Helper()
 	if err := p.Patch(p.Context(), object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, arguments...))); err != nil {
 		p.Fatal(err)
@@ -227,13 +227,13 @@ func (p *plane) patch(object client.Object, format string, arguments ...any) {
 }
 
 // drain asks the shard of an object to release it. The API server does not ask the webhook about this write.
-func (p *plane) drain(object client.Object) {
+func (p *fixture) drain(object client.Object) {
 	p.Helper()
 	p.patch(object, `{"metadata":{"labels":{%q:"true"}}}`, v1alpha1.LabelDrain(p.ring))
 }
 
 // release releases an object, as its shard does.
-func (p *plane) release(object client.Object) {
+func (p *fixture) release(object client.Object) {
 	p.Helper()
 	p.patch(object, `{"metadata":{"resourceVersion":%q,"labels":{%q:null,%q:%q}}}`, object.GetResourceVersion(),
 		v1alpha1.LabelShard(p.ring), v1alpha1.LabelDrain(p.ring), v1alpha1.DrainAnswered)
@@ -241,7 +241,7 @@ func (p *plane) release(object client.Object) {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	claim, err := port.Take()
+	claim, err := port.NewClaim()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,14 +288,14 @@ func defineKinds(t *testing.T) {
 	})
 }
 
-// serveBadly starts a faulty server in place of the handler, with the same certificate. It returns its URL.
-func (p *plane) serveBadly(answer http.HandlerFunc) (url string) {
+// serveFaulty starts a faulty server in place of the handler, with the same certificate. It returns its URL.
+func (p *fixture) serveFaulty(answer http.HandlerFunc) (url string) {
 	p.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		p.Fatal(err)
 	}
-	server := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute, ErrorLog: quiet()}
+	server := &http.Server{Handler: answer, ReadHeaderTimeout: time.Minute, ErrorLog: discardLogger()}
 	go server.ServeTLS(listener, filepath.Join(p.files, "tls.crt"), filepath.Join(p.files, "tls.key"))
 	p.Cleanup(func() { server.Close() })
 	return "https://" + listener.Addr().String() + "/"

@@ -25,9 +25,9 @@ const Path = "/rings/{ring}"
 
 // Options are the options of the handler.
 type Options struct {
-	Roll *members.Roll
-	// Kick triggers a resync of a ring. It must not block.
-	Kick func(ring string)
+	Members *members.ShardTracker
+	// TriggerResync triggers a resync of a ring. It must not block.
+	TriggerResync func(ring string)
 	// Stopping is closed when the process is about to exit. The handler then tells clients to use another replica.
 	Stopping <-chan struct{}
 	Registry prometheus.Registerer
@@ -39,30 +39,30 @@ func Setup(ctx context.Context, mgr manager.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	controllers := &controllers{
+	finder := &controllerFinder{
 		mapper: mgr.GetRESTMapper(), log: mgr.GetLogger(), now: time.Now, missing: map[v1alpha1.GroupResource]time.Time{},
 	}
-	if controllers.client, err = metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient()); err != nil {
+	if finder.client, err = metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient()); err != nil {
 		return fmt.Errorf("client of controllers: %w", err)
 	}
 	h := &Handler{
-		ringOf: ringsOf(mgr.GetClient()), find: controllers.find, kick: o.Kick, stopping: o.Stopping,
-		loads: &loads{rings: map[string]*given{}}, metrics: metrics, log: mgr.GetLogger(),
+		ringOf: ringsOf(mgr.GetClient()), find: finder.find, triggerResync: o.TriggerResync, stopping: o.Stopping,
+		loads: &loadEstimates{rings: map[string]*assignments{}}, metrics: metrics, log: mgr.GetLogger(),
 		shardsOf: func(r *v1alpha1.ClusterRing) *ring.Shards {
-			if !o.Roll.HasSynced() {
+			if !o.Members.HasSynced() {
 				return nil
 			}
-			return o.Roll.Shards(r)
+			return o.Members.Shards(r)
 		},
 	}
-	if err := h.forgetDeleted(ctx, mgr); err != nil {
+	if err := h.dropDeletedRings(ctx, mgr); err != nil {
 		return err
 	}
 	server := mgr.GetWebhookServer()
 	server.Register(Path, h)
 	started := server.StartedChecker()
 	return mgr.AddReadyzCheck("reviews", func(r *http.Request) error {
-		if !o.Roll.HasSynced() {
+		if !o.Members.HasSynced() {
 			return errors.New("the Leases of shards are not read yet")
 		}
 		return started(r)
@@ -83,8 +83,8 @@ func ringsOf(reader client.Reader) func(context.Context, string) (*v1alpha1.Clus
 	}
 }
 
-// forgetDeleted makes the handler drop its state of deleted rings.
-func (h *Handler) forgetDeleted(ctx context.Context, mgr manager.Manager) error {
+// dropDeletedRings makes the handler drop its state of deleted rings.
+func (h *Handler) dropDeletedRings(ctx context.Context, mgr manager.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.ClusterRing{})
 	if err != nil {
 		return fmt.Errorf("watch ClusterRings: %w", err)
@@ -94,8 +94,8 @@ func (h *Handler) forgetDeleted(ctx context.Context, mgr manager.Manager) error 
 			object = tombstone.Obj
 		}
 		if of, ok := object.(*v1alpha1.ClusterRing); ok {
-			h.loads.forget(of.Name)
-			h.metrics.Forget(of.Name)
+			h.loads.drop(of.Name)
+			h.metrics.Delete(of.Name)
 		}
 	}})
 	if err != nil {

@@ -28,22 +28,22 @@ import (
 func main() {
 	options := sharding.Options{Objects: []client.Object{&appsv1.Deployment{}, &corev1.ConfigMap{}}}
 	flag.StringVar(&options.Ring, "ring", "example", "`name` of the ClusterRing")
-	flag.StringVar(&options.Name, "name", "", "`name` of the shard (default: that of the host)")
-	flag.BoolVar(&options.Stable, "stable", false, "after a stop let the objects wait for a process of the same name")
+	flag.StringVar(&options.Name, "name", "", "`name` of the shard (default: the host name)")
+	flag.BoolVar(&options.Stable, "stable", false, "after a stop, keep the objects for the next process of the same name")
 	summarizer := &Summarizer{}
-	flag.DurationVar(&summarizer.Takes, "takes", 0, "`time` that it takes to sum up a Deployment")
-	flag.DurationVar(&summarizer.Every, "every", time.Hour, "`time` after which each Deployment is summed up anew")
+	flag.DurationVar(&summarizer.Duration, "takes", 0, "`time` that it takes to summarize a Deployment")
+	flag.DurationVar(&summarizer.Interval, "every", time.Hour, "`time` after which each Deployment is summarized again")
 	flag.Parse()
 
 	log.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
-	if err := run(signals.SetupSignalHandler(), options, summarizer); err != nil {
+	if err := runShard(signals.SetupSignalHandler(), options, summarizer); err != nil {
 		fmt.Fprintln(os.Stderr, "example:", err)
 		os.Exit(1)
 	}
 }
 
-// run works until the context ends. It returns an error if the process is no longer a shard.
-func run(ctx context.Context, options sharding.Options, summarizer *Summarizer) error {
+// runShard works until the context ends. It returns an error if the process is no longer a shard.
+func runShard(ctx context.Context, options sharding.Options, summarizer *Summarizer) error {
 	cluster, err := config.GetConfig()
 	if err != nil {
 		return err

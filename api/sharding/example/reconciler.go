@@ -21,8 +21,8 @@ type Summarizer struct {
 	Client client.Client
 	// Writer is the identity that writes the summaries.
 	Writer string
-	// Takes is how long writing a summary takes. Every is the interval after which it is written again.
-	Takes, Every time.Duration
+	// Duration is how long writing a summary takes. Every is the interval after which it is written again.
+	Duration, Interval time.Duration
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -41,11 +41,11 @@ func (s *Summarizer) Reconcile(ctx context.Context, request reconcile.Request) (
 	if exists && err != nil {
 		return reconcile.Result{}, fmt.Errorf("get the summary: %w", err)
 	}
-	if left := s.stands(deployment, summary); left > 0 {
+	if left := s.validFor(deployment, summary); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	select {
-	case <-time.After(s.Takes):
+	case <-time.After(s.Duration):
 	case <-ctx.Done():
 		return reconcile.Result{}, context.Cause(ctx)
 	}
@@ -62,17 +62,17 @@ func (s *Summarizer) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("write the summary: %w", err)
 	}
-	return reconcile.Result{RequeueAfter: s.Every}, nil
+	return reconcile.Result{RequeueAfter: s.Interval}, nil
 }
 
-// stands returns for how long a summary is still valid.
-func (s *Summarizer) stands(deployment *appsv1.Deployment, summary *corev1.ConfigMap) time.Duration {
+// validFor returns for how long a summary is still valid.
+func (s *Summarizer) validFor(deployment *appsv1.Deployment, summary *corev1.ConfigMap) time.Duration {
 	when, _, _ := strings.Cut(summary.Data["written"], " ")
 	written, err := time.Parse(time.RFC3339Nano, when)
 	if err != nil || summary.Data["replicas"] != replicas(deployment) {
 		return 0
 	}
-	return s.Every - time.Since(written)
+	return s.Interval - time.Since(written)
 }
 
 func replicas(deployment *appsv1.Deployment) string {

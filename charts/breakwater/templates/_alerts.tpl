@@ -1,9 +1,9 @@
-{{- /* The rules of files/alerts.yaml as this release has them. */ -}}
+{{- /* The alert rules of this release, from files/alerts.yaml. */ -}}
 {{- define "breakwater.alerts" -}}
 {{- $rule := .Values.metrics.prometheusRule }}
 {{- $text := .Files.Get "files/alerts.yaml" }}
 {{- range $name, $number := $rule.thresholds }}
-{{- /* An integer of values.yaml is a float by now, which would be printed as 1.2096e+06. */}}
+{{- /* Helm parses integers of values.yaml as floats, which would be printed as 1.2096e+06. */}}
 {{- $text = $text | replace (printf "<%s>" $name) (printf "%d" (int64 $number)) }}
 {{- end }}
 {{- $alerts := list }}

@@ -1,9 +1,9 @@
-{{- /* What the schema cannot say. */ -}}
+{{- /* Checks that the schema cannot express. */ -}}
 {{- define "breakwater.checks" -}}
 {{- $worker := include "breakwater.isWorker" . }}
 {{- $core := include "breakwater.isCore" . }}
 {{- if and $worker (not .Values.cells) }}
-{{- fail (printf "cells: name the cell that this cluster is (role %s), as in: cells: [{name: worker-1}]" .Values.role) }}
+{{- fail (printf "cells: set the name of this cluster's cell (role %s), as in: cells: [{name: worker-1}]" .Values.role) }}
 {{- end }}
 {{- if and (not $worker) .Values.cells }}
 {{- fail "cells: a cluster in the role core runs no pods of a cell. Name Cells of other clusters in remoteCells, or set the role single" }}
@@ -15,19 +15,19 @@
 {{- fail "cores: name the core clusters that the components in this worker work for, as in: cores: [{name: core}]; or run none here (webhook.enabled=false)" }}
 {{- end }}
 {{- if and $worker (not .Values.webhook.enabled) (not .Values.webhook.url) }}
-{{- fail "webhook.url: say where the apiserver reaches the webhook, since none runs in this cluster (webhook.enabled=false)" }}
+{{- fail "webhook.url: set the URL at which the API server reaches the webhook, since none runs in this cluster (webhook.enabled=false)" }}
 {{- end }}
 {{- if and (not .Values.webhook.enabled) .Values.webhook.url (not .Values.webhook.caBundle) }}
-{{- fail "webhook.caBundle: give the CA of the webhook at webhook.url; nobody in this cluster can fill it in" }}
+{{- fail "webhook.caBundle: set the CA of the webhook at webhook.url; no component in this cluster can inject it" }}
 {{- end }}
 {{- if and .Values.webhook.enabled (eq .Values.tls.mode "secret") (not .Values.webhook.caBundle) }}
-{{- fail "webhook.caBundle: give the CA that signed your certificate (tls.mode=secret); nobody fills it in" }}
+{{- fail "webhook.caBundle: set the CA that signed your certificate (tls.mode=secret); no component injects it" }}
 {{- end }}
 {{- if and (ne .Values.webhook.callerTokens.mode "Off") (not .Values.webhook.enabled) }}
-{{- fail "webhook.callerTokens.mode: no webhook runs in this cluster. Set it where the webhook runs, and give its tokens here by webhook.callerTokens.given" }}
+{{- fail "webhook.callerTokens.mode: no webhook runs in this cluster. Set it in the cluster of the webhook, and set its tokens here in webhook.callerTokens.given" }}
 {{- end }}
 {{- if and (ne .Values.webhook.callerTokens.mode "Off") .Values.webhook.clientCASecret }}
-{{- fail "webhook.callerTokens.mode: client certificates (webhook.clientCASecret) authenticate every caller already. Leave one of both out" }}
+{{- fail "webhook.callerTokens.mode: client certificates (webhook.clientCASecret) authenticate every caller already. Set only one of the two" }}
 {{- end }}
 {{- if and (eq .Values.tls.mode "secret") .Values.webhook.enabled (not .Values.tls.secretName) }}
 {{- fail "tls.secretName: name the Secret with your certificate (tls.mode=secret)" }}
@@ -42,13 +42,13 @@
 {{- fail "console.tlsSecretName: name the Secret with the console's certificate (tls.mode=secret)" }}
 {{- end }}
 {{- if and .Values.console.enabled (or (and .Values.webhook.enabled (eq (include "breakwater.consoleSecret" .) (include "breakwater.tlsSecret" .))) (and .Values.sharder.enabled (eq (include "breakwater.consoleSecret" .) (include "breakwater.sharderSecret" .)))) }}
-{{- fail "console.tlsSecretName: the console must not share a Secret with the webhook or the sharder: replicas of the webhook trust who serves its certificate" }}
+{{- fail "console.tlsSecretName: the console must not share a Secret with the webhook or the sharder: replicas of the webhook trust any server that has its certificate" }}
 {{- end }}
 {{- if and .Values.sharder.enabled .Values.webhook.enabled (eq (include "breakwater.sharderSecret" .) (include "breakwater.tlsSecret" .)) }}
-{{- fail "sharder.tlsSecretName: the sharder and the webhook must not share a Secret: replicas of the webhook trust who serves its certificate" }}
+{{- fail "sharder.tlsSecretName: the sharder and the webhook must not share a Secret: replicas of the webhook trust any server that has its certificate" }}
 {{- end }}
 {{- if and .Values.aggregator.sharded (not $core) (include "breakwater.aggregates" .) }}
-{{- fail "aggregator.sharded: aggregators in a worker have no ring of their own in the core. Run them in the core (aggregator.enabled there, not here), or give them one by aggregator.extraArgs" }}
+{{- fail "aggregator.sharded: aggregators in a worker have no ring of their own in the core. Run them in the core (aggregator.enabled there, not here), or set a ring in aggregator.extraArgs" }}
 {{- end }}
 {{- if and (eq .Values.tls.mode "self-signed") .Values.tls.ipAddresses }}
 {{- fail "tls.ipAddresses: only cert-manager can put IP addresses into certificates; use host names (tls.dnsNames), or tls.mode=cert-manager" }}
@@ -65,7 +65,7 @@
 {{- end }}
 {{- range .Values.remoteCells }}
 {{- if and .identity (not (hasKey $seen .identity)) }}
-{{- fail (printf "remoteCells: the identity %q of cell %s is no cell: give the name of that cell of its cluster which was joined first" .identity .name) }}
+{{- fail (printf "remoteCells: the identity %q of cell %s is not a cell: set the name of the cell of its cluster that was joined first" .identity .name) }}
 {{- end }}
 {{- end }}
 {{- $seen = dict }}

@@ -1,5 +1,5 @@
 {{- /*
-A ServiceAccount that lives as long as a hook runs, with what it may do in the cluster.
+A ServiceAccount that exists while a hook runs, with its permissions in the cluster.
   (dict "root" $ "name" "..." "hook" "post-delete" "rules" "...")
 */ -}}
 {{- define "breakwater.hookAccount" -}}

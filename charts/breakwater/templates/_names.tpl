@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* The prefix of all names. It leaves room for what is put after it. */ -}}
+{{- /* The prefix of all names, short enough for the suffixes. */ -}}
 {{- define "breakwater.fullname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
@@ -37,7 +37,7 @@ app.kubernetes.io/part-of: breakwater
 {{- end }}
 {{- end }}
 
-{{- /* Labels that choose the pods of a component: (list $ "webhook"). */ -}}
+{{- /* Selector labels of the pods of a component: (list $ "webhook"). */ -}}
 {{- define "breakwater.selectorLabels" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ include "breakwater.name" $root }}
@@ -51,7 +51,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 {{- end }}
 
-{{- /* The ServiceAccount of a component: (list $ "webhook"). Aggregators have one for all. */ -}}
+{{- /* The ServiceAccount of a component: (list $ "webhook"). All aggregators share one. */ -}}
 {{- define "breakwater.serviceAccount" -}}
 {{- $root := index . 0 }}{{ $component := index . 1 }}
 {{- $account := (index $root.Values $component).serviceAccount }}
@@ -70,7 +70,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- .Values.console.tlsSecretName | default (printf "%s-console-tls" (include "breakwater.fullname" .)) }}
 {{- end }}
 
-{{- /* Whether the console runs: protectors are in cores. */ -}}
+{{- /* Whether the console runs, which needs the protectors of a core. */ -}}
 {{- define "breakwater.consoles" -}}
 {{- if and .Values.console.enabled (include "breakwater.isCore" .) }}true{{ end }}
 {{- end }}
@@ -80,17 +80,17 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- else if .Values.aggregator.enabled }}true{{ end }}
 {{- end }}
 
-{{- /* Whether the component that makes certificates runs. */ -}}
+{{- /* Whether the component certificates runs. */ -}}
 {{- define "breakwater.certifies" -}}
 {{- if and (or .Values.webhook.enabled .Values.sharder.enabled (include "breakwater.consoles" .)) (eq .Values.tls.mode "self-signed") }}true{{ end }}
 {{- end }}
 
-{{- /* Whether callers of the webhook here are authenticated by tokens, or counted before they are. */ -}}
+{{- /* Whether the webhook in this cluster uses caller tokens, in the mode Permissive or Required. */ -}}
 {{- define "breakwater.callers" -}}
 {{- if and .Values.webhook.enabled (ne .Values.webhook.callerTokens.mode "Off") }}true{{ end }}
 {{- end }}
 
-{{- /* The Secret of the keys of caller tokens. */ -}}
+{{- /* The Secret with the signing keys of caller tokens. */ -}}
 {{- define "breakwater.callerSecret" -}}
 {{- include "breakwater.fullname" . }}-webhook-callers
 {{- end }}
@@ -100,7 +100,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if and (include "breakwater.callers" .) (eq .Values.webhook.callerTokens.mode "Required") (not .Values.webhook.url) }}true{{ end }}
 {{- end }}
 
-{{- /* What a caller token is for: that of a path. */ -}}
+{{- /* The scope of a caller token, derived from a path. */ -}}
 {{- define "breakwater.callerScope" -}}
 {{- if hasPrefix "/roots/" . }}{{ trimPrefix "/roots/" . }}{{ else }}{{ . | trimPrefix "/" | trimSuffix "/validate" | trimSuffix "/schedule" }}{{ end }}
 {{- end }}
@@ -112,19 +112,19 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- concat $names .Values.tls.dnsNames | uniq | toJson }}
 {{- end }}
 
-{{- /* Those of the sharder's, likewise. */ -}}
+{{- /* The host names of the sharder's certificate, as a list in JSON. */ -}}
 {{- define "breakwater.sharderNames" -}}
 {{- $service := printf "%s-sharder.%s.svc" (include "breakwater.fullname" .) .Release.Namespace }}
 {{- list $service (printf "%s.cluster.local" $service) | toJson }}
 {{- end }}
 
-{{- /* Those of the console's, likewise. */ -}}
+{{- /* The host names of the console's certificate, as a list in JSON. */ -}}
 {{- define "breakwater.consoleNames" -}}
 {{- $service := printf "%s-console.%s.svc" (include "breakwater.fullname" .) .Release.Namespace }}
 {{- concat (list $service (printf "%s.cluster.local" $service)) .Values.console.dnsNames | uniq | toJson }}
 {{- end }}
 
-{{- /* Namespaces that shards of rings run in, as a list in JSON. */ -}}
+{{- /* Namespaces in which shards of rings run, as a list in JSON. */ -}}
 {{- define "breakwater.shardNamespaces" -}}
 {{- prepend .Values.sharder.shardNamespaces .Release.Namespace | uniq | toJson }}
 {{- end }}
@@ -140,19 +140,19 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $names | toJson }}
 {{- end }}
 
-{{- /* Whether a webhook is asked about deletions of objects that floors depend on. */ -}}
+{{- /* Whether API servers call a webhook for deletions of objects that floors depend on. */ -}}
 {{- define "breakwater.guardsRoots" -}}
 {{- if and (ne .Values.rootGuard.mode "Off") (or .Values.webhook.enabled .Values.webhook.url) }}true{{ end }}
 {{- end }}
 
-{{- /* Where it is asked: what this cluster is. */ -}}
+{{- /* The path of that webhook, which encodes the role of this cluster. */ -}}
 {{- define "breakwater.rootsPath" -}}
 /roots
 {{- if include "breakwater.isCore" . }}/cores/{{ .Values.core.name }}{{ end }}
 {{- if include "breakwater.isWorker" . }}/cells{{ range .Values.cells }}/{{ .name }}{{ end }}{{ end }}
 {{- end }}
 
-{{- /* Names of the MutatingWebhookConfigurations that add what scheduling policies ask for, likewise. */ -}}
+{{- /* Names of the MutatingWebhookConfigurations for scheduling policies, as a list in JSON. */ -}}
 {{- define "breakwater.schedulingConfigurations" -}}
 {{- $names := list }}
 {{- if and (include "breakwater.isWorker" .) .Values.webhook.scheduling.enabled }}
@@ -175,7 +175,7 @@ cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "breakwater.
 {{- end }}
 {{- end }}
 
-{{- /* Where the apiserver reaches the webhook: (list $ path). The caBundle, and a path with a token, are left out where a component injects them. */ -}}
+{{- /* The clientConfig of a webhook: (list $ path). It omits the caBundle, and a path with a token, if a component injects them. */ -}}
 {{- define "breakwater.clientConfig" -}}
 {{- $root := index . 0 }}{{ $path := index . 1 -}}
 {{- with $root.Values.webhook }}
@@ -213,12 +213,12 @@ matchExpressions:
 {{- end }}
 {{- end }}
 
-{{- /* How the webhook is asked about where pods go: (list $ cell). */ -}}
+{{- /* Common fields of the webhooks for scheduling policies: (list $ cell). */ -}}
 {{- define "breakwater.schedulingReview" -}}
 {{- with (index . 0).Values.webhook.scheduling -}}
 failurePolicy: {{ .failurePolicy }}
 matchPolicy: Equivalent
-# What another webhook adds to a pod after us is to be spread, too.
+# Another webhook may change a pod after this one, so run this one again.
 reinvocationPolicy: IfNeeded
 sideEffects: NoneOnDryRun
 timeoutSeconds: {{ .timeoutSeconds }}
@@ -235,18 +235,18 @@ namespaceSelector:
 {{- else }}{{ $secret.key | default "kubeconfig" }}{{ end }}
 {{- end }}
 
-{{- /* Variables of a pod that tell its name. */ -}}
+{{- /* Environment variable with the name of the pod. */ -}}
 {{- define "breakwater.podName" -}}
 - name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 {{- end }}
 
-{{- /* Whether there are, or may come, Cells whose kubeconfigs are in Secrets of this core. */ -}}
+{{- /* Whether Cells may refer to kubeconfigs in Secrets of this core. */ -}}
 {{- define "breakwater.readsCellSecrets" -}}
 {{- if and (include "breakwater.isCore" .) (or .Values.remoteCells .Values.anyCellSecret) }}true{{ end }}
 {{- end }}
 
-{{- /* The ClusterRing whose shards are the replicas of a component: root, its name, the component. It has no resources: they share namespaces. */ -}}
+{{- /* The ClusterRing whose shards are the replicas of a component: root, its name, the component. It has no resources, because the shards divide namespaces. */ -}}
 {{- define "breakwater.ring" -}}
 {{- $root := index . 0 -}}
 {{- $name := index . 1 -}}

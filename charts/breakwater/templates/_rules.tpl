@@ -1,4 +1,4 @@
-{{- /* What the components may do. A test holds these against what the code says that it needs: ClusterRules, CoreRules, CellRules. */ -}}
+{{- /* RBAC rules of the components. A test compares them with the rules that the code declares: ClusterRules, CoreRules, CellRules. */ -}}
 
 {{- define "breakwater.rules.generator" -}}
 - {apiGroups: [apps], resources: [deployments, statefulsets, replicasets], verbs: [get, list, watch, patch]}
@@ -213,7 +213,7 @@
 {{- end }}
 
 {{- /*
-A ServiceAccount with what it may do: in the cluster, and in the namespace of the release.
+A ServiceAccount with its permissions, in the cluster and in the namespace of the release.
   (dict "root" $ "component" "webhook" "name" "..." "account" true "annotations" dict "cluster" "rules" "local" "rules")
 */ -}}
 {{- define "breakwater.account" -}}

@@ -1,8 +1,8 @@
 {{- /*
 The Deployment of a component, and its PodDisruptionBudget.
   (dict "root" $ "component" "webhook" "name" "breakwater-webhook" "args" (list ...) "cores" true "tls" true ...)
-  component is the key of its values, which several Deployments may share; part tells those apart, or as, another component to
-  everybody else. cores mounts the kubeconfigs of other cores, tls the webhook's certificate, or that of tlsSecret, with its
+  component is the key of its values, which several Deployments may share; part distinguishes those, or as names another component in
+  labels and arguments. cores mounts the kubeconfigs of other cores, tls the webhook's certificate, or that of tlsSecret, with its
   authorities if authorities says so. ports, env, volumes, mounts: in addition, as lists.
 */ -}}
 {{- define "breakwater.workload" -}}
@@ -160,7 +160,7 @@ metadata:
     app.kubernetes.io/component: {{ $component }}
 spec:
   maxUnavailable: {{ $values.podDisruptionBudget.maxUnavailable }}
-  # What does not work may always be moved.
+  # Unhealthy pods may always be evicted.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

@@ -10,17 +10,17 @@ import (
 
 // cellHistory reads one cell's etcd, era by era.
 type cellHistory struct {
-	cell  string
-	etcd  *clientv3.Client
-	start time.Time
-	past  []era
-	seams []seam
+	cell             string
+	etcd             *clientv3.Client
+	start            time.Time
+	pastIncarnations []incarnation
+	restorePoints    []restorePoint
 
 	// The current era, from its first revision.
-	metronome *metronome
-	first     []revision
-	from      int64
-	began     time.Duration
+	clock *revisionClock
+	first []revision
+	from  int64
+	began time.Duration
 }
 
 // begin reads the current pods. The first beat of every cell comes before any removal of its era.
@@ -30,7 +30,7 @@ func (h *cellHistory) begin(ctx context.Context, namespace string) error {
 		return fmt.Errorf("cell %s: %w", h.cell, err)
 	}
 	h.began = time.Since(h.start)
-	h.metronome = startMetronome(context.WithoutCancel(ctx), h.etcd, h.start)
+	h.clock = startRevisionClock(context.WithoutCancel(ctx), h.etcd, h.start)
 	return nil
 }
 
@@ -40,9 +40,9 @@ func (h *cellHistory) end(ctx context.Context, namespace string) error {
 	if err != nil {
 		return fmt.Errorf("cell %s: %w", h.cell, err)
 	}
-	h.metronome.end()
-	h.past = append(h.past, era{
-		first: h.first, later: changes, when: h.metronome.bounds(h.began, time.Since(h.start)),
+	h.clock.stopReading()
+	h.pastIncarnations = append(h.pastIncarnations, incarnation{
+		first: h.first, later: changes, bounds: h.clock.bounds(h.began, time.Since(h.start)),
 	})
 	return nil
 }
@@ -67,21 +67,21 @@ func (p *play) history(cell string) (*cellHistory, error) {
 			return h, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no cell %s", cell)
+	return nil, fmt.Errorf("no cell %s", cell)
 }
 
 // evidence ends the records and reads what all cells stored.
 func (p *play) evidence(ctx context.Context) (Evidence, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	evidence := Evidence{Floor: p.floor, Asks: p.journal.Asks(), Silences: p.silences}
+	evidence := Evidence{Floor: p.floor, Requests: p.journal.Requests(), Outages: p.outages}
 	for _, h := range p.histories {
 		if err := h.end(ctx, p.app.Namespace); err != nil {
 			return Evidence{}, err
 		}
-		truths, again := compose(h.cell, h.past, h.seams)
+		truths, revived := compose(h.cell, h.pastIncarnations, h.restorePoints)
 		evidence.Truths = append(evidence.Truths, truths...)
-		evidence.Asks = again.relive(h.cell, evidence.Asks)
+		evidence.Requests = revived.rename(h.cell, evidence.Requests)
 	}
 	return evidence, nil
 }

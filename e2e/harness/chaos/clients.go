@@ -17,8 +17,8 @@ type clients struct {
 	number   int
 	pause    time.Duration
 	seed     uint64
-	// resting is locked to make all clients pause.
-	resting *sync.RWMutex
+	// pauseLock is locked to make all clients pause.
+	pauseLock *sync.RWMutex
 
 	mu   sync.Mutex
 	last storm.Pod
@@ -29,24 +29,24 @@ func (c *clients) run(ctx context.Context) {
 	for client := range c.number {
 		random := rand.New(rand.NewPCG(c.seed, uint64(client)+1))
 		running.Go(func() {
-			for c.rest(ctx, random) {
-				c.ask(ctx, client, random)
+			for c.pauseRandomly(ctx, random) {
+				c.removeRandomPod(ctx, client, random)
 			}
 		})
 	}
 	running.Wait()
 }
 
-func (c *clients) ask(ctx context.Context, client int, random *rand.Rand) {
-	c.resting.RLock()
-	defer c.resting.RUnlock()
+func (c *clients) removeRandomPod(ctx context.Context, client int, random *rand.Rand) {
+	c.pauseLock.RLock()
+	defer c.pauseLock.RUnlock()
 	if pod, ok := c.pick(random); ok {
 		_ = c.journal.Remove(ctx, client, pod, drawOperation(pod, random)) // the journal records it
 	}
 }
 
-// rest waits for up to twice the pause, so that a storm lasts longer than its budget and the fault.
-func (c *clients) rest(ctx context.Context, random *rand.Rand) bool {
+// pauseRandomly waits for up to twice the pause, so that a storm lasts longer than its budget and the fault.
+func (c *clients) pauseRandomly(ctx context.Context, random *rand.Rand) bool {
 	select {
 	case <-time.After(time.Duration(random.Int64N(2*int64(c.pause) + 1))):
 		return ctx.Err() == nil

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// mostChunks is the maximum number of megabytes that are written to a full disk, far less than etcd's own quota.
-	mostChunks = 16
-	// fullWithin bounds how long etcd may take to detect that its disk is full.
-	fullWithin = 20 * time.Second
+	// maxChunks is the maximum number of megabytes that are written to a full disk, far less than etcd's own quota.
+	maxChunks = 16
+	// diskFullTimeout bounds how long etcd may take to detect that its disk is full.
+	diskFullTimeout = 20 * time.Second
 )
 
 // diskAccess is a cluster whose disks can be filled.
@@ -48,19 +48,19 @@ func fillDisk(ctx context.Context, p *play) error {
 	if err := p.writeUntilFull(ctx, etcd); err != nil {
 		return err
 	}
-	end := p.silence("the disk of the core's etcd was full")
+	end := p.beginOutage("the disk of the core's etcd was full")
 	for range 1 + p.random.IntN(2) {
-		if err := p.linger(ctx, 2*time.Second, 4*time.Second); err != nil {
+		if err := p.waitBetween(ctx, 2*time.Second, 4*time.Second); err != nil {
 			return err
 		}
 		if err := faults.Restart(ctx, federation.Etcd); err == nil {
-			return fmt.Errorf("the etcd of cluster %s has started although its disk is full", p.Core.Name())
+			return fmt.Errorf("etcd of cluster %s started although its disk is full", p.Core.Name())
 		}
-		if err := p.diedOfFullDisk(ctx); err != nil {
+		if err := p.awaitFullDiskExit(ctx); err != nil {
 			return err
 		}
 	}
-	if err := p.linger(ctx, requestTimeout, requestTimeout+4*time.Second); err != nil {
+	if err := p.waitBetween(ctx, requestTimeout, requestTimeout+4*time.Second); err != nil {
 		return err
 	}
 	end()
@@ -68,48 +68,48 @@ func fillDisk(ctx context.Context, p *play) error {
 		return err
 	}
 	if err := faults.Restart(ctx, federation.Etcd); err != nil {
-		return fmt.Errorf("start etcd now that there is room: %w", err)
+		return fmt.Errorf("start etcd after the disk has space again: %w", err)
 	}
-	return p.throwBallast(ctx, etcd)
+	return p.deleteFiller(ctx, etcd)
 }
 
 // writeUntilFull writes until etcd has exited: the storm alone could take a while to reach the end of a file.
 func (p *play) writeUntilFull(ctx context.Context, etcd *clientv3.Client) error {
-	writing, stop := context.WithTimeout(ctx, fullWithin)
+	writing, stop := context.WithTimeout(ctx, diskFullTimeout)
 	var writer sync.WaitGroup
 	defer writer.Wait()
 	defer stop()
 	writer.Go(func() {
 		chunk := strings.Repeat("x", 1<<20)
-		for i := 0; i < mostChunks && writing.Err() == nil; i++ {
-			_, _ = etcd.Put(writing, fmt.Sprint(ballast, i), chunk) // the exit of etcd shows if it was the last
+		for i := 0; i < maxChunks && writing.Err() == nil; i++ {
+			_, _ = etcd.Put(writing, fmt.Sprint(fillerPrefix, i), chunk) // the exit of etcd shows if it was the last
 		}
 	})
-	return p.diedOfFullDisk(ctx)
+	return p.awaitFullDiskExit(ctx)
 }
 
-// diedOfFullDisk returns when the core's etcd has exited by itself because a write was refused.
-func (p *play) diedOfFullDisk(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, fullWithin)
+// awaitFullDiskExit returns when the core's etcd has exited by itself because a write was refused.
+func (p *play) awaitFullDiskExit(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, diskFullTimeout)
 	defer cancel()
 	select {
 	case death := <-p.federation.Deaths():
 		if death.Cluster == p.Core.Name() && death.Component == federation.Etcd && strings.Contains(death.Tail, syscall.EFBIG.Error()) {
 			return nil
 		}
-		return fmt.Errorf("etcd should have died of its full disk: %w", death)
+		return fmt.Errorf("want etcd to exit because its disk is full: %w", death)
 	case <-ctx.Done():
-		return fmt.Errorf("the etcd of cluster %s goes on although its disk is full: %w", p.Core.Name(), context.Cause(ctx))
+		return fmt.Errorf("etcd of cluster %s still runs although its disk is full: %w", p.Core.Name(), context.Cause(ctx))
 	}
 }
 
-// throwBallast deletes the data that filled the disk. An etcd that has just started may not have a leader yet.
-func (p *play) throwBallast(ctx context.Context, etcd *clientv3.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// deleteFiller deletes the data that filled the disk. An etcd that has just started may not have a leader yet.
+func (p *play) deleteFiller(ctx context.Context, etcd *clientv3.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	return await(ctx, func(ctx context.Context) error {
-		if _, err := etcd.Delete(ctx, ballast, clientv3.WithPrefix()); err != nil {
-			return fmt.Errorf("make room in the core's etcd: %w", err)
+	return poll(ctx, func(ctx context.Context) error {
+		if _, err := etcd.Delete(ctx, fillerPrefix, clientv3.WithPrefix()); err != nil {
+			return fmt.Errorf("free space in the core's etcd: %w", err)
 		}
 		return nil
 	})

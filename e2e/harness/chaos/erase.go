@@ -29,28 +29,28 @@ func eraseProtectors(ctx context.Context, p *play) error {
 		return err
 	}
 	defer func() { _ = etcd.Close() }()
-	unseen := p.random.IntN(2) == 0
-	if unseen {
+	uncached := p.random.IntN(2) == 0
+	if uncached {
 		if err := faults.Kill(federation.APIServer); err != nil {
 			return err
 		}
 	}
 	erased, err := etcd.Delete(ctx, protectorsKey(p.app.Namespace), clientv3.WithPrefix())
 	if err != nil || erased.Deleted == 0 {
-		return fmt.Errorf("erase protectors, of which there are %d: %w", erased.Deleted, err)
+		return fmt.Errorf("erase %d protectors: %w", erased.Deleted, err)
 	}
-	if unseen {
+	if uncached {
 		if err := faults.Restart(ctx, federation.APIServer); err != nil {
 			return err
 		}
 	}
-	err = await(ctx, func(ctx context.Context) error {
+	err = poll(ctx, func(ctx context.Context) error {
 		now, err := p.protector(ctx)
 		if err != nil {
 			return err
 		}
 		if now.UID == before.UID || !meta.IsStatusConditionTrue(now.Status.Conditions, v1alpha1.ConditionRestored) {
-			return fmt.Errorf("protector %s (UID %s) is not made anew: %+v", now.Name, before.UID, now.ObjectMeta)
+			return fmt.Errorf("protector %s (UID %s) was not recreated: %+v", now.Name, before.UID, now.ObjectMeta)
 		}
 		return nil
 	})
@@ -58,7 +58,7 @@ func eraseProtectors(ctx context.Context, p *play) error {
 		return err
 	}
 	// Let the storm run until the protector is counted, and after.
-	return p.linger(ctx, requestTimeout+4*time.Second, requestTimeout+6*time.Second)
+	return p.waitBetween(ctx, requestTimeout+4*time.Second, requestTimeout+6*time.Second)
 }
 
 // protector returns the protector of the application.

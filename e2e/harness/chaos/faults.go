@@ -11,8 +11,8 @@ import (
 // fault runs in the middle of a storm and returns when it has ended.
 type fault func(ctx context.Context, p *play) error
 
-// linger waits for a random time from least to most.
-func (p *play) linger(ctx context.Context, least, most time.Duration) error {
+// waitBetween waits for a random time from least to most.
+func (p *play) waitBetween(ctx context.Context, least, most time.Duration) error {
 	select {
 	case <-time.After(least + time.Duration(p.random.Int64N(int64(most-least)))):
 		return nil
@@ -25,7 +25,7 @@ func (p *play) webhook() string { return webhooks()[p.random.IntN(2)] }
 
 func (p *play) worker() federation.Cluster { return p.Workers[p.random.IntN(len(p.Workers))] }
 
-func goodWeather(ctx context.Context, p *play) error { return p.journal.await(ctx, 200) }
+func noFault(ctx context.Context, p *play) error { return p.journal.awaitAnswers(ctx, 200) }
 
 func killWebhook(ctx context.Context, p *play) error {
 	return p.kill(ctx, p.webhook())
@@ -39,7 +39,7 @@ func (p *play) kill(ctx context.Context, component string) error {
 	if err := p.Breakwater.Kill(component); err != nil {
 		return err
 	}
-	if err := p.linger(ctx, 2*time.Second, 4*time.Second); err != nil {
+	if err := p.waitBetween(ctx, 2*time.Second, 4*time.Second); err != nil {
 		return err
 	}
 	return p.Breakwater.Restart(ctx, component)
@@ -50,7 +50,7 @@ func freezeWebhook(ctx context.Context, p *play) error {
 	if err := p.Breakwater.Freeze(webhook); err != nil {
 		return err
 	}
-	if err := p.linger(ctx, 3*time.Second, 6*time.Second); err != nil {
+	if err := p.waitBetween(ctx, 3*time.Second, 6*time.Second); err != nil {
 		return err
 	}
 	return p.Breakwater.Thaw(webhook)
@@ -61,7 +61,7 @@ func freezeWebhook(ctx context.Context, p *play) error {
 func replaceAggregator(ctx context.Context, p *play) error {
 	worker := p.worker()
 	leader, standby := p.aggregator(worker), p.aggregator(worker)+"-standby"
-	if err := p.Breakwater.StandBy(ctx, leader, standby); err != nil {
+	if err := p.Breakwater.StartStandby(ctx, leader, standby); err != nil {
 		return err
 	}
 	before, err := p.holder(ctx, worker)
@@ -71,22 +71,22 @@ func replaceAggregator(ctx context.Context, p *play) error {
 	if err := p.Breakwater.Freeze(leader); err != nil {
 		return err
 	}
-	if err := await(ctx, func(ctx context.Context) error {
+	if err := poll(ctx, func(ctx context.Context) error {
 		if now, err := p.holder(ctx, worker); err != nil || now == before || now == "" {
-			return fmt.Errorf("cell %s is led by %q, which is frozen (%w)", worker.Name(), now, err)
+			return fmt.Errorf("the leader of cell %s is still %q, which is frozen (%w)", worker.Name(), now, err)
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	if err := p.linger(ctx, time.Second, 2*time.Second); err != nil {
+	if err := p.waitBetween(ctx, time.Second, 2*time.Second); err != nil {
 		return err
 	}
 	if err := p.Breakwater.Thaw(leader); err != nil {
 		return err
 	}
 	// Both run for a while. Then the standby is killed, and the first one has to lead again.
-	if err := p.linger(ctx, 2*time.Second, 3*time.Second); err != nil {
+	if err := p.waitBetween(ctx, 2*time.Second, 3*time.Second); err != nil {
 		return err
 	}
 	return p.Breakwater.Kill(standby)
@@ -102,15 +102,15 @@ func restart(component federation.Component, cluster func(*play) federation.Clus
 		if err := faults.Kill(component); err != nil {
 			return err
 		}
-		if err := p.linger(ctx, least, most); err != nil {
+		if err := p.waitBetween(ctx, least, most); err != nil {
 			return err
 		}
 		return faults.Restart(ctx, component)
 	}
 }
 
-// leaveCore stops the core's API server until all earlier admissions have taken effect, and longer.
-func leaveCore(ctx context.Context, p *play) error {
+// stopCore stops the core's API server until all earlier admissions have taken effect, and longer.
+func stopCore(ctx context.Context, p *play) error {
 	faults, err := faultsOf(p.Core)
 	if err != nil {
 		return err
@@ -118,18 +118,18 @@ func leaveCore(ctx context.Context, p *play) error {
 	if err := faults.Kill(federation.APIServer); err != nil {
 		return err
 	}
-	end := p.silence("the core was away")
-	if err := p.linger(ctx, aMinute, aMinute+time.Second); err != nil {
+	end := p.beginOutage("the core was unreachable")
+	if err := p.waitBetween(ctx, aMinute, aMinute+time.Second); err != nil {
 		return err
 	}
 	end()
 	return faults.Restart(ctx, federation.APIServer)
 }
 
-// silence begins a time in which no webhook can reserve, so no pod may be removed. The returned function ends it.
-func (p *play) silence(what string) (end func()) {
+// beginOutage begins a time in which no webhook can reserve, so no pod may be removed. The returned function ends it.
+func (p *play) beginOutage(description string) (end func()) {
 	from := time.Since(p.start)
-	return func() { p.silences = append(p.silences, Silence{What: what, From: from, To: time.Since(p.start)}) }
+	return func() { p.outages = append(p.outages, Outage{What: description, From: from, To: time.Since(p.start)}) }
 }
 
 func core(p *play) federation.Cluster { return p.Core }

@@ -16,13 +16,13 @@ import (
 const (
 	// quota is the size limit of the etcd of a core. It is small, so that etcd can be filled in a few seconds.
 	quota = 128 << 20
-	// ballast is the key prefix of the data that fills etcd.
-	ballast = "/chaos/ballast/"
+	// fillerPrefix is the key prefix of the data that fills etcd.
+	fillerPrefix = "/chaos/ballast/"
 )
 
 // limitCore sets the quota of the etcd of a core.
 func limitCore(cluster federation.ClusterSpec) []string {
-	if !cluster.Is(federation.Core) {
+	if !cluster.HasRole(federation.Core) {
 		return nil
 	}
 	return []string{fmt.Sprintf("--quota-backend-bytes=%d", quota)}
@@ -41,21 +41,21 @@ func fillCore(ctx context.Context, p *play) error {
 		if err != nil || i > 2*quota>>20 {
 			return fmt.Errorf("fill the core's etcd with %d MiB: %w", i, err)
 		}
-		_, err = etcd.Put(ctx, fmt.Sprint(ballast, i), chunk)
+		_, err = etcd.Put(ctx, fmt.Sprint(fillerPrefix, i), chunk)
 	}
-	end := p.silence("the core's etcd was full")
-	if err := p.linger(ctx, requestTimeout+4*time.Second, requestTimeout+8*time.Second); err != nil {
+	end := p.beginOutage("the core's etcd was full")
+	if err := p.waitBetween(ctx, requestTimeout+4*time.Second, requestTimeout+8*time.Second); err != nil {
 		return err
 	}
 	end()
-	if _, err := etcd.Delete(ctx, ballast, clientv3.WithPrefix()); err != nil {
-		return fmt.Errorf("make room in the core's etcd: %w", err)
+	if _, err := etcd.Delete(ctx, fillerPrefix, clientv3.WithPrefix()); err != nil {
+		return fmt.Errorf("free space in the core's etcd: %w", err)
 	}
-	return makeRoom(ctx, etcd)
+	return freeSpace(ctx, etcd)
 }
 
-// makeRoom compacts an etcd, frees the space, and disarms its alarm.
-func makeRoom(ctx context.Context, etcd *clientv3.Client) error {
+// freeSpace compacts an etcd, frees the space, and disarms its alarm.
+func freeSpace(ctx context.Context, etcd *clientv3.Client) error {
 	head, err := revisionOf(ctx, etcd)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func makeRoom(ctx context.Context, etcd *clientv3.Client) error {
 		return fmt.Errorf("defragment the core's etcd: %w", err)
 	}
 	if _, err := etcd.AlarmDisarm(ctx, &clientv3.AlarmMember{}); err != nil {
-		return fmt.Errorf("disarm the core's etcd: %w", err)
+		return fmt.Errorf("disarm the alarm of the core's etcd: %w", err)
 	}
 	return nil
 }

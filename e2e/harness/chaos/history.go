@@ -27,7 +27,7 @@ type etcdAccess interface {
 func dialEtcd(cluster federation.Cluster) (*clientv3.Client, error) {
 	access, ok := cluster.(etcdAccess)
 	if !ok {
-		return nil, fmt.Errorf("the etcd of cluster %s cannot be reached", cluster.Name())
+		return nil, fmt.Errorf("no access to the etcd of cluster %s", cluster.Name())
 	}
 	endpoint, config, err := access.EtcdAccess()
 	if err != nil {
@@ -73,21 +73,21 @@ func podsAfter(ctx context.Context, etcd *clientv3.Client, namespace string, aft
 	defer cancel()
 	events := etcd.Watch(clientv3.WithRequireLeader(ctx), podsKey(namespace), clientv3.WithPrefix(), clientv3.WithRev(after+1))
 	// etcd reports the progress of a watch only on request, and only once the watch has caught up.
-	ask := time.NewTicker(20 * time.Millisecond)
-	defer ask.Stop()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
 	var changes []revision
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("read the history of namespace %s up to revision %d: %w", namespace, head, ctx.Err())
-		case <-ask.C:
+		case <-ticker.C:
 			if err := etcd.RequestProgress(clientv3.WithRequireLeader(ctx)); err != nil {
-				return nil, fmt.Errorf("ask for the progress of a history: %w", err)
+				return nil, fmt.Errorf("request watch progress: %w", err)
 			}
 		case response, open := <-events:
 			if err := response.Err(); err != nil || !open {
 				// A compacted history is among these errors: it has a gap, and proves nothing.
-				return nil, fmt.Errorf("the history of namespace %s broke off: %w", namespace, err)
+				return nil, fmt.Errorf("the watch of the history of namespace %s ended: %w", namespace, err)
 			}
 			if changes, err = appendChanges(changes, response.Events); err != nil {
 				return nil, err
@@ -121,7 +121,7 @@ func decode(stored []byte) (*corev1.Pod, error) {
 	}
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
-		return nil, fmt.Errorf("a %T is stored where pods are", object)
+		return nil, fmt.Errorf("want a Pod, got a stored %T", object)
 	}
 	return pod, nil
 }

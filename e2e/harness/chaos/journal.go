@@ -14,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// askTimeout is how long a client waits. Only the truth shows the result of a request after that.
-const askTimeout = 8 * time.Second
+// clientTimeout is how long a client waits. Only the truth shows the result of a request after that.
+const clientTimeout = 8 * time.Second
 
 // Operation is a way to request a removal.
 type Operation string
@@ -26,24 +26,24 @@ const (
 	Evict  Operation = "evict"
 )
 
-// Ask is a request for the removal of one pod as its client saw it. Times count from the start of a scenario.
-type Ask struct {
-	Client          int
-	Operation       Operation
-	Cell, Pod       string
-	UID             types.UID
-	Asked, Answered time.Duration
-	Outcome         storm.Outcome
-	Error           string
+// RemovalRequest is a request for the removal of one pod as its client saw it. Times count from the start of a scenario.
+type RemovalRequest struct {
+	Client         int
+	Operation      Operation
+	Cell, Pod      string
+	UID            types.UID
+	Sent, Answered time.Duration
+	Outcome        storm.Outcome
+	Error          string
 }
 
 // Journal records the requests of clients and their answers.
 type Journal struct {
 	start time.Time
 
-	mu    sync.Mutex
-	asks  []Ask
-	tally storm.Tally
+	mu       sync.Mutex
+	requests []RemovalRequest
+	tally    storm.Tally
 }
 
 // NewJournal returns a journal whose times count from start.
@@ -52,9 +52,9 @@ func NewJournal(start time.Time) *Journal { return &Journal{start: start} }
 // Remove requests the removal of the pod with exactly this UID, and records the answer. A client that the end of the storm interrupts
 // would not see its answer, so ctx does not cancel a request.
 func (j *Journal) Remove(ctx context.Context, client int, pod storm.Pod, operation Operation) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clientTimeout)
 	defer cancel()
-	ask := Ask{Client: client, Operation: operation, Cell: pod.Cell.Name, Pod: pod.Name, UID: pod.UID, Asked: time.Since(j.start)}
+	ask := RemovalRequest{Client: client, Operation: operation, Cell: pod.Cell.Name, Pod: pod.Name, UID: pod.UID, Sent: time.Since(j.start)}
 	err := request(ctx, pod, operation)
 	ask.Answered = time.Since(j.start)
 	j.mu.Lock()
@@ -62,7 +62,7 @@ func (j *Journal) Remove(ctx context.Context, client int, pod storm.Pod, operati
 	if ask.Outcome = j.tally.Observe(err); err != nil {
 		ask.Error = err.Error()
 	}
-	j.asks = append(j.asks, ask)
+	j.requests = append(j.requests, ask)
 	return err
 }
 
@@ -78,20 +78,20 @@ func request(ctx context.Context, pod storm.Pod, operation Operation) error {
 	})
 }
 
-// Asks returns all recorded requests.
-func (j *Journal) Asks() []Ask {
+// Requests returns all recorded requests.
+func (j *Journal) Requests() []RemovalRequest {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return slices.Clone(j.asks)
+	return slices.Clone(j.requests)
 }
 
 // Counts returns the totals of the outcomes.
 func (j *Journal) Counts() storm.Counts { return j.tally.Counts() }
 
-// await returns when the given number of further requests has been answered.
-func (j *Journal) await(ctx context.Context, more int) error {
+// awaitAnswers returns when the given number of further requests has been answered.
+func (j *Journal) awaitAnswers(ctx context.Context, more int) error {
 	from := j.Counts().Attempted
-	return await(ctx, func(context.Context) error {
+	return poll(ctx, func(context.Context) error {
 		if got := j.Counts().Attempted - from; got < more {
 			return fmt.Errorf("%d of %d requests were answered", got, more)
 		}
@@ -99,12 +99,12 @@ func (j *Journal) await(ctx context.Context, more int) error {
 	})
 }
 
-// await polls until look returns nil. Its error includes the last error of look.
-func await(ctx context.Context, look func(context.Context) error) error {
+// poll polls until look returns nil. Its error includes the last error of look.
+func poll(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		err := look(ctx)
+		err := check(ctx)
 		if err == nil {
 			return nil
 		}

@@ -20,19 +20,19 @@ type operation struct {
 	name string
 }
 
-// level is the model's state. reserved has one byte for each UID, so that states can be compared.
-type level struct {
+// modelState is the model's state. reserved has one byte for each UID, so that states can be compared.
+type modelState struct {
 	budget   int
 	reserved string
 }
 
 func model(budget int, places map[types.UID]int) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return level{budget: budget, reserved: string(make([]byte, len(places)))} },
+		Init: func() any { return modelState{budget: budget, reserved: string(make([]byte, len(places)))} },
 		Step: func(state, input, _ any) (bool, any) {
-			at, op := state.(level), input.(operation)
+			at, op := state.(modelState), input.(operation)
 			if op.gain {
-				return true, level{budget: at.budget + 1, reserved: at.reserved}
+				return true, modelState{budget: at.budget + 1, reserved: at.reserved}
 			}
 			place := places[op.uid]
 			if at.reserved[place] == 1 {
@@ -43,7 +43,7 @@ func model(budget int, places map[types.UID]int) porcupine.Model {
 			}
 			reserved := []byte(at.reserved)
 			reserved[place] = 1
-			return true, level{budget: at.budget - 1, reserved: string(reserved)}
+			return true, modelState{budget: at.budget - 1, reserved: string(reserved)}
 		},
 		Equal: func(a, b any) bool { return a == b },
 	}

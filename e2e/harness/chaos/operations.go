@@ -11,8 +11,8 @@ import (
 
 // operationsOf builds the model's history from the clients' records and the changes that cells stored. Requests that were refused, or that
 // met a pod that was not available, charge nothing and are left out.
-func operationsOf(asks []Ask, truths []Truth) []porcupine.Operation {
-	history, answered := admissionsOf(asks, truths)
+func operationsOf(requests []RemovalRequest, truths []Truth) []porcupine.Operation {
+	history, answered := admissionsOf(requests, truths)
 	for _, truth := range truths {
 		gained := map[types.UID]time.Duration{}
 		for _, fact := range truth.Facts {
@@ -35,7 +35,7 @@ func operationsOf(asks []Ask, truths []Truth) []porcupine.Operation {
 }
 
 // admissionsOf returns the removals whose admission a client saw, and their UIDs.
-func admissionsOf(asks []Ask, truths []Truth) ([]porcupine.Operation, map[types.UID]bool) {
+func admissionsOf(requests []RemovalRequest, truths []Truth) ([]porcupine.Operation, map[types.UID]bool) {
 	removed := map[types.UID]Fact{}
 	for _, truth := range truths {
 		for _, fact := range truth.Facts {
@@ -46,18 +46,18 @@ func admissionsOf(asks []Ask, truths []Truth) ([]porcupine.Operation, map[types.
 	}
 	var history []porcupine.Operation
 	answered := map[types.UID]bool{}
-	for _, ask := range asks {
-		fact, charged := removed[ask.UID]
-		if ask.Outcome != storm.Admitted || !charged {
+	for _, req := range requests {
+		fact, charged := removed[req.UID]
+		if req.Outcome != storm.Admitted || !charged {
 			continue
 		}
 		op := porcupine.Operation{
-			ClientId: ask.Client, Input: operation{uid: ask.UID, name: ask.Cell + "/" + ask.Pod},
-			Call: int64(ask.Asked), Return: int64(ask.Answered),
+			ClientId: req.Client, Input: operation{uid: req.UID, name: req.Cell + "/" + req.Pod},
+			Call: int64(req.Sent), Return: int64(req.Answered),
 		}
-		if ask.Asked <= fact.Latest {
+		if req.Sent <= fact.Latest {
 			// It may have taken the budget, and that was before the pod was removed.
-			answered[ask.UID] = true
+			answered[req.UID] = true
 			op.Return = min(op.Return, int64(fact.Latest))
 		}
 		history = append(history, op)

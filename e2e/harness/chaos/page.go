@@ -34,9 +34,9 @@ func (r *Report) Outcome() string {
 		}
 	}
 	if broken == 0 {
-		return fmt.Sprintf("%d storms, %d removals admitted, none of them left fewer pods than the floor, and Breakwater recovered from every fault.",
+		return fmt.Sprintf("%d storms, %d removals admitted: none left fewer pods than the floor, and Breakwater recovered from every fault.",
 			len(r.Scenarios), admitted)
 	}
-	return fmt.Sprintf("%d of %d storms went wrong. %d of %d removals that were admitted left fewer pods than the floor.",
+	return fmt.Sprintf("%d of %d storms failed. %d of %d admitted removals left fewer pods than the floor.",
 		broken, len(r.Scenarios), over, admitted)
 }

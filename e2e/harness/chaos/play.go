@@ -14,10 +14,10 @@ import (
 
 const (
 	application = "web"
-	// askPause is the average pause of a client.
-	askPause = 20 * time.Millisecond
-	// patience bounds each wait for an event that takes seconds.
-	patience = time.Minute
+	// clientPause is the average pause of a client.
+	clientPause = 20 * time.Millisecond
+	// waitTimeout bounds each wait for an event that takes seconds.
+	waitTimeout = time.Minute
 )
 
 // Plan configures a run.
@@ -37,8 +37,8 @@ type size struct {
 	surplus int
 	// growth is how many pods are deployed in a worker after its backup, so that its restore removes some.
 	growth int
-	// askers is the number of clients.
-	askers int
+	// clients is the number of clients.
+	clients int
 	// Before the fault the storm runs alone until that many answers, and after it for that long.
 	before int
 	after  time.Duration
@@ -46,7 +46,7 @@ type size struct {
 
 func (p Plan) size() size {
 	return size{
-		pods: 40 * p.Scale, floor: 30 * p.Scale, surplus: 6 * p.Scale, growth: 6 * p.Scale, askers: 10 * p.Scale,
+		pods: 40 * p.Scale, floor: 30 * p.Scale, surplus: 6 * p.Scale, growth: 6 * p.Scale, clients: 10 * p.Scale,
 		// Scale times as many answers arrive in the same time.
 		before: 60 * p.Scale * p.Scale, after: time.Duration(p.Scale) * 3 * time.Second,
 	}
@@ -61,18 +61,18 @@ type play struct {
 	floor    int
 	random   *rand.Rand
 
-	start      time.Time
-	journal    *Journal
-	recorder   *storm.Recorder
-	others     storm.Tally
-	histories  []*cellHistory
-	silences   []Silence
-	resting    sync.RWMutex // locked to make the storm pause
-	more       int          // pods that are deployed after the fault, in addition to the surplus
-	coreBackup string       // taken in eve, where the scenario has one
-	faultBegan time.Duration
-	faultEnded time.Duration
-	trueAgain  time.Duration
+	start           time.Time
+	journal         *Journal
+	recorder        *storm.Recorder
+	attackTally     storm.Tally
+	histories       []*cellHistory
+	outages         []Outage
+	pauseLock       sync.RWMutex // locked to make the storm pause
+	extraPods       int          // pods that are deployed after the fault, in addition to the surplus
+	coreBackup      string       // taken in eve, where the scenario has one
+	faultBegan      time.Duration
+	faultEnded      time.Duration
+	statusRecovered time.Duration
 }
 
 // Play runs a scenario and judges it. An error means that the scenario could not run to its end, or that Breakwater did not recover. The
@@ -90,27 +90,27 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 	if err := p.prepare(ctx); err != nil {
 		return result, fmt.Errorf("prepare: %w", err)
 	}
-	err := p.rage(ctx)
+	err := p.runStorm(ctx)
 	if err == nil {
 		err = p.recover(ctx)
 	}
 	err = errors.Join(err, p.judge(ctx, &result), s.deaths())
-	clearing, cancel := context.WithTimeout(ctx, patience)
+	cleanupCtx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	if clear := s.clear(clearing, p.app.Namespace, application, probe); clear != nil {
-		err = errors.Join(err, fmt.Errorf("clear away: %w", clear))
+	if cleanupErr := s.clear(cleanupCtx, p.app.Namespace, application, probe); cleanupErr != nil {
+		err = errors.Join(err, fmt.Errorf("clean up: %w", cleanupErr))
 	}
 	return result, err
 }
 
 // prepare deploys the application, waits until the status is true, and starts to record.
 func (p *play) prepare(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*waitTimeout)
 	defer cancel()
 	if err := p.protect(ctx, p.app.Namespace, application, p.floor); err != nil {
 		return err
 	}
-	if err := p.introduce(ctx, p.app.Namespace); err != nil {
+	if err := p.awaitWebhookCaches(ctx, p.app.Namespace); err != nil {
 		return err
 	}
 	if err := p.app.Deploy(ctx, p.Cells); err != nil {
@@ -124,15 +124,15 @@ func (p *play) prepare(ctx context.Context) error {
 	if err := p.recorder.Wait(ctx, all, func(now storm.Point) bool { return now.Total == p.app.Pods }); err != nil {
 		return err
 	}
-	if err := await(ctx, func(ctx context.Context) error { return p.isTruth(ctx, p.app.Namespace, application) }); err != nil {
+	if err := poll(ctx, func(ctx context.Context) error { return p.checkStatus(ctx, p.app.Namespace, application) }); err != nil {
 		return err
 	}
 	p.start = time.Now()
 	p.journal = NewJournal(p.start)
-	if err := p.beginHistories(ctx); err != nil || p.scenario.eve == nil {
+	if err := p.beginHistories(ctx); err != nil || p.scenario.beforeStorm == nil {
 		return err
 	}
-	return p.scenario.eve(ctx, p)
+	return p.scenario.beforeStorm(ctx, p)
 }
 
 // judge fills the result with the conclusions from the evidence.
@@ -143,11 +143,11 @@ func (p *play) judge(ctx context.Context, result *Result) error {
 		return err
 	}
 	judgement := Validate(evidence)
-	result.take(judgement)
-	result.Attempted = len(evidence.Asks) + p.others.Counts().Attempted
+	result.setJudgement(judgement)
+	result.Attempted = len(evidence.Requests) + p.attackTally.Counts().Attempted
 	result.RecoverySeconds = p.recovered(evidence.Truths)
 	if p.scenario.reviewed && result.Unreviewed > 0 {
-		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because no webhook could be asked", result.Unreviewed))
+		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because the API server could not call a webhook", result.Unreviewed))
 	}
 	var written error
 	result.Files, written = p.write(evidence, judgement)
@@ -165,8 +165,8 @@ func (p *play) recovered(truths []Truth) float64 {
 			}
 		}
 	}
-	if usable < 0 || p.trueAgain == 0 {
+	if usable < 0 || p.statusRecovered == 0 {
 		return -1
 	}
-	return (max(usable, p.trueAgain) - p.faultEnded).Seconds()
+	return (max(usable, p.statusRecovered) - p.faultEnded).Seconds()
 }

@@ -20,26 +20,26 @@ import (
 // probe is a protector that selects no existing pod, so that its floor is never met.
 const probe = "probe"
 
-// introduce returns when every webhook has received the protectors of a namespace. A webhook does not protect by a protector that it has
+// awaitWebhookCaches returns when every webhook has received the protectors of a namespace. A webhook does not protect by a protector that it has
 // not received, and that must not count against the storm that follows. A webhook that was cut off may receive one half a minute later. A
 // core delivers its protectors in order, so a webhook that denies by the protector that was created last has received all.
-func (p *play) introduce(ctx context.Context, namespace string) error {
+func (p *play) awaitWebhookCaches(ctx context.Context, namespace string) error {
 	last := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe}}
 	last.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": probe}}
 	last.Spec.MinAvailable = v1alpha1.Pods(1)
 	if err := p.protectors.Create(ctx, last); err != nil {
-		return fmt.Errorf("create the last protector: %w", err)
+		return fmt.Errorf("create the probe's protector: %w", err)
 	}
 	for _, address := range p.Breakwater.WebhookAddresses() {
-		if err := await(ctx, func(ctx context.Context) error { return p.knows(ctx, address, namespace) }); err != nil {
-			return fmt.Errorf("introduce the protectors to the webhook at %s: %w", address, err)
+		if err := poll(ctx, func(ctx context.Context) error { return p.checkWebhookHasProtectors(ctx, address, namespace) }); err != nil {
+			return fmt.Errorf("wait until the webhook at %s has the protectors: %w", address, err)
 		}
 	}
 	return nil
 }
 
-// knows asks one webhook, as a dry run, if a pod of the probe may be removed. It returns an error unless the webhook denies.
-func (p *play) knows(ctx context.Context, address, namespace string) error {
+// checkWebhookHasProtectors asks one webhook, as a dry run, if a pod of the probe may be removed. It returns an error unless the webhook denies.
+func (p *play) checkWebhookHasProtectors(ctx context.Context, address, namespace string) error {
 	pod := corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe, UID: probe, Labels: map[string]string{"app": probe}},
@@ -63,17 +63,17 @@ func (p *play) knows(ctx context.Context, address, namespace string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := ask(ctx, fmt.Sprintf("https://%s/cells/%s/validate", address, p.Cells[0].Name), review)
+	answer, err := sendReview(ctx, fmt.Sprintf("https://%s/cells/%s/validate", address, p.Cells[0].Name), review)
 	if err != nil {
 		return err
 	}
 	if answer.Response == nil || answer.Response.Allowed {
-		return fmt.Errorf("it does not refuse: %+v", answer.Response)
+		return fmt.Errorf("the webhook does not deny the probe: %+v", answer.Response)
 	}
 	return nil
 }
 
-func ask(ctx context.Context, url string, review []byte) (*admissionv1.AdmissionReview, error) {
+func sendReview(ctx context.Context, url string, review []byte) (*admissionv1.AdmissionReview, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(review))
@@ -91,7 +91,7 @@ func ask(ctx context.Context, url string, review []byte) (*admissionv1.Admission
 	defer response.Body.Close()
 	answer := &admissionv1.AdmissionReview{}
 	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		return nil, fmt.Errorf("read the answer, %s: %w", response.Status, err)
+		return nil, fmt.Errorf("decode the answer, %s: %w", response.Status, err)
 	}
 	return answer, nil
 }

@@ -32,8 +32,8 @@ func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) 
 	return nil
 }
 
-// isTruth returns an error unless the status of a protector is true: it must count the pods in the etcds, and reserve nothing.
-func (s *Stage) isTruth(ctx context.Context, namespace, name string) error {
+// checkStatus returns an error unless the status of a protector is true: it must count the pods in the etcds, and reserve nothing.
+func (s *Stage) checkStatus(ctx context.Context, namespace, name string) error {
 	total := 0
 	for _, etcd := range s.etcds {
 		pods, _, err := podsAt(ctx, etcd, namespace)
@@ -51,7 +51,7 @@ func (s *Stage) isTruth(ctx context.Context, namespace, name string) error {
 		return err
 	}
 	if got := p.Status.Summary; int(got.Available) != total || got.Reserved != 0 || len(p.Status.Cells) != len(s.Cells) {
-		return fmt.Errorf("%d pods are available, and the status of %d cells says %+v", total, len(p.Status.Cells), got)
+		return fmt.Errorf("%d pods are available, the status of %d cells has %+v", total, len(p.Status.Cells), got)
 	}
 	return nil
 }
@@ -84,12 +84,12 @@ func (s *Stage) clear(ctx context.Context, namespace string, names ...string) er
 		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		all = append(all, client.IgnoreNotFound(s.protectors.Delete(ctx, p)))
 		key := types.NamespacedName{Namespace: namespace, Name: name}
-		all = append(all, await(ctx, func(ctx context.Context) error {
+		all = append(all, poll(ctx, func(ctx context.Context) error {
 			err := s.protectors.Get(ctx, key, p)
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			return errors.Join(err, fmt.Errorf("protector %s is still there, with finalizers %q", key, p.Finalizers))
+			return errors.Join(err, fmt.Errorf("protector %s still exists, with finalizers %q", key, p.Finalizers))
 		}))
 	}
 	for _, cell := range s.Cells {

@@ -37,7 +37,7 @@ type Result struct {
 	Error   string   `json:"error,omitempty"`
 }
 
-func (r *Result) take(j Judgement) {
+func (r *Result) setJudgement(j Judgement) {
 	r.Admitted, r.Legal, r.Illegal = j.Admitted, j.Legal, j.Illegal
 	r.OverAdmissions, r.MinAvailable, r.Dropped, r.Unreviewed = j.OverAdmissions, j.MinAvailable, j.Dropped, j.Unreviewed
 }
@@ -57,7 +57,7 @@ func (r *Result) Err() error {
 		all = append(all, errors.New(r.Error))
 	}
 	if r.OverAdmissions > 0 {
-		all = append(all, fmt.Errorf("%d over-admissions: %d pods were left, the floor is %d", r.OverAdmissions, r.MinAvailable, r.Floor))
+		all = append(all, fmt.Errorf("%d over-admissions: %d pods were available, the floor is %d", r.OverAdmissions, r.MinAvailable, r.Floor))
 	}
 	for _, illegal := range r.Illegal {
 		all = append(all, errors.New(illegal))
@@ -66,7 +66,7 @@ func (r *Result) Err() error {
 		all = append(all, errors.New("no recovery"))
 	}
 	if r.Admitted == 0 {
-		all = append(all, errors.New("nothing was admitted, so nothing is proved"))
+		all = append(all, errors.New("no removal was admitted, so the run proves nothing"))
 	}
 	if err := errors.Join(all...); err != nil {
 		return fmt.Errorf("%s (seed %d): %w", r.Name, r.Seed, err)
@@ -91,7 +91,7 @@ func (r *Report) Err() error {
 // Write writes report.json, and index.html for reading, into a folder.
 func (r *Report) Write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("make the folder of the report: %w", err)
+		return fmt.Errorf("create the directory of the report: %w", err)
 	}
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

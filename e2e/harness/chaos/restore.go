@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// noticed bounds how long an aggregator may take to detect that its cell was restored.
-	noticed = 30 * time.Second
-	// bumped is the increase of revisions in a restore by an administrator who accounts for what clients remember.
-	bumped = 1_000_000_000
+	// restoreDetectionTimeout bounds how long an aggregator may take to detect that its cell was restored.
+	restoreDetectionTimeout = 30 * time.Second
+	// revisionBump is the increase of revisions in a restore by an administrator who accounts for what clients remember.
+	revisionBump = 1_000_000_000
 )
 
 // restoreWorker restores a worker from a backup that was taken in the middle of the storm. Pods that were removed since then exist again,
@@ -29,17 +29,17 @@ func restoreWorker(bump uint64) fault {
 	return func(ctx context.Context, p *play) error {
 		i := p.random.IntN(len(p.Workers))
 		worker, cell, etcd := p.Workers[i], p.Cells[i], p.etcds[i]
-		backup, backedUp, err := p.backup(ctx, etcd)
+		backup, backupRevision, err := p.backup(ctx, etcd)
 		if err != nil {
 			return err
 		}
 		more := p.app
 		more.Pods, more.Instance = p.plan.size().growth, "undone"
 		if err := more.DeployBare(ctx, p.Cells[i:i+1]); err != nil {
-			return fmt.Errorf("deploy pods that the restore will undo: %w", err)
+			return fmt.Errorf("deploy pods that the restore will remove: %w", err)
 		}
-		p.more += more.Pods
-		if err := p.linger(ctx, 3*time.Second, 5*time.Second); err != nil {
+		p.extraPods += more.Pods
+		if err := p.waitBetween(ctx, 3*time.Second, 5*time.Second); err != nil {
 			return err
 		}
 		counted, err := p.counted(ctx, cell.Name)
@@ -50,19 +50,19 @@ func restoreWorker(bump uint64) fault {
 		if err != nil {
 			return err
 		}
-		last, err := p.takeBack(ctx, worker, h, func() error { return restoreEtcd(ctx, worker, backup, bump) })
+		last, err := p.restoreCell(ctx, worker, h, func() error { return restoreEtcd(ctx, worker, backup, bump) })
 		if err != nil {
 			return err
 		}
-		if last <= backedUp {
-			return fmt.Errorf("nothing was undone: the cell was at revision %d, its backup at %d", last, backedUp)
+		if last <= backupRevision {
+			return fmt.Errorf("the restore undid no change: the cell was at revision %d, its backup at %d", last, backupRevision)
 		}
 		return p.awaitCount(ctx, h, counted, last)
 	}
 }
 
-// takeBack ends an era of a worker, restores, and begins the next era. It returns the last revision of the old era.
-func (p *play) takeBack(ctx context.Context, worker federation.Cluster, h *cellHistory, restore func() error) (int64, error) {
+// restoreCell ends an era of a worker, restores, and begins the next era. It returns the last revision of the old era.
+func (p *play) restoreCell(ctx context.Context, worker federation.Cluster, h *cellHistory, restore func() error) (int64, error) {
 	faults, err := faultsOf(worker)
 	if err != nil {
 		return 0, err
@@ -81,25 +81,25 @@ func (p *play) takeBack(ctx context.Context, worker federation.Cluster, h *cellH
 	if err != nil {
 		return 0, err
 	}
-	at := seam{ended: time.Since(p.start)}
+	at := restorePoint{ended: time.Since(p.start)}
 	if err := restore(); err != nil {
 		return 0, err
 	}
-	if err := await(ctx, func(ctx context.Context) error { return h.begin(ctx, p.app.Namespace) }); err != nil {
+	if err := poll(ctx, func(ctx context.Context) error { return h.begin(ctx, p.app.Namespace) }); err != nil {
 		return 0, err
 	}
 	at.began = time.Since(p.start)
 	h.began = at.began
-	h.seams = append(h.seams, at)
+	h.restorePoints = append(h.restorePoints, at)
 	return last, restartAllBut(ctx, faults, federation.Etcd)
 }
 
 // awaitCount returns when the aggregator of a cell has written its counts after the restore to the core. Removals that were admitted
 // before that did not account for the pods that the restore removed.
 func (p *play) awaitCount(ctx context.Context, h *cellHistory, before v1alpha1.Aggregation, last int64) error {
-	ctx, cancel := context.WithTimeout(ctx, noticed)
+	ctx, cancel := context.WithTimeout(ctx, restoreDetectionTimeout)
 	defer cancel()
-	err := await(ctx, func(ctx context.Context) error {
+	err := poll(ctx, func(ctx context.Context) error {
 		now, err := p.counted(ctx, h.cell)
 		if err != nil {
 			return err
@@ -109,32 +109,32 @@ func (p *play) awaitCount(ctx context.Context, h *cellHistory, before v1alpha1.A
 			return err
 		}
 		if version <= last && now.Epoch <= before.Epoch {
-			return fmt.Errorf("cell %s was restored from revision %d, and its aggregator still says %+v", h.cell, last, now)
+			return fmt.Errorf("cell %s was restored from revision %d, but its aggregator still reports %+v", h.cell, last, now)
 		}
 		return nil
 	})
-	h.seams[len(h.seams)-1].known = time.Since(p.start) + requestTimeout
+	h.restorePoints[len(h.restorePoints)-1].drained = time.Since(p.start) + requestTimeout
 	if err != nil {
 		return err
 	}
 	// The effects of the restore may be held against Breakwater only after that time, so let the storm run until then.
-	return p.linger(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
+	return p.waitBetween(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
 }
 
 // backup saves an etcd to a file of the stage. The returned revision is an upper bound of the revision of the file.
 func (p *play) backup(ctx context.Context, etcd *clientv3.Client) (path string, revision int64, err error) {
 	saved, err := etcd.Snapshot(ctx)
 	if err != nil {
-		return "", 0, fmt.Errorf("back etcd up: %w", err)
+		return "", 0, fmt.Errorf("back up etcd: %w", err)
 	}
 	defer saved.Close()
 	file, err := os.Create(filepath.Join(p.dir, "backup.db"))
 	if err != nil {
-		return "", 0, fmt.Errorf("back etcd up: %w", err)
+		return "", 0, fmt.Errorf("back up etcd: %w", err)
 	}
 	_, err = io.Copy(file, saved)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return "", 0, fmt.Errorf("back etcd up: %w", err)
+		return "", 0, fmt.Errorf("back up etcd: %w", err)
 	}
 	revision, err = revisionOf(ctx, etcd)
 	return file.Name(), revision, err

@@ -36,53 +36,53 @@ func restoreCore(ctx context.Context, p *play) error {
 	if err := backUpCore(ctx, p); err != nil {
 		return err
 	}
-	if err := p.linger(ctx, 2*time.Second, 4*time.Second); err != nil {
+	if err := p.waitBetween(ctx, 2*time.Second, 4*time.Second); err != nil {
 		return err
 	}
-	p.resting.Lock()
-	defer p.resting.Unlock()
-	truth := func(ctx context.Context) error { return p.isTruth(ctx, p.app.Namespace, application) }
-	if err := await(ctx, truth); err != nil {
-		return fmt.Errorf("settle before the restore: %w", err)
+	p.pauseLock.Lock()
+	defer p.pauseLock.Unlock()
+	truth := func(ctx context.Context) error { return p.checkStatus(ctx, p.app.Namespace, application) }
+	if err := poll(ctx, truth); err != nil {
+		return fmt.Errorf("wait for settlement before the restore: %w", err)
 	}
-	if err := p.takeCoreBack(ctx, faults); err != nil {
+	if err := p.restoreCoreEtcd(ctx, faults); err != nil {
 		return err
 	}
 	if err := restartAllBut(ctx, faults, federation.Etcd); err != nil {
 		return err
 	}
-	if err := await(ctx, truth); err != nil {
-		return fmt.Errorf("count anew after the restore: %w", err)
+	if err := poll(ctx, truth); err != nil {
+		return fmt.Errorf("wait for new counts after the restore: %w", err)
 	}
 	return nil
 }
 
-// relapseCore restores the core from its backup of before the storm while the storm continues. The restored core has lost all reservations
+// restoreCoreDuringStorm restores the core from its backup of before the storm while the storm continues. The restored core has lost all reservations
 // and the removals since, and some removals are in flight. Webhooks that watched the core must admit nothing until all cells are counted
 // again. The dice may delay the aggregators, so that the webhooks connect first.
-func relapseCore(ctx context.Context, p *play) error {
+func restoreCoreDuringStorm(ctx context.Context, p *play) error {
 	faults, err := faultsOf(p.Core)
 	if err != nil {
 		return err
 	}
 	// Once the cascade has ended all replacement of pods, the restore loses something; and some removals may be in flight.
-	if err := await(ctx, p.irreplaceable); err != nil {
+	if err := poll(ctx, p.checkNoPodCreation); err != nil {
 		return err
 	}
-	if err := p.linger(ctx, time.Second, 3*time.Second); err != nil {
+	if err := p.waitBetween(ctx, time.Second, 3*time.Second); err != nil {
 		return err
 	}
-	if err := p.takeCoreBack(ctx, faults); err != nil {
+	if err := p.restoreCoreEtcd(ctx, faults); err != nil {
 		return err
 	}
-	if err := p.comeBack(ctx, faults); err != nil {
+	if err := p.restartCore(ctx, faults); err != nil {
 		return err
 	}
-	return p.linger(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
+	return p.waitBetween(ctx, requestTimeout+time.Second, requestTimeout+2*time.Second)
 }
 
-// takeCoreBack kills all of the core except its etcd, and restores the etcd from the backup.
-func (p *play) takeCoreBack(ctx context.Context, faults federation.Faults) error {
+// restoreCoreEtcd kills all of the core except its etcd, and restores the etcd from the backup.
+func (p *play) restoreCoreEtcd(ctx context.Context, faults federation.Faults) error {
 	etcd, err := dialEtcd(p.Core)
 	if err != nil {
 		return err
@@ -95,17 +95,17 @@ func (p *play) takeCoreBack(ctx context.Context, faults federation.Faults) error
 	if err != nil {
 		return err
 	}
-	if err := restoreEtcd(ctx, p.Core, p.coreBackup, bumped); err != nil {
+	if err := restoreEtcd(ctx, p.Core, p.coreBackup, revisionBump); err != nil {
 		return err
 	}
 	if after, err := p.storedProtector(ctx, etcd); err != nil || after.ModRevision >= before.ModRevision {
-		return fmt.Errorf("the protector is of revision %d, and was of %d: nothing was undone (%w)", after.GetModRevision(), before.ModRevision, err)
+		return fmt.Errorf("the protector is at revision %d and was at %d: the restore undid no change (%w)", after.GetModRevision(), before.ModRevision, err)
 	}
 	return nil
 }
 
-// irreplaceable returns an error while a controller creates pods.
-func (p *play) irreplaceable(ctx context.Context) error {
+// checkNoPodCreation returns an error while a controller creates pods.
+func (p *play) checkNoPodCreation(ctx context.Context) error {
 	for _, cell := range p.Cells {
 		sets, err := cell.Client.AppsV1().ReplicaSets(p.app.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -114,27 +114,27 @@ func (p *play) irreplaceable(ctx context.Context) error {
 		for i := range sets.Items {
 			// A ReplicaSet that is being deleted stays until its last pod is deleted, and creates none.
 			if set := &sets.Items[i]; set.DeletionTimestamp == nil {
-				return fmt.Errorf("ReplicaSet %s of cell %s goes on", set.Name, cell.Name)
+				return fmt.Errorf("ReplicaSet %s of cell %s still creates pods", set.Name, cell.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// comeBack starts the API server of the restored core, either reachable for all, or at first only for the webhooks.
-func (p *play) comeBack(ctx context.Context, faults federation.Faults) error {
+// restartCore starts the API server of the restored core, either reachable for all, or at first only for the webhooks.
+func (p *play) restartCore(ctx context.Context, faults federation.Faults) error {
 	if p.random.IntN(2) == 0 {
 		return restartAllBut(ctx, faults, federation.Etcd)
 	}
-	for _, way := range p.toCore(aggregatorsOf(p)) {
-		if err := way.Cut(proxy.Both); err != nil {
+	for _, conn := range p.coreProxies(aggregatorsOf(p)) {
+		if err := conn.Cut(proxy.Both); err != nil {
 			return err
 		}
 	}
 	if err := restartAllBut(ctx, faults, federation.Etcd); err != nil {
 		return err
 	}
-	if err := p.linger(ctx, 4*time.Second, 6*time.Second); err != nil {
+	if err := p.waitBetween(ctx, 4*time.Second, 6*time.Second); err != nil {
 		return err
 	}
 	return p.heal(ctx)
@@ -153,7 +153,7 @@ func (p *play) storedProtector(ctx context.Context, etcd *clientv3.Client) (*mvc
 		return nil, fmt.Errorf("read %s: %w", key, err)
 	}
 	if len(response.Kvs) == 0 {
-		return nil, fmt.Errorf("the core has no %s", key)
+		return nil, fmt.Errorf("the core's etcd has no key %s", key)
 	}
 	return response.Kvs[0], nil
 }

@@ -17,7 +17,7 @@ func rotateCertificates(ctx context.Context, p *play) error {
 		if err := step(ctx); err != nil {
 			return err
 		}
-		if err := p.linger(ctx, 3*time.Second, 4*time.Second); err != nil {
+		if err := p.waitBetween(ctx, 3*time.Second, 4*time.Second); err != nil {
 			return err
 		}
 	}

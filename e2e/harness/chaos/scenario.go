@@ -12,8 +12,8 @@ import (
 type Scenario struct {
 	Name  string
 	fault fault
-	// eve runs right before the storm begins, if set.
-	eve fault
+	// beforeStorm runs right before the storm begins, if set.
+	beforeStorm fault
 	// earlyCascade starts the cascade with the fault; lateCascade delays it until after. Otherwise the dice decide.
 	earlyCascade, lateCascade bool
 	// reviewed states that the webhooks can always be called, so that no request may be refused because they could not.
@@ -26,31 +26,31 @@ const aMinute = time.Minute
 
 // Scenarios returns all scenarios that this system can run, in the order of the run.
 func Scenarios() []Scenario {
-	const blink, while = time.Second, 6 * time.Second
+	const short, medium = time.Second, 6 * time.Second
 	all := []Scenario{
-		{Name: "good weather", fault: goodWeather, reviewed: true},
+		{Name: "no fault", fault: noFault, reviewed: true},
 		{Name: "a webhook is killed", fault: killWebhook},
 		{Name: "a webhook is paused", fault: freezeWebhook},
 		{Name: "the certificates of the webhooks are rotated", fault: rotateCertificates, reviewed: true},
 		{Name: "an aggregator is killed", fault: killAggregator},
-		{Name: "an aggregator is paused, replaced, and wakes up", fault: replaceAggregator},
-		{Name: "an aggregator sees its cell late", fault: blindAggregator},
-		{Name: "aggregators reach the core slowly, late, not at all", fault: disturb(aggregatorsOf, 3*blink)},
-		{Name: "webhooks reach the core slowly, late, not at all", fault: disturb(webhooksOf, 2*blink)},
+		{Name: "an aggregator is paused, replaced, and resumed", fault: replaceAggregator},
+		{Name: "an aggregator gets the events of its cell late", fault: stallAggregator},
+		{Name: "the connection of aggregators to the core is slow, stalled, cut", fault: degradeConnections(aggregatorsOf, 3*short)},
+		{Name: "the connection of webhooks to the core is slow, stalled, cut", fault: degradeConnections(webhooksOf, 2*short)},
 		{Name: "webhooks are cut off from the core for a minute", fault: cutWebhooks},
-		{Name: "the core's apiserver restarts", fault: restart(federation.APIServer, core, blink/2, blink)},
-		{Name: "the core's etcd restarts", fault: restart(federation.Etcd, core, blink, 2*blink)},
+		{Name: "the core's API server restarts", fault: restart(federation.APIServer, core, short/2, short)},
+		{Name: "the core's etcd restarts", fault: restart(federation.Etcd, core, short, 2*short)},
 		{Name: "the core's etcd is full", fault: fillCore},
 		{Name: "the disk of the core's etcd is full", fault: fillDisk, fillsDisk: true},
-		{Name: "the core is away for a while", fault: restart(federation.APIServer, core, while, while+2*blink)},
-		{Name: "the core is away for a minute", fault: leaveCore},
+		{Name: "the core is unreachable for some seconds", fault: restart(federation.APIServer, core, medium, medium+2*short)},
+		{Name: "the core is unreachable for a minute", fault: stopCore},
 		{Name: "the core is restored from a backup while the storm pauses", fault: restoreCore, lateCascade: true},
-		{Name: "the core is restored from a backup in the midst of the storm", eve: backUpCore, fault: relapseCore, earlyCascade: true},
+		{Name: "the core is restored from a backup during the storm", beforeStorm: backUpCore, fault: restoreCoreDuringStorm, earlyCascade: true},
 		{Name: "protectors are erased from the core's etcd", fault: eraseProtectors},
-		{Name: "a worker's apiserver restarts", fault: restart(federation.APIServer, worker, blink, 3*blink)},
-		{Name: "a worker's etcd restarts", fault: restart(federation.Etcd, worker, blink, 3*blink)},
-		{Name: "a worker is restored from a backup, and its revisions go back", fault: restoreWorker(0)},
-		{Name: "a worker is restored from a backup, and its revisions go on", fault: restoreWorker(bumped)},
+		{Name: "a worker's API server restarts", fault: restart(federation.APIServer, worker, short, 3*short)},
+		{Name: "a worker's etcd restarts", fault: restart(federation.Etcd, worker, short, 3*short)},
+		{Name: "a worker is restored from a backup, and its revisions decrease", fault: restoreWorker(0)},
+		{Name: "a worker is restored from a backup, and its revisions continue", fault: restoreWorker(revisionBump)},
 	}
 	return slices.DeleteFunc(all, func(s Scenario) bool { return s.fillsDisk && !local.CanFillDisks })
 }

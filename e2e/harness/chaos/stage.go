@@ -38,11 +38,11 @@ type Stage struct {
 	dir        string
 	protectors client.Client
 	etcds      []*clientv3.Client // of the workers
-	ways       map[way]*federation.Proxy
+	proxies    map[connection]*federation.Proxy
 }
 
-// way is the connection of one component to one cluster.
-type way struct{ component, cluster string }
+// connection is the connection of one component to one cluster.
+type connection struct{ component, cluster string }
 
 // StageOptions configure the programs and folders of a stage.
 type StageOptions struct {
@@ -62,7 +62,7 @@ func OpenStage(ctx context.Context, options StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{dir: options.Dir, ways: map[way]*federation.Proxy{}}
+	s := &Stage{dir: options.Dir, proxies: map[connection]*federation.Proxy{}}
 	s.federation, err = local.Start(ctx, topology, local.Options{
 		Binaries: options.Binaries, Dir: filepath.Join(options.Dir, "federation"), Log: options.Log,
 		APIServerArguments: append(keepHistory(), "--request-timeout="+requestTimeout.String()), EtcdArguments: limitCore,
@@ -104,7 +104,7 @@ func (s *Stage) open(ctx context.Context, options StageOptions) error {
 	if err != nil {
 		return err
 	}
-	return s.Breakwater.Guard(ctx)
+	return s.Breakwater.EnableWebhooks(ctx)
 }
 
 // webhooks returns the names of the webhook components, which answer the API servers.
@@ -117,7 +117,7 @@ func (s *Stage) putProxies(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.ways[way{component, cluster.Name()}], err = faults.Proxy(ctx)
+		s.proxies[connection{component, cluster.Name()}], err = faults.Proxy(ctx)
 		return err
 	}
 	for _, webhook := range webhooks() {
@@ -136,7 +136,7 @@ func (s *Stage) putProxies(ctx context.Context) error {
 }
 
 func (s *Stage) kubeconfig(component string, cluster federation.Cluster) string {
-	if proxy, ok := s.ways[way{component, cluster.Name()}]; ok {
+	if proxy, ok := s.proxies[connection{component, cluster.Name()}]; ok {
 		return proxy.Kubeconfig()
 	}
 	return cluster.Kubeconfig()
@@ -149,7 +149,7 @@ func (s *Stage) aggregator(worker federation.Cluster) string {
 func faultsOf(cluster federation.Cluster) (federation.Faults, error) {
 	faults, ok := cluster.(federation.Faults)
 	if !ok {
-		return nil, fmt.Errorf("cluster %s cannot be broken", cluster.Name())
+		return nil, fmt.Errorf("cluster %s does not support faults", cluster.Name())
 	}
 	return faults, nil
 }

@@ -20,13 +20,14 @@ type timeline struct {
 func (t timeline) chart() *plot.Chart {
 	c := &plot.Chart{
 		Title: fmt.Sprintf("Available pods over time: %s, seed %d", t.name, t.seed),
-		Description: fmt.Sprintf("The fault lasts from %.1f s to %.1f s. The floor is %d; at least %d pods are available, and %d removals leave fewer than the floor.",
+		Description: fmt.Sprintf("The fault lasts from %.1f s to %.1f s. The floor is %d; at least %d pods stay available, "+
+			"and %d removals leave fewer than the floor.",
 			t.faultBegan.Seconds(), t.faultEnded.Seconds(), t.evidence.Floor, t.judgement.MinAvailable, t.judgement.OverAdmissions),
 		ID: fmt.Sprintf("%s-%d", slug(t.name), t.seed), Width: 960, Height: 380, Background: true, Floor: t.evidence.Floor,
 		Spans: []plot.Span{{From: t.faultBegan.Seconds(), To: t.faultEnded.Seconds(), Name: "the fault"}},
 		Rows: []plot.Row{
-			t.row("with", "requests of ours admitted", storm.Admitted), t.row("without", "refused", storm.Refused),
-			t.row("without", "failed otherwise", storm.Failed),
+			t.row("with", "requests admitted", storm.Admitted), t.row("without", "refused", storm.Refused),
+			t.row("without", "failed", storm.Failed),
 		},
 	}
 	line := plot.Line{Class: "with", Name: t.name}
@@ -40,7 +41,7 @@ func (t timeline) chart() *plot.Chart {
 // row has the answers of one outcome.
 func (t timeline) row(class, name string, outcome storm.Outcome) plot.Row {
 	row := plot.Row{Class: class, Name: name}
-	for _, ask := range t.evidence.Asks {
+	for _, ask := range t.evidence.Requests {
 		if ask.Outcome == outcome {
 			row.At = append(row.At, ask.Answered.Seconds())
 		}

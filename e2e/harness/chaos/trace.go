@@ -24,9 +24,9 @@ func (e Evidence) trace() []byte {
 				span(f.Earliest, f.Latest), truth.Cell, f.Pod, f.Change, f.UID, f.Revision)})
 		}
 	}
-	for _, a := range e.Asks {
+	for _, a := range e.Requests {
 		lines = append(lines, line{a.Answered, fmt.Sprintf("%s answered %s/%s %s %s, UID %s, client %d %s",
-			span(a.Asked, a.Answered), a.Cell, a.Pod, a.Operation, a.Outcome, a.UID, a.Client, a.Error)})
+			span(a.Sent, a.Answered), a.Cell, a.Pod, a.Operation, a.Outcome, a.UID, a.Client, a.Error)})
 	}
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
 	var text strings.Builder
@@ -48,7 +48,7 @@ func span(from, to time.Duration) string {
 func (p *play) write(evidence Evidence, judgement Judgement) (name string, err error) {
 	folder := p.plan.Traces
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", fmt.Errorf("make the folder of traces: %w", err)
+		return "", fmt.Errorf("create the directory of traces: %w", err)
 	}
 	name = fmt.Sprintf("%s-%d", slug(p.scenario.Name), p.plan.Seed)
 	picture := timeline{

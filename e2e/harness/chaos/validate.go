@@ -10,15 +10,15 @@ import (
 
 // Evidence is all that is recorded of a scenario, and none of it comes from Breakwater.
 type Evidence struct {
-	Floor  int
-	Truths []Truth
-	Asks   []Ask
-	// Silences are times in which nothing could be reserved.
-	Silences []Silence
+	Floor    int
+	Truths   []Truth
+	Requests []RemovalRequest
+	// Outages are times in which nothing could be reserved.
+	Outages []Outage
 }
 
-// Silence is a time in which nothing could be reserved. So no pod may be removed once every request that was in flight has ended.
-type Silence struct {
+// Outage is a time in which nothing could be reserved. So no pod may be removed once every request that was in flight has ended.
+type Outage struct {
 	What     string
 	From, To time.Duration
 }
@@ -58,26 +58,26 @@ func Validate(evidence Evidence) Judgement {
 	}
 	verdict := storm.Judge(record, evidence.Floor)
 	judgement.Removals, judgement.OverAdmissions, judgement.MinAvailable = verdict.Removals, verdict.OverAdmissions, verdict.MinAvailable
-	ruling := rule(budget, operationsOf(evidence.Asks, evidence.Truths))
+	ruling := checkHistory(budget, operationsOf(evidence.Requests, evidence.Truths))
 	judgement.Admitted, judgement.Illegal = ruling.admitted, ruling.illegal
-	judgement.Illegal = append(judgement.Illegal, evidence.broken()...)
+	judgement.Illegal = append(judgement.Illegal, evidence.outageViolations()...)
 	judgement.Legal = ruling.admitted - len(judgement.Illegal)
 	judgement.Timeline = verdict.Timeline
-	for _, ask := range evidence.Asks {
-		if strings.Contains(ask.Error, uncalled) {
+	for _, ask := range evidence.Requests {
+		if strings.Contains(ask.Error, webhookNotCalled) {
 			judgement.Unreviewed++
 		}
 	}
 	return judgement
 }
 
-// uncalled is the message of an API server that could not call a webhook.
-const uncalled = "failed calling webhook"
+// webhookNotCalled is the message of an API server that could not call a webhook.
+const webhookNotCalled = "failed calling webhook"
 
-// broken describes the removals that certainly took effect in a silence: an API server ends a request after its timeout.
-func (e Evidence) broken() []string {
+// outageViolations describes the removals that certainly took effect in a silence: an API server ends a request after its timeout.
+func (e Evidence) outageViolations() []string {
 	var found []string
-	for _, silence := range e.Silences {
+	for _, silence := range e.Outages {
 		for _, truth := range e.Truths {
 			for _, f := range truth.Facts {
 				if f.Change == storm.Removed && f.Earliest > silence.From+requestTimeout && f.Latest < silence.To {

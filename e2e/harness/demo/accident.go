@@ -31,8 +31,8 @@ func (a accident) Run(ctx context.Context, tally *storm.Tally) error {
 	return nil
 }
 
-// declare creates the source of an application in the core cluster, as its owner does.
-func (d *demo) declare(ctx context.Context, app storm.Application) error {
+// createSource creates the source of an application in the core cluster, as its owner does.
+func (d *demo) createSource(ctx context.Context, app storm.Application) error {
 	core, err := install.Client(d.core)
 	if err != nil {
 		return err

@@ -24,8 +24,8 @@ import (
 var (
 	// ErrFloorBroken means that Breakwater did not keep its promise.
 	ErrFloorBroken = errors.New("the floor was broken")
-	// ErrProvesNothing means that the storm was too weak to break the floor without Breakwater.
-	ErrProvesNothing = errors.New("the storm proved nothing")
+	// ErrStormTooWeak means that the storm was too weak to break the floor without Breakwater.
+	ErrStormTooWeak = errors.New("the storm was too weak to prove anything")
 )
 
 const (
@@ -52,7 +52,7 @@ type demo struct {
 	fail context.CancelCauseFunc
 }
 
-// Run runs the demonstration and writes its report. The error is ErrFloorBroken or ErrProvesNothing if it ran to its end and did
+// Run runs the demonstration and writes its report. The error is ErrFloorBroken or ErrStormTooWeak if it ran to its end and did
 // not show what it should.
 func Run(ctx context.Context, options Options, display *live.Display) (err error) {
 	if err := options.Validate(); err != nil {
@@ -64,7 +64,7 @@ func Run(ctx context.Context, options Options, display *live.Display) (err error
 	}
 	d := &demo{options: options, display: display}
 	if d.dir, err = os.MkdirTemp("", "breakwater-demo-"); err != nil {
-		return fmt.Errorf("make a folder for logs: %w", err)
+		return fmt.Errorf("create a directory for logs: %w", err)
 	}
 	logFile, err := d.openLog()
 	if err != nil {
@@ -85,30 +85,30 @@ func Run(ctx context.Context, options Options, display *live.Display) (err error
 		case <-ctx.Done():
 		}
 	}()
-	if err := d.both(ctx); err != nil {
-		return cmp.Or(died(ctx), err)
+	if err := d.runBoth(ctx); err != nil {
+		return cmp.Or(componentDeath(ctx), err)
 	}
 	if err := d.finish(); err != nil {
 		return err
 	}
 	if options.Keep {
-		if err := d.keep(ctx); err != nil {
+		if err := d.waitForInterrupt(ctx); err != nil {
 			return err
 		}
 	}
 	return d.verdict()
 }
 
-// died returns the death of a component, if there was one. It explains a failure better than the errors that followed from it.
-func died(ctx context.Context) error {
+// componentDeath returns the death of a component, if there was one. It explains a failure better than the errors that followed from it.
+func componentDeath(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return nil
 }
 
-// both runs the storm without and with Breakwater.
-func (d *demo) both(ctx context.Context) error {
+// runBoth runs the storm without and with Breakwater.
+func (d *demo) runBoth(ctx context.Context) error {
 	var err error
 	d.report.Unprotected, err = d.unprotected(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *demo) both(ctx context.Context) error {
 
 func (d *demo) startFederation(ctx context.Context, topology *federation.Topology) error {
 	began := time.Now()
-	d.display.Sayf("Starting the federation: a core and two worker clusters, real control planes on this machine.")
+	d.display.Printf("Starting the federation: a core and two worker clusters, real control planes on this machine.")
 	f, err := local.Start(ctx, topology, local.Options{
 		Binaries: d.options.Binaries, Dir: d.federationDir(), Log: d.log,
 	})
@@ -141,7 +141,7 @@ func (d *demo) startFederation(ctx context.Context, topology *federation.Topolog
 	}
 	version, err := d.cells[0].Client.Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("ask for the version of cluster %s: %w", d.cells[0].Name, err)
+		return fmt.Errorf("read the version of cluster %s: %w", d.cells[0].Name, err)
 	}
 	d.report = report.Report{
 		Floor: d.options.Floor, Pods: d.options.Pods, Clients: d.options.Clients, Seed: d.options.Seed,
@@ -153,7 +153,7 @@ func (d *demo) startFederation(ctx context.Context, topology *federation.Topolog
 	for _, cell := range d.cells {
 		d.report.Cells = append(d.report.Cells, cell.Name)
 	}
-	d.display.Sayf("It is usable after %.1f s.", time.Since(began).Seconds())
+	d.display.Printf("Federation usable after %.1f s.", time.Since(began).Seconds())
 	return nil
 }
 
@@ -172,7 +172,7 @@ func (d *demo) stop(ctx context.Context, outcome error) error {
 	interrupted := errors.Is(outcome, context.Canceled)
 	_, missing := os.Stat(d.federationDir())
 	if missing == nil && ((outcome != nil && !interrupted) || err != nil) {
-		d.display.Sayf("Logs are in %s.", d.dir)
+		d.display.Printf("Logs are in %s.", d.dir)
 		return err
 	}
 	return errors.Join(err, os.RemoveAll(d.dir))
@@ -183,7 +183,7 @@ func (d *demo) federationDir() string { return filepath.Join(d.dir, "federation"
 func (d *demo) verdict() error {
 	switch {
 	case !d.report.Proves():
-		return ErrProvesNothing
+		return ErrStormTooWeak
 	case !d.report.Held():
 		return ErrFloorBroken
 	}

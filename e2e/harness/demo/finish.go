@@ -29,18 +29,18 @@ func (d *demo) finish() error {
 			return fmt.Errorf("--report-dir: %w", err)
 		}
 	}
-	d.display.Sayf("\n%s\n%s\nThe report is in %s: report.html, report.json, timeline.svg.",
+	d.display.Printf("\n%s\n%s\nThe report is in %s: report.html, report.json, timeline.svg.",
 		d.report.Table(), d.report.Outcome(), d.options.ReportDir)
 	return nil
 }
 
-// keep leaves everything running until ctx ends. Its error is the death of a component.
-func (d *demo) keep(ctx context.Context) error {
+// waitForInterrupt leaves everything running until ctx ends. Its error is the death of a component.
+func (d *demo) waitForInterrupt(ctx context.Context) error {
 	kubectl, ok := local.FindProgram(d.options.Binaries, "kubectl")
 	if !ok {
 		kubectl = "kubectl"
 	}
-	d.display.Sayf(`
+	d.display.Printf(`
 Everything still runs. In another terminal:
 
   export KUBECONFIG=%s
@@ -51,5 +51,5 @@ Everything still runs. In another terminal:
 
 Logs are in %s. Ctrl-C ends it all.`, d.federation.Kubeconfig(), kubectl, d.core.Name(), d.cells[0].Name, d.dir)
 	<-ctx.Done()
-	return died(ctx)
+	return componentDeath(ctx)
 }

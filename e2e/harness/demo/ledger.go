@@ -18,8 +18,8 @@ type ledger struct {
 	stop    func()
 }
 
-// keepLedger polls the protector until the ledger is stopped.
-func (d *demo) keepLedger(ctx context.Context, r *stormRun) (*ledger, error) {
+// startLedger polls the protector until the ledger is stopped.
+func (d *demo) startLedger(ctx context.Context, r *stormRun) (*ledger, error) {
 	core, err := install.Client(d.core)
 	if err != nil {
 		return nil, err
@@ -43,18 +43,18 @@ func (d *demo) keepLedger(ctx context.Context, r *stormRun) (*ledger, error) {
 			protector := &v1alpha1.PodProtector{}
 			if err := core.Get(ctx, protectorOf(r.app), protector); err != nil {
 				if ctx.Err() == nil {
-					d.log.Error(err, "Protector could not be read")
+					d.log.Error(err, "Failed to read the protector")
 				}
 				continue
 			}
-			l.enter(r, protector)
+			l.addEntry(r, protector)
 		}
 	})
 	return l, nil
 }
 
-// enter adds an entry if something has changed.
-func (l *ledger) enter(r *stormRun, protector *v1alpha1.PodProtector) {
+// addEntry adds an entry if something has changed.
+func (l *ledger) addEntry(r *stormRun, protector *v1alpha1.PodProtector) {
 	counts := r.storm.Counts()
 	entry := report.Entry{
 		Seconds: report.Seconds(r.recorder.Now().At), Allowed: int(protector.Status.DisruptionsAllowed), Admitted: counts.Admitted, Refused: counts.Refused,

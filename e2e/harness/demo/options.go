@@ -44,17 +44,17 @@ func (o Options) Validate() error {
 	case o.Floor < 1:
 		all = append(all, fmt.Errorf("--floor %d: want at least 1: a floor of 0 protects nothing", o.Floor))
 	case o.Floor >= o.Pods:
-		all = append(all, fmt.Errorf("--floor %d: want less than --pods (%d): with no pod to spare every removal is refused, "+
-			"and nothing shows that budget can be used", o.Floor, o.Pods))
+		all = append(all, fmt.Errorf("--floor %d: want less than --pods (%d): without budget every removal is denied, "+
+			"and the demo cannot show that budget can be consumed", o.Floor, o.Pods))
 	}
 	if o.Clients < 1 || o.Clients > maxClients {
 		all = append(all, fmt.Errorf("--clients %d: want from 1 to %d", o.Clients, maxClients))
 	}
 	if o.ReportDir == "" {
-		all = append(all, errors.New("--report-dir: want a folder for the report"))
+		all = append(all, errors.New("--report-dir: want a directory for the report"))
 	}
 	if len(o.Binaries) == 0 {
-		all = append(all, errors.New("--binaries: want the folders of the control planes' programs; "+
+		all = append(all, errors.New("--binaries: want the directories of the control planes' programs; "+
 			"`make demo` builds them and sets the flag"))
 	}
 	return errors.Join(all...)

@@ -24,7 +24,7 @@ const protectorPause = 50 * time.Millisecond
 // protect requests protection as a user does, by a label on the source Deployment in the core cluster, and waits until the
 // protector counts all pods.
 func (d *demo) protect(ctx context.Context, app storm.Application) error {
-	if err := d.declare(ctx, app); err != nil {
+	if err := d.createSource(ctx, app); err != nil {
 		return err
 	}
 	core, err := install.Client(d.core)
@@ -42,7 +42,7 @@ func (d *demo) protect(ctx context.Context, app storm.Application) error {
 			protector.Status.Summary.Available == int32(d.options.Pods), nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until PodProtector %s counts %d pods in %d cells (it is %+v, %+v): %w",
+		return fmt.Errorf("wait until PodProtector %s counts %d pods in %d cells (status %+v, %+v): %w",
 			key, d.options.Pods, len(d.cells), protector.Spec, protector.Status, err)
 	}
 	return nil

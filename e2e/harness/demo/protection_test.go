@@ -7,7 +7,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-func TestTheSourceAsksForTheFloor(t *testing.T) {
+func TestSourceRequestsTheFloor(t *testing.T) {
 	app := storm.Application{Namespace: "protected", Name: "web", Pods: 60}
 	for _, floor := range []int{1, 40, 59} {
 		protector, err := policy.FromDeployment(sourceDeployment(app, floor))

@@ -27,9 +27,9 @@ func (d *demo) recover(ctx context.Context, r *stormRun) error {
 	r.recovery = &report.Recovery{BeginSeconds: report.Seconds(r.recorder.Now().At)}
 	stop := d.show(ctx, r) // show reads r.recovery, which must be set before
 	defer stop()
-	again := r.app
-	again.Instance = "again"
-	if err := again.Deploy(ctx, d.cells); err != nil {
+	redeployed := r.app
+	redeployed.Instance = "again"
+	if err := redeployed.Deploy(ctx, d.cells); err != nil {
 		return err
 	}
 	if err := r.recorder.Wait(ctx, "more available pods than the floor",
@@ -41,7 +41,7 @@ func (d *demo) recover(ctx context.Context, r *stormRun) error {
 		return err
 	}
 	r.recovery.UsableAfterSeconds = report.Seconds(time.Since(began))
-	if err := r.recorder.Settle(ctx, quiet, recoveryTime); err != nil {
+	if err := r.recorder.Settle(ctx, quietTime, recoveryTime); err != nil {
 		return err
 	}
 	r.recovery.Available = r.recorder.Now().Total
@@ -62,7 +62,7 @@ func removeOne(ctx context.Context, recorder *storm.Recorder) error {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("there is budget, and no removal was admitted: %w", errors.Join(ctx.Err(), last))
+			return fmt.Errorf("no removal was admitted although there is budget: %w", errors.Join(ctx.Err(), last))
 		}
 	}
 }

@@ -13,18 +13,18 @@ import (
 const (
 	// A storm counts as over when nothing has changed for quiet, or at the latest after settleTimeout. By then a cell whose
 	// controllers still retry has had enough time.
-	quiet         = 2 * time.Second
+	quietTime     = 2 * time.Second
 	settleTimeout = 15 * time.Second
 )
 
 // unprotected runs the storm on an application without protection.
 func (d *demo) unprotected(ctx context.Context) (report.Run, error) {
-	d.display.Sayf("\n1. Without Breakwater")
+	d.display.Printf("\n1. Without Breakwater")
 	app := storm.Application{Namespace: "unprotected", Name: application, Pods: d.options.Pods}
 	if err := d.deploy(ctx, app, d.options.Pods); err != nil {
 		return report.Run{}, err
 	}
-	if err := d.declare(ctx, app); err != nil {
+	if err := d.createSource(ctx, app); err != nil {
 		return report.Run{}, err
 	}
 	r, err := d.storm(ctx, app, "without Breakwater")
@@ -37,7 +37,7 @@ func (d *demo) unprotected(ctx context.Context) (report.Run, error) {
 // protected starts Breakwater and runs the storm on a protected application. Then it deploys the application again to show that
 // the budget recovers.
 func (d *demo) protected(ctx context.Context) (report.Run, error) {
-	d.display.Sayf("\n2. With Breakwater")
+	d.display.Printf("\n2. With Breakwater")
 	if err := d.startBreakwater(ctx); err != nil {
 		return report.Run{}, err
 	}
@@ -45,7 +45,7 @@ func (d *demo) protected(ctx context.Context) (report.Run, error) {
 	if err := d.deploy(ctx, app, d.options.Pods); err != nil {
 		return report.Run{}, err
 	}
-	if err := d.step(ctx, fmt.Sprintf("Protecting it: floor %d", d.options.Floor), func(ctx context.Context) error {
+	if err := d.step(ctx, fmt.Sprintf("Protecting the application: floor %d", d.options.Floor), func(ctx context.Context) error {
 		return d.protect(ctx, app)
 	}); err != nil {
 		return report.Run{}, err
@@ -56,13 +56,13 @@ func (d *demo) protected(ctx context.Context) (report.Run, error) {
 	}
 	if err := d.recover(ctx, r); err != nil {
 		r.recorder.Stop()
-		return report.Run{}, fmt.Errorf("deploy the application again: %w", err)
+		return report.Run{}, fmt.Errorf("redeploy the application: %w", err)
 	}
 	return r.result(d.options.Floor), nil
 }
 
 func (d *demo) startBreakwater(ctx context.Context) error {
-	what := "Starting a generator, and an aggregator and a webhook for each worker"
+	what := "Starting the generator, and an aggregator and a webhook for each worker"
 	return d.step(ctx, what, func(starting context.Context) error {
 		breakwater, err := install.Start(starting, install.Options{
 			Program: d.options.Program, Dir: d.dir, Cores: d.federation.Cores(), Workers: d.federation.Workers(),
@@ -78,7 +78,7 @@ func (d *demo) startBreakwater(ctx context.Context) error {
 			case <-ctx.Done():
 			}
 		}()
-		return breakwater.Guard(starting)
+		return breakwater.EnableWebhooks(starting)
 	})
 }
 
@@ -98,14 +98,14 @@ func (d *demo) deploy(ctx context.Context, app storm.Application, wanted int) er
 }
 
 // step runs a step that should take seconds, with a timeout, and prints how long it took.
-func (d *demo) step(ctx context.Context, what string, do func(context.Context) error) error {
+func (d *demo) step(ctx context.Context, description string, do func(context.Context) error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	if err := do(ctx); err != nil {
 		return err
 	}
-	d.display.Sayf("%s: done after %.1f s.", what, time.Since(began).Seconds())
+	d.display.Printf("%s: done after %.1f s.", description, time.Since(began).Seconds())
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (d *demo) storm(ctx context.Context, app storm.Application, title string) (
 	first := accident{core: core, namespace: app.Namespace}
 	r := &stormRun{app: app, title: title, recorder: recorder, storm: plan(d.options, first, app.Scope(d.cells), recorder)}
 	if d.breakwater != nil {
-		if r.ledger, err = d.keepLedger(ctx, r); err != nil {
+		if r.ledger, err = d.startLedger(ctx, r); err != nil {
 			recorder.Stop()
 			return nil, err
 		}
@@ -149,7 +149,7 @@ func (d *demo) storm(ctx context.Context, app storm.Application, title string) (
 		recorder.Stop()
 		return nil, err
 	}
-	if err := recorder.Settle(ctx, quiet, settleTimeout); err != nil {
+	if err := recorder.Settle(ctx, quietTime, settleTimeout); err != nil {
 		recorder.Stop()
 		return nil, err
 	}

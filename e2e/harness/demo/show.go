@@ -55,14 +55,14 @@ func (r *stormRun) phase() string {
 	if r.recovery != nil {
 		return "deployed again"
 	}
-	phase := "calm before the storm"
+	phase := "before the storm"
 	for _, progress := range r.storm.Progress() {
 		switch {
 		case progress.Began.IsZero():
 		case progress.Ended.IsZero():
 			return "storm"
 		default:
-			phase = "the storm is over; waiting until nothing changes"
+			phase = "the storm is over; waiting for changes to stop"
 		}
 	}
 	return phase

@@ -13,7 +13,7 @@ import (
 // directories whose names begin with a dot. The error joins the errors of all pages.
 func All(root string) ([]Page, error) {
 	var all []Page
-	var wrong []error
+	var errs []error
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -28,8 +28,8 @@ func All(root string) ([]Page, error) {
 			return nil
 		}
 		page, err := Read(root, filepath.ToSlash(name))
-		all, wrong = append(all, page), append(wrong, err)
+		all, errs = append(all, page), append(errs, err)
 		return nil
 	})
-	return all, errors.Join(append(wrong, err)...)
+	return all, errors.Join(append(errs, err)...)
 }

@@ -25,20 +25,20 @@ func ParseCommands(content string, line int) ([]Command, error) {
 	for shown := range strings.Lines(content) {
 		text := strings.TrimSuffix(shown, "\n")
 		last := len(commands) - 1
-		switch begun, found := strings.CutPrefix(text, prompt); {
-		case last >= 0 && commands[last].Output == "" && incomplete(commands[last].Text):
+		switch pending, found := strings.CutPrefix(text, prompt); {
+		case last >= 0 && commands[last].Output == "" && isIncomplete(commands[last].Text):
 			commands[last].Text += "\n" + text
 		case found:
-			commands = append(commands, Command{Line: line, Text: begun})
+			commands = append(commands, Command{Line: line, Text: pending})
 		case last < 0:
-			return nil, fmt.Errorf("%d: a console block begins with a command, after %q", line, prompt)
+			return nil, fmt.Errorf("%d: a console block must begin with a command, after %q", line, prompt)
 		default:
 			commands[last].Output += shown
 		}
 		line++
 	}
-	if last := len(commands) - 1; last < 0 || incomplete(commands[last].Text) {
-		return nil, fmt.Errorf("%d: a command has no end", line)
+	if last := len(commands) - 1; last < 0 || isIncomplete(commands[last].Text) {
+		return nil, fmt.Errorf("%d: the command is incomplete", line)
 	}
 	for i := range commands {
 		commands[i].Output = strings.TrimRight(commands[i].Output, "\n")
@@ -48,9 +48,9 @@ func ParseCommands(content string, line int) ([]Command, error) {
 
 var hereDocument = regexp.MustCompile(`<<-?\s*['"]?(\w+)['"]?`)
 
-// incomplete reports whether a shell would wait for more: after a backslash, a pipe or an operator, in quotes, and in a
+// isIncomplete reports whether a shell would wait for more: after a backslash, a pipe or an operator, in quotes, and in a
 // here-document.
-func incomplete(command string) bool {
+func isIncomplete(command string) bool {
 	if found := hereDocument.FindStringSubmatch(command); found != nil {
 		return !strings.HasSuffix(command, "\n"+found[1])
 	}

@@ -40,15 +40,15 @@ type Directive struct {
 }
 
 // parseDirective parses "run: ENVIRONMENT; OPTION; ..." and "not run: REASON". It returns false for other comments.
-func parseDirective(said string) (Directive, bool, error) {
-	if reason, ok := strings.CutPrefix(said, "not run:"); ok {
+func parseDirective(content string) (Directive, bool, error) {
+	if reason, ok := strings.CutPrefix(content, "not run:"); ok {
 		reason = strings.TrimSpace(reason)
 		if reason == "" {
 			return Directive{}, false, errors.New("not run: want a reason")
 		}
 		return Directive{Reason: reason}, true, nil
 	}
-	rest, ok := strings.CutPrefix(said, "run:")
+	rest, ok := strings.CutPrefix(content, "run:")
 	if !ok {
 		return Directive{}, false, nil
 	}

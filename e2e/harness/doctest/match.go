@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// anything matches any text of a line, and as a separate line any number of lines.
-const anything = "…"
+// wildcard matches any text of a line, and as a separate line any number of lines.
+const wildcard = "…"
 
-// notice is a pattern for text that differs between runs, and the word that replaces it on both sides.
-type notice struct {
+// volatileText is a pattern for text that differs between runs, and the word that replaces it on both sides.
+type volatileText struct {
 	pattern *regexp.Regexp
 	word    string
 }
 
-// notices are applied in order.
-var notices = []notice{ //nolint:gochecknoglobals // a constant
+// volatileTexts are applied in order.
+var volatileTexts = []volatileText{ //nolint:gochecknoglobals // a constant
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "TIME"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "UID"},
 	// The names of a Deployment's pods, and other names that the API server generates. Their letters include no vowels.
@@ -28,7 +28,7 @@ var notices = []notice{ //nolint:gochecknoglobals // a constant
 // Compare returns "" if an output matches what a page shows, and otherwise the difference. It ignores trailing spaces and the
 // widths of table columns. It treats all ages, times, UIDs, addresses of this machine and random parts of pod names as equal.
 func Compare(shown, output string, wrapped bool) string {
-	want, got := plain(shown), plain(output)
+	want, got := normalize(shown), normalize(output)
 	same := false
 	if wrapped {
 		want, got = []string{strings.Join(strings.Fields(strings.Join(want, " ")), " ")}, []string{strings.Join(strings.Fields(strings.Join(got, " ")), " ")}
@@ -37,7 +37,7 @@ func Compare(shown, output string, wrapped bool) string {
 	if same {
 		return ""
 	}
-	return fmt.Sprintf("the page shows\n%s\nand it says\n%s\ncompared as\n%s\nand\n%s",
+	return fmt.Sprintf("the page shows\n%s\nbut the command printed\n%s\ncompared as\n%s\nand\n%s",
 		indent(strings.Split(shown, "\n")), indent(strings.Split(output, "\n")), indent(want), indent(got))
 }
 
@@ -46,7 +46,7 @@ func match(want, got []string) bool {
 	if len(want) == 0 {
 		return len(got) == 0
 	}
-	if want[0] == anything {
+	if want[0] == wildcard {
 		for skipped := range len(got) + 1 {
 			if match(want[1:], got[skipped:]) {
 				return true
@@ -58,7 +58,7 @@ func match(want, got []string) bool {
 }
 
 func matchLine(want, got string) bool {
-	parts := strings.Split(want, anything)
+	parts := strings.Split(want, wildcard)
 	for i, part := range parts {
 		parts[i] = regexp.QuoteMeta(part)
 	}
@@ -67,9 +67,9 @@ func matchLine(want, got string) bool {
 
 var columns = regexp.MustCompile(`(  |\t)[ \t]*`)
 
-// plain returns the lines of a text without what differs between runs.
-func plain(text string) []string {
-	for _, n := range notices {
+// normalize returns the lines of a text without what differs between runs.
+func normalize(text string) []string {
+	for _, n := range volatileTexts {
 		text = n.pattern.ReplaceAllString(text, n.word)
 	}
 	lines := strings.Split(strings.TrimRight(text, "\n \t"), "\n")

@@ -15,13 +15,13 @@ type Mention struct {
 	Text string
 }
 
-// known are the programs whose commands are recognized in sentences.
-var known = []string{"breakwater", "docker", "go", "helm", "kind", "kubectl", "make", "terraform", "tofu"} //nolint:gochecknoglobals // a constant
+// knownPrograms are the programs whose commands are recognized in sentences.
+var knownPrograms = []string{"breakwater", "docker", "go", "helm", "kind", "kubectl", "make", "terraform", "tofu"} //nolint:gochecknoglobals // a constant
 
-// mentioned reports whether a text in a sentence is a command: one of the programs with arguments.
-func mentioned(text string) bool {
+// isCommand reports whether a text in a sentence is a command: one of the programs with arguments.
+func isCommand(text string) bool {
 	program, rest, _ := strings.Cut(text, " ")
-	return slices.Contains(known, program) && strings.TrimSpace(rest) != ""
+	return slices.Contains(knownPrograms, program) && strings.TrimSpace(rest) != ""
 }
 
 // Mentioned returns the command in a sentence of a page of the tree at root that begins with begins.
@@ -38,18 +38,18 @@ func Mentioned(root, path, begins string) (string, error) {
 	return "", fmt.Errorf("no sentence of %s has a command that begins with %q", path, begins)
 }
 
-func (r *reader) seeCode(node *ast.CodeSpan) {
-	var said strings.Builder
+func (r *reader) visitCode(node *ast.CodeSpan) {
+	var code strings.Builder
 	line := 0
 	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
 		if text, ok := child.(*ast.Text); ok {
-			said.Write(text.Segment.Value(r.source))
+			code.Write(text.Segment.Value(r.source))
 			if line == 0 {
 				line = r.lineAt(text.Segment.Start)
 			}
 		}
 	}
-	if text := strings.Join(strings.Fields(said.String()), " "); mentioned(text) {
+	if text := strings.Join(strings.Fields(code.String()), " "); isCommand(text) {
 		r.page.Mentions = append(r.page.Mentions, Mention{Line: line, Text: text})
 	}
 }

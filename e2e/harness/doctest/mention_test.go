@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-func TestCommandsOfSentencesAreFound(t *testing.T) {
+func TestCommandsInSentencesAreFound(t *testing.T) {
 	page, err := doctest.Parse("page.md", []byte("# Title, and `kubectl get pods`\n\nSee `kubectl`, `web-0` and `kubectl get\ncells`; *or `make test`*.\n\n"+
 		"| what | how |\n| --- | --- |\n| `kubernetes` | `breakwater check` |\n\n```sh\n`helm test`\n```\n"))
 	if err != nil {

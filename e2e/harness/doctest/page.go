@@ -78,7 +78,7 @@ func Parse(path string, source []byte) (Page, error) {
 		if !entering {
 			return ast.WalkContinue, nil
 		}
-		return ast.WalkContinue, r.see(node)
+		return ast.WalkContinue, r.visit(node)
 	})
 	if err == nil {
 		err = r.expectNothing()
@@ -95,18 +95,18 @@ type reader struct {
 	line      int
 }
 
-func (r *reader) see(node ast.Node) error {
+func (r *reader) visit(node ast.Node) error {
 	if node.Type() == ast.TypeInline {
 		if code, ok := node.(*ast.CodeSpan); ok {
-			r.seeCode(code)
+			r.visitCode(code)
 		}
 		return nil
 	}
 	switch node := node.(type) {
 	case *ast.HTMLBlock:
-		return r.seeComment(node)
+		return r.visitComment(node)
 	case *ast.FencedCodeBlock:
-		return r.seeFence(node)
+		return r.visitFence(node)
 	case *ast.Document, *ast.List, *ast.ListItem:
 		return nil
 	}
@@ -116,32 +116,32 @@ func (r *reader) see(node ast.Node) error {
 // expectNothing returns an error for a directive that no console block follows.
 func (r *reader) expectNothing() error {
 	if r.directive != nil {
-		return r.complain(r.line, "a directive must stand right before a console block")
+		return r.errorAt(r.line, "a directive must be immediately before a console block")
 	}
 	return nil
 }
 
-func (r *reader) seeComment(node *ast.HTMLBlock) error {
+func (r *reader) visitComment(node *ast.HTMLBlock) error {
 	found := comment.FindSubmatch(r.content(node, node.HasClosure(), node.ClosureLine))
 	if found == nil {
 		return r.expectNothing()
 	}
 	line := r.lineOf(node)
-	said := strings.TrimSpace(string(found[1]))
-	if name, ok := strings.CutPrefix(said, "do:"); ok {
+	content := strings.TrimSpace(string(found[1]))
+	if name, ok := strings.CutPrefix(content, "do:"); ok {
 		r.page.Steps = append(r.page.Steps, Step{Line: line, Hook: strings.TrimSpace(name)})
 		return r.expectNothing()
 	}
-	if script, ok := strings.CutPrefix(said, "prepare:"); ok {
+	if script, ok := strings.CutPrefix(content, "prepare:"); ok {
 		r.page.Steps = append(r.page.Steps, Step{Line: line, Prepare: strings.TrimSpace(script)})
 		return r.expectNothing()
 	}
 	if err := r.expectNothing(); err != nil {
 		return err
 	}
-	directive, ok, err := parseDirective(said)
+	directive, ok, err := parseDirective(content)
 	if err != nil {
-		return r.complain(line, err.Error())
+		return r.errorAt(line, err.Error())
 	}
 	if ok {
 		r.directive, r.line = &directive, line
@@ -149,7 +149,7 @@ func (r *reader) seeComment(node *ast.HTMLBlock) error {
 	return nil
 }
 
-func (r *reader) seeFence(node *ast.FencedCodeBlock) error {
+func (r *reader) visitFence(node *ast.FencedCodeBlock) error {
 	content := string(r.content(node, false, text.Segment{}))
 	line := r.lineOf(node)
 	if string(node.Language(r.source)) != "console" {
@@ -159,7 +159,7 @@ func (r *reader) seeFence(node *ast.FencedCodeBlock) error {
 		return r.expectNothing()
 	}
 	if r.directive == nil {
-		return r.complain(line, "a console block needs a comment before it that says how a test runs it, or why none does: "+
+		return r.errorAt(line, "a console block needs a comment before it that says where a test runs it, or why it is not run: "+
 			"<!-- run: ENVIRONMENT --> or <!-- not run: REASON -->")
 	}
 	commands, err := ParseCommands(content, line)
@@ -195,6 +195,6 @@ func (r *reader) lineOf(node ast.Node) int {
 // lineAt returns the line of an offset in the source.
 func (r *reader) lineAt(offset int) int { return 1 + bytes.Count(r.source[:offset], []byte("\n")) }
 
-func (r *reader) complain(line int, what string) error {
-	return fmt.Errorf("%s:%d: %s", r.page.Path, line, what)
+func (r *reader) errorAt(line int, message string) error {
+	return fmt.Errorf("%s:%d: %s", r.page.Path, line, message)
 }

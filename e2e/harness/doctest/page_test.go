@@ -12,7 +12,7 @@ import (
 const root = "../../.."
 
 // Each console block of the tree says how a test runs it, or why none does.
-func TestEveryCommandIsRunOrThePageSaysWhyNot(t *testing.T) {
+func TestEveryCommandHasADirective(t *testing.T) {
 	all, err := doctest.All(root)
 	if err != nil {
 		t.Error(err)
@@ -29,13 +29,13 @@ func TestEveryCommandIsRunOrThePageSaysWhyNot(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d blocks are run, %d are not", run, left)
+	t.Logf("%d blocks run, %d do not", run, left)
 	if run == 0 {
-		t.Error("no page has a block that is run")
+		t.Error("no page has a block that runs")
 	}
 }
 
-func TestAPageIsReadInItsOrder(t *testing.T) {
+func TestPageStepsKeepTheirOrder(t *testing.T) {
 	source := strings.ReplaceAll(`# Title
 
 ~yaml
@@ -82,7 +82,7 @@ $ make world
 	}
 }
 
-func TestACommandGoesOnWhereAShellWaits(t *testing.T) {
+func TestIncompleteCommandsContinueOnTheNextLine(t *testing.T) {
 	source := strings.ReplaceAll(`<!-- run: shell -->
 ~console
 $ echo one \
@@ -113,21 +113,21 @@ $ echo "it's" it\'s &&
 	}
 }
 
-func TestAPageThatLeavesAQuestionOpenIsRefused(t *testing.T) {
+func TestInvalidPagesAreRejected(t *testing.T) {
 	for claim, c := range map[string]struct{ source, want string }{
-		"a console block without a directive":   {"~console\n$ ls\n~\n", "a.md:2: a console block needs a comment"},
-		"a directive that is not right before":  {"<!-- run: shell -->\n\nText.\n\n~console\n$ ls\n~\n", "a.md:1: a directive must stand right before"},
-		"a directive at the end":                {"Text.\n\n<!-- run: shell -->\n", "a.md:3: a directive must stand right before"},
-		"a reason that is none":                 {"<!-- not run: -->\n~console\n$ ls\n~\n", "want a reason"},
-		"an environment that does not exist":    {"<!-- run: moon -->\n~console\n$ ls\n~\n", `environment "moon"`},
-		"an option that does not exist":         {"<!-- run: shell; twice -->\n~console\n$ ls\n~\n", `option "twice"`},
-		"an exit code that is none":             {"<!-- run: shell; exit: bad -->\n~console\n$ ls\n~\n", "bad"},
-		"output before a command":               {"<!-- run: shell -->\n~console\nhello\n~\n", "begins with a command"},
-		"quotes that are not closed":            {"<!-- run: shell -->\n~console\n$ echo 'a\n~\n", "has no end"},
-		"a block without a command":             {"<!-- run: shell -->\n~console\n~\n", "has no end"},
-		"a hook between directive and block":    {"<!-- run: shell -->\n<!-- do: it -->\n~console\n$ ls\n~\n", "a directive must stand right before"},
-		"another block between it and its own":  {"<!-- run: shell -->\n~text\n~\n~console\n$ ls\n~\n", "a directive must stand right before"},
-		"a second directive for the same block": {"<!-- run: shell -->\n\n<!-- run: shell -->\n~console\n$ ls\n~\n", "a directive must stand right before"},
+		"a console block without a directive":    {"~console\n$ ls\n~\n", "a.md:2: a console block needs a comment"},
+		"a directive that is not before a block": {"<!-- run: shell -->\n\nText.\n\n~console\n$ ls\n~\n", "a.md:1: a directive must be immediately before"},
+		"a directive at the end":                 {"Text.\n\n<!-- run: shell -->\n", "a.md:3: a directive must be immediately before"},
+		"an empty reason":                        {"<!-- not run: -->\n~console\n$ ls\n~\n", "want a reason"},
+		"an environment that does not exist":     {"<!-- run: moon -->\n~console\n$ ls\n~\n", `environment "moon"`},
+		"an option that does not exist":          {"<!-- run: shell; twice -->\n~console\n$ ls\n~\n", `option "twice"`},
+		"an invalid exit code":                   {"<!-- run: shell; exit: bad -->\n~console\n$ ls\n~\n", "bad"},
+		"output before a command":                {"<!-- run: shell -->\n~console\nhello\n~\n", "must begin with a command"},
+		"an open quote":                          {"<!-- run: shell -->\n~console\n$ echo 'a\n~\n", "is incomplete"},
+		"a block without a command":              {"<!-- run: shell -->\n~console\n~\n", "is incomplete"},
+		"a hook between directive and block":     {"<!-- run: shell -->\n<!-- do: it -->\n~console\n$ ls\n~\n", "a directive must be immediately before"},
+		"another block after a directive":        {"<!-- run: shell -->\n~text\n~\n~console\n$ ls\n~\n", "a directive must be immediately before"},
+		"a second directive for the same block":  {"<!-- run: shell -->\n\n<!-- run: shell -->\n~console\n$ ls\n~\n", "a directive must be immediately before"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			_, err := doctest.Parse("a.md", []byte(strings.ReplaceAll(c.source, "~", "```")))

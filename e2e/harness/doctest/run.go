@@ -11,11 +11,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
 )
 
-// Patience is the default timeout of a page, including commands that are repeated until their output is right.
-const Patience = time.Minute
+// DefaultTimeout is the default timeout of a page, including commands that are repeated until their output is right.
+const DefaultTimeout = time.Minute
 
-// Setting is the configuration that a test gives the pages that it runs.
-type Setting struct {
+// Options is the configuration that a test gives the pages that it runs.
+type Options struct {
 	// Environments are the environments whose blocks this test runs. Other tests run the other blocks.
 	Environments []Environment
 	// Folder is the directory in which commands run; empty for a temporary directory of the page.
@@ -27,8 +27,8 @@ type Setting struct {
 	// Hooks are the functions that "do:" in the page refers to. A page fails if it names another one, or does not name all of
 	// them.
 	Hooks map[string]func(t *testing.T, s *Session)
-	// Patience is the timeout; 0 means the constant Patience.
-	Patience time.Duration
+	// Timeout is the timeout; 0 means the constant Patience.
+	Timeout time.Duration
 }
 
 // Runs reports whether some block of the page runs in one of the environments.
@@ -37,7 +37,7 @@ func (p Page) Runs(all ...Environment) bool {
 }
 
 // Run runs the steps of the page in order, in one shell. It fails the test at the first step whose result is not as shown.
-func (p Page) Run(t *testing.T, setting Setting) {
+func (p Page) Run(t *testing.T, setting Options) {
 	t.Helper()
 	binaries.LogVersionOnFailure(t, "bash")
 	if err := p.Try(t, setting); err != nil {
@@ -46,28 +46,28 @@ func (p Page) Run(t *testing.T, setting Setting) {
 }
 
 // Try is Run, but returns an error.
-func (p Page) Try(t *testing.T, setting Setting) error {
+func (p Page) Try(t *testing.T, setting Options) error {
 	if !p.Runs(setting.Environments...) {
-		return fmt.Errorf("%s has nothing to run in %q", p.Path, setting.Environments)
+		return fmt.Errorf("%s has no block to run in %q", p.Path, setting.Environments)
 	}
-	if unused := p.unused(setting.Hooks); len(unused) > 0 {
-		return fmt.Errorf("%s does not name the hooks %q", p.Path, unused)
+	if unused := p.unusedHooks(setting.Hooks); len(unused) > 0 {
+		return fmt.Errorf("%s does not use the hooks %q", p.Path, unused)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(setting.Patience, Patience))
+	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(setting.Timeout, DefaultTimeout))
 	defer cancel()
 	s, err := Begin(ctx, cmp.Or(setting.Folder, t.TempDir()), setting.Variables)
 	if err != nil {
 		return err
 	}
 	defer s.End()
-	if err := s.want(setting.Prelude, 0); err != nil {
+	if err := s.runExpecting(setting.Prelude, 0); err != nil {
 		return fmt.Errorf("prelude: %w", err)
 	}
 	for i, step := range p.Steps {
 		if !slices.Contains(setting.Environments, p.environment(i)) {
 			continue
 		}
-		if err := step.do(ctx, t, s, setting); err != nil {
+		if err := step.run(ctx, t, s, setting); err != nil {
 			return fmt.Errorf("%s:%d: %w", p.Path, step.Line, err)
 		}
 	}
@@ -92,16 +92,16 @@ func (p Page) environment(step int) Environment {
 	return ""
 }
 
-func (p Page) unused(hooks map[string]func(*testing.T, *Session)) (unused []string) {
+func (p Page) unusedHooks(hooks map[string]func(*testing.T, *Session)) (unusedHooks []string) {
 	for name := range hooks {
 		if !slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Hook == name }) {
-			unused = append(unused, name)
+			unusedHooks = append(unusedHooks, name)
 		}
 	}
-	return unused
+	return unusedHooks
 }
 
-func (step Step) do(ctx context.Context, t *testing.T, s *Session, setting Setting) error {
+func (step Step) run(ctx context.Context, t *testing.T, s *Session, setting Options) error {
 	switch {
 	case step.File != "":
 		return s.Write(step.File, step.Content)
@@ -113,15 +113,15 @@ func (step Step) do(ctx context.Context, t *testing.T, s *Session, setting Setti
 		hook(t, s)
 		return nil
 	case step.Prepare != "":
-		return s.want("(\nset -e\n"+step.Prepare+"\n)", 0)
+		return s.runExpecting("(\nset -e\n"+step.Prepare+"\n)", 0)
 	}
-	return step.Run.do(ctx, s)
+	return step.Run.run(ctx, s)
 }
 
-func (s *Session) want(command string, want int) error {
+func (s *Session) runExpecting(command string, runExpecting int) error {
 	out, code, err := s.Do(command)
-	if err == nil && code != want {
-		err = fmt.Errorf("exit code %d, want %d", code, want)
+	if err == nil && code != runExpecting {
+		err = fmt.Errorf("exit code %d, want %d", code, runExpecting)
 	}
 	if err != nil {
 		return fmt.Errorf("%w\n%s\n%s", err, command, out)
@@ -129,7 +129,7 @@ func (s *Session) want(command string, want int) error {
 	return nil
 }
 
-func (b *Block) do(ctx context.Context, s *Session) error {
+func (b *Block) run(ctx context.Context, s *Session) error {
 	for i, command := range b.Commands {
 		want := 0
 		if i == len(b.Commands)-1 {
@@ -142,8 +142,8 @@ func (b *Block) do(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// pause is the interval between two tries of a repeated command.
-const pause = 200 * time.Millisecond
+// retryInterval is the interval between two tries of a repeated command.
+const retryInterval = 200 * time.Millisecond
 
 func (b *Block) try(ctx context.Context, s *Session, command Command, want int) error {
 	complaint := ""
@@ -167,8 +167,8 @@ func (b *Block) try(ctx context.Context, s *Session, command Command, want int) 
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("line %d, again and again: %s\n%s", command.Line, command.Text, complaint)
-		case <-time.After(pause):
+			return fmt.Errorf("line %d, retried until the timeout: %s\n%s", command.Line, command.Text, complaint)
+		case <-time.After(retryInterval):
 		}
 	}
 }

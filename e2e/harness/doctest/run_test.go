@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-func TestAShellKeepsItsStateAndTellsHowCommandsEnd(t *testing.T) {
+func TestSessionKeepsStateAndReturnsExitCodes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := doctest.Begin(ctx, t.TempDir(), []string{"WHO=reader"})
@@ -41,12 +41,12 @@ func TestAShellKeepsItsStateAndTellsHowCommandsEnd(t *testing.T) {
 		}
 	}
 	if _, _, err := s.Do("exit 0"); err == nil {
-		t.Error("a command that ends the shell is no error")
+		t.Error("a command that ends the shell returned no error")
 	}
 }
 
-// story is a page that uses every feature.
-const story = `
+// featurePage is a page that uses every feature.
+const featurePage = `
 ~yaml
 # web.yaml
 kind: Pod
@@ -93,7 +93,7 @@ func parse(t *testing.T, source string) doctest.Page {
 func TestAPageIsRun(t *testing.T) {
 	folder := t.TempDir()
 	opened := false
-	parse(t, story).Run(t, doctest.Setting{Environments: []doctest.Environment{doctest.Shell}, Folder: folder, Hooks: map[string]func(*testing.T, *doctest.Session){
+	parse(t, featurePage).Run(t, doctest.Options{Environments: []doctest.Environment{doctest.Shell}, Folder: folder, Hooks: map[string]func(*testing.T, *doctest.Session){
 		"open": func(t *testing.T, s *doctest.Session) {
 			opened = true
 			if err := os.WriteFile(filepath.Join(s.Folder, "open"), nil, 0o600); err != nil {
@@ -111,7 +111,7 @@ func TestAPageIsRun(t *testing.T) {
 }
 
 // Preparations for blocks of another environment, and for blocks that do not run, would fail here.
-func TestWhatIsPreparedBelongsToTheBlockThatFollows(t *testing.T) {
+func TestPreparationBelongsToTheNextBlock(t *testing.T) {
 	parse(t, `
 <!-- prepare: exit 1 -->
 <!-- not run: it is prepared for the next -->
@@ -129,7 +129,7 @@ $ ls
 a
 ~
 <!-- do: the end -->
-`).Run(t, doctest.Setting{Environments: []doctest.Environment{doctest.Shell}, Hooks: map[string]func(*testing.T, *doctest.Session){
+`).Run(t, doctest.Options{Environments: []doctest.Environment{doctest.Shell}, Hooks: map[string]func(*testing.T, *doctest.Session){
 		"the end": func(t *testing.T, s *doctest.Session) {
 			if out, code, err := s.Do("rm a"); err != nil || code != 0 {
 				t.Errorf("%s, %d, %v", out, code, err)
@@ -138,20 +138,20 @@ a
 	}})
 }
 
-func TestAPageThatIsNotTrueFails(t *testing.T) {
+func TestPageWithWrongOutputFails(t *testing.T) {
 	for claim, c := range map[string]struct{ source, want string }{
-		"another output":                 {"<!-- run: shell -->\n~console\n$ echo 1\n2\n~\n", "story.md:3: line 3: echo 1"},
-		"an exit code that is not 0":     {"<!-- run: shell -->\n~console\n$ false\n~\n", "exit code 1, want 0"},
-		"an exit code that is not shown": {"<!-- run: shell; exit: 2 -->\n~console\n$ true\n~\n", "exit code 0, want 2"},
-		"one before the last that fails": {"<!-- run: shell; exit: 1 -->\n~console\n$ false\n$ false\n~\n", "line 3: false\nexit code 1, want 0"},
-		"what is never said":             {"<!-- run: shell; eventually -->\n~console\n$ echo 1\n2\n~\n", "the page shows"},
-		"a hook that the test lacks":     {"<!-- do: it -->\n<!-- run: shell -->\n~console\n$ true\n~\n", `no hook "it"`},
-		"a preparation that fails":       {"<!-- prepare: false\ntrue -->\n<!-- run: shell -->\n~console\n$ true\n~\n", "exit code 1, want 0"},
-		"a command that does not end":    {"<!-- run: shell -->\n~console\n$ sleep 600\n~\n", "line 3: sleep 600"},
-		"the end of the shell":           {"<!-- run: shell -->\n~console\n$ exit 0\n~\n", "the shell ended"},
+		"another output":                     {"<!-- run: shell -->\n~console\n$ echo 1\n2\n~\n", "story.md:3: line 3: echo 1"},
+		"an exit code that is not 0":         {"<!-- run: shell -->\n~console\n$ false\n~\n", "exit code 1, want 0"},
+		"another exit code":                  {"<!-- run: shell; exit: 2 -->\n~console\n$ true\n~\n", "exit code 0, want 2"},
+		"a failure before the last command":  {"<!-- run: shell; exit: 1 -->\n~console\n$ false\n$ false\n~\n", "line 3: false\nexit code 1, want 0"},
+		"output that never appears":          {"<!-- run: shell; eventually -->\n~console\n$ echo 1\n2\n~\n", "the page shows"},
+		"a hook that the test does not have": {"<!-- do: it -->\n<!-- run: shell -->\n~console\n$ true\n~\n", `no hook "it"`},
+		"a preparation that fails":           {"<!-- prepare: false\ntrue -->\n<!-- run: shell -->\n~console\n$ true\n~\n", "exit code 1, want 0"},
+		"a command that does not end":        {"<!-- run: shell -->\n~console\n$ sleep 600\n~\n", "line 3: sleep 600"},
+		"the end of the shell":               {"<!-- run: shell -->\n~console\n$ exit 0\n~\n", "the shell exited"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			err := parse(t, c.source).Try(t, doctest.Setting{Environments: []doctest.Environment{doctest.Shell}, Patience: time.Second})
+			err := parse(t, c.source).Try(t, doctest.Options{Environments: []doctest.Environment{doctest.Shell}, Timeout: time.Second})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

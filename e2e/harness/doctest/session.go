@@ -25,8 +25,8 @@ type Session struct {
 	script string
 }
 
-// mark begins the line with the exit code of a command.
-const mark = "--- end of a command of a page:"
+// exitCodeMark begins the line with the exit code of a command.
+const exitCodeMark = "--- end of a command of a page:"
 
 // Begin starts bash in a directory. Variables are "NAME=value". The shell ends when ctx does, with all processes that it started.
 func Begin(ctx context.Context, folder string, variables []string) (*Session, error) {
@@ -61,20 +61,20 @@ func (s *Session) Do(command string) (output string, code int, err error) {
 	if err := os.WriteFile(s.script, []byte(command+"\n"), 0o600); err != nil {
 		return "", 0, err
 	}
-	if _, err := fmt.Fprintf(s.input, ". %s </dev/null; printf '\\n%s %%d\\n' $?\n", quote(s.script), mark); err != nil {
-		return "", 0, fmt.Errorf("the shell has ended: %w", err)
+	if _, err := fmt.Fprintf(s.input, ". %s </dev/null; printf '\\n%s %%d\\n' $?\n", quote(s.script), exitCodeMark); err != nil {
+		return "", 0, fmt.Errorf("the shell has exited: %w", err)
 	}
-	var said strings.Builder
+	var printed strings.Builder
 	for {
 		line, err := s.output.ReadString('\n')
 		if err != nil {
-			return said.String() + line, 0, fmt.Errorf("the shell ended with the command: %w", err)
+			return printed.String() + line, 0, fmt.Errorf("the shell exited during the command: %w", err)
 		}
-		if ended, found := strings.CutPrefix(line, mark+" "); found {
+		if ended, found := strings.CutPrefix(line, exitCodeMark+" "); found {
 			code, err := strconv.Atoi(strings.TrimSpace(ended))
-			return strings.TrimSuffix(said.String(), "\n"), code, err
+			return strings.TrimSuffix(printed.String(), "\n"), code, err
 		}
-		said.WriteString(line)
+		printed.WriteString(line)
 	}
 }
 

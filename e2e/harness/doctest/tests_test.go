@@ -12,7 +12,7 @@ import (
 )
 
 // If a page refers to a test as proof, the reference is worthless once the test was renamed or deleted.
-func TestTestsThatPagesNameExist(t *testing.T) {
+func TestTestsNamedInDocsExist(t *testing.T) {
 	written := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
 	exists := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -45,12 +45,12 @@ func TestTestsThatPagesNameExist(t *testing.T) {
 		}
 	}
 	if number < 20 {
-		t.Errorf("found %d tests in pages, want those of docs/security.md at least", number)
+		t.Errorf("found %d test names in the docs, want at least those of docs/security.md", number)
 	}
 }
 
 // The table of rules leads a reader to the code, so it must follow renames.
-func TestFunctionsThatTheTableOfRulesNamesExist(t *testing.T) {
+func TestFunctionsNamedInTheRulesTableExist(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/safety.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestFunctionsThatTheTableOfRulesNamesExist(t *testing.T) {
 		rules++
 		for name := range strings.SplitSeq(string(found[2]), ", ") {
 			if name = strings.Trim(name, "`"); !exists[name] {
-				t.Errorf("rule %s is decided by %s, which does not exist", found[1], name)
+				t.Errorf("rule %s names function %s, which does not exist", found[1], name)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // The commands of make on the pages take minutes, so only make docs-all runs them. They work in this tree.
 func TestWhatPagesShowOfTheTreeIsSo(t *testing.T) {
 	if os.Getenv("DOCS_ALL") == "" {
-		t.Skip("it takes minutes: run it by make docs-all")
+		t.Skip("takes minutes: run this test with make docs-all")
 	}
 	folder, err := filepath.Abs(root)
 	if err != nil {
@@ -25,7 +25,7 @@ func TestWhatPagesShowOfTheTreeIsSo(t *testing.T) {
 	for _, page := range all {
 		if page.Runs(doctest.Tree) {
 			t.Run(page.Path, func(t *testing.T) {
-				page.Run(t, doctest.Setting{Environments: []doctest.Environment{doctest.Tree}, Folder: folder, Patience: 15 * time.Minute})
+				page.Run(t, doctest.Options{Environments: []doctest.Environment{doctest.Tree}, Folder: folder, Timeout: 15 * time.Minute})
 			})
 		}
 	}

@@ -12,16 +12,16 @@ import (
 
 // topologyDecoder walks the nodes of a topology file and collects all errors with their positions.
 type topologyDecoder struct {
-	file   string
-	faults []error
+	file string
+	errs []error
 }
 
-func (d *topologyDecoder) fault(at *yaml.Node, field, format string, arguments ...any) {
+func (d *topologyDecoder) addError(at *yaml.Node, field, format string, arguments ...any) {
 	where := fmt.Sprintf("%s:%d: ", d.file, at.Line)
 	if field != "" {
 		where += field + ": "
 	}
-	d.faults = append(d.faults, fmt.Errorf("%s%s", where, fmt.Sprintf(format, arguments...)))
+	d.errs = append(d.errs, fmt.Errorf("%s%s", where, fmt.Sprintf(format, arguments...)))
 }
 
 func (d *topologyDecoder) topology(node *yaml.Node) *Topology {
@@ -45,16 +45,16 @@ func (d *topologyDecoder) topology(node *yaml.Node) *Topology {
 	for i, item := range items {
 		field := fmt.Sprintf("clusters[%d]", i)
 		spec := d.cluster(item, field)
-		if first, taken := lineOf[spec.Name]; taken {
-			d.fault(item, field+".name", "%q is the name of the cluster in line %d already", spec.Name, first)
+		if first, exists := lineOf[spec.Name]; exists {
+			d.addError(item, field+".name", "%q is already the name of the cluster in line %d", spec.Name, first)
 		} else if spec.Name != "" {
 			lineOf[spec.Name] = item.Line
 		}
 		t.Clusters = append(t.Clusters, spec)
 	}
 	for _, role := range []Role{Core, Worker} {
-		if !slices.ContainsFunc(t.Clusters, func(c ClusterSpec) bool { return c.Is(role) }) {
-			d.fault(list, "clusters", "no cluster has the role %s: want at least one", role)
+		if !slices.ContainsFunc(t.Clusters, func(c ClusterSpec) bool { return c.HasRole(role) }) {
+			d.addError(list, "clusters", "no cluster has the role %s: want at least one", role)
 		}
 	}
 	return t
@@ -74,12 +74,12 @@ func (d *topologyDecoder) cluster(node *yaml.Node, field string) ClusterSpec {
 	}
 	nodes, has := fields["nodes"]
 	switch {
-	case has && len(spec.Roles) > 0 && !spec.Is(Worker):
-		d.fault(nodes, field+".nodes", "only a cluster with the role worker has nodes")
+	case has && len(spec.Roles) > 0 && !spec.HasRole(Worker):
+		d.addError(nodes, field+".nodes", "only a cluster with the role worker has nodes")
 	case has:
 		spec.Nodes = d.nodes(nodes, field+".nodes")
-	case spec.Is(Worker):
-		d.fault(node, field+".nodes", "missing: a worker needs 1 to %d nodes to run pods on", MaxNodes)
+	case spec.HasRole(Worker):
+		d.addError(node, field+".nodes", "missing: a worker needs 1 to %d nodes to run pods on", MaxNodes)
 	}
 	return spec
 }
@@ -90,7 +90,7 @@ func (d *topologyDecoder) roles(node *yaml.Node, field string) []Role {
 		return nil
 	}
 	if len(items) == 0 {
-		d.fault(node, field, "empty: want %s, %s or both", Core, Worker)
+		d.addError(node, field, "empty: want %s, %s or both", Core, Worker)
 	}
 	var roles []Role
 	for i, item := range items {
@@ -102,9 +102,9 @@ func (d *topologyDecoder) roles(node *yaml.Node, field string) []Role {
 		role := Role(text)
 		switch {
 		case role != Core && role != Worker:
-			d.fault(item, at, "unknown role %q: want %s or %s", text, Core, Worker)
+			d.addError(item, at, "unknown role %q: want %s or %s", text, Core, Worker)
 		case slices.Contains(roles, role):
-			d.fault(item, at, "role %s is listed twice", role)
+			d.addError(item, at, "role %s is listed twice", role)
 		default:
 			roles = append(roles, role)
 		}
@@ -114,12 +114,12 @@ func (d *topologyDecoder) roles(node *yaml.Node, field string) []Role {
 
 func (d *topologyDecoder) nodes(node *yaml.Node, field string) int {
 	if node.Kind != yaml.ScalarNode || node.Tag != "!!int" {
-		d.fault(node, field, "%s: want a whole number from 1 to %d", describe(node), MaxNodes)
+		d.addError(node, field, "%s: want a whole number from 1 to %d", describe(node), MaxNodes)
 		return 0
 	}
 	n, err := strconv.Atoi(node.Value)
 	if err != nil || n < 1 || n > MaxNodes {
-		d.fault(node, field, "%s: want a whole number from 1 to %d", node.Value, MaxNodes)
+		d.addError(node, field, "%s: want a whole number from 1 to %d", node.Value, MaxNodes)
 	}
 	return n
 }
@@ -130,14 +130,14 @@ func (d *topologyDecoder) label(node *yaml.Node, field string) string {
 		return ""
 	}
 	if faults := validation.IsDNS1123Label(text); len(faults) > 0 {
-		d.fault(node, field, "%q: %s", text, strings.Join(faults, "; "))
+		d.addError(node, field, "%q: %s", text, strings.Join(faults, "; "))
 	}
 	return text
 }
 
 func (d *topologyDecoder) text(node *yaml.Node, field string) (string, bool) {
 	if node.Kind != yaml.ScalarNode || node.Tag != "!!str" {
-		d.fault(node, field, "%s: want a string", describe(node))
+		d.addError(node, field, "%s: want a string", describe(node))
 		return "", false
 	}
 	return node.Value, true
@@ -145,7 +145,7 @@ func (d *topologyDecoder) text(node *yaml.Node, field string) (string, bool) {
 
 func (d *topologyDecoder) sequence(node *yaml.Node, field string) ([]*yaml.Node, bool) {
 	if node.Kind != yaml.SequenceNode {
-		d.fault(node, field, "%s: want a list", describe(node))
+		d.addError(node, field, "%s: want a list", describe(node))
 		return nil, false
 	}
 	return node.Content, true
@@ -154,18 +154,18 @@ func (d *topologyDecoder) sequence(node *yaml.Node, field string) ([]*yaml.Node,
 // mapping returns the values of a mapping by key. Unknown and repeated keys are errors.
 func (d *topologyDecoder) mapping(node *yaml.Node, field string, known ...string) (map[string]*yaml.Node, bool) {
 	if node.Kind != yaml.MappingNode {
-		d.fault(node, field, "%s: want the fields %s", describe(node), strings.Join(known, ", "))
+		d.addError(node, field, "%s: want the fields %s", describe(node), strings.Join(known, ", "))
 		return nil, false
 	}
 	values := map[string]*yaml.Node{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		at := join(field, key.Value)
-		switch _, twice := values[key.Value]; {
+		switch _, exists := values[key.Value]; {
 		case !slices.Contains(known, key.Value):
-			d.fault(key, at, "unknown field: want one of %s", strings.Join(known, ", "))
-		case twice:
-			d.fault(key, at, "the field is given twice")
+			d.addError(key, at, "unknown field: want one of %s", strings.Join(known, ", "))
+		case exists:
+			d.addError(key, at, "the field is set twice")
 		default:
 			values[key.Value] = value
 		}
@@ -176,7 +176,7 @@ func (d *topologyDecoder) mapping(node *yaml.Node, field string, known ...string
 func (d *topologyDecoder) required(parent *yaml.Node, fields map[string]*yaml.Node, field, name string) (*yaml.Node, bool) {
 	value, ok := fields[name]
 	if !ok {
-		d.fault(parent, join(field, name), "missing")
+		d.addError(parent, join(field, name), "missing")
 	}
 	return value, ok
 }

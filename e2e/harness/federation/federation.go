@@ -41,7 +41,7 @@ type Federation interface {
 // Cluster is one running cluster. If its backend supports fault injection, it also implements Faults.
 type Cluster interface {
 	Name() string
-	Is(role Role) bool
+	HasRole(role Role) bool
 	// Kubeconfig returns the path of an administrator's kubeconfig.
 	Kubeconfig() string
 	// RESTConfig returns an administrator's configuration, a copy that the caller owns. It has no client-side rate limit, which a

@@ -28,7 +28,7 @@ func LoadTopology(file string) (*Topology, error) {
 func Embedded(name string) (*Topology, error) {
 	raw, err := clusters.FS.ReadFile(path.Join(name, "topology.yaml"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return nil, fmt.Errorf("no topology is called %q: want %s, or the path of a topology file",
+		return nil, fmt.Errorf("unknown topology %q: want %s, or the path of a topology file",
 			name, strings.Join(EmbeddedNames(), ", "))
 	}
 	if err != nil {
@@ -61,13 +61,13 @@ func parseTopology(file string, raw []byte) (*Topology, error) {
 	}
 	switch err := decoder.Decode(&second); {
 	case err == nil:
-		return nil, fmt.Errorf("%s:%d: a second document: want one topology a file", file, second.Line)
+		return nil, fmt.Errorf("%s:%d: a second document: want one topology in a file", file, second.Line)
 	case !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	d := &topologyDecoder{file: file}
 	topology := d.topology(document.Content[0])
-	if err := errors.Join(d.faults...); err != nil {
+	if err := errors.Join(d.errs...); err != nil {
 		return nil, err
 	}
 	return topology, nil

@@ -14,15 +14,17 @@ func (m Members[C]) Cluster(name string) (Cluster, bool) {
 }
 
 // Clusters returns all clusters in the order of the topology.
-func (m Members[C]) Clusters() []Cluster { return m.having(func(C) bool { return true }) }
+func (m Members[C]) Clusters() []Cluster { return m.withRole(func(C) bool { return true }) }
 
 // Cores returns the clusters that hold protectors.
-func (m Members[C]) Cores() []Cluster { return m.having(func(c C) bool { return c.Is(Core) }) }
+func (m Members[C]) Cores() []Cluster { return m.withRole(func(c C) bool { return c.HasRole(Core) }) }
 
 // Workers returns the clusters that run pods.
-func (m Members[C]) Workers() []Cluster { return m.having(func(c C) bool { return c.Is(Worker) }) }
+func (m Members[C]) Workers() []Cluster {
+	return m.withRole(func(c C) bool { return c.HasRole(Worker) })
+}
 
-func (m Members[C]) having(role func(C) bool) []Cluster {
+func (m Members[C]) withRole(role func(C) bool) []Cluster {
 	var clusters []Cluster
 	for _, c := range m {
 		if role(c) {

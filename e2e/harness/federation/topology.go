@@ -31,5 +31,5 @@ type ClusterSpec struct {
 	Nodes int
 }
 
-// Is reports whether the cluster has the role.
-func (c ClusterSpec) Is(role Role) bool { return slices.Contains(c.Roles, role) }
+// HasRole reports whether the cluster has the role.
+func (c ClusterSpec) HasRole(role Role) bool { return slices.Contains(c.Roles, role) }

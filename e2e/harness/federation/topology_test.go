@@ -44,7 +44,7 @@ func describe(topology *federation.Topology) string {
 	return strings.Join(clusters, " ")
 }
 
-func TestUnknownTopologyNamesTheKnownOnes(t *testing.T) {
+func TestUnknownTopologyErrorListsKnownTopologies(t *testing.T) {
 	for _, name := range []string{"nope", "../single", ""} {
 		_, err := federation.Embedded(name)
 		if err == nil || !strings.Contains(err.Error(), "want federated, mesh, single, or the path of a topology file") {
@@ -53,7 +53,7 @@ func TestUnknownTopologyNamesTheKnownOnes(t *testing.T) {
 	}
 }
 
-func TestLoadTopologyNamesFileLineAndFieldOfEachFault(t *testing.T) {
+func TestLoadTopologyReportsFileLineAndFieldOfEachError(t *testing.T) {
 	const header = "name: test\nclusters:\n"
 	const core, worker = "- {name: c, roles: [core]}\n", "- {name: w, roles: [worker], nodes: 1}\n"
 	for claim, test := range map[string]struct {
@@ -63,9 +63,9 @@ func TestLoadTopologyNamesFileLineAndFieldOfEachFault(t *testing.T) {
 		"an empty file":       {"# nothing\n", []string{`:1: the file is empty: want name and clusters`}},
 		"not YAML":            {"name: [\n", []string{`did not find expected node content`}},
 		"not a mapping":       {"- a\n", []string{`:1: a list: want the fields name, clusters`}},
-		"a second document":   {header + core + worker + "---\nname: b\n", []string{`:5: a second document: want one topology a file`}},
+		"a second document":   {header + core + worker + "---\nname: b\n", []string{`:5: a second document: want one topology in a file`}},
 		"an unknown field":    {header + core + worker + "colour: x\n", []string{`:5: colour: unknown field: want one of name, clusters`}},
-		"a field given twice": {"name: a\n" + header + core + worker, []string{`:2: name: the field is given twice`}},
+		"a field given twice": {"name: a\n" + header + core + worker, []string{`:2: name: the field is set twice`}},
 		"no name":             {"clusters:\n" + core + worker, []string{`:1: name: missing`}},
 		"a name that is a number": {"name: 1\nclusters:\n" + core + worker, []string{
 			`:1: name: 1 (int): want a string`,
@@ -73,15 +73,15 @@ func TestLoadTopologyNamesFileLineAndFieldOfEachFault(t *testing.T) {
 		"a name that is no DNS label": {header + "- {name: A_b, roles: [core, worker], nodes: 1}\n", []string{
 			`:3: clusters[0].name: "A_b": a lowercase RFC 1123 label`,
 		}},
-		"no clusters":      {"name: a\n", []string{`:1: clusters: missing`}},
-		"an empty list":    {"name: a\nclusters: []\n", []string{`:2: clusters: no cluster has the role core`, `:2: clusters: no cluster has the role worker`}},
-		"a list of text":   {"name: a\nclusters: [x]\n", []string{`:2: clusters[0]: x (str): want the fields name, roles, nodes`}},
-		"no list":          {"name: a\nclusters: x\n", []string{`:2: clusters: x (str): want a list`}},
-		"a value left out": {"name: a\nclusters:\n", []string{`:2: clusters: nothing: want a list`}},
-		"no core":          {header + worker, []string{`:3: clusters: no cluster has the role core: want at least one`}},
-		"no worker":        {header + core, []string{`:3: clusters: no cluster has the role worker: want at least one`}},
+		"no clusters":     {"name: a\n", []string{`:1: clusters: missing`}},
+		"an empty list":   {"name: a\nclusters: []\n", []string{`:2: clusters: no cluster has the role core`, `:2: clusters: no cluster has the role worker`}},
+		"a list of text":  {"name: a\nclusters: [x]\n", []string{`:2: clusters[0]: x (str): want the fields name, roles, nodes`}},
+		"no list":         {"name: a\nclusters: x\n", []string{`:2: clusters: x (str): want a list`}},
+		"a missing value": {"name: a\nclusters:\n", []string{`:2: clusters: nothing: want a list`}},
+		"no core":         {header + worker, []string{`:3: clusters: no cluster has the role core: want at least one`}},
+		"no worker":       {header + core, []string{`:3: clusters: no cluster has the role worker: want at least one`}},
 		"one name for two clusters": {header + core + worker + "- {name: c, roles: [core]}\n", []string{
-			`:5: clusters[2].name: "c" is the name of the cluster in line 3 already`,
+			`:5: clusters[2].name: "c" is already the name of the cluster in line 3`,
 		}},
 		"an unknown role": {header + core + worker + "- {name: x, roles: [wroker]}\n", []string{
 			`:5: clusters[2].roles[0]: unknown role "wroker": want core or worker`,
@@ -101,24 +101,24 @@ func TestLoadTopologyNamesFileLineAndFieldOfEachFault(t *testing.T) {
 		"a core with nodes": {header + worker + "- {name: c, roles: [core], nodes: 2}\n", []string{
 			`:4: clusters[1].nodes: only a cluster with the role worker has nodes`,
 		}},
-		"no nodes at all": {header + core + "- {name: w, roles: [worker], nodes: 0}\n", []string{
+		"zero nodes": {header + core + "- {name: w, roles: [worker], nodes: 0}\n", []string{
 			`:4: clusters[1].nodes: 0: want a whole number from 1 to 1000`,
 		}},
 		"too many nodes": {header + core + "- {name: w, roles: [worker], nodes: 1001}\n", []string{
 			`:4: clusters[1].nodes: 1001: want a whole number from 1 to 1000`,
 		}},
-		"half a node": {header + core + "- {name: w, roles: [worker], nodes: 1.5}\n", []string{
+		"a fraction of a node": {header + core + "- {name: w, roles: [worker], nodes: 1.5}\n", []string{
 			`:4: clusters[1].nodes: 1.5 (float): want a whole number from 1 to 1000`,
 		}},
 		"an alias": {header + "- &a {name: c, roles: [core]}\n- *a\n" + worker, []string{
 			`:4: clusters[1]: an alias: want the fields name, roles, nodes`,
 		}},
-		"several faults at once": {"clusters:\n- {name: c, roles: [cor]}\n- {name: c, role: [worker]}\n", []string{
+		"several errors at once": {"clusters:\n- {name: c, roles: [cor]}\n- {name: c, role: [worker]}\n", []string{
 			`:1: name: missing`,
 			`:2: clusters[0].roles[0]: unknown role "cor"`,
 			`:3: clusters[1].role: unknown field`,
 			`:3: clusters[1].roles: missing`,
-			`:3: clusters[1].name: "c" is the name of the cluster in line 2 already`,
+			`:3: clusters[1].name: "c" is already the name of the cluster in line 2`,
 		}},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestLoadTopologyNamesFileLineAndFieldOfEachFault(t *testing.T) {
 			}
 			topology, err := federation.LoadTopology(file)
 			if err == nil {
-				t.Fatalf("it was accepted: %+v", topology)
+				t.Fatalf("LoadTopology() accepted it: %+v, want an error", topology)
 			}
 			for _, want := range test.want {
 				if strings.HasPrefix(want, ":") {
@@ -158,7 +158,7 @@ func TestLoadTopologyReadsAFile(t *testing.T) {
 		t.Error(diff)
 	}
 	if _, err := federation.LoadTopology(file + ".not"); err == nil || !strings.Contains(err.Error(), file+".not") {
-		t.Errorf("a missing file: %v", err)
+		t.Errorf("LoadTopology() of a missing file: error %v", err)
 	}
 }
 

@@ -5,10 +5,10 @@ import "github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
 // addresses are the addresses of a component's replicas. Replicas keep them across restarts.
 type addresses []*port.Claim
 
-func claim(replicas int) (addresses, error) {
+func claimAddresses(replicas int) (addresses, error) {
 	var claimed addresses
 	for range replicas {
-		one, err := port.Take()
+		one, err := port.NewClaim()
 		if err != nil {
 			claimed.release()
 			return nil, err

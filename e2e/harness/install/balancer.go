@@ -17,12 +17,12 @@ import (
 type Balancer struct {
 	listener net.Listener
 	replicas func() []string
-	turn     atomic.Uint64
+	next     atomic.Uint64
 	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	open  map[net.Conn]struct{}
-	ended bool
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	closed bool
 }
 
 const dialTimeout = time.Second
@@ -33,20 +33,20 @@ func NewBalancer(replicas func() []string) (*Balancer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the webhooks: %w", err)
 	}
-	b := &Balancer{listener: listener, replicas: replicas, open: map[net.Conn]struct{}{}}
+	b := &Balancer{listener: listener, replicas: replicas, conns: map[net.Conn]struct{}{}}
 	b.running.Go(b.serve)
 	return b, nil
 }
 
-// Outward returns the address that API servers use for the webhooks.
-func (b *Balancer) Outward() string {
+// ExternalAddress returns the address that API servers use for the webhooks.
+func (b *Balancer) ExternalAddress() string {
 	_, number, _ := net.SplitHostPort(b.listener.Addr().String()) // a listener's address has a port
-	return net.JoinHostPort(OutwardHost, number)
+	return net.JoinHostPort(ExternalHost, number)
 }
 
-// OutwardHost reaches the loopback interface but is not a loopback address. API servers use HTTP/2 for loopback addresses, which
+// ExternalHost reaches the loopback interface but is not a loopback address. API servers use HTTP/2 for loopback addresses, which
 // they never do for a real webhook.
-const OutwardHost = "0.0.0.0"
+const ExternalHost = "0.0.0.0"
 
 func (b *Balancer) serve() {
 	for {
@@ -64,26 +64,26 @@ func (b *Balancer) serve() {
 func (b *Balancer) forward(client net.Conn) {
 	defer client.Close()
 	server := b.dial()
-	if server == nil || !b.enter(client, server) {
+	if server == nil || !b.track(client, server) {
 		return
 	}
-	defer b.leave(client, server)
-	var ways sync.WaitGroup
+	defer b.untrack(client, server)
+	var running sync.WaitGroup
 	for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
-		ways.Go(func() {
+		running.Go(func() {
 			_, _ = io.Copy(to, from) // closing both connections ends both copies
 			_ = to.Close()
 			_ = from.Close()
 		})
 	}
-	ways.Wait()
+	running.Wait()
 }
 
 // dial returns a connection to the next replica that accepts one; nil if none does.
 func (b *Balancer) dial() net.Conn {
 	replicas := b.replicas()
 	for range replicas {
-		replica := replicas[b.turn.Add(1)%uint64(len(replicas))]
+		replica := replicas[b.next.Add(1)%uint64(len(replicas))]
 		if conn, err := net.DialTimeout("tcp", replica, dialTimeout); err == nil {
 			return conn
 		}
@@ -91,25 +91,25 @@ func (b *Balancer) dial() net.Conn {
 	return nil
 }
 
-func (b *Balancer) enter(conns ...net.Conn) bool {
+func (b *Balancer) track(conns ...net.Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, conn := range conns {
-		if b.ended {
+		if b.closed {
 			_ = conn.Close()
 			continue
 		}
-		b.open[conn] = struct{}{}
+		b.conns[conn] = struct{}{}
 	}
-	return !b.ended
+	return !b.closed
 }
 
-func (b *Balancer) leave(conns ...net.Conn) {
+func (b *Balancer) untrack(conns ...net.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, conn := range conns {
 		_ = conn.Close()
-		delete(b.open, conn)
+		delete(b.conns, conn)
 	}
 }
 
@@ -117,8 +117,8 @@ func (b *Balancer) leave(conns ...net.Conn) {
 func (b *Balancer) Close() {
 	_ = b.listener.Close()
 	b.mu.Lock()
-	b.ended = true
-	for conn := range b.open {
+	b.closed = true
+	for conn := range b.conns {
 		_ = conn.Close()
 	}
 	b.mu.Unlock()

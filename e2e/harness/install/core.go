@@ -24,8 +24,8 @@ func Client(cluster federation.Cluster) (client.Client, error) {
 	return c, nil
 }
 
-// furnishCores creates what the components need before they start. The federation has already installed the API.
-func (i *Installation) furnishCores(ctx context.Context) error {
+// prepareCores creates what the components need before they start. The federation has already installed the API.
+func (i *Installation) prepareCores(ctx context.Context) error {
 	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}}
 	if i.options.AggregatorShards > 0 {
 		objects = append(objects, &v1alpha1.ClusterRing{

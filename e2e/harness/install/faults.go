@@ -16,8 +16,8 @@ func TopologyName(core string) string { return "topology-" + core }
 // AggregatorName returns the component name of the aggregator of a core's cell.
 func AggregatorName(core, cell string) string { return "aggregator-" + core + "-" + cell }
 
-// FleetAggregatorName returns the component name of the aggregator of all cells of a core.
-func FleetAggregatorName(core string) string { return "aggregator-" + core }
+// SharedAggregatorName returns the component name of the aggregator of all cells of a core.
+func SharedAggregatorName(core string) string { return "aggregator-" + core }
 
 // AggregatorRing is the ring of the aggregators that share the cells.
 const AggregatorRing = "aggregators"
@@ -36,7 +36,7 @@ func (p *Processes) Kill(component string) error {
 	if err != nil {
 		return err
 	}
-	one.wanted.Store(true)
+	one.expected.Store(true)
 	if err := one.signal(syscall.SIGKILL); err != nil {
 		return err
 	}
@@ -54,13 +54,13 @@ func (p *Processes) Terminate(component string) error {
 	return nil
 }
 
-// Dismiss allows a component to end by itself from now on. It returns a channel that is closed when the component has ended.
-func (p *Processes) Dismiss(component string) (ended <-chan struct{}, err error) {
+// ExpectExit allows a component to end by itself from now on. It returns a channel that is closed when the component has ended.
+func (p *Processes) ExpectExit(component string) (ended <-chan struct{}, err error) {
 	one, err := p.process(component)
 	if err != nil {
 		return nil, err
 	}
-	one.wanted.Store(true)
+	one.expected.Store(true)
 	return one.ended, nil
 }
 
@@ -79,8 +79,8 @@ func (p *Processes) Restart(ctx context.Context, component string) error {
 	return p.startOne(ctx, one.component)
 }
 
-// StandBy starts another replica of a component under a different name, and returns when it is ready.
-func (p *Processes) StandBy(ctx context.Context, original, name string) error {
+// StartStandby starts another replica of a component under a different name, and returns when it is ready.
+func (p *Processes) StartStandby(ctx context.Context, original, name string) error {
 	one, err := p.process(original)
 	if err != nil {
 		return err
@@ -99,10 +99,10 @@ func (p *Processes) signal(component string, signal syscall.Signal) error {
 func (p *Processes) process(component string) (*process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if one, ok := p.all[component]; ok {
+	if one, ok := p.processes[component]; ok {
 		return one, nil
 	}
-	return nil, fmt.Errorf("no component %q was started", component)
+	return nil, fmt.Errorf("component %q was not started", component)
 }
 
 func (p *process) signal(signal syscall.Signal) error {

@@ -79,7 +79,7 @@ func Start(ctx context.Context, options Options) (*Installation, error) {
 }
 
 func (i *Installation) start(ctx context.Context) error {
-	if err := i.furnishCores(ctx); err != nil {
+	if err := i.prepareCores(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -115,7 +115,7 @@ func (i *Installation) aggregators(core federation.Cluster) (wanted []component)
 		return wanted
 	}
 	if i.options.CellsByObjects {
-		add(FleetAggregatorName(core.Name()), "--all-cells")
+		add(SharedAggregatorName(core.Name()), "--all-cells")
 		return wanted
 	}
 	for _, worker := range i.options.Workers {
@@ -139,7 +139,7 @@ func (i *Installation) Stop() {
 func (i *Installation) folder(name string) (string, error) {
 	path := filepath.Join(i.options.Dir, name)
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return "", fmt.Errorf("make a folder for %s: %w", name, err)
+		return "", fmt.Errorf("create a directory for %s: %w", name, err)
 	}
 	return path, nil
 }

@@ -36,14 +36,14 @@ type component struct {
 // process is a running component.
 type process struct {
 	component
-	health string // address of /readyz
-	log    string
-	cmd    *exec.Cmd
-	ended  chan struct{}
-	wanted atomic.Bool // the harness ends it
+	health   string // address of /readyz
+	log      string
+	cmd      *exec.Cmd
+	ended    chan struct{}
+	expected atomic.Bool // the harness ends it
 }
 
-func run(s *subprocess.Spawner, c component, health, log string) (*process, error) {
+func startProcess(s *subprocess.Spawner, c component, health, log string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", c.name, err)
@@ -113,7 +113,7 @@ func (p *process) death() error {
 
 // terminate asks the process to end, and kills it after the grace period.
 func (p *process) terminate(grace time.Duration) {
-	p.wanted.Store(true)
+	p.expected.Store(true)
 	select {
 	case <-p.ended:
 		return // another process may have its PID by now

@@ -17,12 +17,12 @@ const defaultGrace = 5 * time.Second
 // Processes are components that run as separate processes, each with a log in a directory. Like all components of Breakwater,
 // they support --health-listen, --metrics-listen and --log-format.
 type Processes struct {
-	dir     string
-	grace   time.Duration
-	spawner *subprocess.Spawner
-	mu      sync.Mutex
-	all     map[string]*process // by component
-	died    chan error
+	dir       string
+	grace     time.Duration
+	spawner   *subprocess.Spawner
+	mu        sync.Mutex
+	processes map[string]*process // by component
+	died      chan error
 	// metrics makes them serve metrics.
 	metrics bool
 }
@@ -33,7 +33,7 @@ func NewProcesses(dir string, grace time.Duration) *Processes {
 	if grace == 0 {
 		grace = defaultGrace
 	}
-	return &Processes{dir: dir, grace: grace, spawner: subprocess.NewSpawner(), all: map[string]*process{}, died: make(chan error, 1)}
+	return &Processes{dir: dir, grace: grace, spawner: subprocess.NewSpawner(), processes: map[string]*process{}, died: make(chan error, 1)}
 }
 
 // Start runs a program as a component, and returns when it is ready.
@@ -62,17 +62,17 @@ func (p *Processes) startAll(ctx context.Context, wanted []component) error {
 }
 
 func (p *Processes) startOne(ctx context.Context, c component) error {
-	health, err := port.Take()
+	health, err := port.NewClaim()
 	if err != nil {
 		return err
 	}
 	if p.metrics && c.metrics == nil {
-		if c.metrics, err = port.Take(); err != nil {
+		if c.metrics, err = port.NewClaim(); err != nil {
 			health.Release()
 			return err
 		}
 	}
-	started, err := run(p.spawner, c, health.Address(), filepath.Join(p.dir, c.name+".log"))
+	started, err := startProcess(p.spawner, c, health.Address(), filepath.Join(p.dir, c.name+".log"))
 	if err != nil {
 		health.Release()
 		return err
@@ -82,14 +82,14 @@ func (p *Processes) startOne(ctx context.Context, c component) error {
 		health.Release()
 	}()
 	p.mu.Lock()
-	p.all[c.name] = started
+	p.processes[c.name] = started
 	p.mu.Unlock()
 	if err := started.awaitReady(ctx); err != nil {
 		return err
 	}
 	go func() {
 		<-started.ended
-		if !started.wanted.Load() {
+		if !started.expected.Load() {
 			select {
 			case p.died <- started.death():
 			default: // the first death is enough
@@ -104,7 +104,7 @@ func (p *Processes) MetricsAddresses() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	addresses := map[string]string{}
-	for name, one := range p.all {
+	for name, one := range p.processes {
 		if one.metrics != nil {
 			addresses[name] = one.metrics.Address()
 		}
@@ -120,12 +120,12 @@ func (p *Processes) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var ending sync.WaitGroup
-	for _, one := range p.all {
+	for _, one := range p.processes {
 		ending.Go(func() { one.terminate(p.grace) })
 	}
 	ending.Wait()
 	p.spawner.Close()
-	for _, one := range p.all {
+	for _, one := range p.processes {
 		if one.metrics != nil {
 			one.metrics.Release()
 		}

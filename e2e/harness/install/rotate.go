@@ -29,7 +29,7 @@ func newCertificate() (certificate, error) {
 	if err != nil {
 		return certificate{}, err
 	}
-	served, err := authority.Server(name, []net.IP{net.ParseIP(port.Host), net.ParseIP(OutwardHost)})
+	served, err := authority.Server(name, []net.IP{net.ParseIP(port.Host), net.ParseIP(ExternalHost)})
 	return certificate{Pair: served, authority: authority.PEM}, err
 }
 
@@ -64,7 +64,7 @@ func (r *Rotation) Serve(ctx context.Context) error {
 	for _, replica := range hooks.addresses.all() {
 		var last error
 		err := wait.PollUntilContextCancel(ctx, readyPause, true, func(ctx context.Context) (bool, error) {
-			last = serves(ctx, replica, r.new)
+			last = checkServes(ctx, replica, r.new)
 			return last == nil, nil
 		})
 		if err != nil {
@@ -89,8 +89,8 @@ func (i *Installation) trust(ctx context.Context, all ...certificate) error {
 	return i.Configure(ctx)
 }
 
-// serves returns why a webhook does not serve a certificate.
-func serves(ctx context.Context, address string, want certificate) error {
+// checkServes returns why a webhook does not serve a certificate.
+func checkServes(ctx context.Context, address string, want certificate) error {
 	// This only checks which certificate the webhook presents, and not whether it is trusted.
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 	conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -100,7 +100,7 @@ func serves(ctx context.Context, address string, want certificate) error {
 	defer conn.Close()
 	block, _ := pem.Decode(want.Certificate)
 	if presented := conn.(*tls.Conn).ConnectionState().PeerCertificates; !bytes.Equal(presented[0].Raw, block.Bytes) {
-		return errors.New("it serves another certificate")
+		return errors.New("the webhook serves another certificate")
 	}
 	return nil
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// placed is a label that no node has. A pod with this node selector proves that scheduling policies are applied.
-const placed = "breakwater-canary/placed"
+// placementLabel is a label that no node has. A pod with this node selector proves that scheduling policies are applied.
+const placementLabel = "breakwater-canary/placed"
 
-// placeCanary creates a policy that matches only pods in dry runs.
-func (i *Installation) placeCanary(ctx context.Context) error {
+// createSchedulingCanary creates a policy that matches only pods in dry runs.
+func (i *Installation) createSchedulingCanary(ctx context.Context) error {
 	if !i.options.Scheduling {
 		return nil
 	}
 	policy := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: canary, Name: canary}}
-	policy.Spec.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{placed: "true"}}
-	policy.Spec.NodeSelector = v1alpha1.NodeLabels{placed: "true"}
+	policy.Spec.PodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{placementLabel: "true"}}
+	policy.Spec.NodeSelector = v1alpha1.NodeLabels{placementLabel: "true"}
 	return i.createInCores(ctx, policy)
 }
 
@@ -33,17 +33,17 @@ func (i *Installation) awaitScheduling(ctx context.Context, cell storm.Cell) err
 		return nil
 	}
 	probe := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: canary + "-placed", Labels: map[string]string{placed: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: canary + "-placed", Labels: map[string]string{placementLabel: "true"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: storm.Image}}},
 	}
 	var last error
-	err := wait.PollUntilContextCancel(ctx, guardPause, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, canaryInterval, true, func(ctx context.Context) (bool, error) {
 		stored, err := cell.Client.CoreV1().Pods(canary).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		last = err
-		return err == nil && stored.Spec.NodeSelector[placed] == "true", nil
+		return err == nil && stored.Spec.NodeSelector[placementLabel] == "true", nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until scheduling policies are heeded in cell %s: %w", cell.Name, errors.Join(err, last))
+		return fmt.Errorf("wait until scheduling policies are applied in cell %s: %w", cell.Name, errors.Join(err, last))
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func NewSharders(folder, kubeconfig string, replicas int) (*Sharders, error) {
 		return nil, fmt.Errorf("write the certificate of the sharders: %w", err)
 	}
 	s := &Sharders{}
-	if s.addresses, err = claim(replicas); err != nil {
+	if s.addresses, err = claimAddresses(replicas); err != nil {
 		return nil, err
 	}
 	if s.balancer, err = NewBalancer(s.addresses.all); err != nil {
@@ -43,7 +43,7 @@ func NewSharders(folder, kubeconfig string, replicas int) (*Sharders, error) {
 	for _, address := range s.addresses.all() {
 		s.Arguments = append(s.Arguments, []string{
 			"sharder", "--kubeconfig=" + kubeconfig, "--listen=" + address, "--tls-cert=" + file("crt"), "--tls-key=" + file("key"),
-			"--tls-ca=" + file("ca"), "--url=https://" + s.balancer.Outward(), "--leader-election-namespace=" + SystemNamespace,
+			"--tls-ca=" + file("ca"), "--url=https://" + s.balancer.ExternalAddress(), "--leader-election-namespace=" + SystemNamespace,
 		})
 	}
 	return s, nil

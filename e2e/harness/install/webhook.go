@@ -43,7 +43,7 @@ func (i *Installation) newWebhooks() (*webhooks, error) {
 	if err := errors.Join(hooks.write(hooks.serving), os.WriteFile(hooks.authority, hooks.serving.authority, 0o600)); err != nil {
 		return nil, err
 	}
-	if hooks.addresses, err = claim(i.options.WebhookReplicas); err != nil {
+	if hooks.addresses, err = claimAddresses(i.options.WebhookReplicas); err != nil {
 		return nil, err
 	}
 	var peers []string
@@ -145,7 +145,7 @@ func (i *Installation) WriteStatic(ctx context.Context, worker federation.Cluste
 
 // webhookConfig runs breakwater webhook-config for the installation's webhooks, and returns its output.
 func (i *Installation) webhookConfig(ctx context.Context, role ...string) ([]byte, error) {
-	arguments := append([]string{"webhook-config", "--url=https://" + i.webhooks.balancer.Outward(), "--ca-bundle=" + i.webhooks.authority}, role...)
+	arguments := append([]string{"webhook-config", "--url=https://" + i.webhooks.balancer.ExternalAddress(), "--ca-bundle=" + i.webhooks.authority}, role...)
 	raw, err := exec.CommandContext(ctx, i.options.Program, arguments...).Output()
 	if err != nil {
 		exit := &exec.ExitError{}

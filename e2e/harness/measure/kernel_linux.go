@@ -30,27 +30,27 @@ func (p *Process) Memory(field string) (mebibytes float64) {
 	return 0
 }
 
-// ForgetPeak resets the peak memory of the process.
-func (p *Process) ForgetPeak() {
+// ResetPeakMemory resets the peak memory of the process.
+func (p *Process) ResetPeakMemory() {
 	p.Helper()
 	p.must(os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.pid), []byte("5"), 0))
 }
 
-// Settle returns the memory of the process once it has changed by at most 2 MiB for that time.
-func (p *Process) Settle(still time.Duration) (mebibytes float64) {
+// StableMemory returns the memory of the process once it has changed by at most 2 MiB for that time.
+func (p *Process) StableMemory(stableFor time.Duration) (mebibytes float64) {
 	p.Helper()
 	memory, since := p.Memory("VmRSS"), time.Now()
 	p.Await(time.Second, func() bool {
 		if now := p.Memory("VmRSS"); math.Abs(now-memory) > 2 {
 			memory, since = now, time.Now()
 		}
-		return time.Since(since) >= still
-	}, func() string { return fmt.Sprintf("memory does not settle, at %v MiB", memory) })
+		return time.Since(since) >= stableFor
+	}, func() string { return fmt.Sprintf("memory did not become stable, at %v MiB", memory) })
 	return memory
 }
 
-// Processor returns the CPU time that the process has used so far.
-func (p *Process) Processor() time.Duration {
+// CPUTime returns the CPU time that the process has used so far.
+func (p *Process) CPUTime() time.Duration {
 	p.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
 	p.must(err)
@@ -58,10 +58,10 @@ func (p *Process) Processor() time.Duration {
 	return used
 }
 
-// Children returns the CPU time that the child processes of this process have used so far, by program name. These are the
+// ChildCPUTimes returns the CPU time that the child processes of this process have used so far, by program name. These are the
 // programs of the test's own control plane, and no others of the machine.
-func Children() map[string]time.Duration {
-	return Spent("comm", func(parent int, name string) string {
+func ChildCPUTimes() map[string]time.Duration {
+	return CPUTimes("comm", func(parent int, name string) string {
 		if parent != os.Getpid() {
 			return ""
 		}
@@ -69,9 +69,9 @@ func Children() map[string]time.Duration {
 	})
 }
 
-// Spent returns the CPU time that all processes have used so far, summed by the result of call. call gets a process's parent and
+// CPUTimes returns the CPU time that all processes have used so far, summed by the result of call. call gets a process's parent and
 // the content of its file in /proc; "" leaves the process out.
-func Spent(file string, call func(parent int, content string) string) map[string]time.Duration {
+func CPUTimes(file string, call func(parent int, content string) string) map[string]time.Duration {
 	used := map[string]time.Duration{}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// longest is the timeout of every wait in a benchmark.
-const longest = time.Hour
+// waitTimeout is the timeout of every wait in a benchmark.
+const waitTimeout = time.Hour
 
 // Process is a running component.
 type Process struct {
@@ -58,21 +58,21 @@ func Start(tb testing.TB, program string, arguments ...string) *Process {
 	command := exec.Command(program, arguments...)
 	// The process inherits only the variables that tune Go's runtime.
 	command.Stderr, command.Env = output, []string{"HOME=" + os.TempDir()}
-	for _, knob := range []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS"} {
-		if value, set := os.LookupEnv(knob); set {
-			command.Env = append(command.Env, knob+"="+value)
+	for _, variable := range []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS"} {
+		if value, set := os.LookupEnv(variable); set {
+			command.Env = append(command.Env, variable+"="+value)
 		}
 	}
 	spawner := subprocess.NewSpawner()
 	var cancel context.CancelFunc
-	p.Context, cancel = context.WithTimeoutCause(tb.Context(), longest, errors.New("waited too long"))
+	p.Context, cancel = context.WithTimeoutCause(tb.Context(), waitTimeout, errors.New("timed out"))
 	p.Began = time.Now()
 	p.must(spawner.Start(command))
 	p.pid = command.Process.Pid
 	p.stop = sync.OnceFunc(func() {
 		if err := errors.Join(command.Process.Signal(os.Interrupt), command.Wait()); err != nil {
-			said, _ := os.ReadFile(output.Name())
-			tb.Errorf("%s: %v\n%s", arguments[0], err, said[max(0, len(said)-4096):])
+			logged, _ := os.ReadFile(output.Name())
+			tb.Errorf("%s: %v\n%s", arguments[0], err, logged[max(0, len(logged)-4096):])
 		}
 		cancel()
 		spawner.Close()
@@ -99,13 +99,13 @@ func (p *Process) AwaitReady() time.Duration {
 }
 
 // Await polls until ask returns true. After the timeout it fails with state.
-func (p *Process) Await(pause time.Duration, ask func() bool, state func() string) {
+func (p *Process) Await(pause time.Duration, condition func() bool, state func() string) {
 	p.Helper()
-	look := time.NewTicker(pause)
-	defer look.Stop()
-	for !ask() {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for !condition() {
 		select {
-		case <-look.C:
+		case <-ticker.C:
 		case <-p.Context.Done():
 			p.Fatalf("%s: %v", state(), context.Cause(p.Context))
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAPathStepsThroughTheTimeline(t *testing.T) {
+func TestPathStepsThroughTheTimeline(t *testing.T) {
 	c := Chart{Width: 110, Height: 100, left: 10, seconds: 10, pods: 10}
 	got := c.path([]Point{{Seconds: 0, Total: 10}, {Seconds: 5, Total: 4}, {Seconds: 10, Total: 4}})
 	if want := "M10.0 0.0H60.0V60.0H110.0V60.0"; got != want {
@@ -16,7 +16,7 @@ func TestAPathStepsThroughTheTimeline(t *testing.T) {
 	}
 }
 
-func TestLabelsStayInsideThePicture(t *testing.T) {
+func TestLabelsStayInsideThePlot(t *testing.T) {
 	marks := []Mark{{Label: `random <b>"deletes"</b> & more`}}
 	for range 6 {
 		marks = append(marks, Mark{Label: "deletecollection"})
@@ -52,15 +52,15 @@ func TestStepsAreRound(t *testing.T) {
 	}
 }
 
-func TestBarsCountEverythingInItsTime(t *testing.T) {
+func TestBarsCountEveryEventOnce(t *testing.T) {
 	c := Chart{Width: 102, left: 0, right: 2, seconds: 25}
 	bars := c.bars([]float64{0, 0.5, 1.5, 24.9, 25, 99, -1})
 	if len(bars) != 26 || bars[0] != 3 || bars[1] != 1 || bars[24] != 1 || bars[25] != 2 {
-		t.Errorf("the bars are %v", bars)
+		t.Errorf("bars() = %v", bars)
 	}
 }
 
-func TestAPictureIsWellFormedAndEscapes(t *testing.T) {
+func TestSVGIsWellFormedAndEscaped(t *testing.T) {
 	for _, c := range []*Chart{{Width: 960, Height: 400}, {
 		Title: "<a>", Description: "b & c", Width: 960, Height: 400, Floor: 3, Pods: 5, Background: true,
 		Lines: []Line{{Class: "with", Name: "<line>", Points: []Point{{0, 5}, {4, 3}, {10, 5}}}},
@@ -76,7 +76,7 @@ func TestAPictureIsWellFormedAndEscapes(t *testing.T) {
 			}
 		}
 		if first := c.Draw(); first != c.Draw() {
-			t.Error("drawing twice gives two pictures")
+			t.Error("Draw() is not deterministic")
 		}
 	}
 }

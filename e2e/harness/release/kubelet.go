@@ -30,21 +30,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
-// look is the polling interval.
-const look = 100 * time.Millisecond
+// pollInterval is the polling interval.
+const pollInterval = 100 * time.Millisecond
 
 // Kubelet runs the pods of the release's namespace as processes of this machine. kwok only simulates them. A process gets the
 // arguments, Secrets and permissions from the chart, and its pod becomes ready when the process is. In a cluster without nodes,
 // Kubelet runs pods that have none.
 type Kubelet struct {
-	bare    bool
-	config  *rest.Config
-	client  kubernetes.Interface
-	program string
-	dir     string
-	spawner *subprocess.Spawner
-	running sync.WaitGroup
-	end     context.CancelFunc
+	withoutKwok bool
+	config      *rest.Config
+	client      kubernetes.Interface
+	program     string
+	dir         string
+	spawner     *subprocess.Spawner
+	running     sync.WaitGroup
+	cancel      context.CancelFunc
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
@@ -70,19 +70,19 @@ func StartKubelet(cluster federation.Cluster, program, dir string) (*Kubelet, er
 	}
 	ctx, end := context.WithCancel(context.Background())
 	k := &Kubelet{
-		bare:   !cluster.Is(federation.Worker),
-		config: config, client: client, program: program, dir: dir, spawner: subprocess.NewSpawner(), end: end, pods: map[types.UID]*pod{},
+		withoutKwok: !cluster.HasRole(federation.Worker),
+		config:      config, client: client, program: program, dir: dir, spawner: subprocess.NewSpawner(), cancel: end, pods: map[types.UID]*pod{},
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(Namespace))
 	informer := factory.Core().V1().Pods().Informer()
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { k.saw(ctx, obj) },
-		UpdateFunc: func(_, obj any) { k.saw(ctx, obj) },
+		AddFunc:    func(obj any) { k.handlePod(ctx, obj) },
+		UpdateFunc: func(_, obj any) { k.handlePod(ctx, obj) },
 		DeleteFunc: func(obj any) {
 			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj
 			}
-			k.lost(obj)
+			k.handleDeletion(obj)
 		},
 	})
 	factory.Start(ctx.Done())
@@ -91,18 +91,18 @@ func StartKubelet(cluster federation.Cluster, program, dir string) (*Kubelet, er
 
 // Close ends all processes.
 func (k *Kubelet) Close() {
-	k.end()
+	k.cancel()
 	k.running.Wait()
 	k.spawner.Close()
 }
 
-func (k *Kubelet) saw(ctx context.Context, obj any) {
+func (k *Kubelet) handlePod(ctx context.Context, obj any) {
 	p, ok := obj.(*corev1.Pod)
-	if !ok || p.Spec.NodeName == "" && !k.bare {
+	if !ok || p.Spec.NodeName == "" && !k.withoutKwok {
 		return
 	}
 	if p.DeletionTimestamp != nil {
-		k.lost(obj)
+		k.handleDeletion(obj)
 		return
 	}
 	if finished := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed; finished {
@@ -124,7 +124,7 @@ func (k *Kubelet) saw(ctx context.Context, obj any) {
 	})
 }
 
-func (k *Kubelet) lost(obj any) {
+func (k *Kubelet) handleDeletion(obj any) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
 		return
@@ -165,7 +165,7 @@ func (k *Kubelet) metrics(component string) string {
 // run runs a pod until it is deleted, or until the process of a Job has ended.
 func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	folder := filepath.Join(k.dir, p.Name)
-	kubeconfig, err := k.account(ctx, p, folder)
+	kubeconfig, err := k.writeKubeconfig(ctx, p, folder)
 	if err != nil {
 		return err
 	}
@@ -174,13 +174,13 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	}
 	var claims [3]*port.Claim
 	for i := range claims {
-		if claims[i], err = port.Take(); err != nil {
+		if claims[i], err = port.NewClaim(); err != nil {
 			return err
 		}
 		defer claims[i].Release()
 	}
 	health, metrics, reviews := claims[0], claims[1], ""
-	arguments := adapt(p, kubeconfig, folder)
+	arguments := processArguments(p, kubeconfig, folder)
 	job := p.Spec.RestartPolicy != corev1.RestartPolicyAlways
 	if !job {
 		arguments = append(arguments, "--health-listen="+health.Address(), "--metrics-listen="+metrics.Address(), "--log-format=text")
@@ -205,12 +205,12 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	if job {
-		return k.finish(ctx, p, ended)
+		return k.completePod(ctx, p, ended)
 	}
 	go k.probe(ctx, p, one, health.Address(), reviews)
 	select {
 	case err := <-ended:
-		return fmt.Errorf("it ended by itself: %w", err)
+		return fmt.Errorf("the process exited by itself: %w", err)
 	case <-ctx.Done():
 	}
 	_ = command.Process.Signal(syscall.SIGTERM)
@@ -219,8 +219,8 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	return <-ended // how it ended does not matter, because it was asked to end
 }
 
-// account writes a kubeconfig of the pod's ServiceAccount.
-func (k *Kubelet) account(ctx context.Context, p *corev1.Pod, folder string) (string, error) {
+// writeKubeconfig writes a kubeconfig of the pod's ServiceAccount.
+func (k *Kubelet) writeKubeconfig(ctx context.Context, p *corev1.Pod, folder string) (string, error) {
 	token, err := k.client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(ctx, p.Spec.ServiceAccountName,
 		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
@@ -241,7 +241,7 @@ func (k *Kubelet) mount(ctx context.Context, p *corev1.Pod, folder string) error
 			continue
 		}
 		var secret *corev1.Secret
-		err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 			found, err := k.client.CoreV1().Secrets(p.Namespace).Get(ctx, volume.Secret.SecretName, metav1.GetOptions{})
 			secret = found
 			return err == nil, client.IgnoreNotFound(err)
@@ -267,9 +267,9 @@ func (k *Kubelet) mount(ctx context.Context, p *corev1.Pod, folder string) error
 	return nil
 }
 
-// adapt converts the arguments of a pod to those of a process: it has a different kubeconfig, other file paths, and no cluster
+// processArguments converts the arguments of a pod to those of a process: it has a different kubeconfig, other file paths, and no cluster
 // DNS to find its peers.
-func adapt(p *corev1.Pod, kubeconfig, folder string) []string {
+func processArguments(p *corev1.Pod, kubeconfig, folder string) []string {
 	var arguments []string
 	for _, argument := range p.Spec.Containers[0].Args {
 		if strings.HasPrefix(argument, "--peer=") {
@@ -291,21 +291,21 @@ func (k *Kubelet) probe(ctx context.Context, p *corev1.Pod, one *pod, health, re
 			k.mu.Lock()
 			one.ready, one.reviews = true, reviews
 			k.mu.Unlock()
-			if err := k.sayReady(ctx, p); err == nil {
+			if err := k.markReady(ctx, p); err == nil {
 				return
 			}
 		}
 		select {
-		case <-time.After(look):
+		case <-time.After(pollInterval):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// sayReady tells kwok that the pod is ready, and kwok updates the pod. A cluster without nodes has no kwok, so sayReady updates
+// markReady tells kwok that the pod is ready, and kwok updates the pod. A cluster without nodes has no kwok, so markReady updates
 // the pod itself.
-func (k *Kubelet) sayReady(ctx context.Context, p *corev1.Pod) error {
-	if !k.bare {
+func (k *Kubelet) markReady(ctx context.Context, p *corev1.Pod) error {
+	if !k.withoutKwok {
 		return k.annotate(ctx, p, federation.ReadyAnnotation, "true")
 	}
 	now := metav1.Now().UTC().Format(time.RFC3339)
@@ -318,10 +318,10 @@ func (k *Kubelet) patchStatus(ctx context.Context, p *corev1.Pod, patch []byte) 
 	return err
 }
 
-// finish completes a pod when its process has ended. kwok completes the pods of Jobs.
-func (k *Kubelet) finish(ctx context.Context, p *corev1.Pod, ended <-chan error) error {
+// completePod completes a pod when its process has ended. kwok completes the pods of Jobs.
+func (k *Kubelet) completePod(ctx context.Context, p *corev1.Pod, ended <-chan error) error {
 	failure := <-ended
-	if failure == nil && metav1.GetControllerOf(p) != nil && !k.bare {
+	if failure == nil && metav1.GetControllerOf(p) != nil && !k.withoutKwok {
 		return k.annotate(ctx, p, federation.CompleteAnnotation, "now")
 	}
 	phase := corev1.PodSucceeded
@@ -337,8 +337,8 @@ func (k *Kubelet) annotate(ctx context.Context, p *corev1.Pod, key, value string
 	return err
 }
 
-// Complaints returns the log lines in which a component was forbidden something, and the errors that kept pods from running.
-func (k *Kubelet) Complaints() error {
+// Problems returns the log lines in which a component was forbidden something, and the errors that kept pods from running.
+func (k *Kubelet) Problems() error {
 	logs, err := filepath.Glob(filepath.Join(k.dir, "*.log*"))
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (r *Release) MetricsToken(ctx context.Context) (string, error) {
 func (r *Release) Scrape(ctx context.Context, component, token string) (code int, body string, err error) {
 	address := r.metrics(component)
 	if address == "" {
-		return 0, "", fmt.Errorf("no pod of the %s is ready", component)
+		return 0, "", fmt.Errorf("no pod of component %s is ready", component)
 	}
 	return ScrapeAddress(ctx, address, token)
 }

@@ -26,8 +26,8 @@ import (
 const (
 	// Namespace is the namespace of all releases.
 	Namespace = "breakwater-system"
-	// helmTime is Helm's timeout.
-	helmTime = 90 * time.Second
+	// helmTimeout is Helm's timeout.
+	helmTimeout = 90 * time.Second
 	// certificate is the Secret with the webhooks' serving certificate.
 	certificate = "certificate"
 )
@@ -60,9 +60,9 @@ func New(ctx context.Context, cluster federation.Cluster, program, dir, charts s
 	if r.balancer, err = install.NewBalancer(k.Webhooks); err != nil {
 		return nil, err
 	}
-	if err := r.furnish(ctx); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		r.Close()
-		return nil, fmt.Errorf("furnish cluster %s: %w", cluster.Name(), err)
+		return nil, fmt.Errorf("prepare cluster %s: %w", cluster.Name(), err)
 	}
 	return r, nil
 }
@@ -73,13 +73,13 @@ func (r *Release) Close() {
 	r.balancer.Close()
 }
 
-func (r *Release) furnish(ctx context.Context) error {
+func (r *Release) prepare(ctx context.Context) error {
 	authority, err := pki.NewAuthority("breakwater charts")
 	if err != nil {
 		return err
 	}
 	r.authority = authority.PEM
-	serving, err := authority.Server("breakwater webhook", []net.IP{net.ParseIP(port.Host), net.ParseIP(install.OutwardHost)})
+	serving, err := authority.Server("breakwater webhook", []net.IP{net.ParseIP(port.Host), net.ParseIP(install.ExternalHost)})
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (r *Release) furnish(ctx context.Context) error {
 func (r *Release) Install(ctx context.Context, values map[string]any, arguments ...string) error {
 	if told, _ := values["webhook"].(map[string]any); told["enabled"] != false {
 		webhook := map[string]any{
-			"url": "https://" + r.balancer.Outward(), "caBundle": string(r.authority), "drain": "1s", "logLevel": "debug",
+			"url": "https://" + r.balancer.ExternalAddress(), "caBundle": string(r.authority), "drain": "1s", "logLevel": "debug",
 		}
 		maps.Copy(webhook, told)
 		values["webhook"] = webhook
@@ -117,7 +117,7 @@ func (r *Release) Install(ctx context.Context, values map[string]any, arguments 
 	}
 	arguments = append([]string{"install", "breakwater", filepath.Join(r.Charts, "breakwater"), "--values", r.Values}, arguments...)
 	if out, err := r.Helm(ctx, arguments...); err != nil {
-		return fmt.Errorf("install Breakwater in cluster %s: %w\n%s", r.Cluster.Name(), errors.Join(err, r.Complaints()), out)
+		return fmt.Errorf("install Breakwater in cluster %s: %w\n%s", r.Cluster.Name(), errors.Join(err, r.Problems()), out)
 	}
 	return nil
 }
@@ -126,14 +126,14 @@ func (r *Release) Install(ctx context.Context, values map[string]any, arguments 
 func (r *Release) InstallDefinitions(ctx context.Context) error {
 	out, err := r.Helm(ctx, "upgrade", "--install", "breakwater-crds", filepath.Join(r.Charts, "breakwater-crds"), "--take-ownership")
 	if err != nil {
-		return fmt.Errorf("install the definitions in cluster %s: %w\n%s", r.Cluster.Name(), err, out)
+		return fmt.Errorf("install the CRDs in cluster %s: %w\n%s", r.Cluster.Name(), err, out)
 	}
 	return nil
 }
 
 // Helm runs Helm on the cluster, for the namespace of the release.
 func (r *Release) Helm(ctx context.Context, arguments ...string) (string, error) {
-	arguments = append(arguments, "--namespace", Namespace, "--timeout", helmTime.String())
+	arguments = append(arguments, "--namespace", Namespace, "--timeout", helmTimeout.String())
 	command, err := Helm(ctx, filepath.Dir(r.Values), arguments...)
 	if err != nil {
 		return "", err

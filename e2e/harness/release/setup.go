@@ -33,11 +33,11 @@ func (rs Releases) Close() {
 	}
 }
 
-// Complaints returns the complaints of all clusters.
-func (rs Releases) Complaints() error {
+// Problems returns the complaints of all clusters.
+func (rs Releases) Problems() error {
 	var all []error
 	for _, r := range rs {
-		all = append(all, r.Complaints())
+		all = append(all, r.Problems())
 	}
 	return errors.Join(all...)
 }
@@ -65,7 +65,7 @@ func (s Setup) Single(ctx context.Context, cluster federation.Cluster) (*Release
 func (s Setup) Federation(ctx context.Context, core federation.Cluster, workers []federation.Cluster) (Releases, error) {
 	var all Releases
 	fail := func(err error) (Releases, error) {
-		err = errors.Join(err, all.Complaints())
+		err = errors.Join(err, all.Problems())
 		all.Close()
 		return nil, err
 	}

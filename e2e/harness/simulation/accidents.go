@@ -30,47 +30,47 @@ func protectorOf(source types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: source.Namespace, Name: name}
 }
 
-func (p SourcePlan) protector() types.NamespacedName { return protectorOf(p.key()) }
+func (p SourcePlan) protectorKey() types.NamespacedName { return protectorOf(p.key()) }
 
-// accident changes Deployments, their owners and namespaces, and the confirmations of their release.
-func (w *world) accident(s Step) {
+// applySourceStep changes Deployments, their owners and namespaces, and the confirmations of their release.
+func (sim *simulator) applySourceStep(s Step) {
 	switch s.What {
 	case DeleteSources:
-		w.eachSource(s, func(p SourcePlan) { _, _ = w.cores[0].store.Delete("deployments", p.key(), "", user) })
+		sim.forEachSource(s, func(p SourcePlan) { _, _ = sim.cores[0].store.Delete("deployments", p.key(), "", user) })
 	case ScaleSources:
-		w.eachSource(s, func(p SourcePlan) { w.scale(p, p.Replicas*s.To/100) })
+		sim.forEachSource(s, func(p SourcePlan) { sim.scaleDeployment(p, p.Replicas*s.To/100) })
 	case CreateSources:
-		w.eachSource(s, w.createSource)
+		sim.forEachSource(s, sim.createSource)
 	case DeleteNamespace:
-		_, _ = w.cores[0].store.Delete(apiserver.Namespaces, types.NamespacedName{Name: shop}, "", user)
+		_, _ = sim.cores[0].store.Delete(apiserver.Namespaces, types.NamespacedName{Name: deletableNamespace}, "", user)
 	case DeleteOwner:
-		owner := types.NamespacedName{Namespace: []string{namespace, shop}[s.N%2], Name: fmt.Sprint("owner-", s.Who%2)}
-		_, _ = w.cores[0].store.Delete("applications", owner, "", user)
+		owner := types.NamespacedName{Namespace: []string{namespace, deletableNamespace}[s.N%2], Name: fmt.Sprint("owner-", s.Who%2)}
+		_, _ = sim.cores[0].store.Delete("applications", owner, "", user)
 	case OptOut, DeleteGenerated:
-		if plan, ok := pick(w.scenario.sources(), s.Who); ok && s.What == OptOut {
-			w.edit("deployments", plan.key(), func(o client.Object) { o.SetLabels(nil) })
+		if plan, ok := pick(sim.scenario.sources(), s.Who); ok && s.What == OptOut {
+			sim.updateObject("deployments", plan.key(), func(o client.Object) { o.SetLabels(nil) })
 		} else if ok {
-			_, _ = w.cores[0].store.Delete("podprotectors", plan.protector(), "", user)
+			_, _ = sim.cores[0].store.Delete("podprotectors", plan.protectorKey(), "", user)
 		}
 	case OptIn:
-		for _, plan := range w.scenario.sources() {
-			w.edit("deployments", plan.key(), func(o client.Object) { o.SetLabels(protectLabel()) })
+		for _, plan := range sim.scenario.sources() {
+			sim.updateObject("deployments", plan.key(), func(o client.Object) { o.SetLabels(protectLabel()) })
 		}
 	case ConfirmSource, ConfirmProtector, ConfirmNamespace:
-		w.confirm(s)
+		sim.annotateConfirmation(s)
 	case TakeBack:
-		w.takeBack()
+		sim.removeConfirmations()
 	case LoseGrants:
-		_, _ = w.cores[0].store.Delete("configmaps", types.NamespacedName{Namespace: leaseNamespace, Name: grantsName}, "", user)
+		_, _ = sim.cores[0].store.Delete("configmaps", types.NamespacedName{Namespace: leaseNamespace, Name: grantsName}, "", user)
 	}
 }
 
 func protectLabel() map[string]string { return map[string]string{v1alpha1.LabelProtect: "true"} }
 
-// eachSource calls do for some Deployments, one after another.
-func (w *world) eachSource(s Step, do func(SourcePlan)) {
-	all := w.scenario.sources()
-	w.later(0, func() {
+// forEachSource calls do for some Deployments, one after another.
+func (sim *simulator) forEachSource(s Step, do func(SourcePlan)) {
+	all := sim.scenario.sources()
+	sim.runAfter(0, func() {
 		for i := range min(s.N, len(all)) {
 			do(all[(s.Who+i)%len(all)])
 			time.Sleep(s.Every)
@@ -78,15 +78,15 @@ func (w *world) eachSource(s Step, do func(SourcePlan)) {
 	})
 }
 
-func (w *world) edit(resource string, key types.NamespacedName, change func(client.Object)) {
-	_, _ = w.cores[0].store.Update(resource, key, "", user, func(o client.Object) error {
+func (sim *simulator) updateObject(resource string, key types.NamespacedName, change func(client.Object)) {
+	_, _ = sim.cores[0].store.Update(resource, key, "", user, func(o client.Object) error {
 		change(o)
 		return nil
 	})
 }
 
-func (w *world) scale(p SourcePlan, to int) {
-	w.edit("deployments", p.key(), func(o client.Object) {
+func (sim *simulator) scaleDeployment(p SourcePlan, to int) {
+	sim.updateObject("deployments", p.key(), func(o client.Object) {
 		if d, ok := o.(*appsv1.Deployment); ok && *d.Spec.Replicas != int32(to) {
 			replicas := int32(to)
 			d.Spec.Replicas = &replicas
@@ -96,15 +96,15 @@ func (w *world) scale(p SourcePlan, to int) {
 }
 
 // createSource creates a Deployment in its namespace, with its owner, unless the Deployment exists.
-func (w *world) createSource(p SourcePlan) {
-	store := w.cores[0].store
+func (sim *simulator) createSource(p SourcePlan) {
+	store := sim.cores[0].store
 	space := types.NamespacedName{Name: p.Namespace}
 	_, _ = store.Create(apiserver.Namespaces, namespaceObject(p.Namespace), user)
 	if stored, err := store.Get(apiserver.Namespaces, space); err != nil || stored.GetDeletionTimestamp() != nil {
 		return // no API server creates an object there
 	}
 	if p.Name == sourceName {
-		_, _ = store.Create("deployments", w.deployment(), user)
+		_, _ = store.Create("deployments", sim.deployment(), user)
 		return
 	}
 	replicas, unavailable := int32(p.Replicas), intstr.FromInt32(0)
@@ -114,14 +114,14 @@ func (w *world) createSource(p SourcePlan) {
 	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
 	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable}
 	if p.Owner != "" {
-		d.OwnerReferences = []metav1.OwnerReference{w.owner(p)}
+		d.OwnerReferences = []metav1.OwnerReference{sim.ensureOwner(p)}
 	}
 	_, _ = store.Create("deployments", d, user)
 }
 
-// owner returns a reference to the owner of a Deployment, and creates the owner if it does not exist.
-func (w *world) owner(p SourcePlan) metav1.OwnerReference {
-	store, kind := w.cores[0].store, apiserver.Application()
+// ensureOwner returns a reference to the owner of a Deployment, and creates the owner if it does not exist.
+func (sim *simulator) ensureOwner(p SourcePlan) metav1.OwnerReference {
+	store, kind := sim.cores[0].store, apiserver.Application()
 	_, _ = store.Create("applications", &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Owner}}, user)
 	ref := metav1.OwnerReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: p.Owner}
 	if stored, err := store.Get("applications", types.NamespacedName{Namespace: p.Namespace, Name: p.Owner}); err == nil {
@@ -135,66 +135,66 @@ func namespaceObject(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"kubernetes"}}}
 }
 
-func (w *world) populateSources() {
-	for i, core := range w.cores {
+func (sim *simulator) populateSources() {
+	for i, core := range sim.cores {
 		core.create(apiserver.Namespaces, namespaceObject(leaseNamespace))
-		if i > 0 || !w.scenario.Generated {
+		if i > 0 || !sim.scenario.Generated {
 			core.create(apiserver.Namespaces, namespaceObject(namespace))
 		}
 	}
-	for _, plan := range w.scenario.sources() {
-		w.createSource(plan)
+	for _, plan := range sim.scenario.sources() {
+		sim.createSource(plan)
 	}
 }
 
-// confirm annotates an object with a confirmation, either permanently or for a while.
-func (w *world) confirm(s Step) {
+// annotateConfirmation annotates an object with a confirmation, either permanently or for a while.
+func (sim *simulator) annotateConfirmation(s Step) {
 	value := "true"
 	if s.For > 0 {
 		value = time.Now().Add(s.For).UTC().Format(time.RFC3339)
 	}
-	plan, ok := pick(w.scenario.sources(), s.Who)
+	plan, ok := pick(sim.scenario.sources(), s.Who)
 	switch {
 	case !ok:
 	case s.What == ConfirmSource:
-		w.edit("deployments", plan.key(), annotate(value))
+		sim.updateObject("deployments", plan.key(), setConfirmation(value))
 	case s.What == ConfirmProtector:
-		w.edit("podprotectors", plan.protector(), annotate(value))
+		sim.updateObject("podprotectors", plan.protectorKey(), setConfirmation(value))
 	default:
-		w.edit(apiserver.Namespaces, types.NamespacedName{Name: plan.Namespace}, annotate(value))
+		sim.updateObject(apiserver.Namespaces, types.NamespacedName{Name: plan.Namespace}, setConfirmation(value))
 	}
 }
 
-// confirmHeld confirms at the end every decrease that is still held. It waits until the decreases are released and the namespace is
+// confirmHeldDecreases confirms at the end every decrease that is still held. It waits until the decreases are released and the namespace is
 // deleted.
-func (w *world) confirmHeld() error {
-	if len(w.scenario.Brake.Sources) == 0 {
+func (sim *simulator) confirmHeldDecreases() error {
+	if len(sim.scenario.Brake.Sources) == 0 {
 		return nil
 	}
-	for _, name := range []string{namespace, shop} {
-		w.edit(apiserver.Namespaces, types.NamespacedName{Name: name}, annotate("true"))
+	for _, name := range []string{namespace, deletableNamespace} {
+		sim.updateObject(apiserver.Namespaces, types.NamespacedName{Name: name}, setConfirmation("true"))
 	}
-	return w.await(convergence, func() string {
-		space, err := w.cores[0].store.Get(apiserver.Namespaces, types.NamespacedName{Name: shop})
+	return sim.waitUntil(convergenceTime, func() string {
+		space, err := sim.cores[0].store.Get(apiserver.Namespaces, types.NamespacedName{Name: deletableNamespace})
 		if err == nil && space.GetDeletionTimestamp() != nil {
-			return "namespace " + shop + " is still being deleted"
+			return "namespace " + deletableNamespace + " is still being deleted"
 		}
-		return w.isCalm()
+		return sim.calmProblem()
 	})
 }
 
-// takeBack removes all confirmations.
-func (w *world) takeBack() {
+// removeConfirmations removes all confirmations.
+func (sim *simulator) removeConfirmations() {
 	for _, resource := range []string{"deployments", "podprotectors", apiserver.Namespaces} {
-		objects, _ := w.cores[0].store.List(resource, "")
+		objects, _ := sim.cores[0].store.List(resource, "")
 		for _, o := range objects {
-			w.edit(resource, client.ObjectKeyFromObject(o), annotate(""))
+			sim.updateObject(resource, client.ObjectKeyFromObject(o), setConfirmation(""))
 		}
 	}
 }
 
-// annotate sets the confirmation of an object. An empty value removes it.
-func annotate(value string) func(client.Object) {
+// setConfirmation sets the confirmation of an object. An empty value removes it.
+func setConfirmation(value string) func(client.Object) {
 	return func(o client.Object) {
 		annotations := maps.Clone(o.GetAnnotations())
 		if annotations == nil {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// reviewPatience is how long an API server waits for a webhook.
-	reviewPatience = 5 * time.Second
+	// webhookTimeout is how long an API server waits for a webhook.
+	webhookTimeout = 5 * time.Second
 	// requestLimit is how long after its start a request may take effect. admissionDeadline is the deadline that the Cells set.
 	requestLimit      = 12 * time.Second
 	admissionDeadline = 15 * time.Second
@@ -30,13 +30,13 @@ const (
 
 // clusterState is one cluster: its store, and the actions of the world in it.
 type clusterState struct {
-	name  string
-	world *world
-	store *apiserver.Store
-	// begin is its version when all protectors had been counted for the first time.
-	begin uint64
-	// restored is the version at which it continued after its last restore; 0 if it was never restored.
-	restored uint64
+	name      string
+	simulator *simulator
+	store     *apiserver.Store
+	// countedVersion is its version when all protectors had been counted for the first time.
+	countedVersion uint64
+	// restoredVersion is the version at which it continued after its last restore; 0 if it was never restored.
+	restoredVersion uint64
 }
 
 // removal is one request to remove a pod, and its progress.
@@ -48,44 +48,44 @@ type removal struct {
 	dryRun bool
 	// relabel has the labels that the request changes, if it removes nothing.
 	relabel relabel
-	// change is the update that the request makes, if it removes nothing.
-	change *change
-	// stuck is how long the request hangs in the API server between its review and its effect.
-	stuck time.Duration
-	// refusedLater makes another webhook refuse the request after ours.
-	refusedLater bool
+	// update is the update that the request makes, if it removes nothing.
+	update *podUpdate
+	// hangs is how long the request hangs in the API server between its review and its effect.
+	hangs time.Duration
+	// refusedByOther makes another webhook refuse the request after ours.
+	refusedByOther bool
 
 	// uid is the UID of the pod. reviewed is the pod in the last review; nil if there was no review.
-	uid      types.UID
-	reviewed *corev1.Pod
-	asked    time.Time
-	// era is the number of restores of the cell before the request began. A restore of an etcd includes a restart of its API servers, and
+	uid         types.UID
+	reviewed    *corev1.Pod
+	requestedAt time.Time
+	// restoresBefore is the number of restores of the cell before the request began. A restore of an etcd includes a restart of its API servers, and
 	// no request outlives that.
-	era int
-	// knew is for each core the version up to which the last reviewing webhook knew the protectors.
-	knew map[string]uint64
+	restoresBefore int
+	// seenVersions is for each core the version up to which the last reviewing webhook knew the protectors.
+	seenVersions map[string]uint64
 	// skew is how far its clock is ahead. counted is when the count that each protector had at the review was taken.
-	skew    time.Duration
-	counted map[*watched]time.Time
+	skew      time.Duration
+	countedAt map[*watchedProtector]time.Time
 	// webhook is the name of that webhook, and witness is its start time.
-	webhook string
-	witness time.Time
-	// latest is the last review of the request. The judge owns it.
-	latest *reviewed
-	// overrode is the denial that the last answer overrode; empty if it overrode none.
-	overrode removals.VerdictReason
+	webhook      string
+	webhookStart time.Time
+	// latestReview is the last review of the request. The judge owns it.
+	latestReview *review
+	// overriddenDenial is the denial that the last answer overrode; empty if it overrode none.
+	overriddenDenial removals.VerdictReason
 	// stored reports whether the update is stored. The judge owns it.
 	stored bool
-	// openIn are the pods whose removal is admitted and not finished. The judge owns it.
-	openIn []openKey
+	// openKeys are the pods whose removal is admitted and not finished. The judge owns it.
+	openKeys []openKey
 }
 
-// remove carries out a removal as an API server does, and returns the result that the client sees.
-func (c *clusterState) remove(r *removal) string {
+// executeRemoval carries out a removal as an API server does, and returns the result that the client sees.
+func (c *clusterState) executeRemoval(r *removal) string {
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
 	defer cancel()
 	key := r.pod
-	r.era = c.world.judge.era(c.name)
+	r.restoresBefore = c.simulator.judge.restoresOf(c.name)
 	for attempt := 1; ; attempt++ {
 		object, err := c.store.Get("pods", key)
 		if err != nil {
@@ -96,15 +96,15 @@ func (c *clusterState) remove(r *removal) string {
 			panic("simulation: not a pod")
 		}
 		r.uid, r.reviewed = pod.UID, nil
-		word := c.admit(ctx, r, pod)
-		if word == "" {
-			word = c.effect(ctx, r, pod)
+		result := c.admit(ctx, r, pod)
+		if result == "" {
+			result = c.applyRemoval(ctx, r, pod)
 		}
-		if r.change == nil || word != "removed" { // otherwise the kubelet finishes it
-			c.world.judge.finished(r)
+		if r.update == nil || result != "removed" { // otherwise the kubelet finishes it
+			c.simulator.judge.recordFinished(r)
 		}
-		if word != "conflict" || attempt == 5 {
-			return word
+		if result != "conflict" || attempt == 5 {
+			return result
 		}
 	}
 }
@@ -114,56 +114,56 @@ func (c *clusterState) remove(r *removal) string {
 func (c *clusterState) admit(ctx context.Context, r *removal, pod *corev1.Pod) string {
 	finished := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	costs := pod.DeletionTimestamp == nil && !finished && pod.Spec.NodeName != ""
-	if r.evict || costs && r.changes(pod) {
+	if r.evict || costs && r.isReviewed(pod) {
 		// The API server reviews a deletion without a grace period once to begin it and once to end it.
 		reviews := 1
-		if !r.evict && r.grace == 0 && r.relabel == nil && r.change == nil {
+		if !r.evict && r.grace == 0 && r.relabel == nil && r.update == nil {
 			reviews = 2
 		}
 		for range reviews {
-			if word := c.ask(ctx, r, pod); word != "" {
-				return word
+			if result := c.callWebhook(ctx, r, pod); result != "" {
+				return result
 			}
 		}
 	}
 	if r.dryRun {
 		return "dry run"
 	}
-	if r.refusedLater {
+	if r.refusedByOther {
 		return "refused by another webhook"
 	}
 	return ""
 }
 
-// ask calls one replica of the webhook.
-func (c *clusterState) ask(ctx context.Context, r *removal, pod *corev1.Pod) string {
-	ctx, cancel := context.WithTimeout(ctx, reviewPatience)
+// callWebhook calls one replica of the webhook.
+func (c *clusterState) callWebhook(ctx context.Context, r *removal, pod *corev1.Pod) string {
+	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
 	what := r.id + " review"
-	replicas := c.world.webhooks()
-	replica := replicas[c.world.dice.For(what+" replica").IntN(len(replicas))]
-	if !linger(ctx, c.world.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" there")) {
+	replicas := c.simulator.webhooks()
+	replica := replicas[c.simulator.dice.Rand(what+" replica").IntN(len(replicas))]
+	if !sleepContext(ctx, c.simulator.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" there")) {
 		return "no time"
 	}
-	r.asked, r.reviewed, r.knew = time.Now(), pod, replica.knowledge()
-	r.webhook, r.witness = replica.name, replica.began
-	c.world.judge.asks(c.name, r)
-	c.world.judge.notesClock(c.name, r, replica)
-	c.world.trace.add("%s: review of removal %s reaches %s", c.name, r.id, replica.name)
+	r.requestedAt, r.reviewed, r.seenVersions = time.Now(), pod, replica.seenVersions()
+	r.webhook, r.webhookStart = replica.name, replica.startedAt
+	c.simulator.judge.recordReviewRequest(c.name, r)
+	c.simulator.judge.recordReviewClock(c.name, r, replica)
+	c.simulator.trace.add("%s: review of removal %s reaches %s", c.name, r.id, replica.name)
 	answer, answered := replica.review(ctx, c.name, r, c.reviewOf(r, pod))
-	lost := c.world.dice.Chance(c.world.storm.LoseAnswers, what+" lost")
-	if !linger(ctx, c.world.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" back")) || !answered || lost {
+	lost := c.simulator.dice.Chance(c.simulator.storm.LoseAnswers, what+" lost")
+	if !sleepContext(ctx, c.simulator.dice.Between(100*time.Microsecond, 2*time.Millisecond, what+" back")) || !answered || lost {
 		return "no answer from " + replica.name
 	}
-	c.world.trace.add("%s: removal %s has the answer of %s: %s", c.name, r.id, replica.name, answer.Verdict)
-	c.world.judge.judgeAnswer(c.name, r, answer)
+	c.simulator.trace.add("%s: removal %s has the answer of %s: %s", c.name, r.id, replica.name, answer.Verdict)
+	c.simulator.judge.judgeDenial(c.name, r, answer)
 	if !answer.Allowed {
-		c.world.trace.add("%s: removal %s is denied: %s", c.name, r.id, answer.Status.Message)
+		c.simulator.trace.add("%s: removal %s is denied: %s", c.name, r.id, answer.Status.Message)
 		return fmt.Sprintf("%d %s", answer.Status.Code, answer.Verdict)
 	}
-	r.overrode = overrode(answer)
+	r.overriddenDenial = overriddenDenial(answer)
 	if !r.dryRun {
-		c.world.judge.admitted(c.name, r)
+		c.simulator.judge.recordAdmitted(c.name, r)
 	}
 	return ""
 }
@@ -175,22 +175,22 @@ func (c *clusterState) reviewOf(r *removal, pod *corev1.Pod) *admissionv1.Admiss
 	}
 	var object any = pod
 	switch {
-	case r.change != nil:
+	case r.update != nil:
 		review.Operation = admissionv1.Update
-		review.Object = runtime.RawExtension{Raw: encode(r.change.of(pod))}
-		if r.change.resize {
+		review.Object = runtime.RawExtension{Raw: mustMarshal(r.update.applied(pod))}
+		if r.update.isResize {
 			review.SubResource = "resize"
 		}
 	case r.relabel != nil:
 		review.Operation = admissionv1.Update
-		review.Object = runtime.RawExtension{Raw: encode(r.relabel.of(pod))}
+		review.Object = runtime.RawExtension{Raw: mustMarshal(r.relabel.applied(pod))}
 	case r.evict:
 		review.SubResource, review.Operation = "eviction", admissionv1.Create
 		object = &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: r.pod.Namespace, Name: r.pod.Name}}
 	default:
 		review.Operation = admissionv1.Delete
 	}
-	raw := encode(object)
+	raw := mustMarshal(object)
 	if r.evict {
 		review.Object = runtime.RawExtension{Raw: raw}
 	} else {
@@ -199,7 +199,7 @@ func (c *clusterState) reviewOf(r *removal, pod *corev1.Pod) *admissionv1.Admiss
 	return review
 }
 
-func encode(object any) []byte {
+func mustMarshal(object any) []byte {
 	raw, err := json.Marshal(object)
 	if err != nil {
 		panic(err)
@@ -207,14 +207,14 @@ func encode(object any) []byte {
 	return raw
 }
 
-// effect carries out an admitted request, if the object has not changed since and there is time left.
-func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) string {
-	if !linger(ctx, r.stuck+c.world.dice.Between(50*time.Microsecond, time.Millisecond, r.id+" effect")) {
+// applyRemoval carries out an admitted request, if the object has not changed since and there is time left.
+func (c *clusterState) applyRemoval(ctx context.Context, r *removal, pod *corev1.Pod) string {
+	if !sleepContext(ctx, r.hangs+c.simulator.dice.Between(50*time.Microsecond, time.Millisecond, r.id+" effect")) {
 		return "504"
 	}
 	key, version := client.ObjectKeyFromObject(pod), pod.ResourceVersion
 	if r.evict {
-		if c.world.dice.Chance(c.world.storm.RefuseEvictions, r.id+" budget") {
+		if c.simulator.dice.Chance(c.simulator.storm.RefuseEvictions, r.id+" budget") {
 			return "429 by a PodDisruptionBudget"
 		}
 		// The eviction deletes the pod with this UID, at any version.
@@ -223,18 +223,18 @@ func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) 
 		}
 		version = ""
 	}
-	if c.world.judge.era(c.name) != r.era {
+	if c.simulator.judge.restoresOf(c.name) != r.restoresBefore {
 		return "no answer: the apiserver was restarted"
 	}
 	actor := removalActor(r)
-	c.world.judge.about(c.name, r)
+	c.simulator.judge.recordEffecting(c.name, r)
 	var err error
 	switch {
-	case r.change != nil:
+	case r.update != nil:
 		var stored client.Object
-		if stored, err = c.store.Update("pods", key, version, "update "+r.id, r.change.apply); err == nil {
-			c.world.judge.stores(r)
-			c.world.later(0, func() { c.restart(r, key, pod.UID, stored.(*corev1.Pod)) }) //nolint:forcetypeassert // it is a pod
+		if stored, err = c.store.Update("pods", key, version, "update "+r.id, r.update.apply); err == nil {
+			c.simulator.judge.recordStoredUpdate(r)
+			c.simulator.runAfter(0, func() { c.restartContainer(r, key, pod.UID, stored.(*corev1.Pod)) }) //nolint:forcetypeassert // it is a pod
 		}
 	case r.relabel != nil:
 		_, err = c.store.Update("pods", key, version, actor, r.relabel.apply)
@@ -247,7 +247,7 @@ func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) 
 			return nil
 		})
 		if err == nil {
-			c.world.later(r.grace, func() { c.finalize(key, pod.UID) })
+			c.simulator.runAfter(r.grace, func() { c.deleteTerminatedPod(key, pod.UID) })
 		}
 	default:
 		_, err = c.store.Delete("pods", key, version, actor)
@@ -263,15 +263,15 @@ func (c *clusterState) effect(ctx context.Context, r *removal, pod *corev1.Pod) 
 
 func removalActor(r *removal) string { return "removal " + r.id }
 
-// finalize is the kubelet: it removes a pod that has terminated.
-func (c *clusterState) finalize(key types.NamespacedName, uid types.UID) {
+// deleteTerminatedPod is the kubelet: it removes a pod that has terminated.
+func (c *clusterState) deleteTerminatedPod(key types.NamespacedName, uid types.UID) {
 	if object, err := c.store.Get("pods", key); err == nil && object.GetUID() == uid && object.GetDeletionTimestamp() != nil {
 		_, _ = c.store.Delete("pods", key, object.GetResourceVersion(), "kubelet")
 	}
 }
 
-// linger waits for d, and reports whether that passed before ctx ended.
-func linger(ctx context.Context, d time.Duration) bool {
+// sleepContext waits for d, and reports whether that passed before ctx ended.
+func sleepContext(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -14,29 +14,29 @@ import (
 // collector is the namespace controller and the garbage collector of the first core. It deletes the contents of a namespace that is
 // terminating, and Deployments whose owners are all deleted, one object after another.
 type collector struct {
-	world *world
-	stop  context.CancelFunc
-	ended chan struct{}
+	simulator *simulator
+	stop      context.CancelFunc
+	ended     chan struct{}
 }
 
 const (
-	collectorName = "collector"
-	idleCollector = 2 * time.Second
+	collectorName      = "collector"
+	collectorIdleDelay = 2 * time.Second
 )
 
-func (w *world) startCollector() *collector {
+func (sim *simulator) startCollector() *collector {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &collector{world: w, stop: cancel, ended: make(chan struct{})}
+	c := &collector{simulator: sim, stop: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
-		if len(w.scenario.Brake.Sources) == 0 {
+		if len(sim.scenario.Brake.Sources) == 0 {
 			return
 		}
-		pause := idleCollector
-		for n := 0; linger(ctx, pause); n++ {
-			pause = idleCollector
+		pause := collectorIdleDelay
+		for n := 0; sleepContext(ctx, pause); n++ {
+			pause = collectorIdleDelay
 			if c.collectOne() {
-				pause = w.dice.Between(10*time.Millisecond, 200*time.Millisecond, fmt.Sprint(collectorName, n))
+				pause = sim.dice.Between(10*time.Millisecond, 200*time.Millisecond, fmt.Sprint(collectorName, n))
 			}
 		}
 	}()
@@ -45,10 +45,10 @@ func (w *world) startCollector() *collector {
 
 // collectOne deletes one object, and reports whether there was any.
 func (c *collector) collectOne() bool {
-	store := c.world.cores[0].store
+	store := c.simulator.cores[0].store
 	spaces, _ := store.List(apiserver.Namespaces, "")
 	for _, space := range spaces {
-		if space.GetDeletionTimestamp() != nil && c.empty(space) {
+		if space.GetDeletionTimestamp() != nil && c.deleteNamespaceContent(space) {
 			return true
 		}
 	}
@@ -62,7 +62,7 @@ func (c *collector) collectOne() bool {
 	}
 	deployments, _ := store.List("deployments", "")
 	for _, d := range deployments {
-		if d.GetDeletionTimestamp() == nil && areOwnersGone(d, alive) {
+		if d.GetDeletionTimestamp() == nil && areOwnersDeleted(d, alive) {
 			_, _ = store.Delete("deployments", client.ObjectKeyFromObject(d), "", collectorName)
 			return true
 		}
@@ -70,7 +70,7 @@ func (c *collector) collectOne() bool {
 	return false
 }
 
-func areOwnersGone(d client.Object, alive map[types.UID]bool) bool {
+func areOwnersDeleted(d client.Object, alive map[types.UID]bool) bool {
 	for _, owner := range d.GetOwnerReferences() {
 		if alive[owner.UID] {
 			return false
@@ -79,10 +79,10 @@ func areOwnersGone(d client.Object, alive map[types.UID]bool) bool {
 	return len(d.GetOwnerReferences()) > 0
 }
 
-// empty deletes one object of a namespace, or the namespace once it is empty. It reports whether it did: not while finalizers keep the
+// deleteNamespaceContent deletes one object of a namespace, or the namespace once it is empty. It reports whether it did: not while finalizers keep the
 // remaining objects.
-func (c *collector) empty(space client.Object) bool {
-	store, left := c.world.cores[0].store, false
+func (c *collector) deleteNamespaceContent(space client.Object) bool {
+	store, left := c.simulator.cores[0].store, false
 	for _, resource := range []string{"applications", "deployments", "podprotectors"} {
 		objects, _ := store.List(resource, space.GetName())
 		for _, o := range objects {

@@ -27,8 +27,8 @@ type ComputedFloor struct {
 	Release bool
 }
 
-// set sets the floor in a spec.
-func (c ComputedFloor) set(spec *v1alpha1.PodProtectorSpec) {
+// applyTo sets the floor in a spec.
+func (c ComputedFloor) applyTo(spec *v1alpha1.PodProtectorSpec) {
 	if c == (ComputedFloor{}) {
 		return
 	}
@@ -66,8 +66,8 @@ func setFloor(spec *v1alpha1.PodProtectorSpec, n int) {
 	}
 }
 
-// dependsOnWorkloads reports whether the floor of a spec is computed from the replicas that workloads want.
-func dependsOnWorkloads(spec *v1alpha1.PodProtectorSpec) bool {
+// isFloorFromWorkloads reports whether the floor of a spec is computed from the replicas that workloads want.
+func isFloorFromWorkloads(spec *v1alpha1.PodProtectorSpec) bool {
 	isNumber := spec.MinAvailable != nil && spec.MinAvailable.Type == intstr.Int
 	return spec.ExpectedReplicas == nil && !isNumber
 }
@@ -125,13 +125,13 @@ func floorOf(p *v1alpha1.PodProtector) int {
 
 // isFloorWrong reports whether the status shows another floor than the one that follows from its cells. An unknown floor in the status is
 // informational.
-func (w *watched) isFloorWrong() bool {
+func (w *watchedProtector) isFloorWrong() bool {
 	floor, known := writtenFloor(w.stored)
 	return known && int(w.stored.Status.DesiredAvailable) != floor
 }
 
-// floorNow returns the floor in force. While no floor can be computed, no removal is admitted, so it returns the last known floor.
-func (w *watched) floorNow() int {
+// effectiveFloor returns the floor in force. While no floor can be computed, no removal is admitted, so it returns the last known floor.
+func (w *watchedProtector) effectiveFloor() int {
 	floor, known := writtenFloor(w.stored)
 	if !known && len(w.floors) > 0 {
 		return w.floors[len(w.floors)-1].floor
@@ -151,22 +151,22 @@ func (s *Scenario) drawComputed(r *rand.Rand) {
 	}
 	s.drawWorkloads(r)
 	for cell := range s.Workers { // each cell has a controller, which is dead for a while
-		deadFrom, deadFor := at(r), time.Duration(r.IntN(3))*time.Duration(r.IntN(15000))*time.Millisecond
-		for when := at(r) % (2 * time.Second); when < stormTime; when += time.Duration(500+r.IntN(2500)) * time.Millisecond {
+		deadFrom, deadFor := randomTime(r), time.Duration(r.IntN(3))*time.Duration(r.IntN(15000))*time.Millisecond
+		for when := randomTime(r) % (2 * time.Second); when < stormTime; when += time.Duration(500+r.IntN(2500)) * time.Millisecond {
 			if when < deadFrom || when > deadFrom+deadFor {
 				s.Steps = append(s.Steps, Step{At: when + time.Duration(r.IntN(1000)), What: SyncWorkloads, Cell: cell})
 			}
 		}
 	}
 	for range 1 + r.IntN(7) {
-		whats := []What{ScaleWorkload, ScaleWorkload, ScaleWorkload, DeleteWorkload, DeleteWorkload, CreateWorkload, CreateWorkload, ConfirmWorkloads, RestartPods}
+		kinds := []StepKind{ScaleWorkload, ScaleWorkload, ScaleWorkload, DeleteWorkload, DeleteWorkload, CreateWorkload, CreateWorkload, ConfirmWorkloads, RestartPods}
 		s.Steps = append(s.Steps, Step{
-			At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
+			At: randomTime(r), What: kinds[r.IntN(len(kinds))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
 			For: time.Duration(r.IntN(8000)) * time.Millisecond,
 		})
 	}
 	if r.IntN(3) == 0 { // a cell loses all its pods at once, and requests for removals elsewhere follow
-		begin, cell := at(r), r.IntN(s.Workers)
+		begin, cell := randomTime(r), r.IntN(s.Workers)
 		s.Steps = append(s.Steps, Step{At: begin, What: RestartPods, Cell: cell, Who: r.IntN(2), For: time.Duration(2000+r.IntN(8000)) * time.Millisecond})
 		for range 2 + r.IntN(8) {
 			s.Steps = append(s.Steps, Step{

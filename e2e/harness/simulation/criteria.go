@@ -13,8 +13,8 @@ import (
 // become pending and running, and have their own criteria, which clients change with or without a review. health.go defines which pods
 // count.
 
-// criteriaLuck is the random stream of criteria. It was chosen so that it changes no seed that tests, mutants or docs name.
-const criteriaLuck = 0x637269740011
+// criteriaStream is the random stream of criteria. It was chosen so that it changes no seed that tests, mutants or docs name.
+const criteriaStream = 0x637269740011
 
 // criteria returns the criteria of protectors and pods, with one that is unknown to Breakwater. The empty one is the default.
 func criteria() []v1alpha1.Criterion {
@@ -44,8 +44,8 @@ func setCriterion(pod *corev1.Pod, n int) {
 }
 
 // createUnbound creates a pod that no scheduler has placed yet.
-func (w *world) createUnbound(c *clusterState) {
-	p := w.newPod(c)
+func (sim *simulator) createUnbound(c *clusterState) {
+	p := sim.newPod(c)
 	p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending
 	c.create("pods", p)
 }
@@ -60,16 +60,16 @@ func (s *Scenario) drawCriteria(r *rand.Rand) {
 		p.Criterion, p.Exempts, p.CountsAll = known[r.IntN(len(known))], r.IntN(2) == 0, r.IntN(4) == 0
 	}
 	for range 2 + r.IntN(5) {
-		begin, cell := at(r), r.IntN(s.Workers)
+		begin, cell := randomTime(r), r.IntN(s.Workers)
 		for range 2 + r.IntN(5) {
 			s.drawHealth(r, begin, cell)
 		}
 		for range 2 + r.IntN(8) {
 			step := Step{
-				At: begin + time.Duration(r.IntN(6000))*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
+				At: begin + time.Duration(r.IntN(6000))*time.Millisecond, What: []StepKind{Delete, Delete, Evict}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
 				For: time.Second, RefusedLater: r.IntN(8) == 0,
 			}
-			step.Stuck = stuckOnceIn(r, 5)
+			step.Stuck = randomHang(r, 5)
 			s.Steps = append(s.Steps, step)
 		}
 	}
@@ -79,13 +79,13 @@ func (s *Scenario) drawCriteria(r *rand.Rand) {
 // clock is ahead takes a young pod for one that counts by its new criterion as well.
 func (s *Scenario) drawHealth(r *rand.Rand, begin time.Duration, cell int) {
 	step := Step{At: begin + time.Duration(r.IntN(5000))*time.Millisecond, Cell: cell, Who: r.IntN(16)}
-	whats := []What{
+	kinds := []StepKind{
 		CreateUnbound, BecomeScheduled, BecomeScheduled, BecomePending, BecomeRunning, BecomeRunning, BecomeReady, BecomeUnready, BecomeUnknown, AskRelabel,
 	}
 	if !s.agesMatter() {
-		whats = append(whats, SetCriterion, AskRelabel, AskRelabel)
+		kinds = append(kinds, SetCriterion, AskRelabel, AskRelabel)
 	}
-	step.What = whats[r.IntN(len(whats))]
+	step.What = kinds[r.IntN(len(kinds))]
 	switch {
 	case step.What == AskRelabel && s.agesMatter():
 		step.N = 7 + r.IntN(2)

@@ -26,12 +26,12 @@ type SourcePlan struct {
 	Replicas int
 }
 
-// mostSources is the number of workers of a generator, minus the first source. With more sources the Go scheduler would decide which of
+// maxSources is the number of workers of a generator, minus the first source. With more sources the Go scheduler would decide which of
 // them waits for a worker.
-const mostSources = 7
+const maxSources = 7
 
-// shop is the namespace that may be deleted.
-const shop = "shop"
+// deletableNamespace is the namespace that may be deleted.
+const deletableNamespace = "shop"
 
 // brakePlan returns the plan with limits. Scenarios without a brake plan get default limits.
 func (s Scenario) brakePlan() BrakePlan {
@@ -73,8 +73,8 @@ func (s *Scenario) drawDecreases(r *rand.Rand) {
 		Count: 1 + r.IntN(2), Percent: []int{0, 5, 30}[r.IntN(3)],
 		Quiet: time.Duration(2+r.IntN(2)) * time.Second, Window: time.Duration(12+r.IntN(9)) * time.Second,
 	}
-	for i := range 3 + r.IntN(mostSources-2) {
-		plan := SourcePlan{Namespace: []string{namespace, namespace, shop}[r.IntN(3)], Name: fmt.Sprint("app-", i), Replicas: 1 + r.IntN(20)}
+	for i := range 3 + r.IntN(maxSources-2) {
+		plan := SourcePlan{Namespace: []string{namespace, namespace, deletableNamespace}[r.IntN(3)], Name: fmt.Sprint("app-", i), Replicas: 1 + r.IntN(20)}
 		if r.IntN(3) == 0 {
 			plan.Owner = fmt.Sprint("owner-", r.IntN(2))
 		}
@@ -84,7 +84,7 @@ func (s *Scenario) drawDecreases(r *rand.Rand) {
 		s.drawAccident(r)
 	}
 	for range r.IntN(6) {
-		s.drawIntent(r)
+		s.drawUserChanges(r)
 	}
 	for range r.IntN(3) {
 		s.drawLeaders(r)
@@ -93,9 +93,9 @@ func (s *Scenario) drawDecreases(r *rand.Rand) {
 
 // drawAccident adds many floor decreases with one cause.
 func (s *Scenario) drawAccident(r *rand.Rand) {
-	whats := []What{DeleteSources, DeleteSources, ScaleSources, ScaleSources, DeleteNamespace, DeleteOwner}
+	kinds := []StepKind{DeleteSources, DeleteSources, ScaleSources, ScaleSources, DeleteNamespace, DeleteOwner}
 	accident := Step{
-		At: at(r), What: whats[r.IntN(len(whats))], Who: r.IntN(16), N: 2 + r.IntN(12), To: []int{0, 5, 20, 50, 70}[r.IntN(5)],
+		At: randomTime(r), What: kinds[r.IntN(len(kinds))], Who: r.IntN(16), N: 2 + r.IntN(12), To: []int{0, 5, 20, 50, 70}[r.IntN(5)],
 		Every: time.Duration(1+r.IntN(100)) * time.Millisecond,
 	}
 	if r.IntN(4) == 0 { // a slow one
@@ -104,28 +104,28 @@ func (s *Scenario) drawAccident(r *rand.Rand) {
 	s.Steps = append(s.Steps, accident)
 	if r.IntN(3) == 0 { // that is undone
 		s.Steps = append(s.Steps, Step{
-			At: accident.At + time.Duration(1+r.IntN(20000))*time.Millisecond, What: []What{CreateSources, ScaleSources}[r.IntN(2)], N: 16, To: 200,
+			At: accident.At + time.Duration(1+r.IntN(20000))*time.Millisecond, What: []StepKind{CreateSources, ScaleSources}[r.IntN(2)], N: 16, To: 200,
 			Every: 20 * time.Millisecond,
 		})
 	}
 }
 
-// drawIntent adds what users do to single Deployments, and how they confirm.
-func (s *Scenario) drawIntent(r *rand.Rand) {
-	whats := []What{
+// drawUserChanges adds what users do to single Deployments, and how they confirm.
+func (s *Scenario) drawUserChanges(r *rand.Rand) {
+	kinds := []StepKind{
 		DeleteSources, ScaleSources, ScaleSources, CreateSources, OptOut, OptIn, ConfirmSource, ConfirmProtector, ConfirmNamespace, TakeBack,
 		DeleteGenerated,
 	}
 	s.Steps = append(s.Steps, Step{
-		At: at(r), What: whats[r.IntN(len(whats))], Who: r.IntN(16), N: 1 + r.IntN(2), To: []int{0, 40, 60, 80, 150, 300}[r.IntN(6)],
+		At: randomTime(r), What: kinds[r.IntN(len(kinds))], Who: r.IntN(16), N: 1 + r.IntN(2), To: []int{0, 40, 60, 80, 150, 300}[r.IntN(6)],
 		Every: time.Duration(1+r.IntN(4000)) * time.Millisecond, For: time.Duration(r.IntN(3)) * 7 * time.Second,
 	})
 }
 
 // drawLeaders adds faults of the generators and of their stored state.
 func (s *Scenario) drawLeaders(r *rand.Rand) {
-	whats := []What{SecondGenerator, SecondGenerator, PauseGenerator, KillGenerator, KillGenerator, LoseGrants, StallWatches, CutLink, RestoreCore, CompactHistory}
-	step := Step{At: at(r), What: whats[r.IntN(len(whats))], For: time.Duration(100+r.IntN(15000)) * time.Millisecond}
+	kinds := []StepKind{SecondGenerator, SecondGenerator, PauseGenerator, KillGenerator, KillGenerator, LoseGrants, StallWatches, CutLink, RestoreCore, CompactHistory}
+	step := Step{At: randomTime(r), What: kinds[r.IntN(len(kinds))], For: time.Duration(100+r.IntN(15000)) * time.Millisecond}
 	switch step.What {
 	case StallWatches, CutLink:
 		step.Who = s.generatorIndex()

@@ -37,15 +37,15 @@ func (p ProtectorPlan) spread() *v1alpha1.Spread {
 	return &v1alpha1.Spread{TopologyKey: v1alpha1.TopologyKeyCell, TolerateDomainLoss: true}
 }
 
-// mindsLoss reports whether a protector must tolerate the loss of a cell.
-func (w *watched) mindsLoss() bool {
+// toleratesDomainLoss reports whether a protector must tolerate the loss of a cell.
+func (w *watchedProtector) toleratesDomainLoss() bool {
 	return w.stored.Spec.Spread != nil && w.stored.Spec.Spread.TolerateDomainLoss
 }
 
-// judgeBooksOfLoss checks by the stored status whether a new reservation in a cell leaves enough pods outside each other cell.
-func (j *judge) judgeBooksOfLoss(w *watched, in string, e *apiserver.Event) {
+// judgeStoredDomainLoss checks by the stored status whether a new reservation in a cell leaves enough pods outside each other cell.
+func (j *judge) judgeStoredDomainLoss(w *watchedProtector, in string, e *apiserver.Event) {
 	floor := floorOf(w.stored)
-	if !w.mindsLoss() || floor == 0 {
+	if !w.toleratesDomainLoss() || floor == 0 {
 		return
 	}
 	for _, lost := range w.stored.Status.Cells {
@@ -56,7 +56,7 @@ func (j *judge) judgeBooksOfLoss(w *watched, in string, e *apiserver.Event) {
 		for i := range w.stored.Status.Cells {
 			c := &w.stored.Status.Cells[i]
 			if c.CellID != lost.CellID && (c.CellID == in || !isDiscounted(c)) && c.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
-				left += max(0, int(c.Aggregation.CountedReplicas)-openOf(&c.AdmissionHistory))
+				left += max(0, int(c.Aggregation.CountedReplicas)-countOpenReservations(&c.AdmissionHistory))
 			}
 		}
 		if left < floor {
@@ -66,10 +66,10 @@ func (j *judge) judgeBooksOfLoss(w *watched, in string, e *apiserver.Event) {
 	}
 }
 
-// judgeLosses checks the promise after a removal took effect in a cell: the loss of each other cell must leave the floor.
-func (j *judge) judgeLosses(w *watched, r *removal, in string, line *lifeline, made charged, now time.Time) {
-	floor := w.floorFor(made.floor, made.nth)
-	if !w.mindsLoss() || floor == 0 {
+// judgeDomainLoss checks the promise after a removal took effect in a cell: the loss of each other cell must leave the floor.
+func (j *judge) judgeDomainLoss(w *watchedProtector, r *removal, in string, line *podHistory, made charge, now time.Time) {
+	floor := w.floorForDecision(made.floor, made.position)
+	if !w.toleratesDomainLoss() || floor == 0 {
 		return
 	}
 	for _, lost := range slices.Sorted(maps.Keys(j.cells)) {
@@ -78,22 +78,22 @@ func (j *judge) judgeLosses(w *watched, r *removal, in string, line *lifeline, m
 		}
 		left, excused := 0, 0
 		for name, cell := range j.cells {
-			if name != lost && w.countsFor(name, in, made) {
+			if name != lost && w.doesCellCountFor(name, in, made) {
 				left += cell.available(w, now)
-				excused += cell.lostSince(made.seen[name], w, made.version, now, "")
+				excused += cell.countLosses(made.snapshots[name], w, made.version, now, "")
 			}
 		}
 		if left+excused < floor {
-			j.fail("removal %s of %s left %d pods of protector %s outside %s (and %d were lost by themselves); the floor is %d",
+			j.fail("removal %s of %s left %d pods of protector %s outside %s (and %d were lost without a removal); the floor is %d",
 				r.id, line.name, left, w.name(), lost, excused, floor)
 		}
 	}
 }
 
-// fatalLoss returns which loss would break the floor after one more removal in a cell, or "" if none would.
-func (j *judge) fatalLoss(w *watched, in string) string {
+// intolerableLoss returns which loss would break the floor after one more removal in a cell, or "" if none would.
+func (j *judge) intolerableLoss(w *watchedProtector, in string) string {
 	floor := floorOf(w.stored)
-	if !w.mindsLoss() || floor == 0 {
+	if !w.toleratesDomainLoss() || floor == 0 {
 		return ""
 	}
 	for _, lost := range slices.Sorted(maps.Keys(j.cells)) {

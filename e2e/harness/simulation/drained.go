@@ -12,12 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// steadied makes the informers of a process use watch timeouts that depend on the seed. client-go draws them from a source that all
+// withSeededWatchTimeouts makes the informers of a process use watch timeouts that depend on the seed. client-go draws them from a source that all
 // goroutines share.
 //
 // It also drains watches of metadata when they stop. The watches of controller-runtime pass a filter of apimachinery, which leaks a
 // goroutine if it has an event at the instant at which its reader leaves. No bubble of testing/synctest ends before its last goroutine.
-func (w *world) steadied(process string, options cache.Options) cache.Options {
+func (sim *simulator) withSeededWatchTimeouts(process string, options cache.Options) cache.Options {
 	inner := options.NewInformer
 	options.NewInformer = func(
 		source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
@@ -29,27 +29,27 @@ func (w *world) steadied(process string, options cache.Options) cache.Options {
 			ListWithContextFunc: from.ListWithContext,
 			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 				if options.TimeoutSeconds != nil {
-					seconds := int64(w.dice.Between(watchTime, 2*watchTime, name).Seconds())
+					seconds := int64(sim.dice.Between(minWatchTimeout, 2*minWatchTimeout, name).Seconds())
 					options.TimeoutSeconds = &seconds
 				}
 				stream, err := from.WatchWithContext(ctx, options)
 				if err != nil || !isMetadata {
 					return stream, err
 				}
-				return drained{stream}, nil
+				return drainedWatch{stream}, nil
 			},
 		}, object, resync, indexers)
 	}
 	return options
 }
 
-// watchTime is the shortest watch timeout of client-go.
-const watchTime = 5 * time.Minute
+// minWatchTimeout is the shortest watch timeout of client-go.
+const minWatchTimeout = 5 * time.Minute
 
-type drained struct{ watch.Interface }
+type drainedWatch struct{ watch.Interface }
 
 // Stop implements watch.Interface.
-func (d drained) Stop() {
+func (d drainedWatch) Stop() {
 	d.Interface.Stop()
 	go func() {
 		for range d.ResultChan() {

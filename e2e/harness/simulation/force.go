@@ -19,12 +19,12 @@ import (
 // reserved like any other, so that each later decision accounts for it. While the core is unreachable it is not reserved, and excuses the
 // decisions that were made without it.
 
-// forceLuck is the random stream of removals by force. It was chosen so that it changes no seed that tests, mutants or docs name.
-const forceLuck = 0x666f7263002c
+// forceStream is the random stream of removals by force. It was chosen so that it changes no seed that tests, mutants or docs name.
+const forceStream = 0x666f7263002c
 
-// force annotates a pod and removes it.
-func (w *world) force(id string, s Step) {
-	c := w.cell(s)
+// forceRemoval annotates a pod and removes it.
+func (sim *simulator) forceRemoval(id string, s Step) {
+	c := sim.cell(s)
 	pod, ok := pick(c.pods(), s.Who)
 	if !ok {
 		return
@@ -35,38 +35,38 @@ func (w *world) force(id string, s Step) {
 		o.SetAnnotations(annotations)
 		return nil
 	})
-	r := w.removal(id, pod, s)
+	r := sim.newRemoval(id, pod, s)
 	r.evict = s.N%2 == 1
-	w.later(0, func() { w.remove(c, r) })
+	sim.runAfter(0, func() { sim.executeRemoval(c, r) })
 }
 
 // isForced reports whether a pod may have been reviewed with the force-delete annotation. A restore may have removed the annotation since.
-func (t *truth) isForced(hash quota.UIDHash) bool { return t.forced[hash] }
+func (t *cellHistory) isForced(hash quota.UIDHash) bool { return t.forcedPods[hash] }
 
-// notesForce records whether a pod has the force-delete annotation.
-func (t *truth) notesForce(pod *corev1.Pod) {
+// recordForce records whether a pod has the force-delete annotation.
+func (t *cellHistory) recordForce(pod *corev1.Pod) {
 	if metav1.HasAnnotation(pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {
-		t.forced[quota.HashUID(pod.UID)] = true
+		t.forcedPods[quota.HashUID(pod.UID)] = true
 	}
 }
 
-// overrode returns the denial that an answer overrode by force; empty if it overrode none.
-func overrode(answer removals.Answer) removals.VerdictReason {
+// overriddenDenial returns the denial that an answer overrode by force; empty if it overrode none.
+func overriddenDenial(answer removals.Answer) removals.VerdictReason {
 	if answer.Verdict != removals.VerdictForced {
 		return ""
 	}
-	return answer.Forced.Verdict
+	return answer.Overridden.Verdict
 }
 
-// isOwed reports whether a removal by force may be reserved later, because its webhook got no answer from the core. A removal that a
+// isPendingForcedReservation reports whether a removal by force may be reserved later, because its webhook got no answer from the core. A removal that a
 // protector denies for lack of budget has its reservation. If several protectors cover the pod, the answer names only one.
-func (j *judge) isOwed(cell string, line *lifeline, overrode removals.VerdictReason) bool {
+func (j *judge) isPendingForcedReservation(cell string, line *podHistory, overrode removals.VerdictReason) bool {
 	if overrode == "" || !j.cells[cell].isForced(quota.HashUID(line.uid)) {
 		return false
 	}
 	covering := 0
 	for _, w := range j.protectors {
-		if w.covers(line.now().pod) {
+		if w.covers(line.current().pod) {
 			covering++
 		}
 	}
@@ -74,14 +74,14 @@ func (j *judge) isOwed(cell string, line *lifeline, overrode removals.VerdictRea
 }
 
 // hasExpired reports whether the admission deadline has passed since a reservation was made or renewed.
-func (w *watched) hasExpired(hash quota.UIDHash) bool {
-	made, known := w.decisions[hash]
-	return known && time.Since(made.at) >= admissionDeadline
+func (w *watchedProtector) hasExpired(hash quota.UIDHash) bool {
+	decided, known := w.decisions[hash]
+	return known && time.Since(decided.at) >= admissionDeadline
 }
 
-// forcedBy counts the new reservations of a write for pods that are removed by force. The order of the decisions in one write is unknown,
+// countForcedReservations counts the new reservations of a write for pods that are removed by force. The order of the decisions in one write is unknown,
 // so that the others may have been decided without these.
-func (j *judge) forcedBy(e *apiserver.Event) int {
+func (j *judge) countForcedReservations(e *apiserver.Event) int {
 	stored, _ := e.New.(*v1alpha1.PodProtector)
 	old, _ := e.Old.(*v1alpha1.PodProtector)
 	n := 0
@@ -90,46 +90,46 @@ func (j *judge) forcedBy(e *apiserver.Event) int {
 		if old != nil {
 			before = cmp.Or(quota.CellOf(old, cell.CellID), before)
 		}
-		n += j.forcedIn(cell, before)
+		n += j.countForcedReservationsOfCell(cell, before)
 	}
 	return n
 }
 
-// forcedIn counts those of a cell.
-func (j *judge) forcedIn(cell, before *v1alpha1.PodProtectorCell) int {
-	was, n := hashesOf(&before.AdmissionHistory), 0
-	for hash := range hashesOf(&cell.AdmissionHistory) {
-		if !was[hash] && j.cells[cell.CellID].isForced(hash) {
+// countForcedReservationsOfCell counts those of a cell.
+func (j *judge) countForcedReservationsOfCell(cell, before *v1alpha1.PodProtectorCell) int {
+	isReservedBefore, n := reservationHashes(&before.AdmissionHistory), 0
+	for hash := range reservationHashes(&cell.AdmissionHistory) {
+		if !isReservedBefore[hash] && j.cells[cell.CellID].isForced(hash) {
 			n++
 		}
 	}
 	return n
 }
 
-// overdraw records that a reservation was made although it breaks the floor.
-func (w *watched) overdraw(hash quota.UIDHash) {
-	made := w.decisions[hash]
-	made.overdrawn = true
-	w.decisions[hash] = made
+// recordForcedDecision records that a reservation was made although it breaks the floor.
+func (w *watchedProtector) recordForcedDecision(hash quota.UIDHash) {
+	decided := w.decisions[hash]
+	decided.isForced = true
+	w.decisions[hash] = decided
 }
 
-func (s *Scenario) drawForced(r *rand.Rand) {
+func (s *Scenario) drawForcedRemovals(r *rand.Rand) {
 	if r.IntN(6) > 0 {
 		return
 	}
 	for range 1 + r.IntN(3) {
-		begin, cell := at(r), r.IntN(s.Workers)
+		begin, cell := randomTime(r), r.IntN(s.Workers)
 		for range 1 + r.IntN(3) {
 			step := Step{
 				At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: Force, Cell: r.IntN(s.Workers), Who: r.IntN(16), N: r.IntN(2),
 				For: time.Second, RefusedLater: r.IntN(8) == 0,
 			}
-			step.Stuck = stuckOnceIn(r, 4)
+			step.Stuck = randomHang(r, 4)
 			s.Steps = append(s.Steps, step)
 		}
 		for range 2 + r.IntN(8) {
 			s.Steps = append(s.Steps, Step{
-				At: begin + time.Duration(r.IntN(6000)-1000)*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)], Cell: cell,
+				At: begin + time.Duration(r.IntN(6000)-1000)*time.Millisecond, What: []StepKind{Delete, Delete, Evict}[r.IntN(3)], Cell: cell,
 				Who: r.IntN(16), For: time.Second,
 			})
 		}

@@ -7,32 +7,32 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// freeze stops an aggregator as SIGSTOP does, for longer than its Lease and, at times, than its watches. The package documentation states
+// freezeAggregator stops an aggregator as SIGSTOP does, for longer than its Lease and, at times, than its watches. The package documentation states
 // which parts are an approximation.
-func (w *world) freeze(s Step) {
-	p, ok := pick(w.aggregators, s.Who)
-	if !ok || p.paused.isDead() {
+func (sim *simulator) freezeAggregator(s Step) {
+	p, ok := pick(sim.aggregators, s.Who)
+	if !ok || p.pauseState.hasEnded() {
 		return
 	}
-	p.paused.set(true, false)
-	p.eachLink((*apiserver.Link).Freeze)
-	w.judge.stalls(p, s.For)
-	w.later(s.For, p.proceed)
+	p.pauseState.set(true, false)
+	p.forEachLink((*apiserver.Link).Freeze)
+	sim.judge.recordStall(p, s.For)
+	sim.runAfter(s.For, p.resume)
 }
 
-// longestWatch is the time after which every open watch has ended: client-go asks for five to ten minutes.
-const longestWatch = 10 * time.Minute
+// maxWatchDuration is the time after which every open watch has ended: client-go asks for five to ten minutes.
+const maxWatchDuration = 10 * time.Minute
 
 // drawFreeze stops an aggregator while its cell is restored and pods are created.
 func (s *Scenario) drawFreeze(r *rand.Rand) {
 	if r.IntN(12) > 0 {
 		return
 	}
-	begin, cell := at(r), r.IntN(s.Workers)
+	begin, cell := randomTime(r), r.IntN(s.Workers)
 	who := (r.IntN(s.Cores)*s.Workers+cell)*s.AggregatorsPerCell + r.IntN(s.AggregatorsPerCell)
 	length := time.Duration(5+r.IntN(60)) * time.Second
 	if r.IntN(2) == 0 {
-		length = longestWatch + time.Duration(r.IntN(60))*time.Second
+		length = maxWatchDuration + time.Duration(r.IntN(60))*time.Second
 	}
 	s.Steps = append(s.Steps, Step{At: begin, What: FreezeAggregator, Who: who, For: length})
 	for range 1 + r.IntN(4) {
@@ -41,7 +41,7 @@ func (s *Scenario) drawFreeze(r *rand.Rand) {
 	s.Steps = append(s.Steps, Step{At: begin + length*9/10, What: RestoreWorker, Cell: cell, Who: 1 + r.IntN(8)})
 	for i := range 3 + r.IntN(8) {
 		s.Steps = append(s.Steps, Step{
-			At: begin + length*9/10 + time.Duration(1+i)*200*time.Millisecond, What: []What{Delete, CreatePod, Evict}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
+			At: begin + length*9/10 + time.Duration(1+i)*200*time.Millisecond, What: []StepKind{Delete, CreatePod, Evict}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
 			For: time.Second,
 		})
 	}

@@ -10,19 +10,21 @@ import (
 
 // What a pod must be to count, as docs/concepts.md states it. This is an independent implementation, not the code under test.
 
-// over reports whether no removal of the pod can consume budget: it does not exist, or is terminating.
-func (s podState) over() bool { return s.gone || s.pod.DeletionTimestamp != nil }
+// isGoneOrTerminating reports whether no removal of the pod can consume budget: it does not exist, or is terminating.
+func (s podState) isGoneOrTerminating() bool { return s.isDeleted || s.pod.DeletionTimestamp != nil }
 
-func (s podState) finished() bool {
+func (s podState) isFinished() bool {
 	return s.pod.Status.Phase == corev1.PodFailed || s.pod.Status.Phase == corev1.PodSucceeded
 }
 
-func (s podState) scheduled() bool { return !s.over() && !s.finished() && s.pod.Spec.NodeName != "" }
+func (s podState) isScheduled() bool {
+	return !s.isGoneOrTerminating() && !s.isFinished() && s.pod.Spec.NodeName != ""
+}
 
-func (s podState) running() bool { return s.scheduled() && s.pod.Status.Phase == corev1.PodRunning }
+func (s podState) isRunning() bool { return s.isScheduled() && s.pod.Status.Phase == corev1.PodRunning }
 
-// isReady returns the status of the Ready condition and the time since which it holds; "" if there is none.
-func (s podState) isReady() (status corev1.ConditionStatus, since time.Time) {
+// readyCondition returns the status of the Ready condition and the time since which it holds; "" if there is none.
+func (s podState) readyCondition() (status corev1.ConditionStatus, since time.Time) {
 	if s.pod == nil {
 		return "", time.Time{}
 	}
@@ -34,31 +36,31 @@ func (s podState) isReady() (status corev1.ConditionStatus, since time.Time) {
 	return "", time.Time{}
 }
 
-// ready reports whether the pod is running and ready. It counts as available after minReadySeconds.
-func (s podState) ready() bool {
-	if !s.running() {
+// readyCondition reports whether the pod is running and ready. It counts as available after minReadySeconds.
+func (s podState) isReady() bool {
+	if !s.isRunning() {
 		return false
 	}
-	status, _ := s.isReady()
+	status, _ := s.readyCondition()
 	return status == corev1.ConditionTrue
 }
 
-// isDoubtful reports whether the status does not determine if the pod is ready.
-func (s podState) isDoubtful() bool {
-	switch status, _ := s.isReady(); status {
+// isReadinessUnknown reports whether the status does not determine if the pod is ready.
+func (s podState) isReadinessUnknown() bool {
+	switch status, _ := s.readyCondition(); status {
 	case corev1.ConditionFalse:
 		return false
 	case corev1.ConditionTrue:
-		return s.scheduled() && !s.running()
+		return s.isScheduled() && !s.isRunning()
 	case corev1.ConditionUnknown:
-		return s.scheduled()
+		return s.isScheduled()
 	default:
-		return s.running()
+		return s.isRunning()
 	}
 }
 
 // criterion returns the pod's own criterion, or that of the protector.
-func (s podState) criterion(p *watched) v1alpha1.Criterion {
+func (s podState) criterion(p *watchedProtector) v1alpha1.Criterion {
 	if own, ok := s.pod.Annotations[v1alpha1.AnnotationCriterion]; ok {
 		return v1alpha1.Criterion(own)
 	}
@@ -68,64 +70,68 @@ func (s podState) criterion(p *watched) v1alpha1.Criterion {
 	return v1alpha1.CriterionAvailable
 }
 
-// meets reports whether the pod meets its criterion, apart from minReadySeconds.
-func (s podState) meets(p *watched) bool {
+// meetsCriterion reports whether the pod meets its criterion, apart from minReadySeconds.
+func (s podState) meetsCriterion(p *watchedProtector) bool {
 	switch s.criterion(p) {
 	case v1alpha1.CriterionAvailable, v1alpha1.CriterionReady:
-		return s.ready()
+		return s.isReady()
 	case v1alpha1.CriterionRunning:
-		return s.running()
+		return s.isRunning()
 	case v1alpha1.CriterionScheduled:
-		return s.scheduled()
+		return s.isScheduled()
 	default:
 		return false
 	}
 }
 
-// countable reports whether the pod counts for a protector, or will when it has been ready for long enough.
-func (s podState) countable(p *watched) bool { return !s.over() && s.meets(p) && p.counts(s.pod) }
-
-// available reports whether the pod counts for a protector at a time.
-func (s podState) available(p *watched, now time.Time) bool {
-	return s.countable(p) && !now.Before(s.agedSince(p))
+// isCountable reports whether the pod counts for a protector, or will when it has been ready for long enough.
+func (s podState) isCountable(p *watchedProtector) bool {
+	return !s.isGoneOrTerminating() && s.meetsCriterion(p) && p.counts(s.pod)
 }
 
-// agedSince returns when a pod that counts, or will count, has been ready for long enough; zero if that takes no time.
-func (s podState) agedSince(p *watched) time.Time {
+// isAvailable reports whether the pod counts for a protector at a time.
+func (s podState) isAvailable(p *watchedProtector, now time.Time) bool {
+	return s.isCountable(p) && !now.Before(s.availableAfter(p))
+}
+
+// availableAfter returns when a pod that counts, or will count, has been ready for long enough; zero if that takes no time.
+func (s podState) availableAfter(p *watchedProtector) time.Time {
 	if s.criterion(p) != v1alpha1.CriterionAvailable || p.stored.Spec.MinReadySeconds == 0 {
 		return time.Time{}
 	}
-	_, since := s.isReady()
+	_, since := s.readyCondition()
 	return since.Add(time.Duration(p.stored.Spec.MinReadySeconds) * time.Second)
 }
 
-// charged reports whether the removal of the pod consumes budget of a protector. It does for a covered pod that counts, and for a covered
+// isChargedFor reports whether the removal of the pod consumes budget of a protector. It does for a covered pod that counts, and for a covered
 // pod whose status or own criterion does not determine whether it counts.
-func (s podState) charged(p *watched, now time.Time) bool {
-	if s.over() || !p.covers(s.pod) {
+func (s podState) isCharged(p *watchedProtector, now time.Time) bool {
+	if s.isGoneOrTerminating() || !p.covers(s.pod) {
 		return false
 	}
 	switch s.criterion(p) {
 	case v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning, v1alpha1.CriterionScheduled:
-		return s.available(p, now) || s.isDoubtful()
+		return s.isAvailable(p, now) || s.isReadinessUnknown()
 	default:
-		return s.scheduled()
+		return s.isScheduled()
 	}
 }
 
 // covers reports whether a protector protects a pod. Selectors of scenarios have labels only.
-func (w *watched) covers(pod *corev1.Pod) bool { return w.chooses(w.stored.Spec.Selector, pod) }
+func (w *watchedProtector) covers(pod *corev1.Pod) bool {
+	return w.selects(w.stored.Spec.Selector, pod)
+}
 
 // counts reports whether a pod counts for a protector if it meets its criterion.
-func (w *watched) counts(pod *corev1.Pod) bool {
+func (w *watchedProtector) counts(pod *corev1.Pod) bool {
 	if more := w.stored.Spec.AggregationSelector; more != nil {
-		return w.chooses(more, pod)
+		return w.selects(more, pod)
 	}
 	return w.covers(pod)
 }
 
-// chooses reports whether a selector of a protector chooses a pod that is not exempt.
-func (w *watched) chooses(selector *v1alpha1.PodSelector, pod *corev1.Pod) bool {
+// selects reports whether a selector of a protector chooses a pod that is not exempt.
+func (w *watchedProtector) selects(selector *v1alpha1.PodSelector, pod *corev1.Pod) bool {
 	if pod.Namespace != w.stored.Namespace || !matches(selector, pod) {
 		return false
 	}

@@ -10,24 +10,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// host is a manager that simply starts and stops its runnables. The manager of controller-runtime spins when it is stopped before it has
+// runnableManager is a manager that simply starts and stops its runnables. The manager of controller-runtime spins when it is stopped before it has
 // started, and a spin never ends in virtual time.
-type host struct {
+type runnableManager struct {
 	manager.Manager
-	parts []manager.Runnable
+	runnables []manager.Runnable
 }
 
 // Add implements manager.Manager.
-func (h *host) Add(part manager.Runnable) error {
-	h.parts = append(h.parts, part)
+func (h *runnableManager) Add(runnable manager.Runnable) error {
+	h.runnables = append(h.runnables, runnable)
 	return nil
 }
 
 // GetEventRecorder implements manager.Manager. The simulation does not read events.
-func (*host) GetEventRecorder(string) recorder.EventRecorder { return silent{} }
+func (*runnableManager) GetEventRecorder(string) recorder.EventRecorder { return discardingRecorder{} }
 
 // Start implements manager.Manager. It returns when all runnables have ended.
-func (h *host) Start(ctx context.Context) error {
+func (h *runnableManager) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running sync.WaitGroup
@@ -41,7 +41,7 @@ func (h *host) Start(ctx context.Context) error {
 	start(h.GetCache().Start)
 	// Runnables start even if ctx has ended, so that they end the goroutines that began when they were created.
 	h.GetCache().WaitForCacheSync(ctx)
-	for _, part := range h.parts {
+	for _, part := range h.runnables {
 		start(part.Start)
 	}
 	<-ctx.Done()
@@ -52,16 +52,19 @@ func (h *host) Start(ctx context.Context) error {
 	return nil
 }
 
-// silentCluster is a cluster that discards events.
-type silentCluster struct {
+// eventDiscardingCluster is a cluster that discards events.
+type eventDiscardingCluster struct {
 	cluster.Cluster
 }
 
-func (silentCluster) GetEventRecorder(string) recorder.EventRecorder { return silent{} }
+func (eventDiscardingCluster) GetEventRecorder(string) recorder.EventRecorder {
+	return discardingRecorder{}
+}
 
-type silent struct{}
+type discardingRecorder struct{}
 
-func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+func (discardingRecorder) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {
+}
 
-func (silent) AnnotatedEventf(runtime.Object, runtime.Object, map[string]string, string, string, string, string, ...any) {
+func (discardingRecorder) AnnotatedEventf(runtime.Object, runtime.Object, map[string]string, string, string, string, string, ...any) {
 }

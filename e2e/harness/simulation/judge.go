@@ -19,38 +19,38 @@ type apiserverEvent = apiserver.Event
 // judge watches every change of every store and reports when the promise is broken. It has the true state of all clusters at every
 // instant, and trusts no status.
 type judge struct {
-	mu    sync.Mutex
-	began time.Time
-	cells map[string]*truth
+	mu        sync.Mutex
+	startedAt time.Time
+	cells     map[string]*cellHistory
 	// protectors are the stored ones by core and name.
-	protectors map[protectorKey]*watched
-	// open are the admitted requests that may still take effect, by cell and pod, with the times of their reviews.
-	open map[openKey]map[*removal]time.Time
-	// asked are the pods whose removal a client has requested, other than as a dry run.
-	asked map[openKey]bool
+	protectors map[protectorKey]*watchedProtector
+	// openRemovals are the admitted requests that may still take effect, by cell and pod, with the times of their reviews.
+	openRemovals map[openKey]map[*removal]time.Time
+	// requested are the pods whose removal a client has requested, other than as a dry run.
+	requested map[openKey]bool
 	// effecting is the removal that is about to change the store, by cell.
 	effecting map[string]*removal
-	// epochs are the eras in which the leaderships of each cell began, by core and cell, then by epoch.
-	epochs map[string]map[int64]int
-	// leases are the holders of the Leases of shards by core and name. leaseOf is when each holder took its Lease. givenUp is when an
+	// epochRestores are the eras in which the leaderships of each cell began, by core and cell, then by epoch.
+	epochRestores map[string]map[int64]int
+	// leases are the holders of the Leases of shards by core and name. leaseAcquired is when each holder took its Lease. slotsReleased is when an
 	// incarnation of a holder gave a slot up.
-	leases  map[string]string
-	leaseOf map[string]time.Time
-	givenUp map[slotOf]time.Time
+	leases        map[string]string
+	leaseAcquired map[string]time.Time
+	slotsReleased map[slotKey]time.Time
 	// sources are the Deployments, by their protectors.
-	sources map[protectorKey]*sourceTruth
+	sources map[protectorKey]*sourceHistory
 	// decreases judges large decreases of floors.
-	decreases *decreases
+	decreases *decreaseJudge
 	// liveness judges denials in the storm.
-	liveness *liveness
-	// topology has the Cells, by core and name.
-	topology map[string]*cellTruth
-	// notes are the release Events that a generator wrote for a protector that it was about to release.
-	notes map[string]bool
-	// beginOf is the start time of the current process of each name.
-	beginOf map[string]time.Time
-	// lenience is the maximum difference between clocks.
-	lenience time.Duration
+	liveness *livenessJudge
+	// cellObjects has the Cells, by core and name.
+	cellObjects map[string]*cellObjectState
+	// releaseEvents are the release Events that a generator wrote for a protector that it was about to release.
+	releaseEvents map[string]bool
+	// processStarts is the start time of the current process of each name.
+	processStarts map[string]time.Time
+	// clockTolerance is the maximum difference between clocks.
+	clockTolerance time.Duration
 
 	failures []string
 	counts   Counts
@@ -60,12 +60,12 @@ type judge struct {
 // Counts count what happened in a simulation.
 type Counts struct {
 	Removals, Admitted, Refused, Effective, Writes, Races, Losses int
-	// Usable counts answers in the storm that must not deny for lack of budget.
-	Usable int
-	// Moves counts writes by which a shard took slots.
-	Moves int
+	// UsableDenials counts answers in the storm that must not deny for lack of budget.
+	UsableDenials int
+	// SlotMoves counts writes by which a shard took slots.
+	SlotMoves int
 	// Excused counts for each loosening of the judge how often it alone prevented a failure (judge_excuses.go).
-	Excused Excused
+	Excused ExcuseCounts
 	// Decreases counts large decreases of floors that took effect within the limit. Confirmed counts those that were confirmed.
 	Decreases, Confirmed int
 	// Relabels counts those that took an available pod out of coverage.
@@ -85,8 +85,8 @@ func (c *Counts) Add(other Counts) {
 	c.Writes += other.Writes
 	c.Races += other.Races
 	c.Losses += other.Losses
-	c.Usable += other.Usable
-	c.Moves += other.Moves
+	c.UsableDenials += other.UsableDenials
+	c.SlotMoves += other.SlotMoves
 	c.Decreases += other.Decreases
 	c.Confirmed += other.Confirmed
 	c.Relabels += other.Relabels
@@ -107,16 +107,16 @@ type openKey struct {
 
 func newJudge(s Scenario, trace *Trace) *judge {
 	j := &judge{
-		began: time.Now(), cells: map[string]*truth{}, protectors: map[protectorKey]*watched{}, open: map[openKey]map[*removal]time.Time{}, asked: map[openKey]bool{},
-		effecting: map[string]*removal{}, epochs: map[string]map[int64]int{}, sources: map[protectorKey]*sourceTruth{}, notes: map[string]bool{},
-		leases: map[string]string{}, leaseOf: map[string]time.Time{}, givenUp: map[slotOf]time.Time{},
-		beginOf: map[string]time.Time{}, topology: map[string]*cellTruth{},
+		startedAt: time.Now(), cells: map[string]*cellHistory{}, protectors: map[protectorKey]*watchedProtector{}, openRemovals: map[openKey]map[*removal]time.Time{}, requested: map[openKey]bool{},
+		effecting: map[string]*removal{}, epochRestores: map[string]map[int64]int{}, sources: map[protectorKey]*sourceHistory{}, releaseEvents: map[string]bool{},
+		leases: map[string]string{}, leaseAcquired: map[string]time.Time{}, slotsReleased: map[slotKey]time.Time{},
+		processStarts: map[string]time.Time{}, cellObjects: map[string]*cellObjectState{},
 		trace: trace,
 	}
-	j.counts.Excused = Excused{}
+	j.counts.Excused = ExcuseCounts{}
 	j.liveness = newLiveness(s.Storm)
 	j.decreases = newDecreases(s, j.fail, &j.counts)
-	j.decreases.cascadeOf = func(protector protectorKey) time.Time { return j.sourceOf(protector).now().cascade }
+	j.decreases.cascadeOf = func(protector protectorKey) time.Time { return j.sourceOf(protector).current().cascade }
 	return j
 }
 
@@ -127,8 +127,8 @@ func (j *judge) fail(format string, arguments ...any) {
 	j.trace.add("FAILURE: %s", text)
 }
 
-// cellChanged judges a change in a worker cluster.
-func (j *judge) cellChanged(cell string, e *apiserver.Event) {
+// recordCellEvent judges a change in a worker cluster.
+func (j *judge) recordCellEvent(cell string, e *apiserver.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t := j.cells[cell]
@@ -137,30 +137,30 @@ func (j *judge) cellChanged(cell string, e *apiserver.Event) {
 		return
 	}
 	line, before, after := t.observe(e)
-	j.trace.add("%s: pod %s %s by %s: %s", cell, line.name, strings.ToLower(string(e.Type)), orWorld(e.By), describe(after))
-	if before == nil || before.over() {
+	j.trace.add("%s: pod %s %s by %s: %s", cell, line.name, strings.ToLower(string(e.Type)), writerOrSimulator(e.By), describe(after))
+	if before == nil || before.isGoneOrTerminating() {
 		return
 	}
-	if !after.ready() {
-		t.ends(line.uid, time.Now().Add(j.lenience))
+	if !after.isReady() {
+		t.recordLossEnd(line.uid, time.Now().Add(j.clockTolerance))
 	}
 	r := j.effecting[cell]
 	byRemoval := r != nil && e.By == removalActor(r)
 	if !byRemoval {
-		j.lost(t, *before, after, e.Version)
+		j.recordLoss(t, *before, after, e.Version)
 		return
 	}
 	j.counts.Effective++
 	for _, key := range j.sortedProtectors() {
 		w := j.protectors[key]
-		if r.relabel != nil && !j.isLeaving(t, w, r, *before, e.Version) || r.change != nil && !j.isRestarting(t, w, r, *before, line) {
+		if r.relabel != nil && !j.isRelabelCharged(t, w, r, *before, e.Version) || r.update != nil && !j.isRestartCharged(t, w, r, *before, line) {
 			continue
 		}
 		j.judgeEffect(w, r, cell, line, *before, e.Version)
 	}
 }
 
-func orWorld(by string) string {
+func writerOrSimulator(by string) string {
 	if by == "" {
 		return "the world"
 	}
@@ -168,23 +168,23 @@ func orWorld(by string) string {
 }
 
 func describe(s podState) string {
-	status, _ := s.isReady()
+	status, _ := s.readyCondition()
 	switch {
-	case s.gone:
+	case s.isDeleted:
 		return "gone"
-	case s.over():
+	case s.isGoneOrTerminating():
 		return "terminating"
 	default:
 		return fmt.Sprintf("%s, ready %q, %v", s.pod.Status.Phase, status, s.pod.Labels)
 	}
 }
 
-// lost records a change of a pod that no client requested. It is a loss for each protector that counted the pod before and not after.
-func (j *judge) lost(t *truth, before, after podState, version uint64) {
-	if before.ready() && (!after.ready() || !maps.Equal(before.pod.Labels, after.pod.Labels)) {
+// recordLoss records a change of a pod that no client requested. It is a loss for each protector that counted the pod before and not after.
+func (j *judge) recordLoss(t *cellHistory, before, after podState, version uint64) {
+	if before.isReady() && (!after.isReady() || !maps.Equal(before.pod.Labels, after.pod.Labels)) {
 		j.counts.Losses++
 	}
-	t.losses = append(t.losses, loss{why: lossByItself, era: t.era, version: version, before: before, after: after})
+	t.losses = append(t.losses, loss{excuse: lossByItself, restores: t.restores, version: version, before: before, after: after})
 }
 
 func (j *judge) sortedProtectors() []protectorKey {
@@ -194,111 +194,111 @@ func (j *judge) sortedProtectors() []protectorKey {
 }
 
 // judgeEffect checks the promise itself: the floor must hold when an admitted removal has taken effect.
-func (j *judge) judgeEffect(w *watched, r *removal, cellID string, line *lifeline, before podState, version uint64) {
-	t, now := j.cells[cellID], time.Now().Add(j.lenience)
-	if !before.available(w, now) {
+func (j *judge) judgeEffect(w *watchedProtector, r *removal, cellID string, line *podHistory, before podState, version uint64) {
+	t, now := j.cells[cellID], time.Now().Add(j.clockTolerance)
+	if !before.isAvailable(w, now) {
 		return
 	}
-	made, reserved := w.decisions[quota.HashUID(line.uid)]
+	decided, reserved := w.decisions[quota.HashUID(line.uid)]
 	charged := r.reviewed != nil && j.wasCharged(w, r, line.states[:len(line.states)-1])
-	floor := w.floorFor(made.floor, made.nth)
+	floor := w.floorForDecision(decided.floor, decided.position)
 	available := 0
-	counts := func(cell string) bool { return w.countsFor(cell, cellID, made.charged) }
+	counts := func(cell string) bool { return w.doesCellCountFor(cell, cellID, decided.firstCharge) }
 	for name, cell := range j.cells {
 		if counts(name) {
 			available += cell.available(w, now)
 		}
 	}
 	// The loss applies to this protector alone: another protector may have reserved the removal, and the loss must not excuse it as well.
-	lost := func(why Reason) {
-		t.losses = append(t.losses, loss{why: why, era: t.era, version: version, before: before, after: line.now(), only: w})
+	lost := func(why Excuse) {
+		t.losses = append(t.losses, loss{excuse: why, restores: t.restores, version: version, before: before, after: line.current(), protector: w})
 	}
 	switch {
 	case !reserved && !w.covers(before.pod):
 		lost(lossUncovered) // it counts, but is not protected
 		return
-	case (!reserved || made.seen[cellID].era < r.era || made.restored && !r.asked.After(made.at)) && !charged:
+	case (!reserved || decided.snapshots[cellID].restores < r.restoresBefore || decided.isRestored && !r.requestedAt.After(decided.at)) && !charged:
 		// "The readiness race": the pod was not available when it was reviewed. A reservation from before the restore of the cell was for
 		// another removal, since none outlives a restore. So was a reservation that a restore of the core brought back: a decision in the
 		// lost time may have been made without it.
 		j.counts.Races++
-		lost(lossByRace)
+		lost(lossByReadinessRace)
 		return
 	case !reserved:
 		if why := j.judgeUnreserved(w, r, cellID, line, before, now); why != "" {
 			lost(why)
 		}
 		return
-	case made.countedSpec != quota.CountedSpec(&w.stored.Spec) || w.hasChangedSince(made.version):
+	case decided.countedSpec != quota.CountedSpec(&w.stored.Spec) || w.hasChangedSince(decided.version):
 		return // the decision promised nothing about the pods that count now; the pod stays reserved for later decisions
 	}
-	w.effected[quota.HashUID(line.uid)] = r.relabel == nil && r.change == nil && !w.waived(r.asked) && (charged || r.reviewed == nil)
-	if made.overdrawn || r.overrode != "" && t.isForced(quota.HashUID(line.uid)) {
+	w.removedPods[quota.HashUID(line.uid)] = r.relabel == nil && r.update == nil && !w.isDecidedAtZeroFloor(r.requestedAt) && (charged || r.reviewed == nil)
+	if decided.isForced || r.overriddenDenial != "" && t.isForced(quota.HashUID(line.uid)) {
 		j.counts.Forced++
 		lost(lossForced)
-		t.losses[len(t.losses)-1].until = made.charged.version
+		t.losses[len(t.losses)-1].lastDecision = decided.firstCharge.version
 		return
 	}
-	excused := j.excusedBy(w, made, counts, now, floor-available)
+	excused := j.countExcusedPods(w, decided, counts, now, floor-available)
 	switch {
 	case available+excused >= floor:
-	case made.blind:
-		j.excuse(excuseBlind)
-		lost(lossBlind)
+	case decided.isBlindToRestore:
+		j.countExcuse(excuseWebhookAfterRestore)
+		lost(lossWebhookAfterRestore)
 		return
 	default:
-		j.fail("over-admission: removal %s of %s left %d pods of protector %s available (and %d lost by themselves); the floor is %d",
+		j.fail("over-admission: removal %s of %s left %d pods of protector %s available (and %d lost without a removal); the floor is %d",
 			r.id, line.name, available, w.name(), excused, floor)
 	}
-	j.judgeLosses(w, r, cellID, line, made.charged, now)
+	j.judgeDomainLoss(w, r, cellID, line, decided.firstCharge, now)
 }
 
 // judgeUnreserved judges an effect that was never reserved. It returns why other decisions lose the pod; "" if they do not.
-func (j *judge) judgeUnreserved(w *watched, r *removal, cellID string, line *lifeline, before podState, now time.Time) Reason {
+func (j *judge) judgeUnreserved(w *watchedProtector, r *removal, cellID string, line *podHistory, before podState, now time.Time) Excuse {
 	switch {
-	case j.isOwed(cellID, line, r.overrode):
-		j.excuse(excuseOwed)
+	case j.isPendingForcedReservation(cellID, line, r.overriddenDenial):
+		j.countExcuse(excuseForcedUnreserved)
 		return lossForced
-	case r.change != nil && w.overdue[quota.HashUID(line.uid)]:
-		j.excuse(excuseOverdue)
+	case r.update != nil && w.overduePods[quota.HashUID(line.uid)]:
+		j.countExcuse(excuseOverdue)
 		return lossOverdue
-	case w.isSpokenFor(r, cellID, before, now):
+	case w.isExcludedFromCounts(r, cellID, before, now):
 		return "" // it was admitted by an earlier spec, and the pod must not have been counted by this one yet
-	case w.isUnheardOf(r):
-		j.excuse(excuseUnheardOf)
-		return lossUnheardOf
-	case w.waived(r.asked):
-		j.excuse(excuseWaived)
-		return lossWaived
+	case w.isUnseenBy(r):
+		j.countExcuse(excuseUnseenProtector)
+		return lossUnseenProtector
+	case w.isDecidedAtZeroFloor(r.requestedAt):
+		j.countExcuse(excuseZeroFloor)
+		return lossZeroFloor
 	default:
-		j.fail("removal %s of %s took effect, and protector %s never reserved it", r.id, line.name, w.name())
+		j.fail("removal %s of %s took effect, but protector %s never reserved it", r.id, line.name, w.name())
 		return ""
 	}
 }
 
 // wasCharged reports whether the pod was charged to this protector in every state that a review may have shown. For an eviction the
 // webhook reads the pod itself, some time after its API server did.
-func (j *judge) wasCharged(w *watched, r *removal, states []podState) bool {
-	if reviewed := (podState{pod: r.reviewed}); !reviewed.charged(w, r.agedAt(w, j.lenience)) { // a restore may have undone that state
+func (j *judge) wasCharged(w *watchedProtector, r *removal, states []podState) bool {
+	if reviewed := (podState{pod: r.reviewed}); !reviewed.isCharged(w, r.chargeableBy(w, j.clockTolerance)) { // a restore may have undone that state
 		return false
 	}
 	for _, s := range states {
-		if s.version >= parseVersion(r.reviewed.ResourceVersion) && !s.charged(w, r.agedAt(w, j.lenience)) {
+		if s.version >= parseVersion(r.reviewed.ResourceVersion) && !s.isCharged(w, r.chargeableBy(w, j.clockTolerance)) {
 			return false
 		}
 	}
 	return true
 }
 
-// era returns how often a cell was restored.
-func (j *judge) era(cell string) int {
+// restoresOf returns how often a cell was restored.
+func (j *judge) restoresOf(cell string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.cells[cell].era
+	return j.cells[cell].restores
 }
 
-// restored records that a cell returns to a version.
-func (j *judge) restored(cell string, version uint64) {
+// recordCellRestore records that a cell returns to a version.
+func (j *judge) recordCellRestore(cell string, version uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	lost := j.cells[cell].restore(version)

@@ -38,12 +38,12 @@ import (
 const (
 	// maxClockSkew is how much the clocks of generators may differ.
 	maxClockSkew = time.Second
-	// inFlightRelease is how long the requests take by which a decided decrease takes effect.
-	inFlightRelease = 10 * time.Second
+	// maxInFlightRelease is how long the requests take by which a decided decrease takes effect.
+	maxInFlightRelease = 10 * time.Second
 )
 
-// decreases judges large decreases of floors.
-type decreases struct {
+// decreaseJudge judges large decreases of floors.
+type decreaseJudge struct {
 	plan BrakePlan
 	// skew is how much shorter windows and quiet periods may be.
 	skew time.Duration
@@ -53,23 +53,23 @@ type decreases struct {
 	counts    *Counts
 
 	// protectors are those that have been in force, by key.
-	protectors map[protectorKey]*floorTruth
-	// most is the highest number of protectors that a core had, by core.
-	most map[string]int
+	protectors map[protectorKey]*floorHistory
+	// maxProtectors is the highest number of protectors that a core had, by core.
+	maxProtectors map[string]int
 	// terminating are the namespaces that are being deleted. owners are the UIDs of the owners that exist, by core.
-	terminating map[string]bool
-	owners      map[string]map[types.UID]bool
-	confirms    map[objectKey]*confirmation
-	grants      map[string]*grantTruth
+	terminating   map[string]bool
+	owners        map[string]map[types.UID]bool
+	confirmations map[objectKey]*confirmation
+	grants        map[string]*grantHistory
 	// stalled is when processes were stalled.
 	stalled map[string][]stall
 }
 
-func newDecreases(s Scenario, fail func(string, ...any), counts *Counts) *decreases {
-	d := &decreases{
-		plan: s.brakePlan(), skew: time.Second, fail: fail, counts: counts, protectors: map[protectorKey]*floorTruth{}, most: map[string]int{},
-		terminating: map[string]bool{}, owners: map[string]map[types.UID]bool{}, confirms: map[objectKey]*confirmation{}, stalled: map[string][]stall{},
-		grants: map[string]*grantTruth{},
+func newDecreases(s Scenario, fail func(string, ...any), counts *Counts) *decreaseJudge {
+	d := &decreaseJudge{
+		plan: s.brakePlan(), skew: time.Second, fail: fail, counts: counts, protectors: map[protectorKey]*floorHistory{}, maxProtectors: map[string]int{},
+		terminating: map[string]bool{}, owners: map[string]map[types.UID]bool{}, confirmations: map[objectKey]*confirmation{}, stalled: map[string][]stall{},
+		grants: map[string]*grantHistory{},
 	}
 	if s.Storm.Weather.Slow > 0 {
 		d.skew += time.Second // by which a record is later than its time
@@ -80,46 +80,46 @@ func newDecreases(s Scenario, fail func(string, ...any), counts *Counts) *decrea
 	return d
 }
 
-// observe records a change of a core, before anything is judged by it.
-func (d *decreases) observe(core string, e *apiserver.Event) {
-	gone := e.Type == watch.Deleted
+// recordCoreEvent records a change of a core, before anything is judged by it.
+func (d *decreaseJudge) recordCoreEvent(core string, e *apiserver.Event) {
+	isDeleted := e.Type == watch.Deleted
 	switch object := e.New.(type) {
 	case *corev1.Namespace:
 		d.terminating[core+"/"+object.Name] = object.DeletionTimestamp != nil
-		d.confirmed(core, "Namespace", object, gone)
+		d.recordConfirmation(core, "Namespace", object, isDeleted)
 	case *corev1.ConfigMap:
-		d.granted(core, object, e)
+		d.recordGrants(core, object, e)
 	case *metav1.PartialObjectMetadata:
-		d.ownersIn(core)[object.UID] = !gone && object.DeletionTimestamp == nil
+		d.ownersIn(core)[object.UID] = !isDeleted && object.DeletionTimestamp == nil
 	case *v1alpha1.PodProtector:
-		d.confirmed(core, "PodProtector", object, gone)
+		d.recordConfirmation(core, "PodProtector", object, isDeleted)
 		d.judgeProtector(core, object, e)
 	default:
 		if isSource(object) {
-			d.confirmed(core, "Deployment", object, gone)
+			d.recordConfirmation(core, "Deployment", object, isDeleted)
 		}
 	}
 }
 
 // judgeProtector judges whether a protector may become weaker.
-func (d *decreases) judgeProtector(core string, p *v1alpha1.PodProtector, e *apiserver.Event) {
+func (d *decreaseJudge) judgeProtector(core string, p *v1alpha1.PodProtector, e *apiserver.Event) {
 	key := protectorKey{core, client.ObjectKeyFromObject(p)}
 	truth := d.protectors[key]
 	if truth == nil {
-		truth = &floorTruth{}
+		truth = &floorHistory{}
 		d.protectors[key] = truth
 	}
 	before, after := latest(truth.floors).value, floorOf(p)
 	if e.Type == watch.Deleted {
 		after = 0
 	}
-	process, ours := writer(e)
+	process, ours := writingProcess(e)
 	// A recreated protector has the state that its keeper saw last.
 	if old, isOld := e.Old.(*v1alpha1.PodProtector); isOld && ours && after < before && strings.HasPrefix(process, "generator") {
 		if highest := d.highest(truth); 2*after <= highest && (e.Type != watch.Deleted || floorOf(old) > 0) {
 			d.judgeDecrease(key, old, process, highest, after)
 		}
 	}
-	d.note(truth, p, after, e)
-	d.count(core)
+	d.recordProtector(truth, p, after, e)
+	d.recordProtectorCount(core)
 }

@@ -9,96 +9,96 @@ import (
 // Each loosening of the judge corresponds to a limit in "What is not promised" of docs/safety.md. It is counted whenever it alone prevents
 // a failure, and a loosening that no seed needs is removed. judge_test.go shows for each that the judge still fails just outside of it.
 
-// Reason names a loosening.
-type Reason string
+// Excuse names a loosening.
+type Excuse string
 
 const (
 	// "Pods that die by themselves": they tighten the budget when a snapshot shows it, and not before.
-	lossByItself Reason = "a pod was lost by itself"
+	lossByItself Excuse = "a pod was lost by itself"
 	// "The readiness race".
-	lossByRace Reason = "a pod was lost by the readiness race"
+	lossByReadinessRace Excuse = "a pod was lost by the readiness race"
 	// "What it rests on", 5: a restored cell has lost all changes after its backup.
-	lossByRestore Reason = "a pod was lost when its cell was restored"
+	lossByRestore Excuse = "a pod was lost when its cell was restored"
 	// "Labels that change with the status": a protector that lists operations without Relabel does not guard labels.
-	lossRelabelled Reason = "a pod was relabelled out of a protector that does not guard labels"
+	lossRelabelled Excuse = "a pod was relabelled out of a protector that does not guard labels"
 	// A protector that does not list Update or Resize does not guard them.
-	lossUnguarded Reason = "a pod was restarted by an update that the protector does not guard"
+	lossUnguarded Excuse = "a pod was restarted by an update that the protector does not guard"
 	// "An update that is overdue": the reservation is dropped after updateTimeoutSeconds.
-	lossOverdue Reason = "a pod was restarted by an update that was given up"
+	lossOverdue Excuse = "a pod was restarted by an update that was given up"
 	// docs/concepts.md: an aggregationSelector counts pods that may be removed at any time.
-	lossUncovered Reason = "a pod went that a protector counts and does not protect"
+	lossUncovered Excuse = "a pod went that a protector counts and does not protect"
 	// "Break-glass removals": they go below the floor, and later decisions account for them by their reservations.
-	lossForced Reason = "a pod was removed by force"
+	lossForced Excuse = "a pod was removed by force"
 	// "What a webhook has not heard of".
-	lossUnheardOf Reason = "a pod was lost by a webhook that had not heard of the protector"
+	lossUnseenProtector Excuse = "a pod was lost by a webhook that had not heard of the protector"
 	// "What a webhook has not heard of": with a floor of 0 nothing is reserved, and the floor may be above 0 when the removal takes
 	// effect.
-	lossWaived Reason = "a pod was lost that a floor of zero admitted"
+	lossZeroFloor Excuse = "a pod was lost that a floor of zero admitted"
 	// "A webhook that begins after its core was restored".
-	lossBlind Reason = "a pod was lost by a webhook that began after a restore of the core"
+	lossWebhookAfterRestore Excuse = "a pod was lost by a webhook that began after a restore of the core"
 	// "The budget of the brake after damage" states the same for grants: a protector that a restore brings back has no record of the pods
 	// that were removed while it did not exist.
-	lossMourned Reason = "a pod went while its protector did not exist"
+	lossWhileProtectorMissing Excuse = "a pod went while its protector did not exist"
 
 	// "Break-glass removals": while the core is unreachable they are not reserved.
-	excuseOwed       Reason = "an effect by force was not reserved"
-	excuseOwedAnswer Reason = "an answer by force was not reserved"
-	excuseOwedDrop   Reason = "a reservation left that a removal by force did not renew"
+	excuseForcedUnreserved Excuse = "an effect by force was not reserved"
+	excuseForcedAnswer     Excuse = "an answer by force was not reserved"
+	excuseForcedDrop       Excuse = "a reservation left that a removal by force did not renew"
 
-	excuseOverdue     Reason = "an effect of an update that was given up was not reserved"
-	excuseOverdueDrop Reason = "a reservation left of an update that was given up"
+	excuseOverdue     Excuse = "an effect of an update that was given up was not reserved"
+	excuseOverdueDrop Excuse = "a reservation left of an update that was given up"
 
-	excuseUnheardOf Reason = "the webhook of an effect had not heard of the protector"
-	excuseWaived    Reason = "an effect was reviewed under a floor of zero"
-	excuseBlind     Reason = "the webhook of an effect began after a restore of the core"
+	excuseUnseenProtector     Excuse = "the webhook of an effect had not heard of the protector"
+	excuseZeroFloor           Excuse = "an effect was reviewed under a floor of zero"
+	excuseWebhookAfterRestore Excuse = "the webhook of an effect began after a restore of the core"
 
-	excuseUnheardOfAnswer Reason = "the webhook of an answer had not heard of the protector"
-	excuseWaivedAnswer    Reason = "an answer was decided under a floor of zero"
-	excuseForgottenAnswer Reason = "the reservation of an answer was lost with a core"
-	excuseRecreatedAnswer Reason = "the protector of an answer was recreated, and does not have its status yet"
-	excuseCountedGone     Reason = "the counts of an answer are of before a restore of the cell"
+	excuseUnseenProtectorAnswer Excuse = "the webhook of an answer had not heard of the protector"
+	excuseZeroFloorAnswer       Excuse = "an answer was decided under a floor of zero"
+	excuseRestoreLostAnswer     Excuse = "the reservation of an answer was lost with a core"
+	excuseRecreatedAnswer       Excuse = "the protector of an answer was recreated, and does not have its status yet"
+	excuseCountBeforeRestore    Excuse = "the counts of an answer are of before a restore of the cell"
 
-	excuseListed        Reason = "a reservation left by a list that is newer than the snapshot"
-	excuseForgottenDrop Reason = "a reservation left that a core had lost in part"
-	excuseWaivedDrop    Reason = "a reservation left of a pod that was reviewed under a floor of zero"
+	excuseNewerList       Excuse = "a reservation left by a list that is newer than the snapshot"
+	excuseRestoreLostDrop Excuse = "a reservation left that a core had lost in part"
+	excuseZeroFloorDrop   Excuse = "a reservation left of a pod that was reviewed under a floor of zero"
 
-	excuseEra  Reason = "a count is of before a restore of the cell"
-	excuseGone Reason = "a count leaves out what had gone since its snapshot"
+	excuseCountOfEarlierRestore Excuse = "a count is of before a restore of the cell"
+	excuseDeletedSinceSnapshot  Excuse = "a count leaves out what had gone since its snapshot"
 	// "What the webhook and the aggregator do", rule 4: a pod that became available by its age counts once it was seen alive since then.
-	excuseUnseen Reason = "a count leaves out a pod that was not seen alive since it became available"
+	excuseNotSeenAliveSince Excuse = "a count leaves out a pod that was not seen alive since it became available"
 )
 
-// Excused is how often each loosening was needed.
-type Excused map[Reason]int
+// ExcuseCounts is how often each loosening was needed.
+type ExcuseCounts map[Excuse]int
 
-func (e Excused) add(other Excused) {
+func (e ExcuseCounts) add(other ExcuseCounts) {
 	for why, n := range other {
 		e[why] += n
 	}
 }
 
-func (j *judge) excuse(why Reason) { j.counts.Excused[why]++ }
+func (j *judge) countExcuse(why Excuse) { j.counts.Excused[why]++ }
 
-func (j *judge) excuseCounts(past, fewer, unseen bool) {
-	if past {
-		j.excuse(excuseEra)
+func (j *judge) countCountExcuses(isOfEarlierRestore, isFewer, isNotSeenAlive bool) {
+	if isOfEarlierRestore {
+		j.countExcuse(excuseCountOfEarlierRestore)
 	}
 	switch {
-	case unseen:
-		j.excuse(excuseUnseen)
-	case fewer:
-		j.excuse(excuseGone)
+	case isNotSeenAlive:
+		j.countExcuse(excuseNotSeenAliveSince)
+	case isFewer:
+		j.countExcuse(excuseDeletedSinceSnapshot)
 	}
 }
 
-// excusedBy counts the pods that were lost without a charged removal since the snapshots of a decision. It counts each reason without
+// countExcusedPods counts the pods that were lost without a charged removal since the snapshots of a decision. It counts each reason without
 // which too few of the missing pods are excused.
-func (j *judge) excusedBy(w *watched, made decision, counts func(cell string) bool, now time.Time, missing int) int {
-	sum := func(but Reason) int {
+func (j *judge) countExcusedPods(w *watchedProtector, decided decision, counts func(cell string) bool, now time.Time, missing int) int {
+	sum := func(exceptReason Excuse) int {
 		n := 0
 		for name, cell := range j.cells {
 			if counts(name) {
-				n += cell.lostSince(made.seen[name], w, made.version, now, but)
+				n += cell.countLosses(decided.snapshots[name], w, decided.version, now, exceptReason)
 			}
 		}
 		return n
@@ -109,18 +109,18 @@ func (j *judge) excusedBy(w *watched, made decision, counts func(cell string) bo
 	}
 	for _, why := range slices.Sorted(maps.Keys(j.lossReasons())) {
 		if sum(why) < missing {
-			j.excuse(why)
+			j.countExcuse(why)
 		}
 	}
 	return all
 }
 
 // lossReasons returns the reasons of all losses so far.
-func (j *judge) lossReasons() map[Reason]bool {
-	reasons := map[Reason]bool{}
+func (j *judge) lossReasons() map[Excuse]bool {
+	reasons := map[Excuse]bool{}
 	for _, cell := range j.cells {
 		for _, l := range cell.losses {
-			reasons[l.why] = true
+			reasons[l.excuse] = true
 		}
 	}
 	return reasons

@@ -33,19 +33,19 @@ import (
 // An expectation may be too high for as long as it takes to read that less is wanted. In a calm, the expectation of each workload that
 // exists equals its size, and the status has the floor that follows.
 
-// workloadTruths is how many pods the workloads of a cell wanted at what time.
-type workloadTruths struct {
-	// all are the states of the Deployments, StatefulSets and ReplicaSets, oldest first.
-	all map[workloadName]*workloadTruth
-	// sets are the UIDs of the Deployments of all ReplicaSets that have ever existed.
-	sets map[types.UID]types.UID
+// workloadHistories is how many pods the workloads of a cell wanted at what time.
+type workloadHistories struct {
+	// byName are the states of the Deployments, StatefulSets and ReplicaSets, oldest first.
+	byName map[workloadName]*workloadHistory
+	// deploymentOfSet are the UIDs of the Deployments of all ReplicaSets that have ever existed.
+	deploymentOfSet map[types.UID]types.UID
 	// names are the workloads by their UIDs.
 	names map[types.UID]workloadName
 	// versions are the times of all changes of the cell, in its eras.
-	versions []eraVersion
-	era      int
-	// led is when the leaderships of the cell began.
-	led map[epochKey]time.Time
+	versions []restoreVersion
+	restores int
+	// leadershipStarts is when the leaderships of the cell began.
+	leadershipStarts map[leadershipKey]time.Time
 }
 
 type workloadName struct {
@@ -53,18 +53,18 @@ type workloadName struct {
 	name types.NamespacedName
 }
 
-type epochKey struct {
+type leadershipKey struct {
 	core  string
 	epoch int64
 }
 
-type eraVersion struct {
-	era     int
-	version uint64
-	at      time.Time
+type restoreVersion struct {
+	restores int
+	version  uint64
+	at       time.Time
 }
 
-type workloadTruth struct{ states []workloadState }
+type workloadHistory struct{ states []workloadState }
 
 type workloadState struct {
 	version uint64
@@ -75,51 +75,51 @@ type workloadState struct {
 	size int
 }
 
-func newWorkloadTruths() workloadTruths {
-	return workloadTruths{
-		all: map[workloadName]*workloadTruth{}, sets: map[types.UID]types.UID{}, names: map[types.UID]workloadName{}, led: map[epochKey]time.Time{},
+func newWorkloadTruths() workloadHistories {
+	return workloadHistories{
+		byName: map[workloadName]*workloadHistory{}, deploymentOfSet: map[types.UID]types.UID{}, names: map[types.UID]workloadName{}, leadershipStarts: map[leadershipKey]time.Time{},
 	}
 }
 
 // observe records a change of the cell.
-func (t *workloadTruths) observe(e *apiserver.Event) {
-	t.versions = append(t.versions, eraVersion{t.era, e.Version, time.Now()})
+func (t *workloadHistories) observe(e *apiserver.Event) {
+	t.versions = append(t.versions, restoreVersion{t.restores, e.Version, time.Now()})
 	switch e.Kind.Kind {
 	case kindReplicaSet:
 		if deployment := metav1.GetControllerOf(e.New); deployment != nil {
-			t.sets[e.New.GetUID()] = deployment.UID
+			t.deploymentOfSet[e.New.GetUID()] = deployment.UID
 		}
-		t.note(e, neverWanted)
+		t.addState(e, replicaSetSize)
 	case kindDeployment, kindStatefulSet:
-		t.names[e.New.GetUID()] = t.note(e, replicasOf(e.New))
+		t.names[e.New.GetUID()] = t.addState(e, replicasOf(e.New))
 	}
 }
 
-// neverWanted is the size of a ReplicaSet: its pods are expected as part of their Deployment. Without its Deployment, a ReplicaSet is a
+// replicaSetSize is the size of a ReplicaSet: its pods are expected as part of their Deployment. Without its Deployment, a ReplicaSet is a
 // workload of its own, which a search finds while both are being deleted.
-const neverWanted = -1
+const replicaSetSize = -1
 
-// note adds a state of a workload.
-func (t *workloadTruths) note(e *apiserver.Event, size int) workloadName {
+// addState adds a state of a workload.
+func (t *workloadHistories) addState(e *apiserver.Event, size int) workloadName {
 	name := workloadName{e.Kind.Kind, client.ObjectKeyFromObject(e.New)}
-	if t.all[name] == nil {
-		t.all[name] = &workloadTruth{}
+	if t.byName[name] == nil {
+		t.byName[name] = &workloadHistory{}
 	}
-	t.all[name].states = append(t.all[name].states, workloadState{e.Version, time.Now(), e.New.GetUID(), e.Type != watch.Deleted, size})
+	t.byName[name].states = append(t.byName[name].states, workloadState{e.Version, time.Now(), e.New.GetUID(), e.Type != watch.Deleted, size})
 	return name
 }
 
 // restore records that the cell has returned to a version. All states stay, because they may have been read.
-func (t *workloadTruths) restore(version uint64) {
-	t.era++
-	for _, truth := range t.all {
+func (t *workloadHistories) restore(version uint64) {
+	t.restores++
+	for _, truth := range t.byName {
 		back, ok := workloadState{}, false
 		for _, s := range truth.states {
 			if s.version <= version {
 				back, ok = s, true
 			}
 		}
-		now := truth.now()
+		now := truth.current()
 		if !ok {
 			back = workloadState{uid: now.uid, size: now.size}
 		}
@@ -131,13 +131,13 @@ func (t *workloadTruths) restore(version uint64) {
 		back.version, back.at = version, time.Now()
 		truth.states = append(truth.states, back)
 	}
-	t.versions = append(t.versions, eraVersion{t.era, version, time.Now()})
+	t.versions = append(t.versions, restoreVersion{t.restores, version, time.Now()})
 }
 
-func (t *workloadTruth) now() workloadState { return t.states[len(t.states)-1] }
+func (t *workloadHistory) current() workloadState { return t.states[len(t.states)-1] }
 
 // since returns the states that held at a time or later.
-func (t *workloadTruth) since(at time.Time) []workloadState {
+func (t *workloadHistory) since(at time.Time) []workloadState {
 	for i := len(t.states) - 1; i > 0; i-- {
 		if !t.states[i].at.After(at) {
 			return t.states[i:]
@@ -147,10 +147,10 @@ func (t *workloadTruth) since(at time.Time) []workloadState {
 }
 
 // timeOf returns when the cell reached a version, in the earliest era from first on in which it did.
-func (t *workloadTruths) timeOf(first int, version uint64) (at time.Time) {
+func (t *workloadHistories) timeOf(first int, version uint64) (at time.Time) {
 	for i, v := range t.versions {
-		isLast := i+1 == len(t.versions) || t.versions[i+1].era > v.era || t.versions[i+1].version > version
-		if v.era >= first && v.version <= version && isLast {
+		isLast := i+1 == len(t.versions) || t.versions[i+1].restores > v.restores || t.versions[i+1].version > version
+		if v.restores >= first && v.version <= version && isLast {
 			return v.at
 		}
 	}
@@ -158,32 +158,32 @@ func (t *workloadTruths) timeOf(first int, version uint64) (at time.Time) {
 }
 
 // workloadOf returns the workload at the top of a pod's owners.
-func (t *workloadTruths) workloadOf(pod *corev1.Pod) (name workloadName, ok bool) {
+func (t *workloadHistories) workloadOf(pod *corev1.Pod) (name workloadName, ok bool) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
 		return name, false
 	}
 	uid := owner.UID
-	if deployment, isSet := t.sets[uid]; isSet {
+	if deployment, isSet := t.deploymentOfSet[uid]; isSet {
 		uid = deployment
 	}
 	name, ok = t.names[uid]
 	return name, ok
 }
 
-// noteConfirmed records the time at which a protector confirms, or last confirmed.
-func (w *watched) noteConfirmed(old *v1alpha1.PodProtector) {
+// recordConfirmation records the time at which a protector confirms, or last confirmed.
+func (w *watchedProtector) recordConfirmation(old *v1alpha1.PodProtector) {
 	for _, p := range []*v1alpha1.PodProtector{w.stored, old} {
 		if p != nil && p.Annotations[v1alpha1.AnnotationConfirmRelease] != "" {
-			w.confirmed = time.Now()
+			w.lastConfirmed = time.Now()
 		}
 	}
 }
 
 // hasReleased reports whether the protector has released deleted workloads at a time or later.
-func (w *watched) hasReleased(since time.Time) bool {
+func (w *watchedProtector) hasReleased(since time.Time) bool {
 	return w.stored.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease || w.stored.Annotations[v1alpha1.AnnotationConfirmRelease] != "" ||
-		w.confirmed.After(since)
+		w.lastConfirmed.After(since)
 }
 
 // isCounted reports whether counts are valid and by the current spec of a protector.
@@ -192,7 +192,7 @@ func isCounted(p *v1alpha1.PodProtector, a *v1alpha1.Aggregation) bool {
 }
 
 // writtenSizes returns the expectations of workloads in a status, and their sum.
-func (w *watched) writtenSizes(a *v1alpha1.Aggregation) (sizes map[workloadName]int, sum int) {
+func (w *watchedProtector) writtenSizes(a *v1alpha1.Aggregation) (sizes map[workloadName]int, sum int) {
 	sizes = map[workloadName]int{}
 	for _, e := range a.Workloads {
 		sizes[workloadName{e.Kind, types.NamespacedName{Namespace: w.stored.Namespace, Name: e.Name}}] += int(e.Replicas)
@@ -202,14 +202,14 @@ func (w *watched) writtenSizes(a *v1alpha1.Aggregation) (sizes map[workloadName]
 }
 
 // judgeExpectation judges the expectation that a write records for the workloads of a cell.
-func (j *judge) judgeExpectation(w *watched, cell, before *v1alpha1.PodProtectorCell, old *v1alpha1.PodProtector) {
-	if len(hashesOf(&cell.AdmissionHistory))-j.forcedIn(cell, before) > len(hashesOf(&before.AdmissionHistory)) {
+func (j *judge) judgeExpectation(w *watchedProtector, cell, before *v1alpha1.PodProtectorCell, old *v1alpha1.PodProtector) {
+	if len(reservationHashes(&cell.AdmissionHistory))-j.countForcedReservationsOfCell(cell, before) > len(reservationHashes(&before.AdmissionHistory)) {
 		if _, known := writtenFloor(w.stored); !known {
-			j.fail("a removal in %s is reserved with protector %s, and its floor is not known", cell.CellID, w.name())
+			j.fail("a removal in %s was reserved with protector %s, but its floor is unknown", cell.CellID, w.name())
 		}
 	}
 	a, b := &cell.Aggregation, &before.Aggregation
-	if isSameExpectation(a, b) || !dependsOnWorkloads(&w.stored.Spec) || !isCounted(w.stored, a) || a.ExpectedReplicas == nil {
+	if isSameExpectation(a, b) || !isFloorFromWorkloads(&w.stored.Spec) || !isCounted(w.stored, a) || a.ExpectedReplicas == nil {
 		return
 	}
 	t := &j.cells[cell.CellID].workloads
@@ -219,20 +219,20 @@ func (j *judge) judgeExpectation(w *watched, cell, before *v1alpha1.PodProtector
 	if hasSearched && sum != int(*a.ExpectedReplicas) {
 		j.fail("protector %s expects %d pods of %s, and %d of its workloads", w.name(), *a.ExpectedReplicas, cell.CellID, sum)
 	}
-	first := j.eraOf(w.core, cell.CellID, a.Epoch)
-	began := t.led[epochKey{w.core, a.Epoch}]
+	first := j.earliestRestores(w.core, cell.CellID, a.Epoch)
+	began := t.leadershipStarts[leadershipKey{w.core, a.Epoch}]
 	isContinued := old != nil && old.UID == w.stored.UID && a.SelectedSpec == b.SelectedSpec && b.ExpectedReplicas != nil
 	if isContinued {
-		from := t.timeOf(min(first, j.eraOf(w.core, cell.CellID, b.Epoch)), parseVersion(b.SnapshotVersion))
+		from := t.timeOf(min(first, j.earliestRestores(w.core, cell.CellID, b.Epoch)), parseVersion(b.SnapshotVersion))
 		if (a.Epoch != b.Epoch || a.Holder != b.Holder) && began.Before(from) {
 			from = began
 		}
 		for name := range was {
-			j.judgeFall(w, cell.CellID, t, name, was[name], is[name], from)
+			j.judgeExpectationDecrease(w, cell.CellID, t, name, was[name], is[name], from)
 		}
 	}
 	if hasSearched {
-		j.judgeComplete(w, cell, is)
+		j.judgeMissingWorkloads(w, cell, is)
 	}
 }
 
@@ -242,37 +242,37 @@ func isSameExpectation(a, b *v1alpha1.Aggregation) bool {
 		equality.Semantic.DeepEqual(a.ExpectedReplicas, b.ExpectedReplicas) && equality.Semantic.DeepEqual(a.Workloads, b.Workloads)
 }
 
-// judgeFall judges a decrease of the expectation of a workload.
-func (j *judge) judgeFall(w *watched, cell string, t *workloadTruths, name workloadName, was, is int, from time.Time) {
-	truth := t.all[name]
-	if is >= was {
+// judgeExpectationDecrease judges a decrease of the expectation of a workload.
+func (j *judge) judgeExpectationDecrease(w *watchedProtector, cell string, t *workloadHistories, name workloadName, before, after int, from time.Time) {
+	truth := t.byName[name]
+	if after >= before {
 		return
 	}
 	var wanted []string
 	if truth != nil {
 		for _, s := range truth.since(from) {
-			isReleased := !s.exists && is == 0 && w.hasReleased(from)
-			if s.exists && s.size == is || isReleased {
+			isReleased := !s.exists && after == 0 && w.hasReleased(from)
+			if s.exists && s.size == after || isReleased {
 				return
 			}
 			wanted = append(wanted, fmt.Sprintf("%d (exists: %v)", s.size, s.exists))
 		}
 	}
 	j.fail("protector %s expects %d pods of %s %s in %s where it expected %d, and it has wanted %v since",
-		w.name(), is, name.kind, name.name.Name, cell, was, wanted)
+		w.name(), after, name.kind, name.name.Name, cell, before, wanted)
 }
 
-// judgeComplete checks that every workload is expected of which a count has seen a pod.
-func (j *judge) judgeComplete(w *watched, cell *v1alpha1.PodProtectorCell, is map[workloadName]int) {
+// judgeMissingWorkloads checks that every workload is expected of which a count has seen a pod.
+func (j *judge) judgeMissingWorkloads(w *watchedProtector, cell *v1alpha1.PodProtectorCell, is map[workloadName]int) {
 	t := j.cells[cell.CellID]
 	version := parseVersion(cell.Aggregation.SnapshotVersion)
-	if t.era > j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch) {
+	if t.restores > j.earliestRestores(w.core, cell.CellID, cell.Aggregation.Epoch) {
 		return // the snapshot may be from before a restore
 	}
-	from := t.workloads.timeOf(t.era, version)
+	from := t.workloads.timeOf(t.restores, version)
 	for _, uid := range slices.Sorted(maps.Keys(t.pods)) {
 		state, ok := t.pods[uid].at(version)
-		if !ok || state.gone || state.finished() || !w.covers(state.pod) || t.pods[uid].now().gone {
+		if !ok || state.isDeleted || state.isFinished() || !w.covers(state.pod) || t.pods[uid].current().isDeleted {
 			continue
 		}
 		if listed, _ := t.pods[uid].at(max(version, parseVersion(cell.Aggregation.SettledVersion))); !w.covers(listed.pod) {
@@ -282,21 +282,21 @@ func (j *judge) judgeComplete(w *watched, cell *v1alpha1.PodProtectorCell, is ma
 		if !ok {
 			continue
 		}
-		hasExisted := !slices.ContainsFunc(t.workloads.all[name].since(from), func(s workloadState) bool { return !s.exists })
+		hasExisted := !slices.ContainsFunc(t.workloads.byName[name].since(from), func(s workloadState) bool { return !s.exists })
 		if _, isExpected := is[name]; hasExisted && !isExpected {
 			j.fail("protector %s expects no pods of %s %s in %s, of which it has counted %s", w.name(), name.kind, name.name.Name, cell.CellID, state.pod.Name)
 		}
 	}
 }
 
-// isExpected returns why a protector does not expect yet what the workloads want; "" if it does.
-func (w *world) isExpected(core string, p *v1alpha1.PodProtector) string {
-	if !dependsOnWorkloads(&p.Spec) {
+// expectationProblem returns why a protector does not expect yet what the workloads want; "" if it does.
+func (sim *simulator) expectationProblem(core string, p *v1alpha1.PodProtector) string {
+	if !isFloorFromWorkloads(&p.Spec) {
 		return ""
 	}
-	w.judge.mu.Lock()
-	defer w.judge.mu.Unlock()
-	watched := w.judge.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
+	sim.judge.mu.Lock()
+	defer sim.judge.mu.Unlock()
+	watched := sim.judge.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
 		sizes, sum := watched.writtenSizes(&cell.Aggregation)
@@ -304,24 +304,24 @@ func (w *world) isExpected(core string, p *v1alpha1.PodProtector) string {
 			return fmt.Sprintf("protector %s expects %v in %s, and %d of its workloads: %s", p.Name, expected, cell.CellID, sum,
 				cell.Aggregation.ExpectedReplicasProblem)
 		}
-		t := w.judge.cells[cell.CellID]
-		for name, truth := range t.workloads.all {
+		t := sim.judge.cells[cell.CellID]
+		for name, truth := range t.workloads.byName {
 			is, isExpected := sizes[name]
-			if now := truth.now(); name.kind != kindReplicaSet && now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {
+			if now := truth.current(); name.kind != kindReplicaSet && now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {
 				return fmt.Sprintf("protector %s expects %d pods of %s %s in %s, which wants %d", p.Name, is, name.kind, name.name.Name, cell.CellID, now.size)
 			}
 		}
 	}
 	if floor, known := writtenFloor(p); !known || int(p.Status.DesiredAvailable) != floor {
-		return fmt.Sprintf("protector %s has a floor of %d (known: %v), and its status says %d", p.Name, floor, known, p.Status.DesiredAvailable)
+		return fmt.Sprintf("protector %s has a floor of %d (known: %v), but its status has %d", p.Name, floor, known, p.Status.DesiredAvailable)
 	}
 	return ""
 }
 
 // hasPods reports whether a workload has pods that a protector covers.
-func (t *truth) hasPods(w *watched, name workloadName) bool {
+func (t *cellHistory) hasPods(w *watchedProtector, name workloadName) bool {
 	for _, line := range t.pods {
-		if now := line.now(); !now.over() && !now.finished() && w.covers(now.pod) {
+		if now := line.current(); !now.isGoneOrTerminating() && !now.isFinished() && w.covers(now.pod) {
 			if owner, ok := t.workloads.workloadOf(now.pod); ok && owner == name {
 				return true
 			}

@@ -13,25 +13,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// floorTruth is the history of a protector, oldest first.
-type floorTruth struct {
+// floorHistory is the history of a protector, oldest first.
+type floorHistory struct {
 	// exists reports whether it is stored.
 	exists   bool
-	floors   []versioned[int]
-	pendings []versioned[pendingState]
+	floors   []atVersion[int]
+	pendings []atVersion[pendingState]
 	// lost are the pending decreases that a restore undid.
 	lost []pendingState
 }
 
-// versioned is a value that holds from a version on.
-type versioned[T any] struct {
+// atVersion is a value that holds from a version on.
+type atVersion[T any] struct {
 	version uint64
 	at      time.Time
 	value   T
 }
 
-// asOf returns the value at a version.
-func asOf[T any](all []versioned[T], version uint64) (value versioned[T]) {
+// valueAt returns the value at a version.
+func valueAt[T any](all []atVersion[T], version uint64) (value atVersion[T]) {
 	for _, v := range all {
 		if v.version <= version {
 			value = v
@@ -40,19 +40,19 @@ func asOf[T any](all []versioned[T], version uint64) (value versioned[T]) {
 	return value
 }
 
-func latest[T any](all []versioned[T]) (value versioned[T]) {
+func latest[T any](all []atVersion[T]) (value atVersion[T]) {
 	if len(all) > 0 {
 		value = all[len(all)-1]
 	}
 	return value
 }
 
-func until[T any](all []versioned[T], version uint64) []versioned[T] {
-	return slices.DeleteFunc(all, func(v versioned[T]) bool { return v.version > version })
+func valuesUntil[T any](all []atVersion[T], version uint64) []atVersion[T] {
+	return slices.DeleteFunc(all, func(v atVersion[T]) bool { return v.version > version })
 }
 
 // highest returns the highest floor of the window.
-func (d *decreases) highest(truth *floorTruth) int {
+func (d *decreaseJudge) highest(truth *floorHistory) int {
 	highest, from := 0, time.Now().Add(d.skew-d.plan.Window)
 	for i, f := range truth.floors {
 		if i+1 == len(truth.floors) || truth.floors[i+1].at.After(from) {
@@ -62,58 +62,58 @@ func (d *decreases) highest(truth *floorTruth) int {
 	return highest
 }
 
-// note adds a state of a protector.
-func (d *decreases) note(truth *floorTruth, p *v1alpha1.PodProtector, floor int, e *apiserver.Event) {
+// recordProtector adds a state of a protector.
+func (d *decreaseJudge) recordProtector(truth *floorHistory, p *v1alpha1.PodProtector, floor int, e *apiserver.Event) {
 	now := time.Now()
 	truth.exists = e.Type != watch.Deleted
 	if e.Old == nil { // another protector, or a recreated one
 		truth.floors = nil
 	}
 	if len(truth.floors) == 0 || latest(truth.floors).value != floor {
-		truth.floors = append(truth.floors, versioned[int]{e.Version, now, floor})
+		truth.floors = append(truth.floors, atVersion[int]{e.Version, now, floor})
 	}
 	state := pendingState{}
 	if c := pendingOf(p); c != nil && e.Type != watch.Deleted {
-		by, _ := writer(e)
-		state = pendingState{p.UID, true, c.Reason == v1alpha1.ReasonCascade, d.since(by, now)}
+		by, _ := writingProcess(e)
+		state = pendingState{p.UID, true, c.Reason == v1alpha1.ReasonCascade, d.oldestObservedState(by, now)}
 		for _, before := range slices.Backward(truth.pendings) {
 			// A recreated protector has the record of the lost one.
-			isOfLost := string(before.value.uid) == p.Annotations[v1alpha1.AnnotationRestored]
-			if before.value.is && (before.value.uid == p.UID || isOfLost) {
+			isRecreationUndone := string(before.value.uid) == p.Annotations[v1alpha1.AnnotationRestored]
+			if before.value.isPending && (before.value.uid == p.UID || isRecreationUndone) {
 				state.since = before.value.since
 			}
-			if before.value.is || !isRecreated(p) {
+			if before.value.isPending || !isRecreated(p) {
 				break
 			}
 		}
 		// Its keeper may remember a lost one that a restore has undone.
 		for _, before := range truth.lost {
-			if before.is && string(before.uid) == p.Annotations[v1alpha1.AnnotationRestored] && before.since.Before(state.since) {
+			if before.isPending && string(before.uid) == p.Annotations[v1alpha1.AnnotationRestored] && before.since.Before(state.since) {
 				state.since = before.since
 			}
 		}
 	}
 	if before := latest(truth.pendings).value; before != state {
-		truth.pendings = append(truth.pendings, versioned[pendingState]{e.Version, now, state})
+		truth.pendings = append(truth.pendings, atVersion[pendingState]{e.Version, now, state})
 	}
 }
 
-// count records how many protectors a core has.
-func (d *decreases) count(core string) {
+// recordProtectorCount records how many protectors a core has.
+func (d *decreaseJudge) recordProtectorCount(core string) {
 	n := 0
 	for key, truth := range d.protectors {
 		if key.core == core && truth.exists {
 			n++
 		}
 	}
-	d.most[core] = max(d.most[core], n)
+	d.maxProtectors[core] = max(d.maxProtectors[core], n)
 }
 
 // pendingState is the condition DecreasePending of a protector.
 type pendingState struct {
-	uid         types.UID
-	is, cascade bool
-	since       time.Time
+	uid                types.UID
+	isPending, cascade bool
+	since              time.Time
 }
 
 // pendingOf returns the condition of a pending decrease; nil if none is pending. This is an independent implementation, not the code under

@@ -11,7 +11,7 @@ import (
 
 // judgeIdentity judges whether a webhook writes anything of a protector besides reservations. The policies of the chart allow the account
 // of a cell only reservations (rule 15).
-func (j *judge) judgeIdentity(w *watched, old *v1alpha1.PodProtector, e *apiserver.Event) {
+func (j *judge) judgeIdentity(w *watchedProtector, old *v1alpha1.PodProtector, e *apiserver.Event) {
 	if old == nil || !strings.HasPrefix(e.By, "webhook") {
 		return
 	}

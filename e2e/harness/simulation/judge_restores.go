@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
-// restore removes the history that a restored core has lost since a version. The core continues with next.
-func (d *decreases) restore(core *clusterState, version, next uint64) {
+// recordCoreRestore removes the history that a restored core has lost since a version. The core continues with next.
+func (d *decreaseJudge) recordCoreRestore(core *clusterState, version, next uint64) {
 	for key, truth := range d.protectors {
 		if key.core == core.name {
 			for _, p := range truth.pendings {
@@ -21,30 +21,30 @@ func (d *decreases) restore(core *clusterState, version, next uint64) {
 					truth.lost = append(truth.lost, p.value)
 				}
 			}
-			truth.floors, truth.pendings = until(truth.floors, version), until(truth.pendings, version)
+			truth.floors, truth.pendings = valuesUntil(truth.floors, version), valuesUntil(truth.pendings, version)
 		}
 	}
-	truth := d.of(core.name)
-	for _, g := range truth.all {
+	truth := d.grantsOf(core.name)
+	for _, g := range truth.grants {
 		if g.version > version {
 			truth.lost = append(truth.lost, g)
 		}
 	}
-	truth.all = slices.DeleteFunc(truth.all, func(g grant) bool { return g.version > version })
+	truth.grants = slices.DeleteFunc(truth.grants, func(g grant) bool { return g.version > version })
 	truth.deletions = slices.DeleteFunc(truth.deletions, func(deleted uint64) bool { return deleted > version })
 	truth.restored, truth.restoredAt = next, time.Now()
-	d.restoreWorld(core)
+	d.recordRestoredObjects(core)
 }
 
-// restoreWorld records which namespaces, owners and confirmations a restored core has.
-func (d *decreases) restoreWorld(core *clusterState) {
+// recordRestoredObjects records which namespaces, owners and confirmations a restored core has.
+func (d *decreaseJudge) recordRestoredObjects(core *clusterState) {
 	clear(d.ownersIn(core.name))
 	for name := range d.terminating {
 		if strings.HasPrefix(name, core.name+"/") {
 			delete(d.terminating, name)
 		}
 	}
-	for key, c := range d.confirms {
+	for key, c := range d.confirmations {
 		if key.core == core.name && c.until.After(time.Now()) {
 			c.until = time.Now()
 		}
@@ -59,29 +59,29 @@ func (d *decreases) restoreWorld(core *clusterState) {
 			case "applications":
 				d.ownersIn(core.name)[object.GetUID()] = true
 			}
-			d.confirmed(core.name, kind, object, false)
+			d.recordConfirmation(core.name, kind, object, false)
 		}
 	}
 }
 
-// isCutOff reports whether a restore undid the record of a release when the generator was about to release the source. The generator then
+// isReleaseUndone reports whether a restore undid the record of a release when the generator was about to release the source. The generator then
 // sees that the source vanished, and the protector stays in force.
-func (d *decreases) isCutOff(core string, p *v1alpha1.PodProtector, source sourceState) bool {
-	restored := d.of(core).restoredAt
+func (d *decreaseJudge) isReleaseUndone(core string, p *v1alpha1.PodProtector, source sourceState) bool {
+	restored := d.grantsOf(core).restoredAt
 	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
-	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.at.After(restored) && source.at.Before(restored.Add(inFlightRelease))
+	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.at.After(restored) && source.at.Before(restored.Add(maxInFlightRelease))
 }
 
-// isOfLostTime reports whether a restore undid the recreation of a deleted source. The generator then sees that the source vanished, and
+// isRecreationUndone reports whether a restore undid the recreation of a deleted source. The generator then sees that the source vanished, and
 // the protector stays in force.
-func (d *decreases) isOfLostTime(core string, p *v1alpha1.PodProtector, source *sourceTruth) bool {
-	c, deleted := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved), source.now().at
-	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.undone.After(deleted) && deleted.Before(d.of(core).restoredAt)
+func (d *decreaseJudge) isRecreationUndone(core string, p *v1alpha1.PodProtector, source *sourceHistory) bool {
+	c, deleted := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved), source.current().at
+	return c != nil && c.Reason == v1alpha1.ReasonSourceVanished && source.deletionUndone.After(deleted) && deleted.Before(d.grantsOf(core).restoredAt)
 }
 
 // isHeldCascade reports whether a protector may stay in force although its source was deleted: a cascade deleted it, or seemed to when a
 // generator saw it, and no confirmation exists.
-func (d *decreases) isHeldCascade(core string, p *v1alpha1.PodProtector, source sourceState) bool {
+func (d *decreaseJudge) isHeldCascade(core string, p *v1alpha1.PodProtector, source sourceState) bool {
 	c := pendingOf(p)
 	if c == nil || c.Reason != v1alpha1.ReasonCascade || source.object == nil {
 		return false

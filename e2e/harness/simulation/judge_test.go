@@ -27,29 +27,29 @@ const (
 	otherCell = "worker-1"
 )
 
-// history is the input of a judge in a test: pods of one cell and one protector, changed in the stores as clients and components do.
-type history struct {
+// judgeFixture is the input of a judge in a test: pods of one cell and one protector, changed in the stores as clients and components do.
+type judgeFixture struct {
 	*judge
 	core, cell *apiserver.Store
 	key        types.NamespacedName
 	serial     int
 }
 
-func newHistory(floor, pods int) *history {
-	h := &history{
+func newJudgeFixture(floor, pods int) *judgeFixture {
+	h := &judgeFixture{
 		judge: newJudge(Scenario{}, nil), core: apiserver.NewStore(), cell: apiserver.NewStore(),
 		key: types.NamespacedName{Namespace: namespace, Name: "p0"},
 	}
 	h.cells[testCell] = newTruth()
-	h.core.Committed = func(e *apiserver.Event) { h.coreChanged(testCore, e) }
-	h.cell.Committed = func(e *apiserver.Event) { h.cellChanged(testCell, e) }
+	h.core.Committed = func(e *apiserver.Event) { h.recordCoreEvent(testCore, e) }
+	h.cell.Committed = func(e *apiserver.Event) { h.recordCellEvent(testCell, e) }
 	for range pods {
-		h.pod(true)
+		h.createPod(true)
 	}
 	p := ProtectorPlan{Name: "p0", Label: "app", Floor: floor}.object()
 	p.Generation = 1
 	must(h.core.Create("podprotectors", p, "user"))
-	h.count(pods)
+	h.writeCount(pods)
 	return h
 }
 
@@ -60,7 +60,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-func (h *history) pod(ready bool) types.NamespacedName {
+func (h *judgeFixture) createPod(ready bool) types.NamespacedName {
 	h.serial++
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: string(rune('a' + h.serial - 1)), Labels: map[string]string{"app": "x"}}}
 	p.Spec.NodeName = "node-1"
@@ -70,32 +70,32 @@ func (h *history) pod(ready bool) types.NamespacedName {
 	return client.ObjectKeyFromObject(p)
 }
 
-func (h *history) setReady(pod string, ready bool) {
+func (h *judgeFixture) setReady(pod string, ready bool) {
 	must(h.cell.Update("pods", h.podKey(pod), "", "", func(o client.Object) error {
 		setReady(o.(*corev1.Pod), ready) //nolint:forcetypeassert // the store keeps its kinds apart
 		return nil
 	}))
 }
 
-func (h *history) podKey(name string) types.NamespacedName {
+func (h *judgeFixture) podKey(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-func (h *history) change(by string, change func(p *v1alpha1.PodProtector)) {
+func (h *judgeFixture) updateProtector(by string, updateProtector func(p *v1alpha1.PodProtector)) {
 	must(h.core.Update("podprotectors", h.key, "", by, func(o client.Object) error {
-		change(o.(*v1alpha1.PodProtector)) //nolint:forcetypeassert // the store keeps its kinds apart
+		updateProtector(o.(*v1alpha1.PodProtector)) //nolint:forcetypeassert // the store keeps its kinds apart
 		return nil
 	}))
 }
 
-// count is a write of the aggregator, by the newest version of the cell.
-func (h *history) count(n int) { h.countAt(n, h.cell.Version()) }
+// writeCount is a write of the aggregator, by the newest version of the cell.
+func (h *judgeFixture) writeCount(n int) { h.writeCountAt(n, h.cell.Version()) }
 
-func (h *history) countAt(n int, version uint64) { h.countAs(n, version, 1) }
+func (h *judgeFixture) writeCountAt(n int, version uint64) { h.writeCountAs(n, version, 1) }
 
-// countAs is a write of a leader with an epoch.
-func (h *history) countAs(n int, version uint64, epoch int64) {
-	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
+// writeCountAs is a write of a leader with an epoch.
+func (h *judgeFixture) writeCountAs(n int, version uint64, epoch int64) {
+	h.updateProtector("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
 		if len(p.Status.Cells) == 0 {
 			p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: testCell}}
 		}
@@ -114,122 +114,122 @@ func uintText(n uint64) string {
 	return text
 }
 
-func (h *history) setFloor(floor int) {
-	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(int32(floor)) })
+func (h *judgeFixture) setFloor(floor int) {
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(int32(floor)) })
 }
 
-// ask begins a removal that is reviewed by a webhook that has seen the whole core.
-func (h *history) ask(pod string) *removal {
+// beginRemoval begins a removal that is reviewed by a webhook that has seen the whole core.
+func (h *judgeFixture) beginRemoval(pod string) *removal {
 	o := must(h.cell.Get("pods", h.podKey(pod)))
 	r := &removal{
 		id: pod, pod: h.podKey(pod), uid: o.GetUID(), reviewed: o.(*corev1.Pod), //nolint:forcetypeassert // the store keeps its kinds apart
-		asked: time.Now(), knew: map[string]uint64{testCore: h.core.Version()}, era: h.era(testCell),
+		requestedAt: time.Now(), seenVersions: map[string]uint64{testCore: h.core.Version()}, restoresBefore: h.restoresOf(testCell),
 	}
-	h.asks(testCell, r)
+	h.recordReviewRequest(testCell, r)
 	return r
 }
 
 // reserve is the write of a webhook.
-func (h *history) reserve(r *removal) *removal {
-	h.change("webhook-0@core-0", func(p *v1alpha1.PodProtector) {
+func (h *judgeFixture) reserve(r *removal) *removal {
+	h.updateProtector("webhook-0@core-0", func(p *v1alpha1.PodProtector) {
 		buckets := &p.Status.Cells[0].AdmissionHistory.Buckets
 		*buckets = append(*buckets, v1alpha1.Bucket{PodUID: r.uid, PodName: r.pod.Name, Counter: 1, StartTime: metav1.NowMicro()})
 	})
 	return r
 }
 
-// drop drops all reservations.
-func (h *history) drop(by string) {
-	h.change(by, func(p *v1alpha1.PodProtector) { p.Status.Cells[0].AdmissionHistory.Buckets = nil })
+// dropReservations drops all reservations.
+func (h *judgeFixture) dropReservations(by string) {
+	h.updateProtector(by, func(p *v1alpha1.PodProtector) { p.Status.Cells[0].AdmissionHistory.Buckets = nil })
 }
 
-func (h *history) effect(r *removal) {
-	h.about(testCell, r)
+func (h *judgeFixture) applyRemoval(r *removal) {
+	h.recordEffecting(testCell, r)
 	must(h.cell.Delete("pods", r.pod, "", removalActor(r)))
 }
 
-// restart reserves the removal of pod a where pods must be ready for 10 seconds, and then makes another pod ready again.
-func (h *history) restart(pod string) *removal {
-	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
+// restartReserved reserves the removal of pod a where pods must be ready for 10 seconds, and then makes another pod ready again.
+func (h *judgeFixture) restartReserved(pod string) *removal {
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
 	time.Sleep(time.Minute)
-	h.count(3)
-	r := h.reserve(h.ask("a"))
+	h.writeCount(3)
+	r := h.reserve(h.beginRemoval("a"))
 	h.setReady(pod, true)
 	return r
 }
 
-// restartTwice restarts pod b again by an update after the given time. That restart is not reserved. Then the removal of pod a takes
+// restartAgain restarts pod b again by an update after the given time. That restart is not reserved. Then the removal of pod a takes
 // effect.
-func (h *history) restartTwice(after time.Duration) {
-	r := h.restart("b")
+func (h *judgeFixture) restartAgain(after time.Duration) {
+	r := h.restartReserved("b")
 	time.Sleep(after)
-	h.restarts(h.update("b", true))
+	h.restartContainer(h.update("b", true))
 	time.Sleep(20 * time.Second)
-	h.effect(r)
+	h.applyRemoval(r)
 }
 
-func (h *history) flap(pod string, states ...bool) {
+func (h *judgeFixture) setReadyStates(pod string, states ...bool) {
 	for _, ready := range states {
 		h.setReady(pod, ready)
 	}
 }
 
-// loseUnexcused lets a pod die without excusing anything by it.
-func (h *history) loseUnexcused(pod string) {
+// losePod lets a pod die without excusing anything by it.
+func (h *judgeFixture) losePod(pod string) {
 	losses := slices.Clone(h.cells[testCell].losses)
 	h.setReady(pod, false)
 	h.cells[testCell].losses = losses
 }
 
-// goYoung removes a new pod that has been ready for the given time, where the protector asks for 10 seconds. It returns a version of the
+// removeYoung removes a new pod that has been ready for the given time, where the protector asks for 10 seconds. It returns a version of the
 // cell in which the pod existed.
-func (h *history) goYoung(after time.Duration) uint64 {
-	h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
+func (h *judgeFixture) removeYoung(after time.Duration) uint64 {
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
 	time.Sleep(time.Minute)
-	h.count(3)
-	key := h.pod(true)
+	h.writeCount(3)
+	key := h.createPod(true)
 	version := h.cell.Version()
 	time.Sleep(after)
-	h.effect(h.ask(key.Name))
+	h.applyRemoval(h.beginRemoval(key.Name))
 	time.Sleep(time.Minute)
 	return version
 }
 
 // update is an update of a pod, from its review until it is stored. isGuarded makes the protector guard updates.
-func (h *history) update(pod string, isGuarded bool) *removal {
-	h.change("user", func(p *v1alpha1.PodProtector) {
+func (h *judgeFixture) update(pod string, isGuarded bool) *removal {
+	h.updateProtector("user", func(p *v1alpha1.PodProtector) {
 		if p.Spec.Operations = v1alpha1.DefaultOperations(); isGuarded {
 			p.Spec.Operations = append(p.Spec.Operations, v1alpha1.OperationUpdate)
 		}
 	})
-	r := h.ask(pod)
-	r.change, r.stored = &change{container: container}, true
-	h.admitted(testCell, r)
+	r := h.beginRemoval(pod)
+	r.update, r.stored = &podUpdate{container: container}, true
+	h.recordAdmitted(testCell, r)
 	return r
 }
 
-// restarts is the kubelet, which restarts the container of an updated pod.
-func (h *history) restarts(r *removal) {
-	h.about(testCell, r)
+// restartContainer is the kubelet, which restarts the container of an updated pod.
+func (h *judgeFixture) restartContainer(r *removal) {
+	h.recordEffecting(testCell, r)
 	must(h.cell.Update("pods", r.pod, "", removalActor(r), func(o client.Object) error {
 		setReady(o.(*corev1.Pod), false) //nolint:forcetypeassert // the store keeps its kinds apart
 		return nil
 	}))
-	h.finished(r)
+	h.recordFinished(r)
 }
 
-// silence adds a cell with pods, and discounts it.
-func (h *history) silence(pods int) {
+// addDiscountedCell adds a cell with pods, and discounts it.
+func (h *judgeFixture) addDiscountedCell(pods int) {
 	h.cells[otherCell] = newTruth()
 	other := apiserver.NewStore()
-	other.Committed = func(e *apiserver.Event) { h.cellChanged(otherCell, e) }
+	other.Committed = func(e *apiserver.Event) { h.recordCellEvent(otherCell, e) }
 	own := h.cell
 	h.cell = other
 	for range pods {
-		h.pod(true)
+		h.createPod(true)
 	}
 	h.cell = own
-	h.change("aggregator-1@core-0", func(p *v1alpha1.PodProtector) {
+	h.updateProtector("aggregator-1@core-0", func(p *v1alpha1.PodProtector) {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: otherCell, Aggregation: v1alpha1.Aggregation{
 			CountedReplicas: int32(pods), SnapshotVersion: uintText(other.Version()), Epoch: 1, Holder: "aggregator-1", LastEventTime: metav1.NowMicro(),
 			CountedSpec: quota.CountedSpec(&p.Spec),
@@ -238,45 +238,45 @@ func (h *history) silence(pods int) {
 	h.discount(v1alpha1.DiscountStale)
 }
 
-func (h *history) discount(discount v1alpha1.Discount) {
-	h.change("topology-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells[1].Discount = discount })
+func (h *judgeFixture) discount(discount v1alpha1.Discount) {
+	h.updateProtector("topology-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells[1].Discount = discount })
 }
 
 // force starts a removal by force, which overrides a denial.
-func (h *history) force(pod string, over removals.VerdictReason) *removal {
+func (h *judgeFixture) force(pod string, over removals.VerdictReason) *removal {
 	must(h.cell.Update("pods", h.podKey(pod), "", "", func(o client.Object) error {
 		o.SetAnnotations(map[string]string{v1alpha1.AnnotationForceDelete: "true"})
 		return nil
 	}))
-	r := h.ask(pod)
-	r.overrode = over
+	r := h.beginRemoval(pod)
+	r.overriddenDenial = over
 	return r
 }
 
 // dropUnderForce drops the reservation of an earlier removal, made age before, while a removal by force may take effect.
-func (h *history) dropUnderForce(age time.Duration, over removals.VerdictReason) {
-	h.reserve(h.ask("a"))
+func (h *judgeFixture) dropUnderForce(age time.Duration, over removals.VerdictReason) {
+	h.reserve(h.beginRemoval("a"))
 	time.Sleep(age)
-	h.admitted(testCell, h.force("a", over))
-	h.drop("aggregator-0@core-0")
+	h.recordAdmitted(testCell, h.force("a", over))
+	h.dropReservations("aggregator-0@core-0")
 }
 
-// answer is a webhook's answer that allows a removal.
-func (h *history) answer(r *removal) { h.answerBy(r, removals.Answer{}) }
+// allow is a webhook's answer that allows a removal.
+func (h *judgeFixture) allow(r *removal) { h.allowWith(r, removals.Answer{}) }
 
-func (h *history) answerBy(r *removal, answer removals.Answer) {
-	h.allowed(&process{name: "webhook-0", paused: &pause{}}, testCell, r, answer)
+func (h *judgeFixture) allowWith(r *removal, answer removals.Answer) {
+	h.judgeAllowed(&process{name: "webhook-0", pauseState: &pauseState{}}, testCell, r, answer)
 }
 
-// answerByForce is an answer that overrides a denial.
-func (h *history) answerByForce(over removals.VerdictReason) {
+// allowForced is an answer that overrides a denial.
+func (h *judgeFixture) allowForced(over removals.VerdictReason) {
 	r := h.force("a", over)
-	h.answerBy(r, removals.Answer{Verdict: removals.VerdictForced, Forced: &removals.Override{Verdict: over}})
+	h.allowWith(r, removals.Answer{Verdict: removals.VerdictForced, Overridden: &removals.Override{Verdict: over}})
 }
 
-// recreate loses the protector, and creates it again as its keeper does, without its status.
-func (h *history) recreate() {
-	h.change("generator-0@core-0", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{v1alpha1.FinalizerHold} })
+// recreateProtector loses the protector, and creates it again as its keeper does, without its status.
+func (h *judgeFixture) recreateProtector() {
+	h.updateProtector("generator-0@core-0", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{v1alpha1.FinalizerHold} })
 	last := h.protectors[protectorKey{testCore, h.key}].stored
 	h.core.Lose("podprotectors", h.key)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: last.Name, Finalizers: last.Finalizers}, Spec: last.Spec}
@@ -284,36 +284,36 @@ func (h *history) recreate() {
 	must(h.core.Create("podprotectors", p, "generator-0@core-0"))
 }
 
-// giveStatus completes a recreation without the reservations.
-func (h *history) giveStatus() {
-	h.change("generator-0@core-0", func(p *v1alpha1.PodProtector) {
+// completeStatus completes a recreation without the reservations.
+func (h *judgeFixture) completeStatus() {
+	h.updateProtector("generator-0@core-0", func(p *v1alpha1.PodProtector) {
 		p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRestored, Status: metav1.ConditionTrue}}
 	})
 }
 
 // remove is a removal from its review to its effect.
-func (h *history) remove(pod string) { h.effect(h.reserve(h.ask(pod))) }
+func (h *judgeFixture) remove(pod string) { h.applyRemoval(h.reserve(h.beginRemoval(pod))) }
 
-// account excludes the reservations from the budget.
-func (h *history) account() {
-	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
+// accountReservations excludes the reservations from the budget.
+func (h *judgeFixture) accountReservations() {
+	h.updateProtector("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
 		for i := range p.Status.Cells[0].AdmissionHistory.Buckets {
 			p.Status.Cells[0].AdmissionHistory.Buckets[i].Accounted = true
 		}
 	})
 }
 
-func (h *history) forgetEntry() {
-	h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells = nil })
+func (h *judgeFixture) deleteCellEntry() {
+	h.updateProtector("aggregator-0@core-0", func(p *v1alpha1.PodProtector) { p.Status.Cells = nil })
 }
 
-// makeEntryAfter adds an entry of a cell when the given time has passed since its Cell was deleted.
-func (h *history) makeEntryAfter(passed time.Duration) {
+// addCellEntryAfter adds an entry of a cell when the given time has passed since its Cell was deleted.
+func (h *judgeFixture) addCellEntryAfter(passed time.Duration) {
 	h.cells[otherCell] = newTruth()
 	truth := h.cellOf(testCore, otherCell)
-	truth.deleted, truth.ended = true, time.Now()
+	truth.wasDeleted, truth.endedAt = true, time.Now()
 	time.Sleep(passed)
-	h.change("aggregator-1@core-0", func(p *v1alpha1.PodProtector) {
+	h.updateProtector("aggregator-1@core-0", func(p *v1alpha1.PodProtector) {
 		p.Status.Cells = append(p.Status.Cells, v1alpha1.PodProtectorCell{CellID: otherCell})
 	})
 }
@@ -321,299 +321,299 @@ func (h *history) makeEntryAfter(passed time.Duration) {
 // The judge excuses nothing beyond the documented limits: each case outside of a limit differs from one inside it in one thing.
 func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 	overAdmission, unreserved, dropped := "over-admission", "never reserved it", "dropped the reservation"
-	noBudget := removals.VerdictReason(quota.RefusedNoBudget)
-	checkJudge(t, map[string]judged{
-		"a removal that keeps the floor":             {2, 3, func(h *history) { h.remove("a") }, ""},
-		"a removal that does not":                    {3, 3, func(h *history) { h.remove("a") }, "leaves 1 pods too few"},
-		"a removal that was not reserved":            {1, 3, func(h *history) { h.effect(h.ask("a")) }, unreserved},
-		"a floor that is raised after the decision":  {2, 3, func(h *history) { r := h.reserve(h.ask("a")); h.setFloor(3); h.effect(r) }, ""},
-		"a floor that was lower before the decision": {1, 3, func(h *history) { h.setFloor(3); h.remove("a") }, "leaves 1 pods too few"},
-		"a pod that died before the effect":          {2, 3, func(h *history) { r := h.reserve(h.ask("a")); h.setReady("b", false); h.effect(r) }, ""},
-		"a floor that is lowered after the decision and admits no removal": {2, 3, func(h *history) {
-			r := h.reserve(h.ask("a"))
+	noBudget := removals.VerdictReason(quota.DeniedNoBudget)
+	checkJudge(t, map[string]judgeCase{
+		"a removal that keeps the floor":             {2, 3, func(h *judgeFixture) { h.remove("a") }, ""},
+		"a removal that does not":                    {3, 3, func(h *judgeFixture) { h.remove("a") }, "leaves 1 pods too few"},
+		"a removal that was not reserved":            {1, 3, func(h *judgeFixture) { h.applyRemoval(h.beginRemoval("a")) }, unreserved},
+		"a floor that is raised after the decision":  {2, 3, func(h *judgeFixture) { r := h.reserve(h.beginRemoval("a")); h.setFloor(3); h.applyRemoval(r) }, ""},
+		"a floor that was lower before the decision": {1, 3, func(h *judgeFixture) { h.setFloor(3); h.remove("a") }, "leaves 1 pods too few"},
+		"a pod that died before the effect":          {2, 3, func(h *judgeFixture) { r := h.reserve(h.beginRemoval("a")); h.setReady("b", false); h.applyRemoval(r) }, ""},
+		"a floor that is lowered after the decision and admits no removal": {2, 3, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
 			h.setFloor(1)
 			h.setReady("b", false)
 			h.cells[testCell].losses = nil // as if the loss was not excused
-			h.effect(r)
+			h.applyRemoval(r)
 		}, overAdmission},
-		"a floor that is lowered after the decision and admits another removal": {2, 3, func(h *history) {
-			r := h.reserve(h.ask("a"))
+		"a floor that is lowered after the decision and admits another removal": {2, 3, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
 			h.setFloor(1)
 			h.remove("b")
-			h.effect(r)
+			h.applyRemoval(r)
 		}, ""},
-		"a pod that died before it was counted": {2, 3, func(h *history) {
+		"a pod that died before it was counted": {2, 3, func(h *judgeFixture) {
 			h.setReady("b", false)
 
-			h.change("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
+			h.updateProtector("aggregator-0@core-0", func(p *v1alpha1.PodProtector) {
 				p.Status.Cells[0].Aggregation.SnapshotVersion = uintText(h.cell.Version())
 			})
 			h.remove("a")
 		}, "says that 3 pods were available"},
-		"the readiness race": {2, 2, func(h *history) {
-			h.pod(false)
-			h.count(2)
-			r := h.ask("c")
+		"the readiness race": {2, 2, func(h *judgeFixture) {
+			h.createPod(false)
+			h.writeCount(2)
+			r := h.beginRemoval("c")
 			h.setReady("c", true)
-			h.effect(r)
+			h.applyRemoval(r)
 		}, ""},
-		"a pod that was available when it was reviewed": {2, 2, func(h *history) {
-			h.pod(false)
-			h.count(2)
+		"a pod that was available at its review": {2, 2, func(h *judgeFixture) {
+			h.createPod(false)
+			h.writeCount(2)
 			h.setReady("c", true)
-			h.effect(h.ask("c"))
+			h.applyRemoval(h.beginRemoval("c"))
 		}, unreserved},
-		"a floor of zero at the review": {0, 3, func(h *history) { h.effect(h.ask("a")) }, ""},
-		"a floor of zero long before the review": {0, 3, func(h *history) {
+		"a floor of zero at the review": {0, 3, func(h *judgeFixture) { h.applyRemoval(h.beginRemoval("a")) }, ""},
+		"a floor of zero long before the review": {0, 3, func(h *judgeFixture) {
 			time.Sleep(time.Minute)
 			h.setFloor(1)
 			time.Sleep(time.Minute)
-			h.effect(h.ask("a"))
+			h.applyRemoval(h.beginRemoval("a"))
 		}, unreserved},
-		"a floor of zero long after the review": {1, 3, func(h *history) {
-			r := h.ask("a")
-			time.Sleep(reviewPatience + time.Second)
+		"a floor of zero long after the review": {1, 3, func(h *judgeFixture) {
+			r := h.beginRemoval("a")
+			time.Sleep(webhookTimeout + time.Second)
 			h.setFloor(0)
-			h.effect(r)
+			h.applyRemoval(r)
 		}, unreserved},
-		"a webhook that has not heard of the floor": {0, 3, func(h *history) {
+		"a webhook that has not seen the floor": {0, 3, func(h *judgeFixture) {
 			time.Sleep(time.Minute)
-			r := h.ask("a")
+			r := h.beginRemoval("a")
 			h.setFloor(1)
-			r.asked = r.asked.Add(time.Nanosecond)
-			h.effect(r)
+			r.requestedAt = r.requestedAt.Add(time.Nanosecond)
+			h.applyRemoval(r)
 		}, ""},
-		"a webhook that has heard of the floor": {0, 3, func(h *history) {
+		"a webhook that has seen the floor": {0, 3, func(h *judgeFixture) {
 			time.Sleep(time.Minute)
 			h.setFloor(1)
-			r := h.ask("a")
-			h.effect(r)
+			r := h.beginRemoval("a")
+			h.applyRemoval(r)
 		}, unreserved},
-		"a count that leaves out a pod that is there": {1, 3, func(h *history) {
-			h.pod(true)
-			h.count(3)
+		"a count that leaves out an existing pod": {1, 3, func(h *judgeFixture) {
+			h.createPod(true)
+			h.writeCount(3)
 		}, "says that 3 pods were available"},
-		"a count that leaves out a pod that has gone since its snapshot": {1, 3, func(h *history) {
+		"a count that leaves out a pod deleted since its snapshot": {1, 3, func(h *judgeFixture) {
 			version := h.cell.Version()
 			h.remove("a")
-			h.countAt(2, version)
+			h.writeCountAt(2, version)
 		}, ""},
-		"a count that has a pod too many": {1, 3, func(h *history) { h.countAt(4, h.cell.Version()) }, "says that 4 pods"},
-		"a reservation that leaves when its pod is gone": {1, 3, func(h *history) {
+		"a count that has a pod too many": {1, 3, func(h *judgeFixture) { h.writeCountAt(4, h.cell.Version()) }, "says that 4 pods"},
+		"a reservation that is dropped when its pod was deleted": {1, 3, func(h *judgeFixture) {
 			h.remove("a")
-			h.count(2)
-			h.drop("aggregator-0@core-0")
+			h.writeCount(2)
+			h.dropReservations("aggregator-0@core-0")
 		}, ""},
-		"a reservation that a webhook drops while its removal may take effect": {1, 3, func(h *history) {
-			h.admitted(testCell, h.reserve(h.ask("a")))
-			h.drop("webhook-0@core-0")
+		"a reservation that a webhook drops while its removal may take effect": {1, 3, func(h *judgeFixture) {
+			h.recordAdmitted(testCell, h.reserve(h.beginRemoval("a")))
+			h.dropReservations("webhook-0@core-0")
 		}, dropped},
-		"a reservation that a webhook drops before the count is without its pod": {1, 3, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.admitted(testCell, r)
-			h.effect(r)
-			h.finished(r)
-			h.drop("webhook-0@core-0")
+		"a reservation that a webhook drops before the count is without its pod": {1, 3, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.recordAdmitted(testCell, r)
+			h.applyRemoval(r)
+			h.recordFinished(r)
+			h.dropReservations("webhook-0@core-0")
 		}, "which is removed and still counted"},
-		"a reservation that an aggregator drops by a list": {1, 3, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.admitted(testCell, r)
-			h.effect(r)
-			h.drop("aggregator-0@core-0")
+		"a reservation that an aggregator drops by a list": {1, 3, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.recordAdmitted(testCell, r)
+			h.applyRemoval(r)
+			h.dropReservations("aggregator-0@core-0")
 		}, ""},
-		"a reservation of a pod that never was": {1, 3, func(h *history) {
+		"a reservation of a pod that never was": {1, 3, func(h *judgeFixture) {
 			h.reserve(&removal{uid: "no-such-pod", pod: h.podKey("z")})
 		}, "that no client has asked for"},
-		"a pod that became ready again, and is too young": {2, 3, func(h *history) { h.effect(h.restart("b")) }, ""},
-		"a pod that became ready again, and is old enough": {2, 3, func(h *history) {
-			r := h.restart("b")
+		"a pod that became ready again, and is too young": {2, 3, func(h *judgeFixture) { h.applyRemoval(h.restartReserved("b")) }, ""},
+		"a pod that became ready again, and is old enough": {2, 3, func(h *judgeFixture) {
+			r := h.restartReserved("b")
 			time.Sleep(20 * time.Second)
-			h.effect(r)
+			h.applyRemoval(r)
 		}, ""},
-		"a pod that became ready again, and excuses another": {2, 3, func(h *history) {
-			r := h.restart("b")
+		"a pod that became ready again, and excuses another": {2, 3, func(h *judgeFixture) {
+			r := h.restartReserved("b")
 			time.Sleep(20 * time.Second)
-			h.loseUnexcused("c")
-			h.effect(r)
+			h.losePod("c")
+			h.applyRemoval(r)
 		}, overAdmission},
-		"a pod that became ready again, and went while it was too young": {2, 3, func(h *history) {
-			r := h.restart("b")
-			h.effect(h.ask("b"))
+		"a pod that became ready again, and was removed before minReadySeconds": {2, 3, func(h *judgeFixture) {
+			r := h.restartReserved("b")
+			h.applyRemoval(h.beginRemoval("b"))
 			time.Sleep(20 * time.Second)
-			h.effect(r)
+			h.applyRemoval(r)
 		}, ""},
-		"a pod that became ready again, and was restarted while it was too young": {2, 3, func(h *history) { h.restartTwice(5 * time.Second) }, ""},
-		"a pod that became ready again, and was restarted when it was old enough": {2, 3, func(h *history) { h.restartTwice(20 * time.Second) }, overAdmission},
-		"a pod that died twice": {3, 4, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.flap("b", false, true, false)
-			h.effect(r)
+		"a pod that became ready again, and was restarted while it was too young": {2, 3, func(h *judgeFixture) { h.restartAgain(5 * time.Second) }, ""},
+		"a pod that became ready again, and was restarted when it was old enough": {2, 3, func(h *judgeFixture) { h.restartAgain(20 * time.Second) }, overAdmission},
+		"a pod that died twice": {3, 4, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.setReadyStates("b", false, true, false)
+			h.applyRemoval(r)
 		}, ""},
-		"a pod that died twice, and excuses another": {3, 4, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.flap("b", false, true, false)
-			h.loseUnexcused("c")
-			h.effect(r)
+		"a pod that died twice, and excuses another": {3, 4, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.setReadyStates("b", false, true, false)
+			h.losePod("c")
+			h.applyRemoval(r)
 		}, overAdmission},
-		"a pod that died and came back": {3, 4, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.flap("b", false, true)
+		"a pod that died and came back": {3, 4, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.setReadyStates("b", false, true)
 			h.setReady("c", false)
-			h.effect(r)
+			h.applyRemoval(r)
 		}, ""},
-		"a pod that died and came back, and excuses another": {3, 4, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.flap("b", false, true)
-			h.loseUnexcused("c")
-			h.effect(r)
+		"a pod that died and came back, and excuses another": {3, 4, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.setReadyStates("b", false, true)
+			h.losePod("c")
+			h.applyRemoval(r)
 		}, overAdmission},
-		"a count of a pod that went while it was too young":      {1, 3, func(h *history) { h.countAt(4, h.goYoung(5*time.Second)) }, "says that 4 pods"},
-		"a count without a pod that went while it was too young": {1, 3, func(h *history) { h.countAt(3, h.goYoung(5*time.Second)) }, ""},
-		"a count without pods that may not have been seen since they became available": {1, 3, func(h *history) {
-			h.change("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
+		"a count of a pod that was removed before minReadySeconds":      {1, 3, func(h *judgeFixture) { h.writeCountAt(4, h.removeYoung(5*time.Second)) }, "says that 4 pods"},
+		"a count without a pod that was removed before minReadySeconds": {1, 3, func(h *judgeFixture) { h.writeCountAt(3, h.removeYoung(5*time.Second)) }, ""},
+		"a count without pods that may not have been seen since they became available": {1, 3, func(h *judgeFixture) {
+			h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
 			time.Sleep(time.Minute)
-			h.count(0)
+			h.writeCount(0)
 		}, ""},
-		"a restart by an update that keeps the floor": {2, 3, func(h *history) { h.restarts(h.reserve(h.update("a", true))) }, ""},
-		"a restart by an update that does not":        {3, 3, func(h *history) { h.restarts(h.reserve(h.update("a", true))) }, "leaves 1 pods too few"},
-		"a restart that was not reserved":             {1, 3, func(h *history) { h.restarts(h.update("a", true)) }, unreserved},
-		"a restart that the protector does not guard": {3, 3, func(h *history) { h.restarts(h.update("a", false)) }, ""},
-		"an update that is given up after its time": {1, 3, func(h *history) {
+		"a restart by an update that keeps the floor": {2, 3, func(h *judgeFixture) { h.restartContainer(h.reserve(h.update("a", true))) }, ""},
+		"a restart by an update that does not":        {3, 3, func(h *judgeFixture) { h.restartContainer(h.reserve(h.update("a", true))) }, "leaves 1 pods too few"},
+		"a restart that was not reserved":             {1, 3, func(h *judgeFixture) { h.restartContainer(h.update("a", true)) }, unreserved},
+		"a restart that the protector does not guard": {3, 3, func(h *judgeFixture) { h.restartContainer(h.update("a", false)) }, ""},
+		"an update that is given up after its time": {1, 3, func(h *judgeFixture) {
 			r := h.reserve(h.update("a", true))
 			time.Sleep(updateTimeout)
-			h.drop("aggregator-0@core-0")
-			h.restarts(r)
+			h.dropReservations("aggregator-0@core-0")
+			h.restartContainer(r)
 		}, ""},
-		"an update that is given up before": {1, 3, func(h *history) {
+		"an update that is given up before": {1, 3, func(h *judgeFixture) {
 			h.reserve(h.update("a", true))
 			time.Sleep(updateTimeout - time.Second)
-			h.drop("aggregator-0@core-0")
+			h.dropReservations("aggregator-0@core-0")
 		}, dropped},
-		"an update that can be stored no more": {1, 3, func(h *history) {
+		"an update that can be stored no more": {1, 3, func(h *judgeFixture) {
 			r := h.reserve(h.update("a", true))
 			r.stored = false
 			h.setReady("a", false)
 			h.setReady("a", true)
-			h.drop("aggregator-0@core-0")
+			h.dropReservations("aggregator-0@core-0")
 		}, ""},
-		"a removal that is given up after the time of an update": {1, 3, func(h *history) {
-			h.admitted(testCell, h.reserve(h.ask("a")))
+		"a removal that is given up after the time of an update": {1, 3, func(h *judgeFixture) {
+			h.recordAdmitted(testCell, h.reserve(h.beginRemoval("a")))
 			time.Sleep(updateTimeout)
-			h.drop("aggregator-0@core-0")
+			h.dropReservations("aggregator-0@core-0")
 		}, dropped},
-		"a reservation that does not count while its pod is restarted": {2, 3, func(h *history) {
-			h.restarts(h.reserve(h.update("a", true)))
-			h.count(2)
-			h.account()
+		"a reservation that does not count while its pod is restarted": {2, 3, func(h *judgeFixture) {
+			h.restartContainer(h.reserve(h.update("a", true)))
+			h.writeCount(2)
+			h.accountReservations()
 		}, ""},
-		"a reservation that does not count while its pod is available": {2, 3, func(h *history) {
+		"a reservation that does not count while its pod is available": {2, 3, func(h *judgeFixture) {
 			h.reserve(h.update("a", true))
-			h.count(3)
-			h.account()
+			h.writeCount(3)
+			h.accountReservations()
 		}, "is available in the snapshot"},
-		"a removal beside a cell that is discounted":                 {2, 3, func(h *history) { h.silence(3); h.remove("a") }, ""},
-		"a removal that needs the pods of a cell that is discounted": {3, 3, func(h *history) { h.silence(3); h.remove("a") }, "leaves 1 pods too few"},
-		"a removal beside a cell that is discounted no more": {3, 3, func(h *history) {
-			h.silence(3)
+		"a removal beside a cell that is discounted":                 {2, 3, func(h *judgeFixture) { h.addDiscountedCell(3); h.remove("a") }, ""},
+		"a removal that needs the pods of a cell that is discounted": {3, 3, func(h *judgeFixture) { h.addDiscountedCell(3); h.remove("a") }, "leaves 1 pods too few"},
+		"a removal beside a cell that is discounted no more": {3, 3, func(h *judgeFixture) {
+			h.addDiscountedCell(3)
 			h.discount("")
 			h.remove("a")
 		}, ""},
-		"an effect beside a cell that is discounted": {2, 3, func(h *history) {
-			h.silence(3)
-			r := h.reserve(h.ask("a"))
+		"an effect beside a cell that is discounted": {2, 3, func(h *judgeFixture) {
+			h.addDiscountedCell(3)
+			r := h.reserve(h.beginRemoval("a"))
 			h.setReady("b", false)
 			h.cells[testCell].losses = nil
-			h.effect(r)
+			h.applyRemoval(r)
 		}, overAdmission},
-		"an effect beside a cell that is discounted no more": {2, 3, func(h *history) {
-			h.silence(3)
-			r := h.reserve(h.ask("a"))
+		"an effect beside a cell that is discounted no more": {2, 3, func(h *judgeFixture) {
+			h.addDiscountedCell(3)
+			r := h.reserve(h.beginRemoval("a"))
 			h.discount("")
 			h.setReady("b", false)
 			h.cells[testCell].losses = nil
-			h.effect(r)
+			h.applyRemoval(r)
 		}, ""},
-		"an entry that leaves a status": {1, 3, func(h *history) { h.forgetEntry() }, "is removed from the status"},
-		"an entry that leaves the status after its Cell was deleted": {1, 3, func(h *history) {
-			h.cellOf(testCore, testCell).deleted = true
-			h.forgetEntry()
+		"an entry that leaves a status": {1, 3, func(h *judgeFixture) { h.deleteCellEntry() }, "is removed from the status"},
+		"an entry that leaves the status after its Cell was deleted": {1, 3, func(h *judgeFixture) {
+			h.cellOf(testCore, testCell).wasDeleted = true
+			h.deleteCellEntry()
 		}, ""},
-		"an entry that leaves the status while a removal may take effect": {1, 3, func(h *history) {
-			h.cellOf(testCore, testCell).deleted = true
-			h.admitted(testCell, h.reserve(h.ask("a")))
-			h.forgetEntry()
+		"an entry that leaves the status while a removal may take effect": {1, 3, func(h *judgeFixture) {
+			h.cellOf(testCore, testCell).wasDeleted = true
+			h.recordAdmitted(testCell, h.reserve(h.beginRemoval("a")))
+			h.deleteCellEntry()
 		}, dropped},
-		"an entry that is made for a Cell that was deleted shortly before": {1, 3, func(h *history) { h.makeEntryAfter(time.Second) }, ""},
-		"an entry that is made for a Cell that was deleted long before":    {1, 3, func(h *history) { h.makeEntryAfter(time.Minute) }, "its Cell was deleted"},
-		"a removal by force": {3, 3, func(h *history) { h.effect(h.reserve(h.force("a", noBudget))) }, ""},
-		"a removal that was decided before one by force": {2, 3, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.effect(h.reserve(h.force("b", noBudget)))
-			h.effect(r)
+		"an entry that is made for a Cell that was deleted shortly before": {1, 3, func(h *judgeFixture) { h.addCellEntryAfter(time.Second) }, ""},
+		"an entry that is made for a Cell that was deleted long before":    {1, 3, func(h *judgeFixture) { h.addCellEntryAfter(time.Minute) }, "its Cell was deleted"},
+		"a removal by force": {3, 3, func(h *judgeFixture) { h.applyRemoval(h.reserve(h.force("a", noBudget))) }, ""},
+		"a removal that was decided before one by force": {2, 3, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.applyRemoval(h.reserve(h.force("b", noBudget)))
+			h.applyRemoval(r)
 		}, ""},
-		"a removal that was decided after one by force": {2, 3, func(h *history) {
-			h.effect(h.reserve(h.force("a", noBudget)))
+		"a removal that was decided after one by force": {2, 3, func(h *judgeFixture) {
+			h.applyRemoval(h.reserve(h.force("a", noBudget)))
 			h.remove("b")
 		}, "over-admission"},
-		"a removal by force that was not reserved": {3, 3, func(h *history) { h.effect(h.force("a", noBudget)) }, unreserved},
-		"a removal by force while the core was unreachable": {3, 3, func(h *history) {
-			h.effect(h.force("a", removals.VerdictUnreachable))
+		"a removal by force that was not reserved": {3, 3, func(h *judgeFixture) { h.applyRemoval(h.force("a", noBudget)) }, unreserved},
+		"a removal by force while the core was unreachable": {3, 3, func(h *judgeFixture) {
+			h.applyRemoval(h.force("a", removals.VerdictUnreachable))
 		}, ""},
-		"an expired reservation of a pod that is removed by force, not renewed while the core was unreachable": {1, 3, func(h *history) {
+		"an expired reservation of a pod that is removed by force, not renewed while the core was unreachable": {1, 3, func(h *judgeFixture) {
 			h.dropUnderForce(admissionDeadline, removals.VerdictUnreachable)
 		}, ""},
-		"an expired reservation of a pod that is removed by force for lack of budget": {1, 3, func(h *history) {
+		"an expired reservation of a pod that is removed by force for lack of budget": {1, 3, func(h *judgeFixture) {
 			h.dropUnderForce(admissionDeadline, noBudget)
 		}, dropped},
-		"a reservation that has not expired of a pod that is removed by force while the core was unreachable": {1, 3, func(h *history) {
+		"a reservation that has not expired of a pod that is removed by force while the core was unreachable": {1, 3, func(h *judgeFixture) {
 			h.dropUnderForce(admissionDeadline-time.Second, removals.VerdictUnreachable)
 		}, dropped},
-		"a pod that counts and is not protected": {3, 3, func(h *history) {
-			h.change("user", func(p *v1alpha1.PodProtector) {
+		"a pod that counts and is not protected": {3, 3, func(h *judgeFixture) {
+			h.updateProtector("user", func(p *v1alpha1.PodProtector) {
 				p.Spec.AggregationSelector, p.Spec.Selector = &v1alpha1.PodSelector{}, &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "y"}}
 			})
-			h.count(3)
-			h.effect(h.ask("a"))
+			h.writeCount(3)
+			h.applyRemoval(h.beginRemoval("a"))
 		}, ""},
-		"an answer whose reservation is recorded":  {1, 3, func(h *history) { h.answer(h.reserve(h.ask("a"))) }, ""},
-		"an answer whose removal was not reserved": {1, 3, func(h *history) { h.answer(h.ask("a")) }, "holds no reservation"},
-		"an answer while a recreated protector does not have its status": {1, 3, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.recreate()
-			h.answer(r)
+		"an answer whose reservation is recorded":  {1, 3, func(h *judgeFixture) { h.allow(h.reserve(h.beginRemoval("a"))) }, ""},
+		"an answer whose removal was not reserved": {1, 3, func(h *judgeFixture) { h.allow(h.beginRemoval("a")) }, "holds no reservation"},
+		"an answer while a recreated protector does not have its status": {1, 3, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.recreateProtector()
+			h.allow(r)
 		}, ""},
-		"an answer without a reservation while a recreated protector does not have its status": {1, 3, func(h *history) {
-			r := h.ask("a")
-			h.recreate()
-			h.answer(r)
+		"an answer without a reservation while a recreated protector does not have its status": {1, 3, func(h *judgeFixture) {
+			r := h.beginRemoval("a")
+			h.recreateProtector()
+			h.allow(r)
 		}, "holds no reservation"},
-		"an answer when a recreated protector has its status": {1, 3, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.recreate()
-			h.giveStatus()
-			h.answer(r)
+		"an answer when a recreated protector has its status": {1, 3, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.recreateProtector()
+			h.completeStatus()
+			h.allow(r)
 		}, "holds no reservation"},
-		"an effect after its reservation was dropped": {1, 3, func(h *history) {
-			r := h.reserve(h.ask("a"))
-			h.drop("aggregator-0@core-0")
-			h.effect(r)
+		"an effect after its reservation was dropped": {1, 3, func(h *judgeFixture) {
+			r := h.reserve(h.beginRemoval("a"))
+			h.dropReservations("aggregator-0@core-0")
+			h.applyRemoval(r)
 		}, unreserved},
 	})
 }
 
-// judged is a history of a protector and the expected report of the judge.
-type judged struct {
+// judgeCase is a history of a protector and the expected report of the judge.
+type judgeCase struct {
 	floor, pods int
-	play        func(h *history)
+	play        func(h *judgeFixture)
 	want        string // part of the failures; "" is none
 }
 
-func checkJudge(t *testing.T, cases map[string]judged) {
+func checkJudge(t *testing.T, cases map[string]judgeCase) {
 	t.Helper()
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHistory(c.floor, c.pods)
+				h := newJudgeFixture(c.floor, c.pods)
 				c.play(h)
 				switch got := strings.Join(h.failures, "\n"); {
 				case c.want == "" && got != "", c.want != "" && !strings.Contains(got, c.want):
@@ -631,12 +631,12 @@ func TestTheJudgeKnowsTheOwnersOfEachCore(t *testing.T) {
 		Namespace: namespace, Name: "app-0", OwnerReferences: []metav1.OwnerReference{{UID: owner.UID}},
 	}}
 	d := newDecreases(Scenario{}, t.Errorf, &Counts{})
-	d.observe(testCore, &apiserver.Event{Type: watch.Added, New: owner})
-	d.restoreWorld(&clusterState{name: "core-1", store: apiserver.NewStore()})
+	d.recordCoreEvent(testCore, &apiserver.Event{Type: watch.Added, New: owner})
+	d.recordRestoredObjects(&clusterState{name: "core-1", store: apiserver.NewStore()})
 	if d.isCascade(testCore, source) {
 		t.Error("isCascade() = true after a restore of another core, want false")
 	}
-	d.restoreWorld(&clusterState{name: testCore, store: apiserver.NewStore()})
+	d.recordRestoredObjects(&clusterState{name: testCore, store: apiserver.NewStore()})
 	if !d.isCascade(testCore, source) {
 		t.Error("isCascade() = false after a restore that undid the owner, want true")
 	}

@@ -11,7 +11,7 @@ import (
 
 // The second half of the promise of docs/safety.md, in the middle of the storm. Budget that exists is usable, at the latest when the
 // admission deadline has passed for removals that were admitted and never took effect. The judge computes a lower bound of the budget of a
-// protector from the pods' own history. Let W be the admission deadline plus usableWithin, and T the time of an answer. The bound is
+// protector from the pods' own history. Let W be the admission deadline plus budgetDelay, and T the time of an answer. The bound is
 //
 //   - the pods that were available all the time from T-W to T,
 //   - less those whose removal an API server requested in that time, unless it was denied and one protector covers the pod: each may be
@@ -29,130 +29,130 @@ import (
 //   - for W after the protector was created, or covers other pods, and whenever it has vanished or its core was restored;
 //   - by a protector that ended shortly before, if the webhook may not have seen its end.
 const (
-	// usableWithin is how long the components take to notice, write and receive that budget is available again: twice the longest lag of a
+	// budgetDelay is how long the components take to notice, write and receive that budget is available again: twice the longest lag of a
 	// watch, a live read, the rate of writes, and some requests on slow connections.
-	usableWithin = 10 * time.Second
-	// recovery is how long a component takes to recover after a fault: until its Lease has ended and it has listed everything again.
-	recovery = leaseDuration + 5*time.Second
+	budgetDelay = 10 * time.Second
+	// recoveryTime is how long a component takes to recover after a fault: until its Lease has ended and it has listed everything again.
+	recoveryTime = leaseDuration + 5*time.Second
 )
 
-// liveness judges denials for lack of budget.
-type liveness struct {
+// livenessJudge judges denials for lack of budget.
+type livenessJudge struct {
 	// reliable reports whether the connections lose nothing.
 	reliable bool
-	// began is when all was counted and the storm began.
-	began time.Time
-	// disturbed is when the last fault so far ends.
-	disturbed time.Time
-	// asks are the reviews of a pod that may have reserved something.
-	asks map[openKey][]*reviewed
-	// changed is when a protector began to cover its present pods. ended is when a protector ended.
-	changed, ended map[protectorKey]time.Time
+	// stormStart is when all was counted and the storm began.
+	stormStart time.Time
+	// lastFaultEnd is when the last fault so far ends.
+	lastFaultEnd time.Time
+	// reviews are the reviews of a pod that may have reserved something.
+	reviews map[openKey][]*review
+	// coverageChangedAt is when a protector began to cover its present pods. ended is when a protector ended.
+	coverageChangedAt, endedAt map[protectorKey]time.Time
 }
 
-// reviewed is one review.
-type reviewed struct {
-	at      time.Time
-	refused bool
-	// update reports whether it was of an update, whose reservation lasts until the pod is available again.
-	update bool
+// review is one review.
+type review struct {
+	at       time.Time
+	isDenied bool
+	// isUpdate reports whether it was of an update, whose reservation lasts until the pod is available again.
+	isUpdate bool
 }
 
-func newLiveness(s Storm) *liveness {
-	return &liveness{
+func newLiveness(s Storm) *livenessJudge {
+	return &livenessJudge{
 		reliable: s.Weather.Lose == 0 && s.Weather.Break == 0,
-		asks:     map[openKey][]*reviewed{}, changed: map[protectorKey]time.Time{}, ended: map[protectorKey]time.Time{},
+		reviews:  map[openKey][]*review{}, coverageChangedAt: map[protectorKey]time.Time{}, endedAt: map[protectorKey]time.Time{},
 	}
 }
 
-// disturbs records a fault.
-func (j *judge) disturbs(s Step) {
+// recordFault records a fault.
+func (j *judge) recordFault(s Step) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	lasts := s.For
 	if s.What == JumpClock {
 		lasts = time.Hour
 	}
-	if end := time.Now().Add(lasts + recovery); end.After(j.liveness.disturbed) {
-		j.liveness.disturbed = end
+	if end := time.Now().Add(lasts + recoveryTime); end.After(j.liveness.lastFaultEnd) {
+		j.liveness.lastFaultEnd = end
 	}
 }
 
-// judgeAnswer judges an answer that denies for lack of budget, and counts one that must not.
-func (j *judge) judgeAnswer(cell string, r *removal, answer removals.Answer) {
+// judgeDenial judges an answer that denies for lack of budget, and counts one that must not.
+func (j *judge) judgeDenial(cell string, r *removal, answer removals.Answer) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	from := time.Now().Add(-admissionDeadline - usableWithin)
-	if from.Before(j.liveness.began) {
-		from = j.liveness.began
+	from := time.Now().Add(-admissionDeadline - budgetDelay)
+	if from.Before(j.liveness.stormStart) {
+		from = j.liveness.stormStart
 	}
 	l, line := j.liveness, j.cells[cell].pods[r.uid]
-	if line == nil || r.dryRun || j.cells[cell].era != r.era {
+	if line == nil || r.dryRun || j.cells[cell].restores != r.restoresBefore {
 		return
 	}
-	usable := l.reliable && !from.Before(l.disturbed)
+	usable := l.reliable && !from.Before(l.lastFaultEnd)
 	covered := 0
 	for _, key := range j.sortedProtectors() {
 		w := j.protectors[key]
-		if !w.covers(line.now().pod) {
+		if !w.covers(line.current().pod) {
 			continue
 		}
 		covered++
-		usable = usable && !from.Before(l.changed[key]) && w.lost.IsZero() && w.restored.IsZero() && j.isUsable(w, cell, r, from)
+		usable = usable && !from.Before(l.coverageChangedAt[key]) && w.lostAt.IsZero() && w.lastRestore.IsZero() && j.isUsable(w, cell, r, from)
 	}
-	lacks := !answer.Allowed && l.lacksBudget(answer) && !l.isByEnded(answer)
-	if asks := l.asks[openKey{cell, r.uid}]; lacks && covered == 1 && len(asks) > 0 {
-		r.latest.refused = true
+	lacks := !answer.Allowed && l.lacksBudget(answer) && !l.isDeniedByDeleted(answer)
+	if asks := l.reviews[openKey{cell, r.uid}]; lacks && covered == 1 && len(asks) > 0 {
+		r.latestReview.isDenied = true
 	}
 	if !usable || covered == 0 || !answer.Allowed && !lacks {
 		return
 	}
-	j.counts.Usable++
+	j.counts.UsableDenials++
 	if lacks {
-		j.fail("removal %s of %s is refused with %s, and every protector of the pod has had budget for %s", r.id, line.name, answer.Verdict, time.Since(from))
+		j.fail("removal %s of %s was denied with %s, but every protector of the pod has had budget for %s", r.id, line.name, answer.Verdict, time.Since(from))
 	}
 }
 
 // lacksBudget reports whether an answer denies for lack of budget. When the storm begins, a webhook may not have seen the first counts
 // yet.
-func (l *liveness) lacksBudget(answer removals.Answer) bool {
-	isUncounted := quota.Outcome(answer.Verdict) == quota.RefusedNeverAggregated
-	return isLackOfBudget(answer.Verdict) || isUncounted && time.Since(l.began) >= usableWithin
+func (l *livenessJudge) lacksBudget(answer removals.Answer) bool {
+	isUncounted := quota.Outcome(answer.Verdict) == quota.DeniedNeverAggregated
+	return isLackOfBudget(answer.Verdict) || isUncounted && time.Since(l.stormStart) >= budgetDelay
 }
 
-// isByEnded reports whether the denying protector ended shortly before.
-func (l *liveness) isByEnded(answer removals.Answer) bool {
-	if answer.Blames == nil {
+// isDeniedByDeleted reports whether the denying protector ended shortly before.
+func (l *livenessJudge) isDeniedByDeleted(answer removals.Answer) bool {
+	if answer.DeniedBy == nil {
 		return false
 	}
-	at, ended := l.ended[protectorKey{answer.Blames.Core, answer.Blames.Key}]
-	return ended && time.Since(at) < usableWithin
+	at, ended := l.endedAt[protectorKey{answer.DeniedBy.Core, answer.DeniedBy.Key}]
+	return ended && time.Since(at) < budgetDelay
 }
 
 // isLackOfBudget reports whether a protector that was counted denied the removal.
 func isLackOfBudget(verdict removals.VerdictReason) bool {
 	switch quota.Outcome(verdict) {
-	case quota.RefusedNoBudget, quota.RefusedDomainLoss, quota.RefusedFull:
+	case quota.DeniedNoBudget, quota.DeniedDomainLoss, quota.DeniedFull:
 		return true
 	default:
 		return false
 	}
 }
 
-// asked records a review.
-func (l *liveness) asked(key openKey, r *removal) {
-	r.latest = &reviewed{at: time.Now(), update: r.change != nil}
-	l.asks[key] = append(l.asks[key], r.latest)
+// recordReview records a review.
+func (l *livenessJudge) recordReview(key openKey, r *removal) {
+	r.latestReview = &review{at: time.Now(), isUpdate: r.update != nil}
+	l.reviews[key] = append(l.reviews[key], r.latestReview)
 }
 
 // mayBeReserved reports whether a review since a time may have reserved the removal of a pod.
-func (l *liveness) mayBeReserved(key openKey, from time.Time) bool {
-	return slices.ContainsFunc(l.asks[key], func(a *reviewed) bool { return !a.refused && (a.update || !a.at.Before(from)) })
+func (l *livenessJudge) mayBeReserved(key openKey, from time.Time) bool {
+	return slices.ContainsFunc(l.reviews[key], func(a *review) bool { return !a.isDenied && (a.isUpdate || !a.at.Before(from)) })
 }
 
-// drawUsable adds removals that are admitted and abandoned after the last fault, and requests others when their reservations must have
+// drawAbandonedRemovals adds removals that are admitted and abandoned after the last fault, and requests others when their reservations must have
 // ended.
-func (s *Scenario) drawUsable(r *rand.Rand) {
+func (s *Scenario) drawAbandonedRemovals(r *rand.Rand) {
 	if r.IntN(4) > 0 || s.Generated {
 		return
 	}
@@ -167,14 +167,14 @@ func (s *Scenario) drawUsable(r *rand.Rand) {
 	}
 	for range 3 + r.IntN(6) {
 		s.Steps = append(s.Steps, Step{
-			At: 105*time.Second + time.Duration(r.IntN(4000))*time.Millisecond, What: []What{Delete, Evict}[r.IntN(2)], Cell: r.IntN(s.Workers), Who: r.IntN(16),
+			At: 105*time.Second + time.Duration(r.IntN(4000))*time.Millisecond, What: []StepKind{Delete, Evict}[r.IntN(2)], Cell: r.IntN(s.Workers), Who: r.IntN(16),
 			For: time.Second,
 		})
 	}
 }
 
 // isUsable reports whether the lower bound of the budget allows one more removal in a cell.
-func (j *judge) isUsable(w *watched, in string, r *removal, from time.Time) bool {
+func (j *judge) isUsable(w *watchedProtector, in string, r *removal, from time.Time) bool {
 	floor := w.highestFloorSince(from)
 	left, sum, asked := map[string]int{}, 0, 0
 	for name, t := range j.cells {
@@ -196,7 +196,7 @@ func (j *judge) isUsable(w *watched, in string, r *removal, from time.Time) bool
 	if sum <= floor {
 		return false
 	}
-	if !w.mindsLoss() {
+	if !w.toleratesDomainLoss() {
 		return true
 	}
 	for lost := range j.cells {
@@ -214,17 +214,17 @@ func (j *judge) isUsable(w *watched, in string, r *removal, from time.Time) bool
 }
 
 // availableSince reports whether a pod has been available all the time since from.
-func (l *lifeline) availableSince(w *watched, from time.Time) bool {
+func (l *podHistory) availableSince(w *watchedProtector, from time.Time) bool {
 	for i, state := range l.states {
 		ended := i+1 < len(l.states) && !l.states[i+1].at.After(from)
-		if !ended && !state.available(w, from) || i == 0 && state.at.After(from) {
+		if !ended && !state.isAvailable(w, from) || i == 0 && state.at.After(from) {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *watched) highestFloorSince(at time.Time) int {
+func (w *watchedProtector) highestFloorSince(at time.Time) int {
 	highest := floorOf(w.stored)
 	for i, f := range w.floors {
 		if i+1 == len(w.floors) || w.floors[i+1].at.After(at) {

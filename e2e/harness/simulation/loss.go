@@ -19,11 +19,11 @@ import (
 // The judge still judges by its last state a protector that vanished while a keeper holds it, until the protector is recreated. After that
 // it judges what the protector admitted before. It excuses the admissions of a webhook that started while the protector did not exist.
 
-// endProtector loses a protector, deletes it as a user, or creates all that do not exist.
-func (w *world) endProtector(s Step) {
-	core := w.cores[s.Core%len(w.cores)]
+// applyProtectorStep loses a protector, deletes it as a user, or creates all that do not exist.
+func (sim *simulator) applyProtectorStep(s Step) {
+	core := sim.cores[s.Core%len(sim.cores)]
 	if s.What == CreateProtector {
-		w.createProtectors(core)
+		sim.createProtectors(core)
 		return
 	}
 	p, ok := pick(core.protectors(), s.Who)
@@ -42,52 +42,52 @@ func (w *world) endProtector(s Step) {
 	}
 }
 
-func (w *world) createProtectors(core *clusterState) {
-	for _, plan := range w.scenario.Protectors {
-		if w.cores[plan.Core%len(w.cores)] == core {
+func (sim *simulator) createProtectors(core *clusterState) {
+	for _, plan := range sim.scenario.Protectors {
+		if sim.cores[plan.Core%len(sim.cores)] == core {
 			_, _ = core.store.Create("podprotectors", plan.object(), "user")
 		}
 	}
 }
 
-// makeGood acts as an operator who sees that a protector vanished that no keeper remembers, because the keeper started later. A protector
+// recreateForgottenProtectors acts as an operator who sees that a protector vanished that no keeper remembers, because the keeper started later. A protector
 // that a keeper remembers must have been recreated by now.
-func (w *world) makeGood() {
-	forgetful := slices.ContainsFunc(w.scenario.Steps, func(s Step) bool { return s.What == KillGenerator })
-	err := w.await(convergence, w.areThere)
+func (sim *simulator) recreateForgottenProtectors() {
+	isKeeperRestarted := slices.ContainsFunc(sim.scenario.Steps, func(s Step) bool { return s.What == KillGenerator })
+	err := sim.waitUntil(convergenceTime, sim.missingProtector)
 	ended := false
-	w.judge.mu.Lock()
-	for _, key := range w.judge.sortedProtectors() {
-		if lost := w.judge.protectors[key]; lost.isLost() && w.isReleased(lost) {
-			delete(w.judge.protectors, key)
+	sim.judge.mu.Lock()
+	for _, key := range sim.judge.sortedProtectors() {
+		if lost := sim.judge.protectors[key]; lost.isLost() && sim.isReleased(lost) {
+			delete(sim.judge.protectors, key)
 			ended = true
 		}
 	}
-	w.judge.mu.Unlock()
+	sim.judge.mu.Unlock()
 	if ended {
-		time.Sleep(time.Minute + usableAfter) // until webhooks have seen the end
+		time.Sleep(time.Minute + maxBudgetDelay) // until webhooks have seen the end
 	}
 	if err == nil {
 		return
 	}
-	if !forgetful {
-		w.judge.fail("a protector that vanished is not made anew %v", err)
+	if !isKeeperRestarted {
+		sim.judge.fail("a vanished protector was not recreated within %v", err)
 	}
-	for _, key := range w.judge.sortedProtectors() {
-		if lost := w.judge.protectors[key]; lost.isLost() {
-			w.replaceForgotten(key, lost.stored)
+	for _, key := range sim.judge.sortedProtectors() {
+		if lost := sim.judge.protectors[key]; lost.isLost() {
+			sim.replaceForgottenProtector(key, lost.stored)
 		}
 	}
 }
 
-// replaceForgotten creates a protector that only webhooks remember. A formerly generated one is deleted when they have seen it.
-func (w *world) replaceForgotten(key protectorKey, last *v1alpha1.PodProtector) {
-	anew := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.name.Namespace, Name: key.name.Name}, Spec: last.Spec}
-	for _, core := range w.cores {
+// replaceForgottenProtector creates a protector that only webhooks remember. A formerly generated one is deleted when they have seen it.
+func (sim *simulator) replaceForgottenProtector(key protectorKey, last *v1alpha1.PodProtector) {
+	recreated := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.name.Namespace, Name: key.name.Name}, Spec: last.Spec}
+	for _, core := range sim.cores {
 		if core.name != key.core {
 			continue
 		}
-		_, _ = core.store.Create("podprotectors", anew, "user")
+		_, _ = core.store.Create("podprotectors", recreated, "user")
 		if policy.IsGenerated(last) {
 			time.Sleep(5 * time.Second)
 			_, _ = core.store.Delete("podprotectors", key.name, "", "user")
@@ -95,61 +95,63 @@ func (w *world) replaceForgotten(key protectorKey, last *v1alpha1.PodProtector) 
 	}
 }
 
-func (w *world) areThere() string {
-	w.judge.mu.Lock()
-	defer w.judge.mu.Unlock()
-	for _, key := range w.judge.sortedProtectors() {
-		if lost := w.judge.protectors[key]; lost.isLost() && !w.isReleased(lost) && w.mayReturn(lost) {
-			return fmt.Sprintf("protector %s does not exist", w.judge.protectors[key].name())
+func (sim *simulator) missingProtector() string {
+	sim.judge.mu.Lock()
+	defer sim.judge.mu.Unlock()
+	for _, key := range sim.judge.sortedProtectors() {
+		if lost := sim.judge.protectors[key]; lost.isLost() && !sim.isReleased(lost) && sim.isRecreatable(lost) {
+			return fmt.Sprintf("protector %s does not exist", sim.judge.protectors[key].name())
 		}
 	}
 	return ""
 }
 
-// keeperDelay is how long a keeper may take to recreate a protector while messages are late.
-const keeperDelay = 30 * time.Second
+// maxKeeperDelay is how long a keeper may take to recreate a protector while messages are late.
+const maxKeeperDelay = 30 * time.Second
 
-// mayReturn reports whether a vanished protector can be recreated: some keeper has seen it, and its namespace was not deleted shortly
+// isRecreatable reports whether a vanished protector can be recreated: some keeper has seen it, and its namespace was not deleted shortly
 // after it vanished. No API server creates an object in a namespace that is being deleted.
-func (w *world) mayReturn(lost *watched) bool {
-	w.mu.Lock()
-	heard := slices.ContainsFunc(w.generators, func(p *process) bool { return !lost.unheard[p.name] })
-	w.mu.Unlock()
-	for _, core := range w.cores {
+func (sim *simulator) isRecreatable(lost *watchedProtector) bool {
+	sim.mu.Lock()
+	hasSeen := slices.ContainsFunc(sim.generators, func(p *process) bool { return !lost.unseenBy[p.name] })
+	sim.mu.Unlock()
+	for _, core := range sim.cores {
 		if core.name != lost.core {
 			continue
 		}
 		space, err := core.store.Get(apiserver.Namespaces, types.NamespacedName{Name: lost.stored.Namespace})
-		if err == nil && space.GetDeletionTimestamp() != nil && space.GetDeletionTimestamp().Before(&metav1.Time{Time: lost.lost.Add(keeperDelay)}) {
+		if err == nil && space.GetDeletionTimestamp() != nil && space.GetDeletionTimestamp().Before(&metav1.Time{Time: lost.lostAt.Add(maxKeeperDelay)}) {
 			return false
 		}
 	}
-	return heard
+	return hasSeen
 }
 
-// releaseNoted treats a protector as released that vanishes when its generator has just recorded in an Event that it may go. Its
+// recordReleaseEvent treats a protector as released that vanishes when its generator has just recorded in an Event that it may go. Its
 // Deployment was deleted on purpose, and no component enforces the protector after the Event.
-func (j *judge) releaseNoted(core string, note *eventsv1.Event) {
+func (j *judge) recordReleaseEvent(core string, event *eventsv1.Event) {
 	for key, w := range j.protectors {
-		if key.core != core || w.stored == nil || releaseNote(w) != note.Name || !j.sourceOf(key).now().released {
+		if key.core != core || w.stored == nil || releaseEventKey(w) != event.Name || !j.sourceOf(key).current().released {
 			continue
 		}
-		j.notes[core+"/"+note.Name] = true
+		j.releaseEvents[core+"/"+event.Name] = true
 		if w.isLost() {
 			delete(j.protectors, key)
 		}
 	}
 }
 
-func (j *judge) isNoted(w *watched) bool { return j.notes[w.core+"/"+releaseNote(w)] }
+func (j *judge) hasReleaseEvent(w *watchedProtector) bool {
+	return j.releaseEvents[w.core+"/"+releaseEventKey(w)]
+}
 
-func releaseNote(lost *watched) string { return "released-" + string(lost.stored.UID) }
+func releaseEventKey(lost *watchedProtector) string { return "released-" + string(lost.stored.UID) }
 
 // isReleased reports whether an Event records the release of a protector that vanished then.
-func (w *world) isReleased(lost *watched) bool {
-	for _, core := range w.cores {
+func (sim *simulator) isReleased(lost *watchedProtector) bool {
+	for _, core := range sim.cores {
 		if core.name == lost.core {
-			_, err := core.store.Get("events", types.NamespacedName{Namespace: lost.stored.Namespace, Name: releaseNote(lost)})
+			_, err := core.store.Get("events", types.NamespacedName{Namespace: lost.stored.Namespace, Name: releaseEventKey(lost)})
 			return err == nil
 		}
 	}
@@ -157,8 +159,8 @@ func (w *world) isReleased(lost *watched) bool {
 }
 
 func isRecreated(p *v1alpha1.PodProtector) bool {
-	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
-	return anew
+	_, ok := p.Annotations[v1alpha1.AnnotationRestored]
+	return ok
 }
 
 // isHeld reports whether a protector has a finalizer of ours. This is an independent implementation, not the code under test.
@@ -166,38 +168,38 @@ func isHeld(p *v1alpha1.PodProtector) bool {
 	return p.DeletionTimestamp == nil && (slices.Contains(p.Finalizers, v1alpha1.FinalizerHold) || slices.Contains(p.Finalizers, v1alpha1.FinalizerProtector))
 }
 
-// protectorEnds judges the end of a protector, or records its loss.
-func (j *judge) protectorEnds(key protectorKey, e *apiserver.Event) {
+// recordProtectorEnd judges the end of a protector, or records its loss.
+func (j *judge) recordProtectorEnd(key protectorKey, e *apiserver.Event) {
 	w, last := j.protectors[key], e.Old.(*v1alpha1.PodProtector) //nolint:forcetypeassert // the store keeps its kinds apart
-	if e.By == "" && w != nil && isHeld(last) && !j.isNoted(w) {
+	if e.By == "" && w != nil && isHeld(last) && !j.hasReleaseEvent(w) {
 		j.trace.add("%s vanished", w.name())
-		w.lost, w.back = time.Now(), 0
+		w.lostAt, w.recreatedVersion = time.Now(), 0
 		return
 	}
-	j.judgeEnd(key.core, e)
-	j.liveness.ended[key] = time.Now()
+	j.judgeProtectorDeletion(key.core, e)
+	j.liveness.endedAt[key] = time.Now()
 	delete(j.protectors, key)
 }
 
-// recreated judges a recreated protector. It has no status at first, and then must count nothing.
-func (j *judge) recreated(w *watched, p *v1alpha1.PodProtector, e *apiserver.Event) {
+// judgeRecreation judges a recreated protector. It has no status at first, and then must count nothing.
+func (j *judge) judgeRecreation(w *watchedProtector, p *v1alpha1.PodProtector, e *apiserver.Event) {
 	if w.isLost() {
-		w.back = e.Version
+		w.recreatedVersion = e.Version
 		// A keeper whose watch lagged, or whose core was restored, last saw another spec.
 		if quota.CountedSpec(&w.stored.Spec) != quota.CountedSpec(&p.Spec) || floorOf(w.stored) != floorOf(p) {
-			w.since = e.Version
+			w.coveredSince = e.Version
 		}
 	} else if w.stored == nil {
-		w.since = e.Version
+		w.coveredSince = e.Version
 	}
 	for i := range p.Status.Cells {
 		if a := &p.Status.Cells[i].Aggregation; !a.Void || a.CountedReplicas != 0 {
-			j.fail("protector %s is made anew with counts of cell %s", w.name(), p.Status.Cells[i].CellID)
+			j.fail("protector %s was recreated with counts of cell %s", w.name(), p.Status.Cells[i].CellID)
 		}
 	}
 	last := w.stored
 	if last == nil {
 		last = p
 	}
-	w.take(p, last, e.Version)
+	w.setStored(p, last, e.Version)
 }

@@ -16,8 +16,8 @@ import (
 // coverage is a removal (rule 14): it is judged when it takes effect. For a protector without the operation Relabel it is a loss, and so
 // are the changes of the step Relabel, which are never reviewed.
 
-// relabelLuck is the random stream of relabels. It was chosen so that it changes no seed that tests, mutants or docs name.
-const relabelLuck = 0x6f706572bf65
+// relabelStream is the random stream of relabels. It was chosen so that it changes no seed that tests, mutants or docs name.
+const relabelStream = 0x6f706572bf65
 
 // relabel is a change of labels and of a pod's own criterion, like a merge patch: each key gets its value, or is removed if the value is
 // empty.
@@ -69,48 +69,48 @@ func copyOf(values map[string]string) map[string]string {
 	return maps.Clone(values)
 }
 
-// of returns the pod after the change.
-func (l relabel) of(pod *corev1.Pod) *corev1.Pod {
+// applied returns the pod after the change.
+func (l relabel) applied(pod *corev1.Pod) *corev1.Pod {
 	changed := pod.DeepCopy()
 	_ = l.apply(changed)
 	return changed
 }
 
-// changes reports whether the match conditions of the webhook select the request: an update that changes neither a label nor the criterion
+// isReviewed reports whether the match conditions of the webhook select the request: an update that changes neither a label nor the criterion
 // is not reviewed.
-func (r *removal) changes(pod *corev1.Pod) bool {
+func (r *removal) isReviewed(pod *corev1.Pod) bool {
 	if r.relabel == nil {
 		return true
 	}
-	after := r.relabel.of(pod)
+	after := r.relabel.applied(pod)
 	return !maps.Equal(pod.Labels, after.Labels) || !haveSameCriterion(pod, after)
 }
 
 func haveSameCriterion(a, b *corev1.Pod) bool {
-	was, given := a.Annotations[v1alpha1.AnnotationCriterion]
-	is, still := b.Annotations[v1alpha1.AnnotationCriterion]
-	return was == is && given == still
+	before, hadBefore := a.Annotations[v1alpha1.AnnotationCriterion]
+	after, hasAfter := b.Annotations[v1alpha1.AnnotationCriterion]
+	return before == after && hadBefore == hasAfter
 }
 
-// takes reports whether a relabel takes a pod from a protector: the pod is no longer covered, or does not count by its new criterion.
-func (l relabel) takes(pod *corev1.Pod, from *watched) bool {
-	after := l.of(pod)
-	return !from.covers(after) || !haveSameCriterion(pod, after) && !podState{pod: after}.countable(from)
+// removesFrom reports whether a relabel takes a pod from a protector: the pod is no longer covered, or does not count by its new criterion.
+func (l relabel) removesFrom(pod *corev1.Pod, from *watchedProtector) bool {
+	after := l.applied(pod)
+	return !from.covers(after) || !haveSameCriterion(pod, after) && !podState{pod: after}.isCountable(from)
 }
 
 // isMoot reports whether a relabel or an update can no longer take effect after its review: API servers store it only while the pod has
 // the version that was reviewed.
-func (r *removal) isMoot(line *lifeline) bool {
-	return (r.relabel != nil || r.change != nil && !r.stored) && line.now().version != parseVersion(r.reviewed.ResourceVersion)
+func (r *removal) isMoot(line *podHistory) bool {
+	return (r.relabel != nil || r.update != nil && !r.stored) && line.current().version != parseVersion(r.reviewed.ResourceVersion)
 }
 
-// isCharged reports whether a request takes a pod from a protector that it covers, by an operation that the protector guards.
-func (w *watched) isCharged(r *removal, pod *corev1.Pod) bool {
+// isChargedFor reports whether a request takes a pod from a protector that it covers, by an operation that the protector guards.
+func (w *watchedProtector) isChargedFor(r *removal, pod *corev1.Pod) bool {
 	switch {
 	case r.relabel != nil:
-		return w.guardsRelabels() && r.relabel.takes(pod, w)
-	case r.change != nil:
-		return w.isGuarding(r.change.operation())
+		return w.guardsRelabels() && r.relabel.removesFrom(pod, w)
+	case r.update != nil:
+		return w.guardsOperation(r.update.operation())
 	default:
 		return true
 	}
@@ -118,22 +118,22 @@ func (w *watched) isCharged(r *removal, pod *corev1.Pod) bool {
 
 // guardsRelabels reports whether relabels consume budget; by default they do. This is an independent implementation, not the code under
 // test.
-func (w *watched) guardsRelabels() bool {
+func (w *watchedProtector) guardsRelabels() bool {
 	operations := w.stored.Spec.Operations
 	return len(operations) == 0 || slices.Contains(operations, v1alpha1.OperationRelabel)
 }
 
-// isLeaving reports whether a relabel that took effect is to be judged as a removal from a protector. A protector that does not guard
+// isRelabelCharged reports whether a relabel that took effect is to be judged as a removal from a protector. A protector that does not guard
 // relabels loses the pod.
-func (j *judge) isLeaving(t *truth, w *watched, r *removal, before podState, version uint64) bool {
-	if !r.relabel.takes(before.pod, w) {
+func (j *judge) isRelabelCharged(t *cellHistory, w *watchedProtector, r *removal, before podState, version uint64) bool {
+	if !r.relabel.removesFrom(before.pod, w) {
 		return false
 	}
 	if !w.guardsRelabels() {
-		t.losses = append(t.losses, loss{why: lossRelabelled, era: t.era, version: version, before: before, after: podState{pod: r.relabel.of(before.pod)}, only: w})
+		t.losses = append(t.losses, loss{excuse: lossRelabelled, restores: t.restores, version: version, before: before, after: podState{pod: r.relabel.applied(before.pod)}, protector: w})
 		return false
 	}
-	if before.available(w, time.Now()) {
+	if before.isAvailable(w, time.Now()) {
 		j.counts.Relabels++
 	}
 	return true
@@ -163,12 +163,12 @@ func (s *Scenario) drawRelabels(r *rand.Rand) {
 		s.Protectors[i].NoRelabels = r.IntN(6) == 0
 	}
 	for range 1 + r.IntN(4) {
-		begin, width, cell := at(r), time.Duration(1+r.IntN(4000))*time.Millisecond, r.IntN(s.Workers)
+		begin, width, cell := randomTime(r), time.Duration(1+r.IntN(4000))*time.Millisecond, r.IntN(s.Workers)
 		for range 2 + r.IntN(8) {
 			step := Step{
 				At: begin + time.Duration(r.Int64N(int64(width))), What: AskRelabel, Cell: cell, Who: r.IntN(16), N: r.IntN(5), RefusedLater: r.IntN(8) == 0,
 			}
-			step.Stuck = stuckOnceIn(r, 4)
+			step.Stuck = randomHang(r, 4)
 			s.Steps = append(s.Steps, step)
 			if r.IntN(3) == 0 { // another client, which may undo it
 				step.At += time.Duration(r.IntN(3000)) * time.Millisecond
@@ -177,7 +177,7 @@ func (s *Scenario) drawRelabels(r *rand.Rand) {
 			}
 			if r.IntN(3) == 0 { // and one that removes the pod
 				s.Steps = append(s.Steps, Step{
-					At: step.At + time.Duration(r.IntN(2000))*time.Millisecond, What: []What{Delete, Evict, BecomeUnready, BecomeReady}[r.IntN(4)],
+					At: step.At + time.Duration(r.IntN(2000))*time.Millisecond, What: []StepKind{Delete, Evict, BecomeUnready, BecomeReady}[r.IntN(4)],
 					Cell: cell, Who: step.Who, For: time.Second,
 				})
 			}

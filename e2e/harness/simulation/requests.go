@@ -10,65 +10,65 @@ import (
 	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// about records the removal that is about to take effect in a cell. Nothing else happens at that instant.
-func (j *judge) about(cell string, r *removal) {
+// recordEffecting records the removal that is about to take effect in a cell. Nothing else happens at that instant.
+func (j *judge) recordEffecting(cell string, r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.effecting[cell] = r
 }
 
-// allowed judges an answer that allows a removal: its reservation must be stored in every core where the webhook knew a protector of the
+// judgeAllowed judges an answer that allows a removal: its reservation must be stored in every core where the webhook knew a protector of the
 // pod.
-func (j *judge) allowed(p *process, cell string, r *removal, answer removals.Answer) {
-	if r.dryRun || p.paused.isDead() {
+func (j *judge) judgeAllowed(p *process, cell string, r *removal, answer removals.Answer) {
+	if r.dryRun || p.pauseState.hasEnded() {
 		return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.cells[cell].era != r.era {
+	if j.cells[cell].restores != r.restoresBefore {
 		return // no client gets the answer
 	}
-	line := j.livingPod(cell, r.pod.Name)
+	line := j.existingPod(cell, r.pod.Name)
 	// The webhook itself reads the pod of an eviction. Only if the pod has not changed since is it certain what the webhook saw.
-	if line == nil || line.now().version != parseVersion(r.reviewed.ResourceVersion) {
+	if line == nil || line.current().version != parseVersion(r.reviewed.ResourceVersion) {
 		return
 	}
 	for _, key := range j.sortedProtectors() {
 		w := j.protectors[key]
 		status := quota.CellOf(w.stored, cell)
-		if !w.isCharged(r, line.now().pod) || !line.now().charged(w, r.agedAt(w, j.lenience)) ||
-			status != nil && holds(&status.AdmissionHistory, quota.HashUID(line.uid)) {
+		if !w.isChargedFor(r, line.current().pod) || !line.current().isCharged(w, r.chargeableBy(w, j.clockTolerance)) ||
+			status != nil && hasReservation(&status.AdmissionHistory, quota.HashUID(line.uid)) {
 			continue
 		}
 		switch {
-		case j.isOwed(cell, line, overrode(answer)):
-			j.excuse(excuseOwedAnswer)
-		case w.isUnheardOf(r):
-			j.excuse(excuseUnheardOfAnswer)
-		case w.waived(r.asked):
-			j.excuse(excuseWaivedAnswer)
-		case w.excuses(quota.HashUID(line.uid), r.asked):
-			j.excuse(excuseForgottenAnswer)
+		case j.isPendingForcedReservation(cell, line, overriddenDenial(answer)):
+			j.countExcuse(excuseForcedAnswer)
+		case w.isUnseenBy(r):
+			j.countExcuse(excuseUnseenProtectorAnswer)
+		case w.isDecidedAtZeroFloor(r.requestedAt):
+			j.countExcuse(excuseZeroFloorAnswer)
+		case w.isLostInRestore(quota.HashUID(line.uid), r.requestedAt):
+			j.countExcuse(excuseRestoreLostAnswer)
 		case w.isWithoutStatus(quota.HashUID(line.uid)):
-			j.excuse(excuseRecreatedAnswer)
-		case status != nil && j.isCountedGone(w, status, line, false): // a restore has brought it back, and the counts are from before
-			j.excuse(excuseCountedGone)
+			j.countExcuse(excuseRecreatedAnswer)
+		case status != nil && j.isAccountedFor(w, status, line, false): // a restore has brought it back, and the counts are from before
+			j.countExcuse(excuseCountBeforeRestore)
 		default:
-			j.fail("%s allowed the removal of %s, and protector %s holds no reservation for it", p.name, line.name, w.name())
+			j.fail("%s allowed the removal of %s, but protector %s holds no reservation for it", p.name, line.name, w.name())
 		}
 	}
 }
 
-func (j *judge) livingPod(cell, name string) *lifeline {
+func (j *judge) existingPod(cell, name string) *podHistory {
 	for _, line := range j.cells[cell].pods {
-		if line.name == name && !line.now().over() {
+		if line.name == name && !line.current().isGoneOrTerminating() {
 			return line
 		}
 	}
 	return nil
 }
 
-func holds(h *v1alpha1.AdmissionHistory, hash quota.UIDHash) bool {
+func hasReservation(h *v1alpha1.AdmissionHistory, hash quota.UIDHash) bool {
 	for r := range quota.Reservations(h) {
 		if r.Hash == hash {
 			return true
@@ -77,47 +77,47 @@ func holds(h *v1alpha1.AdmissionHistory, hash quota.UIDHash) bool {
 	return false
 }
 
-// asks records that an API server requests a review of a removal.
-func (j *judge) asks(cell string, r *removal) {
+// recordReviewRequest records that an API server requests a review of a removal.
+func (j *judge) recordReviewRequest(cell string, r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !r.dryRun {
-		j.asked[openKey{cell, r.uid}] = true
-		j.liveness.asked(openKey{cell, r.uid}, r)
+		j.requested[openKey{cell, r.uid}] = true
+		j.liveness.recordReview(openKey{cell, r.uid}, r)
 	}
 }
 
-// admitted records that a removal was admitted to an API server.
-func (j *judge) admitted(cell string, r *removal) {
+// recordAdmitted records that a removal was admitted to an API server.
+func (j *judge) recordAdmitted(cell string, r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.counts.Admitted++
 	key := openKey{cell, r.uid}
-	if !slices.Contains(r.openIn, key) {
-		r.openIn = append(r.openIn, key)
+	if !slices.Contains(r.openKeys, key) {
+		r.openKeys = append(r.openKeys, key)
 	}
-	if j.open[key] == nil {
-		j.open[key] = map[*removal]time.Time{}
+	if j.openRemovals[key] == nil {
+		j.openRemovals[key] = map[*removal]time.Time{}
 	}
-	j.open[key][r] = r.asked
+	j.openRemovals[key][r] = r.requestedAt
 }
 
-// answered counts the results that clients got.
-func (j *judge) answered(_ *removal, word string) {
+// countAnswer counts the results that clients got.
+func (j *judge) countAnswer(_ *removal, result string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.counts.Removals++
-	if strings.HasPrefix(word, "429") {
+	if strings.HasPrefix(result, "429") {
 		j.counts.Refused++
 	}
 }
 
-// finished records that the request has taken effect, or never will.
-func (j *judge) finished(r *removal) {
+// recordFinished records that the request has taken effect, or never will.
+func (j *judge) recordFinished(r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, key := range r.openIn {
-		delete(j.open[key], r)
+	for _, key := range r.openKeys {
+		delete(j.openRemovals[key], r)
 	}
-	r.openIn = nil
+	r.openKeys = nil
 }

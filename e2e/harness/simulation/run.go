@@ -30,88 +30,88 @@ func NewScheme() *runtime.Scheme {
 	return clusters.Scheme()
 }
 
-// convergence is how long it may take from the end of all faults until every status is true: a lease, a list, the admission deadline and a
+// convergenceTime is how long it may take from the end of all faults until every status is true: a lease, a list, the admission deadline and a
 // few retries.
-const convergence = 3 * time.Minute
+const convergenceTime = 3 * time.Minute
 
-// givenBack is how long reservations may last in a calm. It is less than the admission deadline, because the webhook releases a removal
+// maxReleaseTime is how long reservations may last in a calm. It is less than the admission deadline, because the webhook releases a removal
 // that one protector denies at the other protectors.
-const givenBack = 10 * time.Second
+const maxReleaseTime = 10 * time.Second
 
-// usableAfter is how long it may take until budget that a status shows is usable: a webhook's watch lags.
-const usableAfter = 5 * time.Second
+// maxBudgetDelay is how long it may take until budget that a status shows is usable: a webhook's watch lags.
+const maxBudgetDelay = 5 * time.Second
 
 // Run runs a scenario. Call it within a bubble of testing/synctest.
 func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	rand.Seed(int64(s.Seed)) //nolint:staticcheck // the jitter of client-go is drawn from there
-	w := newWorld(s, scheme, trace)
-	w.populate()
-	w.startAll()
-	if err := w.awaitCounted(time.Minute); err != nil && s.Storm.Weather.Lose == 0 {
-		w.judge.fail("not counted at the beginning: %v", err)
+	sim := newSimulator(s, scheme, trace)
+	sim.populate()
+	sim.startProcesses()
+	if err := sim.waitUntilCounted(time.Minute); err != nil && s.Storm.Weather.Lose == 0 {
+		sim.judge.fail("not counted at the beginning: %v", err)
 	}
-	for _, c := range w.workers {
-		w.judge.cells[c.name].begin = c.store.Version()
+	for _, c := range sim.workers {
+		sim.judge.cells[c.name].countedVersion = c.store.Version()
 	}
-	for _, c := range w.cores {
-		c.begin = c.store.Version()
+	for _, c := range sim.cores {
+		c.countedVersion = c.store.Version()
 	}
 	began := time.Now()
-	w.judge.liveness.began = began
+	sim.judge.liveness.stormStart = began
 	for n, step := range s.Steps {
 		time.Sleep(time.Until(began.Add(step.At)))
-		w.take(n, step)
+		sim.executeStep(n, step)
 	}
 	time.Sleep(time.Until(began.Add(stormTime)))
-	w.calmDown()
-	if err := w.createCells(); err != nil {
-		w.judge.fail("a Cell cannot be created again %v", err)
+	sim.calmDown()
+	if err := sim.createCells(); err != nil {
+		sim.judge.fail("cannot recreate a Cell %v", err)
 	}
-	w.makeGood()
-	w.abandon()
-	w.live()
-	w.stopAll()
-	return Result{Failures: w.judge.failures, Counts: w.judge.counts}
+	sim.recreateForgottenProtectors()
+	sim.checkAbandoned()
+	sim.checkLiveness()
+	sim.stopProcesses()
+	return Result{Failures: sim.judge.failures, Counts: sim.judge.counts}
 }
 
 // calmDown ends the network faults and waits until all delayed tasks have ended.
-func (w *world) calmDown() {
-	w.trace.add("the storm is over")
-	w.storm = Storm{}
-	w.busy.Wait()
+func (sim *simulator) calmDown() {
+	sim.trace.add("the storm is over")
+	sim.storm = Storm{}
+	sim.tasks.Wait()
 	// Requests that are sent at this instant still meet the faults.
 	time.Sleep(time.Microsecond)
-	for _, p := range w.everybody() {
+	for _, p := range sim.allProcesses() {
 		p.skew.Store(0)
-		p.eachLink(func(l *apiserver.Link) { l.SetWeather(apiserver.Weather{}) })
+		p.forEachLink(func(l *apiserver.Link) { l.SetWeather(apiserver.Weather{}) })
 	}
 }
 
-// live checks the second half of the promise: existing budget is usable, and not one pod more.
-func (w *world) live() {
-	if err := w.await(convergence+w.scenario.releaseTime(), w.isCalm); err != nil {
-		w.judge.fail("the status does not become the truth %v", err)
+// checkLiveness checks the second half of the promise: existing budget is usable, and not one pod more.
+func (sim *simulator) checkLiveness() {
+	if err := sim.waitUntil(convergenceTime+sim.scenario.releaseTime(), sim.calmProblem); err != nil {
+		sim.judge.fail("the status does not match the pods %v", err)
 		return
 	}
-	if err := w.confirmHeld(); err != nil {
-		w.judge.fail("what was held by a cascade is confirmed, and not released %v", err)
+	if err := sim.confirmHeldDecreases(); err != nil {
+		sim.judge.fail("decreases held after a cascade were confirmed but not released %v", err)
 		return
 	}
 	for round := range 3 {
-		w.burst(round)
-		if err := w.await(givenBack, w.isCalm); err != nil {
-			w.judge.fail("%s after removals in a calm, with nothing stuck or refused by others: %v", givenBack, err)
+		sim.removeBurst(round)
+		if err := sim.waitUntil(maxReleaseTime, sim.calmProblem); err != nil {
+			sim.judge.fail("reservations remain %s after removals that no webhook denied and no request delayed: %v", maxReleaseTime, err)
 			return
 		}
 	}
 	for again := true; again; {
 		again = false
-		for _, c := range w.workers {
+		for _, c := range sim.workers {
 			for _, pod := range c.pods() {
-				if w.tryOne(c, pod) {
+				if sim.tryRemoval(c, pod) {
 					again = true
 				}
-				if len(w.judge.failures) > 0 {
+				if len(sim.judge.failures) > 0 {
 					return
 				}
 			}
@@ -119,15 +119,15 @@ func (w *world) live() {
 	}
 }
 
-// burst requests the removal of some pods of all cells at once. It uses a grace period, so that each removal is reviewed once: a second
+// removeBurst requests the removal of some pods of all cells at once. It uses a grace period, so that each removal is reviewed once: a second
 // review may reach a replica that has not seen the first reservation.
-func (w *world) burst(round int) {
+func (sim *simulator) removeBurst(round int) {
 	var asked sync.WaitGroup
-	for _, c := range w.workers {
+	for _, c := range sim.workers {
 		for i, pod := range c.pods() {
 			if i%3 == round {
 				asked.Go(func() {
-					w.remove(c, &removal{id: fmt.Sprintf("burst-%d-%s", round, pod.Name), pod: client.ObjectKeyFromObject(pod), grace: time.Second})
+					sim.executeRemoval(c, &removal{id: fmt.Sprintf("burst-%d-%s", round, pod.Name), pod: client.ObjectKeyFromObject(pod), grace: time.Second})
 				})
 			}
 		}
@@ -135,48 +135,48 @@ func (w *world) burst(round int) {
 	asked.Wait()
 }
 
-// tryOne removes a pod if the removal is legal, and reports whether it was. It records a failure when the answer is wrong.
-func (w *world) tryOne(c *clusterState, pod *corev1.Pod) bool {
-	legal := w.isLegal(c, pod.Name)
-	w.mu.Lock()
-	w.serial++
-	id := fmt.Sprintf("calm-%d", w.serial)
-	w.mu.Unlock()
-	word := w.remove(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod)})
-	for deadline := time.Now().Add(usableAfter); legal == "" && word != "removed" && time.Now().Before(deadline); {
+// tryRemoval removes a pod if the removal is legal, and reports whether it was. It records a failure when the answer is wrong.
+func (sim *simulator) tryRemoval(c *clusterState, pod *corev1.Pod) bool {
+	legal := sim.refusalReason(c, pod.Name)
+	sim.mu.Lock()
+	sim.serial++
+	id := fmt.Sprintf("calm-%d", sim.serial)
+	sim.mu.Unlock()
+	result := sim.executeRemoval(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod)})
+	for deadline := time.Now().Add(maxBudgetDelay); legal == "" && result != "removed" && time.Now().Before(deadline); {
 		time.Sleep(500 * time.Millisecond)
-		word = w.remove(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod)})
+		result = sim.executeRemoval(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod)})
 	}
-	if removed := word == "removed"; removed != (legal == "") {
-		w.judge.fail("all is calm, and the removal of %s ends: %s; it is legal unless %q", pod.Name, word, legal)
+	if removed := result == "removed"; removed != (legal == "") {
+		sim.judge.fail("after the storm, the removal of %s ended with %s, want it admitted unless %q", pod.Name, result, legal)
 		return false
 	}
-	if err := w.await(convergence, w.isCalm); err != nil {
-		w.judge.fail("after the removal of %s in a calm the status does not become the truth %v", pod.Name, err)
+	if err := sim.waitUntil(convergenceTime, sim.calmProblem); err != nil {
+		sim.judge.fail("after the removal of %s following the storm, the status does not match the pods %v", pod.Name, err)
 	}
 	return legal == ""
 }
 
-// isLegal returns why a removal must be refused, or "" if it must be admitted.
-func (w *world) isLegal(c *clusterState, pod string) string {
-	line := w.judge.livingPod(c.name, pod)
-	if metav1.HasAnnotation(line.now().pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {
+// refusalReason returns why a removal must be refused, or "" if it must be admitted.
+func (sim *simulator) refusalReason(c *clusterState, pod string) string {
+	line := sim.judge.existingPod(c.name, pod)
+	if metav1.HasAnnotation(line.current().pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {
 		return ""
 	}
-	for _, key := range w.judge.sortedProtectors() {
-		p := w.judge.protectors[key]
-		if !line.now().charged(p, time.Now()) {
+	for _, key := range sim.judge.sortedProtectors() {
+		p := sim.judge.protectors[key]
+		if !line.current().isCharged(p, time.Now()) {
 			continue
 		}
 		available := 0
-		for _, t := range w.judge.cells {
+		for _, t := range sim.judge.cells {
 			available += t.available(p, time.Now())
 		}
 		if floor := floorOf(p.stored); floor > 0 && available <= floor {
 			return fmt.Sprintf("protector %s has %d available and a floor of %d", p.name(), available, floor)
 		}
-		if word := w.judge.fatalLoss(p, c.name); word != "" {
-			return word
+		if problem := sim.judge.intolerableLoss(p, c.name); problem != "" {
+			return problem
 		}
 	}
 	return ""

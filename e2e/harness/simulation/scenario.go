@@ -67,7 +67,7 @@ type Storm struct {
 // Step is one thing that happens. What determines which of its fields are used.
 type Step struct {
 	At   time.Duration
-	What What
+	What StepKind
 	// Cell and Core are indices. Who selects a pod, a process or a protector among those that exist at that time.
 	Cell, Core, Who int
 	// N is a number, such as a floor or a count.
@@ -82,91 +82,91 @@ type Step struct {
 	RefusedLater bool
 }
 
-// What is the kind of a step.
-type What string
+// StepKind is the kind of a step.
+type StepKind string
 
 // All kinds of steps.
 const (
-	Delete           What = "delete"
-	Evict            What = "evict"
-	DryRun           What = "delete --dry-run"
-	DeleteCollection What = "deletecollection"
-	Force            What = "remove a pod by force"
-	Renew            What = "ask again and again for an eviction that is refused later"
-	CreatePod        What = "create a pod"
-	BecomeReady      What = "a pod becomes ready"
-	BecomeUnready    What = "a pod becomes unready"
-	BecomeUnknown    What = "a pod's readiness becomes unknown"
-	BecomePending    What = "a pod becomes pending"
-	BecomeRunning    What = "a pod becomes running"
-	BecomeScheduled  What = "a pod gets a node"
-	CreateUnbound    What = "create a pod without a node"
-	SetCriterion     What = "a pod gets a criterion of its own"
-	Die              What = "a pod dies"
-	Relabel          What = "a pod changes its labels"
-	AskRelabel       What = "ask to change the labels of a pod"
-	SetFloor         What = "set the floor"
-	SetSelector      What = "set the selector"
-	Widen            What = "set what a protector covers"
-	ScaleSource      What = "scale the Deployment"
-	Rollout          What = "roll out pods of a cell"
-	DeleteSource     What = "delete the Deployment"
-	CreateSource     What = "create the Deployment again"
+	Delete           StepKind = "delete"
+	Evict            StepKind = "evict"
+	DryRun           StepKind = "delete --dry-run"
+	DeleteCollection StepKind = "deletecollection"
+	Force            StepKind = "remove a pod by force"
+	Renew            StepKind = "ask again and again for an eviction that is refused later"
+	CreatePod        StepKind = "create a pod"
+	BecomeReady      StepKind = "a pod becomes ready"
+	BecomeUnready    StepKind = "a pod becomes unready"
+	BecomeUnknown    StepKind = "a pod's readiness becomes unknown"
+	BecomePending    StepKind = "a pod becomes pending"
+	BecomeRunning    StepKind = "a pod becomes running"
+	BecomeScheduled  StepKind = "a pod gets a node"
+	CreateUnbound    StepKind = "create a pod without a node"
+	SetCriterion     StepKind = "a pod gets a criterion of its own"
+	Die              StepKind = "a pod dies"
+	Relabel          StepKind = "a pod changes its labels"
+	AskRelabel       StepKind = "ask to change the labels of a pod"
+	SetFloor         StepKind = "set the floor"
+	SetSelector      StepKind = "set the selector"
+	Widen            StepKind = "set what a protector covers"
+	ScaleSource      StepKind = "scale the Deployment"
+	Rollout          StepKind = "roll out pods of a cell"
+	DeleteSource     StepKind = "delete the Deployment"
+	CreateSource     StepKind = "create the Deployment again"
 
-	KillWebhook      What = "kill a webhook"
-	PauseWebhook     What = "pause a webhook"
-	KillAggregator   What = "kill an aggregator"
-	PauseAggregator  What = "pause an aggregator"
-	FreezeAggregator What = "stop an aggregator by SIGSTOP"
-	StopAggregator   What = "stop an aggregator, which may come back"
-	KillGenerator    What = "kill the generator"
-	CutLink          What = "cut a process off a cluster"
-	StallWatches     What = "stall the watches of a process"
-	StallCell        What = "stall what the aggregators of a cell watch"
-	DeleteLease      What = "delete the Lease of a cell"
-	CompactHistory   What = "compact the history"
-	RestartCluster   What = "restart an apiserver"
-	RestoreWorker    What = "restore a worker from a backup"
-	RestoreCore      What = "restore a core from a backup"
-	LoseSource       What = "lose the Deployment"
-	LoseProtector    What = "lose the generated protector"
-	LoseOne          What = "lose a protector"
-	DeleteProtector  What = "delete a protector"
-	CreateProtector  What = "create the protectors again"
-	JumpClock        What = "set a clock"
+	KillWebhook      StepKind = "kill a webhook"
+	PauseWebhook     StepKind = "pause a webhook"
+	KillAggregator   StepKind = "kill an aggregator"
+	PauseAggregator  StepKind = "pause an aggregator"
+	FreezeAggregator StepKind = "stop an aggregator by SIGSTOP"
+	StopAggregator   StepKind = "stop an aggregator, which may come back"
+	KillGenerator    StepKind = "kill the generator"
+	CutLink          StepKind = "cut a process off a cluster"
+	StallWatches     StepKind = "stall the watches of a process"
+	StallCell        StepKind = "stall what the aggregators of a cell watch"
+	DeleteLease      StepKind = "delete the Lease of a cell"
+	CompactHistory   StepKind = "compact the history"
+	RestartCluster   StepKind = "restart an apiserver"
+	RestoreWorker    StepKind = "restore a worker from a backup"
+	RestoreCore      StepKind = "restore a core from a backup"
+	LoseSource       StepKind = "lose the Deployment"
+	LoseProtector    StepKind = "lose the generated protector"
+	LoseOne          StepKind = "lose a protector"
+	DeleteProtector  StepKind = "delete a protector"
+	CreateProtector  StepKind = "create the protectors again"
+	JumpClock        StepKind = "set a clock"
 
-	StepWebhookClock    What = "set the clock of a webhook by minutes"
-	StepAggregatorClock What = "set the clock of an aggregator by minutes"
+	StepWebhookClock    StepKind = "set the clock of a webhook by minutes"
+	StepAggregatorClock StepKind = "set the clock of an aggregator by minutes"
 
-	DeleteSources    What = "delete Deployments"
-	ScaleSources     What = "scale Deployments"
-	CreateSources    What = "create Deployments again"
-	DeleteNamespace  What = "delete a namespace"
-	DeleteOwner      What = "delete the owner of Deployments"
-	OptOut           What = "take the label for protection off a Deployment"
-	OptIn            What = "put the label for protection on all Deployments"
-	ConfirmSource    What = "confirm on a Deployment"
-	ConfirmProtector What = "confirm on a protector"
-	ConfirmNamespace What = "confirm on a namespace"
-	TakeBack         What = "take all confirmations back"
-	DeleteGenerated  What = "delete a generated protector"
-	LoseGrants       What = "delete the ConfigMap of the grants"
-	SecondGenerator  What = "run a second generator"
-	PauseGenerator   What = "pause the generator"
+	DeleteSources    StepKind = "delete Deployments"
+	ScaleSources     StepKind = "scale Deployments"
+	CreateSources    StepKind = "create Deployments again"
+	DeleteNamespace  StepKind = "delete a namespace"
+	DeleteOwner      StepKind = "delete the owner of Deployments"
+	OptOut           StepKind = "take the label for protection off a Deployment"
+	OptIn            StepKind = "put the label for protection on all Deployments"
+	ConfirmSource    StepKind = "confirm on a Deployment"
+	ConfirmProtector StepKind = "confirm on a protector"
+	ConfirmNamespace StepKind = "confirm on a namespace"
+	TakeBack         StepKind = "take all confirmations back"
+	DeleteGenerated  StepKind = "delete a generated protector"
+	LoseGrants       StepKind = "delete the ConfigMap of the grants"
+	SecondGenerator  StepKind = "run a second generator"
+	PauseGenerator   StepKind = "pause the generator"
 
-	SyncWorkloads    What = "let the controllers of a cell sync"
-	ScaleWorkload    What = "scale a workload of a cell"
-	DeleteWorkload   What = "delete a workload of a cell"
-	CreateWorkload   What = "create the workloads of a cell again"
-	ConfirmWorkloads What = "confirm on a protector that deleted workloads are released"
-	RestartPods      What = "remove all pods of a cell"
+	SyncWorkloads    StepKind = "let the controllers of a cell sync"
+	ScaleWorkload    StepKind = "scale a workload of a cell"
+	DeleteWorkload   StepKind = "delete a workload of a cell"
+	CreateWorkload   StepKind = "create the workloads of a cell again"
+	ConfirmWorkloads StepKind = "confirm on a protector that deleted workloads are released"
+	RestartPods      StepKind = "remove all pods of a cell"
 
-	UpdateImage What = "update a pod's image"
-	ResizePod   What = "resize a pod in place"
+	UpdateImage StepKind = "update a pod's image"
+	ResizePod   StepKind = "resize a pod in place"
 
-	DeleteCell   What = "delete a Cell"
-	CreateCell   What = "create a Cell again"
-	KillTopology What = "kill the topology controller"
+	DeleteCell   StepKind = "delete a Cell"
+	CreateCell   StepKind = "create a Cell again"
+	KillTopology StepKind = "kill the topology controller"
 )
 
 func (s Step) String() string {
@@ -211,17 +211,17 @@ func (s Scenario) isKept() bool { return s.Kept || s.Generated }
 
 // agesMatter reports whether any protector counts pods by how long they have been ready.
 func (s Scenario) agesMatter() bool {
-	return s.isWidened() || slices.ContainsFunc(s.Protectors, func(p ProtectorPlan) bool { return p.MinReady > 0 })
+	return s.changesCoverage() || slices.ContainsFunc(s.Protectors, func(p ProtectorPlan) bool { return p.MinReady > 0 })
 }
 
 // stormTime is how long steps happen before all faults end.
 const stormTime = 40 * time.Second
 
-func randOf(seed, kind uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, kind)) }
+func newRand(seed, kind uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, kind)) }
 
 // Draw returns the scenario of a seed.
 func Draw(seed uint64) Scenario {
-	r := randOf(seed, 0x6272656b)
+	r := newRand(seed, 0x6272656b)
 	s := Scenario{
 		Seed: seed, Cores: 1, Workers: 1 + r.IntN(3), Webhooks: 1 + r.IntN(3), AggregatorsPerCell: 1 + r.IntN(2), Pods: 3 + r.IntN(14),
 		Generated: r.IntN(4) == 0,
@@ -240,13 +240,13 @@ func Draw(seed uint64) Scenario {
 		s.drawBurst(r)
 	}
 	for range r.IntN(8) {
-		s.drawLife(r)
+		s.drawChange(r)
 	}
 	for range r.IntN(6) {
 		s.drawFault(r)
 	}
 	if r.IntN(4) == 0 {
-		s.drawBlindness(r)
+		s.drawStalledCell(r)
 	}
 	if r.IntN(6) == 0 {
 		s.drawWrongClocks(r)
@@ -255,27 +255,27 @@ func Draw(seed uint64) Scenario {
 		s.drawTwoLeaders(r)
 	}
 	if r.IntN(6) == 0 {
-		s.drawOldCore(r)
+		s.drawCoreRestore(r)
 	}
 	if s.Generated {
 		s.drawSource(r)
 	}
 	if r.IntN(4) == 0 {
-		s.drawLosses(r)
+		s.drawProtectorLosses(r)
 	}
-	s.drawSpread(randOf(seed, 0x6c6f7373d9))
-	s.drawDecreases(randOf(seed, 0x6272616c16))
-	s.drawWidenings(randOf(seed, 0x776964656e))
-	s.drawComputed(randOf(seed, 0x666c6f6f72))
-	s.drawRelabels(randOf(seed, relabelLuck))
-	s.drawRenewals(randOf(seed, renewalLuck))
-	s.drawClocks(randOf(seed, clockLuck))
-	s.drawUsable(randOf(seed, 0x757361626c65))
-	s.drawFreeze(randOf(seed, 0x667265657a65))
-	s.drawCriteria(randOf(seed, criteriaLuck))
-	s.drawForced(randOf(seed, forceLuck))
-	s.drawTopology(randOf(seed, topologyLuck))
-	s.drawUpdates(randOf(seed, updateLuck))
+	s.drawSpread(newRand(seed, 0x6c6f7373d9))
+	s.drawDecreases(newRand(seed, 0x6272616c16))
+	s.drawCoverageChanges(newRand(seed, 0x776964656e))
+	s.drawComputed(newRand(seed, 0x666c6f6f72))
+	s.drawRelabels(newRand(seed, relabelStream))
+	s.drawRenewals(newRand(seed, renewalStream))
+	s.drawClocks(newRand(seed, clockStream))
+	s.drawAbandonedRemovals(newRand(seed, 0x757361626c65))
+	s.drawFreeze(newRand(seed, 0x667265657a65))
+	s.drawCriteria(newRand(seed, criteriaStream))
+	s.drawForcedRemovals(newRand(seed, forceStream))
+	s.drawTopology(newRand(seed, topologyStream))
+	s.drawUpdates(newRand(seed, updateStream))
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }
@@ -294,10 +294,10 @@ func drawStorm(r *rand.Rand) Storm {
 	return s
 }
 
-func at(r *rand.Rand) time.Duration { return time.Duration(r.Int64N(int64(stormTime))) }
+func randomTime(r *rand.Rand) time.Duration { return time.Duration(r.Int64N(int64(stormTime))) }
 
-// stuckOnceIn returns how long a request hangs after its review: a random time in one of n draws, otherwise 0.
-func stuckOnceIn(r *rand.Rand, n int) time.Duration {
+// randomHang returns how long a request hangs after its review: a random time in one of n draws, otherwise 0.
+func randomHang(r *rand.Rand, n int) time.Duration {
 	if r.IntN(n) > 0 {
 		return 0
 	}
@@ -306,16 +306,16 @@ func stuckOnceIn(r *rand.Rand, n int) time.Duration {
 
 // drawBurst adds many removals in a short time, some of the same pod.
 func (s *Scenario) drawBurst(r *rand.Rand) {
-	begin, width := at(r), time.Duration(1+r.IntN(3000))*time.Millisecond
+	begin, width := randomTime(r), time.Duration(1+r.IntN(3000))*time.Millisecond
 	for range 1 + r.IntN(12) {
 		step := Step{
-			At: begin + time.Duration(r.Int64N(int64(width))), What: []What{Delete, Delete, Delete, Evict, Evict, DeleteCollection, DryRun}[r.IntN(7)],
+			At: begin + time.Duration(r.Int64N(int64(width))), What: []StepKind{Delete, Delete, Delete, Evict, Evict, DeleteCollection, DryRun}[r.IntN(7)],
 			Cell: r.IntN(s.Workers), Who: r.IntN(16), RefusedLater: r.IntN(8) == 0,
 		}
 		if r.IntN(3) > 0 {
 			step.For = time.Duration(1+r.IntN(5000)) * time.Millisecond
 		}
-		step.Stuck = stuckOnceIn(r, 5)
+		step.Stuck = randomHang(r, 5)
 		s.Steps = append(s.Steps, step)
 		if r.IntN(4) == 0 { // another client sends the same request
 			step.At += time.Duration(r.IntN(2000)) * time.Millisecond
@@ -324,20 +324,20 @@ func (s *Scenario) drawBurst(r *rand.Rand) {
 	}
 }
 
-// drawLife adds one other change of a pod, a protector or the Deployment.
-func (s *Scenario) drawLife(r *rand.Rand) {
-	whats := []What{
+// drawChange adds one other change of a pod, a protector or the Deployment.
+func (s *Scenario) drawChange(r *rand.Rand) {
+	kinds := []StepKind{
 		CreatePod, CreatePod, CreatePod, BecomeReady, BecomeReady, BecomeUnready, BecomeUnknown, Die, Relabel, SetFloor, SetFloor, SetSelector,
 		ScaleSource, Rollout,
 	}
 	s.Steps = append(s.Steps, Step{
-		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
+		At: randomTime(r), What: kinds[r.IntN(len(kinds))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
 	})
 }
 
-// drawBlindness adds a cell whose aggregators see no events for a while, during which pods are created and removals are requested.
-func (s *Scenario) drawBlindness(r *rand.Rand) {
-	begin, cell := at(r), r.IntN(s.Workers)
+// drawStalledCell adds a cell whose aggregators see no events for a while, during which pods are created and removals are requested.
+func (s *Scenario) drawStalledCell(r *rand.Rand) {
+	begin, cell := randomTime(r), r.IntN(s.Workers)
 	s.Steps = append(s.Steps, Step{At: begin, What: StallCell, Cell: cell, For: 20 * time.Second})
 	for range 1 + r.IntN(3) {
 		s.Steps = append(s.Steps, Step{At: begin + time.Second, What: CreatePod, Cell: cell, Who: 1})
@@ -352,7 +352,7 @@ func (s *Scenario) drawBlindness(r *rand.Rand) {
 
 // drawWrongClocks adds webhooks whose clocks are far behind, and removals that hang after their review by these webhooks.
 func (s *Scenario) drawWrongClocks(r *rand.Rand) {
-	begin := at(r)
+	begin := randomTime(r)
 	for i := range s.Webhooks {
 		s.Steps = append(s.Steps, Step{At: begin, What: JumpClock, Who: i, N: -2})
 	}
@@ -366,34 +366,34 @@ func (s *Scenario) drawWrongClocks(r *rand.Rand) {
 
 // drawTwoLeaders adds a cell whose leader sees no events and has not noticed yet that another replica leads.
 func (s *Scenario) drawTwoLeaders(r *rand.Rand) {
-	begin, cell := at(r), r.IntN(s.Workers)
+	begin, cell := randomTime(r), r.IntN(s.Workers)
 	s.AggregatorsPerCell = 2
 	s.Steps = append(s.Steps, Step{At: begin, What: StallWatches, Cell: s.Cores + cell, Who: s.Webhooks + 2*cell + r.IntN(2), For: 15 * time.Second})
 	for i := range 3 + r.IntN(5) {
 		s.Steps = append(s.Steps, Step{
-			At: begin + time.Duration(i*700+r.IntN(700))*time.Millisecond, What: []What{Delete, CreatePod, DeleteLease}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
+			At: begin + time.Duration(i*700+r.IntN(700))*time.Millisecond, What: []StepKind{Delete, CreatePod, DeleteLease}[r.IntN(3)], Cell: cell, Who: r.IntN(16),
 		})
 	}
 }
 
 func (s *Scenario) drawFault(r *rand.Rand) {
-	whats := []What{
+	kinds := []StepKind{
 		KillWebhook, PauseWebhook, KillAggregator, KillAggregator, PauseAggregator, PauseAggregator, KillGenerator, CutLink, CutLink,
 		DeleteLease, StallWatches, StallWatches, StallWatches, CompactHistory, RestartCluster, RestoreWorker, JumpClock, JumpClock,
 	}
 	s.Steps = append(s.Steps, Step{
-		At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers + s.Cores), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(5) - 2,
+		At: randomTime(r), What: kinds[r.IntN(len(kinds))], Cell: r.IntN(s.Workers + s.Cores), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(5) - 2,
 		For: time.Duration(100+r.IntN(20000)) * time.Millisecond,
 	})
 }
 
-// drawOldCore adds the restore of a core in the middle of removals.
-func (s *Scenario) drawOldCore(r *rand.Rand) {
-	begin, core := at(r), r.IntN(s.Cores)
+// drawCoreRestore adds the restore of a core in the middle of removals.
+func (s *Scenario) drawCoreRestore(r *rand.Rand) {
+	begin, core := randomTime(r), r.IntN(s.Cores)
 	s.Steps = append(s.Steps, Step{At: begin + 4*time.Second, What: RestoreCore, Core: core, N: r.IntN(60)})
 	for range 2 + r.IntN(8) {
 		s.Steps = append(s.Steps, Step{
-			At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)],
+			At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: []StepKind{Delete, Delete, Evict}[r.IntN(3)],
 			Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second, Stuck: time.Duration(r.IntN(2)) * time.Duration(r.Int64N(int64(requestLimit))),
 		})
 	}
@@ -402,16 +402,16 @@ func (s *Scenario) drawOldCore(r *rand.Rand) {
 // drawSource adds changes and losses of the Deployment.
 func (s *Scenario) drawSource(r *rand.Rand) {
 	for range r.IntN(4) {
-		whats := []What{DeleteSource, CreateSource, CreateSource, LoseSource, LoseSource, LoseProtector}
-		s.Steps = append(s.Steps, Step{At: at(r), What: whats[r.IntN(len(whats))]})
+		kinds := []StepKind{DeleteSource, CreateSource, CreateSource, LoseSource, LoseSource, LoseProtector}
+		s.Steps = append(s.Steps, Step{At: randomTime(r), What: kinds[r.IntN(len(kinds))]})
 	}
 }
 
-// drawLosses adds protectors that vanish in the middle of removals, or are deleted on purpose, with watches stalled or not.
-func (s *Scenario) drawLosses(r *rand.Rand) {
+// drawProtectorLosses adds protectors that vanish in the middle of removals, or are deleted on purpose, with watches stalled or not.
+func (s *Scenario) drawProtectorLosses(r *rand.Rand) {
 	s.Kept = true
-	begin, core := at(r), r.IntN(s.Cores)
-	what := []What{LoseOne, LoseOne, LoseOne, DeleteProtector}[r.IntN(4)]
+	begin, core := randomTime(r), r.IntN(s.Cores)
+	what := []StepKind{LoseOne, LoseOne, LoseOne, DeleteProtector}[r.IntN(4)]
 	s.Steps = append(s.Steps, Step{At: begin + 4*time.Second, What: what, Core: core, Who: r.IntN(16)})
 	if r.IntN(3) == 0 { // and no watch shows its end
 		s.Steps = append(s.Steps, Step{At: begin + 2*time.Second, What: StallWatches, Cell: core, Who: r.IntN(16), For: 4 * time.Second},
@@ -427,7 +427,7 @@ func (s *Scenario) drawLosses(r *rand.Rand) {
 	}
 	for range 2 + r.IntN(8) {
 		s.Steps = append(s.Steps, Step{
-			At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: []What{Delete, Delete, Evict}[r.IntN(3)],
+			At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: []StepKind{Delete, Delete, Evict}[r.IntN(3)],
 			Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second, Stuck: time.Duration(r.IntN(2)) * time.Duration(r.Int64N(int64(requestLimit))),
 		})
 	}

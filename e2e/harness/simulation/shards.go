@@ -25,9 +25,9 @@ import (
 
 func ringName(cell string) string { return "ring-" + cell }
 
-func (w *world) createRings() {
-	for _, core := range w.cores {
-		for _, worker := range w.workers {
+func (sim *simulator) createRings() {
+	for _, core := range sim.cores {
+		for _, worker := range sim.workers {
 			core.create("clusterrings", &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: ringName(worker.name)}, Spec: v1alpha1.ClusterRingSpec{
 				ShardNamespace: leaseNamespace, TokensPerShard: 50, LeaseDurationSeconds: int32(leaseDuration.Seconds()),
 			}})
@@ -37,53 +37,53 @@ func (w *world) createRings() {
 
 func (p *process) joinRing(ctx context.Context, mgr manager.Manager, cell string) (*aggregator.RingShard, error) {
 	skew := func() time.Duration { return time.Duration(p.skew.Load()) }
-	return aggregator.NewRingShard(ctx, ownClock{mgr, skew}, aggregator.RingShardOptions{
+	return aggregator.NewRingShard(ctx, skewedClockManager{mgr, skew}, aggregator.RingShardOptions{
 		Ring: ringName(cell), Name: p.name,
 		// Some shards stop permanently, others in order to return.
 		Returns: strings.HasSuffix(p.name, "1"),
 	})
 }
 
-// stopAndReturn scales the shards of a cell down, and up again after a while.
-func (w *world) stopAndReturn(s Step) {
-	old, ok := pick(w.aggregators, s.Who)
-	if !ok || old.paused.isDead() || old.leaves.Swap(true) {
+// restartShards scales the shards of a cell down, and up again after a while.
+func (sim *simulator) restartShards(s Step) {
+	old, ok := pick(sim.aggregators, s.Who)
+	if !ok || old.pauseState.hasEnded() || old.isStopping.Swap(true) {
 		return
 	}
 	old.stop()
-	w.later(s.For, func() {
+	sim.runAfter(s.For, func() {
 		<-old.ended
 		old.kill()
-		fresh := w.restartAggregator(old)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.aggregators[slices.Index(w.aggregators, old)] = fresh
+		replacement := sim.restartAggregator(old)
+		sim.mu.Lock()
+		defer sim.mu.Unlock()
+		sim.aggregators[slices.Index(sim.aggregators, old)] = replacement
 	})
 }
 
-// slotOf is a slot of a cell that an incarnation of a shard holds.
-type slotOf struct {
+// slotKey is a slot of a cell that an incarnation of a shard holds.
+type slotKey struct {
 	core, cell, holder string
 	slot               int
 }
 
-// leased records the holder of a shard's Lease.
-func (j *judge) leased(core string, lease *coordinationv1.Lease, e *apiserver.Event) {
+// recordShardLease records the holder of a shard's Lease.
+func (j *judge) recordShardLease(core string, lease *coordinationv1.Lease, e *apiserver.Event) {
 	key := core + "/" + lease.Name
 	if e.Type == watch.Deleted || lease.Spec.HolderIdentity == nil {
 		delete(j.leases, key)
 		return
 	}
 	if holder := *lease.Spec.HolderIdentity; holder != j.leases[key] {
-		j.leases[key], j.leaseOf[key] = holder, time.Now()
+		j.leases[key], j.leaseAcquired[key] = holder, time.Now()
 	}
 }
 
-// sharesAreOld records that a restored core has an earlier state of the shards: a shard that gave a slot up since may hold it again.
-func (j *judge) sharesAreOld(core string, leases []client.Object) {
+// recordRestoredShards records that a restored core has an earlier state of the shards: a shard that gave a slot up since may hold it again.
+func (j *judge) recordRestoredShards(core string, leases []client.Object) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	maps.DeleteFunc(j.givenUp, func(s slotOf, _ time.Time) bool { return s.core == core })
+	maps.DeleteFunc(j.slotsReleased, func(s slotKey, _ time.Time) bool { return s.core == core })
 	maps.DeleteFunc(j.leases, func(key, _ string) bool { return strings.HasPrefix(key, core+"/") })
 	for _, object := range leases {
 		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
@@ -92,26 +92,26 @@ func (j *judge) sharesAreOld(core string, leases []client.Object) {
 	}
 }
 
-type owner struct{ shard, holder string }
+type slotOwner struct{ shard, holder string }
 
-func ownersOf(cell *v1alpha1.Cell) map[int]owner {
-	owners := map[int]owner{}
+func slotOwners(cell *v1alpha1.Cell) map[int]slotOwner {
+	owners := map[int]slotOwner{}
 	for i := range cell.Status.Shards {
 		s := &cell.Status.Shards[i]
 		for n := range slot.Recorded(s.Slots).Each() {
-			owners[n] = owner{s.Name, s.Holder}
+			owners[n] = slotOwner{s.Name, s.Holder}
 		}
 	}
 	return owners
 }
 
-// sharesOut judges which shard takes slots from which.
-func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) {
+// judgeSlotMoves judges which shard takes slots from which.
+func (j *judge) judgeSlotMoves(core string, cell *v1alpha1.Cell, e *apiserver.Event) {
 	old, ok := e.Old.(*v1alpha1.Cell)
 	if !ok {
 		return
 	}
-	before, after := ownersOf(old), ownersOf(cell)
+	before, after := slotOwners(old), slotOwners(cell)
 	if len(before) == 0 && len(after) == 0 {
 		return
 	}
@@ -123,7 +123,7 @@ func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) 
 		parts = append(parts, fmt.Sprintf("%s %d", cell.Status.Shards[i].Name, slots.Len()))
 	}
 	if mine != len(after) {
-		j.fail("%s writes that a slot of cell %s has two shards", e.By, cell.Name)
+		j.fail("%s assigned a slot of cell %s to two shards", e.By, cell.Name)
 	}
 	by, _, _ := strings.Cut(e.By, "@")
 	for n := range slot.Count {
@@ -132,75 +132,75 @@ func (j *judge) sharesOut(core string, cell *v1alpha1.Cell, e *apiserver.Event) 
 			continue
 		}
 		if was.shard == by {
-			j.givenUp[slotOf{core, cell.Name, was.holder, n}] = time.Now()
+			j.slotsReleased[slotKey{core, cell.Name, was.holder, n}] = time.Now()
 		} else if was.holder != "" && j.leases[core+"/"+was.shard] == was.holder {
-			j.fail("%s takes slot %d of cell %s from %s, which holds its Lease", e.By, n, cell.Name, was.holder)
+			j.fail("%s claimed slot %d of cell %s from %s, which still holds its Lease", e.By, n, cell.Name, was.holder)
 		}
 		if is.holder != "" {
 			taken++
-			delete(j.givenUp, slotOf{core, cell.Name, is.holder, n})
+			delete(j.slotsReleased, slotKey{core, cell.Name, is.holder, n})
 		}
 	}
 	if taken > 0 {
-		j.counts.Moves++
+		j.counts.SlotMoves++
 	}
 	if !maps.Equal(before, after) {
 		j.trace.add("%s: cell %s by %s, which takes %d slots, epoch %d: %v", core, cell.Name, by, taken, cell.Status.Aggregator.Epoch, parts)
 	}
 	if taken > 0 && cell.Status.Aggregator.Epoch <= old.Status.Aggregator.Epoch {
-		j.fail("%s takes %d slots of cell %s and does not raise the epoch %d", e.By, taken, cell.Name, old.Status.Aggregator.Epoch)
+		j.fail("%s claimed %d slots of cell %s without raising epoch %d", e.By, taken, cell.Name, old.Status.Aggregator.Epoch)
 	}
 }
 
-// isSharedOut returns "" if every slot of every cell is with a shard that holds its Lease, and every shard has slots. Otherwise it returns
+// shardingProblem returns "" if every slot of every cell is with a shard that holds its Lease, and every shard has slots. Otherwise it returns
 // why not.
-func (w *world) isSharedOut(core *clusterState) string {
-	if !w.scenario.Shared {
+func (sim *simulator) shardingProblem(core *clusterState) string {
+	if !sim.scenario.Shared {
 		return ""
 	}
-	w.judge.mu.Lock()
-	defer w.judge.mu.Unlock()
+	sim.judge.mu.Lock()
+	defer sim.judge.mu.Unlock()
 	objects, _ := core.store.List("cells", "")
 	for _, object := range objects {
 		cell, _ := object.(*v1alpha1.Cell)
-		owners, shards := ownersOf(cell), map[string]bool{}
+		owners, shards := slotOwners(cell), map[string]bool{}
 		for n := range slot.Count {
 			is := owners[n]
 			key := core.name + "/" + is.shard
-			if w.judge.leaseOf[key].Before(w.judge.beginOf[is.shard]) {
-				return fmt.Sprintf("slot %d of cell %s is with %s, which has not come back yet", n, cell.Name, is.shard)
+			if sim.judge.leaseAcquired[key].Before(sim.judge.processStarts[is.shard]) {
+				return fmt.Sprintf("slot %d of cell %s is assigned to %s, which has not restarted yet", n, cell.Name, is.shard)
 			}
-			if holder := w.judge.leases[key]; is.holder == "" || holder != is.holder {
-				return fmt.Sprintf("slot %d of cell %s is with %q, and the Lease with %q", n, cell.Name, is.holder, holder)
+			if holder := sim.judge.leases[key]; is.holder == "" || holder != is.holder {
+				return fmt.Sprintf("slot %d of cell %s is assigned to %q, but the Lease holder is %q", n, cell.Name, is.holder, holder)
 			}
 			shards[is.shard] = true
 		}
-		if len(shards) != w.scenario.AggregatorsPerCell {
-			return fmt.Sprintf("the slots of cell %s are with %d of %d shards", cell.Name, len(shards), w.scenario.AggregatorsPerCell)
+		if len(shards) != sim.scenario.AggregatorsPerCell {
+			return fmt.Sprintf("the slots of cell %s are assigned to %d of %d shards", cell.Name, len(shards), sim.scenario.AggregatorsPerCell)
 		}
 	}
 	return ""
 }
 
-// inFlight is how long a write may be in transit after its sender has stopped.
-const inFlight = 2 * time.Second
+// maxInFlight is how long a write may be in transit after its sender has stopped.
+const maxInFlight = 2 * time.Second
 
 // judgeWriter judges whether an aggregator may still write its counts.
-func (j *judge) judgeWriter(w *watched, cell, before *v1alpha1.PodProtectorCell, e *apiserver.Event) {
+func (j *judge) judgeWriter(w *watchedProtector, cell, before *v1alpha1.PodProtectorCell, e *apiserver.Event) {
 	a := &cell.Aggregation
 	if !strings.HasPrefix(e.By, "aggregator") || a.SnapshotVersion == before.Aggregation.SnapshotVersion && a.Epoch == before.Aggregation.Epoch {
 		return
 	}
-	at, gave := j.givenUp[slotOf{w.core, cell.CellID, a.Holder, slot.Of(w.stored.Namespace)}]
-	if gave && time.Since(at) > inFlight {
-		j.fail("%s has given up the slot of protector %s in cell %s, and has written it %s later", a.Holder, w.name(), cell.CellID, time.Since(at))
+	at, isReleased := j.slotsReleased[slotKey{w.core, cell.CellID, a.Holder, slot.Of(w.stored.Namespace)}]
+	if isReleased && time.Since(at) > maxInFlight {
+		j.fail("%s released the slot of protector %s in cell %s, but wrote the protector %s later", a.Holder, w.name(), cell.CellID, time.Since(at))
 	}
 }
 
 // DrawShared returns a scenario of a seed in which shards divide the cells, and stop and return.
 func DrawShared(seed uint64) Scenario {
 	s := Draw(seed).withoutWorkloads().withoutTopology()
-	r := randOf(seed, 0x736c6f74)
+	r := newRand(seed, 0x736c6f74)
 	s.Shared, s.AggregatorsPerCell, s.Spaces = true, 2+r.IntN(3), 2+r.IntN(4)
 	s.Workers, s.Pods = min(s.Workers, 2), max(s.Pods, 2*s.Spaces)
 	for i := range s.Steps {
@@ -214,9 +214,9 @@ func DrawShared(seed uint64) Scenario {
 	}
 	s.Protectors = s.Protectors[len(s.Protectors)-s.Spaces:]
 	for range 2 + r.IntN(5) {
-		whats := []What{KillAggregator, PauseAggregator, PauseAggregator, StopAggregator, StopAggregator, CutLink, StallWatches, JumpClock}
+		kinds := []StepKind{KillAggregator, PauseAggregator, PauseAggregator, StopAggregator, StopAggregator, CutLink, StallWatches, JumpClock}
 		step := Step{
-			At: at(r), What: whats[r.IntN(len(whats))], Cell: r.IntN(s.Workers + s.Cores), Who: r.IntN(64), N: r.IntN(5) - 2,
+			At: randomTime(r), What: kinds[r.IntN(len(kinds))], Cell: r.IntN(s.Workers + s.Cores), Who: r.IntN(64), N: r.IntN(5) - 2,
 			For: time.Duration(100+r.IntN(30000)) * time.Millisecond,
 		}
 		if step.What == CutLink || step.What == StallWatches { // those of an aggregator

@@ -5,7 +5,7 @@ package simulation
 func Shorten(s Scenario, fails func(Scenario) bool) Scenario {
 	for again, tries := true, 0; again; {
 		again = false
-		for _, shorter := range s.shorter() {
+		for _, shorter := range s.reductions() {
 			if tries++; tries > 400 {
 				return s
 			}
@@ -18,8 +18,8 @@ func Shorten(s Scenario, fails func(Scenario) bool) Scenario {
 	return s
 }
 
-// shorter returns scenarios that are a little shorter than s, those with much less first.
-func (s Scenario) shorter() []Scenario {
+// reductions returns scenarios that are a little shorter than s, those with much less first.
+func (s Scenario) reductions() []Scenario {
 	var all []Scenario
 	for size := len(s.Steps) / 2; size > 0; size /= 2 {
 		for begin := 0; begin < len(s.Steps); begin += size {

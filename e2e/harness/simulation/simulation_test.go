@@ -18,38 +18,38 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 60, "how many `seeds` to play")
+	seeds = flag.Int("seeds", 60, "number of `seeds` to run")
 	from  = flag.Uint64("from", 1, "the first `seed`")
-	quick = flag.Bool("quick", false, "stop at the first seed that fails, and say no more than why")
-	save  = flag.String("save", "", "`file` that takes the shortened scenario of the first seed that fails, for testdata/corpus")
-	times = flag.Int("times", 0, "let TestASeedIsOneRun play -seeds from -from on, so many `times` each")
+	quick = flag.Bool("quick", false, "stop at the first failing seed and print only the reason")
+	save  = flag.String("save", "", "`file` to write the shortened scenario of the first failing seed to, for testdata/corpus")
+	times = flag.Int("times", 0, "number of `times` that TestSeedIsDeterministic runs each of -seeds, beginning at -from")
 	// evidence is for hack/evidence.
-	evidence = flag.String("evidence", "", "what TestEvidence does: `compare` or record")
+	evidence = flag.String("evidence", "", "mode of TestEvidence: `compare` or record")
 
-	show = flag.Bool("show", false, "print the trace of a seed that fails, as it is and not shortened")
+	show = flag.Bool("show", false, "print the full trace of a failing seed")
 )
 
-func play(t *testing.T, scheme *runtime.Scheme, s simulation.Scenario, trace *simulation.Trace) (result simulation.Result) {
+func runScenario(t *testing.T, scheme *runtime.Scheme, s simulation.Scenario, trace *simulation.Trace) (result simulation.Result) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { result = simulation.Run(s, scheme, trace) })
 	return result
 }
 
-func TestSeeds(t *testing.T) { playAll(t, *seeds, simulation.Draw) }
+func TestSeeds(t *testing.T) { runSeeds(t, *seeds, simulation.Draw) }
 
 // Shards divide the cells, and stop and return.
-func TestSharedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawShared) }
+func TestSharedSeeds(t *testing.T) { runSeeds(t, *seeds/4, simulation.DrawShared) }
 
 // The coverage of protectors changes in the middle of bursts.
-func TestWidenedSeeds(t *testing.T) { playAll(t, *seeds/4, simulation.DrawWidened) }
+func TestCoverageChangeSeeds(t *testing.T) { runSeeds(t, *seeds/4, simulation.DrawCoverageChanges) }
 
-func playAll(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
+func runSeeds(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario) {
 	t.Helper()
 	scheme := simulation.NewScheme()
-	total := simulation.Counts{Excused: simulation.Excused{}}
+	total := simulation.Counts{Excused: simulation.ExcuseCounts{}}
 	for i := range seeds {
 		s := draw(*from + uint64(i))
-		result := play(t, scheme, s, nil)
+		result := runScenario(t, scheme, s, nil)
 		total.Add(result.Counts)
 		if done := i + 1; done%1000 == 0 && done < seeds {
 			t.Logf("%d of %d seeds", done, seeds)
@@ -61,12 +61,12 @@ func playAll(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario
 			t.Fatalf("seed %d: %v", s.Seed, result.Failures)
 		}
 		if !*show {
-			s = simulation.Shorten(s, func(s simulation.Scenario) bool { return len(play(t, scheme, s, nil).Failures) > 0 })
+			s = simulation.Shorten(s, func(s simulation.Scenario) bool { return len(runScenario(t, scheme, s, nil).Failures) > 0 })
 		}
 		trace := simulation.NewTrace()
-		play(t, scheme, s, trace)
+		runScenario(t, scheme, s, trace)
 		if *save != "" {
-			store(t, s)
+			saveScenario(t, s)
 			return
 		}
 		t.Errorf("seed %d: %v\n%s\n%s", s.Seed, result.Failures, s, trace)
@@ -74,7 +74,7 @@ func playAll(t *testing.T, seeds int, draw func(seed uint64) simulation.Scenario
 	t.Logf("%d seeds: %+v", seeds, total)
 }
 
-func store(t *testing.T, s simulation.Scenario) {
+func saveScenario(t *testing.T, s simulation.Scenario) {
 	t.Helper()
 	raw, err := json.MarshalIndent(s, "", " ")
 	if err == nil {
@@ -103,7 +103,7 @@ func TestCorpus(t *testing.T) {
 				t.Fatal(err)
 			}
 			trace := simulation.NewTrace()
-			if failures := play(t, scheme, s, trace).Failures; len(failures) > 0 {
+			if failures := runScenario(t, scheme, s, trace).Failures; len(failures) > 0 {
 				t.Errorf("%v\n%s\n%s", failures, s, trace)
 			}
 		})

@@ -21,13 +21,13 @@ const sourceName = "web"
 
 // changeSource deletes or recreates the Deployment as a user, or makes the Deployment or its protector vanish. No client sees a vanishing
 // object terminate.
-func (w *world) changeSource(s Step) {
-	store, key := w.cores[0].store, types.NamespacedName{Namespace: namespace, Name: sourceName}
+func (sim *simulator) changeSource(s Step) {
+	store, key := sim.cores[0].store, types.NamespacedName{Namespace: namespace, Name: sourceName}
 	switch s.What {
 	case DeleteSource:
 		_, _ = store.Delete("deployments", key, "", user)
 	case CreateSource:
-		_, _ = store.Create("deployments", w.deployment(), user)
+		_, _ = store.Create("deployments", sim.deployment(), user)
 	case LoseSource:
 		store.Lose("deployments", key)
 	case LoseProtector:
@@ -35,12 +35,12 @@ func (w *world) changeSource(s Step) {
 	}
 }
 
-// sourceTruth is the true history of a Deployment.
-type sourceTruth struct {
+// sourceHistory is the true history of a Deployment.
+type sourceHistory struct {
 	// states are all of its states, oldest first.
 	states []sourceState
-	// undone is when its deletion was last undone, by a restore or because it was recreated.
-	undone time.Time
+	// deletionUndone is when its deletion was last undone, by a restore or because it was recreated.
+	deletionUndone time.Time
 }
 
 // sourceState is the true state of a Deployment from a version on.
@@ -57,7 +57,7 @@ type sourceState struct {
 	object client.Object
 }
 
-func (s *sourceTruth) now() sourceState {
+func (s *sourceHistory) current() sourceState {
 	if len(s.states) == 0 {
 		return sourceState{}
 	}
@@ -65,27 +65,27 @@ func (s *sourceTruth) now() sourceState {
 }
 
 // restore returns the history to a version.
-func (s *sourceTruth) restore(version uint64) {
-	if s.now().released {
-		s.undone = time.Now()
+func (s *sourceHistory) restore(version uint64) {
+	if s.current().released {
+		s.deletionUndone = time.Now()
 	}
 	s.states = slices.DeleteFunc(s.states, func(state sourceState) bool { return state.version > version })
 }
 
 // sourceOf returns the history of the Deployment of a protector.
-func (j *judge) sourceOf(protector protectorKey) *sourceTruth {
+func (j *judge) sourceOf(protector protectorKey) *sourceHistory {
 	if j.sources[protector] == nil {
-		j.sources[protector] = &sourceTruth{}
+		j.sources[protector] = &sourceHistory{}
 	}
 	return j.sources[protector]
 }
 
-// sourceChanged records whether the Deployment's protector may be released: from the start of its deletion until another Deployment
+// recordSource records whether the Deployment's protector may be released: from the start of its deletion until another Deployment
 // exists.
-func (j *judge) sourceChanged(core string, e *apiserver.Event) {
-	j.trace.add("%s: Deployment %s %s by %s", core, e.New.GetName(), strings.ToLower(string(e.Type)), orWorld(e.By))
+func (j *judge) recordSource(core string, e *apiserver.Event) {
+	j.trace.add("%s: Deployment %s %s by %s", core, e.New.GetName(), strings.ToLower(string(e.Type)), writerOrSimulator(e.By))
 	truth := j.sourceOf(protectorKey{core, protectorOf(client.ObjectKeyFromObject(e.New))})
-	before, now := truth.now(), sourceState{version: e.Version, at: time.Now(), object: e.New}
+	before, now := truth.current(), sourceState{version: e.Version, at: time.Now(), object: e.New}
 	deleted := e.New.GetDeletionTimestamp() != nil
 	switch {
 	case e.Type == watch.Deleted:
@@ -103,26 +103,26 @@ func (j *judge) sourceChanged(core string, e *apiserver.Event) {
 		now.released = e.New.GetLabels()[v1alpha1.LabelProtect] == ""
 	}
 	if before.released && !now.released {
-		truth.undone = time.Now()
+		truth.deletionUndone = time.Now()
 	}
 	truth.states = append(truth.states, now)
 }
 
-// judgeEnd judges the end of a protector. Of our components only the generator ends one, and only when its Deployment is deleted. If a
+// judgeProtectorDeletion judges the end of a protector. Of our components only the generator ends one, and only when its Deployment is deleted. If a
 // restore undid the deletion, requests that the generator had begun may still end it for a while.
-func (j *judge) judgeEnd(core string, e *apiserver.Event) {
+func (j *judge) judgeProtectorDeletion(core string, e *apiserver.Event) {
 	if p, ok := e.Old.(*v1alpha1.PodProtector); ok && p.DeletionTimestamp != nil && !policy.IsGenerated(p) {
 		return // a user has deleted it
 	}
 	source := j.sourceOf(protectorKey{core, client.ObjectKeyFromObject(e.New)})
-	by, isOurs := writer(e)
-	if isOurs && !source.now().released && source.undone.Before(j.decreases.since(by, time.Now().Add(-inFlightRelease))) {
-		j.fail("%s has ended protector %s/%s, and nobody has deleted its Deployment", e.By, core, e.New.GetName())
+	by, isOurs := writingProcess(e)
+	if isOurs && !source.current().released && source.deletionUndone.Before(j.decreases.oldestObservedState(by, time.Now().Add(-maxInFlightRelease))) {
+		j.fail("%s deleted protector %s/%s, but no client deleted its Deployment", e.By, core, e.New.GetName())
 	}
 }
 
-// writer returns the process that made a change; ours is false for users and other controllers.
-func writer(e *apiserver.Event) (process string, ours bool) {
+// writingProcess returns the process that made a change; ours is false for users and other controllers.
+func writingProcess(e *apiserver.Event) (process string, ours bool) {
 	process, _, ours = strings.Cut(e.By, "@")
 	return process, ours
 }
@@ -133,30 +133,30 @@ func isSource(o client.Object) bool {
 	return ok
 }
 
-// areSourcesServed returns which Deployment lacks the protector that it should have, or which protector should have been released; "" if
+// unservedSource returns which Deployment lacks the protector that it should have, or which protector should have been released; "" if
 // none.
-func (w *world) areSourcesServed() string {
-	for _, plan := range w.scenario.sources() {
-		if word := w.isSourceServed(plan); word != "" {
-			return fmt.Sprintf("%s of Deployment %s", word, plan.key())
+func (sim *simulator) unservedSource() string {
+	for _, plan := range sim.scenario.sources() {
+		if problem := sim.sourceProblem(plan); problem != "" {
+			return fmt.Sprintf("%s of Deployment %s", problem, plan.key())
 		}
 	}
 	return ""
 }
 
-func (w *world) isSourceServed(plan SourcePlan) string {
-	core := w.cores[0]
-	stored, absent := core.store.Get("podprotectors", plan.protector())
+func (sim *simulator) sourceProblem(plan SourcePlan) string {
+	core := sim.cores[0]
+	stored, absent := core.store.Get("podprotectors", plan.protectorKey())
 	object, gone := core.store.Get("deployments", plan.key())
 	p, _ := stored.(*v1alpha1.PodProtector)
-	w.judge.mu.Lock()
-	lost := w.judge.protectors[protectorKey{core.name, plan.protector()}]
-	isStuck := lost != nil && lost.isLost() && !w.mayReturn(lost) // its release needs a confirmation, and cannot be recorded
-	source := w.judge.sourceOf(protectorKey{core.name, plan.protector()})
-	truth := source.now()
-	d := w.judge.decreases
-	isHeld := absent == nil && (d.isHeldCascade(core.name, p, truth) || d.isCutOff(core.name, p, truth) || d.isOfLostTime(core.name, p, source))
-	w.judge.mu.Unlock()
+	sim.judge.mu.Lock()
+	lost := sim.judge.protectors[protectorKey{core.name, plan.protectorKey()}]
+	isStuck := lost != nil && lost.isLost() && !sim.isRecreatable(lost) // its release needs a confirmation, and cannot be recorded
+	source := sim.judge.sourceOf(protectorKey{core.name, plan.protectorKey()})
+	truth := source.current()
+	d := sim.judge.decreases
+	isHeld := absent == nil && (d.isHeldCascade(core.name, p, truth) || d.isReleaseUndone(core.name, p, truth) || d.isRecreationUndone(core.name, p, source))
+	sim.judge.mu.Unlock()
 	deployment, _ := object.(*appsv1.Deployment)
 	switch {
 	case gone == nil && deployment.DeletionTimestamp != nil && isStuck:
@@ -164,29 +164,29 @@ func (w *world) isSourceServed(plan SourcePlan) string {
 	case gone == nil && deployment.DeletionTimestamp != nil:
 		return "the finalizer is not removed"
 	case gone == nil && deployment.Labels[v1alpha1.LabelProtect] == "" && absent == nil && !isHeld:
-		return "the protector is there, although no label asks for it:" + describePending(p)
+		return "the protector exists, but no label requests it:" + describePending(p)
 	case gone == nil && deployment.Labels[v1alpha1.LabelProtect] == "":
 		return ""
 	case gone == nil && absent != nil:
-		return "there is no protector"
+		return "the protector does not exist"
 	case gone != nil && absent == nil && truth.released && !truth.vanished && !isHeld:
-		return "the protector is there after the deletion:" + describePending(p)
+		return "the protector still exists after the deletion:" + describePending(p)
 	case gone == nil:
-		return isAsAsked(deployment, p)
+		return protectorMismatch(deployment, p)
 	}
 	return ""
 }
 
-func isAsAsked(d *appsv1.Deployment, p *v1alpha1.PodProtector) string {
+func protectorMismatch(d *appsv1.Deployment, p *v1alpha1.PodProtector) string {
 	wanted, err := policy.FromDeployment(d)
 	if err != nil {
 		return err.Error()
 	}
 	if got, want := floorOf(p), floorOf(wanted.Object); got != want {
-		return fmt.Sprintf("the floor is %d and not %d as asked for:%s", got, want, describePending(p))
+		return fmt.Sprintf("floor %d, want %d:%s", got, want, describePending(p))
 	}
 	if pending := pendingOf(p); pending != nil {
-		return "a decrease is pending that the Deployment does not ask for:" + describePending(p)
+		return "a decrease is pending that the Deployment does not request:" + describePending(p)
 	}
 	return ""
 }

@@ -14,56 +14,56 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// take executes a step.
-func (w *world) take(n int, s Step) {
-	w.trace.add("step %d: %s", n, s.What)
+// executeStep executes a step.
+func (sim *simulator) executeStep(n int, s Step) {
+	sim.trace.add("step %d: %s", n, s.What)
 	switch s.What {
 	case Delete, Evict, DryRun, AskRelabel, UpdateImage, ResizePod:
-		w.removeOne(fmt.Sprint(n), s)
+		sim.removeOne(fmt.Sprint(n), s)
 	case StepWebhookClock, StepAggregatorClock:
-		w.stepClock(s)
+		sim.stepClock(s)
 	case Renew:
-		w.renewForever(n, s)
+		sim.renewForever(n, s)
 	case Force:
-		w.force(fmt.Sprint(n), s)
+		sim.forceRemoval(fmt.Sprint(n), s)
 	case DeleteCollection:
-		w.removeAll(n, s)
+		sim.removeAll(n, s)
 	case CreatePod:
-		w.createPod(w.cell(s), s.Who%3 > 0)
+		sim.createPod(sim.cell(s), s.Who%3 > 0)
 	case CreateUnbound:
-		w.createUnbound(w.cell(s))
+		sim.createUnbound(sim.cell(s))
 	case BecomeReady, BecomeUnready, BecomeUnknown, BecomePending, BecomeRunning, BecomeScheduled, SetCriterion, Die, Relabel:
-		w.changePod(s)
+		sim.changePod(s)
 	case SetFloor, SetSelector:
-		w.changeProtector(s)
+		sim.changeProtector(s)
 	case Widen:
-		w.widen(s)
+		sim.changeCoverage(s)
 	case Rollout:
-		w.rollOut(n, s)
+		sim.rollOut(n, s)
 	case ScaleSource:
-		w.scaleSource(s)
+		sim.scaleSource(s)
 	case DeleteSource, CreateSource, LoseSource, LoseProtector:
-		w.changeSource(s)
+		sim.changeSource(s)
 	case DeleteSources, ScaleSources, CreateSources, DeleteNamespace, DeleteOwner, OptOut, OptIn, ConfirmSource, ConfirmProtector, ConfirmNamespace,
 		TakeBack, DeleteGenerated, LoseGrants:
-		w.accident(s)
+		sim.applySourceStep(s)
 	case FreezeAggregator:
-		w.judge.disturbs(s)
-		w.freeze(s)
+		sim.judge.recordFault(s)
+		sim.freezeAggregator(s)
 	case SecondGenerator:
-		w.runSecond(n, s)
+		sim.runSecondGenerator(n, s)
 	case SyncWorkloads, ScaleWorkload, DeleteWorkload, CreateWorkload, ConfirmWorkloads, RestartPods:
-		w.changeWorkloads(n, s)
+		sim.changeWorkloads(n, s)
 	case DeleteCell, CreateCell:
-		w.changeCell(n, s)
+		sim.changeCell(n, s)
 	case LoseOne, DeleteProtector, CreateProtector:
-		w.endProtector(s)
+		sim.applyProtectorStep(s)
 	default:
-		w.fault(s)
+		sim.injectFault(s)
 	}
 }
 
-func (w *world) cell(s Step) *clusterState { return w.workers[s.Cell%len(w.workers)] }
+func (sim *simulator) cell(s Step) *clusterState { return sim.workers[s.Cell%len(sim.workers)] }
 
 // pick selects an element by the index who, modulo the length. ok is false if there are no elements.
 func pick[T any](all []T, who int) (one T, ok bool) {
@@ -73,36 +73,36 @@ func pick[T any](all []T, who int) (one T, ok bool) {
 	return all[who%len(all)], true
 }
 
-func (w *world) removal(id string, pod *corev1.Pod, s Step) *removal {
+func (sim *simulator) newRemoval(id string, pod *corev1.Pod, s Step) *removal {
 	return &removal{
-		id: id, pod: client.ObjectKeyFromObject(pod), evict: s.What == Evict, dryRun: s.What == DryRun, grace: s.For, stuck: s.Stuck, refusedLater: s.RefusedLater,
-		relabel: relabelOf(s), change: changeOf(s),
+		id: id, pod: client.ObjectKeyFromObject(pod), evict: s.What == Evict, dryRun: s.What == DryRun, grace: s.For, hangs: s.Stuck, refusedByOther: s.RefusedLater,
+		relabel: relabelOf(s), update: changeOf(s),
 	}
 }
 
-func (w *world) removeOne(id string, s Step) {
-	c := w.cell(s)
+func (sim *simulator) removeOne(id string, s Step) {
+	c := sim.cell(s)
 	pod, ok := pick(c.pods(), s.Who)
 	if !ok {
 		return
 	}
-	w.later(0, func() { w.remove(c, w.removal(id, pod, s)) })
+	sim.runAfter(0, func() { sim.executeRemoval(c, sim.newRemoval(id, pod, s)) })
 }
 
-func (w *world) remove(c *clusterState, r *removal) string {
-	word := c.remove(r)
-	w.judge.answered(r, word)
-	w.trace.add("%s: removal %s of %s ends: %s", c.name, r.id, r.pod.Name, word)
-	return word
+func (sim *simulator) executeRemoval(c *clusterState, r *removal) string {
+	result := c.executeRemoval(r)
+	sim.judge.countAnswer(r, result)
+	sim.trace.add("%s: removal %s of %s ends: %s", c.name, r.id, r.pod.Name, result)
+	return result
 }
 
 // removeAll is a deletecollection: it removes one pod after the other, and the first refusal ends it.
-func (w *world) removeAll(n int, s Step) {
-	c := w.cell(s)
+func (sim *simulator) removeAll(n int, s Step) {
+	c := sim.cell(s)
 	s.Stuck = 0
-	w.later(0, func() {
+	sim.runAfter(0, func() {
 		for i, pod := range c.pods() {
-			if word := w.remove(c, w.removal(fmt.Sprintf("%d.%d", n, i), pod, s)); word != "removed" && word != "404" {
+			if result := sim.executeRemoval(c, sim.newRemoval(fmt.Sprintf("%d.%d", n, i), pod, s)); result != "removed" && result != "404" {
 				return
 			}
 		}
@@ -111,13 +111,13 @@ func (w *world) removeAll(n int, s Step) {
 
 // rollOut replaces some pods, one after the other. It creates a new pod, makes it ready, and retries the deletion of an old pod up to five
 // times.
-func (w *world) rollOut(n int, s Step) {
-	c := w.cell(s)
-	w.later(0, func() {
+func (sim *simulator) rollOut(n int, s Step) {
+	c := sim.cell(s)
+	sim.runAfter(0, func() {
 		old := c.pods()
 		for i, pod := range old[:min(len(old), 1+s.N%4)] {
-			fresh := w.createPod(c, false)
-			time.Sleep(w.dice.Between(100*time.Millisecond, 2*time.Second, fmt.Sprintf("rollout %d.%d", n, i)))
+			fresh := sim.createPod(c, false)
+			time.Sleep(sim.dice.Between(100*time.Millisecond, 2*time.Second, fmt.Sprintf("rollout %d.%d", n, i)))
 			_, _ = c.store.Update("pods", fresh, "", "", func(o client.Object) error {
 				if pod, ok := o.(*corev1.Pod); ok {
 					setReady(pod, true)
@@ -125,8 +125,8 @@ func (w *world) rollOut(n int, s Step) {
 				return nil
 			})
 			for try := range 5 {
-				word := w.remove(c, w.removal(fmt.Sprintf("%d.%d.%d", n, i, try), pod, Step{What: Delete, For: time.Second}))
-				if word == "removed" || word == "404" {
+				result := sim.executeRemoval(c, sim.newRemoval(fmt.Sprintf("%d.%d.%d", n, i, try), pod, Step{What: Delete, For: time.Second}))
+				if result == "removed" || result == "404" {
 					break
 				}
 				time.Sleep(time.Second)
@@ -136,8 +136,8 @@ func (w *world) rollOut(n int, s Step) {
 }
 
 // changePod changes a pod without a review.
-func (w *world) changePod(s Step) {
-	c := w.cell(s)
+func (sim *simulator) changePod(s Step) {
+	c := sim.cell(s)
 	pod, ok := pick(c.pods(), s.Who)
 	if !ok {
 		return
@@ -171,8 +171,8 @@ func (w *world) changePod(s Step) {
 	})
 }
 
-func (w *world) changeProtector(s Step) {
-	core := w.cores[s.Core%len(w.cores)]
+func (sim *simulator) changeProtector(s Step) {
+	core := sim.cores[s.Core%len(sim.cores)]
 	p, ok := pick(core.protectors(), s.Who)
 	if !ok || p.Labels != nil { // the generator owns a generated protector
 		return
@@ -192,8 +192,8 @@ func (w *world) changeProtector(s Step) {
 	})
 }
 
-func (w *world) scaleSource(s Step) {
-	core := w.cores[0]
+func (sim *simulator) scaleSource(s Step) {
+	core := sim.cores[0]
 	_, _ = core.store.Update("deployments", types.NamespacedName{Namespace: namespace, Name: sourceName}, "", "user", func(o client.Object) error {
 		if d, ok := o.(*appsv1.Deployment); ok {
 			replicas := int32(s.N)
@@ -204,39 +204,39 @@ func (w *world) scaleSource(s Step) {
 	})
 }
 
-// isCalm returns "" if the status of every protector is true and nothing is reserved. Otherwise it returns the first deviation.
-func (w *world) isCalm() string {
-	if word := w.areSourcesServed(); word != "" {
-		return word
+// calmProblem returns "" if the status of every protector is true and nothing is reserved. Otherwise it returns the first deviation.
+func (sim *simulator) calmProblem() string {
+	if problem := sim.unservedSource(); problem != "" {
+		return problem
 	}
-	for _, core := range w.cores {
-		if word := w.isSharedOut(core); word != "" {
-			return word
+	for _, core := range sim.cores {
+		if problem := sim.shardingProblem(core); problem != "" {
+			return problem
 		}
 		for _, p := range core.protectors() {
-			if word := w.isHeardOf(core.name, p); word != "" {
-				return word
+			if problem := sim.unseenCoverage(core.name, p); problem != "" {
+				return problem
 			}
-			if word := cmp.Or(isDiscountedAnywhere(p), w.isExpected(core.name, p)); word != "" {
-				return word
+			if problem := cmp.Or(discountReason(p), sim.expectationProblem(core.name, p)); problem != "" {
+				return problem
 			}
-			watched := w.judge.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]
-			for _, worker := range w.workers {
+			watched := sim.judge.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]
+			for _, worker := range sim.workers {
 				cell := quota.CellOf(p, worker.name)
 				if cell == nil {
 					return fmt.Sprintf("protector %s has no counts of %s", p.Name, worker.name)
 				}
-				if term := parseVersion(cell.Aggregation.TermVersion); term < core.restored {
+				if term := parseVersion(cell.Aggregation.TermVersion); term < core.restoredVersion {
 					return fmt.Sprintf("protector %s has counts of %s of a leadership that began at %d, before the core was restored", p.Name, worker.name, term)
 				}
 				if cell.Aggregation.InTransition { // a new leader of the cell would begin the transition again
 					return fmt.Sprintf("protector %s counts the pods of %s by an earlier spec as well", p.Name, worker.name)
 				}
-				want := w.judge.cells[worker.name].available(watched, time.Now())
+				want := sim.judge.cells[worker.name].available(watched, time.Now())
 				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.Void || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
-					return fmt.Sprintf("protector %s counts %d pods of %s, which has %d", p.Name, got, worker.name, want)
+					return fmt.Sprintf("protector %s counts %d pods of %s, want %d", p.Name, got, worker.name, want)
 				}
-				if open := w.unrenewed(&cell.AdmissionHistory); open > 0 {
+				if open := sim.countUnrenewed(&cell.AdmissionHistory); open > 0 {
 					return fmt.Sprintf("protector %s has %d open reservations of %s: %s", p.Name, open, worker.name, describeStatus(p))
 				}
 			}
@@ -245,12 +245,12 @@ func (w *world) isCalm() string {
 	return ""
 }
 
-// isHeardOf returns "" if all webhooks know what a protector covers: events that were delayed in the storm still take their time.
-func (w *world) isHeardOf(core string, p *v1alpha1.PodProtector) string {
-	watched := w.judge.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
-	for _, webhook := range w.webhooks() {
-		if knows, needs := webhook.knowledge()[core], max(watched.since, watched.guards); knows < needs {
-			return fmt.Sprintf("%s knows protector %s of core %s as of %d, and not as of %d", webhook.name, p.Name, core, knows, needs)
+// unseenCoverage returns "" if all webhooks know what a protector covers: events that were delayed in the storm still take their time.
+func (sim *simulator) unseenCoverage(core string, p *v1alpha1.PodProtector) string {
+	watched := sim.judge.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
+	for _, webhook := range sim.webhooks() {
+		if knows, needs := webhook.seenVersions()[core], max(watched.coveredSince, watched.floorRaisedAt); knows < needs {
+			return fmt.Sprintf("%s has seen protector %s of core %s up to version %d, want %d", webhook.name, p.Name, core, knows, needs)
 		}
 	}
 	return ""

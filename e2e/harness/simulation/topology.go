@@ -19,8 +19,8 @@ import (
 // In a sixth of the seeds, the topology controller runs in each core. Users delete Cells and recreate them. All aggregators of a cell are
 // paused for so long that protectors discount its pods, if the Cells ask for that. judge_topology.go states the rules.
 
-// topologyLuck is the random stream of these scenarios. It was chosen so that it changes no seed that tests, mutants or docs name.
-const topologyLuck = 0x746f706f00f1
+// topologyStream is the random stream of these scenarios. It was chosen so that it changes no seed that tests, mutants or docs name.
+const topologyStream = 0x746f706f00f1
 
 // TopologyPlan states whether the topology controller runs, and how the Cells are configured then.
 type TopologyPlan struct {
@@ -29,66 +29,66 @@ type TopologyPlan struct {
 	Discounts bool
 }
 
-// longestWithoutCell is how long it may take from the deletion of a Cell until it is recreated, and from then until it is counted.
-const longestWithoutCell = time.Minute
+// maxTimeWithoutCell is how long it may take from the deletion of a Cell until it is recreated, and from then until it is counted.
+const maxTimeWithoutCell = time.Minute
 
 // staleAfter is that of the Cells: two heartbeats, plus the network delay of one.
 const staleAfter = 25 * time.Second
 
-func (w *world) newCell(name string) *v1alpha1.Cell {
+func (sim *simulator) newCell(name string) *v1alpha1.Cell {
 	cell := &v1alpha1.Cell{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.CellSpec{AdmissionDeadline: &metav1.Duration{Duration: admissionDeadline}},
 	}
-	if w.scenario.Topology.Discounts {
+	if sim.scenario.Topology.Discounts {
 		cell.Spec.WhenStale, cell.Spec.StaleAfter = v1alpha1.WhenStaleDiscount, &metav1.Duration{Duration: staleAfter}
 	}
 	return cell
 }
 
 // startTopology starts the topology controller of a core. It does not connect to workers.
-func (w *world) startTopology(name, core string) *process {
-	p := w.newProcess(name)
-	p.run(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
-		return topology.Setup(ctx, apart{inOrder{mgr}}, nil, prometheus.NewRegistry())
+func (sim *simulator) startTopology(name, core string) *process {
+	p := sim.newProcess(name)
+	p.runManager(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
+		return topology.Setup(ctx, delayedReadManager{orderedEventManager{mgr}}, nil, prometheus.NewRegistry())
 	})
 	return p
 }
 
 // changeCell deletes a Cell of a core, or recreates it as soon as the previous one is deleted.
-func (w *world) changeCell(n int, s Step) {
-	core, name := w.cores[s.Core%len(w.cores)], w.cell(s).name
-	w.judge.disturbs(Step{For: longestWithoutCell})
+func (sim *simulator) changeCell(n int, s Step) {
+	core, name := sim.cores[s.Core%len(sim.cores)], sim.cell(s).name
+	sim.judge.recordFault(Step{For: maxTimeWithoutCell})
 	if s.What == DeleteCell {
 		_, _ = core.store.Delete("cells", types.NamespacedName{Name: name}, "", user)
 		return
 	}
-	w.later(0, func() {
+	sim.runAfter(0, func() {
 		for try := range 30 {
-			if _, err := core.store.Create("cells", w.newCell(name), user); err == nil || !w.isTerminating(core, name) {
+			if _, err := core.store.Create("cells", sim.newCell(name), user); err == nil || !sim.isTerminating(core, name) {
 				return
 			}
-			time.Sleep(w.dice.Between(time.Second, 2*time.Second, fmt.Sprintf("create cell %d.%d", n, try)))
+			time.Sleep(sim.dice.Between(time.Second, 2*time.Second, fmt.Sprintf("create cell %d.%d", n, try)))
 		}
 	})
 }
 
-func (w *world) isTerminating(core *clusterState, cell string) bool {
+func (sim *simulator) isTerminating(core *clusterState, cell string) bool {
 	object, err := core.store.Get("cells", types.NamespacedName{Name: cell})
 	return err == nil && object.GetDeletionTimestamp() != nil
 }
 
 // createCells creates the Cells that do not exist, as soon as terminating ones are deleted.
-func (w *world) createCells() error {
-	if w.scenario.Topology.Runs && w.renewals.isForced(w.judge) {
-		w.renewals.end() // a removal by force is admitted, and so renewed, in a cell that drains too
+func (sim *simulator) createCells() error {
+	if sim.scenario.Topology.Runs && sim.renewals.hasForced(sim.judge) {
+		sim.renewals.stopAll() // a removal by force is admitted, and so renewed, in a cell that drains too
 	}
-	return w.await(convergence, func() string {
-		for _, core := range w.cores {
-			for _, worker := range w.workers {
-				if w.isTerminating(core, worker.name) {
+	return sim.waitUntil(convergenceTime, func() string {
+		for _, core := range sim.cores {
+			for _, worker := range sim.workers {
+				if sim.isTerminating(core, worker.name) {
 					return fmt.Sprintf("Cell %s of %s is still being deleted", worker.name, core.name)
 				}
-				_, _ = core.store.Create("cells", w.newCell(worker.name), user)
+				_, _ = core.store.Create("cells", sim.newCell(worker.name), user)
 			}
 		}
 		return ""
@@ -101,33 +101,33 @@ func (s *Scenario) drawTopology(r *rand.Rand) {
 	}
 	s.Topology = TopologyPlan{Runs: true, Discounts: r.IntN(2) == 0}
 	for range 1 + r.IntN(2) {
-		begin, cell, core := at(r), r.IntN(s.Workers), r.IntN(s.Cores)
+		begin, cell, core := randomTime(r), r.IntN(s.Workers), r.IntN(s.Cores)
 		if length := time.Duration(30+r.IntN(20)) * time.Second; s.Topology.Discounts && r.IntN(2) == 0 {
 			for i := range s.AggregatorsPerCell {
 				s.Steps = append(s.Steps, Step{At: begin, What: PauseAggregator, Who: (core*s.Workers+cell)*s.AggregatorsPerCell + i, For: length})
 			}
-			s.drawWave(r, begin+length-8*time.Second, 16*time.Second)
+			s.drawRemovalWave(r, begin+length-8*time.Second, 16*time.Second)
 			continue
 		}
 		s.Steps = append(s.Steps, Step{At: begin, What: DeleteCell, Cell: cell, Core: core})
 		again := begin + time.Duration(1+r.IntN(40))*time.Second
 		s.Steps = append(s.Steps, Step{At: again, What: CreateCell, Cell: cell, Core: core})
-		s.drawWave(r, begin-2*time.Second, 15*time.Second)
-		s.drawWave(r, again, 15*time.Second)
+		s.drawRemovalWave(r, begin-2*time.Second, 15*time.Second)
+		s.drawRemovalWave(r, again, 15*time.Second)
 		if r.IntN(4) == 0 {
 			s.Steps = append(s.Steps, Step{At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: KillTopology, Who: core, For: 5 * time.Second})
 		}
 	}
 }
 
-// drawWave adds removals and new pods in all cells within a time.
-func (s *Scenario) drawWave(r *rand.Rand, begin, width time.Duration) {
+// drawRemovalWave adds removals and new pods in all cells within a time.
+func (s *Scenario) drawRemovalWave(r *rand.Rand, begin, width time.Duration) {
 	for range 4 + r.IntN(10) {
 		step := Step{
-			At: max(0, begin+time.Duration(r.Int64N(int64(width)))), What: []What{Delete, Delete, Evict, CreatePod, Die}[r.IntN(5)], Cell: r.IntN(s.Workers),
+			At: max(0, begin+time.Duration(r.Int64N(int64(width)))), What: []StepKind{Delete, Delete, Evict, CreatePod, Die}[r.IntN(5)], Cell: r.IntN(s.Workers),
 			Who: r.IntN(16), For: time.Second, RefusedLater: r.IntN(8) == 0,
 		}
-		step.Stuck = stuckOnceIn(r, 4)
+		step.Stuck = randomHang(r, 4)
 		s.Steps = append(s.Steps, step)
 	}
 }

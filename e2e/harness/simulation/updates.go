@@ -26,8 +26,8 @@ import (
 //   - It ends when the pod was restarted, or no client can cause its restart any more, or the time for that has passed. In the last case
 //     the restart is excused.
 
-// updateLuck is the random stream of updates. It was chosen so that it changes no seed that tests, mutants or docs name.
-const updateLuck = 0x7570647400b6
+// updateStream is the random stream of updates. It was chosen so that it changes no seed that tests, mutants or docs name.
+const updateStream = 0x7570647400b6
 
 // updateTimeout is the updateTimeoutSeconds of the protectors.
 const updateTimeout = 30 * time.Second
@@ -38,25 +38,25 @@ const (
 	companion = "log"
 )
 
-// change is what an update of a pod changes, in one container.
-type change struct {
+// podUpdate is what an update of a pod changes, in one container.
+type podUpdate struct {
 	container string
-	resize    bool
+	isResize  bool
 }
 
-func (c *change) operation() v1alpha1.Operation {
-	if c.resize {
+func (c *podUpdate) operation() v1alpha1.Operation {
+	if c.isResize {
 		return v1alpha1.OperationResize
 	}
 	return v1alpha1.OperationUpdate
 }
 
 // changeOf returns what a step changes in pods; nil for all other steps.
-func changeOf(s Step) *change {
+func changeOf(s Step) *podUpdate {
 	if s.What != UpdateImage && s.What != ResizePod {
 		return nil
 	}
-	return &change{container: []string{container, companion}[s.N%2], resize: s.What == ResizePod}
+	return &podUpdate{container: []string{container, companion}[s.N%2], isResize: s.What == ResizePod}
 }
 
 // addContainers gives a pod the containers that updates change.
@@ -71,7 +71,7 @@ func addContainers(p *corev1.Pod) {
 }
 
 // apply changes a pod as an API server does that stores an update.
-func (c *change) apply(object client.Object) error {
+func (c *podUpdate) apply(object client.Object) error {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return nil
@@ -81,7 +81,7 @@ func (c *change) apply(object client.Object) error {
 		in := &pod.Spec.Containers[i]
 		switch {
 		case in.Name != c.container:
-		case c.resize:
+		case c.isResize:
 			in.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(pod.Generation, resource.DecimalSI)}
 		default:
 			in.Image = fmt.Sprint(pod.Generation)
@@ -90,7 +90,7 @@ func (c *change) apply(object client.Object) error {
 	return nil
 }
 
-func (c *change) of(pod *corev1.Pod) *corev1.Pod {
+func (c *podUpdate) applied(pod *corev1.Pod) *corev1.Pod {
 	changed := pod.DeepCopy()
 	_ = c.apply(changed)
 	return changed
@@ -105,9 +105,11 @@ func restartsOf(pod *corev1.Pod, container string) int32 {
 	return 0
 }
 
-// restart simulates the kubelet after an update was stored. A container that was restarted for a later update may not be restarted again.
-func (c *clusterState) restart(r *removal, key types.NamespacedName, uid types.UID, stored *corev1.Pod) {
-	wait := func(from, to time.Duration, what string) { time.Sleep(c.world.dice.Between(from, to, r.id+" "+what)) }
+// restartContainer simulates the kubelet after an update was stored. A container that was restarted for a later update may not be restarted again.
+func (c *clusterState) restartContainer(r *removal, key types.NamespacedName, uid types.UID, stored *corev1.Pod) {
+	wait := func(from, to time.Duration, what string) {
+		time.Sleep(c.simulator.dice.Between(from, to, r.id+" "+what))
+	}
 	write := func(actor string, change func(pod *corev1.Pod)) bool {
 		written := false
 		_, _ = c.store.Update("pods", key, "", actor, func(object client.Object) error {
@@ -119,34 +121,34 @@ func (c *clusterState) restart(r *removal, key types.NamespacedName, uid types.U
 		})
 		return written
 	}
-	before := restartsOf(stored, r.change.container)
+	before := restartsOf(stored, r.update.container)
 	wait(time.Millisecond, time.Second, "seen")
 	write("kubelet", func(pod *corev1.Pod) { pod.Status.ObservedGeneration = pod.Generation })
 	longest := 2 * time.Second
-	if c.world.dice.Chance(0.1, r.id+" pulls") {
+	if c.simulator.dice.Chance(0.1, r.id+" pulls") {
 		longest = 2 * updateTimeout
 	}
 	wait(time.Millisecond, longest, "restart")
-	atOnce, mayMerge, isMerged := c.world.dice.Chance(0.5, r.id+" at once"), c.world.dice.Chance(0.5, r.id+" merged"), false
-	c.world.judge.about(c.name, r)
+	atOnce, mayMerge, isMerged := c.simulator.dice.Chance(0.5, r.id+" at once"), c.simulator.dice.Chance(0.5, r.id+" merged"), false
+	c.simulator.judge.recordEffecting(c.name, r)
 	goes := write(removalActor(r), func(pod *corev1.Pod) {
-		if isMerged = mayMerge && restartsOf(pod, r.change.container) > before; isMerged {
+		if isMerged = mayMerge && restartsOf(pod, r.update.container) > before; isMerged {
 			return
 		}
 		setReady(pod, false)
 		if atOnce {
-			countRestart(pod, r.change.container)
+			countRestart(pod, r.update.container)
 		}
 	})
-	c.world.judge.finished(r)
+	c.simulator.judge.recordFinished(r)
 	if !goes || isMerged {
 		return
 	}
 	if !atOnce {
 		wait(time.Millisecond, time.Second, "counted")
-		write("kubelet", func(pod *corev1.Pod) { countRestart(pod, r.change.container) })
+		write("kubelet", func(pod *corev1.Pod) { countRestart(pod, r.update.container) })
 	}
-	if c.world.dice.Chance(0.1, r.id+" fails") {
+	if c.simulator.dice.Chance(0.1, r.id+" fails") {
 		return
 	}
 	wait(time.Millisecond, 4*time.Second, "ready")
@@ -161,34 +163,34 @@ func countRestart(pod *corev1.Pod, container string) {
 	}
 }
 
-// isGuarding reports whether an operation consumes budget. This is an independent implementation, not the code under test.
-func (w *watched) isGuarding(operation v1alpha1.Operation) bool {
+// guardsOperation reports whether an operation consumes budget. This is an independent implementation, not the code under test.
+func (w *watchedProtector) guardsOperation(operation v1alpha1.Operation) bool {
 	return slices.Contains(w.stored.Spec.Operations, operation)
 }
 
-// isRestarting reports whether a restart by an update is to be judged as a removal from a protector. A protector that does not guard
+// isRestartCharged reports whether a restart by an update is to be judged as a removal from a protector. A protector that does not guard
 // updates loses the pod.
-func (j *judge) isRestarting(t *truth, w *watched, r *removal, before podState, line *lifeline) bool {
-	if w.isGuarding(r.change.operation()) {
-		isLost := !line.now().available(w, time.Now())
-		if isLost && before.available(w, time.Now()) {
+func (j *judge) isRestartCharged(t *cellHistory, w *watchedProtector, r *removal, before podState, line *podHistory) bool {
+	if w.guardsOperation(r.update.operation()) {
+		isLost := !line.current().isAvailable(w, time.Now())
+		if isLost && before.isAvailable(w, time.Now()) {
 			j.counts.Restarts++
 		}
 		return isLost
 	}
-	t.losses = append(t.losses, loss{why: lossUnguarded, era: t.era, version: line.now().version, before: before, after: line.now(), only: w})
+	t.losses = append(t.losses, loss{excuse: lossUnguarded, restores: t.restores, version: line.current().version, before: before, after: line.current(), protector: w})
 	return false
 }
 
-// stores records that an update is stored.
-func (j *judge) stores(r *removal) {
+// recordStoredUpdate records that an update is stored.
+func (j *judge) recordStoredUpdate(r *removal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r.stored = true
 }
 
-// accounted returns the reservations that the counts account for: those of updates whose pods the counts show as not available.
-func accounted(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
+// accountedReservations returns the reservations that the counts account for: those of updates whose pods the counts show as not available.
+func accountedReservations(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
 	hashes := map[quota.UIDHash]bool{}
 	for i := range h.Buckets {
 		if b := &h.Buckets[i]; b.Accounted && b.PodUID != "" {
@@ -198,21 +200,23 @@ func accounted(h *v1alpha1.AdmissionHistory) map[quota.UIDHash]bool {
 	return hashes
 }
 
-// openOf returns the number of reservations that count against the budget.
-func openOf(h *v1alpha1.AdmissionHistory) int { return len(hashesOf(h)) - len(accounted(h)) }
+// countOpenReservations returns the number of reservations that count against the budget.
+func countOpenReservations(h *v1alpha1.AdmissionHistory) int {
+	return len(reservationHashes(h)) - len(accountedReservations(h))
+}
 
 // judgeAccounted checks that a pod whose reservation does not count against the budget is not counted as available either.
-func (j *judge) judgeAccounted(w *watched, cell *v1alpha1.PodProtectorCell) {
+func (j *judge) judgeAccounted(w *watchedProtector, cell *v1alpha1.PodProtectorCell) {
 	t := j.cells[cell.CellID]
 	if !isCounted(w.stored, &cell.Aggregation) {
 		return
 	}
-	for hash := range accounted(&cell.AdmissionHistory) {
+	for hash := range accountedReservations(&cell.AdmissionHistory) {
 		isDown := false
-		for era := j.eraOf(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.era; era++ {
+		for era := j.earliestRestores(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.restores; era++ {
 			for _, line := range t.podsOf(era) {
 				state, ok := line.at(parseVersion(cell.Aggregation.SnapshotVersion))
-				mayCount := ok && state.available(w, cell.Aggregation.LastEventTime.Time) && state.agedSince(w).IsZero()
+				mayCount := ok && state.isAvailable(w, cell.Aggregation.LastEventTime.Time) && state.availableAfter(w).IsZero()
 				isDown = isDown || quota.HashUID(line.uid) == hash && !mayCount
 			}
 		}
@@ -224,9 +228,9 @@ func (j *judge) judgeAccounted(w *watched, cell *v1alpha1.PodProtectorCell) {
 }
 
 // isOverdue reports whether the reservation of an update may have been dropped after the timeout.
-func (w *watched) isOverdue(hash quota.UIDHash, r *removal) bool {
-	made, known := w.decisions[hash]
-	return r.change != nil && known && time.Since(made.at) >= updateTimeout
+func (w *watchedProtector) isOverdue(hash quota.UIDHash, r *removal) bool {
+	decided, known := w.decisions[hash]
+	return r.update != nil && known && time.Since(decided.at) >= updateTimeout
 }
 
 func (s *Scenario) drawUpdates(r *rand.Rand) {
@@ -238,24 +242,24 @@ func (s *Scenario) drawUpdates(r *rand.Rand) {
 		s.Protectors[i].Updates = r.IntN(5) > 0
 	}
 	for range 1 + r.IntN(4) {
-		begin, cell := at(r), r.IntN(s.Workers)
+		begin, cell := randomTime(r), r.IntN(s.Workers)
 		for range 2 + r.IntN(7) {
 			step := Step{
-				At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: []What{UpdateImage, UpdateImage, ResizePod}[r.IntN(3)], Cell: cell,
+				At: begin + time.Duration(r.IntN(4000))*time.Millisecond, What: []StepKind{UpdateImage, UpdateImage, ResizePod}[r.IntN(3)], Cell: cell,
 				Who: r.IntN(16), N: r.IntN(2), RefusedLater: r.IntN(8) == 0,
 			}
-			step.Stuck = stuckOnceIn(r, 5)
+			step.Stuck = randomHang(r, 5)
 			s.Steps = append(s.Steps, step)
 			if r.IntN(3) == 0 { // another update of the same pod, or its removal
 				step.At += time.Duration(r.IntN(6000)) * time.Millisecond
-				step.What = []What{UpdateImage, ResizePod, Delete, Evict}[r.IntN(4)]
+				step.What = []StepKind{UpdateImage, ResizePod, Delete, Evict}[r.IntN(4)]
 				step.N, step.Stuck, step.For = r.IntN(2), 0, time.Second
 				s.Steps = append(s.Steps, step)
 			}
 		}
 		for range 1 + r.IntN(6) {
 			s.Steps = append(s.Steps, Step{
-				At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: []What{Delete, Evict}[r.IntN(2)], Cell: r.IntN(s.Workers), Who: r.IntN(16),
+				At: begin + time.Duration(r.IntN(8000))*time.Millisecond, What: []StepKind{Delete, Evict}[r.IntN(2)], Cell: r.IntN(s.Workers), Who: r.IntN(16),
 				For: time.Second,
 			})
 		}

@@ -15,66 +15,66 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// watched is a protector as the core stores it, and the history of its reservations.
-type watched struct {
+// watchedProtector is a protector as the core stores it, and the history of its reservations.
+type watchedProtector struct {
 	core   string
 	stored *v1alpha1.PodProtector
-	// since is the version at which it began to cover its present pods.
-	since uint64
-	// changes are the changes of its coverage.
-	changes []coverageChange
-	// guards is the version at which its floor rose from zero. With a floor of zero nothing is reserved, so no conflict of a
+	// coveredSince is the version at which it began to cover its present pods.
+	coveredSince uint64
+	// coverageChanges are the changes of its coverage.
+	coverageChanges []coverageChange
+	// floorRaisedAt is the version at which its floor rose from zero. With a floor of zero nothing is reserved, so no conflict of a
 	// compare-and-swap shows the new floor to a webhook that lags. The judge treats such a webhook as one that has not seen the protector.
-	guards uint64
+	floorRaisedAt uint64
 	// floors are its floors over time.
 	floors []floorSince
 	// decisions are the states that each reservation was decided on, by pod. decided are the floors of all decisions in their order.
-	decisions map[quota.UIDHash]decision
-	decided   []int
-	// effected are the pods that were removed by their reservations.
-	effected map[quota.UIDHash]bool
-	// overdue are the pods whose reservation of an update was dropped after the timeout.
-	overdue map[quota.UIDHash]bool
-	// forgotten are the pods whose reservation was lost in a restore of the core. restored is when the core was last restored.
-	forgotten map[quota.UIDHash]bool
-	restored  time.Time
-	// renewed is the version that the core continued with then.
-	renewed uint64
-	// confirmed is when it last had the annotation that releases workloads.
-	confirmed time.Time
-	// vouched are the versions at which the entry of each cell was last not discounted.
-	vouched map[string]uint64
-	// lost is when it vanished without having been released. back is the version at which it was recreated; 0 until then.
-	lost time.Time
-	back uint64
-	// unheard are the processes that had not seen it when the core was last restored.
-	unheard map[string]bool
+	decisions     map[quota.UIDHash]decision
+	decidedFloors []int
+	// removedPods are the pods that were removed by their reservations.
+	removedPods map[quota.UIDHash]bool
+	// overduePods are the pods whose reservation of an update was dropped after the timeout.
+	overduePods map[quota.UIDHash]bool
+	// lostReservations are the pods whose reservation was lost in a restore of the core. restored is when the core was last restored.
+	lostReservations map[quota.UIDHash]bool
+	lastRestore      time.Time
+	// restoredVersion is the version that the core continued with then.
+	restoredVersion uint64
+	// lastConfirmed is when it last had the annotation that releases workloads.
+	lastConfirmed time.Time
+	// lastCountedVersions are the versions at which the entry of each cell was last not discounted.
+	lastCountedVersions map[string]uint64
+	// lostAt is when it vanished without having been released. back is the version at which it was recreated; 0 until then.
+	lostAt           time.Time
+	recreatedVersion uint64
+	// unseenBy are the processes that had not seen it when the core was last restored.
+	unseenBy map[string]bool
 }
 
 // isLost reports whether it is in force although it is not stored.
-func (w *watched) isLost() bool { return !w.lost.IsZero() && w.back == 0 }
+func (w *watchedProtector) isLost() bool { return !w.lostAt.IsZero() && w.recreatedVersion == 0 }
 
-// isUnheardOf reports whether a webhook could not know it: its watch has not shown it, or it started when the protector did not exist, or
+// isUnseenBy reports whether a webhook could not know it: its watch has not shown it, or it started when the protector did not exist, or
 // a restore of the core undid the protector before that.
-func (w *watched) isUnheardOf(r *removal) bool {
-	knew := r.knew[w.core]
-	if !w.lost.IsZero() && (w.back == 0 || knew < w.back) && (r.witness.After(w.lost) || w.unheard[r.webhook]) {
+func (w *watchedProtector) isUnseenBy(r *removal) bool {
+	seenVersion := r.seenVersions[w.core]
+	if !w.lostAt.IsZero() && (w.recreatedVersion == 0 || seenVersion < w.recreatedVersion) && (r.webhookStart.After(w.lostAt) || w.unseenBy[r.webhook]) {
 		return true
 	}
-	return knew < max(w.since, w.guards)
+	return seenVersion < max(w.coveredSince, w.floorRaisedAt)
 }
 
 // isWithoutStatus reports whether it was recreated after it had reserved a pod, and does not have its status yet. Until then it admits
 // nothing.
-func (w *watched) isWithoutStatus(pod quota.UIDHash) bool {
-	made, reserved := w.decisions[pod]
-	return quota.Unfinished(w.stored) && reserved && !made.at.After(w.lost)
+func (w *watchedProtector) isWithoutStatus(pod quota.UIDHash) bool {
+	decided, reserved := w.decisions[pod]
+	return quota.IsRestorePending(w.stored) && reserved && !decided.at.After(w.lostAt)
 }
 
-func newWatched(core string) *watched {
-	return &watched{
-		core: core, decisions: map[quota.UIDHash]decision{}, forgotten: map[quota.UIDHash]bool{}, effected: map[quota.UIDHash]bool{},
-		vouched: map[string]uint64{}, overdue: map[quota.UIDHash]bool{},
+func newWatched(core string) *watchedProtector {
+	return &watchedProtector{
+		core: core, decisions: map[quota.UIDHash]decision{}, lostReservations: map[quota.UIDHash]bool{}, removedPods: map[quota.UIDHash]bool{},
+		lastCountedVersions: map[string]uint64{}, overduePods: map[quota.UIDHash]bool{},
 	}
 }
 
@@ -88,46 +88,46 @@ type decision struct {
 	version     uint64
 	countedSpec string
 	// floor is the floor of the version that it was made on. nth is its position among the decisions on the protector.
-	floor, nth int
-	// overdrawn reports whether it was admitted only because of an annotation of the pod.
-	overdrawn bool
-	// restored reports whether a restore of the core brought the reservation back, at the time of the decision.
-	restored bool
-	// blind reports whether it was decided by counts of a lost history that the webhook could not recognize as such.
-	blind bool
-	// seen are the snapshots of the cells that were summed.
-	seen map[string]sighting
-	// charged is the first of the decisions on the reservation, if it was renewed.
-	charged charged
+	floor, position int
+	// isForced reports whether it was admitted only because of an annotation of the pod.
+	isForced bool
+	// isRestored reports whether a restore of the core brought the reservation back, at the time of the decision.
+	isRestored bool
+	// isBlindToRestore reports whether it was decided by counts of a lost history that the webhook could not recognize as such.
+	isBlindToRestore bool
+	// snapshots are the snapshots of the cells that were summed.
+	snapshots map[string]observedVersion
+	// firstCharge is the first of the decisions on the reservation, if it was renewed.
+	firstCharge charge
 }
 
-// charged is when a removal was charged, and by which snapshots.
-type charged struct {
-	at         time.Time
-	version    uint64
-	floor, nth int
-	seen       map[string]sighting
+// charge is when a removal was charged, and by which snapshots.
+type charge struct {
+	at              time.Time
+	version         uint64
+	floor, position int
+	snapshots       map[string]observedVersion
 }
 
-func (w *watched) name() string { return w.core + "/" + w.stored.Name }
+func (w *watchedProtector) name() string { return w.core + "/" + w.stored.Name }
 
-// coreChanged judges a change in a core cluster.
-func (j *judge) coreChanged(core string, e *apiserver.Event) {
+// recordCoreEvent judges a change in a core cluster.
+func (j *judge) recordCoreEvent(core string, e *apiserver.Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.decreases.observe(core, e)
+	j.decreases.recordCoreEvent(core, e)
 	switch object := e.New.(type) {
 	case *v1alpha1.Cell:
-		j.cellObjectChanged(core, object, e)
-		j.leads(core, object)
-		j.sharesOut(core, object, e)
+		j.recordCellObject(core, object, e)
+		j.recordLeadership(core, object)
+		j.judgeSlotMoves(core, object, e)
 	case *coordinationv1.Lease:
-		j.leased(core, object, e)
+		j.recordShardLease(core, object, e)
 	case *eventsv1.Event:
-		j.releaseNoted(core, object)
+		j.recordReleaseEvent(core, object)
 	}
 	if isSource(e.New) {
-		j.sourceChanged(core, e)
+		j.recordSource(core, e)
 	}
 	p, ok := e.New.(*v1alpha1.PodProtector)
 	if !ok {
@@ -136,8 +136,8 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 	j.counts.Writes++
 	key := protectorKey{core, client.ObjectKeyFromObject(p)}
 	if e.Type == watch.Deleted {
-		j.trace.add("%s: protector %s is gone by %s", core, p.Name, orWorld(e.By))
-		j.protectorEnds(key, e)
+		j.trace.add("%s: protector %s is gone by %s", core, p.Name, writerOrSimulator(e.By))
+		j.recordProtectorEnd(key, e)
 		return
 	}
 	w := j.protectors[key]
@@ -146,46 +146,48 @@ func (j *judge) coreChanged(core string, e *apiserver.Event) {
 		j.protectors[key] = w
 	}
 	old, _ := e.Old.(*v1alpha1.PodProtector)
-	if isRecreated(p) && (old == nil || quota.Unfinished(old)) {
-		j.recreated(w, p, e)
+	if isRecreated(p) && (old == nil || quota.IsRestorePending(old)) {
+		j.judgeRecreation(w, p, e)
 		return
 	}
-	j.trace.add("%s: protector %s by %s: %s", core, p.Name, orWorld(e.By), describeStatus(p))
+	j.trace.add("%s: protector %s by %s: %s", core, p.Name, writerOrSimulator(e.By), describeStatus(p))
 	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
-		j.liveness.changed[key] = time.Now()
+		j.liveness.coverageChangedAt[key] = time.Now()
 	}
-	w.take(p, old, e.Version)
+	w.setStored(p, old, e.Version)
 	j.judgeStatus(w, old, e)
 }
 
-// leads records in which era of its cell a leadership began: its snapshot is from that era or a later one.
-func (j *judge) leads(core string, cell *v1alpha1.Cell) {
+// recordLeadership records in which era of its cell a leadership began: its snapshot is from that era or a later one.
+func (j *judge) recordLeadership(core string, cell *v1alpha1.Cell) {
 	key := core + "/" + cell.Name
-	if j.epochs[key] == nil {
-		j.epochs[key] = map[int64]int{}
+	if j.epochRestores[key] == nil {
+		j.epochRestores[key] = map[int64]int{}
 	}
-	if _, ok := j.epochs[key][cell.Status.Aggregator.Epoch]; !ok {
-		j.epochs[key][cell.Status.Aggregator.Epoch] = j.cells[cell.Name].era
-		j.cells[cell.Name].workloads.led[epochKey{core, cell.Status.Aggregator.Epoch}] = time.Now()
+	if _, ok := j.epochRestores[key][cell.Status.Aggregator.Epoch]; !ok {
+		j.epochRestores[key][cell.Status.Aggregator.Epoch] = j.cells[cell.Name].restores
+		j.cells[cell.Name].workloads.leadershipStarts[leadershipKey{core, cell.Status.Aggregator.Epoch}] = time.Now()
 	}
 }
 
-// eraOf returns the earliest era that a snapshot of an epoch can be from.
-func (j *judge) eraOf(core, cell string, epoch int64) int { return j.epochs[core+"/"+cell][epoch] }
+// earliestRestores returns the earliest era that a snapshot of an epoch can be from.
+func (j *judge) earliestRestores(core, cell string, epoch int64) int {
+	return j.epochRestores[core+"/"+cell][epoch]
+}
 
-// take makes p the stored state.
-func (w *watched) take(p, old *v1alpha1.PodProtector, version uint64) {
+// setStored makes p the stored state.
+func (w *watchedProtector) setStored(p, old *v1alpha1.PodProtector, version uint64) {
 	w.stored = p
-	w.noteConfirmed(old)
+	w.recordConfirmation(old)
 	if old == nil || quota.CountedSpec(&old.Spec) != quota.CountedSpec(&p.Spec) {
-		w.since = version
-		w.change(old, version)
+		w.coveredSince = version
+		w.recordCoverageChange(old, version)
 	}
-	w.hear()
+	w.recordCountedCells()
 	if old != nil && floorOf(old) == 0 && floorOf(p) > 0 {
-		w.guards = version
+		w.floorRaisedAt = version
 	}
-	if floor := w.floorNow(); len(w.floors) == 0 || w.floors[len(w.floors)-1].floor != floor {
+	if floor := w.effectiveFloor(); len(w.floors) == 0 || w.floors[len(w.floors)-1].floor != floor {
 		w.floors = append(w.floors, floorSince{at: time.Now(), floor: floor})
 	}
 }

@@ -64,8 +64,8 @@ func replicasOf(object client.Object) int {
 
 // workloads returns the plans of a cluster's workloads.
 func (c *clusterState) workloads() (plans []WorkloadPlan) {
-	for _, plan := range c.world.scenario.Workloads {
-		if c.world.workers[plan.Cell%len(c.world.workers)] == c {
+	for _, plan := range c.simulator.scenario.Workloads {
+		if c.simulator.workers[plan.Cell%len(c.simulator.workers)] == c {
 			plans = append(plans, plan)
 		}
 	}
@@ -73,24 +73,24 @@ func (c *clusterState) workloads() (plans []WorkloadPlan) {
 }
 
 // createWorkloads creates the workloads of a cluster that do not exist.
-func (w *world) createWorkloads(c *clusterState) {
+func (sim *simulator) createWorkloads(c *clusterState) {
 	for _, plan := range c.workloads() {
 		if _, err := c.store.Get(plan.resource(), plan.key()); err == nil {
 			continue
 		}
 		c.create(plan.resource(), plan.object())
 		if plan.Kind == kindDeployment {
-			w.mu.Lock()
-			w.serial++
-			name := fmt.Sprintf("%s-%d", plan.Name, w.serial)
-			w.mu.Unlock()
-			c.create("replicasets", WorkloadPlan{Kind: kindReplicaSet, Name: name, isReplicaSetOf: c.reference(plan)}.object())
+			sim.mu.Lock()
+			sim.serial++
+			name := fmt.Sprintf("%s-%d", plan.Name, sim.serial)
+			sim.mu.Unlock()
+			c.create("replicasets", WorkloadPlan{Kind: kindReplicaSet, Name: name, isReplicaSetOf: c.controllerReference(plan)}.object())
 		}
 	}
 }
 
-// reference returns a reference to a workload as the controller of an object; nil if the workload does not exist.
-func (c *clusterState) reference(plan WorkloadPlan) *metav1.OwnerReference {
+// controllerReference returns a reference to a workload as the controller of an object; nil if the workload does not exist.
+func (c *clusterState) controllerReference(plan WorkloadPlan) *metav1.OwnerReference {
 	object, err := c.store.Get(plan.resource(), plan.key())
 	if err != nil {
 		return nil
@@ -99,16 +99,16 @@ func (c *clusterState) reference(plan WorkloadPlan) *metav1.OwnerReference {
 	return &metav1.OwnerReference{APIVersion: "apps/v1", Kind: plan.Kind, Name: plan.Name, UID: object.GetUID(), Controller: &isController}
 }
 
-// ownerOf returns a reference to the owner of the pods of a workload; nil if the workload does not exist.
-func (c *clusterState) ownerOf(plan WorkloadPlan) *metav1.OwnerReference {
-	workload := c.reference(plan)
+// podOwnerReference returns a reference to the owner of the pods of a workload; nil if the workload does not exist.
+func (c *clusterState) podOwnerReference(plan WorkloadPlan) *metav1.OwnerReference {
+	workload := c.controllerReference(plan)
 	if workload == nil || plan.Kind != kindDeployment {
 		return workload
 	}
 	sets, _ := c.store.List("replicasets", namespace)
 	for _, set := range sets {
 		if metav1.IsControlledBy(set, &metav1.ObjectMeta{UID: workload.UID}) {
-			return c.reference(WorkloadPlan{Kind: kindReplicaSet, Name: set.GetName()})
+			return c.controllerReference(WorkloadPlan{Kind: kindReplicaSet, Name: set.GetName()})
 		}
 	}
 	return nil
@@ -125,9 +125,9 @@ func (c *clusterState) podsOf(owner types.UID) (pods []*corev1.Pod) {
 	return pods
 }
 
-// own assigns a new pod to the first workload that lacks pods, or else to the last that exists. If none exists, the pod looks like a
+// assignOwner assigns a new pod to the first workload that lacks pods, or else to the last that exists. If none exists, the pod looks like a
 // leftover of a deleted workload.
-func (c *clusterState) own(pod *corev1.Pod) {
+func (c *clusterState) assignOwner(pod *corev1.Pod) {
 	plans := c.workloads()
 	if len(plans) == 0 || len(pod.OwnerReferences) > 0 {
 		return
@@ -135,7 +135,7 @@ func (c *clusterState) own(pod *corev1.Pod) {
 	chosen := &metav1.OwnerReference{APIVersion: "apps/v1", Kind: plans[0].Kind, Name: plans[0].Name, UID: "of-a-deleted-workload", Controller: new(bool)}
 	*chosen.Controller = true
 	for _, plan := range plans {
-		owner := c.ownerOf(plan)
+		owner := c.podOwnerReference(plan)
 		if owner == nil {
 			continue
 		}
@@ -148,8 +148,8 @@ func (c *clusterState) own(pod *corev1.Pod) {
 }
 
 // changeWorkloads executes the steps of users and controllers on workloads.
-func (w *world) changeWorkloads(n int, s Step) {
-	c := w.cell(s)
+func (sim *simulator) changeWorkloads(n int, s Step) {
+	c := sim.cell(s)
 	plan, ok := pick(c.workloads(), s.Who)
 	if !ok {
 		return
@@ -157,7 +157,7 @@ func (w *world) changeWorkloads(n int, s Step) {
 	switch s.What {
 	case SyncWorkloads:
 		for i, plan := range c.workloads() {
-			w.syncWorkload(c, plan, fmt.Sprintf("%d.%d", n, i))
+			sim.syncWorkload(c, plan, fmt.Sprintf("%d.%d", n, i))
 		}
 	case ScaleWorkload:
 		_, _ = c.store.Update(plan.resource(), plan.key(), "", user, func(o client.Object) error {
@@ -172,15 +172,15 @@ func (w *world) changeWorkloads(n int, s Step) {
 			return nil
 		})
 	case DeleteWorkload:
-		w.deleteWorkload(c, plan, s.For)
+		sim.deleteWorkload(c, plan, s.For)
 	case CreateWorkload:
-		w.createWorkloads(c)
+		sim.createWorkloads(c)
 	case ConfirmWorkloads:
-		w.confirmWorkloads(s)
+		sim.confirmWorkloads(s)
 	case RestartPods:
 		for i, pod := range c.pods() {
-			w.later(time.Duration(i)*time.Millisecond, func() {
-				w.remove(c, &removal{id: fmt.Sprintf("%d.%d", n, i), pod: client.ObjectKeyFromObject(pod), grace: max(s.For, time.Second)})
+			sim.runAfter(time.Duration(i)*time.Millisecond, func() {
+				sim.executeRemoval(c, &removal{id: fmt.Sprintf("%d.%d", n, i), pod: client.ObjectKeyFromObject(pod), grace: max(s.For, time.Second)})
 			})
 		}
 	}
@@ -188,16 +188,16 @@ func (w *world) changeWorkloads(n int, s Step) {
 
 // syncWorkload is one reconciliation of a workload by its controller. It creates missing pods, which become ready later, and removes one
 // surplus pod.
-func (w *world) syncWorkload(c *clusterState, plan WorkloadPlan, id string) {
+func (sim *simulator) syncWorkload(c *clusterState, plan WorkloadPlan, id string) {
 	object, err := c.store.Get(plan.resource(), plan.key())
-	owner := c.ownerOf(plan)
+	owner := c.podOwnerReference(plan)
 	if err != nil || owner == nil {
 		return
 	}
 	pods := c.podsOf(owner.UID)
 	for range replicasOf(object) - len(pods) {
-		key := w.createPod(c, false)
-		w.later(w.dice.Between(100*time.Millisecond, 2*time.Second, id+" start of "+key.Name), func() {
+		key := sim.createPod(c, false)
+		sim.runAfter(sim.dice.Between(100*time.Millisecond, 2*time.Second, id+" start of "+key.Name), func() {
 			_, _ = c.store.Update("pods", key, "", "", func(o client.Object) error {
 				if pod, ok := o.(*corev1.Pod); ok {
 					setReady(pod, true)
@@ -208,13 +208,15 @@ func (w *world) syncWorkload(c *clusterState, plan WorkloadPlan, id string) {
 	}
 	if surplus := len(pods) - replicasOf(object); surplus > 0 {
 		pod := pods[len(pods)-1]
-		w.later(0, func() { w.remove(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod), grace: time.Second}) })
+		sim.runAfter(0, func() {
+			sim.executeRemoval(c, &removal{id: id, pod: client.ObjectKeyFromObject(pod), grace: time.Second})
+		})
 	}
 }
 
 // deleteWorkload deletes a workload. The garbage collector removes the objects that it owned after a while.
-func (w *world) deleteWorkload(c *clusterState, plan WorkloadPlan, after time.Duration) {
-	owner := c.ownerOf(plan)
+func (sim *simulator) deleteWorkload(c *clusterState, plan WorkloadPlan, after time.Duration) {
+	owner := c.podOwnerReference(plan)
 	if owner == nil {
 		return
 	}
@@ -222,7 +224,7 @@ func (w *world) deleteWorkload(c *clusterState, plan WorkloadPlan, after time.Du
 	if owner.Kind == kindReplicaSet {
 		_, _ = c.store.Delete("replicasets", types.NamespacedName{Namespace: namespace, Name: owner.Name}, "", "gc")
 	}
-	w.later(after+w.dice.Between(time.Nanosecond, time.Millisecond, "gc of "+string(owner.UID)), func() {
+	sim.runAfter(after+sim.dice.Between(time.Nanosecond, time.Millisecond, "gc of "+string(owner.UID)), func() {
 		for _, pod := range c.podsOf(owner.UID) {
 			_, _ = c.store.Delete("pods", client.ObjectKeyFromObject(pod), "", "gc")
 		}
@@ -230,8 +232,8 @@ func (w *world) deleteWorkload(c *clusterState, plan WorkloadPlan, after time.Du
 }
 
 // confirmWorkloads confirms for a while on a protector that its deleted workloads are released.
-func (w *world) confirmWorkloads(s Step) {
-	core := w.cores[s.Core%len(w.cores)]
+func (sim *simulator) confirmWorkloads(s Step) {
+	core := sim.cores[s.Core%len(sim.cores)]
 	mine := slices.DeleteFunc(core.protectors(), func(p *v1alpha1.PodProtector) bool { return p.Labels != nil })
 	p, ok := pick(mine, s.Who)
 	if !ok {
@@ -252,5 +254,5 @@ func (w *world) confirmWorkloads(s Step) {
 		})
 	}
 	annotate("true")
-	w.later(s.For+time.Second+w.dice.Between(time.Nanosecond, time.Millisecond, "confirmation of "+p.Name), func() { annotate("") })
+	sim.runAfter(s.For+time.Second+sim.dice.Between(time.Nanosecond, time.Millisecond, "confirmation of "+p.Name), func() { annotate("") })
 }

@@ -47,7 +47,7 @@ func (a Application) Deploy(ctx context.Context, cells []Cell) error {
 			return err
 		}
 		for i, grace := range a.graces() {
-			replicas := share(a.inCell(cell, cells), len(a.graces()), i)
+			replicas := share(a.podsInCell(cell, cells), len(a.graces()), i)
 			deployment := a.deployment(i, replicas, grace)
 			_, err := cell.Client.AppsV1().Deployments(a.Namespace).Create(ctx, deployment, metav1.CreateOptions{})
 			if err != nil {
@@ -65,7 +65,7 @@ func (a Application) DeployBare(ctx context.Context, cells []Cell) error {
 		if err := ensureNamespace(ctx, cell, a.Namespace); err != nil {
 			return err
 		}
-		for i := range a.inCell(cell, cells) {
+		for i := range a.podsInCell(cell, cells) {
 			graces := a.graces()
 			pod := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", a.base(), i), Labels: a.labels()},
@@ -86,7 +86,7 @@ func (a Application) graces() []int64 {
 	return a.GraceSeconds
 }
 
-func (a Application) inCell(cell Cell, cells []Cell) int {
+func (a Application) podsInCell(cell Cell, cells []Cell) int {
 	for i := range cells {
 		if cells[i].Name == cell.Name {
 			return share(a.Pods, len(cells), i)

@@ -27,7 +27,7 @@ func (a Cascade) Run(ctx context.Context, tally *Tally) error {
 		client := cell.Client.AppsV1().Deployments(a.Scope.Namespace)
 		deployments, err := client.List(ctx, metav1.ListOptions{LabelSelector: a.Scope.Selector})
 		if err != nil {
-			return outOfTime(ctx, fmt.Errorf("list the Deployments of cell %s: %w", cell.Name, err))
+			return ignoreTimeout(ctx, fmt.Errorf("list the Deployments of cell %s: %w", cell.Name, err))
 		}
 		var running sync.WaitGroup
 		for i, deployment := range deployments.Items {
@@ -120,7 +120,7 @@ func (a RandomDeletes) Run(ctx context.Context, tally *Tally) error {
 		random := rand.New(rand.NewPCG(a.Seed, uint64(client)+1))
 		running.Go(func() {
 			for range a.Each {
-				pod, ok := a.Recorder.await(ctx, random)
+				pod, ok := a.Recorder.awaitPod(ctx, random)
 				if !ok {
 					return
 				}
@@ -132,8 +132,8 @@ func (a RandomDeletes) Run(ctx context.Context, tally *Tally) error {
 	return nil
 }
 
-// await picks a pod, and waits if there is none. It gives up when ctx ends.
-func (r *Recorder) await(ctx context.Context, random *rand.Rand) (Pod, bool) {
+// awaitPod picks a pod, and waits if there is none. It gives up when ctx ends.
+func (r *Recorder) awaitPod(ctx context.Context, random *rand.Rand) (Pod, bool) {
 	for ctx.Err() == nil {
 		if pod, ok := r.Pick(random); ok {
 			return pod, true
@@ -177,8 +177,8 @@ func inEachCell(cells []Cell, do func(Cell) error) error {
 	return errors.Join(faults...)
 }
 
-// outOfTime drops an error that only reports the end of the attack's time.
-func outOfTime(ctx context.Context, err error) error {
+// ignoreTimeout drops an error that only reports the end of the attack's time.
+func ignoreTimeout(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ func (f *follower) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.setTrouble(fmt.Errorf("cell %s: %w", f.cell().Name, err))
+		f.setStreamError(fmt.Errorf("cell %s: %w", f.cell().Name, err))
 		select {
 		case <-time.After(relistPause):
 		case <-ctx.Done():
@@ -48,7 +48,7 @@ func (f *follower) follow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the pods: %w", err)
 	}
-	f.takeList(pods.Items)
+	f.handleList(pods.Items)
 	stream, err := client.Watch(ctx, metav1.ListOptions{
 		LabelSelector:       scope.Selector,
 		ResourceVersion:     pods.ResourceVersion,
@@ -58,41 +58,41 @@ func (f *follower) follow(ctx context.Context) error {
 		return fmt.Errorf("watch the pods: %w", err)
 	}
 	defer stream.Stop()
-	f.setTrouble(nil)
-	return f.take(ctx, stream.ResultChan())
+	f.setStreamError(nil)
+	return f.readEvents(ctx, stream.ResultChan())
 }
 
-// take reads the watch until it ends, and wakes up when a pod becomes available by time.
-func (f *follower) take(ctx context.Context, events <-chan watch.Event) error {
+// readEvents reads the watch until it ends, and wakes up when a pod becomes available by time.
+func (f *follower) readEvents(ctx context.Context, events <-chan watch.Event) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		f.arm(timer)
+		f.resetTimer(timer)
 		select {
 		case event, open := <-events:
 			if !open {
 				return errors.New("the watch of the pods ended")
 			}
-			if err := f.takeEvent(event); err != nil {
+			if err := f.handleEvent(event); err != nil {
 				return err
 			}
 		case <-timer.C:
-			f.note(f.recorder.slack, func(c *census) []change { return c.tick(time.Now()) })
+			f.record(f.recorder.slack, func(c *podSet) []change { return c.refresh(time.Now()) })
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-func (f *follower) arm(timer *time.Timer) {
+func (f *follower) resetTimer(timer *time.Timer) {
 	f.recorder.mu.Lock()
 	defer f.recorder.mu.Unlock()
-	if at, ok := f.recorder.censuses[f.index].next(time.Now()); ok {
+	if at, ok := f.recorder.podSets[f.index].nextRefresh(time.Now()); ok {
 		timer.Reset(time.Until(at))
 	}
 }
 
-func (f *follower) takeEvent(event watch.Event) error {
+func (f *follower) handleEvent(event watch.Event) error {
 	switch event.Type {
 	case watch.Added, watch.Modified, watch.Deleted:
 	case watch.Error:
@@ -103,48 +103,48 @@ func (f *follower) takeEvent(event watch.Event) error {
 	}
 	pod, ok := event.Object.(*corev1.Pod)
 	if !ok {
-		return fmt.Errorf("watch the pods: got a %T", event.Object)
+		return fmt.Errorf("watch the pods: unexpected object %T", event.Object)
 	}
-	f.note(f.recorder.slack, func(c *census) []change {
+	f.record(f.recorder.slack, func(c *podSet) []change {
 		if event.Type == watch.Deleted {
-			return c.lost(pod.UID)
+			return c.remove(pod.UID)
 		}
-		return c.saw(pod, time.Now())
+		return c.update(pod, time.Now())
 	})
 	return nil
 }
 
-// takeList takes the first list as the baseline. The changes that a later list finds happened at some time since the stream broke.
-func (f *follower) takeList(pods []corev1.Pod) {
+// handleList takes the first list as the baseline. The changes that a later list finds happened at some time since the stream broke.
+func (f *follower) handleList(pods []corev1.Pod) {
 	if f.listed == nil {
 		gap := time.Since(f.recorder.start) - f.inSync + f.recorder.slack
-		f.note(gap, func(c *census) []change { return c.listed(pods, time.Now()) })
+		f.record(gap, func(c *podSet) []change { return c.replace(pods, time.Now()) })
 		return
 	}
 	f.recorder.mu.Lock()
-	census := f.recorder.censuses[f.index]
-	census.listed(pods, time.Now())
+	census := f.recorder.podSets[f.index]
+	census.replace(pods, time.Now())
 	f.recorder.streams[f.index].Baseline = census.available()
-	f.recorder.now[f.index] = census.available()
+	f.recorder.available[f.index] = census.available()
 	f.inSync = time.Since(f.recorder.start)
 	f.recorder.mu.Unlock()
 	f.listed()
 	f.listed = nil
 }
 
-// note records changes that happened at most uncertainty ago.
-func (f *follower) note(uncertainty time.Duration, look func(*census) []change) {
+// record records changes that happened at most uncertainty ago.
+func (f *follower) record(uncertainty time.Duration, apply func(*podSet) []change) {
 	r := f.recorder
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := time.Since(r.start)
-	changes := look(r.censuses[f.index])
+	changes := apply(r.podSets[f.index])
 	for _, c := range changes {
 		stream := &r.streams[f.index]
 		stream.Events = append(stream.Events, Event{
 			Change: c.change, Pod: c.pod, Earliest: max(0, seen-uncertainty), Seen: seen,
 		})
-		r.now[f.index] += c.change.step()
+		r.available[f.index] += c.change.step()
 	}
 	f.inSync = seen
 	if len(changes) > 0 {
@@ -154,8 +154,8 @@ func (f *follower) note(uncertainty time.Duration, look func(*census) []change) 
 	}
 }
 
-func (f *follower) setTrouble(err error) {
+func (f *follower) setStreamError(err error) {
 	f.recorder.mu.Lock()
 	defer f.recorder.mu.Unlock()
-	f.recorder.trouble[f.index] = err
+	f.recorder.streamErrors[f.index] = err
 }

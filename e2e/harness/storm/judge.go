@@ -28,7 +28,7 @@ func judge(record Record, floor, limit int) Verdict {
 	if !ok {
 		order = relaxedOrder(record.Streams)
 	}
-	verdict := tell(record, floor, order)
+	verdict := evaluateOrder(record, floor, order)
 	verdict.Relaxed = !ok
 	return verdict
 }
@@ -36,12 +36,12 @@ func judge(record Record, floor, limit int) Verdict {
 // relaxedOrder ignores the order in the streams. It puts every gain at its earliest, every removal when it was seen, and every drop late
 // enough for any removal that may have come before it. At each time it has applied all gains that had really happened, and no loss that
 // had not. So its total is never below the true one, and it never reports a floor as broken that held.
-func relaxedOrder(streams []Stream) []placed {
-	var all []placed
+func relaxedOrder(streams []Stream) []placedEvent {
+	var all []placedEvent
 	var widest time.Duration
 	for cell, stream := range streams {
 		for i, event := range stream.Events {
-			all = append(all, placed{cell: cell, index: i, event: event})
+			all = append(all, placedEvent{cell: cell, index: i, event: event})
 			widest = max(widest, event.Seen-event.Earliest)
 		}
 	}
@@ -53,21 +53,21 @@ func relaxedOrder(streams []Stream) []placed {
 			event.Seen += widest
 		}
 	}
-	rank := func(p placed) int { return slices.Index([]Change{Gained, Removed, Dropped}, p.event.Change) }
-	slices.SortStableFunc(all, func(a, b placed) int {
+	rank := func(p placedEvent) int { return slices.Index([]Change{Gained, Removed, Dropped}, p.event.Change) }
+	slices.SortStableFunc(all, func(a, b placedEvent) int {
 		return cmp.Or(cmp.Compare(a.event.Seen, b.event.Seen), cmp.Compare(rank(a), rank(b)))
 	})
 	return all
 }
 
-// placed is one event in an order of all events.
-type placed struct {
+// placedEvent is one event in an order of all events.
+type placedEvent struct {
 	cell, index int
 	event       Event
 }
 
-// tell counts along an order and builds its timeline.
-func tell(record Record, floor int, order []placed) Verdict {
+// evaluateOrder counts along an order and builds its timeline.
+func evaluateOrder(record Record, floor int, order []placedEvent) Verdict {
 	available := make([]int, len(record.Streams))
 	total := 0
 	for cell, stream := range record.Streams {

@@ -23,7 +23,7 @@ func TestJudge(t *testing.T) {
 		floor                    int
 		over, least, final, gone int
 	}{
-		"a storm that stops at the floor admits nothing over": {
+		"a storm that stops at the floor has no over-admission": {
 			streams: []Stream{
 				{Baseline: 2, Events: []Event{at(1000, Removed)}},
 				{Baseline: 2, Events: []Event{at(1001, Removed)}},
@@ -37,28 +37,28 @@ func TestJudge(t *testing.T) {
 			},
 			floor: 3, over: 2, least: 1, final: 1, gone: 3,
 		},
-		"removals in two cells that come close together excuse each other of nothing": {
+		"simultaneous removals in two cells do not excuse each other": {
 			streams: []Stream{
 				{Baseline: 1, Events: []Event{at(1000, Removed)}},
 				{Baseline: 1, Events: []Event{at(1000, Removed)}},
 			},
 			floor: 1, over: 1, least: 0, final: 0, gone: 2,
 		},
-		"a gain elsewhere that is seen a little late excuses a removal": {
+		"a gain in another cell seen slightly late excuses a removal": {
 			streams: []Stream{
 				{Baseline: 2, Events: []Event{at(1000, Removed)}},
 				{Baseline: 0, Events: []Event{at(1499, Gained)}},
 			},
 			floor: 2, over: 0, least: 2, final: 2, gone: 1,
 		},
-		"a gain elsewhere that is seen much later does not": {
+		"a gain in another cell seen much later does not": {
 			streams: []Stream{
 				{Baseline: 2, Events: []Event{at(1000, Removed)}},
 				{Baseline: 0, Events: []Event{at(1501, Gained)}},
 			},
 			floor: 2, over: 1, least: 1, final: 2, gone: 1,
 		},
-		"a gain that followed the removal in the same cell does not, however close": {
+		"a later gain in the same cell does not, however close": {
 			streams: []Stream{{Baseline: 2, Events: []Event{at(1000, Removed), at(1001, Gained)}}},
 			floor:   2, over: 1, least: 1, final: 2, gone: 1,
 		},
@@ -76,7 +76,7 @@ func TestJudge(t *testing.T) {
 			},
 			floor: 2, over: 1, least: 1, final: 1, gone: 2,
 		},
-		"a pod that fails by itself is no removal": {
+		"a pod that fails by itself is not a removal": {
 			streams: []Stream{{Baseline: 2, Events: []Event{at(1000, Dropped)}}},
 			floor:   2, over: 0, least: 1, final: 1, gone: 0,
 		},
@@ -84,7 +84,7 @@ func TestJudge(t *testing.T) {
 			streams: []Stream{{Baseline: 3, Events: []Event{at(1000, Dropped), at(1001, Removed)}}},
 			floor:   2, over: 1, least: 1, final: 1, gone: 1,
 		},
-		"nothing happened": {streams: []Stream{{Baseline: 3}, {Baseline: 4}}, floor: 5, least: 7, final: 7},
+		"no event": {streams: []Stream{{Baseline: 3}, {Baseline: 4}}, floor: 5, least: 7, final: 7},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			got := Judge(Record{Duration: 2 * time.Second, Streams: c.streams}, c.floor)
@@ -115,7 +115,7 @@ func TestTimelineShowsEveryChangeByCell(t *testing.T) {
 	}
 }
 
-func TestJudgeFallsBackWhenARecordIsTooEntangled(t *testing.T) {
+func TestJudgeFallsBackWhenTheSearchIsTooLarge(t *testing.T) {
 	record := Record{Streams: []Stream{
 		{Baseline: 3, Events: []Event{at(1000, Removed), at(1100, Removed), at(1300, Gained)}},
 		{Baseline: 3, Events: []Event{at(1050, Removed), at(1150, Removed), at(1350, Gained)}},
@@ -148,7 +148,7 @@ func TestSearchAgreesWithTryingEveryOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		streams := drawStreams(t, Gained, Gained, Removed, Removed, Dropped)
 		floor := rapid.IntRange(0, 8).Draw(t, "floor")
-		over, least := slowest(streams, floor)
+		over, least := bruteForce(streams, floor)
 		got := Judge(Record{Streams: streams}, floor)
 		if got.OverAdmissions != over || got.MinAvailable != least {
 			t.Fatalf("over-admissions %d, minimum %d; trying every order gives %d and %d", got.OverAdmissions, got.MinAvailable, over, least)
@@ -160,11 +160,11 @@ func TestSearchAgreesWithTryingEveryOrder(t *testing.T) {
 	})
 }
 
-// slowest tries every order and returns the fewest over-admissions and, among those orders, the highest minimum.
-func slowest(streams []Stream, floor int) (over, least int) {
+// bruteForce tries every order and returns the fewest over-admissions and, among those orders, the highest minimum.
+func bruteForce(streams []Stream, floor int) (over, least int) {
 	over = -1
-	var try func(order []placed, next []int)
-	try = func(order []placed, next []int) {
+	var try func(order []placedEvent, next []int)
+	try = func(order []placedEvent, next []int) {
 		done := true
 		for cell, i := range next {
 			if i == len(streams[cell].Events) {
@@ -173,17 +173,17 @@ func slowest(streams []Stream, floor int) (over, least int) {
 			done = false
 			event := streams[cell].Events[i]
 			// event comes after all of order, so none of those may have happened only after it was seen.
-			if slices.ContainsFunc(order, func(p placed) bool { return p.event.Earliest > event.Seen }) {
+			if slices.ContainsFunc(order, func(p placedEvent) bool { return p.event.Earliest > event.Seen }) {
 				continue
 			}
 			following := slices.Clone(next)
 			following[cell]++
-			try(append(slices.Clone(order), placed{cell: cell, index: i, event: event}), following)
+			try(append(slices.Clone(order), placedEvent{cell: cell, index: i, event: event}), following)
 		}
 		if !done {
 			return
 		}
-		v := tell(Record{Streams: streams}, floor, order)
+		v := evaluateOrder(Record{Streams: streams}, floor, order)
 		if over < 0 || v.OverAdmissions < over || (v.OverAdmissions == over && v.MinAvailable > least) {
 			over, least = v.OverAdmissions, v.MinAvailable
 		}
@@ -209,7 +209,7 @@ func TestWithoutGainsTheCountIsExact(t *testing.T) {
 }
 
 // A run is drawn as it truly happened, then seen with a lag by each cell's stream.
-func TestAJudgementNeverExceedsTheTruth(t *testing.T) {
+func TestVerdictNeverExceedsTheTruth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cells := rapid.IntRange(1, 3).Draw(t, "cells")
 		streams := make([]Stream, cells)
@@ -244,11 +244,11 @@ func TestAJudgementNeverExceedsTheTruth(t *testing.T) {
 		}
 		got := Judge(Record{Streams: streams}, floor)
 		if got.OverAdmissions > truth {
-			t.Fatalf("%d over-admissions are claimed, %d happened", got.OverAdmissions, truth)
+			t.Fatalf("Judge() found %d over-admissions, want at most %d", got.OverAdmissions, truth)
 		}
 		for i, p := range got.Timeline[1:] {
 			if p.At < got.Timeline[i].At {
-				t.Fatalf("the timeline goes back at point %d: %v", i+1, got.Timeline)
+				t.Fatalf("the timeline decreases at point %d: %v", i+1, got.Timeline)
 			}
 		}
 	})

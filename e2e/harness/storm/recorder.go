@@ -23,13 +23,13 @@ type Recorder struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu       sync.Mutex
-	censuses []*census
-	streams  []Stream
-	now      []int // available by cell
-	history  []Point
-	changed  chan struct{} // closed and replaced at every event
-	trouble  []error       // why a cell's stream is broken; nil while it is not
+	mu           sync.Mutex
+	podSets      []*podSet
+	streams      []Stream
+	available    []int // available by cell
+	history      []Point
+	changed      chan struct{} // closed and replaced at every event
+	streamErrors []error       // why a cell's stream is broken; nil while it is not
 }
 
 // RecorderOptions configure a recorder.
@@ -46,17 +46,17 @@ func StartRecorder(ctx context.Context, scope Scope, options RecorderOptions) (*
 	// The streams outlive the call; Stop ends them.
 	streaming, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Recorder{
-		scope:   scope,
-		slack:   cmp.Or(options.Slack, DefaultSlack),
-		start:   time.Now(),
-		stop:    stop,
-		now:     make([]int, len(scope.Cells)),
-		changed: make(chan struct{}),
-		trouble: make([]error, len(scope.Cells)),
+		scope:        scope,
+		slack:        cmp.Or(options.Slack, DefaultSlack),
+		start:        time.Now(),
+		stop:         stop,
+		available:    make([]int, len(scope.Cells)),
+		changed:      make(chan struct{}),
+		streamErrors: make([]error, len(scope.Cells)),
 	}
 	listed := make(chan struct{}, len(scope.Cells))
 	for i, cell := range scope.Cells {
-		r.censuses = append(r.censuses, newCensus(cell, options.MinReadySeconds))
+		r.podSets = append(r.podSets, newPodSet(cell, options.MinReadySeconds))
 		r.streams = append(r.streams, Stream{Cell: cell.Name})
 		f := &follower{recorder: r, index: i, listed: func() { listed <- struct{}{} }}
 		r.running.Go(func() { f.run(streaming) })
@@ -65,7 +65,7 @@ func StartRecorder(ctx context.Context, scope Scope, options RecorderOptions) (*
 		select {
 		case <-listed:
 		case <-ctx.Done():
-			err := fmt.Errorf("list the pods of all cells: %w", errors.Join(append(r.Trouble(), ctx.Err())...))
+			err := fmt.Errorf("list the pods of all cells: %w", errors.Join(append(r.StreamErrors(), ctx.Err())...))
 			r.Stop()
 			return nil, err
 		}
@@ -112,15 +112,15 @@ func (r *Recorder) Now() Point {
 }
 
 func (r *Recorder) point() Point {
-	point := Point{At: time.Since(r.start), Cells: slices.Clone(r.now)}
-	for _, n := range r.now {
+	point := Point{At: time.Since(r.start), Cells: slices.Clone(r.available)}
+	for _, n := range r.available {
 		point.Total += n
 	}
 	return point
 }
 
 // Wait returns when the available pods are as wanted. Its error has their present numbers, and the errors of the streams.
-func (r *Recorder) Wait(ctx context.Context, what string, wanted func(Point) bool) error {
+func (r *Recorder) Wait(ctx context.Context, description string, wanted func(Point) bool) error {
 	for {
 		r.mu.Lock()
 		point, changed := r.point(), r.changed
@@ -131,8 +131,8 @@ func (r *Recorder) Wait(ctx context.Context, what string, wanted func(Point) boo
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w; now %s are available", what,
-				errors.Join(append([]error{ctx.Err()}, r.Trouble()...)...), r.describe(point))
+			return fmt.Errorf("wait for %s: %w; available now: %s", description,
+				errors.Join(append([]error{ctx.Err()}, r.StreamErrors()...)...), r.describe(point))
 		}
 	}
 }
@@ -145,11 +145,11 @@ func (r *Recorder) describe(point Point) string {
 	return fmt.Sprintf("%d (%s)", point.Total, strings.Join(cells, ", "))
 }
 
-// Trouble returns why streams are broken at this time.
-func (r *Recorder) Trouble() []error {
+// StreamErrors returns why streams are broken at this time.
+func (r *Recorder) StreamErrors() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(r.trouble), func(err error) bool { return err == nil })
+	return slices.DeleteFunc(slices.Clone(r.streamErrors), func(err error) bool { return err == nil })
 }
 
 // Pods returns the pods whose deletion has not begun, by cell and name.
@@ -157,7 +157,7 @@ func (r *Recorder) Pods() []Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var pods []Pod
-	for _, c := range r.censuses {
+	for _, c := range r.podSets {
 		from := len(pods)
 		for _, uid := range c.living {
 			pods = append(pods, c.pods[uid].asPod())
@@ -171,7 +171,7 @@ func (r *Recorder) Pods() []Pod {
 func (r *Recorder) Pick(random *rand.Rand) (Pod, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return pickFrom(r.censuses, random)
+	return randomPod(r.podSets, random)
 }
 
 // History returns the number of available pods at the start and after each event, as they were seen.
@@ -183,7 +183,7 @@ func (r *Recorder) History() []Point {
 
 // Settle returns when nothing has changed for the duration quiet, or when the time limit has passed. It returns an error only if ctx ends.
 func (r *Recorder) Settle(ctx context.Context, quiet, limit time.Duration) error {
-	late := time.After(limit)
+	timeout := time.After(limit)
 	for {
 		r.mu.Lock()
 		changed := r.changed
@@ -192,7 +192,7 @@ func (r *Recorder) Settle(ctx context.Context, quiet, limit time.Duration) error
 		case <-changed:
 		case <-time.After(quiet):
 			return nil
-		case <-late:
+		case <-timeout:
 			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("wait until nothing changes for %s: %w", quiet, ctx.Err())

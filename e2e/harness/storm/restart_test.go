@@ -14,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-func TestARecordGoesOnOverARestartOfTheAPIServer(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+func TestRecordContinuesAfterAPIServerRestart(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*waitTimeout)
 	defer cancel()
 	topology := &federation.Topology{Name: "one", Clusters: []federation.ClusterSpec{
 		{Name: "worker", Roles: []federation.Role{federation.Core, federation.Worker}, Nodes: 1},
@@ -45,7 +45,7 @@ func TestARecordGoesOnOverARestartOfTheAPIServer(t *testing.T) {
 
 	faults, ok := cluster.(federation.Faults)
 	if !ok {
-		t.Fatalf("%T cannot be broken", cluster)
+		t.Fatalf("%T does not support faults", cluster)
 	}
 	if err := faults.Kill(federation.APIServer); err != nil {
 		t.Fatal(err)

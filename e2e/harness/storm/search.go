@@ -11,7 +11,7 @@ import (
 // A state is how many events of each stream have been placed. Its total follows from that, in any order. So the search runs level by level
 // (a level: as many events placed) and keeps one best path to each state. An event can be placed next if it may have happened before the
 // next event of every other stream was seen. The event that was seen first always can, so there are no dead ends.
-func leastBreach(streams []Stream, floor, limit int) ([]placed, bool) {
+func leastBreach(streams []Stream, floor, limit int) ([]placedEvent, bool) {
 	s, ok := newSearch(streams, floor, limit)
 	if !ok {
 		return nil, false
@@ -37,7 +37,7 @@ func leastBreach(streams []Stream, floor, limit int) ([]placed, bool) {
 		}
 		slices.Sort(level) // a map has no order; the same record must give the same verdict
 	}
-	return append(s.path(best), s.bySight(s.positions(best))...), true
+	return append(s.path(best), s.inSeenOrder(s.positions(best))...), true
 }
 
 // node is the best known path to one state.
@@ -178,22 +178,22 @@ func (s *search) placeable(c int, positions []int) (Event, bool) {
 
 func (s *search) place(at int32, cell int, event Event, total int32, next map[uint64]int32) bool {
 	total += int32(event.Change.step())
-	way := s.nodes[at]
-	way.key += s.strides[cell]
-	way.parent, way.cell = at, uint8(cell)
-	way.least = min(way.least, total)
+	path := s.nodes[at]
+	path.key += s.strides[cell]
+	path.parent, path.cell = at, uint8(cell)
+	path.least = min(path.least, total)
 	if event.Change == Removed && total < s.floor {
-		way.breaches++
+		path.breaches++
 	}
-	if known, ok := next[way.key]; ok {
-		if way.better(s.nodes[known]) {
-			s.nodes[known] = way
+	if known, ok := next[path.key]; ok {
+		if path.better(s.nodes[known]) {
+			s.nodes[known] = path
 		}
 		return true
 	}
 	if len(s.nodes) >= s.limit {
 		return false
 	}
-	next[way.key] = s.add(way)
+	next[path.key] = s.add(path)
 	return true
 }

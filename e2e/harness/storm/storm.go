@@ -71,14 +71,14 @@ func (s *Storm) run(ctx context.Context, i int) error {
 	case <-ctx.Done():
 		return nil
 	}
-	s.mark(func() { s.spans[i].began = time.Now() })
-	defer s.mark(func() { s.spans[i].ended = time.Now() })
+	s.updateSpan(func() { s.spans[i].began = time.Now() })
+	defer s.updateSpan(func() { s.spans[i].ended = time.Now() })
 	ctx, cancel := context.WithTimeout(ctx, wave.For)
 	defer cancel()
 	return wave.Attack.Run(ctx, s.tallies[i])
 }
 
-func (s *Storm) mark(set func()) {
+func (s *Storm) updateSpan(set func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	set()

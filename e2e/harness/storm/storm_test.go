@@ -20,13 +20,13 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// patience bounds a wait that is expected to be short.
-const patience = 30 * time.Second
+// waitTimeout bounds a wait that is expected to be short.
+const waitTimeout = 30 * time.Second
 
 // bareApplication creates bare pods in their own namespace. There are no controllers and no kubelets: only the test changes pods.
 func bareApplication(t *testing.T, pods int) (context.Context, storm.Application, []storm.Cell) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	t.Cleanup(cancel)
 	cell, err := storm.NewCell("one", testplane.Config(t))
 	if err != nil {
@@ -91,7 +91,7 @@ func record(ctx context.Context, t *testing.T, scope storm.Scope, options storm.
 	return recorder
 }
 
-func TestRecorderTellsGainsDropsAndRemovals(t *testing.T) {
+func TestRecorderDistinguishesGainsDropsAndRemovals(t *testing.T) {
 	ctx, app, cells := bareApplication(t, 3)
 	setReady(ctx, t, cells[0], app.Namespace, "web-0", true)
 	recorder := record(ctx, t, app.Scope(cells), storm.RecorderOptions{})
@@ -116,18 +116,18 @@ func TestRecorderTellsGainsDropsAndRemovals(t *testing.T) {
 	}
 }
 
-func TestAPodBecomesAvailableByTimeAlone(t *testing.T) {
+func TestPodBecomesAvailableAfterMinReadySeconds(t *testing.T) {
 	ctx, app, cells := bareApplication(t, 1)
 	recorder := record(ctx, t, app.Scope(cells), storm.RecorderOptions{MinReadySeconds: 2})
 	setReady(ctx, t, cells[0], app.Namespace, "web-0", true)
 	waitFor(ctx, t, recorder, 1)
 	// Ready's time has a resolution of one second, so a pod can count up to one second early and never two.
 	if seen := recorder.Record().Streams[0].Events[0].Seen; seen < time.Second {
-		t.Errorf("available %s after the record began, of 2 s that it takes", seen)
+		t.Errorf("available %s after the record began, want about 2 s", seen)
 	}
 }
 
-func TestRandomDeletesRemoveEverythingThatNothingProtects(t *testing.T) {
+func TestRandomDeletesRemoveAllUnprotectedPods(t *testing.T) {
 	ctx, app, cells := bareApplication(t, 12)
 	for i := range app.Pods {
 		setReady(ctx, t, cells[0], app.Namespace, fmt.Sprintf("web-%d", i), true)
@@ -152,14 +152,14 @@ func TestRandomDeletesRemoveEverythingThatNothingProtects(t *testing.T) {
 		t.Errorf("want 12 removals, 8 of them below the floor of 8, got %+v", verdict)
 	}
 	if progress := attack.Progress()[0]; progress.Began.IsZero() || progress.Ended.Before(progress.Began) {
-		t.Errorf("the attack's begin and end are not told: %+v", progress)
+		t.Errorf("the attack has no begin or end: %+v", progress)
 	}
 }
 
 func TestAnEvictionWaveEvictsEachPodOnce(t *testing.T) {
 	ctx, app, cells := bareApplication(t, 5)
 	recorder := record(ctx, t, app.Scope(cells), storm.RecorderOptions{})
-	attack := storm.New(storm.Wave{Attack: storm.EvictionWave{Recorder: recorder, Clients: 3, Seed: 1}, For: patience})
+	attack := storm.New(storm.Wave{Attack: storm.EvictionWave{Recorder: recorder, Clients: 3, Seed: 1}, For: waitTimeout})
 	if err := attack.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -179,8 +179,8 @@ func TestDeleteCollectionAndCascadeCountTheirOwnRequests(t *testing.T) {
 		t.Fatalf("want a Deployment for each grace period, got %d and %v", len(deployments.Items), err)
 	}
 	attack := storm.New(
-		storm.Wave{Attack: storm.DeleteCollection{Scope: app.Scope(cells), Times: 2}, For: patience},
-		storm.Wave{Attack: storm.Cascade{Scope: app.Scope(cells)}, For: patience},
+		storm.Wave{Attack: storm.DeleteCollection{Scope: app.Scope(cells), Times: 2}, For: waitTimeout},
+		storm.Wave{Attack: storm.Cascade{Scope: app.Scope(cells)}, For: waitTimeout},
 	)
 	if err := attack.Run(ctx); err != nil {
 		t.Fatal(err)
@@ -201,11 +201,11 @@ func TestOutcomeOf(t *testing.T) {
 		err  error
 		want storm.Outcome
 	}{
-		"no error is admitted":          {nil, storm.Admitted},
-		"a webhook's 429 is a refusal":  {apierrors.NewTooManyRequestsError(`admission webhook "pods.breakwater.dev" denied the request: no`), storm.Refused},
-		"a disruption budget's is none": {apierrors.NewTooManyRequestsError("Cannot evict pod as it would violate the pod's disruption budget."), storm.Failed},
-		"a pod that is gone was missed": {apierrors.NewNotFound(pods, "web-0"), storm.Missed},
-		"anything else failed":          {errors.New("connection refused"), storm.Failed},
+		"no error means admitted":       {nil, storm.Admitted},
+		"a webhook's 429 means refused": {apierrors.NewTooManyRequestsError(`admission webhook "pods.breakwater.dev" denied the request: no`), storm.Refused},
+		"a PDB's 429 means failed":      {apierrors.NewTooManyRequestsError("Cannot evict pod as it would violate the pod's disruption budget."), storm.Failed},
+		"a deleted pod means missed":    {apierrors.NewNotFound(pods, "web-0"), storm.Missed},
+		"any other error means failed":  {errors.New("connection refused"), storm.Failed},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if got := storm.OutcomeOf(c.err); got != c.want {

@@ -29,15 +29,15 @@ func OutcomeOf(err error) Outcome {
 		return Admitted
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return Missed
-	case apierrors.IsTooManyRequests(err) && byWebhook(err):
+	case apierrors.IsTooManyRequests(err) && isFromWebhook(err):
 		return Refused
 	}
 	return Failed
 }
 
-// byWebhook reports whether a 429 comes from a webhook, and not from a disruption budget or an overloaded API server. Only the message
+// isFromWebhook reports whether a 429 comes from a webhook, and not from a disruption budget or an overloaded API server. Only the message
 // differs.
-func byWebhook(err error) bool { return strings.Contains(err.Error(), "admission webhook") }
+func isFromWebhook(err error) bool { return strings.Contains(err.Error(), "admission webhook") }
 
 // Counts are the outcomes of the requests of an attack. Attempted is the sum of the others.
 type Counts struct {

@@ -27,7 +27,7 @@ func Program(t testing.TB, name string) string {
 	t.Helper()
 	found, ok := local.FindProgram(filepath.SplitList(os.Getenv(local.BinariesVariable)), name)
 	if !ok {
-		t.Fatalf("no %s in %s (make test-all builds it and says where it is)", name, local.BinariesVariable)
+		t.Fatalf("no %s in %s (run the tests with make test-all, which builds it)", name, local.BinariesVariable)
 	}
 	return found
 }
@@ -116,8 +116,8 @@ func Provider(t testing.TB) string {
 	return provider.folder
 }
 
-// Clear removes what Provider built. Call it at the end of TestMain.
-func Clear() error {
+// RemoveProvider removes what Provider built. Call it at the end of TestMain.
+func RemoveProvider() error {
 	if provider.folder == "" {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 // ends.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	claim, err := port.Take()
+	claim, err := port.NewClaim()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func Erase(t testing.TB, group, resource, namespace, name string) {
 		t.Fatalf("erase %s: %v", key, err)
 	}
 	if response.Deleted != 1 {
-		t.Fatalf("etcd has %d of %s", response.Deleted, key)
+		t.Fatalf("etcd has %d keys %s, want 1", response.Deleted, key)
 	}
 }
 
@@ -45,7 +45,7 @@ func etcdOf(t testing.TB) *clientv3.Client {
 		EtcdAccess() (endpoint string, config *tls.Config, err error)
 	})
 	if !ok {
-		t.Fatal("this backend lets nobody at its etcd")
+		t.Fatal("this backend gives no access to its etcd")
 	}
 	endpoint, config, err := access.EtcdAccess()
 	if err != nil {

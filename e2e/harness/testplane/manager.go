@@ -50,9 +50,9 @@ func User(t testing.TB, name string, rules []rbacv1.PolicyRule) *rest.Config {
 	return user
 }
 
-// Manage creates a manager as an account, calls setup, and runs the manager until the test ends or stop is called. By default it
+// StartManager creates a manager as an account, calls setup, and runs the manager until the test ends or stop is called. By default it
 // logs nothing and serves nothing; change can override that.
-func Manage(t testing.TB, account *rest.Config, setup func(context.Context, manager.Manager) error, change ...func(*manager.Options)) (stop func()) {
+func StartManager(t testing.TB, account *rest.Config, setup func(context.Context, manager.Manager) error, change ...func(*manager.Options)) (stop func()) {
 	t.Helper()
 	several := true
 	options := manager.Options{
@@ -75,7 +75,7 @@ func Manage(t testing.TB, account *rest.Config, setup func(context.Context, mana
 	go func() { ended <- mgr.Start(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := awaitEnd(ended, patience); err != nil {
+		if err := awaitEnd(ended, waitTimeout); err != nil {
 			t.Errorf("the manager: %v", err)
 		}
 	})
@@ -84,11 +84,12 @@ func Manage(t testing.TB, account *rest.Config, setup func(context.Context, mana
 }
 
 // awaitEnd returns the result of a manager that was stopped, or an error if it does not end in time.
-func awaitEnd(ended <-chan error, patience time.Duration) error {
+func awaitEnd(ended <-chan error, timeout time.Duration) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(patience):
-		return fmt.Errorf("it goes on %s after it was stopped: a cache that was never read keeps a manager, so look whether its account may list and watch all that it reads", patience)
+	case <-time.After(timeout):
+		return fmt.Errorf("the manager still runs %s after it was stopped: a cache that never synced blocks it; "+
+			"check that its account may list and watch all that it reads", timeout)
 	}
 }

@@ -73,7 +73,7 @@ func RestartAPIServer(t testing.TB) {
 	t.Helper()
 	faults, ok := first.cluster(t).(federation.Faults)
 	if !ok {
-		t.Fatal("this backend restarts no apiserver")
+		t.Fatal("this backend cannot restart the API server")
 	}
 	if err := faults.Restart(t.Context(), federation.APIServer); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func (p *plane) cluster(t testing.TB) federation.Cluster {
 		}
 	})
 	if p.err != nil {
-		t.Fatalf("%v\n(make test builds the programs and says where they are)", p.err)
+		t.Fatalf("%v\n(run the tests with make test, which builds the programs and sets their paths)", p.err)
 	}
 	return p.federation.Clusters()[0]
 }

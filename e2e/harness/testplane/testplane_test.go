@@ -8,6 +8,6 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-func TestGivesAnAPIServerWithOurCRDs(t *testing.T) {
+func TestAPIServerServesOurCRDs(t *testing.T) {
 	testplane.Namespace(t)
 }

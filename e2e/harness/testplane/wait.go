@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// patience is the timeout of every wait for something that takes a moment.
-const patience = time.Minute
+// waitTimeout is the timeout of every wait for something that takes a moment.
+const waitTimeout = time.Minute
 
 // Eventually waits until look returns "". On a timeout it fails the test with the last result of look.
-func Eventually(t testing.TB, look func() string) {
+func Eventually(t testing.TB, check func() string) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for word := look(); word != ""; word = look() {
+	deadline := time.Now().Add(waitTimeout)
+	for word := check(); word != ""; word = check() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s: %s", patience, word)
+			t.Fatalf("waited %s: %s", waitTimeout, word)
 		}
 		<-time.After(20 * time.Millisecond)
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/sharding"
 )
 
-type program struct {
+type shardProgram struct {
 	kubeconfig, ring, shard, recorder, prefix string
 	health, metrics, format                   string
 	work                                      time.Duration
@@ -39,19 +39,19 @@ type program struct {
 }
 
 func main() {
-	p := program{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
+	p := shardProgram{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
 	flags := flag.NewFlagSet("shard", flag.ExitOnError) // controller-runtime has flags of its own in that which all share
-	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "the `file` of the cluster")
+	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster")
 	flags.StringVar(&p.ring, "ring", "", "`name` of the ClusterRing; empty: none")
 	flags.StringVar(&p.shard, "shard", "", "`name` of the shard")
 	flags.StringVar(&p.recorder, "recorder", "", "`URL` of the recorder")
-	flags.StringVar(&p.prefix, "namespaces", "", "`beginning` of the names of the namespaces that it works in; empty: all")
-	flags.DurationVar(&p.work, "work", 0, "how long it works on an object")
-	flags.IntVar(&p.workers, "workers", 16, "on how many objects it works at once")
-	flags.BoolVar(&p.stable, "stable", false, "a shard of the same name comes back after a stop")
+	flags.StringVar(&p.prefix, "namespaces", "", "`prefix` of the names of its namespaces; empty: all")
+	flags.DurationVar(&p.work, "work", 0, "duration of processing one object")
+	flags.IntVar(&p.workers, "workers", 16, "number of objects that it processes concurrently")
+	flags.BoolVar(&p.stable, "stable", false, "a shard of the same name restarts after a stop")
 	flags.StringVar(&p.health, "health-listen", "0", "`address` of /readyz")
 	flags.StringVar(&p.metrics, "metrics-listen", "0", "`address` of /metrics")
-	flags.StringVar(&p.format, "log-format", "text", "the `format` of the log, which is text")
+	flags.StringVar(&p.format, "log-format", "text", "`format` of the log; only text is supported")
 	_ = flags.Parse(os.Args[1:]) // it exits
 	if err := p.run(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "shard:", err)
@@ -59,14 +59,14 @@ func main() {
 	}
 }
 
-func (p *program) run(ctx context.Context) error {
+func (p *shardProgram) run(ctx context.Context) error {
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
 	config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig)
 	if err != nil {
 		return err
 	}
 	config.QPS = -1
-	mgr, inner, err := p.join(ctx, config)
+	mgr, inner, err := p.newManager(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).
-		WithEventFilter(predicate.NewPredicateFuncs(func(object client.Object) bool { return p.isOurs(object.GetNamespace()) })).
+		WithEventFilter(predicate.NewPredicateFuncs(func(object client.Object) bool { return p.isNamespaceOfRing(object.GetNamespace()) })).
 		WithOptions(controller.Options{MaxConcurrentReconciles: p.workers}).Complete(inner)
 	if err != nil {
 		return err
@@ -90,15 +90,15 @@ func (p *program) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// join makes the manager, that of a shard if there is a ring.
-func (p *program) join(ctx context.Context, config *rest.Config) (manager.Manager, reconcile.Reconciler, error) {
+// newManager makes the manager, that of a shard if there is a ring.
+func (p *shardProgram) newManager(ctx context.Context, config *rest.Config) (manager.Manager, reconcile.Reconciler, error) {
 	options := manager.Options{HealthProbeBindAddress: p.health, Metrics: metricsserver.Options{BindAddress: p.metrics}}
 	if p.ring == "" {
 		mgr, err := manager.New(config, options)
 		if err != nil {
 			return nil, nil, err
 		}
-		return mgr, &reconciler{program: p, client: mgr.GetClient()}, mgr.AddHealthzCheck("process", healthz.Ping)
+		return mgr, &reconciler{shardProgram: p, client: mgr.GetClient()}, mgr.AddHealthzCheck("process", healthz.Ping)
 	}
 	shard, err := sharding.New(ctx, config, sharding.Options{
 		Ring: p.ring, Name: p.shard, Stable: p.stable, Objects: []client.Object{&corev1.ConfigMap{}},
@@ -110,17 +110,17 @@ func (p *program) join(ctx context.Context, config *rest.Config) (manager.Manage
 	if err != nil {
 		return nil, nil, err
 	}
-	inner, err := shard.Reconciler(mgr, &corev1.ConfigMap{}, &reconciler{program: p, client: mgr.GetClient()})
+	inner, err := shard.Reconciler(mgr, &corev1.ConfigMap{}, &reconciler{shardProgram: p, client: mgr.GetClient()})
 	return mgr, inner, err
 }
 
-func (p *program) isOurs(namespace string) bool {
+func (p *shardProgram) isNamespaceOfRing(namespace string) bool {
 	return len(namespace) >= len(p.prefix) && namespace[:len(p.prefix)] == p.prefix
 }
 
 // reconciler works on one object.
 type reconciler struct {
-	*program
+	*shardProgram
 	client client.Client
 }
 
@@ -139,18 +139,18 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	// What was begun is told, and told to have ended, whatever becomes of the context.
 	ctx = context.WithoutCancel(ctx)
-	if err := r.tell(ctx, "begin", request.String(), turn); err != nil {
+	if err := r.report(ctx, "begin", request.String(), turn); err != nil {
 		return reconcile.Result{}, err
 	}
 	if r.work > 0 {
 		<-time.After(r.work)
 	}
-	return reconcile.Result{}, r.tell(ctx, "end", request.String(), turn)
+	return reconcile.Result{}, r.report(ctx, "end", request.String(), turn)
 }
 
-func (r *reconciler) tell(ctx context.Context, what, object, turn string) error {
+func (r *reconciler) report(ctx context.Context, event, object, turn string) error {
 	query := url.Values{"object": {object}, "shard": {r.shard}, "turn": {turn}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.recorder+"/"+what+"?"+query.Encode(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.recorder+"/"+event+"?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}

@@ -11,16 +11,16 @@ import (
 type Cluster interface {
 	// Config returns the client configuration. component is part of the user agent.
 	Config(ctx context.Context, component string) (*rest.Config, error)
-	// Given returns the namespace flag; empty if not set.
-	Given() string
+	// NamespaceFlag returns the namespace flag; empty if not set.
+	NamespaceFlag() string
 	// Namespace returns the namespace flag, or else the namespace of the kubeconfig's context.
 	Namespace() (string, error)
-	// Named reports whether a flag selects the cluster.
-	Named() bool
+	// IsSelected reports whether a flag selects the cluster.
+	IsSelected() bool
 }
 
-// warned is an error for something that was reported as a warning.
-type warned struct{ error }
+// warningError is an error for something that was reported as a warning.
+type warningError struct{ error }
 
 // ExitCode returns the exit code of the program.
-func (warned) ExitCode() int { return ExitWarned }
+func (warningError) ExitCode() int { return ExitWarnings }

@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
 )
 
-// ExitWarned is the exit code of convert --fail-on-warning if there are warnings.
-const ExitWarned = 2
+// ExitWarnings is the exit code of convert --fail-on-warning if there are warnings.
+const ExitWarnings = 2
 
 type convertFlags struct {
 	files         []string
@@ -33,17 +33,17 @@ func Convert(program string, from Cluster) *cobra.Command {
 	f := &convertFlags{from: from}
 	command := &cobra.Command{
 		Use:   "convert [-f FILE|DIR|-]... [--kubeconfig FILE] [--context CONTEXT] [-n NAMESPACE|-A] [--kind KIND,...]",
-		Short: "Convert PodDisruptionBudgets and their like to PodProtectors, and scheduling policies of kupid to ours",
-		Long: fmt.Sprintf(`Converts PodDisruptionBudgets (pdb), PodUnavailableBudgets of OpenKruise (pub) and PodProtectors of Podseidon
-(podseidon) to PodProtectors of Breakwater, and the scheduling policies of kupid (kupid) to those of Breakwater. It reads
-files (-f: YAML, JSON, Lists), or else lists what a cluster has, and writes YAML for kubectl apply to standard output. Nothing is changed in any cluster.
+		Short: "Convert PodDisruptionBudgets and similar objects to PodProtectors, and scheduling policies of kupid to ours",
+		Long: fmt.Sprintf(`Converts PodDisruptionBudgets (pdb), PodUnavailableBudgets of OpenKruise (pub) and PodProtectors of Podseidon (podseidon) to
+PodProtectors of Breakwater, and the scheduling policies of kupid (kupid) to those of Breakwater. The command reads files (-f: YAML,
+JSON, Lists), or else objects of a cluster, and writes YAML for kubectl apply to standard output. It changes nothing in any cluster.
 
-Where a PodProtector or a policy means something else than what it was made from, a warning on standard error says so, and so it
-does of what cannot be converted. Read them: docs/migrate.md explains each. With --fail-on-warning nothing is written and
-the exit code is %d if there is a warning whose reason --accept does not name.
+A warning on standard error reports each difference in meaning between an object and its source, and each object that cannot be
+converted. Read the warnings: docs/migrate.md explains their reasons. With --fail-on-warning, the command writes nothing and exits
+with %d if there is a warning whose reason --accept does not name.
 
-Convert all kinds together: of several objects with one name the first keeps it, pdb before pub before podseidon, and the
-others get -pub or -podseidon behind it.`, ExitWarned),
+Convert all kinds together: if several objects have the same name, the first keeps it, in the order pdb, pub, podseidon. The others
+get the suffix -pub or -podseidon.`, ExitWarnings),
 		Example: strings.ReplaceAll(`  breakwater convert -f manifests/ > protectors.yaml
   helm template shop | breakwater convert -f - --fail-on-warning --accept EvictionsOnly,OneCluster,UnhealthyPods
   breakwater convert --context worker-1 -A | kubectl --context core apply --dry-run=server -f -`, "breakwater convert", program+" convert"),
@@ -54,12 +54,12 @@ others get -pub or -podseidon behind it.`, ExitWarned),
 	}
 	flags := command.Flags()
 	flags.StringArrayVarP(&f.files, "filename", "f", nil,
-		"`file` to read, folder whose .yaml, .yml and .json files to read, or - for standard input; may be repeated")
-	flags.BoolVarP(&f.recursive, "recursive", "R", false, "read the folders below those of -f too")
+		"`file` to read, folder with .yaml, .yml and .json files, or - for standard input; may be repeated")
+	flags.BoolVarP(&f.recursive, "recursive", "R", false, "also read the subfolders of -f")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "read all namespaces of the cluster")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "`kinds` to convert: pdb, pub, podseidon, kupid; empty: all")
-	flags.BoolVar(&f.failOnWarning, "fail-on-warning", false, fmt.Sprintf("write nothing and exit with %d if there is a warning", ExitWarned))
-	flags.StringSliceVar(&f.accept, "accept", nil, "`reasons` of warnings that --fail-on-warning lets pass, as EvictionsOnly")
+	flags.BoolVar(&f.failOnWarning, "fail-on-warning", false, fmt.Sprintf("write nothing and exit with %d if there is a warning", ExitWarnings))
+	flags.StringSliceVar(&f.accept, "accept", nil, "`reasons` of warnings that --fail-on-warning accepts, such as EvictionsOnly")
 	return command
 }
 
@@ -77,22 +77,22 @@ func (f *convertFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 		return err
 	}
 	result := convert.Convert(sources)
-	told, open := warningText(result.Warnings, accepted)
+	messages, unaccepted := warningText(result.Warnings, accepted)
 	for _, note := range append(notes, conversionNotes(sources, &result)...) {
-		told += "note: " + note + "\n"
+		messages += "note: " + note + "\n"
 	}
-	if _, err := io.WriteString(log, told); err != nil {
+	if _, err := io.WriteString(log, messages); err != nil {
 		return fmt.Errorf("write the warnings: %w", err)
 	}
-	if f.failOnWarning && open > 0 {
-		return warned{fmt.Errorf("%s, and nothing was written; --accept names the reasons that are all right", Count(open, "warning"))}
+	if f.failOnWarning && unaccepted > 0 {
+		return warningError{fmt.Errorf("%s, and nothing was written; use --accept for acceptable reasons", Count(unaccepted, "warning"))}
 	}
 	var manifests bytes.Buffer
 	if err := writeManifests(&manifests, &result); err != nil {
 		return err
 	}
 	if _, err := out.Write(manifests.Bytes()); err != nil {
-		return fmt.Errorf("write what was made: %w", err)
+		return fmt.Errorf("write the converted objects: %w", err)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (f *convertFlags) acceptedReasons() ([]convert.Reason, error) {
 	for _, name := range f.accept {
 		reason := convert.Reason(name)
 		if !slices.Contains(convert.Reasons(), reason) {
-			return nil, fmt.Errorf("--accept %q is no reason of a warning; those are %v", name, convert.Reasons())
+			return nil, fmt.Errorf("--accept %q is not a reason of a warning; reasons are %v", name, convert.Reasons())
 		}
 		accepted = append(accepted, reason)
 	}
@@ -129,22 +129,23 @@ func (f *convertFlags) acceptedReasons() ([]convert.Reason, error) {
 
 // read returns the objects of files or of a cluster, and notes about them.
 func (f *convertFlags) read(ctx context.Context, in io.Reader, kinds []convert.Kind) ([]convert.Source, []string, error) {
-	if f.from.Given() != "" && f.allNamespaces {
-		return nil, nil, errors.New("give either --namespace or --all-namespaces")
+	if f.from.NamespaceFlag() != "" && f.allNamespaces {
+		return nil, nil, errors.New("set either --namespace or --all-namespaces")
 	}
 	if len(f.files) == 0 {
 		return f.list(ctx, kinds)
 	}
-	if f.from.Named() || f.from.Given() != "" || f.allNamespaces {
-		return nil, nil, errors.New("--filename reads files: --kubeconfig, --context, --namespace and --all-namespaces are of a cluster")
+	if f.from.IsSelected() || f.from.NamespaceFlag() != "" || f.allNamespaces {
+		return nil, nil, errors.New("--filename reads files, and --kubeconfig, --context, --namespace and --all-namespaces select objects of a cluster: set " +
+			"one or the other")
 	}
 	sources, notes, err := ReadFiles(f.files, f.recursive, in)
 	if err != nil || len(f.kinds) == 0 {
 		return sources, notes, err
 	}
 	wanted := func(gk schema.GroupKind) bool {
-		of := func(k convert.Kind) bool { return k.GroupKind == gk }
-		return slices.ContainsFunc(kinds, of) || !slices.ContainsFunc(convert.Kinds(), of)
+		isKind := func(k convert.Kind) bool { return k.GroupKind == gk }
+		return slices.ContainsFunc(kinds, isKind) || !slices.ContainsFunc(convert.Kinds(), isKind)
 	}
 	return slices.DeleteFunc(sources, func(s convert.Source) bool { return !wanted(s.Object.GroupVersionKind().GroupKind()) }), notes, nil
 }

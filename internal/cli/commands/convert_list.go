@@ -26,7 +26,7 @@ func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources 
 	if err != nil {
 		return nil, nil, err
 	}
-	namespace := f.from.Given()
+	namespace := f.from.NamespaceFlag()
 	if namespace == "" && !f.allNamespaces {
 		if namespace, err = f.from.Namespace(); err != nil {
 			return nil, nil, err
@@ -44,17 +44,17 @@ func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources 
 	for _, kind := range kinds {
 		resource, served, err := resourceOf(ctx, discoverer, kind)
 		if err != nil {
-			return nil, nil, fmt.Errorf("ask the cluster for %s: %w", kind.Group, err)
+			return nil, nil, fmt.Errorf("discover %s in the cluster: %w", kind.Group, err)
 		}
 		if !served {
 			notes = append(notes, fmt.Sprintf("the cluster has no %s.%s", kind.Resource, kind.Group))
 			continue
 		}
-		if kind.Cluster && namespace != "" && len(f.kinds) == 0 {
-			notes = append(notes, fmt.Sprintf("%s.%s are in no namespace; -A or --kind %s reads them", kind.Resource, kind.Group, kind.Resource))
+		if kind.ClusterScoped && namespace != "" && len(f.kinds) == 0 {
+			notes = append(notes, fmt.Sprintf("%s.%s are cluster-scoped; -A or --kind %s reads them", kind.Resource, kind.Group, kind.Resource))
 			continue
 		}
-		found, err := ListAll(ctx, in(lister.Resource(resource), kind, namespace))
+		found, err := ListAll(ctx, inNamespace(lister.Resource(resource), kind, namespace))
 		if err != nil {
 			return nil, nil, fmt.Errorf("list %s.%s: %w", kind.Resource, kind.Group, err)
 		}
@@ -64,9 +64,9 @@ func (f *convertFlags) list(ctx context.Context, kinds []convert.Kind) (sources 
 	return append(sources, workloads...), append(notes, unread...), nil
 }
 
-// in returns the client for a kind in a namespace; an empty namespace means all.
-func in(resource dynamic.NamespaceableResourceInterface, kind convert.Kind, namespace string) dynamic.ResourceInterface {
-	if kind.Cluster {
+// inNamespace returns the client for a kind in a namespace; an empty namespace means all.
+func inNamespace(resource dynamic.NamespaceableResourceInterface, kind convert.Kind, namespace string) dynamic.ResourceInterface {
+	if kind.ClusterScoped {
 		return resource
 	}
 	return resource.Namespace(namespace)
@@ -77,14 +77,14 @@ func readTargets(ctx context.Context, discoverer discovery.DiscoveryInterfaceWit
 	workloads []convert.Source, notes []string,
 ) {
 	for _, source := range sources {
-		ref, ok := convert.TargetOf(source)
+		target, ok := convert.TargetOf(source)
 		if !ok {
 			continue
 		}
-		object, err := readTarget(ctx, discoverer, lister, source.Object.GetNamespace(), ref)
+		object, err := readTarget(ctx, discoverer, lister, source.Object.GetNamespace(), target)
 		if err != nil {
-			notes = append(notes, fmt.Sprintf("%s %s/%s, which PodUnavailableBudget %s names, cannot be read, so that it is not known what else covers its pods: %v",
-				ref.Kind, source.Object.GetNamespace(), ref.Name, source.Object.GetName(), err))
+			notes = append(notes, fmt.Sprintf("%s %s/%s, which PodUnavailableBudget %s names, cannot be read, so that overlaps of its pods are unknown: %v",
+				target.Kind, source.Object.GetNamespace(), target.Name, source.Object.GetName(), err))
 			continue
 		}
 		workloads = append(workloads, convert.Source{Object: object})

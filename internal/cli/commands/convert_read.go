@@ -49,22 +49,22 @@ func ReadFiles(paths []string, recursive bool, in io.Reader) (sources []convert.
 
 // filesOf returns the path itself if it is a file, and the manifests in it if it is a folder.
 func filesOf(path string, recursive bool) ([]string, error) {
-	about, err := os.Stat(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !about.IsDir() {
+	if !info.IsDir() {
 		return []string{path}, nil
 	}
 	var files []string
-	err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && at != path && !recursive:
+		case entry.IsDir() && file != path && !recursive:
 			return fs.SkipDir
-		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(at)):
-			files = append(files, at)
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(file)):
+			files = append(files, file)
 		}
 		return nil
 	})
@@ -89,7 +89,7 @@ func parse(raw []byte, origin string, sources *[]convert.Source, notes *[]string
 		}
 		object, err := runtime.Decode(unstructured.UnstructuredJSONScheme, extension.Raw)
 		if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) || bytes.TrimSpace(extension.Raw)[0] != '{' {
-			*notes = append(*notes, fmt.Sprintf("skipped document %d of %s: it is no object of Kubernetes", document, origin))
+			*notes = append(*notes, fmt.Sprintf("skipped document %d of %s: it is not a Kubernetes object", document, origin))
 			continue
 		}
 		if err != nil {

@@ -35,37 +35,37 @@ func writeManifest(w io.Writer, from convert.Ref, of func() (map[string]any, err
 	}
 	raw, err := printable.YAML(manifest)
 	if err != nil {
-		return fmt.Errorf("write what was made from %s: %w", from, err)
+		return fmt.Errorf("write the conversion of %s: %w", from, err)
 	}
-	_, err = fmt.Fprintf(w, "---\n# From %s.\n%s", printable.Line(Place(from)), raw)
+	_, err = fmt.Fprintf(w, "---\n# From %s.\n%s", printable.Line(FormatRef(from)), raw)
 	return err
 }
 
-// alike is the key by which warnings are grouped.
-type alike struct {
-	title   string
-	reason  convert.Reason
-	message string
-	lost    bool
+// warningKey is the key by which warnings are grouped.
+type warningKey struct {
+	title        string
+	reason       convert.Reason
+	message      string
+	notConverted bool
 }
 
 // warningText formats the warnings, each distinct message once, those about unconverted objects first. It also returns the number of
 // messages that are not accepted.
-func warningText(warnings []convert.Warning, accepted []convert.Reason) (text string, open int) {
-	var order []alike
-	about := map[alike][]convert.Ref{}
+func warningText(warnings []convert.Warning, accepted []convert.Reason) (text string, unaccepted int) {
+	var order []warningKey
+	about := map[warningKey][]convert.Ref{}
 	for _, warning := range warnings {
-		key := alike{warning.About.Title, warning.Reason, warning.Message, warning.Lost}
+		key := warningKey{warning.About.Title, warning.Reason, warning.Message, warning.NotConverted}
 		if about[key] == nil {
 			order = append(order, key)
 		}
 		about[key] = append(about[key], warning.About)
 	}
-	slices.SortStableFunc(order, func(a, b alike) int {
+	slices.SortStableFunc(order, func(first, second warningKey) int {
 		switch {
-		case a.lost == b.lost:
+		case first.notConverted == second.notConverted:
 			return 0
-		case a.lost:
+		case first.notConverted:
 			return -1
 		default:
 			return 1
@@ -76,34 +76,34 @@ func warningText(warnings []convert.Warning, accepted []convert.Reason) (text st
 		if slices.Contains(accepted, key.reason) {
 			word = "accepted"
 		} else {
-			open++
+			unaccepted++
 		}
-		if key.lost {
+		if key.notConverted {
 			word += ": not converted"
 		}
-		text += fmt.Sprintf("%s: %s: %s: %s\n", word, key.reason, whom(about[key]), key.message)
+		text += fmt.Sprintf("%s: %s: %s: %s\n", word, key.reason, objectNames(about[key]), key.message)
 	}
-	return text, open
+	return text, unaccepted
 }
 
-// whom names the objects of a warning, at most three of them individually.
-func whom(about []convert.Ref) string {
+// objectNames names the objects of a warning, at most three of them individually.
+func objectNames(about []convert.Ref) string {
 	if len(about) == 1 {
-		return Place(about[0])
+		return FormatRef(about[0])
 	}
 	var names []string
 	for _, ref := range about[:min(3, len(about))] {
 		names = append(names, ref.ID())
 	}
-	rest := ""
+	suffix := ""
 	if more := len(about) - len(names); more > 0 {
-		rest = fmt.Sprintf(" and %d more", more)
+		suffix = fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%s (%s%s), each", Count(len(about), about[0].Title), strings.Join(names, ", "), rest)
+	return fmt.Sprintf("%s (%s%s), each", Count(len(about), about[0].Title), strings.Join(names, ", "), suffix)
 }
 
-// Place formats an object and where it was read.
-func Place(ref convert.Ref) string {
+// FormatRef formats an object and where it was read.
+func FormatRef(ref convert.Ref) string {
 	if ref.Origin == "" {
 		return ref.String()
 	}
@@ -122,13 +122,13 @@ func conversionNotes(sources []convert.Source, result *convert.Result) []string 
 		skipped = append(skipped, fmt.Sprintf("%d %s", kinds[title], title))
 	}
 	if len(skipped) > 0 {
-		notes = append(notes, "skipped what is not converted: "+strings.Join(skipped, ", "))
+		notes = append(notes, "skipped objects that are not converted: "+strings.Join(skipped, ", "))
 	}
 	made := Count(len(result.Protectors), "PodProtector")
 	if n := len(result.Policies); n > 0 {
 		made += " and " + Count(n, "scheduling policy")
 	}
-	return append(notes, fmt.Sprintf("%s made of %s", made, Count(len(sources)-len(result.Skipped), "object")))
+	return append(notes, fmt.Sprintf("%s created from %s", made, Count(len(sources)-len(result.Skipped), "object")))
 }
 
 // Count formats a number of things, such as 2 policies.

@@ -18,8 +18,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// confirmedFor is how long a confirmation is valid. It expires so that it does not confirm a later decrease of the same protector.
-const confirmedFor = 10 * time.Minute
+// confirmationLifetime is how long a confirmation is valid. It expires so that it does not confirm a later decrease of the same protector.
+const confirmationLifetime = 10 * time.Minute
 
 // pendingDecrease is a protector with a pending decrease.
 type pendingDecrease struct {
@@ -61,7 +61,7 @@ func (f *releaseFlags) runPending(ctx context.Context, in io.Reader, out io.Writ
 		return err
 	}
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(out, "No decrease is pending"+p.where()+".")
+		_, err := fmt.Fprintln(out, "No decrease is pending"+p.scopeText()+".")
 		return err
 	}
 	if err := p.preview(out, found); err != nil {
@@ -77,13 +77,13 @@ func (f *releaseFlags) runPending(ctx context.Context, in io.Reader, out io.Writ
 func (f *releaseFlags) checkPending(arguments []string) (names []string, err error) {
 	switch {
 	case f.deleted || len(f.kinds) > 0:
-		return nil, errors.New("--pending confirms decreases of floors; give neither --deleted nor --kind with it")
-	case f.all && f.core.Given() != "":
-		return nil, errors.New("give either --namespace or --all-namespaces")
+		return nil, errors.New("--pending confirms decreases of floors: omit --deleted and --kind")
+	case f.all && f.core.NamespaceFlag() != "":
+		return nil, errors.New("set either --namespace or --all-namespaces")
 	case f.all && len(arguments) > 0:
-		return nil, errors.New("a protector has one namespace: give --namespace in place of --all-namespaces")
+		return nil, errors.New("a protector has one namespace: set --namespace instead of --all-namespaces")
 	case f.dryRun && f.yes:
-		return nil, errors.New("give either --dry-run or --yes")
+		return nil, errors.New("set either --dry-run or --yes")
 	}
 	for _, argument := range arguments {
 		kind, name, typed := strings.Cut(argument, "/")
@@ -101,7 +101,7 @@ func (f *releaseFlags) checkPending(arguments []string) (names []string, err err
 	return names, nil
 }
 
-func (p *pendingDecreases) where() string {
+func (p *pendingDecreases) scopeText() string {
 	if p.namespace == "" {
 		return ""
 	}
@@ -114,18 +114,18 @@ func (p *pendingDecreases) find(ctx context.Context, names []string) (found []pe
 	if len(names) == 0 {
 		return p.list(ctx)
 	}
-	var refused []error
+	var errs []error
 	for _, name := range names {
 		protector := &v1alpha1.PodProtector{}
 		if err := p.client.Get(ctx, client.ObjectKey{Namespace: p.namespace, Name: name}, protector); err != nil {
-			refused = append(refused, fmt.Errorf("get PodProtector %s/%s: %w", p.namespace, name, err))
+			errs = append(errs, fmt.Errorf("get PodProtector %s/%s: %w", p.namespace, name, err))
 		} else if decrease, pending := brake.DecreaseOf(protector); !pending {
-			refused = append(refused, fmt.Errorf("PodProtector %s/%s has no pending decrease; without names --pending lists those that have one", p.namespace, name))
+			errs = append(errs, fmt.Errorf("PodProtector %s/%s has no pending decrease; --pending without names lists all pending decreases", p.namespace, name))
 		} else {
 			found = append(found, pendingDecrease{protector, decrease})
 		}
 	}
-	return found, errors.Join(refused...)
+	return found, errors.Join(errs...)
 }
 
 func (p *pendingDecreases) list(ctx context.Context) (found []pendingDecrease, err error) {
@@ -147,19 +147,19 @@ func (p *pendingDecreases) list(ctx context.Context) (found []pendingDecrease, e
 
 // confirm confirms each decrease and prints the result. It continues after an error.
 func (p *pendingDecreases) confirm(ctx context.Context, out io.Writer, found []pendingDecrease) error {
-	until := p.now().Add(confirmedFor).UTC().Truncate(time.Second)
+	until := p.now().Add(confirmationLifetime).UTC().Truncate(time.Second)
 	var failed []error
 	confirmed := 0
 	for i := range found {
-		said, err := p.confirmOne(ctx, &found[i], until)
+		result, err := p.confirmOne(ctx, &found[i], until)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("PodProtector %s: %w", found[i].key(), err))
 			continue
 		}
-		if said == wasConfirmed {
+		if result == resultConfirmed {
 			confirmed++
 		}
-		if _, err := fmt.Fprintf(out, "%s PodProtector %s\n", said, found[i].key()); err != nil {
+		if _, err := fmt.Fprintf(out, "%s PodProtector %s\n", result, found[i].key()); err != nil {
 			return err
 		}
 	}
@@ -174,17 +174,17 @@ func (p *pendingDecreases) confirm(ctx context.Context, out io.Writer, found []p
 
 // Results of confirming one decrease.
 const (
-	wasConfirmed = "confirmed"
-	wasReleased  = "already released"
-	wasDecreased = "no longer pending"
+	resultConfirmed  = "confirmed"
+	resultReleased   = "already released"
+	resultNotPending = "no longer pending"
 )
 
 // confirmOne annotates a protector, unless it was recreated or another decrease is pending. On a conflict it reads the protector again
 // and retries, because aggregators and webhooks write its status frequently.
-func (p *pendingDecreases) confirmOne(ctx context.Context, d *pendingDecrease, until time.Time) (said string, err error) {
+func (p *pendingDecreases) confirmOne(ctx context.Context, d *pendingDecrease, until time.Time) (result string, err error) {
 	current := d.PodProtector
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		said, err = p.annotate(ctx, current, until)
+		result, err = p.annotate(ctx, current, until)
 		if !apierrors.IsConflict(err) {
 			return err
 		}
@@ -195,18 +195,18 @@ func (p *pendingDecreases) confirmOne(ctx context.Context, d *pendingDecrease, u
 		decrease, pending := brake.DecreaseOf(live)
 		switch {
 		case live.UID != d.UID:
-			return errors.New("it was deleted and created again; nothing was confirmed")
+			return errors.New("the PodProtector was deleted and created again; nothing was confirmed")
 		case !pending:
-			said = wasDecreased
+			result = resultNotPending
 			return nil
 		case !decrease.IsSame(d.Decrease):
-			return fmt.Errorf("another decrease is pending now, so nothing was confirmed: %s", decrease.Asks())
+			return fmt.Errorf("another decrease is pending now, so nothing was confirmed: %s", decrease.Summary())
 		}
 		current = live
 		return err
 	})
 	if apierrors.IsNotFound(err) {
-		return wasReleased, nil
+		return resultReleased, nil
 	}
-	return said, err
+	return result, err
 }

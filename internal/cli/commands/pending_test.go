@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// storeDecrease creates shop/web with a pending decrease, or changes its message or status.
-func storeDecrease(t *testing.T, c client.Client, namespace string, status metav1.ConditionStatus, message string) {
+// createPendingDecrease creates shop/web with a pending decrease, or changes its message or status.
+func createPendingDecrease(t *testing.T, c client.Client, namespace string, status metav1.ConditionStatus, message string) {
 	t.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(p), p); client.IgnoreNotFound(err) != nil {
@@ -40,23 +40,23 @@ func storeDecrease(t *testing.T, c client.Client, namespace string, status metav
 	}
 }
 
-func TestOnlyTheDecreaseThatWasShownIsConfirmed(t *testing.T) {
+func TestConfirmOnlyShownDecrease(t *testing.T) {
 	const message = "Deployment web was deleted, which would release the floor of 2. It is held."
 	for claim, c := range map[string]struct {
 		// between runs after the preview and before the first write.
-		between   func(*testing.T, client.Client, *v1alpha1.PodProtector)
-		confirmed bool
-		said, err string
+		between     func(*testing.T, client.Client, *v1alpha1.PodProtector)
+		confirmed   bool
+		result, err string
 	}{
 		"nothing changes": {nil, true, "confirmed PodProtector", ""},
 		"a component writes the status": {func(t *testing.T, c client.Client, p *v1alpha1.PodProtector) {
-			storeDecrease(t, c, p.Namespace, metav1.ConditionTrue, strings.Replace(message, "It is held.", "It is still held.", 1))
+			createPendingDecrease(t, c, p.Namespace, metav1.ConditionTrue, strings.Replace(message, "It is held.", "It is still held.", 1))
 		}, true, "confirmed PodProtector", ""},
 		"another decrease is pending": {func(t *testing.T, c client.Client, p *v1alpha1.PodProtector) {
-			storeDecrease(t, c, p.Namespace, metav1.ConditionTrue, "Deployment web, or its policy, changed, which would lower the floor from 2 to 1. It is held.")
+			createPendingDecrease(t, c, p.Namespace, metav1.ConditionTrue, "Deployment web, or its policy, changed, which would lower the floor from 2 to 1. It is held.")
 		}, false, "", "another decrease is pending now"},
 		"nothing is pending any more": {func(t *testing.T, c client.Client, p *v1alpha1.PodProtector) {
-			storeDecrease(t, c, p.Namespace, metav1.ConditionFalse, "None.")
+			createPendingDecrease(t, c, p.Namespace, metav1.ConditionFalse, "None.")
 		}, false, "no longer pending", ""},
 		"the protector is released": {func(t *testing.T, c client.Client, p *v1alpha1.PodProtector) {
 			if err := c.Delete(t.Context(), p); err != nil {
@@ -67,7 +67,7 @@ func TestOnlyTheDecreaseThatWasShownIsConfirmed(t *testing.T) {
 			if err := c.Delete(t.Context(), p.DeepCopy()); err != nil {
 				t.Fatal(err)
 			}
-			storeDecrease(t, c, p.Namespace, metav1.ConditionTrue, message)
+			createPendingDecrease(t, c, p.Namespace, metav1.ConditionTrue, message)
 		}, false, "", "deleted and created again"},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -76,12 +76,12 @@ func TestOnlyTheDecreaseThatWasShownIsConfirmed(t *testing.T) {
 				t.Fatal(err)
 			}
 			namespace, between := testplane.Namespace(t), c.between
-			storeDecrease(t, live, namespace, metav1.ConditionTrue, message)
+			createPendingDecrease(t, live, namespace, metav1.ConditionTrue, message)
 			racing := interceptor.NewClient(live, interceptor.Funcs{
 				Patch: func(ctx context.Context, to client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-					if happens := between; happens != nil {
+					if change := between; change != nil {
 						between = nil
-						happens(t, live, object.(*v1alpha1.PodProtector))
+						change(t, live, object.(*v1alpha1.PodProtector))
 					}
 					return to.Patch(ctx, object, patch, options...)
 				},
@@ -93,8 +93,8 @@ func TestOnlyTheDecreaseThatWasShownIsConfirmed(t *testing.T) {
 			}
 			var out strings.Builder
 			err = p.confirm(t.Context(), &out, found)
-			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || !strings.Contains(out.String(), c.said) {
-				t.Errorf("confirm() = %v, and says %q; want the error %q, and %q", err, out.String(), c.err, c.said)
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || !strings.Contains(out.String(), c.result) {
+				t.Errorf("confirm() = %v and prints %q; want the error %q and %q", err, out.String(), c.err, c.result)
 			}
 			after := &v1alpha1.PodProtector{}
 			if err := live.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, after); client.IgnoreNotFound(err) != nil {

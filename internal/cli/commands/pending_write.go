@@ -37,7 +37,7 @@ func (p *pendingDecreases) preview(out io.Writer, found []pendingDecrease) error
 			floor = "?"
 		}
 		since := duration.HumanDuration(max(0, p.now().Sub(d.Since)))
-		row := []string{d.Namespace, d.Name, floor, strconv.Itoa(budget.Available), d.Reason, since, d.Asks()}
+		row := []string{d.Namespace, d.Name, floor, strconv.Itoa(budget.Available), d.Reason, since, d.Summary()}
 		rows = append(rows, strings.Join(printable.Value(row), "\t")+"\n")
 	}
 	if _, err := io.WriteString(table, strings.Join(rows, "")); err != nil {
@@ -84,7 +84,7 @@ func (f *releaseFlags) isConfirmed(in io.Reader, out io.Writer, decreases int) (
 }
 
 // annotate confirms the decrease of exactly this object at exactly this resource version.
-func (p *pendingDecreases) annotate(ctx context.Context, protector *v1alpha1.PodProtector, until time.Time) (said string, err error) {
+func (p *pendingDecreases) annotate(ctx context.Context, protector *v1alpha1.PodProtector, until time.Time) (result string, err error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": protector.UID, "resourceVersion": protector.ResourceVersion,
 		"annotations": map[string]string{v1alpha1.AnnotationConfirmRelease: until.Format(time.RFC3339)},
@@ -93,5 +93,5 @@ func (p *pendingDecreases) annotate(ctx context.Context, protector *v1alpha1.Pod
 		return "", err
 	}
 	err = p.client.Patch(ctx, protector.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	return wasConfirmed, err
+	return resultConfirmed, err
 }

@@ -37,25 +37,25 @@ func Release(program string, core Cluster) *cobra.Command {
 	f := &releaseFlags{core: core, now: time.Now}
 	command := &cobra.Command{
 		Use:   "release [KIND/NAME ...]",
-		Short: "Release what Breakwater's finalizers hold in a core cluster, or confirm pending decreases of floors",
-		Long: `Breakwater puts finalizers (breakwater.dev/...) on protectors, on the workloads that they come from and on policies, so
-that a deletion can be told from a loss. The generator takes them off by itself. If it is gone for good, what they hold
-cannot be deleted: this command lists it, and with --yes takes them off. The finalizers of others stay.
+		Short: "Remove Breakwater's finalizers from objects of a core cluster, or confirm pending decreases of floors",
+		Long: `Breakwater adds finalizers (breakwater.dev/...) to protectors, to their source workloads and to policies, to distinguish a deletion from
+a loss. The generator removes them itself. If the generator was uninstalled, objects with these finalizers cannot be deleted: this
+command lists them, and with --yes removes the finalizers of Breakwater. It keeps all other finalizers.
 
-A protector that is let go of, and was deleted, protects nothing any more: its pods can be removed at once. One that was
-not deleted stays. While a generator runs it puts its finalizers back on whatever is not deleted; let it do the work.
+A deleted protector protects nothing after its finalizers are removed: its pods can be removed at once. A protector that was not deleted
+remains. A running generator adds its finalizers again to objects that were not deleted; do not use this command then.
 
 With --pending the command confirms large decreases of floors that the generator holds back (condition DecreasePending), for example
 because many workloads were deleted at once. It lists them, asks at a terminal, and annotates each PodProtector with
 ` + v1alpha1.AnnotationConfirmRelease + ` for 10 minutes. Without names it confirms those of the namespace, which is that of the
-context unless --namespace or --all-namespaces is given. If a named PodProtector has no pending decrease, the command fails and
-confirms nothing. Do not confirm a decrease by taking finalizers off.`,
-		Example: strings.ReplaceAll(`  breakwater release --all-namespaces                         # what is held, and what waits to be deleted
-  breakwater release --all-namespaces --deleted --yes         # let go of what waits
-  breakwater release --namespace shop PodProtector/web --yes  # of one
-  breakwater release --pending --all-namespaces --dry-run     # floors that are held although a large decrease was asked for
+context unless --namespace or --all-namespaces is set. If a named PodProtector has no pending decrease, the command fails and
+confirms nothing. Do not confirm a decrease by removing finalizers.`,
+		Example: strings.ReplaceAll(`  breakwater release --all-namespaces                         # objects with finalizers, and whether they were deleted
+  breakwater release --all-namespaces --deleted --yes         # remove the finalizers of deleted objects
+  breakwater release --namespace shop PodProtector/web --yes  # of one object
+  breakwater release --pending --all-namespaces --dry-run     # pending decreases of floors
   breakwater release --pending --namespace shop               # confirm the decreases of a namespace
-  breakwater release --pending --namespace shop web --yes     # of one`, "breakwater release", program+" release"),
+  breakwater release --pending --namespace shop web --yes     # of one protector`, "breakwater release", program+" release"),
 		RunE: func(command *cobra.Command, names []string) error {
 			if f.pending {
 				return f.runPending(command.Context(), command.InOrStdin(), command.OutOrStdout(), names)
@@ -64,21 +64,21 @@ confirms nothing. Do not confirm a decrease by taking finalizers off.`,
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "what is in all namespaces, and what has none")
-	flags.StringSliceVar(&f.kinds, "kind", nil, "one more kind of workloads to look at, as `group/version/Kind`; those that protectors name are looked at anyway")
-	flags.BoolVar(&f.deleted, "deleted", false, "only what was deleted and waits for its finalizers")
-	flags.BoolVar(&f.yes, "yes", false, "take the finalizers off, without it nothing is changed; with --pending: confirm without asking")
+	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, and cluster-scoped objects")
+	flags.StringSliceVar(&f.kinds, "kind", nil, "additional kind of workloads to search, as `group/version/Kind`; kinds that protectors name are always searched")
+	flags.BoolVar(&f.deleted, "deleted", false, "only deleted objects that wait for their finalizers")
+	flags.BoolVar(&f.yes, "yes", false, "remove the finalizers; without it nothing is changed. With --pending: confirm without asking")
 	flags.BoolVar(&f.pending, "pending", false, "confirm pending decreases of floors: those of the named PodProtectors, or all")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show what there is, change nothing, and do not ask")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "list only: do not change anything, and do not ask")
 	return command
 }
 
 func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) error {
-	if (f.core.Given() == "") != f.all {
-		return errors.New("give either --namespace or --all-namespaces")
+	if (f.core.NamespaceFlag() == "") != f.all {
+		return errors.New("set either --namespace or --all-namespaces")
 	}
 	if f.dryRun && f.yes {
-		return errors.New("give either --dry-run or --yes")
+		return errors.New("set either --dry-run or --yes")
 	}
 	for _, name := range names {
 		if kind, rest, ok := strings.Cut(name, "/"); !ok || kind == "" || rest == "" {
@@ -97,8 +97,8 @@ func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) e
 	if err != nil {
 		return err
 	}
-	found = slices.DeleteFunc(found, func(h finalizers.Hold) bool { return f.deleted && !h.Deleted() || !isNamed(&h, names) })
-	if err := f.tell(out, found); err != nil || !f.yes {
+	found = slices.DeleteFunc(found, func(h finalizers.HeldObject) bool { return f.deleted && !h.IsDeleted() || !isNamed(&h, names) })
+	if err := f.printHolds(out, found); err != nil || !f.yes {
 		return err
 	}
 	for i := range found {
@@ -113,7 +113,7 @@ func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) e
 }
 
 func (f *releaseFlags) finder(config *rest.Config) (*finalizers.Finder, error) {
-	finder := &finalizers.Finder{Namespace: f.core.Given()}
+	finder := &finalizers.Finder{Namespace: f.core.NamespaceFlag()}
 	for _, text := range f.kinds {
 		parts := strings.Split(text, "/")
 		if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts[len(parts)-2:], "") {
@@ -134,22 +134,22 @@ func (f *releaseFlags) finder(config *rest.Config) (*finalizers.Finder, error) {
 }
 
 // isNamed reports whether an object is among the named ones. No names match all objects.
-func isNamed(h *finalizers.Hold, names []string) bool {
+func isNamed(h *finalizers.HeldObject, names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
 		return strings.EqualFold(name, h.Kind.Kind+"/"+h.Object.Name)
 	})
 }
 
-func (f *releaseFlags) tell(out io.Writer, found []finalizers.Hold) error {
+func (f *releaseFlags) printHolds(out io.Writer, found []finalizers.HeldObject) error {
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(out, "Nothing is held.")
+		_, err := fmt.Fprintln(out, "No object has finalizers of Breakwater.")
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	rows := []string{"KIND\tNAMESPACE\tNAME\tFINALIZERS\tSTATE\n"}
 	for i := range found {
 		h, state := &found[i], "in use"
-		if h.Deleted() {
+		if h.IsDeleted() {
 			state = "deleted " + h.Object.DeletionTimestamp.UTC().Format("2006-01-02T15:04:05Z")
 		}
 		row := []string{h.Kind.Kind, h.Object.Namespace, h.Object.Name, strings.Join(h.Finalizers, ","), state}
@@ -161,6 +161,6 @@ func (f *releaseFlags) tell(out io.Writer, found []finalizers.Hold) error {
 	if err := table.Flush(); err != nil || f.yes {
 		return err
 	}
-	_, err := fmt.Fprintln(out, "Nothing was changed. With --yes these finalizers are taken off.")
+	_, err := fmt.Fprintln(out, "Nothing was changed. Add --yes to remove these finalizers.")
 	return err
 }

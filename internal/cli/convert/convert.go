@@ -47,52 +47,52 @@ type Result struct {
 func Convert(sources []Source) Result {
 	var (
 		result   Result
-		made     []draft
+		drafts   []draft
 		policies []policyDraft
 	)
 	for rank, kind := range Kinds() {
-		for _, source := range of(kind, sources) {
-			r := &reading{from: refOf(kind.Title, source)}
+		for _, source := range sourcesOf(kind, sources) {
+			r := &conversion{from: refOf(kind.Title, source)}
 			if kind.policy != nil {
 				policies = r.appendPolicy(policies, kind, source.Object)
 			} else if protector, ok := r.read(kind, source.Object); ok {
-				made = append(made, draft{protector: protector, reading: r, kind: kind, rank: rank})
+				drafts = append(drafts, draft{protector: protector, conversion: r, kind: kind, rank: rank})
 			}
-			if r.isLost() {
+			if r.isRejected() {
 				result.Warnings = append(result.Warnings, r.warnings...)
 			}
 		}
 	}
-	tellContradictions(policies)
+	warnContradictions(policies)
 	for i := range policies {
 		result.Policies = append(result.Policies, policies[i].Policy)
-		result.Warnings = append(result.Warnings, policies[i].reading.warnings...)
+		result.Warnings = append(result.Warnings, policies[i].conversion.warnings...)
 	}
-	made = withoutRepeated(made, &result)
-	rename(made)
-	tellOverlaps(made, targets(sources))
-	for i := range made {
-		result.Protectors = append(result.Protectors, Protector{PodProtector: made[i].protector, From: made[i].reading.from})
-		result.Warnings = append(result.Warnings, made[i].reading.warnings...)
+	drafts = dropDuplicates(drafts, &result)
+	makeNamesUnique(drafts)
+	warnOverlaps(drafts, targets(sources))
+	for i := range drafts {
+		result.Protectors = append(result.Protectors, Protector{PodProtector: drafts[i].protector, From: drafts[i].conversion.from})
+		result.Warnings = append(result.Warnings, drafts[i].conversion.warnings...)
 	}
 	slices.SortFunc(result.Protectors, func(a, b Protector) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	slices.SortStableFunc(result.Warnings, func(a, b Warning) int { return a.About.compare(b.About) })
-	result.Skipped = skipped(sources, made)
+	result.Skipped = skippedRefs(sources, drafts)
 	return result
 }
 
 // draft is a protector that later steps can still change.
 type draft struct {
-	protector v1alpha1.PodProtector
-	reading   *reading
-	kind      Kind
-	rank      int
+	protector  v1alpha1.PodProtector
+	conversion *conversion
+	kind       Kind
+	rank       int
 }
 
-// of returns the sources of a kind, sorted by namespace and name. The sort is stable.
-func of(kind Kind, sources []Source) []Source {
+// sourcesOf returns the sources of a kind, sorted by namespace and name. The sort is stable.
+func sourcesOf(kind Kind, sources []Source) []Source {
 	var found []Source
 	for _, source := range sources {
 		if source.Object.GroupVersionKind().GroupKind() == kind.GroupKind {
@@ -105,19 +105,19 @@ func of(kind Kind, sources []Source) []Source {
 	return found
 }
 
-func skipped(sources []Source, made []draft) []Ref {
-	of := map[schema.GroupKind]bool{}
+func skippedRefs(sources []Source, drafts []draft) []Ref {
+	convertible := map[schema.GroupKind]bool{}
 	for _, kind := range Kinds() {
-		of[kind.GroupKind] = true
+		convertible[kind.GroupKind] = true
 	}
-	named := map[workload]bool{}
-	for i := range made {
-		named[targetOf(&made[i])] = true
+	targeted := map[workload]bool{}
+	for i := range drafts {
+		targeted[targetOf(&drafts[i])] = true
 	}
 	var refs []Ref
 	for _, source := range sources {
 		gvk := source.Object.GroupVersionKind()
-		if of[gvk.GroupKind()] || named[workload{gvk.GroupKind(), id{source.Object.GetNamespace(), source.Object.GetName()}}] {
+		if convertible[gvk.GroupKind()] || targeted[workload{gvk.GroupKind(), id{source.Object.GetNamespace(), source.Object.GetName()}}] {
 			continue
 		}
 		title := gvk.Kind
@@ -129,9 +129,9 @@ func skipped(sources []Source, made []draft) []Ref {
 	return refs
 }
 
-// withoutRepeated keeps the first of the drafts that were converted from objects with the same name. The meaning of several is
+// dropDuplicates keeps the first of the drafts that were converted from objects with the same name. The meaning of several is
 // ambiguous: they can be two versions of one file, or objects of two clusters, whose numbers add up.
-func withoutRepeated(drafts []draft, result *Result) []draft {
+func dropDuplicates(drafts []draft, result *Result) []draft {
 	var kept []draft
 	for _, d := range drafts {
 		last := len(kept) - 1
@@ -139,26 +139,26 @@ func withoutRepeated(drafts []draft, result *Result) []draft {
 			kept = append(kept, d)
 			continue
 		}
-		const sum = "only the first was converted, and where they are of several clusters its numbers must be those of all together"
+		const remedy = "only the first was converted; if they are from several clusters, its numbers must cover all of them"
 		switch first := &kept[last]; {
 		case !equality.Semantic.DeepEqual(first.protector.Spec, d.protector.Spec):
-			d.reading.lost(Repeated, "it was given before%s, with another meaning; %s", first.reading.from.in(), sum)
-		case addsUp(&d):
-			d.reading.lost(Repeated, "it was given before%s, with the same numbers; %s", first.reading.from.in(), sum)
+			d.conversion.reject(Repeated, "it was read before%s, with a different spec; %s", first.conversion.from.originSuffix(), remedy)
+		case hasAdditiveNumbers(&d):
+			d.conversion.reject(Repeated, "it was read before%s, with the same numbers; %s", first.conversion.from.originSuffix(), remedy)
 		default:
 			continue
 		}
-		result.Warnings = append(result.Warnings, d.reading.warnings...)
+		result.Warnings = append(result.Warnings, d.conversion.warnings...)
 	}
 	return kept
 }
 
-// addsUp reports whether the same object in two clusters means more pods than in one.
-func addsUp(d *draft) bool {
+// hasAdditiveNumbers reports whether the same object in two clusters means more pods than in one.
+func hasAdditiveNumbers(d *draft) bool {
 	number := func(amount *intstr.IntOrString) bool {
 		return amount != nil && amount.Type == intstr.Int && amount.IntVal > 0
 	}
-	ofOneCluster := slices.ContainsFunc(d.reading.warnings, func(w Warning) bool { return w.Reason == OneCluster })
+	isPerCluster := slices.ContainsFunc(d.conversion.warnings, func(w Warning) bool { return w.Reason == OneCluster })
 	spec := &d.protector.Spec
-	return ofOneCluster && (number(spec.MinAvailable) || number(spec.MaxUnavailable) || spec.ExpectedReplicas != nil)
+	return isPerCluster && (number(spec.MinAvailable) || number(spec.MaxUnavailable) || spec.ExpectedReplicas != nil)
 }

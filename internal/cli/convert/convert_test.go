@@ -38,7 +38,7 @@ func reasons(warnings []convert.Warning) string {
 	var words []string
 	for _, w := range warnings {
 		word := string(w.Reason)
-		if w.Lost {
+		if w.NotConverted {
 			word += "!"
 		}
 		words = append(words, word)
@@ -85,7 +85,7 @@ func wantAccepted(t testing.TB, protectors []convert.Protector) {
 	}
 	for i := range protectors {
 		if err := create(t, c, &protectors[i]); err != nil {
-			t.Errorf("the apiserver refuses %s: %v", protectors[i].Name, err)
+			t.Errorf("API server rejected %s: %v", protectors[i].Name, err)
 		}
 	}
 }
@@ -101,16 +101,16 @@ func create(t testing.TB, c client.Client, p *convert.Protector) error {
 		u.SetNamespace("default")
 	}
 	if u.GetNamespace() != "default" {
-		t.Fatalf("the namespace of %s is not default, and would have to be made", p.Name)
+		t.Fatalf("%s has a namespace other than default, which does not exist", p.Name)
 	}
 	return c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 }
 
-// conversion is a test of one source: its spec, its other metadata, and the expected spec and warnings. An empty want expects no
+// conversionCase is a test of one source: its spec, its other metadata, and the expected spec and warnings. An empty want expects no
 // protector.
-type conversion struct{ given, metadata, want, warnings string }
+type conversionCase struct{ given, metadata, want, warnings string }
 
-func wantConversions(t *testing.T, apiVersion, kind string, tests map[string]conversion) {
+func wantConversions(t *testing.T, apiVersion, kind string, tests map[string]conversionCase) {
 	for claim, test := range tests {
 		t.Run(claim, func(t *testing.T) {
 			metadata := "name: web, namespace: default"
@@ -136,8 +136,8 @@ func wantConversions(t *testing.T, apiVersion, kind string, tests map[string]con
 	}
 }
 
-// many returns n items. The format gets the index of each.
-func many(n int, format string) string {
+// repeatFormat returns n items. The format gets the index of each.
+func repeatFormat(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, format, i)

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
 )
 
-func TestEveryReasonIsExplained(t *testing.T) {
+func TestDocsExplainEveryReason(t *testing.T) {
 	raw, err := os.ReadFile("../../../docs/migrate.md")
 	if err != nil {
 		t.Fatal(err)

@@ -10,12 +10,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// distinct drops duplicate tolerations. It keeps those that differ only in tolerationSeconds, which areCriteria then rejects.
-func distinct(all []v1alpha1.Toleration) []v1alpha1.Toleration {
+// uniqueTolerations drops duplicate tolerations. It keeps those that differ only in tolerationSeconds, which hasValidCriteria then rejects.
+func uniqueTolerations(all []v1alpha1.Toleration) []v1alpha1.Toleration {
 	var kept []v1alpha1.Toleration
 	for i := range all {
-		if !slices.ContainsFunc(kept, func(had v1alpha1.Toleration) bool {
-			return equality.Semantic.DeepEqual(explicit(had), explicit(all[i]))
+		if !slices.ContainsFunc(kept, func(other v1alpha1.Toleration) bool {
+			return equality.Semantic.DeepEqual(withDefaultOperator(other), withDefaultOperator(all[i]))
 		}) {
 			kept = append(kept, all[i])
 		}
@@ -23,20 +23,20 @@ func distinct(all []v1alpha1.Toleration) []v1alpha1.Toleration {
 	return kept
 }
 
-// explicit sets the default operator of a toleration.
-func explicit(t v1alpha1.Toleration) v1alpha1.Toleration {
+// withDefaultOperator sets the default operator of a toleration.
+func withDefaultOperator(t v1alpha1.Toleration) v1alpha1.Toleration {
 	t.Operator = cmp.Or(t.Operator, string(corev1.TolerationOpEqual))
 	return t
 }
 
-// tidyAffinity drops terms without effect and returns nil if none is left. The object is lost if no node can match.
-func (r *reading) tidyAffinity(from *v1alpha1.Affinity) (*v1alpha1.Affinity, bool) {
+// normalizeAffinity drops terms without effect and returns nil if none is left. The object is lost if no node can match.
+func (r *conversion) normalizeAffinity(from *v1alpha1.Affinity) (*v1alpha1.Affinity, bool) {
 	if from == nil {
 		return nil, true
 	}
-	to := &v1alpha1.Affinity{PodAffinity: tidyPods(from.PodAffinity), PodAntiAffinity: tidyPods(from.PodAntiAffinity)}
+	to := &v1alpha1.Affinity{PodAffinity: normalizePodAffinity(from.PodAffinity), PodAntiAffinity: normalizePodAffinity(from.PodAntiAffinity)}
 	var ok bool
-	if to.NodeAffinity, ok = r.tidyNodes(from.NodeAffinity); !ok {
+	if to.NodeAffinity, ok = r.normalizeNodeAffinity(from.NodeAffinity); !ok {
 		return nil, false
 	}
 	if *to == (v1alpha1.Affinity{}) {
@@ -45,29 +45,29 @@ func (r *reading) tidyAffinity(from *v1alpha1.Affinity) (*v1alpha1.Affinity, boo
 	return to, true
 }
 
-// tidyPods drops an affinity without terms.
-func tidyPods(from *v1alpha1.PodAffinity) *v1alpha1.PodAffinity {
+// normalizePodAffinity drops an affinity without terms.
+func normalizePodAffinity(from *v1alpha1.PodAffinity) *v1alpha1.PodAffinity {
 	if from == nil || len(from.Required)+len(from.Preferred) == 0 {
 		return nil
 	}
 	return from
 }
 
-// tidyNodes drops empty terms: no node matches a required one, and a preferred one has no effect.
-func (r *reading) tidyNodes(from *v1alpha1.NodeAffinity) (*v1alpha1.NodeAffinity, bool) {
+// normalizeNodeAffinity drops empty terms: no node matches a required one, and a preferred one has no effect.
+func (r *conversion) normalizeNodeAffinity(from *v1alpha1.NodeAffinity) (*v1alpha1.NodeAffinity, bool) {
 	if from == nil {
 		return nil, true
 	}
 	to := &v1alpha1.NodeAffinity{}
 	for _, each := range from.Preferred {
-		if !asksNothing(&each.Preference) {
+		if !isEmptyTerm(&each.Preference) {
 			to.Preferred = append(to.Preferred, each)
 		}
 	}
 	if from.Required != nil {
-		terms := slices.DeleteFunc(slices.Clone(from.Required.Terms), func(t v1alpha1.NodeSelectorTerm) bool { return asksNothing(&t) })
+		terms := slices.DeleteFunc(slices.Clone(from.Required.Terms), func(t v1alpha1.NodeSelectorTerm) bool { return isEmptyTerm(&t) })
 		if len(terms) == 0 {
-			r.lost(NotPossible, "no term of its required node affinity asks for anything, and no node meets such a one")
+			r.reject(NotPossible, "no term of its required node affinity has a requirement, and no node matches such a term")
 			return nil, false
 		}
 		to.Required = &v1alpha1.NodeSelector{Terms: terms}
@@ -78,6 +78,6 @@ func (r *reading) tidyNodes(from *v1alpha1.NodeAffinity) (*v1alpha1.NodeAffinity
 	return to, true
 }
 
-func asksNothing(t *v1alpha1.NodeSelectorTerm) bool {
+func isEmptyTerm(t *v1alpha1.NodeSelectorTerm) bool {
 	return len(t.MatchExpressions)+len(t.MatchFields) == 0
 }

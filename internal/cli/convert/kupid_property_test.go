@@ -116,7 +116,7 @@ func drawKupidSpec(t *rapid.T) map[string]any {
 
 // For any input, the API server accepts the result, or a warning reports that nothing was converted. Converting the result again changes
 // nothing.
-func TestPoliciesThatAreConvertedTheAPIServerTakes(t *testing.T) {
+func TestConvertedPoliciesAreAccepted(t *testing.T) {
 	c, err := client.New(testplane.Config(t), client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -133,16 +133,16 @@ func TestPoliciesThatAreConvertedTheAPIServerTakes(t *testing.T) {
 		object := &unstructured.Unstructured{Object: map[string]any{"spec": drawKupidSpec(rt)}}
 		object.SetGroupVersionKind(kind.WithVersion(kind.Versions[0]))
 		object.SetName("web")
-		if !kind.Cluster {
+		if !kind.ClusterScoped {
 			object.SetNamespace("default")
 		}
 		result := convert.Convert([]convert.Source{{Object: object}})
-		if len(result.Policies) == 0 && (len(result.Warnings) != 1 || !result.Warnings[0].Lost) {
-			rt.Fatalf("not converted, and not said why: %v", result.Warnings)
+		if len(result.Policies) == 0 && (len(result.Warnings) != 1 || !result.Warnings[0].NotConverted) {
+			rt.Fatalf("not converted without a reason: %v", result.Warnings)
 		}
 		converted[kind.Kind] += len(result.Policies)
 		if err := wantPoliciesAccepted(t, c, result.Policies); err != nil {
-			rt.Fatalf("the apiserver refuses what was made of %v: %v", object.Object["spec"], err)
+			rt.Fatalf("API server rejected the conversion of %v: %v", object.Object["spec"], err)
 		}
 		for i := range result.Policies { // treat the result as a policy of kupid
 			manifest, err := result.Policies[i].Manifest()
@@ -152,13 +152,13 @@ func TestPoliciesThatAreConvertedTheAPIServerTakes(t *testing.T) {
 			again := &unstructured.Unstructured{Object: manifest}
 			again.SetGroupVersionKind(object.GroupVersionKind())
 			if twice := convert.Convert([]convert.Source{{Object: again}}); len(twice.Policies) != 1 || !sameSpecs(t, result.Policies, twice.Policies) {
-				rt.Fatalf("converted again it differs: %v", twice)
+				rt.Fatalf("second conversion differs: %v", twice)
 			}
 		}
 	})
 	t.Logf("converted %v", converted)
 	if !t.Failed() && (converted["PodSchedulingPolicy"] == 0 || converted["ClusterPodSchedulingPolicy"] == 0) {
-		t.Errorf("converted %v, so that nothing was shown of a kind", converted)
+		t.Errorf("converted %v, want some of each kind", converted)
 	}
 }
 

@@ -12,17 +12,17 @@ func metadataOf(object *unstructured.Unstructured) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace:   object.GetNamespace(),
 		Name:        object.GetName(),
-		Labels:      carried(object.GetLabels()),
-		Annotations: carried(object.GetAnnotations()),
+		Labels:      userMetadata(object.GetLabels()),
+		Annotations: userMetadata(object.GetAnnotations()),
 	}
 }
 
-// carried returns the labels or annotations to copy: those of users, not those of tools. A tool that finds its own mark on an object
+// userMetadata returns the labels or annotations to copy: those of users, not those of tools. A tool that finds its own mark on an object
 // that it did not create may delete the object or change it.
-func carried(from map[string]string) map[string]string {
+func userMetadata(from map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range from {
-		if isMark(key) {
+		if isToolKey(key) {
 			continue
 		}
 		if kept == nil {
@@ -33,7 +33,7 @@ func carried(from map[string]string) map[string]string {
 	return kept
 }
 
-func isMark(key string) bool {
+func isToolKey(key string) bool {
 	switch key {
 	case "app.kubernetes.io/managed-by", "app.kubernetes.io/instance": // Helm's, and Argo CD's if it tracks by label
 		return true

@@ -11,44 +11,44 @@ const maxNameLength = 253
 
 type id struct{ namespace, name string }
 
-// rename gives each protector a unique name. The first kind keeps the name, and the others get their kind's alias as a suffix.
-func rename(drafts []draft) {
+// makeNamesUnique gives each protector a unique name. The first kind keeps the name, and the others get their kind's alias as a suffix.
+func makeNamesUnique(drafts []draft) {
 	holders := map[id]string{}
-	var homeless []*draft
+	var unnamed []*draft
 	for i := range drafts {
 		d := &drafts[i]
 		key := id{d.protector.Namespace, d.protector.Name}
-		if d.reading.generated {
-			homeless = append(homeless, d)
+		if d.conversion.generated {
+			unnamed = append(unnamed, d)
 		} else if _, taken := holders[key]; taken {
-			homeless = append(homeless, d)
+			unnamed = append(unnamed, d)
 		} else {
-			holders[key] = d.reading.from.String()
+			holders[key] = d.conversion.from.String()
 		}
 	}
-	for _, d := range homeless {
+	for _, d := range unnamed {
 		key := id{d.protector.Namespace, d.protector.Name}
 		for n := 1; ; n++ {
 			suffix := "-" + d.kind.Alias
 			if n > 1 {
 				suffix = fmt.Sprintf("%s-%d", suffix, n)
 			}
-			d.protector.Name = suffixed(key.name, suffix)
+			d.protector.Name = withSuffix(key.name, suffix)
 			if _, taken := holders[id{key.namespace, d.protector.Name}]; !taken {
 				break
 			}
 		}
-		holders[id{key.namespace, d.protector.Name}] = d.reading.from.String()
-		who := holders[key]
-		if d.reading.generated {
-			who = "the protector that our generator makes of its Deployment"
+		holders[id{key.namespace, d.protector.Name}] = d.conversion.from.String()
+		holder := holders[key]
+		if d.conversion.generated {
+			holder = "the protector that Breakwater's generator creates for its Deployment"
 		}
-		d.reading.differs(Renamed, "%s has its name, so that its protector is %s", who, d.protector.Name)
+		d.conversion.warn(Renamed, "%s has its name, so that its protector is %s", holder, d.protector.Name)
 	}
 }
 
-// suffixed appends a suffix. It replaces the end of a name that would be too long by a hash.
-func suffixed(name, suffix string) string {
+// withSuffix appends a suffix. It replaces the end of a name that would be too long by a hash.
+func withSuffix(name, suffix string) string {
 	if len(name)+len(suffix) <= maxNameLength {
 		return name + suffix
 	}

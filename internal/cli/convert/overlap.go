@@ -5,9 +5,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// tellOverlaps warns about protectors that can cover the same pods. The pods of a targetRef are known only if its workload is among the
+// warnOverlaps warns about protectors that can cover the same pods. The pods of a targetRef are known only if its workload is among the
 // targets. Otherwise only an equal targetRef counts as an overlap here, and the condition Overlapping reports the others.
-func tellOverlaps(drafts []draft, targets map[workload]*v1alpha1.Target) {
+func warnOverlaps(drafts []draft, targets map[workload]*v1alpha1.Target) {
 	byNamespace := map[string][]int{}
 	covered := make([]selectors.Coverage, len(drafts))
 	for i := range drafts {
@@ -17,11 +17,11 @@ func tellOverlaps(drafts []draft, targets map[workload]*v1alpha1.Target) {
 			other := &drafts[j]
 			switch {
 			case targetOf(d).name != "" && targetOf(d) == targetOf(other):
-				d.reading.differs(BothMustAdmit, "it names the same workload as %s, and a core can take one protector of a workload alone "+
-					"(breakwater webhook-config --core): keep the one that says what you want", other.reading.from)
+				d.conversion.warn(BothMustAdmit, "it names the same workload as %s, and a core denies a second protector for a workload "+
+					"(breakwater webhook-config --core): keep only one of them", other.conversion.from)
 			case covered[i].Overlaps(covered[j]):
-				d.reading.differs(BothMustAdmit, "it can cover the same pods as %s: both are converted, and a removal of such a pod needs the budget of both",
-					other.reading.from)
+				d.conversion.warn(BothMustAdmit, "it can cover the same pods as %s: both are converted, and a removal of such a pod needs budget of both",
+					other.conversion.from)
 			}
 		}
 		byNamespace[d.protector.Namespace] = append(byNamespace[d.protector.Namespace], i)

@@ -6,18 +6,18 @@ import (
 
 func TestPodDisruptionBudgets(t *testing.T) {
 	const always = "EvictionsOnly OneCluster"
-	wantConversions(t, "policy/v1", "PodDisruptionBudget", map[string]conversion{
+	wantConversions(t, "policy/v1", "PodDisruptionBudget", map[string]conversionCase{
 		"a number": {
 			given:    `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			want:     `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			warnings: always + " UnhealthyPods",
 		},
-		"pods that are not ready may always go, in both": {
+		"pods that are not ready may always be removed, in both": {
 			given:    `{minAvailable: 2, selector: {matchLabels: {app: web}}, unhealthyPodEvictionPolicy: AlwaysAllow}`,
 			want:     `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			warnings: always,
 		},
-		"pods that are not ready may go when enough are": {
+		"pods that are not ready may be removed if enough others are ready": {
 			given:    `{minAvailable: 2, selector: {matchLabels: {app: web}}, unhealthyPodEvictionPolicy: IfHealthyBudget}`,
 			want:     `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			warnings: always + " UnhealthyPods",
@@ -29,7 +29,7 @@ func TestPodDisruptionBudgets(t *testing.T) {
 				{key: a, operator: NotIn, values: [c]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}]}}`,
 			warnings: always + " PercentageBase",
 		},
-		"a percentage with noughts before it": {
+		"a percentage with leading zeros": {
 			given:    `{minAvailable: 0050%, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {}}`,
 			want:     `{minAvailable: 50%, selector: {}}`,
 			warnings: always + " PercentageBase",
@@ -44,7 +44,7 @@ func TestPodDisruptionBudgets(t *testing.T) {
 			want:     `{minAvailable: 100%, selector: {matchLabels: {app: web}}}`,
 			warnings: always + " NothingToSpare PercentageBase",
 		},
-		"no floor at all refuses everything, in both": {
+		"no floor denies everything, in both": {
 			given:    `{unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {app: web}}}`,
 			want:     `{maxUnavailable: 0, selector: {matchLabels: {app: web}}}`,
 			warnings: always + " NothingToSpare NothingToSpare PercentageBase",
@@ -55,21 +55,21 @@ func TestPodDisruptionBudgets(t *testing.T) {
 			warnings: always,
 		},
 		"64 labels": {
-			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {` + many(64, "k%d: v, ") + `}}}`,
-			want:     `{minAvailable: 1, selector: {matchLabels: {` + many(64, "k%d: v, ") + `}}}`,
+			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchLabels: {` + repeatFormat(64, "k%d: v, ") + `}}}`,
+			want:     `{minAvailable: 1, selector: {matchLabels: {` + repeatFormat(64, "k%d: v, ") + `}}}`,
 			warnings: always,
 		},
 		"1000 values": {
-			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1000, "v%d, ") + `]}]}}`,
-			want:     `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1000, "v%d, ") + `]}]}}`,
+			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {matchExpressions: [{key: a, operator: In, values: [` + repeatFormat(1000, "v%d, ") + `]}]}}`,
+			want:     `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + repeatFormat(1000, "v%d, ") + `]}]}}`,
 			warnings: always,
 		},
-		"a field of a later Kubernetes": {
+		"a field of a later Kubernetes version": {
 			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {}, fromTheFuture: 1}`,
 			want:     `{minAvailable: 1, selector: {}}`,
 			warnings: always + " Ignored",
 		},
-		"somebody else's object": {
+		"an object with a controller": {
 			metadata: `ownerReferences: [{apiVersion: kafka.strimzi.io/v1, kind: Kafka, name: k, uid: u, controller: true}]`,
 			given:    `{minAvailable: 1, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {}}`,
 			want:     `{minAvailable: 1, selector: {}}`,
@@ -78,34 +78,34 @@ func TestPodDisruptionBudgets(t *testing.T) {
 		"no selector":                         {given: `{minAvailable: 1}`, warnings: "ProtectsNothing!"},
 		"a selector that contradicts itself":  {given: `{minAvailable: 1, selector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: DoesNotExist}]}}`, warnings: "ProtectsNothing!"},
 		"the empty selector of v1beta1 in v1": {given: `{minAvailable: 1, selector: {matchExpressions: [{key: pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match, operator: Exists}]}}`, warnings: "ProtectsNothing!"},
-		"65 labels":                           {given: `{minAvailable: 1, selector: {matchLabels: {` + many(65, "k%d: v, ") + `}}}`, warnings: "NotPossible!"},
-		"65 expressions":                      {given: `{minAvailable: 1, selector: {matchExpressions: [` + many(65, "{key: k%d, operator: Exists}, ") + `]}}`, warnings: "NotPossible!"},
-		"1001 values":                         {given: `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + many(1001, "v%d, ") + `]}]}}`, warnings: "NotPossible!"},
-		"a label that cannot be":              {given: `{minAvailable: 1, selector: {matchLabels: {a: "b c"}}}`, warnings: "Malformed!"},
-		"an operator that is none":            {given: `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: Gt, values: ["1"]}]}}`, warnings: "Malformed!"},
+		"65 labels":                           {given: `{minAvailable: 1, selector: {matchLabels: {` + repeatFormat(65, "k%d: v, ") + `}}}`, warnings: "NotPossible!"},
+		"65 expressions":                      {given: `{minAvailable: 1, selector: {matchExpressions: [` + repeatFormat(65, "{key: k%d, operator: Exists}, ") + `]}}`, warnings: "NotPossible!"},
+		"1001 values":                         {given: `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: In, values: [` + repeatFormat(1001, "v%d, ") + `]}]}}`, warnings: "NotPossible!"},
+		"an invalid label":                    {given: `{minAvailable: 1, selector: {matchLabels: {a: "b c"}}}`, warnings: "Malformed!"},
+		"an invalid operator":                 {given: `{minAvailable: 1, selector: {matchExpressions: [{key: a, operator: Gt, values: ["1"]}]}}`, warnings: "Malformed!"},
 		"both minAvailable and maxUnavailable": {
 			given: `{minAvailable: 1, maxUnavailable: 1, selector: {matchLabels: {app: web}}}`, warnings: "Malformed!"},
 		"a number below 0":        {given: `{minAvailable: -1, selector: {}}`, warnings: "Malformed!"},
-		"more than all":           {given: `{minAvailable: 101%, selector: {}}`, warnings: "Malformed!"},
-		"a number that is a text": {given: `{minAvailable: "2", selector: {}}`, warnings: "Malformed!"},
+		"more than 100%":          {given: `{minAvailable: 101%, selector: {}}`, warnings: "Malformed!"},
+		"a number as text":        {given: `{minAvailable: "2", selector: {}}`, warnings: "Malformed!"},
 		"a signed percentage":     {given: `{minAvailable: +5%, selector: {}}`, warnings: "Malformed!"},
-		"half a pod":              {given: `{minAvailable: 1.5, selector: {}}`, warnings: "Malformed!"},
-		"a number beyond all":     {given: `{minAvailable: 3000000000, selector: {}}`, warnings: "Malformed!"},
-		"a spec that is none":     {given: `text`, warnings: "Malformed!"},
-		"a selector that is none": {given: `{minAvailable: 1, selector: app=web}`, warnings: "Malformed!"},
+		"a fraction of a pod":     {given: `{minAvailable: 1.5, selector: {}}`, warnings: "Malformed!"},
+		"a number that overflows": {given: `{minAvailable: 3000000000, selector: {}}`, warnings: "Malformed!"},
+		"an invalid spec":         {given: `text`, warnings: "Malformed!"},
+		"an invalid selector":     {given: `{minAvailable: 1, selector: app=web}`, warnings: "Malformed!"},
 	})
 }
 
 func TestPodDisruptionBudgetsOfV1beta1(t *testing.T) {
-	wantConversions(t, "policy/v1beta1", "PodDisruptionBudget", map[string]conversion{
+	wantConversions(t, "policy/v1beta1", "PodDisruptionBudget", map[string]conversionCase{
 		"a number": {
 			given:    `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			want:     `{minAvailable: 2, selector: {matchLabels: {app: web}}}`,
 			warnings: "EvictionsOnly OneCluster UnhealthyPods",
 		},
-		"the empty selector chooses no pod": {given: `{minAvailable: 1, selector: {}}`, warnings: "ProtectsNothing!"},
+		"the empty selector matches no pod": {given: `{minAvailable: 1, selector: {}}`, warnings: "ProtectsNothing!"},
 	})
-	wantConversions(t, "policy/v2", "PodDisruptionBudget", map[string]conversion{
-		"a version that is not known": {given: `{minAvailable: 2, selector: {matchLabels: {app: web}}}`, warnings: "Malformed!"},
+	wantConversions(t, "policy/v2", "PodDisruptionBudget", map[string]conversionCase{
+		"an unknown version": {given: `{minAvailable: 2, selector: {matchLabels: {app: web}}}`, warnings: "Malformed!"},
 	})
 }

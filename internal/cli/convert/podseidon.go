@@ -36,47 +36,48 @@ type podseidonSpec struct {
 	} `json:"admissionHistoryConfig,omitempty"`
 }
 
-// podseidonProtector converts a PodProtector of Podseidon.
-func podseidonProtector(r *reading, object *unstructured.Unstructured, fields map[string]any) (v1alpha1.PodProtectorSpec, bool) {
+// convertPodseidonProtector converts a PodProtector of Podseidon.
+func convertPodseidonProtector(r *conversion, object *unstructured.Unstructured, fields map[string]any) (v1alpha1.PodProtectorSpec, bool) {
 	var to v1alpha1.PodProtectorSpec
 	from, ok := decode[podseidonSpec](r, fields)
 	switch {
 	case !ok:
 		return to, false
 	case from.MinAvailable == nil || *from.MinAvailable < 0:
-		r.lost(Malformed, "it has no minAvailable of 0 or more")
+		r.reject(Malformed, "it has no minAvailable of 0 or more")
 		return to, false
 	case from.Selector == nil:
-		r.lost(Malformed, "it has no selector")
+		r.reject(Malformed, "it has no selector")
 		return to, false
 	}
-	if to.Selector, ok = r.selected(from.Selector); !ok {
+	if to.Selector, ok = r.protectedSelector(from.Selector); !ok {
 		return to, false
 	}
-	if !r.podseidonCounted(&to, from.AggregationSelector) {
+	if !r.copyAggregationSelector(&to, from.AggregationSelector) {
 		return to, false
 	}
 	to.MinAvailable = v1alpha1.Pods(*from.MinAvailable)
 	to.MinReadySeconds = max(0, from.MinReadySeconds)
 
 	config := from.AdmissionHistoryConfig
-	if lag := r.within("maxConcurrentLag", config.MaxConcurrentLag, 1<<31-1); lag != nil {
+	if lag := r.limitToRange("maxConcurrentLag", config.MaxConcurrentLag, 1<<31-1); lag != nil {
 		to.AdmissionHistory.MaxConcurrentLag = *lag
 	}
-	to.AdmissionHistory.CompactThreshold = r.within("compactThreshold", config.CompactThreshold, maxCompactThreshold)
-	to.AdmissionHistory.AggregationRateMillis = r.within("aggregationRateMillis", config.AggregationRateMillis, maxAggregationRateMillis)
+	to.AdmissionHistory.CompactThreshold = r.limitToRange("compactThreshold", config.CompactThreshold, maxCompactThreshold)
+	to.AdmissionHistory.AggregationRateMillis = r.limitToRange("aggregationRateMillis", config.AggregationRateMillis, maxAggregationRateMillis)
 
 	if source := object.GetLabels()[podseidonSourceName]; source != "" {
 		kind := object.GetLabels()[podseidonSourceKind]
 		r.generated = object.GetName() == policy.ProtectorName(policy.Ref{Group: "apps", Kind: "Deployment", Name: source})
-		r.differs(DoesNotFollow, "Podseidon made it from %s %s, and the protector does not follow that: let our generator make one (label the workload in "+
-			"the core %s=true), and drop this one", orElse(kind, "the workload"), source, v1alpha1.LabelProtect)
+		r.warn(DoesNotFollow, "Podseidon generated it for %s %s, which the protector does not follow: let Breakwater's generator create one (label the "+
+			"workload in "+
+			"the core %s=true), and omit this one", orElse(kind, "the workload"), source, v1alpha1.LabelProtect)
 	}
 	return to, true
 }
 
-// podseidonCounted copies the aggregationSelector, which must include all protected pods.
-func (r *reading) podseidonCounted(to *v1alpha1.PodProtectorSpec, from *metav1.LabelSelector) bool {
+// copyAggregationSelector copies the aggregationSelector, which must include all protected pods.
+func (r *conversion) copyAggregationSelector(to *v1alpha1.PodProtectorSpec, from *metav1.LabelSelector) bool {
 	if from == nil {
 		return true
 	}
@@ -89,21 +90,21 @@ func (r *reading) podseidonCounted(to *v1alpha1.PodProtectorSpec, from *metav1.L
 		return true // r.selector has compiled it
 	}
 	if protected, err := selectors.Compile(*to.Selector); err == nil && !wide.Includes(protected) {
-		r.lost(NotPossible, "its aggregationSelector does not choose all pods that its selector chooses")
+		r.reject(NotPossible, "its aggregationSelector does not match all pods that its selector matches")
 		return false
 	}
 	to.AggregationSelector = counted
 	return true
 }
 
-// within copies a number, limited to the range of the protector's schema.
-func (r *reading) within(field string, value *int32, highest int32) *int32 {
+// limitToRange copies a number, limited to the range of the protector's schema.
+func (r *conversion) limitToRange(field string, value *int32, highest int32) *int32 {
 	if value == nil {
 		return nil
 	}
 	allowed := min(max(*value, 0), highest)
 	if allowed != *value {
-		r.differs(OutOfRange, "its %s is %d, and a protector's is from 0 to %d: it has %d", field, *value, highest, allowed)
+		r.warn(OutOfRange, "its %s is %d, but the range of a protector is 0 to %d: it was set to %d", field, *value, highest, allowed)
 	}
 	return &allowed
 }

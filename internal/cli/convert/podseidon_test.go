@@ -4,41 +4,41 @@ import "testing"
 
 func TestPodseidonProtectors(t *testing.T) {
 	const web = `selector: {matchLabels: {app: web}}`
-	wantConversions(t, "podseidon.kubewharf.io/v1alpha1", "PodProtector", map[string]conversion{
-		"what is required": {
+	wantConversions(t, "podseidon.kubewharf.io/v1alpha1", "PodProtector", map[string]conversionCase{
+		"required fields only": {
 			given: `{minAvailable: 7, minReadySeconds: 15, ` + web + `}`, want: `{minAvailable: 7, minReadySeconds: 15, ` + web + `}`,
 		},
 		"a floor of 0": {
 			given: `{minAvailable: 0, minReadySeconds: 0, ` + web + `}`, want: `{minAvailable: 0, ` + web + `}`,
 		},
-		"all that can be tuned": {
+		"all settings": {
 			given: `{minAvailable: 7, ` + web + `, admissionHistoryConfig: {maxConcurrentLag: 5, compactThreshold: 100, aggregationRateMillis: 2000}}`,
 			want:  `{minAvailable: 7, ` + web + `, admissionHistory: {maxConcurrentLag: 5, compactThreshold: 100, aggregationRateMillis: 2000}}`,
 		},
-		"zeros are not what is left out": {
+		"zero differs from an omitted field": {
 			given: `{minAvailable: 7, ` + web + `, admissionHistoryConfig: {maxConcurrentLag: 0, compactThreshold: 0, aggregationRateMillis: 0}}`,
 			want:  `{minAvailable: 7, ` + web + `, admissionHistory: {compactThreshold: 0, aggregationRateMillis: 0}}`,
 		},
-		"numbers beyond what is possible": {
+		"numbers out of range": {
 			given:    `{minAvailable: 7, minReadySeconds: -5, ` + web + `, admissionHistoryConfig: {maxConcurrentLag: -1, compactThreshold: 1001, aggregationRateMillis: 3600001}}`,
 			want:     `{minAvailable: 7, ` + web + `, admissionHistory: {compactThreshold: 1000, aggregationRateMillis: 3600000}}`,
 			warnings: "OutOfRange OutOfRange OutOfRange",
 		},
-		"more pods count than are protected": {
+		"more pods are counted than protected": {
 			given: `{minAvailable: 7, selector: {matchLabels: {app: web, tier: front}}, aggregationSelector: {matchLabels: {app: web}}}`,
 			want:  `{minAvailable: 7, selector: {matchLabels: {app: web, tier: front}}, aggregationSelector: {matchLabels: {app: web}}}`,
 		},
-		"fewer pods count than are protected": {
+		"fewer pods are counted than protected": {
 			given: `{minAvailable: 7, ` + web + `, aggregationSelector: {matchLabels: {app: web, tier: front}}}`, warnings: "NotPossible!",
 		},
-		"an aggregationSelector that is none": {
+		"an invalid aggregationSelector": {
 			given: `{minAvailable: 7, ` + web + `, aggregationSelector: {matchLabels: {app: "a b"}}}`, warnings: "Malformed!",
 		},
-		"a key twice": {
+		"a duplicate key": {
 			given: `{minAvailable: 7, selector: {matchExpressions: [{key: a, operator: In, values: [a, a]}, {key: a, operator: Exists}]}}`,
 			want:  `{minAvailable: 7, selector: {matchExpressions: [{key: a, operator: In, values: [a, a]}, {key: a, operator: Exists}]}}`,
 		},
-		"one that its generator made": {
+		"a protector of its generator": {
 			metadata: `finalizers: [podseidon.kubewharf.io/generator], labels: {podseidon.kubewharf.io/source-name: web, podseidon.kubewharf.io/source-kind: Deployment}`,
 			given:    `{minAvailable: 7, ` + web + `}`, want: `{minAvailable: 7, ` + web + `}`, warnings: "DoesNotFollow",
 		},

@@ -23,14 +23,14 @@ type Policy struct {
 // policyDraft is a policy that can still get warnings.
 type policyDraft struct {
 	Policy
-	kind    Kind
-	spec    v1alpha1.ClusterPodSchedulingPolicySpec
-	reading *reading
+	kind       Kind
+	spec       v1alpha1.ClusterPodSchedulingPolicySpec
+	conversion *conversion
 }
 
 // appendPolicy converts an object to a policy, or records why it cannot. Of several objects with the same name it keeps the first,
 // because the meaning of several is ambiguous.
-func (r *reading) appendPolicy(made []policyDraft, kind Kind, object *unstructured.Unstructured) []policyDraft {
+func (r *conversion) appendPolicy(made []policyDraft, kind Kind, object *unstructured.Unstructured) []policyDraft {
 	fields, ok := r.specOf(kind, object)
 	if !ok {
 		return made
@@ -39,13 +39,13 @@ func (r *reading) appendPolicy(made []policyDraft, kind Kind, object *unstructur
 	if !ok {
 		return made
 	}
-	r.tellOwner(object, "the policy")
-	draft := policyDraft{Policy: Policy{Object: policyOf(kind, object, &spec), From: r.from}, kind: kind, spec: spec, reading: r}
+	r.warnOwner(object, "the policy")
+	draft := policyDraft{Policy: Policy{Object: policyOf(kind, object, &spec), From: r.from}, kind: kind, spec: spec, conversion: r}
 	if len(made) == 0 || !isSamePolicy(made[len(made)-1].From, r.from) {
 		return append(made, draft)
 	}
 	if first := made[len(made)-1]; !equality.Semantic.DeepEqual(first.spec, spec) {
-		r.lost(Repeated, "it was given before%s, with another meaning; only the first was converted", first.From.in())
+		r.reject(Repeated, "it was read before%s, with a different spec; only the first was converted", first.From.originSuffix())
 	}
 	return made
 }
@@ -54,15 +54,15 @@ func isSamePolicy(a, b Ref) bool { return a.compare(b) == 0 }
 
 func policyOf(kind Kind, object *unstructured.Unstructured, spec *v1alpha1.ClusterPodSchedulingPolicySpec) metav1.Object {
 	of, metadata := metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind}, metadataOf(object)
-	if kind.Cluster {
+	if kind.ClusterScoped {
 		metadata.Namespace = ""
 		return &v1alpha1.ClusterPodSchedulingPolicy{TypeMeta: of, ObjectMeta: metadata, Spec: *spec}
 	}
 	return &v1alpha1.PodSchedulingPolicy{TypeMeta: of, ObjectMeta: metadata, Spec: spec.PodSchedulingPolicySpec}
 }
 
-// tellContradictions warns about policies that contradict themselves, or contradict a policy that precedes them for some pods.
-func tellContradictions(drafts []policyDraft) {
+// warnContradictions warns about policies that contradict themselves, or contradict a policy that precedes them for some pods.
+func warnContradictions(drafts []policyDraft) {
 	byName := make(map[scheduling.Ref]*policyDraft, len(drafts))
 	var compiled []*scheduling.Policy
 	for i := range drafts {
@@ -70,8 +70,8 @@ func tellContradictions(drafts []policyDraft) {
 		if err != nil {
 			continue // its selectors were compiled before
 		}
-		if in := contradicted(policy); in != "" {
-			drafts[i].reading.differs(Contradicts, "it contradicts itself, so that no node could take a pod with all of it: %s is left out", in)
+		if in := conflictingFields(policy); in != "" {
+			drafts[i].conversion.warn(Contradicts, "it contradicts itself, so that no node would accept a pod with all of it: %s is left out", in)
 			continue
 		}
 		byName[policy.Ref] = &drafts[i]
@@ -81,19 +81,19 @@ func tellContradictions(drafts []policyDraft) {
 	for at, second := range ordered {
 		for _, first := range ordered[:at] {
 			a, b := byName[first.Ref], byName[second.Ref]
-			if !overlap(a, b) {
+			if !policiesOverlap(a, b) {
 				continue
 			}
-			if in := contradicted(first, second); in != "" {
-				b.reading.differs(Contradicts, "it contradicts %s in %s, and for pods that both are for that one goes first, by its kind and name; "+
-					"in kupid it could be either. Say by priority which one is to be heeded", a.From, in)
+			if in := conflictingFields(first, second); in != "" {
+				b.conversion.warn(Contradicts, "it contradicts %s in %s; for pods that match both, that one takes precedence, by kind and name; "+
+					"in kupid the order is undefined. Set a priority to decide", a.From, in)
 			}
 		}
 	}
 }
 
-// contradicted lists the fields of the last policy that cannot be added to a pod without scheduling fields of its own.
-func contradicted(policies ...*scheduling.Policy) string {
+// conflictingFields lists the fields of the last policy that cannot be added to a pod without scheduling fields of its own.
+func conflictingFields(policies ...*scheduling.Policy) string {
 	pod, err := scheduling.Read(schema.GroupKind{Kind: "Pod"}, false, []byte(`{"metadata": {}, "spec": {}}`))
 	if err != nil {
 		return ""
@@ -109,28 +109,28 @@ func contradicted(policies ...*scheduling.Policy) string {
 	return strings.Join(in, ", ")
 }
 
-// overlap reports whether two policies can match the same pod.
-func overlap(a, b *policyDraft) bool {
-	if unselective(a.kind, &a.spec) != "" || unselective(b.kind, &b.spec) != "" {
+// policiesOverlap reports whether two policies can match the same pod.
+func policiesOverlap(a, b *policyDraft) bool {
+	if missingSelector(a.kind, &a.spec) != "" || missingSelector(b.kind, &b.spec) != "" {
 		return false
 	}
 	if a.Object.GetNamespace() != b.Object.GetNamespace() && a.Object.GetNamespace() != "" && b.Object.GetNamespace() != "" {
 		return false
 	}
-	return share(a.spec.PodSelector, b.spec.PodSelector) && share(a.spec.NamespaceSelector, b.spec.NamespaceSelector)
+	return canMatchSame(a.spec.PodSelector, b.spec.PodSelector) && canMatchSame(a.spec.NamespaceSelector, b.spec.NamespaceSelector)
 }
 
-// share reports whether two selectors can match the same labels. A nil selector, such as the namespaceSelector of a namespaced policy,
+// canMatchSame reports whether two selectors can match the same labels. A nil selector, such as the namespaceSelector of a namespaced policy,
 // matches all.
-func share(a, b *v1alpha1.PodSelector) bool {
+func canMatchSame(a, b *v1alpha1.PodSelector) bool {
 	both := selectors.Everything()
 	for _, each := range []*v1alpha1.PodSelector{a, b} {
 		if each == nil {
 			continue
 		}
 		if compiled, err := selectors.Compile(*each); err == nil { // it was compiled before
-			both = both.And(compiled)
+			both = both.Intersect(compiled)
 		}
 	}
-	return both.Possible()
+	return both.CanMatch()
 }

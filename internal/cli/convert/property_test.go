@@ -89,7 +89,7 @@ func drawSpec(t *rapid.T, floors []string) map[string]any {
 }
 
 // For any input, the API server accepts the result, or a warning reports that nothing was converted.
-func TestWhatIsConvertedTheAPIServerTakes(t *testing.T) {
+func TestConvertedProtectorsAreAccepted(t *testing.T) {
 	c, err := client.New(testplane.Config(t), client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -107,8 +107,8 @@ func TestWhatIsConvertedTheAPIServerTakes(t *testing.T) {
 		object.SetNamespace("default")
 		object.SetName("web")
 		result := convert.Convert([]convert.Source{{Object: object}})
-		if len(result.Protectors) == 0 && (len(result.Warnings) != 1 || !result.Warnings[0].Lost) {
-			rt.Fatalf("not converted, and not said why: %v", result.Warnings)
+		if len(result.Protectors) == 0 && (len(result.Warnings) != 1 || !result.Warnings[0].NotConverted) {
+			rt.Fatalf("not converted without a reason: %v", result.Warnings)
 		}
 		for i := range result.Protectors {
 			converted[kind.Alias]++
@@ -119,7 +119,7 @@ func TestWhatIsConvertedTheAPIServerTakes(t *testing.T) {
 			u := &unstructured.Unstructured{Object: manifest}
 			err = c.Create(t.Context(), u, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 			if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-				rt.Fatalf("the apiserver refuses what was made of %v: %v", object.Object["spec"], err)
+				rt.Fatalf("API server rejected the conversion of %v: %v", object.Object["spec"], err)
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestWhatIsConvertedTheAPIServerTakes(t *testing.T) {
 	t.Logf("converted %v", converted)
 	for _, kind := range budgets {
 		if !t.Failed() && converted[kind.Alias] == 0 {
-			t.Errorf("no %s was converted, so that nothing was shown of them", kind.Title)
+			t.Errorf("converted no %s, want some", kind.Title)
 		}
 	}
 }

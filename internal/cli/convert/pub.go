@@ -20,7 +20,7 @@ const (
 	annotationPUBReplicas   = "pub.kruise.io/protect-total-replicas"
 )
 
-func unavailableBudgets() schema.GroupKind {
+func unavailableBudgetKind() schema.GroupKind {
 	return schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"}
 }
 
@@ -39,63 +39,63 @@ type unavailableBudgetSpec struct {
 	PodGroupPolicy map[string]any `json:"podGroupPolicy,omitempty"`
 }
 
-// unavailableBudget converts a PodUnavailableBudget of OpenKruise.
-func unavailableBudget(r *reading, object *unstructured.Unstructured, fields map[string]any) (v1alpha1.PodProtectorSpec, bool) {
+// convertUnavailableBudget converts a PodUnavailableBudget of OpenKruise.
+func convertUnavailableBudget(r *conversion, object *unstructured.Unstructured, fields map[string]any) (v1alpha1.PodProtectorSpec, bool) {
 	var to v1alpha1.PodProtectorSpec
 	from, ok := decode[unavailableBudgetSpec](r, fields)
 	if !ok {
 		return to, false
 	}
 	if len(from.PodGroupPolicy) > 0 {
-		r.lost(NotPossible, "its podGroupPolicy counts groups of pods, and protectors count pods")
+		r.reject(NotPossible, "its podGroupPolicy counts groups of pods, but protectors count pods")
 		return to, false
 	}
-	if !r.kruisePods(&to, &from) || !r.kruiseExempt(&to, &from) {
+	if !r.copyKruiseSelector(&to, &from) || !r.copyKruiseExempt(&to, &from) {
 		return to, false
 	}
 	if to.Operations, ok = r.kruiseOperations(object, &from); !ok {
 		return to, false
 	}
 	to.ExpectedReplicas = r.kruiseReplicas(object, &from)
-	if !r.kruiseFloor(&to, &from) {
+	if !r.copyKruiseFloor(&to, &from) {
 		return to, false
 	}
-	r.differs(OneCluster, oneCluster)
+	r.warn(OneCluster, oneClusterMessage)
 	if to.TargetRef != nil || quota.NeedsExpected(&to) {
-		r.differs(Retained, "OpenKruise lets all pods go once their workload is deleted; the protector goes on protecting them "+
+		r.warn(Retained, "OpenKruise allows the removal of all pods after their workload was deleted; the protector continues to protect them "+
 			"unless its targetRemovalPolicy is Release")
 	}
 	return to, true
 }
 
-// kruisePods copies targetRef, which takes precedence over the selector, or else the selector.
-func (r *reading) kruisePods(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
+// copyKruiseSelector copies targetRef, which takes precedence over the selector, or else the selector.
+func (r *conversion) copyKruiseSelector(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
 	switch {
 	case from.TargetRef != nil:
 		if from.Selector != nil {
-			r.differs(Ignored, "it has both targetRef and selector; OpenKruise goes by targetRef, and so does the protector")
+			r.warn(Ignored, "it has both targetRef and selector; OpenKruise uses targetRef, and so does the protector")
 		}
 		if wrong := targetRefProblem(from.TargetRef); wrong != "" {
-			r.lost(Malformed, "its targetRef %s", wrong)
+			r.reject(Malformed, "its targetRef %s", wrong)
 			return false
 		}
 		to.TargetRef = from.TargetRef
 		return true
 	case from.Selector == nil:
-		r.lost(ProtectsNothing, "it has neither selector nor targetRef, so that it protects nothing")
+		r.reject(ProtectsNothing, "it has neither selector nor targetRef, so that it protects nothing")
 		return false
 	case len(from.Selector.MatchLabels) == 0 && len(from.Selector.MatchExpressions) == 0:
-		r.lost(Malformed, "its selector is empty, which OpenKruise refuses")
+		r.reject(Malformed, "its selector is empty, which OpenKruise rejects")
 		return false
 	default:
-		selector, ok := r.selected(from.Selector)
+		selector, ok := r.protectedSelector(from.Selector)
 		to.Selector = selector
 		return ok
 	}
 }
 
-// kruiseExempt converts the selector of pods that are always admitted. In OpenKruise an empty one matches no pod.
-func (r *reading) kruiseExempt(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
+// copyKruiseExempt converts the selector of pods that are always admitted. In OpenKruise an empty one matches no pod.
+func (r *conversion) copyKruiseExempt(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
 	ignored := from.IgnoredPodSelector
 	if ignored == nil || len(ignored.MatchLabels) == 0 && len(ignored.MatchExpressions) == 0 {
 		return true
@@ -105,27 +105,27 @@ func (r *reading) kruiseExempt(to *v1alpha1.PodProtectorSpec, from *unavailableB
 		return false
 	}
 	to.ExemptPodSelector = exempt
-	r.differs(ExemptNotCounted, "OpenKruise counts the pods of ignoredPodSelector as available; the protector's exempt pods do not count, "+
-		"so that the others must make up its floor")
+	r.warn(ExemptNotCounted, "OpenKruise counts the pods of ignoredPodSelector as available; the protector does not count exempt pods, "+
+		"so that its floor needs other pods")
 	return true
 }
 
-// kruiseFloor copies maxUnavailable, which takes precedence over minAvailable, or else minAvailable.
-func (r *reading) kruiseFloor(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
+// copyKruiseFloor copies maxUnavailable, which takes precedence over minAvailable, or else minAvailable.
+func (r *conversion) copyKruiseFloor(to *v1alpha1.PodProtectorSpec, from *unavailableBudgetSpec) bool {
 	minAvailable := from.MinAvailable
 	switch {
 	case from.MaxUnavailable != nil && minAvailable != nil:
-		r.differs(Ignored, "it has both maxUnavailable and minAvailable; OpenKruise goes by maxUnavailable, and so does the protector")
+		r.warn(Ignored, "it has both maxUnavailable and minAvailable; OpenKruise uses maxUnavailable, and so does the protector")
 		minAvailable = nil
 	case from.MaxUnavailable == nil && minAvailable == nil:
-		r.lost(ProtectsNothing, "it has neither maxUnavailable nor minAvailable, so that it protects nothing")
+		r.reject(ProtectsNothing, "it has neither maxUnavailable nor minAvailable, so that it protects nothing")
 		return false
 	}
-	return r.floor(to, minAvailable, from.MaxUnavailable)
+	return r.copyFloor(to, minAvailable, from.MaxUnavailable)
 }
 
 // kruiseOperations returns the guarded operations: those of the field, else of the annotation, else all except Resize.
-func (r *reading) kruiseOperations(object *unstructured.Unstructured, from *unavailableBudgetSpec) ([]v1alpha1.Operation, bool) {
+func (r *conversion) kruiseOperations(object *unstructured.Unstructured, from *unavailableBudgetSpec) ([]v1alpha1.Operation, bool) {
 	named := from.ProtectOperations
 	if annotation := object.GetAnnotations()[annotationPUBOperations]; len(named) == 0 && annotation != "" {
 		named = strings.Split(annotation, ",")
@@ -146,30 +146,30 @@ func (r *reading) kruiseOperations(object *unstructured.Unstructured, from *unav
 			operations = append(operations, v1alpha1.OperationResize)
 		case "":
 		default:
-			r.differs(Ignored, "its operation %q is not known, and was left out", strings.TrimSpace(name))
+			r.warn(Ignored, "its operation %q is unknown and was left out", strings.TrimSpace(name))
 		}
 	}
 	slices.Sort(operations)
 	operations = slices.Compact(operations)
 	if len(operations) == 0 {
-		r.lost(ProtectsNothing, "it guards no operation that is known, so that it protects nothing")
+		r.reject(ProtectsNothing, "it protects no known operation, so that it protects nothing")
 	}
 	return operations, len(operations) > 0
 }
 
 // kruiseReplicas returns the number of expected pods, from the field or else from the annotation.
-func (r *reading) kruiseReplicas(object *unstructured.Unstructured, from *unavailableBudgetSpec) *int32 {
+func (r *conversion) kruiseReplicas(object *unstructured.Unstructured, from *unavailableBudgetSpec) *int32 {
 	replicas := from.ProtectTotalReplicas
 	if annotation := object.GetAnnotations()[annotationPUBReplicas]; replicas == nil && annotation != "" {
 		number, err := strconv.ParseInt(annotation, 10, 32)
 		if err != nil {
-			r.differs(Ignored, "its annotation %s is %q, which is no number of pods, and was left out", annotationPUBReplicas, annotation)
+			r.warn(Ignored, "its annotation %s is %q, which is not a number of pods, and was left out", annotationPUBReplicas, annotation)
 			return nil
 		}
 		replicas = new(int32(number))
 	}
 	if replicas != nil && *replicas < 0 {
-		r.differs(Ignored, "it expects %d pods, which cannot be, and was left out", *replicas)
+		r.warn(Ignored, "it expects %d pods, which is invalid, and was left out", *replicas)
 		return nil
 	}
 	return replicas

@@ -14,14 +14,14 @@ func TestPodUnavailableBudgets(t *testing.T) {
 		all   = `operations: [Delete, Evict, Update]`
 		based = "OneCluster PercentageBase Retained"
 	)
-	tests := map[string]conversion{
+	tests := map[string]conversionCase{
 		"a number": {
 			given: `{minAvailable: 2, ` + web + `}`, want: `{minAvailable: 2, ` + web + `, ` + all + `}`, warnings: "OneCluster",
 		},
 		"a number that may be unavailable": {
 			given: `{maxUnavailable: 1, ` + web + `}`, want: `{maxUnavailable: 1, ` + web + `, ` + all + `}`, warnings: based,
 		},
-		"maxUnavailable goes before minAvailable": {
+		"maxUnavailable takes precedence over minAvailable": {
 			given: `{maxUnavailable: 1, minAvailable: 50%, ` + web + `}`, want: `{maxUnavailable: 1, ` + web + `, ` + all + `}`, warnings: "Ignored " + based,
 		},
 		"a workload": {
@@ -29,12 +29,12 @@ func TestPodUnavailableBudgets(t *testing.T) {
 			want:     `{minAvailable: 2, targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, ` + all + `}`,
 			warnings: "OneCluster Retained",
 		},
-		"a workload goes before a selector": {
+		"a workload takes precedence over a selector": {
 			given:    `{maxUnavailable: 20%, ` + web + `, targetRef: {apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, name: web}}`,
 			want:     `{maxUnavailable: 20%, targetRef: {apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, name: web}, ` + all + `}`,
 			warnings: "Ignored " + based,
 		},
-		"evictions alone": {
+		"only evictions": {
 			metadata: `annotations: {kruise.io/pub-protect-operations: EVICT}`,
 			given:    `{minAvailable: 2, ` + web + `}`, want: `{minAvailable: 2, ` + web + `, operations: [Evict]}`, warnings: "OneCluster",
 		},
@@ -46,19 +46,19 @@ func TestPodUnavailableBudgets(t *testing.T) {
 			metadata: `annotations: {kruise.io/pub-protect-operations: "", pub.kruise.io/protect-total-replicas: ""}`,
 			given:    `{minAvailable: 2, ` + web + `}`, want: `{minAvailable: 2, ` + web + `, ` + all + `}`, warnings: "OneCluster",
 		},
-		"an operation that is not known": {
+		"an unknown operation": {
 			metadata: `annotations: {kruise.io/pub-protect-operations: "DELETE,RESTART"}`,
 			given:    `{minAvailable: 2, ` + web + `}`, want: `{minAvailable: 2, ` + web + `, operations: [Delete]}`, warnings: "Ignored OneCluster",
 		},
-		"no operation that is known": {
+		"no known operation": {
 			metadata: `annotations: {kruise.io/pub-protect-operations: RESTART}`,
 			given:    `{minAvailable: 2, ` + web + `}`, warnings: "ProtectsNothing!",
 		},
-		"how many are expected": {
+		"expected replicas": {
 			metadata: `annotations: {pub.kruise.io/protect-total-replicas: "15", note: mine}`,
 			given:    `{maxUnavailable: 30%, ` + web + `}`, want: `{maxUnavailable: 30%, ` + web + `, expectedReplicas: 15, ` + all + `}`, warnings: "OneCluster",
 		},
-		"a number of expected pods that is none": {
+		"an invalid number of expected pods": {
 			metadata: `annotations: {pub.kruise.io/protect-total-replicas: many}`,
 			given:    `{minAvailable: 2, ` + web + `}`, want: `{minAvailable: 2, ` + web + `, ` + all + `}`, warnings: "Ignored OneCluster",
 		},
@@ -74,14 +74,14 @@ func TestPodUnavailableBudgets(t *testing.T) {
 		"a workload without a version":       {given: `{minAvailable: 2, targetRef: {kind: Deployment, name: web}}`, warnings: "Malformed!"},
 		"a workload of no kind":              {given: `{minAvailable: 2, targetRef: {apiVersion: apps/v1, kind: deployments, name: web}}`, warnings: "Malformed!"},
 		"a workload of three groups":         {given: `{minAvailable: 2, targetRef: {apiVersion: a/b/v1, kind: Deployment, name: web}}`, warnings: "Malformed!"},
-		"65 labels":                          {given: `{minAvailable: 1, selector: {matchLabels: {` + many(65, "k%d: v, ") + `}}}`, warnings: "NotPossible!"},
+		"65 labels":                          {given: `{minAvailable: 1, selector: {matchLabels: {` + repeatFormat(65, "k%d: v, ") + `}}}`, warnings: "NotPossible!"},
 	}
 	wantConversions(t, "policy.kruise.io/v1alpha1", "PodUnavailableBudget", tests)
 }
 
 func TestPodUnavailableBudgetsOfV1beta1(t *testing.T) {
 	const web = `selector: {matchLabels: {app: web}}`
-	wantConversions(t, "policy.kruise.io/v1beta1", "PodUnavailableBudget", map[string]conversion{
+	wantConversions(t, "policy.kruise.io/v1beta1", "PodUnavailableBudget", map[string]conversionCase{
 		"fields in the place of annotations": {
 			given:    `{maxUnavailable: 1, ` + web + `, protectOperations: [RESIZE, DELETE], protectTotalReplicas: 9, ignoredPodSelector: {matchLabels: {job: batch}}}`,
 			want:     `{maxUnavailable: 1, ` + web + `, operations: [Delete, Resize], expectedReplicas: 9, exemptPodSelector: {matchLabels: {job: batch}}}`,
@@ -104,12 +104,12 @@ func TestPodUnavailableBudgetsOfV1beta1(t *testing.T) {
 			want:     `{minAvailable: 1, ` + web + `, operations: [Delete, Evict, Update]}`,
 			warnings: "OneCluster",
 		},
-		"an ignoredPodSelector that is none": {given: `{minAvailable: 1, ` + web + `, ignoredPodSelector: {matchLabels: {a: "b c"}}}`, warnings: "Malformed!"},
+		"an invalid ignoredPodSelector": {given: `{minAvailable: 1, ` + web + `, ignoredPodSelector: {matchLabels: {a: "b c"}}}`, warnings: "Malformed!"},
 	})
 }
 
 // Test vectors of OpenKruise: the required number of available pods for an expected number.
-func TestFloorsAreThoseOfOpenKruise(t *testing.T) {
+func TestFloorsMatchOpenKruise(t *testing.T) {
 	for claim, test := range map[string]struct {
 		amount         string
 		expected, want int

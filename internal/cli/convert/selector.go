@@ -16,37 +16,37 @@ const (
 )
 
 // selector converts a selector. If it would be rejected, the object is lost: a protector must not cover other pods.
-func (r *reading) selector(field string, from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
+func (r *conversion) selector(field string, from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
 	for i, expression := range from.MatchExpressions {
 		if n := len(expression.Values); n > maxValues {
-			r.lost(NotPossible, "its %s.matchExpressions[%d] has %d values, of which %d are possible", field, i, n, maxValues)
+			r.reject(NotPossible, "its %s.matchExpressions[%d] has %d values, but the maximum is %d", field, i, n, maxValues)
 			return nil, false
 		}
 	}
 	to := v1alpha1.PodSelectorOf(from)
 	switch {
 	case len(to.MatchLabels) > maxMatchLabels:
-		r.lost(NotPossible, "its %s has %d matchLabels, of which %d are possible", field, len(to.MatchLabels), maxMatchLabels)
+		r.reject(NotPossible, "its %s has %d matchLabels, but the maximum is %d", field, len(to.MatchLabels), maxMatchLabels)
 		return nil, false
 	case len(to.MatchExpressions) > maxMatchExpressions:
-		r.lost(NotPossible, "its %s has %d matchExpressions, of which %d are possible", field, len(to.MatchExpressions), maxMatchExpressions)
+		r.reject(NotPossible, "its %s has %d matchExpressions, but the maximum is %d", field, len(to.MatchExpressions), maxMatchExpressions)
 		return nil, false
 	}
 	if _, err := selectors.Compile(*to); err != nil {
-		r.lost(Malformed, "its %s is malformed: %s", field, oneLine(err))
+		r.reject(Malformed, "its %s is malformed: %s", field, oneLine(err))
 		return nil, false
 	}
 	return to, true
 }
 
-// selected converts the selector of the protected pods. If no pod can match, the object protects nothing and is lost.
-func (r *reading) selected(from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
+// protectedSelector converts the selector of the protected pods. If no pod can match, the object protects nothing and is lost.
+func (r *conversion) protectedSelector(from *metav1.LabelSelector) (*v1alpha1.PodSelector, bool) {
 	to, ok := r.selector("selector", from)
 	if !ok {
 		return nil, false
 	}
-	if compiled, err := selectors.Compile(*to); err == nil && !compiled.Possible() {
-		r.lost(ProtectsNothing, "no pod can match its selector")
+	if compiled, err := selectors.Compile(*to); err == nil && !compiled.CanMatch() {
+		r.reject(ProtectsNothing, "no pod can match its selector")
 		return nil, false
 	}
 	return to, true

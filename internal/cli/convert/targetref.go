@@ -21,7 +21,7 @@ func targetRefProblem(ref *v1alpha1.TargetRef) string {
 		case field.value == "":
 			return "has no " + field.name
 		case len(field.value) > field.longest || !regexp.MustCompile(field.pattern).MatchString(field.value):
-			return fmt.Sprintf("has the %s %q, which is none", field.name, field.value)
+			return fmt.Sprintf("has the invalid %s %q", field.name, field.value)
 		}
 	}
 	return ""

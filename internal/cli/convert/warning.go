@@ -70,8 +70,8 @@ type Warning struct {
 	About   Ref
 	Reason  Reason
 	Message string
-	// Lost reports whether the object was not converted.
-	Lost bool
+	// NotConverted reports whether the object was not converted.
+	NotConverted bool
 }
 
 // Ref names an object in messages.
@@ -93,7 +93,7 @@ func (r Ref) ID() string {
 
 func (r Ref) String() string { return r.Title + " " + r.ID() }
 
-func (r Ref) in() string {
+func (r Ref) originSuffix() string {
 	if r.Origin == "" {
 		return ""
 	}
@@ -108,25 +108,25 @@ func refOf(title string, source Source) Ref {
 	return Ref{Title: title, Namespace: source.Object.GetNamespace(), Name: source.Object.GetName(), Origin: source.Origin}
 }
 
-// reading is the conversion of one object.
-type reading struct {
+// conversion is the conversion of one object.
+type conversion struct {
 	from     Ref
 	warnings []Warning
 	// generated reports whether the name equals the one that Breakwater's generator uses for a protector of the same workload.
 	generated bool
 }
 
-// differs records a difference between the source and the result.
-func (r *reading) differs(reason Reason, format string, args ...any) {
+// warn records a difference between the source and the result.
+func (r *conversion) warn(reason Reason, format string, args ...any) {
 	r.warnings = append(r.warnings, Warning{About: r.from, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// isLost reports whether the object was not converted.
-func (r *reading) isLost() bool {
-	return slices.ContainsFunc(r.warnings, func(w Warning) bool { return w.Lost })
+// isRejected reports whether the object was not converted.
+func (r *conversion) isRejected() bool {
+	return slices.ContainsFunc(r.warnings, func(w Warning) bool { return w.NotConverted })
 }
 
-// lost records why the object was not converted. It discards earlier warnings of the object.
-func (r *reading) lost(reason Reason, format string, args ...any) {
-	r.warnings = []Warning{{About: r.from, Reason: reason, Message: fmt.Sprintf(format, args...), Lost: true}}
+// reject records why the object was not converted. It discards earlier warnings of the object.
+func (r *conversion) reject(reason Reason, format string, args ...any) {
+	r.warnings = []Warning{{About: r.from, Reason: reason, Message: fmt.Sprintf(format, args...), NotConverted: true}}
 }

@@ -23,8 +23,8 @@ func workloadOf(namespace string, ref *v1alpha1.TargetRef) workload {
 func TargetOf(source Source) (v1alpha1.TargetRef, bool) {
 	var ref v1alpha1.TargetRef
 	spec, _ := source.Object.Object["spec"].(map[string]any)
-	fields, there := spec["targetRef"].(map[string]any)
-	if !there || source.Object.GroupVersionKind().GroupKind() != unavailableBudgets() {
+	fields, found := spec["targetRef"].(map[string]any)
+	if !found || source.Object.GroupVersionKind().GroupKind() != unavailableBudgetKind() {
 		return ref, false
 	}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &ref)
@@ -35,7 +35,7 @@ func TargetOf(source Source) (v1alpha1.TargetRef, bool) {
 func targets(sources []Source) map[workload]*v1alpha1.Target {
 	found := map[workload]*v1alpha1.Target{}
 	for _, source := range sources {
-		if text, ok := podsOf(source); ok {
+		if text, ok := workloadSelector(source); ok {
 			key := workload{source.Object.GroupVersionKind().GroupKind(), id{source.Object.GetNamespace(), source.Object.GetName()}}
 			found[key] = &v1alpha1.Target{Selector: text}
 		}
@@ -43,11 +43,11 @@ func targets(sources []Source) map[workload]*v1alpha1.Target {
 	return found
 }
 
-// podsOf reads spec.selector, which is a label selector, or plain labels in a ReplicationController.
-func podsOf(source Source) (string, bool) {
+// workloadSelector reads spec.selector, which is a label selector, or plain labels in a ReplicationController.
+func workloadSelector(source Source) (string, bool) {
 	spec, _ := source.Object.Object["spec"].(map[string]any)
-	fields, there := spec["selector"].(map[string]any)
-	if !there {
+	fields, found := spec["selector"].(map[string]any)
+	if !found {
 		return "", false
 	}
 	var selector metav1.LabelSelector

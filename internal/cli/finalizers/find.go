@@ -18,14 +18,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// prefix is the prefix of all finalizers of Breakwater.
-const prefix = "breakwater.dev/"
+// finalizerPrefix is the prefix of all finalizers of Breakwater.
+const finalizerPrefix = "breakwater.dev/"
 
 // pageSize is the maximum number of objects per list request.
 const pageSize = 500
 
-// Hold is an object with finalizers of Breakwater.
-type Hold struct {
+// HeldObject is an object with finalizers of Breakwater.
+type HeldObject struct {
 	Kind     schema.GroupVersionKind
 	Resource schema.GroupVersionResource
 	Object   metav1.PartialObjectMetadata
@@ -34,15 +34,15 @@ type Hold struct {
 }
 
 // Name returns a display name: Kind namespace/name.
-func (h *Hold) Name() string {
+func (h *HeldObject) Name() string {
 	if h.Object.Namespace == "" {
 		return h.Kind.Kind + " " + h.Object.Name
 	}
 	return h.Kind.Kind + " " + h.Object.Namespace + "/" + h.Object.Name
 }
 
-// Deleted reports whether the object was deleted and waits for its finalizers.
-func (h *Hold) Deleted() bool { return h.Object.DeletionTimestamp != nil }
+// IsDeleted reports whether the object was deleted and waits for its finalizers.
+func (h *HeldObject) IsDeleted() bool { return h.Object.DeletionTimestamp != nil }
 
 // Finder finds holds.
 type Finder struct {
@@ -56,9 +56,9 @@ type Finder struct {
 }
 
 // Find returns all holds, sorted by name. It ignores kinds that the cluster does not have.
-func (f *Finder) Find(ctx context.Context) ([]Hold, error) {
-	var holds []Hold
-	kinds := append(known(), f.Kinds...)
+func (f *Finder) Find(ctx context.Context) ([]HeldObject, error) {
+	var holds []HeldObject
+	kinds := append(wellKnownKinds(), f.Kinds...)
 	seen := map[schema.GroupKind]bool{}
 	for i := 0; i < len(kinds); i++ {
 		kind := kinds[i]
@@ -73,16 +73,16 @@ func (f *Finder) Find(ctx context.Context) ([]Hold, error) {
 		for _, object := range objects {
 			kinds = append(kinds, sourceKind(kind, &object)...)
 			if ours := ownFinalizers(object.Finalizers); len(ours) > 0 {
-				holds = append(holds, Hold{Kind: kind, Resource: resource, Object: object, Finalizers: ours})
+				holds = append(holds, HeldObject{Kind: kind, Resource: resource, Object: object, Finalizers: ours})
 			}
 		}
 	}
-	slices.SortStableFunc(holds, func(a, b Hold) int { return cmp.Compare(a.Name(), b.Name()) })
+	slices.SortStableFunc(holds, func(a, b HeldObject) int { return cmp.Compare(a.Name(), b.Name()) })
 	return holds, nil
 }
 
-// known returns the kinds that can have finalizers of Breakwater in every cluster.
-func known() []schema.GroupVersionKind {
+// wellKnownKinds returns the kinds that can have finalizers of Breakwater in every cluster.
+func wellKnownKinds() []schema.GroupVersionKind {
 	ours := v1alpha1.GroupVersion
 	apps := schema.GroupVersion{Group: "apps", Version: "v1"}
 	return []schema.GroupVersionKind{
@@ -101,7 +101,7 @@ func sourceKind(kind schema.GroupVersionKind, object *metav1.PartialObjectMetada
 }
 
 func ownFinalizers(all []string) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(finalizer string) bool { return !strings.HasPrefix(finalizer, prefix) })
+	return slices.DeleteFunc(slices.Clone(all), func(finalizer string) bool { return !strings.HasPrefix(finalizer, finalizerPrefix) })
 }
 
 func (f *Finder) list(ctx context.Context, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, schema.GroupVersionResource, error) {

@@ -13,7 +13,7 @@ import (
 
 // Release removes the finalizers of Breakwater from an object and keeps the others. It does nothing if the object was deleted or
 // recreated.
-func Release(ctx context.Context, client metadata.Interface, hold *Hold) error {
+func Release(ctx context.Context, client metadata.Interface, hold *HeldObject) error {
 	resource := client.Resource(hold.Resource).Namespace(hold.Object.Namespace)
 	for {
 		live, err := resource.Get(ctx, hold.Object.Name, metav1.GetOptions{})
@@ -26,7 +26,7 @@ func Release(ctx context.Context, client metadata.Interface, hold *Hold) error {
 		if len(ownFinalizers(live.Finalizers)) == 0 {
 			return nil
 		}
-		patch, err := withoutOurs(live)
+		patch, err := removalPatch(live)
 		if err != nil {
 			return err
 		}
@@ -43,19 +43,19 @@ func Release(ctx context.Context, client metadata.Interface, hold *Hold) error {
 	}
 }
 
-// withoutOurs returns a patch that keeps only the other finalizers. It applies only to the resource version that was read.
-func withoutOurs(live *metav1.PartialObjectMetadata) ([]byte, error) {
-	theirs := []string{}
+// removalPatch returns a patch that keeps only the other finalizers. It applies only to the resource version that was read.
+func removalPatch(live *metav1.PartialObjectMetadata) ([]byte, error) {
+	foreign := []string{}
 	ours := map[string]bool{}
 	for _, finalizer := range ownFinalizers(live.Finalizers) {
 		ours[finalizer] = true
 	}
 	for _, finalizer := range live.Finalizers {
 		if !ours[finalizer] {
-			theirs = append(theirs, finalizer)
+			foreign = append(foreign, finalizer)
 		}
 	}
 	return json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": live.UID, "resourceVersion": live.ResourceVersion, "finalizers": theirs,
+		"uid": live.UID, "resourceVersion": live.ResourceVersion, "finalizers": foreign,
 	}})
 }

@@ -31,23 +31,23 @@ func (o *Options) cellAccount() string { return o.ServiceAccount + "-" + o.ident
 // cellRole returns the name of the chart's ClusterRole and Role to which accounts of cells are bound.
 func cellRole(serviceAccount string) string { return serviceAccount + "-cell" }
 
-// accountOf returns the worker's ServiceAccount in the core and its bindings. The Role exists only if the core permits aggregators in
+// accountObjects returns the worker's ServiceAccount in the core and its bindings. The Role exists only if the core permits aggregators in
 // workers.
-func (o *Options) accountOf() []*unstructured.Unstructured {
+func (o *Options) accountObjects() []*unstructured.Unstructured {
 	binding := func(kind, namespace, role string) *unstructured.Unstructured {
-		return o.ownedByCell(rbacv1.SchemeGroupVersion.String(), kind, namespace, map[string]any{
+		return o.newOwnedObject(rbacv1.SchemeGroupVersion.String(), kind, namespace, map[string]any{
 			"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": role, "name": cellRole(o.ServiceAccount)},
 			"subjects": []any{map[string]any{"kind": rbacv1.ServiceAccountKind, "namespace": o.Namespace, "name": o.cellAccount()}},
 		})
 	}
 	return []*unstructured.Unstructured{
-		o.ownedByCell("v1", "ServiceAccount", o.Namespace, map[string]any{}),
+		o.newOwnedObject("v1", "ServiceAccount", o.Namespace, map[string]any{}),
 		binding("ClusterRoleBinding", "", "ClusterRole"),
 		binding("RoleBinding", o.Namespace, "Role"),
 	}
 }
 
-func (o *Options) ownedByCell(apiVersion, kind, namespace string, fields map[string]any) *unstructured.Unstructured {
+func (o *Options) newOwnedObject(apiVersion, kind, namespace string, fields map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: fields}
 	object.SetAPIVersion(apiVersion)
 	object.SetKind(kind)
@@ -58,14 +58,14 @@ func (o *Options) ownedByCell(apiVersion, kind, namespace string, fields map[str
 }
 
 // requireCellRole returns an error if the chart in the core does not provide accounts of cells.
-func (o *Options) requireCellRole(ctx context.Context, core *side) error {
+func (o *Options) requireCellRole(ctx context.Context, core *connectedCluster) error {
 	err := core.client.Get(ctx, client.ObjectKey{Name: cellRole(o.ServiceAccount)}, &rbacv1.ClusterRole{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%s has no ClusterRole %s, which the ServiceAccount of the cell is to be bound to: install or upgrade the chart breakwater there with "+
-			"role: core (or single) and access.enabled: true, or name another prefix by --service-account", core.words, cellRole(o.ServiceAccount))
+		return fmt.Errorf("%s has no ClusterRole %s for the ServiceAccount of the cell: install or upgrade the chart breakwater there with "+
+			"role: core (or single) and access.enabled: true, or set another prefix with --service-account", core.title, cellRole(o.ServiceAccount))
 	case err != nil:
-		return fmt.Errorf("look for ClusterRole %s in %s: %w", cellRole(o.ServiceAccount), core.words, err)
+		return fmt.Errorf("get ClusterRole %s in %s: %w", cellRole(o.ServiceAccount), core.title, err)
 	}
 	return nil
 }
@@ -77,12 +77,12 @@ func (o *Options) requireIdentity(ctx context.Context, l *link) error {
 		return nil
 	}
 	secret := &corev1.Secret{}
-	err := l.holder.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: l.secret}, secret)
+	err := l.user.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: l.secret}, secret)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if cell := secret.Labels[v1alpha1.LabelJoinedCell]; cell != "" && cell != o.Cell {
-		return fmt.Errorf("the worker was joined to this core as cell %s already: if cell %s is another cell of the same cluster, give --identity %s, and set "+
+		return fmt.Errorf("the worker is already joined to this core as cell %s: if cell %s is another cell of the same cluster, set --identity %s, and set "+
 			"identity: %s for it in remoteCells of the chart in the core", cell, o.Cell, cell, cell)
 	}
 	return nil
@@ -90,12 +90,12 @@ func (o *Options) requireIdentity(ctx context.Context, l *link) error {
 
 // removeAccount deletes the worker's account, which invalidates all its tokens. It keeps an account that belongs to another cell of the
 // worker.
-func (j *Joiner) removeAccount(ctx context.Context, core *side) error {
+func (j *Joiner) removeAccount(ctx context.Context, core *connectedCluster) error {
 	if j.identity() != j.Cell {
-		j.warn("ServiceAccount %s/%s in %s is that of cell %s, and stays.", j.Namespace, j.cellAccount(), core.words, j.identity())
+		j.warn("ServiceAccount %s/%s in %s belongs to cell %s, and was not deleted.", j.Namespace, j.cellAccount(), core.title, j.identity())
 		return nil
 	}
-	for _, object := range j.accountOf() {
+	for _, object := range j.accountObjects() {
 		name := object.GetKind() + " " + object.GetName()
 		stored := &metav1.PartialObjectMetadata{}
 		stored.SetGroupVersionKind(object.GroupVersionKind())
@@ -104,14 +104,14 @@ func (j *Joiner) removeAccount(ctx context.Context, core *side) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("look for %s in %s: %w", name, core.words, err)
+			return fmt.Errorf("get %s in %s: %w", name, core.title, err)
 		}
 		if stored.Labels[managedBy] != Owner {
-			j.warn("%s in %s was not made by join, and stays.", name, core.words)
+			j.warn("%s in %s was not created by join, and was not deleted.", name, core.title)
 			continue
 		}
 		if err := client.IgnoreNotFound(core.client.Delete(ctx, object, client.Preconditions{UID: &stored.UID})); err != nil {
-			return fmt.Errorf("delete %s in %s: %w", name, core.words, err)
+			return fmt.Errorf("delete %s in %s: %w", name, core.title, err)
 		}
 	}
 	return nil

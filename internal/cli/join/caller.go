@@ -21,13 +21,14 @@ func (o *Options) CallerValues(ctx context.Context, secret string) ([]byte, erro
 	}
 	keys := &corev1.Secret{}
 	if err := core.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: secret}, keys); err != nil {
-		return nil, fmt.Errorf("read the caller keys in the core: %w: set webhook.callerTokens.mode of its chart to Permissive, or name the Secret by --caller-secret", err)
+		return nil, fmt.Errorf("read the caller keys in the core: %w: set webhook.callerTokens.mode of its chart to Permissive, or set the name of the Secret "+
+			"with --caller-secret", err)
 	}
 	key := keys.Data["current"]
 	if len(key) == 0 {
-		return nil, fmt.Errorf("the Secret %s/%s in the core has no caller key yet: see that its Deployment of the component callers runs", o.Namespace, secret)
+		return nil, fmt.Errorf("the Secret %s/%s in the core has no caller key yet: check that the Deployment of the component callers runs", o.Namespace, secret)
 	}
-	scope := webhookconfig.CallerScope(webhookconfig.Path(o.Cell))
+	scope := webhookconfig.CallerScope(webhookconfig.RemovalPath(o.Cell))
 	given := map[string]string{scope: webhookconfig.CallerToken(key, scope)}
 	return yaml.Marshal(map[string]any{"webhook": map[string]any{"callerTokens": map[string]any{"given": given}}})
 }

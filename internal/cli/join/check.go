@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// answerTime is the timeout of one request. acceptTime is how long an API server may reject a new token.
-	answerTime = 10 * time.Second
-	acceptTime = 10 * time.Second
-	// bindingTime is how long an API server may not apply a new binding yet.
-	bindingTime = 3 * time.Second
+	// requestTimeout is the timeout of one request. tokenAcceptTimeout is how long an API server may reject a new token.
+	requestTimeout     = 10 * time.Second
+	tokenAcceptTimeout = 10 * time.Second
+	// bindingTimeout is how long an API server may not apply a new binding yet.
+	bindingTimeout = 3 * time.Second
 )
 
-// right is a permission that the components require.
-type right struct {
+// permission is a permission that the components require.
+type permission struct {
 	verb, group, resource, subresource, name string
-	// value is the chart value that grants the permission, if access.enabled alone does not.
-	value string
+	// chartValue is the chart value that grants the permission, if access.enabled alone does not.
+	chartValue string
 }
 
-func (r right) String() string {
+func (r permission) String() string {
 	words := []string{r.verb, strings.TrimSuffix(r.resource+"/"+r.subresource, "/")}
 	if r.group != "" {
 		words[1] += "." + r.group
@@ -44,51 +44,51 @@ func (r right) String() string {
 	return strings.Join(words, " ")
 }
 
-// workerRights are some of the permissions that the components of a core need in a worker. The last one identifies the cluster.
-func workerRights() []right {
-	return []right{
+// workerPermissions are some of the permissions that the components of a core need in a worker. The last one identifies the cluster.
+func workerPermissions() []permission {
+	return []permission{
 		{verb: "list", resource: "pods"}, {verb: "watch", resource: "pods"}, {verb: "get", resource: "pods"},
 		{verb: "get", resource: "namespaces", name: metav1.NamespaceSystem},
 	}
 }
 
-// coreRights are some of the permissions that the components of a worker need in a core.
-func coreRights() []right {
+// corePermissions are some of the permissions that the components of a worker need in a core.
+func corePermissions() []permission {
 	group := v1alpha1.GroupVersion.Group
-	return []right{
+	return []permission{
 		{verb: "list", group: group, resource: "podprotectors"}, {verb: "watch", group: group, resource: "podprotectors"},
 		{verb: "update", group: group, resource: "podprotectors", subresource: "status"},
 	}
 }
 
-// schedulingRights are the additional permissions that a webhook in a worker needs to apply the scheduling policies of a core.
-func schedulingRights() (rights []right) {
+// schedulingPermissions are the additional permissions that a webhook in a worker needs to apply the scheduling policies of a core.
+func schedulingPermissions() (rights []permission) {
 	group, value := v1alpha1.GroupVersion.Group, "webhook.scheduling.enabled"
 	for _, resource := range []string{"podschedulingpolicies", "clusterpodschedulingpolicies"} {
-		rights = append(rights, right{verb: "list", group: group, resource: resource, value: value},
-			right{verb: "watch", group: group, resource: resource, value: value},
-			right{verb: "update", group: group, resource: resource, subresource: "status", value: value})
+		rights = append(rights, permission{verb: "list", group: group, resource: resource, chartValue: value},
+			permission{verb: "watch", group: group, resource: resource, chartValue: value},
+			permission{verb: "update", group: group, resource: resource, subresource: "status", chartValue: value})
 	}
 	return rights
 }
 
-// try uses a new kubeconfig to check that the components can use the cluster.
-func (l *link) try(ctx context.Context, kubeconfig []byte) error {
+// testKubeconfig uses a new kubeconfig to check that the components can use the cluster.
+func (l *link) testKubeconfig(ctx context.Context, kubeconfig []byte) error {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return err
 	}
-	config.Timeout, config.QPS = answerTime, -1 // no client-side rate limit: each permission is polled until it is granted
+	config.Timeout, config.QPS = requestTimeout, -1 // no client-side rate limit: each permission is polled until it is granted
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
 	if err := l.discover(ctx, clientset); err != nil {
-		return fmt.Errorf("try the new kubeconfig of %s, which leads to %s (--%s-server and --%s-ca say otherwise, --skip-check leaves this out): %w",
-			l.issuer.words, l.issuer.server, l.issuer.flag, l.issuer.flag, err)
+		return fmt.Errorf("test the new kubeconfig of %s for %s (change the address with --%s-server and --%s-ca, or skip the test with --skip-check): %w",
+			l.issuer.title, l.issuer.server, l.issuer.flag, l.issuer.flag, err)
 	}
-	for _, r := range l.rights {
-		if err := r.require(ctx, clientset, l.issuer.words); err != nil {
+	for _, r := range l.permissions {
+		if err := r.require(ctx, clientset, l.issuer.title); err != nil {
 			return err
 		}
 	}
@@ -98,12 +98,12 @@ func (l *link) try(ctx context.Context, kubeconfig []byte) error {
 // discover requests the API group of the link until the API server accepts the token.
 func (l *link) discover(ctx context.Context, clientset kubernetes.Interface) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, acceptTime, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, tokenAcceptTimeout, true, func(context.Context) (bool, error) {
 		_, last = clientset.Discovery().ServerResourcesForGroupVersion(l.group)
 		return !apierrors.IsUnauthorized(last), nil
 	})
 	if apierrors.IsNotFound(last) {
-		return fmt.Errorf("it does not serve %s: install the chart breakwater-crds there: %w", l.group, last)
+		return fmt.Errorf("the cluster does not serve %s: install the chart breakwater-crds there: %w", l.group, last)
 	}
 	if last != nil {
 		return last
@@ -111,23 +111,23 @@ func (l *link) discover(ctx context.Context, clientset kubernetes.Interface) err
 	return err
 }
 
-func (r right) require(ctx context.Context, clientset kubernetes.Interface, cluster string) error {
+func (r permission) require(ctx context.Context, clientset kubernetes.Interface, cluster string) error {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: r.verb, Group: r.group, Version: "*", Resource: r.resource, Subresource: r.subresource, Name: r.name,
 		},
 	}}
 	allowed := false
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, bindingTime, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, bindingTimeout, true, func(ctx context.Context) (bool, error) {
 		answer, err := clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		allowed = err == nil && answer.Status.Allowed
 		return allowed, err
 	})
 	if err != nil && !wait.Interrupted(err) {
-		return fmt.Errorf("ask %s what the ServiceAccount may do: %w", cluster, err)
+		return fmt.Errorf("review the permissions of the ServiceAccount in %s: %w", cluster, err)
 	}
 	if !allowed {
-		return fmt.Errorf("the ServiceAccount may not %q in %s: upgrade the chart breakwater there, with %s: true", r, cluster, cmp.Or(r.value, "access.enabled"))
+		return fmt.Errorf("the ServiceAccount may not %q in %s: upgrade the chart breakwater there, with %s: true", r, cluster, cmp.Or(r.chartValue, "access.enabled"))
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (l *link) identify(ctx context.Context, clientset kubernetes.Interface) err
 	}
 	cluster, err := clusters.ClusterOf(ctx, clientset)
 	if err != nil {
-		return fmt.Errorf("ask %s who it is: %w", l.issuer.server, err)
+		return fmt.Errorf("identify the cluster of %s: %w", l.issuer.server, err)
 	}
 	if cluster != l.issuer.uid {
 		return fmt.Errorf("%s is another cluster (%s) than the worker of --kubeconfig (%s): correct --worker-server", l.issuer.server, cluster, l.issuer.uid)

@@ -20,12 +20,12 @@ type Joiner struct {
 	Out, Warn, Print io.Writer
 }
 
-// made is the result of one direction.
-type made struct {
+// issuedAccess is the result of one direction.
+type issuedAccess struct {
 	*link
 	*credential
-	objects []*unstructured.Unstructured
-	former  []corev1.Secret
+	objects  []*unstructured.Unstructured
+	previous []corev1.Secret
 }
 
 // Run joins the two clusters. It checks everything that can fail before it writes the first kubeconfig, and deletes former tokens last.
@@ -37,7 +37,7 @@ func (j *Joiner) Run(ctx context.Context) error {
 	if err := j.prepare(ctx, links); err != nil {
 		return err
 	}
-	all, err := j.makeAll(ctx, links)
+	all, err := j.createAll(ctx, links)
 	if err != nil {
 		return err
 	}
@@ -45,18 +45,18 @@ func (j *Joiner) Run(ctx context.Context) error {
 		return j.print(all)
 	}
 	for i, m := range all {
-		if err := m.holder.apply(ctx, m.objects); err != nil {
+		if err := m.user.apply(ctx, m.objects); err != nil {
 			for _, unused := range all[i:] {
-				err = takenBack(ctx, unused.link, unused.credential, err)
+				err = rollBack(ctx, unused.link, unused.credential, err)
 			}
 			return err
 		}
-		j.tell(m)
+		j.reportAccess(m)
 	}
-	if err := j.endFormer(ctx, all); err != nil {
+	if err := j.revokePrevious(ctx, all); err != nil {
 		return err
 	}
-	j.tellNext(links)
+	j.reportNextSteps(links)
 	return nil
 }
 
@@ -73,12 +73,12 @@ func (j *Joiner) connect(ctx context.Context) ([]*link, error) {
 		return nil, err
 	}
 	if core.uid == worker.uid {
-		return nil, fmt.Errorf("the core and the worker are one cluster (%s), which needs no join: install the chart breakwater with role: single", core.uid)
+		return nil, fmt.Errorf("the core and the worker are the same cluster (%s), which needs no join: install the chart breakwater with role: single", core.uid)
 	}
 	if err := j.requireCell(ctx, core, worker); err != nil {
 		return nil, err
 	}
-	return j.links(core, worker), nil
+	return j.accessLinks(core, worker), nil
 }
 
 // prepare checks with dry runs whether all objects can be written.
@@ -88,27 +88,27 @@ func (j *Joiner) prepare(ctx context.Context, links []*link) error {
 			return err
 		}
 		if l.issuer.isLoopback() {
-			j.warn("%s, the address of %s, is good on this machine alone: if the components of %s run elsewhere, name one that they reach by --%s-server",
-				l.issuer.server, l.issuer.words, l.holder.words, l.issuer.flag)
+			j.warn("%s, the address of %s, works only on this machine: if the components of %s run elsewhere, set an address that they can reach with --%s-server",
+				l.issuer.server, l.issuer.title, l.user.title, l.issuer.flag)
 		}
 		if j.Print != nil {
 			continue
 		}
-		if err := l.holder.apply(ctx, j.objectsOf(l, []byte("to see whether it could be written")), client.DryRunAll); err != nil {
+		if err := l.user.apply(ctx, j.userObjects(l, []byte("to see whether it could be written")), client.DryRunAll); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// makeAll creates the tokens and tests them. After an error it deletes all of them.
-func (j *Joiner) makeAll(ctx context.Context, links []*link) ([]*made, error) {
-	var all []*made
+// createAll creates the tokens and tests them. After an error it deletes all of them.
+func (j *Joiner) createAll(ctx context.Context, links []*link) ([]*issuedAccess, error) {
+	var all []*issuedAccess
 	for _, l := range links {
-		m, err := j.makeOne(ctx, l)
+		m, err := j.createOne(ctx, l)
 		if err != nil {
 			for _, other := range all {
-				err = takenBack(ctx, other.link, other.credential, err)
+				err = rollBack(ctx, other.link, other.credential, err)
 			}
 			return nil, err
 		}
@@ -117,76 +117,76 @@ func (j *Joiner) makeAll(ctx context.Context, links []*link) ([]*made, error) {
 	return all, nil
 }
 
-func (j *Joiner) makeOne(ctx context.Context, l *link) (*made, error) {
-	former, err := j.tokens(ctx, l)
+func (j *Joiner) createOne(ctx context.Context, l *link) (*issuedAccess, error) {
+	previous, err := j.tokens(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	if l.direction == WorkerToCore {
-		if err := l.issuer.apply(ctx, j.accountOf()); err != nil {
+		if err := l.issuer.apply(ctx, j.accountObjects()); err != nil {
 			return nil, err
 		}
 	}
-	c, err := j.issue(ctx, l)
+	c, err := j.issueToken(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	kubeconfig, err := j.kubeconfig(l, c.token)
 	if err == nil && !j.SkipCheck {
-		err = l.try(ctx, kubeconfig)
+		err = l.testKubeconfig(ctx, kubeconfig)
 	}
 	if err != nil {
-		return nil, takenBack(ctx, l, c, err)
+		return nil, rollBack(ctx, l, c, err)
 	}
-	return &made{link: l, credential: c, objects: j.objectsOf(l, kubeconfig), former: former}, nil
+	return &issuedAccess{link: l, credential: c, objects: j.userObjects(l, kubeconfig), previous: previous}, nil
 }
 
-// endFormer deletes the replaced tokens after the grace period, in which components switch to the new ones.
-func (j *Joiner) endFormer(ctx context.Context, all []*made) error {
+// revokePrevious deletes the replaced tokens after the grace period, in which components switch to the new ones.
+func (j *Joiner) revokePrevious(ctx context.Context, all []*issuedAccess) error {
 	number := 0
 	for _, m := range all {
-		number += len(m.former)
+		number += len(m.previous)
 	}
 	switch {
 	case number == 0:
 		return nil
 	case j.KeepOld:
-		j.tellFormer(all)
+		j.reportPrevious(all)
 		return nil
 	case j.Grace > 0:
-		j.say("Former tokens: %d. They end in %s, when all have taken up the new ones (--grace).", number, j.Grace)
+		j.printLine("Previous tokens: %d. They are revoked in %s, when all components use the new ones (--grace).", number, j.Grace)
 		select {
 		case <-time.After(j.Grace):
 		case <-ctx.Done():
-			j.tellFormer(all)
-			return fmt.Errorf("the new tokens are in use, and the former ones were left: %w", ctx.Err())
+			j.reportPrevious(all)
+			return fmt.Errorf("the new tokens are in use, but the previous ones were not revoked: %w", ctx.Err())
 		}
 	}
 	var errs []error
 	for _, m := range all {
-		errs = append(errs, m.withdraw(ctx, m.former))
+		errs = append(errs, m.deleteTokens(ctx, m.previous))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	j.say("Former tokens that were ended: %d.", number)
+	j.printLine("Revoked previous tokens: %d.", number)
 	return nil
 }
 
-func (j *Joiner) print(all []*made) error {
+func (j *Joiner) print(all []*issuedAccess) error {
 	for _, m := range all {
 		for _, object := range m.objects {
 			raw, err := yaml.Marshal(object)
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(j.Print, "---\n# into %s\n%s", m.holder.words, raw); err != nil {
+			if _, err := fmt.Fprintf(j.Print, "---\n# for %s\n%s", m.user.title, raw); err != nil {
 				return err
 			}
 		}
-		j.warn("what is printed for %s holds a token of %s that %s: treat it as a password. It is revoked by deleting Secret %s/%s there.",
-			m.holder.words, m.issuer.words, m.validity(), m.secretObject().Namespace, m.secretObject().Name)
+		j.warn("the output for %s contains a token of %s that %s: treat it as a password. To revoke the token, delete Secret %s/%s there.",
+			m.user.title, m.issuer.title, m.validity(), m.secretObject().Namespace, m.secretObject().Name)
 	}
-	j.tellFormer(all)
+	j.reportPrevious(all)
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// planes are two clusters with controllers, which create the tokens of Secrets.
-var planes struct {
+// testPlanes are two clusters with controllers, which create the tokens of Secrets.
+var testPlanes struct {
 	sync.Once
 	federation *local.Federation
 	err        error
@@ -31,8 +31,8 @@ var planes struct {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if planes.federation != nil {
-		if err := planes.federation.Stop(context.Background()); err != nil {
+	if testPlanes.federation != nil {
+		if err := testPlanes.federation.Stop(context.Background()); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the control planes:", err)
 			code = max(code, 1)
 		}
@@ -42,20 +42,20 @@ func TestMain(m *testing.M) {
 
 func testClusters(t *testing.T) []federation.Cluster {
 	t.Helper()
-	planes.Do(func() {
+	testPlanes.Do(func() {
 		roles := []federation.Role{federation.Core}
 		topology := &federation.Topology{Name: "join", Clusters: []federation.ClusterSpec{{Name: "core", Roles: roles}, {Name: "worker", Roles: roles}}}
-		planes.federation, planes.err = local.Start(context.Background(), topology,
+		testPlanes.federation, testPlanes.err = local.Start(context.Background(), topology,
 			local.Options{Binaries: filepath.SplitList(os.Getenv(local.BinariesVariable)), Log: logr.Discard()})
 	})
-	if planes.err != nil {
-		t.Fatal(planes.err)
+	if testPlanes.err != nil {
+		t.Fatal(testPlanes.err)
 	}
-	return planes.federation.Clusters()
+	return testPlanes.federation.Clusters()
 }
 
-// plane is one of the two clusters, in a namespace of the test.
-type plane struct {
+// testCluster is one of the two clusters, in a namespace of the test.
+type testCluster struct {
 	admin client.Client
 	// config impersonates a user with exactly the permissions that join needs.
 	config *rest.Config
@@ -63,23 +63,23 @@ type plane struct {
 
 const joiner = "who-joins"
 
-// lab is a core and a worker with the chart installed.
-type lab struct {
+// fixture is a core and a worker with the chart installed.
+type fixture struct {
 	*testing.T
-	core, worker plane
+	core, worker testCluster
 	namespace    string
 }
 
-func newLab(t *testing.T) *lab {
+func newFixture(t *testing.T) *fixture {
 	t.Parallel()
-	l := &lab{T: t}
+	l := &fixture{T: t}
 	both := testClusters(t)
 	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "join-"}}
 	l.core, l.worker = l.connect(both[0]), l.connect(both[1])
 	l.create(l.core, made)
 	l.namespace = made.Name
 	l.create(l.worker, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}})
-	for _, p := range []plane{l.core, l.worker} {
+	for _, p := range []testCluster{l.core, l.worker} {
 		l.grant(p, join.NamespaceRules(), join.ClusterRules(l.account()), rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: joiner})
 		l.create(p, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.account()}})
 	}
@@ -100,12 +100,12 @@ func newLab(t *testing.T) *lab {
 }
 
 // account returns the ServiceAccount of the chart. It is also the name prefix of cluster-scoped bindings.
-func (l *lab) account() string { return "access-" + l.namespace }
+func (l *fixture) account() string { return "access-" + l.namespace }
 
 // ownAccount returns the ServiceAccount of the cell in the core.
-func (l *lab) ownAccount() string { return l.account() + "-" + l.namespace }
+func (l *fixture) ownAccount() string { return l.account() + "-" + l.namespace }
 
-func (l *lab) connect(cluster federation.Cluster) plane {
+func (l *fixture) connect(cluster federation.Cluster) testCluster {
 	l.Helper()
 	admin, err := client.New(cluster.RESTConfig(), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
@@ -113,10 +113,10 @@ func (l *lab) connect(cluster federation.Cluster) plane {
 	}
 	config := cluster.RESTConfig()
 	config.Impersonate = rest.ImpersonationConfig{UserName: joiner}
-	return plane{admin: admin, config: config}
+	return testCluster{admin: admin, config: config}
 }
 
-func (l *lab) create(p plane, object client.Object) {
+func (l *fixture) create(p testCluster, object client.Object) {
 	l.Helper()
 	if err := p.admin.Create(l.Context(), object); err != nil {
 		l.Fatalf("create %T %s: %v", object, object.GetName(), err)
@@ -124,7 +124,7 @@ func (l *lab) create(p plane, object client.Object) {
 }
 
 // grant gives a subject the permissions of the rules, in the lab's namespace and in the whole cluster.
-func (l *lab) grant(p plane, namespaced, clusterWide []rbacv1.PolicyRule, subject rbacv1.Subject) {
+func (l *fixture) grant(p testCluster, namespaced, clusterWide []rbacv1.PolicyRule, subject rbacv1.Subject) {
 	l.Helper()
 	meta := metav1.ObjectMeta{Name: l.namespace + "-" + subject.Name}
 	role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: clusterWide}
@@ -145,7 +145,7 @@ func (l *lab) grant(p plane, namespaced, clusterWide []rbacv1.PolicyRule, subjec
 		Subjects: []rbacv1.Subject{subject}})
 }
 
-func (l *lab) eventually(look func() string) {
+func (l *fixture) eventually(look func() string) {
 	l.Helper()
 	testplane.Eventually(l, look)
 }

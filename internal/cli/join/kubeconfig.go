@@ -26,7 +26,7 @@ func (o *Options) kubeconfig(l *link, token string) ([]byte, error) {
 		CurrentContext: name,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("write a kubeconfig of %s: %w", l.issuer.words, err)
+		return nil, fmt.Errorf("write a kubeconfig of %s: %w", l.issuer.title, err)
 	}
 	return raw, nil
 }

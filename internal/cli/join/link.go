@@ -19,10 +19,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// side is one of the two clusters, connected.
-type side struct {
-	// words is the display name. flag is the prefix of the flags that locate the cluster.
-	words, flag string
+// connectedCluster is one of the two clusters, connected.
+type connectedCluster struct {
+	// title is the display name. flag is the prefix of the flags that locate the cluster.
+	title, flag string
 	server      string
 	ca          []byte
 	serverName  string
@@ -35,22 +35,22 @@ type side struct {
 // link is the access of the components in one cluster to the other cluster.
 type link struct {
 	direction Direction
-	// holder is the cluster whose components use the kubeconfig. issuer is the cluster to which it leads.
-	holder, issuer *side
+	// user is the cluster whose components use the kubeconfig. issuer is the cluster to which it leads.
+	user, issuer *connectedCluster
 	// secret is the name of the kubeconfig Secret in the holder. token is the name prefix of the token Secrets in the issuer.
 	secret, token string
 	// account is the ServiceAccount in the issuer.
-	account string
-	rights  []right
-	group   string
+	account     string
+	permissions []permission
+	group       string
 }
 
-func connect(ctx context.Context, c *Cluster, words, flag string) (*side, error) {
+func connect(ctx context.Context, c *Cluster, title, flag string) (*connectedCluster, error) {
 	config := rest.CopyConfig(c.Config)
 	if err := rest.LoadTLSFiles(config); err != nil {
-		return nil, fmt.Errorf("%s: %w", words, err)
+		return nil, fmt.Errorf("%s: %w", title, err)
 	}
-	s := &side{words: words, flag: flag, server: config.Host, ca: config.CAData, serverName: config.ServerName}
+	s := &connectedCluster{title: title, flag: flag, server: config.Host, ca: config.CAData, serverName: config.ServerName}
 	if c.CA != nil {
 		s.ca = c.CA
 	}
@@ -58,26 +58,27 @@ func connect(ctx context.Context, c *Cluster, words, flag string) (*side, error)
 		s.server, s.serverName = c.Server, ""
 	}
 	if address, err := url.Parse(s.server); err != nil || address.Scheme != "https" || address.Host == "" {
-		return nil, fmt.Errorf("%s: the address %q is not https://HOST[:PORT]: name one by --%s-server", words, s.server, flag)
+		return nil, fmt.Errorf("%s: the address %q is not https://HOST[:PORT]: set another with --%s-server", title, s.server, flag)
 	}
 	if config.Insecure && c.CA == nil {
-		return nil, fmt.Errorf("%s: the kubeconfig trusts whoever answers, which nothing should go by that runs for ever: name who is to be trusted by --%s-ca", words, flag)
+		return nil, fmt.Errorf("%s: the kubeconfig disables TLS verification, which is not acceptable for long-running components: set the CA "+
+			"with --%s-ca", title, flag)
 	}
 	var err error
 	if s.client, err = client.New(config, client.Options{Scheme: clusters.Scheme()}); err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", words, err)
+		return nil, fmt.Errorf("connect to %s: %w", title, err)
 	}
 	if s.clientset, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", words, err)
+		return nil, fmt.Errorf("connect to %s: %w", title, err)
 	}
 	if s.uid, err = clusters.ClusterOf(ctx, s.clientset); err != nil {
-		return nil, fmt.Errorf("ask %s at %s who it is: %w", words, config.Host, err)
+		return nil, fmt.Errorf("identify the cluster of %s at %s: %w", title, config.Host, err)
 	}
 	return s, nil
 }
 
 // isLoopback reports whether the address of a side is valid only on one machine.
-func (s *side) isLoopback() bool {
+func (s *connectedCluster) isLoopback() bool {
 	address, err := url.Parse(s.server)
 	if err != nil {
 		return false
@@ -86,30 +87,30 @@ func (s *side) isLoopback() bool {
 	return address.Hostname() == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
-// labels returns the labels of every Secret that join creates.
-func (o *Options) labels(by string) map[string]string {
+// secretLabels returns the labels of every Secret that join creates.
+func (o *Options) secretLabels(by string) map[string]string {
 	return map[string]string{
 		managedBy: Owner, v1alpha1.LabelJoinedCell: o.Cell, v1alpha1.LabelJoinedCore: o.CoreName, v1alpha1.LabelJoinedBy: by,
 	}
 }
 
-// links returns the requested directions.
-func (o *Options) links(core, worker *side) []*link {
+// accessLinks returns the requested directions.
+func (o *Options) accessLinks(core, worker *connectedCluster) []*link {
 	var all []*link
 	if o.Only != WorkerToCore {
 		all = append(all, &link{
-			direction: CoreToWorker, holder: core, issuer: worker, secret: "cell-" + o.Cell, token: o.ServiceAccount + "-core-" + o.CoreName + "-",
-			account: o.ServiceAccount, group: "v1", rights: workerRights(),
+			direction: CoreToWorker, user: core, issuer: worker, secret: "cell-" + o.Cell, token: o.ServiceAccount + "-core-" + o.CoreName + "-",
+			account: o.ServiceAccount, group: "v1", permissions: workerPermissions(),
 		})
 	}
 	if o.Only != CoreToWorker {
-		rights := coreRights()
+		rights := corePermissions()
 		if o.Scheduling {
-			rights = append(rights, schedulingRights()...)
+			rights = append(rights, schedulingPermissions()...)
 		}
 		all = append(all, &link{
-			direction: WorkerToCore, holder: worker, issuer: core, secret: "core-" + o.CoreName, token: o.ServiceAccount + "-cell-" + o.Cell + "-",
-			account: o.cellAccount(), group: v1alpha1.GroupVersion.String(), rights: rights,
+			direction: WorkerToCore, user: worker, issuer: core, secret: "core-" + o.CoreName, token: o.ServiceAccount + "-cell-" + o.Cell + "-",
+			account: o.cellAccount(), group: v1alpha1.GroupVersion.String(), permissions: rights,
 		})
 	}
 	return all
@@ -121,16 +122,17 @@ func (o *Options) requireAccount(ctx context.Context, l *link) error {
 		if err := errors.Join(o.requireCellRole(ctx, l.issuer), o.requireIdentity(ctx, l)); err != nil {
 			return err
 		}
-		return l.issuer.apply(ctx, o.accountOf(), client.DryRunAll)
+		return l.issuer.apply(ctx, o.accountObjects(), client.DryRunAll)
 	}
 	account := o.Namespace + "/" + l.account
 	_, err := l.issuer.clientset.CoreV1().ServiceAccounts(o.Namespace).Get(ctx, l.account, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s has no ServiceAccount %s: install the chart breakwater there with role: worker (or single) and access.enabled: true, or name another by --service-account and --namespace",
-			l.issuer.words, account)
+		return fmt.Errorf("%s has no ServiceAccount %s: install the chart breakwater there with role: worker (or single) and access.enabled: true, or set "+
+			"another with --service-account and --namespace",
+			l.issuer.title, account)
 	}
 	if err != nil {
-		return fmt.Errorf("look for ServiceAccount %s in %s: %w", account, l.issuer.words, err)
+		return fmt.Errorf("get ServiceAccount %s in %s: %w", account, l.issuer.title, err)
 	}
 	return nil
 }
@@ -138,19 +140,19 @@ func (o *Options) requireAccount(ctx context.Context, l *link) error {
 // tokens lists the Secrets of an issuer's tokens.
 func (o *Options) tokens(ctx context.Context, l *link) ([]corev1.Secret, error) {
 	list := &corev1.SecretList{}
-	err := l.issuer.client.List(ctx, list, client.InNamespace(o.Namespace), client.MatchingLabels(maps.Clone(o.labels(v1alpha1.JoinedByToken))))
+	err := l.issuer.client.List(ctx, list, client.InNamespace(o.Namespace), client.MatchingLabels(maps.Clone(o.secretLabels(v1alpha1.JoinedByToken))))
 	if err != nil {
-		return nil, fmt.Errorf("list the tokens in %s: %w", l.issuer.words, err)
+		return nil, fmt.Errorf("list the tokens in %s: %w", l.issuer.title, err)
 	}
 	return list.Items, nil
 }
 
-// withdraw deletes tokens. They become invalid within seconds.
-func (l *link) withdraw(ctx context.Context, tokens []corev1.Secret) error {
+// deleteTokens deletes tokens. They become invalid within seconds.
+func (l *link) deleteTokens(ctx context.Context, tokens []corev1.Secret) error {
 	var all []error
 	for i := range tokens {
 		if err := client.IgnoreNotFound(l.issuer.client.Delete(ctx, &tokens[i])); err != nil {
-			all = append(all, fmt.Errorf("delete Secret %s/%s in %s, which keeps a token valid: %w", tokens[i].Namespace, tokens[i].Name, l.issuer.words, err))
+			all = append(all, fmt.Errorf("delete Secret %s/%s in %s, which keeps a token valid: %w", tokens[i].Namespace, tokens[i].Name, l.issuer.title, err))
 		}
 	}
 	return errors.Join(all...)

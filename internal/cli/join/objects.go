@@ -13,8 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// secretOf returns the Secret with a kubeconfig, for the holder.
-func (o *Options) secretOf(l *link, kubeconfig []byte) *unstructured.Unstructured {
+// newKubeconfigSecret returns the Secret with a kubeconfig, for the holder.
+func (o *Options) newKubeconfigSecret(l *link, kubeconfig []byte) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"type": "Opaque", "data": map[string]any{kubeconfigKey: base64.StdEncoding.EncodeToString(kubeconfig)},
 	}}
@@ -22,12 +22,12 @@ func (o *Options) secretOf(l *link, kubeconfig []byte) *unstructured.Unstructure
 	object.SetKind("Secret")
 	object.SetNamespace(o.Namespace)
 	object.SetName(l.secret)
-	object.SetLabels(o.labels(v1alpha1.JoinedByKubeconfig))
+	object.SetLabels(o.secretLabels(v1alpha1.JoinedByKubeconfig))
 	return object
 }
 
-// cellOf returns a Cell whose only field is the reference to that Secret.
-func (o *Options) cellOf(l *link) *unstructured.Unstructured {
+// newCell returns a Cell whose only field is the reference to that Secret.
+func (o *Options) newCell(l *link) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"kubeconfigSecretRef": map[string]any{"namespace": o.Namespace, "name": l.secret, "key": kubeconfigKey},
 	}}}
@@ -36,17 +36,17 @@ func (o *Options) cellOf(l *link) *unstructured.Unstructured {
 	return object
 }
 
-// objectsOf returns all objects that join creates in the holder.
-func (o *Options) objectsOf(l *link, kubeconfig []byte) []*unstructured.Unstructured {
-	objects := []*unstructured.Unstructured{o.secretOf(l, kubeconfig)}
+// userObjects returns all objects that join creates in the holder.
+func (o *Options) userObjects(l *link, kubeconfig []byte) []*unstructured.Unstructured {
+	objects := []*unstructured.Unstructured{o.newKubeconfigSecret(l, kubeconfig)}
 	if l.direction == CoreToWorker && !o.NoCell {
-		objects = append(objects, o.cellOf(l))
+		objects = append(objects, o.newCell(l))
 	}
 	return objects
 }
 
 // apply applies objects to a cluster. It does not take ownership of fields that other managers own.
-func (s *side) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
+func (s *connectedCluster) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
 	for _, object := range objects {
 		object = object.DeepCopy()
 		name := object.GetKind() + " " + object.GetName()
@@ -55,11 +55,11 @@ func (s *side) apply(ctx context.Context, objects []*unstructured.Unstructured, 
 		}
 		err := s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append(options, client.FieldOwner(Owner))...)
 		if apierrors.IsConflict(err) {
-			return fmt.Errorf("%s in %s belongs to somebody else, who would put it back: change it there (--output yaml prints it), or delete it first: %w",
-				name, s.words, err)
+			return fmt.Errorf("%s in %s is managed by another client, which would revert the change: change it there (--output yaml prints it), or delete it first: %w",
+				name, s.title, err)
 		}
 		if err != nil {
-			return fmt.Errorf("write %s into %s: %w", name, s.words, err)
+			return fmt.Errorf("write %s into %s: %w", name, s.title, err)
 		}
 	}
 	return nil
@@ -67,19 +67,20 @@ func (s *side) apply(ctx context.Context, objects []*unstructured.Unstructured, 
 
 // requireCell returns an error if the Cell exists and belongs to another cluster. If the Cell has no recorded cluster, its aggregator
 // will record one.
-func (o *Options) requireCell(ctx context.Context, core, worker *side) error {
+func (o *Options) requireCell(ctx context.Context, core, worker *connectedCluster) error {
 	cell := &v1alpha1.Cell{}
 	err := core.client.Get(ctx, client.ObjectKey{Name: o.Cell}, cell)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("%s knows no Cells: install the chart breakwater-crds there, or correct --core-kubeconfig", core.words)
+		return fmt.Errorf("%s does not serve Cells: install the chart breakwater-crds there, or correct --core-kubeconfig", core.title)
 	case err != nil:
-		return fmt.Errorf("look for Cell %s in %s: %w", o.Cell, core.words, err)
+		return fmt.Errorf("get Cell %s in %s: %w", o.Cell, core.title, err)
 	}
 	if known := cell.Status.Cluster; known != "" && known != worker.uid {
-		return fmt.Errorf("cell %s is in another cluster (%s) than the worker of --kubeconfig (%s), and is never moved: correct --kubeconfig, or join this one under another --cell",
+		return fmt.Errorf("cell %s is in another cluster (%s) than the worker of --kubeconfig (%s), and cannot be moved: correct --kubeconfig, or join this "+
+			"one under another --cell",
 			o.Cell, known, worker.uid)
 	}
 	return nil

@@ -56,8 +56,8 @@ type Options struct {
 	Grace time.Duration
 }
 
-// shortestLifetime is the shortest token lifetime that an API server grants.
-const shortestLifetime = 10 * time.Minute
+// minTokenLifetime is the shortest token lifetime that an API server grants.
+const minTokenLifetime = 10 * time.Minute
 
 // Validate returns an error that names the flags with invalid values.
 func (o *Options) Validate() error {
@@ -72,13 +72,14 @@ func (o *Options) Validate() error {
 	}
 	// The account's name is the longest name that is derived from the cell, and a ServiceAccount name has at most 253 characters.
 	if problems := validation.IsDNS1123Subdomain(o.cellAccount()); len(problems) > 0 {
-		all = append(all, fmt.Errorf("--service-account %q: the name %q of the cell's ServiceAccount in the core cannot be: %s", o.ServiceAccount, o.cellAccount(), problems[0]))
+		all = append(all, fmt.Errorf("--service-account %q: the name %q of the cell's ServiceAccount in the core is "+
+			"invalid: %s", o.ServiceAccount, o.cellAccount(), problems[0]))
 	}
-	if o.Lifetime != 0 && o.Lifetime < shortestLifetime {
-		all = append(all, fmt.Errorf("--token-lifetime %s: want at least %s, or 0 for tokens that do not expire", o.Lifetime, shortestLifetime))
+	if o.Lifetime != 0 && o.Lifetime < minTokenLifetime {
+		all = append(all, fmt.Errorf("--token-lifetime %s: want at least %s, or 0 for tokens that do not expire", o.Lifetime, minTokenLifetime))
 	}
 	if o.Grace < 0 {
-		all = append(all, fmt.Errorf("--grace %s: want 0s or more", o.Grace))
+		all = append(all, fmt.Errorf("--grace %s: want at least 0s", o.Grace))
 	}
 	if o.Only != "" && o.Only != CoreToWorker && o.Only != WorkerToCore {
 		all = append(all, fmt.Errorf("--only %q: want %s or %s", o.Only, CoreToWorker, WorkerToCore))

@@ -24,10 +24,10 @@ func (j *Joiner) Revoke(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := l.withdraw(ctx, tokens); err != nil {
+		if err := l.deleteTokens(ctx, tokens); err != nil {
 			return err
 		}
-		j.say("%s: ended %d tokens in %s.", l.direction, len(tokens), l.issuer.words)
+		j.printLine("%s: revoked %d tokens in %s.", l.direction, len(tokens), l.issuer.title)
 		if err := j.removeKubeconfig(ctx, l); err != nil {
 			return err
 		}
@@ -38,41 +38,41 @@ func (j *Joiner) Revoke(ctx context.Context) error {
 			return err
 		}
 	}
-	j.tellRevoked(ctx, links)
+	j.reportRevoked(ctx, links)
 	return nil
 }
 
 // removeKubeconfig deletes the kubeconfig Secret, unless join did not create it.
 func (j *Joiner) removeKubeconfig(ctx context.Context, l *link) error {
 	secret, name := &corev1.Secret{}, j.Namespace+"/"+l.secret
-	err := l.holder.client.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: l.secret}, secret)
+	err := l.user.client.Get(ctx, client.ObjectKey{Namespace: j.Namespace, Name: l.secret}, secret)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for Secret %s in %s: %w", name, l.holder.words, err)
+		return fmt.Errorf("get Secret %s in %s: %w", name, l.user.title, err)
 	}
 	if secret.Labels[managedBy] != Owner {
-		j.warn("Secret %s in %s was not made by join, and stays.", name, l.holder.words)
+		j.warn("Secret %s in %s was not created by join, and was not deleted.", name, l.user.title)
 		return nil
 	}
 	same := client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}
-	if err := client.IgnoreNotFound(l.holder.client.Delete(ctx, secret, same)); err != nil {
-		return fmt.Errorf("delete Secret %s in %s: %w", name, l.holder.words, err)
+	if err := client.IgnoreNotFound(l.user.client.Delete(ctx, secret, same)); err != nil {
+		return fmt.Errorf("delete Secret %s in %s: %w", name, l.user.title, err)
 	}
-	j.say("%s: deleted Secret %s in %s.", l.direction, name, l.holder.words)
+	j.printLine("%s: deleted Secret %s in %s.", l.direction, name, l.user.title)
 	return nil
 }
 
-func (j *Joiner) tellRevoked(ctx context.Context, links []*link) {
+func (j *Joiner) reportRevoked(ctx context.Context, links []*link) {
 	for _, l := range links {
 		if l.direction == WorkerToCore {
-			j.warn("what runs in the worker has no way into the core any more: removals of protected pods that it is asked about are refused.")
+			j.warn("components in the worker can no longer reach the core: the webhook denies removals of protected pods there.")
 			continue
 		}
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: j.Cell}}
-		if err := l.holder.client.Get(ctx, client.ObjectKeyFromObject(cell), cell); err == nil {
-			j.warn("Cell %s stays, and its pods go on counting as they were counted last: docs/topology.md says how a cell leaves.", j.Cell)
+		if err := l.user.client.Get(ctx, client.ObjectKeyFromObject(cell), cell); err == nil {
+			j.warn("Cell %s was not deleted, and its pods count with the last known numbers: docs/topology.md describes how to remove a cell.", j.Cell)
 		}
 	}
 }

@@ -25,49 +25,49 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 )
 
-// desk is an API server that knows some tokens, behind a Gate.
-type desk struct {
+// fakeAPIServer is an API server that knows some tokens, behind a Gate.
+type fakeAPIServer struct {
 	*testing.T
-	gate    *access.Gate
-	tokens  map[string]string
-	rights  map[string]bool
-	asked   atomic.Int64
-	away    bool
-	elapsed time.Duration
+	gate        *access.Gate
+	tokens      map[string]string
+	permissions map[string]bool
+	reviewCount atomic.Int64
+	unavailable bool
+	elapsed     time.Duration
 }
 
-func newDesk(t *testing.T) *desk {
-	d := &desk{T: t, tokens: map[string]string{"good": "ann"}, rights: map[string]bool{}}
+func newFakeAPIServer(t *testing.T) *fakeAPIServer {
+	d := &fakeAPIServer{T: t, tokens: map[string]string{"good": "ann"}, permissions: map[string]bool{}}
 	client := fake.NewClientset()
 	client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		d.asked.Add(1)
+		d.reviewCount.Add(1)
 		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
 		name, ok := d.tokens[review.Spec.Token]
 		review.Status = authenticationv1.TokenReviewStatus{Authenticated: ok, User: authenticationv1.UserInfo{Username: cmp.Or(name, "somebody")}}
-		return true, review, d.fault()
+		return true, review, d.failure()
 	})
 	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		d.asked.Add(1)
+		d.reviewCount.Add(1)
 		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
 		what := review.Spec.ResourceAttributes
-		review.Status.Allowed = d.rights[review.Spec.User+" "+what.Verb+" "+what.Resource+" "+what.Namespace]
-		return true, review, d.fault()
+		review.Status.Allowed = d.permissions[review.Spec.User+" "+what.Verb+" "+what.Resource+" "+what.Namespace]
+		return true, review, d.failure()
 	})
 	now := func() time.Time { return time.Unix(1_800_000_000, 0).Add(d.elapsed) }
 	d.gate = access.NewGate(access.NewReviews(client, 30*time.Second, now), access.NewSessions(time.Hour, 12*time.Hour, 3, now), now)
 	return d
 }
 
-func (d *desk) fault() error {
-	if d.away {
+func (d *fakeAPIServer) failure() error {
+	if d.unavailable {
 		return errors.New("away")
 	}
 	return nil
 }
 
-func (d *desk) wait(t time.Duration) { d.elapsed += t }
+func (d *fakeAPIServer) advance(t time.Duration) { d.elapsed += t }
 
-func (d *desk) signIn() *http.Cookie {
+func (d *fakeAPIServer) signIn() *http.Cookie {
 	d.Helper()
 	cookie, err := d.gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "good")
 	if err != nil {
@@ -88,158 +88,158 @@ func with(cookie *http.Cookie) *http.Request {
 	return r
 }
 
-func (d *desk) want(r *http.Request, want error) {
+func (d *fakeAPIServer) wantAdmit(r *http.Request, wantAdmit error) {
 	d.Helper()
-	if _, err := d.gate.Admit(r, true); !errors.Is(err, want) || want == nil && err != nil {
-		d.Errorf("got %v, want %v", err, want)
+	if _, err := d.gate.Admit(r, true); !errors.Is(err, wantAdmit) || wantAdmit == nil && err != nil {
+		d.Errorf("Admit() = %v, want %v", err, wantAdmit)
 	}
 }
 
-func TestATokenIsAskedAboutAndBelievedForAWhile(t *testing.T) {
-	d := newDesk(t)
+func TestTokenReviewsAreCached(t *testing.T) {
+	d := newFakeAPIServer(t)
 	for range 5 {
-		d.want(bearer("good"), nil)
-		d.want(bearer("bad"), access.ErrNobody)
+		d.wantAdmit(bearer("good"), nil)
+		d.wantAdmit(bearer("bad"), access.ErrUnauthenticated)
 	}
-	if d.asked.Load() != 2 {
-		t.Errorf("the apiserver was asked %d times", d.asked.Load())
+	if d.reviewCount.Load() != 2 {
+		t.Errorf("the API server received %d reviews", d.reviewCount.Load())
 	}
 	delete(d.tokens, "good")
-	d.want(bearer("good"), nil)
-	d.wait(30 * time.Second)
-	d.want(bearer("good"), access.ErrNobody)
+	d.wantAdmit(bearer("good"), nil)
+	d.advance(30 * time.Second)
+	d.wantAdmit(bearer("good"), access.ErrUnauthenticated)
 }
 
-func TestWhatIsNoTokenIsOfNobodyAndNotAskedAbout(t *testing.T) {
-	d := newDesk(t)
+func TestMalformedTokensAreNotReviewed(t *testing.T) {
+	d := newFakeAPIServer(t)
 	basic := bearer("good")
 	basic.Header.Set("Authorization", "Basic good")
 	for _, r := range []*http.Request{
 		httptest.NewRequest(http.MethodGet, "/", nil), bearer(""), bearer(strings.Repeat("a", 20<<10)), basic,
 		with(&http.Cookie{Name: access.Cookie, Value: "good"}), with(&http.Cookie{Name: access.Cookie, Value: ""}),
 	} {
-		d.want(r, access.ErrNobody)
+		d.wantAdmit(r, access.ErrUnauthenticated)
 	}
-	if d.asked.Load() != 0 {
-		t.Errorf("the apiserver was asked %d times", d.asked.Load())
+	if d.reviewCount.Load() != 0 {
+		t.Errorf("the API server received %d reviews", d.reviewCount.Load())
 	}
 }
 
-func TestNobodyIsLetInWhileTheApiserverIsAway(t *testing.T) {
-	d := newDesk(t)
+func TestAdmitFailsWhileAPIServerIsUnreachable(t *testing.T) {
+	d := newFakeAPIServer(t)
 	cookie := d.signIn()
-	d.away = true
-	d.want(with(cookie), nil) // the answer is still cached
-	d.wait(time.Minute)
-	if _, err := d.gate.Admit(with(cookie), true); err == nil || errors.Is(err, access.ErrNobody) {
+	d.unavailable = true
+	d.wantAdmit(with(cookie), nil) // the answer is still cached
+	d.advance(time.Minute)
+	if _, err := d.gate.Admit(with(cookie), true); err == nil || errors.Is(err, access.ErrUnauthenticated) {
 		t.Errorf("got %v", err)
 	}
-	d.away = false
-	d.want(with(cookie), nil) // the session still exists
+	d.unavailable = false
+	d.wantAdmit(with(cookie), nil) // the session still exists
 }
 
-func TestWrongTokensAreCountedAndRightOnesAreNot(t *testing.T) {
-	d := newDesk(t)
+func TestOnlyWrongTokensCountAsAttempts(t *testing.T) {
+	d := newFakeAPIServer(t)
 	for i := range 30 {
 		d.tokens["good"+strings.Repeat("x", i)] = "ann"
-		d.want(bearer("good"+strings.Repeat("x", i)), nil)
+		d.wantAdmit(bearer("good"+strings.Repeat("x", i)), nil)
 	}
 	for i := range 10 {
-		d.want(bearer("bad"+strings.Repeat("x", i)), access.ErrNobody)
+		d.wantAdmit(bearer("bad"+strings.Repeat("x", i)), access.ErrUnauthenticated)
 	}
-	before := d.asked.Load()
-	d.want(bearer("another"), access.ErrTooMany)
-	d.want(bearer("good"), nil) // a known token is not limited
+	before := d.reviewCount.Load()
+	d.wantAdmit(bearer("another"), access.ErrTooManyAttempts)
+	d.wantAdmit(bearer("good"), nil) // a known token is not limited
 	elsewhere := bearer("another")
 	elsewhere.RemoteAddr = "192.0.2.77:5"
-	d.want(elsewhere, access.ErrNobody)
-	if d.asked.Load() != before+1 {
-		t.Errorf("the apiserver was asked %d times more", d.asked.Load()-before)
+	d.wantAdmit(elsewhere, access.ErrUnauthenticated)
+	if d.reviewCount.Load() != before+1 {
+		t.Errorf("the API server received %d further reviews", d.reviewCount.Load()-before)
 	}
-	d.wait(6 * time.Second)
-	d.want(bearer("and another"), access.ErrNobody)
-	d.want(bearer("and one more"), access.ErrTooMany)
+	d.advance(6 * time.Second)
+	d.wantAdmit(bearer("and another"), access.ErrUnauthenticated)
+	d.wantAdmit(bearer("and one more"), access.ErrTooManyAttempts)
 }
 
-func TestManyAddressesTogetherAreBoundedToo(t *testing.T) {
-	d := newDesk(t)
+func TestAttemptsOfAllClientsAreLimited(t *testing.T) {
+	d := newFakeAPIServer(t)
 	for i := range 101 {
 		r := bearer("bad" + strings.Repeat("x", i))
 		r.RemoteAddr = "192.0.2." + string(rune('0'+i%10)) + string(rune('0'+i/10%10)) + string(rune('0'+i/100)) + ":5"
-		want := access.ErrNobody
+		want := access.ErrUnauthenticated
 		if i == 100 {
-			want = access.ErrTooMany
+			want = access.ErrTooManyAttempts
 		}
-		d.want(r, want)
+		d.wantAdmit(r, want)
 	}
 }
 
-func TestAnIPv6ClientIsItsNetwork(t *testing.T) {
-	d := newDesk(t)
+func TestIPv6ClientIsItsNetwork(t *testing.T) {
+	d := newFakeAPIServer(t)
 	from := func(address, token string) *http.Request {
 		r := bearer(token)
 		r.RemoteAddr = address
 		return r
 	}
 	for i := range 10 {
-		d.want(from(fmt.Sprintf("[2001:db8:0:7:%x::%x]:%d", i, i*i, 5+i), fmt.Sprint("bad ", i)), access.ErrNobody)
+		d.wantAdmit(from(fmt.Sprintf("[2001:db8:0:7:%x::%x]:%d", i, i*i, 5+i), fmt.Sprint("bad ", i)), access.ErrUnauthenticated)
 	}
 	for claim, c := range map[string]struct {
 		address string
 		want    error
 	}{
-		"another address of the same network": {"[2001:db8:0:7:ffff::1]:9", access.ErrTooMany},
-		"the next network":                    {"[2001:db8:0:8::1]:9", access.ErrNobody},
+		"another address of the same network": {"[2001:db8:0:7:ffff::1]:9", access.ErrTooManyAttempts},
+		"the next network":                    {"[2001:db8:0:8::1]:9", access.ErrUnauthenticated},
 		"an address of IPv4":                  {"192.0.2.1:9", nil},
-		"what is no address":                  {"unix", access.ErrNobody},
+		"an invalid address":                  {"unix", access.ErrUnauthenticated},
 	} {
 		t.Run(claim, func(*testing.T) {
 			if c.want == nil { // the same client, with different forms of its address
 				for i := range 5 {
-					d.want(from("192.0.2.1:9", fmt.Sprint("v4 ", i)), access.ErrNobody)
-					d.want(from("[::ffff:192.0.2.1]:9", fmt.Sprint("mapped ", i)), access.ErrNobody)
+					d.wantAdmit(from("192.0.2.1:9", fmt.Sprint("v4 ", i)), access.ErrUnauthenticated)
+					d.wantAdmit(from("[::ffff:192.0.2.1]:9", fmt.Sprint("mapped ", i)), access.ErrUnauthenticated)
 				}
-				d.want(from("[::ffff:192.0.2.1]:10", "v4"), access.ErrTooMany)
+				d.wantAdmit(from("[::ffff:192.0.2.1]:10", "v4"), access.ErrTooManyAttempts)
 				return
 			}
-			d.want(from(c.address, claim), c.want)
+			d.wantAdmit(from(c.address, claim), c.want)
 		})
 	}
 }
 
-func TestWrongTokensOfOthersAreInTheWayOfNoOpenSession(t *testing.T) {
-	d := newDesk(t)
+func TestWrongTokensDoNotBlockOpenSessions(t *testing.T) {
+	d := newFakeAPIServer(t)
 	d.tokens["proxied"] = "bob"
 	cookie := d.signIn()
-	d.want(bearer("proxied"), nil)
+	d.wantAdmit(bearer("proxied"), nil)
 	for i := range 120 { // from all addresses, until the limit is reached
 		r := bearer(fmt.Sprint("bad ", i))
 		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:5", 1+i/9)
 		_, _ = d.gate.Admit(r, true)
 	}
-	d.want(bearer("new"), access.ErrTooMany)
-	d.wait(31 * time.Second) // the cache expires, so that the API server is asked again
+	d.wantAdmit(bearer("new"), access.ErrTooManyAttempts)
+	d.advance(31 * time.Second) // the cache expires, so that the API server is asked again
 	for i := range 60 {
 		r := bearer(fmt.Sprint("worse ", i))
 		r.RemoteAddr = fmt.Sprintf("198.51.100.%d:5", 1+i/9)
 		_, _ = d.gate.Admit(r, true)
 	}
-	d.want(bearer("new"), access.ErrTooMany)
-	d.want(with(cookie), nil)
-	d.want(bearer("proxied"), nil)
+	d.wantAdmit(bearer("new"), access.ErrTooManyAttempts)
+	d.wantAdmit(with(cookie), nil)
+	d.wantAdmit(bearer("proxied"), nil)
 	delete(d.tokens, "proxied")
-	d.wait(31 * time.Second)
-	d.want(bearer("proxied"), access.ErrNobody)
-	d.wait(31 * time.Second)
+	d.advance(31 * time.Second)
+	d.wantAdmit(bearer("proxied"), access.ErrUnauthenticated)
+	d.advance(31 * time.Second)
 	for i := range 120 {
 		r := bearer(fmt.Sprint("bad again ", i))
 		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:5", 1+i/9)
 		_, _ = d.gate.Admit(r, true)
 	}
-	d.want(bearer("proxied"), access.ErrTooMany) // it counts as a guess, like any other token
+	d.wantAdmit(bearer("proxied"), access.ErrTooManyAttempts) // it counts as a guess, like any other token
 }
 
-func TestSlowReviewsOfOthersDelayNoOpenSession(t *testing.T) {
+func TestSlowReviewsDoNotDelayOpenSessions(t *testing.T) {
 	held, reviewing := make(chan struct{}), make(chan struct{}, 100)
 	apiserver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review := authenticationv1.TokenReview{}
@@ -270,7 +270,7 @@ func TestSlowReviewsOfOthersDelayNoOpenSession(t *testing.T) {
 			_, _ = gate.Admit(r, true)
 		})
 	}
-	for range 4 { // firstAtOnce
+	for range 4 { // maxFirstReviews
 		<-reviewing
 	}
 	if _, err := gate.Admit(with(cookie), true); err != nil {
@@ -280,154 +280,154 @@ func TestSlowReviewsOfOthersDelayNoOpenSession(t *testing.T) {
 	others.Wait()
 }
 
-func TestSignInsOfAUserEndNoSessionOfOthers(t *testing.T) {
-	d := newDesk(t) // at most three sessions
+func TestSignInsDoNotEndSessionsOfOtherUsers(t *testing.T) {
+	d := newFakeAPIServer(t) // at most three sessions
 	d.tokens["other"] = "eve"
 	first := d.signIn()
-	d.wait(time.Minute)
+	d.advance(time.Minute)
 	var last *http.Cookie
 	for range 9 {
-		d.wait(time.Second)
+		d.advance(time.Second)
 		cookie, err := d.gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "other")
 		if err != nil {
 			t.Fatal(err)
 		}
 		last = cookie
 	}
-	d.want(with(first), nil)
-	d.want(with(last), nil)
+	d.wantAdmit(with(first), nil)
+	d.wantAdmit(with(last), nil)
 	d.tokens["third"], d.tokens["fourth"] = "bob", "joe"
 	if _, err := d.gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "third"); err != nil {
 		t.Errorf("SignIn() of a third user: %v, want a place of the user who has two", err)
 	}
-	if _, err := d.gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "fourth"); !errors.Is(err, access.ErrFull) {
-		t.Errorf("SignIn() of a fourth user: %v, want %v", err, access.ErrFull)
+	if _, err := d.gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "fourth"); !errors.Is(err, access.ErrTooManyUsers) {
+		t.Errorf("SignIn() of a fourth user: %v, want %v", err, access.ErrTooManyUsers)
 	}
-	d.want(with(first), nil)
-	d.want(with(last), nil)
+	d.wantAdmit(with(first), nil)
+	d.wantAdmit(with(last), nil)
 }
 
-func TestASessionEnds(t *testing.T) {
+func TestSessionEnds(t *testing.T) {
 	for claim, c := range map[string]struct {
-		end  func(d *desk, cookie *http.Cookie)
+		end  func(d *fakeAPIServer, cookie *http.Cookie)
 		want error
 	}{
-		"not while somebody uses it": {func(d *desk, cookie *http.Cookie) {
+		"not while it is used": {func(d *fakeAPIServer, cookie *http.Cookie) {
 			for range 11 {
-				d.wait(59 * time.Minute)
-				d.want(with(cookie), nil)
+				d.advance(59 * time.Minute)
+				d.wantAdmit(with(cookie), nil)
 			}
 		}, nil},
-		"when it is old, however much it is used": {func(d *desk, cookie *http.Cookie) {
+		"when its lifetime has passed, even if it is used": {func(d *fakeAPIServer, cookie *http.Cookie) {
 			for range 13 {
-				d.wait(59 * time.Minute)
+				d.advance(59 * time.Minute)
 				_, _ = d.gate.Admit(with(cookie), true)
 			}
-		}, access.ErrNobody},
-		"when only its page asks": {func(d *desk, cookie *http.Cookie) {
+		}, access.ErrUnauthenticated},
+		"when only its page sends requests": {func(d *fakeAPIServer, cookie *http.Cookie) {
 			for range 4 {
-				d.wait(15 * time.Minute)
+				d.advance(15 * time.Minute)
 				_, _ = d.gate.Admit(with(cookie), false)
 			}
-		}, access.ErrNobody},
-		"when its user signs out": {func(d *desk, cookie *http.Cookie) { d.gate.SignOut(with(cookie)) }, access.ErrNobody},
-		"when its browser signs in again": {func(d *desk, cookie *http.Cookie) {
+		}, access.ErrUnauthenticated},
+		"when its user signs out": {func(d *fakeAPIServer, cookie *http.Cookie) { d.gate.SignOut(with(cookie)) }, access.ErrUnauthenticated},
+		"when its browser signs in again": {func(d *fakeAPIServer, cookie *http.Cookie) {
 			if _, err := d.gate.SignIn(with(cookie), "good"); err != nil {
 				d.Fatal(err)
 			}
-		}, access.ErrNobody},
-		"when its token is worth nothing any more": {func(d *desk, _ *http.Cookie) { delete(d.tokens, "good"); d.wait(time.Minute) }, access.ErrNobody},
-		"when there are too many, and it was idle for longest": {func(d *desk, _ *http.Cookie) {
+		}, access.ErrUnauthenticated},
+		"when its token is no longer valid": {func(d *fakeAPIServer, _ *http.Cookie) { delete(d.tokens, "good"); d.advance(time.Minute) }, access.ErrUnauthenticated},
+		"when there are too many, and it was idle longest": {func(d *fakeAPIServer, _ *http.Cookie) {
 			for range 3 {
-				d.wait(time.Second)
+				d.advance(time.Second)
 				d.signIn()
 			}
-		}, access.ErrNobody},
+		}, access.ErrUnauthenticated},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			d := newDesk(t)
+			d := newFakeAPIServer(t)
 			cookie := d.signIn()
 			visitor, err := d.gate.Admit(with(cookie), true)
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.end(d, cookie)
-			d.want(with(cookie), c.want)
+			d.wantAdmit(with(cookie), c.want)
 			if c.want == nil {
 				return
 			}
-			if err := visitor.Still(t.Context()); !errors.Is(err, access.ErrNobody) {
-				t.Errorf("who came by it is still let in: %v", err)
+			if err := visitor.Revalidate(t.Context()); !errors.Is(err, access.ErrUnauthenticated) {
+				t.Errorf("Admit() after the session ended: %v, want an error", err)
 			}
 			select {
 			case <-visitor.Session.Ended():
 			default:
-				t.Error("nobody is told that it has ended")
+				t.Error("Ended() is not closed after the session ended")
 			}
 		})
 	}
 }
 
-func TestASessionIsOfOneBrowserAndOneHostAlone(t *testing.T) {
-	d := newDesk(t)
+func TestSessionCookieAttributes(t *testing.T) {
+	d := newFakeAPIServer(t)
 	first, second := d.signIn(), d.signIn()
 	if first.Value == second.Value || len(first.Value) < 40 || strings.Contains(first.Value, "good") {
-		t.Errorf("ids %q and %q", first.Value, second.Value)
+		t.Errorf("session IDs %q and %q are equal", first.Value, second.Value)
 	}
 	header := first.String()
 	for _, word := range []string{"__Host-", "HttpOnly", "Secure", "SameSite=Strict", "Path=/"} {
 		if !strings.Contains(header, word) {
-			t.Errorf("no %s in %s", word, header)
+			t.Errorf("cookie has no %s: %s", word, header)
 		}
 	}
 	if strings.Contains(header, "Domain") {
-		t.Error("it is for other hosts as well")
+		t.Error("cookie has a Domain, want a host-only cookie")
 	}
 }
 
-func TestASightIsWhatTheApiserverAllows(t *testing.T) {
-	d := newDesk(t)
+func TestVisibleNamespacesMatchReviews(t *testing.T) {
+	d := newFakeAPIServer(t)
 	d.tokens["boss"] = "eve"
-	d.rights["ann list podprotectors shop"] = true
-	d.rights["eve list podprotectors "] = true
-	sight := func(token string, namespaces ...string) access.Sight {
+	d.permissions["ann list podprotectors shop"] = true
+	d.permissions["eve list podprotectors "] = true
+	sight := func(token string, namespaces ...string) access.VisibleNamespaces {
 		visitor, err := d.gate.Admit(bearer(token), true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen, err := visitor.Sight(t.Context(), "breakwater.dev", "podprotectors", namespaces)
+		seen, err := visitor.VisibleNamespaces(t.Context(), "breakwater.dev", "podprotectors", namespaces)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return seen
 	}
-	if s := sight("good", "shop", "bank"); !s.Sees("shop") || s.Sees("bank") || s.Sees("") || s.All {
+	if s := sight("good", "shop", "bank"); !s.Has("shop") || s.Has("bank") || s.Has("") || s.All {
 		t.Errorf("%+v", s)
 	}
-	if s := sight("boss", "shop", "bank"); !s.Sees("shop") || !s.Sees("bank") || !s.All {
+	if s := sight("boss", "shop", "bank"); !s.Has("shop") || !s.Has("bank") || !s.All {
 		t.Errorf("%+v", s)
 	}
 	many := make([]string, 1000)
 	for i := range many {
 		many[i] = "n" + strings.Repeat("x", i)
 	}
-	before := d.asked.Load()
-	if s := sight("good", many...); s.Unasked != 700 || d.asked.Load()-before != 300 {
-		t.Errorf("%d are left out, %d asked about", s.Unasked, d.asked.Load()-before)
+	before := d.reviewCount.Load()
+	if s := sight("good", many...); s.Unreviewed != 700 || d.reviewCount.Load()-before != 300 {
+		t.Errorf("%d namespaces not reviewed, %d reviews", s.Unreviewed, d.reviewCount.Load()-before)
 	}
-	d.wait(time.Minute)
+	d.advance(time.Minute)
 	visitor, err := d.gate.Admit(bearer("good"), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.away = true
-	if _, err := visitor.Sight(context.Background(), "breakwater.dev", "podprotectors", []string{"shop"}); err == nil {
-		t.Error("nobody answers, and something is seen")
+	d.unavailable = true
+	if _, err := visitor.VisibleNamespaces(context.Background(), "breakwater.dev", "podprotectors", []string{"shop"}); err == nil {
+		t.Error("VisibleNamespaces() while the API server is unreachable shows a namespace, want none")
 	}
-	d.away = false
+	d.unavailable = false
 	sight("good", "shop")
-	d.away = true
-	if _, err := visitor.Sight(context.Background(), "breakwater.dev", "podprotectors", []string{"shop", "bank"}); err == nil {
-		t.Error("nobody answers about bank, and it is taken for hidden")
+	d.unavailable = true
+	if _, err := visitor.VisibleNamespaces(context.Background(), "breakwater.dev", "podprotectors", []string{"shop", "bank"}); err == nil {
+		t.Error("VisibleNamespaces() without an answer about bank succeeded, want an error")
 	}
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// mostAsked is the maximum number of clients to remember.
-const mostAsked = 10_000
+// maxClients is the maximum number of clients to remember.
+const maxClients = 10_000
 
 // Attempts limits how often a client may try tokens that turn out to be invalid: burst times at once, and then once per pause. Use
 // NewAttempts.
 type Attempts struct {
-	now   func() time.Time
-	burst int
-	pause time.Duration
+	now      func() time.Time
+	burst    int
+	interval time.Duration
 
 	mu  sync.Mutex
 	all map[string]failures
@@ -28,18 +28,18 @@ type failures struct {
 
 // NewAttempts returns Attempts without any failures.
 func NewAttempts(burst int, pause time.Duration, now func() time.Time) *Attempts {
-	return &Attempts{now: now, burst: burst, pause: pause, all: map[string]failures{}}
+	return &Attempts{now: now, burst: burst, interval: pause, all: map[string]failures{}}
 }
 
 // Begin reports whether a client may try a token. The attempt counts as failed until Forgive.
 func (a *Attempts) Begin(who string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.all) >= mostAsked {
-		maps.DeleteFunc(a.all, func(_ string, f failures) bool { return a.left(f).count == 0 })
+	if len(a.all) >= maxClients {
+		maps.DeleteFunc(a.all, func(_ string, f failures) bool { return a.remaining(f).count == 0 })
 	}
 	f, known := a.all[who]
-	if f = a.left(f); f.count >= a.burst || !known && len(a.all) >= mostAsked {
+	if f = a.remaining(f); f.count >= a.burst || !known && len(a.all) >= maxClients {
 		return false
 	}
 	f.count++
@@ -47,21 +47,21 @@ func (a *Attempts) Begin(who string) bool {
 	return true
 }
 
-// Forgive takes back a successful attempt.
-func (a *Attempts) Forgive(who string) {
+// Undo takes back a successful attempt.
+func (a *Attempts) Undo(who string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	f := a.left(a.all[who])
+	f := a.remaining(a.all[who])
 	f.count = max(f.count-1, 0)
 	a.all[who] = f
 }
 
-// left returns the remaining failures at the current time.
-func (a *Attempts) left(f failures) failures {
+// remaining returns the remaining failures at the current time.
+func (a *Attempts) remaining(f failures) failures {
 	now := a.now()
-	pauses := int(now.Sub(f.at) / a.pause)
+	pauses := int(now.Sub(f.at) / a.interval)
 	if f.count == 0 || pauses >= f.count {
 		return failures{at: now}
 	}
-	return failures{count: f.count - pauses, at: f.at.Add(time.Duration(pauses) * a.pause)}
+	return failures{count: f.count - pauses, at: f.at.Add(time.Duration(pauses) * a.interval)}
 }

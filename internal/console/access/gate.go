@@ -12,23 +12,23 @@ import (
 // Cookie is the name of the cookie with the session ID. Browsers accept it only over TLS, and only for this host.
 const Cookie = "__Host-breakwater-session"
 
-// everybody is the key that counts attempts from all addresses together.
-const everybody = ""
+// allClientsKey is the key that counts attempts from all addresses together.
+const allClientsKey = ""
 
-// ErrTooMany means that clients have tried too many invalid tokens.
-var ErrTooMany = errors.New("too many tokens were tried that the apiserver does not accept: wait a minute")
+// ErrTooManyAttempts means that clients have tried too many invalid tokens.
+var ErrTooManyAttempts = errors.New("the API server rejected too many tokens: wait a minute")
 
 // Gate authenticates visitors. Use NewGate.
 type Gate struct {
 	Reviews  *Reviews
 	Sessions *Sessions
-	// ofOne limits attempts per address, ofAll those from all addresses.
-	ofOne, ofAll *Attempts
+	// perClient limits attempts per address, allClients those from all addresses.
+	perClient, allClients *Attempts
 }
 
 // Visitor is an authenticated user.
 type Visitor struct {
-	Who Identity
+	User Identity
 	// Session is the browser's session. It is nil if the client sends a token with each request.
 	Session *Session
 
@@ -41,64 +41,64 @@ type Visitor struct {
 func NewGate(reviews *Reviews, sessions *Sessions, now func() time.Time) *Gate {
 	return &Gate{
 		Reviews: reviews, Sessions: sessions,
-		ofOne: NewAttempts(10, 6*time.Second, now), ofAll: NewAttempts(100, 600*time.Millisecond, now),
+		perClient: NewAttempts(10, 6*time.Second, now), allClients: NewAttempts(100, 600*time.Millisecond, now),
 	}
 }
 
 // Admit authenticates a request by its bearer token or its session. active reports whether the user acts, in contrast to a page that
-// refreshes itself. The error is ErrNobody, ErrTooMany, or a failure of the API server to answer.
+// refreshes itself. The error is ErrUnauthenticated, ErrTooManyAttempts, or a failure of the API server to answer.
 func (g *Gate) Admit(r *http.Request, active bool) (*Visitor, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		kind, token, _ := strings.Cut(header, " ")
 		if !strings.EqualFold(kind, "Bearer") {
-			return nil, ErrNobody
+			return nil, ErrUnauthenticated
 		}
-		return g.try(r, strings.TrimSpace(token))
+		return g.admitToken(r, strings.TrimSpace(token))
 	}
 	cookie, err := r.Cookie(Cookie)
 	if err != nil {
-		return nil, ErrNobody
+		return nil, ErrUnauthenticated
 	}
 	session := g.Sessions.Find(cookie.Value, active)
 	if session == nil {
-		return nil, ErrNobody
+		return nil, ErrUnauthenticated
 	}
-	who, err := g.Reviews.Who(r.Context(), session.Token)
-	if errors.Is(err, ErrNobody) {
+	who, err := g.Reviews.Authenticate(r.Context(), session.Token)
+	if errors.Is(err, ErrUnauthenticated) {
 		g.Sessions.Close(cookie.Value)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Visitor{Who: who, Session: session, token: session.Token, reviews: g.Reviews}, nil
+	return &Visitor{User: who, Session: session, token: session.Token, reviews: g.Reviews}, nil
 }
 
-// try admits a client with a token that the API server accepts. A token that it has not accepted before counts as an attempt, and as a
+// admitToken admits a client with a token that the API server accepts. A token that it has not accepted before counts as an attempt, and as a
 // failure if it is invalid.
-func (g *Gate) try(r *http.Request, token string) (*Visitor, error) {
+func (g *Gate) admitToken(r *http.Request, token string) (*Visitor, error) {
 	who, err := g.review(r, token)
 	if err != nil {
 		return nil, err
 	}
-	return &Visitor{Who: who, token: token, reviews: g.Reviews}, nil
+	return &Visitor{User: who, token: token, reviews: g.Reviews}, nil
 }
 
 func (g *Gate) review(r *http.Request, token string) (Identity, error) {
-	if g.Reviews.Known(token) {
-		return g.Reviews.Who(r.Context(), token)
+	if g.Reviews.IsAccepted(token) {
+		return g.Reviews.Authenticate(r.Context(), token)
 	}
 	from := client(r)
-	if !g.ofOne.Begin(from) {
-		return Identity{}, ErrTooMany
+	if !g.perClient.Begin(from) {
+		return Identity{}, ErrTooManyAttempts
 	}
-	if !g.ofAll.Begin(everybody) {
-		g.ofOne.Forgive(from)
-		return Identity{}, ErrTooMany
+	if !g.allClients.Begin(allClientsKey) {
+		g.perClient.Undo(from)
+		return Identity{}, ErrTooManyAttempts
 	}
-	who, err := g.Reviews.First(r.Context(), token)
-	if !errors.Is(err, ErrNobody) { // the client did not cause the API server's failure
-		g.ofOne.Forgive(from)
-		g.ofAll.Forgive(everybody)
+	who, err := g.Reviews.AuthenticateFirst(r.Context(), token)
+	if !errors.Is(err, ErrUnauthenticated) { // the client did not cause the API server's failure
+		g.perClient.Undo(from)
+		g.allClients.Undo(allClientsKey)
 	}
 	return who, err
 }
@@ -117,15 +117,15 @@ func client(r *http.Request) string {
 	return netip.PrefixFrom(address, 64).Masked().String()
 }
 
-// SignIn opens a session for a token and returns its cookie. Errors are those of Admit, and ErrFull.
+// SignIn opens a session for a token and returns its cookie. Errors are those of Admit, and ErrTooManyUsers.
 func (g *Gate) SignIn(r *http.Request, token string) (*http.Cookie, error) {
-	visitor, err := g.try(r, token)
+	visitor, err := g.admitToken(r, token)
 	if err != nil {
 		return nil, err
 	}
 	// The previous session of the browser is no longer needed. The new ID is random, which prevents session fixation.
 	g.SignOut(r)
-	id, err := g.Sessions.Open(visitor.Who.Name, token)
+	id, err := g.Sessions.Open(visitor.User.Name, token)
 	if err != nil {
 		return nil, err
 	}
@@ -146,15 +146,15 @@ func cookie(value string, age int) *http.Cookie {
 	}
 }
 
-// Still returns an error if Admit would no longer admit the visitor. Errors are those of Admit.
-func (v *Visitor) Still(ctx context.Context) error {
+// Revalidate returns an error if Admit would no longer admit the visitor. Errors are those of Admit.
+func (v *Visitor) Revalidate(ctx context.Context) error {
 	if v.Session != nil {
 		select {
 		case <-v.Session.Ended():
-			return ErrNobody
+			return ErrUnauthenticated
 		default:
 		}
 	}
-	_, err := v.reviews.Who(ctx, v.token)
+	_, err := v.reviews.Authenticate(ctx, v.token)
 	return err
 }

@@ -35,12 +35,12 @@ func identify(user authenticationv1.UserInfo) Identity {
 	return who
 }
 
-// Right is the permission to list a resource in a namespace. An empty namespace means all namespaces, or a cluster-scoped resource.
-type Right struct {
+// Permission is the permission to list a resource in a namespace. An empty namespace means all namespaces, or a cluster-scoped resource.
+type Permission struct {
 	Group, Resource, Namespace string
 }
 
-func (r Right) review(who Identity) *authorizationv1.SubjectAccessReview {
+func (r Permission) accessReview(who Identity) *authorizationv1.SubjectAccessReview {
 	return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: who.Name, UID: who.uid, Groups: who.groups, Extra: who.extra,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: r.Group, Resource: r.Resource, Namespace: r.Namespace},

@@ -16,32 +16,32 @@ import (
 const (
 	// maxTokenBytes is the maximum length of a token that is sent to an API server.
 	maxTokenBytes = 16 << 10
-	// reviewTime is the timeout of one review. reviewsAtOnce is the maximum number of concurrent reviews.
-	reviewTime    = 10 * time.Second
-	reviewsAtOnce = 16
-	// firstAtOnce is the maximum number of additional concurrent reviews of tokens that have not admitted a client yet.
-	firstAtOnce = 4
-	// goodFor is how long an accepted token is remembered.
-	goodFor = time.Hour
-	// mostTokens and mostRights limit the caches.
-	mostTokens = 4_096
-	mostRights = 65_536
+	// reviewTimeout is the timeout of one review. maxReviews is the maximum number of concurrent reviews.
+	reviewTimeout = 10 * time.Second
+	maxReviews    = 16
+	// maxFirstReviews is the maximum number of additional concurrent reviews of tokens that have not admitted a client yet.
+	maxFirstReviews = 4
+	// acceptedLifetime is how long an accepted token is remembered.
+	acceptedLifetime = time.Hour
+	// maxTokens and maxPermissions limit the caches.
+	maxTokens      = 4_096
+	maxPermissions = 65_536
 )
 
-// ErrNobody means that the API server rejects the token as invalid or expired.
-var ErrNobody = errors.New("the apiserver does not accept the token")
+// ErrUnauthenticated means that the API server rejects the token as invalid or expired.
+var ErrUnauthenticated = errors.New("the API server rejected the token")
 
 // Reviews asks the core's API server for the identity and the permissions of users. Use NewReviews.
 type Reviews struct {
-	client   kubernetes.Interface
-	lifetime time.Duration
-	tokens   *memory[[sha256.Size]byte, answer]
-	rights   *memory[rightOf, bool]
-	// good are recently accepted tokens.
-	good    *memory[[sha256.Size]byte, struct{}]
-	flights singleflight.Group
-	// turns limits reviews for visitors who were admitted before, and first those for others: sign-ins do not delay open sessions.
-	turns, first chan struct{}
+	client      kubernetes.Interface
+	lifetime    time.Duration
+	tokens      *ttlCache[[sha256.Size]byte, answer]
+	permissions *ttlCache[permissionKey, bool]
+	// acceptedTokens are recently accepted tokens.
+	acceptedTokens *ttlCache[[sha256.Size]byte, struct{}]
+	inFlight       singleflight.Group
+	// slots limits reviews for visitors who were admitted before, and first those for others: sign-ins do not delay open sessions.
+	slots, firstSlots chan struct{}
 }
 
 type answer struct {
@@ -49,55 +49,55 @@ type answer struct {
 	ok  bool
 }
 
-type rightOf struct {
-	who   [sha256.Size]byte
-	right Right
+type permissionKey struct {
+	who        [sha256.Size]byte
+	permission Permission
 }
 
 // NewReviews returns Reviews that cache the answers of the API server for lifetime.
 func NewReviews(client kubernetes.Interface, lifetime time.Duration, now func() time.Time) *Reviews {
 	return &Reviews{
-		client: client, lifetime: lifetime, turns: make(chan struct{}, reviewsAtOnce), first: make(chan struct{}, firstAtOnce),
-		tokens: newMemory[[sha256.Size]byte, answer](now, mostTokens), rights: newMemory[rightOf, bool](now, mostRights),
-		good: newMemory[[sha256.Size]byte, struct{}](now, mostTokens),
+		client: client, lifetime: lifetime, slots: make(chan struct{}, maxReviews), firstSlots: make(chan struct{}, maxFirstReviews),
+		tokens: newTTLCache[[sha256.Size]byte, answer](now, maxTokens), permissions: newTTLCache[permissionKey, bool](now, maxPermissions),
+		acceptedTokens: newTTLCache[[sha256.Size]byte, struct{}](now, maxTokens),
 	}
 }
 
-// Known reports whether a review of a token is not a guess: the API server has answered recently, or has accepted the token within the
+// IsAccepted reports whether a review of a token is not a guess: the API server has answered recently, or has accepted the token within the
 // last hour.
-func (r *Reviews) Known(token string) bool {
+func (r *Reviews) IsAccepted(token string) bool {
 	key := sha256.Sum256([]byte(token))
 	_, answered := r.tokens.get(key)
-	_, good := r.good.get(key)
+	_, good := r.acceptedTokens.get(key)
 	return answered || good
 }
 
-// Who returns the identity of a previously admitted visitor by its token. The error is ErrNobody, or a failure of the API server to
+// Authenticate returns the identity of a previously admitted visitor by its token. The error is ErrUnauthenticated, or a failure of the API server to
 // answer.
-func (r *Reviews) Who(ctx context.Context, token string) (Identity, error) {
-	return r.who(ctx, token, r.turns)
+func (r *Reviews) Authenticate(ctx context.Context, token string) (Identity, error) {
+	return r.authenticate(ctx, token, r.slots)
 }
 
-// First is like Who, for a token that has not admitted a client yet.
-func (r *Reviews) First(ctx context.Context, token string) (Identity, error) {
-	return r.who(ctx, token, r.first)
+// AuthenticateFirst is like Who, for a token that has not admitted a client yet.
+func (r *Reviews) AuthenticateFirst(ctx context.Context, token string) (Identity, error) {
+	return r.authenticate(ctx, token, r.firstSlots)
 }
 
-func (r *Reviews) who(ctx context.Context, token string, turns chan struct{}) (Identity, error) {
+func (r *Reviews) authenticate(ctx context.Context, token string, turns chan struct{}) (Identity, error) {
 	if token == "" || len(token) > maxTokenBytes {
-		return Identity{}, ErrNobody
+		return Identity{}, ErrUnauthenticated
 	}
 	key := sha256.Sum256([]byte(token))
 	said, known := r.tokens.get(key)
 	if !known {
-		got, err := r.flight(ctx, turns, "token "+string(key[:]), func(ctx context.Context) (any, error) { return r.reviewToken(ctx, key, token) })
+		got, err := r.doReview(ctx, turns, "token "+string(key[:]), func(ctx context.Context) (any, error) { return r.reviewToken(ctx, key, token) })
 		if err != nil {
 			return Identity{}, fmt.Errorf("review a token: %w", err)
 		}
 		said = got.(answer)
 	}
 	if !said.ok {
-		return Identity{}, ErrNobody
+		return Identity{}, ErrUnauthenticated
 	}
 	return said.who, nil
 }
@@ -111,40 +111,40 @@ func (r *Reviews) reviewToken(ctx context.Context, key [sha256.Size]byte, token 
 	said := answer{ok: review.Status.Authenticated && review.Status.User.Username != ""}
 	if said.ok {
 		said.who = identify(review.Status.User)
-		r.good.put(key, struct{}{}, goodFor)
+		r.acceptedTokens.put(key, struct{}{}, acceptedLifetime)
 	} else {
-		r.good.drop(key)
+		r.acceptedTokens.drop(key)
 	}
 	r.tokens.put(key, said, r.lifetime)
 	return said, nil
 }
 
-// May reports whether a user has a permission. The error is a failure of the API server to answer.
-func (r *Reviews) May(ctx context.Context, who Identity, right Right) (bool, error) {
-	key := rightOf{who.key, right}
-	if may, known := r.rights.get(key); known {
+// IsAllowed reports whether a user has a permission. The error is a failure of the API server to answer.
+func (r *Reviews) IsAllowed(ctx context.Context, who Identity, right Permission) (bool, error) {
+	key := permissionKey{who.key, right}
+	if may, known := r.permissions.get(key); known {
 		return may, nil
 	}
 	flight := fmt.Sprintf("right %s %q", who.key[:], right)
-	got, err := r.flight(ctx, r.turns, flight, func(ctx context.Context) (any, error) {
-		review, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, right.review(who), metav1.CreateOptions{})
+	got, err := r.doReview(ctx, r.slots, flight, func(ctx context.Context) (any, error) {
+		review, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, right.accessReview(who), metav1.CreateOptions{})
 		if err != nil {
 			return false, err
 		}
 		may := review.Status.Allowed && !review.Status.Denied
-		r.rights.put(key, may, r.lifetime)
+		r.permissions.put(key, may, r.lifetime)
 		return may, nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("review a right: %w", err)
+		return false, fmt.Errorf("review a permission: %w", err)
 	}
 	return got.(bool), nil
 }
 
-// flight merges concurrent reviews with the same key into one. A caller whose context ends stops waiting.
-func (r *Reviews) flight(ctx context.Context, turns chan struct{}, key string, ask func(context.Context) (any, error)) (any, error) {
-	result := r.flights.DoChan(key, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTime)
+// doReview merges concurrent reviews with the same key into one. A caller whose context ends stops waiting.
+func (r *Reviews) doReview(ctx context.Context, turns chan struct{}, key string, ask func(context.Context) (any, error)) (any, error) {
+	result := r.inFlight.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
 		select {
 		case turns <- struct{}{}:

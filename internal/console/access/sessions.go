@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// ErrFull is the error of a sign-in if the number of signed-in users has reached the maximum number of sessions.
-var ErrFull = errors.New("too many users are signed in")
+// ErrTooManyUsers is the error of a sign-in if the number of signed-in users has reached the maximum number of sessions.
+var ErrTooManyUsers = errors.New("too many users are signed in")
 
 // Session is a signed-in browser. Its token is kept in memory only and never sent back.
 type Session struct {
 	Token string
 
-	user         string
-	opened, seen time.Time
-	ended        chan struct{}
+	user               string
+	opened, lastActive time.Time
+	ended              chan struct{}
 }
 
 // Ended returns a channel that is closed when the session ends.
@@ -27,7 +27,7 @@ func (s *Session) Ended() <-chan struct{} { return s.ended }
 type Sessions struct {
 	now            func() time.Time
 	idle, lifetime time.Duration
-	most           int
+	max            int
 
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]*Session // by a hash of the ID, so that lookup times reveal nothing about IDs
@@ -36,23 +36,23 @@ type Sessions struct {
 // NewSessions returns empty Sessions. A session ends after the idle time or at the end of its lifetime. If there are too many sessions,
 // the user with the most sessions loses the one that was idle for longest: the sign-ins of one user do not end the sessions of others.
 func NewSessions(idle, lifetime time.Duration, most int, now func() time.Time) *Sessions {
-	return &Sessions{now: now, idle: idle, lifetime: lifetime, most: most, all: map[[sha256.Size]byte]*Session{}}
+	return &Sessions{now: now, idle: idle, lifetime: lifetime, max: most, all: map[[sha256.Size]byte]*Session{}}
 }
 
-// Open creates a session for a user and returns its random ID. The error is ErrFull.
+// Open creates a session for a user and returns its random ID. The error is ErrTooManyUsers.
 func (s *Sessions) Open(user, token string) (id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
-	for len(s.all) >= s.most {
+	for len(s.all) >= s.max {
 		most, ok := s.userWithMost(user)
 		if !ok {
-			return "", ErrFull
+			return "", ErrTooManyUsers
 		}
-		s.endIdlest(most)
+		s.endLeastRecent(most)
 	}
 	id, now := rand.Text()+rand.Text(), s.now()
-	s.all[sha256.Sum256([]byte(id))] = &Session{Token: token, user: user, opened: now, seen: now, ended: make(chan struct{})}
+	s.all[sha256.Sum256([]byte(id))] = &Session{Token: token, user: user, opened: now, lastActive: now, ended: make(chan struct{})}
 	return id, nil
 }
 
@@ -79,7 +79,7 @@ func (s *Sessions) Find(id string, active bool) *Session {
 	s.sweep()
 	found := s.all[sha256.Sum256([]byte(id))]
 	if found != nil && active {
-		found.seen = s.now()
+		found.lastActive = s.now()
 	}
 	return found
 }
@@ -102,18 +102,18 @@ func (s *Sessions) Count() int {
 func (s *Sessions) sweep() {
 	now := s.now()
 	for key, session := range s.all {
-		if now.Sub(session.seen) >= s.idle || now.Sub(session.opened) >= s.lifetime {
+		if now.Sub(session.lastActive) >= s.idle || now.Sub(session.opened) >= s.lifetime {
 			s.end(key)
 		}
 	}
 }
 
-func (s *Sessions) endIdlest(user string) {
+func (s *Sessions) endLeastRecent(user string) {
 	var idlest [sha256.Size]byte
 	var since time.Time
 	for key, session := range s.all {
-		if session.user == user && (since.IsZero() || session.seen.Before(since)) {
-			idlest, since = key, session.seen
+		if session.user == user && (since.IsZero() || session.lastActive.Before(since)) {
+			idlest, since = key, session.lastActive
 		}
 	}
 	s.end(idlest)

@@ -22,7 +22,7 @@ type Series struct {
 
 // New returns an empty Series.
 func New() *Series {
-	return &Series{fine: tier{slot: FineSlot, keep: FineKeep}, coarse: tier{slot: CoarseSlot, keep: CoarseKeep}}
+	return &Series{fine: tier{slot: FineSlot, retention: FineKeep}, coarse: tier{slot: CoarseSlot, retention: CoarseKeep}}
 }
 
 // Observe records the current numbers.
@@ -35,24 +35,24 @@ func (s *Series) Observe(now time.Time, sample Sample) {
 	s.trim(now, CoarseKeep)
 }
 
-// Refuse records denied removals at a time that may be in the past. It ignores times before the retention time.
-func (s *Series) Refuse(now, at time.Time, removals int32) {
+// AddDenials records denied removals at a time that may be in the past. It ignores times before the retention time.
+func (s *Series) AddDenials(now, at time.Time, removals int32) {
 	if at.After(now) {
 		at = now
 	}
 	if now.Sub(at) < FineKeep {
-		s.fine.refuse(at, removals)
+		s.fine.addDenials(at, removals)
 	}
 	if now.Sub(at) < CoarseKeep {
-		s.coarse.refuse(at, removals)
+		s.coarse.addDenials(at, removals)
 	}
 	s.trim(now, CoarseKeep)
 }
 
 // trim drops points older than keep.
 func (s *Series) trim(now time.Time, keep time.Duration) {
-	s.fine.forget(now, min(keep, FineKeep))
-	s.coarse.forget(now, keep)
+	s.fine.trim(now, min(keep, FineKeep))
+	s.coarse.trim(now, keep)
 	if horizon := now.Add(-keep); !s.began.IsZero() && s.began.Before(horizon) {
 		s.began = horizon
 	}
@@ -66,7 +66,7 @@ func (s *Series) Points(now time.Time, window time.Duration) []Point {
 		from = &s.coarse
 	}
 	copied := tier{slot: from.slot, points: slices.Clone(from.points)}
-	copied.forget(now, window)
+	copied.trim(now, window)
 	if len(copied.points) > 0 && copied.points[0].At.Before(now.Add(-window)) {
 		copied.points[0].At = now.Add(-window)
 	}
@@ -79,8 +79,8 @@ func (s *Series) Since() time.Time { return s.began }
 // Size returns the number of points.
 func (s *Series) Size() int { return len(s.fine.points) + len(s.coarse.points) }
 
-// Now returns the last sample.
-func (s *Series) Now() Sample {
+// Latest returns the last sample.
+func (s *Series) Latest() Sample {
 	if last := s.coarse.last(); last != nil {
 		return last.Last
 	}

@@ -29,8 +29,8 @@ type Point struct {
 
 // tier keeps the points of one resolution, in order of time. The first point may be older than keep: it holds the state since then.
 type tier struct {
-	slot, keep time.Duration
-	points     []Point
+	slot, retention time.Duration
+	points          []Point
 }
 
 // observe records a sample. A time before the last point is treated as the time of that point, because clocks can be set back.
@@ -62,8 +62,8 @@ func lowest(before Sample, least int32, s Sample) int32 {
 	}
 }
 
-// refuse records denials at a time that may be in the past.
-func (t *tier) refuse(at time.Time, removals int32) {
+// addDenials records denials at a time that may be in the past.
+func (t *tier) addDenials(at time.Time, removals int32) {
 	slot := at.Truncate(t.slot)
 	i, found := slices.BinarySearchFunc(t.points, slot, func(p Point, at time.Time) int { return p.At.Compare(at) })
 	if !found {
@@ -76,8 +76,8 @@ func (t *tier) refuse(at time.Time, removals int32) {
 	t.points[i].Refused += removals
 }
 
-// forget drops points older than keep. The last point before that time remains as the state since then, without its other data.
-func (t *tier) forget(now time.Time, keep time.Duration) {
+// trim drops points older than keep. The last point before that time remains as the state since then, without its other data.
+func (t *tier) trim(now time.Time, keep time.Duration) {
 	horizon := now.Add(-keep)
 	first, exact := slices.BinarySearchFunc(t.points, horizon, func(p Point, at time.Time) int { return p.At.Compare(at) })
 	if first > 1 {

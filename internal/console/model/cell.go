@@ -11,11 +11,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// Heard is what the console observed of a cell's heartbeats, by its own clock. It does not compare the clocks of two machines.
-type Heard struct {
+// Heartbeat is what the console observed of a cell's heartbeats, by its own clock. It does not compare the clocks of two machines.
+type Heartbeat struct {
 	// At is when the last heartbeat was seen. Moved reports whether an earlier one was seen before.
-	At    time.Time
-	Moved bool
+	At      time.Time
+	Changed bool
 }
 
 // Freshness says whether a cell's aggregator reports.
@@ -51,13 +51,13 @@ type Cell struct {
 }
 
 // CellOf returns the view of a cell.
-func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
+func CellOf(c *v1alpha1.Cell, heard Heartbeat, now time.Time) Cell {
 	v := status.OfCell("", c, now)
 	staleAfter := c.Spec.StaleAfterOrDefault()
 	cell := Cell{
-		Name: v.Name, StaleAfter: staleAfter.String(), WhenStale: v.WhenStale, Settlement: v.Settlement, Part: partOf(&c.Spec),
+		Name: v.Name, StaleAfter: staleAfter.String(), WhenStale: v.WhenStale, Settlement: v.Settlement, Part: scopeText(&c.Spec),
 		Pods: v.Pods, Protectors: v.Protectors, Epoch: v.Epoch, Holder: v.Holder, Shards: v.Shards,
-		Leaving: v.Draining, Conditions: sorted(v.Conditions), Freshness: freshness(c, heard, staleAfter, now),
+		Leaving: v.Draining, Conditions: sortedConditions(v.Conditions), Freshness: freshness(c, heard, staleAfter, now),
 	}
 	if c.Spec.AdmissionDeadline != nil {
 		cell.Deadline = c.Spec.AdmissionDeadline.Duration.String()
@@ -71,19 +71,19 @@ func CellOf(c *v1alpha1.Cell, heard Heard, now time.Time) Cell {
 
 // freshness uses the heartbeats that the console has seen. If the console has not watched for long enough, it uses the condition that
 // the topology controller sets.
-func freshness(c *v1alpha1.Cell, heard Heard, staleAfter time.Duration, now time.Time) Freshness {
+func freshness(c *v1alpha1.Cell, heard Heartbeat, staleAfter time.Duration, now time.Time) Freshness {
 	said := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionAggregationFresh)
 	switch {
 	case !heard.At.IsZero() && now.Sub(heard.At) >= staleAfter, said != nil && said.Status == metav1.ConditionFalse:
 		return Stale
-	case heard.Moved, said != nil && said.Status == metav1.ConditionTrue:
+	case heard.Changed, said != nil && said.Status == metav1.ConditionTrue:
 		return Fresh
 	default:
 		return FreshnessUnknown
 	}
 }
 
-func partOf(spec *v1alpha1.CellSpec) string {
+func scopeText(spec *v1alpha1.CellSpec) string {
 	switch {
 	case len(spec.Namespaces) == 1:
 		return "1 namespace"
@@ -96,8 +96,8 @@ func partOf(spec *v1alpha1.CellSpec) string {
 	}
 }
 
-// sorted sorts conditions by type. Their owners append them in arbitrary order.
-func sorted(conditions []status.Condition) []status.Condition {
+// sortedConditions sorts conditions by type. Their owners append them in arbitrary order.
+func sortedConditions(conditions []status.Condition) []status.Condition {
 	slices.SortFunc(conditions, func(a, b status.Condition) int { return compareText(a.Type, b.Type) })
 	return conditions
 }

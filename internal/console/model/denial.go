@@ -16,6 +16,6 @@ type Denial struct {
 
 // DenialOf parses an event; ok is false if the event does not record a denial.
 func DenialOf(r *denial.Reader, e *eventsv1.Event) (protector types.NamespacedName, d Denial, ok bool) {
-	told, ok := r.Event("", e)
+	told, ok := r.ParseEvent("", e)
 	return types.NamespacedName{Namespace: told.Namespace, Name: told.Protector}, Denial{Denial: told, Event: e.Name}, ok
 }

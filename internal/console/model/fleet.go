@@ -52,7 +52,7 @@ func FleetOf(rows []Row, q Query) Fleet {
 		}
 	}
 	slices.SortFunc(found, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(severity(&a), severity(&b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	f.Found = len(found)
 	f.Pages = max((f.Found+PageSize-1)/PageSize, 1)
@@ -61,8 +61,8 @@ func FleetOf(rows []Row, q Query) Fleet {
 	return f
 }
 
-// rank is the severity rank of a row's worst state, 0 being the worst. A row without states ranks last.
-func rank(r *Row) int {
+// severity is the severity rank of a row's worst state, 0 being the worst. A row without states ranks last.
+func severity(r *Row) int {
 	if len(r.States) == 0 {
 		return len(States())
 	}

@@ -17,7 +17,7 @@ func floorFrom(p *v1alpha1.PodProtector) []string {
 		return []string{fmt.Sprintf("spec.minAvailable is %d.", floor)}
 	}
 	expected, expectedKnown := quota.Expected(p)
-	of := "the pods that are expected, which nobody knows"
+	of := "the expected pods, whose number is unknown"
 	if expectedKnown {
 		of = plural(expected, "expected pod")
 	}
@@ -31,7 +31,7 @@ func floorFrom(p *v1alpha1.PodProtector) []string {
 		return []string{"The spec has neither minAvailable nor maxUnavailable."}
 	}
 	if known {
-		how += fmt.Sprintf(": %d must stay", floor)
+		how += fmt.Sprintf(": %d must stay available", floor)
 	}
 	return []string{how + ".", expectedFrom(p)}
 }
@@ -40,23 +40,23 @@ func floorFrom(p *v1alpha1.PodProtector) []string {
 func expectedFrom(p *v1alpha1.PodProtector) string {
 	switch {
 	case p.Spec.ExpectedReplicas != nil:
-		return "spec.expectedReplicas says how many are expected."
+		return "spec.expectedReplicas sets the number of expected pods."
 	case p.Spec.TargetRef != nil:
-		return fmt.Sprintf("How many are expected is what %s %s wants, over all cells.", p.Spec.TargetRef.Kind, p.Spec.TargetRef.Name)
+		return fmt.Sprintf("The number of expected pods is what %s %s requests across all cells.", p.Spec.TargetRef.Kind, p.Spec.TargetRef.Name)
 	default:
-		return "How many are expected is what the workloads want that own the pods, over all cells."
+		return "The number of expected pods is what the workloads that own the pods request across all cells."
 	}
 }
 
-// madeBy describes the origin of a protector.
-func madeBy(p *v1alpha1.PodProtector) string {
+// origin describes the origin of a protector.
+func origin(p *v1alpha1.PodProtector) string {
 	name, source := p.Annotations[v1alpha1.AnnotationSourceName], p.Labels[v1alpha1.LabelSourceKind]
 	if name == "" {
-		return "somebody, by hand or by their own tools"
+		return "a user, manually or with another tool"
 	}
 	by := "the generator, for " + source + " " + name
 	if policy := p.Annotations[v1alpha1.AnnotationPolicy]; policy != "" {
 		return by + ", by " + policy
 	}
-	return by + ", which asks for it by its label " + v1alpha1.LabelProtect
+	return by + ", because of its label " + v1alpha1.LabelProtect
 }

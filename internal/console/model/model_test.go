@@ -51,24 +51,24 @@ func condition(kind string, status metav1.ConditionStatus) func(*v1alpha1.PodPro
 	}
 }
 
-func TestARowTellsTheStatesOfAProtector(t *testing.T) {
+func TestRowOfStates(t *testing.T) {
 	half := intstr.FromString("50%")
 	for claim, c := range map[string]struct {
 		p    *v1alpha1.PodProtector
 		want []model.State
 	}{
-		"budget is left":           {protector(10, 12, 1), nil},
-		"all budget is reserved":   {protector(10, 12, 2), []model.State{model.StateAtFloor}},
-		"at the floor":             {protector(10, 10, 0), []model.State{model.StateAtFloor}},
-		"below it":                 {protector(10, 9, 0), []model.State{model.StateBelowFloor}},
-		"a floor of nothing":       {protector(0, 0, 0), nil},
-		"nobody knows the floor":   {protector(0, 5, 0, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &half }), []model.State{model.StateFloorUnknown}},
-		"nobody has counted":       {protector(1, 5, 0, func(p *v1alpha1.PodProtector) { p.Status.Cells = nil }), []model.State{model.StateNotCounted}},
-		"its target is gone":       {protector(1, 5, 0, condition(v1alpha1.ConditionTargetResolved, "False")), []model.State{model.StateVanished}},
-		"it is spread badly":       {protector(1, 5, 0, condition(v1alpha1.ConditionSpreadSatisfied, "False")), []model.State{model.StateSpread}},
-		"others cover the same":    {protector(1, 5, 0, condition(v1alpha1.ConditionOverlapping, "True")), []model.State{model.StateOverlapping}},
-		"a lag that is exhausted":  {protector(1, 5, 1, func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 1 }), []model.State{model.StateAtFloor}},
-		"it was restored, unready": {protector(3, 5, 0, func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: ""} }), []model.State{model.StateRestored, model.StateAtFloor}},
+		"budget is left":                       {protector(10, 12, 1), nil},
+		"all budget is reserved":               {protector(10, 12, 2), []model.State{model.StateAtFloor}},
+		"at the floor":                         {protector(10, 10, 0), []model.State{model.StateAtFloor}},
+		"below it":                             {protector(10, 9, 0), []model.State{model.StateBelowFloor}},
+		"a floor of nothing":                   {protector(0, 0, 0), nil},
+		"the floor is unknown":                 {protector(0, 5, 0, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &half }), []model.State{model.StateFloorUnknown}},
+		"never counted":                        {protector(1, 5, 0, func(p *v1alpha1.PodProtector) { p.Status.Cells = nil }), []model.State{model.StateNotCounted}},
+		"its target vanished":                  {protector(1, 5, 0, condition(v1alpha1.ConditionTargetResolved, "False")), []model.State{model.StateVanished}},
+		"its spread is unsatisfied":            {protector(1, 5, 0, condition(v1alpha1.ConditionSpreadSatisfied, "False")), []model.State{model.StateSpread}},
+		"other protectors cover the same pods": {protector(1, 5, 0, condition(v1alpha1.ConditionOverlapping, "True")), []model.State{model.StateOverlapping}},
+		"maxConcurrentLag is reached":          {protector(1, 5, 1, func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 1 }), []model.State{model.StateAtFloor}},
+		"it was restored, unready":             {protector(3, 5, 0, func(p *v1alpha1.PodProtector) { p.Annotations = map[string]string{v1alpha1.AnnotationRestored: ""} }), []model.State{model.StateRestored, model.StateAtFloor}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			row := model.RowOf(c.p, 0)
@@ -82,7 +82,7 @@ func TestARowTellsTheStatesOfAProtector(t *testing.T) {
 	}
 }
 
-func TestAFloorThatIsHeldIsConfirmedAndNotTakenAway(t *testing.T) {
+func TestAdviceForHeldFloor(t *testing.T) {
 	p := protector(1, 5, 0, condition(v1alpha1.ConditionTargetResolved, "False"), condition(v1alpha1.ConditionDecreasePending, "True"))
 	commands := func() (all []string) {
 		for _, advice := range model.ProtectorOf(p, model.RowOf(p, 0), 0, now).Advice {
@@ -92,18 +92,18 @@ func TestAFloorThatIsHeldIsConfirmedAndNotTakenAway(t *testing.T) {
 	}
 	confirm, release := "kubectl breakwater release --pending -n "+p.Namespace+" "+p.Name, "kubectl breakwater release -n "+p.Namespace+" PodProtector/"+p.Name
 	if got := commands(); !slices.Contains(got, confirm) || slices.Contains(got, release) {
-		t.Errorf("the advice is %q, want %q and not %q", got, confirm, release)
+		t.Errorf("advice = %q, want %q and not %q", got, confirm, release)
 	}
 	p.Status.Conditions = p.Status.Conditions[:len(p.Status.Conditions)-1]
 	if got := commands(); slices.Contains(got, confirm) || !slices.Contains(got, release) {
-		t.Errorf("without a decrease the advice is %q, want %q and not %q", got, release, confirm)
+		t.Errorf("advice without a decrease = %q, want %q and not %q", got, release, confirm)
 	}
 }
 
-func TestWhatWasRefusedLatelyIsNews(t *testing.T) {
+func TestRecentDenialsAreAState(t *testing.T) {
 	var denials []model.Denial
 	for _, d := range []denial.Denial{
-		{Last: now.Add(-time.Minute), Count: 3}, {Last: now.Add(-2 * time.Minute), Count: 5, Forced: true}, {Last: now.Add(-model.Lately), Count: 7},
+		{Last: now.Add(-time.Minute), Count: 3}, {Last: now.Add(-2 * time.Minute), Count: 5, Forced: true}, {Last: now.Add(-model.RecentWindow), Count: 7},
 	} {
 		denials = append(denials, model.Denial{Denial: d})
 	}
@@ -113,7 +113,7 @@ func TestWhatWasRefusedLatelyIsNews(t *testing.T) {
 	}
 }
 
-func TestAnEventIsReadAsADenial(t *testing.T) {
+func TestDenialOf(t *testing.T) {
 	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "web.1"}, Reason: denial.ReasonRefused, Note: denial.Note("no", "ann", "worker-1", "NoBudget", 6), EventTime: metav1.NewMicroTime(now),
 		Regarding: corev1.ObjectReference{Kind: "PodProtector", Namespace: "shop", Name: "web"},
@@ -124,16 +124,16 @@ func TestAnEventIsReadAsADenial(t *testing.T) {
 	}
 	event.Regarding.Kind = "Pod"
 	if _, _, ok := model.DenialOf(denial.NewReader(), event); ok {
-		t.Error("an event of a pod tells of a protector")
+		t.Error("DenialOf() of an event on a pod = ok, want false")
 	}
 }
 
-func TestCountsOfBeforeTheCoreWasRestoredAreWorthNothing(t *testing.T) {
+func TestCountsFromBeforeRestoreAreIgnored(t *testing.T) {
 	p := protector(3, 5, 0, func(p *v1alpha1.PodProtector) { p.Status.Cells[0].Aggregation.TermVersion = "100" })
 	for restored, want := range map[uint64]int{0: 2, 99: 2, 100: 0, 200: 0} {
 		row := model.RowOf(p, restored)
 		if row.Allowed != want || p.Status.Cells[0].Aggregation.Void {
-			t.Errorf("restored at %d: %d may go, want %d", restored, row.Allowed, want)
+			t.Errorf("restored at %d: allowed = %d, want %d", restored, row.Allowed, want)
 		}
 	}
 	if shares := model.ProtectorOf(p, model.RowOf(p, 100), 100, now).Shares; shares[0].Counted {
@@ -141,7 +141,7 @@ func TestCountsOfBeforeTheCoreWasRestoredAreWorthNothing(t *testing.T) {
 	}
 }
 
-func TestAFloorIsExplained(t *testing.T) {
+func TestFloorFrom(t *testing.T) {
 	percent := intstr.FromString("70%")
 	few := intstr.FromInt32(3)
 	expected := func(n int32) func(*v1alpha1.PodProtector) {
@@ -149,19 +149,19 @@ func TestAFloorIsExplained(t *testing.T) {
 	}
 	for want, p := range map[string]*v1alpha1.PodProtector{
 		"spec.minAvailable is 10.": protector(10, 12, 0),
-		"spec.minAvailable is 70% of 10 expected pods: 7 must stay. spec.expectedReplicas says how many are expected.": protector(0, 10, 0, expected(10), func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &percent }),
-		"spec.maxUnavailable is 3, of 1 expected pod: 0 must stay. spec.expectedReplicas says how many are expected.":  protector(0, 10, 0, expected(1), func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, &few }),
-		"spec.minAvailable is 70% of the pods that are expected, which nobody knows. How many are expected is what Deployment web wants, over all cells.": protector(0, 10, 0, func(p *v1alpha1.PodProtector) {
+		"spec.minAvailable is 70% of 10 expected pods: 7 must stay available. spec.expectedReplicas sets the number of expected pods.": protector(0, 10, 0, expected(10), func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = &percent }),
+		"spec.maxUnavailable is 3, of 1 expected pod: 0 must stay available. spec.expectedReplicas sets the number of expected pods.":  protector(0, 10, 0, expected(1), func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable, p.Spec.MaxUnavailable = nil, &few }),
+		"spec.minAvailable is 70% of the expected pods, whose number is unknown. The number of expected pods is what Deployment web requests across all cells.": protector(0, 10, 0, func(p *v1alpha1.PodProtector) {
 			p.Spec.MinAvailable, p.Spec.TargetRef = &percent, &v1alpha1.TargetRef{Kind: "Deployment", Name: "web"}
 		}),
 	} {
 		if got := strings.Join(model.ProtectorOf(p, model.RowOf(p, 0), 0, now).FloorFrom, " "); got != want {
-			t.Errorf("got %q, want %q", got, want)
+			t.Errorf("FloorFrom = %q, want %q", got, want)
 		}
 	}
 }
 
-func TestReservationsAreShownTheOldestFirstAndNotAll(t *testing.T) {
+func TestReservationsAreSortedAndLimited(t *testing.T) {
 	p := protector(10, 50, 25, func(p *v1alpha1.PodProtector) {
 		h := &p.Status.Cells[0].AdmissionHistory
 		h.Buckets = append(h.Buckets, v1alpha1.Bucket{Counter: 7, StartTime: metav1.NewMicroTime(now.Add(-time.Hour))})
@@ -169,23 +169,23 @@ func TestReservationsAreShownTheOldestFirstAndNotAll(t *testing.T) {
 	})
 	v := model.ProtectorOf(p, model.RowOf(p, 0), 0, now)
 	if len(v.Reservations) != 20 || v.MoreReservations != 12 || v.Reserved != 32 || v.Reservations[0].Pod != "web-y" || !v.Shares[0].Oldest.Equal(now.Add(-time.Hour)) {
-		t.Errorf("%d shown, first %+v, %d more of %d", len(v.Reservations), v.Reservations[0], v.MoreReservations, v.Reserved)
+		t.Errorf("shows %d reservations, first %+v, %d more of %d; want 20, the oldest first, 12 more of 32", len(v.Reservations), v.Reservations[0], v.MoreReservations, v.Reserved)
 	}
 }
 
-func TestACellIsStaleByTheConsolesOwnClock(t *testing.T) {
+func TestCellIsStaleByOwnClock(t *testing.T) {
 	beat := metav1.NewMicroTime(now.Add(-999 * time.Hour)) // the cell's clock is wrong
 	for claim, c := range map[string]struct {
-		heard model.Heard
+		heard model.Heartbeat
 		said  metav1.ConditionStatus
 		want  model.Freshness
 	}{
-		"it moves":                          {model.Heard{At: now.Add(-10 * time.Second), Moved: true}, "True", model.Fresh},
-		"it moves, and is said to be stale": {model.Heard{At: now.Add(-10 * time.Second), Moved: true}, "False", model.Stale},
-		"it is silent, whatever is said":    {model.Heard{At: now.Add(-time.Minute), Moved: true}, "True", model.Stale},
-		"one was seen, and nothing said":    {model.Heard{At: now.Add(-time.Second)}, "Unknown", model.FreshnessUnknown},
-		"one was seen, and it is so":        {model.Heard{At: now.Add(-time.Second)}, "True", model.Fresh},
-		"none was seen":                     {model.Heard{}, "Unknown", model.FreshnessUnknown},
+		"its heartbeat changes":                                      {model.Heartbeat{At: now.Add(-10 * time.Second), Changed: true}, "True", model.Fresh},
+		"its heartbeat changes, but its condition says stale":        {model.Heartbeat{At: now.Add(-10 * time.Second), Changed: true}, "False", model.Stale},
+		"its heartbeat does not change, whatever its condition says": {model.Heartbeat{At: now.Add(-time.Minute), Changed: true}, "True", model.Stale},
+		"one heartbeat was seen, without a condition":                {model.Heartbeat{At: now.Add(-time.Second)}, "Unknown", model.FreshnessUnknown},
+		"one heartbeat was seen, and the condition says fresh":       {model.Heartbeat{At: now.Add(-time.Second)}, "True", model.Fresh},
+		"no heartbeat was seen":                                      {model.Heartbeat{}, "Unknown", model.FreshnessUnknown},
 	} {
 		cell := &v1alpha1.Cell{Status: v1alpha1.CellStatus{
 			Aggregator: v1alpha1.CellAggregator{LastHeartbeat: &beat}, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAggregationFresh, Status: c.said}},
@@ -196,7 +196,7 @@ func TestACellIsStaleByTheConsolesOwnClock(t *testing.T) {
 	}
 }
 
-func TestAFleetIsSortedFilteredAndPaged(t *testing.T) {
+func TestFleetOf(t *testing.T) {
 	var rows []model.Row
 	for i := range 120 {
 		rows = append(rows, model.Row{Namespace: "n", Name: string(rune('a'+i%26)) + string(rune('a'+i/26)), Available: 1})

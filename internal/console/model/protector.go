@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// mostReservations is how many reservations are listed individually.
-const mostReservations = 20
+// maxReservations is how many reservations are listed individually.
+const maxReservations = 20
 
 // Protector is the full view of a protector.
 type Protector struct {
@@ -59,18 +59,18 @@ type Reservation struct {
 
 // ProtectorOf returns the full view of a protector. row is the result of RowOf with the same restored version.
 func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64, now time.Time) Protector {
-	p = status.Voided(p, restored)
+	p = status.WithoutCountsUntil(p, restored)
 	v := status.Of("", p, nil, now)
 	made := Protector{
-		Row: row, FloorFrom: floorFrom(p), MadeBy: madeBy(p), Pods: podsOf(&p.Spec), Criterion: criterionOf(v.Criterion, &p.Spec), Guarded: guarded(&p.Spec),
-		Spread: spreadOf(v.Spread), Conditions: sorted(v.Conditions), Advice: adviceFor(p, &row),
+		Row: row, FloorFrom: floorFrom(p), MadeBy: origin(p), Pods: describePods(&p.Spec), Criterion: criterionOf(v.Criterion, &p.Spec), Guarded: guardedOperations(&p.Spec),
+		Spread: spreadOf(v.Spread), Conditions: sortedConditions(v.Conditions), Advice: adviceFor(p, &row),
 	}
 	for i := range v.Cells {
 		made.add(&v.Cells[i], &quota.CellOf(p, v.Cells[i].Cell).Aggregation)
 	}
 	slices.SortStableFunc(made.Reservations, func(a, b Reservation) int { return a.Since.Compare(b.Since) })
-	if beyond := len(made.Reservations) - mostReservations; beyond > 0 {
-		made.Reservations, made.MoreReservations = made.Reservations[:mostReservations], made.MoreReservations+beyond
+	if beyond := len(made.Reservations) - maxReservations; beyond > 0 {
+		made.Reservations, made.MoreReservations = made.Reservations[:maxReservations], made.MoreReservations+beyond
 	}
 	return made
 }
@@ -103,17 +103,17 @@ func problemsOf(cell *status.Share, counts *v1alpha1.Aggregation) []string {
 	problems := slices.Clone(cell.Problems)
 	for _, w := range counts.Workloads {
 		if w.Gone {
-			problems = append(problems, w.Kind+" "+w.Name+" is gone, and "+plural(int(w.Replicas), "pod")+" of it are still expected")
+			problems = append(problems, w.Kind+" "+w.Name+" vanished, and "+plural(int(w.Replicas), "pod")+" of it are still expected")
 		}
 	}
 	if cell.Worthless == status.WorthlessVoid {
-		problems = append(problems, "waits to be counted anew")
+		problems = append(problems, "waits to be counted again")
 	}
 	return problems
 }
 
-// podsOf describes the protected pods.
-func podsOf(spec *v1alpha1.PodProtectorSpec) string {
+// describePods describes the protected pods.
+func describePods(spec *v1alpha1.PodProtectorSpec) string {
 	if spec.TargetRef != nil {
 		return "those of " + spec.TargetRef.Kind + " " + spec.TargetRef.Name
 	}
@@ -123,7 +123,7 @@ func podsOf(spec *v1alpha1.PodProtectorSpec) string {
 	selector, err := metav1.LabelSelectorAsSelector(spec.Selector.LabelSelector())
 	switch {
 	case err != nil:
-		return "those of a selector that cannot be read: " + err.Error()
+		return "invalid selector: " + err.Error()
 	case selector.Empty():
 		return "all of the namespace"
 	default:
@@ -138,7 +138,7 @@ func criterionOf(criterion string, spec *v1alpha1.PodProtectorSpec) string {
 	return criterion
 }
 
-func guarded(spec *v1alpha1.PodProtectorSpec) (text string) {
+func guardedOperations(spec *v1alpha1.PodProtectorSpec) (text string) {
 	for i, operation := range spec.Operations {
 		if i > 0 {
 			text += ", "

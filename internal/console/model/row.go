@@ -36,8 +36,8 @@ func States() []State {
 	}
 }
 
-// Lately is how long a denial counts as recent.
-const Lately = 15 * time.Minute
+// RecentWindow is how long a denial counts as recent.
+const RecentWindow = 15 * time.Minute
 
 // Row is the short view of a protector.
 type Row struct {
@@ -63,7 +63,7 @@ type Row struct {
 // RowOf returns the row of a protector, without modifying the protector. It ignores counts from before the core was restored at the
 // version restored; 0 means never.
 func RowOf(p *v1alpha1.PodProtector, restored uint64) Row {
-	p = status.Voided(p, restored)
+	p = status.WithoutCountsUntil(p, restored)
 	budget := quota.BudgetOf(p)
 	row := Row{
 		Namespace: p.Namespace, Name: p.Name, FloorKnown: !budget.FloorUnknown, Available: budget.Available, Reserved: budget.Reserved,
@@ -98,7 +98,7 @@ func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []
 		{StateFloorUnknown, !row.FloorKnown && row.Cells > 0},
 		{StateNotCounted, row.Cells == 0},
 		{StateVanished, is(v1alpha1.ConditionTargetResolved, metav1.ConditionFalse)},
-		{StateRestored, anew || quota.Unfinished(p)},
+		{StateRestored, anew || quota.IsRestorePending(p)},
 		{StateAtFloor, row.FloorKnown && row.Cells > 0 && row.Floor > 0 && budget.Left() >= 0 && row.Allowed == 0},
 		{StateSpread, is(v1alpha1.ConditionSpreadSatisfied, metav1.ConditionFalse)},
 		{StateOverlapping, is(v1alpha1.ConditionOverlapping, metav1.ConditionTrue)},
@@ -117,7 +117,7 @@ func (r *Row) Has(s State) bool { return slices.Contains(r.States, s) }
 func (r Row) WithRefusals(denials []Denial, now time.Time) Row {
 	for i := range denials {
 		d := &denials[i]
-		if d.Forced || now.Sub(d.Last) >= Lately {
+		if d.Forced || now.Sub(d.Last) >= RecentWindow {
 			continue
 		}
 		r.Refused += d.Count

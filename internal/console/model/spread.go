@@ -34,14 +34,14 @@ func spreadOf(v *status.Spread) *Spread {
 	for _, d := range v.Domains {
 		total += d.Pods
 	}
-	s := &Spread{TopologyKey: v.TopologyKey, Asks: asks(v), Others: v.OtherPods, Unknown: v.Unknown, AfterLoss: v.LeftAfterLoss}
+	s := &Spread{TopologyKey: v.TopologyKey, Asks: spreadLimits(v), Others: v.OtherPods, Unknown: v.Unknown, AfterLoss: v.LeftAfterLoss}
 	for _, d := range v.Domains {
 		s.Domains = append(s.Domains, Domain{Name: d.Name, Pods: d.Pods, Percent: percent(d.Pods, total)})
 	}
 	return s
 }
 
-func asks(s *status.Spread) string {
+func spreadLimits(s *status.Spread) string {
 	var all []string
 	if s.MaxSharePercent > 0 {
 		all = append(all, fmt.Sprintf("at most %d %% of the pods in one domain", s.MaxSharePercent))
@@ -50,10 +50,10 @@ func asks(s *status.Spread) string {
 		all = append(all, fmt.Sprintf("at least %s", plural(s.MinDomains, "domain")))
 	}
 	if s.TolerateDomainLoss {
-		all = append(all, "the floor outlives the loss of any domain")
+		all = append(all, "the floor holds after the loss of any domain")
 	}
 	if len(all) == 0 {
-		return "nothing is asked of the shares"
+		return "the shares are not limited"
 	}
 	return strings.Join(all, "; ")
 }

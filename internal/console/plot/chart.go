@@ -42,7 +42,7 @@ const (
 func New(points []history.Point, now time.Time, window time.Duration, width int) Chart {
 	f := &frame{left: 44, right: float64(width) - 8, top: 12, bottom: height - 40, from: now.Add(-window), to: now}
 	c := Chart{Width: width, Height: height, Left: f.left, Right: f.right, Top: f.top, Bottom: f.bottom}
-	points = columns(points, f)
+	points = mergeColumns(points, f)
 	least, most, known := extremes(points)
 	c.Empty = !known
 	var every float64
@@ -55,8 +55,8 @@ func New(points []history.Point, now time.Time, window time.Duration, width int)
 	return c
 }
 
-// columns merges points that fall on the same pixel.
-func columns(points []history.Point, f *frame) (merged []history.Point) {
+// mergeColumns merges points that fall on the same pixel.
+func mergeColumns(points []history.Point, f *frame) (merged []history.Point) {
 	for _, p := range points {
 		if n := len(merged); n > 0 && math.Floor(f.x(merged[n-1].At)) == math.Floor(f.x(p.At)) {
 			last := &merged[n-1]
@@ -114,7 +114,7 @@ func (c *Chart) draw(points []history.Point, f *frame) {
 			to = f.x(points[i+1].At)
 		}
 		if p.Refused > 0 {
-			c.mark(p, from)
+			c.addMark(p, from)
 		}
 		if !p.Last.Known {
 			available.lift()
@@ -141,8 +141,8 @@ func (c *Chart) draw(points []history.Point, f *frame) {
 	c.Available, c.Floor, c.Room, c.Lack, c.Dips = available.path.String(), floor.path.String(), room.String(), lack.String(), dips.String()
 }
 
-// mark adds a mark whose height grows with the logarithm of the denials.
-func (c *Chart) mark(p history.Point, x float64) {
+// addMark adds a mark whose height grows with the logarithm of the denials.
+func (c *Chart) addMark(p history.Point, x float64) {
 	tall := min(6+4*math.Log10(float64(p.Refused)), 18)
 	c.Marks = append(c.Marks, Mark{
 		X: x, Top: round(c.Bottom + 20 - tall), Height: round(tall), Title: fmt.Sprintf("%s UTC: %d refused", p.At.UTC().Format("15:04:05"), p.Refused),

@@ -20,7 +20,7 @@ func point(before time.Duration, available, floor, refused int32) history.Point 
 	}
 }
 
-func TestAChartDrawsStepsAreasAndMarks(t *testing.T) {
+func TestNewDrawsStepsAreasAndMarks(t *testing.T) {
 	c := plot.New([]history.Point{
 		point(10*time.Minute, 10, 5, 0), point(5*time.Minute, 5, 5, 12), point(time.Minute, 4, 5, 0),
 	}, noon, 10*time.Minute, plot.Narrow)
@@ -28,7 +28,7 @@ func TestAChartDrawsStepsAreasAndMarks(t *testing.T) {
 		"available": {c.Available, "M44 "}, "floor": {c.Floor, "M44 "}, "room": {c.Room, "M44 "}, "lack": {c.Lack, "M303.2 "},
 	} {
 		if !strings.HasPrefix(got[0], got[1]) {
-			t.Errorf("%s is %q, want it to begin with %q", name, got[0], got[1])
+			t.Errorf("path %s = %q, want it to begin with %q", name, got[0], got[1])
 		}
 	}
 	if strings.Count(c.Available, "V") != 2 || strings.Count(c.Lack, "Z") != 1 {
@@ -42,14 +42,14 @@ func TestAChartDrawsStepsAreasAndMarks(t *testing.T) {
 	}
 }
 
-func TestAChartOfNothingSaysSo(t *testing.T) {
+func TestNewOfNoPointsIsEmpty(t *testing.T) {
 	c := plot.New([]history.Point{{At: noon.Add(-time.Minute), Refused: 3}}, noon, time.Hour, plot.Wide)
 	if !c.Empty || c.Available != "" || len(c.Marks) != 1 {
 		t.Errorf("%+v", c)
 	}
 }
 
-func TestAChartStaysInItsFrameAndSmall(t *testing.T) {
+func TestNewStaysInFrame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		window := rapid.SampledFrom([]time.Duration{15 * time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "window")
 		var points []history.Point
@@ -78,10 +78,10 @@ func TestAChartStaysInItsFrameAndSmall(t *testing.T) {
 	})
 }
 
-func TestABarSharesOutWhatThereIs(t *testing.T) {
+func TestNewBar(t *testing.T) {
 	expected := 20
 	for claim, c := range map[string]struct{ got, want plot.Bar }{
-		"all there":         {plot.NewBar(20, 0, 10, true, &expected), plot.Bar{Stay: 100, Floor: 50, FloorKnown: true}},
+		"all available":     {plot.NewBar(20, 0, 10, true, &expected), plot.Bar{Stay: 100, Floor: 50, FloorKnown: true}},
 		"some under way":    {plot.NewBar(20, 5, 10, true, nil), plot.Bar{Stay: 75, Reserved: 25, Floor: 50, FloorKnown: true}},
 		"below the floor":   {plot.NewBar(5, 0, 10, true, nil), plot.Bar{Stay: 50, Floor: 100, FloorKnown: true}},
 		"nothing":           {plot.NewBar(0, 3, 0, false, nil), plot.Bar{}},
@@ -93,15 +93,15 @@ func TestABarSharesOutWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestAWindowIsAsLongAsWhatIsKnown(t *testing.T) {
+func TestWindow(t *testing.T) {
 	for known, want := range map[time.Duration]time.Duration{
 		12 * time.Second: 2 * time.Minute, 3 * time.Minute: 5 * time.Minute, 50 * time.Minute: time.Hour, 5 * time.Hour: 6 * time.Hour, 14 * time.Hour: 24 * time.Hour,
 	} {
 		if got := plot.Window([]history.Point{point(known, 1, 1, 0)}, noon, 24*time.Hour); got != want {
-			t.Errorf("%s are known: shows %s, want %s", known, got, want)
+			t.Errorf("Window() with %s of history = %s, want %s", known, got, want)
 		}
 	}
 	if got := plot.Window([]history.Point{point(time.Hour, 1, 1, 0)}, noon, 15*time.Minute); got != 15*time.Minute {
-		t.Errorf("shows %s", got)
+		t.Errorf("Window() = %s", got)
 	}
 }

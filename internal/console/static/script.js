@@ -1,4 +1,4 @@
-// The page is whole without this script. It renews the page as things change, and says how long ago things were.
+// The page is complete without this script. The script updates the page when its content changes, and shows relative times.
 (() => {
   "use strict";
   const main = document.querySelector("main[data-live]");
@@ -6,7 +6,7 @@
   const connection = document.getElementById("connection");
   const announcer = document.getElementById("status");
 
-  // Times say how long ago they were; the moment itself is in their titles.
+  // Times are relative; their titles have the absolute time.
   const ago = (then) => {
     const s = Math.round((Date.now() - then) / 1000);
     if (s < 2) return "now";
@@ -15,18 +15,18 @@
     if (s < 172800) return Math.round(s / 3600) + " h ago";
     return Math.round(s / 86400) + " d ago";
   };
-  const tellTimes = () => {
+  const updateTimes = () => {
     for (const t of document.querySelectorAll("time[datetime]")) {
       const text = ago(Date.parse(t.dateTime));
       if (t.textContent !== text) t.textContent = text;
       if (t.title !== t.dateTime) t.title = t.dateTime;
     }
   };
-  tellTimes();
-  setInterval(tellTimes, 1000);
+  updateTimes();
+  setInterval(updateTimes, 1000);
   if (!main) return;
 
-  // What has changed is changed in place: focus, selection, scrolling and what somebody types stay.
+  // Changes are applied in place: focus, selection, scroll position and typed text stay.
   const keyOf = (n) => (n.nodeType === 1 ? n.id || n.dataset.key || "" : "");
   const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
   const morph = (from, to) => {
@@ -63,17 +63,17 @@
     }
   };
 
-  // A screen reader hears of a new state once it has lasted, and not more often than every ten seconds.
-  let told = main.querySelector("#live")?.dataset.status || "";
+  // Announce a new state to screen readers only after it has lasted, and at most every ten seconds.
+  let announced = main.querySelector("#live")?.dataset.status || "";
   setInterval(() => {
     const now = main.querySelector("#live")?.dataset.status || "";
-    if (now !== told) announcer.textContent = told = now;
+    if (now !== announced) announcer.textContent = announced = now;
   }, 10000);
 
   const show = (html) => {
     const page = new DOMParser().parseFromString("<main>" + html + "</main>", "text/html");
     morphChildren(main, page.querySelector("main"));
-    tellTimes();
+    updateTimes();
   };
   const say = (text, bad) => {
     notice.hidden = !text;
@@ -85,16 +85,16 @@
     connection.textContent = on ? "live" : "not live";
   };
 
-  // Without a stream the page is read again every ten seconds.
+  // Without a stream the page is fetched again every ten seconds.
   let polling = 0;
   const poll = async () => {
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html", "Breakwater-Live": "1" }, redirect: "manual" });
-      if (answer.type === "opaqueredirect" || answer.status === 401) return end("You are not signed in any more.");
-      if (!answer.ok) return say("The console cannot show anything newer: " + answer.status + ".");
+      if (answer.type === "opaqueredirect" || answer.status === 401) return end("You are no longer signed in.");
+      if (!answer.ok) return say("The console cannot update this page: " + answer.status + ".");
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       morphChildren(main, page.querySelector("main"));
-      tellTimes();
+      updateTimes();
       say("");
     } catch {
       say("The console does not answer. What you see may be old.");

@@ -58,19 +58,19 @@ type Answer struct {
 	Pending, Left int
 }
 
-// shortestRetry prevents a busy loop when a decision depends on other decreases.
-const shortestRetry = time.Second
+// minRetry prevents a busy loop when a decision depends on other decreases.
+const minRetry = time.Second
 
 // Decide decides on the pending decrease p (rule 13). It compares the clocks of several machines, whose difference is small compared
 // to the window. A clock that is ahead shortens a quiet period or the window by the difference. It cannot exceed the limit of a
 // window.
 func Decide(s State, p Pending, now time.Time) Answer {
 	grants := s.recent(now)
-	open := s.open(grants)
+	open := s.waiting(grants)
 	answer := Answer{Verdict: Held, Pending: len(open), Left: max(0, s.Limits.Allowed(s.Protectors)-len(grants))}
 	age := now.Sub(p.Since)
 	switch {
-	case granted(grants, p.Protector):
+	case isGranted(grants, p.Protector):
 		// A crash between the grant and its effect must not consume the budget twice.
 		answer.Verdict = Granted
 	case p.Cascade:
@@ -80,7 +80,7 @@ func Decide(s State, p Pending, now time.Time) Answer {
 		answer.Verdict = Granted
 		answer.Grants = slices.Concat(grants, []Grant{{Protector: p.Protector, At: now}})
 	default:
-		answer.Retry = max(shortestRetry, s.Limits.Window-age, s.nextExpiry(grants, answer.Left, now))
+		answer.Retry = max(minRetry, s.Limits.Window-age, s.nextExpiry(grants, answer.Left, now))
 	}
 	return answer
 }
@@ -90,8 +90,8 @@ func (s State) recent(now time.Time) []Grant {
 	return slices.DeleteFunc(slices.Clone(s.Grants), func(g Grant) bool { return now.Sub(g.At) >= s.Limits.Window })
 }
 
-// open returns the pending decreases that wait for budget.
-func (s State) open(grants []Grant) []Pending {
+// waiting returns the pending decreases that wait for budget.
+func (s State) waiting(grants []Grant) []Pending {
 	given := make(map[types.UID]bool, len(grants))
 	for _, g := range grants {
 		given[g.Protector] = true
@@ -108,7 +108,7 @@ func (s State) nextExpiry(grants []Grant, left int, now time.Time) time.Duration
 	return oldest.At.Add(s.Limits.Window).Sub(now)
 }
 
-func granted(grants []Grant, uid types.UID) bool {
+func isGranted(grants []Grant, uid types.UID) bool {
 	return slices.ContainsFunc(grants, func(g Grant) bool { return g.Protector == uid })
 }
 

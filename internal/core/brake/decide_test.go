@@ -47,22 +47,22 @@ func TestDecide(t *testing.T) {
 	}{
 		"a single decrease waits for the quiet period":              {limits, 100, pendingSince(0), nil, 2 * time.Second, Quiet, 3 * time.Second},
 		"a single decrease takes effect after the quiet period":     {limits, 100, pendingSince(0), nil, 5 * time.Second, Granted, 0},
-		"as many as the limit take effect":                          {limits, 100, pendingSince(0, 0), nil, 5 * time.Second, Granted, 0},
+		"decreases up to the limit take effect":                     {limits, 100, pendingSince(0, 0), nil, 5 * time.Second, Granted, 0},
 		"more than the limit are all held":                          {limits, 100, pendingSince(0, 0, 0), nil, 5 * time.Second, Held, 55 * time.Second},
-		"decreases that came later count":                           {limits, 100, pendingSince(0, 4, 5), nil, 5 * time.Second, Held, 55 * time.Second},
-		"nothing is left of the window":                             {limits, 100, pendingSince(0), grantsAt(-10, -5), 5 * time.Second, Held, 55 * time.Second},
+		"later decreases count":                                     {limits, 100, pendingSince(0, 4, 5), nil, 5 * time.Second, Held, 55 * time.Second},
+		"the limit of the window is used up":                        {limits, 100, pendingSince(0), grantsAt(-10, -5), 5 * time.Second, Held, 55 * time.Second},
 		"grants before the window do not count":                     {limits, 100, pendingSince(0), grantsAt(-60, -55), 5 * time.Second, Granted, 0},
 		"a grant from the future counts":                            {limits, 100, pendingSince(0), grantsAt(30, 30), 5 * time.Second, Held, 85 * time.Second},
 		"after a window the oldest of a burst takes effect":         {limits, 100, pendingSince(0, 0, 0), nil, time.Minute, Granted, 0},
 		"after a window a younger one of a burst waits":             {limits, 100, pendingSince(2, 0, 0), nil, 62 * time.Second, Held, time.Second},
 		"after a window with no budget left it waits for a grant":   {limits, 100, pendingSince(0, 0, 0), grantsAt(30, 40), time.Minute, Held, 30 * time.Second},
-		"the percentage counts where it is more than the number":    {Limits{Count: 2, Percent: 5, Window: time.Minute}, 60, pendingSince(0, 0, 0), nil, 0, Granted, 0},
+		"the percentage applies if it is more than the count":       {Limits{Count: 2, Percent: 5, Window: time.Minute}, 60, pendingSince(0, 0, 0), nil, 0, Granted, 0},
 		"100 percent lifts the limit":                               {Limits{Percent: 100, Window: time.Minute}, 2, pendingSince(0, 0, 0), nil, 0, Granted, 0},
 		"a limit of 0 holds everything":                             {Limits{Window: time.Minute}, 10, pendingSince(0), nil, 2 * time.Minute, Held, time.Second},
-		"a cascade is held for ever":                                {limits, 100, []Pending{{Protector: uid(0), Since: start, Cascade: true}}, nil, time.Hour, Held, 0},
-		"cascades take nothing of the budget of others":             {limits, 100, append(pendingSince(0), Pending{"c", start, true}, Pending{"d", start, true}), nil, 5 * time.Second, Granted, 0},
+		"a cascade is held indefinitely":                            {limits, 100, []Pending{{Protector: uid(0), Since: start, Cascade: true}}, nil, time.Hour, Held, 0},
+		"cascades consume no budget":                                {limits, 100, append(pendingSince(0), Pending{"c", start, true}, Pending{"d", start, true}), nil, 5 * time.Second, Granted, 0},
 		"a grant is given again after a crash":                      {limits, 100, pendingSince(0), []Grant{{uid(0), start}, {"b", start}}, 9 * time.Second, Granted, 0},
-		"a protector that was granted is not pending for others":    {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start}}, 5 * time.Second, Granted, 0},
+		"a granted protector is not pending for other decisions":    {limits, 100, pendingSince(0, 0), []Grant{{uid(1), start}}, 5 * time.Second, Granted, 0},
 		"a clock that is behind does not lengthen the quiet period": {limits, 100, pendingSince(30), nil, 0, Quiet, 5 * time.Second},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestDecide(t *testing.T) {
 			if got.Verdict != c.want || got.Retry != c.retry {
 				t.Errorf("Decide() = %s, retry after %s, want %s after %s: %+v", got.Verdict, got.Retry, c.want, c.retry, got)
 			}
-			if isNew := got.Grants != nil; isNew != (got.Verdict == Granted && !granted(c.grants, p.Protector)) {
-				t.Errorf("Decide() = %s with grants %v to store", got.Verdict, got.Grants)
+			if isNew := got.Grants != nil; isNew != (got.Verdict == Granted && !isGranted(c.grants, p.Protector)) {
+				t.Errorf("Decide() = %s with grants %v, want none", got.Verdict, got.Grants)
 			}
 		})
 	}
@@ -86,14 +86,14 @@ func TestLimitsOfAPolicy(t *testing.T) {
 		want   Limits
 		own    bool
 	}{
-		"no policy":                        {nil, DefaultLimits(), false},
-		"a policy that sets nothing":       {&v1alpha1.DecreaseLimits{}, DefaultLimits(), false},
-		"onCascade alone is no own budget": {&v1alpha1.DecreaseLimits{OnCascade: v1alpha1.CascadeRelease}, Limits{5, 5, 10 * time.Minute, 5 * time.Second, v1alpha1.CascadeRelease}, false},
-		"a count is an own budget":         {&v1alpha1.DecreaseLimits{Count: &count}, Limits{9, 5, 10 * time.Minute, 5 * time.Second, v1alpha1.CascadeHold}, true},
+		"no policy":                  {nil, DefaultLimits(), false},
+		"a policy that sets nothing": {&v1alpha1.DecreaseLimits{}, DefaultLimits(), false},
+		"onCascade alone creates no separate budget": {&v1alpha1.DecreaseLimits{OnCascade: v1alpha1.CascadeRelease}, Limits{5, 5, 10 * time.Minute, 5 * time.Second, v1alpha1.CascadeRelease}, false},
+		"a count creates a separate budget":          {&v1alpha1.DecreaseLimits{Count: &count}, Limits{9, 5, 10 * time.Minute, 5 * time.Second, v1alpha1.CascadeHold}, true},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			if got, own := DefaultLimits().With(c.policy); got != c.want || own != c.own {
-				t.Errorf("With() = %+v, own %v, want %+v, own %v", got, own, c.want, c.own)
+			if got, own := DefaultLimits().OverriddenBy(c.policy); got != c.want || own != c.own {
+				t.Errorf("OverriddenBy() = %+v, overridden %v, want %+v, overridden %v", got, own, c.want, c.own)
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func (w *world) decideAll(t *rapid.T) {
 	}
 }
 
-func TestNoWindowExceedsItsLimitAndABurstLosesNoFloor(t *testing.T) {
+func TestDecideHoldsBurstsAndTheLimitOfEachWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{
 			limits:     Limits{Count: rapid.IntRange(0, 4).Draw(t, "count"), Percent: rapid.IntRange(0, 20).Draw(t, "percent"), Window: time.Minute, Quiet: 5 * time.Second},
@@ -197,7 +197,7 @@ func TestNoWindowExceedsItsLimitAndABurstLosesNoFloor(t *testing.T) {
 	})
 }
 
-func TestABurstLosesNoFloorForAWindow(t *testing.T) {
+func TestDecideHoldsABurstForAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := Limits{Count: rapid.IntRange(0, 5).Draw(t, "count"), Window: time.Minute, Quiet: 5 * time.Second}
 		n := limits.Count + rapid.IntRange(1, 50).Draw(t, "more")
@@ -216,7 +216,7 @@ func TestABurstLosesNoFloorForAWindow(t *testing.T) {
 	})
 }
 
-func TestForesee(t *testing.T) {
+func TestPredict(t *testing.T) {
 	limits := Limits{Count: 2, Window: time.Minute, Quiet: 5 * time.Second, OnCascade: v1alpha1.CascadeHold}
 	released := limits
 	released.OnCascade = v1alpha1.CascadeRelease
@@ -227,21 +227,21 @@ func TestForesee(t *testing.T) {
 		grants  []Grant
 		want    []Verdict
 	}{
-		"as many as the limit are granted":             {limits, pendingSince(0, 0), nil, []Verdict{Granted, Granted}},
-		"more than the limit are held":                 {limits, pendingSince(0, 0, 0), nil, []Verdict{Held, Held, Held}},
-		"what an older one is granted a younger lacks": {limits, pendingSince(0, -60), grantsAt(0), []Verdict{Held, Granted}},
-		"a cascade is held, and others are not":        {limits, append(pendingSince(0, 0), cascade), nil, []Verdict{Granted, Granted, Held}},
-		"a cascade that is not held counts":            {released, append(pendingSince(0, 0), cascade), nil, []Verdict{Held, Held, Held}},
+		"decreases up to the limit are granted":              {limits, pendingSince(0, 0), nil, []Verdict{Granted, Granted}},
+		"more than the limit are held":                       {limits, pendingSince(0, 0, 0), nil, []Verdict{Held, Held, Held}},
+		"an older decrease uses the budget of a younger one": {limits, pendingSince(0, -60), grantsAt(0), []Verdict{Held, Granted}},
+		"a cascade is held, and other decreases are not":     {limits, append(pendingSince(0, 0), cascade), nil, []Verdict{Granted, Granted, Held}},
+		"a cascade that is not held counts":                  {released, append(pendingSince(0, 0), cascade), nil, []Verdict{Held, Held, Held}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			var waiting []Waiting
 			for _, p := range c.pending {
 				waiting = append(waiting, Waiting{p, c.limits})
 			}
-			answers := Foresee(State{Protectors: 10, Grants: c.grants}, waiting, start)
+			answers := Predict(State{Protectors: 10, Grants: c.grants}, waiting, start)
 			for i, p := range c.pending {
 				if got := answers[p.Protector].Verdict; got != c.want[i] {
-					t.Errorf("Foresee() answers %s to %s, want %s", got, p.Protector, c.want[i])
+					t.Errorf("Predict() = %s for %s, want %s", got, p.Protector, c.want[i])
 				}
 			}
 		})

@@ -31,12 +31,12 @@ func DecreaseOf(p *v1alpha1.PodProtector) (d Decrease, ok bool) {
 		return Decrease{}, false
 	}
 	d = Decrease{Reason: c.Reason, Since: c.LastTransitionTime.Time, Cause: c.Message}
-	cause, rest, found := strings.Cut(c.Message, whichWould)
+	cause, rest, found := strings.Cut(c.Message, effectSeparator)
 	if !found {
 		return d, true
 	}
 	effect, _, _ := strings.Cut(rest, ". ")
-	effect, _, _ = strings.Cut(effect, butCascade)
+	effect, _, _ = strings.Cut(effect, cascadeSeparator)
 	d.Cause, d.Effect = cause, effect
 	return d, true
 }
@@ -44,12 +44,12 @@ func DecreaseOf(p *v1alpha1.PodProtector) (d Decrease, ok bool) {
 // IsHeld reports whether the decrease waits for more than its quiet period: for a confirmation, or until the limit allows it.
 func (d Decrease) IsHeld() bool { return d.Reason != v1alpha1.ReasonQuietPeriod }
 
-// Asks returns the cause and the effect as a clause: "Deployment web was deleted, which would release the floor of 8".
-func (d Decrease) Asks() string {
+// Summary returns the cause and the effect as a clause: "Deployment web was deleted, which would release the floor of 8".
+func (d Decrease) Summary() string {
 	if d.Effect == "" {
 		return d.Cause
 	}
-	return d.Cause + whichWould + d.Effect
+	return d.Cause + effectSeparator + d.Effect
 }
 
 // IsSame reports whether both describe the same decrease. A decrease stays the same when it is held after its quiet period.
@@ -62,9 +62,9 @@ func Command(namespace, name string) string {
 	return fmt.Sprintf("kubectl breakwater release --pending -n %s %s", namespace, name)
 }
 
-// Advice explains to a client whose removal a protector denied why the floor is still in force, and how to confirm the decrease. It
+// DenialAdvice explains to a client whose removal a protector denied why the floor is still in force, and how to confirm the decrease. It
 // returns a clause, or "" if no decrease is pending.
-func Advice(p *v1alpha1.PodProtector) string {
+func DenialAdvice(p *v1alpha1.PodProtector) string {
 	d, pending := DecreaseOf(p)
 	switch {
 	case !pending:
@@ -72,7 +72,7 @@ func Advice(p *v1alpha1.PodProtector) string {
 	case !d.IsHeld():
 		return "a decrease of the floor is pending, so try again after its quiet period of a few seconds"
 	case d.Effect == "":
-		return fmt.Sprintf("the floor is held although a decrease of it was asked for: if that is intended, run %q or annotate namespace %s in the core cluster with %s=true",
+		return fmt.Sprintf("the floor is held although a decrease was requested: if that is intended, run %q or annotate namespace %s in the core cluster with %s=true",
 			Command(p.Namespace, p.Name), p.Namespace, v1alpha1.AnnotationConfirmRelease)
 	}
 	return fmt.Sprintf("the floor is held although %s: if that is intended, run %q or annotate namespace %s in the core cluster with %s=true",

@@ -20,7 +20,7 @@ func pendingWith(status metav1.ConditionStatus, reason, message string) *v1alpha
 	return p
 }
 
-func TestDecreaseOfReadsWhatMessageWrites(t *testing.T) {
+func TestDecreaseOfParsesMessage(t *testing.T) {
 	reasons := map[string]string{
 		v1alpha1.ReasonQuietPeriod: "", v1alpha1.ReasonLimitExceeded: "", v1alpha1.ReasonCascade: `its owner ReplicaSet "web-1.2" was deleted, but not by a user`,
 	}
@@ -36,22 +36,22 @@ func TestDecreaseOfReadsWhatMessageWrites(t *testing.T) {
 					t.Errorf("DecreaseOf() = %+v, %v, want %+v", got, pending, want)
 				}
 				if !got.IsSame(Decrease{Reason: "Other", Since: start.Add(time.Hour), Cause: cause, Effect: effect}) || got.IsSame(Decrease{Cause: cause, Effect: "other"}) {
-					t.Errorf("IsSame() does not compare causes and effects alone: %+v", got)
+					t.Errorf("IsSame() of %+v must compare only causes and effects", got)
 				}
 			}
 		}
 	}
 	for claim, p := range map[string]*v1alpha1.PodProtector{"no condition": protector("8"), "a condition that is false": pendingWith(metav1.ConditionFalse, v1alpha1.ReasonNotPending, "None.")} {
-		if got, pending := DecreaseOf(p); pending || Advice(p) != "" {
+		if got, pending := DecreaseOf(p); pending || DenialAdvice(p) != "" {
 			t.Errorf("%s: DecreaseOf() = %+v, %v, want none", claim, got, pending)
 		}
 	}
-	if got, _ := DecreaseOf(pendingWith(metav1.ConditionTrue, "Other", "By hand.")); got.Asks() != "By hand." {
-		t.Errorf("Asks() = %q of a message by hand, want the message", got.Asks())
+	if got, _ := DecreaseOf(pendingWith(metav1.ConditionTrue, "Other", "By hand.")); got.Summary() != "By hand." {
+		t.Errorf("Summary() of a manual message = %q, want the message", got.Summary())
 	}
 }
 
-func TestAdvice(t *testing.T) {
+func TestDenialAdvice(t *testing.T) {
 	request := Request{Protector: protector("8"), Cause: "Deployment web was deleted", Effect: "release the floor of 8"}
 	for reason, c := range map[string]struct {
 		message   string
@@ -60,11 +60,11 @@ func TestAdvice(t *testing.T) {
 		v1alpha1.ReasonQuietPeriod:   {Message(request, v1alpha1.ReasonQuietPeriod, DefaultLimits(), ""), "try again after its quiet period", "release --pending"},
 		v1alpha1.ReasonLimitExceeded: {Message(request, v1alpha1.ReasonLimitExceeded, DefaultLimits(), ""), "held although Deployment web was deleted: if that is intended", "quiet"},
 		v1alpha1.ReasonCascade:       {Message(request, v1alpha1.ReasonCascade, DefaultLimits(), "its owner was deleted"), `run "kubectl breakwater release --pending -n shop web" or annotate namespace shop in the core cluster with breakwater.dev/confirm-release=true`, "its owner"},
-		"Other":                      {"By hand.", `asked for: if that is intended, run "kubectl breakwater release --pending -n shop web"`, "By hand"},
+		"Other":                      {"By hand.", `requested: if that is intended, run "kubectl breakwater release --pending -n shop web"`, "By hand"},
 	} {
-		got := Advice(pendingWith(metav1.ConditionTrue, reason, c.message))
+		got := DenialAdvice(pendingWith(metav1.ConditionTrue, reason, c.message))
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.not) || strings.HasSuffix(got, ".") {
-			t.Errorf("%s: Advice() = %q, want a clause with %q and without %q", reason, got, c.want, c.not)
+			t.Errorf("%s: DenialAdvice() = %q, want a clause with %q and without %q", reason, got, c.want, c.not)
 		}
 	}
 }

@@ -10,17 +10,17 @@ import (
 // ConfigMapName is the name of the ConfigMap that stores the grants of the current windows, in the namespace of the generator.
 const ConfigMapName = "breakwater-large-decreases"
 
-// longestKey is the maximum length of a ConfigMap key.
-const longestKey = 253
+// maxKeyLength is the maximum length of a ConfigMap key.
+const maxKeyLength = 253
 
 // Key returns the key of a budget in that ConfigMap. Policies name the budgets, and policy names contain only characters that are
 // valid in keys.
 func Key(budget string) string {
-	if len(budget) <= longestKey {
+	if len(budget) <= maxKeyLength {
 		return budget
 	}
 	sum := sha256.Sum256([]byte(budget))
-	return budget[:longestKey-2*len(sum)-1] + "-" + hex.EncodeToString(sum[:])
+	return budget[:maxKeyLength-2*len(sum)-1] + "-" + hex.EncodeToString(sum[:])
 }
 
 // ReadGrants parses the grants under a key of the ConfigMap. It returns none if the key does not exist.
@@ -30,7 +30,7 @@ func ReadGrants(data map[string]string, key string) (grants []Grant, err error) 
 		return nil, nil
 	}
 	if err := json.Unmarshal([]byte(text), &grants); err != nil {
-		return nil, fmt.Errorf("key %s is not what Breakwater wrote: %w; delete the key", key, err)
+		return nil, fmt.Errorf("key %s was not written by Breakwater: %w; delete the key", key, err)
 	}
 	return grants, nil
 }

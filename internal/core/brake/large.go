@@ -14,12 +14,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// Release describes the effect of releasing a protector, as "release the floor of 8". large is false if its floor is 0.
-func Release(p *v1alpha1.PodProtector) (what string, large bool) {
+// DescribeRelease describes the effect of releasing a protector, as "release the floor of 8". large is false if its floor is 0.
+func DescribeRelease(p *v1alpha1.PodProtector) (effect string, large bool) {
 	floor, known := quota.Floor(p)
 	switch {
 	case !known:
-		return "release a floor that is not known yet", true
+		return "release a floor that is still unknown", true
 	case floor == 0:
 		return "", false
 	default:
@@ -27,12 +27,12 @@ func Release(p *v1alpha1.PodProtector) (what string, large bool) {
 	}
 }
 
-// Weakened describes how a change of a protector's spec weakens it, as "lower the floor from 8 to 2", and reports whether that is a
+// DescribeWeakening describes how a change of a protector's spec weakens it, as "lower the floor from 8 to 2", and reports whether that is a
 // large decrease. It is large if the floor falls by half or more, or if the change leaves out pods that the protector covered or
 // operations that it denied. reference is the highest floor of the current window, or 0 if that is the current one.
-func Weakened(before, after *v1alpha1.PodProtector, reference int) (what string, large bool) {
-	if what, large := lowered(before, after, reference); large {
-		return what, true
+func DescribeWeakening(before, after *v1alpha1.PodProtector, reference int) (effect string, large bool) {
+	if effect, large := describeLowering(before, after, reference); large {
+		return effect, true
 	}
 	from, to := &before.Spec, &after.Spec
 	switch {
@@ -49,28 +49,28 @@ func Weakened(before, after *v1alpha1.PodProtector, reference int) (what string,
 	}
 }
 
-// lowered compares the floors. If one of them is unknown, it compares the values in the specs.
-func lowered(before, after *v1alpha1.PodProtector, reference int) (what string, large bool) {
+// describeLowering compares the floors. If one of them is unknown, it compares the values in the specs.
+func describeLowering(before, after *v1alpha1.PodProtector, reference int) (effect string, large bool) {
 	from, fromKnown := quota.Floor(before)
 	to, toKnown := quota.Floor(after)
 	if fromKnown && toKnown {
 		highest := max(from, reference)
 		return fmt.Sprintf("lower the floor from %d to %d", highest, to), to < from && isLarge(highest, to)
 	}
-	if asked(before) == asked(after) {
+	if floorText(before) == floorText(after) {
 		return "", false
 	}
-	what = fmt.Sprintf("change the floor from %s to %s", asked(before), asked(after))
+	effect = fmt.Sprintf("change the floor from %s to %s", floorText(before), floorText(after))
 	from, fromPercent := percent(before)
 	to, toPercent := percent(after)
 	if fromPercent && toPercent {
-		return what, isLarge(from, to)
+		return effect, isLarge(from, to)
 	}
-	return what, true // it cannot prove that the decrease is small
+	return effect, true // it cannot prove that the decrease is small
 }
 
-// asked returns the floor of a spec as text.
-func asked(p *v1alpha1.PodProtector) string {
+// floorText returns the floor of a spec as text.
+func floorText(p *v1alpha1.PodProtector) string {
 	switch spec := &p.Spec; {
 	case spec.MinAvailable != nil:
 		return "minAvailable " + spec.MinAvailable.String()
@@ -103,23 +103,23 @@ func strength(c v1alpha1.Criterion) int {
 	return slices.Index([]v1alpha1.Criterion{v1alpha1.CriterionScheduled, v1alpha1.CriterionRunning, v1alpha1.CriterionReady, v1alpha1.CriterionAvailable, ""}, c)
 }
 
-// mostLeft is the maximum number of floors that AnnotationFloorReference records.
-const mostLeft = 16
+// maxFormerFloors is the maximum number of floors that AnnotationFloorReference records.
+const maxFormerFloors = 16
 
-// left is a floor that a protector had until a time.
-type left struct {
+// formerFloor is a floor that a protector had until a time.
+type formerFloor struct {
 	floor int
 	until time.Time
 }
 
-// floorsLeft parses the protector's annotation: the floors that it had in the current window, the highest and oldest first.
-func floorsLeft(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (all []left) {
+// formerFloors parses the protector's annotation: the floors that it had in the current window, the highest and oldest first.
+func formerFloors(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (all []formerFloor) {
 	for _, entry := range strings.Split(p.Annotations[v1alpha1.AnnotationFloorReference], ",") {
 		text, at, _ := strings.Cut(entry, "@")
 		floor, err := strconv.Atoi(text)
 		until, errTime := time.Parse(time.RFC3339, at)
 		if err == nil && errTime == nil && now.Sub(until) < window {
-			all = append(all, left{floor, until})
+			all = append(all, formerFloor{floor, until})
 		}
 	}
 	return all
@@ -128,7 +128,7 @@ func floorsLeft(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (
 // Reference returns the highest floor of a protector in the current window, according to its annotation. It returns 0 if the
 // annotation records no decrease in the window.
 func Reference(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (highest int) {
-	for _, l := range floorsLeft(p, window, now) {
+	for _, l := range formerFloors(p, window, now) {
 		highest = max(highest, l.floor)
 	}
 	return highest
@@ -138,15 +138,15 @@ func Reference(p *v1alpha1.PodProtector, window time.Duration, now time.Time) (h
 // window, or if the floors are unknown. It has every floor that was the highest from some time of the window until now: when a higher
 // floor leaves the window, the lower ones that followed it still count.
 func NextReference(before, after *v1alpha1.PodProtector, window time.Duration, now time.Time) string {
-	all := floorsLeft(before, window, now)
+	all := formerFloors(before, window, now)
 	from, fromKnown := quota.Floor(before)
 	to, toKnown := quota.Floor(after)
 	if fromKnown && toKnown && to < from {
-		all = slices.DeleteFunc(all, func(l left) bool { return l.floor <= from })
-		all = append(all, left{from, now})
+		all = slices.DeleteFunc(all, func(l formerFloor) bool { return l.floor <= from })
+		all = append(all, formerFloor{from, now})
 	}
-	if n := len(all); n > mostLeft { // treat the lower floor as if it had been as high
-		all = append(all[:n-2], left{all[n-2].floor, all[n-1].until})
+	if n := len(all); n > maxFormerFloors { // treat the lower floor as if it had been as high
+		all = append(all[:n-2], formerFloor{all[n-2].floor, all[n-1].until})
 	}
 	var entries []string
 	for _, l := range all {

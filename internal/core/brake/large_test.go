@@ -38,7 +38,7 @@ func expects(pods int32) func(*v1alpha1.PodProtector) {
 	}
 }
 
-func TestWeakened(t *testing.T) {
+func TestDescribeWeakening(t *testing.T) {
 	exempt := func(p *v1alpha1.PodProtector) { p.Spec.ExemptPodSelector = &v1alpha1.PodSelector{} }
 	for claim, c := range map[string]struct {
 		before, after *v1alpha1.PodProtector
@@ -52,37 +52,37 @@ func TestWeakened(t *testing.T) {
 		"one more than half":           {protector("8"), protector("5"), 0, false},
 		"to 0":                         {protector("1"), protector("0"), 0, true},
 		"from 0":                       {protector("0"), protector("0"), 0, false},
-		"half of the highest floor of the window":                   {protector("60"), protector("50"), 100, true},
-		"a higher floor than the last, though not than the highest": {protector("40"), protector("60"), 100, false},
-		"the same floor, after a large decrease":                    {protector("30"), protector("30"), 100, false},
-		"a percentage that is halved":                               {protector("80%"), protector("40%"), 0, true},
-		"a percentage that falls a little":                          {protector("80%"), protector("70%"), 0, false},
-		"twice the same percentage":                                 {protector("80%"), protector("80%"), 0, false},
-		"more unavailable, by which less than half must stay":       {protector("-20%"), protector("-60%"), 0, true},
-		"a little more unavailable":                                 {protector("-20%"), protector("-40%"), 0, false},
-		"another form, whose floor is known":                        {protector("80%", expects(100)), protector("70", expects(100)), 0, false},
-		"another form, whose floor is known and much lower":         {protector("80%", expects(100)), protector("30", expects(100)), 0, true},
-		"another form that cannot be compared":                      {protector("80%"), protector("70"), 0, true},
-		"numbers of unavailable pods that cannot be compared":       {protector("-2"), protector("-3"), 0, true},
-		"all pods exempt":                                           {protector("8"), protector("8", exempt), 0, true},
-		"no pods exempt any more":                                   {protector("8", exempt), protector("8"), 0, false},
-		"an operation less":                                         {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Operations = p.Spec.Operations[:1] }), 0, true},
-		"a weaker criterion":                                        {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Criterion = v1alpha1.CriterionRunning }), 0, true},
-		"a stronger criterion":                                      {protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Criterion = v1alpha1.CriterionRunning }), protector("8"), 0, false},
-		"other pods":                                                {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Selector = &v1alpha1.PodSelector{} }), 0, true},
+		"half of the highest floor of the window":             {protector("60"), protector("50"), 100, true},
+		"a floor above the last, but below the highest":       {protector("40"), protector("60"), 100, false},
+		"the same floor, after a large decrease":              {protector("30"), protector("30"), 100, false},
+		"a percentage that is halved":                         {protector("80%"), protector("40%"), 0, true},
+		"a percentage that decreases slightly":                {protector("80%"), protector("70%"), 0, false},
+		"twice the same percentage":                           {protector("80%"), protector("80%"), 0, false},
+		"maxUnavailable that halves the floor":                {protector("-20%"), protector("-60%"), 0, true},
+		"slightly more maxUnavailable":                        {protector("-20%"), protector("-40%"), 0, false},
+		"another form, whose floor is known":                  {protector("80%", expects(100)), protector("70", expects(100)), 0, false},
+		"another form, whose floor is known and much lower":   {protector("80%", expects(100)), protector("30", expects(100)), 0, true},
+		"another form that cannot be compared":                {protector("80%"), protector("70"), 0, true},
+		"numbers of unavailable pods that cannot be compared": {protector("-2"), protector("-3"), 0, true},
+		"all pods exempt":                                     {protector("8"), protector("8", exempt), 0, true},
+		"no pods are exempt any longer":                       {protector("8", exempt), protector("8"), 0, false},
+		"a removed operation":                                 {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Operations = p.Spec.Operations[:1] }), 0, true},
+		"a weaker criterion":                                  {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Criterion = v1alpha1.CriterionRunning }), 0, true},
+		"a stronger criterion":                                {protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Criterion = v1alpha1.CriterionRunning }), protector("8"), 0, false},
+		"other pods":                                          {protector("8"), protector("8", func(p *v1alpha1.PodProtector) { p.Spec.Selector = &v1alpha1.PodSelector{} }), 0, true},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			if what, got := Weakened(c.before, c.after, c.reference); got != c.want || got && what == "" {
-				t.Errorf("Weakened() = %q, %v, want %v", what, got, c.want)
+			if what, got := DescribeWeakening(c.before, c.after, c.reference); got != c.want || got && what == "" {
+				t.Errorf("DescribeWeakening() = %q, %v, want %v", what, got, c.want)
 			}
 		})
 	}
 }
 
-func TestRelease(t *testing.T) {
+func TestDescribeRelease(t *testing.T) {
 	for floor, want := range map[string]bool{"0": false, "1": true, "50%": true} {
-		if what, got := Release(protector(floor)); got != want {
-			t.Errorf("Release(floor %s) = %q, %v, want %v", floor, what, got, want)
+		if what, got := DescribeRelease(protector(floor)); got != want {
+			t.Errorf("DescribeRelease(floor %s) = %q, %v, want %v", floor, what, got, want)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestReferenceIsTheHighestFloorOfTheWindow(t *testing.T) {
 					highest = max(highest, h.floor)
 				}
 			}
-			if got := Reference(p, window, now); max(got, floor) < max(highest, floor) || len(history) < mostLeft && max(got, floor) != max(highest, floor) {
+			if got := Reference(p, window, now); max(got, floor) < max(highest, floor) || len(history) < maxFormerFloors && max(got, floor) != max(highest, floor) {
 				t.Fatalf("Reference() = %d with a floor of %d, want %d: %v, annotation %v", got, floor, highest, history, p.Annotations)
 			}
 			to := rapid.IntRange(0, 100).Draw(t, "floor")

@@ -26,27 +26,27 @@ func DefaultLimits() Limits {
 	return Limits{Count: 5, Percent: 5, Window: 10 * time.Minute, Quiet: 5 * time.Second, OnCascade: v1alpha1.CascadeHold}
 }
 
-// With returns the limits overridden by the fields that a policy sets. own reports whether the policy has a budget of its own.
-func (l Limits) With(policy *v1alpha1.DecreaseLimits) (limits Limits, own bool) {
+// OverriddenBy returns the limits overridden by the fields that a policy sets. own reports whether the policy has a budget of its own.
+func (l Limits) OverriddenBy(policy *v1alpha1.DecreaseLimits) (limits Limits, overridden bool) {
 	if policy == nil {
 		return l, false
 	}
 	if policy.Count != nil {
-		l.Count, own = int(*policy.Count), true
+		l.Count, overridden = int(*policy.Count), true
 	}
 	if policy.Percent != nil {
-		l.Percent, own = int(*policy.Percent), true
+		l.Percent, overridden = int(*policy.Percent), true
 	}
 	if policy.Window != nil {
-		l.Window, own = policy.Window.Duration, true
+		l.Window, overridden = policy.Window.Duration, true
 	}
 	if policy.QuietPeriod != nil {
-		l.Quiet, own = policy.QuietPeriod.Duration, true
+		l.Quiet, overridden = policy.QuietPeriod.Duration, true
 	}
 	if policy.OnCascade != "" {
 		l.OnCascade = policy.OnCascade
 	}
-	return l, own
+	return l, overridden
 }
 
 // Allowed returns the number of large decreases in a window that the limits allow for the given number of protectors.

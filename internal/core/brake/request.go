@@ -37,7 +37,7 @@ func BudgetOf(p *v1alpha1.PodProtector, defaults Limits) (budget string, limits 
 	if err != nil {
 		return CoreBudget, defaults
 	}
-	limits, own := defaults.With(origin.LargeDecreases)
+	limits, own := defaults.OverriddenBy(origin.LargeDecreases)
 	if !own {
 		return CoreBudget, limits
 	}
@@ -59,28 +59,28 @@ func PendingOf(p *v1alpha1.PodProtector) (pending Pending, ok bool) {
 
 // These separators let DecreaseOf find the cause and the effect in a message.
 const (
-	whichWould = ", which would "
-	butCascade = ", but "
+	effectSeparator  = ", which would "
+	cascadeSeparator = ", but "
 )
 
 // Message returns the message of the condition of a pending decrease. It does not depend on the number of other pending decreases, so
 // that the condition is written only once.
 func Message(r Request, reason string, limits Limits, cascade string) string {
-	asks := Decrease{Cause: r.Cause, Effect: r.Effect}.Asks()
+	asks := Decrease{Cause: r.Cause, Effect: r.Effect}.Summary()
 	switch reason {
 	case v1alpha1.ReasonQuietPeriod:
-		return fmt.Sprintf("%s. That takes effect after a quiet period of %s, unless it is one of many.", asks, limits.Quiet)
+		return fmt.Sprintf("%s. That takes effect after a quiet period of %s, unless too many decreases are pending.", asks, limits.Quiet)
 	case v1alpha1.ReasonCascade:
-		return fmt.Sprintf("%s%s%s: a cascade is not taken for a decision. The floor stays in force until someone confirms. %s",
-			asks, butCascade, cascade, HowToConfirm(r.Protector))
+		return fmt.Sprintf("%s%s%s: a cascade is not evidence of intent. The floor stays in force until a user confirms. %s",
+			asks, cascadeSeparator, cascade, HowToConfirm(r.Protector))
 	default:
 		return fmt.Sprintf("%s. The floor stays in force, because more large decreases are pending than the limit allows (%s within %s). "+
 			"%s Otherwise it takes effect when the limit allows it, after %s at the earliest.",
-			asks, limits.text(), limits.Window, HowToConfirm(r.Protector), limits.Window)
+			asks, limits.describe(), limits.Window, HowToConfirm(r.Protector), limits.Window)
 	}
 }
 
-func (l Limits) text() string {
+func (l Limits) describe() string {
 	return fmt.Sprintf("%d, or %d %% of the protectors", l.Count, l.Percent)
 }
 

@@ -21,13 +21,13 @@ func TestBudgetOf(t *testing.T) {
 		count     int
 		onCascade v1alpha1.CascadePolicy
 	}{
-		"no policy":                         {&v1alpha1.PodProtector{}, CoreBudget, 5, v1alpha1.CascadeHold},
-		"a policy without limits":           {made("ProtectionPolicy/all", `{}`), CoreBudget, 5, v1alpha1.CascadeHold},
-		"a policy that releases cascades":   {made("ProtectionPolicy/all", `{"largeDecreases": {"onCascade": "Release"}}`), CoreBudget, 5, v1alpha1.CascadeRelease},
-		"a policy with limits":              {made("ProtectionPolicy/all", `{"largeDecreases": {"count": 9}}`), "ProtectionPolicy.shop.all", 9, v1alpha1.CascadeHold},
-		"a policy of the cluster":           {made("ClusterProtectionPolicy/all", `{"largeDecreases": {"count": 0}}`), "ClusterProtectionPolicy.all", 0, v1alpha1.CascadeHold},
-		"a record that cannot be read":      {made("ProtectionPolicy/all", `{`), CoreBudget, 5, v1alpha1.CascadeHold},
-		"an own window is a budget as well": {made("ProtectionPolicy/all", `{"largeDecreases": {"window": "1h"}}`), "ProtectionPolicy.shop.all", 5, v1alpha1.CascadeHold},
+		"no policy":                          {&v1alpha1.PodProtector{}, CoreBudget, 5, v1alpha1.CascadeHold},
+		"a policy without limits":            {made("ProtectionPolicy/all", `{}`), CoreBudget, 5, v1alpha1.CascadeHold},
+		"a policy that releases cascades":    {made("ProtectionPolicy/all", `{"largeDecreases": {"onCascade": "Release"}}`), CoreBudget, 5, v1alpha1.CascadeRelease},
+		"a policy with limits":               {made("ProtectionPolicy/all", `{"largeDecreases": {"count": 9}}`), "ProtectionPolicy.shop.all", 9, v1alpha1.CascadeHold},
+		"a policy of the cluster":            {made("ClusterProtectionPolicy/all", `{"largeDecreases": {"count": 0}}`), "ClusterProtectionPolicy.all", 0, v1alpha1.CascadeHold},
+		"a malformed record":                 {made("ProtectionPolicy/all", `{`), CoreBudget, 5, v1alpha1.CascadeHold},
+		"a window creates a separate budget": {made("ProtectionPolicy/all", `{"largeDecreases": {"window": "1h"}}`), "ProtectionPolicy.shop.all", 5, v1alpha1.CascadeHold},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			budget, limits := BudgetOf(c.protector, DefaultLimits())
@@ -38,7 +38,7 @@ func TestBudgetOf(t *testing.T) {
 	}
 }
 
-func TestMessagesSayHowToConfirm(t *testing.T) {
+func TestMessagesExplainHowToConfirm(t *testing.T) {
 	p := protector("8")
 	p.Namespace, p.Name = "shop", "deployment-web"
 	r := Request{Protector: p, Cause: "Deployment web was deleted", Effect: "release the floor of 8"}
@@ -50,7 +50,7 @@ func TestMessagesSayHowToConfirm(t *testing.T) {
 		message := Message(r, reason, DefaultLimits(), `namespace "shop" is being deleted`)
 		for _, word := range words {
 			if !strings.Contains(message, word) {
-				t.Errorf("Message(%s) = %q, want it to say %q", reason, message, word)
+				t.Errorf("Message(%s) = %q, want it to contain %q", reason, message, word)
 			}
 		}
 	}

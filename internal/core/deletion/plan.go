@@ -11,7 +11,7 @@ import (
 
 // plan is a set of objects that are deleted at the same time.
 type plan struct {
-	world   *World
+	state   *State
 	objects map[policy.Ref]*rootguard.Object
 	uids    map[types.UID]*rootguard.Object
 	// namespaces are the deleted namespaces, and kinds are the kinds whose CustomResourceDefinitions are deleted.
@@ -21,9 +21,9 @@ type plan struct {
 	affecting map[string][]*rootguard.Object
 }
 
-func newPlan(w *World, targets []*rootguard.Object) *plan {
+func newPlan(w *State, targets []*rootguard.Object) *plan {
 	d := &plan{
-		world: w, objects: map[policy.Ref]*rootguard.Object{}, uids: map[types.UID]*rootguard.Object{},
+		state: w, objects: map[policy.Ref]*rootguard.Object{}, uids: map[types.UID]*rootguard.Object{},
 		namespaces: map[string]*rootguard.Object{}, kinds: map[schema.GroupKind]*rootguard.Object{}, affecting: map[string][]*rootguard.Object{},
 	}
 	for _, o := range targets {
@@ -42,8 +42,8 @@ func newPlan(w *World, targets []*rootguard.Object) *plan {
 	return d
 }
 
-// deletes returns the target whose deletion deletes an object of a kind. It returns nil if the object stays.
-func (d *plan) deletes(kind schema.GroupKind, object metav1.Object) *rootguard.Object {
+// deletedBy returns the target whose deletion deletes an object of a kind. It returns nil if the object stays.
+func (d *plan) deletedBy(kind schema.GroupKind, object metav1.Object) *rootguard.Object {
 	if by := d.namespaces[object.GetNamespace()]; by != nil {
 		return by
 	}
@@ -53,20 +53,20 @@ func (d *plan) deletes(kind schema.GroupKind, object metav1.Object) *rootguard.O
 	if by := d.objects[policy.RefOf(kind, object)]; by != nil {
 		return by
 	}
-	return d.collects(object, deepest)
+	return d.collectedBy(object, maxOwnerDepth)
 }
 
-// deepest is the number of owner levels above an object that are followed.
-const deepest = 4
+// maxOwnerDepth is the number of owner levels above an object that are followed.
+const maxOwnerDepth = 4
 
-// collects returns the target after whose deletion the garbage collector deletes an object, because it has no owner left. It returns
+// collectedBy returns the target after whose deletion the garbage collector deletes an object, because it has no owner left. It returns
 // nil if the object stays.
-func (d *plan) collects(object metav1.Object, depth int) (by *rootguard.Object) {
+func (d *plan) collectedBy(object metav1.Object, depth int) (by *rootguard.Object) {
 	for _, ref := range object.GetOwnerReferences() {
-		if d.world.isGone(ref) {
+		if d.state.isOwnerDeleted(ref) {
 			continue
 		}
-		removed := d.removes(ref, depth)
+		removed := d.removedBy(ref, depth)
 		if removed == nil {
 			return nil
 		}
@@ -75,8 +75,8 @@ func (d *plan) collects(object metav1.Object, depth int) (by *rootguard.Object) 
 	return by
 }
 
-// removes returns the target whose deletion deletes an existing owner. It returns nil if the owner stays.
-func (d *plan) removes(ref metav1.OwnerReference, depth int) *rootguard.Object {
+// removedBy returns the target whose deletion deletes an existing owner. It returns nil if the owner stays.
+func (d *plan) removedBy(ref metav1.OwnerReference, depth int) *rootguard.Object {
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 	if by := d.uids[ref.UID]; by != nil {
 		return by
@@ -84,22 +84,22 @@ func (d *plan) removes(ref metav1.OwnerReference, depth int) *rootguard.Object {
 	if by := d.kinds[kind]; by != nil {
 		return by
 	}
-	owner, known := d.world.Owners[ref.UID]
+	owner, known := d.state.Owners[ref.UID]
 	if !known || depth == 0 {
 		return nil
 	}
 	if by := d.namespaces[owner.Namespace]; by != nil {
 		return by
 	}
-	return d.collects(owner, depth-1)
+	return d.collectedBy(owner, depth-1)
 }
 
-// isGone reports whether an owner no longer exists, even without the plan.
-func (w *World) isGone(ref metav1.OwnerReference) bool {
+// isOwnerDeleted reports whether an owner no longer exists, even without the plan.
+func (w *State) isOwnerDeleted(ref metav1.OwnerReference) bool {
 	switch w.OwnerKinds[schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()] {
 	case Unserved:
 		return true
-	case Read:
+	case Complete:
 		owner, known := w.Owners[ref.UID]
 		return !known || owner.DeletionTimestamp != nil
 	default:

@@ -19,7 +19,7 @@ type Facts struct {
 	// observed is status.observedGeneration, or the highest number that fits.
 	observed uint32
 	bits     bits
-	own      own
+	own      criterionCode
 }
 
 type bits uint8
@@ -32,15 +32,15 @@ const (
 	ready
 	// doubtful means that the status does not determine whether the pod is ready.
 	doubtful
-	// forced means that the pod has the annotation by which the webhook admits its removal regardless of the floor.
-	forced
+	// breakGlass means that the pod has the annotation by which the webhook admits its removal regardless of the floor.
+	breakGlass
 )
 
-// own is a pod's own criterion, in one byte.
-type own uint8
+// criterionCode is a pod's own criterion, in one byte.
+type criterionCode uint8
 
 const (
-	ownNone own = iota
+	ownNone criterionCode = iota
 	ownAvailable
 	ownReady
 	ownRunning
@@ -52,7 +52,7 @@ const (
 // unknownCriterion is a criterion that no pod meets.
 const unknownCriterion v1alpha1.Criterion = "Unknown"
 
-func ownCriterion(pod *corev1.Pod) own {
+func ownCriterion(pod *corev1.Pod) criterionCode {
 	text, given := pod.Annotations[v1alpha1.AnnotationCriterion]
 	if !given {
 		return ownNone
@@ -71,7 +71,7 @@ func ownCriterion(pod *corev1.Pod) own {
 	}
 }
 
-func (o own) criterion() v1alpha1.Criterion {
+func (o criterionCode) criterion() v1alpha1.Criterion {
 	return [...]v1alpha1.Criterion{
 		"", v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning, v1alpha1.CriterionScheduled, unknownCriterion,
 	}[o]
@@ -87,8 +87,8 @@ type Health struct {
 	// charged: uncertainty is resolved to the strict side in both cases.
 	Doubtful bool
 
-	// Own is the pod's own criterion. It is empty if the pod has none, and a criterion that no pod meets if the value is unsupported.
-	Own v1alpha1.Criterion
+	// OwnCriterion is the pod's own criterion. It is empty if the pod has none, and a criterion that no pod meets if the value is unsupported.
+	OwnCriterion v1alpha1.Criterion
 
 	// AvailableAt is the time at which a Ready pod will have been Ready for minReadySeconds. It is zero for all others. No watch event
 	// arrives at that time.
@@ -101,12 +101,12 @@ type Health struct {
 
 // Counted reports whether the pod counts towards the floor of a protector with that criterion.
 func (h Health) Counted(protectors v1alpha1.Criterion) bool {
-	return h.Meets(cmp.Or(h.Own, protectors))
+	return h.Meets(cmp.Or(h.OwnCriterion, protectors))
 }
 
 // Charged reports whether a removal of the pod consumes budget: the pod counts, or may count.
 func (h Health) Charged(protectors v1alpha1.Criterion) bool {
-	return h.Counted(protectors) || h.Doubtful || h.Own == unknownCriterion && h.Scheduled
+	return h.Counted(protectors) || h.Doubtful || h.OwnCriterion == unknownCriterion && h.Scheduled
 }
 
 // Meets reports whether the pod meets a criterion. An empty criterion is Available.
@@ -132,7 +132,7 @@ func FactsOf(pod *corev1.Pod) Facts {
 	f.set(finished, pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 	f.set(scheduled, pod.Spec.NodeName != "")
 	f.set(running, pod.Status.Phase == corev1.PodRunning)
-	f.set(forced, pod.Annotations[v1alpha1.AnnotationForceDelete] == "true")
+	f.set(breakGlass, pod.Annotations[v1alpha1.AnnotationForceDelete] == "true")
 
 	condition := readyCondition(pod)
 	switch {
@@ -166,10 +166,10 @@ func Of(pod *corev1.Pod, minReadySeconds int32, now time.Time) Health {
 
 // At returns the health at the time now, for a protector with that minReadySeconds.
 func (f Facts) At(minReadySeconds int32, now time.Time) Health {
-	if f.Gone() || !f.has(scheduled) {
+	if f.IsTerminatingOrFinished() || !f.has(scheduled) {
 		return Health{}
 	}
-	h := Health{Own: f.own.criterion(), Scheduled: true, Running: f.has(running), Ready: f.has(ready), Doubtful: f.has(doubtful)}
+	h := Health{OwnCriterion: f.own.criterion(), Scheduled: true, Running: f.has(running), Ready: f.has(ready), Doubtful: f.has(doubtful)}
 	if !h.Ready {
 		return h
 	}
@@ -189,18 +189,18 @@ func (f Facts) At(minReadySeconds int32, now time.Time) Health {
 	return h
 }
 
-// Gone reports whether the pod is terminating or finished. No operation can make such a pod less available.
-func (f Facts) Gone() bool { return f.has(terminating) || f.has(finished) }
+// IsTerminatingOrFinished reports whether the pod is terminating or finished. No operation can make such a pod less available.
+func (f Facts) IsTerminatingOrFinished() bool { return f.has(terminating) || f.has(finished) }
 
-// Observed returns the pod generation that its status reflects. It is 0 if the kubelet does not report it.
-func (f Facts) Observed() int64 { return int64(f.observed) }
+// ObservedGeneration returns the pod generation that its status reflects. It is 0 if the kubelet does not report it.
+func (f Facts) ObservedGeneration() int64 { return int64(f.observed) }
 
 // Terminating reports whether the pod's deletion has begun.
 func (f Facts) Terminating() bool { return f.has(terminating) }
 
 // ForceDeletable reports whether the pod is neither terminating nor finished, and AnnotationForceDelete admits its removal regardless
 // of the floor.
-func (f Facts) ForceDeletable() bool { return f.has(forced) && !f.Gone() }
+func (f Facts) ForceDeletable() bool { return f.has(breakGlass) && !f.IsTerminatingOrFinished() }
 
 // Finished reports whether the pod has succeeded or failed.
 func (f Facts) Finished() bool { return f.has(finished) }

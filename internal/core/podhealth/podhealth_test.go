@@ -52,33 +52,33 @@ func TestOf(t *testing.T) {
 		"a ready pod is available": {pod(corev1.PodRunning, ready("True", 0)), 0, available},
 		"a pod ready for just minReadySeconds counts": {pod(corev1.PodRunning, ready("True", 10*time.Second)), 10,
 			podhealth.Health{Scheduled: true, Running: true, Ready: true, Available: true, AvailableSince: now}},
-		"an older pod tells since when it is available": {pod(corev1.PodRunning, ready("True", 15*time.Second)), 10,
+		"an older pod has the time since which it is available": {pod(corev1.PodRunning, ready("True", 15*time.Second)), 10,
 			podhealth.Health{Scheduled: true, Running: true, Ready: true, Available: true, AvailableSince: now.Add(-5 * time.Second)}},
-		"an unready pod runs":                            {pod(corev1.PodRunning, ready("False", time.Hour)), 0, running},
-		"a terminating pod is nothing":                   {pod(corev1.PodRunning, ready("True", time.Hour), terminating), 0, podhealth.Health{}},
-		"a failed pod does not count as scheduled":       {pod(corev1.PodFailed, ready("True", time.Hour)), 0, podhealth.Health{}},
-		"a succeeded pod does not count as scheduled":    {pod(corev1.PodSucceeded), 0, podhealth.Health{}},
-		"an unscheduled pod is nothing":                  {pod(corev1.PodPending, unscheduled), 0, podhealth.Health{}},
-		"a pending pod is scheduled and beyond doubt":    {pod(corev1.PodPending), 0, podhealth.Health{Scheduled: true}},
-		"a running pod without a condition is doubtful":  {pod(corev1.PodRunning), 0, podhealth.Health{Scheduled: true, Running: true, Doubtful: true}},
-		"an unknown readiness is doubtful":               {pod(corev1.PodRunning, ready("Unknown", 0)), 0, podhealth.Health{Scheduled: true, Running: true, Doubtful: true}},
-		"ready in a phase that is not Running is doubt":  {pod(corev1.PodUnknown, ready("True", time.Hour)), 0, podhealth.Health{Scheduled: true, Doubtful: true}},
-		"an undated readiness is enough for no minimum":  {pod(corev1.PodRunning, undated), 0, available},
-		"an undated readiness is doubtful for a minimum": {pod(corev1.PodRunning, undated), 1, podhealth.Health{Scheduled: true, Running: true, Ready: true, Doubtful: true}},
-		"a young pod tells when it will be available": {pod(corev1.PodRunning, ready("True", 4*time.Second)), 10,
+		"an unready pod is running":                                 {pod(corev1.PodRunning, ready("False", time.Hour)), 0, running},
+		"a terminating pod has no state":                            {pod(corev1.PodRunning, ready("True", time.Hour), terminating), 0, podhealth.Health{}},
+		"a failed pod does not count as scheduled":                  {pod(corev1.PodFailed, ready("True", time.Hour)), 0, podhealth.Health{}},
+		"a succeeded pod does not count as scheduled":               {pod(corev1.PodSucceeded), 0, podhealth.Health{}},
+		"an unscheduled pod has no state":                           {pod(corev1.PodPending, unscheduled), 0, podhealth.Health{}},
+		"a pending pod is scheduled and not doubtful":               {pod(corev1.PodPending), 0, podhealth.Health{Scheduled: true}},
+		"a running pod without a condition is doubtful":             {pod(corev1.PodRunning), 0, podhealth.Health{Scheduled: true, Running: true, Doubtful: true}},
+		"an unknown readiness is doubtful":                          {pod(corev1.PodRunning, ready("Unknown", 0)), 0, podhealth.Health{Scheduled: true, Running: true, Doubtful: true}},
+		"ready in a phase other than Running is doubtful":           {pod(corev1.PodUnknown, ready("True", time.Hour)), 0, podhealth.Health{Scheduled: true, Doubtful: true}},
+		"readiness without a time suffices without minReadySeconds": {pod(corev1.PodRunning, undated), 0, available},
+		"readiness without a time is doubtful with minReadySeconds": {pod(corev1.PodRunning, undated), 1, podhealth.Health{Scheduled: true, Running: true, Ready: true, Doubtful: true}},
+		"a young pod has the time at which it will be available": {pod(corev1.PodRunning, ready("True", 4*time.Second)), 10,
 			podhealth.Health{Scheduled: true, Running: true, Ready: true, AvailableAt: now.Add(6 * time.Second)}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			got := podhealth.Of(test.pod, test.minReady, now)
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("health (-want +got):\n%s", diff)
+				t.Errorf("Health (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
 // For every status of a pod: a counted pod is charged, and each state implies the weaker ones.
-func TestStatesImplyEachOther(t *testing.T) {
+func TestHealthIsConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pod(rapid.SampledFrom([]corev1.PodPhase{"", "Pending", "Running", "Succeeded", "Failed", "Unknown"}).Draw(t, "phase"))
 		if rapid.Bool().Draw(t, "has condition") {
@@ -92,7 +92,7 @@ func TestStatesImplyEachOther(t *testing.T) {
 			unscheduled(p)
 		}
 		if rapid.Bool().Draw(t, "has a criterion of its own") {
-			own(rapid.SampledFrom([]string{"", "Available", "Ready", "Running", "Scheduled", "available"}).Draw(t, "own"))(p)
+			criterionCode(rapid.SampledFrom([]string{"", "Available", "Ready", "Running", "Scheduled", "available"}).Draw(t, "own"))(p)
 		}
 		minReady := rapid.Int32Range(-1, 30).Draw(t, "minReadySeconds")
 
@@ -103,22 +103,22 @@ func TestStatesImplyEachOther(t *testing.T) {
 		criteria := []v1alpha1.Criterion{"", v1alpha1.CriterionAvailable, v1alpha1.CriterionReady, v1alpha1.CriterionRunning, v1alpha1.CriterionScheduled}
 		for i, criterion := range criteria {
 			if h.Counted(criterion) && !h.Charged(criterion) {
-				t.Errorf("counted by %q and not charged: %+v", criterion, h)
+				t.Errorf("counted by %q, want it charged: %+v", criterion, h)
 			}
 			if i > 0 && h.Meets(criteria[i-1]) && !h.Meets(criterion) {
-				t.Errorf("meets %q and not %q: %+v", criteria[i-1], criterion, h)
+				t.Errorf("meets %q, want it to meet %q: %+v", criteria[i-1], criterion, h)
 			}
 		}
 		if p.DeletionTimestamp != nil && h != (podhealth.Health{}) {
-			t.Errorf("terminating and not nothing: %+v", h)
+			t.Errorf("terminating, want no state: %+v", h)
 		}
 		if later := podhealth.Of(p, minReady, h.AvailableAt); !h.AvailableAt.IsZero() && !later.Available {
-			t.Errorf("not available at %v: %+v", h.AvailableAt, later)
+			t.Errorf("not available at AvailableAt %v: %+v", h.AvailableAt, later)
 		}
 	})
 }
 
-func own(criterion string) func(*corev1.Pod) {
+func criterionCode(criterion string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: criterion} }
 }
 
@@ -131,26 +131,26 @@ func TestCriteria(t *testing.T) {
 		criterion v1alpha1.Criterion
 		want      verdict
 	}{
-		"Available, when nothing is said":                        {pod(corev1.PodRunning, ready("True", time.Hour)), "", yes},
-		"Available is not young":                                 {pod(corev1.PodRunning, young), v1alpha1.CriterionAvailable, no},
-		"Ready may be young":                                     {pod(corev1.PodRunning, young), v1alpha1.CriterionReady, yes},
-		"Ready is ready":                                         {pod(corev1.PodRunning, unready), v1alpha1.CriterionReady, no},
-		"Running need not be ready":                              {pod(corev1.PodRunning, unready), v1alpha1.CriterionRunning, yes},
-		"Running runs":                                           {pod(corev1.PodPending), v1alpha1.CriterionRunning, no},
-		"Scheduled has a node":                                   {pod(corev1.PodPending), v1alpha1.CriterionScheduled, yes},
-		"Scheduled has not finished":                             {pod(corev1.PodFailed), v1alpha1.CriterionScheduled, no},
-		"terminating is nothing":                                 {pod(corev1.PodRunning, terminating), v1alpha1.CriterionScheduled, no},
-		"the pod's own is wider":                                 {pod(corev1.PodRunning, unready, own("Running")), v1alpha1.CriterionAvailable, yes},
-		"the pod's own is narrower":                              {pod(corev1.PodRunning, unready, own("Ready")), v1alpha1.CriterionRunning, no},
-		"the pod's own is not understood":                        {pod(corev1.PodRunning, unready, own("running")), v1alpha1.CriterionRunning, verdict{false, true}},
-		"not understood, of a pod that is not there yet":         {pod(corev1.PodPending, unscheduled, own("x")), v1alpha1.CriterionScheduled, no},
-		"doubt is charged, whatever the criterion":               {pod(corev1.PodUnknown, ready("True", time.Hour)), v1alpha1.CriterionRunning, verdict{false, true}},
-		"doubt that does not matter does not keep from counting": {pod(corev1.PodRunning), v1alpha1.CriterionRunning, yes},
+		"Available by default":                       {pod(corev1.PodRunning, ready("True", time.Hour)), "", yes},
+		"Available requires minReadySeconds":         {pod(corev1.PodRunning, young), v1alpha1.CriterionAvailable, no},
+		"Ready ignores minReadySeconds":              {pod(corev1.PodRunning, young), v1alpha1.CriterionReady, yes},
+		"Ready requires readiness":                   {pod(corev1.PodRunning, unready), v1alpha1.CriterionReady, no},
+		"Running need not be ready":                  {pod(corev1.PodRunning, unready), v1alpha1.CriterionRunning, yes},
+		"Running requires a running pod":             {pod(corev1.PodPending), v1alpha1.CriterionRunning, no},
+		"Scheduled requires a node":                  {pod(corev1.PodPending), v1alpha1.CriterionScheduled, yes},
+		"Scheduled requires an unfinished pod":       {pod(corev1.PodFailed), v1alpha1.CriterionScheduled, no},
+		"a terminating pod counts for no criterion":  {pod(corev1.PodRunning, terminating), v1alpha1.CriterionScheduled, no},
+		"the pod's own criterion is wider":           {pod(corev1.PodRunning, unready, criterionCode("Running")), v1alpha1.CriterionAvailable, yes},
+		"the pod's own criterion is narrower":        {pod(corev1.PodRunning, unready, criterionCode("Ready")), v1alpha1.CriterionRunning, no},
+		"the pod's own criterion is unknown":         {pod(corev1.PodRunning, unready, criterionCode("running")), v1alpha1.CriterionRunning, verdict{false, true}},
+		"an unknown criterion of an unscheduled pod": {pod(corev1.PodPending, unscheduled, criterionCode("x")), v1alpha1.CriterionScheduled, no},
+		"a doubtful pod is charged by any criterion": {pod(corev1.PodUnknown, ready("True", time.Hour)), v1alpha1.CriterionRunning, verdict{false, true}},
+		"irrelevant doubt does not prevent counting": {pod(corev1.PodRunning), v1alpha1.CriterionRunning, yes},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			h := podhealth.Of(test.pod, 10, now)
 			if got := (verdict{h.Counted(test.criterion), h.Charged(test.criterion)}); got != test.want {
-				t.Errorf("counted, charged: %v, want %v (%+v)", got, test.want, h)
+				t.Errorf("counted, charged = %v, want %v (%+v)", got, test.want, h)
 			}
 		})
 	}

@@ -40,20 +40,20 @@ func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 	if OptedOut(c.Labels) {
 		return Choice{Verdict: Release, Message: "it has the label " + v1alpha1.LabelProtect + "=false"}
 	}
-	applies := Applies(ranked, c)
-	former := find(ranked, last, c.Namespace)
+	applying := PolicyFor(ranked, c)
+	former := policyOf(ranked, last, c.Namespace)
 	switch {
 	case last != nil && last.Policy != "" && former == nil && !last.Removed:
 		return retain(*last, v1alpha1.ReasonPolicyVanished, fmt.Sprintf(
-			"%s is gone, but was not deleted on purpose: this PodProtector stays in force as it asked. Create the policy again, "+
-				"or, if it is gone for good, remove the annotation %s.", last.Policy, v1alpha1.AnnotationPolicy))
-	case applies != nil:
-		return Choice{Verdict: Protect, Origin: applies.OriginFor(c.GroupKind()), Policy: applies}
+			"%s no longer exists, but the generator did not see its deletion: this PodProtector stays in force by its last rule. "+
+				"Create the policy again, or, if it will not return, remove the annotation %s.", last.Policy, v1alpha1.AnnotationPolicy))
+	case applying != nil:
+		return Choice{Verdict: Protect, Origin: applying.OriginFor(c.GroupKind()), Policy: applying}
 	case optedIn:
 		return Choice{Verdict: Protect}
 	case last == nil || last.Policy == "":
-		return Choice{Verdict: Release, Message: "it no longer has a label that asks for protection"}
-	case former != nil && !former.Deleted && !former.Held && former.Selects(c):
+		return Choice{Verdict: Release, Message: "it no longer has a label that requests protection"}
+	case former != nil && !former.Deleted && !former.HasFinalizer && former.Selects(c):
 		return retain(*last, v1alpha1.ReasonPolicyLeft, last.Policy+" is about to apply again.")
 	case former != nil && !former.Deleted && former.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease:
 		return Choice{Verdict: Release, Reason: v1alpha1.ReasonPolicyLeft, Message: last.Policy + " no longer selects it"}
@@ -62,13 +62,13 @@ func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 		// If the policy no longer exists, its record decides: the brake held the release until the policy was deleted.
 		return Choice{Verdict: Release, Reason: v1alpha1.ReasonPolicyDeleted, Message: last.Policy + " was deleted"}
 	case former != nil && !former.Deleted:
-		return retain(*last, v1alpha1.ReasonPolicyLeft, fmt.Sprintf("%s selects this workload no more, and no other policy does: "+
-			"this PodProtector stays in force as it asked (targetRemovalPolicy). %s", last.Policy, wayOut()))
+		return retain(*last, v1alpha1.ReasonPolicyLeft, fmt.Sprintf("%s no longer selects this workload, and no other policy does: "+
+			"this PodProtector stays in force because of its targetRemovalPolicy. %s", last.Policy, releaseHint()))
 	default:
-		kept := *last
-		kept.Removed = true
-		return retain(kept, v1alpha1.ReasonPolicyDeleted, fmt.Sprintf("%s was deleted, and no other policy selects this workload: "+
-			"this PodProtector stays in force as it asked (targetRemovalPolicy). %s", last.Policy, wayOut()))
+		retained := *last
+		retained.Removed = true
+		return retain(retained, v1alpha1.ReasonPolicyDeleted, fmt.Sprintf("%s was deleted, and no other policy selects this workload: "+
+			"this PodProtector stays in force because of its targetRemovalPolicy. %s", last.Policy, releaseHint()))
 	}
 }
 
@@ -76,13 +76,13 @@ func retain(origin Origin, reason, message string) Choice {
 	return Choice{Verdict: Retain, Origin: origin, Reason: reason, Message: message}
 }
 
-// wayOut explains how a user can release a retained protector.
-func wayOut() string {
+// releaseHint explains how a user can release a retained protector.
+func releaseHint() string {
 	return "Label the workload " + v1alpha1.LabelProtect + "=false to release it, or " + v1alpha1.LabelProtect + "=true to protect it by its strategy."
 }
 
-// find returns the policy of the protectors' origin, or nil if it does not exist.
-func find(policies []*Policy, last *Origin, namespace string) *Policy {
+// policyOf returns the policy of the protectors' origin, or nil if it does not exist.
+func policyOf(policies []*Policy, last *Origin, namespace string) *Policy {
 	if last == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ type Deployments struct{}
 func (Deployments) Interpret(source Source) ([]Workload, error) {
 	d, ok := source.Object.(*appsv1.Deployment)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no Deployment", source.Object)
+		return nil, fmt.Errorf("object is a %T, want a Deployment", source.Object)
 	}
 	selector, err := podSelector(d.Spec.Selector)
 	if err != nil {
@@ -29,12 +29,12 @@ func (Deployments) Interpret(source Source) ([]Workload, error) {
 		Selector:        selector,
 		Replicas:        wantedReplicas(d.Spec.Replicas),
 		MinReadySeconds: d.Spec.MinReadySeconds,
-		Strategy:        Strategy{MinAvailable: minAvailable, MaxUnavailable: largestStep(d)},
+		Strategy:        Strategy{MinAvailable: minAvailable, MaxUnavailable: maxStep(d)},
 	}
-	if recreates(d) {
+	if isRecreate(d) {
 		w.Strategy.Reason = v1alpha1.ReasonRecreateStrategy
-		w.Strategy.Message = "has the strategy Recreate: a rollout of it removes all pods at once, " +
-			"so the floor is 0 and no removal is refused. Give it the strategy RollingUpdate to keep its pods available."
+		w.Strategy.Message = "has the strategy Recreate: a rollout removes all its pods at once, " +
+			"so the floor is 0 and no removal is denied. Set the strategy RollingUpdate to keep its pods available."
 	}
 	return []Workload{w}, nil
 }

@@ -11,14 +11,16 @@ import (
 const (
 	maxNameLength = 253
 	hashLength    = 20
-	// longestGroup leaves room for a name after the group.
-	longestGroup = 100
+	// maxGroupLength leaves room for a name after the group.
+	maxGroupLength = 100
 )
 
 // ProtectorName returns the name of the protector of a source: its kind, '-', its name. A name that does not fit ends in a hash of
 // itself. Those names are exactly 253 characters long and all others are shorter, so that no workload can be named to take the place
 // of another. There is no further separator between the two parts, because the API server rejects names with '-' next to '.'.
-func ProtectorName(source Ref) string { return fit(kindPrefix(source.GroupKind()), source.Name) }
+func ProtectorName(source Ref) string {
+	return truncateName(kindPrefix(source.GroupKind()), source.Name)
+}
 
 // PartName returns the name of the protector of one part of a source that has several. It ends in a hash. Without it, part b of
 // source a, and part c of source a-b, could have the same name.
@@ -27,10 +29,10 @@ func PartName(source Ref, part string) string {
 		return ProtectorName(source)
 	}
 	name := source.Name + "-" + part + "-" + hash(source.Name + "/" + part)[:8]
-	return fit(kindPrefix(source.GroupKind()), name)
+	return truncateName(kindPrefix(source.GroupKind()), name)
 }
 
-func fit(prefix, name string) string {
+func truncateName(prefix, name string) string {
 	whole := prefix + name
 	if len(whole) < maxNameLength {
 		return whole
@@ -51,7 +53,7 @@ func kindPrefix(kind schema.GroupKind) string {
 	switch {
 	case kind.Group == "apps" || kind.Group == "":
 		return prefix + "-"
-	case strings.Contains(kind.Group, "-") || len(kind.Group) > longestGroup:
+	case strings.Contains(kind.Group, "-") || len(kind.Group) > maxGroupLength:
 		return prefix + "." + hash(kind.Group) + "-"
 	default:
 		return prefix + "." + kind.Group + "-"

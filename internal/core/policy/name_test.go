@@ -44,7 +44,7 @@ func TestProtectorNamesAreUniqueAndValid(t *testing.T) {
 			t.Fatalf("%q and %q: %q and %q", a, b, ProtectorName(deploymentRef(a)), ProtectorName(deploymentRef(b)))
 		}
 		if problems := validation.NameIsDNSSubdomain(a, false); problems != nil {
-			t.Fatalf("the test made a name that is none, %q: %v", a, problems)
+			t.Fatalf("test generated an invalid name %q: %v", a, problems)
 		}
 		if problems := validation.NameIsDNSSubdomain(ProtectorName(deploymentRef(a)), false); problems != nil {
 			t.Fatalf("ProtectorName(%q) = %q: %v", a, ProtectorName(deploymentRef(a)), problems)
@@ -52,11 +52,11 @@ func TestProtectorNamesAreUniqueAndValid(t *testing.T) {
 	})
 }
 
-func TestNoDeploymentCanTakeTheNameOfALongOne(t *testing.T) {
+func TestHashedNamesDoNotCollide(t *testing.T) {
 	long := ProtectorName(deploymentRef(strings.Repeat("a", 250)))
 	thief := strings.TrimPrefix(long, "deployment-")
 	if ProtectorName(deploymentRef(thief)) == long {
-		t.Errorf("Deployment %q has the protector of another", thief)
+		t.Errorf("Deployment %q has the protector of another Deployment", thief)
 	}
 }
 
@@ -64,7 +64,7 @@ func deploymentRef(name string) Ref {
 	return Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: name}
 }
 
-func TestNamesOfOtherKinds(t *testing.T) {
+func TestPartName(t *testing.T) {
 	for claim, c := range map[string]struct {
 		source Ref
 		part   string
@@ -83,14 +83,14 @@ func TestNamesOfOtherKinds(t *testing.T) {
 				t.Errorf("PartName(%v, %q) = %q, want %q", c.source, c.part, got, c.want)
 			}
 			if problems := validation.NameIsDNSSubdomain(got, false); problems != nil {
-				t.Errorf("%q is no name: %v", got, problems)
+				t.Errorf("%q is not a valid name: %v", got, problems)
 			}
 		})
 	}
 }
 
 // Kinds, groups and names have few letters, so that ambiguous combinations are likely.
-func TestNoTwoSourcesHaveOneProtector(t *testing.T) {
+func TestSourcesHaveUniqueProtectorNames(t *testing.T) {
 	source := rapid.Custom(func(t *rapid.T) Ref {
 		return Ref{
 			Kind:  rapid.StringMatching(`A[ab]?`).Draw(t, "kind"),
@@ -122,20 +122,20 @@ func TestSourceOf(t *testing.T) {
 		wantVersion                             string
 		wantOK                                  bool
 	}{
-		"the annotations":                                    {"deployment-web", "web", "Deployment", "apps/v1", "", deploymentRef("web"), "v1", true},
-		"the annotation of a name that was cut":              {ProtectorName(deploymentRef(long)), long, "", "", "", deploymentRef(long), "v1", true},
-		"the name when the annotations are gone":             {"deployment-web", "", "", "", "", deploymentRef("web"), "v1", true},
-		"the name when the annotation tells of another":      {"deployment-web", "shop", "Deployment", "apps/v1", "", deploymentRef("web"), "v1", true},
-		"the name when the label tells of another kind":      {"deployment-web", "web", "StatefulSet", "apps/v1", "", deploymentRef("web"), "v1", true},
-		"the name of a StatefulSet":                          {"statefulset-web", "", "", "", "", Ref{"apps", "StatefulSet", "shop", "web"}, "v1", true},
-		"the name of a ReplicationController":                {"replicationcontroller-web", "", "", "", "", Ref{"", "ReplicationController", "shop", "web"}, "v1", true},
-		"another kind by its annotations":                    {"bundle.example.com-web", "web", "Bundle", "example.com/v2", "", bundle, "v2", true},
-		"a part":                                             {PartName(bundle, "front"), "web", "Bundle", "example.com/v2", "front", bundle, "v2", true},
-		"nothing for a part that is not that one":            {PartName(bundle, "front"), "web", "Bundle", "example.com/v2", "back", Ref{}, "", false},
-		"nothing for another kind without annotations":       {"bundle.example.com-web", "", "", "", "", Ref{}, "", false},
-		"nothing when a cut name has lost its annotation":    {ProtectorName(deploymentRef(long)), "", "", "", "", Ref{}, "", false},
-		"nothing for a protector that is not named like one": {"web", "", "", "", "", Ref{}, "", false},
-		"nothing when only the annotation leads somewhere":   {"web", "web", "Deployment", "apps/v1", "", Ref{}, "", false},
+		"the annotations":                                     {"deployment-web", "web", "Deployment", "apps/v1", "", deploymentRef("web"), "v1", true},
+		"the annotation of a truncated name":                  {ProtectorName(deploymentRef(long)), long, "", "", "", deploymentRef(long), "v1", true},
+		"the name without annotations":                        {"deployment-web", "", "", "", "", deploymentRef("web"), "v1", true},
+		"the name when the annotation has another name":       {"deployment-web", "shop", "Deployment", "apps/v1", "", deploymentRef("web"), "v1", true},
+		"the name when the annotation has another kind":       {"deployment-web", "web", "StatefulSet", "apps/v1", "", deploymentRef("web"), "v1", true},
+		"the name of a StatefulSet":                           {"statefulset-web", "", "", "", "", Ref{"apps", "StatefulSet", "shop", "web"}, "v1", true},
+		"the name of a ReplicationController":                 {"replicationcontroller-web", "", "", "", "", Ref{"", "ReplicationController", "shop", "web"}, "v1", true},
+		"another kind by its annotations":                     {"bundle.example.com-web", "web", "Bundle", "example.com/v2", "", bundle, "v2", true},
+		"a part":                                              {PartName(bundle, "front"), "web", "Bundle", "example.com/v2", "front", bundle, "v2", true},
+		"nothing for a part that is not that one":             {PartName(bundle, "front"), "web", "Bundle", "example.com/v2", "back", Ref{}, "", false},
+		"nothing for another kind without annotations":        {"bundle.example.com-web", "", "", "", "", Ref{}, "", false},
+		"nothing for a truncated name without its annotation": {ProtectorName(deploymentRef(long)), "", "", "", "", Ref{}, "", false},
+		"nothing for a protector that is not named like one":  {"web", "", "", "", "", Ref{}, "", false},
+		"nothing when only the annotation matches":            {"web", "web", "Deployment", "apps/v1", "", Ref{}, "", false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := &v1alpha1.PodProtector{}
@@ -145,7 +145,7 @@ func TestSourceOf(t *testing.T) {
 				v1alpha1.AnnotationSourceAPIVersion: c.apiVersion, v1alpha1.AnnotationSourcePart: c.part}
 			got, version, ok := SourceOf(p)
 			if got != c.want || version != c.wantVersion || ok != c.wantOK {
-				t.Errorf("SourceOf = %v, %q, %v; want %v, %q, %v", got, version, ok, c.want, c.wantVersion, c.wantOK)
+				t.Errorf("SourceOf() = %v, %q, %v; want %v, %q, %v", got, version, ok, c.want, c.wantVersion, c.wantOK)
 			}
 		})
 	}

@@ -36,9 +36,9 @@ func BuiltIn() map[schema.GroupVersionKind]Interpreter {
 // version is empty if only the name identifies a kind that is not built in.
 func SourceOf(p *v1alpha1.PodProtector) (source Ref, version string, ok bool) {
 	group, err := schema.ParseGroupVersion(p.Annotations[v1alpha1.AnnotationSourceAPIVersion])
-	told := Ref{Group: group.Group, Kind: p.Labels[v1alpha1.LabelSourceKind], Namespace: p.Namespace, Name: p.Annotations[v1alpha1.AnnotationSourceName]}
-	if err == nil && told.Kind != "" && told.Name != "" && PartName(told, p.Annotations[v1alpha1.AnnotationSourcePart]) == p.Name {
-		return told, group.Version, true
+	annotated := Ref{Group: group.Group, Kind: p.Labels[v1alpha1.LabelSourceKind], Namespace: p.Namespace, Name: p.Annotations[v1alpha1.AnnotationSourceName]}
+	if err == nil && annotated.Kind != "" && annotated.Name != "" && PartName(annotated, p.Annotations[v1alpha1.AnnotationSourcePart]) == p.Name {
+		return annotated, group.Version, true
 	}
 	prefix, rest, found := strings.Cut(p.Name, "-")
 	if !found {
@@ -48,7 +48,7 @@ func SourceOf(p *v1alpha1.PodProtector) (source Ref, version string, ok bool) {
 		if strings.ToLower(kind.Kind) != prefix {
 			continue
 		}
-		for _, name := range []string{told.Name, rest} {
+		for _, name := range []string{annotated.Name, rest} {
 			source := Ref{Group: kind.Group, Kind: kind.Kind, Namespace: p.Namespace, Name: name}
 			if name != "" && ProtectorName(source) == p.Name {
 				return source, kind.Version, true

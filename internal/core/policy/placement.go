@@ -19,8 +19,8 @@ type placement struct {
 // placementOf parses spec.placement and spec.overrides as KubeFed's kinds have them. A placement in another format is unknown.
 func placementOf(object *unstructured.Unstructured) (placement, error) {
 	_, other, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "placements")
-	fields, there, err := unstructured.NestedMap(object.Object, "spec", "placement")
-	if !there && err == nil && !other {
+	fields, exists, err := unstructured.NestedMap(object.Object, "spec", "placement")
+	if !exists && err == nil && !other {
 		return placement{}, nil
 	}
 	clusters, named, err := unstructured.NestedSlice(fields, "clusters")
@@ -61,7 +61,7 @@ func overriddenSizes(object *unstructured.Unstructured) (map[string]*int32, erro
 			}
 			size, is := change["value"].(int64)
 			if !is || size < 0 || size > 1<<31-1 {
-				return nil, fmt.Errorf("spec.overrides[%d].clusterOverrides[%d].value is no number of replicas", i, j)
+				return nil, fmt.Errorf("spec.overrides[%d].clusterOverrides[%d].value is not a number of replicas", i, j)
 			}
 			replicas := int32(size)
 			sizes[name] = &replicas

@@ -25,8 +25,8 @@ type Policy struct {
 	Created         time.Time
 	// Deleted reports whether the policy's deletion has begun.
 	Deleted bool
-	// Held reports whether the policy has the finalizer by which the generator sees its deletion. Until then it applies to no workload.
-	Held bool
+	// HasFinalizer reports whether the policy has the finalizer by which the generator sees its deletion. Until then it applies to no workload.
+	HasFinalizer bool
 	// Namespaces is the namespace selector of a ClusterProtectionPolicy.
 	Namespaces *v1alpha1.PodSelector
 	Spec       *v1alpha1.ProtectionPolicySpec
@@ -36,7 +36,7 @@ type Policy struct {
 func NewPolicy(object metav1.Object) *Policy {
 	p := &Policy{
 		Namespace: object.GetNamespace(), Name: object.GetName(), Created: object.GetCreationTimestamp().Time,
-		Deleted: object.GetDeletionTimestamp() != nil, Held: slices.Contains(object.GetFinalizers(), v1alpha1.FinalizerPolicy),
+		Deleted: object.GetDeletionTimestamp() != nil, HasFinalizer: slices.Contains(object.GetFinalizers(), v1alpha1.FinalizerPolicy),
 	}
 	switch policy := object.(type) {
 	case *v1alpha1.ProtectionPolicy:
@@ -70,12 +70,12 @@ func (p *Policy) Selects(c Candidate) bool {
 	if p.Namespace != "" && p.Namespace != c.Namespace {
 		return false
 	}
-	_, named := p.kind(c.GroupKind())
+	_, named := p.workloadKind(c.GroupKind())
 	return named && matches(p.Spec.Workloads.Selector, c.Labels) && matches(p.Namespaces, c.NamespaceLabels)
 }
 
-// kind returns the policy's entry for a kind.
-func (p *Policy) kind(of schema.GroupKind) (v1alpha1.WorkloadKind, bool) {
+// workloadKind returns the policy's entry for a kind.
+func (p *Policy) workloadKind(of schema.GroupKind) (v1alpha1.WorkloadKind, bool) {
 	at := slices.IndexFunc(p.Spec.Workloads.Kinds, func(k v1alpha1.WorkloadKind) bool { return KindOf(k).GroupKind() == of })
 	if at < 0 {
 		return v1alpha1.WorkloadKind{}, false
@@ -90,7 +90,7 @@ func KindOf(k v1alpha1.WorkloadKind) schema.GroupVersionKind {
 
 // OriginFor returns the origin of the protectors that a policy creates for workloads of a kind.
 func (p *Policy) OriginFor(kind schema.GroupKind) Origin {
-	named, _ := p.kind(kind)
+	named, _ := p.workloadKind(kind)
 	return Origin{Policy: p.String(), Record: Record{ProtectionRule: p.Spec.ProtectionRule, TemplatePath: named.TemplatePath}}
 }
 
@@ -104,12 +104,12 @@ func matches(selector *v1alpha1.PodSelector, of map[string]string) bool {
 	return err == nil && parsed.Matches(labels.Set(of))
 }
 
-// Rank sorts policies by precedence: namespaced policies before cluster policies, then higher priority first, then older first, then
+// SortByPrecedence sorts policies by precedence: namespaced policies before cluster policies, then higher priority first, then older first, then
 // by name.
-func Rank(policies []*Policy) {
+func SortByPrecedence(policies []*Policy) {
 	slices.SortFunc(policies, func(a, b *Policy) int {
 		return cmp.Or(
-			cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(precedence(a), precedence(b)),
 			cmp.Compare(b.Spec.Priority, a.Spec.Priority),
 			a.Created.Compare(b.Created),
 			cmp.Compare(a.Name, b.Name),
@@ -118,17 +118,17 @@ func Rank(policies []*Policy) {
 	})
 }
 
-func rank(p *Policy) int {
+func precedence(p *Policy) int {
 	if p.Namespace == "" {
 		return 1
 	}
 	return 0
 }
 
-// Applies returns the policy that applies to a workload. ranked must be sorted by Rank. It returns nil if none applies.
-func Applies(ranked []*Policy, c Candidate) *Policy {
+// PolicyFor returns the policy that applies to a workload. ranked must be sorted by Rank. It returns nil if none applies.
+func PolicyFor(ranked []*Policy, c Candidate) *Policy {
 	for _, p := range ranked {
-		if p.Held && !p.Deleted && p.Selects(c) {
+		if p.HasFinalizer && !p.Deleted && p.Selects(c) {
 			return p
 		}
 	}

@@ -88,7 +88,7 @@ func protector(source Source, w *Workload, origin Origin) (Protector, error) {
 		},
 		Tuning:  rule.AdmissionHistory,
 		Reason:  v1alpha1.ReasonSourceFound,
-		Message: fmt.Sprintf("Protects the pods of %s%s%s.", ref, partText(w.Part), byText(origin)),
+		Message: fmt.Sprintf("Protects the pods of %s%s%s.", ref, partText(w.Part), originText(origin)),
 	}
 	maps.Copy(wanted.Object.Annotations, annotations)
 	if w.Part != "" {
@@ -117,7 +117,7 @@ func partText(part string) string {
 	return ", part " + part
 }
 
-func byText(origin Origin) string {
+func originText(origin Origin) string {
 	if origin.Policy == "" {
 		return ""
 	}

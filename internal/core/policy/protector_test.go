@@ -33,7 +33,7 @@ func deployment(change func(*appsv1.Deployment)) *appsv1.Deployment {
 	return d
 }
 
-func TestFromDeploymentHoldsAllThatTheGeneratorOwnsAndNoMore(t *testing.T) {
+func TestFromDeploymentSetsOnlyTheFieldsOfTheGenerator(t *testing.T) {
 	got, err := FromDeployment(deployment(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -61,11 +61,11 @@ func TestFromDeploymentHoldsAllThatTheGeneratorOwnsAndNoMore(t *testing.T) {
 		t.Error(diff)
 	}
 	if got.Reason != v1alpha1.ReasonSourceFound {
-		t.Errorf("reason %q, want %q", got.Reason, v1alpha1.ReasonSourceFound)
+		t.Errorf("Reason = %q, want %q", got.Reason, v1alpha1.ReasonSourceFound)
 	}
 }
 
-func TestFromDeploymentSaysWhyARecreatedDeploymentHasNoFloor(t *testing.T) {
+func TestFromDeploymentExplainsTheFloorOfRecreate(t *testing.T) {
 	got, err := FromDeployment(deployment(func(d *appsv1.Deployment) {
 		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 	}))
@@ -77,7 +77,7 @@ func TestFromDeploymentSaysWhyARecreatedDeploymentHasNoFloor(t *testing.T) {
 	}
 }
 
-func TestFromDeploymentSharesNothingWithItsSource(t *testing.T) {
+func TestFromDeploymentCopiesItsSource(t *testing.T) {
 	d := deployment(nil)
 	got, err := FromDeployment(d)
 	if err != nil {
@@ -90,10 +90,10 @@ func TestFromDeploymentSharesNothingWithItsSource(t *testing.T) {
 	}
 }
 
-func TestFromDeploymentRefusesAMissingSelector(t *testing.T) {
+func TestFromDeploymentRejectsAMissingSelector(t *testing.T) {
 	got, err := FromDeployment(deployment(func(d *appsv1.Deployment) { d.Spec.Selector = nil }))
 	if err == nil || !strings.Contains(err.Error(), "spec.selector") {
-		t.Errorf("got %+v, %v; want an error that names spec.selector: an empty one would protect every pod", got.Object, err)
+		t.Errorf("FromDeployment() = %+v, %v, want an error about spec.selector (an empty selector would protect every pod)", got.Object, err)
 	}
 }
 
@@ -103,9 +103,9 @@ func TestIsGenerated(t *testing.T) {
 		want bool
 	}{
 		"by its label": {metav1.ObjectMeta{Labels: map[string]string{LabelManagedBy: ManagedBy}}, true},
-		"by its finalizer when a hand took the label": {metav1.ObjectMeta{Finalizers: []string{v1alpha1.FinalizerProtector}}, true},
-		"not when another tool manages it":            {metav1.ObjectMeta{Labels: map[string]string{LabelManagedBy: "Helm"}}, false},
-		"not by its name":                             {metav1.ObjectMeta{Name: "deployment-web"}, false},
+		"by its finalizer when a user removed the label": {metav1.ObjectMeta{Finalizers: []string{v1alpha1.FinalizerProtector}}, true},
+		"not when another tool manages it":               {metav1.ObjectMeta{Labels: map[string]string{LabelManagedBy: "Helm"}}, false},
+		"not by its name":                                {metav1.ObjectMeta{Name: "deployment-web"}, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if got := IsGenerated(&v1alpha1.PodProtector{ObjectMeta: c.meta}); got != c.want {

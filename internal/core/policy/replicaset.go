@@ -13,7 +13,7 @@ type ReplicaSets struct{}
 func (ReplicaSets) Interpret(source Source) ([]Workload, error) {
 	s, ok := source.Object.(*appsv1.ReplicaSet)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no ReplicaSet", source.Object)
+		return nil, fmt.Errorf("object is a %T, want a ReplicaSet", source.Object)
 	}
 	selector, err := podSelector(s.Spec.Selector)
 	if err != nil {
@@ -21,6 +21,6 @@ func (ReplicaSets) Interpret(source Source) ([]Workload, error) {
 	}
 	replicas := wantedReplicas(s.Spec.Replicas)
 	return []Workload{{
-		Selector: selector, Replicas: replicas, MinReadySeconds: s.Spec.MinReadySeconds, Strategy: plainStrategy(*replicas),
+		Selector: selector, Replicas: replicas, MinReadySeconds: s.Spec.MinReadySeconds, Strategy: defaultStrategy(*replicas),
 	}}, nil
 }

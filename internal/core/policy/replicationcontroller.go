@@ -17,7 +17,7 @@ type ReplicationControllers struct{}
 func (ReplicationControllers) Interpret(source Source) ([]Workload, error) {
 	c, ok := source.Object.(*corev1.ReplicationController)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no ReplicationController", source.Object)
+		return nil, fmt.Errorf("object is a %T, want a ReplicationController", source.Object)
 	}
 	labels := c.Spec.Selector
 	if len(labels) == 0 && c.Spec.Template != nil {
@@ -29,6 +29,6 @@ func (ReplicationControllers) Interpret(source Source) ([]Workload, error) {
 	replicas := wantedReplicas(c.Spec.Replicas)
 	return []Workload{{
 		Selector: v1alpha1.PodSelector{MatchLabels: maps.Clone(labels)}, Replicas: replicas,
-		MinReadySeconds: c.Spec.MinReadySeconds, Strategy: plainStrategy(*replicas),
+		MinReadySeconds: c.Spec.MinReadySeconds, Strategy: defaultStrategy(*replicas),
 	}}, nil
 }

@@ -9,8 +9,8 @@ import (
 
 // These are the API server's defaults. They matter only for a Deployment that no API server has defaulted.
 const (
-	defaultReplicas = 1
-	defaultStep     = "25%"
+	defaultReplicas       = 1
+	defaultMaxUnavailable = "25%"
 )
 
 // floor returns the number of pods that the Deployment controller itself keeps available through a rollout. A lower number would let
@@ -20,7 +20,7 @@ func floor(d *appsv1.Deployment) (int32, error) {
 	if d.Spec.Replicas != nil {
 		replicas = *d.Spec.Replicas
 	}
-	if recreates(d) {
+	if isRecreate(d) {
 		return 0, nil
 	}
 	unavailable, err := maxUnavailable(d.Spec.Strategy.RollingUpdate, replicas)
@@ -30,34 +30,34 @@ func floor(d *appsv1.Deployment) (int32, error) {
 	return replicas - unavailable, nil
 }
 
-// plainStrategy returns the strategy for workloads whose rollouts are unknown: the default strategy of Deployments.
-func plainStrategy(replicas int32) Strategy {
+// defaultStrategy returns the strategy for workloads whose rollouts are unknown: the default strategy of Deployments.
+func defaultStrategy(replicas int32) Strategy {
 	// A percentage can be taken of every number, so there is no error.
 	unavailable, _ := maxUnavailable(nil, replicas)
-	return Strategy{MinAvailable: replicas - unavailable, MaxUnavailable: intstr.FromString(defaultStep)}
+	return Strategy{MinAvailable: replicas - unavailable, MaxUnavailable: intstr.FromString(defaultMaxUnavailable)}
 }
 
-// largestStep returns the number of pods, or the percentage, that a rollout of a Deployment may make unavailable at once.
-func largestStep(d *appsv1.Deployment) intstr.IntOrString {
+// maxStep returns the number of pods, or the percentage, that a rollout of a Deployment may make unavailable at once.
+func maxStep(d *appsv1.Deployment) intstr.IntOrString {
 	rolling := d.Spec.Strategy.RollingUpdate
 	switch {
-	case recreates(d):
+	case isRecreate(d):
 		return intstr.FromString("100%")
 	case rolling != nil && rolling.MaxUnavailable != nil:
 		return *rolling.MaxUnavailable
 	default:
-		return intstr.FromString(defaultStep)
+		return intstr.FromString(defaultMaxUnavailable)
 	}
 }
 
-func recreates(d *appsv1.Deployment) bool {
+func isRecreate(d *appsv1.Deployment) bool {
 	return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
 
 // maxUnavailable rounds as ResolveFenceposts of the Deployment controller does: surge up, unavailable down. If both are 0, one pod
 // may be unavailable. The result is at most replicas.
 func maxUnavailable(rolling *appsv1.RollingUpdateDeployment, replicas int32) (int32, error) {
-	surge, unavailable := intstr.FromString(defaultStep), intstr.FromString(defaultStep)
+	surge, unavailable := intstr.FromString(defaultMaxUnavailable), intstr.FromString(defaultMaxUnavailable)
 	if rolling != nil && rolling.MaxSurge != nil {
 		surge = *rolling.MaxSurge
 	}

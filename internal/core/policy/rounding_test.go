@@ -59,14 +59,14 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-func TestFloorWithoutReplicasIsThatOfOne(t *testing.T) {
+func TestFloorWithoutReplicas(t *testing.T) {
 	got, err := floor(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Strategy: rolling("1", "0")}})
 	if err != nil || got != 1 {
 		t.Errorf("floor = %d, %v; want 1", got, err)
 	}
 }
 
-func TestFloorRefusesWhatIsNoNumber(t *testing.T) {
+func TestFloorRejectsInvalidNumbers(t *testing.T) {
 	for field, strategy := range map[string]appsv1.DeploymentStrategy{
 		"maxSurge":       rolling("many", "1"),
 		"maxUnavailable": rolling("1", "some"),
@@ -99,7 +99,7 @@ func step(value string, replicas int64, up bool) int64 {
 	return k
 }
 
-func TestFloorAgreesWithTheDocumentedRule(t *testing.T) {
+func TestFloorMatchesTheDocumentedRule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replicas := rapid.Int32Range(0, 2000).Draw(t, "replicas")
 		value := rapid.OneOf(

@@ -35,7 +35,7 @@ func (o Origin) annotations() (map[string]string, error) {
 	}
 	record, err := json.Marshal(o.Record)
 	if err != nil {
-		return nil, fmt.Errorf("note the rule of %s: %w", o.Policy, err)
+		return nil, fmt.Errorf("encode the rule of %s: %w", o.Policy, err)
 	}
 	return map[string]string{v1alpha1.AnnotationPolicy: o.Policy, v1alpha1.AnnotationPolicyRule: string(record)}, nil
 }
@@ -58,8 +58,8 @@ func isPolicyRemoved(p *v1alpha1.PodProtector) bool {
 	return c != nil && c.Reason == v1alpha1.ReasonPolicyDeleted
 }
 
-// IsBy reports whether a protector has this origin, with the current rule of its policy.
-func IsBy(p *v1alpha1.PodProtector, origin Origin) bool {
+// HasOrigin reports whether a protector has this origin, with the current rule of its policy.
+func HasOrigin(p *v1alpha1.PodProtector, origin Origin) bool {
 	want, err := origin.annotations()
 	return err == nil && p.Annotations[v1alpha1.AnnotationPolicy] == want[v1alpha1.AnnotationPolicy] &&
 		p.Annotations[v1alpha1.AnnotationPolicyRule] == want[v1alpha1.AnnotationPolicyRule]
@@ -77,33 +77,33 @@ func setFloor(spec *v1alpha1.PodProtectorSpec, rule *v1alpha1.FloorRule, w *Work
 		}
 		return nil
 	case len(rule.Bands) == 0:
-		return setShare(spec, rule.PodShare, w.Replicas)
+		return setFloorFromShare(spec, rule.PodShare, w.Replicas)
 	case w.Replicas == nil:
-		return errors.New("its policy's floor has bands by size, and the source does not tell how many pods it wants")
+		return errors.New("its policy's floor has bands by size, and the source does not specify how many pods it wants")
 	}
 	for _, band := range rule.Bands {
 		if band.UpToReplicas == nil || *w.Replicas <= *band.UpToReplicas {
-			return setShare(spec, band.PodShare, w.Replicas)
+			return setFloorFromShare(spec, band.PodShare, w.Replicas)
 		}
 	}
 	return errors.New("its policy's floor has no band for its size")
 }
 
-// setShare computes the floor as quota.Floor does, with percentages rounded up. The resulting minAvailable never exceeds the number
+// setFloorFromShare computes the floor as quota.Floor does, with percentages rounded up. The resulting minAvailable never exceeds the number
 // of pods that the source wants. Otherwise an intended scale-down would block all removals.
-func setShare(spec *v1alpha1.PodProtectorSpec, share v1alpha1.PodShare, replicas *int32) error {
-	of := share.MinAvailable
-	if of == nil {
-		of = share.MaxUnavailable
+func setFloorFromShare(spec *v1alpha1.PodProtectorSpec, share v1alpha1.PodShare, replicas *int32) error {
+	value := share.MinAvailable
+	if value == nil {
+		value = share.MaxUnavailable
 	}
 	switch {
-	case of == nil:
-		return errors.New("its policy's floor says nothing")
+	case value == nil:
+		return errors.New("its policy's floor is empty")
 	case replicas == nil:
 		spec.MinAvailable, spec.MaxUnavailable = share.MinAvailable, share.MaxUnavailable
 		return nil
 	}
-	pods, err := intstr.GetScaledValueFromIntOrPercent(of, int(*replicas), true)
+	pods, err := intstr.GetScaledValueFromIntOrPercent(value, int(*replicas), true)
 	if err != nil {
 		return fmt.Errorf("its policy's floor: %w", err)
 	}

@@ -33,30 +33,30 @@ func TestFloorRules(t *testing.T) {
 		wantMax      string
 		wantErrorHas string
 	}{
-		"no rule is the strategy":                        {nil, of(10), "6", "", ""},
-		"so is the rule that says so":                    {&v1alpha1.FloorRule{FromStrategy: &v1alpha1.FromStrategy{}}, of(10), "6", "", ""},
-		"a number":                                       {&v1alpha1.FloorRule{PodShare: atLeast("5")}, of(10), "5", "", ""},
-		"a number is no more than there should be":       {&v1alpha1.FloorRule{PodShare: atLeast("5")}, of(3), "3", "", ""},
-		"a percentage rounds up":                         {&v1alpha1.FloorRule{PodShare: atLeast("50%")}, of(5), "3", "", ""},
-		"what may be unavailable":                        {&v1alpha1.FloorRule{PodShare: atMost("2")}, of(5), "3", "", ""},
-		"more may be than there are":                     {&v1alpha1.FloorRule{PodShare: atMost("7")}, of(5), "0", "", ""},
-		"a percentage that may be rounds up, too":        {&v1alpha1.FloorRule{PodShare: atMost("30%")}, of(5), "3", "", ""},
-		"the first band reaches to its end":              {bands, of(3), "2", "", ""},
-		"the second begins behind it":                    {bands, of(4), "2", "", ""},
-		"and reaches to its own":                         {bands, of(10), "5", "", ""},
-		"the last one is for all others":                 {bands, of(11), "8", "", ""},
-		"a band of a source that is scaled to 0":         {bands, of(0), "0", "", ""},
-		"the strategy of a source that does not tell":    {nil, nil, "", "40%", ""},
-		"a share of a source that does not tell":         {&v1alpha1.FloorRule{PodShare: atLeast("50%")}, nil, "50%", "", ""},
-		"bands need to know":                             {bands, nil, "", "", "does not tell how many pods it wants"},
-		"a rule that says nothing, which nobody can say": {&v1alpha1.FloorRule{}, of(3), "", "", "says nothing"},
+		"no rule uses the strategy":               {nil, of(10), "6", "", ""},
+		"the rule fromStrategy uses the strategy": {&v1alpha1.FloorRule{FromStrategy: &v1alpha1.FromStrategy{}}, of(10), "6", "", ""},
+		"a number": {&v1alpha1.FloorRule{PodShare: atLeast("5")}, of(10), "5", "", ""},
+		"a number is at most the size of the workload":  {&v1alpha1.FloorRule{PodShare: atLeast("5")}, of(3), "3", "", ""},
+		"a percentage rounds up":                        {&v1alpha1.FloorRule{PodShare: atLeast("50%")}, of(5), "3", "", ""},
+		"maxUnavailable":                                {&v1alpha1.FloorRule{PodShare: atMost("2")}, of(5), "3", "", ""},
+		"maxUnavailable above the size of the workload": {&v1alpha1.FloorRule{PodShare: atMost("7")}, of(5), "0", "", ""},
+		"maxUnavailable as a percentage rounds up":      {&v1alpha1.FloorRule{PodShare: atMost("30%")}, of(5), "3", "", ""},
+		"the first band includes its end":               {bands, of(3), "2", "", ""},
+		"the second band begins after it":               {bands, of(4), "2", "", ""},
+		"the second band includes its end":              {bands, of(10), "5", "", ""},
+		"the last band has no end":                      {bands, of(11), "8", "", ""},
+		"a band of a source that is scaled to 0":        {bands, of(0), "0", "", ""},
+		"the strategy of a source of unknown size":      {nil, nil, "", "40%", ""},
+		"a share of a source of unknown size":           {&v1alpha1.FloorRule{PodShare: atLeast("50%")}, nil, "50%", "", ""},
+		"bands need a known size":                       {bands, nil, "", "", "does not specify how many pods it wants"},
+		"an empty rule, which the API server rejects":   {&v1alpha1.FloorRule{}, of(3), "", "", "is empty"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			spec := &v1alpha1.PodProtectorSpec{}
 			err := setFloor(spec, c.rule, &Workload{Replicas: c.replicas, Strategy: Strategy{MinAvailable: 6, MaxUnavailable: intstr.FromString("40%")}})
 			if c.wantErrorHas != "" {
 				if err == nil || !strings.Contains(err.Error(), c.wantErrorHas) {
-					t.Errorf("error %v, want one that says %q", err, c.wantErrorHas)
+					t.Errorf("error = %v, want it to contain %q", err, c.wantErrorHas)
 				}
 				return
 			}
@@ -76,7 +76,7 @@ func text(value *intstr.IntOrString) string {
 
 // The floor in the spec must be the one that the webhook would compute from the same rule and the expected replicas, except that it
 // never exceeds the expected replicas.
-func TestFloorsAreReckonedAsTheWebhookReckons(t *testing.T) {
+func TestFloorsMatchTheWebhook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replicas := rapid.Int32Range(0, 3000).Draw(t, "replicas")
 		value := rapid.OneOf(rapid.Map(rapid.IntRange(0, 3500), intstr.FromInt),
@@ -86,18 +86,18 @@ func TestFloorsAreReckonedAsTheWebhookReckons(t *testing.T) {
 			share = v1alpha1.PodShare{MaxUnavailable: &value}
 		}
 		spec := &v1alpha1.PodProtectorSpec{}
-		if err := setShare(spec, share, &replicas); err != nil {
+		if err := setFloorFromShare(spec, share, &replicas); err != nil {
 			t.Fatal(err)
 		}
 		want, known := quota.Floor(&v1alpha1.PodProtector{Spec: v1alpha1.PodProtectorSpec{
 			MinAvailable: share.MinAvailable, MaxUnavailable: share.MaxUnavailable, ExpectedReplicas: &replicas}})
 		if want = min(want, int(replicas)); !known || int(spec.MinAvailable.IntVal) != want {
-			t.Fatalf("%+v of %d is %s, and %d to the webhook", share, replicas, spec.MinAvailable, want)
+			t.Fatalf("floor of %+v of %d = %s, want %d as in the webhook", share, replicas, spec.MinAvailable, want)
 		}
 	})
 }
 
-func TestAnOriginIsReadAsItWasNoted(t *testing.T) {
+func TestOriginRoundTrip(t *testing.T) {
 	origin := Origin{Policy: "ProtectionPolicy/web", Record: Record{TemplatePath: "spec.template", ProtectionRule: v1alpha1.ProtectionRule{
 		Floor:     &v1alpha1.FloorRule{Bands: []v1alpha1.FloorBand{{PodShare: atLeast("70%")}}},
 		Criterion: v1alpha1.CriterionReady, TargetRemovalPolicy: v1alpha1.TargetRemovalRelease}}}
@@ -107,11 +107,11 @@ func TestAnOriginIsReadAsItWasNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := OriginOf(p)
-	if diff := cmp.Diff(origin, got); diff != "" || err != nil || !IsBy(p, origin) {
+	if diff := cmp.Diff(origin, got); diff != "" || err != nil || !HasOrigin(p, origin) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	p.Annotations[v1alpha1.AnnotationPolicyRule] = "{"
-	if got, err := OriginOf(p); err == nil || got.Policy != origin.Policy || IsBy(p, origin) {
-		t.Errorf("a record that cannot be read: %+v, %v; want the policy and an error", got, err)
+	if got, err := OriginOf(p); err == nil || got.Policy != origin.Policy || HasOrigin(p, origin) {
+		t.Errorf("OriginOf() of a malformed record = %+v, %v, want the policy and an error", got, err)
 	}
 }

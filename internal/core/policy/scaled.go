@@ -20,40 +20,40 @@ type Scaled struct{}
 func (Scaled) Interpret(source Source) ([]Workload, error) {
 	object, ok := source.Object.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("a %T is not read as any kind", source.Object)
+		return nil, fmt.Errorf("object is a %T, want an unstructured object", source.Object)
 	}
 	if source.Scale == nil {
-		return nil, fmt.Errorf("%s has no scale subresource: give the policy's kind a templatePath", source.Kind.Kind)
+		return nil, fmt.Errorf("%s has no scale subresource: set templatePath for this kind in the policy", source.Kind.Kind)
 	}
 	selector, err := selectorOf(object)
 	if err != nil {
 		return nil, err
 	}
 	if selector == nil {
-		if selector, err = parsedSelector(source.Scale.Status.Selector); err != nil {
+		if selector, err = parseSelector(source.Scale.Status.Selector); err != nil {
 			return nil, err
 		}
 	}
-	return []Workload{plainWorkload(object, *selector, scaledTo(source, object))}, nil
+	return []Workload{defaultWorkload(object, *selector, scaleReplicas(source, object))}, nil
 }
 
-// scaledTo returns the number of replicas in the scale's spec. The scale has 0 also if the object does not specify the number. The
+// scaleReplicas returns the number of replicas in the scale's spec. The scale has 0 also if the object does not specify the number. The
 // number is then unknown, because the kind's controller chooses the default.
-func scaledTo(source Source, object *unstructured.Unstructured) *int32 {
+func scaleReplicas(source Source, object *unstructured.Unstructured) *int32 {
 	replicas := source.Scale.Spec.Replicas
-	if _, said, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas"); replicas == 0 && !said {
+	if _, isSet, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "replicas"); replicas == 0 && !isSet {
 		return nil
 	}
 	return &replicas
 }
 
-// plainWorkload returns a workload of a kind without a specific interpreter.
-func plainWorkload(object *unstructured.Unstructured, selector v1alpha1.PodSelector, replicas *int32) Workload {
-	w := Workload{Selector: selector, Replicas: replicas, Strategy: Strategy{MaxUnavailable: intstr.FromString(defaultStep)}}
+// defaultWorkload returns a workload of a kind without a specific interpreter.
+func defaultWorkload(object *unstructured.Unstructured, selector v1alpha1.PodSelector, replicas *int32) Workload {
+	w := Workload{Selector: selector, Replicas: replicas, Strategy: Strategy{MaxUnavailable: intstr.FromString(defaultMaxUnavailable)}}
 	if replicas != nil {
-		w.Strategy = plainStrategy(*replicas)
+		w.Strategy = defaultStrategy(*replicas)
 	}
-	if seconds, there, err := unstructured.NestedInt64(object.Object, "spec", "minReadySeconds"); there && err == nil {
+	if seconds, isSet, err := unstructured.NestedInt64(object.Object, "spec", "minReadySeconds"); isSet && err == nil {
 		w.MinReadySeconds = int32(max(0, min(seconds, 1<<31-1)))
 	}
 	return w
@@ -61,8 +61,8 @@ func plainWorkload(object *unstructured.Unstructured, selector v1alpha1.PodSelec
 
 // selectorOf parses spec.selector in the format that Kubernetes kinds with a selector use. It returns nil if there is none.
 func selectorOf(object *unstructured.Unstructured) (*v1alpha1.PodSelector, error) {
-	fields, there, err := unstructured.NestedMap(object.Object, "spec", "selector")
-	if err != nil || !there {
+	fields, isSet, err := unstructured.NestedMap(object.Object, "spec", "selector")
+	if err != nil || !isSet {
 		return nil, nil //nolint:nilerr // not a label selector: use the selector of the scale
 	}
 	selector := &metav1.LabelSelector{}
@@ -76,9 +76,9 @@ func selectorOf(object *unstructured.Unstructured) (*v1alpha1.PodSelector, error
 	return &pods, err
 }
 
-// parsedSelector parses a selector in the syntax of kubectl's --selector. It returns an error for an empty one, which would select
+// parseSelector parses a selector in the syntax of kubectl's --selector. It returns an error for an empty one, which would select
 // every pod of the namespace.
-func parsedSelector(text string) (*v1alpha1.PodSelector, error) {
+func parseSelector(text string) (*v1alpha1.PodSelector, error) {
 	if text == "" {
 		return nil, errors.New("it has neither a spec.selector nor one in its scale, whose status may not be written yet")
 	}

@@ -16,14 +16,14 @@ type StatefulSets struct{}
 func (StatefulSets) Interpret(source Source) ([]Workload, error) {
 	s, ok := source.Object.(*appsv1.StatefulSet)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no StatefulSet", source.Object)
+		return nil, fmt.Errorf("object is a %T, want a StatefulSet", source.Object)
 	}
 	selector, err := podSelector(s.Spec.Selector)
 	if err != nil {
 		return nil, err
 	}
 	replicas := wantedReplicas(s.Spec.Replicas)
-	unavailable, err := ordinalsAtOnce(s, *replicas)
+	unavailable, err := rolloutStep(s, *replicas)
 	if err != nil {
 		return nil, err
 	}
@@ -35,17 +35,17 @@ func (StatefulSets) Interpret(source Source) ([]Workload, error) {
 	}
 	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
 		w.Strategy.Reason = v1alpha1.ReasonOnDeleteStrategy
-		w.Strategy.Message = "has the strategy OnDelete, by which whoever updates it deletes its pods: the floor leaves one of them free at a time."
+		w.Strategy.Message = "has the strategy OnDelete, which requires the user to delete its pods: the floor admits one removal at a time."
 	} else if rolling := s.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
 		w.Strategy.MaxUnavailable = *rolling.MaxUnavailable
 	}
 	return []Workload{w}, nil
 }
 
-// ordinalsAtOnce returns how many pods a rollout of a StatefulSet takes at once: maxUnavailable as its controller rounds it, down but
+// rolloutStep returns how many pods a rollout of a StatefulSet takes at once: maxUnavailable as its controller rounds it, down but
 // to at least one, and never more than there are pods above the partition. The floor always leaves one pod free. Otherwise a
 // partition that holds a rollout back, and OnDelete, which has no rollout, would block the drain of every node that has such a pod.
-func ordinalsAtOnce(s *appsv1.StatefulSet, replicas int32) (int32, error) {
+func rolloutStep(s *appsv1.StatefulSet, replicas int32) (int32, error) {
 	rolling := s.Spec.UpdateStrategy.RollingUpdate
 	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || rolling == nil {
 		return 1, nil

@@ -28,20 +28,20 @@ func TestFloorOfAStatefulSet(t *testing.T) {
 		want     int32
 		reason   string
 	}{
-		"one at a time by default":                           {ptr.To(int32(10)), appsv1.StatefulSetUpdateStrategy{}, 9, ""},
-		"no replicas are one":                                {nil, appsv1.StatefulSetUpdateStrategy{}, 0, ""},
-		"a number":                                           {ptr.To(int32(10)), ordinals("3", 0), 7, ""},
-		"a percentage rounds down":                           {ptr.To(int32(10)), ordinals("25%", 0), 8, ""},
-		"but to one at least":                                {ptr.To(int32(3)), ordinals("25%", 0), 2, ""},
-		"no more than stand above the partition":             {ptr.To(int32(10)), ordinals("3", 8), 8, ""},
-		"a partition below which all stand leaves one free":  {ptr.To(int32(10)), ordinals("3", 10), 9, ""},
-		"a partition that is greater than the set, too":      {ptr.To(int32(10)), ordinals("", 1000), 9, ""},
-		"a partition of 0 leaves maxUnavailable as it is":    {ptr.To(int32(10)), ordinals("5", 0), 5, ""},
-		"more than there are":                                {ptr.To(int32(2)), ordinals("5", 0), 0, ""},
-		"OnDelete leaves one free, and says so":              {ptr.To(int32(10)), onDelete, 9, v1alpha1.ReasonOnDeleteStrategy},
-		"OnDelete of one":                                    {ptr.To(int32(1)), onDelete, 0, v1alpha1.ReasonOnDeleteStrategy},
-		"scaled to 0":                                        {ptr.To(int32(0)), ordinals("", 0), 0, ""},
-		"a partition that no longer fits after a scale-down": {ptr.To(int32(0)), ordinals("3", 8), 0, ""},
+		"one at a time by default":                                 {ptr.To(int32(10)), appsv1.StatefulSetUpdateStrategy{}, 9, ""},
+		"no replicas default to one":                               {nil, appsv1.StatefulSetUpdateStrategy{}, 0, ""},
+		"a number":                                                 {ptr.To(int32(10)), ordinals("3", 0), 7, ""},
+		"a percentage rounds down":                                 {ptr.To(int32(10)), ordinals("25%", 0), 8, ""},
+		"a percentage rounds down to at least one":                 {ptr.To(int32(3)), ordinals("25%", 0), 2, ""},
+		"at most the pods above the partition":                     {ptr.To(int32(10)), ordinals("3", 8), 8, ""},
+		"a partition above all pods admits one removal":            {ptr.To(int32(10)), ordinals("3", 10), 9, ""},
+		"a partition above the size of the set admits one removal": {ptr.To(int32(10)), ordinals("", 1000), 9, ""},
+		"a partition of 0 leaves maxUnavailable as it is":          {ptr.To(int32(10)), ordinals("5", 0), 5, ""},
+		"more than there are":                                      {ptr.To(int32(2)), ordinals("5", 0), 0, ""},
+		"OnDelete admits one removal, with a reason":               {ptr.To(int32(10)), onDelete, 9, v1alpha1.ReasonOnDeleteStrategy},
+		"OnDelete of one":                                          {ptr.To(int32(1)), onDelete, 0, v1alpha1.ReasonOnDeleteStrategy},
+		"scaled to 0":                                              {ptr.To(int32(0)), ordinals("", 0), 0, ""},
+		"a partition that no longer fits after a scale-down":       {ptr.To(int32(0)), ordinals("3", 8), 0, ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop"}, Spec: appsv1.StatefulSetSpec{
@@ -61,12 +61,12 @@ func TestFloorOfAStatefulSet(t *testing.T) {
 	}
 }
 
-func TestAStatefulSetWithoutASelectorIsRefused(t *testing.T) {
+func TestStatefulSetWithoutSelectorIsRejected(t *testing.T) {
 	if _, err := (StatefulSets{}).Interpret(Source{Object: &appsv1.StatefulSet{}}); err == nil || !strings.Contains(err.Error(), "spec.selector") {
-		t.Errorf("error %v, want one that names spec.selector", err)
+		t.Errorf("error = %v, want it to name spec.selector", err)
 	}
 	bad := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{}, UpdateStrategy: ordinals("some", 0)}}
 	if _, err := (StatefulSets{}).Interpret(Source{Object: bad}); err == nil || !strings.Contains(err.Error(), "rollingUpdate.maxUnavailable") {
-		t.Errorf("error %v, want one that names the field", err)
+		t.Errorf("error = %v, want it to name the field", err)
 	}
 }

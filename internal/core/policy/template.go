@@ -24,14 +24,14 @@ type Template struct {
 func (t Template) Interpret(source Source) ([]Workload, error) {
 	object, ok := source.Object.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("a %T is not read as a template", source.Object)
+		return nil, fmt.Errorf("object is a %T, want an unstructured object", source.Object)
 	}
-	at, there, err := unstructured.NestedFieldNoCopy(object.Object, strings.Split(t.Path, ".")...)
+	at, isSet, err := unstructured.NestedFieldNoCopy(object.Object, strings.Split(t.Path, ".")...)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("its policy's templatePath %s: %w", t.Path, err)
-	case !there:
-		return nil, fmt.Errorf("%s is missing, which its policy's templatePath names", t.Path)
+	case !isSet:
+		return nil, fmt.Errorf("%s is missing: it is the templatePath of its policy", t.Path)
 	}
 	placement, err := placementOf(object)
 	if err != nil {
@@ -56,17 +56,17 @@ func (t Template) Interpret(source Source) ([]Workload, error) {
 func (t Template) parts(kind schema.GroupVersionKind, list []any, placement placement) ([]Workload, error) {
 	if len(list) == 0 {
 		// This is more likely an accident than the intent to remove all workloads.
-		return nil, fmt.Errorf("%s is empty: delete the %s if it is to have no workloads", t.Path, kind.Kind)
+		return nil, fmt.Errorf("%s is empty: delete the %s if it should have no workloads", t.Path, kind.Kind)
 	}
 	workloads, names := make([]Workload, 0, len(list)), map[string]bool{}
 	for i, each := range list {
 		fields, ok := each.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("%s[%d] is no workload", t.Path, i)
+			return nil, fmt.Errorf("%s[%d] is not a workload", t.Path, i)
 		}
 		name, _, _ := unstructured.NestedString(fields, "metadata", "name")
 		if name == "" || names[name] {
-			return nil, fmt.Errorf("%s[%d].metadata.name is missing, or is another's: each workload of a list needs one of its own", t.Path, i)
+			return nil, fmt.Errorf("%s[%d].metadata.name is missing or not unique: each workload of a list needs its own name", t.Path, i)
 		}
 		names[name] = true
 		w, err := t.workload(kind, fields, placement)
@@ -103,12 +103,12 @@ func (t Template) workload(kind schema.GroupVersionKind, fields map[string]any, 
 		if w.Replicas == nil {
 			return w, nil // the template itself does not specify replicas
 		}
-		minAvailable := quota.Add(whole.Strategy.MinAvailable, w.Strategy.MinAvailable)
+		minAvailable := quota.AddSaturating(whole.Strategy.MinAvailable, w.Strategy.MinAvailable)
 		if i == 0 {
 			whole = w
 		}
 		whole.Strategy.MinAvailable = minAvailable
-		total = quota.Add(total, *w.Replicas)
+		total = quota.AddSaturating(total, *w.Replicas)
 	}
 	whole.Replicas = &total
 	return whole, nil
@@ -142,15 +142,15 @@ func interpretTemplate(kind schema.GroupVersionKind, fields map[string]any, repl
 	if selector == nil {
 		return Workload{}, fmt.Errorf("spec.selector is missing")
 	}
-	wanted, there, err := unstructured.NestedInt64(object.Object, "spec", "replicas")
+	wanted, isSet, err := unstructured.NestedInt64(object.Object, "spec", "replicas")
 	if err != nil {
 		return Workload{}, err
 	}
-	if !there {
-		return plainWorkload(object, *selector, nil), nil
+	if !isSet {
+		return defaultWorkload(object, *selector, nil), nil
 	}
 	size := int32(max(0, min(wanted, 1<<31-1)))
-	return plainWorkload(object, *selector, &size), nil
+	return defaultWorkload(object, *selector, &size), nil
 }
 
 func interpretAs(object *unstructured.Unstructured, typed metav1.Object, as Interpreter) (Workload, error) {

@@ -26,49 +26,49 @@ func read(t *testing.T, text string) *unstructured.Unstructured {
 func TestTemplates(t *testing.T) {
 	const web = `template: {spec: {replicas: 10, selector: {matchLabels: {app: web}}, strategy: {rollingUpdate: {maxUnavailable: 30%}}}}`
 	for claim, c := range map[string]struct {
-		spec, refusal string
+		spec, wantErr string
 		want          string
 	}{
-		"without a placement it is as large as it says": {web, "", "10 7"},
-		"in two clusters":                      {web + `, placement: {clusters: [{name: a}, {name: b}]}`, "", "20 14"},
-		"each cluster rounds for itself":       {web + `, placement: {clusters: [{name: a}, {name: b}]}, overrides: [{clusterName: a, clusterOverrides: [{path: /spec/replicas, value: 5}]}, {clusterName: b, clusterOverrides: [{path: /spec/replicas, value: 5}]}]`, "", "10 8"},
-		"an override of a cluster that is not": {web + `, placement: {clusters: [{name: a}]}, overrides: [{clusterName: b, clusterOverrides: [{path: /spec/replicas, value: 5}]}]`, "", "10 7"},
-		"an override of another field":         {web + `, placement: {clusters: [{name: a}]}, overrides: [{clusterName: a, clusterOverrides: [{path: /spec/paused, value: true}]}]`, "", "10 7"},
-		"an override that is no number":        {web + `, placement: {clusters: [{name: a}]}, overrides: [{clusterName: a, clusterOverrides: [{path: /spec/replicas, value: many}]}]`, "overrides[0].clusterOverrides[0].value", ""},
-		"in no cluster":                        {web + `, placement: {clusters: []}`, "", "0 0"},
-		"clusters that a selector chooses":     {web + `, placement: {clusterSelector: {}}`, "", "unknown 30%"},
-		"a placement of another shape":         {web + `, placements: [{placement: [{cluster: a}]}]`, "", "unknown 30%"},
-		"a StatefulSet, by its own kind":       {`template: {kind: StatefulSet, spec: {replicas: 4, selector: {matchLabels: {app: web}}}}`, "", "4 3"},
-		"a kind that nobody knows":             {`template: {kind: Thing, spec: {replicas: 8, selector: {matchLabels: {app: web}}}}`, "", "8 6"},
-		"one that does not tell its size":      {`template: {kind: Thing, spec: {selector: {matchLabels: {app: web}}}}, placement: {clusters: [{name: a}]}`, "", "unknown 25%"},
-		"one without a selector":               {`template: {kind: Thing, spec: {replicas: 8}}`, "spec.selector is missing", ""},
-		"no template":                          {`replicas: 3`, "spec.template is missing", ""},
-		"a template that is a text":            {`template: web`, "neither a workload nor a list", ""},
+		"without a placement it has the size of the template": {web, "", "10 7"},
+		"in two clusters":                             {web + `, placement: {clusters: [{name: a}, {name: b}]}`, "", "20 14"},
+		"percentages are rounded per cluster":         {web + `, placement: {clusters: [{name: a}, {name: b}]}, overrides: [{clusterName: a, clusterOverrides: [{path: /spec/replicas, value: 5}]}, {clusterName: b, clusterOverrides: [{path: /spec/replicas, value: 5}]}]`, "", "10 8"},
+		"an override of a cluster that is not placed": {web + `, placement: {clusters: [{name: a}]}, overrides: [{clusterName: b, clusterOverrides: [{path: /spec/replicas, value: 5}]}]`, "", "10 7"},
+		"an override of another field":                {web + `, placement: {clusters: [{name: a}]}, overrides: [{clusterName: a, clusterOverrides: [{path: /spec/paused, value: true}]}]`, "", "10 7"},
+		"an override that is not a number":            {web + `, placement: {clusters: [{name: a}]}, overrides: [{clusterName: a, clusterOverrides: [{path: /spec/replicas, value: many}]}]`, "overrides[0].clusterOverrides[0].value", ""},
+		"in no cluster":                               {web + `, placement: {clusters: []}`, "", "0 0"},
+		"clusters that a selector chooses":            {web + `, placement: {clusterSelector: {}}`, "", "unknown 30%"},
+		"a placement of another shape":                {web + `, placements: [{placement: [{cluster: a}]}]`, "", "unknown 30%"},
+		"a StatefulSet, by its own kind":              {`template: {kind: StatefulSet, spec: {replicas: 4, selector: {matchLabels: {app: web}}}}`, "", "4 3"},
+		"an unknown kind":                             {`template: {kind: Thing, spec: {replicas: 8, selector: {matchLabels: {app: web}}}}`, "", "8 6"},
+		"a template without replicas":                 {`template: {kind: Thing, spec: {selector: {matchLabels: {app: web}}}}, placement: {clusters: [{name: a}]}`, "", "unknown 25%"},
+		"a template without a selector":               {`template: {kind: Thing, spec: {replicas: 8}}`, "spec.selector is missing", ""},
+		"no template":                                 {`replicas: 3`, "spec.template is missing", ""},
+		"a template that is a string":                 {`template: web`, "neither a workload nor a list", ""},
 		"a list": {`template: [{kind: Deployment, metadata: {name: a}, spec: {replicas: 4, selector: {matchLabels: {app: a}}}},
 			{kind: StatefulSet, metadata: {name: b}, spec: {replicas: 4, selector: {matchLabels: {app: b}}}}]`, "", "a 4 3, b 4 3"},
-		"a list of what has no names": {`template: [{kind: Deployment, spec: {replicas: 4, selector: {matchLabels: {app: a}}}}]`, "metadata.name is missing", ""},
+		"a list without names": {`template: [{kind: Deployment, spec: {replicas: 4, selector: {matchLabels: {app: a}}}}]`, "metadata.name is missing", ""},
 		"a list with one name twice": {`template: [{kind: Deployment, metadata: {name: a}, spec: {replicas: 4, selector: {matchLabels: {app: a}}}},
-			{kind: Deployment, metadata: {name: a}, spec: {replicas: 4, selector: {matchLabels: {app: b}}}}]`, "or is another's", ""},
+			{kind: Deployment, metadata: {name: a}, spec: {replicas: 4, selector: {matchLabels: {app: b}}}}]`, "or not unique", ""},
 		"an empty list": {`template: []`, "spec.template is empty", ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			object := read(t, "spec: {"+c.spec+"}")
 			got, err := Template{Path: "spec.template"}.Interpret(Source{Kind: object.GroupVersionKind(), Object: object})
-			if c.refusal != "" {
-				if err == nil || !strings.Contains(err.Error(), c.refusal) {
-					t.Errorf("error %v, want one that says %q", err, c.refusal)
+			if c.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wantErr) {
+					t.Errorf("error = %v, want it to contain %q", err, c.wantErr)
 				}
 				return
 			}
-			if err != nil || tell(got) != c.want {
-				t.Errorf("%q, %v; want %q", tell(got), err, c.want)
+			if err != nil || format(got) != c.want {
+				t.Errorf("%q, %v; want %q", format(got), err, c.want)
 			}
 		})
 	}
 }
 
-// tell formats workloads as part, size and floor, or maxUnavailable if the size is unknown.
-func tell(workloads []Workload) string {
+// format formats workloads as part, size and floor, or maxUnavailable if the size is unknown.
+func format(workloads []Workload) string {
 	var texts []string
 	for _, w := range workloads {
 		if w.Replicas == nil {
@@ -85,17 +85,17 @@ func TestScaled(t *testing.T) {
 		spec, scaleSelector string
 		replicas            int32
 		noScale             bool
-		want, refusal       string
+		want, wantErr       string
 	}{
-		"a size and a selector of the spec":            {`{replicas: 8, selector: {matchLabels: {app: web}}}`, "", 8, false, "8 6", ""},
-		"the selector of the scale":                    {`{replicas: 8}`, "app=web", 8, false, "8 6", ""},
-		"an explicit 0":                                {`{replicas: 0, selector: {matchLabels: {app: web}}}`, "", 0, false, "0 0", ""},
-		"a 0 that nobody has said is not known":        {`{selector: {matchLabels: {app: web}}}`, "", 0, false, "unknown 25%", ""},
-		"no selector yet":                              {`{replicas: 8}`, "", 8, false, "", "neither a spec.selector nor one in its scale"},
-		"an empty selector is none":                    {`{replicas: 8, selector: {}}`, "", 8, false, "", "neither a spec.selector"},
-		"a selector of another sort is the scale's":    {`{replicas: 8, selector: web}`, "app=web", 8, false, "8 6", ""},
-		"a selector of the scale that is none":         {`{replicas: 8}`, "a=b=c", 8, false, "", "the selector of its scale"},
-		"a kind that has no scale is told what to say": {`{replicas: 8}`, "", 0, true, "", "templatePath"},
+		"a size and a selector of the spec":                   {`{replicas: 8, selector: {matchLabels: {app: web}}}`, "", 8, false, "8 6", ""},
+		"the selector of the scale":                           {`{replicas: 8}`, "app=web", 8, false, "8 6", ""},
+		"an explicit 0":                                       {`{replicas: 0, selector: {matchLabels: {app: web}}}`, "", 0, false, "0 0", ""},
+		"no replicas in the spec":                             {`{selector: {matchLabels: {app: web}}}`, "", 0, false, "unknown 25%", ""},
+		"no selector yet":                                     {`{replicas: 8}`, "", 8, false, "", "neither a spec.selector nor one in its scale"},
+		"an empty selector is none":                           {`{replicas: 8, selector: {}}`, "", 8, false, "", "neither a spec.selector"},
+		"a selector of another format: use that of the scale": {`{replicas: 8, selector: web}`, "app=web", 8, false, "8 6", ""},
+		"a malformed selector of the scale":                   {`{replicas: 8}`, "a=b=c", 8, false, "", "the selector of its scale"},
+		"a kind without a scale subresource":                  {`{replicas: 8}`, "", 0, true, "", "templatePath"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			object := read(t, "spec: "+c.spec)
@@ -104,14 +104,14 @@ func TestScaled(t *testing.T) {
 				source.Scale = &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: c.replicas}, Status: autoscalingv1.ScaleStatus{Selector: c.scaleSelector}}
 			}
 			got, err := Scaled{}.Interpret(source)
-			if c.refusal != "" {
-				if err == nil || !strings.Contains(err.Error(), c.refusal) {
-					t.Errorf("error %v, want one that says %q", err, c.refusal)
+			if c.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wantErr) {
+					t.Errorf("error = %v, want it to contain %q", err, c.wantErr)
 				}
 				return
 			}
-			if err != nil || tell(got) != c.want || got[0].Selector.MatchLabels["app"] != "web" {
-				t.Errorf("%q, %v; want %q", tell(got), err, c.want)
+			if err != nil || format(got) != c.want || got[0].Selector.MatchLabels["app"] != "web" {
+				t.Errorf("%q, %v; want %q", format(got), err, c.want)
 			}
 		})
 	}

@@ -16,19 +16,19 @@ import (
 
 func TestLineAndText(t *testing.T) {
 	for claim, c := range map[string]struct{ in, line, text string }{
-		"what is shown stays":                  {"ann@example.org: 70% of 9 ≥ 7 … żółć 東京 é 🚀", "ann@example.org: 70% of 9 ≥ 7 … żółć 東京 é 🚀", "ann@example.org: 70% of 9 ≥ 7 … żółć 東京 é 🚀"},
+		"printable text is unchanged":          {"ann@example.org: 70% of 9 ≥ 7 … żółć 東京 é 🚀", "ann@example.org: 70% of 9 ≥ 7 … żółć 東京 é 🚀", "ann@example.org: 70% of 9 ≥ 7 … żółć 東京 é 🚀"},
 		"an escape sequence is text":           {"a\x1b[2Jb\x1b]0;title\ab", `a\u001b[2Jb\u001b]0;title\u0007b`, `a\u001b[2Jb\u001b]0;title\u0007b`},
-		"so is one of C1":                      {"a\u009b31mb", `a\u009b31mb`, `a\u009b31mb`},
+		"a C1 escape sequence is text":         {"a\u009b31mb", `a\u009b31mb`, `a\u009b31mb`},
 		"a line feed is a space in a line":     {"a\nb\tc", "a b c", "a\nb\tc"},
 		"a carriage return overwrites nothing": {"denied\rallowed", "denied allowed", "denied allowed"},
 		"other separators separate no lines":   {"a\u2028b\u2029c\u0085d\u00a0e", "a b c d e", "a b c d e"},
 		"a backspace, a DEL and a NUL":         {"a\bb\x7fc\x00", `a\u0008b\u007fc\u0000`, `a\u0008b\u007fc\u0000`},
-		"overrides of direction":               {"a\u202eb\u202cc\u2066d\u2069\u200f", `a\u202eb\u202cc\u2066d\u2069\u200f`, `a\u202eb\u202cc\u2066d\u2069\u200f`},
-		"what has no width":                    {"ad\u200bmin\ufeff\u2060\u00ad", `ad\u200bmin\ufeff\u2060\u00ad`, `ad\u200bmin\ufeff\u2060\u00ad`},
-		"letters and marks that are invisible": {"a\u3164b\u034fc\ufe0f\u115f", `a\u3164b\u034fc\ufe0f\u115f`, `a\u3164b\u034fc\ufe0f\u115f`},
+		"direction overrides":                  {"a\u202eb\u202cc\u2066d\u2069\u200f", `a\u202eb\u202cc\u2066d\u2069\u200f`, `a\u202eb\u202cc\u2066d\u2069\u200f`},
+		"zero-width characters":                {"ad\u200bmin\ufeff\u2060\u00ad", `ad\u200bmin\ufeff\u2060\u00ad`, `ad\u200bmin\ufeff\u2060\u00ad`},
+		"invisible letters and marks":          {"a\u3164b\u034fc\ufe0f\u115f", `a\u3164b\u034fc\ufe0f\u115f`, `a\u3164b\u034fc\ufe0f\u115f`},
 		"tags, beyond 16 bits":                 {"a\U000e0041", `a\U000e0041`, `a\U000e0041`},
 		"private use":                          {"a\ue000", `a\ue000`, `a\ue000`},
-		"what is no UTF-8":                     {"a\xffb\xc3", `a\xffb\xc3`, `a\xffb\xc3`},
+		"invalid UTF-8":                        {"a\xffb\xc3", `a\xffb\xc3`, `a\xffb\xc3`},
 		"the replacement character itself":     {"a\ufffd", "a\ufffd", "a\ufffd"},
 		"nothing":                              {"", "", ""},
 	} {
@@ -43,7 +43,7 @@ func TestLineAndText(t *testing.T) {
 	}
 }
 
-func TestAWriterKeepsWhatItsProgramWrites(t *testing.T) {
+func TestWriterKeepsSequences(t *testing.T) {
 	var out bytes.Buffer
 	w := Writer{To: &out, Keep: []string{"\x1b[1m", "\x1b[0m"}}
 	in := "\x1b[1mNAME\x1b[0m\tż\nann\x1b[8mhidden\x1b[1m\x1b\u202e"
@@ -54,7 +54,7 @@ func TestAWriterKeepsWhatItsProgramWrites(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 	if Unwrap(Writer{To: w}) != io.Writer(&out) || Unwrap(&out) != io.Writer(&out) {
-		t.Error("Unwrap() does not find the buffer")
+		t.Error("Unwrap() did not return the buffer")
 	}
 }
 
@@ -76,7 +76,7 @@ type tree struct {
 	None    []string
 }
 
-func TestAValueIsCopied(t *testing.T) {
+func TestValueCopiesItsArgument(t *testing.T) {
 	text := "b\n"
 	at := metav1.NewTime(time.Unix(1_800_000_000, 0))
 	in := tree{
@@ -100,7 +100,7 @@ func wantShown(t *testing.T, what, text string) {
 	t.Helper()
 	for i, r := range text {
 		if !IsShown(r) && r != '\n' && r != '\t' || r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
-			t.Errorf("%s has %U: %q", what, r, text)
+			t.Errorf("%s contains %U: %q", what, r, text)
 			return
 		}
 	}
@@ -118,7 +118,7 @@ func FuzzPrintable(f *testing.F) {
 			t.Errorf("Line(%q) = %q has several lines", s, line)
 		}
 		if Line(line) != line || Text(line) != line {
-			t.Errorf("Line(%q) = %q is not shown as it is", s, line)
+			t.Errorf("Line(%q) = %q, want it printable", s, line)
 		}
 		var out bytes.Buffer
 		if _, err := io.WriteString(Writer{To: &out}, s); err != nil || out.String() != Text(s) {
@@ -150,7 +150,7 @@ func wantExact(t *testing.T, s string) {
 	} {
 		var got map[string]any
 		if err := read(&got); err != nil {
-			t.Fatalf("%s of %q cannot be read: %v\n%s%s", what, s, err, asJSON, asYAML)
+			t.Fatalf("cannot parse %s of %q: %v\n%s%s", what, s, err, asJSON, asYAML)
 		}
 		if diff := cmp.Diff(value, got); diff != "" {
 			t.Errorf("%s of %q is another value (-want +got):\n%s", what, s, diff)

@@ -36,7 +36,7 @@ func BenchmarkDecide64(b *testing.B) {
 }
 
 // The same for a protector that must tolerate the loss of a zone.
-func BenchmarkDecide64MindingLosses(b *testing.B) {
+func BenchmarkDecide64ToleratingDomainLoss(b *testing.B) {
 	for _, size := range []struct{ cells, zones int }{{1, 3}, {5, 3}, {10, 64}} {
 		b.Run(fmt.Sprintf("cells=%d,zones=%d", size.cells, size.zones), func(b *testing.B) {
 			p := spread(protector(1, slices.Repeat([]int32{int32(100 * size.zones)}, size.cells)...), zone)

@@ -71,7 +71,7 @@ func SelectedSpec(spec *v1alpha1.PodProtectorSpec) string {
 func hashOf(parts any) string {
 	text, err := json.Marshal(parts)
 	if err != nil {
-		panic("quota: a struct of strings and numbers has no JSON: " + err.Error())
+		panic("quota: cannot encode the fields of a spec: " + err.Error())
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])

@@ -10,9 +10,9 @@ import (
 // DefaultCompactThreshold is the compactThreshold of a spec that has none.
 const DefaultCompactThreshold = 20
 
-// mostBuckets is the number of buckets of a cell above which Compact also merges reservations that could be given back. The CRD
+// maxBuckets is the number of buckets of a cell above which Compact also merges reservations that could be given back. The CRD
 // allows a few more.
-const mostBuckets = 2000
+const maxBuckets = 2000
 
 // CompactThreshold returns how many reservations of a cell are kept as single buckets.
 func CompactThreshold(spec *v1alpha1.PodProtectorSpec) int {
@@ -35,13 +35,13 @@ func Compact(p *v1alpha1.PodProtector, cellID string, now time.Time) {
 
 func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 	surplus, mergedBuckets := -threshold, map[bool]int{}
-	if len(h.Buckets) > mostBuckets {
+	if len(h.Buckets) > maxBuckets {
 		now = forever
 	}
 	for i := range h.Buckets {
 		switch bucket := &h.Buckets[i]; {
 		case isMerged(bucket):
-			mergedBuckets[relabels(bucket)]++
+			mergedBuckets[isRelabel(bucket)]++
 		case isMergeable(bucket, now):
 			surplus++
 		}
@@ -49,7 +49,7 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 	if surplus <= 0 && mergedBuckets[false] <= 1 && mergedBuckets[true] <= 1 {
 		return
 	}
-	var removals, ofRelabels merging
+	var removals, ofRelabels bucketMerger
 	kept := make([]v1alpha1.Bucket, 0, len(h.Buckets)+2)
 	for i := range h.Buckets {
 		bucket := &h.Buckets[i]
@@ -61,17 +61,17 @@ func compact(h *v1alpha1.AdmissionHistory, threshold int, now time.Time) {
 			kept = append(kept, *bucket)
 			continue
 		}
-		if relabels(bucket) {
+		if isRelabel(bucket) {
 			ofRelabels.add(bucket)
 		} else {
 			removals.add(bucket)
 		}
 	}
-	h.Buckets = slices.Concat(removals.merged(), ofRelabels.merged(), kept)
+	h.Buckets = slices.Concat(removals.buckets(), ofRelabels.buckets(), kept)
 }
 
-// relabels reports whether a bucket has only relabels.
-func relabels(bucket *v1alpha1.Bucket) bool { return bucket.Operation == v1alpha1.OperationRelabel }
+// isRelabel reports whether a bucket has only relabels.
+func isRelabel(bucket *v1alpha1.Bucket) bool { return bucket.Operation == v1alpha1.OperationRelabel }
 
 // forever is later than any time until which a reservation may be given back.
 var forever = time.Unix(1<<40, 0) //nolint:gochecknoglobals // effectively a constant

@@ -43,12 +43,12 @@ func (d *Deadlines) Observe(h *v1alpha1.AdmissionHistory, now time.Time) {
 	d.first = next
 }
 
-// Forget drops the timers of all reservations that a history does not have. The caller must pass the history that settlement left,
+// Prune drops the timers of all reservations that a history does not have. The caller must pass the history that settlement left,
 // unless the write of that history certainly failed. Otherwise a later reservation for the same pod might get the same stamp before
 // it is observed, since a stamp is moved by the smallest possible step when clocks differ.
-func (d *Deadlines) Forget(left *v1alpha1.AdmissionHistory) {
-	kept := make(map[UIDHash]firstSeen, Open(left))
-	for r := range Reservations(left) {
+func (d *Deadlines) Prune(remaining *v1alpha1.AdmissionHistory) {
+	kept := make(map[UIDHash]firstSeen, Open(remaining))
+	for r := range Reservations(remaining) {
 		if seen, ok := d.first[r.Hash]; ok {
 			kept[r.Hash] = seen
 		}
@@ -56,8 +56,8 @@ func (d *Deadlines) Forget(left *v1alpha1.AdmissionHistory) {
 	d.first = kept
 }
 
-// Passed reports whether the deadline has passed since this reservation was first observed with this stamp.
-func (d *Deadlines) Passed(r Reservation, deadline time.Duration, now time.Time) bool {
+// HasPassed reports whether the deadline has passed since this reservation was first observed with this stamp.
+func (d *Deadlines) HasPassed(r Reservation, deadline time.Duration, now time.Time) bool {
 	seen, ok := d.first[r.Hash]
 	return ok && seen.stamp.Equal(r.Stamp) && !now.Before(seen.deadline(deadline))
 }
@@ -68,17 +68,17 @@ func (d *Deadlines) FirstSeen(r Reservation) (at time.Time, ok bool) {
 	return seen.at, ok && seen.stamp.Equal(r.Stamp)
 }
 
-// TookEffect records that the update of a reservation took effect, and that it may take until timeout to be done. The deadline of the
+// RecordEffect records that the update of a reservation took effect, and that it may take until timeout to be done. The deadline of the
 // reservation is then at least timeout. It reports whether that was recorded already.
-func (d *Deadlines) TookEffect(r Reservation, timeout time.Duration) (known bool) {
+func (d *Deadlines) RecordEffect(r Reservation, timeout time.Duration) (recorded bool) {
 	seen, ok := d.first[r.Hash]
 	if !ok || !seen.stamp.Equal(r.Stamp) {
 		return false
 	}
-	known = seen.update > 0
+	recorded = seen.update > 0
 	seen.update = timeout
 	d.first[r.Hash] = seen
-	return known
+	return recorded
 }
 
 // Next returns the earliest time at which the deadline of an observed reservation passes. ok is false if there is none.

@@ -46,27 +46,27 @@ const (
 	// Waived admits without a reservation: there is no history to write to, and the floor is zero or the removal is a break-glass
 	// removal.
 	Waived Outcome = "Waived"
-	// RefusedNoBudget denies: one available pod less would violate the floor.
-	RefusedNoBudget Outcome = "NoBudget"
-	// RefusedDomainLoss denies: after the removal, the loss of a domain other than the pod's own would leave fewer pods than the floor.
-	RefusedDomainLoss Outcome = "DomainLoss"
-	// RefusedFull denies: as many reservations are open as maxConcurrentLag allows.
-	RefusedFull Outcome = "Full"
-	// RefusedUpdates denies: as many pods of the cell are under update as the status can record.
-	RefusedUpdates Outcome = "TooManyUpdates"
-	// RefusedNeverAggregated denies: no aggregator has counted the protector's pods in this cell yet.
-	RefusedNeverAggregated Outcome = "NeverAggregated"
-	// RefusedDraining denies: the cell is being removed, and waits for the end of removals that were admitted before.
-	RefusedDraining Outcome = "Draining"
-	// RefusedFloorUnknown denies: the expected number of pods, from which the floor is computed, is unknown.
-	RefusedFloorUnknown Outcome = "FloorUnknown"
-	// RefusedVanished denies: the protector no longer exists, although it was not released. Decide does not return it. A caller that
+	// DeniedNoBudget denies: one available pod less would violate the floor.
+	DeniedNoBudget Outcome = "NoBudget"
+	// DeniedDomainLoss denies: after the removal, the loss of a domain other than the pod's own would leave fewer pods than the floor.
+	DeniedDomainLoss Outcome = "DomainLoss"
+	// DeniedFull denies: as many reservations are open as maxConcurrentLag allows.
+	DeniedFull Outcome = "Full"
+	// DeniedUpdates denies: as many pods of the cell are under update as the status can record.
+	DeniedUpdates Outcome = "TooManyUpdates"
+	// DeniedNeverAggregated denies: no aggregator has counted the protector's pods in this cell yet.
+	DeniedNeverAggregated Outcome = "NeverAggregated"
+	// DeniedDraining denies: the cell is being removed, and waits for the end of removals that were admitted before.
+	DeniedDraining Outcome = "Draining"
+	// DeniedFloorUnknown denies: the expected number of pods, from which the floor is computed, is unknown.
+	DeniedFloorUnknown Outcome = "FloorUnknown"
+	// DeniedVanished denies: the protector no longer exists, although it was not released. Decide does not return it. A caller that
 	// detects this does.
-	RefusedVanished Outcome = "Vanished"
-	// RefusedRestored denies: the protector or its core was restored, and not all of its cells have been counted again.
-	RefusedRestored Outcome = "Restored"
-	// RefusedNameless denies: without a pod UID, a removal cannot be distinguished from its repetition.
-	RefusedNameless Outcome = "Nameless"
+	DeniedVanished Outcome = "Vanished"
+	// DeniedRestored denies: the protector or its core was restored, and not all of its cells have been counted again.
+	DeniedRestored Outcome = "Restored"
+	// DeniedNameless denies: without a pod UID, a removal cannot be distinguished from its repetition.
+	DeniedNameless Outcome = "Nameless"
 )
 
 // Admitted reports whether the removal is allowed.
@@ -80,7 +80,7 @@ type Verdict struct {
 	Outcome Outcome
 	// Budget is the budget before the removal was charged.
 	Budget Budget
-	// Loss describes the domain loss behind RefusedDomainLoss. It is nil unless that is the outcome, or would be without Force.
+	// Loss describes the domain loss behind DeniedDomainLoss. It is nil unless that is the outcome, or would be without Force.
 	Loss *DomainLoss
 	// Forced is the outcome that the removal would have had without Force. It is empty if Force made no difference.
 	Forced Outcome
@@ -98,10 +98,10 @@ func Decide(p *v1alpha1.PodProtector, removals []Removal) []Verdict {
 	for i, removal := range removals {
 		removal.At = at
 		own := ownDiscount(p, removal.Cell)
-		met := budget
-		met.Available += own
+		cellBudget := budget
+		cellBudget.Available += own
 		var charged int
-		if verdicts[i], charged = decide(p, met, losses, removal); charged > 0 {
+		if verdicts[i], charged = decide(p, cellBudget, losses, removal); charged > 0 {
 			budget.Reserved += charged
 			losses.charge(removal.Cell)
 			budget.Available += own - ownDiscount(p, removal.Cell)
@@ -126,30 +126,30 @@ func latestAttempt(removals []Removal) time.Time {
 func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Removal) (verdict Verdict, charged int) {
 	verdict = Verdict{Budget: budget}
 	if r.PodUID == "" {
-		verdict.Outcome = RefusedNameless
+		verdict.Outcome = DeniedNameless
 		return verdict, 0
 	}
 	cell := CellOf(p, r.Cell)
 	if cell != nil && cell.Discount == v1alpha1.DiscountCleared {
 		cell = nil
 	}
-	var at place
+	var at position
 	var repeated bool
 	if cell != nil {
-		at, repeated = find(&cell.AdmissionHistory, r.PodUID)
+		at, repeated = findReservation(&cell.AdmissionHistory, r.PodUID)
 	}
 	// A removal that the counts account for consumes no further budget, until the pod is available again and is removed again.
-	paid := repeated && !cell.AdmissionHistory.Buckets[at.bucket].Accounted
-	reason := objection(p, budget, cell != nil, paid)
+	alreadyCharged := repeated && !cell.AdmissionHistory.Buckets[at.bucket].Accounted
+	reason := denialReason(p, budget, cell != nil, alreadyCharged)
 	switch {
 	case reason != "" || cell == nil:
 	case cell.Discount == v1alpha1.DiscountDraining:
 		// Also deny a removal that has a reservation: a client that repeats one forever would block the removal of the Cell.
-		reason = RefusedDraining
-	case !repeated && r.Generation > 0 && updates(&cell.AdmissionHistory) >= mostUpdates:
-		reason = RefusedUpdates
-	case !paid:
-		reason, verdict.Loss = losses.objection(r)
+		reason = DeniedDraining
+	case !repeated && r.Generation > 0 && openUpdates(&cell.AdmissionHistory) >= maxUpdates:
+		reason = DeniedUpdates
+	case !alreadyCharged:
+		reason, verdict.Loss = losses.denialReason(r)
 	}
 	if reason != "" {
 		if !r.Force {
@@ -158,7 +158,7 @@ func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Rem
 		}
 		verdict.Forced = reason
 	}
-	if cell != nil && !paid {
+	if cell != nil && !alreadyCharged {
 		charged = 1
 	}
 	switch {
@@ -173,29 +173,29 @@ func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Rem
 	return verdict, charged
 }
 
-// objection returns the reason to deny a removal, or "" if there is none. counted reports whether the removal's cell was ever
+// denialReason returns the reason to deny a removal, or "" if there is none. counted reports whether the removal's cell was ever
 // counted. paid reports whether the removal has a reservation already that reduces the budget.
-func objection(p *v1alpha1.PodProtector, budget Budget, counted, paid bool) Outcome {
+func denialReason(p *v1alpha1.PodProtector, budget Budget, counted, alreadyCharged bool) Outcome {
 	limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag)
 	switch {
-	case (budget.FloorUnknown || budget.Floor > 0) && isRecounted(p):
-		return RefusedRestored
+	case (budget.FloorUnknown || budget.Floor > 0) && needsRecount(p):
+		return DeniedRestored
 	case budget.FloorUnknown:
-		return RefusedFloorUnknown
+		return DeniedFloorUnknown
 	case !counted && budget.Floor > 0:
-		return RefusedNeverAggregated
+		return DeniedNeverAggregated
 	case !counted:
 		return ""
-	case paid && budget.Floor > 0 && budget.Left() < 0:
+	case alreadyCharged && budget.Floor > 0 && budget.Left() < 0:
 		// Since that reservation was made, pods died by themselves or the floor was raised. Whatever happens to the earlier attempt, this
 		// one would violate the floor.
-		return RefusedNoBudget
-	case paid:
+		return DeniedNoBudget
+	case alreadyCharged:
 		return ""
 	case limit > 0 && budget.Reserved >= limit:
-		return RefusedFull
+		return DeniedFull
 	case budget.Floor > 0 && budget.Left() <= 0:
-		return RefusedNoBudget
+		return DeniedNoBudget
 	default:
 		return ""
 	}
@@ -224,14 +224,14 @@ func reserve(h *v1alpha1.AdmissionHistory, r Removal, stamp time.Time) *v1alpha1
 
 // renew moves a reservation to the end, as a single one with a new stamp. The stamp always increases, even if the clock of the
 // removal is behind. Two attempts with one stamp would share one timer, and the later of them could be mistaken for expired.
-func renew(h *v1alpha1.AdmissionHistory, at place, r Removal) Claim {
+func renew(h *v1alpha1.AdmissionHistory, at position, r Removal) Claim {
 	old := h.Buckets[at.bucket]
 	stamp := r.At
-	if after := latest(&old).Add(time.Microsecond); stamp.Before(after) {
+	if after := latestTime(&old).Add(time.Microsecond); stamp.Before(after) {
 		stamp = after
 	}
-	remove(h, at)
+	removeReservation(h, at)
 	renewed := reserve(h, r, stamp)
 	carryOver(renewed, &old)
-	return join(renewed, &old)
+	return addClaim(renewed, &old)
 }

@@ -35,12 +35,12 @@ func protector(floor int32, available ...int32) *v1alpha1.PodProtector {
 	return p
 }
 
-func threshold(p *v1alpha1.PodProtector, n int32) *v1alpha1.PodProtector {
+func withThreshold(p *v1alpha1.PodProtector, n int32) *v1alpha1.PodProtector {
 	p.Spec.AdmissionHistory.CompactThreshold = &n
 	return p
 }
 
-func lag(p *v1alpha1.PodProtector, n int32) *v1alpha1.PodProtector {
+func withMaxConcurrentLag(p *v1alpha1.PodProtector, n int32) *v1alpha1.PodProtector {
 	p.Spec.AdmissionHistory.MaxConcurrentLag = n
 	return p
 }
@@ -60,8 +60,8 @@ func outcomes(verdicts []quota.Verdict) []quota.Outcome {
 	return all
 }
 
-// holding returns p with reservations for those UIDs in c0.
-func holding(p *v1alpha1.PodProtector, uids ...string) *v1alpha1.PodProtector {
+// withReservations returns p with reservations for those UIDs in c0.
+func withReservations(p *v1alpha1.PodProtector, uids ...string) *v1alpha1.PodProtector {
 	for _, uid := range uids {
 		p.Status.Cells[0].AdmissionHistory.Buckets = append(p.Status.Cells[0].AdmissionHistory.Buckets, v1alpha1.Bucket{
 			StartTime: metav1.NewMicroTime(start), Counter: 1, PodUID: types.UID(uid), PodName: "pod-" + uid,
@@ -81,53 +81,53 @@ func TestDecide(t *testing.T) {
 		"denies the third removal when two are allowed": {
 			protector(5, 3, 4),
 			[]quota.Removal{removal("c0", "a"), removal("c1", "b"), removal("c0", "c")},
-			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.RefusedNoBudget},
+			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.DeniedNoBudget},
 		},
 		"charges a repeated removal once": {
 			protector(5, 6),
 			[]quota.Removal{removal("c0", "a"), removal("c0", "a"), removal("c0", "b")},
-			[]quota.Outcome{quota.Reserved, quota.Renewed, quota.RefusedNoBudget},
+			[]quota.Outcome{quota.Reserved, quota.Renewed, quota.DeniedNoBudget},
 		},
 		"one UID in two cells is two pods": {
 			protector(5, 4, 3),
 			[]quota.Removal{removal("c0", "a"), removal("c1", "a"), removal("c1", "a"), removal("c1", "b")},
-			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.Renewed, quota.RefusedNoBudget},
+			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.Renewed, quota.DeniedNoBudget},
 		},
-		"refuses below the floor": {
-			protector(9, 3, 4), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.RefusedNoBudget},
+		"denies a removal below the floor": {
+			protector(9, 3, 4), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.DeniedNoBudget},
 		},
-		"refuses a cell that was never aggregated": {
-			protector(1, 9), []quota.Removal{removal("elsewhere", "a")}, []quota.Outcome{quota.RefusedNeverAggregated},
+		"denies a removal in a cell that was never aggregated": {
+			protector(1, 9), []quota.Removal{removal("elsewhere", "a")}, []quota.Outcome{quota.DeniedNeverAggregated},
 		},
-		"refuses a protector that was never aggregated": {
-			protector(1), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.RefusedNeverAggregated},
+		"denies a removal of a protector that was never aggregated": {
+			protector(1), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.DeniedNeverAggregated},
 		},
 		"waives the reservation for a floor of zero that was never aggregated": {
 			protector(0), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.Waived},
 		},
-		"a floor of zero refuses nothing and still keeps the books": {
+		"a floor of zero denies no removal and still records reservations": {
 			protector(0, 1),
 			[]quota.Removal{removal("c0", "a"), removal("c0", "b"), removal("c0", "a")},
 			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.Renewed},
 		},
-		"refuses a removal without a UID": {
-			protector(0, 9), []quota.Removal{removal("c0", "")}, []quota.Outcome{quota.RefusedNameless},
+		"denies a removal without a UID": {
+			protector(0, 9), []quota.Removal{removal("c0", "")}, []quota.Outcome{quota.DeniedNameless},
 		},
-		"counts of another spec are worth nothing": {
-			otherSpec, []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.RefusedNoBudget},
+		"ignores counts of another spec": {
+			otherSpec, []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.DeniedNoBudget},
 		},
-		"repeats a removal while no budget is left, and none is overdrawn": {
-			holding(protector(5, 6), "a"), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.Renewed},
+		"admits a repeated removal while the budget is zero": {
+			withReservations(protector(5, 6), "a"), []quota.Removal{removal("c0", "a")}, []quota.Outcome{quota.Renewed},
 		},
-		"refuses to repeat a removal when pods were lost since, or the floor was raised": {
-			holding(protector(5, 5), "a"),
+		"denies a repeated removal after pods died or the floor was raised": {
+			withReservations(protector(5, 5), "a"),
 			[]quota.Removal{removal("c0", "a"), removal("c0", "b")},
-			[]quota.Outcome{quota.RefusedNoBudget, quota.RefusedNoBudget},
+			[]quota.Outcome{quota.DeniedNoBudget, quota.DeniedNoBudget},
 		},
-		"is full at maxConcurrentLag, and repetitions still pass": {
-			lag(protector(1, 9), 2),
+		"denies new removals at maxConcurrentLag and admits repeated ones": {
+			withMaxConcurrentLag(protector(1, 9), 2),
 			[]quota.Removal{removal("c0", "a"), removal("c0", "b"), removal("c0", "c"), removal("c0", "b")},
-			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.RefusedFull, quota.Renewed},
+			[]quota.Outcome{quota.Reserved, quota.Reserved, quota.DeniedFull, quota.Renewed},
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -139,16 +139,16 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestALimitLoweredBelowItsUseRefuses(t *testing.T) {
+func TestDecideDeniesAboveALoweredLimit(t *testing.T) {
 	p := protector(1, 9)
 	quota.Decide(p, []quota.Removal{removal("c0", "a"), removal("c0", "b"), removal("c0", "c")})
-	lag(p, 1)
-	if got := quota.Decide(p, []quota.Removal{removal("c0", "d")})[0].Outcome; got != quota.RefusedFull {
-		t.Errorf("with 3 open reservations and maxConcurrentLag 1: %v, want %v", got, quota.RefusedFull)
+	withMaxConcurrentLag(p, 1)
+	if got := quota.Decide(p, []quota.Removal{removal("c0", "d")})[0].Outcome; got != quota.DeniedFull {
+		t.Errorf("Decide() with 3 open reservations and maxConcurrentLag 1 = %v, want %v", got, quota.DeniedFull)
 	}
 }
 
-func TestAVerdictTellsTheBudgetThatItMet(t *testing.T) {
+func TestVerdictReportsTheBudgetBeforeTheRemoval(t *testing.T) {
 	verdicts := quota.Decide(protector(5, 3, 4), []quota.Removal{removal("c0", "a"), removal("c0", "b"), removal("c1", "c")})
 	want := quota.Budget{Floor: 5, Available: 7, Reserved: 2}
 	if got := verdicts[2].Budget; got != want || got.Left() != 0 {
@@ -163,9 +163,9 @@ func stampOf(p *v1alpha1.PodProtector, r quota.Removal) time.Time {
 	return buckets[len(buckets)-1].StartTime.Time
 }
 
-func TestAStampGrowsWithEachRenewal(t *testing.T) {
+func TestRenewalIncreasesTheStamp(t *testing.T) {
 	for _, compact := range []int32{0, 100} {
-		p := threshold(protector(1, 9), compact)
+		p := withThreshold(protector(1, 9), compact)
 		first := stampOf(p, removal("c0", "a"))
 		compactAll(p, start)
 		late := removal("c0", "a")
@@ -177,8 +177,8 @@ func TestAStampGrowsWithEachRenewal(t *testing.T) {
 	}
 }
 
-func TestARevocableReservationIsNotMergedBeforeItsTime(t *testing.T) {
-	p := threshold(protector(1, 9), 0)
+func TestCompactKeepsRevocableReservations(t *testing.T) {
+	p := withThreshold(protector(1, 9), 0)
 	revocable := removal("c0", "a")
 	revocable.RevocableUntil = start.Add(time.Second)
 	later := removal("c0", "b")
@@ -189,20 +189,20 @@ func TestARevocableReservationIsNotMergedBeforeItsTime(t *testing.T) {
 		t.Fatalf("%d buckets, want the merged one and the revocable one", got)
 	}
 	again := p.DeepCopy()
-	if !quota.GiveBack(again, "c0", "a", verdicts[0].Claim) {
-		t.Error("a revocable reservation could not be given back")
+	if !quota.ReleaseClaim(again, "c0", "a", verdicts[0].Claim) {
+		t.Error("ReleaseClaim() of a revocable reservation = false, want true")
 	}
 	compactAll(p, start.Add(time.Second))
 	if got := len(p.Status.Cells[0].AdmissionHistory.Buckets); got != 1 {
-		t.Errorf("%d buckets after its time, want one", got)
+		t.Errorf("%d buckets after revocableUntil, want 1", got)
 	}
 	if got := quota.BudgetOf(p).Reserved; got != 2 {
 		t.Errorf("%d reservations, want 2", got)
 	}
 }
 
-func TestRevocableReservationsAreMergedRatherThanTooMany(t *testing.T) {
-	p := threshold(protector(1, 5000), 0)
+func TestCompactMergesRevocableReservationsAboveTheLimit(t *testing.T) {
+	p := withThreshold(protector(1, 5000), 0)
 	for i := range 2001 {
 		r := removal("c0", fmt.Sprint(i))
 		r.RevocableUntil = start.Add(time.Hour)

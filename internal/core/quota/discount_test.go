@@ -18,14 +18,14 @@ func drawDiscounted(t *rapid.T) *v1alpha1.PodProtector {
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
 		cell.Discount = rapid.SampledFrom([]v1alpha1.Discount{"", v1alpha1.DiscountStale, v1alpha1.DiscountDraining}).Draw(t, "discount")
-		if rapid.IntRange(0, 3).Draw(t, "pods have died") == 0 {
+		if rapid.IntRange(0, 3).Draw(t, "pods died") == 0 {
 			cell.Aggregation.CountedReplicas /= 2
 		}
 	}
 	return p
 }
 
-func trusted(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
+func withoutDiscounts(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	p = p.DeepCopy()
 	for i := range p.Status.Cells {
 		p.Status.Cells[i].Discount = ""
@@ -33,8 +33,8 @@ func trusted(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	return p
 }
 
-// left is a slow, simple computation of the budget for a removal in a cell, and of the number of certainly available pods.
-func left(p *v1alpha1.PodProtector, cellID string) (left, sure int) {
+// budgetLeft is a slow, simple computation of the budget for a removal in a cell, and of the number of certainly available pods.
+func budgetLeft(p *v1alpha1.PodProtector, cellID string) (budgetLeft, sure int) {
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
 		own := int(cell.Aggregation.CountedReplicas)
@@ -43,49 +43,49 @@ func left(p *v1alpha1.PodProtector, cellID string) (left, sure int) {
 		}
 		switch {
 		case cell.Discount == "":
-			left += own
+			budgetLeft += own
 			sure += own
 		case cell.CellID == cellID:
-			left += own
+			budgetLeft += own
 		case own < 0:
-			left += own
+			budgetLeft += own
 		}
 	}
-	return left - p.Spec.MinAvailable.IntValue(), sure
+	return budgetLeft - p.Spec.MinAvailable.IntValue(), sure
 }
 
 // A discount only denies. An admitted removal would be admitted without it. In a cell that is not discounted, it leaves the floor
 // satisfied by such cells alone.
-func TestADiscountOnlyRefuses(t *testing.T) {
+func TestDiscountNeverAdmitsMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawDiscounted(t)
 		for _, r := range rapid.SliceOfN(rapid.Custom(drawRemoval), 1, 20).Draw(t, "removals") {
-			met, _ := left(p, r.Cell)
-			without := trusted(p)
+			budget, _ := budgetLeft(p, r.Cell)
+			without := withoutDiscounts(p)
 			cell := quota.CellOf(p, r.Cell)
 			before := -1
 			if cell != nil {
 				before = quota.Open(&cell.AdmissionHistory)
 			}
 			verdict := quota.Decide(p, []quota.Removal{r})[0]
-			if verdict.Budget.Left() != met {
-				t.Fatalf("%+v met a budget of %d, want %d\n%+v", r, verdict.Budget.Left(), met, p.Status.Cells)
+			if verdict.Budget.Left() != budget {
+				t.Fatalf("Decide() of %+v used a budget of %d, want %d\n%+v", r, verdict.Budget.Left(), budget, p.Status.Cells)
 			}
 			if verdict.Outcome.Admitted() && !quota.Decide(without, []quota.Removal{r})[0].Outcome.Admitted() {
-				t.Fatalf("%+v is %s, and would be refused without discounts\n%+v", r, verdict.Outcome, p.Status.Cells)
+				t.Fatalf("Decide() of %+v = %s, want a denial as without discounts\n%+v", r, verdict.Outcome, p.Status.Cells)
 			}
 			floor := p.Spec.MinAvailable.IntValue()
-			if _, sure := left(p, r.Cell); verdict.Outcome == quota.Reserved && cell.Discount == "" && floor > 0 && sure < floor {
-				t.Fatalf("%+v is admitted, and leaves %d of %d where they are trusted\n%+v", r, sure, floor, p.Status.Cells)
+			if _, sure := budgetLeft(p, r.Cell); verdict.Outcome == quota.Reserved && cell.Discount == "" && floor > 0 && sure < floor {
+				t.Fatalf("%+v was admitted and leaves %d certain pods, want at least the floor %d\n%+v", r, sure, floor, p.Status.Cells)
 			}
 			if cell != nil && cell.Discount == v1alpha1.DiscountDraining && quota.Open(&cell.AdmissionHistory) > before {
-				t.Fatalf("a cell that drains has a new reservation: %+v", cell)
+				t.Fatalf("draining cell got a new reservation: %+v", cell)
 			}
 		}
 	})
 }
 
-func TestBatchesOfDiscountedCellsAreDecidedLikeOneByOne(t *testing.T) {
+func TestBatchDecidesLikeSingleDecisionsWithDiscounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batched := drawDiscounted(t)
 		single := batched.DeepCopy()
@@ -94,13 +94,13 @@ func TestBatchesOfDiscountedCellsAreDecidedLikeOneByOne(t *testing.T) {
 		for i, r := range removals {
 			want := quota.Decide(single, []quota.Removal{r})[0]
 			if verdicts[i].Outcome != want.Outcome || verdicts[i].Budget != want.Budget {
-				t.Fatalf("removal %d is %+v, one by one %+v", i, verdicts[i], want)
+				t.Fatalf("removal %d: batch decided %+v, single decision is %+v", i, verdicts[i], want)
 			}
 		}
 	})
 }
 
-func TestACellThatIsDiscounted(t *testing.T) {
+func TestDiscountedCell(t *testing.T) {
 	fresh := func(cell string) quota.Removal { return removal(cell, fmt.Sprint("fresh in ", cell)) }
 	for claim, test := range map[string]struct {
 		floor    int32
@@ -108,12 +108,12 @@ func TestACellThatIsDiscounted(t *testing.T) {
 		cell     string
 		want     quota.Outcome
 	}{
-		"counts for nothing elsewhere":                        {5, v1alpha1.DiscountStale, "c0", quota.RefusedNoBudget},
-		"leaves others what is theirs":                        {4, v1alpha1.DiscountStale, "c0", quota.Reserved},
-		"counts for its own removals":                         {5, v1alpha1.DiscountStale, "c1", quota.Reserved},
-		"admits nothing new when it drains":                   {1, v1alpha1.DiscountDraining, "c1", quota.RefusedDraining},
-		"counts for nothing elsewhere when it drains":         {5, v1alpha1.DiscountDraining, "c0", quota.RefusedNoBudget},
-		"is as one that was never counted when it is cleared": {1, v1alpha1.DiscountCleared, "c1", quota.RefusedNeverAggregated},
+		"does not count for removals in other cells":                {5, v1alpha1.DiscountStale, "c0", quota.DeniedNoBudget},
+		"leaves the budget of other cells":                          {4, v1alpha1.DiscountStale, "c0", quota.Reserved},
+		"counts for its own removals":                               {5, v1alpha1.DiscountStale, "c1", quota.Reserved},
+		"admits no new removal while draining":                      {1, v1alpha1.DiscountDraining, "c1", quota.DeniedDraining},
+		"does not count for removals in other cells while draining": {5, v1alpha1.DiscountDraining, "c0", quota.DeniedNoBudget},
+		"is treated as never aggregated when cleared":               {1, v1alpha1.DiscountCleared, "c1", quota.DeniedNeverAggregated},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			p := protector(test.floor, 5, 5)
@@ -122,29 +122,29 @@ func TestACellThatIsDiscounted(t *testing.T) {
 				p.Status.Cells[1].Aggregation = v1alpha1.Aggregation{}
 			}
 			if got := quota.Decide(p, []quota.Removal{fresh(test.cell)})[0]; got.Outcome != test.want {
-				t.Errorf("%+v, want %s", got, test.want)
+				t.Errorf("Decide() = %+v, want %s", got, test.want)
 			}
 		})
 	}
 }
 
 // A client that repeats a removal forever would otherwise block the removal of the Cell.
-func TestACellThatDrainsRenewsNoReservation(t *testing.T) {
+func TestDrainingCellDeniesRepeatedRemovals(t *testing.T) {
 	p, repeated := protector(1, 5, 5), removal("c1", "pod")
 	if got := quota.Decide(p, []quota.Removal{repeated})[0].Outcome; got != quota.Reserved {
 		t.Fatalf("Decide() = %s, want %s", got, quota.Reserved)
 	}
 	quota.CellOf(p, "c1").Discount = v1alpha1.DiscountDraining
-	if got := quota.Decide(p, []quota.Removal{repeated})[0].Outcome; got != quota.RefusedDraining {
-		t.Errorf("Decide() = %s of a repeated removal, want %s", got, quota.RefusedDraining)
+	if got := quota.Decide(p, []quota.Removal{repeated})[0].Outcome; got != quota.DeniedDraining {
+		t.Errorf("Decide() of a repeated removal = %s, want %s", got, quota.DeniedDraining)
 	}
 	repeated.Force = true
-	if got := quota.Decide(p, []quota.Removal{repeated})[0]; got.Outcome != quota.Renewed || got.Forced != quota.RefusedDraining {
-		t.Errorf("Decide() = %+v of a forced removal, want %s instead of %s", got, quota.Renewed, quota.RefusedDraining)
+	if got := quota.Decide(p, []quota.Removal{repeated})[0]; got.Outcome != quota.Renewed || got.Forced != quota.DeniedDraining {
+		t.Errorf("Decide() of a break-glass removal = %+v, want %s instead of %s", got, quota.Renewed, quota.DeniedDraining)
 	}
 }
 
-func TestAClearedCellDoesNotKeepOthersFromTheirFloor(t *testing.T) {
+func TestFloorIgnoresClearedCells(t *testing.T) {
 	p := protector(0, 5, 5)
 	half := intstr.FromString("50%")
 	p.Spec.MinAvailable = &half
@@ -154,6 +154,6 @@ func TestAClearedCellDoesNotKeepOthersFromTheirFloor(t *testing.T) {
 	}
 	p.Status.Cells[1].Discount, p.Status.Cells[1].Aggregation = v1alpha1.DiscountCleared, v1alpha1.Aggregation{}
 	if floor, known := quota.Floor(p); floor != 3 || !known {
-		t.Errorf("floor %d, known %v, want half of the six of the other cell", floor, known)
+		t.Errorf("Floor() = %d, %v, want 3, half of the pods of the other cell", floor, known)
 	}
 }

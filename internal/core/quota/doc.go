@@ -1,5 +1,5 @@
 // Package quota decides on removals. It maps the state of a protector and the requested removals to verdicts. It also maintains the
-// history of admitted removals: it makes reservations (Decide), gives them back (GiveBack), merges them if there are many (Compact),
+// history of admitted removals: it makes reservations (Decide), gives them back (ReleaseClaim), merges them if there are many (Compact),
 // and settles them when a snapshot accounts for them (Settle).
 //
 // This package is pure. The caller reads the newest PodProtector, lets these functions change its copy of the status, and writes that

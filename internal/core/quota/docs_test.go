@@ -13,7 +13,7 @@ import (
 )
 
 // The table of docs/scheduling.md shows what happens to removals if the floor, 6, must tolerate the loss of any of three zones.
-func TestTheWorkedExampleIsTrue(t *testing.T) {
+func TestWorkedExampleInTheDocs(t *testing.T) {
 	raw, err := os.ReadFile("../../../docs/scheduling.md")
 	if err != nil {
 		t.Fatal(err)
@@ -41,11 +41,11 @@ func TestTheWorkedExampleIsTrue(t *testing.T) {
 			}
 			for i, of := range []int32{n(1), n(2), n(3)} {
 				if left := n(1) + n(2) + n(3) - of - open; left != n(5+i) {
-					t.Errorf("%d are left without domain %d, and the page says %d", left, i, n(5+i))
+					t.Errorf("%d pods remain without domain %d, the page says %d", left, i, n(5+i))
 				}
 			}
-			if v := quota.Decide(p, []quota.Removal{removal(3)})[0]; (v.Outcome == quota.Reserved) != (row[8] == "admitted") || row[8] == "refused" && v.Outcome != quota.RefusedDomainLoss {
-				t.Errorf("%+v, and the page says %s", v, row[8])
+			if v := quota.Decide(p, []quota.Removal{removal(3)})[0]; (v.Outcome == quota.Reserved) != (row[8] == "admitted") || row[8] == "refused" && v.Outcome != quota.DeniedDomainLoss {
+				t.Errorf("Decide() = %+v, the page says %s", v, row[8])
 			}
 			if row[9] == "" {
 				return
@@ -57,7 +57,7 @@ func TestTheWorkedExampleIsTrue(t *testing.T) {
 				}
 			}
 			if left := n(1) + n(2) + n(3) - 1 - admitted; left != 6 {
-				t.Errorf("%d are left, want the floor", left)
+				t.Errorf("%d pods remain, want the floor", left)
 			}
 		})
 	}

@@ -60,13 +60,13 @@ type domainLosses struct {
 	key   string
 	floor int
 	// domains are the domains that may be lost: the named ones in order, then one for the others, then one for unknown pods.
-	domains []lost
+	domains []possibleLoss
 	index   map[string]int
 	cells   map[string]*cellLosses
 }
 
-// lost is a domain, and the number of pods that remain without it in all cells that are not discounted.
-type lost struct {
+// possibleLoss is a domain, and the number of pods that remain without it in all cells that are not discounted.
+type possibleLoss struct {
 	kind       DomainKind
 	name       string
 	pods, left int
@@ -75,14 +75,14 @@ type lost struct {
 // cellLosses is one cell: its pods in known domains, how many of them may be in each domain, and its open reservations.
 type cellLosses struct {
 	placement
-	in         []int
+	perDomain  []int
 	open       int
 	discounted bool
 }
 
-// stay returns the number of pods of the cell that certainly remain without a domain and without the given number of further pods.
-func (c *cellLosses) stay(domain, more int) int {
-	return max(0, c.known-c.in[domain]-c.open-more)
+// remaining returns the number of pods of the cell that certainly remain without a domain and without the given number of further pods.
+func (c *cellLosses) remaining(domain, more int) int {
+	return max(0, c.known-c.perDomain[domain]-c.open-more)
 }
 
 func domainLossesOf(p *v1alpha1.PodProtector, budget Budget) *domainLosses {
@@ -106,13 +106,13 @@ func domainLossesOf(p *v1alpha1.PodProtector, budget Budget) *domainLosses {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.index)) {
 		l.index[name] = len(l.domains)
-		l.domains = append(l.domains, lost{kind: DomainNamed, name: name})
+		l.domains = append(l.domains, possibleLoss{kind: DomainNamed, name: name})
 	}
 	if others {
-		l.domains = append(l.domains, lost{kind: DomainOther})
+		l.domains = append(l.domains, possibleLoss{kind: DomainOther})
 	}
 	if unknown > 0 {
-		l.domains = append(l.domains, lost{kind: DomainUnknown, pods: unknown})
+		l.domains = append(l.domains, possibleLoss{kind: DomainUnknown, pods: unknown})
 	}
 	for _, c := range l.cells {
 		l.add(c)
@@ -122,25 +122,25 @@ func domainLossesOf(p *v1alpha1.PodProtector, budget Budget) *domainLosses {
 
 // add computes and adds the contribution of a cell.
 func (l *domainLosses) add(c *cellLosses) {
-	c.in = make([]int, len(l.domains))
+	c.perDomain = make([]int, len(l.domains))
 	for i := range l.domains {
 		switch d := &l.domains[i]; d.kind {
 		case DomainNamed:
-			c.in[i] = c.atMost(d.name)
+			c.perDomain[i] = c.atMost(d.name)
 		case DomainOther:
-			c.in[i] = int(c.others.Largest)
+			c.perDomain[i] = int(c.others.Largest)
 		case DomainUnknown:
 		}
-		l.domains[i].pods += c.in[i]
+		l.domains[i].pods += c.perDomain[i]
 		if !c.discounted {
-			l.domains[i].left += c.stay(i, 0)
+			l.domains[i].left += c.remaining(i, 0)
 		}
 	}
 }
 
-// own returns the index of the domain of a removal's pod. It is -1 if the domain is unknown, or is not in l.domains. known reports
+// domainOf returns the index of the domain of a removal's pod. It is -1 if the domain is unknown, or is not in l.domains. known reports
 // whether the domain is known.
-func (l *domainLosses) own(r Removal) (domain int, known bool) {
+func (l *domainLosses) domainOf(r Removal) (domain int, known bool) {
 	name := r.Domain.Name
 	if l.key == v1alpha1.TopologyKeyCell {
 		name = r.Cell
@@ -153,22 +153,22 @@ func (l *domainLosses) own(r Removal) (domain int, known bool) {
 	return -1, true
 }
 
-// objection returns the domain loss that would leave the fewest pods after one more removal, if that is fewer than the floor. It
+// denialReason returns the domain loss that would leave the fewest pods after one more removal, if that is fewer than the floor. It
 // returns "" if there is none.
-func (l *domainLosses) objection(r Removal) (Outcome, *DomainLoss) {
+func (l *domainLosses) denialReason(r Removal) (Outcome, *DomainLoss) {
 	if l == nil {
 		return "", nil
 	}
 	cell := l.cells[r.Cell]
-	own, known := l.own(r)
+	ownDomain, known := l.domainOf(r)
 	worst, least := -1, l.floor
 	for i := range l.domains {
-		if i == own {
+		if i == ownDomain {
 			continue
 		}
-		left := l.domains[i].left + cell.stay(i, 1)
+		left := l.domains[i].left + cell.remaining(i, 1)
 		if !cell.discounted {
-			left -= cell.stay(i, 0)
+			left -= cell.remaining(i, 0)
 		}
 		if left < least {
 			worst, least = i, left
@@ -182,7 +182,7 @@ func (l *domainLosses) objection(r Removal) (Outcome, *DomainLoss) {
 	for _, c := range l.cells {
 		loss.Unknown += c.unknown
 	}
-	return RefusedDomainLoss, loss
+	return DeniedDomainLoss, loss
 }
 
 // charge records that a removal in a cell was reserved.
@@ -193,15 +193,15 @@ func (l *domainLosses) charge(cellID string) {
 	cell := l.cells[cellID]
 	for i := range l.domains {
 		if !cell.discounted {
-			l.domains[i].left += cell.stay(i, 1) - cell.stay(i, 0)
+			l.domains[i].left += cell.remaining(i, 1) - cell.remaining(i, 0)
 		}
 	}
 	cell.open++
 }
 
-// most returns how many removals would be admitted now among the pods of one domain in one cell, for the best such choice. The number
+// allowed returns how many removals would be admitted now among the pods of one domain in one cell, for the best such choice. The number
 // may be higher for removals in several domains by turns.
-func (l *domainLosses) most() int {
+func (l *domainLosses) allowed() int {
 	if l == nil {
 		return math.MaxInt
 	}
@@ -228,7 +228,7 @@ func (l *domainLosses) most() int {
 func (l *domainLosses) bounds(cell *cellLosses) (first, second, at int) {
 	first, second, at = math.MaxInt, math.MaxInt, -1
 	for i := range l.domains {
-		if l.domains[i].left-cell.stay(i, 0) >= l.floor {
+		if l.domains[i].left-cell.remaining(i, 0) >= l.floor {
 			continue // the other cells satisfy the floor
 		}
 		switch bound := max(0, l.domains[i].left-l.floor); {

@@ -19,14 +19,14 @@ import (
 type zonedPod struct {
 	cell, uid, zone string
 	// known and read report whether the aggregator and the webhook know its zone.
-	known, read bool
-	// going reports that the pod's removal was admitted, and gone that it has happened.
-	going, gone bool
+	known, nodeRead bool
+	// removing reports that the pod's removal was admitted, and gone that it has happened.
+	removing, removed bool
 }
 
 func (z *zonedPod) removal() quota.Removal {
 	r := removal(z.cell, z.uid)
-	if z.read {
+	if z.nodeRead {
 		r.Domain = quota.Domain{TopologyKey: zone, Name: z.zone}
 	}
 	return r
@@ -38,7 +38,7 @@ var zones = []string{"a", "b", "", "d"}
 func drawZonedPod(t *rapid.T, number int) *zonedPod {
 	return &zonedPod{
 		cell: rapid.SampledFrom(cellIDs).Draw(t, "cell"), uid: fmt.Sprint("pod-", number), zone: rapid.SampledFrom(zones).Draw(t, "zone"),
-		known: rapid.IntRange(0, 5).Draw(t, "known") > 0, read: rapid.IntRange(0, 5).Draw(t, "read") > 0,
+		known: rapid.IntRange(0, 5).Draw(t, "known") > 0, nodeRead: rapid.IntRange(0, 5).Draw(t, "read") > 0,
 	}
 }
 
@@ -55,7 +55,7 @@ func count(p *v1alpha1.PodProtector, cellID string, pods []*zonedPod, most int) 
 	counted, unknown, total := map[string]int32{}, int32(0), int32(0)
 	for _, pod := range pods {
 		switch {
-		case pod.cell != cellID || pod.gone:
+		case pod.cell != cellID || pod.removed:
 			continue
 		case pod.known:
 			counted[pod.zone]++
@@ -83,14 +83,14 @@ func count(p *v1alpha1.PodProtector, cellID string, pods []*zonedPod, most int) 
 func drawZoned(t *rapid.T, pods []*zonedPod) *v1alpha1.PodProtector {
 	p := spread(protector(int32(rapid.IntRange(0, 8).Draw(t, "floor")), 0, 0, 0), zone)
 	for _, cellID := range cellIDs {
-		count(p, cellID, pods, rapid.IntRange(1, 4).Draw(t, "counted one by one"))
+		count(p, cellID, pods, rapid.IntRange(1, 4).Draw(t, "counted separately"))
 	}
 	return p
 }
 
-// worst is a slow, simple computation of the pods that remain outside a domain after the given number of removals. It tries all
+// fewestRemaining is a slow, simple computation of the pods that remain outside a domain after the given number of removals. It tries all
 // possibilities.
-func worst(cell *v1alpha1.PodProtectorCell, domain string, going int) int {
+func fewestRemaining(cell *v1alpha1.PodProtectorCell, domain string, going int) int {
 	var pods []string
 	listed := map[string]bool{}
 	by := cell.Aggregation.Spread
@@ -101,35 +101,35 @@ func worst(cell *v1alpha1.PodProtectorCell, domain string, going int) int {
 		}
 	}
 	least := len(pods) + 100
-	for _, others := range othersOf(by.Others, listed) {
+	for _, others := range otherDomainsOf(by.Others, listed) {
 		for in := range by.Unknown + 1 { // that many of the unknown pods are in the domain
 			world := slices.Concat(pods, others, slices.Repeat([]string{domain}, int(in)), slices.Repeat([]string{"elsewhere"}, int(by.Unknown-in)))
-			least = min(least, leastLeft(world, domain, going))
+			least = min(least, fewestLeft(world, domain, going))
 		}
 	}
 	return least
 }
 
-// othersOf returns all possible distributions of pods over domains that are not listed.
-func othersOf(o *v1alpha1.OtherDomains, listed map[string]bool) [][]string {
+// otherDomainsOf returns all possible distributions of pods over domains that are not listed.
+func otherDomainsOf(o *v1alpha1.OtherDomains, listed map[string]bool) [][]string {
 	if o == nil {
 		return [][]string{nil}
 	}
-	ways := [][]string{nil}
+	candidates := [][]string{nil}
 	for range o.Counted {
 		var longer [][]string
-		for _, way := range ways {
+		for _, candidate := range candidates {
 			for _, name := range allZones {
 				if !listed[name] {
-					longer = append(longer, append(slices.Clone(way), name))
+					longer = append(longer, append(slices.Clone(candidate), name))
 				}
 			}
 		}
-		ways = longer
+		candidates = longer
 	}
-	return slices.DeleteFunc(ways, func(way []string) bool {
+	return slices.DeleteFunc(candidates, func(candidate []string) bool {
 		pods := map[string]int32{}
-		for _, name := range way {
+		for _, name := range candidate {
 			pods[name]++
 		}
 		return int32(len(pods)) != o.Domains || slices.Max(slices.Collect(maps.Values(pods))) != o.Largest
@@ -139,8 +139,8 @@ func othersOf(o *v1alpha1.OtherDomains, listed map[string]bool) [][]string {
 // allZones has two zones without counted pods, which may exist.
 var allZones = append(slices.Clone(zones), "y", "z")
 
-// leastLeft returns the minimum number of pods that remain outside a domain, over all choices of removed pods.
-func leastLeft(pods []string, domain string, going int) int {
+// fewestLeft returns the minimum number of pods that remain outside a domain, over all choices of removed pods.
+func fewestLeft(pods []string, domain string, going int) int {
 	going, least := min(going, len(pods)), len(pods)
 	for chosen := range 1 << len(pods) {
 		left, gone := 0, 0
@@ -159,7 +159,7 @@ func leastLeft(pods []string, domain string, going int) int {
 }
 
 // A domain may have an empty name. A pod with an unknown domain is not assumed to be in it.
-func TestAPodOfAnUnknownDomainMayBeInAny(t *testing.T) {
+func TestPodOfUnknownDomainMayBeInAnyDomain(t *testing.T) {
 	for _, crowded := range zones {
 		pods := []*zonedPod{{zone: crowded, known: true}, {zone: crowded, known: true}, {zone: "e", known: true}}
 		for i, pod := range pods {
@@ -179,7 +179,7 @@ func TestAPodOfAnUnknownDomainMayBeInAny(t *testing.T) {
 			r := removal(cellIDs[0], pods[0].uid)
 			r.Domain = domain
 			if verdict := quota.Decide(p, []quota.Removal{r})[0]; verdict.Outcome.Admitted() != want {
-				t.Errorf("two pods in %q, one in \"e\", and one must outlive any zone; the removal of a pod in %+v: %s, want it admitted: %v",
+				t.Errorf("two pods in %q, one in \"e\", floor 1 after any domain loss: removal of a pod in %+v = %s, want admitted = %v",
 					crowded, domain, verdict.Outcome, want)
 			}
 		}
@@ -188,7 +188,7 @@ func TestAPodOfAnUnknownDomainMayBeInAny(t *testing.T) {
 
 // The test tries all possibilities for the reserved pods, for those whose zone is unknown and for those that are counted together. A
 // removal must be denied if and only if the later loss of some zone other than the pod's could leave fewer pods than the floor.
-func TestALossIsJudgedByTheWorstThatMayBe(t *testing.T) {
+func TestDomainLossAssumesTheWorstPlacement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawZoned(t, drawZonedPods(t, 9))
 		for i := range p.Status.Cells {
@@ -198,7 +198,7 @@ func TestALossIsJudgedByTheWorstThatMayBe(t *testing.T) {
 			asked := drawZonedPod(t, 100+i)
 			next := p.DeepCopy()
 			verdict := quota.Decide(next, []quota.Removal{asked.removal()})[0]
-			refused, fatal := verdict.Outcome == quota.RefusedDomainLoss, ""
+			refused, fatal := verdict.Outcome == quota.DeniedDomainLoss, ""
 			for _, domain := range allZones {
 				left := 0
 				for i := range p.Status.Cells {
@@ -208,15 +208,15 @@ func TestALossIsJudgedByTheWorstThatMayBe(t *testing.T) {
 					} else if cell.Discount != "" {
 						continue
 					}
-					left += worst(cell, domain, quota.Open(&cell.AdmissionHistory)+more)
+					left += fewestRemaining(cell, domain, quota.Open(&cell.AdmissionHistory)+more)
 				}
-				if floor := p.Spec.MinAvailable.IntValue(); left < floor && (!asked.read || domain != asked.zone) {
-					fatal = fmt.Sprintf("the loss of %q leaves %d of %d", domain, left, floor)
+				if floor := p.Spec.MinAvailable.IntValue(); left < floor && (!asked.nodeRead || domain != asked.zone) {
+					fatal = fmt.Sprintf("the loss of %q leaves %d pods, floor %d", domain, left, floor)
 				}
 			}
 			admitted := verdict.Outcome.Admitted()
 			if floor := p.Spec.MinAvailable.IntValue(); floor > 0 && (admitted && fatal != "" || refused && fatal == "") {
-				t.Fatalf("%+v is %s %+v, and %s\n%+v", asked, verdict.Outcome, verdict.Loss, cmp.Or(fatal, "no loss is fatal"), p.Status.Cells)
+				t.Fatalf("Decide() of %+v = %s %+v, although %s\n%+v", asked, verdict.Outcome, verdict.Loss, cmp.Or(fatal, "no domain loss violates the floor"), p.Status.Cells)
 			}
 			p = next
 		}
@@ -225,13 +225,13 @@ func TestALossIsJudgedByTheWorstThatMayBe(t *testing.T) {
 
 // Removals, late counts and unknown zones interleave in any order. The number of pods that remain after the loss of a zone never
 // falls below the floor, or below its initial number if that was lower.
-func TestNoLossBecomesFatal(t *testing.T) {
+func TestAdmittedRemovalsTolerateAnyDomainLoss(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := drawZonedPods(t, 24)
 		p := drawZoned(t, pods)
 		without := func(domain string) (left int) {
 			for _, pod := range pods {
-				if pod.zone != domain && !pod.going && !pod.gone {
+				if pod.zone != domain && !pod.removing && !pod.removed {
 					left++
 				}
 			}
@@ -244,7 +244,7 @@ func TestNoLossBecomesFatal(t *testing.T) {
 		some := func(t *rapid.T, is func(*zonedPod) bool) *zonedPod {
 			of := slices.DeleteFunc(slices.Clone(pods), func(pod *zonedPod) bool { return !is(pod) })
 			if len(of) == 0 {
-				t.Skip("there is none")
+				t.Skip("no such pod")
 			}
 			return rapid.SampledFrom(of).Draw(t, "pod")
 		}
@@ -253,36 +253,38 @@ func TestNoLossBecomesFatal(t *testing.T) {
 				var asked []*zonedPod
 				var removals []quota.Removal
 				for range rapid.IntRange(1, 4).Draw(t, "removals") {
-					pod := some(t, func(pod *zonedPod) bool { return !pod.gone })
+					pod := some(t, func(pod *zonedPod) bool { return !pod.removed })
 					asked, removals = append(asked, pod), append(removals, pod.removal())
 				}
 				for i, verdict := range quota.Decide(p, removals) {
-					asked[i].going = asked[i].going || verdict.Outcome.Admitted()
+					asked[i].removing = asked[i].removing || verdict.Outcome.Admitted()
 				}
 			},
-			"a pod goes":  func(t *rapid.T) { some(t, func(pod *zonedPod) bool { return pod.going && !pod.gone }).gone = true },
-			"a pod comes": func(t *rapid.T) { pods = append(pods, drawZonedPod(t, len(pods))) },
+			"a pod is removed": func(t *rapid.T) {
+				some(t, func(pod *zonedPod) bool { return pod.removing && !pod.removed }).removed = true
+			},
+			"a pod is created": func(t *rapid.T) { pods = append(pods, drawZonedPod(t, len(pods))) },
 			"count": func(t *rapid.T) {
 				cellID := rapid.SampledFrom(cellIDs).Draw(t, "cell")
-				count(p, cellID, pods, rapid.IntRange(1, 4).Draw(t, "counted one by one"))
-				expired := rapid.Bool().Draw(t, "some removals have failed")
-				quota.Settle(&quota.CellOf(p, cellID).AdmissionHistory, func(r quota.Reservation) quota.Sighting {
+				count(p, cellID, pods, rapid.IntRange(1, 4).Draw(t, "counted separately"))
+				expired := rapid.Bool().Draw(t, "some removals failed")
+				quota.Settle(&quota.CellOf(p, cellID).AdmissionHistory, func(r quota.Reservation) quota.Observation {
 					i := slices.IndexFunc(pods, func(pod *zonedPod) bool { return pod.cell == cellID && quota.HashUID(types.UID(pod.uid)) == r.Hash })
 					switch {
-					case pods[i].gone:
-						return quota.Gone
+					case pods[i].removed:
+						return quota.Absent
 					case expired && r.Hash%2 == 0:
-						pods[i].going = false
+						pods[i].removing = false
 						return quota.Expired
 					}
 					return quota.Alive
 				})
 			},
-			"compact": func(*rapid.T) { compactAll(threshold(p, 1), start) },
+			"compact": func(*rapid.T) { compactAll(withThreshold(p, 1), start) },
 			"": func(t *rapid.T) {
 				for domain, least := range sure {
 					if left := without(domain); left < least {
-						t.Fatalf("the loss of %q leaves %d pods, and must leave %d\n%+v", domain, left, least, p.Status.Cells)
+						t.Fatalf("the loss of %q leaves %d pods, want at least %d\n%+v", domain, left, least, p.Status.Cells)
 					}
 				}
 			},
@@ -290,7 +292,7 @@ func TestNoLossBecomesFatal(t *testing.T) {
 	})
 }
 
-func TestBatchesThatMindLossesAreDecidedLikeOneByOne(t *testing.T) {
+func TestBatchDecidesLikeSingleDecisionsWithDomainLoss(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batched := drawZoned(t, drawZonedPods(t, 24))
 		batched.Status.Cells[0].Discount = rapid.SampledFrom([]v1alpha1.Discount{"", v1alpha1.DiscountStale}).Draw(t, "discount")
@@ -302,17 +304,17 @@ func TestBatchesThatMindLossesAreDecidedLikeOneByOne(t *testing.T) {
 		for i, got := range quota.Decide(batched, removals) {
 			want := quota.Decide(single, removals[i:i+1])[0]
 			if got.Outcome != want.Outcome || got.Budget != want.Budget || !gocmp.Equal(got.Loss, want.Loss) {
-				t.Fatalf("removal %d is %+v, one by one %+v", i, got, want)
+				t.Fatalf("removal %d: batch decided %+v, single decision is %+v", i, got, want)
 			}
 		}
 	})
 }
 
 // The summary promises exactly the removals that Decide admits for the pods of the best domain in the best cell.
-func TestDisruptionsAllowedIsWhatTheBestDomainMayLose(t *testing.T) {
+func TestDisruptionsAllowedMatchesTheBestDomain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods := drawZonedPods(t, 24)
-		p := lag(drawZoned(t, pods), int32(rapid.IntRange(0, 6).Draw(t, "maxConcurrentLag")))
+		p := withMaxConcurrentLag(drawZoned(t, pods), int32(rapid.IntRange(0, 6).Draw(t, "maxConcurrentLag")))
 		for _, pod := range pods[:rapid.IntRange(0, len(pods)).Draw(t, "earlier")] {
 			quota.Decide(p, []quota.Removal{pod.removal()})
 		}
@@ -341,12 +343,12 @@ func TestDisruptionsAllowedIsWhatTheBestDomainMayLose(t *testing.T) {
 			}
 		}
 		if got := int(p.Status.DisruptionsAllowed); got != best {
-			t.Fatalf("disruptionsAllowed is %d, and %d of the best domain were admitted\n%+v", got, best, p.Status.Cells)
+			t.Fatalf("disruptionsAllowed = %d, want %d, the number of removals admitted in the best domain\n%+v", got, best, p.Status.Cells)
 		}
 	})
 }
 
-func TestALossOfADomain(t *testing.T) {
+func TestDomainLoss(t *testing.T) {
 	two := func(floor, a, b int32) *v1alpha1.PodProtector {
 		p := spread(protector(floor, a+b), zone)
 		placed(p, 0, in("a", a), in("b", b))
@@ -381,36 +383,36 @@ func TestALossOfADomain(t *testing.T) {
 		want    quota.Outcome
 		loss    *quota.DomainLoss
 	}{
-		"keeps the pods that must outlive it":                     {two(4, 6, 4), of("b"), quota.RefusedDomainLoss, loss("a", 6, 3)},
-		"lets the pods go that are lost by it":                    {two(4, 6, 4), of("a"), quota.Reserved, nil},
-		"lets pods go where one zone has all: it is lost already": {two(4, 6, 0), of("a"), quota.Reserved, nil},
-		"keeps the only pod elsewhere":                            {two(4, 6, 1), of("b"), quota.RefusedDomainLoss, loss("a", 6, 0)},
-		"is nothing to a floor of 0":                              {two(0, 6, 0), of("b"), quota.Reserved, nil},
-		"is nothing to those who do not ask":                      {audit, of("b"), quota.Reserved, nil},
-		"comes after the floor":                                   {two(10, 6, 4), of("b"), quota.RefusedNoBudget, nil},
-		"takes a pod of which nobody knows for the worst":         {two(4, 6, 4), removal("c0", "a"), quota.RefusedDomainLoss, blind},
-		"takes a domain of another key for none":                  {two(4, 6, 4), otherKey, quota.RefusedDomainLoss, blind},
-		"is heard by nobody who breaks the glass":                 {two(4, 6, 4), forced, quota.Reserved, loss("a", 6, 3)},
-		"is not known from counts by another key":                 {old, of("a"), quota.RefusedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainUnknown, Pods: 12, Unknown: 12}},
-		"is outlived by no pods that nobody knows of":             {unknown, of("b"), quota.RefusedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainNamed, Name: "a", Pods: 6, Left: 3, Unknown: 1}},
-		"is judged with what is reserved, wherever that is":       {holding(two(4, 6, 5), "x"), of("b"), quota.RefusedDomainLoss, loss("a", 6, 3)},
-		"may be of one that nobody counts by itself": {
-			many, of("a"), quota.RefusedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainOther, Pods: 3, Left: 6},
+		"denies a removal of the pods that must remain":        {two(4, 6, 4), of("b"), quota.DeniedDomainLoss, loss("a", 6, 3)},
+		"admits a removal in the largest domain":               {two(4, 6, 4), of("a"), quota.Reserved, nil},
+		"admits a removal if one zone has all pods":            {two(4, 6, 0), of("a"), quota.Reserved, nil},
+		"denies the removal of the only pod in another domain": {two(4, 6, 1), of("b"), quota.DeniedDomainLoss, loss("a", 6, 0)},
+		"is ignored for a floor of 0":                          {two(0, 6, 0), of("b"), quota.Reserved, nil},
+		"is ignored without tolerateDomainLoss":                {audit, of("b"), quota.Reserved, nil},
+		"is checked after the floor":                           {two(10, 6, 4), of("b"), quota.DeniedNoBudget, nil},
+		"assumes the worst for a pod of unknown domain":        {two(4, 6, 4), removal("c0", "a"), quota.DeniedDomainLoss, blind},
+		"treats a domain of another key as unknown":            {two(4, 6, 4), otherKey, quota.DeniedDomainLoss, blind},
+		"is overridden by a break-glass removal":               {two(4, 6, 4), forced, quota.Reserved, loss("a", 6, 3)},
+		"ignores domain counts by another key":                 {old, of("a"), quota.DeniedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainUnknown, Pods: 12, Unknown: 12}},
+		"does not count pods of unknown domains as remaining":  {unknown, of("b"), quota.DeniedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainNamed, Name: "a", Pods: 6, Left: 3, Unknown: 1}},
+		"includes reservations in any domain":                  {withReservations(two(4, 6, 5), "x"), of("b"), quota.DeniedDomainLoss, loss("a", 6, 3)},
+		"may affect a domain that is not counted separately": {
+			many, of("a"), quota.DeniedDomainLoss, &quota.DomainLoss{TopologyKey: zone, Kind: quota.DomainOther, Pods: 3, Left: 6},
 		},
-		"repeats what is reserved":                                   {holding(two(4, 6, 4), "one of b"), of("b"), quota.Renewed, nil},
-		"of a cell lets its own pods go, which it would cost anyway": {clusters, removal("c0", "x"), quota.Reserved, nil},
-		"of a cell keeps the pods of the others": {
-			clusters.DeepCopy(), removal("c1", "x"), quota.RefusedDomainLoss,
+		"admits a repeated removal":              {withReservations(two(4, 6, 4), "one of b"), of("b"), quota.Renewed, nil},
+		"of a cell admits removals in that cell": {clusters, removal("c0", "x"), quota.Reserved, nil},
+		"of a cell denies removals in other cells": {
+			clusters.DeepCopy(), removal("c1", "x"), quota.DeniedDomainLoss,
 			&quota.DomainLoss{TopologyKey: v1alpha1.TopologyKeyCell, Kind: quota.DomainNamed, Name: "c0", Pods: 6, Left: 2},
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			got := quota.Decide(c.p, []quota.Removal{c.removal})[0]
 			if diff := gocmp.Diff(c.loss, got.Loss); got.Outcome != c.want || diff != "" {
-				t.Errorf("%s, want %s; loss (-want +got):\n%s", got.Outcome, c.want, diff)
+				t.Errorf("Decide() = %s, want %s; loss (-want +got):\n%s", got.Outcome, c.want, diff)
 			}
-			if forcedBy := got.Forced; c.removal.Force && forcedBy != quota.RefusedDomainLoss {
-				t.Errorf("forced over %q, want the loss", forcedBy)
+			if forcedBy := got.Forced; c.removal.Force && forcedBy != quota.DeniedDomainLoss {
+				t.Errorf("Forced = %q, want the domain loss", forcedBy)
 			}
 		})
 	}

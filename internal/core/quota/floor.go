@@ -18,9 +18,9 @@ func Floor(p *v1alpha1.PodProtector) (floor int, known bool) {
 	case !known:
 		return 0, false
 	case spec.MinAvailable != nil:
-		return share(spec.MinAvailable, expected)
+		return resolveAmount(spec.MinAvailable, expected)
 	case spec.MaxUnavailable != nil:
-		unavailable, known := share(spec.MaxUnavailable, expected)
+		unavailable, known := resolveAmount(spec.MaxUnavailable, expected)
 		return max(0, expected-unavailable), known
 	default:
 		return 0, false
@@ -52,8 +52,8 @@ func Expected(p *v1alpha1.PodProtector) (pods int, known bool) {
 	return pods, known
 }
 
-// share returns a number, or a percentage of a whole, rounded up. known is false for a malformed value.
-func share(of *intstr.IntOrString, whole int) (pods int, known bool) {
-	pods, err := intstr.GetScaledValueFromIntOrPercent(of, whole, true)
+// resolveAmount returns a number, or a percentage of a whole, rounded up. known is false for a malformed value.
+func resolveAmount(amount *intstr.IntOrString, whole int) (pods int, known bool) {
+	pods, err := intstr.GetScaledValueFromIntOrPercent(amount, whole, true)
 	return pods, err == nil
 }

@@ -65,7 +65,7 @@ func FuzzStatus(f *testing.F) {
 			for reservation := range Reservations(&p.Status.Cells[i].AdmissionHistory) {
 				_ = reservation
 			}
-			Settle(&p.Status.Cells[i].AdmissionHistory, func(Reservation) Sighting { return Unseen })
+			Settle(&p.Status.Cells[i].AdmissionHistory, func(Reservation) Observation { return Unobserved })
 		}
 	})
 }
@@ -96,7 +96,7 @@ func stored(p *v1alpha1.PodProtector) bool {
 		for j := range cell.AdmissionHistory.Buckets {
 			b := &cell.AdmissionHistory.Buckets[j]
 			// No rule of the CRD requires that a bucket is single or merged; the webhook and the aggregator write only such buckets.
-			if b.Counter < 1 || b.PodUID != "" && (b.Counter != 1 || len(b.PodUIDHashes) > 0) || b.PodUID == "" && int(b.Counter) != hashes(b) {
+			if b.Counter < 1 || b.PodUID != "" && (b.Counter != 1 || len(b.PodUIDHashes) > 0) || b.PodUID == "" && int(b.Counter) != hashCount(b) {
 				return false
 			}
 		}

@@ -38,13 +38,13 @@ type Reservation struct {
 	Relabel int64
 }
 
-func single(bucket *v1alpha1.Bucket) Reservation {
-	return Reservation{HashUID(bucket.PodUID), bucket.StartTime.Time, bucket.PodName, updateOf(bucket), relabelOf(bucket)}
+func singleReservation(bucket *v1alpha1.Bucket) Reservation {
+	return Reservation{HashUID(bucket.PodUID), bucket.StartTime.Time, bucket.PodName, updateOf(bucket), relabelVersion(bucket)}
 }
 
-// merged returns one reservation of a merged bucket.
-func merged(bucket *v1alpha1.Bucket, i int, stamp time.Time) Reservation {
-	return Reservation{Hash: hashAt(bucket, i), Stamp: stamp, Relabel: relabelOf(bucket)}
+// mergedReservation returns one reservation of a merged bucket.
+func mergedReservation(bucket *v1alpha1.Bucket, i int, stamp time.Time) Reservation {
+	return Reservation{Hash: hashAt(bucket, i), Stamp: stamp, Relabel: relabelVersion(bucket)}
 }
 
 // Open returns the number of open reservations that reduce the budget, |H_c|: all except those of updates whose pods are not
@@ -65,13 +65,13 @@ func Reservations(h *v1alpha1.AdmissionHistory) iter.Seq[Reservation] {
 		for i := range h.Buckets {
 			bucket := &h.Buckets[i]
 			if !isMerged(bucket) {
-				if !yield(single(bucket)) {
+				if !yield(singleReservation(bucket)) {
 					return
 				}
 				continue
 			}
-			for j, stamp := range members(bucket) {
-				if !yield(merged(bucket, j, stamp)) {
+			for j, stamp := range mergedTimes(bucket) {
+				if !yield(mergedReservation(bucket, j, stamp)) {
 					return
 				}
 			}
@@ -79,15 +79,15 @@ func Reservations(h *v1alpha1.AdmissionHistory) iter.Seq[Reservation] {
 	}
 }
 
-// place is the position of a reservation: its bucket and, in a merged bucket, the index of its hash.
-type place struct {
+// position is the position of a reservation: its bucket and, in a merged bucket, the index of its hash.
+type position struct {
 	bucket, hash int
 }
 
-func find(h *v1alpha1.AdmissionHistory, uid types.UID) (place, bool) {
+func findReservation(h *v1alpha1.AdmissionHistory, uid types.UID) (position, bool) {
 	for i := range h.Buckets {
 		if h.Buckets[i].PodUID == uid {
-			return place{bucket: i}, true
+			return position{bucket: i}, true
 		}
 	}
 	want := HashUID(uid)
@@ -96,20 +96,20 @@ func find(h *v1alpha1.AdmissionHistory, uid types.UID) (place, bool) {
 		if !isMerged(bucket) {
 			continue
 		}
-		for j := range hashes(bucket) {
+		for j := range hashCount(bucket) {
 			if hashAt(bucket, j) == want {
-				return place{bucket: i, hash: j}, true
+				return position{bucket: i, hash: j}, true
 			}
 		}
 	}
-	return place{}, false
+	return position{}, false
 }
 
-// remove drops one reservation and keeps the order of the others.
-func remove(h *v1alpha1.AdmissionHistory, at place) {
+// removeReservation drops one reservation and keeps the order of the others.
+func removeReservation(h *v1alpha1.AdmissionHistory, at position) {
 	bucket := &h.Buckets[at.bucket]
 	if isMerged(bucket) && bucket.Counter > 1 {
-		keepMembers(bucket, func(place int, _ Reservation) bool { return place != at.hash })
+		keepMerged(bucket, func(place int, _ Reservation) bool { return place != at.hash })
 		return
 	}
 	h.Buckets = slices.Delete(h.Buckets, at.bucket, at.bucket+1)
@@ -117,17 +117,17 @@ func remove(h *v1alpha1.AdmissionHistory, at place) {
 
 func isMerged(bucket *v1alpha1.Bucket) bool { return bucket.PodUID == "" }
 
-func hashes(bucket *v1alpha1.Bucket) int { return len(bucket.PodUIDHashes) / hashSize }
+func hashCount(bucket *v1alpha1.Bucket) int { return len(bucket.PodUIDHashes) / hashSize }
 
 func hashAt(bucket *v1alpha1.Bucket, i int) UIDHash {
 	return UIDHash(binary.BigEndian.Uint64(bucket.PodUIDHashes[i*hashSize:]))
 }
 
-// holders returns the number of requests that hold a single reservation.
-func holders(bucket *v1alpha1.Bucket) int32 { return max(bucket.Holders, 1) }
+// holderCount returns the number of requests that hold a single reservation.
+func holderCount(bucket *v1alpha1.Bucket) int32 { return max(bucket.Holders, 1) }
 
-// latest returns the time of the newest reservation of a bucket.
-func latest(bucket *v1alpha1.Bucket) time.Time {
+// latestTime returns the time of the newest reservation of a bucket.
+func latestTime(bucket *v1alpha1.Bucket) time.Time {
 	if bucket.EndTime != nil {
 		return bucket.EndTime.Time
 	}

@@ -12,8 +12,8 @@ import (
 // than the reviewed one. An API server reviews each attempt to write a pod, and stores it only while the pod has the reviewed
 // version. Hence a later version contains the change, or the change failed and is reviewed again.
 
-// relabelOf returns the version of the pod in the review of a relabel; 0 for all other reservations.
-func relabelOf(bucket *v1alpha1.Bucket) int64 {
+// relabelVersion returns the version of the pod in the review of a relabel; 0 for all other reservations.
+func relabelVersion(bucket *v1alpha1.Bucket) int64 {
 	if bucket.Operation != v1alpha1.OperationRelabel {
 		return 0
 	}
@@ -24,9 +24,9 @@ func relabelOf(bucket *v1alpha1.Bucket) int64 {
 // relabeled, and a pod to be relabeled can leave the coverage after it was updated. Of two relabels it keeps the later version:
 // attempts at the earlier one have failed by then.
 func carryOverOperation(renewed, old *v1alpha1.Bucket) {
-	version := max(relabelOf(renewed), relabelOf(old))
+	version := max(relabelVersion(renewed), relabelVersion(old))
 	relabel := v1alpha1.OperationRelabel
-	if removes(old.Operation) && (!removes(renewed.Operation) || renewed.Operation == relabel && old.Operation != relabel) {
+	if isRemoval(old.Operation) && (!isRemoval(renewed.Operation) || renewed.Operation == relabel && old.Operation != relabel) {
 		renewed.Operation = cmp.Or(old.Operation, v1alpha1.OperationDelete) // a merged bucket does not store which operation it was
 	}
 	if renewed.PodVersion = 0; renewed.Operation == relabel {

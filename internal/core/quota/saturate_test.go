@@ -64,7 +64,7 @@ func TestSumsOfCellsDoNotOverflow(t *testing.T) {
 	})
 }
 
-func TestWhatWorkloadsWantDoesNotOverflow(t *testing.T) {
+func TestExpectedReplicasDoNotOverflow(t *testing.T) {
 	counts := rapid.OneOf(rapid.Int32Range(0, 10), rapid.Int32Range(math.MaxInt32-10, math.MaxInt32))
 	rapid.Check(t, func(t *rapid.T) {
 		percent := rapid.Int64Range(0, 100).Draw(t, "percent")
@@ -91,7 +91,7 @@ func TestWhatWorkloadsWantDoesNotOverflow(t *testing.T) {
 
 func TestMergedBucketsDoNotOverflow(t *testing.T) {
 	for _, counters := range [][]int32{{math.MaxInt32, math.MaxInt32, 1}, {math.MaxInt32, 1}, {-5, 3}} {
-		m := merging{}
+		m := bucketMerger{}
 		want := int64(0)
 		for _, counter := range counters {
 			m.add(&v1alpha1.Bucket{Counter: counter, PodUID: "u"})

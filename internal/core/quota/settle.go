@@ -6,24 +6,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Sighting is the observed state of a reservation's pod.
-type Sighting int
+// Observation is the observed state of a reservation's pod.
+type Observation int
 
 const (
-	// Unseen means that neither the snapshot nor a live read has shown the state. The snapshot may be older than the pod.
-	Unseen Sighting = iota
+	// Unobserved means that neither the snapshot nor a live read has shown the state. The snapshot may be older than the pod.
+	Unobserved Observation = iota
 	// Alive means that the pod is in the snapshot and not terminating.
 	Alive
-	// Down means that the pod is alive, but not available, so that the counts of the snapshot do not include it.
-	Down
-	// Gone means that the pod is absent or terminating in the snapshot that the cell's counts were taken from. No later snapshot will
+	// Unavailable means that the pod is alive, but not available, so that the counts of the snapshot do not include it.
+	Unavailable
+	// Absent means that the pod is absent or terminating in the snapshot that the cell's counts were taken from. No later snapshot will
 	// count it.
-	Gone
+	Absent
 	// Expired means that the admission deadline has passed since the reservation was first seen with its present stamp, and a live read
 	// after that showed the pod alive: its removal can no longer succeed. For an update, the live read showed the pod as it was before.
 	Expired
-	// Unremoved means the same for a pod that was to be removed or relabeled during an update: the update may still be in progress.
-	Unremoved
+	// RemovalExpired means the same for a pod that was to be removed or relabeled during an update: the update may still be in progress.
+	RemovalExpired
 	// Relabeled means that the snapshot has the pod of a relabel at a later version than the reviewed one: the counts reflect the
 	// change, or it has failed (rule 14).
 	Relabeled
@@ -37,34 +37,34 @@ const (
 
 // Settled has the number of dropped reservations, by the sighting of their pods.
 type Settled struct {
-	Gone, Expired, Relabeled, Superseded, Updated int
+	Absent, Expired, Relabeled, Superseded, Updated int
 	// Overdue has the reservations whose pods did not come back in time.
 	Overdue []Reservation
 }
 
-// Any reports whether there are any.
-func (s *Settled) Any() bool {
-	return s.Gone+s.Expired+s.Relabeled+s.Superseded+s.Updated+len(s.Overdue) > 0
+// HasAny reports whether there are any.
+func (s *Settled) HasAny() bool {
+	return s.Absent+s.Expired+s.Relabeled+s.Superseded+s.Updated+len(s.Overdue) > 0
 }
 
 // Settle drops the ended reservations of one cell. For those of updates it records whether the counts already account for their pods.
 // It must be part of the same write that sets the cell's counts. Every other reservation stays and continues to reduce the budget.
-func Settle(h *v1alpha1.AdmissionHistory, see func(Reservation) Sighting) Settled {
-	var done Settled
-	settled := func(r Reservation, sighting Sighting) bool {
-		switch sighting {
-		case Gone:
-			done.Gone++
+func Settle(h *v1alpha1.AdmissionHistory, observe func(Reservation) Observation) Settled {
+	var result Settled
+	settled := func(r Reservation, observation Observation) bool {
+		switch observation {
+		case Absent:
+			result.Absent++
 		case Expired:
-			done.Expired++
+			result.Expired++
 		case Relabeled:
-			done.Relabeled++
+			result.Relabeled++
 		case Superseded:
-			done.Superseded++
+			result.Superseded++
 		case Updated:
-			done.Updated++
+			result.Updated++
 		case Overdue:
-			done.Overdue = append(done.Overdue, r)
+			result.Overdue = append(result.Overdue, r)
 		default:
 			return false
 		}
@@ -73,20 +73,20 @@ func Settle(h *v1alpha1.AdmissionHistory, see func(Reservation) Sighting) Settle
 	for i := range h.Buckets {
 		bucket := &h.Buckets[i]
 		if isMerged(bucket) {
-			keepMembers(bucket, func(_ int, r Reservation) bool { return !settled(r, see(r)) })
+			keepMerged(bucket, func(_ int, r Reservation) bool { return !settled(r, observe(r)) })
 			continue
 		}
-		r := single(bucket)
-		sighting := see(r)
-		if settled(r, sighting) {
+		r := singleReservation(bucket)
+		observation := observe(r)
+		if settled(r, observation) {
 			bucket.Counter = 0
 			continue
 		}
-		if sighting == Unremoved {
+		if observation == RemovalExpired {
 			bucket.Operation, bucket.PodVersion = v1alpha1.OperationUpdate, 0
 		}
-		bucket.Accounted = sighting == Down && !r.Update.None()
+		bucket.Accounted = observation == Unavailable && !r.Update.IsEmpty()
 	}
 	h.Buckets = slices.DeleteFunc(h.Buckets, func(bucket v1alpha1.Bucket) bool { return bucket.Counter <= 0 })
-	return done
+	return result
 }

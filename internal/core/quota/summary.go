@@ -24,10 +24,10 @@ func Summarize(p *v1alpha1.PodProtector) {
 	summary, counted := &p.Status.Summary, CountedSpec(&p.Spec)
 	for i := range p.Status.Cells {
 		if a := &p.Status.Cells[i].Aggregation; a.CountedSpec == counted {
-			summary.Total = Add(summary.Total, a.TotalReplicas)
-			summary.Ready = Add(summary.Ready, a.ReadyReplicas)
-			summary.Running = Add(summary.Running, a.RunningReplicas)
-			summary.Scheduled = Add(summary.Scheduled, a.ScheduledReplicas)
+			summary.Total = AddSaturating(summary.Total, a.TotalReplicas)
+			summary.Ready = AddSaturating(summary.Ready, a.ReadyReplicas)
+			summary.Running = AddSaturating(summary.Running, a.RunningReplicas)
+			summary.Scheduled = AddSaturating(summary.Scheduled, a.ScheduledReplicas)
 		}
 	}
 }
@@ -38,10 +38,10 @@ func Allowed(p *v1alpha1.PodProtector) int { return allowed(p, BudgetOf(p)) }
 // allowed returns the number of removals that Decide would admit now. For a protector that must tolerate a domain loss, it is the
 // number for the pods of one domain in one cell, for the best such choice. It is 0 if no counted pod could be removed.
 func allowed(p *v1alpha1.PodProtector, budget Budget) int {
-	if budget.FloorUnknown || budget.Floor > 0 && isRecounted(p) {
+	if budget.FloorUnknown || budget.Floor > 0 && needsRecount(p) {
 		return 0
 	}
-	allowed := min(budget.Left(), domainLossesOf(p, budget).most())
+	allowed := min(budget.Left(), domainLossesOf(p, budget).allowed())
 	if limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag); limit > 0 {
 		allowed = min(allowed, limit-budget.Reserved)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// asAnOlderVersion reduces a status to what a version before podTimes keeps.
-func asAnOlderVersion(p *v1alpha1.PodProtector) {
+// dropPodTimes reduces a status to what a version before podTimes keeps.
+func dropPodTimes(p *v1alpha1.PodProtector) {
 	for i := range p.Status.Cells {
 		buckets := p.Status.Cells[i].AdmissionHistory.Buckets
 		for j := range buckets {
@@ -29,7 +29,7 @@ const admissionDeadline = 65 * time.Second
 
 // Ten removals were admitted and abandoned, while clients renew ten others every five seconds, as a drain does that a
 // PodDisruptionBudget blocks. The renewals do not extend the abandoned ones.
-func TestAnAbandonedReservationExpiresWhileOthersAreRenewed(t *testing.T) {
+func TestAbandonedReservationExpiresWhileOthersAreRenewed(t *testing.T) {
 	for claim, c := range map[string]struct {
 		// older is the time until which webhooks of an older version write every second renewal.
 		older time.Duration
@@ -37,25 +37,25 @@ func TestAnAbandonedReservationExpiresWhileOthersAreRenewed(t *testing.T) {
 		restart time.Duration
 		want    time.Duration
 	}{
-		"after the admission deadline":                             {0, 0, admissionDeadline},
-		"and after that of a new leader":                           {0, 40 * time.Second, 40*time.Second + admissionDeadline},
-		"and after that of the last write of an older version":     {30 * time.Second, 0, 30*time.Second + admissionDeadline},
-		"however long webhooks of an older version wrote, in time": {10 * time.Minute, 0, 10*time.Minute + admissionDeadline},
+		"after the admission deadline":                           {0, 0, admissionDeadline},
+		"and after that of a new leader":                         {0, 40 * time.Second, 40*time.Second + admissionDeadline},
+		"and after that of the last write of an older version":   {30 * time.Second, 0, 30*time.Second + admissionDeadline},
+		"in time after any period of writes by an older version": {10 * time.Minute, 0, 10*time.Minute + admissionDeadline},
 	} {
 		for _, most := range []int32{0, 1, 4, 20} {
 			t.Run(fmt.Sprintf("%s, compactThreshold %d", claim, most), func(t *testing.T) {
-				p := threshold(protector(1, 100), most)
+				p := withThreshold(protector(1, 100), most)
 				h := &p.Status.Cells[0].AdmissionHistory
 				reserve := func(kind string, at time.Duration, older bool) {
 					for i := range 10 {
 						r := removal("c0", fmt.Sprint(kind, i))
 						r.At = start.Add(at)
 						if verdict := quota.Decide(p, []quota.Removal{r})[0]; !verdict.Outcome.Admitted() {
-							t.Fatalf("removal of %s was refused: %v", r.PodUID, verdict)
+							t.Fatalf("Decide() of %s = %v, want it admitted", r.PodUID, verdict)
 						}
 						compactAll(p, r.At)
 						if older {
-							asAnOlderVersion(p)
+							dropPodTimes(p)
 						}
 					}
 				}
@@ -75,8 +75,8 @@ func TestAnAbandonedReservationExpiresWhileOthersAreRenewed(t *testing.T) {
 					deadlines.Observe(h, start.Add(at))
 					for r := range quota.Reservations(h) {
 						want := abandoned[r.Hash] && at >= c.want
-						if got := deadlines.Passed(r, admissionDeadline, start.Add(at)); got != want && (c.older == 0 || at == c.want || !abandoned[r.Hash]) {
-							t.Fatalf("after %s: Passed() of a reservation = %t, want %t (abandoned %t)", at, got, want, abandoned[r.Hash])
+						if got := deadlines.HasPassed(r, admissionDeadline, start.Add(at)); got != want && (c.older == 0 || at == c.want || !abandoned[r.Hash]) {
+							t.Fatalf("after %s: HasPassed() of a reservation = %t, want %t (abandoned %t)", at, got, want, abandoned[r.Hash])
 						}
 					}
 				}
@@ -88,23 +88,23 @@ func TestAnAbandonedReservationExpiresWhileOthersAreRenewed(t *testing.T) {
 	}
 }
 
-// timed is a simple model of a timer.
-type timed struct {
-	unseen bool
-	at     time.Time
+// observedTimer is a simple model of a timer.
+type observedTimer struct {
+	unobserved bool
+	at         time.Time
 }
 
 // A timer starts when the aggregator first sees the last attempt for the pod, however reservations are merged, settled, given back or
 // repeated with different clocks. With webhooks of an older version it may run longer, but never shorter.
-func TestATimerRunsFromTheLastAttempt(t *testing.T) {
+func TestTimerStartsWithTheLastAttempt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := protector(1, 100)
 		h := &p.Status.Cells[0].AdmissionHistory
 		older := rapid.Bool().Draw(t, "with webhooks of an older version")
-		now, deadlines, timers, attempts := start, quota.Deadlines{}, map[types.UID]*timed{}, time.Duration(0)
+		now, deadlines, timers, attempts := start, quota.Deadlines{}, map[types.UID]*observedTimer{}, time.Duration(0)
 		pods := func(t *rapid.T) types.UID {
 			if len(timers) == 0 {
-				t.Skip("nothing is reserved")
+				t.Skip("no reservation")
 			}
 			return rapid.SampledFrom(slices.Sorted(maps.Keys(timers))).Draw(t, "pod")
 		}
@@ -116,33 +116,33 @@ func TestATimerRunsFromTheLastAttempt(t *testing.T) {
 					attempts += time.Millisecond // a later attempt for a pod whose reservation has ended has another time
 					r.At = now.Add(time.Duration(rapid.IntRange(-120, 120).Draw(t, "skew"))*time.Second + attempts)
 					removals = append(removals, r)
-					timers[r.PodUID] = &timed{unseen: true}
+					timers[r.PodUID] = &observedTimer{unobserved: true}
 				}
 				quota.Decide(p, removals)
 				if rapid.Bool().Draw(t, "compact") {
-					compactAll(threshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold"))), now)
+					compactAll(withThreshold(p, int32(rapid.IntRange(0, 4).Draw(t, "compactThreshold"))), now)
 				}
 				if older && rapid.Bool().Draw(t, "older") {
-					asAnOlderVersion(p)
+					dropPodTimes(p)
 				}
 			},
 			"settle": func(t *rapid.T) {
 				gone := pods(t)
 				delete(timers, gone)
-				quota.Settle(h, func(r quota.Reservation) quota.Sighting {
+				quota.Settle(h, func(r quota.Reservation) quota.Observation {
 					if r.Hash == quota.HashUID(gone) {
-						return quota.Gone
+						return quota.Absent
 					}
 					return quota.Alive
 				})
-				deadlines.Forget(h)
+				deadlines.Prune(h)
 			},
 			"observe": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(0, 70).Draw(t, "seconds")) * time.Second)
 				deadlines.Observe(h, now)
 				for _, timer := range timers {
-					if timer.unseen {
-						*timer = timed{at: now}
+					if timer.unobserved {
+						*timer = observedTimer{at: now}
 					}
 				}
 			},
@@ -166,10 +166,10 @@ func TestATimerRunsFromTheLastAttempt(t *testing.T) {
 						if r.Hash != quota.HashUID(uid) {
 							continue
 						}
-						got := deadlines.Passed(r, admissionDeadline, now)
-						want := !timer.unseen && !now.Before(timer.at.Add(admissionDeadline))
+						got := deadlines.HasPassed(r, admissionDeadline, now)
+						want := !timer.unobserved && !now.Before(timer.at.Add(admissionDeadline))
 						if got != want && (!older || got) {
-							t.Fatalf("Passed() of %s = %t, want %t; buckets %+v", uid, got, want, h.Buckets)
+							t.Fatalf("HasPassed() of %s = %t, want %t; buckets %+v", uid, got, want, h.Buckets)
 						}
 					}
 				}
@@ -180,7 +180,7 @@ func TestATimerRunsFromTheLastAttempt(t *testing.T) {
 
 // The size of a merged bucket's times is bounded: at most five bytes for each reservation, and next to nothing for those of one
 // write.
-func TestTimesTakeLittleSpace(t *testing.T) {
+func TestPodTimesAreSmall(t *testing.T) {
 	for claim, c := range map[string]struct {
 		batch, most int
 		every       time.Duration
@@ -191,7 +191,7 @@ func TestTimesTakeLittleSpace(t *testing.T) {
 		"one write in two minutes of one removal": {1, 5, 2 * time.Minute},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			p := threshold(protector(1, 20000), 0)
+			p := withThreshold(protector(1, 20000), 0)
 			const number = 2000
 			for i := 0; i < number; i += c.batch {
 				var removals []quota.Removal
@@ -214,8 +214,8 @@ func TestTimesTakeLittleSpace(t *testing.T) {
 
 // A reservation that expired is followed by another for the same pod before the next pass of the aggregator. A webhook with a fast
 // clock wrote the time of the first. By chance, the second has the same stamp, but must have a timer of its own.
-func TestAReservationHasNoTimerOfOneThatWasSettled(t *testing.T) {
-	p := threshold(protector(1, 20), 0)
+func TestReservationDoesNotInheritTheTimerOfASettledOne(t *testing.T) {
+	p := withThreshold(protector(1, 20), 0)
 	h := &p.Status.Cells[0].AdmissionHistory
 	ahead, a := removal("c0", "ahead"), removal("c0", "a")
 	ahead.At = start.Add(time.Hour)
@@ -231,43 +231,43 @@ func TestAReservationHasNoTimerOfOneThatWasSettled(t *testing.T) {
 	before := stampsOf(h)
 	deadlines := quota.Deadlines{}
 	deadlines.Observe(h, start)
-	quota.Settle(h, func(r quota.Reservation) quota.Sighting {
+	quota.Settle(h, func(r quota.Reservation) quota.Observation {
 		if r.Hash == quota.HashUID("a") {
 			return quota.Expired
 		}
 		return quota.Alive
 	})
-	deadlines.Forget(h)
+	deadlines.Prune(h)
 	decide(a, true)
 	decide(a, false)
 	if after := stampsOf(h); !slices.Equal(before, after) {
-		t.Fatalf("stamps %v, want %v: the test shows nothing", after, before)
+		t.Fatalf("stamps %v, want %v: the test has no effect", after, before)
 	}
 	now := start.Add(time.Hour)
 	deadlines.Observe(h, now)
 	for r := range quota.Reservations(h) {
-		if got, want := deadlines.Passed(r, admissionDeadline, now), r.Hash == quota.HashUID("ahead"); got != want {
-			t.Errorf("Passed() of %+v = %t, want %t", r, got, want)
+		if got, want := deadlines.HasPassed(r, admissionDeadline, now), r.Hash == quota.HashUID("ahead"); got != want {
+			t.Errorf("HasPassed() of %+v = %t, want %t", r, got, want)
 		}
 	}
 }
 
 // A malformed encoding stands for the latest time, which is stricter.
-func TestTimesThatCannotBeReadAreTheLatest(t *testing.T) {
+func TestMalformedPodTimesMeanTheLatestTime(t *testing.T) {
 	for _, raw := range [][]byte{nil, {0x80}, {1}, {3, 0}, {1, 5}, {0, 5, 2, 5}, {255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 5}, {2, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}} {
 		p := protector(1, 20)
 		first, second := removal("c0", "a"), removal("c0", "b")
 		second.At = start.Add(time.Minute)
 		quota.Decide(p, []quota.Removal{first})
 		quota.Decide(p, []quota.Removal{second})
-		compactAll(threshold(p, 0), start)
+		compactAll(withThreshold(p, 0), start)
 		h := &p.Status.Cells[0].AdmissionHistory
 		if stamps := stampsOf(h); !slices.Equal(stamps, []time.Time{start, second.At}) {
 			t.Fatalf("stamps %v, want those of both attempts", stamps)
 		}
 		h.Buckets[0].PodTimes = raw
 		if stamps := stampsOf(h); !slices.Equal(stamps, []time.Time{second.At, second.At}) {
-			t.Errorf("stamps with podTimes %v are %v, want the latest for both", raw, stamps)
+			t.Errorf("stamps with podTimes %v = %v, want the latest for both", raw, stamps)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// mostUpdates is the maximum number of pods of a cell under update at once: each has its own bucket in the status.
-const mostUpdates = 1000
+// maxUpdates is the maximum number of pods of a cell under update at once: each has its own bucket in the status.
+const maxUpdates = 1000
 
 // Update is one or several changes of a pod that make it unavailable for a while. It has taken effect once the pod has the
 // generation. It is done once the pod's status has observed it, the containers have restarted that often, and the pod is available.
@@ -20,26 +20,26 @@ type Update struct {
 	Removal bool
 }
 
-// None reports whether there is no update.
-func (u *Update) None() bool { return u.Generation == 0 }
+// IsEmpty reports whether there is no update.
+func (u *Update) IsEmpty() bool { return u.Generation == 0 }
 
 func updateOf(bucket *v1alpha1.Bucket) Update {
 	if bucket.Generation == 0 {
 		return Update{}
 	}
-	return Update{firstGeneration(bucket), bucket.Containers, removes(bucket.Operation)}
+	return Update{firstGeneration(bucket), bucket.Containers, isRemoval(bucket.Operation)}
 }
 
 func firstGeneration(bucket *v1alpha1.Bucket) int64 {
 	return cmp.Or(bucket.FirstGeneration, bucket.Generation)
 }
 
-func removes(o v1alpha1.Operation) bool {
+func isRemoval(o v1alpha1.Operation) bool {
 	return o != v1alpha1.OperationUpdate && o != v1alpha1.OperationResize
 }
 
-// updates returns the number of reservations of updates.
-func updates(h *v1alpha1.AdmissionHistory) int {
+// openUpdates returns the number of reservations of updates.
+func openUpdates(h *v1alpha1.AdmissionHistory) int {
 	n := 0
 	for i := range h.Buckets {
 		if h.Buckets[i].Generation > 0 {

@@ -21,8 +21,8 @@ func container(name string, restarts int32) v1alpha1.ContainerRestarts {
 	return v1alpha1.ContainerRestarts{Name: name, Restarts: restarts}
 }
 
-// only returns the only reservation of the first cell.
-func only(t *testing.T, p *v1alpha1.PodProtector) (quota.Reservation, *v1alpha1.Bucket) {
+// onlyReservation returns the only reservation of the first cell.
+func onlyReservation(t *testing.T, p *v1alpha1.PodProtector) (quota.Reservation, *v1alpha1.Bucket) {
 	t.Helper()
 	h := &p.Status.Cells[0].AdmissionHistory
 	if len(h.Buckets) != 1 {
@@ -35,7 +35,7 @@ func only(t *testing.T, p *v1alpha1.PodProtector) (quota.Reservation, *v1alpha1.
 	return quota.Reservation{}, nil
 }
 
-func TestWhatIsAskedOfOnePodAddsUp(t *testing.T) {
+func TestOperationsOnOnePodCombine(t *testing.T) {
 	for claim, c := range map[string]struct {
 		asked []quota.Removal
 		want  quota.Update
@@ -45,7 +45,7 @@ func TestWhatIsAskedOfOnePodAddsUp(t *testing.T) {
 			[]quota.Removal{update("a", 2, container("web", 1))},
 			quota.Update{Generation: 2, Containers: []v1alpha1.ContainerRestarts{container("web", 1)}}, v1alpha1.OperationUpdate,
 		},
-		"the same update, asked again": {
+		"the same update, repeated": {
 			[]quota.Removal{update("a", 2, container("web", 1)), update("a", 2, container("web", 1))},
 			quota.Update{Generation: 2, Containers: []v1alpha1.ContainerRestarts{container("web", 1)}}, v1alpha1.OperationUpdate,
 		},
@@ -53,11 +53,11 @@ func TestWhatIsAskedOfOnePodAddsUp(t *testing.T) {
 			[]quota.Removal{update("a", 2, container("web", 1)), update("a", 3, container("web", 1))},
 			quota.Update{Generation: 2, Containers: []v1alpha1.ContainerRestarts{container("web", 2)}}, v1alpha1.OperationUpdate,
 		},
-		"a later update, asked again": {
+		"a later update, repeated": {
 			[]quota.Removal{update("a", 2, container("web", 1)), update("a", 3, container("web", 1)), update("a", 3, container("web", 1))},
 			quota.Update{Generation: 2, Containers: []v1alpha1.ContainerRestarts{container("web", 2)}}, v1alpha1.OperationUpdate,
 		},
-		"a later update of a container that was": {
+		"a later update of a restarted container": {
 			[]quota.Removal{update("a", 2, container("web", 1)), update("a", 3, container("web", 2))},
 			quota.Update{Generation: 2, Containers: []v1alpha1.ContainerRestarts{container("web", 2)}}, v1alpha1.OperationUpdate,
 		},
@@ -69,7 +69,7 @@ func TestWhatIsAskedOfOnePodAddsUp(t *testing.T) {
 			[]quota.Removal{update("a", 2, container("web", 1)), removal("c0", "a")},
 			quota.Update{Generation: 2, Containers: []v1alpha1.ContainerRestarts{container("web", 1)}, Removal: true}, v1alpha1.OperationDelete,
 		},
-		"an update of a pod that may go yet": {
+		"an update of a pod to be removed": {
 			[]quota.Removal{removal("c0", "a"), update("a", 2, container("web", 1))},
 			quota.Update{Generation: 2, Containers: []v1alpha1.ContainerRestarts{container("web", 1)}, Removal: true}, v1alpha1.OperationDelete,
 		},
@@ -78,7 +78,7 @@ func TestWhatIsAskedOfOnePodAddsUp(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			p := protector(1, 9)
 			quota.Decide(p, c.asked)
-			got, bucket := only(t, p)
+			got, bucket := onlyReservation(t, p)
 			if diff := cmp.Diff(c.want, got.Update); diff != "" || bucket.Operation != c.as {
 				t.Errorf("operation %s, want %s; update (-want +got):\n%s", bucket.Operation, c.as, diff)
 			}
@@ -89,15 +89,15 @@ func TestWhatIsAskedOfOnePodAddsUp(t *testing.T) {
 	}
 }
 
-func TestAnUpdateOfAPodInAMergedBucketIsKnownByItself(t *testing.T) {
-	p := threshold(protector(1, 9), 0)
+func TestUpdateOfAMergedReservationBecomesSingle(t *testing.T) {
+	p := withThreshold(protector(1, 9), 0)
 	quota.Decide(p, []quota.Removal{removal("c0", "a"), removal("c0", "b")})
 	compactAll(p, start)
 	quota.Decide(p, []quota.Removal{update("a", 2, container("web", 1))})
 	compactAll(p, start)
 	buckets := p.Status.Cells[0].AdmissionHistory.Buckets
 	if len(buckets) != 2 || buckets[1].PodUID != "a" || buckets[1].Operation != v1alpha1.OperationDelete || buckets[1].Generation != 2 {
-		t.Errorf("buckets %+v, want one of b and one of a, which may go yet", buckets)
+		t.Errorf("buckets %+v, want one of b and one of a, which may still be removed", buckets)
 	}
 	if b := quota.BudgetOf(p); b.Reserved != 2 {
 		t.Errorf("%d reserved, want 2", b.Reserved)
@@ -106,55 +106,55 @@ func TestAnUpdateOfAPodInAMergedBucketIsKnownByItself(t *testing.T) {
 
 // The counts exclude a pod that is down because of its update, so its reservation must not consume budget a second time. Once the pod
 // is available and is to be removed again, it consumes budget again.
-func TestAnUpdateCostsOnce(t *testing.T) {
+func TestUpdateConsumesBudgetOnce(t *testing.T) {
 	p := protector(8, 10)
-	see := func(sighting quota.Sighting, available int32) quota.Settled {
-		done := quota.Settle(&p.Status.Cells[0].AdmissionHistory, func(quota.Reservation) quota.Sighting { return sighting })
+	see := func(observation quota.Observation, available int32) quota.Settled {
+		done := quota.Settle(&p.Status.Cells[0].AdmissionHistory, func(quota.Reservation) quota.Observation { return observation })
 		p.Status.Cells[0].Aggregation.CountedReplicas = available
 		return done
 	}
 	left := func(want int, when string) {
 		t.Helper()
 		if got := quota.BudgetOf(p).Left(); got != want {
-			t.Errorf("budget %d %s, want %d", got, when, want)
+			t.Errorf("Left() %[2]s = %[1]d, want %[3]d", got, when, want)
 		}
 	}
 	quota.Decide(p, []quota.Removal{update("a", 2, container("web", 1))})
-	left(1, "with an update under way")
-	see(quota.Down, 9)
-	left(1, "while the pod is down")
+	left(1, "with an update in progress")
+	see(quota.Unavailable, 9)
+	left(1, "while the pod is unavailable")
 	see(quota.Alive, 10)
-	left(1, "while the pod is up, and not updated yet")
-	see(quota.Down, 9)
-	if got := quota.Decide(p, []quota.Removal{removal("c0", "b"), removal("c0", "a")}); got[0].Outcome != quota.Reserved || got[1].Outcome != quota.RefusedNoBudget {
-		t.Errorf("%v, want the last of the budget reserved, and nothing left for a pod that has come up", outcomes(got))
+	left(1, "while the pod is available and not updated yet")
+	see(quota.Unavailable, 9)
+	if got := quota.Decide(p, []quota.Removal{removal("c0", "b"), removal("c0", "a")}); got[0].Outcome != quota.Reserved || got[1].Outcome != quota.DeniedNoBudget {
+		t.Errorf("Decide() = %v, want the last removal of the budget reserved and the next one denied", outcomes(got))
 	}
 	if done := see(quota.Updated, 10); done.Updated != 2 {
-		t.Errorf("settled %+v", done)
+		t.Errorf("Settle() = %+v, want 2 updated pods", done)
 	}
-	left(2, "after all")
+	left(2, "after settlement")
 }
 
-func TestAnUpdateThatIsOverdueIsTold(t *testing.T) {
+func TestSettleReportsOverdueUpdates(t *testing.T) {
 	p := protector(8, 10)
 	quota.Decide(p, []quota.Removal{update("a", 2)})
-	done := quota.Settle(&p.Status.Cells[0].AdmissionHistory, func(quota.Reservation) quota.Sighting { return quota.Overdue })
-	if len(done.Overdue) != 1 || done.Overdue[0].PodName != "pod-a" || !done.Any() || quota.BudgetOf(p).Reserved != 0 {
+	done := quota.Settle(&p.Status.Cells[0].AdmissionHistory, func(quota.Reservation) quota.Observation { return quota.Overdue })
+	if len(done.Overdue) != 1 || done.Overdue[0].PodName != "pod-a" || !done.HasAny() || quota.BudgetOf(p).Reserved != 0 {
 		t.Errorf("settled %+v, %d reserved", done, quota.BudgetOf(p).Reserved)
 	}
 }
 
 // The removal of a pod under update was rejected by another admission check: the update continues.
-func TestAnUpdateOutlivesARemovalThatFailed(t *testing.T) {
+func TestSettleKeepsTheUpdateOfAFailedRemoval(t *testing.T) {
 	p := protector(8, 10)
 	quota.Decide(p, []quota.Removal{update("a", 2, container("web", 1)), removal("c0", "a")})
-	quota.Settle(&p.Status.Cells[0].AdmissionHistory, func(quota.Reservation) quota.Sighting { return quota.Unremoved })
-	if r, bucket := only(t, p); r.Update.Removal || r.Update.Generation != 2 || bucket.Operation != v1alpha1.OperationUpdate {
+	quota.Settle(&p.Status.Cells[0].AdmissionHistory, func(quota.Reservation) quota.Observation { return quota.RemovalExpired })
+	if r, bucket := onlyReservation(t, p); r.Update.Removal || r.Update.Generation != 2 || bucket.Operation != v1alpha1.OperationUpdate {
 		t.Errorf("reservation %+v, bucket %+v", r, bucket)
 	}
 }
 
-func TestNoMoreThanAThousandUpdatesOfACell(t *testing.T) {
+func TestUpdatesPerCellAreLimited(t *testing.T) {
 	p := protector(1, 5000)
 	for i := range 1000 {
 		if got := quota.Decide(p, []quota.Removal{update(fmt.Sprint(i), 2)})[0].Outcome; got != quota.Reserved {
@@ -163,29 +163,29 @@ func TestNoMoreThanAThousandUpdatesOfACell(t *testing.T) {
 	}
 	compactAll(p, start.Add(time.Hour))
 	got := quota.Decide(p, []quota.Removal{update("one more", 2), update("7", 3), removal("c0", "one more")})
-	if want := []quota.Outcome{quota.RefusedUpdates, quota.Renewed, quota.Reserved}; !cmp.Equal(want, outcomes(got)) {
+	if want := []quota.Outcome{quota.DeniedUpdates, quota.Renewed, quota.Reserved}; !cmp.Equal(want, outcomes(got)) {
 		t.Errorf("%v, want %v", outcomes(got), want)
 	}
 }
 
-func TestAnUpdateThatTookEffectMayTakeLonger(t *testing.T) {
+func TestUpdateThatTookEffectHasALongerDeadline(t *testing.T) {
 	p := protector(1, 9)
 	quota.Decide(p, []quota.Removal{update("a", 2)})
-	r, _ := only(t, p)
+	r, _ := onlyReservation(t, p)
 	var d quota.Deadlines
-	passed := func(after time.Duration) bool { return d.Passed(r, time.Minute, start.Add(after)) }
-	if d.TookEffect(r, time.Hour) || passed(24*time.Hour) {
-		t.Error("a reservation that was never observed has a timer")
+	passed := func(after time.Duration) bool { return d.HasPassed(r, time.Minute, start.Add(after)) }
+	if d.RecordEffect(r, time.Hour) || passed(24*time.Hour) {
+		t.Error("unobserved reservation has a timer")
 	}
 	d.Observe(&p.Status.Cells[0].AdmissionHistory, start)
 	if !passed(time.Minute) {
 		t.Error("the admission deadline does not pass")
 	}
-	if d.TookEffect(r, time.Hour) || !d.TookEffect(r, time.Hour) {
-		t.Error("want it to be news once")
+	if d.RecordEffect(r, time.Hour) || !d.RecordEffect(r, time.Hour) {
+		t.Error("want RecordEffect() to report the effect as new once")
 	}
 	if passed(time.Minute) || !passed(time.Hour) {
-		t.Error("want the timeout of updates to count from the same time")
+		t.Error("want the timeout of updates to start at the same time")
 	}
 	if next, ok := d.Next(time.Minute); !ok || !next.Equal(start.Add(time.Hour)) {
 		t.Errorf("next deadline %v", next)

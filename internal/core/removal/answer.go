@@ -39,17 +39,17 @@ type Answer struct {
 	Status *metav1.Status
 	// Warnings are for the client of a removal that is admitted.
 	Warnings []string
-	// Blames is the protector that denied the removal. It is nil if none did.
-	Blames *Charge
-	// Forced is the denial that was overridden to admit the removal. It is nil if there was none.
-	Forced *Override
+	// DeniedBy is the protector that denied the removal. It is nil if none did.
+	DeniedBy *Charge
+	// Overridden is the denial that was overridden to admit the removal. It is nil if there was none.
+	Overridden *Override
 }
 
 // Override is an overridden denial.
 type Override struct {
 	Verdict VerdictReason
-	// By is the protector that denied the removal. It is nil if none did.
-	By *Charge
+	// DeniedBy is the protector that denied the removal. It is nil if none did.
+	DeniedBy *Charge
 	// Reason is the user's reason for the override. It is empty if the user gave none.
 	Reason string
 }
@@ -60,17 +60,17 @@ func (a Answer) Audit() map[string]string {
 	if len(a.Protectors) > 0 {
 		audit[v1alpha1.AuditProtectors] = strings.Join(a.Protectors, ",")
 	}
-	if a.Forced != nil {
-		audit[v1alpha1.AuditForcedOver] = string(a.Forced.Verdict)
-		if a.Forced.Reason != "" {
-			audit[v1alpha1.AuditForcedReason] = a.Forced.Reason
+	if a.Overridden != nil {
+		audit[v1alpha1.AuditForcedOver] = string(a.Overridden.Verdict)
+		if a.Overridden.Reason != "" {
+			audit[v1alpha1.AuditForcedReason] = a.Overridden.Reason
 		}
 	}
 	return audit
 }
 
-// OnTrial admits a denied removal and warns the client. It is for a trial, in which nothing is protected.
-func (a Answer) OnTrial() Answer {
+// AdmitInAuditMode admits a denied removal and warns the client. It is for a trial, in which nothing is protected.
+func (a Answer) AdmitInAuditMode() Answer {
 	if a.Allowed {
 		return a
 	}
@@ -79,26 +79,26 @@ func (a Answer) OnTrial() Answer {
 	return a
 }
 
-// BreakGlass admits a denied removal because the pod has the break-glass annotation, and records the reason.
-func (a Answer) BreakGlass(reason string) Answer {
+// AdmitBreakGlass admits a denied removal because the pod has the break-glass annotation, and records the reason.
+func (a Answer) AdmitBreakGlass(reason string) Answer {
 	if !a.Allowed {
-		a = Answer{Allowed: true, Protectors: a.Protectors, Forced: &Override{Verdict: a.Verdict, By: a.Blames}}
+		a = Answer{Allowed: true, Protectors: a.Protectors, Overridden: &Override{Verdict: a.Verdict, DeniedBy: a.DeniedBy}}
 	}
-	if a.Forced != nil { // otherwise the removal did not need it
-		a.Verdict, a.Forced.Reason = VerdictForced, reason
+	if a.Overridden != nil { // otherwise the removal did not need it
+		a.Verdict, a.Overridden.Reason = VerdictForced, reason
 	}
 	return a
 }
 
-// Allow admits an operation that consumes no budget.
-func Allow(verdict VerdictReason) Answer { return Answer{Allowed: true, Verdict: verdict} }
+// AllowUncharged admits an operation that consumes no budget.
+func AllowUncharged(verdict VerdictReason) Answer { return Answer{Allowed: true, Verdict: verdict} }
 
-// Admit admits a removal that protectors decided on.
-func Admit(verdict VerdictReason, charges []Charge) Answer {
-	return Answer{Allowed: true, Verdict: verdict, Protectors: names(charges)}
+// AllowCharged admits a removal that protectors decided on.
+func AllowCharged(verdict VerdictReason, charges []Charge) Answer {
+	return Answer{Allowed: true, Verdict: verdict, Protectors: chargeNames(charges)}
 }
 
-func names(charges []Charge) []string {
+func chargeNames(charges []Charge) []string {
 	all := make([]string, 0, len(charges))
 	for _, c := range charges {
 		all = append(all, c.String())

@@ -10,17 +10,17 @@ import (
 // These are the limits of fields in a review, in bytes, as API servers enforce them. A review that exceeds one does not come from an
 // API server. Storing such fields, or writing them into an event, would burden the requests of other clients.
 const (
-	mostUID, mostVersion = 128, 64
-	mostLabelKey         = validation.DNS1123SubdomainMaxLength + len("/") + validation.DNS1123LabelMaxLength
-	mostAnnotations      = 256 << 10
+	maxUIDLength, maxVersionLength = 128, 64
+	maxLabelKeyLength              = validation.DNS1123SubdomainMaxLength + len("/") + validation.DNS1123LabelMaxLength
+	maxAnnotationsSize             = 256 << 10
 )
 
 // checkBounds returns an error for the first field of the request that is too long. The error does not contain the field's value.
 func (r *Request) checkBounds() error {
-	if err := tooLong("namespace", r.Namespace, validation.DNS1123LabelMaxLength); err != nil {
+	if err := checkLength("namespace", r.Namespace, validation.DNS1123LabelMaxLength); err != nil {
 		return err
 	}
-	if err := tooLong("name", r.PodName, validation.DNS1123SubdomainMaxLength); err != nil {
+	if err := checkLength("name", r.PodName, validation.DNS1123SubdomainMaxLength); err != nil {
 		return err
 	}
 	for _, pod := range []*corev1.Pod{r.Pod, r.Relabeled} {
@@ -40,18 +40,18 @@ func checkPod(pod *corev1.Pod) error {
 		most       int
 	}{
 		{"namespace", pod.Namespace, validation.DNS1123LabelMaxLength}, {"name", pod.Name, validation.DNS1123SubdomainMaxLength},
-		{"UID", string(pod.UID), mostUID}, {"resourceVersion", pod.ResourceVersion, mostVersion},
+		{"UID", string(pod.UID), maxUIDLength}, {"resourceVersion", pod.ResourceVersion, maxVersionLength},
 		{"node name", pod.Spec.NodeName, validation.DNS1123SubdomainMaxLength},
 	} {
-		if err := tooLong(part.what, part.text, part.most); err != nil {
+		if err := checkLength(part.what, part.text, part.most); err != nil {
 			return err
 		}
 	}
 	for key, value := range pod.Labels {
-		if err := tooLong("label key", key, mostLabelKey); err != nil {
+		if err := checkLength("label key", key, maxLabelKeyLength); err != nil {
 			return err
 		}
-		if err := tooLong("label value", value, validation.LabelValueMaxLength); err != nil {
+		if err := checkLength("label value", value, validation.LabelValueMaxLength); err != nil {
 			return err
 		}
 	}
@@ -59,15 +59,15 @@ func checkPod(pod *corev1.Pod) error {
 	for key, value := range pod.Annotations {
 		total += len(key) + len(value)
 	}
-	if total > mostAnnotations {
-		return fmt.Errorf("the annotations of the pod have %d bytes, and an API server stores at most %d", total, mostAnnotations)
+	if total > maxAnnotationsSize {
+		return fmt.Errorf("the annotations of the pod have %d bytes, and an API server stores at most %d", total, maxAnnotationsSize)
 	}
 	return nil
 }
 
-func tooLong(what, text string, most int) error {
-	if len(text) <= most {
+func checkLength(field, text string, limit int) error {
+	if len(text) <= limit {
 		return nil
 	}
-	return fmt.Errorf("the %s of the pod has %d bytes, and an API server allows at most %d", what, len(text), most)
+	return fmt.Errorf("the %s of the pod has %d bytes, and an API server allows at most %d", field, len(text), limit)
 }

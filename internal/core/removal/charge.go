@@ -29,14 +29,14 @@ type Charge struct {
 	// Domain is the domain of the pod, if the protector enforces spec.spread.tolerateDomainLoss. Unlocated is the error if it is
 	// unknown.
 	Domain    quota.Domain
-	Unlocated error
+	DomainErr error
 }
 
 // String returns core/namespace/name.
 func (c Charge) String() string { return c.Core + "/" + c.Key.String() }
 
-// Ask adapts an attempt to the protector.
-func (c Charge) Ask(attempt quota.Removal) quota.Removal {
+// AttemptFor adapts an attempt to the protector.
+func (c Charge) AttemptFor(attempt quota.Removal) quota.Removal {
 	attempt.Domain = c.Domain
 	attempt.Operation = cmp.Or(c.Operation, attempt.Operation)
 	if attempt.Operation == v1alpha1.OperationRelabel {
@@ -47,27 +47,27 @@ func (c Charge) Ask(attempt quota.Removal) quota.Removal {
 	return attempt
 }
 
-// Passes reports whether a removal is allowed without a check of protectors. A pod that is terminating or finished must be deletable,
+// IsAlwaysAllowed reports whether a removal is allowed without a check of protectors. A pod that is terminating or finished must be deletable,
 // or nodes never finish their work.
-func (r Request) Passes() bool {
-	return podhealth.FactsOf(r.Pod).Gone() || r.Pod.Spec.NodeName == ""
+func (r Request) IsAlwaysAllowed() bool {
+	return podhealth.FactsOf(r.Pod).IsTerminatingOrFinished() || r.Pod.Spec.NodeName == ""
 }
 
 // Attempt returns the removal to ask protectors for, at a time and with a token that no other attempt has.
 func (r Request) Attempt(cell string, at time.Time, token string) quota.Removal {
 	attempt := quota.Removal{
 		Cell: cell, PodUID: r.Pod.UID, PodName: r.PodName, Operation: r.Operation,
-		At: at, Token: token, Force: r.Forced(), Generation: r.Generation, Containers: r.Containers,
+		At: at, Token: token, Force: r.IsBreakGlass(), Generation: r.Generation, Containers: r.Containers,
 	}
-	if r.relabels() {
-		attempt.PodVersion = r.podVersion()
+	if r.changesCoverage() {
+		attempt.PodVersion = r.reviewedVersion()
 	}
 	return attempt
 }
 
-// Charged reduces covering, the protectors that cover a pod, in place to those that a removal of the pod consumes budget of, in the
+// ChargesFor reduces covering, the protectors that cover a pod, in place to those that a removal of the pod consumes budget of, in the
 // order in which they are asked. If none is left, free is the reason. belongs reports whether the pod belongs to the cell at all.
-func Charged(covering []Charge, belongs bool, cell string, r Request, now time.Time) (charges []Charge, free VerdictReason) {
+func ChargesFor(covering []Charge, inCell bool, cell string, r Request, now time.Time) (charges []Charge, free VerdictReason) {
 	facts, guarded, kept := podhealth.FactsOf(r.Pod), false, false
 	for i := range covering {
 		covering[i].Operation = covering[i].operationOf(r, cell, now)
@@ -81,11 +81,11 @@ func Charged(covering []Charge, belongs bool, cell string, r Request, now time.T
 			return true
 		}
 		guarded = true
-		return !c.costs(c.Health(facts, cell, c.AgedAt(cell, now)), r)
+		return !c.consumesBudget(c.Health(facts, cell, c.AgeEvaluationTime(cell, now)), r)
 	})
 	slices.SortFunc(charges, func(a, b Charge) int { return cmp.Compare(a.String(), b.String()) })
 	switch {
-	case !guarded && !belongs:
+	case !guarded && !inCell:
 		return charges, VerdictOtherCell
 	case !guarded && kept:
 		return charges, VerdictUnguarded
@@ -96,23 +96,23 @@ func Charged(covering []Charge, belongs bool, cell string, r Request, now time.T
 	}
 }
 
-// costs reports whether the removal of a pod with that health consumes budget of the protector.
-func (c Charge) costs(health podhealth.Health, r Request) bool {
+// consumesBudget reports whether the removal of a pod with that health consumes budget of the protector.
+func (c Charge) consumesBudget(health podhealth.Health, r Request) bool {
 	return health.Charged(c.Protector.Spec.Criterion) || r.Criterion != "" && health.Meets(r.Criterion)
 }
 
-// AgedAt returns the time at which the age of a pod to be removed is evaluated. If no aggregator has counted the cell, or the cell
+// AgeEvaluationTime returns the time at which the age of a pod to be removed is evaluated. If no aggregator has counted the cell, or the cell
 // was removed from the protector, no count has a time that compensates for a slow clock. The pod is then assumed to be old enough,
 // and its removal is denied.
-func (c Charge) AgedAt(cell string, now time.Time) time.Time {
+func (c Charge) AgeEvaluationTime(cell string, now time.Time) time.Time {
 	if quota.CellOf(c.Protector, cell) == nil {
-		return now.Add(time.Duration(c.Protector.Spec.MinReadySeconds)*time.Second + longestBehind)
+		return now.Add(time.Duration(c.Protector.Spec.MinReadySeconds)*time.Second + maxClockLag)
 	}
 	return now
 }
 
-// longestBehind is the maximum time by which the clock of a webhook may be behind that of an aggregator.
-const longestBehind = 24 * time.Hour
+// maxClockLag is the maximum time by which the clock of a webhook may be behind that of an aggregator.
+const maxClockLag = 24 * time.Hour
 
 // IsYoung reports whether the removal of a pod consumes no budget only because, by the webhook's clock, the pod has not been ready
 // for long enough. The aggregator may have counted it by a clock that is ahead, in a count that the webhook has not seen yet. Only
@@ -122,11 +122,11 @@ func (c Charge) IsYoung(r Request, cell string, now time.Time) bool {
 		return false
 	}
 	health := c.Health(podhealth.FactsOf(r.Pod), cell, now)
-	if health.AvailableAt.IsZero() || c.costs(health, r) {
+	if health.AvailableAt.IsZero() || c.consumesBudget(health, r) {
 		return false
 	}
 	health.Available = true
-	return c.costs(health, r)
+	return c.consumesBudget(health, r)
 }
 
 // Guards reports whether an operation consumes budget of the protector. A protector without spec.operations guards the default
@@ -143,7 +143,7 @@ func (c Charge) Guards(operation v1alpha1.Operation) bool {
 // not guard it.
 func (c Charge) operationOf(r Request, cell string, now time.Time) v1alpha1.Operation {
 	switch {
-	case r.relabels() && c.Guards(v1alpha1.OperationRelabel) && c.loses(r, cell, now):
+	case r.changesCoverage() && c.Guards(v1alpha1.OperationRelabel) && c.losesPod(r, cell, now):
 		return v1alpha1.OperationRelabel
 	case r.Operation != v1alpha1.OperationRelabel && c.Guards(r.Operation):
 		return r.Operation
@@ -154,21 +154,21 @@ func (c Charge) operationOf(r Request, cell string, now time.Time) v1alpha1.Oper
 
 // Health returns the health of a pod of a cell by the protector's minReadySeconds.
 func (c Charge) Health(facts podhealth.Facts, cell string, now time.Time) podhealth.Health {
-	return facts.At(c.Protector.Spec.MinReadySeconds, noEarlierThan(c.Protector, cell, now))
+	return facts.At(c.Protector.Spec.MinReadySeconds, notBeforeCount(c.Protector, cell, now))
 }
 
-// noEarlierThan returns the time at which a pod's age is evaluated: now, but not before the aggregator's count. A pod that is
+// notBeforeCount returns the time at which a pod's age is evaluated: now, but not before the aggregator's count. A pod that is
 // available by the aggregator's clock must not be removed without a charge because the webhook's clock is behind. See IsYoung for
 // counts that the webhook has not seen.
-func noEarlierThan(protector *v1alpha1.PodProtector, cellID string, now time.Time) time.Time {
+func notBeforeCount(protector *v1alpha1.PodProtector, cellID string, now time.Time) time.Time {
 	if cell := quota.CellOf(protector, cellID); cell != nil && cell.Aggregation.LastEventTime.After(now) {
 		return cell.Aggregation.LastEventTime.Time
 	}
 	return now
 }
 
-// Minds returns the node label of the domains whose loss a protector must tolerate. It is empty if there is none.
-func Minds(p *v1alpha1.PodProtector) string {
+// DomainLossTopologyKey returns the node label of the domains whose loss a protector must tolerate. It is empty if there is none.
+func DomainLossTopologyKey(p *v1alpha1.PodProtector) string {
 	spread := p.Spec.Spread
 	if spread == nil || !spread.TolerateDomainLoss || spread.TopologyKey == v1alpha1.TopologyKeyCell {
 		return ""
@@ -179,10 +179,10 @@ func Minds(p *v1alpha1.PodProtector) string {
 	return spread.TopologyKey
 }
 
-// LabelOf returns the value of a label of a pod's node, which is the pod's domain. unread is the error of reading the node.
-func LabelOf(node string, labels map[string]string, unread error, key string) (string, error) {
-	if unread != nil {
-		return "", fmt.Errorf("node %q cannot be read: %w", node, unread)
+// NodeLabel returns the value of a label of a pod's node, which is the pod's domain. unread is the error of reading the node.
+func NodeLabel(node string, labels map[string]string, readErr error, key string) (string, error) {
+	if readErr != nil {
+		return "", fmt.Errorf("node %q cannot be read: %w", node, readErr)
 	}
 	value, ok := labels[key]
 	if !ok {

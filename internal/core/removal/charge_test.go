@@ -11,7 +11,7 @@ import (
 )
 
 // The clock of the webhook may be behind. In a counted cell, the time of the count compensates for it.
-func TestAYoungPodIsChargedWhereNoCountHasATime(t *testing.T) {
+func TestYoungPodIsChargedInCellsWithoutCounts(t *testing.T) {
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0", UID: "uid-0"}}
 	pod.Spec.NodeName, pod.Status.Phase = "node-1", corev1.PodRunning
@@ -33,9 +33,9 @@ func TestAYoungPodIsChargedWhereNoCountHasATime(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			pod := pod.DeepCopy()
 			pod.Status.Conditions[0].Status = c.ready
-			charges, free := Charged([]Charge{{Protector: c.protector}}, true, c.cell, Request{Operation: v1alpha1.OperationDelete, Pod: pod}, now)
+			charges, free := ChargesFor([]Charge{{Protector: c.protector}}, true, c.cell, Request{Operation: v1alpha1.OperationDelete, Pod: pod}, now)
 			if len(charges) != c.want {
-				t.Errorf("Charged() = %d charges (%s), want %d", len(charges), free, c.want)
+				t.Errorf("ChargesFor() = %d charges (%s), want %d", len(charges), free, c.want)
 			}
 		})
 	}

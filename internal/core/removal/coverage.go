@@ -6,32 +6,34 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// Names reports whether a protector names a workload, whose pods it covers. Other protectors select pods, the same in every cell.
-func Names(p *v1alpha1.PodProtector) bool { return p.Spec.TargetRef != nil && p.Spec.Selector == nil }
+// NamesWorkload reports whether a protector names a workload, whose pods it covers. Other protectors select pods, the same in every cell.
+func NamesWorkload(p *v1alpha1.PodProtector) bool {
+	return p.Spec.TargetRef != nil && p.Spec.Selector == nil
+}
 
 // CoverageIn returns the coverage of a protector in a cell, for a removal. If the coverage is unknown, it is all pods that the
 // protector may cover.
 func CoverageIn(p *v1alpha1.PodProtector, cellID string) selectors.Coverage {
-	if !Names(p) {
+	if !NamesWorkload(p) {
 		// A malformed selector may mean any pods. It covers all of them, and the protector denies their removal.
 		coverage, _ := selectors.CoverageOf(&p.Spec, nil)
 		return coverage
 	}
-	if cell := quota.CellOf(p, cellID); cell != nil && HasLooked(p, cell) {
+	if cell := quota.CellOf(p, cellID); cell != nil && HasResolvedTarget(p, cell) {
 		coverage, _ := selectors.CoverageOf(&p.Spec, cell.Aggregation.Target)
 		return coverage
 	}
-	return Anything(p)
+	return PossibleCoverage(p)
 }
 
-// HasLooked reports whether the aggregator of a cell has resolved the workload that a protector names.
-func HasLooked(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) bool {
+// HasResolvedTarget reports whether the aggregator of a cell has resolved the workload that a protector names.
+func HasResolvedTarget(p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) bool {
 	return cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec) && !cell.Aggregation.Void
 }
 
-// Anything returns what a protector that names a workload may cover in a cell where no aggregator has resolved it: all pods that are
+// PossibleCoverage returns what a protector that names a workload may cover in a cell where no aggregator has resolved it: all pods that are
 // not exempt.
-func Anything(p *v1alpha1.PodProtector) selectors.Coverage {
+func PossibleCoverage(p *v1alpha1.PodProtector) selectors.Coverage {
 	// An empty target selector, which matches all pods, stands for the unknown target.
 	coverage, _ := selectors.CoverageOf(&p.Spec, &v1alpha1.Target{})
 	return coverage

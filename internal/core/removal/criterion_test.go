@@ -11,11 +11,11 @@ func TestCriterionOfAnEviction(t *testing.T) {
 		"Available": v1alpha1.CriterionAvailable, "Ready": v1alpha1.CriterionReady, "Running": v1alpha1.CriterionRunning,
 		"Scheduled": v1alpha1.CriterionScheduled, "running": v1alpha1.CriterionScheduled, "": v1alpha1.CriterionScheduled,
 	} {
-		if got := criterionOf(map[string]string{v1alpha1.AnnotationCriterion: text}); got != want {
-			t.Errorf("criterion %q: %q, want %q", text, got, want)
+		if got := parseCriterion(map[string]string{v1alpha1.AnnotationCriterion: text}); got != want {
+			t.Errorf("criterion of annotation %q = %q, want %q", text, got, want)
 		}
 	}
-	if got := criterionOf(nil); got != "" {
-		t.Errorf("criterion of none: %q", got)
+	if got := parseCriterion(nil); got != "" {
+		t.Errorf("criterion without an annotation = %q, want none", got)
 	}
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Read parses JSON like encoding/json, except that names are case-sensitive. It takes a third of the CPU time, which dominates the
+// DecodeJSON parses JSON like encoding/json, except that names are case-sensitive. It takes a third of the CPU time, which dominates the
 // cost of a review. It must accept everything that the API server has stored: a pod that is denied because of an invalid byte could
 // never be removed.
-func Read(raw []byte, into any) error {
+func DecodeJSON(raw []byte, into any) error {
 	return json.Unmarshal(raw, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// podAsked has the fields of a pod that a decision needs. A whole pod has about ten kilobytes.
-type podAsked struct {
+// reviewedPod has the fields of a pod that a decision needs. A whole pod has about ten kilobytes.
+type reviewedPod struct {
 	Metadata struct {
 		Namespace         string            `json:"namespace"`
 		Name              string            `json:"name"`
@@ -51,7 +51,7 @@ type podAsked struct {
 	} `json:"status"`
 }
 
-func (p *podAsked) pod() *corev1.Pod {
+func (p *reviewedPod) pod() *corev1.Pod {
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name, pod.UID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
 	pod.Labels, pod.DeletionTimestamp = p.Metadata.Labels, p.Metadata.DeletionTimestamp
@@ -108,7 +108,7 @@ func (r Request) Controller() *metav1.OwnerReference {
 			OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
 		} `json:"metadata"`
 	}{}
-	if err := Read(r.raw, &owned); err != nil {
+	if err := DecodeJSON(r.raw, &owned); err != nil {
 		return nil
 	}
 	return metav1.GetControllerOf(&metav1.ObjectMeta{OwnerReferences: owned.Metadata.OwnerReferences})
@@ -143,7 +143,7 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 		err = request.parseEviction(review)
 	case pods && (review.SubResource == "" || review.SubResource == "resize") && review.Operation == admissionv1.Update:
 		request.Operation = OperationOf(review)
-		if costs, err := request.parseUpdate(review); err == nil && !costs {
+		if disruptive, err := request.parseUpdate(review); err == nil && !disruptive {
 			return Request{}, false, nil
 		} else if err != nil {
 			return request, true, err
@@ -162,15 +162,15 @@ func Parse(review *admissionv1.AdmissionRequest) (request Request, guarded bool,
 }
 
 // parsePod reads the pod from oldObject, because the request of a deletecollection has no name.
-func (r *Request) parsePod(review *admissionv1.AdmissionRequest, what string) error {
+func (r *Request) parsePod(review *admissionv1.AdmissionRequest, operation string) error {
 	if len(review.OldObject.Raw) == 0 {
-		return fmt.Errorf("the review of the %s of pod %q has no oldObject", what, review.Name)
+		return fmt.Errorf("the review of the %s of pod %q has no oldObject", operation, review.Name)
 	}
-	asked := podAsked{}
-	if err := Read(review.OldObject.Raw, &asked); err != nil {
-		return fmt.Errorf("oldObject of the %s of pod %q: %w", what, review.Name, err)
+	reviewed := reviewedPod{}
+	if err := DecodeJSON(review.OldObject.Raw, &reviewed); err != nil {
+		return fmt.Errorf("oldObject of the %s of pod %q: %w", operation, review.Name, err)
 	}
-	r.Pod, r.raw = asked.pod(), review.OldObject.Raw
+	r.Pod, r.raw = reviewed.pod(), review.OldObject.Raw
 	r.Namespace, r.PodName = r.Pod.Namespace, r.Pod.Name
 	if r.Namespace == "" {
 		r.Namespace = review.Namespace
@@ -184,13 +184,13 @@ func (r *Request) parseEviction(review *admissionv1.AdmissionRequest) error {
 		return nil
 	}
 	var eviction policyv1.Eviction
-	if err := Read(review.Object.Raw, &eviction); err != nil {
+	if err := DecodeJSON(review.Object.Raw, &eviction); err != nil {
 		return fmt.Errorf("eviction of pod %q: %w", review.Name, err)
 	}
 	if r.PodName == "" {
 		r.PodName = eviction.Name
 	}
-	r.Criterion = criterionOf(eviction.Annotations)
+	r.Criterion = parseCriterion(eviction.Annotations)
 	// An eviction can request a dry run in its own options, which the review's dryRun does not reflect.
 	if eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0 {
 		r.DryRun = true
@@ -198,8 +198,8 @@ func (r *Request) parseEviction(review *admissionv1.AdmissionRequest) error {
 	return nil
 }
 
-// criterionOf returns the criterion of an eviction. An unsupported value is the widest criterion, which consumes the most budget.
-func criterionOf(annotations map[string]string) v1alpha1.Criterion {
+// parseCriterion returns the criterion of an eviction. An unsupported value is the widest criterion, which consumes the most budget.
+func parseCriterion(annotations map[string]string) v1alpha1.Criterion {
 	text, given := annotations[v1alpha1.AnnotationCriterion]
 	if !given {
 		return ""

@@ -17,8 +17,8 @@ import (
 // parseRelabel sets Relabeled if an update changes the labels or the annotation that determine which protectors cover the pod, and
 // whether it counts. webhookconfig.RemovalConditions has the same fields.
 func (r *Request) parseRelabel(review *admissionv1.AdmissionRequest) error {
-	asked := podAsked{}
-	if err := Read(review.Object.Raw, &asked); err != nil {
+	asked := reviewedPod{}
+	if err := DecodeJSON(review.Object.Raw, &asked); err != nil {
 		return fmt.Errorf("object of the update of pod %q: %w", review.Name, err)
 	}
 	after := asked.pod()
@@ -38,9 +38,9 @@ func criterionText(pod *corev1.Pod) string {
 	return ""
 }
 
-// loses reports whether a protector loses a covered pod by a relabel: it no longer covers the pod, or no longer counts it. Of the
+// losesPod reports whether a protector loses a covered pod by a relabel: it no longer covers the pod, or no longer counts it. Of the
 // pod's health, labels and annotations change only the criterion.
-func (c Charge) loses(r Request, cell string, now time.Time) bool {
+func (c Charge) losesPod(r Request, cell string, now time.Time) bool {
 	if r.Relabeled == nil || c.LeavesCell || !CoverageIn(c.Protector, cell).Covers(r.Relabeled.Labels) {
 		return true
 	}
@@ -50,13 +50,13 @@ func (c Charge) loses(r Request, cell string, now time.Time) bool {
 	return !c.Health(podhealth.FactsOf(r.Relabeled), cell, now).Counted(c.Protector.Spec.Criterion)
 }
 
-// relabels reports whether a request changes the coverage of the pod.
-func (r Request) relabels() bool {
+// changesCoverage reports whether a request changes the coverage of the pod.
+func (r Request) changesCoverage() bool {
 	return r.Relabeled != nil || r.Operation == v1alpha1.OperationRelabel
 }
 
-// podVersion returns the reviewed version of the pod. A version that is not a number is the maximum, so that no snapshot is later.
-func (r Request) podVersion() int64 {
+// reviewedVersion returns the reviewed version of the pod. A version that is not a number is the maximum, so that no snapshot is later.
+func (r Request) reviewedVersion() int64 {
 	version, err := strconv.ParseInt(r.Pod.ResourceVersion, 10, 64)
 	if err != nil || version <= 0 {
 		return math.MaxInt64

@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-func relabelable(labels map[string]string, criterion string) *corev1.Pod {
+func labeledPod(labels map[string]string, criterion string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: "u", ResourceVersion: "7", Labels: labels}}
 	if criterion != "" {
 		p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: criterion}
@@ -34,8 +34,8 @@ func relabelable(labels map[string]string, criterion string) *corev1.Pod {
 	return p
 }
 
-// updated returns the review of an update of a pod.
-func updated(t interface{ Fatal(args ...any) }, before, after *corev1.Pod) *admissionv1.AdmissionRequest {
+// updateReview returns the review of an update of a pod.
+func updateReview(t interface{ Fatal(args ...any) }, before, after *corev1.Pod) *admissionv1.AdmissionRequest {
 	raw := func(p *corev1.Pod) []byte {
 		text, err := json.Marshal(p)
 		if err != nil {
@@ -43,13 +43,13 @@ func updated(t interface{ Fatal(args ...any) }, before, after *corev1.Pod) *admi
 		}
 		return text
 	}
-	review := asked(admissionv1.Update, "", string(raw(after)))
+	review := reviewOf(admissionv1.Update, "", string(raw(after)))
 	review.OldObject = runtime.RawExtension{Raw: raw(before)}
 	return review
 }
 
-// guarding returns a protector of pods with app=web that guards the given operations, or the default ones if there are none.
-func guarding(name string, change func(*v1alpha1.PodProtectorSpec)) removal.Charge {
+// chargeOf returns a protector of pods with app=web that guards the given operations, or the default ones if there are none.
+func chargeOf(name string, change func(*v1alpha1.PodProtectorSpec)) removal.Charge {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
 	p.Spec.MinAvailable = v1alpha1.Pods(1)
@@ -60,7 +60,7 @@ func guarding(name string, change func(*v1alpha1.PodProtectorSpec)) removal.Char
 }
 
 // Rule 14: a relabel that removes an available pod from a protector's coverage consumes budget like a delete.
-func TestWhatARelabelCosts(t *testing.T) {
+func TestRelabelConsumesBudget(t *testing.T) {
 	web := map[string]string{"app": "web"}
 	operations := func(all ...v1alpha1.Operation) func(*v1alpha1.PodProtectorSpec) {
 		return func(s *v1alpha1.PodProtectorSpec) { s.Operations = all }
@@ -73,46 +73,46 @@ func TestWhatARelabelCosts(t *testing.T) {
 		want          v1alpha1.Operation
 		free          removal.VerdictReason
 	}{
-		"a pod that loses its label leaves":                      {after: relabelable(nil, ""), want: v1alpha1.OperationRelabel},
-		"a pod that gets another value leaves":                   {after: relabelable(map[string]string{"app": "api"}, ""), want: v1alpha1.OperationRelabel},
-		"a pod that gets a label besides stays":                  {after: relabelable(map[string]string{"app": "web", "a": "b"}, ""), free: removal.VerdictUnguarded},
-		"a pod that becomes exempt leaves":                       {after: relabelable(map[string]string{"app": "web", "track": "canary"}, ""), protector: exemptsCanary, want: v1alpha1.OperationRelabel},
-		"a protector that does not guard it lets the pod go":     {after: relabelable(nil, ""), protector: operations(v1alpha1.OperationDelete), free: removal.VerdictUnprotected},
-		"a protector that is older than the field guards it":     {after: relabelable(nil, ""), protector: operations(), want: v1alpha1.OperationRelabel},
-		"a pod that leaves the cell leaves":                      {after: relabelable(map[string]string{"app": "web", "cell": "b"}, ""), leavesCell: true, want: v1alpha1.OperationRelabel},
-		"a criterion that the pod meets changes nothing":         {after: relabelable(web, "Ready"), free: removal.VerdictUnguarded},
-		"a criterion that the pod does not meet yet leaves":      {before: relabelable(web, "Ready"), after: relabelable(web, "Available"), protector: minReady, want: v1alpha1.OperationRelabel},
-		"a criterion that no pod meets leaves":                   {after: relabelable(web, "Splendid"), want: v1alpha1.OperationRelabel},
-		"a pod that is not available may leave":                  {before: notReady(relabelable(web, "")), after: notReady(relabelable(nil, "")), free: removal.VerdictNotAvailable},
-		"an update that relabels consumes budget as a relabel":   {after: withImage(relabelable(nil, "")), protector: operations(v1alpha1.OperationRelabel, v1alpha1.OperationUpdate), want: v1alpha1.OperationRelabel},
-		"and as an update where relabels are not guarded":        {after: withImage(relabelable(nil, "")), protector: operations(update...), want: v1alpha1.OperationUpdate},
-		"and as an update where the pod stays":                   {after: withImage(relabelable(map[string]string{"app": "web", "a": "b"}, "")), protector: operations(update...), want: v1alpha1.OperationUpdate},
-		"an update of a pod that stays is free where it is free": {after: withImage(relabelable(map[string]string{"app": "web", "a": "b"}, "")), free: removal.VerdictUnprotected},
+		"a pod that loses its label leaves":                                       {after: labeledPod(nil, ""), want: v1alpha1.OperationRelabel},
+		"a pod that gets another value leaves":                                    {after: labeledPod(map[string]string{"app": "api"}, ""), want: v1alpha1.OperationRelabel},
+		"a pod that gets another label stays":                                     {after: labeledPod(map[string]string{"app": "web", "a": "b"}, ""), free: removal.VerdictUnguarded},
+		"a pod that becomes exempt leaves":                                        {after: labeledPod(map[string]string{"app": "web", "track": "canary"}, ""), protector: exemptsCanary, want: v1alpha1.OperationRelabel},
+		"a protector that does not guard relabels is not charged":                 {after: labeledPod(nil, ""), protector: operations(v1alpha1.OperationDelete), free: removal.VerdictUnprotected},
+		"a protector without spec.operations guards relabels":                     {after: labeledPod(nil, ""), protector: operations(), want: v1alpha1.OperationRelabel},
+		"a pod that leaves the cell leaves":                                       {after: labeledPod(map[string]string{"app": "web", "cell": "b"}, ""), leavesCell: true, want: v1alpha1.OperationRelabel},
+		"a criterion that the pod meets changes nothing":                          {after: labeledPod(web, "Ready"), free: removal.VerdictUnguarded},
+		"a criterion that the pod does not meet yet leaves":                       {before: labeledPod(web, "Ready"), after: labeledPod(web, "Available"), protector: minReady, want: v1alpha1.OperationRelabel},
+		"a criterion that no pod meets leaves":                                    {after: labeledPod(web, "Splendid"), want: v1alpha1.OperationRelabel},
+		"a pod that is not available may leave":                                   {before: notReady(labeledPod(web, "")), after: notReady(labeledPod(nil, "")), free: removal.VerdictNotAvailable},
+		"an update that relabels consumes budget as a relabel":                    {after: withImage(labeledPod(nil, "")), protector: operations(v1alpha1.OperationRelabel, v1alpha1.OperationUpdate), want: v1alpha1.OperationRelabel},
+		"an update that relabels is an update where relabels are not guarded":     {after: withImage(labeledPod(nil, "")), protector: operations(update...), want: v1alpha1.OperationUpdate},
+		"an update that keeps the coverage is an update":                          {after: withImage(labeledPod(map[string]string{"app": "web", "a": "b"}, "")), protector: operations(update...), want: v1alpha1.OperationUpdate},
+		"an update that keeps the coverage is free where updates are not guarded": {after: withImage(labeledPod(map[string]string{"app": "web", "a": "b"}, "")), free: removal.VerdictUnprotected},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if c.before == nil {
-				c.before = relabelable(web, "")
+				c.before = labeledPod(web, "")
 			}
-			r, guarded, err := removal.Parse(updated(t, c.before, c.after))
+			r, guarded, err := removal.Parse(updateReview(t, c.before, c.after))
 			if err != nil || !guarded {
 				t.Fatalf("Parse() guarded %v, error %v; want a guarded request", guarded, err)
 			}
-			covering := guarding("web", c.protector)
+			covering := chargeOf("web", c.protector)
 			covering.LeavesCell = c.leavesCell
-			charges, free := removal.Charged([]removal.Charge{covering}, true, "c0", r, time.Now())
+			charges, free := removal.ChargesFor([]removal.Charge{covering}, true, "c0", r, time.Now())
 			if c.want == "" {
 				if len(charges) != 0 || free != c.free {
-					t.Errorf("Charged() = %d charges and %s, want none and %s", len(charges), free, c.free)
+					t.Errorf("ChargesFor() = %d charges and %s, want none and %s", len(charges), free, c.free)
 				}
 				return
 			}
 			if len(charges) != 1 {
-				t.Fatalf("Charged() = no charge and %s, want one of %s", free, c.want)
+				t.Fatalf("ChargesFor() = no charge and %s, want a charge for %s", free, c.want)
 			}
-			attempt := charges[0].Ask(r.Attempt("c0", time.Now(), ""))
+			attempt := charges[0].AttemptFor(r.Attempt("c0", time.Now(), ""))
 			isRelabel := c.want == v1alpha1.OperationRelabel
 			if attempt.Operation != c.want || (attempt.PodVersion == 7) != isRelabel || (attempt.Generation != 0) == isRelabel || (attempt.Containers != nil) == isRelabel {
-				t.Errorf("Ask() = %+v, want %s, with the pod's version or with its generation and containers", attempt, c.want)
+				t.Errorf("AttemptFor() = %+v, want %s, with the pod's version or with its generation and containers", attempt, c.want)
 			}
 		})
 	}
@@ -134,39 +134,39 @@ func withImage(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-func TestAnUpdateThatChangesNothingOfCoverageIsNotGuarded(t *testing.T) {
-	before := relabelable(map[string]string{"app": "web"}, "Ready")
+func TestUpdateThatKeepsCoverageIsNotGuarded(t *testing.T) {
+	before := labeledPod(map[string]string{"app": "web"}, "Ready")
 	for claim, change := range map[string]func(*corev1.Pod){
-		"nothing":                          func(*corev1.Pod) {},
-		"another annotation":               func(p *corev1.Pod) { p.Annotations["note"] = "hello" },
-		"the annotation that breaks glass": func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationForceDelete] = "true" },
-		"an owner":                         func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web"}} },
-		"a finalizer":                      func(p *corev1.Pod) { p.Finalizers = []string{"example.com/hold"} },
-		"the tolerations":                  func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} },
+		"nothing":                    func(*corev1.Pod) {},
+		"another annotation":         func(p *corev1.Pod) { p.Annotations["note"] = "hello" },
+		"the break-glass annotation": func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationForceDelete] = "true" },
+		"an owner":                   func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web"}} },
+		"a finalizer":                func(p *corev1.Pod) { p.Finalizers = []string{"example.com/hold"} },
+		"the tolerations":            func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} },
 	} {
 		t.Run(claim, func(t *testing.T) {
 			after := before.DeepCopy()
 			change(after)
-			if r, guarded, err := removal.Parse(updated(t, before, after)); guarded || err != nil {
-				t.Errorf("Parse() = %+v, guarded %v, error %v; want a request that is not guarded", r, guarded, err)
+			if r, guarded, err := removal.Parse(updateReview(t, before, after)); guarded || err != nil {
+				t.Errorf("Parse() = %+v, guarded %v, error %v, want an unguarded request", r, guarded, err)
 			}
 		})
 	}
 	t.Run("a version that is no number is later than all others", func(t *testing.T) {
 		odd := before.DeepCopy()
 		odd.ResourceVersion = "one"
-		r, _, err := removal.Parse(updated(t, odd, relabelable(nil, "")))
+		r, _, err := removal.Parse(updateReview(t, odd, labeledPod(nil, "")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := r.Attempt("c0", time.Now(), "").PodVersion; got != math.MaxInt64 {
-			t.Errorf("version %d, want the highest", got)
+			t.Errorf("reviewed version = %d, want the highest", got)
 		}
 	})
 }
 
 // Rules 7 and 14 against a slow oracle: exactly the protectors that lose the pod are charged, each for its own operation.
-func TestWhoLosesAPodIsCharged(t *testing.T) {
+func TestProtectorsThatLoseThePodAreCharged(t *testing.T) {
 	keys, values := []string{"app", "tier"}, []string{"", "a", "b"}
 	labels := rapid.Custom(func(t *rapid.T) map[string]string {
 		all := map[string]string{}
@@ -178,7 +178,7 @@ func TestWhoLosesAPodIsCharged(t *testing.T) {
 		return all
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		before, after := relabelable(labels.Draw(t, "before"), ""), relabelable(labels.Draw(t, "after"), "")
+		before, after := labeledPod(labels.Draw(t, "before"), ""), labeledPod(labels.Draw(t, "after"), "")
 		if rapid.Bool().Draw(t, "not ready") {
 			notReady(before)
 		}
@@ -192,7 +192,7 @@ func TestWhoLosesAPodIsCharged(t *testing.T) {
 			operations := rapid.SliceOfNDistinct(rapid.SampledFrom([]v1alpha1.Operation{
 				v1alpha1.OperationDelete, v1alpha1.OperationUpdate, v1alpha1.OperationRelabel,
 			}), 1, 3, rapid.ID).Draw(t, "operations")
-			c := guarding(fmt.Sprint("p", i), func(s *v1alpha1.PodProtectorSpec) {
+			c := chargeOf(fmt.Sprint("p", i), func(s *v1alpha1.PodProtectorSpec) {
 				s.Selector, s.Operations = &v1alpha1.PodSelector{MatchLabels: map[string]string{key: value}}, operations
 			})
 			if before.Labels[key] != value {
@@ -208,14 +208,14 @@ func TestWhoLosesAPodIsCharged(t *testing.T) {
 			}
 		}
 		got := map[string]v1alpha1.Operation{}
-		r, guarded, err := removal.Parse(updated(t, before, after))
+		r, guarded, err := removal.Parse(updateReview(t, before, after))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if guarded {
-			charges, _ := removal.Charged(covering, true, "c0", r, time.Now())
+			charges, _ := removal.ChargesFor(covering, true, "c0", r, time.Now())
 			for _, c := range charges {
-				got[c.Key.Name] = c.Ask(r.Attempt("c0", time.Now(), "")).Operation
+				got[c.Key.Name] = c.AttemptFor(r.Attempt("c0", time.Now(), "")).Operation
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -224,17 +224,17 @@ func TestWhoLosesAPodIsCharged(t *testing.T) {
 	})
 }
 
-func TestARefusedRelabelIsCalledThat(t *testing.T) {
-	c := guarding("web", nil)
+func TestDenialOfARelabelSaysRelabel(t *testing.T) {
+	c := chargeOf("web", nil)
 	c.Protector.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: "c0", Aggregation: v1alpha1.Aggregation{
 		CountedReplicas: 1, CountedSpec: quota.CountedSpec(&c.Protector.Spec),
 	}}}
-	r, _, err := removal.Parse(updated(t, relabelable(map[string]string{"app": "web"}, ""), relabelable(nil, "")))
+	r, _, err := removal.Parse(updateReview(t, labeledPod(map[string]string{"app": "web"}, ""), labeledPod(nil, "")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := removal.Judge([]removal.Charge{c}, true, "c0", r, time.Now())
+	answer := removal.DecideDryRun([]removal.Charge{c}, true, "c0", r, time.Now())
 	if answer.Allowed || !strings.HasPrefix(answer.Status.Message, `Breakwater refuses to relabel pod "web-0": PodProtector default/web`) {
-		t.Errorf("Judge() = %+v, want a refusal to relabel", answer)
+		t.Errorf("DecideDryRun() = %+v, want a denial of a relabel", answer)
 	}
 }

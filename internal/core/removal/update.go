@@ -10,15 +10,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// podUpdated has the fields of a pod that an update can change so that the pod becomes unavailable.
-type podUpdated struct {
+// updatablePod has the fields of a pod that an update can change so that the pod becomes unavailable.
+type updatablePod struct {
 	Metadata struct {
 		Generation int64 `json:"generation"`
 	} `json:"metadata"`
 	Spec struct {
-		ActiveDeadlineSeconds *int64             `json:"activeDeadlineSeconds"`
-		Containers            []containerUpdated `json:"containers"`
-		InitContainers        []containerUpdated `json:"initContainers"`
+		ActiveDeadlineSeconds *int64               `json:"activeDeadlineSeconds"`
+		Containers            []updatableContainer `json:"containers"`
+		InitContainers        []updatableContainer `json:"initContainers"`
 	} `json:"spec"`
 	Status struct {
 		ContainerStatuses     []containerStatus `json:"containerStatuses"`
@@ -26,7 +26,7 @@ type podUpdated struct {
 	} `json:"status"`
 }
 
-type containerUpdated struct {
+type updatableContainer struct {
 	Name      string `json:"name"`
 	Image     string `json:"image"`
 	Resources struct {
@@ -46,8 +46,8 @@ type containerStatus struct {
 }
 
 // running returns the containers that run as long as the pod does. An init container that has completed is not started again.
-func (p *podUpdated) running() map[string]*containerUpdated {
-	all := map[string]*containerUpdated{}
+func (p *updatablePod) running() map[string]*updatableContainer {
+	all := map[string]*updatableContainer{}
 	for i := range p.Spec.Containers {
 		all[p.Spec.Containers[i].Name] = &p.Spec.Containers[i]
 	}
@@ -60,7 +60,7 @@ func (p *podUpdated) running() map[string]*containerUpdated {
 }
 
 // restarts returns the restart count of a container.
-func (p *podUpdated) restarts(name string) int32 {
+func (p *updatablePod) restarts(name string) int32 {
 	for _, statuses := range [][]containerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for _, s := range statuses {
 			if s.Name == name {
@@ -71,13 +71,13 @@ func (p *podUpdated) restarts(name string) int32 {
 	return 0
 }
 
-// disrupted returns the containers that a change of a pod restarts, with the restart count that each will have then. An earlier end
+// restartedContainers returns the containers that a change of a pod restarts, with the restart count that each will have then. An earlier end
 // of the whole pod affects all of them.
-func disrupted(before, after *podUpdated) []v1alpha1.ContainerRestarts {
+func restartedContainers(before, after *updatablePod) []v1alpha1.ContainerRestarts {
 	var all []v1alpha1.ContainerRestarts
 	ends := endsEarlier(before.Spec.ActiveDeadlineSeconds, after.Spec.ActiveDeadlineSeconds)
 	were := before.running()
-	for _, containers := range [][]containerUpdated{after.Spec.Containers, after.Spec.InitContainers} {
+	for _, containers := range [][]updatableContainer{after.Spec.Containers, after.Spec.InitContainers} {
 		for i := range containers {
 			is := &containers[i]
 			was := were[is.Name]
@@ -94,7 +94,7 @@ func endsEarlier(before, after *int64) bool {
 }
 
 // resizeRestarts reports whether a container is restarted because the amount of a resource changes.
-func resizeRestarts(was, is *containerUpdated) bool {
+func resizeRestarts(was, is *updatableContainer) bool {
 	for _, policy := range is.ResizePolicy {
 		name := policy.ResourceName
 		if policy.RestartPolicy == corev1.RestartContainer &&
@@ -106,21 +106,21 @@ func resizeRestarts(was, is *containerUpdated) bool {
 }
 
 // parseUpdate parses a pod before and after a change. costs is false for a change that leaves the pod available and covered.
-func (r *Request) parseUpdate(review *admissionv1.AdmissionRequest) (costs bool, err error) {
+func (r *Request) parseUpdate(review *admissionv1.AdmissionRequest) (disruptive bool, err error) {
 	if err := r.parsePod(review, "update"); err != nil {
 		return false, err
 	}
-	var before, after podUpdated
-	if err := Read(review.OldObject.Raw, &before); err != nil {
+	var before, after updatablePod
+	if err := DecodeJSON(review.OldObject.Raw, &before); err != nil {
 		return false, fmt.Errorf("oldObject of the update of pod %q: %w", review.Name, err)
 	}
-	if err := Read(review.Object.Raw, &after); err != nil {
+	if err := DecodeJSON(review.Object.Raw, &after); err != nil {
 		return false, fmt.Errorf("object of the update of pod %q: %w", review.Name, err)
 	}
 	if err := r.parseRelabel(review); err != nil {
 		return false, err
 	}
-	if r.Containers = disrupted(&before, &after); len(r.Containers) == 0 {
+	if r.Containers = restartedContainers(&before, &after); len(r.Containers) == 0 {
 		r.Operation = v1alpha1.OperationRelabel
 		return r.Relabeled != nil, nil
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // A change makes a pod unavailable if it restarts one of its containers, or ends it earlier.
-func TestWhatAnUpdateRestarts(t *testing.T) {
+func TestUpdateRestartsContainers(t *testing.T) {
 	const (
 		before = `{"name":"web-0","namespace":"default","uid":"u","generation":4}`
 		status = `"status":{"containerStatuses":[{"name":"web","restartCount":2},{"name":"log"}],"initContainerStatuses":[{"name":"mesh","restartCount":7}]}`
@@ -48,26 +48,26 @@ func TestWhatAnUpdateRestarts(t *testing.T) {
 		"a resource without a policy":            {subresource: "resize", containers: web + "," + strings.Replace(logs, `"image"`, `"resources":{"limits":{"memory":"9Gi"}},"image"`, 1), inits: init},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			review := asked(admissionv1.Update, c.subresource, pod(strings.Replace(before, "4", "5", 1), c.containers, c.inits, c.more))
+			review := reviewOf(admissionv1.Update, c.subresource, pod(strings.Replace(before, "4", "5", 1), c.containers, c.inits, c.more))
 			review.OldObject = runtime.RawExtension{Raw: []byte(pod(before, web+","+logs, init, c.from))}
 			got, guarded, err := removal.Parse(review)
 			if err != nil || guarded != (c.want != nil) {
-				t.Fatalf("guarded %v, error %v", guarded, err)
+				t.Fatalf("Parse() guarded = %v, error = %v", guarded, err)
 			}
 			if !guarded {
 				return
 			}
 			if diff := cmp.Diff(c.want, got.Containers); diff != "" || got.Generation != 5 || got.PodName != "web-0" || got.Pod.UID != "u" {
-				t.Errorf("request %+v\ncontainers (-want +got):\n%s", got, diff)
+				t.Errorf("Parse() = %+v\ncontainers (-want +got):\n%s", got, diff)
 			}
 		})
 	}
 	t.Run("an apiserver that counts no generations", func(t *testing.T) {
 		none := strings.Replace(before, `,"generation":4`, "", 1)
-		review := asked(admissionv1.Update, "", pod(none, strings.Replace(web, "web:1", "web:2", 1), init, ""))
+		review := reviewOf(admissionv1.Update, "", pod(none, strings.Replace(web, "web:1", "web:2", 1), init, ""))
 		review.OldObject = runtime.RawExtension{Raw: []byte(pod(none, web, init, ""))}
 		if got, guarded, err := removal.Parse(review); err != nil || !guarded || got.Generation != math.MaxInt64 {
-			t.Errorf("request %+v, guarded %v, error %v", got, guarded, err)
+			t.Errorf("Parse() = %+v, guarded %v, error %v", got, guarded, err)
 		}
 	})
 }

@@ -36,42 +36,42 @@ type Answer struct {
 	Text string
 	// Floors is the number of live floors that depend on the object and whose release is not confirmed. Pods is the number of pods that
 	// they keep available over all cells. Here is the number of available pods that they have in the cluster.
-	Floors, Pods, Here int
+	Floors, Pods, LocalPods int
 }
 
-// Question is a deletion that a client requests.
-type Question struct {
-	Mode   Mode
-	At     Place
-	Object *Object
+// Deletion is a deletion that a client requests.
+type Deletion struct {
+	Mode    Mode
+	Cluster ClusterIdentity
+	Object  *Object
 	// User and Groups identify the client.
 	User   string
 	Groups []string
 	Now    time.Time
 }
 
-// Passes returns the reason for which the deletion is allowed regardless of the floors. It is empty if the floors decide.
-func (q *Question) Passes() Reason {
+// AllowedReason returns the reason for which the deletion is allowed regardless of the floors. It is empty if the floors decide.
+func (q *Deletion) AllowedReason() Reason {
 	switch o := q.Object; {
 	case q.Mode == Off:
 		return NoFloor
 	case o.Terminating:
 		return Terminating
-	case o.isOfDeployment():
+	case o.isControlledByDeployment():
 		return Controlled
 	}
 	return ""
 }
 
 // Decide answers the question, given the floors of all PodProtectors that may depend on the object.
-func (q *Question) Decide(floors []Floor) Answer {
-	if reason := q.Passes(); reason != "" {
+func (q *Deletion) Decide(floors []Floor) Answer {
+	if reason := q.AllowedReason(); reason != "" {
 		return Answer{Reason: reason}
 	}
 	a, depending, confirmed := Answer{}, []*Floor(nil), 0
 	for i := range floors {
 		f := &floors[i]
-		if !f.Depends(q.Object) {
+		if !f.DependsOn(q.Object) {
 			continue
 		}
 		if f.Confirmed {
@@ -79,7 +79,7 @@ func (q *Question) Decide(floors []Floor) Answer {
 			continue
 		}
 		depending = append(depending, f)
-		a.Floors, a.Pods, a.Here = a.Floors+1, a.Pods+f.Pods, a.Here+f.Here
+		a.Floors, a.Pods, a.LocalPods = a.Floors+1, a.Pods+f.Pods, a.LocalPods+f.LocalPods
 	}
 	switch {
 	case len(depending) == 0 && confirmed == 0:
@@ -98,6 +98,6 @@ func (q *Question) Decide(floors []Floor) Answer {
 	return a
 }
 
-func (q *Question) isConfirmed() bool {
+func (q *Deletion) isConfirmed() bool {
 	return confirm.Confirmed(q.Object.Annotations, q.Now) || confirm.Confirmed(q.Object.NamespaceAnnotations, q.Now)
 }

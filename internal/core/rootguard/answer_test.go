@@ -13,12 +13,12 @@ import (
 )
 
 func TestAnswers(t *testing.T) {
-	confirmed := func(q *rootguard.Question) {
+	confirmed := func(q *rootguard.Deletion) {
 		q.Object.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}
 	}
 	for claim, c := range map[string]struct {
 		mode   rootguard.Mode
-		change func(*rootguard.Question)
+		change func(*rootguard.Deletion)
 		want   rootguard.Reason
 	}{
 		"warns":                          {rootguard.Warn, nil, rootguard.Warned},
@@ -26,29 +26,29 @@ func TestAnswers(t *testing.T) {
 		"is off":                         {rootguard.Off, nil, rootguard.NoFloor},
 		"confirmed, where it would warn": {rootguard.Warn, confirmed, rootguard.Confirmed},
 		"confirmed, where it would deny": {rootguard.Deny, confirmed, rootguard.Confirmed},
-		"confirmed for a time that ended": {rootguard.Deny, func(q *rootguard.Question) {
+		"confirmed for a time that ended": {rootguard.Deny, func(q *rootguard.Deletion) {
 			confirmed(q)
 			q.Object.Annotations[v1alpha1.AnnotationConfirmRelease] = "2026-11-28"
 		}, rootguard.Denied},
-		"confirmed on the namespace": {rootguard.Deny, func(q *rootguard.Question) {
+		"confirmed on the namespace": {rootguard.Deny, func(q *rootguard.Deletion) {
 			q.Object.NamespaceAnnotations = map[string]string{v1alpha1.AnnotationConfirmRelease: "2026-11-30"}
 		}, rootguard.Confirmed},
-		"scaled to 0, where it would warn":    {rootguard.Warn, func(q *rootguard.Question) { q.Object.Replicas = ptr.To[int64](0) }, rootguard.ScaledToZero},
-		"scaled to 0, where it would deny":    {rootguard.Deny, func(q *rootguard.Question) { q.Object.Replicas = ptr.To[int64](0) }, rootguard.ScaledToZero},
-		"scaled to 1":                         {rootguard.Deny, func(q *rootguard.Question) { q.Object.Replicas = ptr.To[int64](1) }, rootguard.Denied},
-		"without replicas":                    {rootguard.Deny, func(q *rootguard.Question) { q.Object.Replicas = nil }, rootguard.Denied},
-		"being deleted already":               {rootguard.Deny, func(q *rootguard.Question) { q.Object.Terminating = true }, rootguard.Terminating},
-		"something that no floor depends on":  {rootguard.Deny, func(q *rootguard.Question) { q.Object = deploymentNamed(t, "other") }, rootguard.NoFloor},
-		"the garbage collector is not warned": {rootguard.Warn, func(q *rootguard.Question) { q.Groups = []string{"system:serviceaccounts:kube-system"} }, rootguard.SystemClient},
-		"the garbage collector is denied":     {rootguard.Deny, func(q *rootguard.Question) { q.Groups = []string{"system:serviceaccounts:kube-system"} }, rootguard.Denied},
-		"a controller of others is warned":    {rootguard.Warn, func(q *rootguard.Question) { q.Groups = []string{"system:serviceaccounts:flux-system"} }, rootguard.Warned},
+		"scaled to 0, where it would warn":    {rootguard.Warn, func(q *rootguard.Deletion) { q.Object.Replicas = ptr.To[int64](0) }, rootguard.ScaledToZero},
+		"scaled to 0, where it would deny":    {rootguard.Deny, func(q *rootguard.Deletion) { q.Object.Replicas = ptr.To[int64](0) }, rootguard.ScaledToZero},
+		"scaled to 1":                         {rootguard.Deny, func(q *rootguard.Deletion) { q.Object.Replicas = ptr.To[int64](1) }, rootguard.Denied},
+		"without replicas":                    {rootguard.Deny, func(q *rootguard.Deletion) { q.Object.Replicas = nil }, rootguard.Denied},
+		"already being deleted":               {rootguard.Deny, func(q *rootguard.Deletion) { q.Object.Terminating = true }, rootguard.Terminating},
+		"an object that no floor depends on":  {rootguard.Deny, func(q *rootguard.Deletion) { q.Object = deploymentNamed(t, "other") }, rootguard.NoFloor},
+		"the garbage collector is not warned": {rootguard.Warn, func(q *rootguard.Deletion) { q.Groups = []string{"system:serviceaccounts:kube-system"} }, rootguard.SystemClient},
+		"the garbage collector is denied":     {rootguard.Deny, func(q *rootguard.Deletion) { q.Groups = []string{"system:serviceaccounts:kube-system"} }, rootguard.Denied},
+		"another controller is warned":        {rootguard.Warn, func(q *rootguard.Deletion) { q.Groups = []string{"system:serviceaccounts:flux-system"} }, rootguard.Warned},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			q := &rootguard.Question{Mode: c.mode, At: rootguard.Place{Core: "core"}, Object: deploymentNamed(t, "web"), User: "jane", Now: now()}
+			q := &rootguard.Deletion{Mode: c.mode, Cluster: rootguard.ClusterIdentity{Core: "core"}, Object: deploymentNamed(t, "web"), User: "jane", Now: now()}
 			if c.change != nil {
 				c.change(q)
 			}
-			got := q.Decide(floorsOf(q.At, protector("web", 3, ofDeployment("web"), counted("a", 4))))
+			got := q.Decide(floorsOf(q.Cluster, protector("web", 3, ofDeployment("web"), counted("a", 4))))
 			if got.Reason != c.want || (got.Text != "") != (c.want == rootguard.Warned || c.want == rootguard.Denied) {
 				t.Errorf("Decide() = %+v, want reason %s", got, c.want)
 			}
@@ -56,22 +56,22 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-func TestReplicaSetsOfDeploymentsAreNotAskedAbout(t *testing.T) {
+func TestReplicaSetsOfDeploymentsAreAllowed(t *testing.T) {
 	for claim, c := range map[string]struct {
 		owner fields
 		want  rootguard.Reason
 	}{
-		"of a Deployment":              {fields{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": true}, rootguard.Controlled},
-		"of another kind":              {fields{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "uid": "u", "controller": true}, rootguard.Denied},
-		"of one that does not control": {fields{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u"}, rootguard.Denied},
+		"of a Deployment":                        {fields{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": true}, rootguard.Controlled},
+		"of another kind":                        {fields{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web", "uid": "u", "controller": true}, rootguard.Denied},
+		"of an owner that is not the controller": {fields{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u"}, rootguard.Denied},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			set := object(t, "apps/v1", "ReplicaSet", "replicasets", fields{
 				"metadata": fields{"namespace": "shop", "name": "web-1", "ownerReferences": []fields{c.owner}},
 				"spec":     fields{"replicas": 4, "template": fields{"metadata": fields{"labels": fields{"app": "web"}}}},
 			})
-			q := &rootguard.Question{Mode: rootguard.Deny, At: rootguard.Place{Cells: []string{"a"}}, Object: set, Now: now()}
-			if got := q.Decide(floorsOf(q.At, protector("web", 3, counted("a", 4)))); got.Reason != c.want {
+			q := &rootguard.Deletion{Mode: rootguard.Deny, Cluster: rootguard.ClusterIdentity{Cells: []string{"a"}}, Object: set, Now: now()}
+			if got := q.Decide(floorsOf(q.Cluster, protector("web", 3, counted("a", 4)))); got.Reason != c.want {
 				t.Errorf("Decide() = %+v, want reason %s", got, c.want)
 			}
 		})
@@ -80,13 +80,13 @@ func TestReplicaSetsOfDeploymentsAreNotAskedAbout(t *testing.T) {
 
 // Users read these texts, which have one sentence each.
 func TestTexts(t *testing.T) {
-	core, worker := rootguard.Place{Core: "core"}, rootguard.Place{Cells: []string{"a"}}
+	core, worker := rootguard.ClusterIdentity{Core: "core"}, rootguard.ClusterIdentity{Cells: []string{"a"}}
 	web := protector("web", 3, ofDeployment("web"), counted("a", 4))
 	single := protector("api", 1, ofDeployment("api"), counted("a", 1))
 	rollout := protector("web", 3, generatedFrom("argoproj.io", "v1alpha1", "Rollout", "web"))
 	for _, c := range []struct {
 		mode   rootguard.Mode
-		at     rootguard.Place
+		at     rootguard.ClusterIdentity
 		object *rootguard.Object
 		floors []*v1alpha1.PodProtector
 		want   string
@@ -94,27 +94,27 @@ func TestTexts(t *testing.T) {
 		{rootguard.Warn, core, namespaceNamed(t, "shop"), []*v1alpha1.PodProtector{web, single}, `Breakwater: deleting Namespace "shop" affects 2 floors that keep 4 pods available; ` +
 			`they stay in force until you confirm: kubectl annotate namespace shop breakwater.dev/confirm-release=true`},
 		{rootguard.Deny, core, namespaceNamed(t, "shop"), []*v1alpha1.PodProtector{web, single}, `Breakwater denies the deletion of Namespace "shop": 2 floors that keep 4 pods available depend on it; ` +
-			`if it is on purpose, confirm it: kubectl annotate namespace shop breakwater.dev/confirm-release=true`},
+			`if it is intended, confirm it: kubectl annotate namespace shop breakwater.dev/confirm-release=true`},
 		{rootguard.Warn, core, deploymentNamed(t, "api"), []*v1alpha1.PodProtector{single}, `Breakwater: deleting Deployment "shop/api" affects 1 floor that keeps 1 pod available; ` +
-			`confirm a release on purpose: kubectl annotate -n shop podprotector deployment-api breakwater.dev/confirm-release=true`},
+			`confirm an intended release: kubectl annotate -n shop podprotector deployment-api breakwater.dev/confirm-release=true`},
 		{rootguard.Deny, worker, deploymentNamed(t, "api"), []*v1alpha1.PodProtector{single}, `Breakwater denies the deletion of Deployment "shop/api": 1 floor that keeps 1 pod available (1 available pod runs in this cluster) depends on it; ` +
-			`if it is on purpose, confirm it: kubectl annotate -n shop deployment api breakwater.dev/confirm-release=true, or scale it to 0 first`},
+			`if it is intended, confirm it: kubectl annotate -n shop deployment api breakwater.dev/confirm-release=true, or scale it to 0 first`},
 		{rootguard.Warn, core, definitionOf(t, "argoproj.io", "Rollout", "rollouts"), []*v1alpha1.PodProtector{rollout}, `Breakwater: deleting CustomResourceDefinition "rollouts.argoproj.io" affects 1 floor that keeps 3 pods available; ` +
 			`it stays in force until you confirm: kubectl annotate crd rollouts.argoproj.io breakwater.dev/confirm-release=true`},
 		{
 			rootguard.Deny, core, object(t, "argoproj.io/v1alpha1", "Rollout", "rollouts", fields{"metadata": fields{"namespace": "shop", "name": "web"}}), []*v1alpha1.PodProtector{rollout},
 			`Breakwater denies the deletion of Rollout "shop/web": 1 floor that keeps 3 pods available depends on it; ` +
-				`if it is on purpose, confirm it: kubectl annotate -n shop rollouts.argoproj.io web breakwater.dev/confirm-release=true`,
+				`if it is intended, confirm it: kubectl annotate -n shop rollouts.argoproj.io web breakwater.dev/confirm-release=true`,
 		},
 	} {
-		q := &rootguard.Question{Mode: c.mode, At: c.at, Object: c.object, Now: now()}
+		q := &rootguard.Deletion{Mode: c.mode, Cluster: c.at, Object: c.object, Now: now()}
 		if diff := cmp.Diff(c.want, q.Decide(floorsOf(c.at, c.floors...)).Text); diff != "" {
 			t.Errorf("%s of %s (-want +got):\n%s", c.mode, c.object, diff)
 		}
 	}
 }
 
-func TestReadTakesAnyObject(t *testing.T) {
+func TestReadObjectAcceptsAnyObject(t *testing.T) {
 	for claim, of := range map[string]fields{
 		"no spec":                    {},
 		"a spec of another type":     {"spec": "none"},
@@ -125,16 +125,16 @@ func TestReadTakesAnyObject(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			of["metadata"] = fields{"namespace": "shop", "name": "x"}
 			if o := object(t, "example.com/v1", "App", "apps", of); o.Replicas != nil || o.TemplateLabels != nil {
-				t.Errorf("Read() = %+v, want neither replicas nor a template", o)
+				t.Errorf("ReadObject() = %+v, want neither replicas nor a template", o)
 			}
 		})
 	}
 }
 
 // The oracle is a slow, simple count of the floors of a namespace.
-func TestANamespaceCountsItsLiveFloors(t *testing.T) {
+func TestNamespaceCountsItsLiveFloors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		at := rootguard.Place{Core: rapid.SampledFrom([]string{"", "core", "second"}).Draw(t, "core")}
+		at := rootguard.ClusterIdentity{Core: rapid.SampledFrom([]string{"", "core", "second"}).Draw(t, "core")}
 		if at.Core == "" || rapid.Bool().Draw(t, "has cells") {
 			at.Cells = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b"}), 1, 2, rapid.ID).Draw(t, "cells")
 		}
@@ -167,7 +167,7 @@ func TestANamespaceCountsItsLiveFloors(t *testing.T) {
 			case isConfirmed:
 				confirmed++
 			default:
-				want.Floors, want.Pods, want.Here = want.Floors+1, want.Pods+floor, want.Here+here
+				want.Floors, want.Pods, want.LocalPods = want.Floors+1, want.Pods+floor, want.LocalPods+here
 			}
 		}
 		switch {
@@ -178,7 +178,7 @@ func TestANamespaceCountsItsLiveFloors(t *testing.T) {
 		default:
 			want.Reason = rootguard.NoFloor
 		}
-		q := &rootguard.Question{Mode: rootguard.Deny, At: at, Object: &rootguard.Object{Name: "shop"}, Now: now()}
+		q := &rootguard.Deletion{Mode: rootguard.Deny, Cluster: at, Object: &rootguard.Object{Name: "shop"}, Now: now()}
 		q.Object.Kind.Kind = "Namespace"
 		if diff := cmp.Diff(want, q.Decide(floors), cmpopts.IgnoreFields(rootguard.Answer{}, "Text")); diff != "" {
 			t.Fatalf("Decide() (-want +got):\n%s", diff)

@@ -14,11 +14,11 @@ func BenchmarkNamespaceOf10000(b *testing.B) {
 	for i := range all {
 		all[i] = protector("web", 3, ofDeployment(fmt.Sprint("web-", i)), counted("a", 4), counted("b", 2))
 	}
-	at := rootguard.Place{Core: "core", Cells: []string{"a", "b"}}
+	at := rootguard.ClusterIdentity{Core: "core", Cells: []string{"a", "b"}}
 	namespace := &rootguard.Object{Name: "shop"}
 	namespace.Kind.Kind = "Namespace"
 	for b.Loop() {
-		q := &rootguard.Question{Mode: rootguard.Warn, At: at, Object: namespace, Now: now()}
+		q := &rootguard.Deletion{Mode: rootguard.Warn, Cluster: at, Object: namespace, Now: now()}
 		if a := q.Decide(floorsOf(at, all...)); a.Floors != len(all) {
 			b.Fatalf("%d floors, want %d", a.Floors, len(all))
 		}

@@ -77,7 +77,7 @@ func object(t *testing.T, apiVersion, kind, resource string, of fields) *rootgua
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := rootguard.Read(schema.GroupKind{Group: group.Group, Kind: kind}, schema.GroupResource{Group: group.Group, Resource: resource}, raw)
+	o, err := rootguard.ReadObject(schema.GroupKind{Group: group.Group, Kind: kind}, schema.GroupResource{Group: group.Group, Resource: resource}, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func definitionOf(t *testing.T, group, kind, plural string) *rootguard.Object {
 }
 
 // floorsOf returns the floors of protectors of the core "core".
-func floorsOf(at rootguard.Place, all ...*v1alpha1.PodProtector) (floors []rootguard.Floor) {
+func floorsOf(at rootguard.ClusterIdentity, all ...*v1alpha1.PodProtector) (floors []rootguard.Floor) {
 	for _, p := range all {
 		if f, ok := rootguard.FloorOf("core", p, at, now()); ok {
 			floors = append(floors, f)

@@ -15,8 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// Place is the role of a deletion's cluster: a core cluster, the cluster of cells, or both.
-type Place struct {
+// ClusterIdentity is the role of a deletion's cluster: a core cluster, the cluster of cells, or both.
+type ClusterIdentity struct {
 	// Core is the name of the cluster as a core cluster. It is empty if the cluster is not a core.
 	Core string
 	// Cells are the cells whose pods run in the cluster.
@@ -36,8 +36,8 @@ type Floor struct {
 	Local bool
 	// Pods is the number of pods that must stay available over all cells.
 	Pods int
-	// Here is the number of the floor's available pods in the cluster.
-	Here int
+	// LocalPods is the number of the floor's available pods in the cluster.
+	LocalPods int
 	// Source is the workload that the PodProtector was generated from. It is nil for a handwritten PodProtector.
 	Source *policy.Ref
 	// Owners are the known owners of the source. Only those of local floors count.
@@ -59,9 +59,9 @@ type Floor struct {
 
 // FloorOf returns the floor of a PodProtector of a core cluster. ok is false if no object of the cluster affects it, or if it keeps
 // no pod available. A PodProtector that is being deleted keeps its floor until its release removes the object.
-func FloorOf(core string, p *v1alpha1.PodProtector, at Place, now time.Time) (f Floor, ok bool) {
+func FloorOf(core string, p *v1alpha1.PodProtector, cluster ClusterIdentity, now time.Time) (f Floor, ok bool) {
 	f = Floor{
-		Key: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Local: core == at.Core, Pods: podsOf(p),
+		Key: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Local: core == cluster.Core, Pods: podsOf(p),
 		Confirmed: confirm.Confirmed(p.Annotations, now), protector: p,
 	}
 	for i := range p.Status.Cells {
@@ -70,12 +70,12 @@ func FloorOf(core string, p *v1alpha1.PodProtector, at Place, now time.Time) (f 
 			continue
 		}
 		f.cells = append(f.cells, cell.CellID)
-		if slices.Contains(at.Cells, cell.CellID) {
-			f.Here += int(cell.Aggregation.CountedReplicas)
+		if slices.Contains(cluster.Cells, cell.CellID) {
+			f.LocalPods += int(cell.Aggregation.CountedReplicas)
 			f.counted = append(f.counted, cell.CellID)
 		}
 	}
-	if f.Pods <= 0 || !f.Local && f.Here == 0 {
+	if f.Pods <= 0 || !f.Local && f.LocalPods == 0 {
 		return Floor{}, false
 	}
 	if ref := p.Spec.TargetRef; ref != nil {
@@ -99,16 +99,16 @@ func podsOf(p *v1alpha1.PodProtector) int {
 	return quota.BudgetOf(p).Floor
 }
 
-// Depends reports whether the floor depends on an object.
-func (f *Floor) Depends(o *Object) bool {
+// DependsOn reports whether the floor depends on an object.
+func (f *Floor) DependsOn(o *Object) bool {
 	switch o.Kind {
 	case namespaceKind():
 		return f.Key.Namespace == o.Name // every floor affects this cluster
 	case definitionKind():
 		return f.dependsOnKind(o.Defines)
-	case own("PodProtector"):
+	case ownKind("PodProtector"):
 		return f.Local && f.Key == types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	case own("Cell"):
+	case ownKind("Cell"):
 		return f.Local && slices.Contains(f.cells, o.Name)
 	}
 	return f.dependsOnWorkload(o)
@@ -123,7 +123,7 @@ func (f *Floor) dependsOnKind(kind schema.GroupKind) bool {
 		}
 		return f.Local && kind.Kind == f.policy
 	}
-	return f.Source != nil && f.Source.GroupKind() == kind || f.Here > 0 && f.target != nil && f.target.GroupKind() == kind ||
+	return f.Source != nil && f.Source.GroupKind() == kind || f.LocalPods > 0 && f.target != nil && f.target.GroupKind() == kind ||
 		f.Local && slices.ContainsFunc(f.Owners, func(owner Owner) bool { return owner.Kind == kind })
 }
 
@@ -131,7 +131,7 @@ func (f *Floor) dependsOnWorkload(o *Object) bool {
 	if f.isFrom(o) || f.isOwnedBy(o) {
 		return true
 	}
-	if f.Here == 0 || f.Key.Namespace != o.Namespace {
+	if f.LocalPods == 0 || f.Key.Namespace != o.Namespace {
 		return false
 	}
 	return f.target != nil && *f.target == refOf(o) || o.TemplateLabels != nil && f.covers(o.TemplateLabels)
@@ -139,7 +139,7 @@ func (f *Floor) dependsOnWorkload(o *Object) bool {
 
 // covers reports whether the floor protects pods with these labels in a cell of the cluster.
 func (f *Floor) covers(labels map[string]string) bool {
-	if !removal.Names(f.protector) {
+	if !removal.NamesWorkload(f.protector) {
 		return removal.CoverageIn(f.protector, "").Covers(labels) // the coverage is the same in every cell
 	}
 	return slices.ContainsFunc(f.counted, func(cell string) bool { return removal.CoverageIn(f.protector, cell).Covers(labels) })

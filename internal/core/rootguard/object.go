@@ -42,7 +42,7 @@ func definitionKind() schema.GroupKind {
 	return schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 }
 
-func own(kind string) schema.GroupKind {
+func ownKind(kind string) schema.GroupKind {
 	return schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: kind}
 }
 
@@ -52,8 +52,8 @@ type fields struct {
 	Spec     any                `json:"spec"`
 }
 
-// Read parses the object of a review. It returns an error for an object without a name.
-func Read(kind schema.GroupKind, resource schema.GroupResource, raw []byte) (*Object, error) {
+// ReadObject parses the object of a review. It returns an error for an object without a name.
+func ReadObject(kind schema.GroupKind, resource schema.GroupResource, raw []byte) (*Object, error) {
 	f := fields{}
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
 	decoder.UseNumber()
@@ -88,9 +88,9 @@ func (o *Object) readSpec(of any) {
 	}
 	o.TemplateLabels = templateLabels(spec["template"])
 	if o.Kind == definitionKind() {
-		group, names := textAt(spec, "group"), spec["names"]
-		o.Defines = schema.GroupKind{Group: group, Kind: textAt(names, "kind")}
-		o.DefinesResource = schema.GroupResource{Group: group, Resource: textAt(names, "plural")}
+		group, names := stringField(spec, "group"), spec["names"]
+		o.Defines = schema.GroupKind{Group: group, Kind: stringField(names, "kind")}
+		o.DefinesResource = schema.GroupResource{Group: group, Resource: stringField(names, "plural")}
 	}
 }
 
@@ -99,7 +99,7 @@ func kindOf(apiVersion, kind string) schema.GroupKind {
 	return schema.GroupKind{Group: version.Group, Kind: kind}
 }
 
-func textAt(in any, key string) string {
+func stringField(in any, key string) string {
 	fields, _ := in.(map[string]any)
 	text, _ := fields[key].(string)
 	return text
@@ -136,13 +136,13 @@ const workload = "Workload"
 // Class returns the class of the object for metrics. The set of classes is small and does not depend on client input.
 func (o *Object) Class() string {
 	switch o.Kind {
-	case namespaceKind(), definitionKind(), own("PodProtector"), own("Cell"):
+	case namespaceKind(), definitionKind(), ownKind("PodProtector"), ownKind("Cell"):
 		return o.Kind.Kind
 	}
 	return workload
 }
 
-// isOfDeployment reports whether the object is a ReplicaSet of a Deployment. Its deletion was decided with that of the Deployment.
-func (o *Object) isOfDeployment() bool {
+// isControlledByDeployment reports whether the object is a ReplicaSet of a Deployment. Its deletion was decided with that of the Deployment.
+func (o *Object) isControlledByDeployment() bool {
 	return o.Kind == schema.GroupKind{Group: "apps", Kind: "ReplicaSet"} && o.ControlledBy == schema.GroupKind{Group: "apps", Kind: "Deployment"}
 }

@@ -10,76 +10,76 @@ import (
 )
 
 // warning returns the text for a client whose deletion was allowed.
-func (q *Question) warning(a *Answer, depending []*Floor) string {
-	return fmt.Sprintf("Breakwater: deleting %s affects %s%s; %s", q.Object, a.counts(), q.here(a), q.advice(a, depending))
+func (q *Deletion) warning(a *Answer, depending []*Floor) string {
+	return fmt.Sprintf("Breakwater: deleting %s affects %s%s; %s", q.Object, a.countsText(), q.localPodsText(a), q.advice(a, depending))
 }
 
 // advice explains the remedy for a deletion that was allowed.
-func (q *Question) advice(a *Answer, depending []*Floor) string {
+func (q *Deletion) advice(a *Answer, depending []*Floor) string {
 	o, stays := q.Object, "they stay in force"
 	if a.Floors == 1 {
 		stays = "it stays in force"
 	}
-	switch q.effect(depending) {
-	case keeps:
+	switch q.effectOn(depending) {
+	case effectKeeps:
 		return stays + ", and the webhook denies removals of pods beyond the budget"
-	case cascades:
-		return stays + " until you confirm: " + annotate(o)
+	case effectCascades:
+		return stays + " until you confirm: " + annotateCommand(o)
 	}
-	if o.Kind == own("Cell") {
+	if o.Kind == ownKind("Cell") {
 		return "the pods of the cell no longer count"
 	}
 	if o.Class() == workload && len(depending) == 1 {
 		// The workload may not exist any more when the client reads this text.
 		key := depending[0].Key
-		o = &Object{Kind: own("PodProtector"), Namespace: key.Namespace, Name: key.Name}
+		o = &Object{Kind: ownKind("PodProtector"), Namespace: key.Namespace, Name: key.Name}
 	}
-	return "confirm a release on purpose: " + annotate(o)
+	return "confirm an intended release: " + annotateCommand(o)
 }
 
 // effect is the effect of a deletion on the PodProtectors of floors.
 type effect int
 
 const (
-	// keeps leaves the PodProtectors unchanged: only pods are affected.
-	keeps effect = iota
-	// cascades deletes sources or PodProtectors along with another object.
-	cascades
-	// releases deletes a source, a PodProtector, or an object that Breakwater depends on.
-	releases
+	// effectKeeps leaves the PodProtectors unchanged: only pods are affected.
+	effectKeeps effect = iota
+	// effectCascades deletes sources or PodProtectors along with another object.
+	effectCascades
+	// effectReleases deletes a source, a PodProtector, or an object that Breakwater depends on.
+	effectReleases
 )
 
-func (q *Question) effect(depending []*Floor) effect {
-	o, found := q.Object, keeps
+func (q *Deletion) effectOn(depending []*Floor) effect {
+	o, found := q.Object, effectKeeps
 	for _, f := range depending {
 		switch {
 		case !f.Local:
 		case o.Kind == namespaceKind() || o.Kind == definitionKind() && o.Defines.Group != v1alpha1.GroupVersion.Group:
-			return cascades
+			return effectCascades
 		case o.Class() != workload || f.isFrom(o):
-			return releases
+			return effectReleases
 		case f.isOwnedBy(o):
-			found = cascades
+			found = effectCascades
 		}
 	}
 	return found
 }
 
 // denial returns the text for a client whose deletion was denied.
-func (q *Question) denial(a *Answer) string {
+func (q *Deletion) denial(a *Answer) string {
 	depend := "depend"
 	if a.Floors == 1 {
 		depend = "depends"
 	}
-	text := fmt.Sprintf("Breakwater denies the deletion of %s: %s%s %s on it; if it is on purpose, confirm it: %s",
-		q.Object, a.counts(), q.here(a), depend, annotate(q.Object))
+	text := fmt.Sprintf("Breakwater denies the deletion of %s: %s%s %s on it; if it is intended, confirm it: %s",
+		q.Object, a.countsText(), q.localPodsText(a), depend, annotateCommand(q.Object))
 	if q.Object.Replicas != nil {
 		text += ", or scale it to 0 first"
 	}
 	return text
 }
 
-func (a *Answer) counts() string {
+func (a *Answer) countsText() string {
 	floors, pods := fmt.Sprintf("%d floors that keep", a.Floors), fmt.Sprintf("%d pods available", a.Pods)
 	if a.Floors == 1 {
 		floors = "1 floor that keeps"
@@ -90,28 +90,28 @@ func (a *Answer) counts() string {
 	return floors + " " + pods
 }
 
-// here returns the number of affected pods in this cluster as text, unless the cluster is a core.
-func (q *Question) here(a *Answer) string {
+// localPodsText returns the number of affected pods in this cluster as text, unless the cluster is a core.
+func (q *Deletion) localPodsText(a *Answer) string {
 	switch {
-	case q.At.Core != "":
+	case q.Cluster.Core != "":
 		return ""
-	case a.Here == 1:
+	case a.LocalPods == 1:
 		return " (1 available pod runs in this cluster)"
 	}
-	return fmt.Sprintf(" (%d available pods run in this cluster)", a.Here)
+	return fmt.Sprintf(" (%d available pods run in this cluster)", a.LocalPods)
 }
 
-// annotate returns the command that confirms the release on an object.
-func annotate(o *Object) string {
+// annotateCommand returns the command that confirms the release on an object.
+func annotateCommand(o *Object) string {
 	namespace := ""
 	if o.Namespace != "" {
 		namespace = "-n " + o.Namespace + " "
 	}
-	return fmt.Sprintf("kubectl annotate %s%s %s %s=true", namespace, argument(o.Kind, o.Resource), o.Name, v1alpha1.AnnotationConfirmRelease)
+	return fmt.Sprintf("kubectl annotate %s%s %s %s=true", namespace, kubectlKind(o.Kind, o.Resource), o.Name, v1alpha1.AnnotationConfirmRelease)
 }
 
-// argument returns the name of a kind as a kubectl argument: short for well-known kinds.
-func argument(kind schema.GroupKind, resource schema.GroupResource) string {
+// kubectlKind returns the name of a kind as a kubectl argument: short for well-known kinds.
+func kubectlKind(kind schema.GroupKind, resource schema.GroupResource) string {
 	switch {
 	case kind == definitionKind():
 		return "crd"

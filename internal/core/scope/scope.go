@@ -40,11 +40,11 @@ func Of(spec *v1alpha1.CellSpec) (Scope, error) {
 	return s, nil
 }
 
-// Everything reports whether the scope has all pods of its cluster.
-func (s Scope) Everything() bool { return s.namespaces == nil && s.selector == nil }
+// HasAllPods reports whether the scope has all pods of its cluster.
+func (s Scope) HasAllPods() bool { return s.namespaces == nil && s.selector == nil }
 
-// Selects reports whether the scope depends on labels, so that a pod can join and leave it during its lifetime.
-func (s Scope) Selects() bool { return s.selector != nil }
+// DependsOnLabels reports whether the scope depends on labels, so that a pod can join and leave it during its lifetime.
+func (s Scope) DependsOnLabels() bool { return s.selector != nil }
 
 // HasNamespace reports whether pods of a namespace can belong to the scope.
 func (s Scope) HasNamespace(namespace string) bool {

@@ -101,7 +101,7 @@ func (s set) Has(key string) bool              { _, ok := s[key]; return ok }
 func (s set) Get(key string) string            { return s[key] }
 func (s set) Lookup(key string) (string, bool) { v, ok := s[key]; return v, ok }
 
-func TestAScopeHasThePodsOfItsSpec(t *testing.T) {
+func TestScopeOfSpec(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawSpec(t), drawSpec(t)
 		one, err := scope.Of(a)
@@ -116,27 +116,27 @@ func TestAScopeHasThePodsOfItsSpec(t *testing.T) {
 		for _, pod := range pods() {
 			mine, theirs := has(t, a, pod.namespace, pod.labels), has(t, b, pod.namespace, pod.labels)
 			if got := one.Has(pod.namespace, pod.labels); got != mine {
-				t.Fatalf("a pod of %s with %v: %v, want %v", pod.namespace, pod.labels, got, mine)
+				t.Fatalf("Has(%s, %v) = %v, want %v", pod.namespace, pod.labels, got, mine)
 			}
 			if mine && !one.HasNamespace(pod.namespace) {
-				t.Fatalf("it has a pod of %s, and not the namespace", pod.namespace)
+				t.Fatalf("has a pod of namespace %s, want HasNamespace() = true", pod.namespace)
 			}
 			overlap = overlap || mine && theirs
 		}
 		if got := one.Overlaps(other); got != overlap || other.Overlaps(one) != got {
-			t.Fatalf("they overlap: %v, want %v", got, overlap)
+			t.Fatalf("Overlaps() = %v, want %v", got, overlap)
 		}
-		if one.Everything() != (len(a.Namespaces) == 0 && a.PodSelector == nil) {
-			t.Fatal("it has everything, or not, against its spec")
+		if one.HasAllPods() != (len(a.Namespaces) == 0 && a.PodSelector == nil) {
+			t.Fatal("HasAllPods() does not match the spec")
 		}
 	})
 }
 
-func TestACellWithAMalformedSelectorHasNoPods(t *testing.T) {
+func TestScopeOfMalformedSelectorIsEmpty(t *testing.T) {
 	s, err := scope.Of(&v1alpha1.CellSpec{PodSelector: &v1alpha1.PodSelector{
 		MatchExpressions: []v1alpha1.PodSelectorRequirement{{Key: "a", Operator: "Near"}},
 	}})
 	if err == nil || s.Has("shop", map[string]string{"a": "b"}) {
-		t.Errorf("scope %+v, error %v", s, fmt.Sprint(err))
+		t.Errorf("Of() = %+v, %v, want an empty scope and an error", s, fmt.Sprint(err))
 	}
 }

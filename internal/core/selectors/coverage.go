@@ -46,7 +46,7 @@ func PodSelectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*v
 func selectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*Selector, error) {
 	switch {
 	case (spec.Selector == nil) == (spec.TargetRef == nil):
-		return nil, errors.New("spec has not just one of selector and targetRef")
+		return nil, errors.New("spec must have exactly one of selector and targetRef")
 	case spec.Selector != nil:
 		selector, err := Compile(*spec.Selector)
 		if err != nil {
@@ -64,8 +64,8 @@ func selectorOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (*Sele
 	}
 }
 
-// CountedOf returns the pods that count towards a floor, likewise. With an error, these are the protected pods.
-func CountedOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Coverage, error) {
+// CountedCoverageOf returns the pods that count towards a floor, likewise. With an error, these are the protected pods.
+func CountedCoverageOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Coverage, error) {
 	covered, err := CoverageOf(spec, target)
 	if err != nil || spec.AggregationSelector == nil {
 		return covered, err
@@ -75,7 +75,7 @@ func CountedOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) (Covera
 		return covered, fmt.Errorf("spec.aggregationSelector: %w", err)
 	}
 	if !counted.Includes(covered.Selector) {
-		return covered, errors.New("spec.aggregationSelector does not choose all pods that spec.selector chooses")
+		return covered, errors.New("spec.aggregationSelector does not select all pods that spec.selector selects")
 	}
 	return Coverage{Selector: counted, exempt: covered.exempt}, nil
 }
@@ -106,13 +106,13 @@ func (c Coverage) Equal(o Coverage) bool {
 
 // Overlaps reports whether a pod could be covered by both. The result is exact.
 func (c Coverage) Overlaps(o Coverage) bool {
-	both := c.And(o.Selector)
-	if !both.Possible() {
+	both := c.Intersect(o.Selector)
+	if !both.CanMatch() {
 		return false
 	}
 	for _, rest := range both.without(c.exempt) {
 		for _, left := range rest.without(o.exempt) {
-			if left.Possible() {
+			if left.CanMatch() {
 				return true
 			}
 		}

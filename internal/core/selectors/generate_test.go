@@ -82,7 +82,7 @@ func compileAny(t *rapid.T, s v1alpha1.PodSelector) *selectors.Selector {
 func kubernetes(t *rapid.T, s v1alpha1.PodSelector) labels.Selector {
 	compiled, err := metav1.LabelSelectorAsSelector(labelSelector(s))
 	if err != nil {
-		t.Fatalf("Kubernetes refuses %+v: %v", s, err)
+		t.Fatalf("Kubernetes rejects %+v: %v", s, err)
 	}
 	return compiled
 }

@@ -37,7 +37,7 @@ func newIndex[ID comparable](hash func(string) uint64) *Index[ID] {
 // Set adds a selector for the pods of a namespace, or replaces the one with this id.
 func (x *Index[ID]) Set(id ID, namespace string, s *Selector) {
 	x.Delete(id)
-	if s.nothing {
+	if s.matchesNothing {
 		x.entries[id] = &entry[ID]{id: id}
 		return
 	}
@@ -47,7 +47,7 @@ func (x *Index[ID]) Set(id ID, namespace string, s *Selector) {
 		x.spaces[namespace] = sp
 	}
 	e := &entry[ID]{id: id, space: sp}
-	e.conditions, e.exact = sp.words.learn(s.requirements, e.room[:0])
+	e.conditions, e.exact = sp.words.translate(s.requirements, e.buffer[:0])
 	e.others = e.conditions[len(e.exact):]
 	x.entries[id] = e
 	sp.members++
@@ -69,8 +69,8 @@ func (x *Index[ID]) Delete(id ID) {
 	if e.space == nil {
 		return
 	}
-	e.leave()
-	e.space.words.forget(e.conditions)
+	e.detach()
+	e.space.words.release(e.conditions)
 	e.space.members--
 	if e.space.members == 0 {
 		delete(x.spaces, e.space.namespace)
@@ -85,7 +85,7 @@ func (x *Index[ID]) Query(namespace string, labels map[string]string, found []ID
 		return found
 	}
 	var room [32]podLabel[ID]
-	p := sp.words.read(labels, room[:0])
+	p := sp.words.translatePod(labels, room[:0])
 	return sp.root.query(&p, found)
 }
 

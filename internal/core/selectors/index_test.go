@@ -35,14 +35,14 @@ func TestQuery(t *testing.T) {
 		pod       map[string]string
 		want      []int
 	}{
-		"a pod without labels meets what asks for none":     {namespace, nil, []int{4, 5}},
-		"a value leads to the selectors that list it":       {namespace, map[string]string{"app": "web"}, []int{1, 2, 4, 5}},
-		"a value that no selector lists leads nowhere":      {namespace, map[string]string{"app": "db"}, []int{4, 5}},
-		"DoesNotExist beside In is checked":                 {namespace, map[string]string{"app": "api", "canary": "x"}, []int{4, 5}},
-		"Exists matches a value that no selector lists":     {namespace, map[string]string{"tier": "be"}, []int{3, 4, 5}},
-		"NotIn is checked":                                  {namespace, map[string]string{"tier": "fe"}, []int{3, 5}},
-		"another namespace has its own selectors":           {"other", map[string]string{"app": "web"}, []int{7}},
-		"a namespace without selectors has none that match": {"third", map[string]string{"app": "web"}, nil},
+		"a pod without labels matches selectors that require none": {namespace, nil, []int{4, 5}},
+		"a value finds the selectors that list it":                 {namespace, map[string]string{"app": "web"}, []int{1, 2, 4, 5}},
+		"a value that no selector lists finds none":                {namespace, map[string]string{"app": "db"}, []int{4, 5}},
+		"DoesNotExist beside In is checked":                        {namespace, map[string]string{"app": "api", "canary": "x"}, []int{4, 5}},
+		"Exists matches a value that no selector lists":            {namespace, map[string]string{"tier": "be"}, []int{3, 4, 5}},
+		"NotIn is checked":                                         {namespace, map[string]string{"tier": "fe"}, []int{3, 5}},
+		"another namespace has its own selectors":                  {"other", map[string]string{"app": "web"}, []int{7}},
+		"a namespace without selectors has no match":               {"third", map[string]string{"app": "web"}, nil},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, query(x, tc.namespace, tc.pod)); diff != "" {
@@ -60,10 +60,10 @@ func TestSetReplaces(t *testing.T) {
 	x.Set(1, namespace, selectors.Everything())
 	x.Set(1, "other", compile(t, expressions(in("app", "web"))))
 	if got := query(x, namespace, nil); got != nil {
-		t.Errorf("the old namespace still has %v", got)
+		t.Errorf("Query() in the old namespace = %v, want none", got)
 	}
 	if diff := cmp.Diff([]int{1}, query(x, "other", map[string]string{"app": "web"})); diff != "" {
-		t.Errorf("the new selector (-want +got):\n%s", diff)
+		t.Errorf("Query() of the new selector (-want +got):\n%s", diff)
 	}
 	if got := x.Len(); got != 1 {
 		t.Errorf("Len() = %d, want 1", got)
@@ -80,16 +80,16 @@ func TestQueryAppends(t *testing.T) {
 	x := selectors.New[int]()
 	x.Set(1, namespace, selectors.Everything())
 	if diff := cmp.Diff([]int{9, 1}, x.Query(namespace, nil, []int{9})); diff != "" {
-		t.Errorf("Query (-want +got):\n%s", diff)
+		t.Errorf("Query() (-want +got):\n%s", diff)
 	}
 }
 
-// TestQueryIsALinearScan changes an index at random and compares each answer with a scan of all selectors, as Kubernetes compiles
+// TestQueryMatchesLinearScan changes an index at random and compares each answer with a scan of all selectors, as Kubernetes compiles
 // them.
-func TestQueryIsALinearScan(t *testing.T) { queryIsALinearScan(t, selectors.New[int]) }
+func TestQueryMatchesLinearScan(t *testing.T) { queryIsALinearScan(t, selectors.New[int]) }
 
 // Values with equal hashes are distinguished by their text.
-func TestQueryIsALinearScanWhateverTheHash(t *testing.T) {
+func TestQueryMatchesLinearScanWithHashCollisions(t *testing.T) {
 	queryIsALinearScan(t, func() *selectors.Index[int] {
 		return selectors.NewWithHash[int](func(string) uint64 { return 7 })
 	})
@@ -144,15 +144,15 @@ func queryIsALinearScan(t *testing.T, newIndex func() *selectors.Index[int]) {
 	})
 }
 
-func TestQueryAllocatesNothing(t *testing.T) {
+func TestQueryDoesNotAllocate(t *testing.T) {
 	for _, p := range []population{own(), shared(), padded(own()), wide()} {
 		x, pod := fill(t, p, 20_000), p.pod(12_345)
 		found := x.Query(namespace, pod, make([]int, 0, 64))
 		if !slices.Contains(found, 12_345) {
-			t.Errorf("%s: Query(%v) = %v without 12345", p.name, pod, found)
+			t.Errorf("%s: Query(%v) = %v, want 12345 in it", p.name, pod, found)
 		}
 		if got := testing.AllocsPerRun(100, func() { found = x.Query(namespace, pod, found[:0]) }); got != 0 {
-			t.Errorf("%s: a query makes %v allocations, want 0", p.name, got)
+			t.Errorf("%s: Query() makes %v allocations, want 0", p.name, got)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestConcurrentQueries(t *testing.T) {
 		queries.Go(func() {
 			for i := g; i < 1000; i += 7 {
 				if found := x.Query(namespace, p.pod(i), nil); !slices.Contains(found, i) {
-					t.Errorf("Query(%v) = %v without %d", p.pod(i), found, i)
+					t.Errorf("Query(%v) = %v, want %d in it", p.pod(i), found, i)
 				}
 			}
 		})

@@ -21,16 +21,16 @@ const (
 )
 
 // admits reports whether a label satisfies the relation. there reports whether the label exists, listed whether its value is listed.
-func (r relation) admits(there, listed bool) bool {
+func (r relation) admits(exists, listed bool) bool {
 	switch r {
 	case oneOf:
-		return there && listed
+		return exists && listed
 	case present:
-		return there && !listed
+		return exists && !listed
 	case noneOf:
-		return !there || !listed
+		return !exists || !listed
 	default:
-		return !there
+		return !exists
 	}
 }
 
@@ -43,8 +43,8 @@ type requirement struct {
 }
 
 // admits reports whether a pod may have this value of the label, or lack the label if there is false.
-func (r *requirement) admits(value string, there bool) bool {
-	return r.relation.admits(there, there && r.lists(value))
+func (r *requirement) admits(value string, exists bool) bool {
+	return r.relation.admits(exists, exists && r.hasValue(value))
 }
 
 // exact reports whether the requirement requires a single value.
@@ -52,7 +52,7 @@ func (r *requirement) exact() bool {
 	return r.relation == oneOf && len(r.values) == 1
 }
 
-func (r *requirement) lists(value string) bool {
+func (r *requirement) hasValue(value string) bool {
 	if len(r.values) == 1 {
 		return r.values[0] == value
 	}
@@ -60,8 +60,8 @@ func (r *requirement) lists(value string) bool {
 	return listed
 }
 
-// and combines two requirements on the same key. It returns false if no label, existing or not, can satisfy both.
-func (r requirement) and(o requirement) (requirement, bool) {
+// intersect combines two requirements on the same key. It returns false if no label, existing or not, can satisfy both.
+func (r requirement) intersect(o requirement) (requirement, bool) {
 	if o.relation < r.relation {
 		r, o = o, r
 	}
@@ -107,8 +107,8 @@ func sorted(lists ...[]string) []string {
 	return slices.Compact(values)
 }
 
-// not returns requirements whose union is the negation of r.
-func (r requirement) not() []requirement {
+// negate returns requirements whose union is the negation of r.
+func (r requirement) negate() []requirement {
 	switch r.relation {
 	case oneOf:
 		return []requirement{{key: r.key, relation: noneOf, values: r.values}}

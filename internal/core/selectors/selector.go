@@ -17,9 +17,9 @@ type Selector struct {
 	// requirements are sorted by key, with one entry per key. So selectors with the same meaning are equal: conditions on other keys
 	// can never express a condition on one key.
 	requirements []requirement
-	// nothing is set if requirements contradict each other. They are then dropped.
-	nothing bool
-	key     string
+	// matchesNothing is set if requirements contradict each other. They are then dropped.
+	matchesNothing bool
+	key            string
 }
 
 // Everything matches every pod. Callers use it in place of a protector's selector that does not compile. A protector that covers too
@@ -30,12 +30,12 @@ func Everything() *Selector {
 
 // Nothing matches no pod.
 func Nothing() *Selector {
-	return &Selector{nothing: true, key: nothingKey}
+	return &Selector{matchesNothing: true, key: nothingKey}
 }
 
 // Matches reports whether the selector matches a pod with these labels.
 func (s *Selector) Matches(labels map[string]string) bool {
-	if s.nothing {
+	if s.matchesNothing {
 		return false
 	}
 	for i := range s.requirements {
@@ -54,8 +54,8 @@ func (s *Selector) Key() string {
 	return s.key
 }
 
-// Possible reports whether any pod could match.
-func (s *Selector) Possible() bool { return !s.nothing }
+// CanMatch reports whether any pod could match.
+func (s *Selector) CanMatch() bool { return !s.matchesNothing }
 
 // newSelector combines requirements, several of which may have the same key.
 func newSelector(all []requirement) *Selector {
@@ -67,7 +67,7 @@ func newSelector(all []requirement) *Selector {
 			joined = append(joined, r)
 			continue
 		}
-		both, possible := joined[last].and(r)
+		both, possible := joined[last].intersect(r)
 		if !possible {
 			return Nothing()
 		}

@@ -56,17 +56,17 @@ func TestMatches(t *testing.T) {
 			matches:  []map[string]string{{"app": "web", "tier": "fe", "x": "y"}},
 			misses:   []map[string]string{nil, {"app": "web"}, {"app": "web", "tier": "be"}},
 		},
-		"an empty value is a value, and no label is not": {
+		"an empty value is a value, a missing label is not": {
 			selector: v1alpha1.PodSelector{MatchLabels: map[string]string{"app": ""}},
 			matches:  []map[string]string{{"app": ""}},
 			misses:   []map[string]string{nil, {"app": "web"}},
 		},
-		"In with a repeated value means what it means once": {
+		"In with a repeated value equals In with the value once": {
 			selector: expressions(in("app", "web", "web")),
 			matches:  []map[string]string{appWeb},
 			misses:   []map[string]string{nil, {"app": "api"}},
 		},
-		"the same key twice must hold twice": {
+		"both requirements of one key must hold": {
 			selector: expressions(in("app", "web", "api"), in("app", "web", "db")),
 			matches:  []map[string]string{appWeb},
 			misses:   []map[string]string{{"app": "api"}, {"app": "db"}, nil},
@@ -107,12 +107,12 @@ func TestMatches(t *testing.T) {
 			s := compile(t, tc.selector)
 			for _, pod := range tc.matches {
 				if !s.Matches(pod) {
-					t.Errorf("%q does not match %v", s.Key(), pod)
+					t.Errorf("%q does not match %v, want a match", s.Key(), pod)
 				}
 			}
 			for _, pod := range tc.misses {
 				if s.Matches(pod) {
-					t.Errorf("%q matches %v", s.Key(), pod)
+					t.Errorf("%q matches %v, want no match", s.Key(), pod)
 				}
 			}
 		})
@@ -127,17 +127,17 @@ func TestKeyIsEqualForEqualMeaning(t *testing.T) {
 		"matchLabels is In with one value": {
 			{MatchLabels: map[string]string{"a": "1"}}, expressions(in("a", "1")), expressions(in("a", "1", "2"), notIn("a", "2")),
 		},
-		"Exists says nothing beside In":              {expressions(in("a", "1")), expressions(exists("a"), in("a", "1"))},
-		"NotIn says nothing beside DoesNotExist":     {expressions(doesNotExist("a")), expressions(notIn("a", "1"), doesNotExist("a"))},
+		"Exists is redundant with In":                {expressions(in("a", "1")), expressions(exists("a"), in("a", "1"))},
+		"NotIn is redundant with DoesNotExist":       {expressions(doesNotExist("a")), expressions(notIn("a", "1"), doesNotExist("a"))},
 		"several NotIn are one":                      {expressions(notIn("a", "1"), notIn("a", "2")), expressions(notIn("a", "2", "1"))},
-		"what matches nothing is equal":              {expressions(in("a", "1"), in("a", "2"), exists("b")), expressions(exists("c"), doesNotExist("c"))},
+		"selectors that match nothing are equal":     {expressions(in("a", "1"), in("a", "2"), exists("b")), expressions(exists("c"), doesNotExist("c"))},
 		"nil and empty lists and maps mean the same": {{}, {MatchLabels: map[string]string{}, MatchExpressions: []v1alpha1.PodSelectorRequirement{}}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			want := compile(t, same[0]).Key()
 			for _, s := range same[1:] {
 				if got := compile(t, s).Key(); got != want {
-					t.Errorf("Key() = %q, want %q, of %+v", got, want, s)
+					t.Errorf("Key() of %+[3]v = %[1]q, want %[2]q", got, want, s)
 				}
 			}
 		})
@@ -147,7 +147,7 @@ func TestKeyIsEqualForEqualMeaning(t *testing.T) {
 	}
 }
 
-func TestCompileNamesTheMistake(t *testing.T) {
+func TestCompileErrors(t *testing.T) {
 	for claim, tc := range map[string]struct {
 		selector v1alpha1.PodSelector
 		want     []string
@@ -162,61 +162,61 @@ func TestCompileNamesTheMistake(t *testing.T) {
 			expressions(v1alpha1.PodSelectorRequirement{Key: "app", Operator: "Gt", Values: []string{"1"}}),
 			[]string{"matchExpressions[0].operator", `"Gt"`, `"DoesNotExist"`},
 		},
-		"no operator":                    {expressions(v1alpha1.PodSelectorRequirement{Key: "app"}), []string{"matchExpressions[0].operator"}},
-		"no key":                         {expressions(exists("")), []string{"matchExpressions[0].key"}},
-		"a key that is no label key":     {expressions(exists("a b")), []string{"matchExpressions[0].key", `"a b"`}},
-		"a value that is no label value": {expressions(in("app", "ok", "not ok")), []string{"matchExpressions[0].values[1]", `"not ok"`}},
-		"a value that is too long":       {expressions(in("app", strings.Repeat("x", 64))), []string{"matchExpressions[0].values[0]", "63"}},
-		"a key of matchLabels":           {v1alpha1.PodSelector{MatchLabels: map[string]string{"/x": "y"}}, []string{"matchLabels", `"/x"`}},
-		"a value of matchLabels":         {v1alpha1.PodSelector{MatchLabels: map[string]string{"x": "-"}}, []string{"matchLabels[x]", `"-"`}},
-		"several mistakes, all of them":  {expressions(in("a"), exists("")), []string{"matchExpressions[0].values", "matchExpressions[1].key"}},
+		"no operator":                  {expressions(v1alpha1.PodSelectorRequirement{Key: "app"}), []string{"matchExpressions[0].operator"}},
+		"no key":                       {expressions(exists("")), []string{"matchExpressions[0].key"}},
+		"an invalid label key":         {expressions(exists("a b")), []string{"matchExpressions[0].key", `"a b"`}},
+		"an invalid label value":       {expressions(in("app", "ok", "not ok")), []string{"matchExpressions[0].values[1]", `"not ok"`}},
+		"a value that is too long":     {expressions(in("app", strings.Repeat("x", 64))), []string{"matchExpressions[0].values[0]", "63"}},
+		"a key of matchLabels":         {v1alpha1.PodSelector{MatchLabels: map[string]string{"/x": "y"}}, []string{"matchLabels", `"/x"`}},
+		"a value of matchLabels":       {v1alpha1.PodSelector{MatchLabels: map[string]string{"x": "-"}}, []string{"matchLabels[x]", `"-"`}},
+		"several errors, all reported": {expressions(in("a"), exists("")), []string{"matchExpressions[0].values", "matchExpressions[1].key"}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			s, err := selectors.Compile(tc.selector)
 			if err == nil {
-				t.Fatalf("Compile accepted it as %q", s.Key())
+				t.Fatalf("Compile() = %q, want an error", s.Key())
 			}
 			for _, want := range tc.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not mention %q", err, want)
+					t.Errorf("error = %q, want it to contain %q", err, want)
 				}
 			}
 		})
 	}
 }
 
-// TestMatchesAsKubernetesDoes uses k8s.io/apimachinery as the oracle, for the selector itself and for its Key.
-func TestMatchesAsKubernetesDoes(t *testing.T) {
+// TestMatchesLikeKubernetes uses k8s.io/apimachinery as the oracle, for the selector itself and for its Key.
+func TestMatchesLikeKubernetes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		written := anySelector().Draw(t, "selector")
 		s, err := selectors.Compile(written)
 		if err != nil {
-			t.Fatalf("Compile: %v", err)
+			t.Fatalf("Compile() = %v", err)
 		}
 		oracle := kubernetes(t, written)
 		for range 10 {
 			pod := anyPod().Draw(t, "pod")
 			if got, want := s.Matches(pod), oracle.Matches(labels.Set(pod)); got != want {
-				t.Fatalf("%q.Matches(%v) = %v, Kubernetes says %v", s.Key(), pod, got, want)
+				t.Fatalf("%q.Matches(%v) = %v, want %v as in Kubernetes", s.Key(), pod, got, want)
 			}
 		}
-		if !s.Possible() {
+		if !s.CanMatch() {
 			return // Kubernetes has no syntax for it
 		}
 		again, err := labels.Parse(s.Key())
 		if err != nil {
-			t.Fatalf("Kubernetes cannot read the key %q: %v", s.Key(), err)
+			t.Fatalf("Kubernetes cannot parse Key() %q: %v", s.Key(), err)
 		}
 		pod := anyPod().Draw(t, "pod")
 		if got, want := again.Matches(labels.Set(pod)), oracle.Matches(labels.Set(pod)); got != want {
-			t.Fatalf("%v: the key %q says %v, the selector %v", pod, s.Key(), got, want)
+			t.Fatalf("%v: key %q matches = %v, selector matches = %v", pod, s.Key(), got, want)
 		}
 	})
 }
 
-// TestKeyTellsMeaningsApart compares the keys of two selectors with their answers for every possible pod, given the labels that they
+// TestKeyDiffersForDifferentMeaning compares the keys of two selectors with their answers for every possible pod, given the labels that they
 // may name and one other value.
-func TestKeyTellsMeaningsApart(t *testing.T) {
+func TestKeyDiffersForDifferentMeaning(t *testing.T) {
 	pods := everyPod()
 	rapid.Check(t, func(t *rapid.T) {
 		a := compileAny(t, smallSelector().Draw(t, "a"))
@@ -226,7 +226,7 @@ func TestKeyTellsMeaningsApart(t *testing.T) {
 			same = same && a.Matches(pod) == b.Matches(pod)
 		}
 		if (a.Key() == b.Key()) != same {
-			t.Fatalf("keys %q and %q, same answers %v", a.Key(), b.Key(), same)
+			t.Fatalf("keys %q and %q, equal meaning = %v", a.Key(), b.Key(), same)
 		}
 	})
 }

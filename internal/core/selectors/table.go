@@ -15,18 +15,18 @@ type slot[T any] struct {
 	item *T
 }
 
-// fewest is the minimum length of slots unless it is empty.
-const fewest = 4
+// minSlots is the minimum length of slots unless it is empty.
+const minSlots = 4
 
 // find returns the item with this hash that right accepts, or nil. Several items may have the same hash.
-func (t *table[T]) find(hash uint64, right func(*T) bool) *T {
+func (t *table[T]) find(hash uint64, matches func(*T) bool) *T {
 	if t.used == 0 {
 		return nil
 	}
 	mask := uint64(len(t.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
-		if s.item == nil || s.hash == hash && right(s.item) {
+		if s.item == nil || s.hash == hash && matches(s.item) {
 			return s.item
 		}
 	}
@@ -35,7 +35,7 @@ func (t *table[T]) find(hash uint64, right func(*T) bool) *T {
 // add adds an item that is not in the table.
 func (t *table[T]) add(hash uint64, added *T) {
 	if 2*(t.used+1) > len(t.slots) {
-		t.resize(max(fewest, 2*len(t.slots)))
+		t.resize(max(minSlots, 2*len(t.slots)))
 	}
 	t.put(slot[T]{hash, added})
 }
@@ -64,7 +64,7 @@ func (t *table[T]) remove(hash uint64, removed *T) {
 		t.used--
 		t.put(follower)
 	}
-	if len(t.slots) > fewest && 8*t.used < len(t.slots) {
+	if len(t.slots) > minSlots && 8*t.used < len(t.slots) {
 		t.resize(len(t.slots) / 2)
 	}
 }

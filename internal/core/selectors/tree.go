@@ -1,8 +1,8 @@
 package selectors
 
-// bucket is the number of entries that a node holds before it grows branches. Rejecting that many takes about as long as descending
+// maxEntriesPerNode is the number of entries that a node holds before it grows branches. Rejecting that many takes about as long as descending
 // one branch, whose node is seldom in the CPU cache.
-const bucket = 32
+const maxEntriesPerNode = 32
 
 // node holds the entries that the terms on the path from the root have led to. When there are too many, the node grows branches, and
 // each entry moves down one of them by a term of one of its own conditions. A query descends the branches of the pod's labels, and
@@ -12,12 +12,12 @@ const bucket = 32
 // entry twice.
 type node[ID comparable] struct {
 	parent *node[ID]
-	// by is the term that leads here from the parent.
-	by *term[ID]
+	// term is the term that leads here from the parent.
+	term *term[ID]
 
 	// grown is set once the node has tried to move its entries down. The entries that it holds after that cannot move.
-	grown bool
-	held  held[ID]
+	grown   bool
+	entries entrySet[ID]
 	// count is the number of branches. The branches of the root are found by their terms, all others by the table.
 	count    int
 	branches table[node[ID]]
@@ -27,11 +27,11 @@ type node[ID comparable] struct {
 
 // query appends the matching entries at and below the node.
 func (n *node[ID]) query(p *pod[ID], found []ID) []ID {
-	if n.held.one.entry != nil {
-		found = n.held.one.query(p, found)
+	if n.entries.first.entry != nil {
+		found = n.entries.first.query(p, found)
 	}
-	for i := range n.held.more {
-		found = n.held.more[i].query(p, found)
+	for i := range n.entries.rest {
+		found = n.entries.rest[i].query(p, found)
 	}
 	if n.count == 0 {
 		return found
@@ -42,19 +42,19 @@ func (n *node[ID]) query(p *pod[ID], found []ID) []ID {
 			continue
 		}
 		if l.value != nil {
-			if below := n.below(l.value); below != nil {
+			if below := n.child(l.value); below != nil {
 				found = below.query(p, found)
 			}
 		}
-		if below := n.below(&l.key.anyValue); below != nil {
+		if below := n.child(&l.key.anyValue); below != nil {
 			found = below.query(p, found)
 		}
 	}
 	return found
 }
 
-// below returns the node that a term leads to, or nil.
-func (n *node[ID]) below(by *term[ID]) *node[ID] {
+// child returns the node that a term leads to, or nil.
+func (n *node[ID]) child(by *term[ID]) *node[ID] {
 	switch {
 	case n.parent == nil:
 		if by.first.parent == nil {
@@ -64,47 +64,47 @@ func (n *node[ID]) below(by *term[ID]) *node[ID] {
 	case by.further == 0:
 		return nil
 	default:
-		return n.branches.find(by.hash, func(below *node[ID]) bool { return below.by == by })
+		return n.branches.find(by.hash, func(found *node[ID]) bool { return found.term == by })
 	}
 }
 
 // insert adds an entry at the node or below it.
 func (n *node[ID]) insert(e *entry[ID]) {
-	if !n.grown && n.held.size() < bucket {
-		n.hold(e)
+	if !n.grown && n.entries.size() < maxEntriesPerNode {
+		n.addEntry(e)
 		return
 	}
 	if !n.grown {
 		n.grown = true
-		h := n.held
-		n.held = held[ID]{}
+		h := n.entries
+		n.entries = entrySet[ID]{}
 		for i := range h.size() {
 			e := h.at(i).entry
 			e.moveFrom(n)
-			n.pass(e)
+			n.descend(e)
 		}
 	}
-	n.pass(e)
+	n.descend(e)
 }
 
-// pass moves an entry down, or holds it if no condition leads further down.
-func (n *node[ID]) pass(e *entry[ID]) {
-	c := e.next(n)
+// descend moves an entry down, or holds it if no condition leads further down.
+func (n *node[ID]) descend(e *entry[ID]) {
+	c := e.nextCondition(n)
 	switch {
 	case c == nil:
-		n.hold(e)
+		n.addEntry(e)
 	case c.relation == present:
-		n.branch(&c.key.anyValue).insert(e)
+		n.ensureChild(&c.key.anyValue).insert(e)
 	default:
 		for _, t := range c.terms {
-			n.branch(t).insert(e)
+			n.ensureChild(t).insert(e)
 		}
 	}
 }
 
-// branch returns the node that a term leads to. It creates the node if there is none.
-func (n *node[ID]) branch(by *term[ID]) *node[ID] {
-	if below := n.below(by); below != nil {
+// ensureChild returns the node that a term leads to. It creates the node if there is none.
+func (n *node[ID]) ensureChild(by *term[ID]) *node[ID] {
+	if below := n.child(by); below != nil {
 		return below
 	}
 	below := &by.first
@@ -113,36 +113,36 @@ func (n *node[ID]) branch(by *term[ID]) *node[ID] {
 		n.branches.add(by.hash, below)
 		by.further++
 	}
-	below.parent, below.by = n, by
+	below.parent, below.term = n, by
 	n.count++
 	n.keys |= by.key.bits
 	return below
 }
 
-// cut removes a branch.
-func (n *node[ID]) cut(below *node[ID]) {
+// removeChild removes a branch.
+func (n *node[ID]) removeChild(below *node[ID]) {
 	if n.parent == nil {
 		*below = node[ID]{}
 	} else {
-		n.branches.remove(below.by.hash, below)
-		below.by.further--
+		n.branches.remove(below.term.hash, below)
+		below.term.further--
 	}
 	n.count--
 }
 
-func (n *node[ID]) hold(e *entry[ID]) {
-	e.places = append(e.places, place[ID]{node: n, at: n.held.size()})
-	n.held.add(candidate[ID]{needs: e.needs(), entry: e})
+func (n *node[ID]) addEntry(e *entry[ID]) {
+	e.positions = append(e.positions, position[ID]{node: n, index: n.entries.size()})
+	n.entries.add(candidate[ID]{needs: e.needs(), entry: e})
 }
 
-// drop removes the entry at an index, and the node itself if it is then empty.
-func (n *node[ID]) drop(at int) {
-	last := n.held.size() - 1
+// removeEntry removes the entry at an index, and the node itself if it is then empty.
+func (n *node[ID]) removeEntry(at int) {
+	last := n.entries.size() - 1
 	if at != last {
-		*n.held.at(at) = *n.held.at(last)
-		n.held.at(at).entry.place(n).at = at
+		*n.entries.at(at) = *n.entries.at(last)
+		n.entries.at(at).entry.positionAt(n).index = at
 	}
-	n.held.removeLast()
+	n.entries.removeLast()
 	n.prune()
 }
 
@@ -150,12 +150,12 @@ func (n *node[ID]) drop(at int) {
 func (n *node[ID]) prune() {
 	for n.count == 0 {
 		n.branches, n.keys = table[node[ID]]{}, 0
-		n.grown = n.grown && n.held.size() > bucket
-		if n.parent == nil || n.held.size() > 0 {
+		n.grown = n.grown && n.entries.size() > maxEntriesPerNode
+		if n.parent == nil || n.entries.size() > 0 {
 			return
 		}
 		parent := n.parent
-		parent.cut(n) // this may clear n.parent
+		parent.removeChild(n) // this may clear n.parent
 		n = parent
 	}
 }

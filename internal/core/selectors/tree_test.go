@@ -22,52 +22,52 @@ func check[ID comparable](t *testing.T, x *Index[ID]) {
 			continue
 		}
 		members[e.space]++
-		for _, p := range e.places {
-			if p.node.held.at(p.at).entry != e {
-				t.Fatalf("entry %v is not at its place", id)
+		for _, p := range e.positions {
+			if p.node.entries.at(p.index).entry != e {
+				t.Fatalf("entry %v is not at its position", id)
 			}
 		}
 	}
 	if len(members) != len(x.spaces) {
-		t.Fatalf("%d namespaces have selectors, the index has %d", len(members), len(x.spaces))
+		t.Fatalf("index has %[2]d namespaces, want %[1]d", len(members), len(x.spaces))
 	}
 	for sp, want := range members {
 		if sp.members != want {
-			t.Fatalf("namespace %s counts %d members, has %d", sp.namespace, sp.members, want)
+			t.Fatalf("namespace %s: members = %d, want %d", sp.namespace, sp.members, want)
 		}
 		further := map[*term[ID]]int{}
 		places := checkNode(t, &sp.root, fromRoot(sp), further)
 		conditions := 0
 		for _, e := range x.entries {
 			if e.space == sp {
-				places -= len(e.places)
+				places -= len(e.positions)
 				conditions += len(e.conditions)
 			}
 		}
 		if places != 0 {
-			t.Fatalf("namespace %s holds %d entries more than have a place", sp.namespace, places)
+			t.Fatalf("namespace %s: %d entries have no position", sp.namespace, places)
 		}
 		for text, k := range sp.words.keys {
 			conditions -= k.uses
 			if k.anyValue.further != further[&k.anyValue] {
-				t.Fatalf("key %s counts %d further branches, has %d", text, k.anyValue.further, further[&k.anyValue])
+				t.Fatalf("key %s: further branches = %d, want %d", text, k.anyValue.further, further[&k.anyValue])
 			}
 			used := 0
 			for w := range k.values.all() {
 				used++
 				if k.values.find(w.hash, func(other *term[ID]) bool { return other == w }) != w {
-					t.Fatalf("%s=%v is not found", text, w.word)
+					t.Fatalf("term %s=%v not found", text, w.word)
 				}
 				if w.uses < 1 || w.further != further[w] {
-					t.Fatalf("%s=%v counts %d uses and %d further branches, has %d", text, w.word, w.uses, w.further, further[w])
+					t.Fatalf("term %s=%v: uses = %d, further branches = %d, want %d", text, w.word, w.uses, w.further, further[w])
 				}
 			}
 			if k.values.used != used {
-				t.Fatalf("key %s counts %d values, has %d", text, k.values.used, used)
+				t.Fatalf("key %s: values = %d, want %d", text, k.values.used, used)
 			}
 		}
 		if conditions != 0 {
-			t.Fatalf("namespace %s: keys miss %d uses", sp.namespace, conditions)
+			t.Fatalf("namespace %s: %d uses of keys are not counted", sp.namespace, conditions)
 		}
 	}
 }
@@ -105,20 +105,20 @@ func checkNode[ID comparable](
 	t *testing.T, n *node[ID], branches []*node[ID], further map[*term[ID]]int,
 ) int {
 	t.Helper()
-	if !n.grown && (n.count > 0 || n.held.size() > bucket) {
-		t.Fatalf("a node with %d branches holds %d entries and has not grown", n.count, n.held.size())
+	if !n.grown && (n.count > 0 || n.entries.size() > maxEntriesPerNode) {
+		t.Fatalf("node with %d branches and %d entries has not grown", n.count, n.entries.size())
 	}
 	if n.count != len(branches) {
-		t.Fatalf("a node counts %d branches, has %d", n.count, len(branches))
+		t.Fatalf("node: count = %d, want %d branches", n.count, len(branches))
 	}
-	places := n.held.size()
+	places := n.entries.size()
 	for _, below := range branches {
-		by := below.by
-		if below.parent != n || n.below(by) != below || by.key.bits&^n.keys != 0 {
-			t.Fatalf("the branch by %s=%v is not known as such", by.key.text, by.word)
+		by := below.term
+		if below.parent != n || n.child(by) != below || by.key.bits&^n.keys != 0 {
+			t.Fatalf("branch of %s=%v not found by its term", by.key.text, by.word)
 		}
-		if below.held.size() == 0 && below.count == 0 {
-			t.Fatalf("the branch by %s=%v leads to nothing", by.key.text, by.word)
+		if below.entries.size() == 0 && below.count == 0 {
+			t.Fatalf("branch of %s=%v is empty", by.key.text, by.word)
 		}
 		if n.parent != nil {
 			further[by]++
@@ -147,7 +147,7 @@ func random(r *rand.Rand) v1alpha1.PodSelector {
 	return s
 }
 
-func TestChurnLeavesNothingBehind(t *testing.T) {
+func TestChurnLeavesNoEntries(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x := New[int]()
 	for round := range 3 {
@@ -165,7 +165,7 @@ func TestChurnLeavesNothingBehind(t *testing.T) {
 			}
 		}
 		if x.Len() == 0 {
-			t.Fatal("the churn has left no selector to delete")
+			t.Fatal("no selector left to delete")
 		}
 		for _, id := range r.Perm(3000) {
 			x.Delete(id)
@@ -174,7 +174,7 @@ func TestChurnLeavesNothingBehind(t *testing.T) {
 			}
 		}
 		if len(x.entries) != 0 || len(x.spaces) != 0 {
-			t.Fatalf("round %d leaves %d entries and %d namespaces", round, len(x.entries), len(x.spaces))
+			t.Fatalf("round %d leaves %d entries and %d namespaces, want 0", round, len(x.entries), len(x.spaces))
 		}
 	}
 }
@@ -196,14 +196,14 @@ func TestDeletingAllButOneLeavesOneNode(t *testing.T) {
 	}
 	check(t, x)
 	sp := x.spaces["shop"]
-	if len(sp.words.keys) != 0 || sp.root.branches.slots != nil || cap(sp.root.held.more) > 2*bucket {
+	if len(sp.words.keys) != 0 || sp.root.branches.slots != nil || cap(sp.root.entries.rest) > 2*maxEntriesPerNode {
 		t.Errorf("one selector is left with %d keys, branches %v and room for %d in its node",
-			len(sp.words.keys), sp.root.branches, cap(sp.root.held.more))
+			len(sp.words.keys), sp.root.branches, cap(sp.root.entries.rest))
 	}
 }
 
 // Although the cross product of a selector's values is 10^5 or 10^6, it has at most as many places as values.
-func TestPlacesAreLinearInTheText(t *testing.T) {
+func TestPositionsAreLinearInTheSelectorSize(t *testing.T) {
 	for _, shape := range []struct{ keys, values, vocabulary int }{{5, 10, 12}, {3, 100, 120}, {3, 100, 1000}, {2, 100, 150}} {
 		x := New[int]()
 		for i := range 1000 {
@@ -223,8 +223,8 @@ func TestPlacesAreLinearInTheText(t *testing.T) {
 		}
 		check(t, x)
 		for id, e := range x.entries {
-			if len(e.places) > shape.keys*shape.values {
-				t.Fatalf("%+v: selector %d takes %d places", shape, id, len(e.places))
+			if len(e.positions) > shape.keys*shape.values {
+				t.Fatalf("%+v: selector %d has %d positions", shape, id, len(e.positions))
 			}
 		}
 	}

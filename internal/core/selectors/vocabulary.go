@@ -8,8 +8,8 @@ type vocabulary[ID comparable] struct {
 	keys map[string]*key[ID]
 	// hash returns the hash of a value's text.
 	hash func(string) uint64
-	// made counts all keys and terms created so far. Their bits are derived from it.
-	made int
+	// created counts all keys and terms created so far. Their bits are derived from it.
+	created int
 }
 
 // key is a label key that selectors name.
@@ -62,9 +62,9 @@ type podLabel[ID comparable] struct {
 	value *term[ID]
 }
 
-// learn translates requirements, and adds missing words. The conditions that require a single value come first, and exact has their
+// translate translates requirements, and adds missing words. The conditions that require a single value come first, and exact has their
 // values. Values are stored in room if it is large enough.
-func (v *vocabulary[ID]) learn(
+func (v *vocabulary[ID]) translate(
 	requirements []requirement, room []*term[ID],
 ) (conditions []condition[ID], exact []*term[ID]) {
 	named := 0
@@ -95,7 +95,7 @@ func (v *vocabulary[ID]) learn(
 func (v *vocabulary[ID]) key(text string) *key[ID] {
 	k := v.keys[text]
 	if k == nil {
-		k = &key[ID]{text: text, bits: v.deal()}
+		k = &key[ID]{text: text, bits: v.nextBits()}
 		k.anyValue.key, k.anyValue.hash = k, v.hash(text)
 		v.keys[text] = k
 	}
@@ -112,21 +112,21 @@ func (v *vocabulary[ID]) term(k *key[ID], text string) *term[ID] {
 	hash := v.hash(text)
 	t := k.value(hash, text)
 	if t == nil {
-		t = &term[ID]{key: k, word: newWord(text), hash: hash, bits: v.deal()}
+		t = &term[ID]{key: k, word: newWord(text), hash: hash, bits: v.nextBits()}
 		k.values.add(hash, t)
 	}
 	t.uses++
 	return t
 }
 
-// deal assigns two bits. With only one, a pod with some labels would have the bits of too many selectors that do not match it.
-func (v *vocabulary[ID]) deal() uint64 {
-	v.made++
-	return 1<<(v.made%64) | 1<<((v.made+v.made/64+1)%64)
+// nextBits assigns two bits. With only one, a pod with some labels would have the bits of too many selectors that do not match it.
+func (v *vocabulary[ID]) nextBits() uint64 {
+	v.created++
+	return 1<<(v.created%64) | 1<<((v.created+v.created/64+1)%64)
 }
 
-// forget reverts learn, and drops the words that no selector uses any more.
-func (v *vocabulary[ID]) forget(conditions []condition[ID]) {
+// release reverts learn, and drops the words that no selector uses any more.
+func (v *vocabulary[ID]) release(conditions []condition[ID]) {
 	for _, c := range conditions {
 		for _, t := range c.terms {
 			t.uses--
@@ -141,8 +141,8 @@ func (v *vocabulary[ID]) forget(conditions []condition[ID]) {
 	}
 }
 
-// read translates the labels of a pod.
-func (v *vocabulary[ID]) read(labels map[string]string, room []podLabel[ID]) pod[ID] {
+// translatePod translates the labels of a pod.
+func (v *vocabulary[ID]) translatePod(labels map[string]string, room []podLabel[ID]) pod[ID] {
 	p := pod[ID]{labels: room}
 	for text, value := range labels {
 		k := v.keys[text]
@@ -183,17 +183,17 @@ func (c *condition[ID]) narrows() bool {
 	return c.relation == oneOf || c.relation == present
 }
 
-// fan returns the number of terms that lead to the condition.
-func (c *condition[ID]) fan() int {
+// branchCount returns the number of terms that lead to the condition.
+func (c *condition[ID]) branchCount() int {
 	if c.relation == present {
 		return 1
 	}
 	return len(c.terms)
 }
 
-// share estimates which fraction of the selectors with this key stays together on one branch. A smaller fraction distinguishes them
+// selectivity estimates which fraction of the selectors with this key stays together on one branch. A smaller fraction distinguishes them
 // better.
-func (c *condition[ID]) share() float64 {
+func (c *condition[ID]) selectivity() float64 {
 	if c.relation == present {
 		return 2
 	}

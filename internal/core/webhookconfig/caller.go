@@ -29,12 +29,12 @@ const (
 	callerTokenBytes = 20
 )
 
-var callerInText = regexp.MustCompile(callersPrefix + `[^/?\s"'\\]+`)
+var callerTokenPattern = regexp.MustCompile(callersPrefix + `[^/?\s"'\\]+`)
 
-// CallerScope returns the scope of a caller token: cells/NAME, cores/NAME, or the cluster description of RootsPath. A cluster of one
+// CallerScope returns the scope of a caller token: cells/NAME, cores/NAME, or the cluster description of RootGuardPath. A cluster of one
 // cell has one token.
 func CallerScope(path string) string {
-	if scope, is := strings.CutPrefix(path, rootsPrefix); is {
+	if scope, is := strings.CutPrefix(path, rootGuardPrefix); is {
 		return scope
 	}
 	scope := strings.TrimPrefix(path, "/")
@@ -64,8 +64,8 @@ func IsCallerToken(token, scope string, keys ...[]byte) bool {
 // CallerPath returns the path of a webhook with a token.
 func CallerPath(token, path string) string { return callersPrefix + token + path }
 
-// CutCaller splits the caller token off a path. The token is empty if the path has none.
-func CutCaller(path string) (token, rest string) {
+// SplitCallerToken splits the caller token off a path. The token is empty if the path has none.
+func SplitCallerToken(path string) (token, rest string) {
 	after, is := strings.CutPrefix(path, callersPrefix)
 	token, rest, isPath := strings.Cut(after, "/")
 	if !is || !isPath || token == "" {
@@ -74,37 +74,37 @@ func CutCaller(path string) (token, rest string) {
 	return token, "/" + rest
 }
 
-// CallerOf returns the caller token in the address that an API server uses, and the path after it. The token is empty if there is
+// CallerTokenOf returns the caller token in the address that an API server uses, and the path after it. The token is empty if there is
 // none.
-func CallerOf(config *admissionregistrationv1.WebhookClientConfig) (token, path string) {
-	path = pathOf(config)
+func CallerTokenOf(config *admissionregistrationv1.WebhookClientConfig) (token, path string) {
+	path = webhookPath(config)
 	if config.URL != nil {
 		_, address, _ := strings.Cut(path, "://")
 		_, path, _ = strings.Cut(address, "/")
 		path = "/" + path
 		// A proxy may require a prefix.
-		for _, prefix := range []string{callersPrefix, "/cells/", "/cores/", rootsPrefix} {
+		for _, prefix := range []string{callersPrefix, "/cells/", "/cores/", rootGuardPrefix} {
 			if at := strings.Index(path, prefix); at >= 0 {
-				return CutCaller(path[at:])
+				return SplitCallerToken(path[at:])
 			}
 		}
 	}
-	return CutCaller(path)
+	return SplitCallerToken(path)
 }
 
 // Anonymous reports whether all webhooks for the cell have an address without a caller token.
 func Anonymous(cell string, configurations []admissionregistrationv1.ValidatingWebhookConfiguration) bool {
-	hooks := Validating(configurations, func(path string) bool { return strings.HasSuffix(path, Path(cell)) })
+	hooks := ValidatingWebhooks(configurations, func(path string) bool { return strings.HasSuffix(path, RemovalPath(cell)) })
 	return !slices.ContainsFunc(hooks, func(w Webhook) bool {
-		token, _ := CallerOf(&w.Client)
+		token, _ := CallerTokenOf(&w.Client)
 		return token != ""
 	})
 }
 
-// RedactCallers removes caller tokens from a text. API servers write the whole address of a webhook into their errors.
-func RedactCallers(text string) string {
+// RedactCallerTokens removes caller tokens from a text. API servers write the whole address of a webhook into their errors.
+func RedactCallerTokens(text string) string {
 	if !strings.Contains(text, callersPrefix) {
 		return text
 	}
-	return callerInText.ReplaceAllString(text, callersPrefix+"REDACTED")
+	return callerTokenPattern.ReplaceAllString(text, callersPrefix+"REDACTED")
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-func TestScopesOfPaths(t *testing.T) {
+func TestCallerScope(t *testing.T) {
 	for path, want := range map[string]string{
-		webhookconfig.Path("a"):                   "cells/a",
-		webhookconfig.SchedulePath("a"):           "cells/a",
-		webhookconfig.CorePath("c"):               "cores/c",
-		webhookconfig.RootsPath("", "a"):          "cells/a",
-		webhookconfig.RootsPath("c", "a", "b"):    "cores/c/cells/a/b",
-		webhookconfig.RootsPath("", "validate"):   "cells/validate",
-		webhookconfig.Path("validate"):            "cells/validate",
-		webhookconfig.RootsPath("c"):              "cores/c",
-		"/":                                       "",
-		webhookconfig.RootsPath("", "a", "other"): "cells/a/other",
+		webhookconfig.RemovalPath("a"):                "cells/a",
+		webhookconfig.SchedulePath("a"):               "cells/a",
+		webhookconfig.CorePath("c"):                   "cores/c",
+		webhookconfig.RootGuardPath("", "a"):          "cells/a",
+		webhookconfig.RootGuardPath("c", "a", "b"):    "cores/c/cells/a/b",
+		webhookconfig.RootGuardPath("", "validate"):   "cells/validate",
+		webhookconfig.RemovalPath("validate"):         "cells/validate",
+		webhookconfig.RootGuardPath("c"):              "cores/c",
+		"/":                                           "",
+		webhookconfig.RootGuardPath("", "a", "other"): "cells/a/other",
 	} {
 		if got := webhookconfig.CallerScope(path); got != want {
 			t.Errorf("CallerScope(%q) = %q, want %q", path, got, want)
@@ -29,7 +29,7 @@ func TestScopesOfPaths(t *testing.T) {
 	}
 }
 
-func TestACallerTokenIsOfOneKeyAndOneScope(t *testing.T) {
+func TestCallerTokenDependsOnKeyAndScope(t *testing.T) {
 	current, previous, other := []byte("current"), []byte("previous"), []byte("other")
 	token := webhookconfig.CallerToken(current, "cells/a")
 	if problems := validation.IsDNS1123Subdomain(token); len(problems) > 0 || len(token) != 40 {
@@ -45,7 +45,7 @@ func TestACallerTokenIsOfOneKeyAndOneScope(t *testing.T) {
 		"another key":              {token, "cells/a", [][]byte{other, nil}, false},
 		"another cell":             {token, "cells/b", [][]byte{current}, false},
 		"a core of the same name":  {token, "cores/a", [][]byte{current}, false},
-		"a part of it":             {token[:39], "cells/a", [][]byte{current}, false},
+		"a prefix of the token":    {token[:39], "cells/a", [][]byte{current}, false},
 		"no token":                 {"", "cells/a", [][]byte{current, nil}, false},
 		"a token of the empty key": {webhookconfig.CallerToken(nil, "cells/a"), "cells/a", [][]byte{nil, {}}, false},
 		"no key":                   {token, "cells/a", nil, false},
@@ -57,7 +57,7 @@ func TestACallerTokenIsOfOneKeyAndOneScope(t *testing.T) {
 }
 
 func TestConfigurationsWithACallerToken(t *testing.T) {
-	path, token := webhookconfig.Path("a"), webhookconfig.CallerToken([]byte("key"), "cells/a")
+	path, token := webhookconfig.RemovalPath("a"), webhookconfig.CallerToken([]byte("key"), "cells/a")
 	with := webhookconfig.CallerPath(token, path)
 	service := func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Path: &path}}
@@ -75,43 +75,43 @@ func TestConfigurationsWithACallerToken(t *testing.T) {
 		"a URL":                            {url("https://h:1" + path), "", path},
 		"a URL with a token":               {url("https://h:1" + with + "?x=y"), token, path},
 		"a URL behind a proxy":             {url("https://h/before" + with), token, path},
-		"a host that is called callers":    {url("https://callers" + path), "", path},
+		"a host named callers":             {url("https://callers" + path), "", path},
 		"a token and nothing else":         {service("/callers/x"), "", "/callers/x"},
-		"a URL with a token and a roots":   {url("https://h" + webhookconfig.CallerPath(token, webhookconfig.RootsPath("c"))), token, webhookconfig.RootsPath("c")},
-		"a Service with a token for roots": {service(webhookconfig.CallerPath(token, webhookconfig.RootsPath("c", "a"))), token, webhookconfig.RootsPath("c", "a")},
+		"a URL with a token and a roots":   {url("https://h" + webhookconfig.CallerPath(token, webhookconfig.RootGuardPath("c"))), token, webhookconfig.RootGuardPath("c")},
+		"a Service with a token for roots": {service(webhookconfig.CallerPath(token, webhookconfig.RootGuardPath("c", "a"))), token, webhookconfig.RootGuardPath("c", "a")},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			gotToken, gotPath := webhookconfig.CallerOf(&c.client)
+			gotToken, gotPath := webhookconfig.CallerTokenOf(&c.client)
 			if gotToken != c.token || gotPath != c.path {
-				t.Errorf("CallerOf = %q, %q, want %q, %q", gotToken, gotPath, c.token, c.path)
+				t.Errorf("CallerTokenOf() = %q, %q, want %q, %q", gotToken, gotPath, c.token, c.path)
 			}
 			if c.path != path {
 				return
 			}
 			configurations := []admissionregistrationv1.ValidatingWebhookConfiguration{{Webhooks: []admissionregistrationv1.ValidatingWebhook{{ClientConfig: c.client}}}}
 			if _, found := webhookconfig.Weaknesses("a", nil, configurations); !found {
-				t.Error("the webhook does not lead to the cell")
+				t.Error("webhook does not serve the cell")
 			}
 			if got := webhookconfig.Anonymous("a", configurations); got != (c.token == "") {
-				t.Errorf("Anonymous = %v, want %v", got, c.token == "")
+				t.Errorf("Anonymous() = %v, want %v", got, c.token == "")
 			}
-			if got := webhookconfig.Cells(configurations); len(got) != 1 || got[0] != "a" {
-				t.Errorf("Cells = %q, want a", got)
+			if got := webhookconfig.CellNames(configurations); len(got) != 1 || got[0] != "a" {
+				t.Errorf("CellNames() = %q, want a", got)
 			}
 		})
 	}
 }
 
-func TestTokensAreRemovedFromTexts(t *testing.T) {
+func TestRedactCallerTokens(t *testing.T) {
 	token := webhookconfig.CallerToken([]byte("key"), "cells/a")
 	// An API server writes this text into the error of a removal.
 	text := `failed calling webhook "pods.breakwater.dev": failed to call webhook: Post "https://breakwater-webhook.breakwater-system.svc:443` +
-		webhookconfig.CallerPath(token, webhookconfig.Path("a")) + `?timeout=10s": dial tcp 10.0.0.1:443: connect: connection refused`
-	got := webhookconfig.RedactCallers(text)
+		webhookconfig.CallerPath(token, webhookconfig.RemovalPath("a")) + `?timeout=10s": dial tcp 10.0.0.1:443: connect: connection refused`
+	got := webhookconfig.RedactCallerTokens(text)
 	if strings.Contains(got, token) || got != strings.Replace(text, token, "REDACTED", 1) {
-		t.Errorf("RedactCallers = %q", got)
+		t.Errorf("RedactCallerTokens() = %q", got)
 	}
-	if text := "nothing to redact: /cells/a/validate"; webhookconfig.RedactCallers(text) != text {
-		t.Errorf("RedactCallers(%q) = %q", text, webhookconfig.RedactCallers(text))
+	if text := "nothing to redact: /cells/a/validate"; webhookconfig.RedactCallerTokens(text) != text {
+		t.Errorf("RedactCallerTokens(%q) = %q, want it unchanged", text, webhookconfig.RedactCallerTokens(text))
 	}
 }

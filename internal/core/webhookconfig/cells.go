@@ -7,13 +7,13 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// Cells returns the sorted names of the cells that configurations have webhooks for, even if those have weaknesses.
-func Cells(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) (names []string) {
+// CellNames returns the sorted names of the cells that configurations have webhooks for, even if those have weaknesses.
+func CellNames(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) (names []string) {
 	for i := range configurations {
 		for j := range configurations[i].Webhooks {
 			config := &configurations[i].Webhooks[j].ClientConfig
-			before, is := strings.CutSuffix(pathOf(config), "/validate")
-			if name := before[strings.LastIndex(before, "/")+1:]; is && name != "" && leadsTo(config, name) {
+			before, is := strings.CutSuffix(webhookPath(config), "/validate")
+			if name := before[strings.LastIndex(before, "/")+1:]; is && name != "" && servesCell(config, name) {
 				names = append(names, name)
 			}
 		}

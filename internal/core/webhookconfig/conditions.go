@@ -9,9 +9,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// costless filters out, inside the API server, requests that the webhook would always allow: deletions and updates of pods that are
+// mayConsumeBudget filters out, inside the API server, requests that the webhook would always allow: deletions and updates of pods that are
 // terminating, finished or not scheduled. It lets a node finish its work while the webhook is unreachable.
-const costless = `oldObject == null || !(` +
+const mayConsumeBudget = `oldObject == null || !(` +
 	`has(oldObject.metadata.deletionTimestamp) || ` +
 	`!has(oldObject.spec.nodeName) || oldObject.spec.nodeName == '' || ` +
 	`(has(oldObject.status) && has(oldObject.status.phase) && oldObject.status.phase in ['Succeeded', 'Failed']))`
@@ -28,14 +28,14 @@ const changesCoverage = changesSpec + ` || object.metadata.?labels != oldObject.
 // would report a new name as a foreign condition.
 const changesName = "changes-the-spec"
 
-// aimed matches a protector that names a workload which it did not name before.
-const aimed = `has(object.spec.targetRef) && (oldObject == null || !has(oldObject.spec.targetRef) || ` +
+// changesTarget matches a protector that names a workload which it did not name before.
+const changesTarget = `has(object.spec.targetRef) && (oldObject == null || !has(oldObject.spec.targetRef) || ` +
 	`oldObject.spec.targetRef != object.spec.targetRef)`
 
 // RemovalConditions returns the match conditions of webhooks for removals.
 func RemovalConditions() []admissionregistrationv1.MatchCondition {
 	return []admissionregistrationv1.MatchCondition{
-		{Name: "costs-availability", Expression: costless}, {Name: changesName, Expression: changesCoverage},
+		{Name: "costs-availability", Expression: mayConsumeBudget}, {Name: changesName, Expression: changesCoverage},
 	}
 }
 
@@ -46,11 +46,11 @@ func TemplateConditions() []admissionregistrationv1.MatchCondition {
 
 // ProtectorConditions returns the match conditions of webhooks for protectors.
 func ProtectorConditions() []admissionregistrationv1.MatchCondition {
-	return []admissionregistrationv1.MatchCondition{{Name: "names-a-workload", Expression: aimed}}
+	return []admissionregistrationv1.MatchCondition{{Name: "names-a-workload", Expression: changesTarget}}
 }
 
-// Foreign returns the names of conditions that are not Breakwater's own. They may exclude requests that the webhook must review.
-func Foreign(conditions, own []admissionregistrationv1.MatchCondition) (names []string) {
+// ForeignConditions returns the names of conditions that are not Breakwater's own. They may exclude requests that the webhook must review.
+func ForeignConditions(conditions, own []admissionregistrationv1.MatchCondition) (names []string) {
 	for _, condition := range conditions {
 		if !isAmong(condition, own) {
 			names = append(names, condition.Name)
@@ -59,9 +59,9 @@ func Foreign(conditions, own []admissionregistrationv1.MatchCondition) (names []
 	return names
 }
 
-// unnamed returns the names of conditions whose name is not one of Breakwater's own. A condition of the same name may be that of
+// unknownConditions returns the names of conditions whose name is not one of Breakwater's own. A condition of the same name may be that of
 // another version, as while the webhooks of several clusters are upgraded one after the other.
-func unnamed(conditions, own []admissionregistrationv1.MatchCondition) (names []string) {
+func unknownConditions(conditions, own []admissionregistrationv1.MatchCondition) (names []string) {
 	for _, condition := range conditions {
 		if !slices.ContainsFunc(own, func(one admissionregistrationv1.MatchCondition) bool { return one.Name == condition.Name }) {
 			names = append(names, condition.Name)

@@ -17,8 +17,8 @@ type Hook struct {
 	Name          string `json:"name"`
 	// FailurePolicy decides on removals while the webhook does not answer: Fail denies them, Ignore allows them.
 	FailurePolicy string `json:"failurePolicy"`
-	// Leaves is the reason why the webhook is not asked about an operation in a namespace. It is empty if it is asked.
-	Leaves string `json:"leavesOut,omitempty"`
+	// SkipReason is the reason why the webhook is not asked about an operation in a namespace. It is empty if it is asked.
+	SkipReason string `json:"leavesOut,omitempty"`
 	// Conditions are the names of the match conditions, which may still exclude a request.
 	Conditions []string `json:"matchConditions,omitempty"`
 }
@@ -30,12 +30,12 @@ func Hooks(
 	for i := range configurations {
 		for j := range configurations[i].Webhooks {
 			hook := &configurations[i].Webhooks[j]
-			if !leadsTo(&hook.ClientConfig, cell) {
+			if !servesCell(&hook.ClientConfig, cell) {
 				continue
 			}
 			found := Hook{
 				Configuration: configurations[i].Name, Name: hook.Name, FailurePolicy: string(admissionregistrationv1.Fail),
-				Leaves: leaves(hook, operation, namespace),
+				SkipReason: skipReason(hook, operation, namespace),
 			}
 			if hook.FailurePolicy != nil {
 				found.FailurePolicy = string(*hook.FailurePolicy)
@@ -49,25 +49,25 @@ func Hooks(
 	return all
 }
 
-func leaves(hook *admissionregistrationv1.ValidatingWebhook, operation v1alpha1.Operation, namespace map[string]string) string {
-	must := askedFor(operation)
+func skipReason(hook *admissionregistrationv1.ValidatingWebhook, operation v1alpha1.Operation, namespace map[string]string) string {
+	must := operationFor(operation)
 	asks := false
 	for _, rule := range hook.Rules {
-		asks = asks || must.isIn(rule)
+		asks = asks || must.isCoveredBy(rule)
 	}
 	if !asks {
-		return fmt.Sprintf("it is not asked about %s of %s", must.operation, must.resource)
+		return fmt.Sprintf("it is not called for %s of %s", must.operation, must.resource)
 	}
 	if hook.NamespaceSelector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(hook.NamespaceSelector)
 		switch {
 		case err != nil:
-			return "its namespaceSelector cannot be read"
+			return "its namespaceSelector is malformed"
 		case selector.Matches(labels.Set(namespace)):
 		case namespace[v1alpha1.LabelExempt] == "true":
 			return "the namespace is labelled " + v1alpha1.LabelExempt + "=true"
 		default:
-			return "its namespaceSelector leaves the namespace out: " + strings.ReplaceAll(metav1.FormatLabelSelector(hook.NamespaceSelector), ",", ", ")
+			return "its namespaceSelector excludes the namespace: " + strings.ReplaceAll(metav1.FormatLabelSelector(hook.NamespaceSelector), ",", ", ")
 		}
 	}
 	if operation == v1alpha1.OperationEvict && selects(hook.ObjectSelector) {
@@ -76,15 +76,15 @@ func leaves(hook *admissionregistrationv1.ValidatingWebhook, operation v1alpha1.
 	return ""
 }
 
-func askedFor(operation v1alpha1.Operation) asked {
+func operationFor(operation v1alpha1.Operation) requiredOperation {
 	switch operation {
 	case v1alpha1.OperationEvict:
-		return ofPods(admissionregistrationv1.Create, "pods/eviction")
+		return podOperation(admissionregistrationv1.Create, "pods/eviction")
 	case v1alpha1.OperationUpdate, v1alpha1.OperationRelabel:
-		return ofPods(admissionregistrationv1.Update, "pods")
+		return podOperation(admissionregistrationv1.Update, "pods")
 	case v1alpha1.OperationResize:
-		return ofPods(admissionregistrationv1.Update, "pods/resize")
+		return podOperation(admissionregistrationv1.Update, "pods/resize")
 	default:
-		return ofPods(admissionregistrationv1.Delete, "pods")
+		return podOperation(admissionregistrationv1.Delete, "pods")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-func TestHooksTellWhomTheyLeaveOut(t *testing.T) {
-	path, ignore := webhookconfig.Path("here"), admissionregistrationv1.Ignore
+func TestHooksReportSkippedRequests(t *testing.T) {
+	path, ignore := webhookconfig.RemovalPath("here"), admissionregistrationv1.Ignore
 	all := admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{"*"},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/eviction", "pods/resize"}},
@@ -24,23 +24,23 @@ func TestHooksTellWhomTheyLeaveOut(t *testing.T) {
 		operation v1alpha1.Operation
 		want      webhookconfig.Hook
 	}{
-		"who is asked": {want: webhookconfig.Hook{}},
-		"a namespace that is exempt": {
-			namespace: map[string]string{v1alpha1.LabelExempt: "true"}, want: webhookconfig.Hook{Leaves: "the namespace is labelled breakwater.dev/exempt=true"}},
-		"a namespace that is not chosen": {
+		"a webhook that is called": {want: webhookconfig.Hook{}},
+		"an exempt namespace": {
+			namespace: map[string]string{v1alpha1.LabelExempt: "true"}, want: webhookconfig.Hook{SkipReason: "the namespace is labelled breakwater.dev/exempt=true"}},
+		"a namespace that is not selected": {
 			change: func(h *admissionregistrationv1.ValidatingWebhook) {
 				h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
-			}, want: webhookconfig.Hook{Leaves: "its namespaceSelector leaves the namespace out: team=a"}},
+			}, want: webhookconfig.Hook{SkipReason: "its namespaceSelector excludes the namespace: team=a"}},
 		"an operation": {
 			change: func(h *admissionregistrationv1.ValidatingWebhook) {
 				h.Rules[0].Resources = []string{"pods", "pods/eviction"}
 			},
-			operation: v1alpha1.OperationResize, want: webhookconfig.Hook{Leaves: "it is not asked about UPDATE of pods/resize"}},
+			operation: v1alpha1.OperationResize, want: webhookconfig.Hook{SkipReason: "it is not called for UPDATE of pods/resize"}},
 		"evictions, by labels of pods": {
 			change: func(h *admissionregistrationv1.ValidatingWebhook) {
 				h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-			}, operation: v1alpha1.OperationEvict, want: webhookconfig.Hook{Leaves: "it has an objectSelector, which no eviction matches"}},
-		"what it does when nobody answers": {
+			}, operation: v1alpha1.OperationEvict, want: webhookconfig.Hook{SkipReason: "it has an objectSelector, which no eviction matches"}},
+		"the failurePolicy": {
 			change: func(h *admissionregistrationv1.ValidatingWebhook) {
 				h.FailurePolicy = &ignore
 				h.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "some"}}
@@ -60,7 +60,7 @@ func TestHooksTellWhomTheyLeaveOut(t *testing.T) {
 				operation = v1alpha1.OperationDelete
 			}
 			other := *hook.DeepCopy()
-			*other.ClientConfig.Service.Path = webhookconfig.Path("another")
+			*other.ClientConfig.Service.Path = webhookconfig.RemovalPath("another")
 			configuration := admissionregistrationv1.ValidatingWebhookConfiguration{
 				ObjectMeta: metav1.ObjectMeta{Name: "breakwater"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{other, hook},
 			}
@@ -70,7 +70,7 @@ func TestHooksTellWhomTheyLeaveOut(t *testing.T) {
 			}
 			got := webhookconfig.Hooks("here", operation, c.namespace, []admissionregistrationv1.ValidatingWebhookConfiguration{configuration})
 			if diff := cmp.Diff([]webhookconfig.Hook{c.want}, got); diff != "" {
-				t.Errorf("hooks (-want +got):\n%s", diff)
+				t.Errorf("Hooks() (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -56,9 +56,9 @@ func LabelBinding(cell string) *admissionregistrationv1.ValidatingAdmissionPolic
 	}
 }
 
-// HoldsLabels reports whether a policy and its binding make the labels that a selector uses immutable. A nil policy or binding does
+// EnforcesLabels reports whether a policy and its binding make the labels that a selector uses immutable. A nil policy or binding does
 // not exist.
-func HoldsLabels(
+func EnforcesLabels(
 	cell string, selector *v1alpha1.PodSelector,
 	policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
 ) bool {
@@ -78,7 +78,7 @@ func HoldsLabels(
 	}
 	rule := constraints.ResourceRules[0]
 	for _, resource := range want.Spec.MatchConstraints.ResourceRules[0].Resources {
-		if len(rule.ResourceNames) > 0 || !ofPods(admissionregistrationv1.Update, resource).isIn(rule.RuleWithOperations) {
+		if len(rule.ResourceNames) > 0 || !podOperation(admissionregistrationv1.Update, resource).isCoveredBy(rule.RuleWithOperations) {
 			return false
 		}
 	}

@@ -11,9 +11,9 @@ import (
 // CorePath returns the webhook path for protectors that are to be stored in a core.
 func CorePath(core string) string { return "/cores/" + core + "/validate" }
 
-// Protectors returns the webhooks that the API server of a core asks about protectors, under any name of the core.
-func Protectors(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) []Webhook {
-	return Validating(configurations, func(path string) bool {
+// ProtectorWebhooks returns the webhooks that the API server of a core asks about protectors, under any name of the core.
+func ProtectorWebhooks(configurations []admissionregistrationv1.ValidatingWebhookConfiguration) []Webhook {
+	return ValidatingWebhooks(configurations, func(path string) bool {
 		before, is := strings.CutSuffix(path, "/validate")
 		core := before[strings.LastIndex(before, "/")+1:]
 		return is && core != "" && strings.HasSuffix(path, CorePath(core))
@@ -24,19 +24,19 @@ func Protectors(configurations []admissionregistrationv1.ValidatingWebhookConfig
 // correct.
 func ProtectorWeaknesses(hooks []Webhook) (faults []string) {
 	group := v1alpha1.GroupVersion
-	faults = unasked(hooks, []asked{
+	faults = missingOperations(hooks, []requiredOperation{
 		{admissionregistrationv1.Create, group.Group, group.Version, "podprotectors"}, {admissionregistrationv1.Update, group.Group, group.Version, "podprotectors"},
 	})
 	for i := range hooks {
 		w := &hooks[i]
 		if w.FailurePolicy != admissionregistrationv1.Ignore {
-			faults = append(faults, w.text()+" has failurePolicy "+string(w.FailurePolicy)+
-				", which keeps protectors from being stored while the webhook does not answer")
+			faults = append(faults, w.describe()+" has failurePolicy "+string(w.FailurePolicy)+
+				", which blocks writes of protectors while the webhook is unreachable")
 		}
 		if selects(w.ObjectSelector) || selects(w.NamespaceSelector) {
-			faults = append(faults, w.text()+" has a selector, which leaves protectors out")
+			faults = append(faults, w.describe()+" has a selector, which excludes protectors")
 		}
-		faults = append(faults, w.foreign(ProtectorConditions())...)
+		faults = append(faults, w.foreignConditions(ProtectorConditions())...)
 	}
 	return faults
 }

@@ -12,18 +12,18 @@ import (
 // RingPath returns the path of the sharder for objects of a ring.
 func RingPath(ring string) string { return "/rings/" + ring }
 
-// Ring returns the webhooks that an API server asks about objects of a ring.
-func Ring(ring string, configurations []admissionregistrationv1.MutatingWebhookConfiguration) []Webhook {
-	return Mutating(configurations, func(path string) bool { return strings.HasSuffix(path, RingPath(ring)) })
+// RingWebhooks returns the webhooks that an API server asks about objects of a ring.
+func RingWebhooks(ring string, configurations []admissionregistrationv1.MutatingWebhookConfiguration) []Webhook {
+	return MutatingWebhooks(configurations, func(path string) bool { return strings.HasSuffix(path, RingPath(ring)) })
 }
 
 // RingWeaknesses returns the requests that webhooks of a ring miss, or keep from being stored. It returns none if they are as the
 // sharder creates them.
 func RingWeaknesses(ring *v1alpha1.ClusterRing, hooks []Webhook) []string {
-	var must []asked
+	var must []requiredOperation
 	add := func(of v1alpha1.GroupResource) {
 		for _, operation := range []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update} {
-			must = append(must, asked{operation, of.Group, "*", of.Resource})
+			must = append(must, requiredOperation{operation, of.Group, "*", of.Resource})
 		}
 	}
 	for _, main := range ring.Spec.Resources {
@@ -32,19 +32,19 @@ func RingWeaknesses(ring *v1alpha1.ClusterRing, hooks []Webhook) []string {
 			add(of)
 		}
 	}
-	faults := unasked(hooks, must)
+	faults := missingOperations(hooks, must)
 	for i := range hooks {
 		w := &hooks[i]
 		if w.FailurePolicy != admissionregistrationv1.Ignore {
-			faults = append(faults, w.text()+" has failurePolicy "+string(w.FailurePolicy)+", which keeps objects from being stored while the sharder does not answer")
+			faults = append(faults, w.describe()+" has failurePolicy "+string(w.FailurePolicy)+", which blocks writes of objects while the sharder is unreachable")
 		}
 		if metav1.FormatLabelSelector(w.NamespaceSelector) != metav1.FormatLabelSelector(ring.Spec.NamespaceSelector.LabelSelector()) {
-			faults = append(faults, w.text()+" looks at other namespaces than the ring")
+			faults = append(faults, w.describe()+" selects other namespaces than the ring")
 		}
 		if unassigned := "!" + v1alpha1.LabelShard(ring.Name); metav1.FormatLabelSelector(w.ObjectSelector) != unassigned {
-			faults = append(faults, w.text()+" does not look at all objects without a shard")
+			faults = append(faults, w.describe()+" does not select all objects without a shard")
 		}
-		faults = append(faults, w.foreign(nil)...)
+		faults = append(faults, w.foreignConditions(nil)...)
 	}
 	return faults
 }

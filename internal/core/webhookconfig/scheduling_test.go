@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook"
 )
 
-func TestWhoAsksAboutNewPods(t *testing.T) {
+func TestSchedulingWebhooks(t *testing.T) {
 	scheduling := func(cell string, endpoint webhook.Endpoint) admissionregistrationv1.MutatingWebhookConfiguration {
 		c, err := webhook.SchedulingConfiguration(webhook.ConfigurationOptions{Cell: cell, Endpoint: endpoint})
 		if err != nil {
@@ -31,17 +31,17 @@ func TestWhoAsksAboutNewPods(t *testing.T) {
 		// want is the number of configurations.
 		want int
 	}{
-		"nobody":                  {"a", nil, 0},
-		"by an address":           {"a", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("a", byURL)}, 1},
-		"by a Service":            {"a", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("a", byService)}, 1},
-		"about another cell":      {"a", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("b", byURL), scheduling("ba", byService)}, 0},
-		"about any cell":          {"", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("a", byURL), scheduling("b", byService)}, 2},
-		"about something else":    {"", []admissionregistrationv1.MutatingWebhookConfiguration{other, nowhere}, 0},
-		"about another, and this": {"b", []admissionregistrationv1.MutatingWebhookConfiguration{other, scheduling("b", byURL)}, 1},
+		"no webhook":                      {"a", nil, 0},
+		"by an address":                   {"a", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("a", byURL)}, 1},
+		"by a Service":                    {"a", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("a", byService)}, 1},
+		"for another cell":                {"a", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("b", byURL), scheduling("ba", byService)}, 0},
+		"for any cell":                    {"", []admissionregistrationv1.MutatingWebhookConfiguration{scheduling("a", byURL), scheduling("b", byService)}, 2},
+		"for other resources":             {"", []admissionregistrationv1.MutatingWebhookConfiguration{other, nowhere}, 0},
+		"for another cell, and this cell": {"b", []admissionregistrationv1.MutatingWebhookConfiguration{other, scheduling("b", byURL)}, 1},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			want := test.want * len(other.Webhooks)
-			if got := webhookconfig.Scheduling(test.cell, test.has); len(got) != want {
+			if got := webhookconfig.SchedulingWebhooks(test.cell, test.has); len(got) != want {
 				t.Errorf("%d webhooks, want %d", len(got), want)
 			}
 		})

@@ -19,13 +19,13 @@ type Webhook struct {
 	Conditions                        []admissionregistrationv1.MatchCondition
 }
 
-// Validating returns the webhooks of configurations whose path leads accepts. For a URL, the path is the whole address.
-func Validating(configurations []admissionregistrationv1.ValidatingWebhookConfiguration, leads func(path string) bool) (all []Webhook) {
+// ValidatingWebhooks returns the webhooks of configurations whose path leads accepts. For a URL, the path is the whole address.
+func ValidatingWebhooks(configurations []admissionregistrationv1.ValidatingWebhookConfiguration, leads func(path string) bool) (all []Webhook) {
 	for i := range configurations {
 		for j := range configurations[i].Webhooks {
-			if hook := &configurations[i].Webhooks[j]; leads(pathOf(&hook.ClientConfig)) {
+			if hook := &configurations[i].Webhooks[j]; leads(webhookPath(&hook.ClientConfig)) {
 				all = append(all, Webhook{
-					configurations[i].Name, hook.Name, hook.ClientConfig, hook.Rules, policyOf(hook.FailurePolicy),
+					configurations[i].Name, hook.Name, hook.ClientConfig, hook.Rules, failurePolicyOf(hook.FailurePolicy),
 					hook.NamespaceSelector, hook.ObjectSelector, hook.MatchConditions,
 				})
 			}
@@ -34,13 +34,13 @@ func Validating(configurations []admissionregistrationv1.ValidatingWebhookConfig
 	return all
 }
 
-// Mutating does the same for mutating webhooks.
-func Mutating(configurations []admissionregistrationv1.MutatingWebhookConfiguration, leads func(path string) bool) (all []Webhook) {
+// MutatingWebhooks does the same for mutating webhooks.
+func MutatingWebhooks(configurations []admissionregistrationv1.MutatingWebhookConfiguration, leads func(path string) bool) (all []Webhook) {
 	for i := range configurations {
 		for j := range configurations[i].Webhooks {
-			if hook := &configurations[i].Webhooks[j]; leads(pathOf(&hook.ClientConfig)) {
+			if hook := &configurations[i].Webhooks[j]; leads(webhookPath(&hook.ClientConfig)) {
 				all = append(all, Webhook{
-					configurations[i].Name, hook.Name, hook.ClientConfig, hook.Rules, policyOf(hook.FailurePolicy),
+					configurations[i].Name, hook.Name, hook.ClientConfig, hook.Rules, failurePolicyOf(hook.FailurePolicy),
 					hook.NamespaceSelector, hook.ObjectSelector, hook.MatchConditions,
 				})
 			}
@@ -49,30 +49,30 @@ func Mutating(configurations []admissionregistrationv1.MutatingWebhookConfigurat
 	return all
 }
 
-// policyOf returns the failure policy. The API server defaults it to Fail.
-func policyOf(policy *admissionregistrationv1.FailurePolicyType) admissionregistrationv1.FailurePolicyType {
+// failurePolicyOf returns the failure policy. The API server defaults it to Fail.
+func failurePolicyOf(policy *admissionregistrationv1.FailurePolicyType) admissionregistrationv1.FailurePolicyType {
 	if policy == nil {
 		return admissionregistrationv1.Fail
 	}
 	return *policy
 }
 
-func (w *Webhook) text() string { return w.Name + " in " + w.Configuration }
+func (w *Webhook) describe() string { return w.Name + " in " + w.Configuration }
 
-// unasked returns the operations that no webhook is asked about.
-func unasked(hooks []Webhook, must []asked) (faults []string) {
+// missingOperations returns the operations that no webhook is asked about.
+func missingOperations(hooks []Webhook, must []requiredOperation) (faults []string) {
 	for _, m := range must {
-		if !slices.ContainsFunc(hooks, func(w Webhook) bool { return slices.ContainsFunc(w.Rules, m.isIn) }) {
-			faults = append(faults, fmt.Sprintf("nobody is asked about %s of %s", m.operation, m.resource))
+		if !slices.ContainsFunc(hooks, func(w Webhook) bool { return slices.ContainsFunc(w.Rules, m.isCoveredBy) }) {
+			faults = append(faults, fmt.Sprintf("no webhook is called for %s of %s", m.operation, m.resource))
 		}
 	}
 	return faults
 }
 
-// foreign returns the foreign match conditions of a webhook, which may exclude requests.
-func (w *Webhook) foreign(own []admissionregistrationv1.MatchCondition) (faults []string) {
-	if names := Foreign(w.Conditions, own); len(names) > 0 {
-		faults = append(faults, fmt.Sprintf("%s has match conditions that are not Breakwater's: %s", w.text(), strings.Join(names, ", ")))
+// foreignConditions returns the foreign match conditions of a webhook, which may exclude requests.
+func (w *Webhook) foreignConditions(own []admissionregistrationv1.MatchCondition) (faults []string) {
+	if names := ForeignConditions(w.Conditions, own); len(names) > 0 {
+		faults = append(faults, fmt.Sprintf("%s has match conditions that are not Breakwater's: %s", w.describe(), strings.Join(names, ", ")))
 	}
 	return faults
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// cells returns one finding per Cell, or a single finding if there are no Cells.
-func (c *Checker) cells(ctx context.Context) []Finding {
+// checkCells returns one finding per Cell, or a single finding if there are no Cells.
+func (c *Checker) checkCells(ctx context.Context) []Finding {
 	list := &v1alpha1.CellList{}
 	if err := c.Client.List(ctx, list); err != nil {
 		return []Finding{{"Cells", fmt.Sprintf("cannot be listed: %v", err)}}
 	}
 	if len(list.Items) == 0 {
-		return []Finding{{"Cells", "there are none, so that no pod is counted: join a worker by breakwater join, or name one in the chart's values"}}
+		return []Finding{{"Cells", "there are none, so no pod is counted: add a worker with breakwater join, or list one in the chart's values"}}
 	}
 	var all []Finding
 	for i := range list.Items {

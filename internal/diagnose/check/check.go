@@ -63,28 +63,28 @@ func (c *Checker) Rules() []rbacv1.PolicyRule {
 	return rules
 }
 
-// Look runs all checks once.
-func (c *Checker) Look(ctx context.Context) []Finding {
+// Run runs all checks once.
+func (c *Checker) Run(ctx context.Context) []Finding {
 	var all []Finding
 	if c.Core {
-		all = append(all, c.api())
+		all = append(all, c.checkAPI())
 	}
 	for _, name := range c.Configurations {
-		all = append(all, c.configuration(ctx, name)...)
+		all = append(all, c.checkConfiguration(ctx, name)...)
 	}
 	for _, name := range c.SchedulingConfigurations {
-		all = append(all, c.scheduling(ctx, name)...)
+		all = append(all, c.checkScheduling(ctx, name)...)
 	}
 	if c.Core {
-		all = append(all, c.cells(ctx)...)
+		all = append(all, c.checkCells(ctx)...)
 	}
 	if c.Rings {
-		all = append(all, c.rings(ctx)...)
+		all = append(all, c.checkRings(ctx)...)
 	}
 	return all
 }
 
-func (c *Checker) api() Finding {
+func (c *Checker) checkAPI() Finding {
 	f := Finding{What: "API " + v1alpha1.GroupVersion.String()}
 	if _, err := c.Discovery.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String()); err != nil {
 		f.Problem = fmt.Sprintf("is not served: install the chart breakwater-crds: %v", err)
@@ -92,23 +92,23 @@ func (c *Checker) api() Finding {
 	return f
 }
 
-// configuration returns one finding per webhook of a ValidatingWebhookConfiguration, or a single finding if it has none.
-func (c *Checker) configuration(ctx context.Context, name string) []Finding {
+// checkConfiguration returns one finding per webhook of a ValidatingWebhookConfiguration, or a single finding if it has none.
+func (c *Checker) checkConfiguration(ctx context.Context, name string) []Finding {
 	what := "ValidatingWebhookConfiguration " + name
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	err := c.Client.Get(ctx, client.ObjectKey{Name: name}, configuration)
 	switch {
 	case apierrors.IsNotFound(err):
-		return []Finding{{what, "is not there, and removals pass unasked: install or sync the chart breakwater"}}
+		return []Finding{{what, "does not exist, so removals are not reviewed: install or sync the chart breakwater"}}
 	case err != nil:
 		return []Finding{{what, err.Error()}}
 	case len(configuration.Webhooks) == 0:
-		return []Finding{{what, "is empty, and removals pass unasked: sync the chart breakwater"}}
+		return []Finding{{what, "is empty, so removals are not reviewed: sync the chart breakwater"}}
 	}
 	var all []Finding
 	for i := range configuration.Webhooks {
 		f := Finding{What: what + ", " + configuration.Webhooks[i].Name}
-		if err := c.Ask(ctx, &configuration.Webhooks[i]); err != nil {
+		if err := c.CallWebhook(ctx, &configuration.Webhooks[i]); err != nil {
 			f.Problem = err.Error()
 		}
 		all = append(all, f)

@@ -32,9 +32,9 @@ func TestMain(m *testing.M) { testplane.Main(m) }
 // hook is a webhook server with the certificate of a Service.
 type hook struct {
 	ca []byte
-	// asked is the last review, and path its request path.
-	asked *admissionv1.AdmissionRequest
-	path  string
+	// lastRequest is the last review, and path its request path.
+	lastRequest *admissionv1.AdmissionRequest
+	path        string
 	check.Dial
 }
 
@@ -64,7 +64,7 @@ func newHook(t *testing.T, name string, answer func(*admissionv1.AdmissionReview
 			http.Error(w, "no review", http.StatusBadRequest)
 			return
 		}
-		h.asked, h.path = review.Request, request.URL.Path
+		h.lastRequest, h.path = review.Request, request.URL.Path
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
 		answer(review)
 		_ = json.NewEncoder(w).Encode(review)
@@ -95,14 +95,14 @@ func configuration(ca []byte, group string) *admissionregistrationv1.ValidatingW
 	}
 }
 
-func look(t *testing.T, dial check.Dial, core bool, objects ...client.Object) []check.Finding {
+func runChecks(t *testing.T, dial check.Dial, core bool, objects ...client.Object) []check.Finding {
 	t.Helper()
 	checker := newChecker(t, dial, objects)
 	checker.Core = core
 	if !core {
 		checker.Configurations = []string{"hook"}
 	}
-	return checker.Look(t.Context())
+	return checker.Run(t.Context())
 }
 
 func newChecker(t *testing.T, dial check.Dial, objects []client.Object) *check.Checker {
@@ -113,7 +113,7 @@ func newChecker(t *testing.T, dial check.Dial, objects []client.Object) *check.C
 	}
 }
 
-func TestAWebhookIsAskedAsTheAPIServerAsksIt(t *testing.T) {
+func TestRunCallsWebhooks(t *testing.T) {
 	allow := func(*admissionv1.AdmissionReview) {}
 	good, another := newHook(t, "webhook.ns.svc", allow), newHook(t, "another.ns.svc", allow)
 	refusing := newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) {
@@ -129,40 +129,40 @@ func TestAWebhookIsAskedAsTheAPIServerAsksIt(t *testing.T) {
 		configuration *admissionregistrationv1.ValidatingWebhookConfiguration
 		want          string
 	}{
-		"one that works":                     {good, configuration(good.ca, ""), ""},
-		"one for protectors":                 {good, configuration(good.ca, "breakwater.dev"), ""},
-		"one that nobody trusts yet":         {good, configuration(nil, ""), "has no caBundle yet"},
-		"one whose bundle is garbage":        {good, configuration([]byte("garbage"), ""), "holds no certificate"},
-		"one of another authority":           {good, configuration(another.ca, ""), "certificate signed by unknown authority"},
-		"one of another name":                {another, configuration(another.ca, ""), "not webhook.ns.svc"},
-		"one that does not know the cell":    {refusing, configuration(refusing.ca, ""), "unknown cell"},
-		"one that answers something else":    {confused, configuration(confused.ca, ""), "what answers is no webhook"},
-		"a Service that does not exist":      {good, elsewhere, "does not answer"},
-		"a configuration without webhooks":   {good, empty, "removals pass unasked"},
-		"a configuration that was not there": {good, nil, "is not there"},
+		"one that works":                      {good, configuration(good.ca, ""), ""},
+		"one for protectors":                  {good, configuration(good.ca, "breakwater.dev"), ""},
+		"one without a caBundle yet":          {good, configuration(nil, ""), "has no caBundle yet"},
+		"one with an invalid caBundle":        {good, configuration([]byte("garbage"), ""), "has no certificate in its caBundle"},
+		"one of another CA":                   {good, configuration(another.ca, ""), "certificate signed by unknown authority"},
+		"one of another name":                 {another, configuration(another.ca, ""), "not webhook.ns.svc"},
+		"one that does not know the cell":     {refusing, configuration(refusing.ca, ""), "unknown cell"},
+		"one that answers another review":     {confused, configuration(confused.ca, ""), "answers, but is not a webhook"},
+		"a Service that does not exist":       {good, elsewhere, "does not answer"},
+		"a configuration without webhooks":    {good, empty, "removals are not reviewed"},
+		"a configuration that does not exist": {good, nil, "does not exist"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			var objects []client.Object
 			if test.configuration != nil {
 				objects = append(objects, test.configuration)
 			}
-			found := look(t, test.hook.Dial, false, objects...)
+			found := runChecks(t, test.hook.Dial, false, objects...)
 			if len(found) != 1 || !strings.Contains(found[0].Problem, test.want) || (found[0].Problem == "") != (test.want == "") {
-				t.Errorf("found %+v, want %q", found, test.want)
+				t.Errorf("Run() = %+v, want %q", found, test.want)
 			}
 		})
 	}
-	look(t, good.Dial, false, configuration(good.ca, ""))
-	if a := good.asked; a.Operation != admissionv1.Delete || a.Resource.Resource != "pods" || a.DryRun == nil || !*a.DryRun || a.Namespace != "ns" {
-		t.Errorf("it was asked %+v", a)
+	runChecks(t, good.Dial, false, configuration(good.ca, ""))
+	if a := good.lastRequest; a.Operation != admissionv1.Delete || a.Resource.Resource != "pods" || a.DryRun == nil || !*a.DryRun || a.Namespace != "ns" {
+		t.Errorf("the webhook received %+v, want a dry run about an object that does not exist", a)
 	}
-	look(t, good.Dial, false, configuration(good.ca, "breakwater.dev"))
-	if a := good.asked; a.Operation != admissionv1.Create || a.Resource.Resource != "podprotectors" || !*a.DryRun {
-		t.Errorf("it was asked %+v", a)
+	runChecks(t, good.Dial, false, configuration(good.ca, "breakwater.dev"))
+	if a := good.lastRequest; a.Operation != admissionv1.Create || a.Resource.Resource != "podprotectors" || !*a.DryRun {
+		t.Errorf("the webhook received %+v, want a dry run about an object that does not exist", a)
 	}
 }
 
-func TestEachCellIsTold(t *testing.T) {
+func TestRunReportsCells(t *testing.T) {
 	cell := func(change ...func(*v1alpha1.Cell)) *v1alpha1.Cell {
 		c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 		c.Spec.KubeconfigSecretRef = &v1alpha1.KubeconfigSecretRef{Namespace: "ns", Name: "cell-a"}
@@ -180,35 +180,35 @@ func TestEachCellIsTold(t *testing.T) {
 	}{
 		"none":            {nil, "there are none"},
 		"one that works":  {[]client.Object{cell()}, ""},
-		"one that is new": {[]client.Object{cell(func(c *v1alpha1.Cell) { c.Status.Conditions = nil })}, "nobody has said yet whether it is Ready"},
-		"one that nobody guards": {[]client.Object{cell(func(c *v1alpha1.Cell) {
+		"one that is new": {[]client.Object{cell(func(c *v1alpha1.Cell) { c.Status.Conditions = nil })}, "no controller has set condition Ready yet"},
+		"one that is not guarded": {[]client.Object{cell(func(c *v1alpha1.Cell) {
 			c.Status.Conditions[3] = metav1.Condition{Type: "Guarded", Status: metav1.ConditionFalse, Reason: "WebhookMissing", Message: "no configuration"}
 		})}, "Guarded=False (WebhookMissing): no configuration"},
-		"one by flags, which nobody looks into": {[]client.Object{cell(func(c *v1alpha1.Cell) {
+		"one by flags, which no controller checks": {[]client.Object{cell(func(c *v1alpha1.Cell) {
 			c.Spec.KubeconfigSecretRef, c.Status.Conditions = nil, []metav1.Condition{c.Status.Conditions[0], c.Status.Conditions[2]}
 		})}, ""},
-		"one by flags, which the controller says that it cannot look into": {[]client.Object{cell(func(c *v1alpha1.Cell) {
+		"one by flags, for which the controller has no kubeconfig": {[]client.Object{cell(func(c *v1alpha1.Cell) {
 			c.Spec.KubeconfigSecretRef = nil
 			for _, at := range []int{1, 3} {
 				c.Status.Conditions[at].Status, c.Status.Conditions[at].Reason = metav1.ConditionUnknown, v1alpha1.ReasonNoKubeconfig
 			}
 		})}, ""},
-		"one by flags, which was looked into": {[]client.Object{cell(func(c *v1alpha1.Cell) {
+		"one by flags, which the controller checked": {[]client.Object{cell(func(c *v1alpha1.Cell) {
 			c.Spec.KubeconfigSecretRef = nil
 			c.Status.Conditions[3] = metav1.Condition{Type: "Guarded", Status: metav1.ConditionFalse, Reason: "WebhookMissing", Message: "no configuration"}
 		})}, "Guarded=False (WebhookMissing): no configuration"},
 		"one that overlaps": {[]client.Object{cell(func(c *v1alpha1.Cell) {
 			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: "Overlapping", Status: metav1.ConditionTrue, Message: "with b"})
 		})}, "with b"},
-		"one that goes": {[]client.Object{cell(func(c *v1alpha1.Cell) {
+		"one that is being deleted": {[]client.Object{cell(func(c *v1alpha1.Cell) {
 			now := metav1.Now()
 			c.DeletionTimestamp, c.Finalizers = &now, []string{"breakwater.dev/cell"}
 		})}, "not drained yet"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			found := look(t, nil, true, test.cells...)
+			found := runChecks(t, nil, true, test.cells...)
 			if len(found) != 2 || found[0].Problem != "" || !strings.Contains(found[1].Problem, test.want) || (found[1].Problem == "") != (test.want == "") {
-				t.Errorf("found %+v, want the API, and %q", found, test.want)
+				t.Errorf("Run() = %+v, want the API and %q", found, test.want)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/check"
 )
 
-// assigning makes the API server call the sharder for a ring.
-func assigning(ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
+// newRingWebhook makes the API server call the sharder for a ring.
+func newRingWebhook(ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "breakwater-ring-shops", Labels: map[string]string{v1alpha1.LabelRing: "shops"}},
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
@@ -25,7 +25,7 @@ func assigning(ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration 
 	}
 }
 
-func TestEachRingIsTold(t *testing.T) {
+func TestRunReportsRings(t *testing.T) {
 	good := newHook(t, "webhook.ns.svc", func(*admissionv1.AdmissionReview) {})
 	another := newHook(t, "another.ns.svc", func(*admissionv1.AdmissionReview) {})
 	ring := func(conditions ...metav1.Condition) *v1alpha1.ClusterRing {
@@ -37,24 +37,24 @@ func TestEachRingIsTold(t *testing.T) {
 		objects []client.Object
 		want    []string
 	}{
-		"no ring":                             {nil, []string{""}},
-		"a ring that works":                   {[]client.Object{ring(ready, available), assigning(good.ca)}, []string{"", "", ""}},
-		"a ring without objects":              {[]client.Object{ring(ready, available)}, []string{"", ""}},
-		"a ring that nobody looks after":      {[]client.Object{ring()}, []string{"", "see that the sharder runs"}},
-		"a ring without shards":               {[]client.Object{ring(ready, none)}, []string{"", "ShardsAvailable=False (NoShards): no Lease"}},
-		"a sharder that is not to be trusted": {[]client.Object{ring(ready, available), assigning(another.ca)}, []string{"", "", "certificate signed by unknown authority"}},
-		"a sharder that nobody trusts yet":    {[]client.Object{ring(ready, available), assigning(nil)}, []string{"", "", "has no caBundle yet"}},
+		"no ring":                          {nil, []string{""}},
+		"a ring that works":                {[]client.Object{ring(ready, available), newRingWebhook(good.ca)}, []string{"", "", ""}},
+		"a ring without objects":           {[]client.Object{ring(ready, available)}, []string{"", ""}},
+		"a ring without a sharder":         {[]client.Object{ring()}, []string{"", "check that the sharder runs"}},
+		"a ring without shards":            {[]client.Object{ring(ready, none)}, []string{"", "ShardsAvailable=False (NoShards): no Lease"}},
+		"a sharder of another CA":          {[]client.Object{ring(ready, available), newRingWebhook(another.ca)}, []string{"", "", "certificate signed by unknown authority"}},
+		"a sharder without a caBundle yet": {[]client.Object{ring(ready, available), newRingWebhook(nil)}, []string{"", "", "has no caBundle yet"}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			checker := newChecker(t, good.Dial, test.objects)
 			checker.Rings = true
-			if found := checker.Look(t.Context()); !slices.EqualFunc(found, test.want, isFound) {
-				t.Errorf("found %+v, want %q", found, test.want)
+			if found := checker.Run(t.Context()); !slices.EqualFunc(found, test.want, isFound) {
+				t.Errorf("Run() = %+v, want %q", found, test.want)
 			}
 		})
 	}
-	if a := good.asked; a == nil || a.Operation != admissionv1.Create || a.Resource.Group != "apps" || a.Resource.Resource != "deployments" || !*a.DryRun {
-		t.Errorf("the sharder was asked %+v", a)
+	if a := good.lastRequest; a == nil || a.Operation != admissionv1.Create || a.Resource.Group != "apps" || a.Resource.Resource != "deployments" || !*a.DryRun {
+		t.Errorf("the sharder received %+v, want a dry run that creates a Deployment", a)
 	}
 }
 

@@ -12,25 +12,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// scheduling returns one finding per webhook of a MutatingWebhookConfiguration of scheduling policies, or a single finding if it has
+// checkScheduling returns one finding per webhook of a MutatingWebhookConfiguration of scheduling policies, or a single finding if it has
 // none.
-func (c *Checker) scheduling(ctx context.Context, name string) []Finding {
+func (c *Checker) checkScheduling(ctx context.Context, name string) []Finding {
 	what := "MutatingWebhookConfiguration " + name
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	err := c.Client.Get(ctx, client.ObjectKey{Name: name}, configuration)
 	switch {
 	case apierrors.IsNotFound(err):
-		return []Finding{{what, "is not there, and nothing is added to pods: install or sync the chart breakwater with webhook.scheduling.enabled"}}
+		return []Finding{{what, "does not exist, so scheduling policies do not apply: install or sync the chart breakwater with webhook.scheduling.enabled"}}
 	case err != nil:
 		return []Finding{{what, err.Error()}}
 	case len(configuration.Webhooks) == 0:
-		return []Finding{{what, "is empty, and nothing is added to pods: sync the chart breakwater"}}
+		return []Finding{{what, "is empty, so scheduling policies do not apply: sync the chart breakwater"}}
 	}
 	var all []Finding
 	for i := range configuration.Webhooks {
 		hook := &configuration.Webhooks[i]
 		f := Finding{What: what + ", " + hook.Name}
-		if err := c.AskScheduling(ctx, hook); err != nil {
+		if err := c.CallSchedulingWebhook(ctx, hook); err != nil {
 			f.Problem = err.Error()
 		}
 		all = append(all, f)
@@ -38,13 +38,13 @@ func (c *Checker) scheduling(ctx context.Context, name string) []Finding {
 	return all
 }
 
-// podCreation is a review that creates a pod without labels.
-func (c *Checker) podCreation() *admissionv1.AdmissionReview {
-	request := c.request(admissionv1.Create)
+// newPodReview is a review that creates a pod without labels.
+func (c *Checker) newPodReview() *admissionv1.AdmissionReview {
+	request := c.newRequest(admissionv1.Create)
 	request.Kind = metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 	request.Resource = metav1.GroupVersionResource(corev1.SchemeGroupVersion.WithResource("pods"))
 	request.Object = runtime.RawExtension{Object: &corev1.Pod{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: c.object(),
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: c.objectMeta(),
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: checkName, Image: checkName}}},
 	}}
 	return reviewOf(request)

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// adding makes the API server call the webhook of scheduling policies.
-func adding(ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
+// newSchedulingWebhook makes the API server call the webhook of scheduling policies.
+func newSchedulingWebhook(ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	to, path := configuration(ca, "").Webhooks[0].ClientConfig, "/cells/a/schedule"
 	to.Service.Path = &path
 	return &admissionregistrationv1.MutatingWebhookConfiguration{
@@ -23,7 +23,7 @@ func adding(ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	}
 }
 
-func TestWhetherSchedulingPoliciesAreAskedIsTold(t *testing.T) {
+func TestRunCallsSchedulingWebhooks(t *testing.T) {
 	answering := func(annotations map[string]string) *hook {
 		return newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) { r.Response.AuditAnnotations = annotations })
 	}
@@ -32,20 +32,20 @@ func TestWhetherSchedulingPoliciesAreAskedIsTold(t *testing.T) {
 	refusing := newHook(t, "webhook.ns.svc", func(r *admissionv1.AdmissionReview) {
 		r.Response.Allowed, r.Response.Result = false, &metav1.Status{Message: "no"}
 	})
-	empty := adding(good.ca)
+	empty := newSchedulingWebhook(good.ca)
 	empty.Webhooks = nil
 	for claim, test := range map[string]struct {
 		hook          *hook
 		configuration *admissionregistrationv1.MutatingWebhookConfiguration
 		want          string
 	}{
-		"one that works":                      {good, adding(good.ca), ""},
-		"one that cannot read policies":       {blind, adding(blind.ca), "leaves pods as they are (NotReady): the scheduling policies of core are not read yet"},
-		"one that nobody trusts yet":          {good, adding(nil), "has no caBundle yet"},
-		"one of another authority":            {good, adding(blind.ca), "certificate signed by unknown authority"},
-		"one that refuses a pod like another": {refusing, adding(refusing.ca), "refuses what costs nothing: no"},
+		"one that works":                      {good, newSchedulingWebhook(good.ca), ""},
+		"one that cannot read policies":       {blind, newSchedulingWebhook(blind.ca), "does not change pods (NotReady): the scheduling policies of core are not read yet"},
+		"one without a caBundle yet":          {good, newSchedulingWebhook(nil), "has no caBundle yet"},
+		"one of another CA":                   {good, newSchedulingWebhook(blind.ca), "certificate signed by unknown authority"},
+		"one that refuses a pod like another": {refusing, newSchedulingWebhook(refusing.ca), "denies a request that consumes no budget: no"},
 		"a configuration without webhooks":    {good, empty, "is empty"},
-		"a configuration that was not there":  {good, nil, "is not there"},
+		"a configuration that does not exist": {good, nil, "does not exist"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			var objects []client.Object
@@ -54,14 +54,14 @@ func TestWhetherSchedulingPoliciesAreAskedIsTold(t *testing.T) {
 			}
 			checker := newChecker(t, test.hook.Dial, objects)
 			checker.SchedulingConfigurations = []string{"hook"}
-			if found := checker.Look(t.Context()); !slices.EqualFunc(found, []string{test.want}, isFound) {
-				t.Errorf("found %+v, want %q", found, test.want)
+			if found := checker.Run(t.Context()); !slices.EqualFunc(found, []string{test.want}, isFound) {
+				t.Errorf("Run() = %+v, want %q", found, test.want)
 			}
 		})
 	}
-	pod, a := &corev1.Pod{}, good.asked
+	pod, a := &corev1.Pod{}, good.lastRequest
 	if a == nil || json.Unmarshal(a.Object.Raw, pod) != nil || len(pod.Spec.Containers) != 1 || pod.Namespace != "ns" || len(pod.Labels) > 0 ||
 		a.Kind.Kind != "Pod" || a.Resource.Resource != "pods" || a.Operation != admissionv1.Create || !*a.DryRun || !strings.HasSuffix(good.path, "/schedule") {
-		t.Errorf("it was asked %+v at %s", a, good.path)
+		t.Errorf("the webhook received %+v at %s, want a dry run that creates a pod", a, good.path)
 	}
 }

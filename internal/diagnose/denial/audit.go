@@ -34,13 +34,13 @@ type auditEvent struct {
 	Annotations              map[string]string `json:"annotations"`
 }
 
-// admitted returns the verdicts that admit a removal.
-func admitted() []string {
+// admittingVerdicts returns the verdicts that admit a removal.
+func admittingVerdicts() []string {
 	return []string{"Unguarded", "NotAvailable", "Unprotected", "OtherCell", "Reserved", "DryRun"}
 }
 
-// Audit parses a line of an audit log; ok is false if the line does not record a denial. Older webhooks did not record the cell.
-func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
+// ParseAudit parses a line of an audit log; ok is false if the line does not record a denial. Older webhooks did not record the cell.
+func (r *Reader) ParseAudit(line []byte) (d Denial, ok bool, err error) {
 	var e auditEvent
 	if err := json.Unmarshal(line, &e); err != nil {
 		return Denial{}, false, err
@@ -53,7 +53,7 @@ func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
 		First: e.RequestReceivedTimestamp, Last: e.RequestReceivedTimestamp, Count: 1, Verdict: verdict, Forced: verdict == "Forced",
 		Namespace: e.ObjectRef.Namespace, User: e.User.Username, Operation: e.operation(), Message: e.ResponseStatus.Message,
 	}
-	d.Core, d.Protector = asker(asked)
+	d.Core, d.Protector = parseProtectors(asked)
 	d.Cell = e.annotation(v1alpha1.AuditCell)
 	if e.ImpersonatedUser != nil {
 		d.User = e.ImpersonatedUser.Username
@@ -66,7 +66,7 @@ func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
 	case d.Forced:
 		d.Verdict, d.Reason = e.annotation(v1alpha1.AuditForcedOver), e.annotation(v1alpha1.AuditForcedReason)
 		return d, !refused, nil
-	case slices.Contains(admitted(), verdict):
+	case slices.Contains(admittingVerdicts(), verdict):
 		// The audit event of a collection deletion keeps the annotations of its first pod. Another admission check, such as a
 		// PodDisruptionBudget, can have denied the request.
 		if !refused || !strings.Contains(e.ResponseStatus.Message, "Breakwater refuses to") {
@@ -75,12 +75,12 @@ func (r *Reader) Audit(line []byte) (d Denial, ok bool, err error) {
 		d.Verdict = ""
 	}
 	d.Trial = !refused
-	d.name(r, e.ResponseStatus.Message)
+	d.setMessage(r, e.ResponseStatus.Message)
 	return d, true, nil
 }
 
-// name reads the message that the client received and the pod of a collection deletion from the response.
-func (d *Denial) name(r *Reader, message string) {
+// setMessage reads the message that the client received and the pod of a collection deletion from the response.
+func (d *Denial) setMessage(r *Reader, message string) {
 	at := strings.Index(message, "Breakwater refuses to ")
 	if at < 0 {
 		return
@@ -116,8 +116,8 @@ func (e *auditEvent) operation() string {
 	}
 }
 
-// asker parses core/namespace/name,... into the core of the first entry and the names of all entries.
-func asker(asked string) (core, names string) {
+// parseProtectors parses core/namespace/name,... into the core of the first entry and the names of all entries.
+func parseProtectors(asked string) (core, names string) {
 	var all []string
 	for one := range strings.SplitSeq(asked, ",") {
 		parts := strings.SplitN(one, "/", 3)
@@ -136,22 +136,22 @@ func (d *Denial) IsOf(protector string) bool {
 	return slices.Contains(strings.Split(d.Protector, ","), protector)
 }
 
-// Asking identifies the pod of a removal and the user who requested it.
-type Asking struct {
+// AdmittedRemoval identifies the pod of a removal and the user who requested it.
+type AdmittedRemoval struct {
 	Namespace, Pod, User string
 }
 
-// Admitted parses a line of an audit log; ok is false unless the line records an admitted and reserved removal of one pod.
-func Admitted(line []byte) (a Asking, ok bool, err error) {
+// ParseAdmitted parses a line of an audit log; ok is false unless the line records an admitted and reserved removal of one pod.
+func ParseAdmitted(line []byte) (a AdmittedRemoval, ok bool, err error) {
 	var e auditEvent
 	if err := json.Unmarshal(line, &e); err != nil {
-		return Asking{}, false, err
+		return AdmittedRemoval{}, false, err
 	}
 	verdict := e.annotation(v1alpha1.AuditVerdict)
 	if verdict != "Reserved" && verdict != "Forced" || e.ObjectRef.Resource != "pods" || e.ObjectRef.Name == "" || strings.Contains(e.RequestURI, "dryRun=") {
-		return Asking{}, false, nil
+		return AdmittedRemoval{}, false, nil
 	}
-	a = Asking{e.ObjectRef.Namespace, e.ObjectRef.Name, e.User.Username}
+	a = AdmittedRemoval{e.ObjectRef.Namespace, e.ObjectRef.Name, e.User.Username}
 	if e.ImpersonatedUser != nil {
 		a.User = e.ImpersonatedUser.Username
 	}

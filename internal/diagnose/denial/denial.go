@@ -46,11 +46,11 @@ type Denial struct {
 	Message string `json:"message,omitempty"`
 }
 
-// mostPods is the maximum number of pods that a group names.
-const mostPods = 10
+// maxPods is the maximum number of pods that a group names.
+const maxPods = 10
 
-// kind is the key by which Group groups denials.
-func (d *Denial) kind() string {
+// groupKey is the key by which Group groups denials.
+func (d *Denial) groupKey() string {
 	return strings.Join([]string{
 		d.Core, d.Cell, d.Namespace, d.Protector, d.Verdict, d.User, d.Operation, map[bool]string{true: "forced"}[d.Forced], map[bool]string{true: "trial"}[d.Trial],
 	}, "\x00")
@@ -58,32 +58,32 @@ func (d *Denial) kind() string {
 
 // Group merges denials that differ only in their pods and times. The most recent group comes first.
 func Group(denials []Denial) []Denial {
-	of := map[string]*gathering{}
+	byKey := map[string]*groupBuilder{}
 	for _, d := range slices.SortedStableFunc(slices.Values(denials), func(a, b Denial) int { return b.Last.Compare(a.Last) }) {
-		g := of[d.kind()]
+		g := byKey[d.groupKey()]
 		if g == nil {
-			g = &gathering{Denial: d, pods: map[string]bool{}}
+			g = &groupBuilder{Denial: d, pods: map[string]bool{}}
 			g.Count, g.Pods, g.MorePods = 0, nil, 0
-			of[d.kind()] = g
+			byKey[d.groupKey()] = g
 		}
 		g.add(&d)
 	}
-	groups := make([]Denial, 0, len(of))
-	for _, g := range of {
+	groups := make([]Denial, 0, len(byKey))
+	for _, g := range byKey {
 		groups = append(groups, g.Denial)
 	}
-	slices.SortFunc(groups, func(a, b Denial) int { return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.kind(), b.kind())) })
+	slices.SortFunc(groups, func(a, b Denial) int { return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.groupKey(), b.groupKey())) })
 	return groups
 }
 
-// gathering is a group under construction, with the set of its pods.
-type gathering struct {
+// groupBuilder is a group under construction, with the set of its pods.
+type groupBuilder struct {
 	Denial
 	pods map[string]bool
 }
 
 // add merges an earlier denial into the group.
-func (g *gathering) add(d *Denial) {
+func (g *groupBuilder) add(d *Denial) {
 	g.Count += d.Count
 	g.AtLeast = g.AtLeast || d.AtLeast
 	if d.First.Before(g.First) {
@@ -94,7 +94,7 @@ func (g *gathering) add(d *Denial) {
 		switch {
 		case g.pods[pod]:
 			continue
-		case len(g.Pods) < mostPods:
+		case len(g.Pods) < maxPods:
 			g.Pods = append(g.Pods, pod)
 		default:
 			g.MorePods++

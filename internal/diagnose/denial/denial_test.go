@@ -27,7 +27,7 @@ func event(reason, note string) *eventsv1.Event {
 	}
 }
 
-func TestEvents(t *testing.T) {
+func TestParseEvent(t *testing.T) {
 	series := event("RemovalRefused", refusal+" (7 more were refused since the last event.)")
 	series.Series = &eventsv1.EventSeries{Count: 4, LastObservedTime: metav1.NewMicroTime(noon.Add(time.Minute))}
 	other := event("RemovalRefused", refusal)
@@ -49,31 +49,31 @@ func TestEvents(t *testing.T) {
 		event *eventsv1.Event
 		want  *denial.Denial
 	}{
-		"a refusal that no protector is to blame for": {unblamed, with(func(d *denial.Denial) {
+		"a denial that is not attributed to a protector": {unblamed, with(func(d *denial.Denial) {
 			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message, d.Protector = 3, "alice", "b", "UnknownCell", []string{"web-1"}, unknown, ""
 		})},
-		"what is forced is told of protectors alone": {forcedOnCell, nil},
-		"a refusal that says who asked": {event("RemovalRefused", denial.Note(refusal, "alice", "a", "NoBudget", 3)), with(func(d *denial.Denial) {
+		"a break-glass event on a Cell": {forcedOnCell, nil},
+		"a denial with its user": {event("RemovalRefused", denial.Note(refusal, "alice", "a", "NoBudget", 3)), with(func(d *denial.Denial) {
 			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message = 4, "alice", "a", "NoBudget", []string{"web-0"}, refusal
 		})},
 		"one of an older webhook, several times": {series, with(func(d *denial.Denial) {
 			d.Last, d.Count, d.Pods, d.Message = noon.Add(time.Minute), 11, []string{"web-0"}, refusal
 		})},
-		"one that was forced": {event("RemovalForced", denial.ForcedNote(forced, 2)), with(func(d *denial.Denial) {
+		"a break-glass removal": {event("RemovalForced", denial.ForcedNote(forced, 2)), with(func(d *denial.Denial) {
 			d.Count, d.User, d.Cell, d.Verdict, d.Pods, d.Message, d.Forced = 3, "alice", "a", "NoBudget", []string{"web-0"}, forced, true
 		})},
-		"one that gives a reason as another": {event("RemovalForced", denial.ForcedNote(forced+` The reason given is "x Asked by \"bob\".".`, 0)), with(func(d *denial.Denial) {
+		"a break-glass removal whose reason imitates the text": {event("RemovalForced", denial.ForcedNote(forced+` The reason given is "x Asked by \"bob\".".`, 0)), with(func(d *denial.Denial) {
 			d.User, d.Cell, d.Verdict, d.Pods, d.Message, d.Forced = "alice", "a", "NoBudget", []string{"web-0"}, forced+` The reason given is "x Asked by \"bob\".".`, true
 			d.Reason = `x Asked by "bob".`
 		})},
-		"a text that is not ours":  {event("RemovalRefused", "hm"), with(func(d *denial.Denial) { d.Message = "hm" })},
+		"a foreign text":           {event("RemovalRefused", "hm"), with(func(d *denial.Denial) { d.Message = "hm" })},
 		"an event of another kind": {event("Spread", refusal), nil},
 		"one of another object":    {other, nil},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got, ok := denial.NewReader().Event("hub", c.event)
+			got, ok := denial.NewReader().ParseEvent("hub", c.event)
 			if ok != (c.want != nil) {
-				t.Fatalf("read: %v", ok)
+				t.Fatalf("ParseEvent() = %v, want the opposite", ok)
 			}
 			if c.want != nil {
 				if diff := cmp.Diff(*c.want, got); diff != "" {
@@ -85,7 +85,7 @@ func TestEvents(t *testing.T) {
 }
 
 // Event parses what Note writes, for any user name.
-func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
+func TestParseEventParsesNote(t *testing.T) {
 	reader := denial.NewReader()
 	rapid.Check(t, func(t *rapid.T) {
 		user := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{`" in cell "b": NoBudget.`, ` Asked by "x" in cell "y": Full. (3 more were refused since the last event.)`})).Draw(t, "user")
@@ -93,14 +93,14 @@ func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 		message := refusal + rapid.SampledFrom([]string{"", user, strings.Repeat("é", 600)}).Draw(t, "rest")
 		note := denial.Note(message, user, "cell-a", "NoBudget", more)
 		if len(note) > 1024 || utf8.ValidString(message) && !utf8.ValidString(note) {
-			t.Fatalf("%d bytes: %q", len(note), note)
+			t.Fatalf("Note() has %d bytes, want at most 1024: %q", len(note), note)
 		}
-		d, ok := reader.Event("", event("RemovalRefused", note))
+		d, ok := reader.ParseEvent("", event("RemovalRefused", note))
 		if !ok || d.Cell != "cell-a" || d.Verdict != "NoBudget" || d.Count != more+1 || len(d.Pods) != 1 || d.Pods[0] != "web-0" {
 			t.Fatalf("%+v", d)
 		}
 		if utf8.ValidString(user) && len(user) <= 256 && d.User != user {
-			t.Fatalf("user %q, want %q", d.User, user)
+			t.Fatalf("ParseEvent() has user %q, want %q", d.User, user)
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 const audit = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"%s","requestURI":"/api/v1/namespaces/shop/pods/web-0%s","verb":"%s","user":{"username":"alice"},
 "objectRef":{"resource":"pods","namespace":"shop","name":"%s"%s},"responseStatus":{"code":%d,"message":%q},"requestReceivedTimestamp":"2026-11-22T12:00:00.000000Z","annotations":{"pods.breakwater.dev/verdict":"%s","pods.breakwater.dev/protectors":"core/shop/web,core/shop/all"%s}}`
 
-func TestAuditEvents(t *testing.T) {
+func TestParseAudit(t *testing.T) {
 	told := `admission webhook "pods.breakwater.dev" denied the request: ` + refusal
 	line := func(stage, query, verb, name, more string, code int, message, verdict, annotations string) string {
 		return fmt.Sprintf(audit, stage, query, verb, name, more, code, message, verdict, annotations)
@@ -124,23 +124,23 @@ func TestAuditEvents(t *testing.T) {
 		line string
 		want *denial.Denial
 	}{
-		"a deletion":                           {line(done, "", "delete", "web-0", "", 429, told, "NoBudget", ""), &base},
-		"an eviction":                          {line(done, "/eviction", "create", "web-0", `,"subresource":"eviction"`, 429, told, "NoBudget", ""), with(func(d *denial.Denial) { d.Operation = "Evict" })},
-		"a collection whose first pod went":    {line(done, "", "deletecollection", "", "", 429, told, "Reserved", ""), with(func(d *denial.Denial) { d.Verdict = "" })},
-		"a trial":                              {line(done, "", "delete", "web-0", "", 200, "", "NoBudget", ""), with(func(d *denial.Denial) { d.Trial, d.Message = true, "" })},
-		"one that was forced":                  {line(done, "", "delete", "web-0", "", 200, "", "Forced", `,"pods.breakwater.dev/forced-over":"Full"`), with(func(d *denial.Denial) { d.Forced, d.Verdict, d.Message = true, "Full", "" })},
-		"one that went":                        {line(done, "", "delete", "web-0", "", 200, "", "Reserved", ""), nil},
-		"one that a PDB refused":               {line(done, "/eviction", "create", "web-0", `,"subresource":"eviction"`, 429, "Cannot evict pod as it would violate the pod's disruption budget.", "Reserved", ""), nil},
-		"a dry run":                            {line(done, "?dryRun=All", "delete", "web-0", "", 429, told, "NoBudget", ""), nil},
-		"one that is not answered yet":         {line("RequestReceived", "", "delete", "web-0", "", 429, told, "NoBudget", ""), nil},
-		"something else that has this verdict": {strings.Replace(line(done, "", "delete", "x", "", 429, told, "NoBudget", ""), `"resource":"pods"`, `"resource":"things"`, 1), nil},
-		"a request that nobody asked us about": {`{"stage":"ResponseComplete","objectRef":{"resource":"pods"}}`, nil},
-		"one in the name of somebody else":     {strings.Replace(line(done, "", "delete", "web-0", "", 429, told, "NoBudget", ""), `"objectRef"`, `"impersonatedUser":{"username":"eve"},"objectRef"`, 1), with(func(d *denial.Denial) { d.User = "eve" })},
+		"a deletion":  {line(done, "", "delete", "web-0", "", 429, told, "NoBudget", ""), &base},
+		"an eviction": {line(done, "/eviction", "create", "web-0", `,"subresource":"eviction"`, 429, told, "NoBudget", ""), with(func(d *denial.Denial) { d.Operation = "Evict" })},
+		"a collection deletion whose first pod was admitted": {line(done, "", "deletecollection", "", "", 429, told, "Reserved", ""), with(func(d *denial.Denial) { d.Verdict = "" })},
+		"a trial":                                      {line(done, "", "delete", "web-0", "", 200, "", "NoBudget", ""), with(func(d *denial.Denial) { d.Trial, d.Message = true, "" })},
+		"a break-glass removal":                        {line(done, "", "delete", "web-0", "", 200, "", "Forced", `,"pods.breakwater.dev/forced-over":"Full"`), with(func(d *denial.Denial) { d.Forced, d.Verdict, d.Message = true, "Full", "" })},
+		"an admitted removal":                          {line(done, "", "delete", "web-0", "", 200, "", "Reserved", ""), nil},
+		"a denial by a PodDisruptionBudget":            {line(done, "/eviction", "create", "web-0", `,"subresource":"eviction"`, 429, "Cannot evict pod as it would violate the pod's disruption budget.", "Reserved", ""), nil},
+		"a dry run":                                    {line(done, "?dryRun=All", "delete", "web-0", "", 429, told, "NoBudget", ""), nil},
+		"one that is not answered yet":                 {line("RequestReceived", "", "delete", "web-0", "", 429, told, "NoBudget", ""), nil},
+		"another resource with this verdict":           {strings.Replace(line(done, "", "delete", "x", "", 429, told, "NoBudget", ""), `"resource":"pods"`, `"resource":"things"`, 1), nil},
+		"a request without annotations of the webhook": {`{"stage":"ResponseComplete","objectRef":{"resource":"pods"}}`, nil},
+		"an impersonated user":                         {strings.Replace(line(done, "", "delete", "web-0", "", 429, told, "NoBudget", ""), `"objectRef"`, `"impersonatedUser":{"username":"eve"},"objectRef"`, 1), with(func(d *denial.Denial) { d.User = "eve" })},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got, ok, err := denial.NewReader().Audit([]byte(c.line))
+			got, ok, err := denial.NewReader().ParseAudit([]byte(c.line))
 			if err != nil || ok != (c.want != nil) {
-				t.Fatalf("read: %v, %v", ok, err)
+				t.Fatalf("ParseAudit() = %v, error %v", ok, err)
 			}
 			if c.want != nil {
 				if diff := cmp.Diff(*c.want, got); diff != "" {
@@ -149,12 +149,12 @@ func TestAuditEvents(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := denial.NewReader().Audit([]byte(`{"stage":`)); err == nil {
-		t.Error("half a line is read")
+	if _, _, err := denial.NewReader().ParseAudit([]byte(`{"stage":`)); err == nil {
+		t.Error("ParseAudit() parsed half a line, want an error")
 	}
 }
 
-func TestEqualDenialsAreGrouped(t *testing.T) {
+func TestGroup(t *testing.T) {
 	one := func(pod, user string, after time.Duration, count int) denial.Denial {
 		at := noon.Add(after)
 		return denial.Denial{First: at, Last: at, Count: count, Namespace: "shop", Protector: "web", Verdict: "NoBudget", User: user, Pods: []string{pod}, Message: pod}
@@ -174,11 +174,11 @@ func TestEqualDenialsAreGrouped(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if late := denial.Since(all, noon.Add(12*time.Second)); len(late) != 2 {
-		t.Errorf("%d of them are late, want 2", len(late))
+		t.Errorf("Since() = %d denials, want 2", len(late))
 	}
 }
 
-func TestGroupsKeepTheCount(t *testing.T) {
+func TestGroupKeepsTotalCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []denial.Denial
 		sum := 0
@@ -194,7 +194,7 @@ func TestGroupsKeepTheCount(t *testing.T) {
 			sum -= g.Count
 		}
 		if sum != 0 {
-			t.Fatalf("%d are lost", sum)
+			t.Fatalf("Group() changed the total count by %d, want 0", sum)
 		}
 	})
 }

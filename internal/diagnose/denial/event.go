@@ -15,38 +15,38 @@ const (
 )
 
 // Note is the text of a denial event: the message that the client received, the user who asked, and the number of further denials since
-// the last event. It is at most mostNote bytes long.
+// the last event. It is at most maxNoteBytes bytes long.
 func Note(message, user, cell, verdict string, more int) string {
-	end := fmt.Sprintf(" Asked by %q in cell %q: %s. %s", shorten(user, 256), cell, verdict, tail(more, "refused"))
-	return shorten(message, mostNote-len(end)) + end
+	end := fmt.Sprintf(" Asked by %q in cell %q: %s. %s", truncate(user, 256), cell, verdict, suffix(more, "refused"))
+	return truncate(message, maxNoteBytes-len(end)) + end
 }
 
 // ForcedNote is the text of a break-glass event: its description, and the number of further ones since the last event.
 func ForcedNote(what string, more int) string {
-	end := " " + tail(more, "forced")
-	return shorten(what, mostNote-len(end)) + end
+	end := " " + suffix(more, "forced")
+	return truncate(what, maxNoteBytes-len(end)) + end
 }
 
-func tail(more int, done string) string {
+func suffix(more int, done string) string {
 	return fmt.Sprintf("(%d more were %s since the last event.)", more, done)
 }
 
-// mostNote is the maximum length in bytes of an event note that the API server accepts.
-const mostNote = 1024
+// maxNoteBytes is the maximum length in bytes of an event note that the API server accepts.
+const maxNoteBytes = 1024
 
-// quoted matches a string that %q has formatted.
-const quoted = `("(?:[^"\\]|\\.)*")`
+// quotedPattern matches a string that %q has formatted.
+const quotedPattern = `("(?:[^"\\]|\\.)*")`
 
 // patterns match the texts that the webhook writes.
-type patterns struct{ tail, refused, asked, forced *regexp.Regexp }
+type patterns struct{ suffix, refused, requester, forced *regexp.Regexp }
 
-func compiled() patterns {
+func newPatterns() patterns {
 	return patterns{
-		tail:    regexp.MustCompile(`(?s)^(.*) \((\d+) more were (?:refused|forced) since the last event\.\)$`),
-		refused: regexp.MustCompile(`^Breakwater refuses to (\w+) pod ` + quoted),
-		asked:   regexp.MustCompile(`(?s)^(.*) Asked by ` + quoted + ` in cell ` + quoted + `: (\w+)\.$`),
-		forced: regexp.MustCompile(`(?s)^Pod ` + quoted + ` in cell ` + quoted + ` goes although (\w+): .*? Asked by ` + quoted +
-			`\.(?: The reason given is ` + quoted + `\.)?`),
+		suffix:    regexp.MustCompile(`(?s)^(.*) \((\d+) more were (?:refused|forced) since the last event\.\)$`),
+		refused:   regexp.MustCompile(`^Breakwater refuses to (\w+) pod ` + quotedPattern),
+		requester: regexp.MustCompile(`(?s)^(.*) Asked by ` + quotedPattern + ` in cell ` + quotedPattern + `: (\w+)\.$`),
+		forced: regexp.MustCompile(`(?s)^Pod ` + quotedPattern + ` in cell ` + quotedPattern + ` goes although (\w+): .*? Asked by ` + quotedPattern +
+			`\.(?: The reason given is ` + quotedPattern + `\.)?`),
 	}
 }
 
@@ -54,21 +54,21 @@ func compiled() patterns {
 type Reader struct{ patterns patterns }
 
 // NewReader compiles the patterns of a Reader.
-func NewReader() *Reader { return &Reader{compiled()} }
+func NewReader() *Reader { return &Reader{newPatterns()} }
 
-// Event parses an event of a core cluster; ok is false if the event does not record a denial. Count includes the denials that the event
+// ParseEvent parses an event of a core cluster; ok is false if the event does not record a denial. Count includes the denials that the event
 // reports since the previous one. It is a lower bound: no event reports the denials after the last event.
-func (r *Reader) Event(core string, e *eventsv1.Event) (d Denial, ok bool) {
+func (r *Reader) ParseEvent(core string, e *eventsv1.Event) (d Denial, ok bool) {
 	// A denial that is not attributed to a protector is recorded on the Cell, and its event relates to the pod.
-	unblamed := e.Reason == ReasonRefused && e.Regarding.Kind == "Cell" && e.Related != nil && e.Related.Kind == "Pod"
-	if e.Reason != ReasonRefused && e.Reason != ReasonForced || e.Regarding.Kind != "PodProtector" && !unblamed {
+	unattributed := e.Reason == ReasonRefused && e.Regarding.Kind == "Cell" && e.Related != nil && e.Related.Kind == "Pod"
+	if e.Reason != ReasonRefused && e.Reason != ReasonForced || e.Regarding.Kind != "PodProtector" && !unattributed {
 		return Denial{}, false
 	}
 	d = Denial{
 		First: e.EventTime.Time, Last: e.EventTime.Time, Count: 1, AtLeast: true, Core: core,
 		Namespace: e.Regarding.Namespace, Protector: e.Regarding.Name, Message: e.Note, Forced: e.Reason == ReasonForced,
 	}
-	if unblamed {
+	if unattributed {
 		d.Namespace, d.Protector = e.Related.Namespace, ""
 		if e.Related.Name != "" {
 			d.Pods = []string{e.Related.Name}
@@ -81,7 +81,7 @@ func (r *Reader) Event(core string, e *eventsv1.Event) (d Denial, ok bool) {
 		d.Count = max(1, int(e.Series.Count))
 		d.Last = e.Series.LastObservedTime.Time
 	}
-	if parts := r.patterns.tail.FindStringSubmatch(d.Message); parts != nil {
+	if parts := r.patterns.suffix.FindStringSubmatch(d.Message); parts != nil {
 		more, _ := strconv.Atoi(parts[2])
 		d.Message, d.Count = parts[1], d.Count+more
 	}
@@ -92,7 +92,7 @@ func (r *Reader) Event(core string, e *eventsv1.Event) (d Denial, ok bool) {
 		}
 		return d, true
 	}
-	if parts := r.patterns.asked.FindStringSubmatch(d.Message); parts != nil {
+	if parts := r.patterns.requester.FindStringSubmatch(d.Message); parts != nil {
 		d.Message, d.User, d.Cell, d.Verdict = parts[1], unquote(parts[2]), unquote(parts[3]), parts[4]
 	}
 	if parts := r.patterns.refused.FindStringSubmatch(d.Message); parts != nil {
@@ -108,12 +108,12 @@ func unquote(text string) string {
 	return text
 }
 
-// shorten truncates a text to at most longest bytes, on a character boundary.
-func shorten(text string, longest int) string {
-	if len(text) <= longest {
+// truncate truncates a text to at most longest bytes, on a character boundary.
+func truncate(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
 		return text
 	}
-	end := max(0, longest-3)
+	end := max(0, maxBytes-3)
 	for end > 0 && text[end]&0xc0 == 0x80 {
 		end--
 	}

@@ -9,79 +9,80 @@ import (
 	"time"
 )
 
-// soon is the remaining lifetime below which a certificate should have been renewed.
-const soon = 14 * 24 * time.Hour
+// renewalDue is the remaining lifetime below which a certificate should have been renewed.
+const renewalDue = 14 * 24 * time.Hour
 
-// certificate judges the certificate that a webhook serves and the caBundle that the API server verifies it with.
-func certificate(where string, hook *Hook, now time.Time) []Finding {
-	found := served(finder{where, "certificate"}, hook, now)
+// checkCertificate judges the certificate that a webhook serves and the caBundle that the API server verifies it with.
+func checkCertificate(where string, hook *Hook, now time.Time) []Finding {
+	found := checkServedCertificate(reporter{where, "certificate"}, hook, now)
 	for i := range found {
-		if hook.Of != OfRemovals && found[i].Verdict == Problem {
+		if hook.Reviews != RemovalReviews && found[i].Verdict == Problem {
 			found[i].Verdict = Warning
 		}
-		if hook.Of == OfRings && found[i].Verdict != OK {
+		if hook.Reviews == RingReviews && found[i].Verdict != OK {
 			found[i].Do, found[i].Runbook = strings.ReplaceAll(found[i].Do, "the webhook", "the sharder"), ""
 		}
 	}
 	return found
 }
 
-func served(f finder, hook *Hook, now time.Time) []Finding {
-	roots := authorities(hook.Bundle)
-	if found := bundle(f, hook, roots, now); len(found) > 0 {
+func checkServedCertificate(f reporter, hook *Hook, now time.Time) []Finding {
+	roots := parseCertificates(hook.Bundle)
+	if found := checkBundle(f, hook, roots, now); len(found) > 0 {
 		return found
 	}
 	switch {
-	case hook.Local:
-		return f.ok("The caBundle of %s is as it should be. What the webhook serves can be seen from within the cluster alone.", hook.Name)
+	case hook.InClusterOnly:
+		return f.ok("The caBundle of %s is valid. The certificate of the webhook can be checked only from within the cluster.", hook.Name)
 	case hook.Chain.Err != nil:
-		return []Finding{f.bad(Problem, fmt.Sprintf("%s at %s shows none: %v.", hook.Name, hook.Host, hook.Chain.Err), "See that replicas of the webhook are ready.", "webhook-down")}
+		return []Finding{f.finding(Problem, fmt.Sprintf("%s at %s did not present a certificate: %v.", hook.Name, hook.Host, hook.Chain.Err), "Check that replicas of the webhook are ready.", "webhook-down")}
 	}
-	if wrong := wrongWith(hook, roots, now); wrong != nil {
-		return []Finding{*wrong.of(f)}
+	if problem := verifyCertificate(hook, roots, now); problem != nil {
+		return []Finding{*problem.finding(f)}
 	}
 	if hook.Answer != nil {
-		return []Finding{f.bad(Problem, fmt.Sprintf("%s, asked from here, %v.", hook.Name, hook.Answer),
-			"See the log of the webhook.", "webhook-down")}
+		return []Finding{f.finding(Problem, fmt.Sprintf("%s, called from this machine, %v.", hook.Name, hook.Answer),
+			"Read the log of the webhook.", "webhook-down")}
 	}
-	return f.ok("What %s serves is trusted, for %s, and good for %s.", hook.Name, hook.Host, days(hook.Chain.Value[0].NotAfter.Sub(now)))
+	return f.ok("The certificate of %s is trusted, is issued for %s, and is valid for another %s.", hook.Name, hook.Host,
+		formatLifetime(hook.Chain.Value[0].NotAfter.Sub(now)))
 }
 
-// bundle judges the caBundle.
-func bundle(f finder, hook *Hook, roots []*x509.Certificate, now time.Time) []Finding {
+// checkBundle judges the caBundle.
+func checkBundle(f reporter, hook *Hook, roots []*x509.Certificate, now time.Time) []Finding {
 	switch {
-	case len(hook.Bundle) == 0 && !hook.Local:
+	case len(hook.Bundle) == 0 && !hook.InClusterOnly:
 		return nil // the API server verifies it with the roots of its own machine
 	case len(roots) == 0:
-		return []Finding{f.bad(Problem, "The caBundle of "+hook.Name+" holds no certificate, so that the apiserver trusts nobody.",
-			"See to who fills it: tls.mode of the chart, docs/certificates.md.", "certificate-expired")}
+		return []Finding{f.finding(Problem, "The caBundle of "+hook.Name+" holds no certificate, so the API server cannot verify the webhook.",
+			"Fix the component that fills it, which depends on tls.mode of the chart: docs/certificates.md.", "certificate-expired")}
 	}
 	for _, root := range roots {
 		if now.Before(root.NotAfter) {
 			return nil
 		}
 	}
-	return []Finding{f.bad(Problem, fmt.Sprintf("All authorities in the caBundle of %s have expired.", hook.Name),
-		"See to who makes them: tls.mode of the chart, docs/certificates.md.", "certificate-expired")}
+	return []Finding{f.finding(Problem, fmt.Sprintf("All CA certificates in the caBundle of %s have expired.", hook.Name),
+		"Fix the component that renews them, which depends on tls.mode of the chart: docs/certificates.md.", "certificate-expired")}
 }
 
-// wrong describes what is wrong with a certificate.
-type wrong struct {
+// certificateProblem describes what is wrong with a certificate.
+type certificateProblem struct {
 	Verdict
 	found, do, runbook string
 }
 
-func (w *wrong) of(f finder) *Finding {
-	found := f.bad(w.Verdict, w.found, w.do, w.runbook)
+func (w *certificateProblem) finding(f reporter) *Finding {
+	found := f.finding(w.Verdict, w.found, w.do, w.runbook)
 	return &found
 }
 
-// wrongWith verifies the served certificate as an API server does. It returns nil if the certificate is valid.
-func wrongWith(hook *Hook, roots []*x509.Certificate, now time.Time) *wrong {
+// verifyCertificate verifies the served certificate as an API server does. It returns nil if the certificate is valid.
+func verifyCertificate(hook *Hook, roots []*x509.Certificate, now time.Time) *certificateProblem {
 	served := hook.Chain.Value[0]
 	options := x509.VerifyOptions{CurrentTime: now, Intermediates: x509.NewCertPool(), DNSName: hook.Host}
-	for _, between := range hook.Chain.Value[1:] {
-		options.Intermediates.AddCert(between)
+	for _, intermediate := range hook.Chain.Value[1:] {
+		options.Intermediates.AddCert(intermediate)
 	}
 	if len(roots) > 0 {
 		options.Roots = x509.NewCertPool()
@@ -90,27 +91,27 @@ func wrongWith(hook *Hook, roots []*x509.Certificate, now time.Time) *wrong {
 		}
 	}
 	_, err := served.Verify(options)
-	renew := "Renew it: docs/certificates.md says who does, by tls.mode of the chart."
-	invalid, unnamed := x509.CertificateInvalidError{}, x509.HostnameError{}
+	renew := "Renew it. The component that renews it depends on tls.mode of the chart: docs/certificates.md."
+	invalid, hostnameErr := x509.CertificateInvalidError{}, x509.HostnameError{}
 	switch {
 	case now.After(served.NotAfter):
-		return &wrong{Problem, fmt.Sprintf("What %s serves expired %s ago, at %s.", hook.Name, days(now.Sub(served.NotAfter)), served.NotAfter.UTC().Format(time.RFC3339)), renew, "certificate-expired"}
+		return &certificateProblem{Problem, fmt.Sprintf("The certificate of %s expired %s ago, at %s.", hook.Name, formatLifetime(now.Sub(served.NotAfter)), served.NotAfter.UTC().Format(time.RFC3339)), renew, "certificate-expired"}
 	case now.Before(served.NotBefore):
-		return &wrong{Problem, fmt.Sprintf("What %s serves is good only from %s on: a clock is wrong.", hook.Name, served.NotBefore.UTC().Format(time.RFC3339)), "See the clocks.", "clock-skew"}
-	case errors.As(err, &unnamed):
-		return &wrong{Problem, fmt.Sprintf("What %s serves is not for %s.", hook.Name, hook.Host), "Make one for that name.", "certificate-expired"}
+		return &certificateProblem{Problem, fmt.Sprintf("The certificate of %s is not valid before %s: a clock is wrong.", hook.Name, served.NotBefore.UTC().Format(time.RFC3339)), "Check the clocks of the machines.", "clock-skew"}
+	case errors.As(err, &hostnameErr):
+		return &certificateProblem{Problem, fmt.Sprintf("The certificate of %s is not valid for %s.", hook.Name, hook.Host), "Issue a certificate for that name.", "certificate-expired"}
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return &wrong{Problem, fmt.Sprintf("An authority of what %s serves has expired.", hook.Name), renew, "certificate-expired"}
+		return &certificateProblem{Problem, fmt.Sprintf("A CA certificate in the chain of %s has expired.", hook.Name), renew, "certificate-expired"}
 	case err != nil:
-		return &wrong{Problem, fmt.Sprintf("The caBundle does not vouch for what %s serves: %v.", hook.Name, err),
-			"See to who fills the caBundle: tls.mode of the chart, docs/certificates.md.", "webhook-down"}
-	case now.Add(soon).After(served.NotAfter):
-		return &wrong{Warning, fmt.Sprintf("What %s serves expires in %s, and should have been replaced by now.", hook.Name, days(served.NotAfter.Sub(now))), renew, "certificate-expiring"}
+		return &certificateProblem{Problem, fmt.Sprintf("The caBundle does not verify the certificate of %s: %v.", hook.Name, err),
+			"Fix the component that fills the caBundle, which depends on tls.mode of the chart: docs/certificates.md.", "webhook-down"}
+	case now.Add(renewalDue).After(served.NotAfter):
+		return &certificateProblem{Warning, fmt.Sprintf("The certificate of %s expires in %s, and should have been renewed by now.", hook.Name, formatLifetime(served.NotAfter.Sub(now))), renew, "certificate-expiring"}
 	}
 	return nil
 }
 
-func authorities(bundle []byte) (all []*x509.Certificate) {
+func parseCertificates(bundle []byte) (all []*x509.Certificate) {
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if one, err := x509.ParseCertificate(block.Bytes); err == nil {
 			all = append(all, one)
@@ -119,8 +120,8 @@ func authorities(bundle []byte) (all []*x509.Certificate) {
 	return all
 }
 
-// days formats the lifetime of a certificate.
-func days(d time.Duration) string {
+// formatLifetime formats the lifetime of a certificate.
+func formatLifetime(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))

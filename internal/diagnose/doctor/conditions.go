@@ -15,16 +15,16 @@ import (
 // CellProblem describes the conditions of a Cell that indicate a problem. It is empty if there is none.
 func CellProblem(cell *v1alpha1.Cell) string {
 	if !cell.DeletionTimestamp.IsZero() {
-		return "is deleted, and not drained yet"
+		return "is being deleted and is not drained yet"
 	}
 	var problems []string
 	for _, name := range []string{
 		v1alpha1.ConditionReady, v1alpha1.ConditionAggregationFresh, v1alpha1.ConditionConnected, v1alpha1.ConditionGuarded,
 	} {
 		switch condition := meta.FindStatusCondition(cell.Status.Conditions, name); {
-		case isUnseen(cell, name, condition):
+		case isUnobservable(cell, name, condition):
 		case condition == nil:
-			problems = append(problems, fmt.Sprintf("nobody has said yet whether it is %s: see that the aggregator and the topology controller run", name))
+			problems = append(problems, fmt.Sprintf("no controller has set condition %s yet: check that the aggregator and the topology controller run", name))
 		case condition.Status != metav1.ConditionTrue:
 			problems = append(problems, fmt.Sprintf("%s=%s (%s): %s", name, condition.Status, condition.Reason, condition.Message))
 		}
@@ -35,41 +35,41 @@ func CellProblem(cell *v1alpha1.Cell) string {
 	return strings.Join(problems, "; ")
 }
 
-// isUnseen reports whether a condition is missing because the topology controller cannot connect to the cluster: the Cell has no
+// isUnobservable reports whether a condition is missing because the topology controller cannot connect to the cluster: the Cell has no
 // kubeconfig, and no flag gives the controller access to the cluster.
-func isUnseen(cell *v1alpha1.Cell, name string, condition *metav1.Condition) bool {
+func isUnobservable(cell *v1alpha1.Cell, name string, condition *metav1.Condition) bool {
 	return cell.Spec.KubeconfigSecretRef == nil && (name == v1alpha1.ConditionConnected || name == v1alpha1.ConditionGuarded) &&
 		(condition == nil || condition.Reason == v1alpha1.ReasonNoKubeconfig)
 }
 
-// cells judges the Cells of a core: whether an aggregator counts them, and their conditions.
-func cells(core *Core, now time.Time) []Finding {
-	f := finder{core.where(), "cells"}
+// checkCells judges the Cells of a core: whether an aggregator counts them, and their conditions.
+func checkCells(core *Core, now time.Time) []Finding {
+	f := reporter{core.where(), "cells"}
 	if err := core.Cells.Err; err != nil {
-		return f.unread("Cells", err, "Ask for the right to list cells, or see --as.")
+		return f.unreadable("Cells", err, "Ask for permission to list cells, or use --as.")
 	}
 	if len(core.Cells.Value) == 0 {
-		return []Finding{f.bad(Problem, "There are no Cells, so that no pod is counted and no removal is admitted where the webhook is asked.",
-			"Join a cluster by breakwater join, or name one in the chart's values.", "")}
+		return []Finding{f.finding(Problem, "There are no Cells, so no aggregator counts pods and the webhook denies every removal that it reviews.",
+			"Add a cluster with breakwater join, or list one in the chart's values.", "")}
 	}
 	var found []Finding
 	for i := range core.Cells.Value {
-		found = append(found, cell(f, core.Name, &core.Cells.Value[i], now)...)
+		found = append(found, checkCell(f, core.Name, &core.Cells.Value[i], now)...)
 	}
-	return f.or(found, "All %d are counted, connected and guarded.", len(core.Cells.Value))
+	return f.orOK(found, "All %d are counted, connected and guarded.", len(core.Cells.Value))
 }
 
-func cell(f finder, core string, c *v1alpha1.Cell, now time.Time) []Finding {
+func checkCell(f reporter, core string, c *v1alpha1.Cell, now time.Time) []Finding {
 	name := "Cell " + c.Name
-	switch seen := status.OfCell(core, c, now); {
-	case seen.Draining:
-		return []Finding{f.bad(Warning, name+" is being deleted, and waits until nothing of it is left.",
-			"See docs/topology.md if that takes longer than minutes.", "")}
-	case seen.State == status.CellNeverReported:
-		return []Finding{f.bad(Problem, name+" was never counted.", "Start an aggregator for it, and look at its log.", "cell-silent")}
-	case seen.Stale:
-		return []Finding{f.bad(Problem, fmt.Sprintf("%s is silent: its aggregator, which was %s, has not reported for longer than %ds.", name, holder(&seen), seen.StaleAfter),
-			"Look whether the aggregator runs and reaches both clusters.", "cell-silent")}
+	switch state := status.OfCell(core, c, now); {
+	case state.Draining:
+		return []Finding{f.finding(Warning, name+" is being deleted and is not drained yet.",
+			"See docs/topology.md if that takes longer than a few minutes.", "")}
+	case state.State == status.CellNeverReported:
+		return []Finding{f.finding(Problem, name+" was never counted.", "Start an aggregator for it, and read its log.", "cell-silent")}
+	case state.Stale:
+		return []Finding{f.finding(Problem, fmt.Sprintf("%s is silent: its aggregator (last holder: %s) has not reported for more than %ds.", name, holderOrNone(&state), state.StaleAfter),
+			"Check that the aggregator runs and can reach both clusters.", "cell-silent")}
 	}
 	problem := CellProblem(c)
 	if problem == "" {
@@ -79,12 +79,12 @@ func cell(f finder, core string, c *v1alpha1.Cell, now time.Time) []Finding {
 	if meta.IsStatusConditionFalse(c.Status.Conditions, v1alpha1.ConditionGuarded) {
 		runbook = "cell-unguarded"
 	}
-	return []Finding{f.bad(Problem, name+": "+problem, "kubectl breakwater cells "+c.Name+" shows it.", runbook)}
+	return []Finding{f.finding(Problem, name+": "+problem, "For details: kubectl breakwater cells "+c.Name, runbook)}
 }
 
-func holder(c *status.Cell) string {
+func holderOrNone(c *status.Cell) string {
 	if c.Holder == "" {
-		return "nobody"
+		return "none"
 	}
 	return c.Holder
 }

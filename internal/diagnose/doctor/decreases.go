@@ -6,23 +6,23 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// decreases judges pending decreases of floors. A decrease in its quiet period is no finding: it takes effect within seconds.
-func decreases(f finder, core *Core) []Finding {
+// checkDecreases judges pending decreases of floors. A decrease in its quiet period is no finding: it takes effect within seconds.
+func checkDecreases(f reporter, core *Core) []Finding {
 	names := heldDecreases(core)
 	var found string
 	switch len(names) {
 	case 0:
 		return nil
 	case 1:
-		found = "The floor of 1 protector is held although a large decrease of it was asked for: " + names[0] + "."
+		found = "The floor of 1 protector is held because a large decrease awaits confirmation: " + names[0] + "."
 	default:
-		found = fmt.Sprintf("The floors of %d protectors are held although large decreases of them were asked for: %s.", len(names), some(names))
+		found = fmt.Sprintf("The floors of %d protectors are held because large decreases await confirmation: %s.", len(names), joinNames(names))
 	}
-	return []Finding{f.bad(Warning, found, confirmDecreases, decreasesHeld)}
+	return []Finding{f.finding(Warning, found, confirmDecreases, decreasesHeld)}
 }
 
-const confirmDecreases = "If that is intended, confirm it: kubectl breakwater release --pending -A shows what would be released, and asks. " +
-	"If it is an accident, restore what was deleted or changed."
+const confirmDecreases = "If the decreases are intended, confirm them: kubectl breakwater release --pending -A lists them and asks for confirmation. " +
+	"Otherwise, restore what was deleted or changed."
 
 // decreasesHeld is the name of the runbook.
 const decreasesHeld = "decreases-held"

@@ -35,7 +35,7 @@ type signer struct {
 func newSigner(t *testing.T, ends time.Duration) *signer {
 	t.Helper()
 	s := &signer{}
-	s.certificate, s.key = made(t, &x509.Certificate{
+	s.certificate, s.key = issueCertificate(t, &x509.Certificate{
 		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: now.Add(ends),
 	}, nil)
 	return s
@@ -47,13 +47,13 @@ func (s *signer) bundle() []byte {
 
 func (s *signer) serve(t *testing.T, name string, ends time.Duration) []*x509.Certificate {
 	t.Helper()
-	served, _ := made(t, &x509.Certificate{
+	served, _ := issueCertificate(t, &x509.Certificate{
 		Subject: pkix.Name{CommonName: "webhook"}, DNSNames: []string{name}, NotAfter: now.Add(ends), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, s)
 	return []*x509.Certificate{served}
 }
 
-func made(t *testing.T, template *x509.Certificate, by *signer) (*x509.Certificate, *ecdsa.PrivateKey) {
+func issueCertificate(t *testing.T, template *x509.Certificate, by *signer) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -124,8 +124,8 @@ func pod(component, image string, ready bool) corev1.Pod {
 	return p
 }
 
-// well returns a reading without problems.
-func well(t *testing.T, trusted *signer) *doctor.Reading {
+// healthy returns a reading without problems.
+func healthy(t *testing.T, trusted *signer) *doctor.Inspection {
 	t.Helper()
 	configuration, err := webhook.Configuration(webhook.ConfigurationOptions{
 		Name: "breakwater", Cell: "a", Endpoint: webhook.Endpoint{URL: "https://hook:9443", CABundle: trusted.bundle()}, TimeoutSeconds: 10,
@@ -135,27 +135,27 @@ func well(t *testing.T, trusted *signer) *doctor.Reading {
 		t.Fatal(err)
 	}
 	want := []apiextensionsv1.CustomResourceDefinition{definition("cells.breakwater.dev", "this"), definition("podprotectors.breakwater.dev", "this")}
-	r := &doctor.Reading{Now: now, Version: "v1", Definitions: want}
+	r := &doctor.Inspection{Now: now, Version: "v1", Definitions: want}
 	core := doctor.Core{}
 	core.Definitions.Value = []apiextensionsv1.CustomResourceDefinition{definition("cells.breakwater.dev", "this"), definition("podprotectors.breakwater.dev", "this")}
 	core.Cells.Value = []v1alpha1.Cell{cellObject()}
 	core.Protectors.Value = []v1alpha1.PodProtector{protector(func(*v1alpha1.PodProtector) {})}
 	core.Pods.Value = []corev1.Pod{pod("generator", "registry:5000/breakwater:v1", true)}
-	core.Rights.Value = []doctor.Right{{Verb: "list", Resource: "cells", Allowed: true}, {Account: "system:serviceaccount:s:generator", Verb: "patch", Resource: "cells", Allowed: true}}
-	askedInCore(t, &core, trusted)
-	cell := doctor.Cell{Name: "a", Asked: errors.New("admission webhook \"pods.breakwater.dev\" denied the request: no pod")}
+	core.Permissions.Value = []doctor.Permission{{Verb: "list", Resource: "cells", Allowed: true}, {Account: "system:serviceaccount:s:generator", Verb: "patch", Resource: "cells", Allowed: true}}
+	addCoreWebhooks(t, &core, trusted)
+	cell := doctor.Cell{Name: "a", EvictionAnswer: errors.New("admission webhook \"pods.breakwater.dev\" denied the request: no pod")}
 	cell.Configurations.Value = []admissionregistrationv1.ValidatingWebhookConfiguration{*configuration}
 	cell.Hooks = []doctor.Hook{{Name: "pods.breakwater.dev", Host: "hook", Bundle: trusted.bundle()}}
 	cell.Hooks[0].Chain.Value = trusted.serve(t, "hook", 300*day)
-	schedules(t, &cell, trusted)
-	cell.Spaces.Value = []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}}
+	addSchedulingWebhooks(t, &cell, trusted)
+	cell.NamespaceObjects.Value = []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}}
 	cell.Pods.Value = []corev1.Pod{pod("webhook", "breakwater:v1@sha256:0", true)}
 	r.Cores, r.Cells = []doctor.Core{core}, []doctor.Cell{cell}
 	return r
 }
 
-func TestNothingIsWrongWithWhatIsWell(t *testing.T) {
-	all := doctor.Judge(well(t, newSigner(t, 1000*day)))
+func TestJudgeFindsNoProblemInHealthyInstallation(t *testing.T) {
+	all := doctor.Judge(healthy(t, newSigner(t, 1000*day)))
 	known := map[string]bool{}
 	for _, f := range all {
 		if f.Verdict != doctor.OK {
@@ -165,25 +165,25 @@ func TestNothingIsWrongWithWhatIsWell(t *testing.T) {
 	}
 	for _, check := range doctor.Checks() {
 		if !known[check] && check != "apiserver" {
-			t.Errorf("nothing is said of %s", check)
+			t.Errorf("no finding of check %s", check)
 		}
 	}
 	if len(known) != len(doctor.Checks())-1 || doctor.Worst(all) != doctor.OK {
-		t.Errorf("said is %v, and the worst is %s", known, doctor.Worst(all))
+		t.Errorf("Judge() has findings of checks %v, and the worst is %s; want all checks of Checks() but apiserver, and ok", known, doctor.Worst(all))
 	}
 }
 
-func TestAReservationThatIsAboutToBeSettledIsNoProblem(t *testing.T) {
-	r := well(t, newSigner(t, 1000*day))
+func TestJudgeIgnoresReservationNearDeadline(t *testing.T) {
+	r := healthy(t, newSigner(t, 1000*day))
 	r.Cores[0].Protectors.Value[0].Status.Cells[0].AdmissionHistory.Buckets = []v1alpha1.Bucket{{StartTime: metav1.NewMicroTime(now.Add(-100 * time.Second)), Counter: 1, PodUID: "u"}}
 	if all := doctor.Judge(r); doctor.Worst(all) != doctor.OK {
 		t.Errorf("%+v", all)
 	}
 }
 
-func TestWhoIsThereAsBreakwaterIsToldToBeThereAsThemselves(t *testing.T) {
-	r := well(t, newSigner(t, 1000*day))
-	r.Cells[0].Lent, r.Cells[0].Spaces.Err = true, errors.New("forbidden")
+func TestJudgeSuggestsOwnCredentialsForCell(t *testing.T) {
+	r := healthy(t, newSigner(t, 1000*day))
+	r.Cells[0].UsesCellKubeconfig, r.Cells[0].NamespaceObjects.Err = true, errors.New("forbidden")
 	for _, f := range doctor.Judge(r) {
 		if (f.Verdict == doctor.Unknown) != strings.Contains(f.Do, "--cell-context a=CONTEXT") {
 			t.Errorf("%+v", f)
@@ -191,17 +191,17 @@ func TestWhoIsThereAsBreakwaterIsToldToBeThereAsThemselves(t *testing.T) {
 	}
 }
 
-func TestTheWorstComesFirst(t *testing.T) {
+func TestSortByVerdict(t *testing.T) {
 	all := []doctor.Finding{{Check: "a", Verdict: doctor.OK}, {Check: "b", Verdict: doctor.Warning}, {Check: "c", Verdict: doctor.Problem}, {Check: "d", Verdict: doctor.Unknown}, {Check: "e", Verdict: doctor.Problem}}
 	order := ""
-	doctor.Order(all)
+	doctor.SortByVerdict(all)
 	for i := range all {
 		order += all[i].Check
 	}
 	if order != "cedba" || doctor.Worst(all) != doctor.Problem || doctor.Worst(all[2:]) != doctor.Unknown || doctor.Worst(all[3:]) != doctor.Warning || doctor.Worst(nil) != doctor.OK {
-		t.Errorf("order %s", order)
+		t.Errorf("SortByVerdict() = %s, want cedba", order)
 	}
-	if of := doctor.Of(append(all, doctor.Finding{Check: "apiserver"}), []string{"b"}); len(of) != 2 || of[0].Check != "b" {
-		t.Errorf("of one check: %+v", of)
+	if of := doctor.OfChecks(append(all, doctor.Finding{Check: "apiserver"}), []string{"b"}); len(of) != 2 || of[0].Check != "b" {
+		t.Errorf("Of(b) = %+v, want the findings of b and apiserver", of)
 	}
 }

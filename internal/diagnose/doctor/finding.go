@@ -40,24 +40,24 @@ type Finding struct {
 	Runbook string `json:"runbook,omitempty"`
 }
 
-// finder makes the findings of one check in one cluster.
-type finder struct{ where, check string }
+// reporter makes the findings of one check in one cluster.
+type reporter struct{ where, check string }
 
-func (f finder) ok(format string, of ...any) []Finding {
+func (f reporter) ok(format string, of ...any) []Finding {
 	return []Finding{{Where: f.where, Check: f.check, Verdict: OK, Found: fmt.Sprintf(format, of...)}}
 }
 
-func (f finder) bad(verdict Verdict, found, do, runbook string) Finding {
+func (f reporter) finding(verdict Verdict, found, do, runbook string) Finding {
 	return Finding{Where: f.where, Check: f.check, Verdict: verdict, Found: found, Do: do, Runbook: runbook}
 }
 
-// unread is an Unknown finding: the objects could not be read.
-func (f finder) unread(what string, err error, do string) []Finding {
-	return []Finding{f.bad(Unknown, what+" cannot be read: "+sentence(err), do, "")}
+// unreadable is an Unknown finding: the objects could not be read.
+func (f reporter) unreadable(what string, err error, do string) []Finding {
+	return []Finding{f.finding(Unknown, what+" cannot be read: "+sentence(err), do, "")}
 }
 
-// or returns the findings, or an OK finding if there are none.
-func (f finder) or(found []Finding, format string, of ...any) []Finding {
+// orOK returns the findings, or an OK finding if there are none.
+func (f reporter) orOK(found []Finding, format string, of ...any) []Finding {
 	if len(found) > 0 {
 		return found
 	}
@@ -72,8 +72,8 @@ func Checks() []string {
 	}
 }
 
-// Of returns the findings of the named checks and those about unreachable clusters. It returns all findings if no check is named.
-func Of(all []Finding, checks []string) []Finding {
+// OfChecks returns the findings of the named checks and those about unreachable clusters. It returns all findings if no check is named.
+func OfChecks(all []Finding, checks []string) []Finding {
 	return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool {
 		return len(checks) > 0 && f.Check != "apiserver" && !slices.Contains(checks, f.Check)
 	})
@@ -90,20 +90,20 @@ func Worst(all []Finding) Verdict {
 	return worst
 }
 
-// Order sorts findings by verdict, worst first. The sort is stable.
-func Order(all []Finding) {
+// SortByVerdict sorts findings by verdict, worst first. The sort is stable.
+func SortByVerdict(all []Finding) {
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(rank(b.Verdict), rank(a.Verdict)) })
 }
 
 func rank(v Verdict) int { return slices.Index([]Verdict{OK, Warning, Unknown, Problem}, v) }
 
-// some joins at most five names.
-func some(names []string) string {
-	const most = 5
-	if len(names) <= most {
+// joinNames joins at most five names.
+func joinNames(names []string) string {
+	const maxNames = 5
+	if len(names) <= maxNames {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 }
 
 // sentence ends the text of an error with a period.

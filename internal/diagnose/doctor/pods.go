@@ -11,17 +11,17 @@ import (
 
 // Labels that the chart sets on the pods of components.
 const (
-	LabelPart      = "app.kubernetes.io/part-of"
-	PartOf         = "breakwater"
-	LabelComponent = "app.kubernetes.io/component"
-	labelVersion   = "app.kubernetes.io/version"
+	LabelPartOf      = "app.kubernetes.io/part-of"
+	PartOfBreakwater = "breakwater"
+	LabelComponent   = "app.kubernetes.io/component"
+	labelVersion     = "app.kubernetes.io/version"
 )
 
-// pods judges the pods of components.
-func pods(where string, read Read[[]corev1.Pod]) []Finding {
-	f := finder{where, "pods"}
+// checkPods judges the pods of components.
+func checkPods(where string, read Result[[]corev1.Pod]) []Finding {
+	f := reporter{where, "pods"}
 	if read.Err != nil {
-		return f.unread("Pods", read.Err, "Ask for the right to list pods in all namespaces, or see --as.")
+		return f.unreadable("Pods", read.Err, "Ask for permission to list pods in all namespaces, or use --as.")
 	}
 	var found []Finding
 	for i := range read.Value {
@@ -29,13 +29,13 @@ func pods(where string, read Read[[]corev1.Pod]) []Finding {
 		if p.Status.Phase == corev1.PodSucceeded || p.DeletionTimestamp != nil || isReady(p) {
 			continue
 		}
-		found = append(found, f.bad(Warning, fmt.Sprintf("Pod %s/%s (%s) is not ready.", p.Namespace, p.Name, p.Labels[LabelComponent]),
-			fmt.Sprintf("kubectl describe pod -n %s %s, and its log.", p.Namespace, p.Name), runbookOfComponent(p.Labels[LabelComponent])))
+		found = append(found, f.finding(Warning, fmt.Sprintf("Pod %s/%s (%s) is not ready.", p.Namespace, p.Name, p.Labels[LabelComponent]),
+			fmt.Sprintf("Run kubectl describe pod -n %s %s, and read its log.", p.Namespace, p.Name), runbookOfComponent(p.Labels[LabelComponent])))
 	}
 	if len(read.Value) == 0 {
 		return f.ok("No component runs in a pod here.")
 	}
-	return f.or(found, "All %d of components are ready.", len(read.Value))
+	return f.orOK(found, "All %d pods of components are ready.", len(read.Value))
 }
 
 func isReady(p *corev1.Pod) bool {
@@ -54,35 +54,35 @@ func runbookOfComponent(component string) string {
 	return ""
 }
 
-// versions compares the versions of components in all clusters.
-func versions(r *Reading) []Finding {
-	f := finder{"all", "versions"}
-	run := map[string][]string{}
-	take := func(where string, read Read[[]corev1.Pod]) {
+// checkVersions compares the versions of components in all clusters.
+func checkVersions(r *Inspection) []Finding {
+	f := reporter{"all", "versions"}
+	byVersion := map[string][]string{}
+	add := func(where string, read Result[[]corev1.Pod]) {
 		for i := range read.Value {
 			version := versionOf(&read.Value[i])
-			if text := read.Value[i].Labels[LabelComponent] + " in " + where; version != "" && !slices.Contains(run[version], text) {
-				run[version] = append(run[version], text)
+			if text := read.Value[i].Labels[LabelComponent] + " in " + where; version != "" && !slices.Contains(byVersion[version], text) {
+				byVersion[version] = append(byVersion[version], text)
 			}
 		}
 	}
 	for i := range r.Cores {
-		take(r.Cores[i].where(), r.Cores[i].Pods)
+		add(r.Cores[i].where(), r.Cores[i].Pods)
 	}
 	for i := range r.Cells {
-		take(r.Cells[i].where(), r.Cells[i].Pods)
+		add(r.Cells[i].where(), r.Cells[i].Pods)
 	}
-	if len(run) == 0 {
-		return f.ok("No component runs in a pod, whose version could be compared.")
+	if len(byVersion) == 0 {
+		return f.ok("No component runs in a pod, so there is no version to compare.")
 	}
-	if len(run) == 1 {
-		return f.ok("All components are of version %s, and kubectl breakwater is %s.", slices.Collect(maps.Keys(run))[0], r.Version)
+	if len(byVersion) == 1 {
+		return f.ok("All components are of version %s, and kubectl breakwater is %s.", slices.Collect(maps.Keys(byVersion))[0], r.Version)
 	}
 	var all []string
-	for _, version := range slices.Sorted(maps.Keys(run)) {
-		all = append(all, version+" is "+some(run[version]))
+	for _, version := range slices.Sorted(maps.Keys(byVersion)) {
+		all = append(all, version+" is "+joinNames(byVersion[version]))
 	}
-	return []Finding{f.bad(Warning, "Components are of different versions: "+strings.Join(all, "; ")+".", "Finish the upgrade: docs/upgrade.md.", "")}
+	return []Finding{f.finding(Warning, "Components are of different versions: "+strings.Join(all, "; ")+".", "Finish the upgrade: docs/upgrade.md.", "")}
 }
 
 // versionOf returns the version label of a pod, or else the tag of its image.

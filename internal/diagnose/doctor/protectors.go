@@ -10,133 +10,133 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// lateBy is how long after its cell's admissionDeadline an open reservation counts as late.
-const lateBy = time.Minute
+// lateAfterDeadline is how long after its cell's admissionDeadline an open reservation counts as late.
+const lateAfterDeadline = time.Minute
 
-// ailment is a problem that protectors can have. All protectors with the same problem form one finding.
-type ailment struct {
+// protectorProblem is a problem that protectors can have. All protectors with the same problem form one finding.
+type protectorProblem struct {
 	Verdict
 	found, do, runbook string
 	names              []string
 }
 
-// protectors judges the protectors of a core: those that deny removals although there may be budget, and those that need manual repair.
-func protectors(core *Core, now time.Time) []Finding {
-	f := finder{core.where(), "protectors"}
+// checkProtectors judges the protectors of a core: those that deny removals although there may be budget, and those that need manual repair.
+func checkProtectors(core *Core, now time.Time) []Finding {
+	f := reporter{core.where(), "protectors"}
 	if err := core.Protectors.Err; err != nil {
-		return f.unread("PodProtectors", err, "Ask for the right to list podprotectors in all namespaces, or see --as.")
+		return f.unreadable("PodProtectors", err, "Ask for permission to list podprotectors in all namespaces, or use --as.")
 	}
-	all, late := ailments(), map[string]time.Duration{}
+	all, late := protectorProblems(), map[string]time.Duration{}
 	for i := range core.Cells.Value {
-		late[core.Cells.Value[i].Name] = lateBy + time.Duration(status.OfCell("", &core.Cells.Value[i], now).Deadline)*time.Second
+		late[core.Cells.Value[i].Name] = lateAfterDeadline + time.Duration(status.OfCell("", &core.Cells.Value[i], now).Deadline)*time.Second
 	}
 	for i := range core.Protectors.Value {
 		p := status.Of(core.Name, &core.Protectors.Value[i], core.Cells.Value, now)
-		for _, kind := range ailmentsOf(&p, late, now) {
+		for _, kind := range problemsOf(&p, late, now) {
 			all[kind].names = append(all[kind].names, p.Namespace+"/"+p.Name)
 		}
-		if hasFormerOperations(&core.Protectors.Value[i]) {
-			all[formerOperations].names = append(all[formerOperations].names, p.Namespace+"/"+p.Name)
+		if hasFormerDefaultOperations(&core.Protectors.Value[i]) {
+			all[formerDefaultOperations].names = append(all[formerDefaultOperations].names, p.Namespace+"/"+p.Name)
 		}
-		for _, cell := range uncounted(&p, core.Cells.Value) {
+		for _, cell := range uncountedCells(&p, core.Cells.Value) {
 			all[neverCounted].names = append(all[neverCounted].names, p.Namespace+"/"+p.Name+" in "+cell)
 		}
 	}
 	var found []Finding
 	for i := range all {
 		if a := &all[i]; len(a.names) > 0 {
-			found = append(found, f.bad(a.Verdict, fmt.Sprintf(a.found, some(a.names)), a.do, a.runbook))
+			found = append(found, f.finding(a.Verdict, fmt.Sprintf(a.found, joinNames(a.names)), a.do, a.runbook))
 		}
 	}
-	found = append(found, decreases(f, core)...)
-	return f.or(found, "None of %d needs a person.", len(core.Protectors.Value))
+	found = append(found, checkDecreases(f, core)...)
+	return f.orOK(found, "None of %d needs attention.", len(core.Protectors.Value))
 }
 
 // Ailments, in the order of their findings.
 const (
 	neverCounted = iota
-	full
+	reservationsFull
 	notSettled
 	floorUnknown
-	restoredVoid
-	draining
+	restoredUncounted
+	cellDraining
 	belowFloor
-	sourceGone
+	sourceVanished
 	noSuchCell
-	formerOperations
-	ailmentCount
+	formerDefaultOperations
+	problemCount
 )
 
-func ailments() []ailment {
-	all := make([]ailment, ailmentCount)
-	all[neverCounted] = ailment{
-		Problem, "Never counted in a cell, where all removals of their pods are refused: %s.",
-		"See that an aggregator runs for each cell: kubectl breakwater cells.", "cell-silent", nil,
+func protectorProblems() []protectorProblem {
+	all := make([]protectorProblem, problemCount)
+	all[neverCounted] = protectorProblem{
+		Problem, "Never counted in a cell, so all removals of their pods there are denied: %s.",
+		"Check that an aggregator runs for each cell: kubectl breakwater cells.", "cell-silent", nil,
 	}
-	all[full] = ailment{
-		Problem, "As many removals under way as maxConcurrentLag allows, so that further ones are refused: %s.",
-		"See whether the cells are counted: kubectl breakwater status PROTECTOR.", "reservations-full", nil,
+	all[reservationsFull] = protectorProblem{
+		Problem, "As many removals are under way as maxConcurrentLag allows, so further ones are denied: %s.",
+		"Check whether the cells are counted: kubectl breakwater status PROTECTOR.", "reservations-full", nil,
 	}
-	all[notSettled] = ailment{
-		Problem, "Reservations are open for longer than a minute after the admissionDeadline, and take budget: %s.",
-		"See whether the cells are counted: kubectl breakwater status PROTECTOR.", "reservations-not-settled", nil,
+	all[notSettled] = protectorProblem{
+		Problem, "Reservations are open for more than a minute past the admissionDeadline, and consume budget: %s.",
+		"Check whether the cells are counted: kubectl breakwater status PROTECTOR.", "reservations-not-settled", nil,
 	}
-	all[floorUnknown] = ailment{
-		Problem, "Nobody knows how many pods are expected, so that all removals are refused: %s.",
-		"Set spec.expectedReplicas, or give minAvailable as a number.", "reviews-undecided", nil,
+	all[floorUnknown] = protectorProblem{
+		Problem, "The number of expected pods is unknown, so all removals are denied: %s.",
+		"Set spec.expectedReplicas, or set minAvailable to a number.", "reviews-undecided", nil,
 	}
-	all[restoredVoid] = ailment{
-		Warning, "Restored, and not counted anew in all cells, until when removals are refused: %s.",
+	all[restoredUncounted] = protectorProblem{
+		Warning, "Restored, and not yet counted again in all cells. Removals are denied until then: %s.",
 		"Wait for the admissionDeadline of the cells.", "protectors-vanished", nil,
 	}
-	all[draining] = ailment{Warning, "Refused in a cell that is being taken out of service: %s.", "See docs/topology.md.", "", nil}
-	all[belowFloor] = ailment{
-		Warning, "Below their floor, by pods that are not available: %s.", "Find out why: kubectl breakwater status PROTECTOR.", "floor-broken", nil,
+	all[cellDraining] = protectorProblem{Warning, "Removals are denied in a cell that is being drained: %s.", "See docs/topology.md.", "", nil}
+	all[belowFloor] = protectorProblem{
+		Warning, "Below their floor, because pods are not available: %s.", "Find out why: kubectl breakwater status PROTECTOR.", "floor-broken", nil,
 	}
-	all[sourceGone] = ailment{
-		Warning, "Their workload is gone without having been deleted: %s.", "Make it again, or delete the protector.", "sources-vanished", nil,
+	all[sourceVanished] = protectorProblem{
+		Warning, "Their workload vanished without a deletion: %s.", "Recreate it, or delete the protector.", "sources-vanished", nil,
 	}
-	all[noSuchCell] = ailment{
-		Warning, "Counted in a cell of which there is no Cell: %s.", "Create the Cell again, or clear it out: docs/topology.md.", "", nil,
+	all[noSuchCell] = protectorProblem{
+		Warning, "Counted in a cell whose Cell does not exist: %s.", "Recreate the Cell, or clear its counts: docs/topology.md.", "", nil,
 	}
-	all[formerOperations] = ailment{
-		Warning, "Changes of labels that take their pods out of protection are not guarded, since spec.operations lacks Relabel, as older versions stored it: %s.",
+	all[formerDefaultOperations] = protectorProblem{
+		Warning, "Label changes that take pods out of coverage are not guarded, because spec.operations lacks Relabel (an old default): %s.",
 		"Add Relabel to spec.operations, or to the ProtectionPolicy: docs/upgrade.md.", "", nil,
 	}
 	return all
 }
 
-// ailmentsOf returns the ailments of a protector. A reservation is late after the duration in late, by cell.
-func ailmentsOf(p *status.Protector, late map[string]time.Duration, now time.Time) (kinds []int) {
-	add := func(kind int, is bool) {
-		if is {
+// problemsOf returns the ailments of a protector. A reservation is late after the duration in late, by cell.
+func problemsOf(p *status.Protector, late map[string]time.Duration, now time.Time) (kinds []int) {
+	add := func(kind int, applies bool) {
+		if applies {
 			kinds = append(kinds, kind)
 		}
 	}
 	refuses := func(why quota.Outcome) bool {
 		return p.Refuses == string(why) || slices.ContainsFunc(p.Cells, func(s status.Share) bool { return s.Refuses == string(why) })
 	}
-	add(full, refuses(quota.RefusedFull))
+	add(reservationsFull, refuses(quota.DeniedFull))
 	add(notSettled, slices.ContainsFunc(p.Cells, func(s status.Share) bool {
 		return slices.ContainsFunc(s.Reservations, func(r status.Reservation) bool { return r.Overdue && now.Sub(r.Since) > late[s.Cell] })
 	}))
-	add(floorUnknown, refuses(quota.RefusedFloorUnknown))
-	add(restoredVoid, refuses(quota.RefusedRestored))
-	add(draining, refuses(quota.RefusedDraining))
+	add(floorUnknown, refuses(quota.DeniedFloorUnknown))
+	add(restoredUncounted, refuses(quota.DeniedRestored))
+	add(cellDraining, refuses(quota.DeniedDraining))
 	add(belowFloor, p.BelowFloor() > 0 && len(kinds)+len(p.Uncounted) == 0) // pods that are not counted are not missing
-	add(sourceGone, slices.ContainsFunc(p.Conditions, func(c status.Condition) bool { return c.Reason == v1alpha1.ReasonSourceVanished }))
+	add(sourceVanished, slices.ContainsFunc(p.Conditions, func(c status.Condition) bool { return c.Reason == v1alpha1.ReasonSourceVanished }))
 	add(noSuchCell, slices.ContainsFunc(p.Cells, func(s status.Share) bool { return s.NoCell }))
 	return kinds
 }
 
-// hasFormerOperations reports whether spec.operations is the default from before Relabel existed. A user chose any other list.
-func hasFormerOperations(p *v1alpha1.PodProtector) bool {
+// hasFormerDefaultOperations reports whether spec.operations is the default from before Relabel existed. A user chose any other list.
+func hasFormerDefaultOperations(p *v1alpha1.PodProtector) bool {
 	listed := slices.Sorted(slices.Values(p.Spec.Operations))
 	return slices.Equal(listed, []v1alpha1.Operation{v1alpha1.OperationDelete, v1alpha1.OperationEvict})
 }
 
-// uncounted returns the cells that can have pods of a protector but have never counted it.
-func uncounted(p *status.Protector, cells []v1alpha1.Cell) (names []string) {
+// uncountedCells returns the cells that can have pods of a protector but have never counted it.
+func uncountedCells(p *status.Protector, cells []v1alpha1.Cell) (names []string) {
 	for i := range cells {
 		namespaces := cells[i].Spec.Namespaces
 		if slices.Contains(p.Uncounted, cells[i].Name) && (len(namespaces) == 0 || slices.Contains(namespaces, p.Namespace)) {

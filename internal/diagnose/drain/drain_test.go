@@ -21,8 +21,8 @@ import (
 
 const cell = "here"
 
-// world is the oracle: the existing and available pods, and the floors, in the simplest form.
-type world struct {
+// fixture is the oracle: the existing and available pods, and the floors, in the simplest form.
+type fixture struct {
 	now    time.Time
 	pods   []*corev1.Pod
 	floors map[string]int // for the pods with a label of that name
@@ -31,7 +31,7 @@ type world struct {
 	replaced  map[string]bool
 }
 
-func (w *world) available(label string) int {
+func (w *fixture) available(label string) int {
 	n := w.elsewhere[label]
 	for _, pod := range w.pods {
 		if pod.Labels[label] != "" && isReady(pod) {
@@ -44,7 +44,7 @@ func (w *world) available(label string) int {
 func isReady(pod *corev1.Pod) bool { return pod.Status.Conditions[0].Status == corev1.ConditionTrue }
 
 // cores returns the state of the world as Breakwater records it.
-func (w *world) cores() []explain.Core {
+func (w *fixture) cores() []explain.Core {
 	core := explain.Core{Name: "core"}
 	for label, floor := range w.floors {
 		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: label}}
@@ -60,7 +60,7 @@ func (w *world) cores() []explain.Core {
 }
 
 // nodes returns the nodes to drain.
-func (w *world) nodes() (all []drain.Node) {
+func (w *fixture) nodes() (all []drain.Node) {
 	cores, at := w.cores(), map[string]int{}
 	for _, pod := range w.pods {
 		i, known := at[pod.Spec.NodeName]
@@ -69,7 +69,7 @@ func (w *world) nodes() (all []drain.Node) {
 			at[pod.Spec.NodeName] = i
 			all = append(all, drain.Node{Name: pod.Spec.NodeName})
 		}
-		p := drain.Pod{Request: explain.Request(pod, v1alpha1.OperationEvict), Replaced: w.replaced[pod.Name], Takes: time.Minute}
+		p := drain.Pod{Request: explain.Request(pod, v1alpha1.OperationEvict), HasReplacement: w.replaced[pod.Name], ReplacementTime: time.Minute}
 		p.Covering, p.Belongs = explain.Covering(cores, cell, pod, explain.Node{})
 		all[i].Pods = append(all[i].Pods, p)
 	}
@@ -89,8 +89,8 @@ func pod(name, node string, ready bool, labels ...string) *corev1.Pod {
 	return p
 }
 
-func drawWorld(t *rapid.T) *world {
-	w := &world{now: time.Unix(1e9, 0), floors: map[string]int{}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
+func drawFixture(t *rapid.T) *fixture {
+	w := &fixture{now: time.Unix(1e9, 0), floors: map[string]int{}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
 	labels := []string{"a", "b", "c"}[:rapid.IntRange(1, 3).Draw(t, "protectors")]
 	for i := range rapid.IntRange(1, 14).Draw(t, "pods") {
 		name := fmt.Sprint("pod-", i)
@@ -113,11 +113,11 @@ func drawWorld(t *rapid.T) *world {
 
 // No step of a plan leaves fewer available pods than a floor requires. The plan removes each pod once or reports it as blocked, and it
 // blocks no pod that could be removed.
-func TestAPlanNeverGoesBelowAFloor(t *testing.T) {
+func TestPlanKeepsFloors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawFixture(t)
 		parallel := rapid.Bool().Draw(t, "parallel")
-		plan := drain.PlanOf(cell, w.now, w.nodes(), parallel)
+		plan := drain.NewPlan(cell, w.now, w.nodes(), parallel)
 		there := map[string]*corev1.Pod{}
 		for _, p := range w.pods {
 			there["shop/"+p.Name] = p
@@ -131,7 +131,7 @@ func TestAPlanNeverGoesBelowAFloor(t *testing.T) {
 			starts += wave.Takes
 			for _, name := range wave.Pods {
 				if there[name] == nil {
-					t.Fatalf("wave %d removes %s again", i, name)
+					t.Fatalf("wave %d removes %s a second time", i, name)
 				}
 				delete(there, name)
 			}
@@ -160,12 +160,12 @@ func TestAPlanNeverGoesBelowAFloor(t *testing.T) {
 			}
 		}
 		if plan.Takes != starts {
-			t.Fatalf("it takes %d, want %d", plan.Takes, starts)
+			t.Fatalf("plan takes %d, want %d", plan.Takes, starts)
 		}
 		for _, b := range plan.Blocked {
 			p := there[b.Pod]
 			if p == nil {
-				t.Fatalf("%s blocks and is removed, or blocks twice: %+v", b.Pod, plan)
+				t.Fatalf("pod %s is blocked and removed, or blocked twice: %+v", b.Pod, plan)
 			}
 			delete(there, b.Pod)
 			if !w.replaced[p.Name] {
@@ -176,75 +176,75 @@ func TestAPlanNeverGoesBelowAFloor(t *testing.T) {
 				must = must || p.Labels[label] != "" && isReady(p) && w.available(label)-1 < floor && floor > 0
 			}
 			if !must {
-				t.Fatalf("%s could go when all others are there: %+v", b.Pod, b)
+				t.Fatalf("pod %s is blocked, but its removal is admitted while all other pods are available: %+v", b.Pod, b)
 			}
 		}
 		if len(there) > 0 {
-			t.Fatalf("nothing is told of %v: %+v", there, plan)
+			t.Fatalf("plan does not mention pods %v: %+v", there, plan)
 		}
 	})
 }
 
-func (w *world) pod(name string) *corev1.Pod {
+func (w *fixture) pod(name string) *corev1.Pod {
 	i := slices.IndexFunc(w.pods, func(p *corev1.Pod) bool { return "shop/"+p.Name == name })
 	return w.pods[i]
 }
 
 // With one protector and all nodes in parallel, a plan has the minimum number of waves.
-func TestAPlanWastesNoWave(t *testing.T) {
+func TestPlanHasMinimumWaves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, budget := rapid.IntRange(1, 20).Draw(t, "pods"), rapid.IntRange(1, 20).Draw(t, "budget")
-		w := &world{now: time.Unix(1e9, 0), floors: map[string]int{"a": max(1, n-budget)}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
+		w := &fixture{now: time.Unix(1e9, 0), floors: map[string]int{"a": max(1, n-budget)}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
 		budget = n - w.floors["a"]
 		for i := range n {
 			p := pod(fmt.Sprint("pod-", i), fmt.Sprint("node-", i%3), true, "a")
 			w.pods, w.replaced[p.Name] = append(w.pods, p), true
 		}
-		plan := drain.PlanOf(cell, w.now, w.nodes(), true)
+		plan := drain.NewPlan(cell, w.now, w.nodes(), true)
 		if budget == 0 {
 			if len(plan.Waves) > 0 || len(plan.Blocked) != n {
-				t.Fatalf("without budget: %+v", plan)
+				t.Fatalf("plan without budget = %+v, want no wave", plan)
 			}
 			return
 		}
 		if want := (n + budget - 1) / budget; len(plan.Waves) != want || plan.Takes != drain.Span(time.Duration(want)*time.Minute) {
-			t.Fatalf("%d waves for %d pods with a budget of %d, want %d: %+v", len(plan.Waves), n, budget, want, plan)
+			t.Fatalf("got %d waves for %d pods with a budget of %d, want %d: %+v", len(plan.Waves), n, budget, want, plan)
 		}
 	})
 }
 
-func TestNothingIsTakenToComeBackUnlessItIsSaid(t *testing.T) {
-	w := &world{now: time.Unix(1e9, 0), floors: map[string]int{"a": 3}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
+func TestSimulateReplacesOnlyPodsWithController(t *testing.T) {
+	w := &fixture{now: time.Unix(1e9, 0), floors: map[string]int{"a": 3}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
 	for i := range 5 {
 		p := pod(fmt.Sprint("pod-", i), "node", true, "a")
 		w.pods, w.replaced[p.Name] = append(w.pods, p), true
 	}
 	pods := w.nodes()[0].Pods
-	once := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{})
-	if len(once.Waves) != 1 || len(once.Waves[0].Pods) != 2 || len(once.Stuck) != 3 || once.Passes() {
-		t.Errorf("at once: %+v", once)
+	once := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{})
+	if len(once.Waves) != 1 || len(once.Waves[0].Pods) != 2 || len(once.Stuck) != 3 || once.RemovesAll() {
+		t.Errorf("Simulate() without waiting = %+v, want one wave up to the budget", once)
 	}
 	if s := once.Stuck[0]; s.Pod != "shop/pod-2" || s.Protector != "core/shop/a" || s.Verdict != "NoBudget" || !strings.Contains(s.Message, "floor 3, available 5, removals under way 2") {
-		t.Errorf("stuck: %+v", s)
+		t.Errorf("Simulate() left %+v, want a denial with the current numbers", s)
 	}
-	waits := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{Waits: true})
-	if len(waits.Waves) != 3 || !waits.Passes() || waits.Takes != drain.Span(3*time.Minute) {
-		t.Errorf("with replacements: %+v", waits)
+	waits := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{WaitForReplacements: true})
+	if len(waits.Waves) != 3 || !waits.RemovesAll() || waits.Takes != drain.Span(3*time.Minute) {
+		t.Errorf("Simulate() with replacements = %+v, want all pods removed", waits)
 	}
 	for i := range pods {
-		pods[i].Replaced = false
+		pods[i].HasReplacement = false
 	}
-	never := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{Waits: true})
+	never := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{WaitForReplacements: true})
 	if len(never.Waves) != 1 || len(never.Stuck) != 3 {
-		t.Errorf("of pods that nobody replaces: %+v", never)
+		t.Errorf("Simulate() of pods without a controller = %+v, want the rest stuck", never)
 	}
 	if got := w.cores()[0].Protectors[0].Status.Cells[0].AdmissionHistory.Buckets; len(got) > 0 {
-		t.Errorf("the protector itself has changed: %+v", got)
+		t.Errorf("NewSimulation() or Play() changed the original protector: %+v", got)
 	}
 }
 
-func TestWhatIsGoneIsUnderWayNoMore(t *testing.T) {
-	w := &world{now: time.Unix(1e9, 0), floors: map[string]int{"a": 1}, elsewhere: map[string]int{"a": 9}, replaced: map[string]bool{}}
+func TestSimulateSettlesRemovedPods(t *testing.T) {
+	w := &fixture{now: time.Unix(1e9, 0), floors: map[string]int{"a": 1}, elsewhere: map[string]int{"a": 9}, replaced: map[string]bool{}}
 	for i := range 4 {
 		p := pod(fmt.Sprint("pod-", i), "node", true, "a")
 		w.pods, w.replaced[p.Name] = append(w.pods, p), true
@@ -253,8 +253,8 @@ func TestWhatIsGoneIsUnderWayNoMore(t *testing.T) {
 	for i := range pods {
 		pods[i].Covering[0].Protector.Spec.AdmissionHistory.MaxConcurrentLag = 2
 	}
-	course := drain.Play(drain.Open(cell, w.now, pods), pods, drain.Rule{Waits: true})
-	if len(course.Waves) != 2 || !course.Passes() || len(course.First) != 1 || course.First[0].Verdict != removal.VerdictReason(quota.RefusedFull) {
-		t.Errorf("with two under way at most: %+v", course)
+	course := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{WaitForReplacements: true})
+	if len(course.Waves) != 2 || !course.RemovesAll() || len(course.First) != 1 || course.First[0].Verdict != removal.VerdictReason(quota.DeniedFull) {
+		t.Errorf("Simulate() with maxConcurrentLag 2 = %+v, want waves of 2", course)
 	}
 }

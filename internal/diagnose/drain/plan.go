@@ -21,55 +21,55 @@ type Plan struct {
 	Takes   Span      `json:"takes"`
 }
 
-// PlanOf plans a drain of nodes, sequentially or in parallel. Nodes that need fewer waves come first. Pods without a controller are
+// NewPlan plans a drain of nodes, sequentially or in parallel. Nodes that need fewer waves come first. Pods without a controller are
 // blocked from the start, because they would not be replaced.
-func PlanOf(cell string, now time.Time, nodes []Node, parallel bool) Plan {
+func NewPlan(cell string, now time.Time, nodes []Node, parallel bool) Plan {
 	plan := Plan{Nodes: []string{}, Waves: []Wave{}}
 	var all []Pod
 	for i := range nodes {
-		var kept []Pod
+		var replaceable []Pod
 		for _, p := range nodes[i].Pods {
-			if p.Replaced || p.Request.Passes() {
-				kept = append(kept, p)
+			if p.HasReplacement || p.Request.IsAlwaysAllowed() {
+				replaceable = append(replaceable, p)
 				continue
 			}
 			plan.Blocked = append(plan.Blocked, Refusal{
 				Pod: p.Name(), Node: nodes[i].Name, Verdict: "NoController",
-				Message: "it has no controller that would make another one: kubectl drain leaves it without --force, and its removal is for good",
+				Message: "it has no controller that would recreate it: kubectl drain removes it only with --force, and the pod does not return",
 			})
 		}
-		nodes[i].Pods = kept
-		all = append(all, kept...)
+		nodes[i].Pods = replaceable
+		all = append(all, replaceable...)
 	}
-	books := Open(cell, now, all)
+	simulation := NewSimulation(cell, now, all)
 	if parallel {
 		for _, node := range nodes {
 			plan.Nodes = append(plan.Nodes, node.Name)
 		}
-		plan.add(Play(books, all, Rule{Waits: true}))
+		plan.add(Simulate(simulation, all, Strategy{WaitForReplacements: true}))
 		return plan
 	}
 	for _, node := range quickestFirst(cell, now, nodes) {
 		plan.Nodes = append(plan.Nodes, node.Name)
-		plan.add(Play(books, node.Pods, Rule{Waits: true}))
+		plan.add(Simulate(simulation, node.Pods, Strategy{WaitForReplacements: true}))
 	}
 	return plan
 }
 
-func (p *Plan) add(course Course) {
-	for _, wave := range course.Waves {
+func (p *Plan) add(outcome Outcome) {
+	for _, wave := range outcome.Waves {
 		wave.Starts += p.Takes
 		p.Waves = append(p.Waves, wave)
 	}
-	p.Takes += course.Takes
-	p.Blocked = append(p.Blocked, course.Stuck...)
+	p.Takes += outcome.Takes
+	p.Blocked = append(p.Blocked, outcome.Stuck...)
 }
 
 // quickestFirst orders nodes by the simulated drain of each node alone.
 func quickestFirst(cell string, now time.Time, nodes []Node) []Node {
-	alone := map[string]Course{}
+	alone := map[string]Outcome{}
 	for _, node := range nodes {
-		alone[node.Name] = Play(Open(cell, now, node.Pods), node.Pods, Rule{Waits: true})
+		alone[node.Name] = Simulate(NewSimulation(cell, now, node.Pods), node.Pods, Strategy{WaitForReplacements: true})
 	}
 	ordered := slices.Clone(nodes)
 	slices.SortStableFunc(ordered, func(a, b Node) int {

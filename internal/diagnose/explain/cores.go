@@ -31,7 +31,7 @@ type Node struct {
 // core. If a core does not have the Cell, all pods belong to it.
 func Covering(cores []Core, cell string, pod *corev1.Pod, node Node) (covering []removal.Charge, belongs bool) {
 	for _, core := range cores {
-		if !core.has(cell, pod) {
+		if !core.hasPod(cell, pod) {
 			continue
 		}
 		belongs = true
@@ -40,9 +40,9 @@ func Covering(cores []Core, cell string, pod *corev1.Pod, node Node) (covering [
 				continue
 			}
 			charge := removal.Charge{Core: core.Name, Key: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Protector: p}
-			if key := removal.Minds(p); key != "" {
-				value, err := removal.LabelOf(pod.Spec.NodeName, node.Labels, node.Err, key)
-				if charge.Unlocated = err; err == nil {
+			if key := removal.DomainLossTopologyKey(p); key != "" {
+				value, err := removal.NodeLabel(pod.Spec.NodeName, node.Labels, node.Err, key)
+				if charge.DomainErr = err; err == nil {
 					charge.Domain = quota.Domain{TopologyKey: key, Name: value}
 				}
 			}
@@ -52,13 +52,13 @@ func Covering(cores []Core, cell string, pod *corev1.Pod, node Node) (covering [
 	return covering, belongs
 }
 
-func (c Core) has(cell string, pod *corev1.Pod) bool {
-	known, ok := c.Cells[cell]
+func (c Core) hasPod(cell string, pod *corev1.Pod) bool {
+	cellObject, ok := c.Cells[cell]
 	if !ok {
 		return true
 	}
-	of, err := scope.Of(&known.Spec)
-	return err != nil || of.Has(pod.Namespace, pod.Labels) // if the scope of a Cell is invalid, all pods belong to it
+	cellScope, err := scope.Of(&cellObject.Spec)
+	return err != nil || cellScope.Has(pod.Namespace, pod.Labels) // if the scope of a Cell is invalid, all pods belong to it
 }
 
 // Request is a dry-run removal of a pod by an operation. An update restarts the pod's first container. A relabel takes the pod out of
@@ -69,14 +69,14 @@ func Request(pod *corev1.Pod, operation v1alpha1.Operation) removal.Request {
 		r.Generation = cmp.Or(pod.Generation+1, math.MaxInt64)
 		if len(pod.Spec.Containers) > 0 {
 			first := pod.Spec.Containers[0].Name
-			r.Containers = []v1alpha1.ContainerRestarts{{Name: first, Restarts: restarts(pod, first) + 1}}
+			r.Containers = []v1alpha1.ContainerRestarts{{Name: first, Restarts: restartCount(pod, first) + 1}}
 		}
 	}
 	return r
 }
 
-// restarts returns the restart count of a container.
-func restarts(pod *corev1.Pod, container string) int32 {
+// restartCount returns the restart count of a container.
+func restartCount(pod *corev1.Pod, container string) int32 {
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name == container {
 			return s.RestartCount

@@ -26,8 +26,8 @@ type Situation struct {
 	// Cells are the Cells of the cores, by core name and cell name.
 	Cells map[string]map[string]*v1alpha1.Cell
 	// Hooks are the webhooks that the cell's API server may call. If Unread is true, they could not be read.
-	Hooks  []webhookconfig.Hook
-	Unread bool
+	Hooks        []webhookconfig.Hook
+	HooksUnknown bool
 }
 
 // Asked says whether an API server calls Breakwater for a removal.
@@ -40,11 +40,11 @@ const (
 	AskedUnknown Asked = "Unknown"
 )
 
-func (s Situation) asked() Asked {
+func (s Situation) webhookCalled() Asked {
 	switch {
-	case s.Unread:
+	case s.HooksUnknown:
 		return AskedUnknown
-	case slices.ContainsFunc(s.Hooks, func(h webhookconfig.Hook) bool { return h.Leaves == "" }):
+	case slices.ContainsFunc(s.Hooks, func(h webhookconfig.Hook) bool { return h.SkipReason == "" }):
 		return AskedYes
 	default:
 		return AskedNo
@@ -90,32 +90,32 @@ type Answer struct {
 
 // Pod explains the result of a removal.
 func Pod(s Situation) Explanation {
-	answer := removal.Judge(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
+	answer := removal.DecideDryRun(s.Covering, s.Belongs, s.Cell, s.Request, s.Now)
 	e := Explanation{
 		Namespace: s.Request.Namespace, Pod: s.Request.PodName, Cell: s.Cell, Operation: s.Request.Operation,
-		Asked: s.asked(), Hooks: s.Hooks,
-		Allowed: answer.Allowed, Verdict: answer.Verdict, Passes: passes(s.Request), Protectors: []Protector{},
+		Asked: s.webhookCalled(), Hooks: s.Hooks,
+		Allowed: answer.Allowed, Verdict: answer.Verdict, Passes: exemptReason(s.Request), Protectors: []Protector{},
 	}
 	if answer.Status != nil {
 		e.Message, e.Code = answer.Status.Message, answer.Status.Code
 	}
-	for _, charge := range inOrder(s.Covering) {
-		e.Protectors = append(e.Protectors, s.protector(charge, &e))
+	for _, charge := range sorted(s.Covering) {
+		e.Protectors = append(e.Protectors, s.explainProtector(charge, &e))
 	}
-	if s.Request.Forced() && e.ForcedOver != "" {
-		e.Notes = append(e.Notes, fmt.Sprintf("the glass is broken for this pod (annotation %s): it goes although %s", v1alpha1.AnnotationForceDelete, e.ForcedOver))
+	if s.Request.IsBreakGlass() && e.ForcedOver != "" {
+		e.Notes = append(e.Notes, fmt.Sprintf("break-glass is set for this pod (annotation %s): the removal is admitted although the verdict is %s", v1alpha1.AnnotationForceDelete, e.ForcedOver))
 	}
 	e.Notes = append(e.Notes, s.notes()...)
-	if !e.Goes() {
+	if !e.IsAdmitted() {
 		e.Remedies = s.remedies(e.Protectors)
 	}
 	return e
 }
 
-// Goes reports whether Breakwater does not prevent the removal.
-func (e Explanation) Goes() bool { return e.Allowed || e.Asked == AskedNo }
+// IsAdmitted reports whether Breakwater does not prevent the removal.
+func (e Explanation) IsAdmitted() bool { return e.Allowed || e.Asked == AskedNo }
 
-func inOrder(covering []removal.Charge) []removal.Charge {
+func sorted(covering []removal.Charge) []removal.Charge {
 	all := slices.Clone(covering)
 	slices.SortFunc(all, func(a, b removal.Charge) int {
 		if a.String() < b.String() {
@@ -126,12 +126,12 @@ func inOrder(covering []removal.Charge) []removal.Charge {
 	return all
 }
 
-// passes says why a removal is admitted without consulting protectors. It is empty if they must be consulted.
-func passes(r removal.Request) string {
+// exemptReason says why a removal is admitted without consulting protectors. It is empty if they must be consulted.
+func exemptReason(r removal.Request) string {
 	switch {
 	case r.Pod.DeletionTimestamp != nil:
-		return "it is terminating already"
-	case !r.Passes():
+		return "it is already terminating"
+	case !r.IsAlwaysAllowed():
 		return ""
 	case r.Pod.Spec.NodeName == "":
 		return "it is not scheduled to a node"
@@ -142,16 +142,16 @@ func passes(r removal.Request) string {
 
 // notes are caveats: facts that the webhook or the API server can know and this explanation does not.
 func (s Situation) notes() (all []string) {
-	named := false
+	hasKubeconfig := false
 	for _, cells := range s.Cells {
 		cell := cells[s.Cell]
-		named = named || cell != nil && cell.Spec.KubeconfigSecretRef != nil
+		hasKubeconfig = hasKubeconfig || cell != nil && cell.Spec.KubeconfigSecretRef != nil
 	}
-	if !named {
-		all = append(all, fmt.Sprintf("no core has a Cell %q with a kubeconfigSecretRef: webhooks know it if they run with --cell %s=..., and refuse all otherwise", s.Cell, s.Cell))
+	if !hasKubeconfig {
+		all = append(all, fmt.Sprintf("no core has a Cell %q with a kubeconfigSecretRef: webhooks deny its removals unless they run with --cell %s=...", s.Cell, s.Cell))
 	}
 	if s.Request.Operation == v1alpha1.OperationEvict {
-		all = append(all, "PodDisruptionBudgets are asked after Breakwater, and may refuse the eviction as well")
+		all = append(all, "the API server checks PodDisruptionBudgets after Breakwater, and may deny the eviction as well")
 	}
 	return all
 }

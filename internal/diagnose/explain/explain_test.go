@@ -70,7 +70,7 @@ func situation(pod *corev1.Pod, operation v1alpha1.Operation, protectors ...*v1a
 	return s
 }
 
-func TestWhyAPodCounts(t *testing.T) {
+func TestPodExplainsCharge(t *testing.T) {
 	second := metav1.NewTime(now.Add(-time.Second))
 	old := func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 }
 	for claim, c := range map[string]struct {
@@ -83,20 +83,20 @@ func TestWhyAPodCounts(t *testing.T) {
 		"an available pod": {want: "counts: it is available (criterion Available)", charged: true},
 		"one that is too young": {
 			pod:       func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = second },
-			protector: old, want: "does not count yet: Ready, and available from 12:00:09Z on (minReadySeconds 10)",
+			protector: old, want: "does not count yet: it is Ready, and available from 12:00:09Z on (minReadySeconds 10)",
 		},
-		"one that is not Ready": {pod: func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }, want: "does not count: it is Running only (criterion Available)"},
-		"one that may be":       {pod: func(p *corev1.Pod) { p.Status.Conditions = nil }, want: "may count, since its status does not tell (criterion Available)", charged: true},
+		"one that is not Ready":      {pod: func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }, want: "does not count: it is Running only (criterion Available)"},
+		"one with an unknown status": {pod: func(p *corev1.Pod) { p.Status.Conditions = nil }, want: "may count: its status is unknown (criterion Available)", charged: true},
 		"its own criterion": {
 			pod: func(p *corev1.Pod) {
 				p.Status.Conditions[0].Status = corev1.ConditionFalse
 				p.Annotations = map[string]string{v1alpha1.AnnotationCriterion: "Running"}
 			}, want: "counts: it is Running (criterion Running, the pod's own)", charged: true,
 		},
-		"one that is terminating": {pod: func(p *corev1.Pod) { p.DeletionTimestamp = &second }, want: "costs nothing: it is terminating already"},
-		"one without a node":      {pod: func(p *corev1.Pod) { p.Spec.NodeName = "" }, want: "costs nothing: it is not scheduled to a node"},
-		"one that has finished":   {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, want: "costs nothing: it has finished (Failed)"},
-		"an update":               {operation: v1alpha1.OperationUpdate, want: "costs nothing: Update is none of the operations that it is protected from (Delete, Evict, Relabel)"},
+		"one that is terminating": {pod: func(p *corev1.Pod) { p.DeletionTimestamp = &second }, want: "consumes no budget: it is already terminating"},
+		"one without a node":      {pod: func(p *corev1.Pod) { p.Spec.NodeName = "" }, want: "consumes no budget: it is not scheduled to a node"},
+		"one that has finished":   {pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, want: "consumes no budget: it has finished (Failed)"},
+		"an update":               {operation: v1alpha1.OperationUpdate, want: "consumes no budget: Update is not one of the guarded operations (Delete, Evict, Relabel)"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			pod, p := web(), protector(3, 2, 2)
@@ -112,13 +112,13 @@ func TestWhyAPodCounts(t *testing.T) {
 			}
 			e := explain.Pod(situation(pod, operation, p))
 			if got := e.Protectors[0]; got.Why != c.want || got.Charged != c.charged {
-				t.Errorf("charged %v, %q; want %v, %q", got.Charged, got.Why, c.charged, c.want)
+				t.Errorf("Pod() charged %v because %q; want %v, %q", got.Charged, got.Why, c.charged, c.want)
 			}
 		})
 	}
 }
 
-func TestCellsAreWorthWhatTheyAddToTheBudget(t *testing.T) {
+func TestCellWorthAddsUpToBudget(t *testing.T) {
 	p := protector(3, 4, 2, func(p *v1alpha1.PodProtector) { quota.CellOf(p, "there").Discount = v1alpha1.DiscountStale })
 	reserve(p, "here", 1)
 	s := situation(web(), v1alpha1.OperationDelete, p)
@@ -138,30 +138,30 @@ func TestCellsAreWorthWhatTheyAddToTheBudget(t *testing.T) {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 	if !slices.ContainsFunc(e.Remedies, func(r string) bool {
-		return strings.Contains(r, "an aggregator of cell there that reports: until then what it counted (2 pods)")
+		return strings.Contains(r, "a report from the aggregator of cell there: until then its pods (2 pods) do not count")
 	}) {
-		t.Errorf("remedies %q", e.Remedies)
+		t.Errorf("Pod() has remedies %q, want the report of the silent cell", e.Remedies)
 	}
 	if e.Protectors[0].Left != 0 || e.Allowed {
 		t.Errorf("left %d, allowed %v", e.Protectors[0].Left, e.Allowed)
 	}
 }
 
-func TestRemediesOfAFullProtector(t *testing.T) {
+func TestRemediesOfFullProtector(t *testing.T) {
 	p := protector(1, 4, 4, func(p *v1alpha1.PodProtector) { p.Spec.AdmissionHistory.MaxConcurrentLag = 2 })
 	reserve(p, "here", 2)
 	e := explain.Pod(situation(web(), v1alpha1.OperationDelete, p))
 	want := []string{
-		"shop/web: less than 2 removals under way (now 2)",
-		"shop/web: 2 removals under way to be settled, at the latest about 12:01:04Z (a pod that then lives still is available again)",
+		"shop/web: fewer than 2 removals under way (now 2)",
+		"shop/web: settlement of 2 removals under way, at about 12:01:04Z at the latest (a pod that is still alive then counts again)",
 		"in an emergency: kubectl breakwater force pod/web-0 -n shop --reason TEXT",
 	}
-	if diff := cmp.Diff(want, e.Remedies); diff != "" || e.Verdict != removal.VerdictReason(quota.RefusedFull) {
+	if diff := cmp.Diff(want, e.Remedies); diff != "" || e.Verdict != removal.VerdictReason(quota.DeniedFull) {
 		t.Errorf("%s: remedies (-want +got):\n%s", e.Verdict, diff)
 	}
 }
 
-func TestAPendingDecreaseIsExplained(t *testing.T) {
+func TestPodExplainsPendingDecrease(t *testing.T) {
 	p := protector(4, 2, 2, func(p *v1alpha1.PodProtector) {
 		p.Status.Conditions = []metav1.Condition{{
 			Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonLimitExceeded,
@@ -178,31 +178,31 @@ func TestAPendingDecreaseIsExplained(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotAskedIsToldApart(t *testing.T) {
+func TestPodReportsWhetherWebhookIsCalled(t *testing.T) {
 	refused := situation(web(), v1alpha1.OperationDelete, protector(4, 2, 2))
-	if e := explain.Pod(refused); e.Goes() || e.Asked != explain.AskedYes || len(e.Remedies) == 0 {
-		t.Errorf("asked %s, goes %v, %q", e.Asked, e.Goes(), e.Remedies)
+	if e := explain.Pod(refused); e.IsAdmitted() || e.Asked != explain.AskedYes || len(e.Remedies) == 0 {
+		t.Errorf("Pod() with a webhook: asked %s, goes %v, remedies %q; want Yes, false, some", e.Asked, e.IsAdmitted(), e.Remedies)
 	}
-	refused.Hooks[0].Leaves = "the namespace is exempt"
-	if e := explain.Pod(refused); !e.Goes() || e.Asked != explain.AskedNo || e.Allowed || len(e.Remedies) > 0 {
-		t.Errorf("not asked %s, goes %v, %q", e.Asked, e.Goes(), e.Remedies)
+	refused.Hooks[0].SkipReason = "the namespace is exempt"
+	if e := explain.Pod(refused); !e.IsAdmitted() || e.Asked != explain.AskedNo || e.Allowed || len(e.Remedies) > 0 {
+		t.Errorf("Pod() in an exempt namespace: asked %s, goes %v, remedies %q; want No, true, none", e.Asked, e.IsAdmitted(), e.Remedies)
 	}
-	refused.Unread = true
-	if e := explain.Pod(refused); e.Goes() || e.Asked != explain.AskedUnknown {
-		t.Errorf("unknown %s, goes %v", e.Asked, e.Goes())
+	refused.HooksUnknown = true
+	if e := explain.Pod(refused); e.IsAdmitted() || e.Asked != explain.AskedUnknown {
+		t.Errorf("Pod() without known webhooks: asked %s, goes %v; want Unknown, false", e.Asked, e.IsAdmitted())
 	}
 }
 
-func TestABrokenGlassIsTold(t *testing.T) {
+func TestPodReportsBreakGlass(t *testing.T) {
 	pod := web(func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationForceDelete: "true"} })
 	e := explain.Pod(situation(pod, v1alpha1.OperationDelete, protector(4, 2, 2)))
-	if !e.Allowed || e.ForcedOver != "NoBudget" || len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "it goes although NoBudget") {
-		t.Errorf("allowed %v, over %q, notes %q", e.Allowed, e.ForcedOver, e.Notes)
+	if !e.Allowed || e.ForcedOver != "NoBudget" || len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "the removal is admitted although the verdict is NoBudget") {
+		t.Errorf("Pod() with break-glass: allowed %v, overridden verdict %q, notes %q; want true, NoBudget and one note", e.Allowed, e.ForcedOver, e.Notes)
 	}
 }
 
 // Each remedy is sufficient, and a smaller change is not.
-func TestRemediesAreEnoughAndNoMoreThanThat(t *testing.T) {
+func TestRemediesAreSufficientAndMinimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := rapid.Int32Range(0, 9)
 		floor := small.Draw(t, "floor")
@@ -224,21 +224,21 @@ func TestRemediesAreEnoughAndNoMoreThanThat(t *testing.T) {
 		p := e.Protectors[0]
 		if e.Allowed {
 			if p.MoreAvailable != nil || p.FloorThatWouldDo != nil || len(e.Remedies) > 0 {
-				t.Fatalf("remedies for what is allowed: %+v", e)
+				t.Fatalf("Pod() has remedies for an admitted removal: %+v", e)
 			}
 			return
 		}
 		f := p.FloorThatWouldDo
 		if f == nil || !judge(int32(*f), 0).Allowed || judge(int32(*f)+1, 0).Allowed {
-			t.Fatalf("floor %v would do instead of %d: %+v", f, floor, p)
+			t.Fatalf("FloorThatWouldDo = %v, want the highest floor that admits it (now %d): %+v", f, floor, p)
 		}
 		if n := p.MoreAvailable; n != nil {
-			noBudget := removal.VerdictReason(quota.RefusedNoBudget)
+			noBudget := removal.VerdictReason(quota.DeniedNoBudget)
 			if judge(floor, int32(*n)).Verdict == noBudget || judge(floor, int32(*n)-1).Verdict != noBudget {
-				t.Fatalf("%d more pods would do: %+v", *n, p)
+				t.Fatalf("MoreAvailable = %d, want the smallest number that admits it: %+v", *n, p)
 			}
-		} else if p.Outcome == quota.RefusedNoBudget {
-			t.Fatalf("no number of pods would do: %+v", p)
+		} else if p.Outcome == quota.DeniedNoBudget {
+			t.Fatalf("MoreAvailable = nil, want a number: %+v", p)
 		}
 	})
 }

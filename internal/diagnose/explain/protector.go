@@ -73,19 +73,19 @@ type Cell struct {
 	WhenStale v1alpha1.WhenStale `json:"whenStale,omitempty"`
 }
 
-func (s Situation) protector(c removal.Charge, e *Explanation) Protector {
+func (s Situation) explainProtector(c removal.Charge, e *Explanation) Protector {
 	p := Protector{
 		Core: c.Core, Namespace: c.Key.Namespace, Name: c.Key.Name,
-		Guards: c.Guards(s.Request.Operation), FloorFrom: floorFrom(c.Protector),
+		Guards: c.Guards(s.Request.Operation), FloorFrom: floorSource(c.Protector),
 		AtMostUnderWay: int(c.Protector.Spec.AdmissionHistory.MaxConcurrentLag), Cells: []Cell{},
 	}
 	facts := podhealth.FactsOf(s.Request.Pod)
-	health := c.Health(facts, s.Cell, c.AgedAt(s.Cell, s.Now))
-	p.Charged = p.Guards && !s.Request.Passes() &&
+	health := c.Health(facts, s.Cell, c.AgeEvaluationTime(s.Cell, s.Now))
+	p.Charged = p.Guards && !s.Request.IsAlwaysAllowed() &&
 		(health.Charged(c.Protector.Spec.Criterion) || s.Request.Criterion != "" && health.Meets(s.Request.Criterion))
-	p.Why = s.why(c, health)
+	p.Why = s.countReason(c, health)
 	if !p.Guards {
-		p.Why = fmt.Sprintf("costs nothing: %s is none of the operations that it is protected from (%s)", s.Request.Operation, guarded(c.Protector))
+		p.Why = fmt.Sprintf("consumes no budget: %s is not one of the guarded operations (%s)", s.Request.Operation, guardedOperations(c.Protector))
 	}
 	attempt := s.Request.Attempt(s.Cell, s.Now, "")
 	attempt.Force = false
@@ -93,13 +93,13 @@ func (s Situation) protector(c removal.Charge, e *Explanation) Protector {
 	budget := verdict.Budget
 	p.Floor, p.FloorKnown, p.Available, p.UnderWay, p.Left = budget.Floor, !budget.FloorUnknown, budget.Available, budget.Reserved, budget.Left()
 	for i := range c.Protector.Status.Cells {
-		p.Cells = append(p.Cells, s.cell(c, &c.Protector.Status.Cells[i]))
+		p.Cells = append(p.Cells, s.explainCell(c, &c.Protector.Status.Cells[i]))
 	}
 	p.SettledBy = s.settledBy(c)
 	if decrease, pending := brake.DecreaseOf(c.Protector); pending {
 		p.DecreasePending = &decrease
 	}
-	if removal.Minds(c.Protector) != "" {
+	if removal.DomainLossTopologyKey(c.Protector) != "" {
 		p.Domain = cmp.Or(c.Domain.Name, "not known")
 	}
 	if !p.Charged {
@@ -109,16 +109,16 @@ func (s Situation) protector(c removal.Charge, e *Explanation) Protector {
 	if p.Outcome.Admitted() {
 		return p
 	}
-	p.Refuses, p.advice = removal.Reason(c, verdict)
-	if s.Request.Forced() && e.ForcedOver == "" {
+	p.Refuses, p.advice = removal.DenialReason(c, verdict)
+	if s.Request.IsBreakGlass() && e.ForcedOver == "" {
 		e.ForcedOver = removal.VerdictReason(p.Outcome)
 	}
-	s.needs(c, attempt, verdict, &p)
+	s.computeNeeds(c, attempt, verdict, &p)
 	return p
 }
 
-// cell describes a cell's contribution to the budget for a removal in the situation's cell.
-func (s Situation) cell(c removal.Charge, of *v1alpha1.PodProtectorCell) Cell {
+// explainCell describes a cell's contribution to the budget for a removal in the situation's cell.
+func (s Situation) explainCell(c removal.Charge, of *v1alpha1.PodProtectorCell) Cell {
 	cell := Cell{
 		Name: of.CellID, UnderWay: quota.Open(&of.AdmissionHistory), Discount: of.Discount,
 		Uncounted: of.Aggregation.CountedSpec != quota.CountedSpec(&c.Protector.Spec) || of.Aggregation.Void,
@@ -160,31 +160,31 @@ func (s Situation) settledBy(c removal.Charge) *metav1.Time {
 	return last
 }
 
-// why says whether and why the pod counts for the protector.
-func (s Situation) why(c removal.Charge, health podhealth.Health) string {
-	criterion := cmp.Or(health.Own, c.Protector.Spec.Criterion, v1alpha1.CriterionAvailable)
+// countReason says whether and why the pod counts for the protector.
+func (s Situation) countReason(c removal.Charge, health podhealth.Health) string {
+	criterion := cmp.Or(health.OwnCriterion, c.Protector.Spec.Criterion, v1alpha1.CriterionAvailable)
 	by := fmt.Sprintf("criterion %s", criterion)
-	if health.Own != "" {
+	if health.OwnCriterion != "" {
 		by += ", the pod's own"
 	}
 	switch {
-	case s.Request.Passes():
-		return "costs nothing: " + passes(s.Request)
+	case s.Request.IsAlwaysAllowed():
+		return "consumes no budget: " + exemptReason(s.Request)
 	case health.Counted(c.Protector.Spec.Criterion):
-		return "counts: " + state(health) + " (" + by + ")"
+		return "counts: " + describeHealth(health) + " (" + by + ")"
 	case health.Charged(c.Protector.Spec.Criterion):
-		return "may count, since its status does not tell (" + by + ")"
+		return "may count: its status is unknown (" + by + ")"
 	case s.Request.Criterion != "" && health.Meets(s.Request.Criterion):
-		return fmt.Sprintf("is %s, which the eviction's own criterion asks", s.Request.Criterion)
+		return fmt.Sprintf("is %s, as the eviction's own criterion requires", s.Request.Criterion)
 	case !health.AvailableAt.IsZero() && criterion == v1alpha1.CriterionAvailable:
-		return fmt.Sprintf("does not count yet: Ready, and available from %s on (minReadySeconds %d)",
+		return fmt.Sprintf("does not count yet: it is Ready, and available from %s on (minReadySeconds %d)",
 			health.AvailableAt.UTC().Format(time.TimeOnly+"Z"), c.Protector.Spec.MinReadySeconds)
 	default:
-		return "does not count: " + state(health) + " only (" + by + ")"
+		return "does not count: " + describeHealth(health) + " only (" + by + ")"
 	}
 }
 
-func state(health podhealth.Health) string {
+func describeHealth(health podhealth.Health) string {
 	switch {
 	case health.Available:
 		return "it is available"
@@ -197,7 +197,7 @@ func state(health podhealth.Health) string {
 	}
 }
 
-func guarded(p *v1alpha1.PodProtector) string {
+func guardedOperations(p *v1alpha1.PodProtector) string {
 	operations := p.Spec.Operations
 	if len(operations) == 0 {
 		operations = v1alpha1.DefaultOperations()
@@ -209,8 +209,8 @@ func guarded(p *v1alpha1.PodProtector) string {
 	return strings.Join(names, ", ")
 }
 
-// floorFrom describes the field that declares the floor.
-func floorFrom(p *v1alpha1.PodProtector) string {
+// floorSource describes the field that declares the floor.
+func floorSource(p *v1alpha1.PodProtector) string {
 	spec := &p.Spec
 	text := "nothing"
 	share := false

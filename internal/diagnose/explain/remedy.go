@@ -10,10 +10,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// needs finds how many more pods, or which floor, would admit the removal. It repeats the decision with changed values.
-func (s Situation) needs(c removal.Charge, attempt quota.Removal, verdict quota.Verdict, p *Protector) {
+// computeNeeds finds how many more pods, or which floor, would admit the removal. It repeats the decision with changed values.
+func (s Situation) computeNeeds(c removal.Charge, attempt quota.Removal, verdict quota.Verdict, p *Protector) {
 	switch verdict.Outcome {
-	case quota.RefusedNoBudget, quota.RefusedDomainLoss:
+	case quota.DeniedNoBudget, quota.DeniedDomainLoss:
 	default:
 		return
 	}
@@ -27,9 +27,9 @@ func (s Situation) needs(c removal.Charge, attempt quota.Removal, verdict quota.
 	most := verdict.Budget.Floor + verdict.Budget.Reserved + 1
 	more := 1 + sort.Search(most, func(fewer int) bool {
 		raised, counted := withMore(c, s.Cell, fewer+1)
-		return counted && raised.Decide(attempt).Outcome != quota.RefusedNoBudget
+		return counted && raised.Decide(attempt).Outcome != quota.DeniedNoBudget
 	})
-	if verdict.Outcome == quota.RefusedNoBudget && more <= most {
+	if verdict.Outcome == quota.DeniedNoBudget && more <= most {
 		p.MoreAvailable = &more
 	}
 }
@@ -61,7 +61,7 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 		}
 	}
 	if refusing > 1 {
-		all = append(all, fmt.Sprintf("%d protectors refuse, and all of them must agree:", refusing))
+		all = append(all, fmt.Sprintf("%d protectors deny the removal, and all of them must admit it:", refusing))
 	}
 	for _, p := range protectors {
 		if p.Refuses == "" {
@@ -69,16 +69,16 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 		}
 		name := p.Namespace + "/" + p.Name
 		if n := p.MoreAvailable; n != nil {
-			all = append(all, fmt.Sprintf("%s: %s more available", name, pods(*n)))
+			all = append(all, fmt.Sprintf("%s: %s more available", name, formatPods(*n)))
 		}
 		if f := p.FloorThatWouldDo; f != nil {
 			all = append(all, fmt.Sprintf("%s: a floor of %d (now %d)", name, *f, p.Floor))
 		}
 		if l := p.Loss; l != nil {
-			all = append(all, fmt.Sprintf("%s: at least %s more available that outlive the loss", name, pods(p.Floor-l.Left)))
+			all = append(all, fmt.Sprintf("%s: at least %s more available that survive the domain loss", name, formatPods(p.Floor-l.Left)))
 		}
-		if p.Outcome == quota.RefusedFull {
-			less := fmt.Sprintf("less than %d removals", p.AtMostUnderWay)
+		if p.Outcome == quota.DeniedFull {
+			less := fmt.Sprintf("fewer than %d removals", p.AtMostUnderWay)
 			if p.AtMostUnderWay == 1 {
 				less = "no removal"
 			}
@@ -86,14 +86,14 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 		}
 		for _, c := range p.Cells {
 			if c.Discount == v1alpha1.DiscountStale && c.Counted > 0 && c.Name != s.Cell {
-				all = append(all, fmt.Sprintf("%s: an aggregator of cell %s that reports: until then what it counted (%s) is worth nothing", name, c.Name, pods(c.Counted)))
+				all = append(all, fmt.Sprintf("%s: a report from the aggregator of cell %s: until then its pods (%s) do not count", name, c.Name, formatPods(c.Counted)))
 			}
 		}
 		if p.SettledBy != nil && p.UnderWay > 0 {
-			all = append(all, fmt.Sprintf("%s: %s under way to be settled, at the latest about %s (a pod that then lives still is available again)",
-				name, removals(p.UnderWay), p.SettledBy.UTC().Format(time.TimeOnly+"Z")))
+			all = append(all, fmt.Sprintf("%s: settlement of %s under way, at about %s at the latest (a pod that is still alive then counts again)",
+				name, formatRemovals(p.UnderWay), p.SettledBy.UTC().Format(time.TimeOnly+"Z")))
 		}
-		if p.DecreasePending != nil || p.MoreAvailable == nil && p.FloorThatWouldDo == nil && p.Outcome != quota.RefusedFull {
+		if p.DecreasePending != nil || p.MoreAvailable == nil && p.FloorThatWouldDo == nil && p.Outcome != quota.DeniedFull {
 			all = append(all, name+": "+p.advice)
 		}
 	}
@@ -103,14 +103,14 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 	return all
 }
 
-func pods(n int) string {
+func formatPods(n int) string {
 	if n == 1 {
 		return "1 pod"
 	}
 	return fmt.Sprintf("%d pods", n)
 }
 
-func removals(n int) string {
+func formatRemovals(n int) string {
 	if n == 1 {
 		return "the removal"
 	}

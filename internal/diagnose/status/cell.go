@@ -60,7 +60,7 @@ const (
 
 // OfCell returns the state of a Cell at a time.
 func OfCell(core string, c *v1alpha1.Cell, now time.Time) Cell {
-	heard := heardOf(c, "")
+	heard := lastHeartbeat(c, "")
 	v := Cell{
 		Core: core, Name: c.Name, Scope: scopeOf(&c.Spec), Holder: c.Status.Aggregator.Holder, Epoch: c.Status.Aggregator.Epoch, Heard: heard,
 		Connected: statusOf(c, v1alpha1.ConditionConnected), Guarded: statusOf(c, v1alpha1.ConditionGuarded), Ready: statusOf(c, v1alpha1.ConditionReady),
@@ -98,17 +98,17 @@ func statusOf(c *v1alpha1.Cell, condition string) string {
 	return ""
 }
 
-// heardOf returns when the aggregator of a namespace of a cell last reported, or nil if never. Without a namespace it returns the oldest
+// lastHeartbeat returns when the aggregator of a namespace of a cell last reported, or nil if never. Without a namespace it returns the oldest
 // report of all shards.
-func heardOf(c *v1alpha1.Cell, namespace string) *time.Time {
+func lastHeartbeat(c *v1alpha1.Cell, namespace string) *time.Time {
 	if len(c.Status.Shards) == 0 {
-		return timeOf(c.Status.Aggregator.LastHeartbeat)
+		return nonZeroTime(c.Status.Aggregator.LastHeartbeat)
 	}
 	var heard *time.Time
 	for i := range c.Status.Shards {
 		shard := &c.Status.Shards[i]
 		slots := slot.Recorded(shard.Slots)
-		at := timeOf(shard.LastHeartbeat)
+		at := nonZeroTime(shard.LastHeartbeat)
 		if at == nil || slots.Empty() || namespace != "" && !slots.Has(slot.Of(namespace)) {
 			continue
 		}
@@ -119,7 +119,7 @@ func heardOf(c *v1alpha1.Cell, namespace string) *time.Time {
 	return heard
 }
 
-func timeOf(t *metav1.MicroTime) *time.Time {
+func nonZeroTime(t *metav1.MicroTime) *time.Time {
 	if t == nil || t.IsZero() {
 		return nil
 	}

@@ -78,9 +78,9 @@ type Condition struct {
 // Of returns the state of a protector at a time. cells are all Cells of the core; nil means that they cannot be read. Of does not modify
 // the protector.
 func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) Protector {
-	p = Voided(p, Restored(cells...))
+	p = WithoutCountsUntil(p, RestoredVersion(cells...))
 	v := Protector{
-		Core: core, Namespace: p.Namespace, Name: p.Name, Source: source(p), Policy: p.Annotations[v1alpha1.AnnotationPolicy],
+		Core: core, Namespace: p.Namespace, Name: p.Name, Source: sourceName(p), Policy: p.Annotations[v1alpha1.AnnotationPolicy],
 		Created: p.CreationTimestamp.Time, Floor: floorOf(p), Criterion: string(cmp.Or(p.Spec.Criterion, v1alpha1.CriterionAvailable)),
 		Allowed: quota.Allowed(p), Cells: sharesOf(p, cells, now), Spread: spreadOf(p), Conditions: conditionsOf(p.Status.Conditions),
 	}
@@ -102,7 +102,7 @@ func Of(core string, p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.T
 		}
 	}
 	slices.Sort(v.Uncounted)
-	v.Refuses = refuses(p, &v)
+	v.Refuses = denialReason(p, &v)
 	return v
 }
 
@@ -119,21 +119,21 @@ func (p *Protector) Stale() bool {
 	return slices.ContainsFunc(p.Cells, func(s Share) bool { return s.Stale })
 }
 
-// refuses returns the verdict that denies the removal of a pod without a known domain, if no counted pod can be removed. It decides for
+// denialReason returns the verdict that denies the removal of a pod without a known domain, if no counted pod can be removed. It decides for
 // the first counted cell, or for a cell that was never counted.
-func refuses(p *v1alpha1.PodProtector, v *Protector) string {
+func denialReason(p *v1alpha1.PodProtector, v *Protector) string {
 	if v.Allowed > 0 {
 		return ""
 	}
 	if len(v.Cells) == 0 {
-		return refusesIn(p, "")
+		return denialReasonIn(p, "")
 	}
 	return v.Cells[0].Refuses
 }
 
-// refusesIn returns the verdict that denies the removal of a pod of a cell. The pod has no reservation and no domain. It is empty if the
+// denialReasonIn returns the verdict that denies the removal of a pod of a cell. The pod has no reservation and no domain. It is empty if the
 // removal is admitted.
-func refusesIn(p *v1alpha1.PodProtector, cell string) string {
+func denialReasonIn(p *v1alpha1.PodProtector, cell string) string {
 	verdict := quota.Decide(p.DeepCopy(), []quota.Removal{{Cell: cell, PodUID: "any", Operation: v1alpha1.OperationDelete}})[0]
 	if verdict.Outcome.Admitted() {
 		return ""
@@ -163,7 +163,7 @@ func floorOf(p *v1alpha1.PodProtector) (floor Floor) {
 	return floor
 }
 
-func source(p *v1alpha1.PodProtector) string {
+func sourceName(p *v1alpha1.PodProtector) string {
 	kind, name := p.Labels[v1alpha1.LabelSourceKind], p.Annotations[v1alpha1.AnnotationSourceName]
 	if p.Spec.TargetRef != nil {
 		kind, name = p.Spec.TargetRef.Kind, p.Spec.TargetRef.Name

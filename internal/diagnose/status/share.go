@@ -75,7 +75,7 @@ func sharesOf(p *v1alpha1.PodProtector, cells []v1alpha1.Cell, now time.Time) []
 		var deadline time.Duration
 		at := slices.IndexFunc(cells, func(c v1alpha1.Cell) bool { return c.Name == entry.CellID })
 		if share.NoCell = cells != nil && at < 0; at >= 0 {
-			share.hear(&cells[at], p.Namespace, now)
+			share.setHeartbeat(&cells[at], p.Namespace, now)
 			deadline = cells[at].Spec.AdmissionDeadlineOrDefault()
 		}
 		share.Reservations = reservationsOf(&entry.AdmissionHistory, deadline, now)
@@ -89,7 +89,7 @@ func shareOf(p *v1alpha1.PodProtector, entry *v1alpha1.PodProtectorCell) Share {
 	a := &entry.Aggregation
 	share := Share{
 		Cell: entry.CellID, UnderWay: quota.Open(&entry.AdmissionHistory), Discount: string(entry.Discount), Counted: a.LastEventTime.Time,
-		Epoch: a.Epoch, Holder: a.Holder, Refuses: refusesIn(p, entry.CellID),
+		Epoch: a.Epoch, Holder: a.Holder, Refuses: denialReasonIn(p, entry.CellID),
 	}
 	switch {
 	case a.Void:
@@ -129,9 +129,9 @@ func spreadProblem(a *v1alpha1.Aggregation) string {
 	return a.Spread.Problem
 }
 
-// hear records what the Cell reports about the aggregator of a namespace.
-func (s *Share) hear(cell *v1alpha1.Cell, namespace string, now time.Time) {
-	heard := heardOf(cell, namespace)
+// setHeartbeat records what the Cell reports about the aggregator of a namespace.
+func (s *Share) setHeartbeat(cell *v1alpha1.Cell, namespace string, now time.Time) {
+	heard := lastHeartbeat(cell, namespace)
 	s.Stale = isStale(cell, heard, now)
 	s.StaleAfter = int(cell.Spec.StaleAfterOrDefault().Seconds())
 	s.Heard = heard

@@ -33,20 +33,20 @@ type Domain struct {
 }
 
 func spreadOf(p *v1alpha1.PodProtector) *Spread {
-	shares, ok := quota.SharesOf(p)
+	shares, ok := quota.DistributionOf(p)
 	if !ok {
 		return nil
 	}
-	asked := p.Spec.Spread
+	spec := p.Spec.Spread
 	s := &Spread{
-		TopologyKey: shares.TopologyKey, Enforcement: string(cmp.Or(asked.Enforcement, v1alpha1.SpreadAudit)), TolerateDomainLoss: asked.TolerateDomainLoss,
+		TopologyKey: shares.TopologyKey, Enforcement: string(cmp.Or(spec.Enforcement, v1alpha1.SpreadAudit)), TolerateDomainLoss: spec.TolerateDomainLoss,
 		OtherDomains: int(shares.Others.Domains), OtherPods: int(shares.Others.Counted), Unknown: shares.Unknown,
 	}
-	if asked.MaxSharePercent != nil {
-		s.MaxSharePercent = int(*asked.MaxSharePercent)
+	if spec.MaxSharePercent != nil {
+		s.MaxSharePercent = int(*spec.MaxSharePercent)
 	}
-	if asked.MinDomains != nil {
-		s.MinDomains = int(*asked.MinDomains)
+	if spec.MinDomains != nil {
+		s.MinDomains = int(*spec.MinDomains)
 	}
 	for _, share := range shares.Domains {
 		s.Domains = append(s.Domains, Domain{share.Name, share.Counted})

@@ -67,8 +67,8 @@ type Placement struct {
 	Shard string
 	// Draining reports that the shard is asked to release the object.
 	Draining bool
-	// LetGo reports that its previous shard has released the object, and it is not assigned yet.
-	LetGo bool
+	// Released reports that its previous shard has released the object, and it is not assigned yet.
+	Released bool
 }
 
 // PlacementOf derives the placement from the labels of an object.
@@ -76,7 +76,7 @@ func PlacementOf(ring string, labels map[string]string) Placement {
 	value, draining := labels[v1alpha1.LabelDrain(ring)]
 	p := Placement{Shard: labels[v1alpha1.LabelShard(ring)], Draining: draining}
 	if p.Shard == "" && value == v1alpha1.DrainAnswered {
-		p.Draining, p.LetGo = false, true
+		p.Draining, p.Released = false, true
 	}
 	return p
 }
@@ -152,7 +152,7 @@ func (s *Shards) Leave(has Placement, controlled bool) Action {
 // unavailable here, because replicas may not have seen a new shard yet. A component that reassigns a shard's objects first verifies
 // that the shard does not work.
 func (s *Shards) Admit(had, has Placement, key string, load Load) (string, bool) {
-	if had.Shard != "" && (!had.Draining || !has.LetGo) {
+	if had.Shard != "" && (!had.Draining || !has.Released) {
 		return had.Shard, true
 	}
 	return s.Want(key, load)

@@ -17,24 +17,24 @@ var three = map[string]v1alpha1.ShardState{
 	"a": v1alpha1.ShardReady, "late": v1alpha1.ShardUncertain, "gone": v1alpha1.ShardDead,
 }
 
-func TestWhatHasToHappenToAnObject(t *testing.T) {
+func TestDecide(t *testing.T) {
 	for claim, test := range map[string]struct {
 		has    ring.Placement
 		want   string
 		action ring.Action
 	}{
-		"one that is where it is to be stays":              {ring.Placement{Shard: "a"}, "a", ring.Keep},
-		"one that nobody works on is assigned":             {ring.Placement{}, "a", ring.Assign},
+		"one with the right shard stays":                   {ring.Placement{Shard: "a"}, "a", ring.Keep},
+		"one without a shard is assigned":                  {ring.Placement{}, "a", ring.Assign},
 		"one that is drained of no shard is assigned":      {ring.Placement{Draining: true}, "a", ring.Assign},
 		"one of a dead shard is assigned":                  {ring.Placement{Shard: "gone"}, "a", ring.Assign},
-		"one that a dead shard was to let go is assigned":  {ring.Placement{Shard: "gone", Draining: true}, "a", ring.Assign},
-		"one of a shard that nobody knows is assigned":     {ring.Placement{Shard: "x"}, "a", ring.Assign},
+		"one that a dead shard was to release is assigned": {ring.Placement{Shard: "gone", Draining: true}, "a", ring.Assign},
+		"one of an unknown shard is assigned":              {ring.Placement{Shard: "x"}, "a", ring.Assign},
 		"one of another shard is drained":                  {ring.Placement{Shard: "late"}, "a", ring.Drain},
-		"one of another shard that was told waits":         {ring.Placement{Shard: "late", Draining: true}, "a", ring.Await},
-		"one that was to move and is to stay is told so":   {ring.Placement{Shard: "a", Draining: true}, "a", ring.Undrain},
+		"one that another shard is releasing waits":        {ring.Placement{Shard: "late", Draining: true}, "a", ring.Await},
+		"one that was to move and is to stay is undrained": {ring.Placement{Shard: "a", Draining: true}, "a", ring.Undrain},
 		"one stays as it is when there are no shards":      {ring.Placement{Shard: "gone"}, "", ring.Keep},
 		"one of a shard that is late stays with that":      {ring.Placement{Shard: "late"}, "late", ring.Keep},
-		"one that nobody has goes to a late shard as well": {ring.Placement{}, "late", ring.Assign},
+		"one without a shard is assigned to a late shard":  {ring.Placement{}, "late", ring.Assign},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if action := shardsOf(three).Decide(test.has, test.want); action != test.action {
@@ -44,7 +44,7 @@ func TestWhatHasToHappenToAnObject(t *testing.T) {
 	}
 }
 
-func TestAControlledObjectGoesWhereItsControllerIsAndNotBefore(t *testing.T) {
+func TestControlledObjectFollowsController(t *testing.T) {
 	for claim, test := range map[string]struct {
 		has, controller ring.Placement
 		action          ring.Action
@@ -56,7 +56,7 @@ func TestAControlledObjectGoesWhereItsControllerIsAndNotBefore(t *testing.T) {
 		"it follows":                                     {ring.Placement{Shard: "late"}, ring.Placement{Shard: "a"}, ring.Assign},
 		"it is assigned":                                 {ring.Placement{}, ring.Placement{Shard: "a"}, ring.Assign},
 		"it goes back to where its controller still is":  {ring.Placement{Shard: "a"}, ring.Placement{Shard: "late", Draining: true}, ring.Assign},
-		"a drain that nobody would answer is taken back": {ring.Placement{Shard: "a", Draining: true}, ring.Placement{Shard: "a"}, ring.Assign},
+		"a drain that no shard would answer is canceled": {ring.Placement{Shard: "a", Draining: true}, ring.Placement{Shard: "a"}, ring.Assign},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if action := shardsOf(three).Follow(test.has, test.controller); action != test.action {
@@ -66,19 +66,19 @@ func TestAControlledObjectGoesWhereItsControllerIsAndNotBefore(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatLeavesTheRingIsLetGoOfFirst(t *testing.T) {
+func TestObjectThatLeavesRingIsReleasedFirst(t *testing.T) {
 	for claim, test := range map[string]struct {
 		has        ring.Placement
 		controlled bool
 		action     ring.Action
 	}{
-		"one that was never in it":       {ring.Placement{}, false, ring.Keep},
-		"one that a shard works on":      {ring.Placement{Shard: "a"}, false, ring.Drain},
-		"one that a shard was told":      {ring.Placement{Shard: "a", Draining: true}, false, ring.Await},
-		"one of a dead shard":            {ring.Placement{Shard: "gone"}, false, ring.Clear},
-		"one that is drained of nobody":  {ring.Placement{Draining: true}, false, ring.Clear},
-		"one that no object controls":    {ring.Placement{Shard: "a"}, true, ring.Clear},
-		"one that none controlled, ever": {ring.Placement{}, true, ring.Keep},
+		"one that was never in it":            {ring.Placement{}, false, ring.Keep},
+		"one that a shard works on":           {ring.Placement{Shard: "a"}, false, ring.Drain},
+		"one that a shard is releasing":       {ring.Placement{Shard: "a", Draining: true}, false, ring.Await},
+		"one of a dead shard":                 {ring.Placement{Shard: "gone"}, false, ring.Clear},
+		"one that is drained without a shard": {ring.Placement{Draining: true}, false, ring.Clear},
+		"one that no object controls":         {ring.Placement{Shard: "a"}, true, ring.Clear},
+		"one that none controlled, ever":      {ring.Placement{}, true, ring.Keep},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			if action := shardsOf(three).Leave(test.has, test.controlled); action != test.action {
@@ -88,7 +88,7 @@ func TestAnObjectThatLeavesTheRingIsLetGoOfFirst(t *testing.T) {
 	}
 }
 
-func TestALabelThatWasTakenOffWithoutADrainIsPutBack(t *testing.T) {
+func TestLabelRemovedWithoutDrainIsRestored(t *testing.T) {
 	s := shardsOf(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardReady, "gone": v1alpha1.ShardDead})
 	const key = "object/apps/deployments/shop/web"
 	want, _ := s.Owner(key)
@@ -97,17 +97,17 @@ func TestALabelThatWasTakenOffWithoutADrainIsPutBack(t *testing.T) {
 		had, has ring.Placement
 		shard    string
 	}{
-		"a new object":                            {ring.Placement{}, ring.Placement{}, want},
-		"an object that was let go":               {ring.Placement{Shard: other, Draining: true}, ring.Placement{LetGo: true}, want},
-		"an object that was let go a while ago":   {ring.Placement{LetGo: true}, ring.Placement{LetGo: true}, want},
-		"an object that was not":                  {ring.Placement{Shard: other}, ring.Placement{}, other},
-		"an object that somebody else wrote":      {ring.Placement{Shard: other, Draining: true}, ring.Placement{}, other},
-		"an object whose drain was left":          {ring.Placement{Shard: other, Draining: true}, ring.Placement{Draining: true}, other},
-		"an object of whom nobody asked anything": {ring.Placement{Shard: other}, ring.Placement{LetGo: true}, other},
-		"an object of a dead shard":               {ring.Placement{Shard: "gone"}, ring.Placement{}, "gone"},
-		"an object of a shard nobody knows":       {ring.Placement{Shard: "new"}, ring.Placement{}, "new"},
-		"an object that a dead shard let go":      {ring.Placement{Shard: "gone", Draining: true}, ring.Placement{LetGo: true}, want},
-		"an object that a shard unknown let go":   {ring.Placement{Shard: "new", Draining: true}, ring.Placement{LetGo: true}, want},
+		"a new object":      {ring.Placement{}, ring.Placement{}, want},
+		"a released object": {ring.Placement{Shard: other, Draining: true}, ring.Placement{Released: true}, want},
+		"an object that was released a while ago":  {ring.Placement{Released: true}, ring.Placement{Released: true}, want},
+		"an object that was not released":          {ring.Placement{Shard: other}, ring.Placement{}, other},
+		"an object that another client wrote":      {ring.Placement{Shard: other, Draining: true}, ring.Placement{}, other},
+		"an object whose drain was left":           {ring.Placement{Shard: other, Draining: true}, ring.Placement{Draining: true}, other},
+		"an object without a drain request":        {ring.Placement{Shard: other}, ring.Placement{Released: true}, other},
+		"an object of a dead shard":                {ring.Placement{Shard: "gone"}, ring.Placement{}, "gone"},
+		"an object of an unknown shard":            {ring.Placement{Shard: "new"}, ring.Placement{}, "new"},
+		"an object that a dead shard released":     {ring.Placement{Shard: "gone", Draining: true}, ring.Placement{Released: true}, want},
+		"an object that an unknown shard released": {ring.Placement{Shard: "new", Draining: true}, ring.Placement{Released: true}, want},
 	} {
 		if shard, ok := s.Admit(test.had, test.has, key, ring.Load{}); !ok || shard != test.shard {
 			t.Errorf("%s: %q, want %q", claim, shard, test.shard)
@@ -120,7 +120,7 @@ func TestALabelThatWasTakenOffWithoutADrainIsPutBack(t *testing.T) {
 
 // Whatever happens to shards, an object stays with the shard that should have it after a few steps. It moves from one living shard to
 // another only by a drain that the former has acknowledged.
-func TestEveryObjectComesToRestWhereItIsToBe(t *testing.T) {
+func TestEveryObjectReachesItsShard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := drawShards(t, 1)
 		states := map[string]v1alpha1.ShardState{names[0]: v1alpha1.ShardReady}
@@ -150,7 +150,7 @@ func TestEveryObjectComesToRestWhereItIsToBe(t *testing.T) {
 			case ring.Undrain:
 				has.Draining = false
 			case ring.Await: // the shard acknowledges
-				shard, _ := s.Admit(has, ring.Placement{LetGo: true}, key, ring.Load{})
+				shard, _ := s.Admit(has, ring.Placement{Released: true}, key, ring.Load{})
 				has = ring.Placement{Shard: shard}
 			default:
 				t.Fatalf("%s", action)
@@ -163,7 +163,7 @@ func TestEveryObjectComesToRestWhereItIsToBe(t *testing.T) {
 	})
 }
 
-func TestNoShardHasMoreThanTheBound(t *testing.T) {
+func TestNoShardExceedsLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		states := map[string]v1alpha1.ShardState{}
 		for _, name := range drawShards(t, 1) {
@@ -184,7 +184,7 @@ func TestNoShardHasMoreThanTheBound(t *testing.T) {
 	})
 }
 
-func TestWhatMustBeTogetherIsNotSpread(t *testing.T) {
+func TestObjectsWithSharedKeyStayTogether(t *testing.T) {
 	s := shardsOf(map[string]v1alpha1.ShardState{"a": v1alpha1.ShardReady, "b": v1alpha1.ShardReady, "c": v1alpha1.ShardReady})
 	for policy, object := range map[v1alpha1.KeyPolicy]*metav1.ObjectMeta{
 		v1alpha1.KeyPolicyNamespace: {Namespace: "shop"},
@@ -211,20 +211,20 @@ func TestWhatMustBeTogetherIsNotSpread(t *testing.T) {
 	}
 }
 
-func TestWhereLabelsSayThatAnObjectIs(t *testing.T) {
+func TestPlacementOfLabels(t *testing.T) {
 	shard, drain := v1alpha1.LabelShard("shops"), v1alpha1.LabelDrain("shops")
 	for claim, test := range map[string]struct {
 		labels map[string]string
 		at     ring.Placement
 	}{
-		"nowhere":                     {nil, ring.Placement{}},
-		"with a shard":                {map[string]string{shard: "a"}, ring.Placement{Shard: "a"}},
-		"with one that is asked":      {map[string]string{shard: "a", drain: "true"}, ring.Placement{Shard: "a", Draining: true}},
-		"with one that is asked so":   {map[string]string{shard: "a", drain: ""}, ring.Placement{Shard: "a", Draining: true}},
-		"with one that says too much": {map[string]string{shard: "a", drain: "done"}, ring.Placement{Shard: "a", Draining: true}},
-		"let go":                      {map[string]string{drain: "done"}, ring.Placement{LetGo: true}},
-		"nowhere, with a drain":       {map[string]string{drain: "true"}, ring.Placement{Draining: true}},
-		"in another ring":             {map[string]string{v1alpha1.LabelShard("x"): "a"}, ring.Placement{}},
+		"without a shard":               {nil, ring.Placement{}},
+		"with a shard":                  {map[string]string{shard: "a"}, ring.Placement{Shard: "a"}},
+		"with one that is asked":        {map[string]string{shard: "a", drain: "true"}, ring.Placement{Shard: "a", Draining: true}},
+		"with one that is asked so":     {map[string]string{shard: "a", drain: ""}, ring.Placement{Shard: "a", Draining: true}},
+		"with one that says too much":   {map[string]string{shard: "a", drain: "done"}, ring.Placement{Shard: "a", Draining: true}},
+		"released":                      {map[string]string{drain: "done"}, ring.Placement{Released: true}},
+		"without a shard, with a drain": {map[string]string{drain: "true"}, ring.Placement{Draining: true}},
+		"in another ring":               {map[string]string{v1alpha1.LabelShard("x"): "a"}, ring.Placement{}},
 	} {
 		if at := ring.PlacementOf("shops", test.labels); at != test.at {
 			t.Errorf("%s: %+v", claim, at)
@@ -232,7 +232,7 @@ func TestWhereLabelsSayThatAnObjectIs(t *testing.T) {
 	}
 }
 
-func TestKeysTellObjectsApartAsThePolicySays(t *testing.T) {
+func TestKeysFollowPolicy(t *testing.T) {
 	object := func(namespace, name string) *metav1.ObjectMeta {
 		return &metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}

@@ -41,14 +41,14 @@ func IsHeldBy(lease *coordinationv1.Lease, shard string) bool {
 // CheckLease returns an error if a Lease is not a valid Lease of a shard.
 func CheckLease(lease *coordinationv1.Lease) error {
 	if problems := validation.IsDNS1123Label(lease.Name); len(problems) > 0 {
-		return fmt.Errorf("its name is the shard's, and the value of a label: %s", problems[0])
+		return fmt.Errorf("its name is the name of the shard and must be a valid label value: %s", problems[0])
 	}
 	seconds := lease.Spec.LeaseDurationSeconds
 	if seconds == nil || *seconds < 1 || *seconds > MaxLeaseSeconds {
 		return fmt.Errorf("leaseDurationSeconds must be from 1 to %d", MaxLeaseSeconds)
 	}
 	if lease.Spec.RenewTime == nil {
-		return errors.New("it was never renewed")
+		return errors.New("renewTime is not set")
 	}
 	return nil
 }
@@ -84,10 +84,10 @@ type Step int
 const (
 	// Wait does nothing now.
 	Wait Step = iota
-	// Bury clears the holder: the shard does not work, and its objects move to other shards.
-	Bury
-	// Forget deletes the Lease.
-	Forget
+	// Tombstone clears the holder: the shard does not work, and its objects move to other shards.
+	Tombstone
+	// Delete deletes the Lease.
+	Delete
 )
 
 // NextStep returns the step for a Lease that has not changed for the given time, and the time after which to check it again if it
@@ -102,11 +102,11 @@ func NextStep(lease *coordinationv1.Lease, unchanged time.Duration) (Step, time.
 		return Wait, after(2 * duration)
 	case v1alpha1.ShardUncertain:
 		if unchanged > 2*duration {
-			return Bury, 0
+			return Tombstone, 0
 		}
 		return Wait, after(2 * duration)
 	case v1alpha1.ShardOrphaned:
-		return Forget, 0
+		return Delete, 0
 	default:
 		return Wait, after(orphanedAfter)
 	}

@@ -22,7 +22,7 @@ func leaseOf(holder string) *coordinationv1.Lease {
 	}
 }
 
-func TestWhatALeaseTellsOfAShard(t *testing.T) {
+func TestStateOfLease(t *testing.T) {
 	for claim, test := range map[string]struct {
 		holder    string
 		unchanged time.Duration
@@ -34,16 +34,16 @@ func TestWhatALeaseTellsOfAShard(t *testing.T) {
 		"one that renews is ready":                         {"web-0_a", 0, v1alpha1.ShardReady, ring.Wait, 10 * time.Second},
 		"one that renews late is ready":                    {"web-0_a", 10 * time.Second, v1alpha1.ShardReady, ring.Wait, 10 * time.Second},
 		"one that does not is expired":                     {"web-0_a", 11 * time.Second, v1alpha1.ShardExpired, ring.Wait, 20 * time.Second},
-		"one that did not for twice as long is uncertain":  {"web-0_a", 21 * time.Second, v1alpha1.ShardUncertain, ring.Bury, 0},
+		"one that did not for twice as long is uncertain":  {"web-0_a", 21 * time.Second, v1alpha1.ShardUncertain, ring.Tombstone, 0},
 		"one that is to come back is ready":                {"web-0_", time.Second, v1alpha1.ShardReady, ring.Wait, 10 * time.Second},
-		"one that has not come back is uncertain":          {"web-0_", 21 * time.Second, v1alpha1.ShardUncertain, ring.Bury, 0},
-		"one that gave its Lease up is dead":               {"", 0, v1alpha1.ShardDead, ring.Wait, time.Minute},
+		"one that has not come back is uncertain":          {"web-0_", 21 * time.Second, v1alpha1.ShardUncertain, ring.Tombstone, 0},
+		"one that released its Lease is dead":              {"", 0, v1alpha1.ShardDead, ring.Wait, time.Minute},
 		"one whose Lease another has is dead":              {"web-1_a", 0, v1alpha1.ShardDead, ring.Wait, time.Minute},
 		"one of a longer name is another":                  {"web-01_a", 0, v1alpha1.ShardDead, ring.Wait, time.Minute},
 		"one that says nothing of its incarnation is dead": {"web-0", 0, v1alpha1.ShardDead, ring.Wait, time.Minute},
-		"one that was put out may still work":              {ring.Revoked, 11 * time.Second, v1alpha1.ShardUncertain, ring.Wait, 20 * time.Second},
-		"one that was put out long ago does not":           {ring.Revoked, 21 * time.Second, v1alpha1.ShardUncertain, ring.Bury, 0},
-		"one that is dead for a minute is forgotten":       {"", 61 * time.Second, v1alpha1.ShardOrphaned, ring.Forget, 0},
+		"a revoked one may still work":                     {ring.Revoked, 11 * time.Second, v1alpha1.ShardUncertain, ring.Wait, 20 * time.Second},
+		"one that was revoked long ago does not":           {ring.Revoked, 21 * time.Second, v1alpha1.ShardUncertain, ring.Tombstone, 0},
+		"one that is dead for a minute is deleted":         {"", 61 * time.Second, v1alpha1.ShardOrphaned, ring.Delete, 0},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			lease := leaseOf(test.holder)
@@ -67,7 +67,7 @@ func TestWhatALeaseTellsOfAShard(t *testing.T) {
 	}
 }
 
-func TestALeaseWithoutAHolderIsOfADeadShard(t *testing.T) {
+func TestLeaseWithoutHolderIsOfDeadShard(t *testing.T) {
 	lease := leaseOf("")
 	lease.Spec.HolderIdentity = nil
 	if state := ring.StateOf(lease, 0); state != v1alpha1.ShardDead {
@@ -75,7 +75,7 @@ func TestALeaseWithoutAHolderIsOfADeadShard(t *testing.T) {
 	}
 }
 
-func TestLeasesThatAreNoShards(t *testing.T) {
+func TestInvalidLeases(t *testing.T) {
 	for claim, test := range map[string]struct {
 		change  func(*coordinationv1.Lease)
 		problem string
@@ -86,7 +86,7 @@ func TestLeasesThatAreNoShards(t *testing.T) {
 		"no duration":           {func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }, "from 1 to 3600"},
 		"a duration of a year":  {func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To[int32](31_536_000) }, "from 1 to 3600"},
 		"a duration of nothing": {func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = ptr.To[int32](0) }, "from 1 to 3600"},
-		"no time":               {func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil }, "never renewed"},
+		"no time":               {func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil }, "renewTime is not set"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			lease := leaseOf("web-0_a")

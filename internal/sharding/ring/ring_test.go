@@ -58,7 +58,7 @@ func TestSharesAreEven(t *testing.T) {
 	}
 }
 
-func TestOnlyTheKeysOfAShardThatComesOrGoesMove(t *testing.T) {
+func TestOnlyKeysOfChangedShardMove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shards := drawShards(t, 2)
 		tokens := rapid.IntRange(1, 50).Draw(t, "tokens")
@@ -73,7 +73,7 @@ func TestOnlyTheKeysOfAShardThatComesOrGoesMove(t *testing.T) {
 	})
 }
 
-func TestTheOrderOfShardsDoesNotMatter(t *testing.T) {
+func TestOrderOfShardsDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shards := drawShards(t, 1)
 		another := append(rapid.Permutation(shards).Draw(t, "another order"), shards[0])
@@ -91,7 +91,7 @@ func owner(r *ring.Ring, key string) string {
 	return name
 }
 
-func TestAWalkMeetsEachShardOnceAndItsOwnerFirst(t *testing.T) {
+func TestWalkYieldsEachShardOnceOwnerFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shards := drawShards(t, 1)
 		r, key := ring.New(shards, rapid.IntRange(1, 20).Draw(t, "tokens")), rapid.String().Draw(t, "key")
@@ -107,7 +107,7 @@ func TestAWalkMeetsEachShardOnceAndItsOwnerFirst(t *testing.T) {
 	})
 }
 
-func TestARingWithoutShardsHasNoOwner(t *testing.T) {
+func TestRingWithoutShardsHasNoOwner(t *testing.T) {
 	for claim, r := range map[string]*ring.Ring{"of no shards": ring.New(nil, 10), "zero": {}} {
 		if name, ok := r.Owner("key"); ok {
 			t.Errorf("%s: %q", claim, name)

@@ -1,4 +1,4 @@
 package share
 
-// Poked reports whether a call of Poke is still pending.
-func (s *Share) Poked() bool { return len(s.poke) > 0 }
+// CheckRequested reports whether a call of Poke is still pending.
+func (s *Share) CheckRequested() bool { return len(s.checkRequests) > 0 }

@@ -20,15 +20,15 @@ type Gate[K comparable] struct {
 	Share *Share
 	// Namespace returns the namespace of a key.
 	Namespace func(K) string
-	// Beside is called for keys of other shards. nil means to do nothing.
-	Beside func(context.Context, K) (reconcile.Result, error)
+	// OnForeignKey is called for keys of other shards. nil means to do nothing.
+	OnForeignKey func(context.Context, K) (reconcile.Result, error)
 
 	mu      sync.Mutex
 	waiting map[int]map[K]struct{}
 }
 
-// OfRequests returns a Gate for requests, which are keyed by object.
-func OfRequests(own *Share, reconciler reconcile.Reconciler) *Gate[reconcile.Request] {
+// GateRequests returns a Gate for requests, which are keyed by object.
+func GateRequests(own *Share, reconciler reconcile.Reconciler) *Gate[reconcile.Request] {
 	return &Gate[reconcile.Request]{
 		TypedReconciler: reconciler, Share: own, Namespace: func(request reconcile.Request) string { return request.Namespace },
 	}
@@ -41,7 +41,7 @@ func (g *Gate[K]) Reconcile(ctx context.Context, key K) (reconcile.Result, error
 	}
 	leave, ok := g.Share.Enter(g.Namespace(key))
 	if !ok {
-		g.await(key)
+		g.addWaiting(key)
 		// The slot may have been taken just before await, which then missed the keys that it released.
 		leave, ok = g.Share.Enter(g.Namespace(key))
 	}
@@ -49,14 +49,14 @@ func (g *Gate[K]) Reconcile(ctx context.Context, key K) (reconcile.Result, error
 	case ok:
 		defer leave()
 		return g.TypedReconciler.Reconcile(ctx, key)
-	case g.Beside != nil:
-		return g.Beside(ctx, key)
+	case g.OnForeignKey != nil:
+		return g.OnForeignKey(ctx, key)
 	default:
 		return reconcile.Result{}, nil
 	}
 }
 
-func (g *Gate[K]) await(key K) {
+func (g *Gate[K]) addWaiting(key K) {
 	n := slot.Of(g.Namespace(key))
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,8 +75,8 @@ func (g *Gate[K]) Source() source.TypedSource[K] {
 		if g.Share == nil {
 			return nil
 		}
-		g.Share.tell(func(taken slot.Set) {
-			for _, key := range g.in(taken) {
+		g.Share.onTake(func(slots slot.Set) {
+			for _, key := range g.takeWaiting(slots) {
 				queue.Add(key)
 			}
 		})
@@ -84,8 +84,8 @@ func (g *Gate[K]) Source() source.TypedSource[K] {
 	})
 }
 
-// in removes and returns the waiting keys of some slots.
-func (g *Gate[K]) in(slots slot.Set) []K {
+// takeWaiting removes and returns the waiting keys of some slots.
+func (g *Gate[K]) takeWaiting(slots slot.Set) []K {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var all []K

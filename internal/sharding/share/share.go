@@ -19,8 +19,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// lookAgain is the interval at which a shard checks the ownership of slots even without a notification.
-const lookAgain = 5 * time.Second
+// checkInterval is the interval at which a shard checks the ownership of slots even without a notification.
+const checkInterval = 5 * time.Second
 
 // Options configures a Share.
 type Options struct {
@@ -28,8 +28,8 @@ type Options struct {
 	Ring, Shard string
 	// Holder identifies the incarnation, as the holder of the shard's Lease.
 	Holder string
-	// Held reports whether the shard holds its Lease.
-	Held func() bool
+	// IsHeld reports whether the shard holds its Lease.
+	IsHeld func() bool
 	// Shards returns the shards of the ring.
 	Shards func(*v1alpha1.ClusterRing) *ring.Shards
 	// IsDead asks the API server whether a shard that is not available has stopped working: it has no Lease, or one that was given up.
@@ -43,28 +43,28 @@ type Options struct {
 // Share is the set of slots of this process.
 type Share struct {
 	Options
-	poke chan struct{}
+	checkRequests chan struct{}
 
 	mu sync.Mutex
 	// idle is signaled when the last work in a slot has ended.
-	idle *sync.Cond
-	has  slot.Set
-	busy [slot.Count]int
-	// taken are called with slots after they were taken, and given with slots after they were given up.
-	taken, given []func(slot.Set)
+	idle       *sync.Cond
+	slots      slot.Set
+	inProgress [slot.Count]int
+	// takeListeners are called with slots after they were taken, and given with slots after they were given up.
+	takeListeners, releaseListeners []func(slot.Set)
 }
 
 // New returns the Share of a process that has no slots yet. Start acquires them.
 func New(options Options) *Share {
-	s := &Share{Options: options, poke: make(chan struct{}, 1)}
+	s := &Share{Options: options, checkRequests: make(chan struct{}, 1)}
 	s.idle = sync.NewCond(&s.mu)
 	return s
 }
 
-// Poke triggers an immediate check of the ownership, for instance when the shards have changed.
-func (s *Share) Poke() {
+// RequestCheck triggers an immediate check of the ownership, for instance when the shards have changed.
+func (s *Share) RequestCheck() {
 	select {
-	case s.poke <- struct{}{}:
+	case s.checkRequests <- struct{}{}:
 	default:
 	}
 }
@@ -75,77 +75,77 @@ func (s *Share) Enter(namespace string) (leave func(), ok bool) {
 	n := slot.Of(namespace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.has.Has(n) || !s.Held() {
+	if !s.slots.Has(n) || !s.IsHeld() {
 		return nil, false
 	}
-	s.busy[n]++
+	s.inProgress[n]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.busy[n]--; s.busy[n] == 0 {
+		if s.inProgress[n]--; s.inProgress[n] == 0 {
 			s.idle.Broadcast()
 		}
 	}, true
 }
 
-// tell registers a function for taken slots, and calls it with the current ones.
-func (s *Share) tell(who func(slot.Set)) {
+// onTake registers a function for taken slots, and calls it with the current ones.
+func (s *Share) onTake(listener func(slot.Set)) {
 	s.mu.Lock()
-	has := s.has
-	s.taken = append(s.taken, who)
+	has := s.slots
+	s.takeListeners = append(s.takeListeners, listener)
 	s.mu.Unlock()
-	who(has)
+	listener(has)
 }
 
-// OnGiveUp registers a function that is called with slots that were given up, after all work in them has ended.
-func (s *Share) OnGiveUp(who func(slot.Set)) {
+// OnRelease registers a function that is called with slots that were given up, after all work in them has ended.
+func (s *Share) OnRelease(listener func(slot.Set)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.given = append(s.given, who)
+	s.releaseListeners = append(s.releaseListeners, listener)
 }
 
-// Has returns the number of slots that the shard has.
-func (s *Share) Has() int {
+// SlotCount returns the number of slots that the shard has.
+func (s *Share) SlotCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.has.Len()
+	return s.slots.Len()
 }
 
 // Start maintains the share until ctx ends, and then gives up all slots.
 func (s *Share) Start(ctx context.Context) error {
-	again := time.NewTicker(lookAgain)
-	defer again.Stop()
+	ticker := time.NewTicker(checkInterval)
+	defer ticker.Stop()
 	for {
 		if err := s.rebalance(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Error(err, "Slots stay where they are")
+			s.Log.Error(err, "Failed to rebalance slots")
 		}
 		select {
 		case <-ctx.Done():
-			s.end(context.WithoutCancel(ctx))
+			s.releaseAll(context.WithoutCancel(ctx))
 			return nil
-		case <-again.C:
-		case <-s.poke:
+		case <-ticker.C:
+		case <-s.checkRequests:
 		}
 	}
 }
 
 // rebalance adjusts the shard's slots to the wanted ones.
 func (s *Share) rebalance(ctx context.Context) error {
-	of, err := s.read(ctx)
+	clusterRing, err := s.read(ctx)
 	if err != nil {
 		return err
 	}
-	shards := s.Shards(of)
+	shards := s.Shards(clusterRing)
 	if !shards.IsAvailable(s.Shard) {
 		return nil // the slots of the other shards are then unknown too
 	}
-	wanted, recorded := slot.Shares(shards)[s.Shard], recordOf(of, s.Shard, s.Holder)
+	wanted, recorded := slot.Shares(shards)[s.Shard], recordOf(clusterRing, s.Shard, s.Holder)
 	s.mu.Lock()
-	has := s.has
+	has := s.slots
 	s.mu.Unlock()
 	keeps := has.And(wanted).And(recorded)
-	s.giveUp(has.Minus(keeps))
-	if keeps == wanted && recorded == wanted || !s.Held() {
+	s.release(has.Minus(keeps))
+	if keeps == wanted && recorded == wanted || !s.IsHeld() {
 		return nil
 	}
 	return s.claim(ctx, shards, keeps, wanted)
@@ -153,107 +153,107 @@ func (s *Share) rebalance(ctx context.Context) error {
 
 // claim records the slots that the shard keeps, and takes those wanted slots that it may take.
 func (s *Share) claim(ctx context.Context, shards *ring.Shards, keeps, wanted slot.Set) error {
-	var taken slot.Set
+	var claimed slot.Set
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		of, err := s.read(ctx)
+		clusterRing, err := s.read(ctx)
 		if err != nil {
 			return err
 		}
-		if !keeps.Minus(recordOf(of, s.Shard, s.Holder)).Empty() {
-			return fmt.Errorf("slots %s are another's by now", keeps.Minus(recordOf(of, s.Shard, s.Holder)))
+		if !keeps.Minus(recordOf(clusterRing, s.Shard, s.Holder)).Empty() {
+			return fmt.Errorf("another shard has taken slots %s", keeps.Minus(recordOf(clusterRing, s.Shard, s.Holder)))
 		}
-		isDead, err := s.deaths(ctx, of, shards)
+		isDead, err := s.deadShards(ctx, clusterRing, shards)
 		if err != nil {
 			return err
 		}
-		taken = slot.Claimable(s.Shard, wanted.Minus(keeps), holdings(of), isDead)
-		if !record(of, s.Shard, s.Holder, keeps.Or(taken), isDead) {
+		claimed = slot.Claimable(s.Shard, wanted.Minus(keeps), holdings(clusterRing), isDead)
+		if !record(clusterRing, s.Shard, s.Holder, keeps.Or(claimed), isDead) {
 			return nil
 		}
-		return s.Client.Status().Update(ctx, of)
+		return s.Client.Status().Update(ctx, clusterRing)
 	})
 	if err != nil {
-		return fmt.Errorf("take slots of ClusterRing %s: %w", s.Ring, err)
+		return fmt.Errorf("claim slots of ClusterRing %s: %w", s.Ring, err)
 	}
-	if !taken.Empty() {
-		s.take(taken)
+	if !claimed.Empty() {
+		s.take(claimed)
 	}
 	return nil
 }
 
-// deaths determines which of the shards with slots have certainly stopped working.
-func (s *Share) deaths(ctx context.Context, of *v1alpha1.ClusterRing, shards *ring.Shards) (func(shard string) bool, error) {
+// deadShards determines which of the shards with slots have certainly stopped working.
+func (s *Share) deadShards(ctx context.Context, clusterRing *v1alpha1.ClusterRing, shards *ring.Shards) (func(shard string) bool, error) {
 	dead := map[string]bool{}
-	for _, h := range of.Status.Holdings {
+	for _, h := range clusterRing.Status.Holdings {
 		if h.Shard == s.Shard || shards.IsAvailable(h.Shard) {
 			continue
 		}
 		// The watched Leases may lag: they do not include a new shard.
-		is, err := s.IsDead(ctx, of, h.Shard)
+		stopped, err := s.IsDead(ctx, clusterRing, h.Shard)
 		if err != nil {
-			return nil, fmt.Errorf("find out whether shard %s works: %w", h.Shard, err)
+			return nil, fmt.Errorf("check whether shard %s has stopped: %w", h.Shard, err)
 		}
-		dead[h.Shard] = is
+		dead[h.Shard] = stopped
 	}
 	return func(shard string) bool { return dead[shard] }, nil
 }
 
 func (s *Share) read(ctx context.Context) (*v1alpha1.ClusterRing, error) {
-	of := &v1alpha1.ClusterRing{}
-	if err := s.Live.Get(ctx, client.ObjectKey{Name: s.Ring}, of); err != nil {
+	clusterRing := &v1alpha1.ClusterRing{}
+	if err := s.Live.Get(ctx, client.ObjectKey{Name: s.Ring}, clusterRing); err != nil {
 		return nil, fmt.Errorf("read ClusterRing %s: %w", s.Ring, err)
 	}
-	return of, nil
+	return clusterRing, nil
 }
 
 func (s *Share) take(slots slot.Set) {
 	s.mu.Lock()
-	s.has = s.has.Or(slots)
-	taken := s.taken
+	s.slots = s.slots.Or(slots)
+	listeners := s.takeListeners
 	s.mu.Unlock()
-	s.Log.Info("Slots are taken", "slots", slots.String())
-	for _, who := range taken {
-		who(slots)
+	s.Log.Info("Claimed slots", "slots", slots.String())
+	for _, listener := range listeners {
+		listener(slots)
 	}
 }
 
-// giveUp stops new work in some slots, and returns when the work in progress has ended.
-func (s *Share) giveUp(slots slot.Set) {
+// release stops new work in some slots, and returns when the work in progress has ended.
+func (s *Share) release(slots slot.Set) {
 	if slots.Empty() {
 		return
 	}
 	s.mu.Lock()
-	s.has = s.has.Minus(slots)
+	s.slots = s.slots.Minus(slots)
 	for n := range slots.Each() {
-		for s.busy[n] > 0 {
+		for s.inProgress[n] > 0 {
 			s.idle.Wait()
 		}
 	}
-	given := s.given
+	listeners := s.releaseListeners
 	s.mu.Unlock()
-	s.Log.Info("Slots are given up", "slots", slots.String())
-	for _, who := range given {
-		who(slots)
+	s.Log.Info("Released slots", "slots", slots.String())
+	for _, listener := range listeners {
+		listener(slots)
 	}
 }
 
-// end gives up all slots.
-func (s *Share) end(ctx context.Context) {
-	s.giveUp(slot.All())
+// releaseAll gives up all slots.
+func (s *Share) releaseAll(ctx context.Context) {
+	s.release(slot.All())
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		of, err := s.read(ctx)
+		clusterRing, err := s.read(ctx)
 		if err != nil {
 			return err
 		}
-		if recordOf(of, s.Shard, s.Holder).Empty() {
+		if recordOf(clusterRing, s.Shard, s.Holder).Empty() {
 			return nil
 		}
-		forget(of, s.Shard)
-		return s.Client.Status().Update(ctx, of)
+		removeRecord(clusterRing, s.Shard)
+		return s.Client.Status().Update(ctx, clusterRing)
 	})
 	if err != nil {
-		s.Log.V(1).Info("No farewell", "error", err.Error())
+		s.Log.V(1).Info("Failed to release the slots", "error", err.Error())
 	}
 }

@@ -25,64 +25,64 @@ import (
 
 func TestMain(m *testing.M) { testplane.Main(m) }
 
-// lab is a ring and its shards. The test sets whether they are alive.
-type lab struct {
+// fixture is a ring and its shards. The test sets whether they are alive.
+type fixture struct {
 	*testing.T
 	client client.Client
 	ring   string
 
 	mu     sync.Mutex
 	states map[string]v1alpha1.ShardState
-	shares map[string]*member
+	shares map[string]*testShard
 }
 
-type member struct {
+type testShard struct {
 	*share.Share
 	held atomic.Bool
 	// stop ends the member, which then gives up its slots.
 	stop func()
 }
 
-func newLab(t *testing.T) *lab {
-	l := &lab{T: t, client: testplane.Client(t), states: map[string]v1alpha1.ShardState{}, shares: map[string]*member{}}
-	of := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{GenerateName: "share-"}}
-	if err := l.client.Create(t.Context(), of); err != nil {
+func newFixture(t *testing.T) *fixture {
+	l := &fixture{T: t, client: testplane.Client(t), states: map[string]v1alpha1.ShardState{}, shares: map[string]*testShard{}}
+	clusterRing := &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{GenerateName: "share-"}}
+	if err := l.client.Create(t.Context(), clusterRing); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.client.Delete(context.Background(), of) })
-	l.ring = of.Name
+	t.Cleanup(func() { _ = l.client.Delete(context.Background(), clusterRing) })
+	l.ring = clusterRing.Name
 	return l
 }
 
-func (l *lab) shards(*v1alpha1.ClusterRing) *ring.Shards {
+func (l *fixture) shards(*v1alpha1.ClusterRing) *ring.Shards {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return ring.NewShards(l.states, 100)
 }
 
 // set sets the state of a shard, and notifies all.
-func (l *lab) set(shard string, state v1alpha1.ShardState) {
+func (l *fixture) set(shard string, state v1alpha1.ShardState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.states[shard] = state
 	for _, m := range l.shares {
-		m.Poke()
+		m.RequestCheck()
 	}
 }
 
 // start starts an incarnation of a shard, which is alive.
-func (l *lab) start(shard, incarnation string) *member {
-	m := &member{}
+func (l *fixture) start(shard, incarnation string) *testShard {
+	m := &testShard{}
 	m.held.Store(true)
 	m.Share = share.New(share.Options{
-		Ring: l.ring, Shard: shard, Holder: shard + "_" + incarnation, Held: m.held.Load, Shards: l.shards,
+		Ring: l.ring, Shard: shard, Holder: shard + "_" + incarnation, IsHeld: m.held.Load, Shards: l.shards,
 		IsDead: func(_ context.Context, _ *v1alpha1.ClusterRing, shard string) (bool, error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if state, ok := l.states[shard]; ok {
 				return !ring.IsAvailable(state), nil
 			}
-			return false, errors.New("nobody knows")
+			return false, errors.New("no answer")
 		},
 		Live: l.client, Client: l.client, Log: testr.New(l.T),
 	})
@@ -105,7 +105,7 @@ func (l *lab) start(shard, incarnation string) *member {
 }
 
 // owners returns the shards that work in a namespace.
-func owners(of map[string]*member, namespace string) (names []string) {
+func owners(of map[string]*testShard, namespace string) (names []string) {
 	for name, m := range of {
 		if leave, ok := m.Enter(namespace); ok {
 			leave()
@@ -125,9 +125,9 @@ func namespaceOf(n int) string {
 }
 
 // awaitShared waits until each slot belongs to one of these shards, and each shard has some.
-func (l *lab) awaitShared(shards ...string) {
+func (l *fixture) awaitShared(shards ...string) {
 	l.Helper()
-	among := map[string]*member{}
+	among := map[string]*testShard{}
 	for _, name := range shards {
 		among[name] = l.shares[name]
 	}
@@ -142,8 +142,8 @@ func (l *lab) awaitShared(shards ...string) {
 		state = fmt.Sprintf("%d slots have no shard;", missing)
 		all := missing == 0
 		for _, name := range shards {
-			state += fmt.Sprintf(" %s has %d", name, among[name].Has())
-			all = all && among[name].Has() > 0
+			state += fmt.Sprintf(" %s has %d", name, among[name].SlotCount())
+			all = all && among[name].SlotCount() > 0
 		}
 		if all {
 			return
@@ -151,7 +151,7 @@ func (l *lab) awaitShared(shards ...string) {
 		select {
 		case <-time.After(20 * time.Millisecond):
 			for _, name := range shards {
-				among[name].Poke() // as a watch of the ring does
+				among[name].RequestCheck() // as a watch of the ring does
 			}
 		case <-deadline:
 			l.Fatal(state)
@@ -160,7 +160,7 @@ func (l *lab) awaitShared(shards ...string) {
 }
 
 // watch continuously checks that no two shards work in one namespace.
-func (l *lab) watch() (stop func()) {
+func (l *fixture) watch() (stop func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -171,7 +171,7 @@ func (l *lab) watch() (stop func()) {
 			default:
 			}
 			l.mu.Lock()
-			among := map[string]*member{}
+			among := map[string]*testShard{}
 			for name, m := range l.shares {
 				among[name] = m
 			}
@@ -196,8 +196,8 @@ func (l *lab) watch() (stop func()) {
 	}
 }
 
-func TestShardsShareNamespacesOut(t *testing.T) {
-	l := newLab(t)
+func TestShardsPartitionNamespaces(t *testing.T) {
+	l := newFixture(t)
 	stop := l.watch()
 	l.start("a", "1")
 	l.awaitShared("a")
@@ -208,48 +208,48 @@ func TestShardsShareNamespacesOut(t *testing.T) {
 	l.set("b", v1alpha1.ShardDead)
 	l.awaitShared("a", "c")
 	stop()
-	of := &v1alpha1.ClusterRing{}
-	if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.ring}, of); err != nil {
+	clusterRing := &v1alpha1.ClusterRing{}
+	if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.ring}, clusterRing); err != nil {
 		t.Fatal(err)
 	}
-	if len(of.Status.Holdings) != 2 {
-		t.Errorf("recorded: %+v", of.Status.Holdings)
+	if len(clusterRing.Status.Holdings) != 2 {
+		t.Errorf("recorded: %+v", clusterRing.Status.Holdings)
 	}
 }
 
-func TestTheSlotsOfAShardThatIsNotCertainlyDeadStayWithIt(t *testing.T) {
-	l := newLab(t)
+func TestShardThatMayLiveKeepsSlots(t *testing.T) {
+	l := newFixture(t)
 	l.start("a", "1")
 	l.start("b", "1")
 	l.awaitShared("a", "b")
 	b := l.shares["b"]
 	for _, state := range []v1alpha1.ShardState{v1alpha1.ShardExpired, v1alpha1.ShardUncertain} {
 		l.set("b", state)
-		has := b.Has()
-		l.awaitPass("a")
-		if l.shares["a"].Has()+has != slot.Count {
-			t.Errorf("%s: a has %d, b %d", state, l.shares["a"].Has(), has)
+		has := b.SlotCount()
+		l.awaitRebalance("a")
+		if l.shares["a"].SlotCount()+has != slot.Count {
+			t.Errorf("%s: a has %d, b %d", state, l.shares["a"].SlotCount(), has)
 		}
 	}
 	b.held.Store(false) // its Lease has expired, and it does not see the other shards' changes
 	for n := range slot.Count {
-		if names := owners(map[string]*member{"b": b}, namespaceOf(n)); len(names) > 0 {
-			t.Fatal("it works without its Lease")
+		if names := owners(map[string]*testShard{"b": b}, namespaceOf(n)); len(names) > 0 {
+			t.Fatal("Enter() = true without the Lease, want false")
 		}
 	}
 	l.set("b", v1alpha1.ShardDead)
 	l.awaitShared("a")
 }
 
-// awaitPass waits until a shard has checked the ownership of slots twice.
-func (l *lab) awaitPass(shard string) {
+// awaitRebalance waits until a shard has checked the ownership of slots twice.
+func (l *fixture) awaitRebalance(shard string) {
 	l.Helper()
 	for range 2 {
-		l.shares[shard].Poke()
+		l.shares[shard].RequestCheck()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for l.shares[shard].Poked() {
+			for l.shares[shard].CheckRequested() {
 				<-time.After(5 * time.Millisecond)
 			}
 		}()
@@ -257,8 +257,8 @@ func (l *lab) awaitPass(shard string) {
 	}
 }
 
-func TestAnotherIncarnationOfAShardHasNothingOfTheFormerOne(t *testing.T) {
-	l := newLab(t)
+func TestNewIncarnationHasNoSlotsOfFormerOne(t *testing.T) {
+	l := newFixture(t)
 	l.start("a", "1")
 	l.start("b", "1")
 	l.awaitShared("a", "b")
@@ -266,50 +266,50 @@ func TestAnotherIncarnationOfAShardHasNothingOfTheFormerOne(t *testing.T) {
 	former.held.Store(false) // killed: it gives nothing up
 	l.start("b", "2")
 	l.awaitShared("a", "b")
-	of := &v1alpha1.ClusterRing{}
-	if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.ring}, of); err != nil {
+	clusterRing := &v1alpha1.ClusterRing{}
+	if err := l.client.Get(t.Context(), client.ObjectKey{Name: l.ring}, clusterRing); err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range of.Status.Holdings {
+	for _, h := range clusterRing.Status.Holdings {
 		if h.Shard == "b" && h.Holder != "b_2" {
 			t.Errorf("recorded: %+v", h)
 		}
 	}
 }
 
-func TestASlotIsGivenUpWhenWorkInItHasEnded(t *testing.T) {
-	l := newLab(t)
+func TestSlotIsReleasedAfterWorkEnds(t *testing.T) {
+	l := newFixture(t)
 	a := l.start("a", "1")
 	l.awaitShared("a")
 	var leaves []func()
 	for n := range slot.Count {
 		leave, ok := a.Enter(namespaceOf(n))
 		if !ok {
-			t.Fatalf("slot %d is not a's", n)
+			t.Fatalf("Enter() = false in slot %d of a, want true", n)
 		}
 		leaves = append(leaves, leave)
 	}
 	var given atomic.Int64
-	a.OnGiveUp(func(slots slot.Set) { given.Add(int64(slots.Len())) })
+	a.OnRelease(func(slots slot.Set) { given.Add(int64(slots.Len())) })
 	b := l.start("b", "1")
-	for a.Has() == slot.Count {
+	for a.SlotCount() == slot.Count {
 		<-time.After(5 * time.Millisecond) // until a begins no new work in the slots that b should have
 	}
 	for range 5 {
-		l.awaitPass("b")
+		l.awaitRebalance("b")
 	}
-	if b.Has() > 0 {
-		t.Errorf("b has %d slots while a works in all", b.Has())
+	if b.SlotCount() > 0 {
+		t.Errorf("b has %d slots while a works in all, want 0", b.SlotCount())
 	}
 	if n := given.Load(); n > 0 {
-		t.Errorf("%d slots are told to be given up while a works in all", n)
+		t.Errorf("OnRelease called with %d slots during work in all, want none", n)
 	}
 	for _, leave := range leaves {
 		leave()
 	}
 	l.awaitShared("a", "b")
-	if n := int(given.Load()); n != b.Has() {
-		t.Errorf("%d slots are told to be given up, and b has %d", n, b.Has())
+	if n := int(given.Load()); n != b.SlotCount() {
+		t.Errorf("OnRelease called with %d slots, want the %d of b", n, b.SlotCount())
 	}
 }
 
@@ -326,15 +326,15 @@ func (c *counter) Reconcile(_ context.Context, key string) (reconcile.Result, er
 	return reconcile.Result{}, nil
 }
 
-func TestWhatIsAnothersWaitsUntilItsSlotIsTaken(t *testing.T) {
-	l := newLab(t)
+func TestForeignKeysWaitUntilSlotIsTaken(t *testing.T) {
+	l := newFixture(t)
 	a := l.start("a", "1")
 	l.awaitShared("a")
 	b := l.start("b", "1")
 	l.awaitShared("a", "b")
 	namespace := func(key string) string { ns, _, _ := strings.Cut(key, "/"); return ns }
-	inner, beside := &counter{seen: map[string]int{}}, &counter{seen: map[string]int{}}
-	gate := &share.Gate[string]{TypedReconciler: inner, Share: b.Share, Namespace: namespace, Beside: beside.Reconcile}
+	inner, foreign := &counter{seen: map[string]int{}}, &counter{seen: map[string]int{}}
+	gate := &share.Gate[string]{TypedReconciler: inner, Share: b.Share, Namespace: namespace, OnForeignKey: foreign.Reconcile}
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	if err := gate.Source().Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
@@ -346,10 +346,10 @@ func TestWhatIsAnothersWaitsUntilItsSlotIsTaken(t *testing.T) {
 			}
 		}
 	}
-	if len(inner.seen) != b.Has() || len(beside.seen) != a.Has() {
-		t.Errorf("b works on %d with %d slots, and leaves %d with %d", len(inner.seen), b.Has(), len(beside.seen), a.Has())
+	if len(inner.seen) != b.SlotCount() || len(foreign.seen) != a.SlotCount() {
+		t.Errorf("b works on %d with %d slots, and leaves %d with %d", len(inner.seen), b.SlotCount(), len(foreign.seen), a.SlotCount())
 	}
-	waiting := len(beside.seen)
+	waiting := len(foreign.seen)
 	a.stop()
 	l.set("a", v1alpha1.ShardDead)
 	l.awaitShared("b")

@@ -33,5 +33,5 @@ func Unowned(held []Holding) Set {
 	for _, h := range held {
 		owned = owned.Or(h.Slots)
 	}
-	return owned.Without()
+	return owned.Complement()
 }

@@ -12,10 +12,10 @@ import (
 type Set [Count / 64]uint64
 
 // All returns the set of all slots.
-func All() Set { return Set{}.Without() }
+func All() Set { return Set{}.Complement() }
 
-// Without returns all slots except those of the set.
-func (s Set) Without() Set {
+// Complement returns all slots except those of the set.
+func (s Set) Complement() Set {
 	for i := range s {
 		s[i] = ^s[i]
 	}
@@ -48,7 +48,7 @@ func (s Set) And(o Set) Set {
 }
 
 // Minus returns the slots that are not in the other set.
-func (s Set) Minus(o Set) Set { return s.And(o.Without()) }
+func (s Set) Minus(o Set) Set { return s.And(o.Complement()) }
 
 // Empty reports whether the set has no slots.
 func (s Set) Empty() bool { return s == Set{} }

@@ -14,7 +14,7 @@ import (
 )
 
 // Namespaces keep their slots: the shards of two releases in one cluster must agree.
-func TestTheSlotOfANamespaceNeverChanges(t *testing.T) {
+func TestSlotOfNamespaceNeverChanges(t *testing.T) {
 	for namespace, want := range map[string]int{"default": 150, "kube-system": 255, "shop": 111, "": 153} {
 		if got := slot.Of(namespace); got != want {
 			t.Errorf("namespace %q is in slot %d, want %d", namespace, got, want)
@@ -47,7 +47,7 @@ func drawSet(t *rapid.T, label string) slot.Set {
 	return s
 }
 
-func TestASetIsWhatItsTextSays(t *testing.T) {
+func TestSetParsesItsString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSet(t, "set")
 		read, err := slot.Parse(s.String())
@@ -67,14 +67,14 @@ func TestASetIsWhatItsTextSays(t *testing.T) {
 	}
 }
 
-func TestSetsAreThoseOfMathematics(t *testing.T) {
+func TestSetOperations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawSet(t, "a"), drawSet(t, "b")
 		length := 0
 		for n := range slot.Count {
 			for claim, got := range map[string][2]bool{
 				"or": {a.Or(b).Has(n), a.Has(n) || b.Has(n)}, "and": {a.And(b).Has(n), a.Has(n) && b.Has(n)},
-				"minus": {a.Minus(b).Has(n), a.Has(n) && !b.Has(n)}, "without": {a.Without().Has(n), !a.Has(n)},
+				"minus": {a.Minus(b).Has(n), a.Has(n) && !b.Has(n)}, "without": {a.Complement().Has(n), !a.Has(n)},
 			} {
 				if got[0] != got[1] {
 					t.Fatalf("%s of %q and %q has %d: %v", claim, a, b, n, got[0])
@@ -105,7 +105,7 @@ func drawShards(t *rapid.T, least int) []string {
 	return rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9-]{0,6}[a-z0-9]`), least, 9, rapid.ID).Draw(t, "shards")
 }
 
-func TestEachSlotIsToBeWithOneShard(t *testing.T) {
+func TestEachSlotBelongsToOneShard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := drawShards(t, 1)
 		shares := slot.Shares(shardsOf(names))
@@ -121,7 +121,7 @@ func TestEachSlotIsToBeWithOneShard(t *testing.T) {
 			}
 		}
 		if all != slot.All() || total != slot.Count {
-			t.Fatalf("%d slots are with somebody, %d in all", all.Len(), total)
+			t.Fatalf("%d slots have an owner, %d shares in sum", all.Len(), total)
 		}
 		other := rapid.Permutation(names).Draw(t, "another order")
 		if !maps.Equal(shares, slot.Shares(shardsOf(other))) {
@@ -130,14 +130,14 @@ func TestEachSlotIsToBeWithOneShard(t *testing.T) {
 	})
 }
 
-func TestWithoutShardsNoSlotIsToBeAnywhere(t *testing.T) {
+func TestNoSharesWithoutShards(t *testing.T) {
 	if shares := slot.Shares(shardsOf(nil)); len(shares) > 0 {
 		t.Errorf("%v", shares)
 	}
 }
 
 // An additional shard takes its share, and little else moves.
-func TestFewSlotsMoveWhenAShardComes(t *testing.T) {
+func TestFewSlotsMoveWhenShardJoins(t *testing.T) {
 	for shards := 1; shards < 8; shards++ {
 		const sets = 20
 		moved := 0
@@ -157,7 +157,7 @@ func TestFewSlotsMoveWhenAShardComes(t *testing.T) {
 	}
 }
 
-func TestWhatAShardMayClaim(t *testing.T) {
+func TestClaimable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted := drawSet(t, "wanted")
 		held := []slot.Holding{{Shard: "self", Slots: drawSet(t, "own")}, {Shard: "a", Holder: "a_1", Slots: drawSet(t, "of a")}, {Shard: "b", Slots: drawSet(t, "of b")}}
@@ -169,7 +169,7 @@ func TestWhatAShardMayClaim(t *testing.T) {
 				t.Fatalf("slot %d may be claimed: %v, want %v", n, got.Has(n), want)
 			}
 		}
-		if unowned := slot.Unowned(held); unowned != held[0].Slots.Or(held[1].Slots).Or(held[2].Slots).Without() {
+		if unowned := slot.Unowned(held); unowned != held[0].Slots.Or(held[1].Slots).Or(held[2].Slots).Complement() {
 			t.Fatalf("unowned are %q", unowned)
 		}
 		for holder, want := range map[string]slot.Set{"a_1": held[1].Slots, "a_2": {}, "": {}} {

@@ -28,7 +28,7 @@ func TestEachRowBelongsToAComponentThatIsTested(t *testing.T) {
 	}
 }
 
-func TestRowsAreRead(t *testing.T) {
+func TestReadRows(t *testing.T) {
 	for line, want := range map[string]Row{
 		"| `breakwater_a_total` | counter | `cell` (`x` for; all); `way`: `wake`, `evict` | what | `Down`, `Up` |": {},
 		"| `breakwater_a_total` | counter | `cell` (`x` for all); `way`: `wake`, `evict` | what | `Down`, `Up` |": {
@@ -53,15 +53,15 @@ func TestRowsAreRead(t *testing.T) {
 	}
 }
 
-func TestDifferencesAreTold(t *testing.T) {
-	r := NewRegistered()
+func TestDifferencesAreReported(t *testing.T) {
+	r := NewRecordingRegistry()
 	r.MustRegister(
 		prometheus.NewGauge(prometheus.GaugeOpts{Name: "same", ConstLabels: prometheus.Labels{"a": "1"}}),
 		prometheus.NewCounterVec(prometheus.CounterOpts{Name: "labels"}, []string{"b", "c"}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kind"}, func() float64 { return 0 }),
 		prometheus.NewCounter(prometheus.CounterOpts{Name: "unknown"}),
 	)
-	got := r.Differ(map[string]Row{
+	got := r.Differences(map[string]Row{
 		"same":   {Name: "same", Kind: "gauge", Labels: []string{"a"}},
 		"labels": {Name: "labels", Kind: "counter", Labels: []string{"b"}},
 		"kind":   {Name: "kind", Kind: "counter"},

@@ -10,7 +10,7 @@ import (
 )
 
 // The names are stable: docs/tracing.md must list all of them.
-func TestDocsTellAllNames(t *testing.T) {
+func TestDocsListAllNames(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/tracing.md")
 	if err != nil {
 		t.Fatal(err)

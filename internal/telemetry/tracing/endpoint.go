@@ -17,8 +17,8 @@ const (
 // spansPath is the path of a collector's HTTP endpoint for spans.
 const spansPath = "/v1/traces"
 
-// first returns the first environment variable that is set, and its value.
-func first(variables ...string) (name, value string) {
+// firstSet returns the first environment variable that is set, and its value.
+func firstSet(variables ...string) (name, value string) {
 	for _, name := range variables {
 		if value := os.Getenv(name); value != "" {
 			return name, value
@@ -27,8 +27,8 @@ func first(variables ...string) (name, value string) {
 	return "", ""
 }
 
-// wanted reports whether the endpoint flag or the environment enables tracing.
-func wanted(endpoint string) (bool, error) {
+// isEnabled reports whether the endpoint flag or the environment enables tracing.
+func isEnabled(endpoint string) (bool, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
 	}
@@ -40,26 +40,26 @@ func wanted(endpoint string) (bool, error) {
 	default:
 		return false, fmt.Errorf("OTEL_TRACES_EXPORTER %q: want otlp or none", exporter)
 	}
-	variable, told := first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-	if endpoint == "" && told != "" {
-		if _, err := parseEndpoint(told, ""); err != nil {
+	variable, value := firstSet("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+	if endpoint == "" && value != "" {
+		if _, err := parseEndpoint(value, ""); err != nil {
 			return false, fmt.Errorf("%s %w", variable, err)
 		}
 	}
-	return endpoint != "" || told != "" || exporter != "", nil
+	return endpoint != "" || value != "" || exporter != "", nil
 }
 
 // protocolOf returns the protocol of the flag, or else of the environment.
 func protocolOf(flag string) (string, error) {
-	variable, told := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	variable, value := firstSet("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 	if flag != "" {
-		variable, told = "--trace-protocol", flag
+		variable, value = "--trace-protocol", flag
 	}
-	switch told = cmp.Or(told, GRPC); told {
+	switch value = cmp.Or(value, GRPC); value {
 	case GRPC, HTTP:
-		return told, nil
+		return value, nil
 	default:
-		return "", fmt.Errorf("%s %q: want %s or %s", variable, told, GRPC, HTTP)
+		return "", fmt.Errorf("%s %q: want %s or %s", variable, value, GRPC, HTTP)
 	}
 }
 
@@ -70,13 +70,13 @@ func parseEndpoint(endpoint, protocol string) (*url.URL, error) {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
 		return nil, fmt.Errorf("%q: want http://HOST:PORT, or https://HOST:PORT for TLS", endpoint)
 	case u.User != nil:
-		return nil, fmt.Errorf("%q: want no user in it: give credentials by OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
+		return nil, fmt.Errorf("%q: want no user in it: set credentials in OTEL_EXPORTER_OTLP_HEADERS", u.Redacted())
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, fmt.Errorf("%q: want nothing behind the path", endpoint)
+		return nil, fmt.Errorf("%q: want no query or fragment", endpoint)
 	}
 	bare := strings.Trim(u.Path, "/") == ""
 	if protocol == GRPC && !bare {
-		return nil, fmt.Errorf("%q: want no path: %s is spoken there", endpoint, GRPC)
+		return nil, fmt.Errorf("%q: want no path for %s", endpoint, GRPC)
 	}
 	if protocol == HTTP && bare {
 		u.Path = spansPath

@@ -7,7 +7,7 @@ import (
 )
 
 func TestMetricsAreThoseOfTheTable(t *testing.T) {
-	registry := metrictable.NewRegistered()
+	registry := metrictable.NewRecordingRegistry()
 	registry.MustRegister(newSpanCounter())
 	registry.Check(t, "../../../docs/metrics.md", metrictable.Prefix("breakwater_trace_"))
 }

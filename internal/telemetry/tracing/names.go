@@ -10,10 +10,10 @@ const (
 	// SpanReserve requests a reservation from one protector, and SpanGiveBack returns one.
 	SpanReserve  = "webhook.reserve"
 	SpanGiveBack = "webhook.give_back"
-	// SpanWait is the wait for a batch, SpanFlight the batch, and SpanWrite one write attempt of the batch.
-	SpanWait   = "webhook.wait"
-	SpanFlight = "webhook.flight"
-	SpanWrite  = "webhook.write"
+	// SpanWait is the wait for a batch, SpanBatch the batch, and SpanWrite one write attempt of the batch.
+	SpanWait  = "webhook.wait"
+	SpanBatch = "webhook.flight"
+	SpanWrite = "webhook.write"
 	// SpanHandOver forwards a reservation to another replica, and SpanTakeOver is the processing there.
 	SpanHandOver = "webhook.hand_over"
 	SpanTakeOver = "webhook.take_over"
@@ -37,7 +37,7 @@ const (
 	DryRun     = "breakwater.dry_run"
 	Reason     = "breakwater.reason"
 	Result     = "breakwater.result"
-	FlightSize = "breakwater.flight.size"
+	BatchSize  = "breakwater.flight.size"
 	Replica    = "breakwater.replica"
 	Kind       = "breakwater.kind"
 	Name       = "breakwater.name"

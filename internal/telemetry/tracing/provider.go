@@ -38,8 +38,8 @@ type Options struct {
 	Log      logr.Logger
 }
 
-// defaultRoom is the maximum number of waiting spans if OTEL_BSP_MAX_QUEUE_SIZE is not set. It is the default of the SDK.
-const defaultRoom = 2048
+// defaultQueueSize is the maximum number of waiting spans if OTEL_BSP_MAX_QUEUE_SIZE is not set. It is the default of the SDK.
+const defaultQueueSize = 2048
 
 // Provider sends the spans of a process.
 type Provider struct {
@@ -50,7 +50,7 @@ type Provider struct {
 // Start returns a Provider, or nil if tracing is not enabled. It does not wait for the collector. An error names the invalid option or
 // environment variable.
 func Start(ctx context.Context, o Options) (*Provider, error) {
-	on, err := wanted(o.Endpoint)
+	on, err := isEnabled(o.Endpoint)
 	if err != nil || !on {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func Start(ctx context.Context, o Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	room, err := queueSize()
+	capacity, err := queueSize()
 	if err != nil {
 		return nil, err
 	}
@@ -69,12 +69,12 @@ func Start(ctx context.Context, o Options) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	box := &outbox{room: int64(room), spans: newSpanCounter()}
-	if err := o.Registry.Register(box.spans); err != nil {
+	queue := &spanQueue{capacity: int64(capacity), spans: newSpanCounter()}
+	if err := o.Registry.Register(queue.spans); err != nil {
 		return nil, fmt.Errorf("register the metric of spans: %w", err)
 	}
-	box.SpanProcessor = sdktrace.NewBatchSpanProcessor(&post{SpanExporter: exporter, outbox: box, log: o.Log}, sdktrace.WithMaxQueueSize(room))
-	options := []sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(box), sdktrace.WithResource(of)}
+	queue.SpanProcessor = sdktrace.NewBatchSpanProcessor(&countingExporter{SpanExporter: exporter, queue: queue, log: o.Log}, sdktrace.WithMaxQueueSize(capacity))
+	options := []sdktrace.TracerProviderOption{sdktrace.WithSpanProcessor(queue), sdktrace.WithResource(of)}
 	if o.Sampling < 1 {
 		options = append(options, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.Sampling))))
 	}
@@ -98,7 +98,7 @@ func (p *Provider) Stop(atMost time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), atMost)
 	defer cancel()
 	if err := p.sdk.Shutdown(ctx); err != nil {
-		p.log.Info("The last spans are lost", "reason", err.Error())
+		p.log.Info("Lost the last spans", "reason", err.Error())
 	}
 }
 
@@ -132,13 +132,13 @@ func newExporter(ctx context.Context, o Options) (*otlptrace.Exporter, error) {
 // queueSize reads OTEL_BSP_MAX_QUEUE_SIZE.
 func queueSize() (int, error) {
 	const variable = "OTEL_BSP_MAX_QUEUE_SIZE"
-	told := os.Getenv(variable)
-	if told == "" {
-		return defaultRoom, nil
+	value := os.Getenv(variable)
+	if value == "" {
+		return defaultQueueSize, nil
 	}
-	size, err := strconv.Atoi(told)
+	size, err := strconv.Atoi(value)
 	if err != nil || size < 1 {
-		return 0, fmt.Errorf("%s %q: want a number above 0", variable, told)
+		return 0, fmt.Errorf("%s %q: want a number above 0", variable, value)
 	}
 	return size, nil
 }

@@ -41,13 +41,13 @@ func spans(t *testing.T, registry *prometheus.Registry, result string) float64 {
 	return 0
 }
 
-func TestTracesAreAskedForByFlagOrEnvironment(t *testing.T) {
+func TestTracingIsEnabledByFlagOrEnvironment(t *testing.T) {
 	for claim, c := range map[string]struct {
 		endpoint    string
 		environment map[string]string
 		want        bool
 	}{
-		"nobody asks":                       {"", nil, false},
+		"no request":                        {"", nil, false},
 		"a flag":                            {"http://localhost:4317", nil, true},
 		"the endpoint of all signals":       {"", map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317"}, true},
 		"the endpoint of traces":            {"", map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://localhost:4317"}, true},
@@ -68,7 +68,7 @@ func TestTracesAreAskedForByFlagOrEnvironment(t *testing.T) {
 	}
 }
 
-func TestBadTraceOptionsAreRefusedByName(t *testing.T) {
+func TestInvalidTraceOptionsAreNamed(t *testing.T) {
 	const good = "http://localhost:4317"
 	for claim, c := range map[string]struct {
 		options     tracing.Options
@@ -79,12 +79,12 @@ func TestBadTraceOptionsAreRefusedByName(t *testing.T) {
 		"no host":                         {tracing.Options{Endpoint: "http://:4317"}, nil, `--trace-endpoint "http://:4317": want http`},
 		"another scheme":                  {tracing.Options{Endpoint: "grpc://a:1"}, nil, `--trace-endpoint "grpc://a:1": want http`},
 		"a password":                      {tracing.Options{Endpoint: "http://a:secret@b:1"}, nil, `--trace-endpoint "http://a:xxxxx@b:1": want no user`},
-		"a query":                         {tracing.Options{Endpoint: good + "?a=b"}, nil, "want nothing behind the path"},
-		"a path by gRPC":                  {tracing.Options{Endpoint: good + "/v1/traces"}, nil, "want no path: grpc is spoken"},
-		"a protocol that we lack":         {tracing.Options{Endpoint: good, Protocol: "http/json"}, nil, `--trace-protocol "http/json": want grpc or http/protobuf`},
+		"a query":                         {tracing.Options{Endpoint: good + "?a=b"}, nil, "want no query or fragment"},
+		"a path by gRPC":                  {tracing.Options{Endpoint: good + "/v1/traces"}, nil, "want no path for grpc"},
+		"an unsupported protocol":         {tracing.Options{Endpoint: good, Protocol: "http/json"}, nil, `--trace-protocol "http/json": want grpc or http/protobuf`},
 		"one in the environment":          {tracing.Options{Endpoint: good}, map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "x"}, `OTEL_EXPORTER_OTLP_PROTOCOL "x": want`},
 		"a share above 1":                 {tracing.Options{Endpoint: good, Sampling: 1.5}, nil, "--trace-sampling 1.5: want from 0 to 1"},
-		"an exporter that we lack":        {tracing.Options{}, map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, `OTEL_TRACES_EXPORTER "zipkin": want otlp or none`},
+		"an unsupported exporter":         {tracing.Options{}, map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, `OTEL_TRACES_EXPORTER "zipkin": want otlp or none`},
 		"a bad endpoint from outside":     {tracing.Options{}, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "a:1"}, `OTEL_EXPORTER_OTLP_ENDPOINT "a:1": want http`},
 		"a queue without room":            {tracing.Options{Endpoint: good}, map[string]string{"OTEL_BSP_MAX_QUEUE_SIZE": "0"}, `OTEL_BSP_MAX_QUEUE_SIZE "0": want a number`},
 		"attributes that cannot be read":  {tracing.Options{Endpoint: good}, map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "a"}, "OTEL_RESOURCE_ATTRIBUTES: "},
@@ -101,7 +101,7 @@ func TestBadTraceOptionsAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestSpansReachACollector(t *testing.T) {
+func TestSpansReachCollector(t *testing.T) {
 	taking := collector.Start(t)
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.cluster.name=core-1")
 	provider, registry, err := start(t, tracing.Options{
@@ -130,7 +130,7 @@ func TestSpansReachACollector(t *testing.T) {
 	}
 }
 
-func TestAShareOfTracesIsRecorded(t *testing.T) {
+func TestFractionOfTracesIsRecorded(t *testing.T) {
 	provider, _, err := start(t, tracing.Options{Endpoint: "http://localhost:4317", Sampling: 0.25})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func hanging(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func TestNobodyWaitsForACollectorThatHangs(t *testing.T) {
+func TestHangingCollectorDelaysNoRequest(t *testing.T) {
 	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "100")
 	provider, registry, err := start(t, tracing.Options{Endpoint: "http://" + hanging(t), Sampling: 1})
 	if err != nil {
@@ -184,7 +184,7 @@ func TestNobodyWaitsForACollectorThatHangs(t *testing.T) {
 }
 
 // A failed export makes room in the outbox.
-func TestSpansThatNobodyTakesAreCounted(t *testing.T) {
+func TestDroppedSpansAreCounted(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
 	t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", "1")
 	t.Setenv("OTEL_BSP_EXPORT_TIMEOUT", "100")

@@ -24,13 +24,13 @@ func NewTracer(provider trace.TracerProvider) *Tracer {
 	return &Tracer{spans: provider.Tracer("github.com/breakwater-k8s/breakwater")}
 }
 
-// None returns a span that does not record.
-func None() trace.Span { return trace.SpanFromContext(context.Background()) }
+// NoopSpan returns a span that does not record.
+func NoopSpan() trace.Span { return trace.SpanFromContext(context.Background()) }
 
 // Root starts a span at a given time. It needs no parent.
 func (t *Tracer) Root(ctx context.Context, name string, began time.Time) (context.Context, trace.Span) {
 	if t == nil {
-		return ctx, None()
+		return ctx, NoopSpan()
 	}
 	return t.spans.Start(ctx, name, trace.WithTimestamp(began))
 }
@@ -38,7 +38,7 @@ func (t *Tracer) Root(ctx context.Context, name string, began time.Time) (contex
 // Serve starts the server span of an incoming request, as a child of the span in its headers.
 func (t *Tracer) Serve(ctx context.Context, header http.Header, name string) (context.Context, trace.Span) {
 	if t == nil {
-		return ctx, None()
+		return ctx, NoopSpan()
 	}
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
 	return t.spans.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
@@ -46,17 +46,17 @@ func (t *Tracer) Serve(ctx context.Context, header http.Header, name string) (co
 
 // Step starts a child of the span of ctx, if that is sampled. The parent may have ended.
 func (t *Tracer) Step(ctx context.Context, name string) (context.Context, trace.Span) {
-	return t.below(ctx, name, trace.SpanKindInternal)
+	return t.child(ctx, name, trace.SpanKindInternal)
 }
 
 // Call is like Step, for a request to another process.
 func (t *Tracer) Call(ctx context.Context, name string) (context.Context, trace.Span) {
-	return t.below(ctx, name, trace.SpanKindClient)
+	return t.child(ctx, name, trace.SpanKindClient)
 }
 
-func (t *Tracer) below(ctx context.Context, name string, kind trace.SpanKind) (context.Context, trace.Span) {
+func (t *Tracer) child(ctx context.Context, name string, kind trace.SpanKind) (context.Context, trace.Span) {
 	if !t.Of(ctx).SpanContext().IsSampled() {
-		return ctx, None()
+		return ctx, NoopSpan()
 	}
 	return t.spans.Start(ctx, name, trace.WithSpanKind(kind))
 }
@@ -64,16 +64,16 @@ func (t *Tracer) below(ctx context.Context, name string, kind trace.SpanKind) (c
 // Of returns the span of ctx.
 func (t *Tracer) Of(ctx context.Context) trace.Span {
 	if t == nil {
-		return None()
+		return NoopSpan()
 	}
 	return trace.SpanFromContext(ctx)
 }
 
-// Share starts a span for work that serves several recorded spans. It is a child of the first, and has links to and from all of them.
+// StartShared starts a span for work that serves several recorded spans. It is a child of the first, and has links to and from all of them.
 // Without such spans it starts none.
-func (t *Tracer) Share(ctx context.Context, name string, by []trace.Span) (context.Context, trace.Span) {
+func (t *Tracer) StartShared(ctx context.Context, name string, by []trace.Span) (context.Context, trace.Span) {
 	if t == nil || len(by) == 0 {
-		return ctx, None()
+		return ctx, NoopSpan()
 	}
 	links := make([]trace.Link, len(by))
 	for i, span := range by {
@@ -86,13 +86,13 @@ func (t *Tracer) Share(ctx context.Context, name string, by []trace.Span) (conte
 	return ctx, shared
 }
 
-// Fail records an error on a span. It ignores nil.
-func Fail(span trace.Span, err error) {
+// RecordError records an error on a span. It ignores nil.
+func RecordError(span trace.Span, err error) {
 	if err == nil || !span.IsRecording() {
 		return
 	}
 	text := err.Error()
-	if redacted := webhookconfig.RedactCallers(text); redacted != text {
+	if redacted := webhookconfig.RedactCallerTokens(text); redacted != text {
 		text, err = redacted, errors.New(redacted)
 	}
 	span.RecordError(err)

@@ -25,7 +25,7 @@ func newTracer(options ...sdktrace.TracerProviderOption) (*tracing.Tracer, *trac
 	return tracing.NewTracer(sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(ended))...)), ended
 }
 
-func TestWithoutATracerNothingIsAllocated(t *testing.T) {
+func TestNilTracerAllocatesNothing(t *testing.T) {
 	var none *tracing.Tracer
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "x"})
 	ctx, header, failure := t.Context(), http.Header{"Traceparent": {sampledParent}}, errors.New("x")
@@ -35,12 +35,12 @@ func TestWithoutATracerNothingIsAllocated(t *testing.T) {
 		ctx, root := none.Root(ctx, tracing.SpanRound, time.Time{})
 		ctx, step := none.Step(ctx, tracing.SpanReserve)
 		ctx, call := none.Call(ctx, tracing.SpanWrite)
-		ctx, shared := none.Share(ctx, tracing.SpanFlight, nil)
+		ctx, shared := none.StartShared(ctx, tracing.SpanBatch, nil)
 		for _, span := range []trace.Span{span, root, step, call, shared, none.Of(ctx)} {
 			if span.IsRecording() {
 				t.Fatal("there is a span without a tracer")
 			}
-			tracing.Fail(span, failure)
+			tracing.RecordError(span, failure)
 		}
 		tracing.Observe(ctx, histogram, 1)
 	}); allocations > 0 {
@@ -54,7 +54,7 @@ const (
 	unsampledParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 )
 
-func TestAReviewIsBelowTheSpanOfItsApiserver(t *testing.T) {
+func TestReviewIsChildOfAPIServerSpan(t *testing.T) {
 	for _, c := range []struct {
 		claim, parent string
 		sampler       sdktrace.Sampler
@@ -83,11 +83,11 @@ func TestAReviewIsBelowTheSpanOfItsApiserver(t *testing.T) {
 }
 
 // The context of a batch has no span: a step in it must not start a trace.
-func TestAStepNeedsASpanAboveIt(t *testing.T) {
+func TestStepNeedsParentSpan(t *testing.T) {
 	tracer, ended := newTracer()
 	_, step := tracer.Step(t.Context(), tracing.SpanReserve)
 	_, call := tracer.Call(t.Context(), tracing.SpanWrite)
-	_, shared := tracer.Share(t.Context(), tracing.SpanFlight, nil)
+	_, shared := tracer.StartShared(t.Context(), tracing.SpanBatch, nil)
 	for _, span := range []trace.Span{step, call, shared} {
 		span.End()
 	}
@@ -96,14 +96,14 @@ func TestAStepNeedsASpanAboveIt(t *testing.T) {
 	}
 }
 
-func TestASharedSpanIsLinkedBothWays(t *testing.T) {
+func TestSharedSpanIsLinkedBothWays(t *testing.T) {
 	tracer, ended := newTracer()
 	var by []trace.Span
 	for range 3 {
 		_, span := tracer.Root(t.Context(), tracing.SpanReserve, time.Now())
 		by = append(by, span)
 	}
-	_, shared := tracer.Share(t.Context(), tracing.SpanFlight, by)
+	_, shared := tracer.StartShared(t.Context(), tracing.SpanBatch, by)
 	shared.End()
 	for _, span := range by {
 		span.End()
@@ -121,18 +121,18 @@ func TestASharedSpanIsLinkedBothWays(t *testing.T) {
 	}
 }
 
-func TestClientsTellApiserversOfSpans(t *testing.T) {
-	var told string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told = r.Header.Get("Traceparent") }))
+func TestClientsPropagateSpans(t *testing.T) {
+	var header string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header = r.Header.Get("Traceparent") }))
 	defer server.Close()
 	tracer, _ := newTracer()
 	config := &rest.Config{Host: server.URL}
-	tracer.Through(config)
+	tracer.WrapConfig(config)
 	calls, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(ctx context.Context) string {
+	send := func(ctx context.Context) string {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -145,24 +145,24 @@ func TestClientsTellApiserversOfSpans(t *testing.T) {
 		if len(request.Header) > 0 {
 			t.Errorf("the request of the client was changed: %v", request.Header)
 		}
-		return told
+		return header
 	}
-	if got := ask(t.Context()); got != "" {
+	if got := send(t.Context()); got != "" {
 		t.Errorf("without a span the apiserver is told %q", got)
 	}
 	ctx, span := tracer.Root(t.Context(), tracing.SpanRound, time.Now())
 	of := span.SpanContext()
-	if got, want := ask(ctx), "00-"+of.TraceID().String()+"-"+of.SpanID().String()+"-01"; got != want {
+	if got, want := send(ctx), "00-"+of.TraceID().String()+"-"+of.SpanID().String()+"-01"; got != want {
 		t.Errorf("the apiserver is told %q, want %q", got, want)
 	}
 	untraced := &rest.Config{}
-	(*tracing.Tracer)(nil).Through(untraced)
+	(*tracing.Tracer)(nil).WrapConfig(untraced)
 	if untraced.WrapTransport != nil {
 		t.Error("clients are changed without a tracer")
 	}
 }
 
-func TestExemplarsAreOfSampledTraces(t *testing.T) {
+func TestExemplarsReferToSampledTraces(t *testing.T) {
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "x", Buckets: []float64{1}})
 	exemplar := func() string {
 		m := &dto.Metric{}

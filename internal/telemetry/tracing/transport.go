@@ -9,15 +9,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Through makes the clients of a configuration send their span context to API servers.
-func (t *Tracer) Through(config *rest.Config) {
+// WrapConfig makes the clients of a configuration send their span context to API servers.
+func (t *Tracer) WrapConfig(config *rest.Config) {
 	if t != nil {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
 	}
 }
 
-// Tell writes the span context of ctx, if any, to the headers of a request.
-func Tell(ctx context.Context, header http.Header) {
+// InjectHeaders writes the span context of ctx, if any, to the headers of a request.
+func InjectHeaders(ctx context.Context, header http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(header))
 }
 
@@ -27,7 +27,7 @@ type transport struct{ next http.RoundTripper }
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if trace.SpanContextFromContext(request.Context()).IsValid() {
 		request = request.Clone(request.Context()) // a RoundTripper must not modify the request
-		Tell(request.Context(), request.Header)
+		InjectHeaders(request.Context(), request.Header)
 	}
 	return t.next.RoundTrip(request)
 }

@@ -6,7 +6,7 @@ terraform {
   }
 }
 
-# The core cluster, in which protectors and Cells are.
+# The core cluster, which contains the protectors and Cells.
 provider "breakwater" {
   config_path    = "~/.kube/config"
   config_context = "core"

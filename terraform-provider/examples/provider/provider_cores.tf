@@ -1,4 +1,4 @@
-# One for each core cluster. What names no provider goes to the first one.
+# One for each core cluster. Resources without a provider argument use the first one.
 provider "breakwater" {
   config_path    = "~/.kube/config"
   config_context = "core-eu"

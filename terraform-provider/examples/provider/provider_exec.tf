@@ -1,4 +1,4 @@
-# By a program that logs in, as the command line tools of clouds have one.
+# With a program that prints credentials, such as the command-line tool of a cloud provider.
 provider "breakwater" {
   host                   = "https://core.example:6443"
   cluster_ca_certificate = file("${path.module}/core-ca.crt")

@@ -1,4 +1,4 @@
-# By the token of a ServiceAccount, which is neither in a file nor in the state.
+# With the token of a ServiceAccount, which is neither in a file nor in the state.
 variable "core_token" {
   type      = string
   sensitive = true

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/term"
 )
 
-// Display writes messages and scenes. Close gives the terminal back as it was.
+// Display writes messages and scenes. Close restores the terminal.
 type Display struct {
 	mu  sync.Mutex
 	out io.Writer
-	// size gives the terminal's size; ok is false where frames cannot be drawn.
+	// size returns the terminal's size; ok is false if frames cannot be drawn.
 	size    func() (width, height int, ok bool)
 	colours bool
 
-	drawn    int // lines of the frame that stands on the screen
-	width    int // that it was drawn for
+	drawn    int // lines of the frame on the screen
+	width    int // terminal width of that frame
 	lastLine time.Duration
 	lineDue  bool
 }
 
-// linePause is the time between two plain lines.
+// linePause is the interval between plain lines.
 const linePause = time.Second
 
 // NewDisplay draws frames if out is a terminal that can show them, and writes plain lines otherwise. NO_COLOR, if it
@@ -44,8 +44,8 @@ func NewDisplay(out *os.File, getenv func(string) string) *Display {
 	}
 }
 
-// Sayf writes a line that stays. A frame that stands on the screen stays above it.
-func (d *Display) Sayf(format string, arguments ...any) {
+// Printf writes a permanent line below the frame on the screen.
+func (d *Display) Printf(format string, arguments ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.leaveFrame()
@@ -57,7 +57,7 @@ func (d *Display) Show(s Scene) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	width, height, ok := d.size()
-	// A line as wide as the terminal would wrap in some, and the cursor needs a line of its own.
+	// Some terminals wrap a line of their full width, and the cursor needs its own line.
 	width, height = width-1, height-1
 	if !ok || width < MinWidth || height < MinHeight {
 		d.leaveFrame()
@@ -68,7 +68,7 @@ func (d *Display) Show(s Scene) {
 		return
 	}
 	if width < d.width {
-		d.leaveFrame() // its lines have been wrapped, so how many they are now is not known
+		d.leaveFrame() // its lines were wrapped, so their number is unknown
 	}
 	d.width = width
 	var b strings.Builder
@@ -81,15 +81,15 @@ func (d *Display) Show(s Scene) {
 	for _, line := range lines {
 		b.WriteString("\x1b[2K" + line + "\n")
 	}
-	b.WriteString("\x1b[J") // what an earlier, longer frame left
+	b.WriteString("\x1b[J") // clears the rest of a longer frame
 	d.drawn = len(lines)
 	d.write(b.String())
 }
 
-// write does without the error: who cannot see the output does not miss it, and the report is what counts.
+// write ignores errors: the display is optional, and the report has all results.
 func (d *Display) write(text string) { _, _ = io.WriteString(d.out, text) }
 
-// Leave keeps the frame on the screen; the next one is drawn below it.
+// Leave keeps the frame on the screen. The next one is drawn below it.
 func (d *Display) Leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// The least size of a terminal that a frame fits in; smaller ones get plain lines.
+// The minimum terminal size for a frame. Smaller terminals get plain lines.
 const (
 	MinWidth  = 32
 	MinHeight = 14
@@ -19,14 +19,13 @@ const (
 	maxPlotRows = 10
 )
 
-// Frame draws a scene for a terminal of that size. It takes no more lines than height, and no line is wider than
-// width.
+// Frame draws a scene for a terminal of that size. It returns at most height lines, each at most width wide.
 func Frame(s Scene, width, height int, colours bool) []string {
 	f := frame{scene: s, width: width, colours: colours}
 	f.head()
 	attacks := f.attackLines()
 	f.plot(min(maxPlotRows, height-len(f.lines)-len(attacks)-2))
-	f.now()
+	f.current()
 	f.lines = append(f.lines, attacks...)
 	return f.lines[:min(len(f.lines), height)]
 }
@@ -38,7 +37,7 @@ type frame struct {
 	lines   []string
 }
 
-// add appends a line; what does not fit is cut.
+// add appends a line, truncated to the width.
 func (f *frame) add(text string, p paint) {
 	f.lines = append(f.lines, p.on(clip(text, f.width), f.colours))
 }
@@ -76,7 +75,7 @@ func (f *frame) plot(rows int) {
 			label = "0"
 		}
 		for _, g := range row {
-			// The row of the floor tells its number, unless it is the top one.
+			// The row of the floor shows its number, unless it is the top row.
 			if g.rune == '╌' && i > 0 {
 				label = fmt.Sprint(f.scene.Floor)
 			}
@@ -85,7 +84,7 @@ func (f *frame) plot(rows int) {
 	}
 }
 
-func (f *frame) now() {
+func (f *frame) current() {
 	total := f.scene.Now.Total
 	state, p := fmt.Sprintf("%d available, floor %d", total, f.scene.Floor), goodPaint
 	if total < f.scene.Floor {
@@ -105,7 +104,7 @@ func cellsText(s Scene) string {
 	return strings.Join(cells, "  ")
 }
 
-// attackLines is a table; a narrow terminal gets fewer columns.
+// attackLines returns a table of the attacks. A narrow terminal gets fewer columns.
 func (f *frame) attackLines() []string {
 	name := 16
 	row := func(label string, c storm.Counts) string {
@@ -140,7 +139,7 @@ func (f *frame) attackLines() []string {
 	return append(lines, row("all", f.scene.counts()))
 }
 
-// Line tells a scene in one line.
+// Line describes a scene in one line.
 func Line(s Scene) string {
 	c := s.counts()
 	return fmt.Sprintf("%3.0f s  %s: %d available (%s), floor %d; asked %d, admitted %d, refused %d",

@@ -17,11 +17,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-var update = flag.Bool("update", false, "write the frames of testdata anew")
+var update = flag.Bool("update", false, "write the frames of testdata")
 
 func second(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// fixture is a storm in its sixth second that the floor has not survived.
+// fixture returns a storm in its sixth second that broke the floor.
 func fixture() Scene {
 	began := time.Unix(0, 0)
 	return Scene{
@@ -58,7 +58,7 @@ func TestFrames(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got (go test -update writes it anew)\n%s", diff)
+				t.Errorf("-want +got (go test -update writes it)\n%s", diff)
 			}
 		})
 	}
@@ -66,7 +66,7 @@ func TestFrames(t *testing.T) {
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-func TestAFrameFitsEveryTerminal(t *testing.T) {
+func TestFrameFitsEveryTerminal(t *testing.T) {
 	scenes := map[string]Scene{"full": fixture(), "empty": {}}
 	for name, scene := range scenes {
 		for width := MinWidth; width < 130; width += 3 {
@@ -80,7 +80,7 @@ func TestAFrameFitsEveryTerminal(t *testing.T) {
 						t.Fatalf("%s, %dx%d: a line is %d wide: %q", name, width, height, n, line)
 					}
 					if strings.Count(line, "\x1b[0m")*2 != strings.Count(line, "\x1b[") {
-						t.Fatalf("%s, %dx%d: a colour is not ended: %q", name, width, height, line)
+						t.Fatalf("%s, %dx%d: a color sequence is not reset: %q", name, width, height, line)
 					}
 				}
 			}
@@ -88,8 +88,8 @@ func TestAFrameFitsEveryTerminal(t *testing.T) {
 	}
 }
 
-func TestAColumnShowsTheLeastValueOfItsTime(t *testing.T) {
-	got := columns(fixture(), 10) // one and a half seconds a column
+func TestColumnShowsTheMinimumOfItsTimeRange(t *testing.T) {
+	got := columns(fixture(), 10) // 1.5 seconds per column
 	if want := []int{60, 1, 30, 30, 12, -1, -1, -1, -1, -1}; !cmp.Equal(want, got) {
 		t.Errorf("want %v, got %v", want, got)
 	}
@@ -102,13 +102,13 @@ func TestPlainLine(t *testing.T) {
 	}
 }
 
-// terminal is a display that draws into a buffer.
+// terminal returns a display that draws into a buffer.
 func terminal(width, height int, drawable bool) (*Display, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	return &Display{out: out, lineDue: true, size: func() (int, int, bool) { return width, height, drawable }}, out
 }
 
-func TestADisplayDrawsInPlaceAndGivesTheCursorBack(t *testing.T) {
+func TestDisplayDrawsInPlaceAndRestoresTheCursor(t *testing.T) {
 	display, out := terminal(80, 24, true)
 	display.Show(fixture())
 	lines := strings.Count(out.String(), "\n")
@@ -118,32 +118,32 @@ func TestADisplayDrawsInPlaceAndGivesTheCursorBack(t *testing.T) {
 		t.Errorf("the second frame begins with %q, want %q", out.String()[:8], want)
 	}
 	out.Reset()
-	display.Sayf("a message")
+	display.Printf("a message")
 	if want := "\x1b[?25ha message\n"; out.String() != want {
 		t.Errorf("want %q, got %q", want, out.String())
 	}
 	out.Reset()
 	display.Close()
 	if out.Len() > 0 {
-		t.Errorf("the cursor was shown already, got %q", out.String())
+		t.Errorf("the cursor was already shown, got %q", out.String())
 	}
 }
 
-func TestANarrowedTerminalGetsANewFrame(t *testing.T) {
+func TestResizedTerminalGetsANewFrame(t *testing.T) {
 	display, out := terminal(80, 24, true)
 	display.Show(fixture())
 	out.Reset()
 	display.size = func() (int, int, bool) { return 60, 24, true }
 	display.Show(fixture())
 	if regexp.MustCompile(`\x1b\[\d+A`).MatchString(out.String()) {
-		t.Errorf("the cursor goes up over lines that were wrapped: %q", out.String())
+		t.Errorf("the cursor moves up over wrapped lines: %q", out.String())
 	}
 }
 
-func TestWithoutATerminalThereIsOnePlainLineASecond(t *testing.T) {
+func TestWithoutTerminalPrintsOneLinePerSecond(t *testing.T) {
 	for name, display := range map[string]func() (*Display, *bytes.Buffer){
-		"no terminal":       func() (*Display, *bytes.Buffer) { return terminal(0, 0, false) },
-		"too small for one": func() (*Display, *bytes.Buffer) { return terminal(MinWidth, 50, true) },
+		"no terminal":        func() (*Display, *bytes.Buffer) { return terminal(0, 0, false) },
+		"terminal too small": func() (*Display, *bytes.Buffer) { return terminal(MinWidth, 50, true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			display, out := display()
@@ -164,7 +164,7 @@ func TestWithoutATerminalThereIsOnePlainLineASecond(t *testing.T) {
 
 func TestNoColorIsRespected(t *testing.T) {
 	if lines := Frame(fixture(), 80, 24, false); strings.Contains(strings.Join(lines, ""), "\x1b") {
-		t.Errorf("a frame without colours holds escapes: %q", lines)
+		t.Errorf("a frame without colors has escape sequences: %q", lines)
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -173,6 +173,6 @@ func TestNoColorIsRespected(t *testing.T) {
 	defer file.Close()
 	display := NewDisplay(file, func(string) string { return "" })
 	if _, _, ok := display.size(); ok || display.colours {
-		t.Error("a file is taken for a terminal")
+		t.Error("a file is treated as a terminal")
 	}
 }

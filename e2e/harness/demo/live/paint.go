@@ -1,6 +1,6 @@
 package live
 
-// paint is a terminal's way to show a text: the parameters of an SGR sequence.
+// paint is a text style: the parameters of an SGR escape sequence.
 type paint string
 
 const (

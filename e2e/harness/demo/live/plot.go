@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// minSpan is what the plot's whole width shows at first; a longer run is squeezed into it.
+// minSpan is the initial time range of the plot. Longer runs are compressed to fit.
 const minSpan = 15 * time.Second
 
-// eighth is a block that is filled from below, by 1 to 8 eighths.
+// eighth returns a block character filled from below by n eighths, 1 to 8.
 func eighth(n int) rune { return '▁' + rune(n-1) }
 
-// glyph is one place of the plot.
+// glyph is one character of the plot.
 type glyph struct {
 	rune  rune
 	paint paint
 }
 
-// plot draws the available pods over time as columns, with a line at the floor. Each column shows the least value
-// of its time: a dip must not be lost between two columns.
+// plot draws the available pods over time as columns, with a line at the floor. Each column shows the minimum
+// of its time range, so that a short dip is visible.
 func plot(s Scene, width, height int) [][]glyph {
 	most := max(s.Pods, s.Floor, 1)
 	for _, p := range s.History {
@@ -55,7 +55,7 @@ func plot(s Scene, width, height int) [][]glyph {
 	return rows
 }
 
-// columns gives the least number of available pods in the time of each column, -1 where nothing is known yet.
+// columns returns the minimum of available pods in the time range of each column, -1 where no value is known yet.
 func columns(s Scene, width int) []int {
 	values := slices.Repeat([]int{-1}, width)
 	span := max(minSpan, s.Elapsed)
@@ -77,7 +77,7 @@ func columns(s Scene, width int) []int {
 	return values
 }
 
-// render turns a row into text, with as few changes of colour as it takes.
+// render converts a row to text with the fewest color changes.
 func render(row []glyph, colours bool) string {
 	var out strings.Builder
 	for start := 0; start < len(row); {

@@ -1,4 +1,4 @@
-// Package live shows a storm while it runs: drawn in place in a terminal, in plain lines everywhere else.
+// Package live shows a running storm: drawn in place in a terminal, otherwise in plain lines.
 package live
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// Scene is what is to be seen of a run at one time.
+// Scene is the state of a run to display.
 type Scene struct {
 	Title   string
 	Phase   string
@@ -15,13 +15,13 @@ type Scene struct {
 	Floor   int
 	Cells   []string
 	Elapsed time.Duration
-	// Now is the newest number of available pods, History those before, oldest first.
+	// Now is the latest number of available pods, History the earlier ones, oldest first.
 	Now      storm.Point
 	History  []storm.Point
 	Progress []storm.Progress
 }
 
-// counts adds up the attacks.
+// counts returns the sum of the counts of all attacks.
 func (s Scene) counts() storm.Counts {
 	var all storm.Counts
 	for _, p := range s.Progress {

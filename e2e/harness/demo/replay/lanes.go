@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// lane is a row of the picture, with a scale from 0 to most.
+// lane is a row of the SVG, with a scale from 0 to most.
 type lane struct {
 	*drawing
-	top, span, most float64
+	top, span, maximum float64
 }
 
-func (l lane) y(value float64) float64 { return l.top + l.span - value/l.most*l.span }
+func (l lane) y(value float64) float64 { return l.top + l.span - value/l.maximum*l.span }
 
 // frame draws title and grid.
 func (l lane) frame(title string, step float64) {
 	l.Printf(`<text class="strong" x="%g" y="%g">%s</text>`, left, l.top-8, title)
-	for at := 0.0; at <= l.most; at += step {
+	for at := 0.0; at <= l.maximum; at += step {
 		l.Printf(`<path class="grid" d="M%g %.1fH%g"/><text x="%g" y="%.1f" text-anchor="end">%g</text>`, left, l.y(at), width-right, left-8, l.y(at)+4.5, at)
 	}
 }
 
-// step is what holds from a time on, by cell.
+// step has the values from a time on, by cell.
 type step struct {
 	seconds float64
 	cells   []int
 }
 
-// stack draws steps as areas, the first cell lowest.
+// stack draws steps as stacked areas, with the first cell at the bottom.
 func (l lane) stack(steps []step) {
 	for cell := range l.report.Cells {
 		var over, under strings.Builder
@@ -58,21 +58,21 @@ func sum(values []int) (total float64) {
 	return total
 }
 
-// most is the largest sum of any step.
-func most(steps []step) (largest float64) {
+// largestSum returns the largest sum of any step.
+func largestSum(steps []step) (largest float64) {
 	for _, s := range steps {
 		largest = math.Max(largest, sum(s.cells))
 	}
 	return largest
 }
 
-// pods is the lane of available pods, against the floor.
+// pods draws the lane of available pods with the floor.
 func (d *drawing) pods() {
 	var steps []step
 	for _, p := range d.report.Protected.Timeline {
 		steps = append(steps, step{p.Seconds, p.Cells})
 	}
-	l := lane{d, podsTop, podsSpan, math.Max(most(steps), math.Max(float64(d.report.Pods), 1))}
+	l := lane{d, podsTop, podsSpan, math.Max(largestSum(steps), math.Max(float64(d.report.Pods), 1))}
 	l.frame(fmt.Sprintf("available pods, by cell; the floor is %d", d.report.Floor), 20)
 	l.stack(steps)
 	y := l.y(float64(d.report.Floor))
@@ -80,18 +80,18 @@ func (d *drawing) pods() {
 		left, y, width-right, left-8, y-10)
 }
 
-// reservations is the lane of what was admitted and is not counted yet.
+// reservations draws the lane of open reservations: admitted removals that are not counted yet.
 func (d *drawing) reservations() {
 	var steps []step
 	for _, e := range d.report.Protected.Ledger {
 		steps = append(steps, step{e.Seconds, e.Reserved})
 	}
-	l := lane{d, holdTop, holdSpan, math.Max(most(steps), 10)}
+	l := lane{d, reservationsTop, reservationsSpan, math.Max(largestSum(steps), 10)}
 	l.frame("open reservations, by cell: up when removals are admitted, down when the cell has counted them", 10)
 	l.stack(steps)
 }
 
-// requests is the lane of answers, in each slice of time.
+// requests draws the lane of answers in each time slice.
 func (d *drawing) requests() {
 	count := int(math.Ceil(d.seconds / slice))
 	admitted, refused := make([]int, count+1), make([]int, count+1)
@@ -109,7 +109,7 @@ func (d *drawing) requests() {
 	for i := range admitted {
 		largest = max(largest, admitted[i]+refused[i])
 	}
-	l := lane{d, askTop, askSpan, float64(largest)}
+	l := lane{d, requestsTop, requestsSpan, float64(largest)}
 	l.frame("answers to the storm, in each quarter of a second", math.Max(1, math.Ceil(float64(largest)/30)*10))
 	for i := range admitted {
 		low := l.y(float64(admitted[i]))

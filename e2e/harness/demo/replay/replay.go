@@ -1,5 +1,5 @@
-// Package replay shows a recorded storm: as a picture of what the cells had, what the protector said and what requests were answered, and as a
-// table of each second. It is pure.
+// Package replay renders a recorded storm: as an SVG of available pods, reservations and answers, and as a table with a row for each second.
+// It is pure.
 package replay
 
 import (
@@ -12,27 +12,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/plot"
 )
 
-// The picture, in units of its viewBox. Lanes stand one below the other.
+// The layout in units of the viewBox. Lanes are stacked vertically.
 const (
-	width, height      = 960.0, 640.0
-	left, right        = 48.0, 28.0
-	slice              = 0.25 // seconds that one bar of the lowest lane tells of
-	badgeY             = 46.0
-	podsTop, podsSpan  = 80.0, 230.0
-	holdTop, holdSpan  = 352.0, 90.0
-	askTop, askSpan    = 484.0, 90.0
-	axisY, marksLegend = 592.0, 622.0
+	width, height                     = 960.0, 640.0
+	left, right                       = 48.0, 28.0
+	slice                             = 0.25 // seconds of one bar of the lowest lane
+	badgeY                            = 46.0
+	podsTop, podsSpan                 = 80.0, 230.0
+	reservationsTop, reservationsSpan = 352.0, 90.0
+	requestsTop, requestsSpan         = 484.0, 90.0
+	axisY, marksLegend                = 592.0, 622.0
 )
 
-// drawing is a picture that is drawn.
+// drawing is an SVG in progress.
 type drawing struct {
 	plot.Canvas
 	report  report.Report
 	seconds float64
 }
 
-// SVG draws the run with Breakwater. It needs nothing else, can be read on a light and on a dark page, and without its animation, which is a
-// hand that goes over it in the time that the storm took.
+// SVG draws the run with Breakwater. It is self-contained and readable on a light and on a dark page. Its animation, a vertical line that
+// moves in real time, is optional.
 func SVG(r report.Report) string {
 	d := &drawing{report: r, seconds: end(r)}
 	d.Printf(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
@@ -62,7 +62,7 @@ const style = plot.Style + `
 
 func (d *drawing) x(seconds float64) float64 { return left + seconds/d.seconds*(width-left-right) }
 
-// end is when the picture ends, in whole seconds.
+// end returns the end of the time axis, in whole seconds.
 func end(r report.Report) float64 {
 	last := 1.0
 	for _, p := range r.Protected.Timeline {
@@ -90,7 +90,7 @@ func (d *drawing) legend() {
 	add("refused", "refused")
 }
 
-// marks are the attacks, and the recovery.
+// marks draws the starts of the attacks and of the recovery.
 func (d *drawing) marks() {
 	x := left
 	for i, m := range Marks(d.report) {
@@ -103,13 +103,13 @@ func (d *drawing) marks() {
 	}
 }
 
-// Mark is a moment of the storm.
+// Mark is an event of the storm.
 type Mark struct {
 	Seconds float64
 	Name    string
 }
 
-// Marks are when each attack began, and when the application was deployed again.
+// Marks returns the start of each attack and of the recovery deployment.
 func Marks(r report.Report) (all []Mark) {
 	for _, attack := range r.Protected.PerAttack {
 		all = append(all, Mark{attack.BeginSeconds, attack.Name})

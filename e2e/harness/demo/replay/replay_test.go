@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// fixture is a storm of three seconds.
+// fixture returns a storm of three seconds.
 func fixture() report.Report {
 	return report.Report{
 		Floor: 4, Pods: 6, Cells: []string{"worker-1", `<b>&"`},
@@ -32,7 +32,7 @@ func fixture() report.Report {
 	}
 }
 
-func TestTheTableTellsEachSecond(t *testing.T) {
+func TestTableHasARowForEachSecond(t *testing.T) {
 	want := `| second | begins | available | of it worker-1, <b>&" | open reservations | admitted | refused |
 | --- | --- | --- | --- | --- | --- | --- |
 | 1 | 1 <i>deletes</i>, 2 cascade | 4 | 1, 3 | 2 | 2 | 0 |
@@ -44,7 +44,7 @@ func TestTheTableTellsEachSecond(t *testing.T) {
 	}
 }
 
-func TestThePictureIsWholeAndEscapesEverything(t *testing.T) {
+func TestSVGIsCompleteAndEscaped(t *testing.T) {
 	for _, r := range []report.Report{fixture(), {}} {
 		decoder := xml.NewDecoder(strings.NewReader(replay.SVG(r)))
 		for {
@@ -61,15 +61,15 @@ func TestThePictureIsWholeAndEscapesEverything(t *testing.T) {
 		">3</text>", "deployed again", "animation:go 3s",
 	} {
 		if !strings.Contains(picture, want) {
-			t.Errorf("the picture does not have %q", want)
+			t.Errorf("the SVG does not contain %q", want)
 		}
 	}
 	for _, forbidden := range []string{"<script", "NaN", "Inf", "href"} {
 		if strings.Contains(picture, forbidden) || strings.Contains(replay.SVG(report.Report{}), forbidden) {
-			t.Errorf("the picture has %q", forbidden)
+			t.Errorf("the SVG contains %q", forbidden)
 		}
 	}
-	// Two requests of the first second are one bar, as high as its scale says: 2 of 9.
+	// Two requests of the first second are one bar, with a height of 2 of 9.
 	if bars := strings.Count(picture, `class="admitted"`); bars != 1+2 {
 		t.Errorf("%d bars of admitted requests and the legend, want 3", bars)
 	}

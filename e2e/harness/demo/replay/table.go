@@ -7,7 +7,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/report"
 )
 
-// Table tells each second of the storm, as a table of Markdown: what began in it, and the pods, reservations and answers at its end.
+// Table renders a Markdown table with a row for each second: the attacks that began, and the pods, reservations and answers at its end.
 func Table(r report.Report) string {
 	var out strings.Builder
 	out.WriteString("| second | begins | available | of it " + strings.Join(r.Cells, ", ") + " | open reservations | admitted | refused |\n")

@@ -6,7 +6,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/plot"
 )
 
-// chart shows the available pods of both runs over time.
+// chart returns a chart of the available pods of both runs over time.
 func (r Report) chart(id string, width, height float64) *plot.Chart {
 	return &plot.Chart{
 		Title:       "Available pods over time in a deletion storm, with and without Breakwater",
@@ -19,22 +19,22 @@ func (r Report) chart(id string, width, height float64) *plot.Chart {
 	}
 }
 
-// SVG draws the plot as a picture of its own, readable on a light and on a dark page.
+// SVG draws the plot as a standalone image, readable on a light and on a dark page.
 func (r Report) SVG() string {
 	c := r.chart("timeline", 960, 460)
 	c.Background = true
 	return c.SVG()
 }
 
-// describe is the plot in words, for those who do not see it.
+// describe describes the plot in words, for screen readers.
 func (r Report) describe() string {
 	return fmt.Sprintf("%d pods, floor %d. Without Breakwater the number of available pods falls to %d and is %d at the end of the storm. "+
 		"With Breakwater it is never below %d and is %d at the end of the storm.",
 		r.Pods, r.Floor, r.Unprotected.MinAvailable, r.Unprotected.FinalAvailable, r.Protected.MinAvailable, r.Protected.FinalAvailable)
 }
 
-// marks are the beginnings of the attacks, as the run with Breakwater had them (both runs follow one plan), and
-// the recovery.
+// marks returns the starts of the attacks of the run with Breakwater (both runs follow the same plan), and the
+// recovery.
 func (r Report) marks() []plot.Mark {
 	var marks []plot.Mark
 	for _, attack := range r.Protected.PerAttack {

@@ -14,7 +14,7 @@ import (
 //go:embed page.html
 var pageSource string
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Report
 	Wide, Narrow template.HTML
@@ -37,13 +37,13 @@ type attackRow struct {
 	Unprotected, Protected Attack
 }
 
-// sample is a second of the plot, for those who read it as a table. A run that was over shows nothing.
+// sample is a second of the plot, for the table. A run that has ended has no value.
 type sample struct {
 	Seconds                int
 	Unprotected, Protected string
 }
 
-// HTML renders the report as a page that needs nothing else.
+// HTML renders the report as a self-contained page.
 func (r Report) HTML() ([]byte, error) {
 	parsed, err := template.New("page").Parse(pageSource)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r Report) HTML() ([]byte, error) {
 	var out bytes.Buffer
 	err = parsed.Execute(&out, page{
 		Report: r,
-		// The charts escape what they are given.
+		// The charts escape their texts.
 		Wide:    template.HTML(wide.Draw()),   //nolint:gosec // see above
 		Narrow:  template.HTML(narrow.Draw()), //nolint:gosec // see above
 		Marks:   r.marks(),

@@ -1,5 +1,5 @@
-// Package report tells what a storm did to an application with and without Breakwater: as JSON, as a picture and
-// as a page that needs nothing else to be read.
+// Package report reports the effect of a storm on an application with and without Breakwater: as JSON, as an SVG and
+// as a self-contained page.
 package report
 
 import (
@@ -25,7 +25,7 @@ type Report struct {
 	Protected   Run `json:"protected"`
 }
 
-// Versions are those of what ran.
+// Versions are the versions of the programs.
 type Versions struct {
 	Breakwater string `json:"breakwater"`
 	Kubernetes string `json:"kubernetes"`
@@ -34,36 +34,36 @@ type Versions struct {
 
 // Run is one run of the storm.
 type Run struct {
-	// Counts are the storm's own requests. Those of the garbage collector, which carries out the cascade, are not
-	// among them.
+	// Counts are the storm's own requests. They do not include requests of the garbage collector, which executes the
+	// cascade.
 	storm.Counts
-	// Removals is the number of available pods that were removed, by whomever; OverAdmissions how many of these
+	// Removals is the number of available pods that were removed by any client. OverAdmissions is how many of these
 	// removals left fewer available pods than the floor.
 	Removals       int `json:"removals"`
 	OverAdmissions int `json:"overAdmissions"`
-	// MinAvailable is the least number of available pods at any time, FinalAvailable the number when the storm was
-	// over and nothing changed any more.
+	// MinAvailable is the minimum of available pods at any time, FinalAvailable the number after the storm, when
+	// changes had stopped.
 	MinAvailable   int `json:"minAvailable"`
 	FinalAvailable int `json:"finalAvailable"`
-	// DurationSeconds is from the beginning of the storm to that moment.
+	// DurationSeconds is the time from the start of the storm until then.
 	DurationSeconds float64  `json:"durationSeconds"`
 	PerAttack       []Attack `json:"perAttack"`
-	// Recovery is what happened when the application was deployed again; absent in the run without Breakwater.
+	// Recovery describes the redeployment of the application. It is nil in the run without Breakwater.
 	Recovery *Recovery `json:"recovery,omitempty"`
-	// Refusal is the first answer that refused a removal, in full.
+	// Refusal is the full message of the first denial.
 	Refusal  string  `json:"refusal,omitempty"`
 	Timeline []Point `json:"timeline"`
-	// Ledger is what the protector said, whenever that had changed; absent in the run without Breakwater.
+	// Ledger has the protector's status after each change. It is empty in the run without Breakwater.
 	Ledger []Entry `json:"ledger,omitempty"`
 }
 
-// Entry is what the protector said at one time, and how many requests of the storm had been answered by then.
+// Entry is the protector's status at one time, with the number of answered requests until then.
 type Entry struct {
 	Seconds float64 `json:"seconds"`
-	// Counted and Reserved are the available pods that the cells have counted, and the open reservations, by cell.
+	// Counted and Reserved are the counted available pods and the open reservations, by cell.
 	Counted  []int `json:"counted"`
 	Reserved []int `json:"reserved"`
-	// Allowed is how many removals would be admitted.
+	// Allowed is the number of removals that the budget allows.
 	Allowed int `json:"allowed"`
 	// Admitted and Refused are requests since the storm began.
 	Admitted int `json:"admitted"`
@@ -78,12 +78,12 @@ type Attack struct {
 	storm.Counts
 }
 
-// Recovery tells whether budget became usable again once there were more pods than the floor.
+// Recovery reports whether budget became usable again once there were more pods than the floor.
 type Recovery struct {
-	// BeginSeconds is when the application was deployed again, on the run's timeline.
+	// BeginSeconds is the time of the redeployment on the run's timeline.
 	BeginSeconds float64 `json:"beginSeconds"`
-	// UsableAfterSeconds is from the moment at which more pods than the floor were available to the first
-	// removal that was admitted.
+	// UsableAfterSeconds is the time from when more pods than the floor were available until the first admitted
+	// removal.
 	UsableAfterSeconds float64 `json:"usableAfterSeconds"`
 	// Available is the number of available pods some seconds later.
 	Available int `json:"available"`
@@ -96,7 +96,7 @@ type Point struct {
 	Cells   []int   `json:"cells"`
 }
 
-// Seconds rounds a time to milliseconds: what is below is noise.
+// Seconds converts a duration to seconds, rounded to milliseconds.
 func Seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
 // Timeline converts points.
@@ -108,15 +108,15 @@ func Timeline(points []storm.Point) []Point {
 	return timeline
 }
 
-// Held tells whether Breakwater kept the floor.
+// Held reports whether Breakwater kept the floor.
 func (r Report) Held() bool {
 	return r.Protected.OverAdmissions == 0 && r.Protected.MinAvailable >= r.Floor
 }
 
-// Proves tells whether the storm would have broken the floor: one that does not proves nothing.
+// Proves reports whether the storm broke the floor without Breakwater. Otherwise it proves nothing.
 func (r Report) Proves() bool { return r.Unprotected.MinAvailable < r.Floor }
 
-// Outcome is the report in one sentence.
+// Outcome returns the report in one sentence.
 func (r Report) Outcome() string {
 	switch {
 	case !r.Proves():
@@ -139,7 +139,7 @@ func (r Report) JSON() ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-// at gives the number of available pods at a time of the timeline.
+// at returns the number of available pods at a time of the timeline.
 func (r Run) at(seconds float64) (total int, ok bool) {
 	for _, p := range r.Timeline {
 		if p.Seconds > seconds {
@@ -150,7 +150,7 @@ func (r Run) at(seconds float64) (total int, ok bool) {
 	return total, ok
 }
 
-// end is the last time of the timeline.
+// end returns the last time of the timeline.
 func (r Run) end() float64 {
 	if len(r.Timeline) == 0 {
 		return 0

@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// fixture is a report of two short runs, with text in it that must be escaped.
+// fixture returns a report of two short runs, with text that must be escaped.
 func fixture() Report {
 	attack := Attack{Name: `random <b>"deletes"</b> & more`, BeginSeconds: 1, EndSeconds: 4, Counts: storm.Counts{Attempted: 9, Admitted: 3, Refused: 6}}
 	return Report{
@@ -37,7 +37,7 @@ func fixture() Report {
 	}
 }
 
-func TestJSONHoldsAllThatItPromisesAndComesBackWhole(t *testing.T) {
+func TestJSONRoundTrips(t *testing.T) {
 	raw, err := fixture().JSON()
 	if err != nil {
 		t.Fatal(err)
@@ -76,21 +76,21 @@ func TestOutcome(t *testing.T) {
 		want         string
 	}{
 		"the floor held": {func(*Report) {}, true, true, "The floor held"},
-		"a removal below the floor breaks the promise":     {func(r *Report) { r.Protected.OverAdmissions, r.Protected.MinAvailable = 1, 3 }, false, true, "The floor was broken"},
-		"so does a pod that was lost in another way":       {func(r *Report) { r.Protected.MinAvailable = 3 }, false, true, "The floor was broken"},
-		"a storm that the floor survives anyway is no use": {func(r *Report) { r.Unprotected.MinAvailable = 4 }, true, false, "proved nothing"},
+		"a removal below the floor breaks the promise": {func(r *Report) { r.Protected.OverAdmissions, r.Protected.MinAvailable = 1, 3 }, false, true, "The floor was broken"},
+		"so do too few available pods":                 {func(r *Report) { r.Protected.MinAvailable = 3 }, false, true, "The floor was broken"},
+		"a storm that is too weak proves nothing":      {func(r *Report) { r.Unprotected.MinAvailable = 4 }, true, false, "proved nothing"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := fixture()
 			c.change(&r)
 			if r.Held() != c.held || r.Proves() != c.proves || !strings.Contains(r.Outcome(), c.want) {
-				t.Errorf("held %t, proves %t, %q; want %t, %t, %q", r.Held(), r.Proves(), r.Outcome(), c.held, c.proves, c.want)
+				t.Errorf("Held() = %t, Proves() = %t, Outcome() = %q; want %t, %t, %q", r.Held(), r.Proves(), r.Outcome(), c.held, c.proves, c.want)
 			}
 		})
 	}
 }
 
-// texts parses XML to its end and gives the text of the elements by name.
+// texts parses a whole XML document and returns the texts of its elements by name.
 func texts(t *testing.T, source string) map[string][]string {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader(source))
@@ -119,7 +119,7 @@ func texts(t *testing.T, source string) map[string][]string {
 	}
 }
 
-func TestSVGIsWellFormedAndTellsTheStoryInWords(t *testing.T) {
+func TestSVGIsWellFormedAndHasADescription(t *testing.T) {
 	for _, r := range []Report{fixture(), {}} {
 		texts(t, r.SVG())
 	}
@@ -129,34 +129,34 @@ func TestSVGIsWellFormedAndTellsTheStoryInWords(t *testing.T) {
 	}
 	for _, want := range []string{"6 pods", "floor 4", "falls to 0", "never below 4"} {
 		if !strings.Contains(found["desc"][0], want) {
-			t.Errorf("the description does not say %q: %s", want, found["desc"][0])
+			t.Errorf("the description does not contain %q: %s", want, found["desc"][0])
 		}
 	}
 	text := strings.Join(found["text"], "\n")
 	for _, want := range []string{"floor 4", "with Breakwater", "without Breakwater", fixture().Protected.PerAttack[0].Name, "with Breakwater: application deployed again"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the picture does not show %q:\n%s", want, text)
+			t.Errorf("the SVG does not contain %q:\n%s", want, text)
 		}
 	}
 	if strings.Contains(fixture().SVG(), "<script") || len(found["script"]) > 0 {
-		t.Error("the picture holds a script")
+		t.Error("the SVG contains a script")
 	}
 }
 
-func TestThePageNeedsNothingElseAndEscapesEverything(t *testing.T) {
+func TestPageIsSelfContainedAndEscaped(t *testing.T) {
 	raw, err := fixture().HTML()
 	if err != nil {
 		t.Fatal(err)
 	}
 	page := string(raw)
 	for _, address := range regexp.MustCompile(`[a-z]+://[^\s"'<>]*`).FindAllString(page, -1) {
-		if address != "http://www.w3.org/2000/svg" { // a name, which nobody fetches
+		if address != "http://www.w3.org/2000/svg" { // a namespace name, which no client fetches
 			t.Errorf("the page refers to %s", address)
 		}
 	}
 	for _, forbidden := range []string{"<script", "<link", "@import", "url(", "<b>\"deletes\"", "ZgotmplZ"} {
 		if strings.Contains(page, forbidden) {
-			t.Errorf("the page holds %q", forbidden)
+			t.Errorf("the page contains %q", forbidden)
 		}
 	}
 	for _, want := range []string{
@@ -165,7 +165,7 @@ func TestThePageNeedsNothingElseAndEscapesEverything(t *testing.T) {
 		`aria-labelledby="narrow-title narrow-desc"`, `<tr><th scope="row">2</th><td>2</td><td>4</td></tr>`,
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not hold %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	ids := map[string]bool{}
@@ -177,7 +177,7 @@ func TestThePageNeedsNothingElseAndEscapesEverything(t *testing.T) {
 	}
 }
 
-func TestSamplesFollowTheTimelineAndEndWithTheRun(t *testing.T) {
+func TestSamplesMatchTheTimeline(t *testing.T) {
 	got := fixture().samples()
 	want := []sample{
 		{0, "6", "6"}, {1, "6", "6"}, {2, "2", "4"}, {3, "0", "4"}, {4, "0", "4"}, {5, "–", "4"}, {6, "–", "6"}, {7, "–", "6"},
@@ -191,10 +191,10 @@ func TestTableAligns(t *testing.T) {
 	lines := strings.Split(strings.TrimRight(fixture().Table(), "\n"), "\n")
 	for _, line := range lines {
 		if len([]rune(line)) != len([]rune(lines[0])) {
-			t.Errorf("%q is not as long as the head", line)
+			t.Errorf("line %q does not have the length of the header", line)
 		}
 	}
 	if !strings.Contains(fixture().Table(), "fewest available pods") {
-		t.Errorf("the table lacks the fewest available pods:\n%s", fixture().Table())
+		t.Errorf("the table does not have the fewest available pods:\n%s", fixture().Table())
 	}
 }

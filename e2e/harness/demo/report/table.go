@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is the comparison in plain text.
+// Table returns the comparison in plain text.
 func (r Report) Table() string {
 	rows := append([]row{{Label: "", Unprotected: "without", Protected: "with Breakwater"}}, r.rows()...)
 	var label, left int

@@ -35,33 +35,33 @@ type Cluster struct {
 	admin *rest.Config
 	nodes []nodes.Node
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	paused  map[string]bool
 	proxies []*proxy.Proxy
 }
 
-// Name is the cluster's name in the topology.
+// Name returns the cluster's name in the topology.
 func (c *Cluster) Name() string { return c.spec.Name }
 
-// Is tells whether the cluster has the role.
-func (c *Cluster) Is(role federation.Role) bool { return c.spec.Is(role) }
+// HasRole reports whether the cluster has the role.
+func (c *Cluster) HasRole(role federation.Role) bool { return c.spec.HasRole(role) }
 
-// Kubeconfig is the path of an administrator's kubeconfig, for this machine.
+// Kubeconfig returns the path of an administrator's kubeconfig for this machine.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.folder, "kubeconfig") }
 
-// InternalKubeconfig is the path of an administrator's kubeconfig, for pods of all clusters of this docker.
+// InternalKubeconfig returns the path of an administrator's kubeconfig for pods of all clusters in this Docker network.
 func (c *Cluster) InternalKubeconfig() string { return filepath.Join(c.folder, "internal.kubeconfig") }
 
-// InternalServer is the URL of the apiserver for pods of all clusters of this docker, which knows its containers by name.
+// InternalServer returns the API server's URL for pods of all clusters in this Docker network, by container name.
 func (c *Cluster) InternalServer() string { return "https://" + c.controlPlane() + ":6443" }
 
-// controlPlane is the container that runs the control plane.
+// controlPlane returns the container of the control plane.
 func (c *Cluster) controlPlane() string { return c.name + "-control-plane" }
 
-// RESTConfig is an administrator's configuration, without a client-side rate limit.
+// RESTConfig returns an administrator's configuration, without a client-side rate limit.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
-// Nodes are the names of all nodes, which are those of their containers as well.
+// Nodes returns the names of all nodes, which are also the names of their containers.
 func (c *Cluster) Nodes() []string {
 	var names []string
 	for _, node := range c.nodes {
@@ -70,8 +70,8 @@ func (c *Cluster) Nodes() []string {
 	return names
 }
 
-// start brings the cluster up, and returns when it is usable. kind cannot be interrupted: when ctx ends, its nodes are
-// taken away, which lets it fail.
+// start starts the cluster and returns when it is usable. kind cannot be interrupted: when ctx ends, start deletes the
+// nodes, which makes kind fail.
 func (c *Cluster) start(ctx context.Context, wanted *v1alpha4.Cluster) error {
 	began := time.Now()
 	if err := os.MkdirAll(c.folder, 0o700); err != nil {
@@ -88,7 +88,7 @@ func (c *Cluster) start(ctx context.Context, wanted *v1alpha4.Cluster) error {
 			return err
 		}
 	case <-ctx.Done():
-		c.abandon(created)
+		c.deleteNodesUntil(created)
 		return context.Cause(ctx)
 	}
 	if err := c.connect(); err != nil {
@@ -101,22 +101,22 @@ func (c *Cluster) start(ctx context.Context, wanted *v1alpha4.Cluster) error {
 	return nil
 }
 
-// abandon takes nodes away until kind gives up. Stop takes away what is there then.
-func (c *Cluster) abandon(created <-chan error) {
+// deleteNodesUntil deletes nodes until kind fails. Stop deletes the rest.
+func (c *Cluster) deleteNodesUntil(created <-chan error) {
 	for {
 		if err := c.provider.Delete(c.name, c.Kubeconfig()); err != nil {
-			c.log.V(1).Info("Cannot take the nodes of a cluster away yet", "error", err.Error())
+			c.log.V(1).Info("Failed to delete the nodes of an interrupted cluster; retrying", "error", err.Error())
 		}
 		select {
-		case err := <-created: // whatever it says: it was meant to fail
-			c.log.V(1).Info("kind has given up", "error", fmt.Sprint(err))
+		case err := <-created: // the error is expected
+			c.log.V(1).Info("kind exited without an error", "error", fmt.Sprint(err))
 			return
 		case <-time.After(deletePause):
 		}
 	}
 }
 
-// connect reads what kind has made.
+// connect reads the cluster that kind created.
 func (c *Cluster) connect() error {
 	internal, err := c.provider.KubeConfig(c.name, true)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *Cluster) connect() error {
 	return err
 }
 
-// LoadImage gives all nodes the images of an archive. kind cannot be interrupted here either.
+// LoadImage loads the images of an archive into all nodes. kind cannot be interrupted here either.
 func (c *Cluster) LoadImage(ctx context.Context, archive string) error {
 	var loads errgroup.Group
 	for _, node := range c.nodes {
@@ -155,7 +155,7 @@ func (c *Cluster) LoadImage(ctx context.Context, archive string) error {
 	return loads.Wait()
 }
 
-// stop deletes the cluster. Where there is none, that is well.
+// stop deletes the cluster. It is not an error if it does not exist.
 func (c *Cluster) stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,21 +165,21 @@ func (c *Cluster) stop(ctx context.Context) error {
 	}
 	for node := range c.paused {
 		if _, err := docker(ctx, "unpause", node); err != nil {
-			c.log.V(1).Info("Cannot unpause a node before it is deleted", "node", node, "error", err.Error())
+			c.log.V(1).Info("Failed to unpause a node before its deletion", "node", node, "error", err.Error())
 		}
 	}
-	c.rest(ctx)
+	c.quiesce(ctx)
 	return errors.Join(append(errs, c.delete(ctx), os.RemoveAll(c.folder))...)
 }
 
 const (
-	// deletePause is the time between two attempts to delete the nodes of a cluster, deleteTimeout bounds them all.
+	// deletePause is the interval between attempts to delete the nodes of a cluster, deleteTimeout bounds all of them.
 	deletePause   = time.Second
 	deleteTimeout = 3 * time.Minute
 )
 
-// delete takes the nodes away. docker gives up a container that has not died within ten seconds, which hundreds of pods on a
-// busy machine do not, so that it is asked again.
+// delete deletes the nodes. docker fails if a container has not exited within ten seconds, which happens with hundreds of
+// pods on a busy machine, so delete retries.
 func (c *Cluster) delete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// readPatch reads fields that all clusters get. Nodes are not among them: the topology says which there are.
+// readPatch reads fields for all clusters. They cannot contain nodes, which the topology defines.
 func readPatch(file string) (v1alpha4.Cluster, error) {
 	var patch v1alpha4.Cluster
 	if file == "" {
@@ -29,18 +29,18 @@ func readPatch(file string) (v1alpha4.Cluster, error) {
 		return patch, fmt.Errorf("read the patch of kind configurations %s: %w", file, err)
 	}
 	if len(patch.Nodes) > 0 || patch.Name != "" {
-		return patch, fmt.Errorf("the patch of kind configurations %s has names or nodes: the topology says which there are", file)
+		return patch, fmt.Errorf("the patch of kind configurations %s sets name or nodes; set them in the topology", file)
 	}
 	return patch, nil
 }
 
-// configuration is that of one cluster. One node is control plane and runs pods as well, as kind does it; of several, the
-// control plane runs none.
+// configuration returns the kind configuration of one cluster. A single node runs the control plane and pods, as is kind's
+// default. With several nodes, the control plane node runs no pods.
 func configuration(patch v1alpha4.Cluster, spec federation.ClusterSpec, nodes int) *v1alpha4.Cluster {
 	if nodes == 0 {
 		nodes = spec.Nodes
 	}
-	if !spec.Is(federation.Worker) {
+	if !spec.HasRole(federation.Worker) {
 		nodes = 1
 	}
 	wanted := patch

@@ -20,11 +20,11 @@ func TestNodesOfAConfiguration(t *testing.T) {
 		nodes int
 		want  string
 	}{
-		"a core is one node": {core, 0, "control-plane"},
-		"and stays one":      {core, 2, "control-plane"},
-		"nodes of the topology do not carry the control plane": {worker, 0, "control-plane worker worker worker"},
-		"the options win": {worker, 2, "control-plane worker worker"},
-		"one node carries the control plane and pods": {worker, 1, "control-plane"},
+		"a core has one node":                           {core, 0, "control-plane"},
+		"a core has one node whatever the options":      {core, 2, "control-plane"},
+		"a worker has its nodes and a control plane":    {worker, 0, "control-plane worker worker worker"},
+		"options override the topology":                 {worker, 2, "control-plane worker worker"},
+		"a single node runs the control plane and pods": {worker, 1, "control-plane"},
 	} {
 		var roles []string
 		for _, node := range configuration(v1alpha4.Cluster{}, c.spec, c.nodes).Nodes {
@@ -36,7 +36,7 @@ func TestNodesOfAConfiguration(t *testing.T) {
 	}
 }
 
-func TestThePatchGoesIntoEachConfiguration(t *testing.T) {
+func TestPatchIsMergedIntoEveryConfiguration(t *testing.T) {
 	const fragment = "kind: KubeletConfiguration\nfailCgroupV1: false\n"
 	patch, err := readPatch(file(t, "kubeadmConfigPatches:\n- |\n  kind: KubeletConfiguration\n  failCgroupV1: false\n"))
 	if err != nil {
@@ -51,10 +51,10 @@ func TestThePatchGoesIntoEachConfiguration(t *testing.T) {
 	}
 }
 
-func TestPatchesThatAreRefused(t *testing.T) {
+func TestInvalidPatches(t *testing.T) {
 	for content, want := range map[string]string{
-		"nodes: [{role: worker}]": "the topology says which there are",
-		"name: mine":              "the topology says which there are",
+		"nodes: [{role: worker}]": "set them in the topology",
+		"name: mine":              "set them in the topology",
 		"kubeadmPatches: []":      "field kubeadmPatches not found",
 		"- a":                     "cannot unmarshal",
 	} {
@@ -63,7 +63,7 @@ func TestPatchesThatAreRefused(t *testing.T) {
 		}
 	}
 	if _, err := readPatch(filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("a patch that is not there is none")
+		t.Error("readPatch() of a missing file returned no error")
 	}
 	for _, nothing := range []string{"", file(t, "")} {
 		if _, err := readPatch(nothing); err != nil {

@@ -21,36 +21,36 @@ import (
 
 var _ federation.Faults = (*Cluster)(nil)
 
-// faultTimeout bounds what a fault takes to strike.
+// faultTimeout bounds the injection of a fault.
 const faultTimeout = time.Minute
 
-// Components lists what the control plane runs. The kubelet runs on every node; faults strike that of the control plane.
+// Components lists the components of the control plane. The kubelet runs on every node; faults apply to the one of the control plane.
 func (c *Cluster) Components() []federation.Component {
 	return []federation.Component{
 		federation.Kubelet, federation.Etcd, federation.APIServer, federation.ControllerManager, federation.Scheduler,
 	}
 }
 
-// Kill ends a component at once and returns when that process is gone. The kubelet, and systemd of the kubelet, start
-// it anew by themselves some time later. It is no error if it does not run.
+// Kill kills a component and returns when that process has exited. The kubelet, and systemd of the kubelet, start
+// it again by themselves some time later. It is not an error if it does not run.
 func (c *Cluster) Kill(component federation.Component) error {
-	return c.strike(component, `for p in $pids; do kill -KILL $p; done; for p in $pids; do while [ -e /proc/$p ]; do sleep 0.02; done; done`)
+	return c.runInNode(component, `for p in $pids; do kill -KILL $p; done; for p in $pids; do while [ -e /proc/$p ]; do sleep 0.02; done; done`)
 }
 
-// Freeze stops a component where it is. Its connections stay open and say nothing. The kubelet kills an apiserver that
-// has not answered it for more than a minute.
+// Freeze suspends a component. Its connections stay open and silent. The kubelet kills an API server that has not
+// answered for more than a minute.
 func (c *Cluster) Freeze(component federation.Component) error {
-	return c.strike(component, `[ -n "$pids" ] || { echo it does not run >&2; exit 1; }
+	return c.runInNode(component, `[ -n "$pids" ] || { echo it does not run >&2; exit 1; }
 for p in $pids; do kill -STOP $p; done; for p in $pids; do until grep -q '^State:.[Tt]' /proc/$p/status; do sleep 0.02; done; done`)
 }
 
-// Thaw makes a frozen component go on.
+// Thaw resumes a frozen component.
 func (c *Cluster) Thaw(component federation.Component) error {
-	return c.strike(component, `for p in $pids; do kill -CONT $p; done
+	return c.runInNode(component, `for p in $pids; do kill -CONT $p; done
 for p in $pids; do while grep -q '^State:.[Tt]' /proc/$p/status; do sleep 0.02; done; done`)
 }
 
-// Restart kills a component, and returns when its successor works: when the apiserver says that all is well.
+// Restart kills a component and returns when its successor works, that is, when the API server is ready.
 func (c *Cluster) Restart(ctx context.Context, component federation.Component) error {
 	before, err := c.pids(ctx, component)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *Cluster) Restart(ctx context.Context, component federation.Component) e
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var now string
 		if now, last = c.pids(ctx, component); last == nil && (now == "" || now == before) {
-			last = errors.New("it has not been started anew")
+			last = errors.New("it has not been restarted")
 		}
 		if last == nil {
 			last = clients.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
@@ -80,19 +80,19 @@ func (c *Cluster) Restart(ctx context.Context, component federation.Component) e
 	return nil
 }
 
-// pids are the processes of a component, separated by spaces.
+// pids returns the process IDs of a component, separated by spaces.
 func (c *Cluster) pids(ctx context.Context, component federation.Component) (string, error) {
 	if !slices.Contains(c.Components(), component) {
-		return "", fmt.Errorf("cluster %s has no %s: it has %q", c.spec.Name, component, c.Components())
+		return "", fmt.Errorf("cluster %s has no component %s; its components are %q", c.spec.Name, component, c.Components())
 	}
-	// The kernel keeps 15 characters of a name.
+	// The kernel truncates process names to 15 characters.
 	name := string(component)[:min(15, len(component))]
 	found, err := docker(ctx, "exec", c.controlPlane(), "sh", "-c", "pgrep -x "+name+" || true")
 	return strings.Join(strings.Fields(found), " "), err
 }
 
-// strike runs a script in the control plane's node that knows the component's processes as $pids.
-func (c *Cluster) strike(component federation.Component, script string) error {
+// runInNode runs a script on the control plane's node, with the component's processes in $pids.
+func (c *Cluster) runInNode(component federation.Component, script string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
 	defer cancel()
 	pids, err := c.pids(ctx, component)
@@ -105,10 +105,10 @@ func (c *Cluster) strike(component federation.Component, script string) error {
 	return nil
 }
 
-// Pause stops a node with all that runs on it: kubelet, pods, and the control plane if it is that node.
+// Pause suspends a node with its kubelet, its pods and, on that node, the control plane.
 func (c *Cluster) Pause(ctx context.Context, node string) error { return c.setPaused(ctx, node, true) }
 
-// Unpause makes a paused node go on.
+// Unpause resumes a paused node.
 func (c *Cluster) Unpause(ctx context.Context, node string) error {
 	return c.setPaused(ctx, node, false)
 }
@@ -117,7 +117,7 @@ func (c *Cluster) setPaused(ctx context.Context, node string, paused bool) error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.Contains(c.Nodes(), node) {
-		return fmt.Errorf("cluster %s has no node %s: it has %q", c.spec.Name, node, c.Nodes())
+		return fmt.Errorf("cluster %s has no node %s; its nodes are %q", c.spec.Name, node, c.Nodes())
 	}
 	command := "unpause"
 	if paused {
@@ -135,13 +135,13 @@ func (c *Cluster) setPaused(ctx context.Context, node string, paused bool) error
 	return nil
 }
 
-// Proxy puts a proxy in front of the apiserver, for one client on this machine. Stop of the federation closes it.
+// Proxy starts a proxy in front of the API server, for one client on this machine. Stop of the federation closes it.
 func (c *Cluster) Proxy(ctx context.Context) (*federation.Proxy, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, err := proxy.Start(ctx, strings.TrimPrefix(c.admin.Host, "https://"))
 	if err != nil {
-		return nil, fmt.Errorf("put a proxy in front of cluster %s: %w", c.spec.Name, err)
+		return nil, fmt.Errorf("start a proxy for cluster %s: %w", c.spec.Name, err)
 	}
 	c.proxies = append(c.proxies, p)
 	config, err := clientcmd.LoadFromFile(c.Kubeconfig())

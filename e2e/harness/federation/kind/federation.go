@@ -20,7 +20,7 @@ import (
 // maxName is the longest name of a cluster that leaves room for our prefix and kind's suffix in the name of a host.
 const maxName = 40
 
-// Federation is a running federation. Nothing of Breakwater is in its clusters, not even its CRDs.
+// Federation is a running federation. Its clusters contain no objects of Breakwater, not even CRDs.
 type Federation struct {
 	federation.Members[*Cluster]
 
@@ -33,16 +33,16 @@ type Federation struct {
 	stopErr error
 }
 
-// Start brings a federation up and returns when it is usable. When ctx ends before that, what there is goes away.
-// After it, all runs until Stop, or until somebody deletes the clusters: they outlive this program. After an error
-// nothing is left.
+// Start starts a federation and returns when it is usable. When ctx ends before that, Start deletes its clusters.
+// The clusters run until Stop, or until a user deletes them: they outlive this program. After an error
+// no cluster is left.
 func Start(ctx context.Context, topology *federation.Topology, options Options) (*Federation, error) {
 	options.setDefaults()
 	patch, err := readPatch(options.Patch)
 	if err != nil {
 		return nil, err
 	}
-	// kind would pull an image that is not there, which a machine without a registry waits minutes for.
+	// kind would try to pull a missing image, which takes minutes on a machine without a registry.
 	if err := Missing(ctx, options); err != nil {
 		return nil, err
 	}
@@ -56,14 +56,14 @@ func Start(ctx context.Context, topology *federation.Topology, options Options) 
 	prefix := "bw-" + rand.String(5) + "-"
 	for _, spec := range topology.Clusters {
 		if len(spec.Name) > maxName {
-			return nil, fmt.Errorf("cluster %s: its name is longer than %d characters", spec.Name, maxName)
+			return nil, fmt.Errorf("cluster %s: the name is longer than %d characters", spec.Name, maxName)
 		}
 		f.Members = append(f.Members, &Cluster{
 			spec: spec, name: prefix + spec.Name, provider: f.provider, image: options.Image,
 			folder: filepath.Join(f.options.Dir, spec.Name), log: options.Log.WithValues("cluster", spec.Name),
 		})
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, options.Timeout, fmt.Errorf("it took longer than %s", options.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, options.Timeout, fmt.Errorf("not usable after %s", options.Timeout))
 	defer cancel()
 	if err := f.start(ctx, patch); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the federation %s: %w", topology.Name, err), f.Stop(context.WithoutCancel(ctx)))
@@ -78,7 +78,7 @@ func (f *Federation) makeFolder() (err error) {
 		err = os.MkdirAll(f.options.Dir, 0o700)
 	}
 	if err != nil {
-		return fmt.Errorf("make a folder for the federation: %w", err)
+		return fmt.Errorf("create a directory for the federation: %w", err)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (f *Federation) start(ctx context.Context, patch v1alpha4.Cluster) error {
 	return nil
 }
 
-// LoadImage gives all nodes the images of an archive, as docker or the OCI know archives.
+// LoadImage loads the images of an archive in Docker or OCI format into all nodes.
 func (f *Federation) LoadImage(ctx context.Context, archive string) error {
 	loads, ctx := errgroup.WithContext(ctx)
 	for _, c := range f.Members {
@@ -111,13 +111,13 @@ func (f *Federation) LoadImage(ctx context.Context, archive string) error {
 	return loads.Wait()
 }
 
-// Topology is what was started.
+// Topology returns the topology of the federation.
 func (f *Federation) Topology() *federation.Topology { return f.topology }
 
-// Dir is the folder that holds a folder with kubeconfigs for each cluster.
+// Dir returns the directory with a subdirectory of kubeconfigs for each cluster.
 func (f *Federation) Dir() string { return f.options.Dir }
 
-// Stop deletes all clusters, with what runs in them, and returns when none is left.
+// Stop deletes all clusters and returns when none is left.
 func (f *Federation) Stop(ctx context.Context) error {
 	f.once.Do(func() {
 		errs := make([]error, len(f.Members))

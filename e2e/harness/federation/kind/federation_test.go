@@ -23,17 +23,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/kind"
 )
 
-// patience bounds what a small machine takes.
-const patience = 3 * time.Minute
+// waitTimeout bounds each wait, also on a small machine.
+const waitTimeout = 3 * time.Minute
 
-func TestAFederationOfOneCluster(t *testing.T) {
-	options := kind.Need(t)
+func TestFederationOfOneCluster(t *testing.T) {
+	options := kind.Require(t)
 	topology, err := federation.Embedded("single")
 	if err != nil {
 		t.Fatal(err)
 	}
 	options.Nodes, options.Log = 1, testr.New(t)
-	f := kind.Bring(t, topology, options)
+	f := kind.StartForTest(t, topology, options)
 	found, ok := f.Cluster("main")
 	if !ok || len(f.Cores()) != 1 || len(f.Workers()) != 1 || len(f.Clusters()) != 1 {
 		t.Fatalf("clusters: %v", f.Clusters())
@@ -45,21 +45,21 @@ func TestAFederationOfOneCluster(t *testing.T) {
 	}
 	answers := func(ctx context.Context) error { return clients.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() }
 
-	t.Run("is reached from here by one kubeconfig, from pods by another", func(t *testing.T) { wantKubeconfigs(t, c) })
-	t.Run("takes images by archive", func(t *testing.T) { wantImage(t, f, c) })
-	t.Run("says nothing while its apiserver is frozen", func(t *testing.T) {
+	t.Run("has a kubeconfig for this machine and one for pods", func(t *testing.T) { wantKubeconfigs(t, c) })
+	t.Run("loads images from an archive", func(t *testing.T) { wantImage(t, f, c) })
+	t.Run("does not answer while its API server is frozen", func(t *testing.T) {
 		must(t, c.Freeze(federation.APIServer))
-		wantSilence(t, answers)
+		wantNoAnswer(t, answers)
 		must(t, c.Thaw(federation.APIServer))
 		must(t, answers(t.Context()))
 	})
-	t.Run("says nothing while its node is paused", func(t *testing.T) {
+	t.Run("does not answer while its node is paused", func(t *testing.T) {
 		must(t, c.Pause(t.Context(), c.Nodes()[0]))
-		wantSilence(t, answers)
+		wantNoAnswer(t, answers)
 		must(t, c.Unpause(t.Context(), c.Nodes()[0]))
 		must(t, answers(t.Context()))
 	})
-	t.Run("is cut off by a proxy", func(t *testing.T) {
+	t.Run("can be cut off by a proxy", func(t *testing.T) {
 		p, err := c.Proxy(t.Context())
 		must(t, err)
 		through, err := kubernetes.NewForConfig(p.RESTConfig())
@@ -67,34 +67,34 @@ func TestAFederationOfOneCluster(t *testing.T) {
 		must(t, through.RESTClient().Get().AbsPath("/readyz").Do(t.Context()).Error())
 		must(t, p.Close())
 		if through.RESTClient().Get().AbsPath("/readyz").Do(t.Context()).Error() == nil {
-			t.Error("it answers through a closed proxy")
+			t.Error("the API server answers through a closed proxy")
 		}
 	})
-	t.Run("has its apiserver again after a restart", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Run("answers again after its API server restarts", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 		defer cancel()
 		must(t, c.Restart(ctx, federation.APIServer))
 		must(t, answers(ctx))
 	})
-	t.Run("has no kwok to break", func(t *testing.T) {
-		if err := c.Kill(federation.Kwok); err == nil || !strings.Contains(err.Error(), "has no kwok") {
+	t.Run("returns an error for a fault of kwok", func(t *testing.T) {
+		if err := c.Kill(federation.Kwok); err == nil || !strings.Contains(err.Error(), "has no component kwok") {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("goes away, paused as it is", func(t *testing.T) {
+	t.Run("is deleted while a node is paused", func(t *testing.T) {
 		must(t, c.Pause(t.Context(), c.Nodes()[0]))
 		must(t, f.Stop(t.Context()))
 		if _, err := os.Stat(f.Dir()); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("its folder is left: %v", err)
+			t.Errorf("its directory still exists: %v", err)
 		}
 		if left := containers(t); slices.Contains(left, c.Nodes()[0]) {
-			t.Errorf("containers are left: %v", left)
+			t.Errorf("containers still exist: %v", left)
 		}
 	})
 }
 
-func TestAStartThatIsInterrupted(t *testing.T) {
-	options := kind.Need(t)
+func TestStartIsInterruptible(t *testing.T) {
+	options := kind.Require(t)
 	topology, err := federation.Embedded("single")
 	if err != nil {
 		t.Fatal(err)
@@ -106,8 +106,8 @@ func TestAStartThatIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	interrupted := errors.New("interrupted")
 	go func() {
-		// In the midst of it: a node is there, and the control plane is not.
-		_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		// Interrupt when a node exists but the control plane does not.
+		_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) {
 			return len(fresh()) > 0, nil
 		})
 		cancel(interrupted)
@@ -118,10 +118,10 @@ func TestAStartThatIsInterrupted(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if left := fresh(); len(left) > 0 {
-		t.Errorf("containers are left: %v", left)
+		t.Errorf("containers still exist: %v", left)
 	}
 	if left, err := os.ReadDir(options.Dir); err != nil || len(left) > 0 {
-		t.Errorf("files are left: %v, %v", left, err)
+		t.Errorf("files still exist: %v, %v", left, err)
 	}
 }
 
@@ -130,11 +130,11 @@ func wantKubeconfigs(t *testing.T, c *kind.Cluster) {
 	for file, want := range map[string]string{c.Kubeconfig(): c.RESTConfig().Host, c.InternalKubeconfig(): c.InternalServer()} {
 		config, err := clientcmd.BuildConfigFromFlags("", file)
 		if err != nil || config.Host != want || len(config.CAData) == 0 {
-			t.Errorf("%s leads to %v, want %s: %v", file, config, want, err)
+			t.Errorf("kubeconfig %s has server %v, want %s: %v", file, config, want, err)
 		}
 	}
 	if want := "https://" + c.Nodes()[0] + ":6443"; c.InternalServer() != want {
-		t.Errorf("pods reach it by %s, want %s", c.InternalServer(), want)
+		t.Errorf("InternalServer() = %s, want %s", c.InternalServer(), want)
 	}
 }
 
@@ -149,19 +149,19 @@ func wantImage(t *testing.T, f *kind.Federation, c *kind.Cluster) {
 	must(t, f.LoadImage(t.Context(), archive))
 	out, err := exec.Command("docker", "exec", c.Nodes()[0], "ctr", "--namespace=k8s.io", "images", "list", "-q").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), tag.Name()) {
-		t.Errorf("%v: the node has not %s:\n%s", err, tag.Name(), out)
+		t.Errorf("%v: the node does not have image %s:\n%s", err, tag.Name(), out)
 	}
 	if err := f.LoadImage(t.Context(), filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("an archive that is not there was loaded")
+		t.Error("LoadImage() of a missing archive returned no error")
 	}
 }
 
-func wantSilence(t *testing.T, answers func(context.Context) error) {
+func wantNoAnswer(t *testing.T, answers func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if err := answers(ctx); err == nil || ctx.Err() == nil {
-		t.Errorf("it answers: %v", err)
+		t.Errorf("the API server answers: %v, want no answer", err)
 	}
 }
 
@@ -172,7 +172,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// containers are the names of all nodes of all kind clusters.
+// containers returns the names of all nodes of all kind clusters.
 func containers(t *testing.T) []string {
 	out, err := exec.Command("docker", "ps", "-a", "--filter=label=io.x-k8s.kind.cluster", "--format={{.Names}}").Output()
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package kind runs a federation as kind clusters: nodes that are containers of docker, with real kubelets, schedulers,
-// Services and pods. Nothing is pulled: all images must be there, or come as archives.
+// Services and pods. It pulls no images: they must exist locally or come as archives.
 package kind
 
 import (
@@ -23,24 +23,24 @@ const (
 	PatchVariable = "KIND_CLUSTER_CONFIG_PATCH"
 )
 
-// Options say how to start a federation.
+// Options configure a federation.
 type Options struct {
-	// Image is that of all nodes. Empty means the one that this version of kind is made for.
+	// Image is the image of all nodes. Empty means kind's default.
 	Image string
-	// Patch is the path of a file with fields of a kind configuration, which all clusters get. Empty means none.
+	// Patch is the path of a file with kind configuration fields for all clusters. Empty means none.
 	Patch string
-	// Nodes is how many nodes of each worker run pods, whatever the topology says: a cluster of one node needs no network
-	// between nodes, and little memory. 0 means what the topology says.
+	// Nodes is how many nodes of each worker run pods, overriding the topology: a cluster of one node needs no network
+	// between nodes and little memory. 0 means the number in the topology.
 	Nodes int
-	// Dir keeps kubeconfigs. It is made. Empty: a temporary folder that Stop removes.
+	// Dir is the directory for kubeconfigs, which Start creates. Empty: a temporary directory that Stop removes.
 	Dir string
-	// Log gets the progress.
+	// Log receives progress messages.
 	Log logr.Logger
 	// Timeout bounds the start. 0 means ten minutes.
 	Timeout time.Duration
 }
 
-// FromEnvironment gives options with what the environment says.
+// FromEnvironment returns options from the environment variables.
 func FromEnvironment() Options {
 	return Options{Image: os.Getenv(ImageVariable), Patch: os.Getenv(PatchVariable)}
 }
@@ -50,22 +50,22 @@ func (o *Options) setDefaults() {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Minute)
 }
 
-// Missing says what this machine lacks to start a federation; nil when nothing.
+// Missing returns what this machine lacks to start a federation; nil if nothing.
 func Missing(ctx context.Context, o Options) error {
 	o.setDefaults()
 	if _, err := exec.LookPath("docker"); err != nil {
-		return fmt.Errorf("kind clusters are containers of docker: %w", err)
+		return fmt.Errorf("kind needs the docker command: %w", err)
 	}
 	if _, err := docker(ctx, "version", "--format={{.Server.Version}}"); err != nil {
-		return fmt.Errorf("no docker daemon answers (DOCKER_HOST says where it is): %w", err)
+		return fmt.Errorf("no docker daemon answers (set DOCKER_HOST): %w", err)
 	}
 	if _, err := docker(ctx, "image", "inspect", "--format={{.Id}}", o.Image); err != nil {
-		return fmt.Errorf("docker does not have the image of nodes: `docker pull %s`, or set %s to one that is there: %w", o.Image, ImageVariable, err)
+		return fmt.Errorf("docker does not have the node image; run `docker pull %s`, or set %s to an image that exists: %w", o.Image, ImageVariable, err)
 	}
 	return nil
 }
 
-// docker runs a command of docker, and gives what it prints.
+// docker runs a docker command and returns its output.
 func docker(ctx context.Context, arguments ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "docker", arguments...).Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {

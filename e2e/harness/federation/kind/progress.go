@@ -8,16 +8,18 @@ import (
 	kindlog "sigs.k8s.io/kind/pkg/log"
 )
 
-// progress hands what kind says to our log, one level deeper than kind means it: we say what is done, it says how.
+// progress forwards kind's messages to a log, one verbosity level higher, because they are details of our own messages.
 type progress struct{ log logr.Logger }
 
 var _ kindlog.Logger = progress{}
 
-func (p progress) Warn(message string)               { p.say("warning: " + message) }
+func (p progress) Warn(message string)               { p.logMessage("warning: " + message) }
 func (p progress) Warnf(format string, args ...any)  { p.Warn(fmt.Sprintf(format, args...)) }
-func (p progress) Error(message string)              { p.say("error: " + message) }
+func (p progress) Error(message string)              { p.logMessage("error: " + message) }
 func (p progress) Errorf(format string, args ...any) { p.Error(fmt.Sprintf(format, args...)) }
-func (p progress) say(message string)                { p.log.V(1).Info("kind", "says", strings.TrimSpace(message)) }
+func (p progress) logMessage(message string) {
+	p.log.V(1).Info("kind", "says", strings.TrimSpace(message))
+}
 
 func (p progress) V(level kindlog.Level) kindlog.InfoLogger {
 	return detail{p.log.V(int(level) + 1)}

@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// pollInterval is the time between two looks at a cluster.
+// pollInterval is the interval between checks of a cluster.
 const pollInterval = 250 * time.Millisecond
 
-// awaitUsable waits until pods can run, and find each other by name: kind says only that the control plane answers.
+// awaitUsable waits until pods can run and resolve names: kind waits only until the control plane answers.
 func (c *Cluster) awaitUsable(ctx context.Context) error {
 	clients, err := kubernetes.NewForConfig(c.RESTConfig())
 	if err != nil {
@@ -23,19 +23,19 @@ func (c *Cluster) awaitUsable(ctx context.Context) error {
 	}
 	var last error
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		if found := unusable(ctx, clients, len(c.nodes)); found == nil || ctx.Err() == nil {
+		if found := checkUsable(ctx, clients, len(c.nodes)); found == nil || ctx.Err() == nil {
 			last = found
 		}
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait until it is usable: %w", errors.Join(context.Cause(ctx), last))
+		return fmt.Errorf("wait until the cluster is usable: %w", errors.Join(context.Cause(ctx), last))
 	}
 	return nil
 }
 
-// unusable says what pods lack.
-func unusable(ctx context.Context, clients kubernetes.Interface, want int) error {
+// checkUsable returns why pods cannot run yet.
+func checkUsable(ctx context.Context, clients kubernetes.Interface, want int) error {
 	if _, err := clients.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
 		return err
 	}

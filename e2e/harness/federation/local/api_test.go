@@ -46,7 +46,7 @@ func TestUserMayDoWhatRBACAllows(t *testing.T) {
 	jane, err := kubernetes.NewForConfig(config)
 	must(t, err)
 	if _, err := jane.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("without rights: %v, want forbidden", err)
+		t.Errorf("a user without permissions got %v, want forbidden", err)
 	}
 	_, err = admin.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "readers"},
@@ -54,7 +54,7 @@ func TestUserMayDoWhatRBACAllows(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "readers"}},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	eventually(t, "her group may read", func(ctx context.Context) error {
+	eventually(t, "the user may read by the group's role", func(ctx context.Context) error {
 		_, err := jane.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 		return err
 	})
@@ -68,7 +68,7 @@ func checkKubeconfigIs(t *testing.T, file, user string) {
 		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	must(t, err)
 	if got := review.Status.UserInfo.Username; got != user {
-		t.Errorf("%s is %s, want %s", file, got, user)
+		t.Errorf("kubeconfig %s authenticates as %s, want %s", file, got, user)
 	}
 }
 
@@ -88,12 +88,12 @@ func TestServiceAccountTokensWork(t *testing.T) {
 		&authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	must(t, err)
 	if want := "system:serviceaccount:" + namespace + ":default"; review.Status.UserInfo.Username != want {
-		t.Errorf("the token is %s, want %s", review.Status.UserInfo.Username, want)
+		t.Errorf("the token authenticates as %s, want %s", review.Status.UserInfo.Username, want)
 	}
 }
 
-// TestAPIServerAsksWebhooksOnLoopback is what the demo and the end-to-end tests stand on.
-func TestAPIServerAsksWebhooksOnLoopback(t *testing.T) {
+// The demo and the end-to-end tests depend on webhooks on the loopback interface.
+func TestAPIServerCallsWebhooksOnLoopback(t *testing.T) {
 	api := clients(t, sharedCluster(t))
 	namespace := newNamespace(t, api)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +135,7 @@ func TestAPIServerAsksWebhooksOnLoopback(t *testing.T) {
 		}
 	}()
 	n := 0
-	eventually(t, "a deletion is refused", func(ctx context.Context) error {
+	eventually(t, "the webhook denies a deletion", func(ctx context.Context) error {
 		n++
 		name := fmt.Sprintf("victim-%d", n)
 		if _, err := api.CoreV1().ConfigMaps(namespace).Create(ctx,
@@ -144,10 +144,10 @@ func TestAPIServerAsksWebhooksOnLoopback(t *testing.T) {
 		}
 		err := api.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 		if err == nil {
-			return fmt.Errorf("deletion %d passed: the apiserver does not know the webhook yet", n)
+			return fmt.Errorf("deletion %d was allowed: the API server does not call the webhook yet", n)
 		}
 		if !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "refused on /cells/main/validate") {
-			t.Fatalf("the refusal is %v", err)
+			t.Fatalf("deletion error %v, want the denial of the webhook", err)
 		}
 		return nil
 	})

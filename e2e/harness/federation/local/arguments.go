@@ -10,12 +10,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
 )
 
-// serviceRange is the range of cluster IPs. Nothing routes them.
+// serviceRange is the range of cluster IPs, which are not routed.
 const serviceRange = "10.96.0.0/16"
 
 func firstServiceIP() net.IP { return net.ParseIP("10.96.0.1") }
 
-// controllers are those that act on what a federation holds. Those for volumes, certificates, routes and cloud load
+// controllers returns the controllers that a federation needs. Those for volumes, certificates, routes and cloud load
 // balancers would idle, and each costs start-up time.
 func controllers() []string {
 	return []string{
@@ -44,7 +44,7 @@ func controllers() []string {
 	}
 }
 
-// layout says where a cluster keeps its files.
+// layout holds the paths of a cluster's files.
 type layout struct{ folder string }
 
 func (l layout) pki(file string) string { return filepath.Join(l.folder, "pki", file) }
@@ -63,7 +63,7 @@ func (l layout) config(c federation.Component) string {
 
 func (l layout) kubeconfig(user string) string { return filepath.Join(l.folder, user+".kubeconfig") }
 
-// arguments are the flags of a component.
+// arguments returns the flags of a component.
 func (c *Cluster) arguments(component federation.Component) []string {
 	switch component {
 	case federation.Etcd:
@@ -115,8 +115,8 @@ func (c *Cluster) etcdArguments() []string {
 		"--peer-key-file=" + c.layout.pki("etcd.key"),
 		// The port's reservation holds the port; see port.Reservation.
 		"--socket-reuse-port=true",
-		// What etcd wrote lives in the page cache, which a killed process does not lose. Only a crash of the
-		// machine would, and no federation outlives that. It makes writes several times faster.
+		// Data that etcd wrote is in the page cache, which survives a killed process. Only a crash of the machine loses
+		// it, and no federation survives that. Without fsync, writes are several times faster.
 		"--unsafe-no-fsync=true",
 		"--log-level=warn",
 	}
@@ -140,9 +140,9 @@ func (c *Cluster) apiServerArguments() []string {
 		"--service-account-key-file=" + c.layout.pki("service-account.key"),
 		"--service-account-signing-key-file=" + c.layout.pki("service-account.key"),
 		"--service-cluster-ip-range=" + serviceRange,
-		// A loopback address is no legal endpoint of the Service kubernetes, and no pod here would use it.
+		// A loopback address is not a valid endpoint of the Service kubernetes, and no pod here would use it.
 		"--endpoint-reconciler-type=none",
-		// Watches end soon after SIGTERM. Without this the apiserver waits for its clients to end them.
+		// Watches end soon after SIGTERM. Without this the API server waits for its clients to end them.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--allow-privileged=true",
 	}
@@ -155,10 +155,10 @@ func (c *Cluster) controllerManagerArguments() []string {
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file=" + c.layout.pki("service-account.key"),
 		"--root-ca-file=" + c.layout.pki("ca.crt"),
-		// There is one instance, and one that was killed shall be replaced without waiting for its lease.
+		// There is one instance, and its restart must not wait for the lease of a killed one.
 		"--leader-elect=false",
 		"--secure-port=0",
-		// The default of 20 requests a second would soften every storm that the controllers take part in.
+		// The default of 20 requests a second would slow down every storm in which the controllers take part.
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// From nothing to three clusters that are usable, with the programs in the cache.
+// Measures the start of three usable clusters, with the programs in the page cache.
 func BenchmarkFederationUp(b *testing.B) {
 	topology, err := federation.Embedded("federated")
 	if err != nil {

@@ -44,27 +44,27 @@ type Cluster struct {
 	admin   *rest.Config
 	etcd    *prober
 	api     *prober
-	// died is told of each component that ends by itself, launched of each that starts.
-	died     func(*Death)
-	launched func(*Cluster, federation.Component, *process) error
+	// onDeath is called for each component that exits by itself, launched for each that starts.
+	onDeath  func(*Death)
+	onLaunch func(*Cluster, federation.Component, *process) error
 
-	mu        sync.Mutex // guards what follows, and lets one operation on a component run at a time
-	processes map[federation.Component]*process
-	room      map[federation.Component]uint64 // how large a file may be, of those whose disk is full
-	proxies   []*proxy.Proxy
-	stopped   bool
+	mu         sync.Mutex // guards the following fields, and serializes operations on components
+	processes  map[federation.Component]*process
+	fileLimits map[federation.Component]uint64 // file size limit of components whose disk is full
+	proxies    []*proxy.Proxy
+	stopped    bool
 }
 
-// Name is the cluster's name in the topology.
+// Name returns the cluster's name in the topology.
 func (c *Cluster) Name() string { return c.spec.Name }
 
-// Is tells whether the cluster has the role.
-func (c *Cluster) Is(role federation.Role) bool { return c.spec.Is(role) }
+// HasRole reports whether the cluster has the role.
+func (c *Cluster) HasRole(role federation.Role) bool { return c.spec.HasRole(role) }
 
-// Kubeconfig is the path of an administrator's kubeconfig.
+// Kubeconfig returns the path of an administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.layout.kubeconfig(adminUser) }
 
-// RESTConfig is an administrator's configuration, without a client-side rate limit.
+// RESTConfig returns an administrator's configuration, without a client-side rate limit.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
 // Components lists what this cluster runs, in the order of starting.
@@ -72,7 +72,7 @@ func (c *Cluster) Components() []federation.Component {
 	return append([]federation.Component(nil), c.order...)
 }
 
-// start brings the cluster up. It returns when the cluster is usable.
+// start starts the cluster. It returns when the cluster is usable.
 func (c *Cluster) start(ctx context.Context) error {
 	began := time.Now()
 	if err := c.prepare(); err != nil {
@@ -82,7 +82,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		if err := c.launch(component); err != nil {
 			return err
 		}
-		if err := c.works(ctx, component); err != nil {
+		if err := c.awaitWorking(ctx, component); err != nil {
 			return err
 		}
 	}
@@ -92,10 +92,10 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.furnish(ctx); err != nil {
+	if err := c.populate(ctx); err != nil {
 		return err
 	}
-	if err := c.usable(ctx); err != nil {
+	if err := c.awaitUsable(ctx); err != nil {
 		return err
 	}
 	c.log.Info("Cluster is usable", "server", c.admin.Host, "after", time.Since(began).Round(time.Millisecond).String())
@@ -111,13 +111,13 @@ func (c *Cluster) launch(component federation.Component) error {
 
 func (c *Cluster) launchLocked(component federation.Component) error {
 	log := c.layout.log(component)
-	p, err := run(c.spawner, command{
+	p, err := startProcess(c.spawner, command{
 		program:   c.programs[component],
 		arguments: c.arguments(component),
 		folder:    c.layout.folder,
 		log:       log,
 	}, func(p *process) {
-		c.died(&Death{
+		c.onDeath(&Death{
 			Cluster: c.spec.Name, Component: component, Status: p.cmd.ProcessState.String(), Log: log, Tail: tail(log),
 		})
 	})
@@ -125,15 +125,15 @@ func (c *Cluster) launchLocked(component federation.Component) error {
 		return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
 	}
 	c.processes[component] = p
-	if room, full := c.room[component]; full {
+	if room, full := c.fileLimits[component]; full {
 		if err := p.limitFiles(room); err != nil {
 			return fmt.Errorf("%s of cluster %s: %w", component, c.spec.Name, err)
 		}
 	}
-	return c.launched(c, component, p)
+	return c.onLaunch(c, component, p)
 }
 
-// stop ends the components in the reverse order of their start, those that only talk to the apiserver together.
+// stop ends the components in the reverse order of their start. Those that only use the API server end together.
 func (c *Cluster) stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,11 +145,11 @@ func (c *Cluster) stop(ctx context.Context) error {
 	var clients sync.WaitGroup
 	results := make([]error, len(c.order))
 	for i, component := range c.order[2:] {
-		clients.Go(func() { results[i] = c.end(ctx, component) })
+		clients.Go(func() { results[i] = c.stopComponent(ctx, component) })
 	}
 	clients.Wait()
 	errs = append(errs, results...)
-	errs = append(errs, c.end(ctx, federation.APIServer), c.end(ctx, federation.Etcd))
+	errs = append(errs, c.stopComponent(ctx, federation.APIServer), c.stopComponent(ctx, federation.Etcd))
 	for _, reservation := range c.ports {
 		if reservation != nil {
 			errs = append(errs, reservation.Release())
@@ -158,23 +158,23 @@ func (c *Cluster) stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (c *Cluster) end(ctx context.Context, component federation.Component) error {
+func (c *Cluster) stopComponent(ctx context.Context, component federation.Component) error {
 	p, ok := c.processes[component]
 	if !ok {
 		return nil
 	}
 	grace := c.options.Grace
 	if component == federation.Etcd {
-		// etcd waits for its clients' streams to end, and has nothing else to bring in order: see --unsafe-no-fsync.
+		// etcd would wait for its clients' streams to end, and has nothing else to clean up: see --unsafe-no-fsync.
 		grace = 0
 	}
 	if err := p.terminate(ctx, grace); err != nil {
-		return fmt.Errorf("end %s of cluster %s: %w", component, c.spec.Name, err)
+		return fmt.Errorf("stop %s of cluster %s: %w", component, c.spec.Name, err)
 	}
 	return nil
 }
 
-// prepare writes all files and takes all ports.
+// prepare writes all files and reserves all ports.
 func (c *Cluster) prepare() error {
 	for _, folder := range []string{c.layout.pki(""), c.layout.data(""), c.layout.folder + "/logs"} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// Death is the error that a component ended without being asked to.
+// Death is the error that a component exited by itself.
 type Death struct {
 	Cluster   string
 	Component federation.Component

@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// CanFillDisks tells whether FillDisk works on this system: only Linux limits a process that runs.
+// CanFillDisks reports whether FillDisk works on this system: only Linux can limit a running process.
 const CanFillDisks = false
 
 const unlimited uint64 = math.MaxUint64

@@ -15,12 +15,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// etcd ends itself when its disk is full, cannot start while it is, and has all that it said to have once it can.
-func TestEtcdDiesOfAFullDisk(t *testing.T) {
+// etcd exits when its disk is full, cannot start while it is, and has all acknowledged data afterwards.
+func TestEtcdExitsWhenItsDiskIsFull(t *testing.T) {
 	if !local.CanFillDisks {
-		t.Skip("only Linux limits a process that runs")
+		t.Skip("only Linux can limit a running process")
 	}
-	f, c := startOwn(t, local.Options{WithoutControllers: true})
+	f, c := startFederation(t, local.Options{WithoutControllers: true})
 	api := clients(t, c).CoreV1().ConfigMaps("default")
 	create := func(ctx context.Context, name string) error {
 		_, err := api.Create(ctx, &corev1.ConfigMap{
@@ -28,15 +28,15 @@ func TestEtcdDiesOfAFullDisk(t *testing.T) {
 		}, metav1.CreateOptions{})
 		return err
 	}
-	diesOfIt := func() {
+	wantExit := func() {
 		t.Helper()
 		select {
 		case death := <-f.Deaths():
 			if death.Component != federation.Etcd || !strings.Contains(death.Tail, syscall.EFBIG.Error()) {
-				t.Fatalf("want a death of etcd by %q, got: %v", syscall.EFBIG, death)
+				t.Fatalf("want etcd to exit with %q, got: %v", syscall.EFBIG, death)
 			}
 		case <-time.After(time.Minute):
-			t.Fatal("etcd did not die in a minute")
+			t.Fatal("etcd did not exit within a minute")
 		}
 	}
 	must(t, c.FillDisk(federation.Etcd))
@@ -51,14 +51,14 @@ func TestEtcdDiesOfAFullDisk(t *testing.T) {
 		}
 		kept = append(kept, name)
 	}
-	diesOfIt()
+	wantExit()
 	if err := c.Restart(t.Context(), federation.Etcd); err == nil {
-		t.Fatal("etcd starts although its disk is full")
+		t.Fatal("etcd started although its disk is full")
 	}
-	diesOfIt()
+	wantExit()
 	must(t, c.FreeDisk(federation.Etcd))
 	must(t, c.Restart(t.Context(), federation.Etcd))
-	eventually(t, "what was stored is there", func(ctx context.Context) error {
+	eventually(t, "stored data still exists", func(ctx context.Context) error {
 		for _, name := range kept {
 			if _, err := api.Get(ctx, name, metav1.GetOptions{}); err != nil {
 				return err
@@ -67,7 +67,7 @@ func TestEtcdDiesOfAFullDisk(t *testing.T) {
 		return create(ctx, fmt.Sprint("later-", time.Now().UnixNano()))
 	})
 
-	t.Run("it goes on when there is room before it has written more", func(t *testing.T) {
+	t.Run("it continues when space is freed before its next write", func(t *testing.T) {
 		must(t, c.FillDisk(federation.Etcd))
 		must(t, c.FreeDisk(federation.Etcd))
 		for i := range 4 {

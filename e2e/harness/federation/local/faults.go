@@ -15,25 +15,25 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
-// errStopped is the error of a fault in a federation that was stopped.
+// errStopped is the error of a fault in a stopped federation.
 var errStopped = errors.New("the federation was stopped")
 
-// Kill ends a component at once and returns when it is gone. It is no error if it does not run.
+// Kill kills a component and returns when it has exited. It is not an error if it does not run.
 func (c *Cluster) Kill(component federation.Component) error {
-	return c.affect(component, (*process).kill)
+	return c.applyFault(component, (*process).kill)
 }
 
-// Freeze stops a component where it is. Its connections stay open and say nothing.
+// Freeze suspends a component. Its connections stay open and silent.
 func (c *Cluster) Freeze(component federation.Component) error {
-	return c.affect(component, (*process).freeze)
+	return c.applyFault(component, (*process).freeze)
 }
 
-// Thaw makes a frozen component go on.
+// Thaw resumes a frozen component.
 func (c *Cluster) Thaw(component federation.Component) error {
-	return c.affect(component, (*process).thaw)
+	return c.applyFault(component, (*process).thaw)
 }
 
-func (c *Cluster) affect(component federation.Component, fault func(*process) error) error {
+func (c *Cluster) applyFault(component federation.Component, fault func(*process) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, err := c.processLocked(component)
@@ -51,13 +51,13 @@ func (c *Cluster) processLocked(component federation.Component) (*process, error
 		return nil, errStopped
 	}
 	if !slices.Contains(c.order, component) {
-		return nil, fmt.Errorf("cluster %s has no %s: it has %q", c.spec.Name, component, c.order)
+		return nil, fmt.Errorf("cluster %s has no component %s; its components are %q", c.spec.Name, component, c.order)
 	}
 	return c.processes[component], nil
 }
 
 // Restart ends a component if it runs, by SIGTERM, and starts it on the same port with the data it had. It
-// returns when etcd and kube-apiserver serve again; of the others, when they are started.
+// returns when etcd and kube-apiserver serve again, and for other components when they have started.
 func (c *Cluster) Restart(ctx context.Context, component federation.Component) error {
 	p, err := c.relaunch(ctx, component)
 	if err != nil {
@@ -68,11 +68,11 @@ func (c *Cluster) Restart(ctx context.Context, component federation.Component) e
 	go func() {
 		select {
 		case <-p.ended:
-			cancel(fmt.Errorf("it ended: %s; the last lines of its log:\n%s", p.cmd.ProcessState, tail(c.layout.log(component))))
+			cancel(fmt.Errorf("the process exited: %s; the last lines of its log:\n%s", p.cmd.ProcessState, tail(c.layout.log(component))))
 		case <-ctx.Done():
 		}
 	}()
-	return c.works(ctx, component)
+	return c.awaitWorking(ctx, component)
 }
 
 func (c *Cluster) relaunch(ctx context.Context, component federation.Component) (*process, error) {
@@ -81,7 +81,7 @@ func (c *Cluster) relaunch(ctx context.Context, component federation.Component) 
 	if _, err := c.processLocked(component); err != nil {
 		return nil, err
 	}
-	if err := c.end(ctx, component); err != nil {
+	if err := c.stopComponent(ctx, component); err != nil {
 		return nil, err
 	}
 	if err := c.launchLocked(component); err != nil {
@@ -90,7 +90,7 @@ func (c *Cluster) relaunch(ctx context.Context, component federation.Component) 
 	return c.processes[component], nil
 }
 
-// Proxy puts a proxy in front of the apiserver, for one client. Stop of the federation closes it.
+// Proxy starts a proxy in front of the API server, for one client. Stop of the federation closes it.
 func (c *Cluster) Proxy(ctx context.Context) (*federation.Proxy, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,9 +99,9 @@ func (c *Cluster) Proxy(ctx context.Context) (*federation.Proxy, error) {
 	}
 	p, err := proxy.Start(ctx, c.ports[apiServer].Address())
 	if err != nil {
-		return nil, fmt.Errorf("put a proxy in front of cluster %s: %w", c.spec.Name, err)
+		return nil, fmt.Errorf("start a proxy for cluster %s: %w", c.spec.Name, err)
 	}
-	// The name on the certificate stays the apiserver's: TLS goes through the proxy untouched.
+	// The certificate is still the API server's: the proxy does not terminate TLS.
 	config := rest.CopyConfig(c.admin)
 	config.Host = "https://" + p.Address()
 	number := strconv.Itoa(len(c.proxies) + 1)
@@ -113,17 +113,17 @@ func (c *Cluster) Proxy(ctx context.Context) (*federation.Proxy, error) {
 	return federation.NewProxy(p, file, config), nil
 }
 
-// freeze returns when the process has stopped: the signal alone only asks for it.
+// freeze returns when the process has stopped, which takes some time after the signal.
 func (p *process) freeze() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return p.until(Frozen)
+	return p.awaitStatus(Frozen)
 }
 
 func (p *process) thaw() error {
 	if err := p.signal(syscall.SIGCONT); err != nil {
 		return err
 	}
-	return p.until(Running)
+	return p.awaitStatus(Running)
 }

@@ -25,8 +25,8 @@ import (
 
 var _ federation.Faults = (*local.Cluster)(nil)
 
-// startOwn starts a federation of one cluster for tests that would disturb others.
-func startOwn(t *testing.T, options local.Options) (*local.Federation, *local.Cluster) {
+// startFederation starts a separate federation of one cluster for tests that would disturb other tests.
+func startFederation(t *testing.T, options local.Options) (*local.Federation, *local.Cluster) {
 	t.Helper()
 	options.Binaries, options.Log = binaries(), logr.Discard()
 	f, err := local.Start(t.Context(), single(t), options)
@@ -42,7 +42,7 @@ func startOwn(t *testing.T, options local.Options) (*local.Federation, *local.Cl
 }
 
 func TestRestartKeepsDataAndPort(t *testing.T) {
-	f, c := startOwn(t, local.Options{})
+	f, c := startFederation(t, local.Options{})
 	api := clients(t, c)
 	for _, component := range c.Components() {
 		for _, how := range []string{"running", "killed", "frozen"} {
@@ -61,16 +61,16 @@ func TestRestartKeepsDataAndPort(t *testing.T) {
 				}
 				must(t, c.Restart(t.Context(), component))
 				if after := componentPID(t, f, component); after == before {
-					t.Errorf("pid %d before and after", before)
+					t.Errorf("pid %d before and after the restart, want a new one", before)
 				}
-				eventually(t, "the object is still there", func(ctx context.Context) error {
+				eventually(t, "the object still exists", func(ctx context.Context) error {
 					_, err := api.CoreV1().ConfigMaps("default").Get(ctx, name, metav1.GetOptions{})
 					return err
 				})
 			})
 		}
 	}
-	t.Run("and the whole cluster works after all of it", func(t *testing.T) {
+	t.Run("the cluster works after all restarts", func(t *testing.T) {
 		namespace := newNamespace(t, api)
 		_, err := api.AppsV1().Deployments(namespace).Create(t.Context(), deployment("web", 3, nil), metav1.CreateOptions{})
 		must(t, err)
@@ -78,14 +78,14 @@ func TestRestartKeepsDataAndPort(t *testing.T) {
 	})
 	select {
 	case death := <-f.Deaths():
-		t.Errorf("a death was reported though every end was ours: %v", death)
+		t.Errorf("a death was reported although the test ended every component: %v", death)
 	default:
 	}
 }
 
-// What came after a backup has never been, and the revisions go back or on as asked.
-func TestRestoreEtcdGoesBackToTheBackup(t *testing.T) {
-	_, c := startOwn(t, local.Options{WithoutControllers: true})
+// Changes after the backup are undone, and revisions return to the backup's or continue with a bump.
+func TestRestoreEtcdReturnsToTheBackup(t *testing.T) {
+	_, c := startFederation(t, local.Options{WithoutControllers: true})
 	api := clients(t, c).CoreV1().ConfigMaps("default")
 	create := func(name string) int {
 		t.Helper()
@@ -115,12 +115,12 @@ func TestRestoreEtcdGoesBackToTheBackup(t *testing.T) {
 		must(t, c.Kill(federation.APIServer))
 		must(t, c.RestoreEtcd(t.Context(), backup, bump))
 		must(t, c.Restart(t.Context(), federation.APIServer))
-		eventually(t, "the backup is served", func(ctx context.Context) error {
+		eventually(t, "the API server serves the backup", func(ctx context.Context) error {
 			_, err := api.Get(ctx, "kept", metav1.GetOptions{})
 			return err
 		})
 		if _, err := api.Get(t.Context(), "undone", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("bumped by %d: what the restore has undone is there: %v", bump, err)
+			t.Errorf("bumped by %d: an object that the restore removed exists: %v", bump, err)
 		}
 		if after := create("later"); (after > before) != (bump > 0) || bump > 0 && after < int(bump) {
 			t.Errorf("bumped by %d: revision %d before and %d after the restore", bump, before, after)
@@ -142,7 +142,7 @@ func componentPID(t *testing.T, f *local.Federation, component federation.Compon
 }
 
 func TestFrozenComponentDoesNothingUntilThawed(t *testing.T) {
-	f, c := startOwn(t, local.Options{})
+	f, c := startFederation(t, local.Options{})
 	api := clients(t, c)
 	namespace := newNamespace(t, api)
 
@@ -150,48 +150,48 @@ func TestFrozenComponentDoesNothingUntilThawed(t *testing.T) {
 		must(t, c.Freeze(federation.Scheduler))
 		_, err := api.AppsV1().Deployments(namespace).Create(t.Context(), deployment("web", 2, nil), metav1.CreateOptions{})
 		must(t, err)
-		eventually(t, "pods are created and not bound", hasReady(api, namespace, 2, 0))
+		eventually(t, "pods are created but not bound", hasReady(api, namespace, 2, 0))
 		if got := statusOf(t, f, federation.Scheduler); got != local.Frozen {
 			t.Errorf("the scheduler is %s, want %s", got, local.Frozen)
 		}
 		must(t, c.Thaw(federation.Scheduler))
 		eventually(t, "pods become ready", hasReady(api, namespace, 2, 2))
 	})
-	t.Run("a frozen apiserver takes connections and does not answer", func(t *testing.T) {
+	t.Run("a frozen API server accepts connections and does not answer", func(t *testing.T) {
 		must(t, c.Freeze(federation.APIServer))
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if _, err := api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{}); ctx.Err() == nil {
-			t.Errorf("it answered before the time was up: %v", err)
+			t.Errorf("the API server answered before the timeout: %v", err)
 		}
 		must(t, c.Thaw(federation.APIServer))
-		eventually(t, "it answers again", hasReady(api, namespace, 2, 2))
+		eventually(t, "the API server answers again", hasReady(api, namespace, 2, 2))
 	})
-	t.Run("a killed apiserver refuses connections", func(t *testing.T) {
+	t.Run("a killed API server refuses connections", func(t *testing.T) {
 		must(t, c.Kill(federation.APIServer))
 		_, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 		if err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("want connection refused, got: %v", err)
 		}
 		must(t, c.Restart(t.Context(), federation.APIServer))
-		eventually(t, "it answers again", hasReady(api, namespace, 2, 2))
+		eventually(t, "the API server answers again", hasReady(api, namespace, 2, 2))
 	})
-	t.Run("what is not running cannot be frozen", func(t *testing.T) {
+	t.Run("Freeze returns an error for a component that does not run", func(t *testing.T) {
 		must(t, c.Kill(federation.Kwok))
 		must(t, c.Kill(federation.Kwok))
-		if err := c.Freeze(federation.Kwok); err == nil || !strings.Contains(err.Error(), "kwok of cluster main: it does not run") {
+		if err := c.Freeze(federation.Kwok); err == nil || !strings.Contains(err.Error(), "kwok of cluster main: the process does not run") {
 			t.Errorf("got: %v", err)
 		}
 		if got := statusOf(t, f, federation.Kwok); got != local.Gone {
 			t.Errorf("kwok is %s, want %s", got, local.Gone)
 		}
 	})
-	t.Run("Stop ends what is frozen", func(t *testing.T) {
+	t.Run("Stop ends frozen components", func(t *testing.T) {
 		must(t, c.Freeze(federation.ControllerManager))
 		state, err := local.ReadState(f.Dir())
 		must(t, err)
 		must(t, f.Stop(t.Context()))
-		must(t, allGone(state))
+		must(t, checkAllExited(state))
 		if err := c.Kill(federation.Etcd); err == nil || !strings.Contains(err.Error(), "was stopped") {
 			t.Errorf("a fault after Stop: %v", err)
 		}
@@ -212,9 +212,10 @@ func statusOf(t *testing.T, f *local.Federation, component federation.Component)
 }
 
 func TestDeathIsReported(t *testing.T) {
-	f, c := startOwn(t, local.Options{WithoutControllers: true})
-	if err := c.Kill(federation.Kwok); err == nil || !strings.Contains(err.Error(), `cluster main has no kwok: it has ["etcd" "kube-apiserver"]`) {
-		t.Errorf("a fault of a component that the cluster has not: %v", err)
+	f, c := startFederation(t, local.Options{WithoutControllers: true})
+	if err := c.Kill(federation.Kwok); err == nil ||
+		!strings.Contains(err.Error(), `cluster main has no component kwok; its components are ["etcd" "kube-apiserver"]`) {
+		t.Errorf("Kill() of a component that the cluster does not have: %v", err)
 	}
 	state, err := local.ReadState(f.Dir())
 	must(t, err)
@@ -229,7 +230,7 @@ func TestDeathIsReported(t *testing.T) {
 			t.Errorf("got %+v", death)
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("no death was reported in a minute")
+		t.Fatal("no death was reported within a minute")
 	}
 	must(t, c.Restart(t.Context(), federation.APIServer))
 	_, err = kubernetes.NewForConfigOrDie(c.RESTConfig()).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})

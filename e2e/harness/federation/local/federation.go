@@ -16,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
-// deathsKept bounds how many deaths wait to be read. Nobody has more components than that.
-const deathsKept = 256
+// maxPendingDeaths bounds how many deaths wait to be read. No federation has more components.
+const maxPendingDeaths = 256
 
 // Federation is a running federation.
 type Federation struct {
@@ -29,26 +29,25 @@ type Federation struct {
 	lock      *os.File
 	temporary bool
 	deaths    chan *Death
-	abort     context.CancelCauseFunc // ends a start that a death has made pointless
+	abort     context.CancelCauseFunc // aborts a start when a component dies
 
 	stateMu sync.Mutex
-	state   State // what the state file says
+	state   State // the content of the state file
 
 	once    sync.Once
 	stopErr error
 }
 
-// Start brings a federation up and returns when it is usable. ctx bounds the start alone: what has been started
-// runs until Stop, or until this program ends, however that happens. After an error nothing is left but logs in
-// Options.Dir.
+// Start starts a federation and returns when it is usable. ctx bounds only the start. The components run until Stop,
+// or until this program exits or is killed. After an error only the logs in Options.Dir are left.
 func Start(ctx context.Context, topology *federation.Topology, options Options) (*Federation, error) {
 	options.setDefaults()
 	programs, err := options.programs(topology)
 	if err != nil {
 		return nil, err
 	}
-	f := &Federation{topology: topology, options: options, deaths: make(chan *Death, deathsKept)}
-	if err := f.takeFolder(); err != nil {
+	f := &Federation{topology: topology, options: options, deaths: make(chan *Death, maxPendingDeaths)}
+	if err := f.claimFolder(); err != nil {
 		return nil, err
 	}
 	f.spawner = subprocess.NewSpawner()
@@ -56,12 +55,12 @@ func Start(ctx context.Context, topology *federation.Topology, options Options) 
 		f.Members = append(f.Members, f.newCluster(spec, programs))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, options.Timeout,
-		fmt.Errorf("it took longer than %s", options.Timeout))
+		fmt.Errorf("not usable after %s", options.Timeout))
 	defer cancel()
 	ctx, f.abort = context.WithCancelCause(ctx)
 	if err := f.start(ctx); err != nil {
 		if death := (*Death)(nil); errors.As(context.Cause(ctx), &death) {
-			err = death // and not who happened to wait meanwhile
+			err = death // it is the cause of the other error
 		}
 		return nil, errors.Join(fmt.Errorf("start the federation %s: %w", topology.Name, err), f.Stop(ctx))
 	}
@@ -70,17 +69,17 @@ func Start(ctx context.Context, topology *federation.Topology, options Options) 
 
 func (f *Federation) newCluster(spec federation.ClusterSpec, programs map[federation.Component]string) *Cluster {
 	return &Cluster{
-		spec:      spec,
-		options:   &f.options,
-		layout:    layout{folder: filepath.Join(f.options.Dir, "clusters", spec.Name)},
-		programs:  programs,
-		order:     f.options.componentsOf(spec),
-		log:       f.options.Log.WithValues("cluster", spec.Name),
-		spawner:   f.spawner,
-		died:      f.died,
-		launched:  f.recordLaunch,
-		processes: map[federation.Component]*process{},
-		room:      map[federation.Component]uint64{},
+		spec:       spec,
+		options:    &f.options,
+		layout:     layout{folder: filepath.Join(f.options.Dir, "clusters", spec.Name)},
+		programs:   programs,
+		order:      f.options.componentsOf(spec),
+		log:        f.options.Log.WithValues("cluster", spec.Name),
+		spawner:    f.spawner,
+		onDeath:    f.reportDeath,
+		onLaunch:   f.recordLaunch,
+		processes:  map[federation.Component]*process{},
+		fileLimits: map[federation.Component]uint64{},
 	}
 }
 
@@ -115,29 +114,29 @@ func (f *Federation) start(ctx context.Context) error {
 	return nil
 }
 
-func (f *Federation) died(death *Death) {
+func (f *Federation) reportDeath(death *Death) {
 	f.abort(death)
 	f.options.Log.Error(death, "Component died", "cluster", death.Cluster, "component", death.Component)
 	select {
 	case f.deaths <- death:
-	default: // nobody reads them, and the log has it
+	default: // the caller does not read them, and the log has them
 	}
 }
 
-// Deaths gives each component that ended without being asked to, by Stop or by a fault of ours.
+// Deaths returns a channel of the components that exited by themselves, not by Stop or an injected fault.
 func (f *Federation) Deaths() <-chan *Death { return f.deaths }
 
-// Topology is what was started.
+// Topology returns the topology of the federation.
 func (f *Federation) Topology() *federation.Topology { return f.topology }
 
-// Dir is the folder that holds kubeconfigs and logs.
+// Dir returns the directory with kubeconfigs and logs.
 func (f *Federation) Dir() string { return f.options.Dir }
 
-// Kubeconfig is the path of an administrator's kubeconfig with one context for each cluster, named like it.
+// Kubeconfig returns the path of an administrator's kubeconfig with one context for each cluster, with the cluster's name.
 func (f *Federation) Kubeconfig() string { return filepath.Join(f.options.Dir, "kubeconfig") }
 
 // Stop ends all components, those of a cluster in the reverse order of their start, and returns when none is
-// left. It kills what does not end within the grace period, and everything at once when ctx ends.
+// left. It kills components that do not exit within the grace period, and all of them when ctx ends.
 func (f *Federation) Stop(ctx context.Context) error {
 	f.once.Do(func() {
 		errs := make([]error, len(f.Members))
@@ -147,7 +146,7 @@ func (f *Federation) Stop(ctx context.Context) error {
 		}
 		stops.Wait()
 		f.spawner.Close()
-		f.stopErr = errors.Join(append(errs, f.leaveFolder())...)
+		f.stopErr = errors.Join(append(errs, f.cleanFolder())...)
 	})
 	return f.stopErr
 }

@@ -51,13 +51,13 @@ func TestFederatedTopology(t *testing.T) {
 	if err := f.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := allGone(state); err != nil {
+	if err := checkAllExited(state); err != nil {
 		t.Error(err)
 	}
-	onlyLogsAreLeft(t, folder)
+	wantOnlyLogs(t, folder)
 	select {
 	case death := <-f.Deaths():
-		t.Errorf("a death was reported though all components ended as asked: %v", death)
+		t.Errorf("a death was reported although Stop ended all components: %v", death)
 	default:
 	}
 }
@@ -88,11 +88,11 @@ func checkKubeconfig(t *testing.T, file, name string) {
 	}
 }
 
-func onlyLogsAreLeft(t *testing.T, folder string) {
+func wantOnlyLogs(t *testing.T, folder string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && filepath.Ext(path) != ".log" && filepath.Base(path) != "federation.lock" {
-			t.Errorf("%s is left", path)
+			t.Errorf("file %s still exists", path)
 		}
 		return err
 	})
@@ -108,15 +108,15 @@ func TestStartFails(t *testing.T) {
 		options.WithoutControllers = true
 		f, err := local.Start(ctx, single(t), options)
 		if err == nil {
-			t.Fatalf("it started: %v", f.Stop(context.Background()))
+			t.Fatalf("Start() succeeded, want an error: %v", f.Stop(context.Background()))
 		}
-		if left := ofFolder(options.Dir); len(left) > 0 {
-			t.Errorf("processes are left: %q", left)
+		if left := processesIn(options.Dir); len(left) > 0 {
+			t.Errorf("processes still run: %q", left)
 		}
 		return err
 	}
 
-	t.Run("at once, with the last log lines, when a component dies", func(t *testing.T) {
+	t.Run("immediately and with the last log lines when a component dies", func(t *testing.T) {
 		err := start(t, t.Context(), local.Options{
 			Binaries: binaries(), Dir: t.TempDir(), APIServerArguments: []string{"--no-such-flag"},
 		})
@@ -133,47 +133,47 @@ func TestStartFails(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		folder := t.TempDir()
 		go func() {
-			for len(ofFolder(folder)) == 0 && ctx.Err() == nil {
+			for len(processesIn(folder)) == 0 && ctx.Err() == nil {
 				continue // until etcd runs
 			}
 			cancel(errors.New("the caller gave up"))
 		}()
 		err := start(t, ctx, local.Options{Binaries: binaries(), Dir: folder})
 		if !strings.Contains(err.Error(), "the caller gave up") {
-			t.Errorf("the error does not tell the cause: %v", err)
+			t.Errorf("error %v does not have the cause", err)
 		}
 	})
 	t.Run("with the names of all missing programs", func(t *testing.T) {
 		err := start(t, t.Context(), local.Options{Binaries: []string{t.TempDir()}, Dir: t.TempDir()})
-		for _, want := range []string{"etcd is in none", "kube-apiserver is in none", "make", "BREAKWATER_BINARIES"} {
+		for _, want := range []string{"etcd is not in any", "kube-apiserver is not in any", "make", "BREAKWATER_BINARIES"} {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("the error does not say %q: %v", want, err)
+				t.Errorf("error does not contain %q: %v", want, err)
 			}
 		}
 	})
-	t.Run("in a folder that holds something else, and leaves that alone", func(t *testing.T) {
+	t.Run("in a directory with other files, and does not change them", func(t *testing.T) {
 		folder := t.TempDir()
-		mine := filepath.Join(folder, "clusters", "mine")
-		must(t, os.MkdirAll(mine, 0o700))
+		otherFile := filepath.Join(folder, "clusters", "mine")
+		must(t, os.MkdirAll(otherFile, 0o700))
 		f, err := local.Start(t.Context(), single(t), local.Options{Binaries: binaries(), Dir: folder, Log: logr.Discard()})
-		if err == nil || !strings.Contains(err.Error(), "holds other things than a federation") {
+		if err == nil || !strings.Contains(err.Error(), "contains files that are not a federation's") {
 			t.Errorf("got %v, %v", f, err)
 		}
-		if _, err := os.Stat(mine); err != nil {
+		if _, err := os.Stat(otherFile); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("in a folder where one runs", func(t *testing.T) {
+	t.Run("in a directory that another federation uses", func(t *testing.T) {
 		folder := filepath.Dir(filepath.Dir(filepath.Dir(sharedCluster(t).Kubeconfig())))
 		f, err := local.Start(t.Context(), single(t), local.Options{Binaries: binaries(), Dir: folder, Log: logr.Discard()})
-		if !errors.Is(err, local.ErrRuns) {
+		if !errors.Is(err, local.ErrRunning) {
 			t.Errorf("got %v, %v", f, err)
 		}
 	})
 }
 
-// ofFolder lists our children that work in that folder.
-func ofFolder(folder string) []string {
+// processesIn lists the child processes whose working directory is in that directory.
+func processesIn(folder string) []string {
 	var found []string
 	for _, stat := range children(os.Getpid()) {
 		pid, _, _ := strings.Cut(stat, " ")

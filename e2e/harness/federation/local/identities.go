@@ -22,13 +22,13 @@ var schedulerConfiguration []byte
 
 const (
 	adminUser = "admin"
-	// adminGroup may do everything, by a check that no RBAC object can take away.
+	// adminGroup has all permissions, independent of RBAC objects.
 	adminGroup = "system:masters"
 	kwokUser   = "kwok"
 )
 
-// writeIdentities makes the cluster's authorities, certificates and kubeconfigs. etcd has an authority of its own:
-// with the cluster's, every user of the API could read etcd.
+// writeIdentities creates the cluster's CAs, certificates and kubeconfigs. etcd has its own CA:
+// with the cluster's CA, every API user could read etcd.
 func (c *Cluster) writeIdentities() error {
 	var err error
 	if c.ca, err = pki.NewAuthority(c.spec.Name); err != nil {
@@ -45,7 +45,7 @@ func (c *Cluster) writeIdentities() error {
 	if err := serving.Write(c.layout.pki(""), "apiserver"); err != nil {
 		return err
 	}
-	// Any key pair does; its certificate is not used.
+	// Any key pair works. Its certificate is not used.
 	tokens, err := c.ca.Client("service-account")
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *Cluster) writeIdentities() error {
 	return c.writeUsers()
 }
 
-// serverAddresses is where the servers of a cluster are reached.
+// serverAddresses returns the IP addresses of the servers of a cluster.
 func serverAddresses() []net.IP { return []net.IP{net.ParseIP(port.Host), firstServiceIP()} }
 
 func (c *Cluster) writeEtcdIdentities() error {
@@ -130,8 +130,8 @@ func (c *Cluster) clientConfig(user string, groups ...string) (*rest.Config, err
 	return restConfig(c.ports[apiServer].Address(), port.Host, c.ca.PEM, certificate), nil
 }
 
-// User gives a configuration and the path of a kubeconfig for a user with these groups, who may do what RBAC
-// allows them.
+// User returns a configuration and the path of a kubeconfig for a user with these groups. RBAC determines the
+// user's permissions.
 func (c *Cluster) User(name string, groups ...string) (*rest.Config, string, error) {
 	config, err := c.clientConfig(name, groups...)
 	if err != nil {

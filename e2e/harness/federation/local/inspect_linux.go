@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// inspect gives the start of a process, in ticks since the machine's, and what it does. A zombie is gone: it only
-// waits for its parent to take notice.
+// inspect returns the start of a process, in ticks since boot, and its status. A zombie counts as gone: it only
+// waits for its parent.
 func inspect(pid int) (string, Status, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", Gone, err
 	}
-	// The second field is the program's name in parentheses, which may hold anything, spaces and parentheses too.
+	// The second field is the program's name in parentheses, which may contain spaces and parentheses.
 	_, rest, ok := strings.Cut(string(raw[strings.LastIndexByte(string(raw), ')')+1:]), " ")
 	fields := strings.Fields(rest)
 	const state, start = 0, 19 // fields 3 and 22 of proc_pid_stat(5)

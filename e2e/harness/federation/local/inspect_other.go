@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// inspect gives the start of a process and what it does. A zombie is gone: it only waits for its parent to take
-// notice.
+// inspect returns the start of a process and its status. A zombie counts as gone: it only waits for its parent.
 func inspect(pid int) (string, Status, error) {
 	out, err := exec.Command("ps", "-o", "stat=,lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/pki"
 )
 
-// restConfig is how the owner of a certificate reaches an apiserver. It has no client-side rate limit.
+// restConfig returns the client configuration of a user certificate. It has no client-side rate limit.
 func restConfig(address, serverName string, ca []byte, user pki.Pair) *rest.Config {
 	return &rest.Config{
 		Host: "https://" + address,
@@ -24,7 +24,7 @@ func restConfig(address, serverName string, ca []byte, user pki.Pair) *rest.Conf
 	}
 }
 
-// kubeconfig says the same as the configuration, under one name for cluster, user and context.
+// kubeconfig converts a configuration to a kubeconfig with one name for cluster, user and context.
 func kubeconfig(name string, config *rest.Config) *clientcmdapi.Config {
 	return &clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{name: {

@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// shared is the federation of all tests that leave it as they found it: one cluster that is core and worker.
+// shared is the federation of all tests that do not change it permanently: one cluster that is core and worker.
 var shared struct {
 	sync.Once
 	federation *local.Federation
@@ -27,7 +27,7 @@ var shared struct {
 
 func TestMain(m *testing.M) {
 	if how := os.Getenv(parentVariable); how != "" {
-		beParent(how)
+		runParent(how)
 		return
 	}
 	code := m.Run()
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	if left := children(os.Getpid()); len(left) > 0 {
-		fmt.Fprintln(os.Stderr, "processes are left after all tests:", left)
+		fmt.Fprintln(os.Stderr, "processes still run after all tests:", left)
 		code = 1
 	}
 	os.Exit(code)
@@ -54,7 +54,7 @@ func children(parent int) []string {
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // it has exited
 		}
 		_, after, _ := strings.Cut(string(raw), ") ")
 		if fields := strings.Fields(after); len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
@@ -66,7 +66,7 @@ func children(parent int) []string {
 
 func binaries() []string { return filepath.SplitList(os.Getenv(local.BinariesVariable)) }
 
-// single is a topology of one cluster, called main.
+// single returns a topology of one cluster, named main.
 func single(t testing.TB) *federation.Topology {
 	t.Helper()
 	topology, err := federation.Embedded("single")
@@ -107,8 +107,8 @@ func clients(t testing.TB, c federation.Cluster) *kubernetes.Clientset {
 	return clientset
 }
 
-// eventually waits until check has nothing to complain about, and fails with its last complaint.
-func eventually(t testing.TB, what string, check func(context.Context) error) {
+// eventually waits until check returns nil. On a timeout it fails the test with the last error.
+func eventually(t testing.TB, description string, check func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -125,7 +125,7 @@ func eventually(t testing.TB, what string, check func(context.Context) error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not within a minute; last seen: %v", what, last)
+			t.Fatalf("%s: not true within a minute; last state: %v", description, last)
 		case <-ticker.C:
 		}
 	}

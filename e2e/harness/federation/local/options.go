@@ -14,26 +14,26 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// BinariesVariable names the environment variable that lists, as PATH does, the folders of the components'
+// BinariesVariable names the environment variable that lists, as PATH does, the directories of the components'
 // programs. make sets it.
 const BinariesVariable = "BREAKWATER_BINARIES"
 
-// Options say how to start a federation.
+// Options configure a federation.
 type Options struct {
-	// Binaries are the folders to look for programs in; the first that has one wins.
+	// Binaries are the directories with the programs. The first that has a program takes precedence.
 	Binaries []string
-	// Dir keeps data, logs and kubeconfigs. What an ended federation left there is removed first. Empty: a
-	// temporary folder that Stop removes.
+	// Dir is the directory for data, logs and kubeconfigs. Start first removes files of an earlier federation. Empty: a
+	// temporary directory that Stop removes.
 	Dir string
-	// Log gets the progress.
+	// Log receives progress messages.
 	Log logr.Logger
-	// WithoutControllers runs etcd and kube-apiserver alone: an API and nothing that acts on it.
+	// WithoutControllers runs only etcd and kube-apiserver: an API without controllers.
 	WithoutControllers bool
 	// APIServerArguments are added to the flags of every kube-apiserver, for example --request-timeout=5s.
 	APIServerArguments []string
-	// APIServerArgumentsOf gives flags that are added to those of one cluster's kube-apiserver, each time that it starts. nil gives none.
+	// APIServerArgumentsOf returns additional flags of one cluster's kube-apiserver, each time that it starts. nil adds none.
 	APIServerArgumentsOf func(federation.ClusterSpec) []string
-	// EtcdArguments gives flags that are added to those of a cluster's etcd. nil gives none.
+	// EtcdArguments returns additional flags of a cluster's etcd. nil adds none.
 	EtcdArguments func(federation.ClusterSpec) []string
 	// Timeout bounds the start. 0 means two minutes.
 	Timeout time.Duration
@@ -50,14 +50,14 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// componentsOf lists what a cluster runs, in the order of starting.
+// componentsOf lists the components of a cluster in the order of their start.
 func (o *Options) componentsOf(spec federation.ClusterSpec) []federation.Component {
 	components := []federation.Component{federation.Etcd, federation.APIServer}
 	if o.WithoutControllers {
 		return components
 	}
 	components = append(components, federation.ControllerManager)
-	if spec.Is(federation.Worker) {
+	if spec.HasRole(federation.Worker) {
 		components = append(components, federation.Scheduler, federation.Kwok)
 	}
 	return components
@@ -74,19 +74,19 @@ func (o *Options) programs(topology *federation.Topology) (map[federation.Compon
 			}
 			path, ok := FindProgram(o.Binaries, string(component))
 			if !ok {
-				missing = append(missing, fmt.Errorf("%s is in none of the folders %q", component, o.Binaries))
+				missing = append(missing, fmt.Errorf("%s is not in any of the directories %q", component, o.Binaries))
 			}
 			found[component] = path
 		}
 	}
 	if err := errors.Join(missing...); err != nil {
-		return nil, fmt.Errorf("%w\nbuild the control planes by `make federation-up`, or set %s (or --binaries) to "+
-			"the folders that hold them, separated as in PATH", err, BinariesVariable)
+		return nil, fmt.Errorf("%w\nbuild the control planes with `make federation-up`, or set %s (or --binaries) to "+
+			"their directories, separated as in PATH", err, BinariesVariable)
 	}
 	return found, nil
 }
 
-// FindProgram gives the path of a program in the first folder that has it.
+// FindProgram returns the path of a program in the first directory that has it.
 func FindProgram(folders []string, name string) (string, bool) {
 	for _, folder := range folders {
 		if folder == "" {
@@ -103,11 +103,11 @@ func FindProgram(folders []string, name string) (string, bool) {
 	return "", false
 }
 
-// BuiltProgram finds a program that make has built, in the folders of BinariesVariable.
+// BuiltProgram finds a program that make built, in the directories of BinariesVariable.
 func BuiltProgram(name string) (string, error) {
 	path, ok := FindProgram(filepath.SplitList(os.Getenv(BinariesVariable)), name)
 	if !ok {
-		return "", fmt.Errorf("%s is in none of the folders of %s: run this by make, which builds it", name, BinariesVariable)
+		return "", fmt.Errorf("%s is not in any directory of %s: run this with make, which builds it", name, BinariesVariable)
 	}
 	return path, nil
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// parentVariable makes the test binary a program that starts a federation and ends in the way it names.
+// parentVariable turns the test binary into a program that starts a federation and exits as the variable says.
 const parentVariable = "BREAKWATER_TEST_PARENT"
 
 const folderVariable = "BREAKWATER_TEST_FOLDER"
 
-// beParent starts a federation, says so, and ends without Stop.
-func beParent(how string) {
+// runParent starts a federation, reports it, and exits without Stop.
+func runParent(ending string) {
 	topology, err := federation.Embedded("single")
 	if err == nil {
 		_, err = local.Start(context.Background(), topology, local.Options{
@@ -34,22 +34,22 @@ func beParent(how string) {
 		os.Exit(1)
 	}
 	fmt.Println("usable")
-	switch how {
+	switch ending {
 	case "panic":
 		panic("as the test asks")
 	case "exit":
 		os.Exit(3)
 	default:
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the test kills us
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the test kills this process
 	}
 }
 
-func TestNothingIsLeftAfterTheProgramEnds(t *testing.T) {
-	for _, how := range []string{"panic", "exit", "kill"} {
-		t.Run(how, func(t *testing.T) {
+func TestNoProcessIsLeftAfterTheProgramExits(t *testing.T) {
+	for _, ending := range []string{"panic", "exit", "kill"} {
+		t.Run(ending, func(t *testing.T) {
 			folder := t.TempDir()
 			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), parentVariable+"="+how, folderVariable+"="+folder)
+			cmd.Env = append(os.Environ(), parentVariable+"="+ending, folderVariable+"="+folder)
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -72,23 +72,23 @@ func TestNothingIsLeftAfterTheProgramEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := len(state.Clusters[0].Components); got != 2 {
-				t.Fatalf("%d components are recorded, want etcd and kube-apiserver: %+v", got, state)
+				t.Fatalf("the state has %d components, want etcd and kube-apiserver: %+v", got, state)
 			}
-			if how == "kill" {
+			if ending == "kill" {
 				if err := cmd.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if err := cmd.Wait(); err == nil {
-				t.Fatal("the program ended well, want a failure")
+				t.Fatal("the program exited with code 0, want a failure")
 			}
-			eventually(t, "all components end", func(context.Context) error { return allGone(state) })
+			eventually(t, "all components end", func(context.Context) error { return checkAllExited(state) })
 		})
 	}
 }
 
-// allGone lists the components that still run.
-func allGone(state *local.State) error {
+// checkAllExited returns an error with the components that still run.
+func checkAllExited(state *local.State) error {
 	for _, cluster := range state.Clusters {
 		for _, component := range cluster.Components {
 			if status := component.Process.Status(); status != local.Gone {

@@ -15,13 +15,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
-// tailLines of a log are shown when a component dies.
+// tailLines is the number of log lines that the error shows when a component dies.
 const tailLines = 20
 
 // errNotRunning is the error of a signal to a component that was killed or died.
-var errNotRunning = errors.New("it does not run")
+var errNotRunning = errors.New("the process does not run")
 
-// command is how to run one component.
+// command is the command line and environment of one component.
 type command struct {
 	program   string
 	arguments []string
@@ -31,14 +31,14 @@ type command struct {
 
 // process is one run of a component.
 type process struct {
-	cmd     *exec.Cmd
-	ended   chan struct{} // closed when the process was waited for
-	wanted  atomic.Bool   // we end it, so its end is no news
-	started time.Time
+	cmd      *exec.Cmd
+	ended    chan struct{} // closed when the process was waited for
+	expected atomic.Bool   // the federation ends it, so its exit is not a death
+	started  time.Time
 }
 
-// run starts a process. When it ends by itself, died is called, once.
-func run(s *subprocess.Spawner, c command, died func(*process)) (*process, error) {
+// startProcess starts a process. If it exits by itself, run calls died once.
+func startProcess(s *subprocess.Spawner, c command, died func(*process)) (*process, error) {
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func run(s *subprocess.Spawner, c command, died func(*process)) (*process, error
 	cmd := exec.Command(c.program, c.arguments...)
 	cmd.Dir = c.folder
 	cmd.Stdout, cmd.Stderr = log, log
-	// Nothing of our environment but how often Go collects garbage: a proxy variable or a kubeconfig in it would change what runs.
+	// Pass only Go's garbage collector setting: a proxy variable or a kubeconfig would change the component's behavior.
 	cmd.Env = []string{"HOME=" + c.folder, "TMPDIR=" + c.folder}
 	if pace, ok := os.LookupEnv("GOGC"); ok {
 		cmd.Env = append(cmd.Env, "GOGC="+pace)
@@ -59,7 +59,7 @@ func run(s *subprocess.Spawner, c command, died func(*process)) (*process, error
 	go func() {
 		_ = cmd.Wait() // the status is in cmd.ProcessState
 		close(p.ended)
-		if !p.wanted.Load() {
+		if !p.expected.Load() {
 			died(p)
 		}
 	}()
@@ -75,7 +75,7 @@ func (p *process) running() bool {
 	}
 }
 
-// signal sends to the whole process group.
+// signal sends a signal to the whole process group.
 func (p *process) signal(signal syscall.Signal) error {
 	if !p.running() {
 		return errNotRunning
@@ -86,8 +86,8 @@ func (p *process) signal(signal syscall.Signal) error {
 	return nil
 }
 
-// until waits for a signal to take effect. The kernel tells nobody, so it has to be asked.
-func (p *process) until(want Status) error {
+// awaitStatus waits for a signal to take effect. It polls, because the kernel does not notify of it.
+func (p *process) awaitStatus(want Status) error {
 	for p.running() {
 		_, status, err := inspect(p.cmd.Process.Pid)
 		if err == nil && status == want {
@@ -95,12 +95,12 @@ func (p *process) until(want Status) error {
 		}
 		<-time.After(time.Millisecond)
 	}
-	return errors.New("it ended meanwhile")
+	return errors.New("the process exited")
 }
 
 // kill ends the process at once and waits until it is gone.
 func (p *process) kill() error {
-	p.wanted.Store(true)
+	p.expected.Store(true)
 	if !p.running() {
 		return nil
 	}
@@ -111,10 +111,10 @@ func (p *process) kill() error {
 	return nil
 }
 
-// terminate asks the process to end and kills it after the grace period, or when ctx ends. A frozen process
-// cannot hear the question.
+// terminate sends SIGTERM and kills the process after the grace period, or when ctx ends. A frozen process is killed,
+// because it cannot handle the signal.
 func (p *process) terminate(ctx context.Context, grace time.Duration) error {
-	p.wanted.Store(true)
+	p.expected.Store(true)
 	if !p.running() {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (p *process) terminate(ctx context.Context, grace time.Duration) error {
 	return p.kill()
 }
 
-// tail gives the last lines of a log.
+// tail returns the last lines of a log.
 func tail(file string) string {
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
-// silence is how long a test watches that a request is not answered. Too short for a slow machine, it would let
-// a test pass wrongly, never fail wrongly.
-const silence = 250 * time.Millisecond
+// noAnswerTime is how long a test checks that a request is not answered. If it is too short, a test can pass wrongly but
+// never fail wrongly.
+const noAnswerTime = 250 * time.Millisecond
 
-// disturbed is one client of a real apiserver behind a proxy, and another one without.
-type disturbed struct {
+// proxiedCluster has one client of a real API server through a proxy, and one without.
+type proxiedCluster struct {
 	proxy          *proxy.Proxy
 	through        kubernetes.Interface
 	direct         kubernetes.Interface
@@ -28,39 +28,39 @@ type disturbed struct {
 	kubeconfigFile string
 }
 
-func disturb(t *testing.T) *disturbed {
+func newProxiedCluster(t *testing.T) *proxiedCluster {
 	t.Helper()
 	c := sharedCluster(t)
 	p, err := c.Proxy(t.Context())
 	must(t, err)
 	through, err := kubernetes.NewForConfig(p.RESTConfig())
 	must(t, err)
-	d := &disturbed{proxy: p.Proxy, through: through, direct: clients(t, c), kubeconfigFile: p.Kubeconfig()}
+	d := &proxiedCluster{proxy: p.Proxy, through: through, direct: clients(t, c), kubeconfigFile: p.Kubeconfig()}
 	d.namespace = newNamespace(t, d.direct)
-	// A connection that exists already feels the fault too.
+	// The fault also applies to an existing connection.
 	must(t, d.create(t.Context(), through, "before"))
 	return d
 }
 
-func (d *disturbed) create(ctx context.Context, api kubernetes.Interface, name string) error {
+func (d *proxiedCluster) create(ctx context.Context, api kubernetes.Interface, name string) error {
 	_, err := api.CoreV1().ConfigMaps(d.namespace).Create(ctx,
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	return err
 }
 
-func (d *disturbed) exists(name string) func(context.Context) error {
+func (d *proxiedCluster) exists(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := d.direct.CoreV1().ConfigMaps(d.namespace).Get(ctx, name, metav1.GetOptions{})
 		return err
 	}
 }
 
-func TestProxyKubeconfigLeadsThroughIt(t *testing.T) {
-	d := disturb(t)
+func TestProxyKubeconfigUsesTheProxy(t *testing.T) {
+	d := newProxiedCluster(t)
 	config, err := clientcmd.BuildConfigFromFlags("", d.kubeconfigFile)
 	must(t, err)
 	if !strings.HasSuffix(config.Host, d.proxy.Address()) {
-		t.Errorf("host %s, want the proxy's %s", config.Host, d.proxy.Address())
+		t.Errorf("kubeconfig has host %s, want the proxy's %s", config.Host, d.proxy.Address())
 	}
 	api, err := kubernetes.NewForConfig(config)
 	must(t, err)
@@ -69,7 +69,7 @@ func TestProxyKubeconfigLeadsThroughIt(t *testing.T) {
 }
 
 func TestProxyDelaysRequests(t *testing.T) {
-	d := disturb(t)
+	d := newProxiedCluster(t)
 	for name, direction := range map[string]proxy.Direction{"to-server": proxy.ToServer, "to-client": proxy.ToClient} {
 		const by = 100 * time.Millisecond
 		d.proxy.Delay(direction, by)
@@ -82,39 +82,39 @@ func TestProxyDelaysRequests(t *testing.T) {
 	}
 }
 
-func TestProxyStallToServerKeepsTheRequestFromIt(t *testing.T) {
-	d := disturb(t)
+func TestProxyStallToServerHoldsRequests(t *testing.T) {
+	d := newProxiedCluster(t)
 	d.proxy.Stall(proxy.ToServer)
 	answer := make(chan error, 1)
 	go func() { answer <- d.create(t.Context(), d.through, "stalled") }()
-	isSilent(t, answer)
+	wantNoAnswer(t, answer)
 	if err := d.exists("stalled")(t.Context()); err == nil {
-		t.Error("the request reached the apiserver")
+		t.Error("the request reached the API server")
 	}
 	must(t, d.proxy.Heal(t.Context()))
 	must(t, <-answer)
 }
 
-func TestProxyStallToClientLetsTheRequestHappenUnanswered(t *testing.T) {
-	d := disturb(t)
+func TestProxyStallToClientHoldsAnswers(t *testing.T) {
+	d := newProxiedCluster(t)
 	d.proxy.Stall(proxy.ToClient)
 	answer := make(chan error, 1)
 	go func() { answer <- d.create(t.Context(), d.through, "unanswered") }()
-	eventually(t, "the apiserver does it", d.exists("unanswered"))
-	isSilent(t, answer)
+	eventually(t, "the API server executes the request", d.exists("unanswered"))
+	wantNoAnswer(t, answer)
 	must(t, d.proxy.Heal(t.Context()))
 	must(t, <-answer)
 }
 
-func TestProxyStallMakesAWatchLate(t *testing.T) {
-	d := disturb(t)
+func TestProxyStallDelaysWatchEvents(t *testing.T) {
+	d := newProxiedCluster(t)
 	events, err := d.through.CoreV1().ConfigMaps(d.namespace).Watch(t.Context(),
 		metav1.ListOptions{FieldSelector: "metadata.name=watched"})
 	must(t, err)
 	defer events.Stop()
 	d.proxy.Stall(proxy.ToClient)
 	must(t, d.create(t.Context(), d.direct, "watched"))
-	isSilent(t, events.ResultChan())
+	wantNoAnswer(t, events.ResultChan())
 	must(t, d.proxy.Heal(t.Context()))
 	select {
 	case event := <-events.ResultChan():
@@ -122,12 +122,12 @@ func TestProxyStallMakesAWatchLate(t *testing.T) {
 			t.Errorf("the watch got %v", event)
 		}
 	case <-time.After(time.Minute):
-		t.Error("the watch got nothing in a minute")
+		t.Error("the watch got no event within a minute")
 	}
 }
 
 func TestProxyCutEndsWatchesAndRefusesRequestsOfOneClient(t *testing.T) {
-	d := disturb(t)
+	d := newProxiedCluster(t)
 	events, err := d.through.CoreV1().ConfigMaps(d.namespace).Watch(t.Context(), metav1.ListOptions{})
 	must(t, err)
 	defer events.Stop()
@@ -142,7 +142,7 @@ func TestProxyCutEndsWatchesAndRefusesRequestsOfOneClient(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		t.Error("the watch goes on after a minute")
+		t.Error("the watch still runs after a minute")
 	}
 	err = d.create(t.Context(), d.through, "refused")
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
@@ -156,9 +156,9 @@ func TestProxyCutEndsWatchesAndRefusesRequestsOfOneClient(t *testing.T) {
 func TestProxyCutOfOneDirectionFailsRequests(t *testing.T) {
 	for name, direction := range map[string]proxy.Direction{"to-server": proxy.ToServer, "to-client": proxy.ToClient} {
 		t.Run(name, func(t *testing.T) {
-			d := disturb(t)
+			d := newProxiedCluster(t)
 			must(t, d.proxy.Cut(direction))
-			ctx, cancel := context.WithTimeout(t.Context(), silence)
+			ctx, cancel := context.WithTimeout(t.Context(), noAnswerTime)
 			defer cancel()
 			if err := d.create(ctx, d.through, "cut"); err == nil {
 				t.Error("a request succeeded")
@@ -171,11 +171,11 @@ func TestProxyCutOfOneDirectionFailsRequests(t *testing.T) {
 	}
 }
 
-func isSilent[T any](t *testing.T, answers <-chan T) {
+func wantNoAnswer[T any](t *testing.T, answers <-chan T) {
 	t.Helper()
 	select {
 	case answer := <-answers:
-		t.Fatalf("it was answered: %v", answer)
-	case <-time.After(silence):
+		t.Fatalf("the request was answered: %v, want no answer", answer)
+	case <-time.After(noAnswerTime):
 	}
 }

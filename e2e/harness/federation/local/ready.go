@@ -17,12 +17,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// pollInterval is short: a start has about ten things to wait for, one after the other.
+// pollInterval is short, because a start waits about ten times in sequence.
 const pollInterval = 50 * time.Millisecond
 
-// waitFor calls check until it has nothing to complain about. When ctx ends first, the error holds the cause and
-// the last complaint.
-func waitFor(ctx context.Context, what string, check func(context.Context) error) error {
+// waitFor calls check until it returns nil. When ctx ends first, the error has the cause and the last error of
+// check.
+func waitFor(ctx context.Context, description string, check func(context.Context) error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	var last error
@@ -31,19 +31,19 @@ func waitFor(ctx context.Context, what string, check func(context.Context) error
 		if err == nil {
 			return nil
 		}
-		// A check that was cut off in the middle says less than the one before.
+		// The error of an interrupted check is less useful than the one before.
 		if ctx.Err() == nil || last == nil {
 			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w (last seen: %w)", what, context.Cause(ctx), last)
+			return fmt.Errorf("wait for %s: %w (last seen: %w)", description, context.Cause(ctx), last)
 		case <-ticker.C:
 		}
 	}
 }
 
-// prober asks a server over TLS whether it is ready.
+// prober checks over TLS whether a server is ready.
 type prober struct {
 	client *http.Client
 	url    string
@@ -54,7 +54,7 @@ func newProber(config *rest.Config) (*prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	client.Timeout = 5 * time.Second // a frozen server must not hold up the next question
+	client.Timeout = 5 * time.Second // a frozen server must not block the next check
 	return &prober{client: client, url: config.Host + "/readyz"}, nil
 }
 
@@ -78,8 +78,8 @@ func (p *prober) ready(ctx context.Context) error {
 	return nil
 }
 
-// works waits until a component does its job. The controllers have no port to ask: they work when they run.
-func (c *Cluster) works(ctx context.Context, component federation.Component) error {
+// awaitWorking waits until a component works. Controllers have no health port, so a running process is sufficient.
+func (c *Cluster) awaitWorking(ctx context.Context, component federation.Component) error {
 	what := fmt.Sprintf("%s of cluster %s", component, c.spec.Name)
 	switch component {
 	case federation.Etcd:
@@ -90,8 +90,8 @@ func (c *Cluster) works(ctx context.Context, component federation.Component) err
 	return nil
 }
 
-// usable waits until pods can be created, and in a worker until they can run.
-func (c *Cluster) usable(ctx context.Context) error {
+// awaitUsable waits until pods can be created, and in a worker until they can run.
+func (c *Cluster) awaitUsable(ctx context.Context) error {
 	clients, err := kubernetes.NewForConfig(c.admin)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (c *Cluster) usable(ctx context.Context) error {
 			return nil
 		}
 		_, err := clients.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
-		if err != nil || !c.Is(federation.Worker) {
+		if err != nil || !c.HasRole(federation.Worker) {
 			return err
 		}
 		nodes, err := clients.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -116,14 +116,14 @@ func (c *Cluster) usable(ctx context.Context) error {
 		}
 		var unready []error
 		for _, node := range nodes.Items {
-			unready = append(unready, takesPods(&node))
+			unready = append(unready, checkAcceptsPods(&node))
 		}
 		return errors.Join(unready...)
 	})
 }
 
-// takesPods says why a node would not run pods. The taint of a new node stays for a moment after it is ready.
-func takesPods(node *corev1.Node) error {
+// checkAcceptsPods returns why a node would not run pods. The taint of a new node stays for a moment after it is ready.
+func checkAcceptsPods(node *corev1.Node) error {
 	if len(node.Spec.Taints) > 0 {
 		return fmt.Errorf("node %s is tainted %s", node.Name, node.Spec.Taints[0].Key)
 	}

@@ -11,18 +11,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// restorer is the program that makes a data folder of a backup.
-const restorer = "etcdutl"
+// restoreProgram is the program that creates a data directory from a backup.
+const restoreProgram = "etcdutl"
 
-// RestoreEtcd ends etcd, puts a backup in the place of its data and starts it again, as its administrators do. It
-// returns when etcd serves. With 0 the revisions go back to those of the backup; with more they go on from there plus
-// bump, and all before count as compacted, so that a client which knows revisions of the lost time has to list anew.
+// RestoreEtcd stops etcd, replaces its data with a backup and starts it again, as administrators do. It returns when
+// etcd serves. With bump 0 the revisions return to those of the backup. Otherwise they continue from there plus bump,
+// and all earlier ones count as compacted, so that a client with a newer revision has to list again.
 //
-// The apiserver must not run, nor anything that remembers what it said: Kill them before and Restart them after.
+// The API server, and every component that caches its answers, must not run: Kill them before and Restart them after.
 func (c *Cluster) RestoreEtcd(ctx context.Context, backup string, bump uint64) error {
-	program, ok := FindProgram(c.options.Binaries, restorer)
+	program, ok := FindProgram(c.options.Binaries, restoreProgram)
 	if !ok {
-		return fmt.Errorf("%s is in none of the folders %q", restorer, c.options.Binaries)
+		return fmt.Errorf("%s is not in any of the directories %q", restoreProgram, c.options.Binaries)
 	}
 	if err := c.Kill(federation.Etcd); err != nil {
 		return err

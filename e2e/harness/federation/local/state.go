@@ -14,7 +14,7 @@ import (
 
 const stateFile = "federation.json"
 
-// State says what runs in the folder of a federation, for other programs than the one that started it.
+// State describes the running components of a federation for programs other than the one that started it.
 type State struct {
 	Topology   string         `json:"topology"`
 	Supervisor Process        `json:"supervisor"`
@@ -42,14 +42,14 @@ type ComponentState struct {
 // Process names one process. A pid alone could belong to another process later; its start tells them apart.
 type Process struct {
 	PID     int       `json:"pid"`
-	Start   string    `json:"start"` // as the operating system tells it
+	Start   string    `json:"start"` // as reported by the operating system
 	Started time.Time `json:"started"`
 }
 
 // Status of a process.
 type Status string
 
-// What can be known of a process of which only pid and start are known.
+// The possible statuses of a process that is identified by pid and start.
 const (
 	Running Status = "running"
 	Frozen  Status = "frozen"
@@ -59,13 +59,13 @@ const (
 func newProcess(pid int, started time.Time) Process {
 	start, _, err := inspect(pid)
 	if err != nil {
-		// It ended already. No process has this start, so nobody takes another one for it.
+		// The process exited already. No process has this start, so it is not confused with another one.
 		start = "unknown"
 	}
 	return Process{PID: pid, Start: start, Started: started}
 }
 
-// Status looks at the process now.
+// Status returns the current status of the process.
 func (p Process) Status() Status {
 	start, status, err := inspect(p.PID)
 	if err != nil || start != p.Start {
@@ -74,7 +74,7 @@ func (p Process) Status() Status {
 	return status
 }
 
-// Signal sends to the process, if it is still the same one.
+// Signal sends a signal to the process if it is still the same one.
 func (p Process) Signal(signal syscall.Signal) error {
 	if p.Status() == Gone {
 		return nil
@@ -87,8 +87,8 @@ func (p Process) Signal(signal syscall.Signal) error {
 
 func (p Process) kill() error { return p.Signal(syscall.SIGKILL) }
 
-// ReadState reads what the program that started the federation in the folder wrote there. The program may be
-// gone since.
+// ReadState reads the state that the program which started the federation wrote to its directory. That program may
+// have exited.
 func ReadState(folder string) (*State, error) {
 	raw, err := os.ReadFile(filepath.Join(folder, stateFile))
 	if err != nil {
@@ -101,7 +101,7 @@ func ReadState(folder string) (*State, error) {
 	return state, nil
 }
 
-// record keeps what was written to the state file.
+// record changes the state and writes it to the state file.
 func (f *Federation) record(change func(*State)) error {
 	f.stateMu.Lock()
 	defer f.stateMu.Unlock()
@@ -110,7 +110,7 @@ func (f *Federation) record(change func(*State)) error {
 	if err != nil {
 		return err
 	}
-	// Renamed into place: a reader never sees half of it.
+	// The rename makes the write atomic for readers.
 	path := filepath.Join(f.options.Dir, stateFile)
 	if err := os.WriteFile(path+".new", append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write the state of the federation: %w", err)

@@ -40,7 +40,7 @@ func TestWorkerRunsPods(t *testing.T) {
 		annotate(`"false"`)
 		eventually(t, "one pod becomes unready", hasReady(api, namespace, 12, 11))
 		annotate("null")
-		eventually(t, "it becomes ready again", hasReady(api, namespace, 12, 12))
+		eventually(t, "the pod becomes ready again", hasReady(api, namespace, 12, 12))
 	})
 
 	t.Run("a container whose image is changed in place is restarted", func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestWorkerRunsPods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "it runs the new image and is ready again", func(ctx context.Context) error {
+		eventually(t, "the pod runs the new image and is ready again", func(ctx context.Context) error {
 			pod, err := api.CoreV1().Pods(namespace).Get(ctx, changed.Name, metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -66,7 +66,7 @@ func TestWorkerRunsPods(t *testing.T) {
 		})
 	})
 
-	t.Run("a pod that was deleted is replaced", func(t *testing.T) {
+	t.Run("a deleted pod is replaced", func(t *testing.T) {
 		pods, err := api.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -75,9 +75,9 @@ func TestWorkerRunsPods(t *testing.T) {
 		if err := api.CoreV1().Pods(namespace).Delete(t.Context(), victim.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "a new pod takes its place", func(ctx context.Context) error {
+		eventually(t, "a new pod replaces it", func(ctx context.Context) error {
 			if _, err := api.CoreV1().Pods(namespace).Get(ctx, victim.Name, metav1.GetOptions{}); err == nil {
-				return fmt.Errorf("%s is still there", victim.Name)
+				return fmt.Errorf("pod %s still exists", victim.Name)
 			}
 			return hasReady(api, namespace, 12, 12)(ctx)
 		})
@@ -87,7 +87,7 @@ func TestWorkerRunsPods(t *testing.T) {
 		if err := api.AppsV1().Deployments(namespace).Delete(t.Context(), deployment.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "all pods go away", hasReady(api, namespace, 0, 0))
+		eventually(t, "all pods are deleted", hasReady(api, namespace, 0, 0))
 	})
 }
 
@@ -119,7 +119,7 @@ func TestPodThatStartsUnreadyStaysUnready(t *testing.T) {
 	})
 }
 
-func TestPodThatTakesItsTimeToStart(t *testing.T) {
+func TestPodStartDelay(t *testing.T) {
 	api := clients(t, sharedCluster(t))
 	namespace := newNamespace(t, api)
 	for name, start := range map[string]string{"slow": "1h", "brisk": "100ms"} {
@@ -133,21 +133,21 @@ func TestPodThatTakesItsTimeToStart(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		seated, ready := 0, 0
+		scheduled, ready := 0, 0
 		for _, pod := range pods.Items {
 			slow := pod.Annotations[federation.StartAnnotation] == "1h"
 			if slow && pod.Status.Phase != corev1.PodPending {
 				t.Fatalf("pod %s runs: %+v", pod.Name, pod.Status)
 			}
 			if pod.Spec.NodeName != "" {
-				seated++
+				scheduled++
 			}
 			if isReady(&pod) {
 				ready++
 			}
 		}
-		if seated != 2 || ready != 1 {
-			return fmt.Errorf("%d pods have a node, %d are ready", seated, ready)
+		if scheduled != 2 || ready != 1 {
+			return fmt.Errorf("%d pods have a node, %d are ready", scheduled, ready)
 		}
 		return nil
 	})
@@ -184,7 +184,7 @@ func newNamespace(t testing.TB, api kubernetes.Interface) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The ServiceAccount admission plugin refuses pods before that.
+	// Before that, the ServiceAccount admission plugin denies pods.
 	eventually(t, "the namespace has a ServiceAccount", func(ctx context.Context) error {
 		_, err := api.CoreV1().ServiceAccounts(namespace.Name).Get(ctx, "default", metav1.GetOptions{})
 		return err

@@ -1,4 +1,4 @@
-// Package pki makes the authorities and certificates of a federation on one machine.
+// Package pki creates the CAs and certificates of a federation on one machine.
 package pki
 
 import (
@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// validity of all certificates. A federation to play with may run for weeks, never for a year.
+// validity is the validity of all certificates. No federation runs for a year.
 const validity = 365 * 24 * time.Hour
 
-// Authority signs certificates. Keys are ECDSA: RSA keys take seconds to make, and a server's a millisecond for each
+// Authority signs certificates. Keys are ECDSA: RSA keys take seconds to generate, and cost a server a millisecond for each
 // connection.
 type Authority struct {
 	// PEM is the authority's own certificate.
@@ -36,15 +36,15 @@ type Pair struct {
 	Certificate, Key []byte
 }
 
-// NewAuthority makes an authority that nobody trusts yet.
+// NewAuthority creates a certificate authority that no client trusts yet.
 func NewAuthority(name string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the key of %s: %w", name, err)
+		return nil, fmt.Errorf("generate the key of %s: %w", name, err)
 	}
 	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: name}, key)
 	if err != nil {
-		return nil, fmt.Errorf("make the certificate of %s: %w", name, err)
+		return nil, fmt.Errorf("create the certificate of %s: %w", name, err)
 	}
 	encoded, err := cert.EncodeCertificates(certificate)
 	if err != nil {
@@ -53,7 +53,7 @@ func NewAuthority(name string) (*Authority, error) {
 	return &Authority{PEM: encoded, key: key, certificate: certificate}, nil
 }
 
-// Server signs for a server at these addresses, and at localhost.
+// Server signs a certificate for a server at these addresses and at localhost.
 func (a *Authority) Server(name string, addresses []net.IP, dnsNames ...string) (Pair, error) {
 	return a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -64,7 +64,7 @@ func (a *Authority) Server(name string, addresses []net.IP, dnsNames ...string) 
 	})
 }
 
-// Client signs for a user and their groups.
+// Client signs a certificate for a user and its groups.
 func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	return a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -76,10 +76,10 @@ func (a *Authority) sign(template *x509.Certificate) (Pair, error) {
 	subject := template.Subject.CommonName
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make the key of %s: %w", subject, err)
+		return Pair{}, fmt.Errorf("generate the key of %s: %w", subject, err)
 	}
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
-		return Pair{}, fmt.Errorf("make the serial number of %s: %w", subject, err)
+		return Pair{}, fmt.Errorf("generate the serial number of %s: %w", subject, err)
 	}
 	template.NotBefore = a.certificate.NotBefore
 	template.NotAfter = time.Now().Add(validity)
@@ -107,7 +107,7 @@ func encode(raw []byte, key *ecdsa.PrivateKey) (Pair, error) {
 	return Pair{Certificate: certificatePEM, Key: keyPEM}, nil
 }
 
-// Write puts the pair into NAME.crt and NAME.key.
+// Write writes the pair to NAME.crt and NAME.key.
 func (p Pair) Write(folder, name string) error {
 	if err := os.WriteFile(filepath.Join(folder, name+".crt"), p.Certificate, 0o600); err != nil {
 		return err

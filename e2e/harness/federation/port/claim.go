@@ -7,27 +7,27 @@ import (
 	"strconv"
 )
 
-// Linux gives the ports from 32768 on, and macOS those from 49152 on, to whoever connects to somebody: a port that is drawn from there
+// Linux uses the ports from 32768 on, and macOS those from 49152 on, for outgoing connections. A port from that range
 // could be in use before its server listens.
-const first, ports = 10_000, 20_000
+const firstPort, portCount = 10_000, 20_000
 
-// Claim keeps a port for a server that shares ports with nobody, as most do: the port is free until the server listens, and while it is
-// restarted. The sign of a claim is the UDP port of the same number, which servers of TCP do not mind and the kernel gives once: no other
-// process that claims ports is given this one, whoever runs it and from wherever, until Release or the end of this process.
+// Claim reserves a port for a server that does not use SO_REUSEPORT: the port is free until the server listens, and while it restarts.
+// A claim binds the UDP port of the same number, which TCP servers do not need and the kernel gives to one process only. So no other
+// process on the machine can claim the port until Release or the end of this process.
 type Claim struct {
-	sign   net.PacketConn
+	marker net.PacketConn
 	number int
 }
 
-// Take claims a free port.
-func Take() (*Claim, error) {
+// NewClaim claims a free port.
+func NewClaim() (*Claim, error) {
 	var err error
-	for range 1000 { // far more than are in use where a federation can still run
-		c := &Claim{number: first + rand.IntN(ports)} //nolint:gosec // it must differ, not be secret
-		if c.sign, err = net.ListenPacket("udp4", c.Address()); err != nil {
+	for range 1000 { // far more than are in use on a machine that can run a federation
+		c := &Claim{number: firstPort + rand.IntN(portCount)} //nolint:gosec // it must differ, not be secret
+		if c.marker, err = net.ListenPacket("udp4", c.Address()); err != nil {
 			continue
 		}
-		if err = c.vacant(); err == nil {
+		if err = c.checkUnused(); err == nil {
 			return c, nil
 		}
 		c.Release()
@@ -35,8 +35,8 @@ func Take() (*Claim, error) {
 	return nil, fmt.Errorf("claim a port: %w", err)
 }
 
-// vacant is an error if somebody listens on the port, who knows of no claims.
-func (c *Claim) vacant() error {
+// checkUnused returns an error if a process listens on the port without a claim.
+func (c *Claim) checkUnused() error {
 	listener, err := net.Listen("tcp4", c.Address())
 	if err != nil {
 		return err
@@ -44,11 +44,11 @@ func (c *Claim) vacant() error {
 	return listener.Close()
 }
 
-// Number is the port's number.
+// Number returns the port's number.
 func (c *Claim) Number() int { return c.number }
 
-// Address is host:port.
+// Address returns host:port.
 func (c *Claim) Address() string { return net.JoinHostPort(Host, strconv.Itoa(c.number)) }
 
-// Release gives the port up. It must not be used any more.
-func (c *Claim) Release() { _ = c.sign.Close() } // nothing was sent by it
+// Release releases the port. The caller must not use it any more.
+func (c *Claim) Release() { _ = c.marker.Close() } // no data was sent

@@ -15,12 +15,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
 )
 
-// claimsEnv makes the test binary a process that claims so many ports, says which, and keeps them until its input ends.
+// claimsEnv turns the test binary into a process that claims this many ports, prints them, and keeps them until its input ends.
 const claimsEnv = "BREAKWATER_TEST_CLAIMS"
 
 func TestMain(m *testing.M) {
 	if count := os.Getenv(claimsEnv); count != "" {
-		if err := claim(count); err != nil {
+		if err := runClaimer(count); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -29,14 +29,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func claim(count string) error {
+func runClaimer(count string) error {
 	wanted, err := strconv.Atoi(count)
 	if err != nil {
 		return err
 	}
 	kept := make([]*port.Claim, wanted)
 	for n := range kept {
-		if kept[n], err = port.Take(); err != nil {
+		if kept[n], err = port.NewClaim(); err != nil {
 			return err
 		}
 		fmt.Println(kept[n].Number())
@@ -54,13 +54,13 @@ func TestProcessesNeverClaimTheSamePort(t *testing.T) {
 	var mu sync.Mutex
 	var claiming sync.WaitGroup
 	for process := range processes {
-		claimed := startClaiming(t, each)
+		claimed := startClaimer(t, each)
 		claiming.Go(func() {
 			for range each {
 				number, ok := <-claimed
 				mu.Lock()
 				if other, taken := owners[number]; !ok || taken {
-					t.Errorf("process %d claimed port %d (%t), which process %d has", process, number, ok, other)
+					t.Errorf("process %d claimed port %d (%t), which process %d holds", process, number, ok, other)
 				}
 				owners[number] = process
 				mu.Unlock()
@@ -70,8 +70,8 @@ func TestProcessesNeverClaimTheSamePort(t *testing.T) {
 	claiming.Wait()
 }
 
-// startClaiming starts a process that claims ports until the test ends, and gives their numbers.
-func startClaiming(t *testing.T, count int) <-chan int {
+// startClaimer starts a process that claims ports until the test ends, and returns their numbers.
+func startClaimer(t *testing.T, count int) <-chan int {
 	t.Helper()
 	command := exec.Command(os.Args[0])
 	command.Env, command.Stderr = append(os.Environ(), claimsEnv+"="+strconv.Itoa(count)), os.Stderr
@@ -93,14 +93,14 @@ func startClaiming(t *testing.T, count int) <-chan int {
 		for lines := bufio.NewScanner(output); lines.Scan(); {
 			number, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
 			if err != nil {
-				t.Errorf("a process that claims says %q", lines.Text())
+				t.Errorf("the claiming process printed %q", lines.Text())
 				return
 			}
 			numbers <- number
 		}
 	}()
 	t.Cleanup(func() {
-		_ = input.Close() // which ends it
+		_ = input.Close() // which ends the process
 		for range numbers {
 		}
 		<-read
@@ -111,12 +111,12 @@ func startClaiming(t *testing.T, count int) <-chan int {
 	return numbers
 }
 
-func TestAClaimLeavesThePortToItsServer(t *testing.T) {
-	c, err := port.Take()
+func TestClaimedPortIsFreeForItsServer(t *testing.T) {
+	c, err := port.NewClaim()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the server is restarted
+	for range 2 { // the second time after a restart of the server
 		listener, err := net.Listen("tcp", c.Address())
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestAClaimLeavesThePortToItsServer(t *testing.T) {
 	c.Release()
 	sign, err := net.ListenPacket("udp4", c.Address())
 	if err != nil {
-		t.Fatalf("nobody can claim a port that was released: %v", err)
+		t.Fatalf("claim a released port: %v", err)
 	}
 	_ = sign.Close()
 }

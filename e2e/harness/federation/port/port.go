@@ -1,4 +1,4 @@
-// Package port holds TCP ports of the loopback interface for servers that are told a port number.
+// Package port reserves TCP ports of the loopback interface for servers that are started with a port number.
 package port
 
 import (
@@ -15,16 +15,16 @@ import (
 // Host is the only interface that a federation uses.
 const Host = "127.0.0.1"
 
-// Reservation holds a port. It is a socket that is bound and never listens: the kernel gives the port to nobody
-// else, refuses connections to it, and lets sockets of the same user that set SO_REUSEPORT listen on it, which
-// the components of a control plane do when told to. So there is no moment at which somebody else could take the
+// Reservation holds a port. It is a socket that is bound and never listens: the kernel gives the port to no other
+// process, refuses connections to it, and lets sockets of the same user that set SO_REUSEPORT listen on it, which
+// the components of a control plane can do. So there is no moment at which another process could take the
 // port, neither before a server starts nor while it is restarted.
 type Reservation struct {
 	socket *os.File
 	number int
 }
 
-// Reserve takes a free port.
+// Reserve reserves a free port.
 func Reserve() (*Reservation, error) {
 	// A process that is forked between socket and close-on-exec would inherit the socket and keep the port.
 	syscall.ForkLock.RLock()
@@ -58,13 +58,13 @@ func bind(fd int) (int, error) {
 	return address.(*unix.SockaddrInet4).Port, nil
 }
 
-// Number is the port's number.
+// Number returns the port's number.
 func (r *Reservation) Number() int { return r.number }
 
-// Address is host:port.
+// Address returns host:port.
 func (r *Reservation) Address() string { return net.JoinHostPort(Host, strconv.Itoa(r.number)) }
 
-// Listen listens on the reserved port. Closing the listener does not give up the port.
+// Listen listens on the reserved port. Closing the listener does not release the port.
 func (r *Reservation) Listen(ctx context.Context) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -78,5 +78,5 @@ func (r *Reservation) Listen(ctx context.Context) (net.Listener, error) {
 	return config.Listen(ctx, "tcp4", r.Address())
 }
 
-// Release gives the port up.
+// Release releases the port.
 func (r *Reservation) Release() error { return r.socket.Close() }

@@ -20,10 +20,10 @@ func TestReservation(t *testing.T) {
 			t.Errorf("%s: %v, want the connection refused", when, err)
 		}
 	}
-	refuses("before anyone listens")
+	refuses("before a process listens")
 	if l, err := net.Listen("tcp4", r.Address()); err == nil {
 		_ = l.Close()
-		t.Error("a listener that does not share ports got the reserved one")
+		t.Error("a listener without SO_REUSEPORT got the reserved port")
 	}
 	for range 2 {
 		l, err := r.Listen(t.Context())
@@ -59,7 +59,7 @@ func TestReservationsNeverShareAPort(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = r.Release() })
 		if taken[r.Number()] {
-			t.Fatalf("port %d was given twice", r.Number())
+			t.Fatalf("port %d was reserved twice", r.Number())
 		}
 		taken[r.Number()] = true
 	}

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// fault is what a direction suffers.
+// fault is the fault of a direction.
 type fault struct {
 	delay   time.Duration
 	stalled bool
 	cut     bool
 }
 
-// lane holds the fault of one direction and tells those who wait when it changes.
+// lane holds the fault of one direction and notifies waiters of changes.
 type lane struct {
 	mu      sync.Mutex
-	now     fault
+	state   fault
 	changed chan struct{} // closed and replaced at each change
 }
 
@@ -24,7 +24,7 @@ func newLane() *lane { return &lane{changed: make(chan struct{})} }
 func (l *lane) change(apply func(*fault)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	apply(&l.now)
+	apply(&l.state)
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
@@ -32,12 +32,12 @@ func (l *lane) change(apply func(*fault)) {
 func (l *lane) current() (fault, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.now, l.changed
+	return l.state, l.changed
 }
 
-// pass waits until what is due at that time may go on. It is false when the direction was cut or the connection
-// is over.
-func (l *lane) pass(due time.Time, over <-chan struct{}) bool {
+// wait waits until data that is due at that time may be sent. It returns false if the direction was cut or the
+// connection has ended.
+func (l *lane) wait(due time.Time, ended <-chan struct{}) bool {
 	for {
 		now, changed := l.current()
 		if now.cut {
@@ -52,7 +52,7 @@ func (l *lane) pass(due time.Time, over <-chan struct{}) bool {
 			timer = time.After(wait)
 		}
 		select {
-		case <-over:
+		case <-ended:
 			return false
 		case <-changed:
 		case <-timer:

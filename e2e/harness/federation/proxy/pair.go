@@ -10,57 +10,57 @@ import (
 
 const (
 	chunkSize = 16 << 10
-	// queued chunks of one direction. When they are full the proxy reads no more, and the sender feels the back
-	// pressure as it would from a slow network.
-	queued = 64
+	// maxQueuedChunks is the maximum number of queued chunks of one direction. When the queue is full the proxy stops reading,
+	// which causes back pressure as in a slow network.
+	maxQueuedChunks = 64
 )
 
-// pair is one client connection and its connection to the server.
-type pair struct {
+// connectionPair is one client connection and its connection to the server.
+type connectionPair struct {
 	client, server *net.TCPConn
-	over           chan struct{} // closed by reset
+	ended          chan struct{} // closed by reset
 	once           sync.Once
 }
 
-// chunk is data on its way. A chunk without bytes is the end of the stream.
+// chunk is queued data. A chunk without bytes is the end of the stream.
 type chunk struct {
 	bytes []byte
 	due   time.Time
 }
 
-// run forwards both directions and returns when both have ended.
-func (p *pair) run(lanes map[Direction]*lane) {
-	var ways sync.WaitGroup
-	for _, way := range []struct {
+// forward forwards both directions and returns when both have ended.
+func (p *connectionPair) forward(lanes map[Direction]*lane) {
+	var running sync.WaitGroup
+	for _, direction := range []struct {
 		from, to *net.TCPConn
 		lane     *lane
 	}{{p.client, p.server, lanes[ToServer]}, {p.server, p.client, lanes[ToClient]}} {
-		chunks := make(chan chunk, queued)
-		ways.Go(func() { p.read(way.from, way.lane, chunks) })
-		ways.Go(func() { p.write(way.to, way.lane, chunks) })
+		chunks := make(chan chunk, maxQueuedChunks)
+		running.Go(func() { p.read(direction.from, direction.lane, chunks) })
+		running.Go(func() { p.write(direction.to, direction.lane, chunks) })
 	}
-	ways.Wait()
-	// An orderly end, unless reset came first: a reset now would destroy what the peers have not read yet.
+	running.Wait()
+	// Close normally, unless reset came first: a reset now would discard data that the peers have not read yet.
 	_ = p.client.Close()
 	_ = p.server.Close()
 }
 
-// reset ends both connections at once; the peers see a reset, not an orderly end.
-func (p *pair) reset() {
+// reset ends both connections at once; the peers get a reset, not an orderly end.
+func (p *connectionPair) reset() {
 	p.once.Do(func() {
-		close(p.over)
+		close(p.ended)
 		reset(p.client)
 		reset(p.server)
 	})
 }
 
 func reset(c *net.TCPConn) {
-	_ = c.SetLinger(0) // fails only for a connection that is gone already
+	_ = c.SetLinger(0) // fails only for a closed connection
 	_ = c.Close()
 }
 
-// read queues what comes in, with the time at which it may leave. It closes chunks at the end.
-func (p *pair) read(from *net.TCPConn, lane *lane, chunks chan<- chunk) {
+// read queues incoming data with the time at which it may be sent. It closes chunks at the end.
+func (p *connectionPair) read(from *net.TCPConn, lane *lane, chunks chan<- chunk) {
 	defer close(chunks)
 	for {
 		buffer := make([]byte, chunkSize)
@@ -74,24 +74,24 @@ func (p *pair) read(from *net.TCPConn, lane *lane, chunks chan<- chunk) {
 			p.queue(chunks, chunk{due: time.Now().Add(now.delay)})
 			return
 		case err != nil:
-			p.reset() // one peer was reset, so the other shall be
+			p.reset() // forward the reset to the other peer
 			return
 		}
 	}
 }
 
-func (p *pair) queue(chunks chan<- chunk, c chunk) bool {
+func (p *connectionPair) queue(chunks chan<- chunk, c chunk) bool {
 	select {
 	case chunks <- c:
 		return true
-	case <-p.over:
+	case <-p.ended:
 		return false
 	}
 }
 
-// write sends on what read queued, first in first out. After a cut it tells the receiver that the stream ended
-// and drops the rest, for the sender shall not notice.
-func (p *pair) write(to *net.TCPConn, lane *lane, chunks <-chan chunk) {
+// write sends queued data in order. After a cut it ends the stream to the receiver and drops the rest, so that the
+// sender does not notice.
+func (p *connectionPair) write(to *net.TCPConn, lane *lane, chunks <-chan chunk) {
 	ended := false
 	for {
 		now, changed := lane.current()
@@ -100,14 +100,14 @@ func (p *pair) write(to *net.TCPConn, lane *lane, chunks <-chan chunk) {
 			_ = to.CloseWrite()
 		}
 		select {
-		case <-p.over:
+		case <-p.ended:
 			return
 		case <-changed:
 		case c, ok := <-chunks:
 			switch {
 			case !ok:
 				return
-			case ended || !lane.pass(c.due, p.over):
+			case ended || !lane.wait(c.due, p.ended):
 			case len(c.bytes) == 0:
 				ended = true
 				_ = to.CloseWrite()

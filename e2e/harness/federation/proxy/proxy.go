@@ -1,5 +1,5 @@
-// Package proxy is a TCP proxy that disturbs what goes through it: it delays, holds back or cuts, each in one
-// direction or in both. It knows nothing of the protocol above, so TLS stays end to end.
+// Package proxy is a TCP proxy for fault injection: it delays, stalls or cuts connections, each in one direction or in
+// both. It does not terminate TLS.
 package proxy
 
 import (
@@ -16,15 +16,15 @@ import (
 // dialTimeout bounds how long a client waits for a server that does not accept.
 const dialTimeout = 10 * time.Second
 
-// Direction is a way through the proxy.
+// Direction is a direction of the data.
 type Direction int
 
 const (
-	// Both is both ways.
+	// Both is both directions.
 	Both Direction = iota
-	// ToServer is from the client to the server.
+	// ToServer is the direction from the client to the server.
 	ToServer
-	// ToClient is from the server to the client.
+	// ToClient is the direction from the server to the client.
 	ToClient
 )
 
@@ -39,7 +39,7 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
-	pairs    map[*pair]struct{}
+	pairs    map[*connectionPair]struct{}
 	closed   bool
 	running  sync.WaitGroup
 }
@@ -55,7 +55,7 @@ func Start(ctx context.Context, target string) (*Proxy, error) {
 		reservation: reservation,
 		lanes:       map[Direction]*lane{ToServer: newLane(), ToClient: newLane()},
 		closing:     make(chan struct{}),
-		pairs:       map[*pair]struct{}{},
+		pairs:       map[*connectionPair]struct{}{},
 	}
 	if err := p.listen(ctx); err != nil {
 		return nil, errors.Join(err, reservation.Release())
@@ -63,22 +63,22 @@ func Start(ctx context.Context, target string) (*Proxy, error) {
 	return p, nil
 }
 
-// Address is the host:port that clients connect to. It does not change.
+// Address returns the host:port for clients. It does not change.
 func (p *Proxy) Address() string { return p.reservation.Address() }
 
-// Delay makes every byte arrive later by that long. It applies to what the proxy receives from now on.
+// Delay delays all data that the proxy receives from now on by the given time.
 func (p *Proxy) Delay(direction Direction, by time.Duration) {
 	p.change(direction, func(f *fault) { f.delay = by })
 }
 
-// Stall lets nothing through and closes nothing: new connections are accepted. What is held back arrives after
-// Heal, as after a partition that TCP outlived.
+// Stall holds all data but keeps connections open and accepts new ones. Held data arrives after Heal, as after a
+// partition that TCP survived.
 func (p *Proxy) Stall(direction Direction) {
 	p.change(direction, func(f *fault) { f.stalled = true })
 }
 
 // Cut in both directions resets all connections and refuses new ones. In one direction it ends that direction
-// alone: the receiver sees the end of the stream, also in new connections, while the other direction goes on.
+// only: the receiver gets the end of the stream, also in new connections, while the other direction continues.
 func (p *Proxy) Cut(direction Direction) error {
 	if direction != Both {
 		p.change(direction, func(f *fault) { f.cut = true })
@@ -86,10 +86,10 @@ func (p *Proxy) Cut(direction Direction) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.refuse()
+	return p.closeListener()
 }
 
-// Heal takes back what Delay, Stall and Cut did. Connections that were cut stay ended.
+// Heal ends Delay, Stall and Cut. Connections that were cut stay closed.
 func (p *Proxy) Heal(ctx context.Context) error {
 	p.change(Both, func(f *fault) { *f = fault{} })
 	return p.listen(ctx)
@@ -104,7 +104,7 @@ func (p *Proxy) Close() error {
 	}
 	p.closed = true
 	close(p.closing)
-	err := p.refuse()
+	err := p.closeListener()
 	p.mu.Unlock()
 	p.running.Wait()
 	return errors.Join(err, p.reservation.Release())
@@ -118,8 +118,8 @@ func (p *Proxy) change(direction Direction, apply func(*fault)) {
 	}
 }
 
-// refuse needs p.mu.
-func (p *Proxy) refuse() error {
+// closeListener must be called with p.mu held.
+func (p *Proxy) closeListener() error {
 	var err error
 	if p.listener != nil {
 		err = p.listener.Close()
@@ -153,19 +153,19 @@ func (p *Proxy) accept(listener net.Listener) {
 	for {
 		client, err := listener.Accept()
 		if err != nil {
-			return // closed by refuse; the loopback interface gives no other lasting reason
+			return // closed by refuse; the loopback interface has no other permanent error
 		}
 		p.running.Go(func() { p.forward(listener, client.(*net.TCPConn)) })
 	}
 }
 
 func (p *Proxy) forward(listener net.Listener, client *net.TCPConn) {
-	dialled, err := p.dial()
+	conn, err := p.dial()
 	if err != nil {
-		reset(client) // the server refuses, so do we
+		reset(client) // the server refused, so the client gets a reset, too
 		return
 	}
-	pair := &pair{client: client, server: dialled.(*net.TCPConn), over: make(chan struct{})}
+	pair := &connectionPair{client: client, server: conn.(*net.TCPConn), ended: make(chan struct{})}
 	p.mu.Lock()
 	p.pairs[pair] = struct{}{}
 	// A Cut may have come since the connection was accepted.
@@ -173,13 +173,13 @@ func (p *Proxy) forward(listener net.Listener, client *net.TCPConn) {
 		pair.reset()
 	}
 	p.mu.Unlock()
-	pair.run(p.lanes)
+	pair.forward(p.lanes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pairs, pair)
 }
 
-// dial reaches the server. It can take long when the server is frozen and its backlog is full.
+// dial connects to the server. This can take long when the server is frozen and its backlog is full.
 func (p *Proxy) dial() (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()

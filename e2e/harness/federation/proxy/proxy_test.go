@@ -15,21 +15,21 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
-// quiet is how long a test watches that nothing arrives. It is no measure of speed: a test can only pass wrongly
-// when it is too short, never fail wrongly.
-const quiet = 100 * time.Millisecond
+// noDataTime is how long a test checks that no data arrives. If it is too short, a test can pass wrongly but never fail
+// wrongly.
+const noDataTime = 100 * time.Millisecond
 
-// patience bounds what must happen.
-const patience = 30 * time.Second
+// waitTimeout bounds each wait.
+const waitTimeout = 30 * time.Second
 
-// through is a connection by way of a proxy, seen from both ends.
-type through struct {
+// proxiedConnection is a connection through a proxy, with both ends.
+type proxiedConnection struct {
 	proxy          *proxy.Proxy
 	listener       net.Listener
 	client, server net.Conn
 }
 
-func connect(t *testing.T) *through {
+func connect(t *testing.T) *proxiedConnection {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
@@ -37,36 +37,36 @@ func connect(t *testing.T) *through {
 	p, err := proxy.Start(t.Context(), listener.Addr().String())
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close()) })
-	c := &through{proxy: p, listener: listener}
+	c := &proxiedConnection{proxy: p, listener: listener}
 	c.client, c.server = c.dial(t)
 	return c
 }
 
-func (c *through) dial(t *testing.T) (client, server net.Conn) {
+func (c *proxiedConnection) dial(t *testing.T) (client, server net.Conn) {
 	t.Helper()
 	client, err := net.Dial("tcp4", c.proxy.Address())
 	must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	must(t, c.listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
+	must(t, c.listener.(*net.TCPListener).SetDeadline(time.Now().Add(waitTimeout)))
 	server, err = c.listener.Accept()
 	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	return client, server
 }
 
-func TestPassesBothWaysAndTheEndOfEach(t *testing.T) {
+func TestForwardsBothDirectionsAndTheirEnds(t *testing.T) {
 	c := connect(t)
 	send(t, c.client, "question")
 	receive(t, c.server, "question")
 	must(t, c.client.(*net.TCPConn).CloseWrite())
-	end(t, c.server)
+	wantEOF(t, c.server)
 	send(t, c.server, "answer")
 	receive(t, c.client, "answer")
 	must(t, c.server.Close())
-	end(t, c.client)
+	wantEOF(t, c.client)
 }
 
-func TestPassesMuch(t *testing.T) {
+func TestForwardsLargeStreams(t *testing.T) {
 	c := connect(t)
 	sent := strings.Repeat("0123456789abcdef", 1<<18) // 4 MiB, more than all buffers between
 	go func() {
@@ -76,7 +76,7 @@ func TestPassesMuch(t *testing.T) {
 	got, err := io.ReadAll(c.server)
 	must(t, err)
 	if string(got) != sent {
-		t.Errorf("%d bytes arrived, not the %d that were sent", len(got), len(sent))
+		t.Errorf("%d bytes arrived, want %d", len(got), len(sent))
 	}
 }
 
@@ -85,9 +85,9 @@ func TestDelay(t *testing.T) {
 		direction          proxy.Direction
 		toServer, toClient bool
 	}{
-		"to the server": {proxy.ToServer, true, false},
-		"to the client": {proxy.ToClient, false, true},
-		"both ways":     {proxy.Both, true, true},
+		"to the server":   {proxy.ToServer, true, false},
+		"to the client":   {proxy.ToClient, false, true},
+		"both directions": {proxy.Both, true, true},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			c := connect(t)
@@ -99,21 +99,20 @@ func TestDelay(t *testing.T) {
 				receive(t, to, "x")
 				return time.Since(began)
 			}
-			// Only the lower bound can be asserted. What is not delayed is measured by its lane, not by a clock: the
-			// way back of TestStall.
+			// Only the lower bound can be asserted. TestStall checks that the other direction is not delayed.
 			if took := takes(c.client, c.server); test.toServer && took < by {
-				t.Errorf("it took %s to the server, want at least %s", took, by)
+				t.Errorf("data took %s to the server, want at least %s", took, by)
 			}
 			if took := takes(c.server, c.client); test.toClient && took < by {
-				t.Errorf("it took %s to the client, want at least %s", took, by)
+				t.Errorf("data took %s to the client, want at least %s", took, by)
 			}
 		})
 	}
-	t.Run("keeps the order when it is shortened on the way", func(t *testing.T) {
+	t.Run("keeps the order when the delay is shortened", func(t *testing.T) {
 		c := connect(t)
-		c.proxy.Delay(proxy.Both, quiet)
+		c.proxy.Delay(proxy.Both, noDataTime)
 		send(t, c.client, "first ")
-		nothing(t, c.server, quiet/4)
+		wantNoData(t, c.server, noDataTime/4)
 		c.proxy.Delay(proxy.Both, 0)
 		send(t, c.client, "second")
 		receive(t, c.server, "first second")
@@ -124,27 +123,27 @@ func TestStall(t *testing.T) {
 	c := connect(t)
 	c.proxy.Stall(proxy.ToServer)
 	send(t, c.client, "held ")
-	nothing(t, c.server, quiet)
+	wantNoData(t, c.server, noDataTime)
 	send(t, c.server, "the other way is open")
 	receive(t, c.client, "the other way is open")
 
 	t.Run("accepts new connections", func(t *testing.T) {
 		client, server := c.dial(t)
 		send(t, client, "held too")
-		nothing(t, server, quiet)
+		wantNoData(t, server, noDataTime)
 		must(t, c.proxy.Heal(t.Context()))
 		receive(t, server, "held too")
 	})
-	t.Run("delivers what it held, in order, when it is healed", func(t *testing.T) {
+	t.Run("delivers held data in order when it is healed", func(t *testing.T) {
 		send(t, c.client, "back")
 		receive(t, c.server, "held back")
 	})
 	t.Run("holds the end of a stream as well", func(t *testing.T) {
 		c.proxy.Stall(proxy.Both)
 		must(t, c.client.(*net.TCPConn).CloseWrite())
-		nothing(t, c.server, quiet)
+		wantNoData(t, c.server, noDataTime)
 		must(t, c.proxy.Heal(t.Context()))
-		end(t, c.server)
+		wantEOF(t, c.server)
 	})
 }
 
@@ -154,13 +153,13 @@ func TestCutBothResetsAndRefusesUntilHealed(t *testing.T) {
 	send(t, c.client, "lost")
 	must(t, c.proxy.Cut(proxy.Both))
 	for name, conn := range map[string]net.Conn{"client": c.client, "server": c.server} {
-		must(t, conn.SetReadDeadline(time.Now().Add(patience)))
+		must(t, conn.SetReadDeadline(time.Now().Add(waitTimeout)))
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-			t.Errorf("the %s sees %v, want a reset", name, err)
+			t.Errorf("the %s got %v, want a reset", name, err)
 		}
 	}
 	if _, err := net.Dial("tcp4", c.proxy.Address()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("a new connection: %v, want it refused", err)
+		t.Errorf("a new connection got %v, want connection refused", err)
 	}
 	must(t, c.proxy.Heal(t.Context()))
 	client, server := c.dial(t)
@@ -168,62 +167,62 @@ func TestCutBothResetsAndRefusesUntilHealed(t *testing.T) {
 	receive(t, server, "again")
 }
 
-func TestCutOfOneDirectionEndsItAlone(t *testing.T) {
+func TestCutOfOneDirectionKeepsTheOther(t *testing.T) {
 	c := connect(t)
 	must(t, c.proxy.Cut(proxy.ToServer))
-	end(t, c.server)
+	wantEOF(t, c.server)
 	send(t, c.client, "into nothing")
 	send(t, c.server, "still here")
 	receive(t, c.client, "still here")
 
 	client, server := c.dial(t)
-	end(t, server)
+	wantEOF(t, server)
 	send(t, server, "new ones too")
 	receive(t, client, "new ones too")
 
 	must(t, c.proxy.Heal(t.Context()))
 	send(t, c.client, "an ended stream stays ended")
-	end(t, c.server)
+	wantEOF(t, c.server)
 	client, server = c.dial(t)
 	send(t, client, "healed")
 	receive(t, server, "healed")
 }
 
-func TestServerThatIsGone(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	c := connect(t)
 	must(t, c.listener.Close())
 	client, err := net.Dial("tcp4", c.proxy.Address())
 	if err == nil { // the reset may come before the connection is reported
 		defer func() { _ = client.Close() }()
-		must(t, client.SetReadDeadline(time.Now().Add(patience)))
+		must(t, client.SetReadDeadline(time.Now().Add(waitTimeout)))
 		_, err = client.Read(make([]byte, 1))
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the client sees %v, want a reset", err)
+		t.Errorf("the client got %v, want a reset", err)
 	}
 }
 
-func TestResetOfOneEndReachesTheOther(t *testing.T) {
+func TestResetIsForwarded(t *testing.T) {
 	c := connect(t)
 	must(t, c.server.(*net.TCPConn).SetLinger(0))
 	must(t, c.server.Close())
-	must(t, c.client.SetReadDeadline(time.Now().Add(patience)))
+	must(t, c.client.SetReadDeadline(time.Now().Add(waitTimeout)))
 	if _, err := c.client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("the client sees %v, want a reset", err)
+		t.Errorf("the client got %v, want a reset", err)
 	}
 }
 
-func TestCloseEndsAllAndTwiceIsNoError(t *testing.T) {
+func TestCloseEndsAllConnectionsAndIsIdempotent(t *testing.T) {
 	c := connect(t)
 	c.proxy.Stall(proxy.Both)
 	send(t, c.client, "never seen")
 	must(t, c.proxy.Close())
 	must(t, c.proxy.Close())
 	if err := c.proxy.Heal(context.Background()); err == nil {
-		t.Error("a closed proxy was healed")
+		t.Error("Heal() of a closed proxy returned no error")
 	}
 	if _, err := net.Dial("tcp4", c.proxy.Address()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("a new connection: %v, want it refused", err)
+		t.Errorf("a new connection got %v, want connection refused", err)
 	}
 }
 
@@ -235,14 +234,14 @@ func send(t *testing.T, to net.Conn, text string) {
 
 func receive(t *testing.T, from net.Conn, want string) {
 	t.Helper()
-	must(t, from.SetReadDeadline(time.Now().Add(patience)))
+	must(t, from.SetReadDeadline(time.Now().Add(waitTimeout)))
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(bufio.NewReaderSize(from, 1), got); err != nil || string(got) != want {
 		t.Fatalf("got %q, %v; want %q", got[:n], err, want)
 	}
 }
 
-func nothing(t *testing.T, from net.Conn, duration time.Duration) {
+func wantNoData(t *testing.T, from net.Conn, duration time.Duration) {
 	t.Helper()
 	must(t, from.SetReadDeadline(time.Now().Add(duration)))
 	if n, err := from.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -250,9 +249,9 @@ func nothing(t *testing.T, from net.Conn, duration time.Duration) {
 	}
 }
 
-func end(t *testing.T, from net.Conn) {
+func wantEOF(t *testing.T, from net.Conn) {
 	t.Helper()
-	must(t, from.SetReadDeadline(time.Now().Add(patience)))
+	must(t, from.SetReadDeadline(time.Now().Add(waitTimeout)))
 	if n, err := from.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Fatalf("got %d bytes, %v; want the end", n, err)
 	}

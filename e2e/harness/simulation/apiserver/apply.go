@@ -39,8 +39,8 @@ func (s *Store) apply(c *call, by *Link) (any, error) {
 			applyConditions(&stored.Status.Conditions, applied.Status.Conditions)
 			return nil
 		}
-		s.giveUp(stored, applied, c.query.Get("fieldManager"))
-		applyMain(stored, applied)
+		s.removeAnnotations(stored, applied, c.query.Get("fieldManager"))
+		applySpecAndMetadata(stored, applied)
 		return nil
 	})
 	switch {
@@ -48,7 +48,7 @@ func (s *Store) apply(c *call, by *Link) (any, error) {
 		return nil, conflict
 	case apierrors.IsNotFound(err) && c.subresource == "":
 		applied.Status = v1alpha1.PodProtectorStatus{}
-		if err := s.refuses(c); err != nil {
+		if err := s.checkNamespace(c); err != nil {
 			return nil, err
 		}
 		return s.Create(c.kind.Resource, applied, by.name)
@@ -94,8 +94,8 @@ type ownership struct {
 	manager string
 }
 
-// giveUp removes the annotations that a field manager applied earlier and no longer applies.
-func (s *Store) giveUp(stored, applied *v1alpha1.PodProtector, manager string) {
+// removeAnnotations removes the annotations that a field manager applied earlier and no longer applies.
+func (s *Store) removeAnnotations(stored, applied *v1alpha1.PodProtector, manager string) {
 	of := ownership{stored.UID, manager}
 	for _, key := range s.owned[of] {
 		if _, still := applied.Annotations[key]; !still {
@@ -109,7 +109,7 @@ func (s *Store) giveUp(stored, applied *v1alpha1.PodProtector, manager string) {
 	}
 }
 
-func applyMain(stored, applied *v1alpha1.PodProtector) {
+func applySpecAndMetadata(stored, applied *v1alpha1.PodProtector) {
 	if stored.Labels == nil && applied.Labels != nil {
 		stored.Labels = map[string]string{}
 	}

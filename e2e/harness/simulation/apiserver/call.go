@@ -23,10 +23,10 @@ type call struct {
 	metadata    bool
 	contentType string
 	body        []byte
-	// luck identifies the call for the dice. It includes the time of the request, since two may pass a gate at one instant.
-	luck string
-	// listed is the version of the list in its answer.
-	listed uint64
+	// drawKey identifies the call for the dice. It includes the time of the request, since two may pass a gate at one instant.
+	drawKey string
+	// listVersion is the version of the list in its answer.
+	listVersion uint64
 }
 
 // parse reads the path of a request: /api/v1/namespaces/NS/RESOURCE/NAME/SUBRESOURCE or /apis/GROUP/VERSION/...
@@ -36,7 +36,7 @@ func (l *Link) parse(request *http.Request) (*call, error) {
 		metadata: strings.Contains(request.Header.Get("Accept"), "PartialObjectMetadata"),
 	}
 	if isDiscovery(c.path) {
-		c.luck = fmt.Sprintf("%s %s %d", c.method, c.path, time.Now().UnixNano())
+		c.drawKey = fmt.Sprintf("%s %s %d", c.method, c.path, time.Now().UnixNano())
 		return c, nil
 	}
 	if request.Body != nil {
@@ -63,7 +63,7 @@ func (l *Link) parse(request *http.Request) (*call, error) {
 	if len(parts) > 0 {
 		c.subresource = parts[0]
 	}
-	c.luck = fmt.Sprintf("%s %s %d", c.method, c.path, time.Now().UnixNano())
-	c.watch = c.query.Get("watch") == "1" || c.query.Get("watch") == yes
+	c.drawKey = fmt.Sprintf("%s %s %d", c.method, c.path, time.Now().UnixNano())
+	c.watch = c.query.Get("watch") == "1" || c.query.Get("watch") == trueParam
 	return c, nil
 }

@@ -19,6 +19,6 @@ func (c *call) renewsLease() bool {
 	return c.method == http.MethodPut && strings.Contains(c.path, "/leases/")
 }
 
-// renewed answers a renewal with the object in the request. Its version stays, so that the next renewal conflicts if another client has
+// renewalReply answers a renewal with the object in the request. Its version stays, so that the next renewal conflicts if another client has
 // written meanwhile.
-func renewed(c *call) *reply { return &reply{code: http.StatusOK, body: c.body} }
+func renewalReply(c *call) *reply { return &reply{code: http.StatusOK, body: c.body} }

@@ -12,7 +12,7 @@ var ErrSevered = errors.New("connection refused")
 // gate delays requests while it is shut, and rejects them once it is severed.
 type gate struct {
 	mu      sync.Mutex
-	shut    bool
+	isShut  bool
 	severed bool
 	changed chan struct{}
 }
@@ -22,7 +22,7 @@ func newGate() *gate { return &gate{changed: make(chan struct{})} }
 func (g *gate) set(shut, severed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut, g.severed = shut, severed
+	g.isShut, g.severed = shut, severed
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
@@ -31,7 +31,7 @@ func (g *gate) set(shut, severed bool) {
 func (g *gate) pass(ctx context.Context) (waited bool, err error) {
 	for {
 		g.mu.Lock()
-		shut, severed, changed := g.shut, g.severed, g.changed
+		shut, severed, changed := g.isShut, g.severed, g.changed
 		g.mu.Unlock()
 		switch {
 		case severed:

@@ -91,37 +91,37 @@ func (l *Link) Sever() {
 // Seen returns the version up to which the protectors that this client watches have been delivered.
 func (l *Link) Seen() uint64 { return l.seen.Load() }
 
-func (l *Link) sees(version uint64) {
+func (l *Link) recordSeen(version uint64) {
 	if version > l.seen.Load() {
 		l.seen.Store(version)
 	}
 }
 
 const (
-	shortest    = 50 * time.Microsecond
-	usualWay    = time.Millisecond
-	usualLag    = 5 * time.Millisecond
-	brokenPipe  = "connection reset by peer"
-	contentType = "Content-Type"
-	jsonContent = "application/json"
-	initialEnd  = "k8s.io/initial-events-end"
-	yes         = "true"
+	minLatency     = 50 * time.Microsecond
+	defaultLatency = time.Millisecond
+	defaultLag     = 5 * time.Millisecond
+	brokenPipe     = "connection reset by peer"
+	contentType    = "Content-Type"
+	jsonContent    = "application/json"
+	initialEnd     = "k8s.io/initial-events-end"
+	trueParam      = "true"
 )
 
-// way returns the one-way latency of a message.
-func (l *Link) way(what string) time.Duration {
+// latency returns the one-way latency of a message.
+func (l *Link) latency(what string) time.Duration {
 	most := l.weather.Load().Slow
 	if most == 0 {
-		most = usualWay
+		most = defaultLatency
 	}
-	return l.dice.Between(shortest, most, l.name+" "+what)
+	return l.dice.Between(minLatency, most, l.name+" "+what)
 }
 
-// through passes a gate. Messages that are released at one instant are spread out again.
-func (l *Link) through(ctx context.Context, g *gate, what string) error {
+// passGate passes a gate. Messages that are released at one instant are spread out again.
+func (l *Link) passGate(ctx context.Context, g *gate, what string) error {
 	waited, err := g.pass(ctx)
 	if waited && err == nil {
-		return sleep(ctx, l.way(what+" let go"))
+		return sleepContext(ctx, l.latency(what+" let go"))
 	}
 	return err
 }
@@ -134,9 +134,9 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if l.frozen.Load() && c.renewsLease() {
-		return renewed(c).response(request), nil
+		return renewalReply(c).response(request), nil
 	}
-	if err := l.through(ctx, l.requests, c.luck); err != nil {
+	if err := l.passGate(ctx, l.requests, c.drawKey); err != nil {
 		return nil, err
 	}
 	if c.watch {
@@ -144,7 +144,7 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	// From here on the request is in transit, even if its client stops waiting.
 	answered := make(chan *reply, 1)
-	l.store.underWay.Go(func() { l.travel(context.WithoutCancel(ctx), c, answered) })
+	l.store.inProgress.Go(func() { l.deliver(context.WithoutCancel(ctx), c, answered) })
 	select {
 	case r := <-answered:
 		if r == nil {
@@ -156,10 +156,10 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// travel carries a request to the store and its answer back; nil is a lost one.
-func (l *Link) travel(ctx context.Context, c *call, answered chan<- *reply) {
-	what := c.luck
-	time.Sleep(l.way(what + " there"))
+// deliver carries a request to the store and its answer back; nil is a lost one.
+func (l *Link) deliver(ctx context.Context, c *call, answered chan<- *reply) {
+	what := c.drawKey
+	time.Sleep(l.latency(what + " there"))
 	weather := l.weather.Load()
 	if l.dice.Chance(weather.Lose, l.name+" lose "+what) {
 		answered <- nil
@@ -167,13 +167,13 @@ func (l *Link) travel(ctx context.Context, c *call, answered chan<- *reply) {
 	}
 	r := l.store.serve(c, l)
 	l.store.Traffic("%s: %s %s is answered with %d", l.name, c.method, c.path, r.code)
-	time.Sleep(l.way(what + " back"))
+	time.Sleep(l.latency(what + " back"))
 	if l.dice.Chance(weather.Lose, l.name+" lose answer "+what) ||
-		(!l.frozen.Load() || !c.renewsLease()) && l.through(ctx, l.answers, what+" answer") != nil {
+		(!l.frozen.Load() || !c.renewsLease()) && l.passGate(ctx, l.answers, what+" answer") != nil {
 		answered <- nil
 		return
 	}
-	l.sawProtectors(c, c.listed)
+	l.sawProtectors(c, c.listVersion)
 	l.store.Traffic("%s: %s %s has its answer", l.name, c.method, c.path)
 	answered <- r
 }

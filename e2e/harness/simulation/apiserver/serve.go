@@ -92,11 +92,11 @@ func (s *Store) list(c *call, by *Link) any {
 	if c.query.Get("resourceVersion") == "0" {
 		s.mu.Lock()
 		var old map[types.NamespacedName]client.Object
-		old, version = s.some(c, by)
+		old, version = s.laggingState(c, by)
 		objects = sorted(old, c.key.Namespace)
 		s.mu.Unlock()
 	}
-	c.listed = version
+	c.listVersion = version
 	if wanted, err := labels.Parse(c.query.Get("labelSelector")); err == nil {
 		objects = slices.DeleteFunc(objects, func(o client.Object) bool { return !wanted.Matches(labels.Set(o.GetLabels())) })
 	}
@@ -111,7 +111,7 @@ func (s *Store) list(c *call, by *Link) any {
 
 func (l *Link) sawProtectors(c *call, version uint64) {
 	if c.kind != nil && c.kind.Kind == "PodProtector" && c.key.Name == "" {
-		l.sees(version)
+		l.recordSeen(version)
 	}
 }
 
@@ -122,9 +122,9 @@ func nonNil(objects []client.Object) []client.Object {
 	return objects
 }
 
-// some returns the state of a resource in a watch cache that lags.
-func (s *Store) some(c *call, by *Link) (map[types.NamespacedName]client.Object, uint64) {
-	version := s.version - min(s.version-100, by.dice.For(by.name+" old list").Uint64N(10))
+// laggingState returns the state of a resource in a watch cache that lags.
+func (s *Store) laggingState(c *call, by *Link) (map[types.NamespacedName]client.Object, uint64) {
+	version := s.version - min(s.version-100, by.dice.Rand(by.name+" old list").Uint64N(10))
 	return s.at(c.kind.Resource, version), version
 }
 
@@ -176,14 +176,14 @@ func (s *Store) create(c *call, by *Link) (any, error) {
 		return object, nil // the simulation does not read them
 	}
 	object.SetNamespace(c.key.Namespace)
-	if err := s.refuses(c); err != nil {
+	if err := s.checkNamespace(c); err != nil {
 		return nil, err
 	}
 	return s.Create(c.kind.Resource, object, by.name)
 }
 
-// refuses returns an error if the namespace of an object to be created is terminating.
-func (s *Store) refuses(c *call) error {
+// checkNamespace returns an error if the namespace of an object to be created is terminating.
+func (s *Store) checkNamespace(c *call) error {
 	namespace, err := s.Get(Namespaces, types.NamespacedName{Name: c.key.Namespace})
 	if err != nil || namespace.GetDeletionTimestamp() == nil {
 		return nil

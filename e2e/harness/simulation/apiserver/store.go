@@ -56,8 +56,8 @@ func encodeEvent(kind watch.EventType, object any) []byte {
 // Store is the etcd of one cluster.
 type Store struct {
 	kinds map[string]*Kind
-	// underWay counts the requests and watches that have not ended.
-	underWay sync.WaitGroup
+	// inProgress counts the requests and watches that have not ended.
+	inProgress sync.WaitGroup
 	// Committed is called with each change before any client sees it. It must not call the store.
 	Committed func(*Event)
 	// Traffic is called with each message when it arrives, on either side.
@@ -72,16 +72,16 @@ type Store struct {
 	uids      int
 	// owned are the annotations that each field manager has applied.
 	owned map[ownership][]string
-	// moved is closed at the next change and then replaced.
-	moved chan struct{}
-	// era counts restores and restarts, each of which ends all watches.
-	era int
+	// changed is closed at the next change and then replaced.
+	changed chan struct{}
+	// restarts counts restores and restarts, each of which ends all watches.
+	restarts int
 }
 
 // NewStore returns an empty store. Its versions start above 1, like those of a real cluster.
 func NewStore() *Store {
 	s := &Store{
-		kinds: map[string]*Kind{}, objects: map[string]map[types.NamespacedName]client.Object{}, version: 100, moved: make(chan struct{}),
+		kinds: map[string]*Kind{}, objects: map[string]map[types.NamespacedName]client.Object{}, version: 100, changed: make(chan struct{}),
 		owned:     map[ownership][]string{},
 		Committed: func(*Event) {}, Traffic: func(string, ...any) {},
 	}
@@ -100,7 +100,7 @@ func (s *Store) Version() uint64 {
 }
 
 // Wait returns when no request or watch is in progress. All links must be healed or severed before.
-func (s *Store) Wait() { s.underWay.Wait() }
+func (s *Store) Wait() { s.inProgress.Wait() }
 
 // Get returns a copy of an object.
 func (s *Store) Get(resource string, key types.NamespacedName) (client.Object, error) {
@@ -237,12 +237,12 @@ func (s *Store) commit(resource string, key types.NamespacedName, kind watch.Eve
 	event := &Event{Version: s.version, Kind: s.kinds[resource], Type: kind, Old: old, New: updated, At: time.Now(), By: by}
 	s.history = append(s.history, event)
 	s.Committed(event)
-	s.wake()
+	s.notifyWatchers()
 }
 
-func (s *Store) wake() {
-	close(s.moved)
-	s.moved = make(chan struct{})
+func (s *Store) notifyWatchers() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // Compact discards the history: watches from earlier versions have to list again.
@@ -256,24 +256,24 @@ func (s *Store) Compact() {
 func (s *Store) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.era++
-	s.wake()
+	s.restarts++
+	s.notifyWatchers()
 }
 
 // Restore returns to the state at an earlier version, as from a backup of etcd, and continues at next. next is either that version, so
 // that the versions since occur a second time, or a later one. The API server restarts and has no change of before. Restore first calls
 // told, which must not call the store.
-func (s *Store) Restore(version, next uint64, told func()) {
+func (s *Store) Restore(version, next uint64, whenRestored func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	told()
+	whenRestored()
 	for resource := range s.objects {
 		s.objects[resource] = s.at(resource, version)
 	}
 	s.history = slices.DeleteFunc(s.history, func(e *Event) bool { return e.Version > version })
 	s.version, s.compacted = next, next
-	s.era++
-	s.wake()
+	s.restarts++
+	s.notifyWatchers()
 }
 
 // at returns the state of a resource at a version.

@@ -14,21 +14,21 @@ import (
 
 // openWatch starts to stream events.
 func (l *Link) openWatch(ctx context.Context, request *http.Request, c *call) (*http.Response, error) {
-	if err := sleep(ctx, l.way("watch "+c.luck)); err != nil {
+	if err := sleepContext(ctx, l.latency("watch "+c.drawKey)); err != nil {
 		return nil, err
 	}
 	stream := l.store.watchFrom(c, l)
 	l.store.Traffic("%s: watch %s from %d", l.name, c.path, stream.version)
-	if stream.expired {
+	if stream.isExpired {
 		return failure(apierrors.NewResourceExpired("the history is compacted")).response(request), nil
 	}
 	reader, writer := io.Pipe()
 	ctx, cancel := context.WithCancel(ctx)
-	l.store.underWay.Go(func() {
+	l.store.inProgress.Go(func() {
 		defer cancel()
 		end := stream.run(ctx, writer)
 		if l.frozen.Load() {
-			_ = l.through(ctx, l.answers, stream.luck+" end")
+			_ = l.passGate(ctx, l.answers, stream.drawKey+" end")
 		}
 		writer.CloseWithError(end)
 	})
@@ -52,36 +52,36 @@ func (b *body) Close() error {
 // stream is one watch.
 type stream struct {
 	link *Link
-	// luck identifies the watch for the dice: an earlier watch may not have ended yet.
-	luck     string
-	call     *call
-	era      int
-	expired  bool
-	until    time.Time
-	next     int // in the history
-	initial  [][]byte
-	version  uint64
-	deliver  time.Time
-	shown    time.Time
-	streamed bool
-	marked   time.Time
+	// drawKey identifies the watch for the dice: an earlier watch may not have ended yet.
+	drawKey      string
+	call         *call
+	restarts     int
+	isExpired    bool
+	until        time.Time
+	next         int // in the history
+	initial      [][]byte
+	version      uint64
+	deliver      time.Time
+	lastShown    time.Time
+	isStreamed   bool
+	lastBookmark time.Time
 }
 
 func (s *Store) watchFrom(c *call, l *Link) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &stream{link: l, call: c, luck: l.name + " " + c.luck, era: s.era, version: s.version}
+	w := &stream{link: l, call: c, drawKey: l.name + " " + c.drawKey, restarts: s.restarts, version: s.version}
 	if seconds, err := strconv.Atoi(c.query.Get("timeoutSeconds")); err == nil {
 		w.until = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	asked := c.query.Get("resourceVersion")
 	version, err := strconv.ParseUint(asked, 10, 64)
 	switch {
-	case c.query.Get("sendInitialEvents") == yes:
-		w.streamed = true
+	case c.query.Get("sendInitialEvents") == trueParam:
+		w.isStreamed = true
 		objects := s.objects[c.kind.Resource]
 		if asked == "0" {
-			objects, w.version = s.some(c, l)
+			objects, w.version = s.laggingState(c, l)
 		}
 		for _, o := range sorted(objects, c.key.Namespace) {
 			if c.metadata {
@@ -93,7 +93,7 @@ func (s *Store) watchFrom(c *call, l *Link) *stream {
 	case err != nil || version < s.compacted:
 		// A future version is no error: such a watch shows the changes after that version and none of the changes up to it. That is how a
 		// client misses a restore.
-		w.expired = true
+		w.isExpired = true
 		return w
 	default:
 		w.version = version
@@ -112,19 +112,19 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 			return io.EOF
 		}
 	}
-	if w.streamed {
-		if err := w.send(ctx, to, w.bookmark(w.version, map[string]string{initialEnd: yes}), time.Now(), w.version); err != nil {
+	if w.isStreamed {
+		if err := w.send(ctx, to, w.bookmark(w.version, map[string]string{initialEnd: trueParam}), time.Now(), w.version); err != nil {
 			return io.EOF
 		}
 	}
-	w.marked = time.Now()
+	w.lastBookmark = time.Now()
 	for {
-		event, err := w.await(ctx)
+		event, err := w.nextEvent(ctx)
 		if err != nil {
 			return io.EOF
 		}
 		if event == nil { // of another resource, or none
-			if err := w.mark(ctx, to); err != nil {
+			if err := w.writeDueBookmark(ctx, to); err != nil {
 				return io.EOF
 			}
 			continue
@@ -132,7 +132,7 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 		if err := w.send(ctx, to, event.encoded(w.call.metadata), event.At, event.Version); err != nil {
 			return io.EOF
 		}
-		what := fmt.Sprintf("%s %d", w.luck, event.Version)
+		what := fmt.Sprintf("%s %d", w.drawKey, event.Version)
 		weather := w.link.weather.Load()
 		if w.link.dice.Chance(0.1, what+" bookmark") {
 			if err := w.send(ctx, to, w.bookmark(event.Version, nil), time.Now(), event.Version); err != nil {
@@ -148,28 +148,28 @@ func (w *stream) run(ctx context.Context, to io.Writer) error {
 // bookmarkEvery is how often an API server sends its current version to the clients of a watch, even if no object changes.
 const bookmarkEvery = time.Minute
 
-// mark writes a bookmark when one is due, to a watch that has reached the end of the history.
-func (w *stream) mark(ctx context.Context, to io.Writer) error {
+// writeDueBookmark writes a bookmark when one is due, to a watch that has reached the end of the history.
+func (w *stream) writeDueBookmark(ctx context.Context, to io.Writer) error {
 	s := w.link.store
 	s.mu.Lock()
 	version, isAtEnd := s.version, w.next == len(s.history)
 	s.mu.Unlock()
-	if !isAtEnd || time.Since(w.marked) < bookmarkEvery {
+	if !isAtEnd || time.Since(w.lastBookmark) < bookmarkEvery {
 		return nil
 	}
-	w.marked = time.Now()
+	w.lastBookmark = time.Now()
 	return w.send(ctx, to, w.bookmark(version, nil), time.Now(), version)
 }
 
-// await returns the next event. It returns nil if the event does not belong to this watch, or a bookmark is due. An error ends the watch.
-func (w *stream) await(ctx context.Context) (*Event, error) {
+// nextEvent returns the next event. It returns nil if the event does not belong to this watch, or a bookmark is due. An error ends the watch.
+func (w *stream) nextEvent(ctx context.Context) (*Event, error) {
 	s := w.link.store
 	for {
 		s.mu.Lock()
-		if s.era != w.era {
+		if s.restarts != w.restarts {
 			s.mu.Unlock()
 			// Clients see the end at different instants, so that their retries do not race for the same random draw.
-			_ = sleep(ctx, w.link.way("end of "+w.luck))
+			_ = sleepContext(ctx, w.link.latency("end of "+w.drawKey))
 			return nil, io.EOF
 		}
 		if w.next < len(s.history) {
@@ -181,7 +181,7 @@ func (w *stream) await(ctx context.Context) (*Event, error) {
 			}
 			return event, nil
 		}
-		moved := s.moved
+		moved := s.changed
 		s.mu.Unlock()
 		var ended <-chan time.Time
 		if !w.until.IsZero() {
@@ -189,7 +189,7 @@ func (w *stream) await(ctx context.Context) (*Event, error) {
 		}
 		select {
 		case <-moved:
-		case <-time.After(time.Until(w.marked.Add(bookmarkEvery))):
+		case <-time.After(time.Until(w.lastBookmark.Add(bookmarkEvery))):
 			return nil, nil
 		case <-ended:
 			return nil, io.EOF
@@ -203,27 +203,27 @@ func (w *stream) await(ctx context.Context) (*Event, error) {
 func (w *stream) send(ctx context.Context, to io.Writer, raw []byte, at time.Time, version uint64) error {
 	most := w.link.weather.Load().Lag
 	if most == 0 {
-		most = usualLag
+		most = defaultLag
 	}
-	at = at.Add(w.link.dice.Between(shortest, most, fmt.Sprintf("%s event %d", w.luck, version)))
+	at = at.Add(w.link.dice.Between(minLatency, most, fmt.Sprintf("%s event %d", w.drawKey, version)))
 	if at.Before(w.deliver) {
 		at = w.deliver
 	}
 	w.deliver = at.Add(time.Microsecond)
-	if err := sleep(ctx, time.Until(at)); err != nil {
+	if err := sleepContext(ctx, time.Until(at)); err != nil {
 		return err
 	}
 	for _, g := range []*gate{w.link.watches, w.link.answers} {
-		if err := w.link.through(ctx, g, fmt.Sprintf("%s event %d", w.luck, version)); err != nil {
+		if err := w.link.passGate(ctx, g, fmt.Sprintf("%s event %d", w.drawKey, version)); err != nil {
 			return err
 		}
 	}
 	// Events that were held arrive together, but each at its own instant. Otherwise the Go scheduler would decide how many of them a
 	// client has processed when it reads its cache.
-	if err := sleep(ctx, time.Until(w.shown.Add(time.Microsecond))); err != nil {
+	if err := sleepContext(ctx, time.Until(w.lastShown.Add(time.Microsecond))); err != nil {
 		return err
 	}
-	w.shown = time.Now()
+	w.lastShown = time.Now()
 	w.link.store.Traffic("%s: watch %s shows %d", w.link.name, w.call.path, version)
 	if _, err := to.Write(raw); err != nil {
 		return err
@@ -243,8 +243,8 @@ func (w *stream) bookmark(version uint64, annotations map[string]string) []byte 
 	return encodeEvent(watch.Bookmark, object)
 }
 
-// sleep waits for a time, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
+// sleepContext waits for a time, or until ctx ends.
+func sleepContext(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}

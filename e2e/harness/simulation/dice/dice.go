@@ -19,8 +19,8 @@ type Dice struct {
 // New returns the dice of a seed.
 func New(seed uint64) *Dice { return &Dice{seed: seed, drawn: map[string]uint64{}} }
 
-// For returns the random source for the next use of a name. Names are drawn independently of each other.
-func (d *Dice) For(name string) *rand.Rand {
+// Rand returns the random source for the next use of a name. Names are drawn independently of each other.
+func (d *Dice) Rand(name string) *rand.Rand {
 	d.mu.Lock()
 	n := d.drawn[name]
 	d.drawn[name]++
@@ -29,11 +29,11 @@ func (d *Dice) For(name string) *rand.Rand {
 }
 
 // Chance reports whether an event of probability p occurs.
-func (d *Dice) Chance(p float64, name string) bool { return p > 0 && d.For(name).Float64() < p }
+func (d *Dice) Chance(p float64, name string) bool { return p > 0 && d.Rand(name).Float64() < p }
 
 // Between returns a time from least to most, with nanosecond resolution: two things hardly ever happen at once.
 func (d *Dice) Between(least, most time.Duration, name string) time.Duration {
-	return least + time.Duration(d.For(name).Int64N(int64(most-least)+1))
+	return least + time.Duration(d.Rand(name).Int64N(int64(most-least)+1))
 }
 
 // fnv is FNV-1a: hash/maphash differs from process to process.

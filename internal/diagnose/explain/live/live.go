@@ -74,27 +74,27 @@ func NewCluster(cell string, config *rest.Config) (*Cluster, error) {
 
 // Pod reads the state that the answer to a removal depends on. If it cannot read the webhooks, it adds a note instead of failing.
 func Pod(
-	ctx context.Context, cores []Core, at *Cluster, namespace, name string, operation v1alpha1.Operation,
+	ctx context.Context, cores []Core, cluster *Cluster, namespace, name string, operation v1alpha1.Operation,
 ) (s explain.Situation, notes []string, err error) {
-	pod, err := at.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := cluster.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return s, nil, fmt.Errorf("read the pod from cell %q: %w", at.Cell, err)
+		return s, nil, fmt.Errorf("read the pod from cell %q: %w", cluster.Cell, err)
 	}
 	read, err := Read(ctx, cores, namespace)
 	if err != nil {
 		return s, nil, err
 	}
-	hooks, err := at.Hooks(ctx, namespace, operation)
+	hooks, err := cluster.Hooks(ctx, namespace, operation)
 	if err != nil {
-		notes = append(notes, "it is not known whether the apiserver asks Breakwater: "+err.Error())
+		notes = append(notes, "cannot determine whether the API server calls Breakwater: "+err.Error())
 	}
-	s = At(read, at.Cell, pod, at.Node(ctx, pod.Spec.NodeName), operation, hooks)
-	s.Unread = err != nil
+	s = NewSituation(read, cluster.Cell, pod, cluster.Node(ctx, pod.Spec.NodeName), operation, hooks)
+	s.HooksUnknown = err != nil
 	return s, notes, nil
 }
 
-// At builds the situation of a pod.
-func At(cores []explain.Core, cell string, pod *corev1.Pod, node explain.Node, operation v1alpha1.Operation, hooks []webhookconfig.Hook) explain.Situation {
+// NewSituation builds the situation of a pod.
+func NewSituation(cores []explain.Core, cell string, pod *corev1.Pod, node explain.Node, operation v1alpha1.Operation, hooks []webhookconfig.Hook) explain.Situation {
 	s := explain.Situation{Now: time.Now(), Cell: cell, Request: explain.Request(pod, operation), Hooks: hooks, Cells: map[string]map[string]*v1alpha1.Cell{}}
 	s.Covering, s.Belongs = explain.Covering(cores, cell, pod, node)
 	for _, core := range cores {
@@ -128,8 +128,8 @@ func (c *Cluster) Hooks(ctx context.Context, namespace string, operation v1alpha
 	return webhookconfig.Hooks(c.Cell, operation, in.Labels, configurations.Items), nil
 }
 
-// Ask sends a dry run of a removal to the cluster's API server and returns its answer.
-func (c *Cluster) Ask(ctx context.Context, namespace, name string, operation v1alpha1.Operation) error {
+// DryRun sends a dry run of a removal to the cluster's API server and returns its answer.
+func (c *Cluster) DryRun(ctx context.Context, namespace, name string, operation v1alpha1.Operation) error {
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	switch operation {
 	case v1alpha1.OperationDelete:
@@ -137,8 +137,8 @@ func (c *Cluster) Ask(ctx context.Context, namespace, name string, operation v1a
 	case v1alpha1.OperationEvict:
 		return evict(ctx, c.Client, namespace, name, dry)
 	case v1alpha1.OperationRelabel:
-		return c.unlabel(ctx, namespace, name)
+		return c.dryRunUnlabel(ctx, namespace, name)
 	default:
-		return c.change(ctx, namespace, name, operation)
+		return c.dryRunChange(ctx, namespace, name, operation)
 	}
 }

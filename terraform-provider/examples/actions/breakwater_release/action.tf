@@ -1,4 +1,4 @@
-# A protector that was deleted, while no generator runs to let go of it:
+# A deleted protector whose finalizers no generator removes:
 # terraform apply -invoke=action.breakwater_release.old
 action "breakwater_release" "old" {
   config {

@@ -1,4 +1,4 @@
-# The cells that are not ready: nobody leads them, or their pods have not been listed yet.
+# The cells that are not ready: they have no leader, or their pods have not been listed yet.
 data "breakwater_cells" "all" {}
 
 output "cells_that_are_not_ready" {

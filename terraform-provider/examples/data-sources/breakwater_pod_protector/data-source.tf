@@ -1,4 +1,4 @@
-# A protector that somebody else declares, as a policy does.
+# A protector that another client or a policy created.
 data "breakwater_pod_protector" "web" {
   namespace = "shop"
   name      = "web"

@@ -1,4 +1,4 @@
-# The protectors of a namespace; label_selector chooses some of them.
+# The protectors of a namespace; label_selector selects some of them.
 data "breakwater_pod_protectors" "shop" {
   namespace = "shop"
 }

@@ -1,5 +1,5 @@
-# Each plan and apply warns while a cell is not as it should be. Inside the check the data source would make every plan have
-# something to do.
+# Each plan and apply warns while a cell is not healthy. If the data source were inside the check, every plan would have
+# changes.
 data "breakwater_topology" "core" {}
 
 check "breakwater" {

@@ -1,4 +1,4 @@
-# The worker cluster, in which the chart was installed with access.enabled: true.
+# The worker cluster, where the chart is installed with access.enabled: true.
 provider "breakwater" {
   alias          = "worker_4"
   config_path    = "~/.kube/config"
@@ -10,7 +10,7 @@ ephemeral "breakwater_worker_kubeconfig" "worker_4" {
   expiration_seconds = 86400
 }
 
-# The core cluster is given a token that is good for a day. Raise the version, and apply, before it is over.
+# The core cluster gets a token that is valid for a day. Increase the version and apply before it expires.
 resource "breakwater_cell" "worker_4" {
   name                  = "worker-4"
   kubeconfig_secret_ref = { namespace = "breakwater-system", name = "cell-worker-4" }

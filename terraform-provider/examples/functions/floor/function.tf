@@ -1,4 +1,4 @@
-# Of 50 pods 35 must stay at 70 %; a tenth of 45 that may be missing is 5, rounded up, and leaves 40.
+# 70% of 50 pods is a floor of 35. If 10% of 45 pods may be unavailable, that is 5, rounded up, and the floor is 40.
 output "floors" {
   value = {
     min_available   = provider::breakwater::floor("70%", null, 50)

@@ -3,7 +3,7 @@ locals {
   release   = { app = "shop", tier = "web", track = "canary" }
 }
 
-# Whether a selector chooses the pods that are rolled out with these labels.
+# Whether a selector matches pods with these labels.
 output "release_is_protected" {
   value = provider::breakwater::selector_matches(local.protected, local.release)
 }

@@ -1,4 +1,4 @@
-# All floors in one place. Cells are values of the chart, and policies lie in Git: GitOps applies both.
+# All floors in one place. Cells are values of the chart, and policies are in Git: GitOps applies both.
 variable "floors" {
   type    = map(string)
   default = { web = "40", search = "70%" }

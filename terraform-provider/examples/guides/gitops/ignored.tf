@@ -1,4 +1,4 @@
-# The floor is only where it begins: somebody else moves it.
+# The floor is only the initial value: another client changes it.
 resource "breakwater_pod_protector" "moved_by_others" {
   namespace     = "shop"
   name          = "autoscaled"

@@ -1,4 +1,4 @@
-# The platform's part: which clusters there are, and a net under all of production. Protectors of single applications lie beside
+# The platform's part: the clusters, and a default policy for all of production. Protectors of single applications are next to
 # their manifests, and GitOps applies them.
 resource "breakwater_cell" "worker" {
   for_each              = toset(["worker-1", "worker-2"])

@@ -1,4 +1,4 @@
-# Each core, and what it says of its cells.
+# Each core and the state of its cells.
 data "breakwater_topology" "eu" {
   provider = breakwater.eu
 }

@@ -41,7 +41,7 @@ module "worker_2" {
   providers = { breakwater.eu = breakwater.eu, breakwater.us = breakwater.us, breakwater.worker = breakwater.worker_2 }
 }
 
-# A protector is in one core. It covers pods in all workers.
+# A protector exists in one core. It covers pods in all workers.
 resource "breakwater_pod_protector" "web" {
   provider      = breakwater.eu
   namespace     = "shop"

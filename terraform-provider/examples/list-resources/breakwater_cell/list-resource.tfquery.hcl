@@ -1,4 +1,4 @@
-# With the whole objects, for terraform query -json.
+# Includes the complete objects, for terraform query -json.
 list "breakwater_cell" "all" {
   provider         = breakwater
   include_resource = true

@@ -1,4 +1,4 @@
-# terraform query -generate-config-out=protectors.tf writes resources, and import blocks, for all that it finds.
+# terraform query -generate-config-out=protectors.tf writes resource and import blocks for all that it finds.
 list "breakwater_pod_protector" "shop" {
   provider = breakwater
 

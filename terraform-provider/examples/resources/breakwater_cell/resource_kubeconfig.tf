@@ -1,5 +1,5 @@
-# A worker cluster whose kubeconfig Terraform writes into the Secret. It is in no state and in no plan: raise the version when
-# it has changed.
+# A worker cluster whose kubeconfig Terraform writes into the Secret. It is in no state and in no plan: increase the version
+# when it has changed.
 variable "worker_2_kubeconfig" {
   type      = string
   sensitive = true

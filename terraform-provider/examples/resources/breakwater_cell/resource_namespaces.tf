@@ -1,4 +1,4 @@
-# Some namespaces of a cluster only.
+# Only some namespaces of a cluster.
 resource "breakwater_cell" "payment" {
   name                  = "payment"
   namespaces            = ["payment", "ledger"]

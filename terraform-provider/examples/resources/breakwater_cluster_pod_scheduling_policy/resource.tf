@@ -1,5 +1,5 @@
-# In all namespaces of production, pods that a protector covers are spread over the zones as evenly as nodes allow, each among those
-# of its protector. Where a pod has such a constraint itself, that stays.
+# In all production namespaces, pods that a protector covers are spread over the zones as evenly as nodes allow, per
+# protector. If a pod has such a constraint itself, it stays.
 resource "breakwater_cluster_pod_scheduling_policy" "spread" {
   name               = "spread"
   namespace_selector = { match_labels = { environment = "production" } }

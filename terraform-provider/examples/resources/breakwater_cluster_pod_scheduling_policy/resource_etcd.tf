@@ -1,5 +1,5 @@
-# Every etcd goes to the pool of workers that is set aside for it: the toleration lets it onto them, and the affinity keeps it off all
-# others. One that can only go to others is refused. The apply ends when the webhooks heed the policy.
+# Every etcd runs on its dedicated pool of nodes: the toleration admits it there, and the affinity keeps it off all other
+# nodes. A pod that can run only on other nodes is denied. The apply ends when the webhooks apply the policy.
 resource "breakwater_cluster_pod_scheduling_policy" "etcd" {
   name               = "etcd"
   namespace_selector = {}

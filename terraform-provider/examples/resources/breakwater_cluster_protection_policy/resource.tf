@@ -1,5 +1,5 @@
-# In all namespaces of production, by the size of the workload: of one to three pods one may be missing, of more a tenth.
-# A policy of the namespace itself comes before it.
+# In all production namespaces, by the size of the workload: of one to three pods one may be unavailable, of more than three, 10%.
+# A policy in the namespace itself takes precedence.
 resource "breakwater_cluster_protection_policy" "production" {
   name               = "production"
   namespace_selector = { match_labels = { environment = "production" } }

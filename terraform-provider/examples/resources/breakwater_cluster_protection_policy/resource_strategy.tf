@@ -1,4 +1,4 @@
-# Everywhere else, whatever a rollout of the workload leaves in place. When the policy goes, so do its protectors.
+# Everywhere else, as many pods as a rollout of the workload keeps available. When the policy is deleted, so are its protectors.
 resource "breakwater_cluster_protection_policy" "rest" {
   name                  = "rest"
   priority              = -100

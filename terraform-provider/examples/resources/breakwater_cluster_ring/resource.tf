@@ -1,5 +1,5 @@
-# The databases of an operator are spread over its instances, and what the operator makes of a database goes where that is. The
-# instances have their Leases in its namespace.
+# The databases of an operator are distributed among its instances. Objects that the operator creates for a database are assigned to
+# the same instance. The instances have their Leases in the namespace of the operator.
 resource "breakwater_cluster_ring" "databases" {
   name            = "databases"
   shard_namespace = "database-operator"

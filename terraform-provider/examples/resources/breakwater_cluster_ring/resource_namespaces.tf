@@ -1,5 +1,5 @@
-# One instance works on all that is in a namespace of a tenant. When it has not been heard of for a minute another one does. The apply
-# ends when objects are being assigned.
+# One instance works on all objects in the namespace of a tenant. If it does not renew its Lease for a minute, another one takes over.
+# The apply ends when objects are being assigned.
 resource "breakwater_cluster_ring" "tenants" {
   name                   = "tenants"
   shard_namespace        = "tenant-operator"

@@ -1,4 +1,4 @@
-# At least 40 pods of the application stay available, over all worker clusters together.
+# At least 40 pods of the application stay available, across all worker clusters.
 resource "breakwater_pod_protector" "web" {
   namespace     = "shop"
   name          = "web"

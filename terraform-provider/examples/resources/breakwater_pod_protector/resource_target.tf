@@ -1,5 +1,5 @@
-# Of the pods of a Deployment a tenth may be missing at once; updates in place count as well. The apply ends when the pods
-# are counted, or says after five minutes why they are not.
+# At most 10% of the pods of a Deployment may be unavailable at once; in-place updates count as well. The apply ends when the
+# pods are counted, or reports after five minutes why they are not.
 resource "breakwater_pod_protector" "checkout" {
   namespace       = "shop"
   name            = "checkout"

@@ -1,5 +1,5 @@
-# Pods of web that a protector covers keep out of each other's zones while there is room elsewhere, so that no zone takes all of them
-# with it.
+# Pods of web that a protector covers avoid each other's zones while other zones have room, so that the loss of one zone does not
+# remove all of them.
 resource "breakwater_pod_scheduling_policy" "zones" {
   namespace          = "shop"
   name               = "zones"

@@ -1,5 +1,5 @@
-# Reports run on spot nodes, by another scheduler. Their workloads say so themselves from their next update on: who looks at a template
-# sees what its pods will have.
+# Reports run on spot nodes, with another scheduler. The policy changes the templates of their workloads with the next update, so that a
+# template shows what its pods will have.
 resource "breakwater_pod_scheduling_policy" "reports" {
   namespace        = "shop"
   name             = "reports"

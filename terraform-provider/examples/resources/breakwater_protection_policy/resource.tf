@@ -1,4 +1,4 @@
-# In this namespace each Deployment and StatefulSet of the tier has a protector: 70 % of its replicas stay available.
+# In this namespace each Deployment and StatefulSet of the tier has a protector: 70% of its replicas stay available.
 resource "breakwater_protection_policy" "frontend" {
   namespace = "shop"
   name      = "frontend"

@@ -13,7 +13,7 @@ variable "name" {
 
 locals {
   secret = { namespace = "breakwater-system", name = "cell-${var.name}" }
-  # The day: what is applied every day has tokens that last for two.
+  # The version is the date: with an apply every day, tokens that are valid for two days suffice.
   today = tonumber(formatdate("YYYYMMDD", plantimestamp()))
 }
 

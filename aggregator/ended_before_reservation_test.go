@@ -1,0 +1,59 @@
+package aggregator
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+)
+
+// A pod that ended long before its reservation was made is alive again: its cell was restored, and the snapshot has not noticed (rule
+// 4(a)).
+func TestPodEndLongBeforeReservationSettlesNothing(t *testing.T) {
+	key, hash := types.NamespacedName{Namespace: "default", Name: "web"}, quota.HashUID("web-1")
+	terminating := func() *corev1.Pod {
+		p := samplePod("web-1", "web-1", "12", nil)
+		p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		return p
+	}
+	for claim, c := range map[string]struct {
+		end    func(s *Snapshot) error
+		before time.Duration // how long the end was known before the reservation was observed
+		want   quota.Observation
+	}{
+		"a pod that goes after its reservation":                     {func(s *Snapshot) error { return s.Delete(terminating()) }, -time.Second, quota.Absent},
+		"a pod that went shortly before its reservation":            {func(s *Snapshot) error { return s.Delete(terminating()) }, continueWithin, quota.Absent},
+		"a pod that went long before its reservation":               {func(s *Snapshot) error { return s.Delete(terminating()) }, continueWithin + 1, quota.Unobserved},
+		"a pod that began to terminate shortly before":              {func(s *Snapshot) error { return s.Update(terminating()) }, continueWithin, quota.Absent},
+		"a pod that began to terminate long before its reservation": {func(s *Snapshot) error { return s.Update(terminating()) }, continueWithin + 1, quota.Unobserved},
+		"a pod that a live list does not have long before": {func(s *Snapshot) error {
+			s.RecordUnlisted([]quota.UIDHash{hash}, 11)
+			return s.Delete(terminating())
+		}, continueWithin + 1, quota.Unobserved},
+		"a pod that is alive": {func(*Snapshot) error { return nil }, time.Hour, quota.Alive},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			clock := time.Unix(1000, 0)
+			s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(error) {}, time.Now, func() time.Time { return clock })
+			s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, 0)
+			if err := s.Replace(listOf(samplePod("web-1", "web-1", "10", nil)), "10"); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.end(s); err != nil {
+				t.Fatal(err)
+			}
+			reservations := func(yield func(quota.Reservation) bool) { yield(quota.Reservation{Hash: hash}) }
+			counted, _ := s.Count(key, &v1alpha1.PodProtectorSpec{}, reservations, nil, nil)
+			counted.markUnseen(reservations, func(quota.Reservation) (time.Time, bool) { return clock.Add(c.before), true })
+			if got := counted.podStates[hash]; got != c.want {
+				t.Errorf("sighting %v, want %v", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+)
+
+// initialCount is a live list for pods that a protector has not been counted by yet, or not with its current spec.
+//
+// Pods that a protector does not cover are removed without a reservation. A lagging snapshot still shows them, and counting them would
+// create budget that does not exist. So a first count also uses a live list, which was read after the protector was seen. A pod that is
+// not alive in it is not counted until the snapshot has reached the version of the list.
+type initialCount struct {
+	uid  types.UID
+	spec string
+	// selector is that of the target, if the spec names one.
+	selector string
+	// inTransition reports that it is for counts that an earlier spec restricts. When that restriction ends, the aggregator must look
+	// again for pods that were removed without a reservation.
+	inTransition bool
+	live         liveRead
+}
+
+func (c *initialCount) isFor(p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) bool {
+	return c != nil && c.uid == p.UID && c.inTransition == inTransition && c.spec == quota.CountedSpec(&p.Spec) && c.selector == selectorOf(target)
+}
+
+// selectorOf returns the selector of a target as text; no target selects no pod.
+func selectorOf(target *v1alpha1.Target) string {
+	if target == nil {
+		return ""
+	}
+	return target.Selector
+}
+
+// expectInitialCounts records the protectors of some namespaces that are known before the pods are listed: that list is recent enough for them.
+func (l *leadership) expectInitialCounts(in func(namespace string) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, obj := range l.informer.GetStore().List() {
+		p, ok := obj.(*v1alpha1.PodProtector)
+		if ok && in(p.Namespace) && !clusters.IsStub(p) && p.Spec.TargetRef == nil && !l.isCounted(p, nil) {
+			l.initialCounts[keyOf(p)] = &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec)}
+		}
+	}
+}
+
+// isCounted reports whether the cell's pods were counted with the spec and the target of a protector.
+func (l *leadership) isCounted(p *v1alpha1.PodProtector, target *v1alpha1.Target) bool {
+	cell := quota.CellOf(p, l.options.Cell)
+	return cell != nil && !cell.Aggregation.Void && cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec) &&
+		selectorOf(cell.Aggregation.Target) == selectorOf(target)
+}
+
+// mustCount reports whether a protector has to be counted again, as far as its spec shows.
+func (l *leadership) mustCount(p *v1alpha1.PodProtector) bool {
+	cell := quota.CellOf(p, l.options.Cell)
+	return cell == nil || !l.isCounted(p, cell.Aggregation.Target)
+}
+
+// initialReadFor returns the live list that a protector's count uses; nil if the snapshot is enough. The snapshot is not enough if the stored
+// counts are of a transition and the new ones are not, or the reverse.
+func (l *leadership) initialReadFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
+	key := keyOf(p)
+	l.mu.Lock()
+	f, counted := l.initialCounts[key], l.isCounted(p, target) && quota.CellOf(p, l.options.Cell).Aggregation.InTransition == inTransition
+	if f != nil && counted && (!f.isFor(p, target, inTransition) || l.snapshot.HasReached(f.live.version)) {
+		delete(l.initialCounts, key)
+		f = nil
+	}
+	l.mu.Unlock()
+	switch {
+	case f.isFor(p, target, inTransition):
+		return &f.live, nil
+	case counted:
+		return nil, nil
+	}
+	pods, _ := selectors.CountedCoverageOf(&p.Spec, target)
+	if !pods.CanMatch() {
+		return nil, nil
+	}
+	live, err := l.readAndRecordAlive(ctx, key.Namespace, pods.Key())
+	if err != nil {
+		return nil, fmt.Errorf("count for the first time: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.initialCounts[key] = &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), inTransition: inTransition, live: live}
+	return &live, nil
+}

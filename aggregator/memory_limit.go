@@ -1,0 +1,181 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+)
+
+// memoryLimit bounds the memory that one stream of objects of a cell can take. A compromised API server can send an endless number of
+// objects, and the process that counts them also works for other cells. A stream that exceeds the ceiling fails and lists again, and its
+// cell becomes stale.
+//
+// It estimates, in bytes, the objects that the last list and the watches after it have shown and not deleted.
+type memoryLimit struct {
+	resource string
+	limit    int64
+
+	mu    sync.Mutex
+	seed  maphash.Seed
+	sizes map[uint64]int64 // by the hash of namespace and name
+	sum   int64
+}
+
+func newMemoryLimit(resource string, limit int64) *memoryLimit {
+	return &memoryLimit{resource: resource, limit: limit, seed: maphash.MakeSeed(), sizes: map[uint64]int64{}}
+}
+
+const (
+	// podsLimitBytes suffices for about 400,000 pods of one cell with usual labels. Kubernetes supports 150,000 in a cluster.
+	podsLimitBytes = 256 << 20
+	// metadataLimitBytes is the limit for nodes, and for each kind of workload.
+	metadataLimitBytes = 256 << 20
+	// objectSize is the size of an object without its strings, in bytes.
+	objectSize = 300
+	// metadataPage is the page size of a list of metadata: the number of objects that are unstripped in memory at a time.
+	metadataPage = 250
+)
+
+type openWatch = func(context.Context, metav1.ListOptions) (watch.Interface, error)
+
+// wrapList wraps a paged list and counts its pods.
+func (m *memoryLimit) wrapList(list listPods) listPods {
+	return func(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {
+		page, err := list(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		if options.Continue == "" {
+			m.reset()
+		}
+		for i := range page.Items {
+			if err := m.addListed(&page.Items[i]); err != nil {
+				return nil, err
+			}
+		}
+		return page, nil
+	}
+}
+
+// wrapWatch wraps a watch, counts its objects, and ends it with an error when they exceed the ceiling.
+func (m *memoryLimit) wrapWatch(open openWatch) openWatch {
+	return func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		if startsWithList(options) {
+			m.reset()
+		}
+		w, err := open(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		return clusters.FilterWatch(w, func(event watch.Event) (watch.Event, bool) { return m.checkEvent(event), true }), nil
+	}
+}
+
+// checkEvent returns an event, or the error event that ends its watch.
+func (m *memoryLimit) checkEvent(checkEvent watch.Event) watch.Event {
+	object, ok := checkEvent.Object.(metav1.Object)
+	if !ok {
+		return checkEvent
+	}
+	var err error
+	switch checkEvent.Type {
+	case watch.Added, watch.Modified:
+		err = m.put(object, sizeOf(object), false)
+	case watch.Deleted:
+		err = m.put(object, 0, false)
+	default:
+	}
+	if err != nil {
+		return watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus}
+	}
+	return checkEvent
+}
+
+// reset must be called before a list.
+func (m *memoryLimit) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.sizes)
+	m.sum = 0
+}
+
+// addListed counts an object of a list. All objects of a list are in memory until the list ends, including objects that it returns twice.
+func (m *memoryLimit) addListed(object metav1.Object) error {
+	return m.put(object, sizeOf(object), true)
+}
+
+// put records the size of an object. It replaces an earlier size, unless both is true: then both are in memory and it adds them. Size 0
+// removes the object.
+func (m *memoryLimit) put(object metav1.Object, size int64, isListed bool) error {
+	key := maphash.Comparable(m.seed, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.sizes[key]
+	if isListed {
+		size += before
+	}
+	m.sum += size - before
+	if size == 0 {
+		delete(m.sizes, key)
+	} else {
+		m.sizes[key] = size
+	}
+	if m.sum > m.limit {
+		return fmt.Errorf("the API server of the cell shows more %s than a cluster can have, of more than %d MiB: check that the kubeconfig leads to the right cluster", m.resource, m.limit>>20)
+	}
+	return nil
+}
+
+// sizeOf estimates the memory that is kept for an object, in bytes.
+func sizeOf(object metav1.Object) int64 {
+	size := objectSize + len(object.GetNamespace()) + len(object.GetName()) + len(object.GetUID())
+	for key, value := range object.GetLabels() {
+		size += len(key) + len(value)
+	}
+	for _, owner := range object.GetOwnerReferences() {
+		size += len(owner.APIVersion) + len(owner.Kind) + len(owner.Name) + len(owner.UID)
+	}
+	if pod, ok := object.(*corev1.Pod); ok {
+		size += len(pod.Spec.NodeName)
+	}
+	return int64(size)
+}
+
+// listMetadata lists the metadata of objects page by page, as listStripped does for pods, and strips each page before it requests the
+// next.
+func listMetadata(
+	ctx context.Context, options metav1.ListOptions, history *continuity, limit *memoryLimit,
+	list func(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error), strip func(*metav1.PartialObjectMetadata),
+) (runtime.Object, error) {
+	history.beginList()
+	limit.reset()
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		page, err := list(ctx, options)
+		if err := history.pageRead(err); err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			strip(&page.Items[i])
+			if err := limit.addListed(&page.Items[i]); err != nil {
+				return nil, err
+			}
+		}
+		return page, nil
+	})
+	options.ResourceVersion, options.ResourceVersionMatch = "", ""
+	options.Limit = metadataPage
+	listed, _, err := pages.List(ctx, options)
+	history.endList(err)
+	return listed, err
+}

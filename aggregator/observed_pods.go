@@ -1,0 +1,272 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// observation is a count, and the state of each open reservation at that count.
+type observation struct {
+	count
+	// liveStates is the result of live reads for reservations that the snapshot alone does not settle.
+	liveStates map[quota.UIDHash]quota.Observation
+	// updated are the pods that a live read showed updated and available.
+	updated map[quota.UIDHash]bool
+	retry   bool
+	// wait requests another look after that time, when pods that must be seen alive before they count may be read again.
+	wait time.Duration
+}
+
+func (o *observation) stateOf(r quota.Reservation) quota.Observation {
+	state := o.podStates[r.Hash]
+	liveState, known := o.liveStates[r.Hash]
+	switch {
+	case state == quota.Absent:
+		return state
+	case o.endsByTime(r):
+		if r.Stamp.After(o.until) {
+			return quota.Alive
+		}
+		return quota.Superseded
+	case known:
+		return liveState
+	case state == quota.Updated && !o.updated[r.Hash]:
+		return quota.Alive
+	default:
+		return state
+	}
+}
+
+// endsByTime reports whether a reservation ends only by a later event. Reservations of updates never do: no event reports that an update
+// is done. Those of relabels end by the version of their pods, which is more precise.
+func (o *observation) endsByTime(r quota.Reservation) bool {
+	return !o.until.IsZero() && r.Update.IsEmpty() && r.Relabel == 0
+}
+
+// observe counts for a protector and determines for each reservation whether that count settles it. Usually the snapshot alone decides.
+// Three kinds of reservation need a live read:
+//
+//   - The stream has never shown the pod, or has shown its end long before the reservation. Either the stream lags behind the pod's
+//     creation, or the pod ended before this leadership began, or the cell was restored. A pod that a live read does not list has ended and is
+//     never counted again.
+//   - The admission deadline has passed. A pod that still lives then will not be removed by that reservation's request.
+//   - The pod seems to be updated and available again; see isUpdated.
+func (l *leadership) observe(
+	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []countingRule,
+) (observation, bool, error) {
+	key := keyOf(p)
+	deadlines := l.deadlinesOf(key)
+	deadlines.Observe(history, l.monotonic())
+	reservations := quota.Reservations(history)
+
+	initial, err := l.initialReadFor(ctx, p, target, len(earlier) > 0)
+	if err != nil {
+		return observation{}, false, err
+	}
+	counted := func() (count, bool) {
+		c, ok := l.snapshot.Count(key, &p.Spec, reservations, initial, earlier)
+		c.markUnseen(reservations, deadlines.FirstSeen)
+		return c, ok
+	}
+	count, ok := counted()
+	if !ok {
+		return observation{}, false, nil
+	}
+	o := observation{count: count, liveStates: map[quota.UIDHash]quota.Observation{}, updated: map[quota.UIDHash]bool{}}
+	if count.unseen > 0 {
+		if o.wait, err = l.readAliveLimited(ctx, p, target); err != nil {
+			l.log.Error(err, "Failed to read pods that became available; retrying", "protector", key)
+			o.retry = true
+		}
+		if o.count, ok = counted(); !ok {
+			return observation{}, false, nil
+		}
+		if o.unseen > 0 { // the stream does not show their end yet, or they became available meanwhile
+			o.wait = max(o.wait, aliveReadMinInterval)
+		}
+	}
+	deadline, now := time.Duration(l.admissionDeadline.Load()), l.monotonic()
+	passed := func(r quota.Reservation) bool { return deadlines.HasPassed(r, deadline, now) }
+	doubtful := l.needingLiveRead(ctx, p, &o, reservations, passed)
+	if len(doubtful) == 0 {
+		return o, true, nil
+	}
+	live, err := l.readAndRecordAlive(ctx, key.Namespace, "")
+	if err != nil {
+		// Reservations that were not settled stay and keep reducing the budget; the counts are still valid.
+		l.log.Error(err, "Failed to read pods for settlement; keeping reservations", "protector", key)
+		o.retry = true
+		return o, true, nil
+	}
+	unlisted := o.evaluateLiveRead(doubtful, &live, deadlines, passed, updateTimeout(p))
+	if len(unlisted) > 0 {
+		l.snapshot.RecordUnlisted(unlisted, live.version)
+		if o.count, ok = counted(); !ok {
+			return observation{}, false, nil
+		}
+	}
+	return o, true, nil
+}
+
+// evaluateLiveRead evaluates a live read of the namespace for doubtful reservations, and returns the unseen pods that it does not list.
+func (o *observation) evaluateLiveRead(
+	doubtful []quota.Reservation, live *liveRead, deadlines *quota.Deadlines, passed func(quota.Reservation) bool, timeout time.Duration,
+) (unlisted []quota.UIDHash) {
+	for _, r := range doubtful {
+		switch pod, listed := live.pods[r.Hash]; {
+		case !listed && o.podStates[r.Hash] == quota.Unobserved:
+			unlisted = append(unlisted, r.Hash)
+		case listed && pod.terminating && !o.ended[r.Hash].IsZero():
+			o.liveStates[r.Hash] = quota.Absent // the counts leave it out, and no later snapshot will count it
+		case listed && !pod.terminating && passed(r) && o.includes(pod):
+			o.recordPassedDeadline(r, pod, deadlines, timeout)
+		default:
+			o.retry = true
+		}
+	}
+	return unlisted
+}
+
+// includes reports whether the counts include the state in which a live read has found a pod. An older snapshot can count a pod that was
+// relabeled since. The reservation of that pod must stay until a newer snapshot does not count it (rule 14).
+func (o *observation) includes(pod livePod) bool {
+	return pod.version > 0 && uint64(pod.version) <= o.version
+}
+
+// relabeled returns the state of a reservation once the relabel for which it was made can no longer take effect. A pod that stays covered
+// may still be under update.
+func relabeled(r quota.Reservation, covered bool) quota.Observation {
+	if covered && !r.Update.IsEmpty() {
+		return quota.RemovalExpired
+	}
+	return quota.Relabeled
+}
+
+// needingLiveRead returns the reservations that a live read of the namespace could settle, and determines which updates are done.
+func (l *leadership) needingLiveRead(
+	ctx context.Context, p *v1alpha1.PodProtector, o *observation, reservations iter.Seq[quota.Reservation], passed func(quota.Reservation) bool,
+) []quota.Reservation {
+	var doubtful []quota.Reservation
+	for r := range reservations {
+		if o.endsByTime(r) {
+			continue
+		}
+		state := o.podStates[r.Hash]
+		if state == quota.Updated {
+			updated, err := l.isUpdated(ctx, p, r)
+			if err != nil {
+				l.log.Error(err, "Failed to read an updated pod", "protector", keyOf(p))
+				o.retry = true
+			}
+			if updated {
+				o.updated[r.Hash] = true
+				continue
+			}
+		}
+		switch {
+		case state == quota.Absent, state == quota.Relabeled:
+		case state == quota.RemovalExpired:
+			o.retry = true // the next round checks the update
+		case state == quota.Unobserved, passed(r):
+			doubtful = append(doubtful, r)
+		}
+	}
+	return doubtful
+}
+
+// recordPassedDeadline records the state of a reservation whose deadline has passed and whose pod lives.
+func (o *observation) recordPassedDeadline(r quota.Reservation, pod livePod, deadlines *quota.Deadlines, timeout time.Duration) {
+	switch u := &r.Update; {
+	case u.IsEmpty(), !u.Removal && pod.generation > 0 && pod.generation < u.Generation:
+		o.liveStates[r.Hash] = quota.Expired
+	case u.Removal:
+		o.liveStates[r.Hash], o.retry = quota.RemovalExpired, true
+	case deadlines.RecordEffect(r, timeout):
+		o.liveStates[r.Hash] = quota.Overdue
+	default:
+		o.retry = true // the other deadline applies now
+	}
+}
+
+// liveRead is the pods of a namespace as the API server has them at a version.
+type liveRead struct {
+	version uint64
+	pods    map[quota.UIDHash]livePod
+}
+
+// livePod is the part of a pod that a live read returns; generation is 0 if the API server does not set it for pods.
+type livePod struct {
+	terminating bool
+	generation  int64
+	version     int64
+}
+
+// has reports whether a pod existed.
+func (l *liveRead) has(hash quota.UIDHash) bool {
+	_, listed := l.pods[hash]
+	return listed
+}
+
+// isAlive reports whether a pod existed and was not terminating.
+func (l *liveRead) isAlive(hash quota.UIDHash) bool {
+	pod, listed := l.pods[hash]
+	return listed && !pod.terminating
+}
+
+// readLive lists the metadata of the pods of a namespace that a selector matches, not from an old cache.
+func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (liveRead, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	a.metrics.liveReads.Inc()
+	pods := a.metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
+	read := liveRead{pods: map[quota.UIDHash]livePod{}}
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		page, err := pods.List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			item := &page.Items[i]
+			read.pods[quota.HashUID(item.UID)] = livePod{item.DeletionTimestamp != nil, item.Generation, podVersion(item.ResourceVersion)}
+		}
+		if read.version, err = listVersion(page); err != nil {
+			return nil, err
+		}
+		page.Items = nil
+		return page, nil
+	}
+	if _, _, err := pager.New(list).List(ctx, metav1.ListOptions{LabelSelector: selector}); err != nil {
+		return liveRead{}, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
+	}
+	return read, nil
+}
+
+// liveVersion returns the current version of the cell's API server, not from an old cache.
+func (a *Aggregator) liveVersion(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	page, err := a.metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("read the version of the cell's pods: %w", err)
+	}
+	return listVersion(page)
+}
+
+func listVersion(page *metav1.PartialObjectMetadataList) (uint64, error) {
+	version, err := strconv.ParseUint(page.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion %q of a list is not a number", page.ResourceVersion)
+	}
+	return version, nil
+}

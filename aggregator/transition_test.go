@@ -1,0 +1,273 @@
+package aggregator
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// transitionTest is a world with two pods in each of two tiers, whose protector covers one tier at first.
+type transitionTest struct{ *simulatedCell }
+
+func newTransitionTest(t *testing.T) transitionTest {
+	t.Helper()
+	w := transitionTest{newSimulatedCell(1, 0)}
+	w.stored.Spec.Selector.MatchLabels["tier"] = "front"
+	for _, name := range []string{"front-0", "front-1", "back-0", "back-1"} {
+		w.add(name)
+	}
+	w.lead()
+	w.aggregate(t, 2, 0)
+	return w
+}
+
+func (w transitionTest) add(name string) {
+	p := samplePod(name, name, "1", map[string]string{"app": "web", "tier": name[:len(name)-2]})
+	w.pods[p.UID] = p
+	w.recordEvent(p, false)
+}
+
+// changeSpec changes the spec of the protector.
+func (w transitionTest) changeSpec(change func(*v1alpha1.PodProtectorSpec)) {
+	p := w.stored.DeepCopy()
+	change(&p.Spec)
+	p.Generation++
+	w.store(p)
+}
+
+func wholeApp(s *v1alpha1.PodProtectorSpec) {
+	s.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+}
+
+// aggregate lets the newest leader count, and checks the resulting budget of the cell.
+func (w transitionTest) aggregate(t *testing.T, available, reserved int) {
+	t.Helper()
+	w.newest().deliver(w.events, len(w.events))
+	p := w.stored.DeepCopy()
+	if _, err := w.newest().aggregate(t.Context(), w.key(), p); err != nil {
+		t.Fatal(err)
+	}
+	w.store(p)
+	if got := quota.BudgetOf(p); got.Available != available || got.Reserved != reserved {
+		t.Errorf("budget %+v, want %d available and %d reserved", got, available, reserved)
+	}
+}
+
+func (w transitionTest) remove(uid types.UID) {
+	p := w.pods[uid]
+	delete(w.pods, uid)
+	w.recordEvent(p, true)
+}
+
+// A selector is widened during a storm. Existing reservations stay. A removal of a pod that was not covered when it was admitted is not
+// charged, so the pod is not counted before the removal must have taken effect.
+func TestWiderSelectorCountsNewPodsAfterDeadline(t *testing.T) {
+	w := newTransitionTest(t)
+	w.review(w.pods["front-0"], v1alpha1.OperationDelete)
+	w.aggregate(t, 2, 1)
+	w.changeSpec(wholeApp)
+	if got := quota.BudgetOf(w.stored); got.Left() >= 0 {
+		t.Errorf("budget %+v before the first count by the new selector, want none", got)
+	}
+	w.aggregate(t, 2, 1)
+	w.clock = w.clock.Add(simulatedDeadline - time.Second)
+	w.aggregate(t, 2, 1)
+	w.remove("back-0") // its removal was admitted before the change
+	w.aggregate(t, 2, 1)
+	w.clock = w.clock.Add(time.Second)
+	w.aggregate(t, 3, 0) // the removal of front-0 failed
+}
+
+func TestNarrowerSpecTakesEffectAtOnce(t *testing.T) {
+	w := newTransitionTest(t)
+	w.changeSpec(func(s *v1alpha1.PodProtectorSpec) { s.Selector.MatchLabels["tier"] = "back" })
+	w.aggregate(t, 0, 0)
+	w.changeSpec(wholeApp)
+	w.aggregate(t, 0, 0)
+	w.clock = w.clock.Add(simulatedDeadline)
+	w.aggregate(t, 4, 0)
+	w.changeSpec(func(s *v1alpha1.PodProtectorSpec) { s.Selector.MatchLabels["tier"] = "back" })
+	w.aggregate(t, 2, 0)
+}
+
+// Not only changes of the selector make further pods count.
+func TestEveryChangeOfCountedPodsIsATransition(t *testing.T) {
+	for claim, change := range map[string]struct {
+		before, after func(*v1alpha1.PodProtectorSpec)
+	}{
+		"the exempt pods": {
+			func(s *v1alpha1.PodProtectorSpec) {
+				s.ExemptPodSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"tier": "back"}}
+			},
+			func(s *v1alpha1.PodProtectorSpec) { s.ExemptPodSelector = nil },
+		},
+		"minReadySeconds": {
+			func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 1 << 30 },
+			func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 0 },
+		},
+		"the criterion": {
+			func(s *v1alpha1.PodProtectorSpec) { s.MinReadySeconds = 1 << 30 },
+			func(s *v1alpha1.PodProtectorSpec) { s.Criterion = v1alpha1.CriterionReady },
+		},
+		"the aggregationSelector": {
+			func(s *v1alpha1.PodProtectorSpec) { s.Selector.MatchLabels["tier"] = "front" },
+			func(s *v1alpha1.PodProtectorSpec) {
+				s.AggregationSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
+			},
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w := newTransitionTest(t)
+			w.changeSpec(wholeApp)
+			w.changeSpec(change.before)
+			w.aggregate(t, w.countedNow(), 0)
+			w.clock = w.clock.Add(2 * simulatedDeadline)
+			before := w.countedNow()
+			w.aggregate(t, before, 0)
+			w.changeSpec(change.after)
+			w.aggregate(t, before, 0)
+			w.clock = w.clock.Add(simulatedDeadline)
+			w.aggregate(t, 4, 0)
+		})
+	}
+}
+
+// countedNow returns how many pods count by the stored spec alone.
+func (w transitionTest) countedNow() (n int) {
+	s := countingRuleOf(&w.stored.Spec, nil)
+	for _, p := range w.pods {
+		if podhealth.Of(p, s.minReady, w.clock).Counted(s.criterion) && s.covers(p.Labels) {
+			n++
+		}
+	}
+	return n
+}
+
+// A process that starts after the change has the earlier spec neither in memory nor from the status.
+func TestUnknownEarlierSpecCountsNothingBeforeDeadline(t *testing.T) {
+	for claim, counted := range map[string]bool{"before the first count by the new spec": false, "after it": true} {
+		t.Run(claim, func(t *testing.T) {
+			w := newTransitionTest(t)
+			w.changeSpec(wholeApp)
+			if counted {
+				w.aggregate(t, 2, 0)
+			}
+			w.lead()
+			w.aggregate(t, 0, 0)
+			w.clock = w.clock.Add(simulatedDeadline)
+			w.aggregate(t, 4, 0)
+			w.lead() // the status no longer reports a transition
+			w.aggregate(t, 4, 0)
+		})
+	}
+}
+
+// When the transition ends, a lagging snapshot still shows pods that were removed without a reservation.
+func TestTransitionEndUsesLiveList(t *testing.T) {
+	w := newTransitionTest(t)
+	w.changeSpec(wholeApp)
+	w.aggregate(t, 2, 0)
+	w.clock = w.clock.Add(simulatedDeadline)
+	w.remove("back-0")
+	p := w.stored.DeepCopy()
+	if _, err := w.newest().aggregate(t.Context(), w.key(), p); err != nil { // the snapshot has not received that event
+		t.Fatal(err)
+	}
+	if got := quota.BudgetOf(p).Available; got != 3 {
+		t.Errorf("%d pods are counted, want the 3 that live", got)
+	}
+}
+
+// A new protector has no earlier spec, and is counted at once.
+func TestFirstSpecIsNoTransition(t *testing.T) {
+	w := transitionTest{newSimulatedCell(1, 0)}
+	w.add("front-0")
+	w.lead()
+	w.aggregate(t, 1, 0)
+	if quota.CellOf(w.stored, simulatedCellName).Aggregation.InTransition {
+		t.Error("InTransition = true for a new protector, want false")
+	}
+}
+
+// While the counts are restricted, the workloads of all covered pods are expected (rule 13).
+func TestTransitionKeepsExpectedOwners(t *testing.T) {
+	w := newTransitionTest(t)
+	percent := intstr.FromString("50%")
+	w.changeSpec(func(s *v1alpha1.PodProtectorSpec) { wholeApp(s); s.MinAvailable = &percent })
+	w.newest().snapshot.Cover(w.key(), countingRuleOf(&w.stored.Spec, nil).coverage, 0)
+	none := func(func(quota.Reservation) bool) {}
+	restricted, _ := w.newest().snapshot.Count(w.key(), &w.stored.Spec, none, nil, []countingRule{countsNoPod()})
+	whole, _ := w.newest().snapshot.Count(w.key(), &w.stored.Spec, none, nil, nil)
+	if fmt.Sprint(restricted.owners) != fmt.Sprint(whole.owners) || restricted.aggregation.CountedReplicas != 0 || whole.aggregation.CountedReplicas != 4 {
+		t.Errorf("restricted: %+v of owners %v, want those of %+v, %v", restricted.aggregation, restricted.owners, whole.aggregation, whole.owners)
+	}
+}
+
+// The oracle of a transition (rule 4): a pod may be counted at a time only if it counted by every spec that was in force within the
+// deadline before it, so that each removal under way was charged. Processes that start in between may count less, never more. All covered
+// pods count once the deadline has passed since the last change and since the start of the process.
+func TestCountedPodsInTransition(t *testing.T) {
+	type change struct{ at, tier int }
+	tiers := []map[string]string{{"app": "web"}, {"app": "web", "tier": "front"}, {"app": "web", "tier": "back"}}
+	pods := []map[string]string{{"app": "web", "tier": "front"}, {"app": "web", "tier": "back"}, {"app": "web"}}
+	rapid.Check(t, func(t *rapid.T) {
+		const deadline = 10
+		begin := time.Unix(1000, 0)
+		p := &v1alpha1.PodProtector{}
+		p.UID = "p"
+		cell := "c0"
+		changes := []change{{-1 << 20, rapid.IntRange(0, 2).Draw(t, "tier")}}
+		known, since, restarted := &periods{}, 0, false
+		set := func(tier int) { p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: tiers[tier]} }
+		set(changes[0].tier)
+		p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: cell, Aggregation: v1alpha1.Aggregation{CountedSpec: quota.CountedSpec(&p.Spec)}}}
+		known.record(p, quota.CellOf(p, cell), begin)
+		now := 0
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now += rapid.IntRange(0, 4).Draw(t, "seconds")
+			at := begin.Add(time.Duration(now) * time.Second)
+			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			case 0, 1:
+				if tier := rapid.IntRange(0, 2).Draw(t, "tier"); tier != changes[len(changes)-1].tier {
+					changes = append(changes, change{now, tier})
+					set(tier)
+					known.record(p, quota.CellOf(p, cell), at)
+				}
+			case 2:
+				known, since, restarted = &periods{}, now, true
+			}
+			stored := quota.CellOf(p, cell)
+			known.record(p, stored, at)
+			earlier, wait := known.earlier(deadline*time.Second, at)
+			stored.Aggregation.CountedSpec, stored.Aggregation.InTransition = quota.CountedSpec(&p.Spec), wait > 0
+			last := changes[len(changes)-1]
+			for _, labels := range pods {
+				may := true
+				for i, c := range changes {
+					ended := i+1 < len(changes) && changes[i+1].at+deadline <= now
+					if s := countingRuleOf(&v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: tiers[c.tier]}}, nil); !ended && !s.covers(labels) {
+						may = false
+					}
+				}
+				current := countingRuleOf(&p.Spec, nil)
+				is := current.covers(labels) && !slices.ContainsFunc(earlier, func(s countingRule) bool { return !s.covers(labels) })
+				if is && !may {
+					t.Fatalf("at %d, after %v, a pod with %v is counted", now, changes, labels)
+				}
+				must := current.covers(labels) && now-max(last.at, since) >= deadline || may && !restarted
+				if !is && must {
+					t.Fatalf("at %d, after %v and a restart at %d, a pod with %v is not counted", now, changes, since, labels)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
+)
+
+// age formats the time since then as kubectl does.
+func age(now, then time.Time) string {
+	if then.IsZero() {
+		return "?"
+	}
+	return duration.HumanDuration(max(0, now.Sub(then)))
+}
+
+func ago(now, then time.Time) string {
+	if ahead := then.Sub(now); ahead > 5*time.Second {
+		return duration.HumanDuration(ahead) + " ahead of this clock"
+	}
+	return age(now, then) + " ago"
+}
+
+// count formats a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// numberText formats a number, or "?" if it is unknown.
+func numberText(n *int) string {
+	if n == nil {
+		return "?"
+	}
+	return strconv.Itoa(*n)
+}
+
+// floorText describes the source of a floor.
+func floorText(f *status.Floor) string {
+	var text string
+	switch {
+	case f.MinAvailable != "":
+		text = "minAvailable " + f.MinAvailable
+	case f.MaxUnavailable != "":
+		text = "maxUnavailable " + f.MaxUnavailable
+	}
+	switch {
+	case f.ExpectedFrom == "":
+		return text
+	case f.Expected == nil:
+		return text + " of the workloads' replicas, which are unknown"
+	case f.ExpectedFrom == "spec":
+		return text + fmt.Sprintf(" of %d expected (spec.expectedReplicas)", *f.Expected)
+	default:
+		return text + fmt.Sprintf(" of %d expected (the workloads' replicas)", *f.Expected)
+	}
+}
+
+// floorLocation says where a user can change the floor.
+func floorLocation(v *status.Protector) string {
+	switch {
+	case v.Policy != "":
+		return "in " + v.Policy
+	case v.Source != "":
+		return "on " + v.Source + ", from which it was generated, or in its policy"
+	default:
+		return "in the PodProtector"
+	}
+}
+
+// denialAdvice returns why a protector denies removals, and what to do.
+func denialAdvice(v *status.Protector) (why, remedy string) {
+	switch v.Refuses {
+	case "NoBudget":
+		return noBudgetAdvice(v)
+	case "DomainLoss":
+		return "After one more removal, the loss of a domain would break the floor.",
+			"Wait until more pods are available in other domains, or disable spec.spread.tolerateDomainLoss where it is set."
+	case "Full":
+		return fmt.Sprintf("%s under way, the maximum of maxConcurrentLag.", count(v.UnderWay, "removal")),
+			"Wait until the aggregators have seen them. If that takes longer than a few seconds, see the cells below."
+	case "TooManyUpdates":
+		return "The maximum number of pods of a cell is being updated.", "Wait until some of them are available again."
+	case "NeverAggregated":
+		return "No aggregator has counted its pods yet.", "Check that an aggregator runs for the cell: kubectl breakwater cells."
+	case "Draining":
+		return "The cell is being removed, and waits for earlier removals.", "Delete the cluster's webhook configuration when the Cell is deleted."
+	case "FloorUnknown":
+		return "The number of expected pods is unknown, so that the floor cannot be computed.",
+			"Set spec.expectedReplicas, or set minAvailable to a number, " + floorLocation(v) + ". The cells below show the cause."
+	case "Restored":
+		return "The protector or its core cluster was restored, and some of its cells have not been counted since.",
+			"Wait for the admissionDeadline of the cells, until their aggregators have written. If one is stale, repair it first."
+	}
+	return "", ""
+}
+
+func noBudgetAdvice(v *status.Protector) (why, remedy string) {
+	lower := "Or lower the floor " + floorLocation(v) + "."
+	if missing := v.BelowFloor(); missing > 0 {
+		return fmt.Sprintf("%s available and the floor is %s: %s missing, not including removals under way.", isOrAre(v.Available), numberText(v.Floor.Pods), isOrAre(missing)),
+			fmt.Sprintf("Find out why pods are not available: kubectl get pods -n %s in the cells below. %s", v.Namespace, lower)
+	}
+	if v.UnderWay > 0 {
+		return fmt.Sprintf("%s available, %s being removed, and the floor is %s.", isOrAre(v.Available), isOrAre(v.UnderWay), numberText(v.Floor.Pods)),
+			"Wait until their replacements are available. " + lower
+	}
+	return fmt.Sprintf("%s available, which is exactly the floor.", isOrAre(v.Available)), "Wait until more pods are available. " + lower
+}
+
+func isOrAre(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return strconv.Itoa(n) + " are"
+}
+
+// stateText returns a short description of a protector's state and its style.
+func stateText(v *status.Protector) (string, textStyle) {
+	var stale []string
+	for i := range v.Cells {
+		if v.Cells[i].Stale {
+			stale = append(stale, v.Cells[i].Cell)
+		}
+	}
+	text, as := "ok", good
+	switch missing := v.BelowFloor(); {
+	case missing > 0:
+		text, as = fmt.Sprintf("%d below floor", missing), bad
+	case v.Refuses == "NoBudget":
+		text, as = "at floor", warn
+	case v.Refuses != "":
+		text, as = "denies: "+v.Refuses, bad
+	}
+	if v.DecreasePending != nil {
+		text += "; decrease pending"
+		if as == good {
+			as = warn
+		}
+	}
+	if len(stale) > 0 {
+		text += "; stale: " + strings.Join(stale, ",")
+		if as == good {
+			as = warn
+		}
+	}
+	return text, as
+}

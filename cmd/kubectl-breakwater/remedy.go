@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func keyOf(namespace, name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: name}
+}
+
+// withRemedy adds a remedy to the error of a request to a cluster.
+func withRemedy(config *rest.Config, err error) error {
+	var unreachable net.Error
+	var address *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return err
+	case meta.IsNoMatchError(err):
+		return fmt.Errorf("%s is not a core cluster of Breakwater, or its CRDs are not installed (chart breakwater-crds): %w", config.Host, err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%s does not accept your credentials: sign in again (%w)", config.Host, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w: request this permission, or use --as", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &unreachable), errors.As(err, &address):
+		return fmt.Errorf("%s does not answer: check the address, the network and that the API server runs (%w)", config.Host, err)
+	}
+	return err
+}
+
+// withRemedy adds a remedy, and the core's name, to the error of a request to the core cluster.
+func (c core) withRemedy(err error) error {
+	err = withRemedy(c.Config, err)
+	if err != nil && c.Name != "" {
+		return fmt.Errorf("core %q: %w", c.Name, err)
+	}
+	return err
+}

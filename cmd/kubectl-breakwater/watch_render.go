@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
+)
+
+// changes returns lines for the differences from the last text in told.
+func (b *watchState) changes(printed map[string]string, now time.Time) (lines []string) {
+	s := b.view(now)
+	clock := now.Format("15:04:05")
+	present := map[string]bool{}
+	report := func(id, text string) {
+		if present[id] = true; printed[id] != text {
+			printed[id] = text
+			lines = append(lines, clock+"  "+text)
+		}
+	}
+	slices.SortFunc(s.protectors, func(a, b status.Protector) int {
+		return strings.Compare(protectorID(a.Core, a.Namespace, a.Name), protectorID(b.Core, b.Namespace, b.Name))
+	})
+	for i := range s.protectors {
+		v := &s.protectors[i]
+		id := protectorID(v.Core, v.Namespace, v.Name)
+		state, _ := stateText(v)
+		text := fmt.Sprintf("%s  available %d  floor %s  under way %d  budget %s  allowed %d  denied %d  %s",
+			strings.TrimPrefix(id, "/"), v.Available, numberText(v.Floor.Pods), v.UnderWay, numberText(v.Budget), v.Allowed, s.denialCounts[id], state)
+		report(id, text)
+	}
+	for _, watchError := range s.watchErrors {
+		report("trouble "+watchError, watchError)
+	}
+	for id := range printed {
+		if present[id] {
+			continue
+		}
+		delete(printed, id)
+		if resolved, isError := strings.CutPrefix(id, "trouble "); isError {
+			lines = append(lines, clock+"  resolved: "+resolved)
+		} else {
+			lines = append(lines, clock+"  "+strings.TrimPrefix(id, "/")+"  was deleted")
+		}
+	}
+	return lines
+}
+
+// frame returns the lines for a terminal of that size.
+func (b *watchState) frame(width, height int, coloured bool, now time.Time) []string {
+	s := b.view(now)
+	title := "kubectl breakwater watch"
+	if b.scope.namespace != "" {
+		title += "  " + b.scope.namespace
+	}
+	end := now.Format("15:04:05") + "  q quits"
+	lines := []string{strong.apply(clip(title, width), coloured)}
+	if gap := width - utf8.RuneCountInString(title) - len(end); gap > 0 {
+		lines[0] += strings.Repeat(" ", gap) + soft.apply(end, coloured)
+	}
+	for _, watchError := range s.watchErrors {
+		lines = append(lines, bad.apply(clip(watchError, width), coloured))
+	}
+	lines = append(lines, "")
+	if b.scope.name != "" {
+		for i := range s.protectors {
+			lines = append(lines, fitLines(width, coloured, func(coloured bool) string { return protectorView(&s, &s.protectors[i], width, coloured, now) })...)
+		}
+	} else {
+		lines = append(lines, b.overview(&s, width, height-len(lines), coloured, now)...)
+	}
+	return lines[:min(len(lines), max(1, height))]
+}
+
+// protectorView returns the full view of a protector.
+func protectorView(s *watchView, v *status.Protector, width int, coloured bool, now time.Time) string {
+	tree := statusTree{Protector: v, denials: s.denials, now: now, width: width, coloured: coloured, hideAuditHint: true}
+	title, rest, _ := strings.Cut(tree.text(), "\n")
+	legend := soft.apply(clip("█ stay  ▒ being removed  · not available  | floor", width), coloured)
+	return title + "\n" + availabilityBar(v, width, coloured) + "\n" + legend + "\n" + rest
+}
+
+// availabilityBar draws available pods (█), those whose removal is under way (▒), unavailable pods (·), and the position of the floor (|).
+func availabilityBar(v *status.Protector, width int, coloured bool) string {
+	whole := max(v.Total, v.Available)
+	if v.Floor.Pods != nil {
+		whole = max(whole, *v.Floor.Pods)
+	}
+	room := min(width, 100) - 2
+	if whole == 0 || room < 10 {
+		return ""
+	}
+	column := func(pods int) int { return max(0, pods) * room / whole }
+	remaining, available := column(v.Available-v.UnderWay), column(v.Available)
+	text := []rune(strings.Repeat("█", remaining) + strings.Repeat("▒", max(0, available-remaining)))
+	text = append(text, []rune(strings.Repeat("·", max(0, room-len(text))))...)
+	as := good
+	if v.Refuses != "" {
+		as = warn
+	}
+	if v.BelowFloor() > 0 {
+		as = bad
+	}
+	if v.Floor.Pods == nil {
+		return as.apply(string(text), coloured)
+	}
+	floor := min(column(*v.Floor.Pods), len(text))
+	return as.apply(string(text[:floor]), coloured) + strong.apply("|", coloured) + as.apply(string(text[floor:]), coloured)
+}
+
+// overview returns a table of the protectors that fit, and the most recent denials.
+func (b *watchState) overview(s *watchView, width, height int, coloured bool, now time.Time) []string {
+	if len(s.protectors) == 0 {
+		return []string{"No PodProtectors yet."}
+	}
+	o := tableOptions{namespaces: b.scope.namespace == "", cores: b.several, now: now}
+	below := min(len(s.denials), max(0, height/3))
+	room := max(1, height-below-4)
+	shown := s.protectors[:min(len(s.protectors), room)]
+	lines := fitLines(width, coloured, protectorTable(shown, o).text)
+	if more := len(s.protectors) - len(shown); more > 0 {
+		lines = append(lines, soft.apply(clip(fmt.Sprintf("and %d more, with more budget", more), width), coloured))
+	}
+	if below > 0 {
+		lines = append(lines, "")
+		lines = append(lines, fitLines(width, coloured, denialTable(s.denials[:below], o).text)...)
+	}
+	return lines
+}
+
+// fitLines returns the lines of a text, truncated to the width of the terminal. Truncated text has no color codes, which could be cut.
+func fitLines(width int, coloured bool, text func(coloured bool) string) []string {
+	lines := strings.Split(strings.TrimRight(text(false), "\n"), "\n")
+	if maxLineWidth(strings.Join(lines, "\n")) <= width {
+		return strings.Split(strings.TrimRight(text(coloured), "\n"), "\n")
+	}
+	for i := range lines {
+		lines[i] = clip(lines[i], width)
+	}
+	return lines
+}
+
+func maxLineWidth(text string) (width int) {
+	for line := range strings.SplitSeq(text, "\n") {
+		width = max(width, utf8.RuneCountInString(line))
+	}
+	return width
+}
+
+// clip truncates a text without color codes to width characters.
+func clip(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:max(0, width-1)]) + "…"
+}

@@ -1,0 +1,59 @@
+package generator
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+)
+
+// targetResolvedCondition returns the condition TargetResolved of a protector.
+func targetResolvedCondition(status metav1.ConditionStatus, reason, message, eventType string) clusters.Announcement {
+	return clusters.Announcement{
+		Condition: metav1.Condition{Type: v1alpha1.ConditionTargetResolved, Status: status, Reason: reason, Message: message},
+		EventType: eventType,
+	}
+}
+
+// existingSourceCondition is the resolution of a protector whose source exists.
+func existingSourceCondition(ref policy.Ref, protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice) clusters.Announcement {
+	switch {
+	case choice.Verdict == policy.Retain:
+		return retainedCondition(choice)
+	case protector.DeletionTimestamp != nil:
+		return targetResolvedCondition(metav1.ConditionTrue, v1alpha1.ReasonDeletionHeld, fmt.Sprintf(
+			"This PodProtector was deleted, but %s still requires it: its finalizer keeps it in force until the %s is deleted or opts out.",
+			ref, ref.Kind), corev1.EventTypeWarning)
+	case wanted.Reason == v1alpha1.ReasonRecreateStrategy:
+		return targetResolvedCondition(metav1.ConditionTrue, wanted.Reason, wanted.Message, corev1.EventTypeWarning)
+	default:
+		return targetResolvedCondition(metav1.ConditionTrue, wanted.Reason, wanted.Message, corev1.EventTypeNormal)
+	}
+}
+
+// retainedCondition is the resolution of a protector whose policy no longer exists.
+func retainedCondition(choice policy.Choice) clusters.Announcement {
+	return targetResolvedCondition(metav1.ConditionFalse, choice.Reason, choice.Message, corev1.EventTypeWarning)
+}
+
+// vanishedCondition is the resolution of a protector whose source no longer exists although no client deleted it.
+func vanishedCondition(ref policy.Ref) clusters.Announcement {
+	return targetResolvedCondition(metav1.ConditionFalse, v1alpha1.ReasonSourceVanished, fmt.Sprintf(
+		"%s no longer exists, but no client deleted it: this PodProtector stays in force. Create the %s again. "+
+			"If its pods no longer need protection, delete this PodProtector and then remove its finalizer %s.",
+		ref, ref.Kind, v1alpha1.FinalizerProtector), corev1.EventTypeWarning)
+}
+
+// announceCondition writes the condition if it differs, and announces it.
+func (r *Reconciler) announceCondition(ctx context.Context, protector *v1alpha1.PodProtector, want clusters.Announcement) error {
+	err := clusters.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Resolve"}.Announce(ctx, protector, want)
+	if err != nil {
+		_, err = classifyWriteError(err, "resolve")
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+)
+
+// releaseRemovedParts releases the protectors of parts that a source no longer has: a user who removes a part does so on purpose. The source was
+// read from the API server just before. Built-in kinds have no parts.
+func (r *Reconciler) releaseRemovedParts(
+	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector,
+) error {
+	if r.Kinds.isBuiltIn(ref) {
+		return nil
+	}
+	for _, protector := range protectors {
+		isWanted := slices.ContainsFunc(wanted, func(w policy.Protector) bool { return w.Object.Name == protector.Name })
+		if isWanted || !policy.IsGenerated(protector) {
+			continue
+		}
+		live, err := get(ctx, r.Live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
+		if err != nil {
+			return err
+		}
+		if live == nil || live.UID != protector.UID {
+			continue
+		}
+		cause := releaseCause{text: fmt.Sprintf("%s has no part %q any more", ref, live.Annotations[v1alpha1.AnnotationSourcePart])}
+		if _, err := r.releaseProtectors(ctx, ref, source, []*v1alpha1.PodProtector{live}, cause); err != nil && !errors.Is(err, errProtectorVanished) {
+			return err
+		}
+	}
+	return nil
+}
+
+// listLiveProtectors reads all protectors of a source from the API server: the cache may not show one that was just created. The names of parts
+// are unknown, so for sources with parts it lists the protectors of their kind.
+func (r *Reconciler) listLiveProtectors(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
+	if r.Kinds.isBuiltIn(ref) {
+		key := client.ObjectKey{Namespace: ref.Namespace, Name: policy.ProtectorName(ref)}
+		protector, err := get(ctx, r.Live, key, &v1alpha1.PodProtector{})
+		if err != nil || protector == nil {
+			return nil, err
+		}
+		return []*v1alpha1.PodProtector{protector}, nil
+	}
+	var list v1alpha1.PodProtectorList
+	err := r.Live.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingLabels{v1alpha1.LabelSourceKind: ref.Kind})
+	if err != nil {
+		return nil, err
+	}
+	var protectors []*v1alpha1.PodProtector
+	for i := range list.Items {
+		if source, _, ok := policy.SourceOf(&list.Items[i]); ok && source == ref {
+			protectors = append(protectors, &list.Items[i])
+		}
+	}
+	return protectors, nil
+}

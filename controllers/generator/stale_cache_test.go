@@ -1,0 +1,215 @@
+package generator
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+)
+
+var webRef = policy.RefOf(schema.GroupKind{Group: "apps", Kind: "Deployment"}, &metav1.ObjectMeta{Namespace: "shop", Name: "web"})
+
+// newWebWithProtector returns a Deployment and its protector, as they are stored.
+func newWebWithProtector(t *testing.T) (*appsv1.Deployment, *v1alpha1.PodProtector) {
+	t.Helper()
+	web := (&fixture{t: t, namespace: webRef.Namespace}).deployment("web", func(d *appsv1.Deployment) {
+		d.UID, d.Finalizers = "1", []string{v1alpha1.FinalizerSource}
+	})
+	wanted, err := policy.FromDeployment(web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted.Object.UID = "2"
+	return web, wanted.Object
+}
+
+// markTerminating marks an object as being deleted.
+func markTerminating[T client.Object](object T) T {
+	now := metav1.Now()
+	object.SetDeletionTimestamp(&now)
+	return object
+}
+
+// withConditions gives a protector conditions, as they are when the brake holds its release.
+func withConditions(protector *v1alpha1.PodProtector, conditions ...metav1.Condition) *v1alpha1.PodProtector {
+	for _, c := range conditions {
+		meta.SetStatusCondition(&protector.Status.Conditions, c)
+	}
+	return protector
+}
+
+func targetNotResolved(reason string) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason}
+}
+
+// newStaleReconciler returns a reconciler whose cache shows some objects, while the API server has others.
+func newStaleReconciler(t *testing.T, shown, stored []client.Object) *Reconciler {
+	t.Helper()
+	metrics, err := NewMetrics(prometheus.NewRegistry(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := func(objects []client.Object) client.WithWatch {
+		return fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).
+			WithIndex(&v1alpha1.PodProtector{}, sourceIndex, indexSource).WithObjects(objects...).Build()
+	}
+	cache, live := build(shown), build(stored)
+	return &Reconciler{
+		Client: splitClient{live, cache}, Live: live, Metrics: metrics, Events: events.NewFakeRecorder(100),
+		Kinds: &Kinds{
+			Cache: cache, Live: live, Scheme: clusters.Scheme(), Mapper: live.RESTMapper(),
+			Watched: []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("Deployment")},
+		},
+		Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}),
+	}
+}
+
+// splitClient reads from a cache and writes to the API server.
+type splitClient struct {
+	client.WithWatch
+	client.Reader
+}
+
+func (s splitClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return s.Reader.Get(ctx, key, object, options...)
+}
+
+func (s splitClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return s.Reader.List(ctx, list, options...)
+}
+
+// A status update causes no event that passes the generator's predicates, and a Deployment that a restored core has deleted again looks
+// unchanged.
+func TestReconcileRequeuesOnOutdatedCache(t *testing.T) {
+	web, protector := newWebWithProtector(t)
+	unfinished := protector.DeepCopy()
+	unfinished.Annotations[v1alpha1.AnnotationRestored] = "0"
+	for claim, c := range map[string]struct {
+		shown, stored []client.Object
+		want          bool
+	}{
+		"a protector waits for its status": {[]client.Object{unfinished}, []client.Object{unfinished}, true},
+		"a restored core reverted a deletion": {
+			[]client.Object{markTerminating(web.DeepCopy()), protector}, []client.Object{web, protector}, true,
+		},
+		"the cache is up to date": {[]client.Object{protector}, []client.Object{protector}, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			result, err := newStaleReconciler(t, c.shown, c.stored).Reconcile(t.Context(), webRef)
+			if err != nil || (result.RequeueAfter == clusters.RecheckInterval) != c.want {
+				t.Errorf("Reconcile() = %+v, %v, want a requeue: %v", result, err, c.want)
+			}
+		})
+	}
+}
+
+// The record that the core lost may have been that of a cascade, which is not granted without a confirmation.
+func TestNoReleaseRequestForRecordMissingFromAPIServer(t *testing.T) {
+	_, protector := newWebWithProtector(t)
+	recorded := withConditions(protector.DeepCopy(), deletedCause(webRef).heldCondition.Condition, targetNotResolved(v1alpha1.ReasonCascade))
+	for claim, c := range map[string]struct {
+		stored *v1alpha1.PodProtector
+		want   outcome
+		asked  int
+	}{
+		"the API server lost the record": {protector, outdated, 0},
+		"the API server has the record":  {recorded, decreaseHeld, 1},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			brake, r := &holdingBrake{}, newStaleReconciler(t, []client.Object{recorded}, []client.Object{c.stored})
+			r.Brake = brake
+			if got, err := r.retainWithoutSource(t.Context(), webRef, []*v1alpha1.PodProtector{recorded}); err != nil || got != c.want {
+				t.Errorf("retainWithoutSource() = %q, %v, want %q", got, err, c.want)
+			}
+			if len(brake.requests) != c.asked {
+				t.Errorf("brake got the requests %q, want %d", brake.requests, c.asked)
+			}
+		})
+	}
+}
+
+// The keeper recreates a protector that vanishes as the cache last showed it. Only its condition records that its source was deleted.
+func TestSourceKeepsFinalizerUntilCacheShowsHeldCondition(t *testing.T) {
+	web, protector := newWebWithProtector(t)
+	markTerminating(web)
+	recorded := withConditions(protector.DeepCopy(), deletedCause(webRef).heldCondition.Condition, targetNotResolved(v1alpha1.ReasonLimitExceeded))
+	another := recorded.DeepCopy()
+	another.UID = "0"
+	for claim, c := range map[string]struct {
+		shown *v1alpha1.PodProtector
+		want  outcome
+		stays bool
+	}{
+		"the cache is behind":                {protector, outdated, true},
+		"the cache shows a former protector": {another, outdated, true},
+		"the cache shows the condition":      {recorded, decreaseHeld, false},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := newStaleReconciler(t, []client.Object{web, c.shown}, []client.Object{web, recorded})
+			r.Brake = &holdingBrake{}
+			if got, err := r.reconcileProtectors(t.Context(), webRef, web, []*v1alpha1.PodProtector{c.shown}); err != nil || got != c.want {
+				t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, c.want)
+			}
+			err := r.Live.Get(t.Context(), webRef.Key(), &appsv1.Deployment{})
+			if (err == nil) != c.stays {
+				t.Errorf("Deployment exists: %v, want %v", err, c.stays)
+			}
+		})
+	}
+}
+
+// A response that comes late may be older than a restore of the core, which has the source again and has lost the record.
+func TestSourceKeepsFinalizerAfterSlowRead(t *testing.T) {
+	for claim, c := range map[string]struct {
+		takes time.Duration
+		want  outcome
+		stays bool
+	}{
+		"in time": {time.Second, decreaseHeld, false},
+		"late":    {10 * time.Second, outdated, true},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				web, protector := newWebWithProtector(t)
+				markTerminating(web)
+				recorded := withConditions(protector, deletedCause(webRef).heldCondition.Condition, targetNotResolved(v1alpha1.ReasonLimitExceeded))
+				r := newStaleReconciler(t, []client.Object{web, recorded}, []client.Object{web, recorded})
+				r.Brake, r.Live = &holdingBrake{}, slowReader{r.Live, c.takes}
+				if got, err := r.reconcileProtectors(t.Context(), webRef, web, []*v1alpha1.PodProtector{recorded}); err != nil || got != c.want {
+					t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, c.want)
+				}
+				err := r.Live.Get(t.Context(), webRef.Key(), &appsv1.Deployment{})
+				if (err == nil) != c.stays {
+					t.Errorf("Deployment exists: %v, want %v", err == nil, c.stays)
+				}
+			})
+		})
+	}
+}
+
+// slowReader delays reads of protectors.
+type slowReader struct {
+	client.Reader
+	delay time.Duration
+}
+
+func (s slowReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, ok := object.(*v1alpha1.PodProtector); ok {
+		<-time.After(s.delay)
+	}
+	return s.Reader.Get(ctx, key, object, options...)
+}

@@ -1,0 +1,214 @@
+package generator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+)
+
+// reconciler returns a Reconciler whose cache the test plays: it passes its objects to the steps.
+func (p *fixture) reconciler() *Reconciler {
+	p.t.Helper()
+	metrics, err := NewMetrics(prometheus.NewRegistry(), nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	kinds, err := p.kinds()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return &Reconciler{
+		Client:   p.Client,
+		Live:     p.Client,
+		Kinds:    kinds,
+		Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}),
+		Events:   events.NewFakeRecorder(100),
+		Metrics:  metrics,
+	}
+}
+
+// kinds reads sources as the administrator, without a cache.
+func (p *fixture) kinds() (*Kinds, error) {
+	config := testplane.Config(p.t)
+	metadataClient, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	dynamicClient, err := dynamic.NewForConfig(config)
+	return &Kinds{Cache: p.Client, Live: p.Client, Scheme: p.Scheme(), Mapper: p.RESTMapper(), Metadata: metadataClient, Dynamic: dynamicClient,
+		Watched: AllKinds(), changeHandler: func(string) {}}, err
+}
+
+// ref names a Deployment of the test.
+func (p *fixture) ref(name string) policy.Ref {
+	return policy.Ref{Group: "apps", Kind: "Deployment", Namespace: p.namespace, Name: name}
+}
+
+// loseDeployment removes a Deployment as the loss of an etcd would: the generator never observes a deletionTimestamp.
+func (p *fixture) loseDeployment(web *appsv1.Deployment) {
+	p.t.Helper()
+	p.delete(web)
+	edit(p, web, func(d *appsv1.Deployment) { d.Finalizers = nil })
+	p.waitUntilDeleted(web)
+}
+
+// loseDeploymentWhileRunning does the same while a generator runs, which adds the finalizer again when it is missing. The Deployment is deleted while it
+// has no finalizer.
+func (p *fixture) loseDeploymentWhileRunning(web *appsv1.Deployment) {
+	p.t.Helper()
+	p.eventually("the Deployment is deleted while it has no finalizer", func() string {
+		edit(p, web, func(d *appsv1.Deployment) { d.Finalizers = nil })
+		err := p.Delete(p.t.Context(), web, client.Preconditions{UID: &web.UID, ResourceVersion: &web.ResourceVersion})
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	p.waitUntilDeleted(web)
+}
+
+var isSourceVanished = hasTargetResolved(metav1.ConditionFalse, v1alpha1.ReasonSourceVanished)
+
+func TestProtectorStaysWhenDeploymentVanished(t *testing.T) {
+	p := newFixture(t)
+	account := p.account(ClusterRules())
+	first := p.startAs(account)
+	web := p.deployment("web", nil)
+	p.create(web)
+	before := p.waitForProtector("deployment-web", "the PodProtector is created", isSourceFound)
+	first.stop()
+	p.loseDeployment(web)
+
+	second := p.startAs(account)
+	got := p.waitForProtector("deployment-web", "the condition reports that the source vanished", isSourceVanished)
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 7 || !hasProtectorFinalizer(got) {
+		t.Errorf("protector differs from its earlier state, want it unchanged and in force:\n%s", dump(got))
+	}
+	condition := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionTargetResolved)
+	for _, advice := range []string{"Create the Deployment again", "delete this PodProtector", v1alpha1.FinalizerProtector} {
+		if !strings.Contains(condition.Message, advice) {
+			t.Errorf("condition does not contain %q: %s", advice, condition.Message)
+		}
+	}
+	p.waitForEvent("PodProtector/deployment-web Warning SourceVanished: Deployment web no longer exists")
+	p.waitForVanishedSources(second, 1)
+	second.stop()
+
+	third := p.startAs(account)
+	p.waitForVanishedSources(third, 1)
+	if count := p.countEvents("PodProtector/deployment-web Warning SourceVanished"); count != 1 {
+		t.Errorf("got %d events for one transition, want 1:\n%s", count, strings.Join(p.events(), "\n"))
+	}
+
+	again := p.deployment("web", func(d *appsv1.Deployment) { *d.Spec.Replicas = 20 })
+	p.create(again)
+	p.waitForProtector("deployment-web", "a new Deployment of that name owns the PodProtector", func(got *v1alpha1.PodProtector) bool {
+		return got.UID == before.UID && got.Spec.MinAvailable.IntVal == 14 && isSourceFound(got) &&
+			got.Annotations[v1alpha1.AnnotationSourceUID] == string(again.UID)
+	})
+	p.waitForVanishedSources(third, 0)
+}
+
+func TestProtectorStaysWhenDeploymentVanishesWhileWatched(t *testing.T) {
+	p := newFixture(t)
+	g := p.start()
+	web := p.deployment("web", nil)
+	p.create(web)
+	before := p.waitForProtector("deployment-web", "the PodProtector is created", isSourceFound)
+
+	p.loseDeploymentWhileRunning(web)
+	got := p.waitForProtector("deployment-web", "the condition reports that the source vanished", isSourceVanished)
+	if got.UID != before.UID || got.DeletionTimestamp != nil || got.Spec.MinAvailable.IntVal != 7 || !hasProtectorFinalizer(got) {
+		t.Errorf("protector differs from its earlier state, want it unchanged and in force:\n%s", dump(got))
+	}
+	p.waitForEvent("PodProtector/deployment-web Warning SourceVanished: ")
+	p.waitForVanishedSources(g, 1)
+}
+
+func TestUserCanReleaseProtectorOfVanishedSource(t *testing.T) {
+	p := newFixture(t)
+	account := p.account(ClusterRules())
+	first := p.startAs(account)
+	web := p.deployment("web", nil)
+	p.create(web)
+	protector := p.waitForProtector("deployment-web", "the PodProtector is created", isSourceFound)
+	first.stop()
+	p.loseDeployment(web)
+
+	second := p.startAs(account)
+	p.waitForProtector("deployment-web", "the condition reports that the source vanished", isSourceVanished)
+	p.delete(protector)
+	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Finalizers = nil })
+	p.waitUntilDeleted(protector)
+	p.waitForVanishedSources(second, 0)
+}
+
+func TestGeneratorIgnoresForeignProtectorWithoutDeployment(t *testing.T) {
+	p := newFixture(t)
+	theirs := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"}}
+	theirs.Spec.Selector, theirs.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(1)
+	p.create(theirs)
+	got, err := p.reconciler().retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{theirs})
+	if err != nil || got != ignored {
+		t.Errorf("retainWithoutSource() = %q, %v, want %q", got, err, ignored)
+	}
+}
+
+func TestSourceMissingOnlyInCacheHasNotVanished(t *testing.T) {
+	p := newFixture(t)
+	p.start()
+	web := p.deployment("web", nil)
+	p.create(web)
+	protector := p.waitForProtector("deployment-web", "the PodProtector is created", isSourceFound)
+	got, err := p.reconciler().retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{protector})
+	if err != nil || got != outdated {
+		t.Errorf("retainWithoutSource() = %q, %v, want %q", got, err, outdated)
+	}
+	if after := p.waitForProtector("deployment-web", "the PodProtector exists", func(*v1alpha1.PodProtector) bool { return true }); !isSourceFound(after) {
+		t.Errorf("condition changed:\n%s", dump(after))
+	}
+}
+
+func (p *fixture) waitForVanishedSources(g *generator, want float64) {
+	p.t.Helper()
+	p.eventually(fmt.Sprintf("metric shows %v vanished sources", want), func() string {
+		if got := g.metric(p.t, "breakwater_generator_vanished_sources", ""); got != want {
+			return fmt.Sprint("breakwater_generator_vanished_sources = ", got)
+		}
+		return ""
+	})
+}
+
+// The status records that the source was deleted, and a recreated protector gets its status after its creation.
+func TestUnfinishedProtectorIsNotMarkedSourceVanished(t *testing.T) {
+	p := newFixture(t)
+	web, protector := p.createWebWithProtector()
+	finished := protector.DeepCopy()
+	edit(p, protector, func(protector *v1alpha1.PodProtector) {
+		protector.Annotations[v1alpha1.AnnotationRestored] = string(protector.UID)
+	})
+	p.loseDeployment(web)
+	for claim, cached := range map[string]*v1alpha1.PodProtector{"in the cache": protector, "at the API server": finished} {
+		got, err := p.reconciler().retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{cached})
+		if err != nil || got != outdated {
+			t.Errorf("%s: retainWithoutSource() = %q, %v, want %q", claim, got, err, outdated)
+		}
+	}
+	if err := p.Get(t.Context(), client.ObjectKeyFromObject(protector), protector); err != nil || len(protector.Status.Conditions) > 0 {
+		t.Errorf("conditions %+v, error %v, want none", protector.Status.Conditions, err)
+	}
+}

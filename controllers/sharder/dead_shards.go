@@ -1,0 +1,42 @@
+package sharder
+
+import (
+	"context"
+	"sync"
+)
+
+// deadShards caches, for one round, which shards are dead, so that it is not checked again for each of their objects.
+type deadShards struct {
+	mu     sync.Mutex
+	byName map[string]bool
+}
+
+// maxDeadShards bounds the cache: any user can label objects with shards that never existed.
+const maxDeadShards = 1000
+
+// reset starts a new round.
+func (g *deadShards) reset() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.byName = nil
+}
+
+func (g *deadShards) isDead(ctx context.Context, p *pass, shard string) (bool, error) {
+	g.mu.Lock()
+	isDead, exists := g.byName[shard]
+	g.mu.Unlock()
+	if exists {
+		return isDead, nil
+	}
+	isDead, err := p.registry.IsGone(ctx, p.ring, shard)
+	if err != nil {
+		return false, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.byName) >= maxDeadShards || g.byName == nil {
+		g.byName = map[string]bool{}
+	}
+	g.byName[shard] = isDead
+	return isDead, nil
+}

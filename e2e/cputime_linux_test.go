@@ -1,0 +1,39 @@
+package e2e_test
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
+)
+
+// cpuTimeByProcess is the processor time that each kind of process on this machine has used so far: control planes by
+// program and data folder, ours by subcommand.
+func cpuTimeByProcess() map[string]time.Duration {
+	return measure.CPUTimes("cmdline", func(_ int, commandLine string) string {
+		return processName(strings.Split(commandLine, "\x00"))
+	})
+}
+
+func processName(arguments []string) string {
+	program := filepath.Base(arguments[0])
+	switch program {
+	case "breakwater":
+		if len(arguments) > 1 {
+			return arguments[1]
+		}
+	case "e2e.test":
+		return "clients"
+	case "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok":
+		for _, argument := range arguments[1:] {
+			for _, cluster := range []string{"core", "worker-1", "worker-2"} {
+				if strings.Contains(argument, "/"+cluster+"/") {
+					return program + "-" + cluster
+				}
+			}
+		}
+		return program
+	}
+	return ""
+}

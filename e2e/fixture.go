@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/e2e-framework/pkg/envconf"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+)
+
+// DefaultTimeout bounds every wait for something that takes seconds, unless the suite has a patience of its own.
+const DefaultTimeout = 3 * time.Minute
+
+// Fixture is the namespace of one test or of one run of a benchmark, of the same name in all clusters, and the core cluster whose
+// protectors it is about.
+type Fixture struct {
+	testing.TB
+	*Suite
+	Core      Core
+	Namespace string
+}
+
+// Claim runs a test of one claim as a feature of e2e-framework. The lab is about the first core.
+func (s *Suite) Claim(t *testing.T, name string, verify func(l *Fixture)) {
+	t.Helper()
+	assess := func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+		verify(s.NewFixture(t, nil))
+		return ctx
+	}
+	s.testenv.Test(t, features.New(t.Name()).Assess(name, assess).Feature())
+}
+
+// NewFixture makes a lab of its own, about the first core. Its namespaces have the labels.
+func (s *Suite) NewFixture(tb testing.TB, labels map[string]string) *Fixture {
+	tb.Helper()
+	l := &Fixture{TB: tb, Suite: s, Core: s.Cores[0]}
+	l.createNamespaces(labels)
+	return l
+}
+
+// ForEachCore gives a lab for each core, of the same namespace.
+func (l *Fixture) ForEachCore() []*Fixture {
+	var fixtures []*Fixture
+	for _, core := range l.Cores {
+		other := *l
+		other.Core = core
+		fixtures = append(fixtures, &other)
+	}
+	return fixtures
+}
+
+func (l *Fixture) createNamespaces(labels map[string]string) {
+	l.Helper()
+	l.Namespace = "e2e-" + rand.String(8)
+	for _, cluster := range l.Federation().Clusters() {
+		c, err := install.Client(cluster)
+		l.Must(err)
+		l.Must(c.Create(l.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace, Labels: labels}}))
+	}
+}
+
+// Must ends the test if there is an error.
+func (l *Fixture) Must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// Eventually waits until look says "" and fails with its last word otherwise.
+func (l *Fixture) Eventually(problem func() string) {
+	l.Helper()
+	deadline := time.Now().Add(l.timeout())
+	for message := problem(); message != ""; message = problem() {
+		if time.Now().After(deadline) {
+			l.Fatalf("waited %s: %s", l.timeout(), message)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// ErrorText is what Eventually has to hear of an error.
+func ErrorText(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// ExpectDenial checks that an error is Breakwater's refusal for now, and says what is expected.
+func (l *Fixture) ExpectDenial(err error, fragments ...string) {
+	l.Helper()
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		l.Fatalf("got error %v, want a denial", err)
+	}
+	got := status.Status()
+	if got.Code != 429 || got.Details != nil && got.Details.RetryAfterSeconds != 0 {
+		l.Fatalf("denied with code %d and details %+v, want 429 without Retry-After: %v", got.Code, got.Details, err)
+	}
+	for _, fragment := range append(fragments, "Breakwater", l.Namespace+"/web") {
+		if !strings.Contains(got.Message, fragment) {
+			l.Errorf("denial does not contain %q: %s", fragment, got.Message)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package kind
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
+)
+
+const (
+	// EnabledVariable names the environment variable without which no test starts a cluster. make e2e-kind sets it.
+	EnabledVariable = "E2E_KIND"
+	// RequireVariable names the environment variable with which a test fails instead of being skipped if docker is missing.
+	RequireVariable = "REQUIRE_KIND"
+)
+
+// Require skips a test that this machine cannot run, or fails it if RequireVariable is set.
+func Require(tb testing.TB) Options {
+	tb.Helper()
+	if os.Getenv(EnabledVariable) == "" && os.Getenv(RequireVariable) == "" {
+		tb.Skip("kind clusters take minutes: run this test with make e2e-kind")
+	}
+	options := FromEnvironment()
+	// A daemon that does not answer counts as missing.
+	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
+	defer cancel()
+	if err := Missing(ctx, options); err != nil && os.Getenv(RequireVariable) != "" {
+		tb.Fatalf("%s is set, but kind cannot run: %v", RequireVariable, err)
+	} else if err != nil {
+		tb.Skipf("kind cannot run: %v", err)
+	}
+	binaries.LogVersionOnFailure(tb, "docker")
+	return options
+}

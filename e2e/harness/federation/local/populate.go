@@ -1,0 +1,146 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/breakwater-k8s/breakwater/api/crds"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+)
+
+// populate creates the initial objects: the CRDs of Breakwater in a core, nodes in a worker.
+func (c *Cluster) populate(ctx context.Context) error {
+	if c.HasRole(federation.Core) {
+		if err := c.installDefinitions(ctx); err != nil {
+			return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
+		}
+	}
+	if c.HasRole(federation.Worker) && !c.options.WithoutControllers {
+		if err := c.createNodes(ctx); err != nil {
+			return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) installDefinitions(ctx context.Context) error {
+	clients, err := apiextensions.NewForConfig(c.admin)
+	if err != nil {
+		return err
+	}
+	files, err := fs.Glob(crds.FS, "*.yaml")
+	if err != nil {
+		return err
+	}
+	definitions := clients.ApiextensionsV1().CustomResourceDefinitions()
+	var names []string
+	for _, file := range files {
+		raw, err := crds.FS.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict(raw, definition); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if _, err := definitions.Create(ctx, definition, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("install %s: %w", file, err)
+		}
+		names = append(names, definition.Name)
+	}
+	for _, name := range names {
+		if err := waitFor(ctx, "CustomResourceDefinition "+name, func(ctx context.Context) error {
+			definition, err := definitions.Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for _, condition := range definition.Status.Conditions {
+				if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+					return nil
+				}
+			}
+			return fmt.Errorf("the CRD is not established: %+v", definition.Status.Conditions)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createNodes creates kwok's RBAC objects and the nodes that it simulates.
+func (c *Cluster) createNodes(ctx context.Context) error {
+	clients, err := kubernetes.NewForConfig(c.admin)
+	if err != nil {
+		return err
+	}
+	role, binding := kwokAccess()
+	if _, err := clients.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create the ClusterRole of kwok: %w", err)
+	}
+	if _, err := clients.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create the ClusterRoleBinding of kwok: %w", err)
+	}
+	for i := range c.spec.Nodes {
+		if _, err := clients.CoreV1().Nodes().Create(ctx, c.node(i), metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create node %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// node is large enough that the scheduler never runs out of room in a test.
+func (c *Cluster) node(i int) *corev1.Node {
+	name := fmt.Sprintf("%s-node-%d", c.spec.Name, i+1)
+	room := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("1000"),
+		corev1.ResourceMemory: resource.MustParse("4Ti"),
+		corev1.ResourcePods:   resource.MustParse("10000"),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelHostname:   name,
+			corev1.LabelOSStable:   "linux",
+			corev1.LabelArchStable: "amd64",
+		}},
+		Status: corev1.NodeStatus{
+			Capacity:    room,
+			Allocatable: room,
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeHostName, Address: name},
+				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.0.%d.%d", (i+1)/256, (i+1)%256)},
+			},
+		},
+	}
+}
+
+func kwokAccess() (*rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding) {
+	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+	}
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "federation:kwok"},
+		Rules: []rbacv1.PolicyRule{
+			rule("", "nodes", "get", "list", "watch"),
+			rule("", "nodes/status", "patch", "update"),
+			rule("", "pods", "get", "list", "watch", "patch", "delete"),
+			rule("", "pods/status", "patch", "update"),
+			rule("", "events", "create", "patch", "update"),
+			rule("coordination.k8s.io", "leases", "get", "list", "watch", "create", "patch", "update"),
+		},
+	}
+	return role, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: kwokUser}},
+	}
+}

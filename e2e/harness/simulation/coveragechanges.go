@@ -1,0 +1,161 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// drawCoverageChanges adds, in a tenth of the seeds, users who change what a protector covers, by its selector and minReadySeconds, in the
+// middle of bursts whose requests hang.
+func (s *Scenario) drawCoverageChanges(r *rand.Rand) {
+	if r.IntN(10) == 0 {
+		s.addCoverageChanges(r)
+	}
+}
+
+// DrawCoverageChanges is Draw with such changes in every seed.
+func DrawCoverageChanges(seed uint64) Scenario {
+	s := Draw(seed)
+	s.addCoverageChanges(newRand(seed, 0x776964656e21))
+	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
+	return s
+}
+
+func (s *Scenario) addCoverageChanges(r *rand.Rand) {
+	core, who := r.IntN(s.Cores), r.IntN(16)
+	begin := time.Duration(r.Int64N(int64(stormTime / 2)))
+	for range 1 + r.IntN(2) {
+		// Pods of a tier that is not covered at first.
+		for range 2 + r.IntN(3) {
+			s.Steps = append(s.Steps, Step{
+				At: begin + time.Duration(r.IntN(1000))*time.Millisecond, What: Relabel, Cell: r.IntN(s.Workers), Who: r.IntN(16), N: 1,
+			})
+		}
+		s.Steps = append(s.Steps, Step{At: begin, What: Widen, Core: core, Who: who, N: r.IntN(len(coverages()))})
+		change := begin + time.Duration(4000+r.IntN(4000))*time.Millisecond
+		for i := range 6 + r.IntN(16) {
+			step := Step{
+				At: change + time.Duration(r.IntN(7000)-2500)*time.Millisecond, What: []StepKind{Delete, Delete, Delete, Evict}[r.IntN(4)],
+				Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second,
+			}
+			if i%2 == 0 {
+				step.Stuck = time.Duration(r.Int64N(int64(requestLimit)))
+			}
+			s.Steps = append(s.Steps, step)
+		}
+		s.Steps = append(s.Steps, Step{At: change, What: Widen, Core: core, Who: who, N: r.IntN(len(coverages()))})
+		begin = change + time.Duration(r.IntN(12000))*time.Millisecond
+	}
+	if r.IntN(3) == 0 {
+		s.Steps = append(s.Steps, Step{At: begin, What: KillAggregator, Who: r.IntN(16), For: time.Duration(100+r.IntN(3000)) * time.Millisecond})
+	}
+}
+
+// changesCoverage reports whether the coverage of a protector changes, and with it minReadySeconds.
+func (s Scenario) changesCoverage() bool {
+	return slices.ContainsFunc(s.Steps, func(step Step) bool { return step.What == Widen })
+}
+
+// coverages returns what a protector can cover.
+func coverages() []v1alpha1.PodProtectorSpec {
+	var all []v1alpha1.PodProtectorSpec
+	for _, labels := range []map[string]string{{"app": "x"}, {"tier": "x"}, {"app": "y"}, {"app": "x", "tier": "x"}} {
+		for _, minReady := range []int32{0, 0, 3} {
+			all = append(all, v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{MatchLabels: labels}, MinReadySeconds: minReady})
+		}
+	}
+	return all
+}
+
+// changeCoverage changes what a protector covers. The generator owns a generated protector.
+func (sim *simulator) changeCoverage(s Step) {
+	core := sim.cores[s.Core%len(sim.cores)]
+	p, ok := pick(core.protectors(), s.Who)
+	if !ok || p.Labels != nil {
+		return
+	}
+	_, _ = core.store.Update("podprotectors", client.ObjectKeyFromObject(p), "", "user", func(o client.Object) error {
+		if p, ok := o.(*v1alpha1.PodProtector); ok {
+			next := coverages()[s.N%len(coverages())]
+			p.Spec.Selector, p.Spec.MinReadySeconds = next.Selector, next.MinReadySeconds
+			p.Generation++
+		}
+		return nil
+	})
+}
+
+// coverageChange is the end of a period in which a protector covered the same pods.
+type coverageChange struct {
+	version uint64
+	at      time.Time
+	// before is the protector of the period that ended. heard are the cells that counted by its coverage at some time.
+	before       *v1alpha1.PodProtector
+	countedCells map[string]bool
+}
+
+// recordCoverageChange records a change of the coverage; old is nil for a new protector.
+func (w *watchedProtector) recordCoverageChange(old *v1alpha1.PodProtector, version uint64) {
+	if old != nil && len(w.coverageChanges) > 0 {
+		last := &w.coverageChanges[len(w.coverageChanges)-1]
+		last.version, last.at, last.before = version, time.Now(), old
+	}
+	w.coverageChanges = append(w.coverageChanges, coverageChange{countedCells: map[string]bool{}})
+}
+
+// recordCountedCells records which cells have counted by the present coverage.
+func (w *watchedProtector) recordCountedCells() {
+	if len(w.coverageChanges) == 0 {
+		return
+	}
+	for i := range w.stored.Status.Cells {
+		if cell := &w.stored.Status.Cells[i]; !cell.Aggregation.Void && cell.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
+			w.coverageChanges[len(w.coverageChanges)-1].countedCells[cell.CellID] = true
+		}
+	}
+}
+
+// hasChangedSince reports whether the coverage has changed since a version, even if it is the same again.
+func (w *watchedProtector) hasChangedSince(version uint64) bool {
+	return slices.ContainsFunc(w.coverageChanges, func(c coverageChange) bool { return c.before != nil && c.version > version })
+}
+
+// mayBeInTransition reports whether an aggregator may restrict its counts because there was a change. The judge checks the end of the
+// transition in the calm, when the counts must be true.
+func (w *watchedProtector) mayBeInTransition() bool {
+	return slices.ContainsFunc(w.coverageChanges, func(c coverageChange) bool { return c.before != nil })
+}
+
+// coverageSeenBy returns the end of the period whose coverage the webhook of a removal knew. It returns nil if that is the present period, or if
+// the webhook is excused.
+func (w *watchedProtector) coverageSeenBy(r *removal) *coverageChange {
+	seenVersion := r.seenVersions[w.core]
+	if !w.lostAt.IsZero() || !w.lastRestore.IsZero() || seenVersion < w.floorRaisedAt {
+		return nil
+	}
+	for i := range w.coverageChanges {
+		if c := &w.coverageChanges[i]; c.before != nil && c.version > seenVersion {
+			return c
+		}
+	}
+	return nil
+}
+
+// isUnchargedByEarlierSpec reports whether an earlier spec, by which a removal was admitted, does not count the pod.
+func (w *watchedProtector) isUnchargedByEarlierSpec(r *removal, pod podState, now time.Time) bool {
+	known := w.coverageSeenBy(r)
+	return known != nil && !pod.isAvailable(&watchedProtector{stored: known.before}, now)
+}
+
+// isExcludedFromCounts reports whether the counts must have left out the pod of an unreserved removal at the time that it takes effect. Three
+// conditions hold then. The webhook that admitted it used an earlier spec that did not count the pod. The cell was counted by that spec.
+// The admission deadline has not passed since that spec was changed. Then the removal excuses no other removal.
+func (w *watchedProtector) isExcludedFromCounts(r *removal, cell string, pod podState, now time.Time) bool {
+	known := w.coverageSeenBy(r)
+	return known != nil && known.countedCells[cell] && time.Since(known.at) < admissionDeadline && w.isUnchargedByEarlierSpec(r, pod, now)
+}

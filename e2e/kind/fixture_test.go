@@ -1,0 +1,159 @@
+package kind_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/kind"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
+)
+
+// waitTimeout bounds what takes real pods, on a small machine. The admission deadline of 65 s is a part of it.
+const waitTimeout = 4 * time.Minute
+
+// nodesVariable names the environment variable that says how many nodes of each worker run pods. One is enough for all claims,
+// and needs neither a network between nodes nor much memory.
+const nodesVariable = "KIND_NODES"
+
+// kindFixture is a federation of kind clusters with Breakwater in it, and in a claim the lab of that claim.
+type kindFixture struct {
+	*fixture
+	test     *testing.T
+	suite    *e2e.Suite
+	kind     *kind.Federation
+	releases *releases
+}
+
+// startKindFixture starts a federation, and installs Breakwater in it.
+func startKindFixture(t *testing.T, name string, options kind.Options) *kindFixture {
+	t.Helper()
+	topology, err := federation.Embedded(name)
+	noError(t, err)
+	options.Log = newLogger(t)
+	options.Nodes = 1
+	if text := os.Getenv(nodesVariable); text != "" {
+		options.Nodes, err = strconv.Atoi(text)
+		noError(t, err)
+	}
+	images := buildImages(t)
+	f := kind.StartForTest(t, topology, options)
+	for _, image := range images {
+		noError(t, f.LoadImage(t.Context(), image.archive))
+	}
+	s := &kindFixture{test: t, kind: f}
+	s.suite, err = e2e.NewSuiteOn(f)
+	noError(t, err)
+	s.suite.Timeout = waitTimeout
+	s.releases = installCharts(t, f, images)
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.releases.logComponents(t)
+		}
+	})
+	s.waitForWebhooks()
+	return s
+}
+
+// claim proves something in a lab of its own.
+func (s *kindFixture) claim(name string, verify func(*kindFixture)) {
+	s.test.Run(name, func(t *testing.T) {
+		here := *s
+		here.fixture = s.suite.NewFixture(t, nil)
+		began := time.Now()
+		verify(&here)
+		t.Logf("proved in %s", time.Since(began).Round(time.Second))
+		here.deleteFixture()
+	})
+}
+
+// deleteFixture makes room for the next claim: nodes take about a hundred pods.
+func (s *kindFixture) deleteFixture() {
+	s.Helper()
+	for _, core := range s.Cores {
+		s.Must(core.Delete(s.Context(), &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}}))
+	}
+	for _, cluster := range s.kind.Clusters() {
+		c, err := install.Client(cluster)
+		s.Must(err)
+		s.Must(c.Delete(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}))
+	}
+	s.Eventually(func() string {
+		for _, cell := range s.Cells {
+			if left, err := cell.Client.CoreV1().Pods(s.Namespace).List(s.Context(), metav1.ListOptions{}); err != nil || len(left.Items) > 0 {
+				return fmt.Sprintf("%d pods remain in cell %s after their floor was released: %v", len(left.Items), cell.Name, err)
+			}
+		}
+		return ""
+	})
+}
+
+// waitForWebhooks returns when each worker's apiserver has been seen to ask its webhook.
+func (s *kindFixture) waitForWebhooks() {
+	s.test.Helper()
+	began := time.Now()
+	here := *s
+	here.fixture = s.suite.NewFixture(s.test, nil)
+	here.CreateProtector(len(here.Cells))
+	here.CreateBarePods(here.Application(len(here.Cells)))
+	for _, cell := range here.Cells {
+		here.Eventually(func() string {
+			if err := here.dryRunRemoval(cell); storm.OutcomeOf(err) != storm.Refused {
+				return fmt.Sprintf("the API server of cell %s does not call the webhook: %v", cell.Name, err)
+			}
+			return ""
+		})
+	}
+	here.deleteFixture()
+	s.test.Logf("FIGURE all cells are guarded %s after all components were ready", time.Since(began).Round(100*time.Millisecond))
+}
+
+// dryRunRemoval gives the answer to a removal of some pod of a cell, which does not take place.
+func (s *kindFixture) dryRunRemoval(cell storm.Cell) error {
+	pods := s.ExistingPods(cell)
+	if len(pods) == 0 {
+		s.Fatalf("cell %s has no pod", cell.Name)
+	}
+	return cell.Client.CoreV1().Pods(s.Namespace).Delete(s.Context(), pods[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+// cluster is a cluster as kind knows it.
+func (s *kindFixture) cluster(name string) *kind.Cluster {
+	s.Helper()
+	found, ok := s.kind.Cluster(name)
+	if !ok {
+		s.Fatalf("cluster %s does not exist", name)
+	}
+	return found.(*kind.Cluster)
+}
+
+func newLogger(t *testing.T) logr.Logger {
+	return funcr.New(func(_, args string) { t.Log(args) }, funcr.Options{})
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// repositoryRoot is the folder of the module.
+func repositoryRoot(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../..")
+	noError(t, err)
+	return path
+}

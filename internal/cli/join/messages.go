@@ -1,0 +1,66 @@
+package join
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func (m *issuedAccess) secretObject() *corev1.Secret { return &m.credential.secret }
+
+func (c *credential) validity() string {
+	if c.expires.IsZero() {
+		return "does not expire"
+	}
+	return "is valid until " + c.expires.UTC().Format(time.RFC3339)
+}
+
+// printLine prints a message. It ignores write errors, because it could not report them.
+func printLine(to io.Writer, format string, arguments ...any) {
+	if to != nil {
+		_, _ = fmt.Fprintf(to, format+"\n", arguments...)
+	}
+}
+
+func (j *Joiner) printLine(format string, arguments ...any) { printLine(j.Out, format, arguments...) }
+
+func (j *Joiner) warn(format string, arguments ...any) {
+	printLine(j.Warn, "Note: "+format, arguments...)
+}
+
+func (j *Joiner) reportAccess(m *issuedAccess) {
+	j.printLine("%s: Secret %s/%s in %s has a kubeconfig for %s with a token that %s.",
+		m.direction, j.Namespace, m.link.secret, m.user.title, m.issuer.server, m.validity())
+	if m.direction == WorkerToCore {
+		j.printLine("  The worker is ServiceAccount %s/%s there.", j.Namespace, m.account)
+	}
+	if !m.expires.IsZero() {
+		j.printLine("  Run join again before then.")
+	}
+	for _, object := range m.objects {
+		if object.GetKind() == "Cell" {
+			j.printLine("  Cell %s in %s uses it.", object.GetName(), m.user.title)
+		}
+	}
+}
+
+func (j *Joiner) reportPrevious(all []*issuedAccess) {
+	for _, m := range all {
+		for i := range m.previous {
+			j.warn("Secret %s/%s in %s keeps a previous token valid: delete it when no component uses the token any more.",
+				m.previous[i].Namespace, m.previous[i].Name, m.issuer.title)
+		}
+	}
+}
+
+func (j *Joiner) reportNextSteps(links []*link) {
+	for _, l := range links {
+		if l.direction == CoreToWorker {
+			j.printLine("Next, in the core: kubectl get cells.breakwater.dev %s, until it is Connected.", j.Cell)
+		} else {
+			j.printLine("Next, in the worker: install or upgrade the chart breakwater with role: worker and cores: [{name: %s}].", j.CoreName)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// plural formats a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func compareText(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) }
+
+// StateText returns the display name of a state.
+func StateText(s State) string {
+	switch s {
+	case StateBelowFloor:
+		return "below floor"
+	case StateFloorUnknown:
+		return "floor unknown"
+	case StateNotCounted:
+		return "not counted"
+	case StateVanished:
+		return "target vanished"
+	case StateRestored:
+		return "restored"
+	case StateRefused:
+		return "recently refused"
+	case StateAtFloor:
+		return "at floor"
+	case StateSpread:
+		return "spread unsatisfied"
+	case StateOverlapping:
+		return "overlapping"
+	default:
+		return string(s)
+	}
+}

@@ -1,0 +1,246 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/console/model"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
+)
+
+func TestPagesShowWhatVisitorMayList(t *testing.T) {
+	s := newTestConsole(t)
+	other := testplane.Namespace(t)
+	web := s.createProtector(s.namespace, "web", 12, 10)
+	s.createProtector(other, "bank", 5, 5)
+	s.must(s.Create(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+	s.createDenial(web, denial.Note(`Breakwater refuses to remove pod "web-1": PodProtector x would have fewer pods available than its floor.`, "ann", "worker-1", "NoBudget", 7))
+	all := s.token("all", []string{""}, allRules()...)
+	some := s.token("some", []string{s.namespace}, listRule("breakwater.dev", "podprotectors"))
+	denied := s.token("denied", []string{s.namespace}, listRule("breakwater.dev", "podprotectors"), listRule("events.k8s.io", "events"))
+	none := s.token("none", nil)
+
+	path := "/protectors/" + s.namespace + "/web"
+	s.awaitPage(path, all, "fewer pods available than its floor")
+	s.awaitPage("/", all, other+"/</span>bank")
+	for claim, c := range map[string]struct {
+		path, token string
+		want        int
+		has, hasNot []string
+	}{
+		"a user with all permissions sees everything": {"/", all, 200, []string{"web", "bank", "removals refused", "recently refused"}, []string{"You may not list PodProtectors"}},
+		"and the cells": {"/cells", all, 200, []string{s.namespace}, nil},
+		"a user of one namespace sees that namespace":    {"/", some, 200, []string{">web<"}, []string{"bank", "recently refused", "removals refused"}},
+		"but not another one":                            {"/?namespace=" + other, some, 200, []string{"You may not list PodProtectors in namespace "}, []string{">bank<"}},
+		"nor its protectors":                             {"/protectors/" + other + "/bank", some, 403, []string{"You may not see this"}, nil},
+		"nor whether there are any":                      {"/protectors/" + other + "/nothing", some, 403, []string{"You may not see this"}, nil},
+		"nor cells":                                      {"/cells", some, 403, []string{"list cells"}, nil},
+		"nor denials, without permission to list events": {path, some, 200, []string{">12<", "need permission to list events"}, []string{"fewer pods available", "refused in 15 min"}},
+		"but denials with that permission":               {path, denied, 200, []string{"fewer pods available", "7 more", "requested by <bdi>ann</bdi>", "NoBudget", "<b>8</b> refused in 15 min"}, nil},
+		"a user without permissions sees nothing":        {"/", none, 200, []string{"You may not list PodProtectors in any namespace"}, []string{">web<", "bank"}},
+		"a protector that does not exist is not found":   {"/protectors/" + s.namespace + "/nothing", all, 404, []string{"There is no such protector"}, nil},
+		"a page that does not exist is not found":        {"/nothing", all, 404, []string{"There is no such page"}, nil},
+		"a wrong token is rejected":                      {"/", "wrong", 401, []string{"You are not signed in"}, []string{"web"}},
+		"the API has the same rules for protectors":      {"/api/protectors/" + other + "/bank", some, 403, []string{`"error":"You may not see this"`}, nil},
+		"and for cells":                                  {"/api/cells", some, 403, []string{`"error"`}, nil},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			code, body, _ := s.get(c.path, c.token)
+			if code != c.want {
+				t.Errorf("code %d, want %d: %s", code, c.want, body)
+			}
+			for _, text := range c.has {
+				if !strings.Contains(body, text) {
+					t.Errorf("body does not contain %q:\n%s", text, body)
+				}
+			}
+			for _, text := range c.hasNot {
+				if strings.Contains(body, text) {
+					t.Errorf("body contains %q:\n%s", text, body)
+				}
+			}
+		})
+	}
+	wantData(s, path, some, denied)
+}
+
+// wantData checks that the JSON API shows the same as the page.
+func wantData(s *testConsole, path, some, denied string) {
+	s.Helper()
+	for token, refused := range map[string]int{some: 0, denied: 8} {
+		_, body, header := s.get("/api"+path, token)
+		got := protectorBody{}
+		s.must(json.Unmarshal([]byte(body), &got))
+		marks := 0
+		for _, p := range got.Points {
+			marks += int(p.Refused)
+		}
+		if got.Available != 12 || got.Floor != 10 || got.Allowed != 2 || got.Refused != refused || marks != refused || header.Get("Content-Type") != "application/json" {
+			s.Errorf("%+v of %s", got, header)
+		}
+	}
+}
+
+func TestRevokedPermissionsEndPages(t *testing.T) {
+	s := newTestConsole(t)
+	s.createProtector(s.namespace, "web", 12, 10)
+	token := s.token("some", []string{s.namespace}, listRule("breakwater.dev", "podprotectors"))
+	path := "/protectors/" + s.namespace + "/web"
+	s.awaitPage(path, token, ">12<")
+	stream, _ := s.open(path, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+	if _, _, err := stream.next("page"); err != nil {
+		t.Fatal(err)
+	}
+	s.deleteRoleBinding("some")
+	if event, _, err := stream.next("end"); err != nil || event != "end" {
+		t.Errorf("stream continues after %s: %v", event, err)
+	}
+	if code, _, _ := s.get(path, token); code != http.StatusForbidden {
+		t.Errorf("code %d", code)
+	}
+}
+
+func TestHostileTextIsEscaped(t *testing.T) {
+	s := newTestConsole(t)
+	web := s.createProtector(s.namespace, "web", 12, 10)
+	const attack = `</script><script>alert(1)</script><img src=x onerror=alert(2)>" onmouseover="alert(3)` + bidi
+	s.createDenial(web, denial.Note(attack, "eve"+bidi, "worker-1", "NoBudget", 0))
+	web.Status.Conditions = []metav1.Condition{{
+		Type: "Ready", Status: "True", Reason: "Aggregated", Message: attack, LastTransitionTime: metav1.Now(),
+	}}
+	s.must(s.Status().Update(t.Context(), web))
+	all := s.token("all", []string{""}, allRules()...)
+	body := s.awaitPage("/protectors/"+s.namespace+"/web", all, "alert(3)")
+	for _, path := range []string{"/?q=" + "%22%3E%3Cscript%3Ealert(1)%3C/script%3E", "/?namespace=%3Cscript%3Ealert(1)", "/protectors/x/%3Cscript%3Ealert(1)", "/sign-in?next=%22%3E%3Cscript%3Ealert(1)"} {
+		_, more, _ := s.get(path, all)
+		body += more
+	}
+	wantShown(t, "a page", body)
+	if !strings.Contains(body, `<bdi>eve\u202e`) {
+		t.Errorf("page does not show the user:\n%s", body)
+	}
+	stream, _ := s.open("/protectors/"+s.namespace+"/web", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+all) })
+	if _, data, err := stream.next("page"); err != nil || !strings.Contains(data, `<bdi>eve\u202e`) {
+		t.Errorf("stream sent %q, error %v", data, err)
+	} else {
+		wantShown(t, "a stream", data)
+	}
+	_, data, _ := s.get("/api/protectors/"+s.namespace+"/web", all)
+	wantShown(t, "JSON", data)
+	got := protectorBody{}
+	s.must(json.Unmarshal([]byte(data), &got))
+	if len(got.Denials) != 1 || got.Denials[0].User != "eve"+bidi {
+		t.Errorf("JSON has the denials %+v, want one of user eve%q", got.Denials, bidi)
+	}
+	for _, bad := range []string{"<script>alert", "<img src=x", `" onmouseover="alert`} {
+		if strings.Contains(body, bad) {
+			t.Errorf("page contains %q:\n%s", bad, body)
+		}
+	}
+}
+
+// bidi contains characters that reverse or hide the text after them.
+const bidi = "\u202e\u2066\u200b\x1b[8m\u2028\u3164\U000e0041"
+
+// wantShown checks that a text contains only printable characters, line feeds and tabs.
+func wantShown(t *testing.T, what, text string) {
+	t.Helper()
+	for _, r := range text {
+		if !printable.IsShown(r) && r != '\n' && r != '\t' {
+			t.Errorf("%s has %U:\n%s", what, r, text)
+			return
+		}
+	}
+}
+
+func TestPagesContainOnlyPrintableText(t *testing.T) {
+	pages, err := newPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	condition := status.Condition{Type: "Connected", Status: "False", Reason: bidi, Message: bidi}
+	for name, f := range map[string]frame{
+		"problem": {Title: bidi, User: "eve" + bidi, Body: problem{Title: bidi, Text: bidi}},
+		"sign-in": {Title: "Sign in", Body: signInForm{Next: "/" + bidi, Problem: bidi}},
+		"cells":   {Title: "Cells", User: "eve" + bidi, Body: cellsBody{Cells: []model.Cell{{Name: "worker-1", Holder: bidi, Conditions: []status.Condition{condition}}}}},
+	} {
+		answer := httptest.NewRecorder()
+		pages.writePage(answer, http.StatusOK, name, f)
+		wantShown(t, "the page "+name, answer.Body.String())
+		part, err := pages.renderLive(name, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantShown(t, "the live part of the page "+name, part)
+		if !strings.Contains(part, `\u202e\u2066\u200b\u001b[8m`) {
+			t.Errorf("page %s does not show its data:\n%s", name, part)
+		}
+	}
+}
+
+// newDenial returns a denial of an event.
+func newDenial(event string, at time.Time, removals int) model.Denial {
+	return model.Denial{Event: event, Denial: denial.Denial{Last: at, Count: removals}}
+}
+
+func TestFleetIsPaged(t *testing.T) {
+	store := newStore(time.Now)
+	for i := range 10_000 {
+		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "n" + string(rune('a'+i%26)), Name: "web-" + time.Duration(i).String()}}
+		p.Spec.MinAvailable = v1alpha1.Pods(1)
+		store.setProtector(p)
+		store.addDenial(nameOf(p), newDenial("e", time.Now(), 3))
+	}
+	every := func(string) bool { return true }
+	f := model.FleetOf(store.protectors(every, every), model.Query{Page: 200})
+	if f.Totals.Protectors != 10_000 || len(f.Rows) != model.PageSize || f.Pages != 200 || f.Totals.Refused != 30_000 {
+		t.Errorf("%d rows, %d pages, %+v", len(f.Rows), f.Pages, f.Totals)
+	}
+	f = model.FleetOf(store.protectors(func(n string) bool { return n == "nb" }, every), model.Query{Text: "web-27ns", Page: 9})
+	if f.Found != 1 || f.Page != 1 || f.Rows[0].Namespace != "nb" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestDenialsAreBounded(t *testing.T) {
+	now := time.Now()
+	store := newStore(func() time.Time { return now })
+	for i := range 200_000 {
+		key := nameOf(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: time.Duration(i % 5_000).String()}})
+		store.addDenial(key, newDenial(time.Duration(i).String(), now, 1))
+		if store.denialCount > maxDenials {
+			t.Fatalf("store keeps %d denials", store.denialCount)
+		}
+	}
+	now = now.Add(2 * time.Hour)
+	store.update(func(time.Time) {})
+	if store.denialCount != 0 || len(store.denials) != 0 {
+		t.Errorf("store keeps %d denials of two hours ago", store.denialCount)
+	}
+}
+
+func TestEventSeriesIsCountedOnce(t *testing.T) {
+	store := newStore(time.Now)
+	key := nameOf(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
+	for _, removals := range []int{1, 1, 4, 4, 9} {
+		store.addDenial(key, newDenial("web.1", time.Now(), removals))
+	}
+	points, _ := store.historyOf(key, time.Now(), time.Minute)
+	total := 0
+	for _, p := range points {
+		total += int(p.Refused)
+	}
+	if total != 9 || len(store.denialsOf(key)) != 1 {
+		t.Errorf("timeline has %d denied removals, denials %+v", total, store.denialsOf(key))
+	}
+}

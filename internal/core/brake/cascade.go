@@ -1,0 +1,71 @@
+package brake
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
+)
+
+// IsConfirmed reports whether a user confirmed the decrease by an annotation on the protector, on its source, on the deleted object
+// or on the namespace. The parameter namespace has the annotations of the namespace.
+func (r Request) IsConfirmed(namespace map[string]string, now time.Time) bool {
+	return confirm.Confirmed(r.Protector.Annotations, now) || r.Source != nil && confirm.Confirmed(r.Source.GetAnnotations(), now) ||
+		r.Deleted != nil && confirm.Confirmed(r.Deleted.GetAnnotations(), now) || confirm.Confirmed(namespace, now)
+}
+
+// CascadeOf returns the reason why the deletion of an object is part of a cascade, or "" if it is not. namespaceGone reports whether
+// its namespace is being deleted. ownerGone returns a clause if an owner was deleted, or may have been, and "" if the owner exists.
+func CascadeOf(deleted metav1.Object, namespaceDeleted bool, ownerDeleted func(metav1.OwnerReference) (string, error)) (why string, err error) {
+	if namespaceDeleted {
+		return fmt.Sprintf("namespace %q is being deleted", deleted.GetNamespace()), nil
+	}
+	for _, owner := range deleted.GetOwnerReferences() {
+		gone, err := ownerDeleted(owner)
+		if err != nil || gone == "" {
+			return "", err // the garbage collector does not delete an object that still has an owner
+		}
+		why = gone
+	}
+	return why, nil
+}
+
+// NeedsCascadeCheck reports whether the caller must check for a cascade: the decrease is new, or it may still prove to be part of one.
+func (r Request) NeedsCascadeCheck() bool {
+	pending, known := PendingOf(r.Protector)
+	return !known || !pending.Cascade && r.Deleted != nil
+}
+
+// RevertsCascade reports whether the request comes from a workload that exists although the protector's condition records a cascade.
+// The cascade was then undone, and this request is another decrease with a quiet period of its own.
+func (r Request) RevertsCascade() bool {
+	pending, known := PendingOf(r.Protector)
+	return known && pending.Cascade && r.Deleted == nil && r.Source != nil && r.Source.GetDeletionTimestamp() == nil
+}
+
+// MayCascade reports whether the limits hold the decrease if its cause is a cascade. Only a deletion can be part of one.
+func (r Request) MayCascade(l Limits) bool {
+	return r.Deleted != nil && l.OnCascade != v1alpha1.CascadeRelease
+}
+
+// NextPending returns the pending decrease of a protector after a request, based on the decrease that its condition records. cascade
+// is the reason why it is a cascade, or "". isNew reports whether the caller must write the condition.
+func NextPending(p *v1alpha1.PodProtector, cascade string, now time.Time) (pending Pending, isNew bool) {
+	pending, known := PendingOf(p)
+	if known && (cascade == "" || pending.Cascade) {
+		return pending, false
+	}
+	if !known {
+		pending = Pending{Protector: p.UID, Since: now}
+	}
+	pending.Cascade = cascade != ""
+	return pending, true
+}
+
+// HoldsCascade reports whether the limits hold the decrease as a cascade. A cascade that they do not hold is treated like any other decrease.
+func (l Limits) HoldsCascade(p Pending) bool {
+	return p.Cascade && l.OnCascade != v1alpha1.CascadeRelease
+}

@@ -1,0 +1,59 @@
+package quota
+
+import (
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// IsRestorePending reports whether a protector was recreated in place of one that vanished, and has not got its status back yet.
+func IsRestorePending(p *v1alpha1.PodProtector) bool {
+	_, recreated := p.Annotations[v1alpha1.AnnotationRestored]
+	return recreated && !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionRestored)
+}
+
+// VoidCounts invalidates counts that belong to a history of the core that a restore discarded, or to another object. They may lack removals
+// that were admitted since, or are in progress. Void keeps the expected replicas and their workloads, and the epoch and versions that
+// later leaders must not fall behind.
+func VoidCounts(a *v1alpha1.Aggregation) {
+	kept := *a
+	*a = v1alpha1.Aggregation{
+		Void: true, CountedSpec: kept.CountedSpec,
+		ExpectedReplicas: kept.ExpectedReplicas, Workloads: kept.Workloads, Target: kept.Target, SelectedSpec: kept.SelectedSpec,
+		SnapshotVersion: kept.SnapshotVersion, SettledVersion: kept.SettledVersion, LastEventTime: kept.LastEventTime,
+		Epoch: kept.Epoch, Holder: kept.Holder, TermVersion: kept.TermVersion,
+	}
+}
+
+// VoidCountsUntil invalidates the counts of all leaderships that began at or before the given version of the core. p must be the caller's
+// own copy. A version of 0 invalidates none.
+func VoidCountsUntil(p *v1alpha1.PodProtector, version uint64) {
+	for i := range p.Status.Cells {
+		if a := &p.Status.Cells[i].Aggregation; BeganAtOrBefore(a, version) {
+			VoidCounts(a)
+		}
+	}
+}
+
+// BeganAtOrBefore reports whether counts belong to a leadership that began at or before a version of the core. Version 0 is before all.
+func BeganAtOrBefore(a *v1alpha1.Aggregation, version uint64) bool {
+	began, err := strconv.ParseUint(a.TermVersion, 10, 64)
+	return version > 0 && (err != nil || began <= version)
+}
+
+// RestoredCells returns the cells for a protector that is recreated: their reservations, and void counts.
+func RestoredCells(last *v1alpha1.PodProtectorStatus) []v1alpha1.PodProtectorCell {
+	cells := last.DeepCopy().Cells
+	for i := range cells {
+		VoidCounts(&cells[i].Aggregation)
+	}
+	return cells
+}
+
+// needsRecount reports whether a protector still waits for counts after it or its core was restored.
+func needsRecount(p *v1alpha1.PodProtector) bool {
+	return IsRestorePending(p) || slices.ContainsFunc(p.Status.Cells, func(c v1alpha1.PodProtectorCell) bool { return c.Aggregation.Void })
+}

@@ -1,0 +1,71 @@
+package removal_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+)
+
+func TestDenialExplainsHowToConfirmAPendingDecrease(t *testing.T) {
+	const how = `the floor is held although Deployment web was deleted: if that is intended, run "kubectl breakwater release --pending -n shop deployment-web" ` +
+		"or annotate namespace shop in the core cluster with breakwater.dev/confirm-release=true."
+	const message = "Deployment web was deleted, which would release the floor of 2. The floor stays in force."
+	for claim, c := range map[string]struct {
+		outcome      quota.Outcome
+		status       metav1.ConditionStatus
+		reason       string
+		want, absent string
+	}{
+		"held beyond the limit":               {quota.DeniedNoBudget, metav1.ConditionTrue, v1alpha1.ReasonLimitExceeded, "removals under way 0); " + how, "lower the floor where it is declared"},
+		"held as a cascade":                   {quota.DeniedNoBudget, metav1.ConditionTrue, v1alpha1.ReasonCascade, how, "lower the floor where it is declared"},
+		"in its quiet period":                 {quota.DeniedNoBudget, metav1.ConditionTrue, v1alpha1.ReasonQuietPeriod, "); a decrease of the floor is pending, so try again after its quiet period of a few seconds.", "--pending"},
+		"held, and denied for another reason": {quota.DeniedFull, metav1.ConditionTrue, v1alpha1.ReasonCascade, "try again when the aggregators have seen them; " + how, ""},
+		"no longer pending":                   {quota.DeniedNoBudget, metav1.ConditionFalse, v1alpha1.ReasonNotPending, "lower the floor where it is declared.", "--pending"},
+		"never pending":                       {quota.DeniedNoBudget, "", "", "lower the floor where it is declared.", "--pending"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			key := types.NamespacedName{Namespace: "shop", Name: "deployment-web"}
+			p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+			if c.status != "" {
+				p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDecreasePending, Status: c.status, Reason: c.reason, Message: message}}
+			}
+			charge := removal.Charge{Core: "hub", Key: key, Protector: p}
+			answer := removal.Deny([]removal.Charge{charge}, charge, quota.Verdict{Outcome: c.outcome}, removal.Request{PodName: "web-0", Operation: v1alpha1.OperationDelete})
+			got := answer.Status.Message
+			if answer.Status.Code != 429 || !strings.HasSuffix(got, c.want) || c.absent != "" && strings.Contains(got, c.absent) {
+				t.Errorf("Deny() = %d %q, want 429 with suffix %q and without %q", answer.Status.Code, got, c.want, c.absent)
+			}
+		})
+	}
+}
+
+func TestIsDisruptionBudgetDenial(t *testing.T) {
+	cause := []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+	refused := func(details *metav1.StatusDetails) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Details: details}}
+	}
+	for claim, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":                          {nil, false},
+		"another error":                     {errors.New("cut"), false},
+		"a denial without details":          {refused(nil), false},
+		"a denial by a PodDisruptionBudget": {refused(&metav1.StatusDetails{Causes: cause}), true},
+		"a denial by a protector":           {refused(&metav1.StatusDetails{Group: "breakwater.dev", Causes: cause}), false},
+		"another denial by a protector":     {refused(&metav1.StatusDetails{Group: "breakwater.dev"}), false},
+	} {
+		if got := removal.IsDisruptionBudgetDenial(c.err); got != c.want {
+			t.Errorf("IsDisruptionBudgetDenial() of %s = %t, want %t", claim, got, c.want)
+		}
+	}
+}

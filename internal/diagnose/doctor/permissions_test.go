@@ -1,0 +1,39 @@
+package doctor_test
+
+import (
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/breakwater-k8s/breakwater/aggregator"
+	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/keeper"
+	"github.com/breakwater-k8s/breakwater/controllers/topology"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
+	"github.com/breakwater-k8s/breakwater/webhook"
+)
+
+// Each permission that Needed returns is among the rules that the component declares.
+func TestComponentPermissionsAreGranted(t *testing.T) {
+	for component, rules := range map[string]struct{ core, cell []rbacv1.PolicyRule }{
+		"webhook":    {webhook.CoreRules(), webhook.CellRules()},
+		"aggregator": {aggregator.CoreRules(), aggregator.CellRules()},
+		"generator":  {slices.Concat(generator.ClusterRules(), keeper.ClusterRules()), nil},
+		"topology":   {topology.ClusterRules(), topology.CellRules()},
+	} {
+		for inCore, granted := range map[bool][]rbacv1.PolicyRule{true: rules.core, false: rules.cell} {
+			needed := doctor.ComponentPermissions(component, inCore)
+			if inCore && len(needed) == 0 {
+				t.Errorf("ComponentPermissions(%s, true) is empty", component)
+			}
+			for _, right := range needed {
+				if !slices.ContainsFunc(granted, func(rule rbacv1.PolicyRule) bool {
+					return slices.Contains(rule.APIGroups, right.Group) && slices.Contains(rule.Resources, right.Resource) && slices.Contains(rule.Verbs, right.Verb) && len(rule.ResourceNames) == 0
+				}) {
+					t.Errorf("rules of component %s, in a core %v, do not grant %s %s of group %q", component, inCore, right.Verb, right.Resource, right.Group)
+				}
+			}
+		}
+	}
+}

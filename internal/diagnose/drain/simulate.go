@@ -1,0 +1,174 @@
+package drain
+
+import (
+	"slices"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+)
+
+// Refusal says why a pod stays.
+type Refusal struct {
+	Pod       string                `json:"pod"`
+	Node      string                `json:"node,omitempty"`
+	Protector string                `json:"protector,omitempty"`
+	Verdict   removal.VerdictReason `json:"verdict"`
+	Message   string                `json:"message"`
+}
+
+// Span is a duration. Its JSON form is like 1m30s.
+type Span time.Duration
+
+// MarshalText formats the Span as a Go duration.
+func (s Span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
+
+// Wave is a set of removals that are admitted together.
+type Wave struct {
+	// Starts is the time from the beginning of the drain. Takes is the time until the replacements are available.
+	Starts Span     `json:"startsAfter"`
+	Takes  Span     `json:"takes"`
+	Nodes  []string `json:"nodes,omitempty"`
+	Pods   []string `json:"pods"`
+	// Free are the pods whose removal consumes no budget.
+	Free []string `json:"free,omitempty"`
+}
+
+// Outcome is the predicted result of removals.
+type Outcome struct {
+	Waves []Wave `json:"waves"`
+	// First holds the first denial of each protector. Stuck holds the denials of the pods that remain at the end.
+	First []Refusal `json:"firstRefusals,omitempty"`
+	Stuck []Refusal `json:"stuck,omitempty"`
+	// Takes is the duration of all waves.
+	Takes Span `json:"takes"`
+}
+
+// RemovesAll reports whether all pods are removed.
+func (c Outcome) RemovesAll() bool { return len(c.Stuck) == 0 }
+
+// Strategy says how the client requests removals.
+type Strategy struct {
+	// MaxPerWave is the maximum number of removals in each wave; 0 is no limit.
+	MaxPerWave int
+	// WaitForReplacements makes the client wait for replacements and then retry denied removals.
+	WaitForReplacements bool
+}
+
+// Simulate requests the removal of pods in order, wave by wave, until no pod is left or none is admitted. Before a wave begins, the pods of
+// the previous wave are deleted and their replacements are available. Play assumes that no other pods return and that pods without a
+// controller are not replaced.
+func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
+	outcome := Outcome{Waves: []Wave{}}
+	for left := pods; len(left) > 0; {
+		wave, admitted, refusals := b.simulateWave(left, rule, outcome.Takes)
+		outcome.keepFirst(refusals)
+		if len(admitted) == 0 {
+			for _, p := range left {
+				outcome.Stuck = append(outcome.Stuck, b.refusalWithoutReserving(p))
+			}
+			return outcome
+		}
+		outcome.Waves = append(outcome.Waves, wave)
+		outcome.Takes += wave.Takes
+		left = slices.DeleteFunc(slices.Clone(left), func(p Pod) bool { return slices.Contains(admitted, p.Name()) })
+		if !rule.WaitForReplacements {
+			for _, p := range left {
+				outcome.Stuck = append(outcome.Stuck, b.refusalWithoutReserving(p))
+			}
+			return outcome
+		}
+	}
+	return outcome
+}
+
+// simulateWave requests removals and updates the books for the admitted ones. It skips pods that a protector without budget would deny: budget
+// does not return within a wave.
+func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (simulateWave Wave, admitted []string, denied []Refusal) {
+	simulateWave = Wave{Starts: starts, Pods: []string{}}
+	usedUp := map[string]bool{}
+	var removing []Pod
+	for _, p := range pods {
+		if rule.MaxPerWave > 0 && len(removing) >= rule.MaxPerWave {
+			break
+		}
+		if b.isChargedByAny(p, usedUp) {
+			continue
+		}
+		answer := b.Request(p)
+		if !answer.Allowed {
+			if answer.DeniedBy != nil && answer.Verdict == removal.VerdictReason(quota.DeniedNoBudget) {
+				usedUp[answer.DeniedBy.String()] = true
+			}
+			denied = append(denied, refusalOf(p, answer))
+			continue
+		}
+		removing, admitted = append(removing, p), append(admitted, p.Name())
+		if simulateWave.Pods = append(simulateWave.Pods, p.Name()); len(b.charged[p.Name()]) == 0 {
+			simulateWave.Free = append(simulateWave.Free, p.Name())
+		}
+		if node := p.Request.Pod.Spec.NodeName; !slices.Contains(simulateWave.Nodes, node) && node != "" {
+			simulateWave.Nodes = append(simulateWave.Nodes, node)
+		}
+		if p.HasReplacement {
+			simulateWave.Takes = max(simulateWave.Takes, Span(p.ReplacementTime))
+		}
+	}
+	if !rule.WaitForReplacements {
+		return simulateWave, admitted, denied
+	}
+	for _, p := range removing {
+		b.Settle(p)
+		if p.HasReplacement {
+			b.AddReplacement(p)
+		}
+	}
+	return simulateWave, admitted, denied
+}
+
+// isChargedByAny reports whether one of the named protectors is charged for a pod and has not reserved its removal yet.
+func (b *Simulation) isChargedByAny(p Pod, some map[string]bool) bool {
+	if len(some) == 0 || p.Request.IsAlwaysAllowed() || p.Request.IsBreakGlass() {
+		return false
+	}
+	charges, _ := removal.ChargesFor(b.covering(p), p.Belongs, b.cell, p.Request, b.now)
+	return slices.ContainsFunc(charges, func(c removal.Charge) bool { return some[c.String()] && !b.hasReservation(c, p) })
+}
+
+// hasReservation reports whether a protector can have a reservation for a pod.
+func (b *Simulation) hasReservation(c removal.Charge, p Pod) bool {
+	cell := quota.CellOf(c.Protector, b.cell)
+	return cell != nil && slices.ContainsFunc(cell.AdmissionHistory.Buckets, func(bucket v1alpha1.Bucket) bool {
+		return bucket.PodUID == p.Request.Pod.UID || bucket.PodUID == "" // a merged bucket can include it
+	})
+}
+
+// refusalWithoutReserving says why a pod stays that was not requested or was denied. It does not reserve anything.
+func (b *Simulation) refusalWithoutReserving(p Pod) Refusal {
+	answer := removal.DecideDryRun(b.covering(p), p.Belongs, b.cell, p.Request, b.now)
+	if answer.Allowed {
+		return Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Waits", Message: "its removal is not requested until other pods are replaced"}
+	}
+	return refusalOf(p, answer)
+}
+
+func refusalOf(p Pod, answer removal.Answer) Refusal {
+	r := Refusal{Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: answer.Verdict}
+	if answer.Status != nil {
+		r.Message = answer.Status.Message
+	}
+	if answer.DeniedBy != nil {
+		r.Protector = answer.DeniedBy.String()
+	}
+	return r
+}
+
+// keepFirst keeps the first denial of each protector.
+func (c *Outcome) keepFirst(all []Refusal) {
+	for _, r := range all {
+		if !slices.ContainsFunc(c.First, func(had Refusal) bool { return had.Protector == r.Protector && had.Verdict == r.Verdict }) {
+			c.First = append(c.First, r)
+		}
+	}
+}

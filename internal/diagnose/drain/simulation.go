@@ -1,0 +1,144 @@
+// Package drain predicts which of many removals are admitted, and in which order. It runs the code that decides each removal on copies
+// of the protectors, and updates the copies after each one.
+//
+// It is pure: it does no I/O.
+package drain
+
+import (
+	"slices"
+	"time"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+)
+
+// Pod is a pod to remove.
+type Pod struct {
+	Request removal.Request
+	// Covering are the protectors that cover the pod. Belongs reports whether the pod belongs to the cell.
+	Covering []removal.Charge
+	Belongs  bool
+	// HasReplacement reports whether the pod's controller creates a replacement. Takes is the time until the replacement is available.
+	HasReplacement  bool
+	ReplacementTime time.Duration
+}
+
+// Name returns namespace/name.
+func (p Pod) Name() string { return p.Request.Namespace + "/" + p.Request.PodName }
+
+// Simulation are the protectors of a cell's pods, updated after each simulated removal.
+type Simulation struct {
+	cell string
+	now  time.Time
+	// protectors is keyed by core/namespace/name.
+	protectors map[string]*v1alpha1.PodProtector
+	// charged holds the charges of each admitted pod that is not settled, by pod name.
+	charged map[string][]removal.Charge
+}
+
+// NewSimulation copies the protectors of the pods into new Books. It does not modify the originals.
+func NewSimulation(cell string, now time.Time, pods []Pod) *Simulation {
+	b := &Simulation{cell: cell, now: now, protectors: map[string]*v1alpha1.PodProtector{}, charged: map[string][]removal.Charge{}}
+	for _, pod := range pods {
+		for _, c := range pod.Covering {
+			if b.protectors[c.String()] == nil {
+				b.protectors[c.String()] = c.Protector.DeepCopy()
+			}
+		}
+	}
+	return b
+}
+
+// Protector returns the current state of a protector, or nil if it covers no pod.
+func (b *Simulation) Protector(name string) *v1alpha1.PodProtector { return b.protectors[name] }
+
+// covering returns the current state of the protectors that cover a pod.
+func (b *Simulation) covering(p Pod) []removal.Charge {
+	covering := slices.Clone(p.Covering)
+	for i := range covering {
+		covering[i].Protector = b.protectors[covering[i].String()]
+	}
+	return covering
+}
+
+// Request requests the removal of a pod, and reserves it if it is admitted.
+func (b *Simulation) Request(p Pod) removal.Answer {
+	covering := b.covering(p)
+	answer := removal.DecideDryRun(covering, p.Belongs, b.cell, p.Request, b.now)
+	if !answer.Allowed || p.Request.IsAlwaysAllowed() {
+		return answer
+	}
+	charges, _ := removal.ChargesFor(covering, p.Belongs, b.cell, p.Request, b.now)
+	for _, c := range charges {
+		quota.Decide(c.Protector, []quota.Removal{c.AttemptFor(p.Request.Attempt(b.cell, b.now, ""))})
+	}
+	b.charged[p.Name()] = charges
+	return answer
+}
+
+// Settle records that an admitted pod was deleted.
+func (b *Simulation) Settle(p Pod) {
+	facts := podhealth.FactsOf(p.Request.Pod)
+	for _, c := range b.charged[p.Name()] {
+		cell := quota.CellOf(c.Protector, b.cell)
+		if cell == nil {
+			continue
+		}
+		cell.AdmissionHistory.Buckets = slices.DeleteFunc(cell.AdmissionHistory.Buckets, func(bucket v1alpha1.Bucket) bool {
+			return bucket.PodUID == p.Request.Pod.UID
+		})
+		if c.Health(facts, b.cell, b.now).Counted(c.Protector.Spec.Criterion) {
+			addCounted(cell, c.Domain.Name, -1)
+		}
+	}
+}
+
+// AddReplacement records that the replacement of a settled pod is available. Its domain is unknown.
+func (b *Simulation) AddReplacement(p Pod) {
+	for _, c := range b.charged[p.Name()] {
+		if cell := quota.CellOf(c.Protector, b.cell); cell != nil {
+			cell.Aggregation.CountedReplicas++
+		}
+	}
+	delete(b.charged, p.Name())
+}
+
+// AddAvailable records that more pods like the given one are available.
+func (b *Simulation) AddAvailable(like Pod, more int) {
+	for _, c := range like.Covering {
+		if cell := quota.CellOf(b.protectors[c.String()], b.cell); cell != nil {
+			cell.Aggregation.CountedReplicas += int32(more)
+		}
+	}
+}
+
+// ReduceExpected records that a workload expects fewer pods. It applies to floors that are computed from the expected replicas, and returns the
+// names of their protectors.
+func (b *Simulation) ReduceExpected(like Pod, fewer int) (affected []string) {
+	for _, c := range like.Covering {
+		p := b.protectors[c.String()]
+		cell := quota.CellOf(p, b.cell)
+		if !quota.NeedsExpected(&p.Spec) || cell == nil || cell.Aggregation.ExpectedReplicas == nil {
+			continue
+		}
+		left := max(0, *cell.Aggregation.ExpectedReplicas-int32(fewer))
+		cell.Aggregation.ExpectedReplicas = &left
+		affected = append(affected, c.String())
+	}
+	return affected
+}
+
+// addCounted changes the number of counted pods of a cell, and of a domain if the cell counts that domain.
+func addCounted(cell *v1alpha1.PodProtectorCell, domain string, by int32) {
+	cell.Aggregation.CountedReplicas = max(0, cell.Aggregation.CountedReplicas+by)
+	if cell.Aggregation.Spread == nil || domain == "" {
+		return
+	}
+	for i := range cell.Aggregation.Spread.Domains {
+		if d := &cell.Aggregation.Spread.Domains[i]; d.Name == domain {
+			d.Counted = max(0, d.Counted+by)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package live_test
+
+import (
+	"errors"
+	"testing"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain/live"
+)
+
+func status(code int32, message string, causes ...metav1.StatusCause) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message, Details: &metav1.StatusDetails{Causes: causes}}}
+}
+
+func TestRecordAnswerAgrees(t *testing.T) {
+	refused := explain.Explanation{Asked: explain.AskedYes, Verdict: "NoBudget", Code: 429, Message: "Breakwater refuses."}
+	allowed := explain.Explanation{Asked: explain.AskedYes, Allowed: true}
+	unasked := refused
+	unasked.Asked = explain.AskedNo
+	denied := `admission webhook "pods.breakwater.dev" denied the request: `
+	for claim, c := range map[string]struct {
+		explained explain.Explanation
+		said      error
+		want      bool
+	}{
+		"both admit it":                                       {allowed, nil, true},
+		"both deny it with the same message":                  {refused, status(429, denied+"Breakwater refuses."), true},
+		"not an unexplained denial":                           {allowed, status(429, denied+"Breakwater refuses."), false},
+		"not an unexplained admission":                        {refused, nil, false},
+		"not another message":                                 {refused, status(429, denied+"Breakwater refuses for another reason."), false},
+		"not another code":                                    {refused, status(403, denied+"Breakwater refuses."), false},
+		"not called, and admitted":                            {unasked, nil, true},
+		"a PodDisruptionBudget denies what Breakwater admits": {allowed, status(429, "Cannot evict pod", metav1.StatusCause{Type: policyv1.DisruptionBudgetCause}), true},
+		"and not before":                                      {refused, status(429, "Cannot evict pod", metav1.StatusCause{Type: policyv1.DisruptionBudgetCause}), false},
+	} {
+		e := c.explained
+		if err := live.RecordAnswer(&e, c.said); err != nil || e.Answer.Agrees != c.want {
+			t.Errorf("%s: Compare() agrees %v, error %v", claim, e.Answer, err)
+		}
+	}
+	e := allowed
+	if err := live.RecordAnswer(&e, errors.New("no route to host")); err == nil || e.Answer != nil {
+		t.Errorf("RecordAnswer() of a network error recorded answer %v, want none", e.Answer)
+	}
+}

@@ -1,0 +1,69 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// formerKey is the key in the private state of a moved object. Until the first apply, its value lists the field managers by which
+// the other provider applied the object.
+const formerKey = "former-managers"
+
+// inheritFields transfers the fields of the former managers to our manager, and applies again. Otherwise no field could be removed from
+// the configuration any more: a field that a former manager also owns stays in the object forever.
+func (c *cluster) inheritFields(ctx context.Context, k *kind, w *desired, o takeover) (*unstructured.Unstructured, error) {
+	objects := c.resourceClient(k, w.namespace)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := objects.Get(ctx, w.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		entries, err := withInheritedFields(live.GetManagedFields(), k.Kind.GroupVersion().String(), o.formerManagers)
+		if entries == nil || err != nil {
+			return err
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"resourceVersion": live.GetResourceVersion(), "managedFields": entries}})
+		if err != nil {
+			return err
+		}
+		_, err = objects.Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return objects.Apply(ctx, w.name, w.object, metav1.ApplyOptions{FieldManager: manager, Force: o.force})
+}
+
+// withInheritedFields returns the managed fields after the former managers have transferred theirs to our manager. It returns nil if there
+// is nothing to transfer.
+func withInheritedFields(entries []metav1.ManagedFieldsEntry, version string, former []string) ([]metav1.ManagedFieldsEntry, error) {
+	theirs, others := &fieldpath.Set{}, []metav1.ManagedFieldsEntry{}
+	for _, entry := range entries {
+		isOurs := entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply
+		if entry.Subresource != "" || entry.APIVersion != version || entry.FieldsV1 == nil || !isOurs && !slices.Contains(former, entry.Manager) {
+			others = append(others, entry)
+			continue
+		}
+		owned := &fieldpath.Set{}
+		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+			return nil, err
+		}
+		theirs = theirs.Union(owned)
+	}
+	raw, err := theirs.ToJSON()
+	if err != nil || len(entries)-len(others) < 2 {
+		return nil, err
+	}
+	now := metav1.Now()
+	return append(others, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version,
+		Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw))}), nil
+}

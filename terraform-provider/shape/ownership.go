@@ -1,0 +1,161 @@
+package shape
+
+import (
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// Owned returns the fields that a manager has applied; nil if there are none.
+func Owned(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
+	for _, entry := range entries {
+		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
+			continue
+		}
+		owned := &fieldpath.Set{}
+		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err == nil {
+			return owned
+		}
+	}
+	return nil
+}
+
+// Below returns the part of a set below a field; nil if there is none.
+func Below(owned *fieldpath.Set, name string) *fieldpath.Set {
+	return below(owned, fieldpath.PathElement{FieldName: &name})
+}
+
+func below(owned *fieldpath.Set, at fieldpath.PathElement) *fieldpath.Set {
+	if owned == nil {
+		return nil
+	}
+	set, ok := owned.Children.Get(at)
+	if !ok {
+		return nil
+	}
+	return set
+}
+
+func ownsField(owned *fieldpath.Set, name string) bool {
+	return owned != nil && (owned.Members.Has(fieldpath.PathElement{FieldName: &name}) || Below(owned, name) != nil)
+}
+
+// Show returns what Terraform shows of an object in a cluster: the current values of the fields that Terraform set before, and of
+// those that it owns. Values of other managers and the API server's defaults are neither Terraform's to change, nor drift.
+func (f *Field) Show(before, live any, owned *fieldpath.Set) any {
+	return f.show(before, live, owned, false)
+}
+
+func (f *Field) show(before, live any, owned *fieldpath.Set, mine bool) any {
+	if live == nil {
+		return nil
+	}
+	if before == nil && owned == nil && !mine {
+		return nil
+	}
+	switch {
+	case f.Kind == Object && !f.Atomic:
+		had, _ := before.(map[string]any)
+		shown := map[string]any{}
+		for name, now := range asMap(live) {
+			c := f.Child(name)
+			if c == nil {
+				continue
+			}
+			if v := c.show(had[name], now, Below(owned, name), ownsField(owned, name)); v != nil {
+				shown[name] = v
+			}
+		}
+		return shown
+	case f.Kind == Map && !f.Atomic:
+		had, _ := before.(map[string]any)
+		return showKeys(had, asMap(live), owned)
+	case f.Kind == Set && !f.Atomic:
+		return showElements(asList(before), asList(live), owned)
+	case f.Kind == List && len(f.Keys) > 0:
+		return f.showKeyed(asList(before), asList(live), owned)
+	default:
+		return live
+	}
+}
+
+func asMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func asList(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+// showKeys is Show for the keys of a map, each of which has its own owners.
+func showKeys(had, live map[string]any, owned *fieldpath.Set) any {
+	shown := map[string]any{}
+	for key, now := range live {
+		if _, before := had[key]; before || ownsField(owned, key) {
+			shown[key] = now
+		}
+	}
+	if len(shown) == 0 && had == nil {
+		return nil
+	}
+	return shown
+}
+
+// ShowKeys is Show for labels and annotations.
+func ShowKeys(had map[string]any, live map[string]string, owned *fieldpath.Set) map[string]any {
+	now := make(map[string]any, len(live))
+	for key, v := range live {
+		now[key] = v
+	}
+	shown, _ := showKeys(had, now, owned).(map[string]any)
+	return shown
+}
+
+// Adopt returns what Terraform shows of an object that it has not created: everything except API server defaults in fields that
+// the configuration need not mention.
+func (f *Field) Adopt(live any) any {
+	if f.Kind != Object || f.Atomic {
+		return live
+	}
+	object, ok := live.(map[string]any)
+	if !ok {
+		return nil
+	}
+	shown := map[string]any{}
+	for name, now := range object {
+		c := f.Child(name)
+		if c == nil || c.UnownedIfUnset && c.Default != nil && equalJSON(c.Default, now) {
+			continue
+		}
+		if v := c.Adopt(now); v != nil {
+			shown[name] = v
+		}
+	}
+	if f.UnownedIfUnset && len(shown) == 0 {
+		return nil
+	}
+	return shown
+}
+
+// equalJSON compares JSON of two decoders, one of which decodes all numbers as floats.
+func equalJSON(a, b any) bool {
+	if n, ok := b.(int64); ok {
+		b = float64(n)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// Owns reports whether a manager has applied the field at the path of names.
+func Owns(entries []metav1.ManagedFieldsEntry, manager string, names ...string) bool {
+	owned := Owned(entries, manager)
+	for _, name := range names {
+		if !ownsField(owned, name) {
+			return false
+		}
+		owned = Below(owned, name)
+	}
+	return true
+}

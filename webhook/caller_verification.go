@@ -1,0 +1,103 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+)
+
+// maxVerificationsPerSecond limits, per cell, how many pod reads the webhook makes to verify unproven callers. Each
+// read is of metadata only, and the API server answers it from its watch cache.
+const maxVerificationsPerSecond = 1000
+
+// verificationTimeout limits one such read, including the wait for the rate limiter. A cell that does not answer in that
+// time counts as unreadable.
+const verificationTimeout = 2 * time.Second
+
+type unprovenCaller struct{}
+
+// fromUnprovenCaller marks the review of a caller that has not proved that it is the API server of the cell. The
+// webhook compares the pod in such a review with the cell before it charges the removal.
+func fromUnprovenCaller(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unprovenCaller{}, true)
+}
+
+func isFromUnprovenCaller(ctx context.Context) bool { return ctx.Value(unprovenCaller{}) != nil }
+
+// verifier limits the rate at which the webhook compares the pods of reviews with those of the cells.
+type verifier struct {
+	mu     sync.Mutex
+	limits map[string]*rate.Limiter // by cell
+}
+
+// limit returns the rate limiter of a cell.
+func (v *verifier) limit(cell string) *rate.Limiter {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.limits == nil {
+		v.limits = map[string]*rate.Limiter{}
+	}
+	if v.limits[cell] == nil {
+		v.limits[cell] = rate.NewLimiter(maxVerificationsPerSecond, maxVerificationsPerSecond)
+	}
+	return v.limits[cell]
+}
+
+// verify refuses a removal requested by an unproven caller, unless its cell has the pod with the UID and the labels of
+// the review. Otherwise any client that reaches the webhook could consume the budgets of pods that do not exist. It
+// returns nil when the removal may be charged. The authenticated API server of the cell needs no such read, since it
+// has just read the pod itself. An unreadable cell is no reason to refuse: a reservation without a removal ends with
+// the admission deadline.
+func (p *Protection) verify(ctx context.Context, cell string, r removal.Request) *removal.Answer {
+	if !isFromUnprovenCaller(ctx) || r.Operation == v1alpha1.OperationEvict || r.IsBreakGlass() {
+		return nil // podOf has read the pod of an eviction or of a break-glass removal from the cell
+	}
+	objects, err := p.cells.metadata(cell)
+	if err != nil {
+		return nil
+	}
+	pods := objects.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(r.Namespace)
+	timeout := verificationTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/4)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ctx, span := p.tracer.Call(ctx, tracing.SpanReadPod)
+	defer span.End()
+	// The watch cache may lag behind. The second read, from etcd, happens only if the first one seems to refute the
+	// review.
+	var refusal *removal.Answer
+	for _, version := range []string{"0", ""} {
+		if err := p.verifier.limit(cell).Wait(ctx); err != nil {
+			refusal := removal.DenyUnreadablePod(cell, r, fmt.Errorf("too many unauthenticated requests for this cell: %w", err))
+			return &refusal
+		}
+		pod, err := pods.Get(ctx, r.PodName, metav1.GetOptions{ResourceVersion: version})
+		switch {
+		case apierrors.IsNotFound(err) || err == nil && pod.UID != r.Pod.UID:
+			answer := removal.DenyNoPod(cell, r)
+			refusal = &answer
+		case err != nil:
+			tracing.RecordError(span, err)
+			return nil
+		case !maps.Equal(pod.Labels, r.Pod.Labels):
+			answer := removal.DenyChangedPod(cell, r)
+			refusal = &answer
+		default:
+			return nil
+		}
+	}
+	return refusal
+}

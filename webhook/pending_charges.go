@@ -1,0 +1,125 @@
+package webhook
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// Break-glass removals are admitted while a core cluster is unreachable, and become pending charges. The next write of
+// this replica to the protector, for any purpose, charges them, so that this replica decides nothing without them. A
+// replica that exits before that loses its pending charges, and no other replica has them.
+
+const (
+	// pendingWriteInterval is the time between two attempts to write the pending charges. pendingWriteTimeout limits one attempt.
+	pendingWriteInterval = 250 * time.Millisecond
+	pendingWriteTimeout  = 5 * time.Second
+)
+
+// pendingCharges are the pending charges of the protectors of a core, at most one for each pod. They are safe for concurrent
+// use.
+type pendingCharges struct {
+	// added receives a value when a charge was added.
+	added chan struct{}
+
+	mu          sync.Mutex
+	byProtector map[types.NamespacedName][]quota.Removal
+}
+
+func newPendingCharges() *pendingCharges {
+	return &pendingCharges{added: make(chan struct{}, 1), byProtector: map[types.NamespacedName][]quota.Removal{}}
+}
+
+// add adds a pending charge. It replaces an earlier one for the same pod.
+func (d *pendingCharges) add(protector types.NamespacedName, removal quota.Removal) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rest := slices.DeleteFunc(slices.Clone(d.byProtector[protector]), func(r quota.Removal) bool {
+		return r.Cell == removal.Cell && r.PodUID == removal.PodUID
+	})
+	d.byProtector[protector] = append(rest, removal)
+	select {
+	case d.added <- struct{}{}:
+	default:
+	}
+}
+
+// ops returns the pending charges of a protector, as operations.
+func (d *pendingCharges) ops(protector types.NamespacedName) []historyOp {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []historyOp
+	for _, removal := range d.byProtector[protector] {
+		all = append(all, historyOp{removal: removal, claim: &quota.Claim{}})
+	}
+	return all
+}
+
+// markWritten removes the charges that were written.
+func (d *pendingCharges) markWritten(protector types.NamespacedName, written []historyOp) {
+	if len(written) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	left := slices.DeleteFunc(slices.Clone(d.byProtector[protector]), func(r quota.Removal) bool {
+		return slices.ContainsFunc(written, func(a historyOp) bool { return a.removal.Token == r.Token })
+	})
+	if d.byProtector[protector] = left; len(left) == 0 {
+		delete(d.byProtector, protector)
+	}
+}
+
+// protectors returns the protectors with pending charges, in order.
+func (d *pendingCharges) protectors() []types.NamespacedName {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(d.byProtector), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// count returns the number of pending charges.
+func (d *pendingCharges) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	number := 0
+	for _, removals := range d.byProtector {
+		number += len(removals)
+	}
+	return number
+}
+
+// flushPendingCharges writes pending charges of protectors for which no removal is requested, until ctx ends.
+func (c *core) flushPendingCharges(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.pendingCharges.added:
+		}
+		for protectors := c.pendingCharges.protectors(); len(protectors) > 0; protectors = c.pendingCharges.protectors() {
+			for _, protector := range protectors {
+				c.flushPendingChargesOf(ctx, protector)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pendingWriteInterval):
+			}
+		}
+	}
+}
+
+func (c *core) flushPendingChargesOf(ctx context.Context, protector types.NamespacedName) {
+	ctx, cancel := context.WithTimeout(ctx, pendingWriteTimeout)
+	defer cancel()
+	if _, err := c.batches.Do(ctx, protector, historyOp{flushOnly: true}); err == nil {
+		c.log.Info("Charged break-glass removals that were admitted while the core cluster was unreachable", "protector", protector)
+	}
+}

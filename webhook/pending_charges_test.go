@@ -1,0 +1,114 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+)
+
+func failWrite(func() error) error { return errors.New("no route to host") }
+
+// Removals that were forced while the core was unreachable consume budget once it is reachable again.
+func TestBreakGlassDuringOutageIsChargedLater(t *testing.T) {
+	d := newMemoryFixture(t, memoryProtector("web", 3, 5))
+	d.setFault(failWrite)
+	for _, name := range []string{"web-0", "web-1", "web-0"} {
+		if answer := d.remove(t.Context(), forced(memoryPod(name))); !answer.Allowed {
+			t.Fatalf("%s is refused: %s", name, answer.Status.Message)
+		}
+	}
+	if got := d.core.pendingCharges.count(); got != 2 {
+		t.Errorf("%d pending charges, want 2", got)
+	}
+	d.setFault(nil)
+	if answer := d.remove(t.Context(), memoryPod("web-2")); answer.Verdict != removal.VerdictReason(quota.DeniedNoBudget) {
+		t.Errorf("verdict %s, want a refusal: break-glass removals consumed the whole budget of 2", answer.Verdict)
+	}
+	if got := quota.BudgetOf(d.stored(t, "web")).Reserved; got != 2 {
+		t.Errorf("%d reservations, want 2", got)
+	}
+	if got := d.core.pendingCharges.count(); got != 0 {
+		t.Errorf("%d pending charges, want 0", got)
+	}
+}
+
+func TestPendingChargesAreWrittenWithoutRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newMemoryFixture(t, memoryProtector("web", 3, 5), memoryProtector("api", 3, 5))
+		defer d.core.lostQueue.ShutDown()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { d.core.flushPendingCharges(ctx); close(done) }()
+		d.setFault(failWrite)
+		d.remove(t.Context(), forced(memoryPod("web-0")))
+		<-time.After(10 * pendingWriteInterval)
+		if got := d.core.pendingCharges.count(); got != 2 {
+			t.Errorf("%d pending charges while the core is unreachable, want one for each protector", got)
+		}
+		d.setFault(nil)
+		<-time.After(2 * pendingWriteInterval)
+		for _, name := range []string{"web", "api"} {
+			if got := quota.BudgetOf(d.stored(t, name)).Reserved; got != 1 {
+				t.Errorf("%d reservations with %s, want 1", got, name)
+			}
+		}
+		cancel()
+		<-done
+	})
+}
+
+// For any sequence of forced removals, other removals and write errors: every removal is charged once the core answers.
+func TestAllBreakGlassRemovalsAreCharged(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newMemoryFixture(t, memoryProtector("web", int32(rapid.IntRange(1, 6).Draw(t, "floor")), 6))
+		var gone []string
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			d.setFault(rapid.SampledFrom([]func(func() error) error{
+				nil, failWrite, func(write func() error) error { return errors.Join(write(), errors.New("the answer was lost")) },
+			}).Draw(t, "fault"))
+			name := rapid.SampledFrom([]string{"web-0", "web-1", "web-2", "web-3", "web-4", "web-5"}).Draw(t, "pod")
+			pod := memoryPod(name)
+			if rapid.Bool().Draw(t, "forced") {
+				pod = forced(pod)
+			}
+			if d.remove(context.Background(), pod).Allowed && !slices.Contains(gone, name) {
+				gone = append(gone, name)
+			}
+		}
+		d.background.Wait()
+		d.setFault(nil)
+		d.core.flushPendingChargesOf(context.Background(), types.NamespacedName{Namespace: "default", Name: "web"})
+		held := 0
+		for range quota.Reservations(&d.stored(t, "web").Status.Cells[0].AdmissionHistory) {
+			held++
+		}
+		if held < len(gone) || d.core.pendingCharges.count() > 0 {
+			t.Fatalf("%d reservations for %d removed pods, and %d pending charges", held, len(gone), d.core.pendingCharges.count())
+		}
+	})
+}
+
+// The API server would also refuse every later write that contains an invalid charge.
+func TestInvalidChargeIsNotQueued(t *testing.T) {
+	d := newMemoryFixture(t, memoryProtector("web", 3, 5))
+	d.setFault(func(func() error) error {
+		return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("PodProtector").GroupKind(), "web", nil)
+	})
+	if answer := d.remove(t.Context(), forced(memoryPod("web-0"))); !answer.Allowed {
+		t.Fatalf("refused: %s", answer.Status.Message)
+	}
+	if got := d.core.pendingCharges.count(); got != 0 {
+		t.Errorf("%d pending charges, want 0", got)
+	}
+}

@@ -1,0 +1,125 @@
+package webhook
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+	"github.com/breakwater-k8s/breakwater/internal/scheduling"
+)
+
+// HasCell reports whether the webhook reviews removals of a cell.
+func (p *Protection) HasCell(cell string) bool { return p.cells.has(cell) }
+
+// CellConfig returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
+func (p *Protection) CellConfig(cell string) (*rest.Config, error) { return p.cells.config(cell) }
+
+// CoresOf returns the names of the core clusters whose cell contains pods of a namespace with these labels: those that
+// have the Cell or, for a cell that only a flag names, all. It returns an error while a core that it needs has not been
+// read.
+func (p *Protection) CoresOf(cell, namespace string, labels map[string]string) ([]string, error) {
+	var with, all []string
+	named := false
+	for _, core := range p.cores {
+		if core.cellRegistry != nil && !core.cellRegistry.HasSynced() {
+			return nil, fmt.Errorf("the Cells of core cluster %q are not read yet", core.name)
+		}
+		all = append(all, core.name)
+		if core.cellRegistry == nil {
+			continue
+		}
+		if member, ok := core.cellRegistry.Cell(cell); ok {
+			named = true
+			if member.Scope.Has(namespace, labels) {
+				with = append(with, core.name)
+			}
+		}
+	}
+	if !named {
+		with = all
+	}
+	for _, core := range p.cores {
+		if slices.Contains(with, core.name) && !core.synced.Load() {
+			return nil, fmt.Errorf("the PodProtectors of core cluster %q are not read yet", core.name)
+		}
+	}
+	return with, nil
+}
+
+// ProtectorsOf returns the protectors of the given core clusters that cover such pods of a cell. A protector whose
+// workload no aggregator has found there yet covers no pod here. For a removal it covers all pods that it may mean.
+func (p *Protection) ProtectorsOf(cores []string, cell, namespace string, labels map[string]string) []scheduling.Protector {
+	var found []scheduling.Protector
+	for _, core := range p.cores {
+		if !slices.Contains(cores, core.name) {
+			continue
+		}
+		for _, key := range core.coverage.coveringResolved(cell, namespace, labels) {
+			if last := core.lastSeen(key); last != nil {
+				found = append(found, scheduling.Protector{
+					Core: core.name, Namespace: key.Namespace, Name: key.Name, Labels: last.Labels, Selector: selectorIn(cell, last),
+					Spread: p.spreadOf(core, last, cell, namespace, labels),
+				})
+			}
+		}
+	}
+	return found
+}
+
+// spreadOf returns what a protector requires of the scheduler of a cell. A protector that a second cell has not counted
+// yet does not count as a protector of one cell. Otherwise pods that are created meanwhile would wait for domains that
+// exist only in the other cell.
+func (p *Protection) spreadOf(core *core, of *v1alpha1.PodProtector, cell, namespace string, labels map[string]string) *scheduling.Spread {
+	spread := scheduling.SpreadOf(of, cell)
+	if spread == nil || !spread.SingleCell || spread.MinDomains == nil {
+		return spread
+	}
+	if core.cellRegistry == nil {
+		for other := range p.cells.static {
+			spread.SingleCell = spread.SingleCell && other == cell
+		}
+		return spread
+	}
+	for _, other := range core.cellRegistry.Names() {
+		member, _ := core.cellRegistry.Cell(other)
+		spread.SingleCell = spread.SingleCell && (other == cell || !member.Scope.Has(namespace, labels))
+	}
+	return spread
+}
+
+// coveringResolved is like covering, without the protectors that may cover the pod only because no aggregator has looked yet.
+func (c *coverageIndex) coveringResolved(cell, namespace string, labels map[string]string) []types.NamespacedName {
+	all := c.covering(cell, namespace, labels)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.DeleteFunc(all, func(key types.NamespacedName) bool {
+		of, targeted := c.targeted[key.Namespace][key.Name]
+		_, found := of.cells[cell]
+		return targeted && !found
+	})
+}
+
+// lastSeen returns the last state of a protector that the watch has shown; nil if it does not exist.
+func (c *core) lastSeen(key types.NamespacedName) *v1alpha1.PodProtector {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.lastStates[key].last
+}
+
+// selectorIn returns the selector by which a protector selects pods of a cell; nil when it is unknown.
+func selectorIn(cell string, p *v1alpha1.PodProtector) *v1alpha1.PodSelector {
+	var target *v1alpha1.Target
+	if counted := quota.CellOf(p, cell); counted != nil {
+		target = counted.Aggregation.Target
+	}
+	selector, err := selectors.PodSelectorOf(&p.Spec, target)
+	if err != nil {
+		return nil
+	}
+	return selector
+}

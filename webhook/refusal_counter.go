@@ -1,0 +1,58 @@
+package webhook
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxCountedProtectors is how many protectors have a counter of their own: the first ones that refuse, until they are deleted.
+const maxCountedProtectors = 1000
+
+// otherProtectors is the label for the protectors without a counter of their own. No protector has that name, because it has no
+// namespace.
+const otherProtectors = "others"
+
+// refusalCounter counts refusals by the protector that refused.
+type refusalCounter struct {
+	counter *prometheus.CounterVec
+
+	mu      sync.Mutex
+	counted map[countedProtector]bool
+}
+
+// countedProtector is a protector of a core.
+type countedProtector struct {
+	core      string
+	protector types.NamespacedName
+}
+
+func newRefusalCounter() *refusalCounter {
+	return &refusalCounter{
+		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "breakwater_webhook_refusals_total", Help: "Removals that a protector refused, by core cluster and protector.",
+		}, []string{"core", "protector"}),
+		counted: map[countedProtector]bool{},
+	}
+}
+
+func (t *refusalCounter) inc(core string, protector types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name, id := otherProtectors, countedProtector{core, protector}
+	if t.counted[id] || len(t.counted) < maxCountedProtectors {
+		t.counted[id], name = true, protector.String()
+	}
+	t.counter.WithLabelValues(core, name).Inc()
+}
+
+// drop removes the counter of a deleted protector, which makes room for another one.
+func (t *refusalCounter) drop(core string, protector types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id := (countedProtector{core, protector}); t.counted[id] {
+		delete(t.counted, id)
+		t.counter.DeleteLabelValues(core, protector.String())
+	}
+}
