@@ -206,7 +206,7 @@ func TestJudgeReportsCells(t *testing.T) {
 			finding{"cell a", "guarding", doctor.Problem, "failurePolicy Ignore", "cell-unguarded"}},
 		"a foreign match condition": {checkCell(func(c *doctor.Cell) {
 			c.Configurations.Value[0].Webhooks[0].MatchConditions = append(c.Configurations.Value[0].Webhooks[0].MatchConditions, admissionregistrationv1.MatchCondition{Name: "not-at-night"})
-		}), finding{"cell a", "guarding", doctor.Problem, "may let removals bypass the webhook: not-at-night", "cell-unguarded"}},
+		}), finding{"cell a", "guarding", doctor.Problem, "may admit removals without a review: not-at-night", "cell-unguarded"}},
 		"its own match condition differs": {checkCell(func(c *doctor.Cell) { c.Configurations.Value[0].Webhooks[0].MatchConditions[0].Expression = "false" }),
 			finding{"cell a", "guarding", doctor.Warning, "costs-availability of breakwater", "cell-unguarded"}},
 		"configurations cannot be read": {checkCell(func(c *doctor.Cell) { c.Configurations.Err = forbidden }),
