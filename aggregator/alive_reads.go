@@ -78,7 +78,8 @@ func (l *leadership) readAliveLimited(ctx context.Context, p *v1alpha1.PodProtec
 	_, err = l.readAndRecordAlive(ctx, key.Namespace, pods.Key())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	pause := min(max(aliveReadMinInterval, aliveReadBackoffFactor*l.monotonic().Sub(began)), aliveReadMaxInterval) // the process may have been paused during the read
+	// the process may have been paused during the read
+	pause := min(max(aliveReadMinInterval, aliveReadBackoffFactor*l.monotonic().Sub(began)), aliveReadMaxInterval)
 	l.nextAliveReads[key] = l.monotonic().Add(pause)
 	return 0, err
 }

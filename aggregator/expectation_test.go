@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// The cases are the rows of the table in docs/concepts.md, by rule 13.
+// The cases are the rows of the table in docs/concepts/overview.md, by rule 13.
 func TestExpect(t *testing.T) {
 	set := func(uid types.UID) owner {
 		return owner{apiVersion: "apps/v1", kind: "ReplicaSet", name: "set-" + string(uid), uid: uid}

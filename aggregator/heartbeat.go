@@ -126,7 +126,7 @@ func (l *leadership) writeHeartbeat(ctx context.Context, ready metav1.Condition)
 		now := metav1.NewMicroTime(l.now())
 		// A leader that recorded a restore may have a lower epoch than one of the lost history. The latter's leadership then
 		// ends.
-		restored := max(l.startState.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))
+		restored := max(l.restored, parseVersion(cell.Status.Aggregator.RestoredVersion))
 		cell.Status.Aggregator = v1alpha1.CellAggregator{
 			Holder: l.options.Identity, Epoch: l.epoch, LastHeartbeat: &now,
 			RestoredVersion: formatVersion(restored), SeenVersion: cell.Status.Aggregator.SeenVersion,

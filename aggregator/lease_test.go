@@ -46,7 +46,7 @@ func TestDeposedLeaderKeepsLeaseOfSuccessor(t *testing.T) {
 	}
 	holder := func() string {
 		t.Helper()
-		record, _, err := lock("nobody").Get(t.Context())
+		record, _, err := lock("nonexistent").Get(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

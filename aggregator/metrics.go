@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// metrics are listed in docs/metrics.md.
+// metrics are listed in docs/reference/metrics.md.
 type metrics struct {
 	leading, epoch, slots, pods, protectors, forceDeletable prometheus.Gauge
 
@@ -72,7 +72,8 @@ func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every t
 // countSettled counts the settled reservations.
 func (m *metrics) countSettled(done *quota.Settled) {
 	for reason, number := range map[string]int{
-		"gone": done.Absent, "expired": done.Expired, "relabeled": done.Relabeled, "superseded": done.Superseded, "updated": done.Updated, "overdue": len(done.Overdue),
+		"gone": done.Absent, "expired": done.Expired, "relabeled": done.Relabeled, "superseded": done.Superseded, "updated": done.Updated,
+		"overdue": len(done.Overdue),
 	} {
 		m.settled.WithLabelValues(reason).Add(float64(number))
 	}

@@ -16,5 +16,5 @@ func TestMetricsAreThoseOfTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Each process adds the label of its cell, or cells, to all of them.
-	registry.Check(t, "../docs/metrics.md", metrictable.Prefix("breakwater_aggregator_"), "cell")
+	registry.Check(t, "../docs/reference/metrics.md", metrictable.Prefix("breakwater_aggregator_"), "cell")
 }

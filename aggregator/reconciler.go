@@ -105,7 +105,7 @@ func (l *leadership) aggregate(ctx context.Context, key types.NamespacedName, p 
 		return outcome{}, fmt.Errorf("epoch %d on %s: %w", stored.Aggregation.Epoch, key, errDeposed)
 	}
 	clearedDelay := l.clearedDelay(p, &stored)
-	if cell != nil && l.startState.restored > 0 && quota.BeganAtOrBefore(&stored.Aggregation, l.startState.restored) {
+	if cell != nil && l.restored > 0 && quota.BeganAtOrBefore(&stored.Aggregation, l.restored) {
 		// Decisions since then are lost. Webhooks that have not noticed yet must not use those counts either. They stay the counts of the
 		// leadership that made them, which this one may still be behind.
 		quota.VoidCounts(&cell.Aggregation)

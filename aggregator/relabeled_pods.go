@@ -11,7 +11,7 @@ import (
 )
 
 // In a cell that a selector defines, a pod can enter and leave by a change of its labels while it lives. Users should not do
-// that; see docs/topology.md. Such changes make budgets smaller, not larger:
+// that; see docs/concepts/topology.md. Such changes make budgets smaller, not larger:
 //
 //   - A pod that has left is not counted, but not recorded as removed either. Its reservation stays until a live read
 //     shows that the pod has ended, or that its removal can no longer succeed.

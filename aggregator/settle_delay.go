@@ -21,7 +21,8 @@ type settleDelay struct {
 // timeout has passed as well.
 func (l *leadership) settleDelayOf(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) time.Duration {
 	_, isRecreated := p.Annotations[v1alpha1.AnnotationRestored]
-	isVoid := cell == nil && (isRecreated || l.startState.restored > 0 && l.monotonic().Sub(l.ownedSince(p.Namespace)) < l.maxInFlight(p)) || cell != nil && cell.Aggregation.Void
+	isVoid := cell == nil && (isRecreated || l.restored > 0 && l.monotonic().Sub(l.ownedSince(p.Namespace)) < l.maxInFlight(p)) ||
+		cell != nil && cell.Aggregation.Void
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !isVoid {

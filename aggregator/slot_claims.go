@@ -102,7 +102,7 @@ func (l *leadership) readSharedCell(ctx context.Context) (*v1alpha1.Cell, error)
 	case cell.UID != l.cell.UID:
 		l.stop(errRecreated)
 	default:
-		recordedElsewhere := parseVersion(cell.Status.Aggregator.RestoredVersion) > l.startState.restored // another shard has recorded a restore
+		recordedElsewhere := parseVersion(cell.Status.Aggregator.RestoredVersion) > l.restored // another shard has recorded a restore
 		if err := recordSeenVersion(cell); err == nil && !recordedElsewhere {
 			return cell, nil
 		}

@@ -97,7 +97,7 @@ func (l *leadership) triggerPod() *corev1.Pod {
 			Name: l.triggerName(), Namespace: l.options.Trigger.Namespace, Labels: *l.triggerLabels.Load(),
 			Annotations: map[string]string{
 				policy.LabelManagedBy:  "breakwater-aggregator",
-				"breakwater.dev/about": "Breakwater changes this pod to cause an event; see docs/settlement.md.",
+				"breakwater.dev/about": "Breakwater changes this pod to cause an event; see docs/concepts/settlement.md.",
 			},
 		},
 		Spec: corev1.PodSpec{

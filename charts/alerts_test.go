@@ -179,9 +179,9 @@ func TestAbsenceAlertsCoverOnlyComponentsOfTheRelease(t *testing.T) {
 	}
 }
 
-// The column of alerts in docs/metrics.md lists the alerts that use each metric, and alerts use only existing metrics.
+// The column of alerts in docs/reference/metrics.md lists the alerts that use each metric, and alerts use only existing metrics.
 func TestMetricsTableListsAlerts(t *testing.T) {
-	rows, err := metrictable.Read("../docs/metrics.md")
+	rows, err := metrictable.Read("../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestMetricsTableListsAlerts(t *testing.T) {
 	for name, rule := range alerts(t, fullRelease...) {
 		for _, metric := range metricsIn(rule.Expr.StrVal) {
 			if _, found := rows[metric]; !found {
-				t.Errorf("alert %s uses metric %s, which docs/metrics.md does not list", name, metric)
+				t.Errorf("alert %s uses metric %s, which docs/reference/metrics.md does not list", name, metric)
 			}
 			alertsByMetric[metric] = append(alertsByMetric[metric], name)
 		}
@@ -198,13 +198,13 @@ func TestMetricsTableListsAlerts(t *testing.T) {
 		slices.Sort(alertsByMetric[name])
 		slices.Sort(row.Alerts)
 		if !slices.Equal(slices.Compact(alertsByMetric[name]), row.Alerts) {
-			t.Errorf("docs/metrics.md lists alerts %q for metric %s, want %q", row.Alerts, name, alertsByMetric[name])
+			t.Errorf("docs/reference/metrics.md lists alerts %q for metric %s, want %q", row.Alerts, name, alertsByMetric[name])
 		}
 	}
 }
 
 func TestAlertsTableIsComplete(t *testing.T) {
-	raw, err := os.ReadFile("../docs/metrics.md")
+	raw, err := os.ReadFile("../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,12 +217,12 @@ func TestAlertsTableIsComplete(t *testing.T) {
 		severities[name] = rule.Labels["severity"]
 	}
 	if diff := cmp.Diff(severities, documented); diff != "" {
-		t.Errorf("table of alerts in docs/metrics.md (-alerts +table):\n%s", diff)
+		t.Errorf("table of alerts in docs/reference/metrics.md (-alerts +table):\n%s", diff)
 	}
 	for _, group := range ruleGroups(t, fullRelease...) {
 		for _, rule := range group.Rules {
 			if rule.Record != "" && !strings.Contains(string(raw), "`"+rule.Record+"`") {
-				t.Errorf("docs/metrics.md does not list recording rule %s", rule.Record)
+				t.Errorf("docs/reference/metrics.md does not list recording rule %s", rule.Record)
 			}
 		}
 	}

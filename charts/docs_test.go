@@ -32,7 +32,7 @@ func yamlBlocks(t *testing.T, page string) (blocks []string) {
 // Users apply the objects that the docs show.
 func TestAPIServerAcceptsObjectsInDocs(t *testing.T) {
 	c := apiserver(t)
-	for page, want := range map[string]int{"scheduling.md": 6, "concepts.md": 1} {
+	for page, want := range map[string]int{"concepts/scheduling.md": 6, "concepts/overview.md": 1} {
 		checked := 0
 		for _, block := range yamlBlocks(t, page) {
 			for _, object := range parse(t, block) {
@@ -61,12 +61,12 @@ func TestAPIServerAcceptsObjectsInDocs(t *testing.T) {
 	}
 }
 
-// The values of docs/scheduling.md enable scheduling as described there.
+// The values of docs/concepts/scheduling.md enable scheduling as described there.
 func TestSchedulingValuesInDocsEnableScheduling(t *testing.T) {
 	blocks := yamlBlocks(t, "scheduling.md")
 	at := slices.IndexFunc(blocks, func(block string) bool { return strings.HasPrefix(block, "# values.yaml\n") })
 	if at < 0 {
-		t.Fatal("docs/scheduling.md has no block of values.yaml")
+		t.Fatal("docs/concepts/scheduling.md has no block of values.yaml")
 	}
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte(blocks[at]), 0o600); err != nil {

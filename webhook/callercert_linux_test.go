@@ -78,7 +78,7 @@ func clientOf(a *authority, name string) *clientcmdapi.AuthInfo {
 	return &clientcmdapi.AuthInfo{ClientCertificateData: certificate, ClientKeyData: key}
 }
 
-// admissionConfigurationOf writes the configuration of docs/certificates.md, with users by the host and port of a
+// admissionConfigurationOf writes the configuration of docs/how-to/certificates.md, with users by the host and port of a
 // webhook.
 func admissionConfigurationOf(t *testing.T, users map[string]*clientcmdapi.AuthInfo) string {
 	t.Helper()
@@ -87,7 +87,7 @@ func admissionConfigurationOf(t *testing.T, users map[string]*clientcmdapi.AuthI
 	if err := clientcmd.WriteToFile(clientcmdapi.Config{AuthInfos: users}, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := os.ReadFile(filepath.Join("..", "docs", "certificates.md"))
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "how-to", "certificates.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// metrics are listed in docs/metrics.md.
+// metrics are listed in docs/reference/metrics.md.
 type metrics struct {
 	registry           prometheus.Registerer
 	reviews            *prometheus.CounterVec
@@ -153,7 +153,8 @@ func (m *metrics) newProbe(core string, config *rest.Config, interval time.Durat
 	labels := prometheus.Labels{"core": core}
 	p, err := clusters.NewProbe(config, interval,
 		prometheus.NewDesc("breakwater_webhook_core_up", "1 while the API server of a core cluster is ready, else 0, by core cluster.", nil, labels),
-		prometheus.NewDesc("breakwater_webhook_core_clock_ahead_seconds", "Seconds by which this replica's clock is ahead of the clock of a core cluster, by core cluster.", nil, labels))
+		prometheus.NewDesc("breakwater_webhook_core_clock_ahead_seconds", "Seconds by which this replica's clock is ahead of the clock of a core cluster, "+
+			"by core cluster.", nil, labels))
 	if err != nil {
 		return nil, err
 	}

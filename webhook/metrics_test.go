@@ -19,7 +19,7 @@ import (
 )
 
 func TestVerdictsAreDocumented(t *testing.T) {
-	raw, err := os.ReadFile("../docs/metrics.md")
+	raw, err := os.ReadFile("../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestVerdictsAreDocumented(t *testing.T) {
 		removal.VerdictReason(quota.DeniedFloorUnknown), removal.VerdictReason(quota.DeniedVanished), removal.VerdictReason(quota.DeniedRestored),
 	} {
 		if !strings.Contains(docs, "`"+string(verdict)+"`") {
-			t.Errorf("docs/metrics.md does not have the verdict %s", verdict)
+			t.Errorf("docs/reference/metrics.md does not have the verdict %s", verdict)
 		}
 	}
 }

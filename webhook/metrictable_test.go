@@ -19,5 +19,5 @@ func TestMetricsMatchDocumentation(t *testing.T) {
 	if _, err := m.newProbe("core", &rest.Config{}, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	registry.Check(t, "../docs/metrics.md", metrictable.Prefix("breakwater_webhook_"))
+	registry.Check(t, "../docs/reference/metrics.md", metrictable.Prefix("breakwater_webhook_"))
 }

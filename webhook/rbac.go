@@ -16,7 +16,7 @@ func CoreRules() []rbacv1.PolicyRule {
 }
 
 // CellRules returns the permissions that the webhook needs in the cluster of a cell. Those of the retrier are optional:
-// see docs/living.md. Nodes determine the domains of spec.spread that pods are in.
+// see docs/how-to/clients.md. Nodes determine the domains of spec.spread that pods are in.
 func CellRules() []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "patch"}},

@@ -58,7 +58,8 @@ func entryOf(options *cache.Options, scheme *runtime.Scheme, kind schema.GroupVe
 func addSelector(options *cache.Options, entry cache.ByObject, own labels.Selector) (cache.ByObject, error) {
 	entry.Namespaces = maps.Clone(entry.Namespaces)
 	for name, namespace := range entry.Namespaces {
-		namespace.LabelSelector = combineSelectors(own, namespace.LabelSelector, entry.Label, options.DefaultNamespaces[name].LabelSelector, options.DefaultLabelSelector)
+		namespace.LabelSelector = combineSelectors(own, namespace.LabelSelector, entry.Label, options.DefaultNamespaces[name].LabelSelector,
+			options.DefaultLabelSelector)
 		entry.Namespaces[name] = namespace
 	}
 	if entry.Namespaces == nil {

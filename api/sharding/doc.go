@@ -46,5 +46,5 @@
 // The name of a created object must be derived from the object that it is created for. When an object moves to another shard, the
 // objects that it controls follow a moment later. So AlreadyExists means "not seen yet": reconcile again a second later. Cleanup
 // for a deleted object needs a finalizer, because an object that has moved disappears from the cache as well.
-// docs/sharding-controllers.md has all the rules, and what happens when.
+// docs/how-to/sharding-controllers.md has all the rules, and what happens when.
 package sharding

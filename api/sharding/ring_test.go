@@ -25,7 +25,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// ring is the ring of docs/sharding-controllers.md with another name, in its own namespace. The test acts as its sharder.
+// ring is the ring of docs/how-to/sharding-controllers.md with another name, in its own namespace. The test acts as its sharder.
 type ring struct {
 	testing.TB
 	client.Client
@@ -68,7 +68,7 @@ func newRing(t testing.TB, leaseSeconds int) *ring {
 // documented returns the objects on the page.
 func (r *ring) documented() []*unstructured.Unstructured {
 	r.Helper()
-	page, err := os.ReadFile("../../docs/sharding-controllers.md")
+	page, err := os.ReadFile("../../docs/how-to/sharding-controllers.md")
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func TestExplainReadsCluster(t *testing.T) {
 // The error names the policies that the user may not read, and the cluster.
 func TestExplainForbiddenPolicies(t *testing.T) {
 	admin := testplane.Config(t)
-	account := testplane.AsServiceAccount(t, admin, testplane.Namespace(t), "nobody", "")
+	account := testplane.AsServiceAccount(t, admin, testplane.Namespace(t), "no-permissions", "")
 	_, _, err := explain(t, "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {}}", "-f", "-", "-n", "default",
 		"--kubeconfig", writeKubeconfigOf(t, account))
 	if err == nil || !strings.Contains(err.Error(), "list podschedulingpolicies in ") || !strings.Contains(err.Error(), "forbidden") {

@@ -111,7 +111,7 @@ func readCallerKey(endpoint *webhook.Endpoint, file string, static bool) error {
 	case file == "":
 		return nil
 	case static:
-		return errors.New("--caller-key excludes --static: an API server whose files you write can have a client certificate, which does not appear in its errors (docs/certificates.md)")
+		return errors.New("--caller-key excludes --static: an API server whose files you write can have a client certificate, which does not appear in its errors (docs/how-to/certificates.md)")
 	}
 	raw, err := os.ReadFile(file)
 	if err == nil && len(raw) == 0 {

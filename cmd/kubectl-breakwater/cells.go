@@ -87,7 +87,7 @@ func cellViews(core string, cells []v1alpha1.Cell, f *cellsFlags) (all []status.
 func (f *cellsFlags) writeCells(all []status.Cell, several bool) error {
 	if len(all) == 0 && (f.format == "table" || f.format == "wide") {
 		_, err := fmt.Fprintln(f.ErrOut, "No Cells: no pods are counted, and the webhook denies every removal. Create a Cell for each cluster with pods to "+
-			"protect; see docs/topology.md.")
+			"protect; see docs/concepts/topology.md.")
 		return err
 	}
 	o := tableOptions{cores: several, wide: f.wide(), now: f.now()}

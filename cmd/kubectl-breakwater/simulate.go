@@ -99,7 +99,7 @@ func (f *simulateFlags) run(ctx context.Context, what string, simulate func(cont
 	if err != nil {
 		return err
 	}
-	s.What, s.Cell, s.Passes = what, at.Cell, s.Outcome.RemovesAll()
+	s.What, s.Cell, s.Passes = what, at.Cell, s.RemovesAll()
 	if s.Waves == nil {
 		s.Waves = []drain.Wave{}
 	}
@@ -127,7 +127,7 @@ func (f *simulateFlags) simulateRemovals(ctx context.Context, at cellAccess, pod
 
 // noteReplacements adds a note if the simulation stops only because it assumes that no replacements become available.
 func (f *simulateFlags) noteReplacements(s *simulationResult) {
-	if f.after == 0 && !s.Outcome.RemovesAll() {
+	if f.after == 0 && !s.RemovesAll() {
 		s.Notes = append(s.Notes, "the simulation assumes that no pod is replaced: with --replacements-ready-after TIME it continues when replacements are available")
 	}
 }

@@ -168,7 +168,7 @@ func (f *deleteFlags) runObjects(ctx context.Context, arguments []string) error 
 		return err
 	}
 	d := predictedDeletion{What: f.what(arguments), Core: cores[0].Name, Forecast: deletion.Predict(world, targets), Notes: append(notes, reader.notes...)}
-	d.Passes = d.Forecast.HasNoDenials()
+	d.Passes = d.HasNoDenials()
 	coloured := f.coloured(f.Out)
 	if err := write(&f.output, f.Out, d, func(d predictedDeletion) string { return deletionText(&d, f.wide(), coloured) }); err != nil {
 		return err

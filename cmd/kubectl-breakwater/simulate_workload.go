@@ -163,7 +163,7 @@ func (f *simulateFlags) scale(ctx context.Context, at cellAccess, w workload, re
 	s.Pods = len(all)
 	books := drain.NewSimulation(at.Cell, f.now(), all)
 	s.Outcome = drain.Simulate(books, all, drain.Strategy{})
-	if s.Outcome.RemovesAll() {
+	if s.RemovesAll() {
 		return nil
 	}
 	followers := books.ReduceExpected(all[0], w.replicas-replicas)

@@ -124,7 +124,7 @@ func (f *statusFlags) emptyMessage(of scope) string {
 	case of.namespace != "":
 		return fmt.Sprintf("No PodProtectors in namespace %s. List all: kubectl breakwater status -A", of.namespace)
 	default:
-		return "No PodProtectors: nothing is protected. Create a ProtectionPolicy to generate them for workloads; see docs/concepts.md."
+		return "No PodProtectors: nothing is protected. Create a ProtectionPolicy to generate them for workloads; see docs/concepts/overview.md."
 	}
 }
 

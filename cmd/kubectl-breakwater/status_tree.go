@@ -138,7 +138,7 @@ func (s *statusTree) addCell(cells *node, c *status.Share) {
 		one.add(tableCell{"STALE", bad}, s.staleText(c))
 	}
 	if c.NoCell {
-		one.add(tableCell{"NO CELL", bad}, "The Cell does not exist, but its pods are still counted: create it again, or clear the entry (docs/topology.md).")
+		one.add(tableCell{"NO CELL", bad}, "The Cell does not exist, but its pods are still counted: create it again, or clear the entry (docs/concepts/topology.md).")
 	}
 	if text := discountText(c); text != "" {
 		one.add(tableCell{c.Discount, warn}, text)

@@ -20,7 +20,7 @@ const (
 	listTimeout = time.Second
 )
 
-// metrics are documented in docs/metrics.md.
+// metrics are documented in docs/reference/metrics.md.
 type metrics struct {
 	decisions *prometheus.CounterVec
 }

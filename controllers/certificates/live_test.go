@@ -232,11 +232,11 @@ func TestExistingSecretsAreFilledWithoutCreatePermission(t *testing.T) {
 	}
 }
 
-// patchAsDocumented patches a Secret by the kubectl command that docs/certificates.md states.
+// patchAsDocumented patches a Secret by the kubectl command that docs/how-to/certificates.md states.
 func (l *fixture) patchAsDocumented(documented, name string) {
 	l.Helper()
 	const merge = " --type merge -p "
-	command, err := doctest.Mentioned("../..", "docs/certificates.md", "kubectl patch secret -n breakwater-system "+documented+merge)
+	command, err := doctest.Mentioned("../..", "docs/how-to/certificates.md", "kubectl patch secret -n breakwater-system "+documented+merge)
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of the controller, documented in docs/metrics.md. Only those of the leader are meaningful.
+// Metrics are the metrics of the controller, documented in docs/reference/metrics.md. Only those of the leader are meaningful.
 type Metrics struct {
 	expiry  *prometheus.GaugeVec
 	trusted prometheus.Gauge

@@ -11,5 +11,5 @@ func TestMetricsMatchTable(t *testing.T) {
 	if _, err := NewMetrics(registry); err != nil {
 		t.Fatal(err)
 	}
-	registry.Check(t, "../../docs/metrics.md", metrictable.Prefix("breakwater_certificates_"))
+	registry.Check(t, "../../docs/reference/metrics.md", metrictable.Prefix("breakwater_certificates_"))
 }

@@ -81,7 +81,8 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options, registry p
 }
 
 // addController adds a controller with a single request, which also follows each change of a webhook configuration.
-func addController(mgr manager.Manager, name string, r reconcile.Reconciler, request reconcile.Request, kinds []configurationKind, more ...source.Source) error {
+func addController(mgr manager.Manager, name string, r reconcile.Reconciler, request reconcile.Request, kinds []configurationKind,
+	more ...source.Source) error {
 	c, err := controller.New(name, mgr, controller.Options{
 		Reconciler: r, SkipNameValidation: ptr.To(true), // tests run it several times in a process
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// Metrics are the metrics of the generator, documented in docs/metrics.md. Gauges are meaningful only on the leader, or on each shard for
+// Metrics are the metrics of the generator, documented in docs/reference/metrics.md. Gauges are meaningful only on the leader, or on each shard for
 // its part.
 type Metrics struct {
 	sources     *prometheus.GaugeVec

@@ -13,7 +13,7 @@ func TestMetricsMatchTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Package keeper registers the metrics of protectors, package brake those of decreases.
-	registry.Check(t, "../../docs/metrics.md", func(name string) bool {
+	registry.Check(t, "../../docs/reference/metrics.md", func(name string) bool {
 		subject := strings.TrimSuffix(name, "_total")
 		return strings.HasPrefix(name, "breakwater_generator_") && !strings.HasSuffix(subject, "_protectors") && !strings.HasSuffix(subject, "_decreases")
 	})

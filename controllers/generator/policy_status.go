@@ -80,7 +80,7 @@ func (r *PolicyReconciler) computeStatus(ctx context.Context, object client.Obje
 			return err
 		}
 		status.Selected++
-		effective := policy.PolicyFor(ranked, candidate)
+		effective := policy.Select(ranked, candidate)
 		switch {
 		case policy.OptedOut(candidate.Labels):
 			status.OptedOut++

@@ -89,7 +89,8 @@ func isHeldInCache(cached, live []*v1alpha1.PodProtector, cause releaseCause) bo
 		if !policy.IsGenerated(protector) || isReleased(protector) || cause.heldCondition == nil {
 			continue
 		}
-		if cachedProtector := findByName(cached, protector.Name); cachedProtector == nil || cachedProtector.UID != protector.UID || !cause.heldCondition.IsSet(cachedProtector) {
+		if cachedProtector := findByName(cached, protector.Name); cachedProtector == nil || cachedProtector.UID != protector.UID ||
+			!cause.heldCondition.IsSet(cachedProtector) {
 			return false
 		}
 	}

@@ -2,7 +2,7 @@ package keeper
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics are documented in docs/metrics.md.
+// metrics are documented in docs/reference/metrics.md.
 type metrics struct {
 	restored prometheus.Counter
 }

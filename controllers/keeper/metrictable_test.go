@@ -12,7 +12,7 @@ func TestMetricsMatchTable(t *testing.T) {
 	if _, err := newMetrics(registry, NewLosses()); err != nil {
 		t.Fatal(err)
 	}
-	registry.Check(t, "../../docs/metrics.md", func(name string) bool {
+	registry.Check(t, "../../docs/reference/metrics.md", func(name string) bool {
 		return strings.HasPrefix(name, "breakwater_generator_") && strings.HasSuffix(strings.TrimSuffix(name, "_total"), "_protectors")
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Metrics are the metrics of the sharder, documented in docs/metrics.md. Only those of the leader are meaningful. They have a label for the
+// Metrics are the metrics of the sharder, documented in docs/reference/metrics.md. Only those of the leader are meaningful. They have a label for the
 // ring, but none for the shard: a ring may have a thousand shards.
 type Metrics struct {
 	shards, objects                                        *prometheus.GaugeVec

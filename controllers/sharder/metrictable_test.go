@@ -12,7 +12,7 @@ func TestMetricsMatchTable(t *testing.T) {
 	if _, err := NewMetrics(registry); err != nil {
 		t.Fatal(err)
 	}
-	registry.Check(t, "../../docs/metrics.md", func(name string) bool {
+	registry.Check(t, "../../docs/reference/metrics.md", func(name string) bool {
 		return strings.HasPrefix(name, "breakwater_ring_") && !strings.HasPrefix(name, "breakwater_ring_admission_")
 	})
 }

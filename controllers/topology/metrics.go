@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// metrics are documented in docs/metrics.md. Only those of the leader are meaningful. They are computed at each scrape, from the cache.
+// metrics are documented in docs/reference/metrics.md. Only those of the leader are meaningful. They are computed at each scrape, from the cache.
 type metrics struct {
 	reconciler *Reconciler
 	// now is the wall clock, by which webhooks record the time of reservations.

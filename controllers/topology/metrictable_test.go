@@ -10,7 +10,7 @@ import (
 func TestMetricsMatchTable(t *testing.T) {
 	registry := metrictable.NewRecordingRegistry()
 	registry.MustRegister(newMetrics(nil))
-	registry.Check(t, "../../docs/metrics.md", func(name string) bool {
+	registry.Check(t, "../../docs/reference/metrics.md", func(name string) bool {
 		return strings.HasPrefix(name, "breakwater_cell_") || strings.HasPrefix(name, "breakwater_protector")
 	})
 }

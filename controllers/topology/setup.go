@@ -48,7 +48,8 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 		return fmt.Errorf("create the controller that clears cells: %w", err)
 	}
 	requestsClear := predicate.NewTypedPredicateFuncs(func(p *v1alpha1.PodProtector) bool { return p.Annotations[v1alpha1.AnnotationRemoveCell] != "" })
-	err = clearController.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, requestsClear))
+	err = clearController.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{},
+		requestsClear))
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}

@@ -55,10 +55,10 @@ func TestUninstallLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// deleteCRDs does what docs/upgrade.md says in a sentence, and sees that the definitions, which a release leaves behind, are gone.
+// deleteCRDs does what docs/how-to/upgrade.md says in a sentence, and sees that the definitions, which a release leaves behind, are gone.
 func deleteCRDs(l *e2e.Fixture) {
 	l.Helper()
-	output, err := doctest.Mentioned("../..", "docs/upgrade.md", "kubectl delete crd ")
+	output, err := doctest.Mentioned("../..", "docs/how-to/upgrade.md", "kubectl delete crd ")
 	l.Must(err)
 	if out, err := installed.Helm(l.Context(), "uninstall", "breakwater-crds"); err != nil {
 		l.Fatalf("%v\n%s", err, out)

@@ -1,5 +1,5 @@
 // Package disasters_test damages real clusters and asserts that the floor holds: it deletes objects from etcd, restores backups, makes
-// clusters unreachable, and deletes or replaces configurations. No other package uses its federation. docs/disasters.md describes each
+// clusters unreachable, and deletes or replaces configurations. No other package uses its federation. docs/concepts/disasters.md describes each
 // disaster for operators.
 package disasters_test
 

@@ -54,7 +54,7 @@ func (v *podWatch) waitForAvailable(want int) {
 }
 
 // startAttack has clients delete and evict random pods all the time, until the returned function is called, which waits for them, or
-// the test ends. Only available pods are evicted: see "the readiness race" in docs/concepts.md.
+// the test ends. Only available pods are evicted: see "the readiness race" in docs/concepts/overview.md.
 func (v *podWatch) startAttack() (end func() *storm.Tally) {
 	const clients, pause = 4, 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(v.Context())

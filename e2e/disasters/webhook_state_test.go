@@ -26,7 +26,7 @@ func (l fixture) createCountedProtector(floor, pods int) {
 }
 
 // waitForWebhooks waits until every webhook has heard of the lab's protector. After a disaster the watch of one may be seconds
-// behind, in which a new protector is not in force: docs/safety.md, "what a webhook has not heard of".
+// behind, in which a new protector is not in force: docs/concepts/safety.md, "what a webhook has not heard of".
 func (l fixture) waitForWebhooks() {
 	l.Helper()
 	client := &http.Client{Transport: &http.Transport{

@@ -100,7 +100,7 @@ func TestWebhookConfigurationDeletedFromEtcd(t *testing.T) {
 		l.Cleanup(func() { _ = l.Breakwater.ConfigureWorker(context.WithoutCancel(l.Context()), l.worker(0)) }) // for the tests after it
 		l.deleteFromEtcd(l.worker(0), 1, "validatingwebhookconfigurations/breakwater")
 		erased := time.Now()
-		// Nobody is asked in this cell any more: this is what the table calls not covered.
+		// No webhook reviews removals in this cell any more; the table calls this "not covered".
 		l.Eventually(func() string { return e2e.ErrorText(l.dryRunRemoval(l.Cells[0])) })
 		for _, pod := range l.ExistingPods(l.Cells[0])[:3] {
 			l.Must(l.DeletePod(l.Cells[0], pod.Name))

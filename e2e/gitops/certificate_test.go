@@ -8,9 +8,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-// The command that docs/install.md gives for a certificate that is not issued shows an issued one, too.
+// The command that docs/how-to/install.md gives for a certificate that is not issued shows an issued one, too.
 func TestDocumentedCertificateCommandsShowCertificates(t *testing.T) {
-	command, err := doctest.Mentioned(root, "docs/install.md", "kubectl describe certificate ")
+	command, err := doctest.Mentioned(root, "docs/how-to/install.md", "kubectl describe certificate ")
 	noErrors(t, err)
 	arguments := append([]string{"--kubeconfig=" + fixture.Cluster.Kubeconfig()}, strings.Fields(command)[1:]...)
 	out, err := gitops.Output(t.Context(), nil, "kubectl", arguments...)

@@ -99,7 +99,7 @@ func TestAuditFindingsDoNotDegradeHealth(t *testing.T) {
 	}
 }
 
-// Nobody writes the status of a ring whose shards share something out among themselves, unless a sharder runs.
+// Without a sharder no component writes the status of a ring whose shards divide something among themselves.
 func TestRingWithoutResourcesIsHealthy(t *testing.T) {
 	object := map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "ClusterRing", "metadata": map[string]any{"name": "generators", "generation": 1},

@@ -32,7 +32,7 @@ type releases struct {
 	values map[string]string // files by cluster
 }
 
-// installCharts does what docs/install.md tells users to do: the CRDs into the cores, Breakwater into all clusters, and then the
+// installCharts does what docs/how-to/install.md tells users to do: the CRDs into the cores, Breakwater into all clusters, and then the
 // kubeconfigs by which they reach each other.
 func installCharts(t *testing.T, f *kind.Federation, images []image) *releases {
 	t.Helper()

@@ -1,6 +1,6 @@
 // Package living_test plays those who remove pods every day, as they are: real kubectl, the real controllers and scheduler of
 // Kubernetes, and eviction loops like that of cluster-autoscaler. Each is denied without budget, no floor breaks meanwhile, and each
-// completes without help when budget exists again. docs/living.md describes it for users.
+// completes without help when budget exists again. docs/how-to/clients.md describes it for users.
 package living_test
 
 import (

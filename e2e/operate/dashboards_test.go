@@ -54,10 +54,10 @@ func TestMetricsRulesAndDashboardsShowStorm(t *testing.T) {
 	})
 }
 
-// expectDocumentedMetrics compares what all components have served with docs/metrics.md.
+// expectDocumentedMetrics compares what all components have served with docs/reference/metrics.md.
 func (m monitor) expectDocumentedMetrics() {
 	m.Helper()
-	rows, err := metrictable.Read("../../docs/metrics.md")
+	rows, err := metrictable.Read("../../docs/reference/metrics.md")
 	m.Must(err)
 	kinds, all := map[string][]struct{ Type string }{}, []map[string]string{}
 	m.Must(m.Get("metadata", url.Values{}, &kinds))

@@ -104,7 +104,7 @@ func (o *objects) createObject(ctx context.Context) error {
 	return nil
 }
 
-// changeObject changes an object, whichever. Nobody else changes that meanwhile.
+// changeObject changes one of the objects. No other client changes objects meanwhile.
 func (o *objects) changeObject(ctx context.Context) error {
 	key, turn := o.claimObject()
 	if key == "" {

@@ -248,7 +248,7 @@ func (l *fixture) isBalanced() bool {
 
 type object = runtime.Object
 
-// waitForBalance waits until all objects are with these shards, and each has been worked on as it is. Nobody changes objects meanwhile.
+// waitForBalance waits until all objects are with these shards, and each has been worked on as it is. No client changes objects meanwhile.
 func (l *fixture) waitForBalance(shards ...string) map[string]int {
 	l.Helper()
 	turns, placed := l.objects.snapshot(), map[string]int{}

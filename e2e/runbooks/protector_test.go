@@ -29,7 +29,7 @@ func setThreeReady(l *fixture, ready bool) {
 	}
 }
 
-// newUncountedProtector is a protector of the application's pods that nobody has counted.
+// newUncountedProtector is a protector of the application's pods that no aggregator has counted.
 func newUncountedProtector() *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fresh"}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}

@@ -58,7 +58,7 @@ func newSkewedProxy(cluster federation.Cluster, folder string) *skewedProxy {
 	return t
 }
 
-// addContext lets the context of a name in a kubeconfig lead here. Nobody is asked who they are: the tilt is the administrator.
+// addContext lets the context of a name in a kubeconfig lead here. The proxy does not authenticate clients: it acts as the administrator.
 func (t *skewedProxy) addContext(file *clientcmdapi.Config, name string) *clientcmdapi.Config {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: t.server.Certificate().Raw})
 	file.Clusters[name] = &clientcmdapi.Cluster{Server: t.server.URL, CertificateAuthorityData: authority}

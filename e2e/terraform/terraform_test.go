@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
 )
 
-// Nobody but Terraform makes Cells here, nor the Secrets by which their clusters are reached.
+// Only Terraform creates Cells here, and the Secrets with their kubeconfigs.
 var suite = e2e.NewSuite("federated", func(o *install.Options) { o.CellsByObjects, o.WithoutCells = true, true })
 
 func TestMain(m *testing.M) {

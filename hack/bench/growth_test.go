@@ -23,12 +23,12 @@ BenchmarkCells/cells=1/write   	     300	   6522498 ns/op	         3.929 KiB	   
 
 func TestDocs(t *testing.T) {
 	folder := t.TempDir()
-	file := filepath.Join(folder, "growth.md")
+	file := filepath.Join(folder, "reference", "growth.md")
 	before := "# Growth\n"
 	for _, g := range growths() {
 		before += "<!-- " + g.name + " begin -->\nold " + g.name + "\n<!-- " + g.name + " end -->\n"
 	}
-	if err := errors.Join(os.WriteFile(file, []byte(before), 0o600), os.Mkdir(filepath.Join(folder, "images"), 0o700)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(before), 0o600), os.Mkdir(filepath.Join(folder, "images"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	text := heading("cells", time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC), "0.25") + "\n" + cells
@@ -39,7 +39,7 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := `![One protector over more cells, real core](images/growth-cells.svg)
+	table := `![One protector over more cells, real core](../images/growth-cells.svg)
 
 | cells | 1 | 8 |
 | --- | ---: | ---: |

@@ -1,6 +1,6 @@
 // Command bench runs all benchmarks and writes their figures to bench-report/: report.json, a flat object of the published
-// figures (docs/performance.md); the full output of each suite; and profiles as text. With -docs it writes the figures that grow
-// into docs/growth.md, as tables and plots.
+// figures (docs/reference/performance.md); the full output of each suite; and profiles as text. With -docs it writes the figures that grow
+// into docs/reference/growth.md, as tables and plots.
 package main
 
 import (

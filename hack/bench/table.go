@@ -12,7 +12,7 @@ import (
 
 // writeDocs writes the series that have figures into the folder's growth.md, and their plots into its images.
 func writeDocs(folder string, records []record) error {
-	file := filepath.Join(folder, "growth.md")
+	file := filepath.Join(folder, "reference", "growth.md")
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func writeDocs(folder string, records []record) error {
 			continue
 		}
 		image := filepath.Join("images", "growth-"+g.name+".svg")
-		if text, err = replaceBetween(text, g.name, g.table(from, image)); err != nil {
+		if text, err = replaceBetween(text, g.name, g.table(from, filepath.Join("..", image))); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		if err := os.WriteFile(filepath.Join(folder, image), []byte(g.draw(from.results)), 0o600); err != nil {

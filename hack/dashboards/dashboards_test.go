@@ -40,7 +40,7 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 
 // Queries may select and aggregate only by labels of the metrics that they use, or by labels that the scraper adds.
 func TestQueriesMatchTheMetricsTable(t *testing.T) {
-	rows, err := metrictable.Read("../../docs/metrics.md")
+	rows, err := metrictable.Read("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestQueriesMatchTheMetricsTable(t *testing.T) {
 				for _, found := range selector.FindAllStringSubmatch(target.Expr, -1) {
 					row, there := rows[regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(found[1], "")]
 					if !there {
-						t.Errorf("%s, %s: docs/metrics.md does not list %s", name, p.Title, found[1])
+						t.Errorf("%s, %s: docs/reference/metrics.md does not list %s", name, p.Title, found[1])
 					}
 					own := map[string]bool{}
 					for _, label := range row.Labels {

@@ -95,7 +95,8 @@ func proofs() []proof {
 			"TestPodThatEnteredAndLeavesStaysReserved",
 			"TestWiderSelectorCountsNewPodsAfterDeadline", "TestTransitionEndUsesLiveList", "TestCountedPodsInTransition",
 			"TestUnknownEarlierSpecCountsNothingBeforeDeadline",
-			"TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss", "TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
+			"TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss",
+			"TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
 		}, "|") + ")$"},
 		{judgeTests, []string{"./e2e/harness/simulation"}, "^TestTheJudge"},
 		{"simulation", []string{"./e2e/harness/simulation"}, "^TestSeeds$"},
@@ -110,7 +111,7 @@ func main() {
 	by := flag.String("by", "", "the one `proof` to try: properties, \"tests of the judge\", simulation, \"simulation of shards\", corpus or "+
 		"\"properties at length\"; empty: all, until one catches the mutant")
 	only := flag.String("only", "", "`pattern` of the names of the mutants to try")
-	table := flag.String("table", "", "`file` whose table of mutants is updated (docs/safety.md)")
+	table := flag.String("table", "", "`file` whose table of mutants is updated (docs/concepts/safety.md)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Stdout, *seeds, *by, *only, *table)

@@ -46,7 +46,7 @@ type section struct {
 }
 
 // address returns the address of a page of the tree in the site. README.md of the root is the first page. docs/ is the root, so that other files
-// of the tree's root have a prefix: SECURITY.md is not docs/security.md.
+// of the tree's root have a prefix: SECURITY.md is not docs/concepts/security.md.
 func address(name string) string {
 	if name == "README.md" {
 		return "index.html"

@@ -1,4 +1,4 @@
-// Command storm renders the storm that is recorded in docs/storm.json: docs/images/storm.svg, and the table in docs/storm.md.
+// Command storm renders the storm that is recorded in docs/storm.json: docs/images/storm.svg, and the table in docs/concepts/storm.md.
 // With -record it first replaces the record by the report of a demo.
 package main
 
@@ -47,7 +47,7 @@ func run(docs, record string) error {
 	if err := os.WriteFile(filepath.Join(docs, "images", "storm.svg"), []byte(replay.SVG(r)), 0o644); err != nil {
 		return err
 	}
-	page := filepath.Join(docs, "storm.md")
+	page := filepath.Join(docs, "concepts", "storm.md")
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func replaceBetween(page, table string) (string, error) {
 	before, rest, found := strings.Cut(page, begin)
 	_, after, ends := strings.Cut(rest, end)
 	if !found || !ends {
-		return "", errors.New("docs/storm.md has no marks for the table")
+		return "", errors.New("docs/concepts/storm.md has no marks for the table")
 	}
 	return before + begin + "\n" + table + "\n" + end + after, nil
 }

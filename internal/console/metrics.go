@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 )
 
-// metrics are listed in docs/metrics.md.
+// metrics are listed in docs/reference/metrics.md.
 type metrics struct {
 	requests *prometheus.CounterVec
 	signIns  *prometheus.CounterVec

@@ -11,5 +11,5 @@ import (
 func TestMetricsMatchTable(t *testing.T) {
 	registry := metrictable.NewRecordingRegistry()
 	newMetrics(registry, access.NewSessions(time.Hour, time.Hour, 1, time.Now), newStreams(1, 1))
-	registry.Check(t, "../../docs/metrics.md", metrictable.Prefix("breakwater_console_"))
+	registry.Check(t, "../../docs/reference/metrics.md", metrictable.Prefix("breakwater_console_"))
 }

@@ -92,7 +92,8 @@ func (m *merger) addSpread(p *Protector) {
 	default:
 		m.addConstraint(constraint)
 		if !p.Spread.SingleCell && p.Spread.MinDomains != nil {
-			m.addSkipped(field+".minDomains", nil, *p.Spread.MinDomains, "minDomains applies to the domains of all cells, and a scheduler sees only those of its own cell")
+			m.addSkipped(field+".minDomains", nil, *p.Spread.MinDomains, "minDomains applies to the domains of all cells, and a scheduler sees only those of "+
+				"its own cell")
 		}
 	}
 }

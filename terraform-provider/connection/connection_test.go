@@ -49,7 +49,7 @@ contexts:
 - {name: core, context: {cluster: core, user: core}}
 - {name: worker, context: {cluster: worker, user: worker}}
 - {name: lost, context: {cluster: nowhere, user: core}}
-- {name: nobody, context: {cluster: core, user: no-one}}
+- {name: unknown-user, context: {cluster: core, user: no-one}}
 clusters:
 - {name: core, cluster: {server: "https://core:6443", tls-server-name: core.internal, insecure-skip-tls-verify: true}}
 - {name: worker, cluster: {server: "https://worker:6443", proxy-url: "http://proxy:3128"}}
@@ -238,10 +238,10 @@ func TestConfigErrors(t *testing.T) {
 		"a file that is a folder":                              {said: configuration{"config_path": folder}, want: ", which config_path names: is a directory"},
 		"a file of another kind":                               {said: configuration{"config_path": folder + "/garbage"}, want: "/garbage is not a kubeconfig, but config_path names it"},
 		"a file that is no kubeconfig":                         {said: configuration{"config_path": folder + "/hidden"}, want: "/hidden is not a kubeconfig"},
-		"a context that is not there":                          {said: configuration{"kubeconfig": twoContexts, "config_context": "cor"}, want: `kubeconfig has no context "cor": it has core, lost, nobody, worker`},
+		"a context that is not there":                          {said: configuration{"kubeconfig": twoContexts, "config_context": "cor"}, want: `kubeconfig has no context "cor": it has core, lost, unknown-user, worker`},
 		"a kubeconfig without a current context":               {said: configuration{"kubeconfig": strings.Replace(twoContexts, "current-context: core", "", 1)}, want: "has no current-context: set config_context; it has core"},
 		"a cluster that is not there":                          {said: configuration{"kubeconfig": twoContexts, "config_context": "lost"}, want: `has no cluster "nowhere": it has bad-proxy, core, worker`},
-		"a user who is not there":                              {said: configuration{"kubeconfig": twoContexts, "config_context": "nobody"}, want: `has no user "no-one": it has core, worker`},
+		"a user who is not there":                              {said: configuration{"kubeconfig": twoContexts, "config_context": "unknown-user"}, want: `has no user "no-one": it has core, worker`},
 		"a proxy that is none":                                 {said: configuration{"kubeconfig": twoContexts, "config_context_cluster": "bad-proxy"}, want: `the proxy-url of cluster "bad-proxy" in kubeconfig is not a proxy URL`},
 		"a variable that is no URL":                            {variables: variables{"KUBE_HOST": "core.example"}, want: "KUBE_HOST is not a URL: use a value like https://"},
 		"a variable that is neither true nor false":            {variables: variables{"KUBE_HOST": "https://core", "KUBE_INSECURE": "maybe"}, want: "KUBE_INSECURE is neither true nor false"},

@@ -36,7 +36,7 @@ func configurationFor(t *testing.T, config *rest.Config) string {
 // unprivilegedUser returns a user of the control plane that has no rights.
 func unprivilegedUser(t *testing.T, namespace string) *rest.Config {
 	t.Helper()
-	return testplane.AsServiceAccount(t, testplane.Config(t), namespace, "nobody", "")
+	return testplane.AsServiceAccount(t, testplane.Config(t), namespace, "no-permissions", "")
 }
 
 // withoutCells returns a cluster that does not serve the kind Cell until the test ends.

@@ -187,7 +187,7 @@ func splitKubeconfig(t *testing.T, raw []byte) []string {
 }
 
 func TestConnectionErrors(t *testing.T) {
-	authority, err := pki.NewAuthority("somebody")
+	authority, err := pki.NewAuthority("other")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestFieldsOfOtherManagersAreNoDrift(t *testing.T) {
 			resource.TestStep{Config: config},
 			resource.TestStep{
 				PreConfig: editOutside(t, namespace, func(p *v1alpha1.PodProtector) {
-					p.Labels["owner"], p.Annotations = "somebody", map[string]string{"note": "by hand"}
+					p.Labels["owner"], p.Annotations = "other-team", map[string]string{"note": "by hand"}
 					p.Finalizers = append(p.Finalizers, "example.com/hold")
 					p.Spec.ExpectedReplicas = new(int32(5))
 					p.Spec.AdmissionHistory.CompactThreshold = new(int32(7))

@@ -213,14 +213,14 @@ func TestWorkerKubeconfigDefaults(t *testing.T) {
 func TestWorkerKubeconfigErrors(t *testing.T) {
 	forEachProgram(t, func(t *testing.T) {
 		namespace, admin := testplane.Namespace(t), testplane.Config(t)
-		nobody := testplane.AsServiceAccount(t, admin, namespace, "nobody", "")
+		unprivileged := testplane.AsServiceAccount(t, admin, namespace, "no-permissions", "")
 		by := func(configuration string) string { return "provider \"breakwater\" {\n  " + configuration + "\n}\n" }
 		kubeconfig := func(config *rest.Config) string {
 			return by(fmt.Sprintf("kubeconfig = %q", testplane.KubeconfigOf(t, config)))
 		}
 		for claim, c := range map[string]struct{ provider, said, want string }{
 			"no such account":  {kubeconfig(admin), fmt.Sprintf("service_account = { namespace = %q }", namespace), "install the chart breakwater there with role: worker (or single) and access.enabled: true"},
-			"no permission":    {kubeconfig(nobody), fmt.Sprintf("service_account = { namespace = %q, name = \"nobody\" }", namespace), "needs permission to create serviceaccounts/token there"},
+			"no permission":    {kubeconfig(unprivileged), fmt.Sprintf("service_account = { namespace = %q, name = \"no-permissions\" }", namespace), "needs permission to create serviceaccounts/token there"},
 			"too short a time": {kubeconfig(admin), "expiration_seconds = 599", "must be between 600 and"},
 			"no URL":           {kubeconfig(admin), "server = \"worker.example:6443\"", "must be a URL like https://worker.example:6443"},
 			"no certificate":   {kubeconfig(admin), "certificate_authority = \"ca.crt\"", "It must contain PEM certificates"},

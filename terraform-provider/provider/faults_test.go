@@ -120,7 +120,7 @@ func TestMissingCRD(t *testing.T) {
 func TestForbiddenNamesMissingPermission(t *testing.T) {
 	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		user := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "nobody", "")
+		user := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "no-permissions", "")
 		config := withConfig(t, user) + floorOfOneIn(namespace)
 		steps(t,
 			// Users who only plan often have fewer rights than users who apply.

@@ -31,10 +31,12 @@ type aspect struct {
 func aspects() []aspect {
 	return []aspect{
 		{attribute: "ready", condition: v1alpha1.ConditionReady, healthyStatus: metav1.ConditionTrue, description: "led by an aggregator that counts its pods"},
-		{attribute: "connected", condition: v1alpha1.ConditionConnected, healthyStatus: metav1.ConditionTrue, description: "reachable by its kubeconfig", needsAccess: true},
+		{attribute: "connected", condition: v1alpha1.ConditionConnected, healthyStatus: metav1.ConditionTrue, description: "reachable by its kubeconfig",
+			needsAccess: true},
 		{attribute: "aggregation_fresh", condition: v1alpha1.ConditionAggregationFresh, healthyStatus: metav1.ConditionTrue, description: "reported on in time"},
 		{attribute: "guarded", condition: v1alpha1.ConditionGuarded, healthyStatus: metav1.ConditionTrue, description: "guarded by the webhook", needsAccess: true},
-		{attribute: "overlapping", condition: v1alpha1.ConditionOverlapping, healthyStatus: metav1.ConditionFalse, description: "separate from other Cells of its cluster"},
+		{attribute: "overlapping", condition: v1alpha1.ConditionOverlapping, healthyStatus: metav1.ConditionFalse,
+			description: "separate from other Cells of its cluster"},
 	}
 }
 

@@ -113,7 +113,7 @@ func TestMoveTakesOwnership(t *testing.T) {
 func othersSet(t *testing.T, namespace string) {
 	t.Helper()
 	for _, p := range protectors(t, namespace) {
-		p.Labels["owner"], p.Spec.ExpectedReplicas = "somebody", new(int32(7))
+		p.Labels["owner"], p.Spec.ExpectedReplicas = "other-team", new(int32(7))
 		if err := testplane.Client(t).Update(t.Context(), p, client.FieldOwner("by-hand")); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func (f former) isOurs(t *testing.T, made types.UID, p *v1alpha1.PodProtector) {
 	if p.Spec.ExemptPodSelector != nil || p.Labels["team"] != "" || len(p.Annotations) > 0 {
 		t.Errorf("%s: there is still exemptPodSelector %v, labels %v, annotations %v", f.name, p.Spec.ExemptPodSelector, p.Labels, p.Annotations)
 	}
-	if p.Labels["owner"] != "somebody" || p.Labels["app.kubernetes.io/name"] != "web" || p.Spec.ExpectedReplicas == nil {
+	if p.Labels["owner"] != "other-team" || p.Labels["app.kubernetes.io/name"] != "web" || p.Spec.ExpectedReplicas == nil {
 		t.Errorf("%s: values of other managers are lost: labels %v, expectedReplicas %v", f.name, p.Labels, p.Spec.ExpectedReplicas)
 	}
 	for _, entry := range p.ManagedFields {

@@ -50,9 +50,9 @@ func TestApplyWaitsForConditions(t *testing.T) {
 			resource.TestStep{PreConfig: func() { setCondition(t, namespace, 3, ready) }, Config: config("3", "20s", `conditions = { Ready = "True" }`)},
 			resource.TestStep{
 				PreConfig: func() {
-					setCondition(t, namespace, 4, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFloorUnknown, Message: "nobody knows how many"})
+					setCondition(t, namespace, 4, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonFloorUnknown, Message: "the base is unknown"})
 				},
-				Config: config("4", "4s", ""), ExpectError: matchWrapped("Condition Ready is False, want True (FloorUnknown): nobody knows how many"),
+				Config: config("4", "4s", ""), ExpectError: matchWrapped("Condition Ready is False, want True (FloorUnknown): the base is unknown"),
 			},
 			resource.TestStep{Config: config("4", "2s", `conditions = { Ready = "False" }`)},
 			resource.TestStep{Config: config("5", "2s", `conditions = { TargetResolved = "True" }`), ExpectError: matchWrapped("it has no condition TargetResolved")},

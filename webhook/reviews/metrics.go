@@ -14,7 +14,7 @@ import (
 // Unknown is the label of all subjects that do not exist, so that a client cannot create time series.
 const Unknown = "unknown"
 
-// Metrics count reviews by subject, such as a cell or a ring. They are listed in docs/metrics.md.
+// Metrics count reviews by subject, such as a cell or a ring. They are listed in docs/reference/metrics.md.
 type Metrics struct {
 	subject  string
 	reviews  *prometheus.CounterVec

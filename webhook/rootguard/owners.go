@@ -132,7 +132,9 @@ func (o *ownerFinder) list(ctx context.Context, namespace string, kind schema.Gr
 
 // ancestorsOf returns the owners of an object, their owners, and so on. It reads only owners of configured kinds; the owners
 // of others stay unknown. parents caches the owners of each owner.
-func (o *ownerFinder) ancestorsOf(ctx context.Context, object *metav1.PartialObjectMetadata, parents map[types.UID][]metav1.OwnerReference) ([]rootguard.Owner, error) {
+func (o *ownerFinder) ancestorsOf(
+	ctx context.Context, object *metav1.PartialObjectMetadata, parents map[types.UID][]metav1.OwnerReference,
+) ([]rootguard.Owner, error) {
 	var all []rootguard.Owner
 	var failed error
 	seen, level := map[types.UID]bool{}, object.OwnerReferences

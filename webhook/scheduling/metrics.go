@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/webhook/reviews"
 )
 
-// metrics are listed in docs/metrics.md.
+// metrics are listed in docs/reference/metrics.md.
 type metrics struct {
 	*reviews.Metrics
 	spread *prometheus.CounterVec

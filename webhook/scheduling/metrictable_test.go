@@ -11,5 +11,5 @@ func TestMetricsMatchDocumentation(t *testing.T) {
 	if _, err := newMetrics(registry); err != nil {
 		t.Fatal(err)
 	}
-	registry.Check(t, "../../docs/metrics.md", metrictable.Prefix("breakwater_scheduling_"))
+	registry.Check(t, "../../docs/reference/metrics.md", metrictable.Prefix("breakwater_scheduling_"))
 }

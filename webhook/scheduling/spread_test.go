@@ -143,7 +143,7 @@ func TestAuditModeRejectsNothing(t *testing.T) {
 }
 
 func TestMetricsAndReasonsAreDocumented(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/metrics.md")
+	raw, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestMetricsAndReasonsAreDocumented(t *testing.T) {
 	}
 	for _, word := range words {
 		if !strings.Contains(string(raw), "`"+word+"`") {
-			t.Errorf("docs/metrics.md does not have %q", word)
+			t.Errorf("docs/reference/metrics.md does not have %q", word)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Command example is a small controller that runs as a shard: for each Deployment it keeps a ConfigMap with a summary. Start any
-// number of processes, each with its own name, with the ClusterRing and the permissions of docs/sharding-controllers.md.
+// number of processes, each with its own name, with the ClusterRing and the permissions of docs/how-to/sharding-controllers.md.
 package main
 
 import (

@@ -45,13 +45,13 @@ func TestTestsNamedInDocsExist(t *testing.T) {
 		}
 	}
 	if number < 20 {
-		t.Errorf("found %d test names in the docs, want at least those of docs/security.md", number)
+		t.Errorf("found %d test names in the docs, want at least those of docs/concepts/security.md", number)
 	}
 }
 
 // The table of rules leads a reader to the code, so it must follow renames.
 func TestFunctionsNamedInTheRulesTableExist(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/safety.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/concepts/safety.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// Setup installs Breakwater in the clusters of a topology, as docs/install.md describes.
+// Setup installs Breakwater in the clusters of a topology, as docs/how-to/install.md describes.
 type Setup struct {
 	// Program is the path of breakwater, Dir a directory for the releases, Charts the directory of the charts.
 	Program, Dir, Charts string

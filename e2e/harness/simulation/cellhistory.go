@@ -75,7 +75,8 @@ func (l *loss) isExcuseFor(p *watchedProtector, seen observedVersion, decided ui
 }
 
 func newTruth() *cellHistory {
-	return &cellHistory{pods: map[types.UID]*podHistory{}, byHash: map[quota.UIDHash]*podHistory{}, forcedPods: map[quota.UIDHash]bool{}, workloads: newWorkloadTruths()}
+	return &cellHistory{pods: map[types.UID]*podHistory{}, byHash: map[quota.UIDHash]*podHistory{}, forcedPods: map[quota.UIDHash]bool{},
+		workloads: newWorkloadTruths()}
 }
 
 // observe records a change and returns the pod's states before and after it; before is nil for a new pod.
@@ -126,7 +127,8 @@ func (t *cellHistory) available(p *watchedProtector, now time.Time) int {
 // an earlier era from first on, or that the protector did not count at the version list, which is that of a later live list; 0 is no list.
 // aged counts those that were available by their age: they may not have been seen alive since. A pod that ended before it was available by
 // its age never was.
-func (t *cellHistory) availableAt(p *watchedProtector, first, era int, version, list uint64, now time.Time, lenience time.Duration) (then, deletedSince, aged int) {
+func (t *cellHistory) availableAt(p *watchedProtector, first, era int, version, list uint64, now time.Time, lenience time.Duration) (then, deletedSince,
+	aged int) {
 	for uid, line := range t.podsOf(era) {
 		state, ok := line.at(version)
 		if !ok || !state.isAvailable(p, now) {

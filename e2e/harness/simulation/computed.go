@@ -159,7 +159,8 @@ func (s *Scenario) drawComputed(r *rand.Rand) {
 		}
 	}
 	for range 1 + r.IntN(7) {
-		kinds := []StepKind{ScaleWorkload, ScaleWorkload, ScaleWorkload, DeleteWorkload, DeleteWorkload, CreateWorkload, CreateWorkload, ConfirmWorkloads, RestartPods}
+		kinds := []StepKind{ScaleWorkload, ScaleWorkload, ScaleWorkload, DeleteWorkload, DeleteWorkload, CreateWorkload, CreateWorkload, ConfirmWorkloads,
+			RestartPods}
 		s.Steps = append(s.Steps, Step{
 			At: randomTime(r), What: kinds[r.IntN(len(kinds))], Cell: r.IntN(s.Workers), Core: r.IntN(s.Cores), Who: r.IntN(16), N: r.IntN(s.Pods + 2),
 			For: time.Duration(r.IntN(8000)) * time.Millisecond,

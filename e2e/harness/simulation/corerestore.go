@@ -84,7 +84,8 @@ func (j *judge) recordUncountedLosses(w *watchedProtector) {
 	for _, t := range j.cells {
 		for _, line := range t.pods {
 			if before, went := line.lastEnding(); went {
-				t.losses = append(t.losses, loss{excuse: lossWhileProtectorMissing, restores: t.restores, version: before.next, before: before.podState, after: podState{isDeleted: true}, protector: w})
+				t.losses = append(t.losses, loss{excuse: lossWhileProtectorMissing, restores: t.restores, version: before.next, before: before.podState,
+					after: podState{isDeleted: true}, protector: w})
 			}
 		}
 	}

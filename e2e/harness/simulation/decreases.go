@@ -63,7 +63,7 @@ func (s Scenario) sources() []SourcePlan {
 }
 
 // drawDecreases adds accidents that lower many floors at once. It has its own random stream, so that all other seeds stay the same. The
-// stream was chosen such that it leaves out the seeds that other tests and docs/safety.md name.
+// stream was chosen such that it leaves out the seeds that other tests and docs/concepts/safety.md name.
 func (s *Scenario) drawDecreases(r *rand.Rand) {
 	if r.IntN(5) > 0 {
 		return
@@ -124,7 +124,8 @@ func (s *Scenario) drawUserChanges(r *rand.Rand) {
 
 // drawLeaders adds faults of the generators and of their stored state.
 func (s *Scenario) drawLeaders(r *rand.Rand) {
-	kinds := []StepKind{SecondGenerator, SecondGenerator, PauseGenerator, KillGenerator, KillGenerator, LoseGrants, StallWatches, CutLink, RestoreCore, CompactHistory}
+	kinds := []StepKind{SecondGenerator, SecondGenerator, PauseGenerator, KillGenerator, KillGenerator, LoseGrants, StallWatches, CutLink, RestoreCore,
+		CompactHistory}
 	step := Step{At: randomTime(r), What: kinds[r.IntN(len(kinds))], For: time.Duration(100+r.IntN(15000)) * time.Millisecond}
 	switch step.What {
 	case StallWatches, CutLink:

@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// What a pod must be to count, as docs/concepts.md states it. This is an independent implementation, not the code under test.
+// What a pod must be to count, as docs/concepts/overview.md states it. This is an independent implementation, not the code under test.
 
 // isGoneOrTerminating reports whether no removal of the pod can consume budget: it does not exist, or is terminating.
 func (s podState) isGoneOrTerminating() bool { return s.isDeleted || s.pod.DeletionTimestamp != nil }

@@ -107,7 +107,8 @@ type openKey struct {
 
 func newJudge(s Scenario, trace *Trace) *judge {
 	j := &judge{
-		startedAt: time.Now(), cells: map[string]*cellHistory{}, protectors: map[protectorKey]*watchedProtector{}, openRemovals: map[openKey]map[*removal]time.Time{}, requested: map[openKey]bool{},
+		startedAt: time.Now(), cells: map[string]*cellHistory{}, protectors: map[protectorKey]*watchedProtector{},
+		openRemovals: map[openKey]map[*removal]time.Time{}, requested: map[openKey]bool{},
 		effecting: map[string]*removal{}, epochRestores: map[string]map[int64]int{}, sources: map[protectorKey]*sourceHistory{}, releaseEvents: map[string]bool{},
 		leases: map[string]string{}, leaseAcquired: map[string]time.Time{}, slotsReleased: map[slotKey]time.Time{},
 		processStarts: map[string]time.Time{}, cellObjects: map[string]*cellObjectState{},

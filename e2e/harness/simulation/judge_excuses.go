@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Each loosening of the judge corresponds to a limit in "What is not promised" of docs/safety.md. It is counted whenever it alone prevents
+// Each loosening of the judge corresponds to a limit in "What is not promised" of docs/concepts/safety.md. It is counted whenever it alone prevents
 // a failure, and a loosening that no seed needs is removed. judge_test.go shows for each that the judge still fails just outside of it.
 
 // Excuse names a loosening.
@@ -25,7 +25,7 @@ const (
 	lossUnguarded Excuse = "a pod was restarted by an update that the protector does not guard"
 	// "An update that is overdue": the reservation is dropped after updateTimeoutSeconds.
 	lossOverdue Excuse = "a pod was restarted by an update that was given up"
-	// docs/concepts.md: an aggregationSelector counts pods that may be removed at any time.
+	// docs/concepts/overview.md: an aggregationSelector counts pods that may be removed at any time.
 	lossUncovered Excuse = "a pod went that a protector counts and does not protect"
 	// "Break-glass removals": they go below the floor, and later decisions account for them by their reservations.
 	lossForced Excuse = "a pod was removed by force"

@@ -77,7 +77,8 @@ type workloadState struct {
 
 func newWorkloadTruths() workloadHistories {
 	return workloadHistories{
-		byName: map[workloadName]*workloadHistory{}, deploymentOfSet: map[types.UID]types.UID{}, names: map[types.UID]workloadName{}, leadershipStarts: map[leadershipKey]time.Time{},
+		byName: map[workloadName]*workloadHistory{}, deploymentOfSet: map[types.UID]types.UID{}, names: map[types.UID]workloadName{},
+		leadershipStarts: map[leadershipKey]time.Time{},
 	}
 }
 

@@ -134,7 +134,8 @@ func (d *decreaseJudge) inWindow(core string, g grant) (uids []types.UID) {
 	truth := d.grantsOf(core)
 	from := time.Now().Add(d.skew - d.plan.Window)
 	for _, other := range truth.grants {
-		isKnown := truth.configMapsBefore(other.version) == truth.configMapsBefore(g.version) || other.process == g.process && other.processStart.Equal(g.processStart)
+		isKnown := truth.configMapsBefore(other.version) == truth.configMapsBefore(g.version) || other.process == g.process &&
+			other.processStart.Equal(g.processStart)
 		if isKnown && other.at.After(from) && other.uid != g.uid && !slices.Contains(uids, other.uid) {
 			uids = append(uids, other.uid)
 		}
@@ -169,7 +170,8 @@ func (d *decreaseJudge) pendingSince(uid types.UID, from time.Time) (key protect
 func (d *decreaseJudge) otherPendingDecreases(key protectorKey, g grant) (names []string) {
 	for other, truth := range d.protectors {
 		seen, now := valueAt(truth.pendings, g.seenVersion).value, latest(truth.pendings).value
-		if other.core != key.core || other == key || !seen.isPending || seen.cascade || !now.isPending || now.cascade || now.uid != seen.uid || d.wasGranted(key.core, now.uid) {
+		if other.core != key.core || other == key || !seen.isPending || seen.cascade || !now.isPending || now.cascade || now.uid != seen.uid ||
+			d.wasGranted(key.core, now.uid) {
 			continue
 		}
 		names = append(names, other.name.Name)

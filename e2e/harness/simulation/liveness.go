@@ -9,7 +9,7 @@ import (
 	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
-// The second half of the promise of docs/safety.md, in the middle of the storm. Budget that exists is usable, at the latest when the
+// The second half of the promise of docs/concepts/safety.md, in the middle of the storm. Budget that exists is usable, at the latest when the
 // admission deadline has passed for removals that were admitted and never took effect. The judge computes a lower bound of the budget of a
 // protector from the pods' own history. Let W be the admission deadline plus budgetDelay, and T the time of an answer. The bound is
 //

@@ -130,7 +130,8 @@ func (j *judge) isRelabelCharged(t *cellHistory, w *watchedProtector, r *removal
 		return false
 	}
 	if !w.guardsRelabels() {
-		t.losses = append(t.losses, loss{excuse: lossRelabelled, restores: t.restores, version: version, before: before, after: podState{pod: r.relabel.applied(before.pod)}, protector: w})
+		t.losses = append(t.losses, loss{excuse: lossRelabelled, restores: t.restores, version: version, before: before,
+			after: podState{pod: r.relabel.applied(before.pod)}, protector: w})
 		return false
 	}
 	if before.isAvailable(w, time.Now()) {

@@ -178,7 +178,8 @@ func (j *judge) isRestartCharged(t *cellHistory, w *watchedProtector, r *removal
 		}
 		return isLost
 	}
-	t.losses = append(t.losses, loss{excuse: lossUnguarded, restores: t.restores, version: line.current().version, before: before, after: line.current(), protector: w})
+	t.losses = append(t.losses, loss{excuse: lossUnguarded, restores: t.restores, version: line.current().version, before: before, after: line.current(),
+		protector: w})
 	return false
 }
 

@@ -39,7 +39,7 @@ PodProtectors of Breakwater, and the scheduling policies of kupid (kupid) to tho
 JSON, Lists), or else objects of a cluster, and writes YAML for kubectl apply to standard output. It changes nothing in any cluster.
 
 A warning on standard error reports each difference in meaning between an object and its source, and each object that cannot be
-converted. Read the warnings: docs/migrate.md explains their reasons. With --fail-on-warning, the command writes nothing and exits
+converted. Read the warnings: docs/how-to/migrate.md explains their reasons. With --fail-on-warning, the command writes nothing and exits
 with %d if there is a warning whose reason --accept does not name.
 
 Convert all kinds together: if several objects have the same name, the first keeps it, in the order pdb, pub, podseidon. The others

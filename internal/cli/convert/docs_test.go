@@ -11,13 +11,13 @@ import (
 )
 
 func TestDocsExplainEveryReason(t *testing.T) {
-	raw, err := os.ReadFile("../../../docs/migrate.md")
+	raw, err := os.ReadFile("../../../docs/how-to/migrate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, found := strings.Cut(string(raw), "\n## Warnings\n")
 	if !found {
-		t.Fatal("docs/migrate.md has no warnings")
+		t.Fatal("docs/how-to/migrate.md has no warnings")
 	}
 	var explained []convert.Reason
 	for line := range strings.Lines(table) {
@@ -27,6 +27,6 @@ func TestDocsExplainEveryReason(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(convert.Reasons(), explained); diff != "" {
-		t.Errorf("reasons in docs/migrate.md (-want +got):\n%s", diff)
+		t.Errorf("reasons in docs/how-to/migrate.md (-want +got):\n%s", diff)
 	}
 }

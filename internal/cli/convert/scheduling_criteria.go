@@ -155,7 +155,8 @@ func (r *conversion) isValidNodeRequirement(field string, e *v1alpha1.NodeLabelR
 	case "Exists", "DoesNotExist":
 		return r.require(len(e.Values) == 0, Malformed, "its %s has values, which %s does not allow", field, e.Operator)
 	}
-	return r.require(len(e.Values) == 1 && isWholeNumber(e.Values[0]), NotPossible, "its %s does not have exactly one whole number of at most %d digits, which %s requires",
+	return r.require(len(e.Values) == 1 && isWholeNumber(e.Values[0]), NotPossible,
+		"its %s does not have exactly one whole number of at most %d digits, which %s requires",
 		field, maxDigits, e.Operator)
 }
 

@@ -58,7 +58,7 @@ const (
 	NotPossible Reason = "NotPossible"
 )
 
-// Reasons returns all reasons, in the order in which docs/migrate.md explains them.
+// Reasons returns all reasons, in the order in which docs/how-to/migrate.md explains them.
 func Reasons() []Reason {
 	return []Reason{EvictionsOnly, OneCluster, UnhealthyPods, NothingToSpare, PercentageBase, Retained, ExemptNotCounted, DoesNotFollow,
 		BothMustAdmit, PodsAlone, DaemonSets, KeepsOwn, Contradicts, Renamed, Ignored, OutOfRange, Repeated, ProtectsNothing, ChoosesNothing,

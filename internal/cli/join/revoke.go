@@ -72,7 +72,7 @@ func (j *Joiner) reportRevoked(ctx context.Context, links []*link) {
 		}
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: j.Cell}}
 		if err := l.user.client.Get(ctx, client.ObjectKeyFromObject(cell), cell); err == nil {
-			j.warn("Cell %s was not deleted, and its pods count with the last known numbers: docs/topology.md describes how to remove a cell.", j.Cell)
+			j.warn("Cell %s was not deleted, and its pods count with the last known numbers: docs/concepts/topology.md describes how to remove a cell.", j.Cell)
 		}
 	}
 }

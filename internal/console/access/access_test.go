@@ -43,7 +43,7 @@ func newFakeAPIServer(t *testing.T) *fakeAPIServer {
 		d.reviewCount.Add(1)
 		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview)
 		name, ok := d.tokens[review.Spec.Token]
-		review.Status = authenticationv1.TokenReviewStatus{Authenticated: ok, User: authenticationv1.UserInfo{Username: cmp.Or(name, "somebody")}}
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: ok, User: authenticationv1.UserInfo{Username: cmp.Or(name, "user")}}
 		return true, review, d.failure()
 	})
 	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {

@@ -62,8 +62,9 @@ func ProtectorOf(p *v1alpha1.PodProtector, row Row, restored uint64, now time.Ti
 	p = status.WithoutCountsUntil(p, restored)
 	v := status.Of("", p, nil, now)
 	made := Protector{
-		Row: row, FloorFrom: floorFrom(p), MadeBy: origin(p), Pods: describePods(&p.Spec), Criterion: criterionOf(v.Criterion, &p.Spec), Guarded: guardedOperations(&p.Spec),
-		Spread: spreadOf(v.Spread), Conditions: sortedConditions(v.Conditions), Advice: adviceFor(p, &row),
+		Row: row, FloorFrom: floorFrom(p), MadeBy: origin(p), Pods: describePods(&p.Spec), Criterion: criterionOf(v.Criterion, &p.Spec),
+		Guarded: guardedOperations(&p.Spec),
+		Spread:  spreadOf(v.Spread), Conditions: sortedConditions(v.Conditions), Advice: adviceFor(p, &row),
 	}
 	for i := range v.Cells {
 		made.add(&v.Cells[i], &quota.CellOf(p, v.Cells[i].Cell).Aggregation)

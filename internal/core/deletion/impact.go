@@ -163,7 +163,8 @@ func (d *plan) impactOnKept(p *v1alpha1.PodProtector) impact {
 	}
 	for _, o := range targets {
 		if floor.DependsOn(o) {
-			return impact{by: o, result: Kept, reason: ReasonNotReleased, explanation: "the deletion releases no PodProtector: the webhook denies removals of pods beyond the budget"}
+			return impact{by: o, result: Kept, reason: ReasonNotReleased, explanation: "the deletion releases no PodProtector: the webhook denies removals of " +
+				"pods beyond the budget"}
 		}
 	}
 	return impact{}

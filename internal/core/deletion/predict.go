@@ -148,7 +148,8 @@ func (w *State) predictions(allowed, whole *plan, denials map[*rootguard.Object]
 
 func predictionOf(p *v1alpha1.PodProtector, f impact) Prediction {
 	row := Prediction{
-		Namespace: p.Namespace, Name: p.Name, Available: quota.BudgetOf(p).Available, Result: f.result, Reason: f.reason, Because: f.explanation, Object: f.by.String(),
+		Namespace: p.Namespace, Name: p.Name, Available: quota.BudgetOf(p).Available, Result: f.result, Reason: f.reason, Because: f.explanation,
+		Object: f.by.String(),
 	}
 	if floor, known := quota.Floor(p); known {
 		row.Floor = &floor

@@ -40,7 +40,7 @@ func Choose(ranked []*Policy, c Candidate, optedIn bool, last *Origin) Choice {
 	if OptedOut(c.Labels) {
 		return Choice{Verdict: Release, Message: "it has the label " + v1alpha1.LabelProtect + "=false"}
 	}
-	applying := PolicyFor(ranked, c)
+	applying := Select(ranked, c)
 	former := policyOf(ranked, last, c.Namespace)
 	switch {
 	case last != nil && last.Policy != "" && former == nil && !last.Removed:

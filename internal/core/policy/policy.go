@@ -125,8 +125,8 @@ func precedence(p *Policy) int {
 	return 0
 }
 
-// PolicyFor returns the policy that applies to a workload. ranked must be sorted by Rank. It returns nil if none applies.
-func PolicyFor(ranked []*Policy, c Candidate) *Policy {
+// Select returns the policy that applies to a workload. ranked must be sorted by Rank. It returns nil if none applies.
+func Select(ranked []*Policy, c Candidate) *Policy {
 	for _, p := range ranked {
 		if p.HasFinalizer && !p.Deleted && p.Selects(c) {
 			return p

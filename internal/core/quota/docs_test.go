@@ -12,9 +12,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// The table of docs/scheduling.md shows what happens to removals if the floor, 6, must tolerate the loss of any of three zones.
+// The table of docs/concepts/scheduling.md shows what happens to removals if the floor, 6, must tolerate the loss of any of three zones.
 func TestWorkedExampleInTheDocs(t *testing.T) {
-	raw, err := os.ReadFile("../../../docs/scheduling.md")
+	raw, err := os.ReadFile("../../../docs/concepts/scheduling.md")
 	if err != nil {
 		t.Fatal(err)
 	}

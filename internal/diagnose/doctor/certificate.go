@@ -55,7 +55,7 @@ func checkBundle(f reporter, hook *Hook, roots []*x509.Certificate, now time.Tim
 		return nil // the API server verifies it with the roots of its own machine
 	case len(roots) == 0:
 		return []Finding{f.finding(Problem, "The caBundle of "+hook.Name+" holds no certificate, so the API server cannot verify the webhook.",
-			"Fix the component that fills it, which depends on tls.mode of the chart: docs/certificates.md.", "certificate-expired")}
+			"Fix the component that fills it, which depends on tls.mode of the chart: docs/how-to/certificates.md.", "certificate-expired")}
 	}
 	for _, root := range roots {
 		if now.Before(root.NotAfter) {
@@ -63,7 +63,7 @@ func checkBundle(f reporter, hook *Hook, roots []*x509.Certificate, now time.Tim
 		}
 	}
 	return []Finding{f.finding(Problem, fmt.Sprintf("All CA certificates in the caBundle of %s have expired.", hook.Name),
-		"Fix the component that renews them, which depends on tls.mode of the chart: docs/certificates.md.", "certificate-expired")}
+		"Fix the component that renews them, which depends on tls.mode of the chart: docs/how-to/certificates.md.", "certificate-expired")}
 }
 
 // certificateProblem describes what is wrong with a certificate.
@@ -91,7 +91,7 @@ func verifyCertificate(hook *Hook, roots []*x509.Certificate, now time.Time) *ce
 		}
 	}
 	_, err := served.Verify(options)
-	renew := "Renew it. The component that renews it depends on tls.mode of the chart: docs/certificates.md."
+	renew := "Renew it. The component that renews it depends on tls.mode of the chart: docs/how-to/certificates.md."
 	invalid, hostnameErr := x509.CertificateInvalidError{}, x509.HostnameError{}
 	switch {
 	case now.After(served.NotAfter):
@@ -104,7 +104,7 @@ func verifyCertificate(hook *Hook, roots []*x509.Certificate, now time.Time) *ce
 		return &certificateProblem{Problem, fmt.Sprintf("A CA certificate in the chain of %s has expired.", hook.Name), renew, "certificate-expired"}
 	case err != nil:
 		return &certificateProblem{Problem, fmt.Sprintf("The caBundle does not verify the certificate of %s: %v.", hook.Name, err),
-			"Fix the component that fills the caBundle, which depends on tls.mode of the chart: docs/certificates.md.", "webhook-down"}
+			"Fix the component that fills the caBundle, which depends on tls.mode of the chart: docs/how-to/certificates.md.", "webhook-down"}
 	case now.Add(renewalDue).After(served.NotAfter):
 		return &certificateProblem{Warning, fmt.Sprintf("The certificate of %s expires in %s, and should have been renewed by now.", hook.Name, formatLifetime(served.NotAfter.Sub(now))), renew, "certificate-expiring"}
 	}

@@ -64,7 +64,7 @@ func checkCell(f reporter, core string, c *v1alpha1.Cell, now time.Time) []Findi
 	switch state := status.OfCell(core, c, now); {
 	case state.Draining:
 		return []Finding{f.finding(Warning, name+" is being deleted and is not drained yet.",
-			"See docs/topology.md if that takes longer than a few minutes.", "")}
+			"See docs/concepts/topology.md if that takes longer than a few minutes.", "")}
 	case state.State == status.CellNeverReported:
 		return []Finding{f.finding(Problem, name+" was never counted.", "Start an aggregator for it, and read its log.", "cell-silent")}
 	case state.Stale:

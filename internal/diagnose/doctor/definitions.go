@@ -27,7 +27,7 @@ func checkDefinitions(core *Core, want []apiextensionsv1.CustomResourceDefinitio
 		switch have := &core.Definitions.Value[at]; {
 		case have.DeletionTimestamp != nil:
 			found = append(found, f.finding(Problem, "The CustomResourceDefinition "+name+" is being deleted, which cannot be undone.",
-				"See docs/disasters.md, \"The CRD is deleted\".", ""))
+				"See docs/concepts/disasters.md, \"The CRD is deleted\".", ""))
 		case !isEstablished(have):
 			found = append(found, f.finding(Problem, "The CustomResourceDefinition "+name+" is not served.", "Check its conditions: kubectl describe crd "+name+".", ""))
 		case !hasSameSchema(have, &want[i]):

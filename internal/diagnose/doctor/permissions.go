@@ -72,7 +72,7 @@ func checkPermissions(where string, read Result[[]Permission]) []Finding {
 		switch missing := lacks[account]; {
 		case len(missing) == 0:
 		case account == "":
-			found = append(found, f.finding(Warning, "You lack permission to "+joinNames(missing)+".", "Ask for these permissions: docs/security.md.", ""))
+			found = append(found, f.finding(Warning, "You lack permission to "+joinNames(missing)+".", "Ask for these permissions: docs/concepts/security.md.", ""))
 		default:
 			found = append(found, f.finding(Problem, account+" lacks permission to "+joinNames(missing)+".", "Sync the chart breakwater, which contains the roles.", ""))
 		}

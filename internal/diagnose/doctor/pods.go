@@ -82,7 +82,7 @@ func checkVersions(r *Inspection) []Finding {
 	for _, version := range slices.Sorted(maps.Keys(byVersion)) {
 		all = append(all, version+" is "+joinNames(byVersion[version]))
 	}
-	return []Finding{f.finding(Warning, "Components are of different versions: "+strings.Join(all, "; ")+".", "Finish the upgrade: docs/upgrade.md.", "")}
+	return []Finding{f.finding(Warning, "Components are of different versions: "+strings.Join(all, "; ")+".", "Finish the upgrade: docs/how-to/upgrade.md.", "")}
 }
 
 // versionOf returns the version label of a pod, or else the tag of its image.

@@ -89,7 +89,7 @@ func protectorProblems() []protectorProblem {
 		Warning, "Restored, and not yet counted again in all cells. Removals are denied until then: %s.",
 		"Wait for the admissionDeadline of the cells.", "protectors-vanished", nil,
 	}
-	all[cellDraining] = protectorProblem{Warning, "Removals are denied in a cell that is being drained: %s.", "See docs/topology.md.", "", nil}
+	all[cellDraining] = protectorProblem{Warning, "Removals are denied in a cell that is being drained: %s.", "See docs/concepts/topology.md.", "", nil}
 	all[belowFloor] = protectorProblem{
 		Warning, "Below their floor, because pods are not available: %s.", "Find out why: kubectl breakwater status PROTECTOR.", "floor-broken", nil,
 	}
@@ -97,11 +97,11 @@ func protectorProblems() []protectorProblem {
 		Warning, "Their workload vanished without a deletion: %s.", "Recreate it, or delete the protector.", "sources-vanished", nil,
 	}
 	all[noSuchCell] = protectorProblem{
-		Warning, "Counted in a cell whose Cell does not exist: %s.", "Recreate the Cell, or clear its counts: docs/topology.md.", "", nil,
+		Warning, "Counted in a cell whose Cell does not exist: %s.", "Recreate the Cell, or clear its counts: docs/concepts/topology.md.", "", nil,
 	}
 	all[formerDefaultOperations] = protectorProblem{
 		Warning, "Label changes that take pods out of coverage are not guarded, because spec.operations lacks Relabel (an old default): %s.",
-		"Add Relabel to spec.operations, or to the ProtectionPolicy: docs/upgrade.md.", "", nil,
+		"Add Relabel to spec.operations, or to the ProtectionPolicy: docs/how-to/upgrade.md.", "", nil,
 	}
 	return all
 }

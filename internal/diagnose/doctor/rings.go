@@ -71,7 +71,7 @@ func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordin
 			why = "these do not renew their Leases: " + joinNames(silent)
 		}
 		return []Finding{f.finding(Problem, name+" has no live shard, so no controller works on its objects: "+why+".",
-			"Start its shards, and check that they name this ring and run in its shardNamespace: docs/sharding-controllers.md.", "objects-not-assigned")}
+			"Start its shards, and check that they name this ring and run in its shardNamespace: docs/how-to/sharding-controllers.md.", "objects-not-assigned")}
 	}
 	if len(silent) > 0 {
 		found = append(found, f.finding(Warning, "Shards of "+name+" do not renew their Leases: "+joinNames(silent)+".",
@@ -79,7 +79,7 @@ func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordin
 	}
 	if len(unlisted) > 0 && len(clusterRing.Spec.Resources) > 0 {
 		found = append(found, f.finding(Warning, "The sharder does not list live shards of "+name+": "+joinNames(unlisted)+".",
-			"Check that the sharder runs, and read its log: docs/sharding.md.", "sharder-down"))
+			"Check that the sharder runs, and read its log: docs/concepts/sharding.md.", "sharder-down"))
 	}
 	return found
 }
@@ -93,7 +93,7 @@ func isMember(clusterRing *v1alpha1.ClusterRing, shard string) bool {
 func checkSharder(f reporter, core *Core, clusterRing *v1alpha1.ClusterRing) (found []Finding) {
 	const down, runbook = "sharder-down", "objects-not-assigned"
 	name := "ClusterRing " + clusterRing.Name
-	remedy := "Check that the sharder runs, and read its log: docs/sharding.md."
+	remedy := "Check that the sharder runs, and read its log: docs/concepts/sharding.md."
 	switch ready := meta.FindStatusCondition(clusterRing.Status.Conditions, v1alpha1.ConditionReady); {
 	case ready == nil:
 		found = append(found, f.finding(Warning, "No sharder has reported the state of "+name+".", remedy, down))

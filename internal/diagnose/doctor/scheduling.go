@@ -51,7 +51,7 @@ func checkBundlesMatch(c *Cell) (found []Finding) {
 			if hook.InClusterOnly && removals.InClusterOnly && hook.Host == removals.Host && !shareAuthority(hook.Bundle, removals.Bundle) {
 				found = append(found, reporter{c.where(), "certificate"}.finding(Warning,
 					fmt.Sprintf("The caBundle of %s has no CA certificate in common with that of %s, although both call %s.", hook.Name, removals.Name, hook.Host),
-					"Fix the component that fills it, which depends on tls.mode of the chart: docs/certificates.md.", "certificate-expired"))
+					"Fix the component that fills it, which depends on tls.mode of the chart: docs/how-to/certificates.md.", "certificate-expired"))
 			}
 		}
 	}

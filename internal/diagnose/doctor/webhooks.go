@@ -31,7 +31,8 @@ func checkGuarding(c *Cell) []Finding {
 		return []Finding{f.finding(Problem, "Pods can be removed without a review by Breakwater: "+strings.Join(weak, "; ")+".", restoreWebhooks, "cell-unguarded")}
 	}
 	var foreign []string
-	for _, hook := range webhookconfig.ValidatingWebhooks(c.Configurations.Value, func(path string) bool { return strings.HasSuffix(path, webhookconfig.RemovalPath(c.Name)) }) {
+	isRemovalPath := func(path string) bool { return strings.HasSuffix(path, webhookconfig.RemovalPath(c.Name)) }
+	for _, hook := range webhookconfig.ValidatingWebhooks(c.Configurations.Value, isRemovalPath) {
 		for _, name := range webhookconfig.ForeignConditions(hook.Conditions, webhookconfig.RemovalConditions()) {
 			foreign = append(foreign, name+" of "+hook.Configuration)
 		}

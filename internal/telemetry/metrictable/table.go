@@ -1,4 +1,4 @@
-// Package metrictable parses the tables of docs/metrics.md, for the tests that compare them with the code.
+// Package metrictable parses the tables of docs/reference/metrics.md, for the tests that compare them with the code.
 package metrictable
 
 import (

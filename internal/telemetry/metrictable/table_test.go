@@ -13,7 +13,7 @@ import (
 
 // A test of each component compares its rows with the metrics that it registers. These are the prefixes that those tests cover.
 func TestEachRowBelongsToAComponentThatIsTested(t *testing.T) {
-	rows, err := Read("../../../docs/metrics.md")
+	rows, err := Read("../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}

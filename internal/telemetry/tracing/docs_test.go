@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The names are stable: docs/tracing.md must list all of them.
+// The names are stable: docs/how-to/tracing.md must list all of them.
 func TestDocsListAllNames(t *testing.T) {
-	docs, err := os.ReadFile("../../../docs/tracing.md")
+	docs, err := os.ReadFile("../../../docs/how-to/tracing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestDocsListAllNames(t *testing.T) {
 		if value, ok := n.(*ast.BasicLit); ok && value.Kind == token.STRING {
 			names++
 			if name := strings.Trim(value.Value, `"`); !strings.Contains(string(docs), "`"+name+"`") {
-				t.Errorf("docs/tracing.md does not have %s", name)
+				t.Errorf("docs/how-to/tracing.md does not have %s", name)
 			}
 		}
 		return true

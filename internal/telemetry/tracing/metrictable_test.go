@@ -9,5 +9,5 @@ import (
 func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	registry := metrictable.NewRecordingRegistry()
 	registry.MustRegister(newSpanCounter())
-	registry.Check(t, "../../../docs/metrics.md", metrictable.Prefix("breakwater_trace_"))
+	registry.Check(t, "../../../docs/reference/metrics.md", metrictable.Prefix("breakwater_trace_"))
 }

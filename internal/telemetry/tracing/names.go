@@ -1,6 +1,6 @@
 package tracing
 
-// Names of spans. They are stable, and docs/tracing.md describes what each covers.
+// Names of spans. They are stable, and docs/how-to/tracing.md describes what each covers.
 const (
 	// SpanReview is one review of a removal. SpanSchedule is one review of a pod or template that is to be stored.
 	SpanReview   = "webhook.review"

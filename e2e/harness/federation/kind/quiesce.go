@@ -8,8 +8,8 @@ import (
 // quiesceTimeout bounds how long quiet may take before a node is deleted.
 const quiesceTimeout = 30 * time.Second
 
-// quiesceScript stops the kubelet and the container runtime of a node, and thaws processes that the runtime has frozen. With cgroup v1 runc freezes the processes of a
-// pod while it kills them; if runc dies meanwhile, it leaves them frozen, such processes cannot be killed, and docker
+// quiesceScript stops the kubelet and the container runtime of a node, and thaws processes that the runtime has frozen. With cgroup v1 runc freezes the
+// processes of a pod while it kills them; if runc dies meanwhile, it leaves them frozen, such processes cannot be killed, and docker
 // then cannot delete the node for as long as the machine runs.
 const quiesceScript = `systemctl stop kubelet containerd
 for attempt in $(seq 100); do pgrep -x runc >/dev/null || break; sleep 0.1; done

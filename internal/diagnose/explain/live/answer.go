@@ -30,7 +30,8 @@ func RecordAnswer(e *explain.Explanation, dryRunErr error) error {
 	case errors.As(dryRunErr, &status):
 		answer.Code, answer.Message = status.Status().Code, status.Status().Message
 		answer.OfBudget = removal.IsDisruptionBudgetDenial(dryRunErr)
-		answer.Agrees = answer.OfBudget && e.IsAdmitted() || !answer.OfBudget && !e.IsAdmitted() && answer.Code == e.Code && strings.HasSuffix(answer.Message, e.Message)
+		answer.Agrees = answer.OfBudget && e.IsAdmitted() || !answer.OfBudget && !e.IsAdmitted() && answer.Code == e.Code &&
+			strings.HasSuffix(answer.Message, e.Message)
 	default:
 		return dryRunErr
 	}

@@ -94,7 +94,8 @@ func Pod(
 }
 
 // NewSituation builds the situation of a pod.
-func NewSituation(cores []explain.Core, cell string, pod *corev1.Pod, node explain.Node, operation v1alpha1.Operation, hooks []webhookconfig.Hook) explain.Situation {
+func NewSituation(cores []explain.Core, cell string, pod *corev1.Pod, node explain.Node, operation v1alpha1.Operation,
+	hooks []webhookconfig.Hook) explain.Situation {
 	s := explain.Situation{Now: time.Now(), Cell: cell, Request: explain.Request(pod, operation), Hooks: hooks, Cells: map[string]map[string]*v1alpha1.Cell{}}
 	s.Covering, s.Belongs = explain.Covering(cores, cell, pod, node)
 	for _, core := range cores {
