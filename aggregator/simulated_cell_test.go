@@ -563,7 +563,7 @@ func (w *simulatedCell) mustBeginAggregation(t *rapid.T, l *leader) {
 // checkLiveness checks liveness: when faults stop and the deadline has passed, the status is correct.
 func (w *simulatedCell) checkLiveness(t *rapid.T) {
 	w.pending = nil
-	if w.newest().startState.restored < uint64(w.lostVersion) {
+	if w.newest().restored < uint64(w.lostVersion) {
 		w.lead()
 	}
 	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {

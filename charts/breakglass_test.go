@@ -172,7 +172,7 @@ func TestOnlyUsersWithTheRoleMayBreakTheGlass(t *testing.T) {
 	annotate(meta)
 	wantDenied(t, "create with the annotation in a namespace without the role", onCall.Create(t.Context(), elsewhere))
 
-	// Controllers of Kubernetes copy a template that was allowed.
+	// Controllers of Kubernetes create objects from a template that was allowed.
 	for controller, kind := range map[string]string{"replicaset-controller": "Pod", "deployment-controller": "ReplicaSet", "cronjob-controller": "Job"} {
 		config := testplane.Config(t)
 		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:" + controller}

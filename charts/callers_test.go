@@ -44,7 +44,7 @@ func callerSecret(t *testing.T, objects []*unstructured.Unstructured) *corev1.Se
 	return nil
 }
 
-// A component adds the path with a token to configurations that have none, and only to those.
+// A component adds a path with a token to configurations without a path, and only to those. So the chart renders none.
 func TestPathsAreOmittedWhenCallerTokensAreRequired(t *testing.T) {
 	const set = "breakwater/ci/callers.yaml"
 	off := render(t, "--values", set, "--set-string", "webhook.callerTokens.mode=Off")

@@ -78,7 +78,7 @@ func (c *core) bind(meta metav1.ObjectMeta, role, cell string) {
 	c.create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: c.subjects(cell), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}})
 }
 
-// clientOf returns a client of the account of a cell. "" is the account that all cells shared before each had its own.
+// clientOf returns a client of the account of a cell. "" is the account that all cells shared before each of them had its own.
 func (c *core) clientOf(cell string) client.Client {
 	c.Helper()
 	config := rest.CopyConfig(testplane.Config(c))

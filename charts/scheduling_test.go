@@ -30,7 +30,7 @@ func TestSchedulingConfigurationsMatchWebhookConfigCommand(t *testing.T) {
 	for _, c := range []struct {
 		set, name string
 		options   webhook.ConfigurationOptions
-		// Additional namespaces to which it is restricted, besides those of the cell.
+		// more has additional namespaces to which the configuration is restricted, besides those of the cell.
 		more []string
 	}{
 		{"scheduling-worker", "breakwater-scheduling-worker-1", webhook.ConfigurationOptions{Cell: "worker-1", Endpoint: service, ExemptNamespaces: defaults}, nil},

@@ -27,7 +27,7 @@ func podTemplates(t *testing.T, objects []*unstructured.Unstructured) map[string
 	return pods
 }
 
-// Checks with the Pod Security admission library of Kubernetes.
+// TestPodsAreRestricted checks all pods with the Pod Security admission library of Kubernetes.
 func TestPodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

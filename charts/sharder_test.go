@@ -38,7 +38,7 @@ func TestSharderIsDisabledByDefault(t *testing.T) {
 	}
 }
 
-// The three TLS modes, and how API servers trust the certificate in each.
+// TestSharderHasItsOwnCertificate checks the three TLS modes, and how API servers trust the certificate in each.
 func TestSharderHasItsOwnCertificate(t *testing.T) {
 	for set, want := range map[string]struct {
 		secret, argument string

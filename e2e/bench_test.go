@@ -22,7 +22,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// benchFixture is a namespace with bare pods in one cell, protected or exempt.
+// benchFixture is a namespace with bare pods in one cell. The pods are protected or exempt.
 type benchFixture struct {
 	*testing.B
 	*e2e.Suite
@@ -59,13 +59,14 @@ func (n *benchFixture) noError(err error) {
 	}
 }
 
-// defaultGraceSeconds is what pods have that say nothing of it. The deletion of a pod with 0 is reviewed twice.
+// defaultGraceSeconds is the grace period of pods that do not set one. With a grace period of 0, the API server reviews a deletion twice.
 const defaultGraceSeconds = 30
 
-// sparePods pods are never removed, so that a removal that is asked twice in the storm does not meet the floor.
+// sparePods is the number of additional pods that are never removed. They keep the storm above the floor, even when the API server reviews
+// a removal twice.
 const sparePods = 100
 
-// createPods makes the pods and waits until they are counted.
+// createPods creates the pods and waits until they are counted.
 func (n *benchFixture) createPods(pods int) {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
@@ -91,7 +92,8 @@ func (n *benchFixture) createPods(pods int) {
 	}
 }
 
-// removeAll removes the pods by that many clients and returns how long each removal took, and all of them.
+// removeAll removes the pods with the given number of clients. It returns how long each removal took, and how long all of them took
+// together.
 func (n *benchFixture) removeAll(clients int) (durations []time.Duration, total time.Duration) {
 	n.Helper()
 	queue := make(chan string, len(n.pods))
@@ -130,7 +132,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// countWrites counts the writes to the protector until stop.
+// countWrites counts the writes to the protector until stop is called, which returns the count.
 func (n *benchFixture) countWrites() (stop func() int) {
 	n.Helper()
 	core, err := client.NewWithWatch(n.Federation().Cores()[0].RESTConfig(), client.Options{Scheme: n.Cores[0].Scheme()})
@@ -153,14 +155,14 @@ func (n *benchFixture) countWrites() (stop func() int) {
 	}
 }
 
-// deleteProtector deletes the protector: from now on removals are reviewed, and allowed without any further work.
+// deleteProtector deletes the protector. From then on the webhook reviews removals and allows them without further work.
 func (n *benchFixture) deleteProtector() {
 	n.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "web"}}
 	n.noError(n.Cores[0].Delete(n.Context(), p))
 }
 
-// waitForNodes waits until the nodes have finished with the pods that were removed, whose work is not the next run's.
+// waitForNodes waits until the nodes have finished with the removed pods, so that this work does not fall into the next run.
 func (n *benchFixture) waitForNodes() {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
@@ -179,11 +181,11 @@ func (n *benchFixture) waitForNodes() {
 	}
 }
 
-// withPausedNodes calls do while the nodes of the cell are paused. A real node takes seconds to stop a container, and reports it when a
-// storm like this one is over. The process that simulates all nodes does it immediately, on the CPUs that the benchmark measures.
+// withPausedNodes calls do while the nodes of the cell are paused. A real node takes seconds to stop a container, so it reports the end
+// when a storm like this one is over. The process that simulates all nodes does it immediately, on the CPUs that the benchmark measures.
 func (n *benchFixture) withPausedNodes(do func()) {
 	n.Helper()
-	worker, ok := n.Federation().Workers()[0].(federation.Faults) // cells are in their order
+	worker, ok := n.Federation().Workers()[0].(federation.Faults) // Cells and workers have the same order
 	if !ok {
 		n.Fatalf("the backend cannot pause nodes")
 	}
@@ -192,13 +194,12 @@ func (n *benchFixture) withPausedNodes(do func()) {
 	do()
 }
 
-// benchmarkRuns are the cases that benchmarks compare: without Breakwater, with unprotected pods (the cost of a webhook call that does nothing),
-// and with a protector.
+// benchmarkRuns are the cases that benchmarks compare: without Breakwater, with a webhook call that does nothing, and with a protector.
 var benchmarkRuns = []string{"unprotected", "reviewed", "protected"}
 
-// One protector, 64 clients, as fast as they can, in each run in turn, with another one first each time: the machine gets
-// slower and faster in the course of minutes. A run takes some seconds: in less, one of the apiserver's garbage collections more
-// or less decides.
+// BenchmarkStorm removes pods of one protector with 64 clients, as fast as possible, in each run in turn. Each round begins with another
+// run, because the speed of the machine varies over minutes. A run takes some seconds: in a shorter one, a single garbage collection of an
+// API server would decide the result.
 func BenchmarkStorm(b *testing.B) {
 	const clients, pods = 64, 2000
 	took, writes, rounds := map[string]time.Duration{}, 0, 0
@@ -236,7 +237,7 @@ func BenchmarkStorm(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// cpuTimes has for each run which processes worked how long.
+// cpuTimes maps each run to the CPU time that each process used.
 type cpuTimes map[string]map[string]time.Duration
 
 func (p cpuTimes) add(run string, before map[string]time.Duration) {
@@ -248,7 +249,7 @@ func (p cpuTimes) add(run string, before map[string]time.Duration) {
 	}
 }
 
-// report tells which processes worked how long for each removal.
+// report reports the CPU time of each process per removal, in milliseconds. It omits processes that use less than 0.02 ms.
 func (p cpuTimes) report(b *testing.B, run string, removals float64) {
 	b.Helper()
 	for name, used := range p[run] {
@@ -258,7 +259,8 @@ func (p cpuTimes) report(b *testing.B, run string, removals float64) {
 	}
 }
 
-// One client, one removal after the other; and what no webhook could do without, the write of a protector's status, by itself.
+// BenchmarkUncontendedDelete measures one client that removes one pod after the other. It also measures a single write of a protector's
+// status, which no webhook can avoid.
 func BenchmarkUncontendedDelete(b *testing.B) {
 	const times = 300
 	for b.Loop() {
@@ -275,8 +277,8 @@ func BenchmarkUncontendedDelete(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// writeStatusSequentially writes the protector's status that often, one write after the other, with a reservation more each time until there are as
-// many as wait for a count when one client removes pods, and returns how long each took.
+// writeStatusSequentially writes the protector's status the given number of times, one write after the other, and returns how long each
+// write took. Each write adds a reservation, up to the number that is open while one client removes pods.
 func (n *benchFixture) writeStatusSequentially(times int) (durations []time.Duration) {
 	n.Helper()
 	const open = 10
@@ -294,7 +296,7 @@ func (n *benchFixture) writeStatusSequentially(times int) (durations []time.Dura
 		quota.Summarize(p)
 		start := time.Now()
 		err := n.Cores[0].Status().Update(n.Context(), p)
-		if apierrors.IsConflict(err) { // with an aggregator
+		if apierrors.IsConflict(err) { // an aggregator wrote first
 			n.noError(n.Cores[0].Get(n.Context(), client.ObjectKeyFromObject(p), p))
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// Command is a program that runs against a cluster as its users run it. Its output grows while it runs.
+// Command is a program that runs against a cluster in the same way as users run it. Its output grows while it runs.
 type Command struct {
 	Output
 	process *exec.Cmd
@@ -20,7 +20,7 @@ type Command struct {
 }
 
 // StartTool starts a program that make has built, such as kubectl or helm, with the kubeconfig of a cluster and an empty home folder. The
-// end of the context kills it.
+// program is killed when ctx ends.
 func StartTool(ctx context.Context, tb testing.TB, tool, kubeconfig string, arguments ...string) *Command {
 	tb.Helper()
 	program, err := local.BuiltProgram(tool)
@@ -60,11 +60,11 @@ func (c *Command) HasEnded() bool {
 	}
 }
 
-// Wait waits for the end of the program. Its error is that of exec.Cmd.Wait.
+// Wait waits until the program ends. It returns the error of exec.Cmd.Wait.
 func (c *Command) Wait() error {
 	<-c.ended
 	return c.err
 }
 
-// Interrupt does what Ctrl-C does.
+// Interrupt sends SIGINT to the program, like Ctrl-C.
 func (c *Command) Interrupt() error { return c.process.Process.Signal(syscall.SIGINT) }

@@ -8,8 +8,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
-// cpuTimeByProcess is the processor time that each kind of process on this machine has used so far: control planes by
-// program and data folder, ours by subcommand.
+// cpuTimeByProcess returns the CPU time that each kind of process on this machine has used so far. Processes of control planes are grouped
+// by program and cluster, our own processes by subcommand.
 func cpuTimeByProcess() map[string]time.Duration {
 	return measure.CPUTimes("cmdline", func(_ int, commandLine string) string {
 		return processName(strings.Split(commandLine, "\x00"))

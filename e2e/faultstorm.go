@@ -12,28 +12,29 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// FaultStorm is a storm on pods that no controller replaces, so that the judgement is exact, with a fault in it.
+// FaultStorm is a storm with a fault in it. No controller replaces the removed pods, so that the record can be judged exactly.
 type FaultStorm struct {
 	Pods int
-	// Protect makes the protector of a floor; nil is the lab's own way.
+	// Protect creates a protector with the floor; nil means Fixture.CreateProtector.
 	Protect func(l *Fixture, floor int)
-	// FloorsByCore has one for each core, in whose protector it stands.
+	// FloorsByCore has the floor of the protector in each core.
 	FloorsByCore []int
-	// BeforeStorm strikes before the storm, During while it rages, and After when it is over.
+	// BeforeStorm runs before the storm starts, DuringStorm while it runs, and AfterStorm when it has ended.
 	BeforeStorm, DuringStorm, AfterStorm func(l *Fixture, gale *storm.Storm)
-	// ExhaustsBudget tells that the storm uses the whole budget in spite of the fault.
+	// ExhaustsBudget requires the storm to use the whole budget in spite of the fault.
 	ExhaustsBudget bool
-	// EndsWithDuring tells that the storm rages for as long as During takes, and ends with it.
+	// EndsWithDuring makes the storm run until DuringStorm returns.
 	EndsWithDuring bool
 }
 
 const (
 	stormSeed = 20261121
-	// maxStormDuration bounds a storm on a slow machine. It ends by the number of its requests.
+	// maxStormDuration bounds a storm on a slow machine. Otherwise a storm ends after a number of requests.
 	maxStormDuration = time.Minute
 )
 
-// Run lets the tempest rage over a lab and fails its test unless every floor holds, and the strictest to the pod.
+// Run runs the storm in a fixture. It fails the test unless every floor holds and exactly the pods above the strictest floor can be removed
+// afterwards.
 func (w FaultStorm) Run(l *Fixture) {
 	l.Helper()
 	fixtures := l.ForEachCore()
@@ -113,8 +114,8 @@ func (w FaultStorm) checkRecord(l *Fixture, record storm.Record, counts storm.Co
 	}
 }
 
-// checkUsableBudget shows that what the storm left is usable: every pod above the strictest floor, which is that of
-// the lab's core, can be removed, and none below. All cores then know of all removals.
+// checkUsableBudget checks that the budget after the storm is usable: every pod above the floor can be removed, and none below. The floor
+// must be the strictest one, and l.Core the core that has it. Afterwards every core has counted all removals.
 func (l *Fixture) checkUsableBudget(floor int) {
 	l.Helper()
 	replacements := l.Application(3)
@@ -127,7 +128,8 @@ func (l *Fixture) checkUsableBudget(floor int) {
 		l.Eventually(func() string { return ErrorText(l.deleteAnyPod()) })
 	}
 	l.waitForAvailableInEachCore(floor)
-	// The webhook that answers may hear of the last count a moment after us: until then it refuses with what it counted before.
+	// The webhook replica that answers may receive the last count a moment later than this test. Until then it denies with the earlier
+	// count.
 	l.Eventually(func() string {
 		err := l.deleteAnyPod()
 		l.ExpectDenial(err, fmt.Sprintf("in core cluster %q", l.Core.Name))
@@ -147,7 +149,7 @@ func (l *Fixture) deleteAnyPod() error {
 	return nil
 }
 
-// WaitForRequests waits until the storm has had so many answers more.
+// WaitForRequests waits until the storm has made the given number of further attempts.
 func (l *Fixture) WaitForRequests(load *storm.Storm, more int) {
 	l.Helper()
 	want := load.Counts().Attempted + more

@@ -17,11 +17,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-// DefaultTimeout bounds every wait for something that takes seconds, unless the suite has a patience of its own.
+// DefaultTimeout bounds every wait for something that takes seconds, unless the suite sets Timeout.
 const DefaultTimeout = 3 * time.Minute
 
-// Fixture is the namespace of one test or of one run of a benchmark, of the same name in all clusters, and the core cluster whose
-// protectors it is about.
+// Fixture is the namespace of one test or of one run of a benchmark, with the same name in all clusters. Its methods use the protectors of
+// Core.
 type Fixture struct {
 	testing.TB
 	*Suite
@@ -29,7 +29,7 @@ type Fixture struct {
 	Namespace string
 }
 
-// Claim runs a test of one claim as a feature of e2e-framework. The lab is about the first core.
+// Claim runs a test of one claim as a feature of e2e-framework. The fixture uses the first core.
 func (s *Suite) Claim(t *testing.T, name string, verify func(l *Fixture)) {
 	t.Helper()
 	assess := func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
@@ -39,7 +39,7 @@ func (s *Suite) Claim(t *testing.T, name string, verify func(l *Fixture)) {
 	s.testenv.Test(t, features.New(t.Name()).Assess(name, assess).Feature())
 }
 
-// NewFixture makes a lab of its own, about the first core. Its namespaces have the labels.
+// NewFixture creates a fixture with its own namespaces, which get the labels. The fixture uses the first core.
 func (s *Suite) NewFixture(tb testing.TB, labels map[string]string) *Fixture {
 	tb.Helper()
 	l := &Fixture{TB: tb, Suite: s, Core: s.Cores[0]}
@@ -47,7 +47,7 @@ func (s *Suite) NewFixture(tb testing.TB, labels map[string]string) *Fixture {
 	return l
 }
 
-// ForEachCore gives a lab for each core, of the same namespace.
+// ForEachCore returns a fixture for each core. All of them use the same namespace.
 func (l *Fixture) ForEachCore() []*Fixture {
 	var fixtures []*Fixture
 	for _, core := range l.Cores {
@@ -68,7 +68,7 @@ func (l *Fixture) createNamespaces(labels map[string]string) {
 	}
 }
 
-// Must ends the test if there is an error.
+// Must fails the test at once if err is not nil.
 func (l *Fixture) Must(err error) {
 	l.Helper()
 	if err != nil {
@@ -76,7 +76,7 @@ func (l *Fixture) Must(err error) {
 	}
 }
 
-// Eventually waits until look says "" and fails with its last word otherwise.
+// Eventually waits until problem returns "". At the timeout it fails the test with the last problem.
 func (l *Fixture) Eventually(problem func() string) {
 	l.Helper()
 	deadline := time.Now().Add(l.timeout())
@@ -88,7 +88,7 @@ func (l *Fixture) Eventually(problem func() string) {
 	}
 }
 
-// ErrorText is what Eventually has to hear of an error.
+// ErrorText returns the text of an error, or "" for nil, as Eventually expects it.
 func ErrorText(err error) string {
 	if err != nil {
 		return err.Error()
@@ -96,7 +96,7 @@ func ErrorText(err error) string {
 	return ""
 }
 
-// ExpectDenial checks that an error is Breakwater's refusal for now, and says what is expected.
+// ExpectDenial checks that an error is a denial by Breakwater without Retry-After, and that its message contains the fragments.
 func (l *Fixture) ExpectDenial(err error, fragments ...string) {
 	l.Helper()
 	status := apierrors.APIStatus(nil)

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Output takes what a program says on both of its streams, and can be read while it runs. The zero value is ready.
+// Output collects both output streams of a program. It can be read while the program runs. The zero value is ready to use.
 type Output struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -18,7 +18,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return o.buffer.Write(p)
 }
 
-// String is what was said until now.
+// String returns the output so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

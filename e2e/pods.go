@@ -12,12 +12,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// Application is the application that Protect protects.
+// Application returns the application that CreateProtector protects.
 func (l *Fixture) Application(pods int) storm.Application {
 	return storm.Application{Namespace: l.Namespace, Name: "web", Pods: pods}
 }
 
-// CreateBarePods makes pods without controllers and waits until every core counts them.
+// CreateBarePods creates pods without controllers and waits until every core counts them.
 func (l *Fixture) CreateBarePods(app storm.Application) {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(l.Context(), l.timeout())
@@ -26,7 +26,7 @@ func (l *Fixture) CreateBarePods(app storm.Application) {
 	l.waitForAvailableInEachCore(app.Pods)
 }
 
-// ExistingPods lists the living pods of a cell.
+// ExistingPods lists the pods of a cell that are not terminating.
 func (l *Fixture) ExistingPods(cell storm.Cell) []corev1.Pod {
 	l.Helper()
 	list, err := cell.Client.CoreV1().Pods(l.Namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "app=web"})
@@ -40,7 +40,7 @@ func (l *Fixture) ExistingPods(cell storm.Cell) []corev1.Pod {
 	return existing
 }
 
-// CountExistingPods is the number of living pods in all cells.
+// CountExistingPods returns the number of pods in all cells that are not terminating.
 func (l *Fixture) CountExistingPods() int {
 	l.Helper()
 	n := 0
@@ -69,7 +69,7 @@ func (l *Fixture) SetImage(cell storm.Cell, pod, image string) error {
 	return err
 }
 
-// SetUpdatesHeld keeps kwok from noticing that a pod was changed, or lets it do so.
+// SetUpdatesHeld makes kwok ignore updates of a pod while hold is true.
 func (l *Fixture) SetUpdatesHeld(cell storm.Cell, pod string, hold bool) {
 	l.Helper()
 	value := "null"
@@ -82,7 +82,7 @@ func (l *Fixture) SetUpdatesHeld(cell storm.Cell, pod string, hold bool) {
 	l.Must(err)
 }
 
-// SetReady makes kwok turn the readiness of a pod.
+// SetReady makes kwok set the readiness of a pod.
 func (l *Fixture) SetReady(cell storm.Cell, pod string, ready bool) {
 	l.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%v"}}}`, federation.ReadyAnnotation, ready)

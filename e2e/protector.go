@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// CreateProtector makes a protector of the pods labelled app=web.
+// CreateProtector creates a protector of the pods labelled app=web.
 func (l *Fixture) CreateProtector(floor int, change ...func(*v1alpha1.PodProtectorSpec)) {
 	l.Helper()
 	rate := int32(200)
@@ -25,7 +25,7 @@ func (l *Fixture) CreateProtector(floor int, change ...func(*v1alpha1.PodProtect
 	l.Must(l.Core.Create(l.Context(), p))
 }
 
-// GetProtector reads what Protect made.
+// GetProtector reads the protector that CreateProtector created.
 func (l *Fixture) GetProtector() *v1alpha1.PodProtector {
 	l.Helper()
 	p := &v1alpha1.PodProtector{}
@@ -33,7 +33,7 @@ func (l *Fixture) GetProtector() *v1alpha1.PodProtector {
 	return p
 }
 
-// WaitForSummary waits until all cells are counted and add up to want.
+// WaitForSummary waits until all cells are counted and their summary equals want.
 func (l *Fixture) WaitForSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
@@ -47,7 +47,7 @@ func (l *Fixture) WaitForSummary(want v1alpha1.Summary) *v1alpha1.PodProtector {
 	return p
 }
 
-// AllAvailable is the summary of n available pods and no reservation.
+// AllAvailable returns the summary of n available pods without reservations.
 func AllAvailable(n int) v1alpha1.Summary {
 	count := int32(n)
 	return v1alpha1.Summary{
@@ -55,7 +55,7 @@ func AllAvailable(n int) v1alpha1.Summary {
 	}
 }
 
-// waitForAvailableInEachCore waits until every core counts that many pods, and has no reservation left.
+// waitForAvailableInEachCore waits until every core counts the given number of pods and has no open reservation.
 func (l *Fixture) waitForAvailableInEachCore(available int) {
 	l.Helper()
 	for _, lab := range l.ForEachCore() {
@@ -63,7 +63,7 @@ func (l *Fixture) waitForAvailableInEachCore(available int) {
 	}
 }
 
-// WaitForReadyCells waits until the Cells of all workers are well; what says what else could be known when they are not.
+// WaitForReadyCells waits until the Cells of all workers are ready. If they are not, the failure includes the error that details returns.
 func (l *Fixture) WaitForReadyCells(details func() error) {
 	l.Helper()
 	for _, worker := range l.Federation().Workers() {

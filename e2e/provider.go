@@ -1,4 +1,4 @@
-// Package e2e tests Breakwater from outside: real control planes, real processes, real storms.
+// Package e2e tests Breakwater from outside, with real control planes, real processes and real storms.
 package e2e
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// SharedFederation is a federation whose clusters are handed to e2e-framework one by one: the first Create starts it, the
-// last Destroy stops it.
+// SharedFederation is a federation whose clusters are given to e2e-framework one by one. The first Create starts it, and the last Destroy
+// stops it.
 type SharedFederation struct {
-	// Start brings the federation up, by whatever backend.
+	// Start starts the federation with any backend.
 	Start func(ctx context.Context) (federation.Federation, error)
 
 	mu         sync.Mutex
@@ -27,7 +27,7 @@ type SharedFederation struct {
 // Provider returns the provider of one cluster of the federation.
 func (s *SharedFederation) Provider() support.E2EClusterProvider { return &provider{shared: s} }
 
-// Federation is the running federation; nil before the first Create.
+// Federation returns the running federation, or nil before the first Create.
 func (s *SharedFederation) Federation() federation.Federation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *SharedFederation) release(ctx context.Context) error {
 	return stopping.Stop(ctx)
 }
 
-// provider is one cluster of a shared federation, as e2e-framework wants clusters.
+// provider implements the cluster provider of e2e-framework for one cluster of a shared federation.
 type provider struct {
 	shared  *SharedFederation
 	name    string
@@ -103,10 +103,10 @@ func (p *provider) GetKubectlContext() string                    { return p.name
 func (p *provider) KubernetesRestConfig() *rest.Config           { return p.cluster.RESTConfig() }
 func (p *provider) Destroy(ctx context.Context) error            { return p.shared.release(ctx) }
 
-// WaitForControlPlane has nothing to wait for: a federation is usable when it has started.
+// WaitForControlPlane returns at once, because a started federation is usable.
 func (p *provider) WaitForControlPlane(context.Context, klient.Client) error { return nil }
 
-// ExportLogs says where they are.
+// ExportLogs returns an error that names the folder of the logs.
 func (p *provider) ExportLogs(_ context.Context, dest string) error {
 	return fmt.Errorf("the logs are already in %s, not copying them to %s", p.shared.Federation().Dir(), dest)
 }

@@ -22,25 +22,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// The apiservers give up a request sooner than they usually do, so that the admission deadline, which follows
-// from that, can be waited for.
+// The API servers time out requests sooner than by default. The admission deadline depends on that timeout, so tests can wait for it.
 const (
 	requestTimeout = 10 * time.Second
 	leaseDuration  = 4 * time.Second
-	// AdmissionDeadline is that of all Cells.
+	// AdmissionDeadline is the admission deadline of all Cells.
 	AdmissionDeadline = 12 * time.Second
 )
 
-// Suite is the federation and the Breakwater that all tests of a package share.
+// Suite is the federation and the installation of Breakwater that all tests of a package share.
 type Suite struct {
 	// Breakwater, Cores and Cells are set while tests run.
 	Breakwater *install.Installation
 	Cores      []Core
 	Cells      []storm.Cell
-	// Timeout bounds waits of labs; 0 means the constant of that name.
+	// Timeout bounds the waits of fixtures; 0 means DefaultTimeout.
 	Timeout time.Duration
-	// APIServerArguments gives flags that are added to those of a cluster's kube-apiserver, each time that it starts. nil gives none. Set it
-	// before Main.
+	// APIServerArguments returns additional flags of a cluster's kube-apiserver. It is called each time that the kube-apiserver starts. nil
+	// adds none. Set it before Main.
 	APIServerArguments func(federation.ClusterSpec) []string
 
 	topology  string
@@ -58,7 +57,7 @@ type Core struct {
 	client.Client
 }
 
-// NewSuite is the suite of one of the topologies that are built in. change may be nil.
+// NewSuite returns a suite on one of the built-in topologies. configure may be nil.
 func NewSuite(topology string, configure func(*install.Options)) *Suite {
 	s := &Suite{topology: topology, configure: configure, testenv: env.New()}
 	s.shared = &SharedFederation{Start: s.startFederation}
@@ -91,18 +90,19 @@ func (s *Suite) connect(f federation.Federation) error {
 
 func (s *Suite) timeout() time.Duration { return cmp.Or(s.Timeout, DefaultTimeout) }
 
-// NewSuiteWith is one in which start installs Breakwater, when its program is built and the federation is up, instead of package install.
+// NewSuiteWith returns a suite in which start installs Breakwater instead of package install. start is called when the program is built and
+// the federation runs.
 func NewSuiteWith(topology string, start func(ctx context.Context, s *Suite) (stop func(), err error)) *Suite {
 	s := NewSuite(topology, nil)
 	s.start = start
 	return s
 }
 
-// Federation is the federation that runs.
+// Federation returns the running federation.
 func (s *Suite) Federation() federation.Federation { return s.shared.Federation() }
 
-// Main brings everything up, runs the tests of a package, and takes everything down; call it from TestMain, and
-// exit with what it returns.
+// Main starts the federation, installs Breakwater, runs the tests of a package, and stops everything. Call it from TestMain, and exit with
+// the code that it returns.
 func (s *Suite) Main(m *testing.M) int {
 	topology, err := federation.Embedded(s.topology)
 	if err == nil {
@@ -136,13 +136,13 @@ func (s *Suite) startFederation(ctx context.Context) (federation.Federation, err
 	})
 }
 
-// Dir is a folder that goes when the suite ends.
+// Dir returns the folder of the suite. Main removes it at the end.
 func (s *Suite) Dir() string { return s.dir }
 
-// Program is the path of breakwater as it was built for the suite.
+// Program returns the path of the breakwater program that the suite built.
 func (s *Suite) Program() string { return filepath.Join(s.dir, "breakwater") }
 
-// install builds breakwater and runs it beside the federation.
+// install builds breakwater and runs it next to the federation.
 func (s *Suite) install(ctx context.Context, _ *envconf.Config) (context.Context, error) {
 	built := s.Program()
 	if err := binaries.Build(ctx, built, binaries.Breakwater); err != nil {

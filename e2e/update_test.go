@@ -95,7 +95,7 @@ func TestTargetRefProtectsPodsInEveryCell(t *testing.T) {
 			}
 			return ""
 		})
-		// The Deployments go and leave their pods: the floor stays.
+		// The Deployments are deleted without their pods: the floor stays.
 		orphan := metav1.DeletePropagationOrphan
 		for _, cell := range l.Cells {
 			l.Must(cell.Client.AppsV1().Deployments(l.Namespace).Delete(l.Context(), "web-0", metav1.DeleteOptions{PropagationPolicy: &orphan}))

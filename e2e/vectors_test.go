@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// fleetKind is a workload without a controller, so that its pods stay as a vector has them. Only its scale subresource is used.
+// fleetKind is a workload without a controller, so that its pods stay as a vector defines them. Only its scale subresource is used.
 var fleetKind = schema.GroupVersionKind{Group: "vectors.test", Version: "v1", Kind: "Fleet"}
 
 func fleetDefinition() *apiextensionsv1.CustomResourceDefinition {
@@ -42,7 +42,7 @@ func fleetDefinition() *apiextensionsv1.CustomResourceDefinition {
 	return definition
 }
 
-// createFleetPods makes pods in all cells, each owned by the Fleet of its cell, which together want that many replicas.
+// createFleetPods creates pods in all cells, each owned by the Fleet of its cell. The Fleets together want the given number of replicas.
 func createFleetPods(l *fixture, pods, replicas int) {
 	l.Helper()
 	scheme := runtime.NewScheme()
@@ -70,11 +70,11 @@ func createFleetPods(l *fixture, pods, replicas int) {
 	}
 }
 
-// The vectors of PodUnavailableBudget, of which a protector can do all that it can.
+// TestBudgetVectors applies the test vectors of PodUnavailableBudget to a protector, which can express all of them.
 func TestBudgetVectors(t *testing.T) {
 	type vector struct {
 		min, max                       string
-		expected                       int32 // spec.expectedReplicas; 0 is none
+		expected                       int32 // spec.expectedReplicas; 0 means none
 		pods, unready, replicas        int
 		updating, disrupted, deleting  int
 		allowed, current, floor, total int32
@@ -97,7 +97,7 @@ func TestBudgetVectors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			claim(t, name, func(l *fixture) {
 				createFleetPods(l, v.pods, v.replicas)
-				// Those that are not ready, and those that go, are so before anything is protected.
+				// Pods become unready or terminating before the protector exists.
 				unready := map[string]bool{}
 				for _, pod := range l.ExistingPods(l.Cells[0])[:v.unready] {
 					l.SetReady(l.Cells[0], pod.Name, false)
@@ -139,7 +139,7 @@ func TestBudgetVectors(t *testing.T) {
 	}
 }
 
-// updateAndRemovePods updates pods of the second cell, whose kubelets do not notice that yet, and removes others.
+// updateAndRemovePods updates some pods of the second cell and removes others. kwok does not notice the updates yet.
 func updateAndRemovePods(l *fixture, unready map[string]bool, updating, disrupted int) {
 	l.Helper()
 	if updating+disrupted == 0 {
@@ -156,14 +156,14 @@ func updateAndRemovePods(l *fixture, unready map[string]bool, updating, disrupte
 	for _, pod := range pods[:updating] {
 		l.SetUpdatesHeld(cell, pod.Name, true)
 		l.Must(l.SetImage(cell, pod.Name, "web:2"))
-		unready[pod.Name] = true // its removal costs nothing more
+		unready[pod.Name] = true // its removal consumes no further budget
 	}
 	for _, pod := range pods[updating : updating+disrupted] {
 		l.Must(l.DeletePod(cell, pod.Name))
 	}
 }
 
-// removeReadyPods tries to remove all pods but the unready ones. As many as are allowed must go.
+// removeReadyPods tries to remove all ready pods. It fails the test unless exactly the allowed number of removals is admitted.
 func removeReadyPods(l *fixture, unready map[string]bool, allowed int) {
 	l.Helper()
 	removed := 0

@@ -114,7 +114,8 @@ func newRetrierClients(config *rest.Config) (*retrierClients, error) {
 func newRetrier(cells *cells, metrics *metrics, log logr.Logger) *retrier {
 	return &retrier{
 		cells: cells, metrics: metrics, log: log, triggered: make(chan struct{}, 1),
-		wokenAt: map[waitingController]time.Time{}, paused: map[waitingPod]evictionPause{}, taintCache: map[nodeKey]cachedTaints{}, clients: map[string]*retrierClients{},
+		wokenAt: map[waitingController]time.Time{}, paused: map[waitingPod]evictionPause{}, taintCache: map[nodeKey]cachedTaints{},
+		clients: map[string]*retrierClients{},
 	}
 }
 

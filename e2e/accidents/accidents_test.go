@@ -23,15 +23,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// massAccident is an accident that strikes all services, or some, at once.
+// massAccident is an accident that affects all or several services at once.
 type massAccident struct {
 	name  string
 	cause func(s *fixture)
-	// unobserved is what each protector says when Breakwater has seen the accident; nil if nothing changes in the core.
+	// unobserved returns why a protector does not yet show the accident, or "" if it does. It is nil if nothing changes in the core.
 	unobserved func(p *v1alpha1.PodProtector) string
-	// repair undoes what restore does not.
+	// repair undoes what restoreServices does not; nil means nothing.
 	repair func(s *fixture)
-	// inFederation reports whether it is played in a federation as well, where it strikes all clusters at once.
+	// inFederation reports whether the accident is also tested in a federation, where it affects all clusters at once.
 	inFederation bool
 }
 
@@ -88,8 +88,8 @@ func TestAccidentsKeepFloorsInForce(t *testing.T) {
 	})
 }
 
-// In a federation an accident strikes the sources in the core, and where it would the Deployments of all workers. Only make e2e, which sets
-// ACCIDENTS_ALL, has the time for those that strike the core alone.
+// TestAccidentsInAFederation causes accidents that affect the sources in the core and the Deployments of all workers. It includes the
+// accidents that affect only the core if ACCIDENTS_ALL is set, as make e2e does, because they take much time.
 func TestAccidentsInAFederation(t *testing.T) {
 	s := newFixture(startFederation(t))
 	r := newReport("federation", s)
@@ -107,7 +107,7 @@ func TestAccidentsInAFederation(t *testing.T) {
 	r.checkAccidents(s)
 }
 
-// installServices installs the services by an umbrella chart, and gives some of them owners.
+// installServices installs the services with an umbrella chart, and creates owners for some of them.
 func (s *fixture) installServices() {
 	s.Helper()
 	s.runHelm("install", "umbrella", s.writeChart("umbrella", s.services))
@@ -115,7 +115,7 @@ func (s *fixture) installServices() {
 	s.addOwners(s.services[perNamespace : 2*perNamespace])
 }
 
-// runAccident lets an accident strike, and asks for the removal of all pods when Breakwater has seen it.
+// runAccident causes an accident, waits until Breakwater has observed it, and then tries to remove all pods.
 func (s *fixture) runAccident(b massAccident) accident {
 	s.Helper()
 	started, o := time.Now(), s.watchPods()
@@ -134,7 +134,7 @@ func (s *fixture) runAccident(b massAccident) accident {
 	return result
 }
 
-// floorsHeld is the share of the services whose protector is in force with the floor from before.
+// floorsHeld returns the share of the services whose protector is in force with at least the original floor.
 func (s *fixture) floorsHeld() float64 {
 	s.Helper()
 	all, held := s.getProtectors(), 0
@@ -149,7 +149,7 @@ func (s *fixture) floorsHeld() float64 {
 	return float64(held) / float64(len(s.services))
 }
 
-// recreatePolicy creates the policy again, when the one that was deleted is gone.
+// recreatePolicy recreates the policy when the old one is deleted.
 func (s *fixture) recreatePolicy() {
 	s.Helper()
 	s.Eventually(func() string {
@@ -184,7 +184,8 @@ func deleteDeploymentsFromEtcd(s *fixture) {
 		if len(keys.Kvs) != perNamespace {
 			s.Fatalf("%d Deployments found in etcd, want %d", len(keys.Kvs), perNamespace)
 		}
-		// Each in a transaction of its own, as an API server writes: of several deletions of one revision a watch that begins again shows a part.
+		// Delete each in a transaction of its own, like an API server. If one revision contains several deletions, a watch that restarts
+		// may receive only some of them.
 		for _, kv := range keys.Kvs {
 			_, err := etcd.Delete(ctx, string(kv.Key))
 			s.Must(err)
@@ -210,14 +211,14 @@ func evictAll(s *fixture) {
 			pods, err := cell.Client.CoreV1().Pods(of.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "app=" + of.name})
 			s.Must(err)
 			for _, pod := range pods.Items {
-				// Most of them are refused; the oracle judges.
+				// Most of the requests are denied. The oracle judges the result.
 				_ = cell.Client.CoreV1().Pods(pod.Namespace).EvictV1(s.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
 			}
 		}
 	}
 }
 
-// addOwners gives services an owner each, of a kind of its own, as operators do.
+// addOwners creates an owner of a custom kind for each service, as operators do.
 func (s *fixture) addOwners(services []service) {
 	s.Helper()
 	s.applyJSON(`{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "applications.example.com"},
@@ -232,7 +233,7 @@ func (s *fixture) addOwners(services []service) {
 	}
 }
 
-// applyJSON applies an object that is given as JSON.
+// applyJSON applies an object in JSON.
 func (s *fixture) applyJSON(object string) {
 	s.Helper()
 	parsed := &unstructured.Unstructured{}
@@ -240,7 +241,7 @@ func (s *fixture) applyJSON(object string) {
 	s.Must(s.Core.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(parsed), client.FieldOwner("team")))
 }
 
-// deleteOwners deletes the definition of the owners: the garbage collector then deletes each Deployment.
+// deleteOwners deletes the CRD of the owners. The garbage collector then deletes each Deployment.
 func deleteOwners(s *fixture) {
 	s.Helper()
 	for _, of := range s.services[perNamespace : 2*perNamespace] {

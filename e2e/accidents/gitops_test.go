@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// In each, a commit removes all services from what is synced.
+// TestAccidentsOfGitOps removes all services from the synced manifests, once with Flux and once with Argo CD.
 func TestAccidentsOfGitOps(t *testing.T) {
 	for _, program := range []string{"source-controller", "kustomize-controller", "controller-gen", "argo-sync"} {
 		if _, err := local.BuiltProgram(program); err != nil {
@@ -41,7 +41,7 @@ func TestAccidentsOfGitOps(t *testing.T) {
 	})
 }
 
-// manifests are the Deployments of all services, each in a file of its own.
+// manifests returns the Deployments of all services as files, one file per Deployment.
 func (s *fixture) manifests() map[string]string {
 	s.Helper()
 	files := map[string]string{}
@@ -53,20 +53,20 @@ func (s *fixture) manifests() map[string]string {
 	return files
 }
 
-// remainingManifests is all that is synced after the accident: neither engine prunes everything.
+// remainingManifests is the only manifest that is synced after the accident, because neither engine prunes everything.
 const remainingManifests = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: remains, namespace: default}\n"
 
-// fluxSync syncs the services from a Git repository.
+// fluxSync syncs the services from a Git repository with Flux.
 type fluxSync struct {
 	*fixture
 	site       *gitops.ProcessHost
 	repository *gitops.Repository
 }
 
-// fluxNamespace is that of the Kustomization and its source; name is theirs.
+// fluxNamespace and fluxName are the namespace and the name of the Kustomization and its source.
 const fluxNamespace, fluxName = "fleet", "services"
 
-// startFlux starts its real controllers, and returns when they have applied the services.
+// startFlux starts the real controllers of Flux, and returns when they have applied the services.
 func (s *fixture) startFlux() *fluxSync {
 	s.Helper()
 	dir := filepath.Join(s.TB.(*testing.T).TempDir(), "flux")
@@ -110,12 +110,13 @@ func (f *fluxSync) waitForSync() {
 	f.Must(f.site.WaitForApplied(f.Context(), key, head))
 }
 
-// commitRemoval commits the accident, and ends Flux, which would go on pruning what is restored.
+// commitRemoval commits the accident and waits until Flux has applied it. Then it stops Flux, which would otherwise prune the services that
+// the test restores.
 func (f *fluxSync) commitRemoval(*fixture) {
 	f.Helper()
 	files := f.manifests()
 	for name := range maps.Keys(files) {
-		files[name] = "" // removes it
+		files[name] = "" // removes the file
 	}
 	f.Must(f.repository.Commit(f.Context(), "A mistake", files))
 	f.waitForSync()
@@ -123,7 +124,7 @@ func (f *fluxSync) commitRemoval(*fixture) {
 	f.site.Close()
 }
 
-// pruneWithArgo syncs the services by the engine of Argo CD, and then what remains of them.
+// pruneWithArgo syncs all services with the engine of Argo CD, and then only the remaining manifests.
 func pruneWithArgo(s *fixture) {
 	s.Helper()
 	var all bytes.Buffer
@@ -142,7 +143,7 @@ func (s *fixture) syncWithArgo(manifests string) {
 	s.Logf("%.300s", out)
 }
 
-// waitForDeletions waits until all Deployments are deleted, or are being deleted: there was an accident.
+// waitForDeletions waits until all Deployments are deleted or being deleted. This proves that the accident happened.
 func (s *fixture) waitForDeletions() {
 	s.Helper()
 	s.Eventually(func() string {
@@ -159,7 +160,8 @@ func (s *fixture) waitForDeletions() {
 	})
 }
 
-// endForegroundDeletions ends deletions that wait for pods, whose removals are refused, as a user does who recreates the Deployments.
+// endForegroundDeletions removes the finalizers of Deployments whose foreground deletion waits for pods. The removals of those pods are
+// denied. A user does the same before recreating the Deployments.
 func (s *fixture) endForegroundDeletions() {
 	s.Helper()
 	for _, of := range s.services {

@@ -1,5 +1,5 @@
-// Package accidents_test plays the accidents that delete, scale down or edit the workloads themselves, on a real control plane with
-// Breakwater installed by its charts as the README says, and asserts that the floors outlive them. It writes accidents-report.
+// Package accidents_test causes accidents that delete, scale down or edit the workloads themselves. It uses a real control plane and
+// installs Breakwater with its charts as the README describes. It asserts that the floors stay in force, and writes accidents-report.
 package accidents_test
 
 import (
@@ -18,7 +18,7 @@ import (
 
 const root = "../../"
 
-// What the tests of the package share.
+// All tests of the package share this suite, except those in a federation.
 var singleSuite = e2e.NewSuiteWith("single", func(ctx context.Context, s *e2e.Suite) (func(), error) {
 	r, err := setup(s.Program(), s.Dir()).Single(ctx, s.Federation().Clusters()[0])
 	if err != nil {
@@ -34,7 +34,7 @@ func setup(program, dir string) release.Setup {
 	return release.Setup{Program: program, Dir: dir, Charts: root + "charts/", Deadline: e2e.AdmissionDeadline}
 }
 
-// startFederation brings up a core and two workers with Breakwater until the test ends.
+// startFederation starts a core and two workers with Breakwater. They run until the test ends.
 func startFederation(t *testing.T) *e2e.Fixture {
 	t.Helper()
 	must := func(err error) {

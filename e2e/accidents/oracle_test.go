@@ -14,16 +14,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// reportFolder takes report.json and a picture for each accident.
+// reportFolder is the folder of report.json and a picture of each accident.
 const reportFolder = root + "accidents-report"
 
-// report is what came of the accidents of one or several topologies. It is flat, for scripts.
+// report has the results of the accidents in one or several topologies. It is flat, so that scripts can read it easily.
 type report struct {
-	// FloorsHeldMin is the least share of floors in force after any accident.
+	// FloorsHeldMin is the lowest share of floors in force after any accident.
 	FloorsHeldMin float64 `json:"floors_held_min"`
-	// PodsBelowFloor adds up, over all accidents and services, by how many pods a floor was missed.
+	// PodsBelowFloor is the number of pods missing to the floor, summed over all accidents and services.
 	PodsBelowFloor int `json:"pods_below_floor"`
-	// SingleTeardownSeconds is how long the deletion of one Deployment took, until its protector and its pods were gone.
+	// SingleTeardownSeconds is the time from the deletion of one Deployment until its protector and its pods are deleted.
 	SingleTeardownSeconds float64             `json:"single_teardown_s"`
 	Workloads             int                 `json:"workloads"`
 	Accidents             map[string]accident `json:"accidents"`
@@ -32,14 +32,14 @@ type report struct {
 	topology string
 }
 
-// accident is what came of one.
+// accident is the result of one accident.
 type accident struct {
 	FloorsHeld     float64 `json:"floors_held"`
 	PodsBelowFloor int     `json:"pods_below_floor"`
 	Removed        int     `json:"pods_removed"`
 }
 
-// podOracle watches the pods of each service by itself, apart from what Breakwater says.
+// podOracle watches the pods of each service independently of Breakwater.
 type podOracle struct {
 	*fixture
 	recorders []*storm.Recorder
@@ -57,7 +57,7 @@ func (s *fixture) watchPods() *podOracle {
 	return o
 }
 
-// judgeSince judges the pods from then until now, and draws the fewest available pods of any service.
+// judgeSince stops the recorders and judges their records. It draws the timeline of the service with the fewest available pods.
 func (o *podOracle) judgeSince(name string) (below, removed int) {
 	o.Helper()
 	var worst *storm.Verdict
@@ -94,7 +94,7 @@ func (o *podOracle) drawTimeline(name string, timeline []storm.Point) {
 	o.Must(os.WriteFile(filepath.Join(reportFolder, name+".svg"), []byte(picture.SVG()), 0o600))
 }
 
-// removeAllPods asks for the removal of every pod of every service once, by many clients.
+// removeAllPods tries to delete every pod of every service once, with concurrent requests.
 func (s *fixture) removeAllPods() {
 	s.Helper()
 	var running sync.WaitGroup
@@ -107,7 +107,7 @@ func (s *fixture) removeAllPods() {
 				running.Go(func() {
 					slots <- struct{}{}
 					defer func() { <-slots }()
-					// Most of them are refused; the oracle judges.
+					// Most of the requests are denied. The oracle judges the result.
 					_ = cell.Client.CoreV1().Pods(pod.Namespace).Delete(s.Context(), pod.Name, metav1.DeleteOptions{})
 				})
 			}
@@ -120,7 +120,7 @@ func newReport(topology string, s *fixture) *report {
 	return &report{topology: topology, Workloads: len(s.services), Accidents: map[string]accident{}, Teardowns: map[string]float64{}}
 }
 
-// checkAccidents fails the test unless all floors are in force and no pod is below one.
+// checkAccidents fails the test unless all floors are in force and no service has fewer pods than its floor.
 func (r *report) checkAccidents(s *fixture) {
 	s.Helper()
 	for name, a := range r.Accidents {
@@ -130,7 +130,7 @@ func (r *report) checkAccidents(s *fixture) {
 	}
 }
 
-// saveReport adds the accidents to those of other topologies in the report, if those were played by the same process.
+// saveReport adds the results to those of the other topologies that this process has tested, and writes the report.
 func (r *report) saveReport() error {
 	writtenReport.Lock()
 	defer writtenReport.Unlock()

@@ -25,29 +25,30 @@ import (
 
 const (
 	namespaces, perNamespace = 5, 10
-	// replicas of each service; a rollout takes one of them at once, so that the floor is one less.
+	// replicas is the number of pods of each service. A rollout may make one of them unavailable, so the floor is one less.
 	replicas, floor = 4, 3
-	// policyLabel is the label of the services that a policy protects; the others have the label that asks for protection.
+	// policyLabel is the label of the services that a policy protects. The other services have the label that requests protection.
 	policyLabel = "by-policy"
 )
 
-// service is one of the workloads that an accident is about.
+// service is one of the workloads that an accident affects.
 type service struct{ namespace, name string }
 
 func (s service) protector() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.namespace, Name: "deployment-" + s.name}
 }
 
-// serviceCluster is a cluster that has a Deployment of each service.
+// serviceCluster is a cluster with a Deployment of each service.
 type serviceCluster struct {
 	federation.Cluster
 	client.Client
-	// replicas are those of each Deployment. source is the cluster from whose Deployments floors are derived; runs, whether pods run there.
+	// replicas is the number of replicas of each Deployment. isSource reports whether floors are derived from the Deployments of this
+	// cluster. runsPods reports whether pods run in it.
 	replicas           int32
 	isSource, runsPods bool
 }
 
-// fixture is the namespaces, the policy and the services of an installation. The first site has the sources.
+// fixture has the namespaces, the policy and the services of an installation. The first cluster has the source Deployments.
 type fixture struct {
 	*e2e.Fixture
 	prefix   string
@@ -80,7 +81,7 @@ func newFixture(l *e2e.Fixture) *fixture {
 	return s
 }
 
-// newDeployment is that of a service in a site, as its chart has it.
+// newDeployment returns the Deployment of a service in a cluster, as its chart defines it.
 func (s *fixture) newDeployment(at serviceCluster, of service) *appsv1.Deployment {
 	n, one, labels := at.replicas, intstr.FromInt32(1), map[string]string{"app": of.name}
 	protection := map[string]string{v1alpha1.LabelProtect: "true"}
@@ -108,7 +109,7 @@ func (s *fixture) newDeployment(at serviceCluster, of service) *appsv1.Deploymen
 	}
 }
 
-// newPolicy protects the services with its label, and releases them when it is deleted.
+// newPolicy returns a policy that protects the services with policyLabel. Its protectors are released when it is deleted.
 func (s *fixture) newPolicy() *v1alpha1.ClusterProtectionPolicy {
 	p := &v1alpha1.ClusterProtectionPolicy{ObjectMeta: metav1.ObjectMeta{Name: policyLabel}}
 	p.Spec.Workloads.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{policyLabel: "true"}}
@@ -130,7 +131,7 @@ func (s *fixture) writeChart(name string, services []service) string {
 	return folder
 }
 
-// runHelm runs the real one, for releases of the users' namespaces.
+// runHelm runs helm in a namespace of a user, in the first cluster.
 func (s *fixture) runHelm(arguments ...string) {
 	s.Helper()
 	command, err := release.Helm(s.Context(), s.Dir(), append(arguments, "--namespace", s.prefix)...)
@@ -141,7 +142,7 @@ func (s *fixture) runHelm(arguments ...string) {
 	}
 }
 
-// runKubectl runs the real one as the administrator of the first site.
+// runKubectl runs kubectl as the administrator of the first cluster.
 func (s *fixture) runKubectl(arguments ...string) {
 	s.Helper()
 	s.runKubectlAt(s.clusters[0], arguments...)
@@ -152,7 +153,7 @@ func (s *fixture) runKubectlAt(at serviceCluster, arguments ...string) {
 	e2e.RunTool(s.Context(), s, "kubectl", at.Kubeconfig(), arguments...)
 }
 
-// runKubectlInEachNamespace runs kubectl in each namespace of the services, in all sites.
+// runKubectlInEachNamespace runs kubectl in each namespace of the services, in all clusters.
 func (s *fixture) runKubectlInEachNamespace(arguments ...string) {
 	s.Helper()
 	for _, at := range s.clusters {
@@ -160,7 +161,7 @@ func (s *fixture) runKubectlInEachNamespace(arguments ...string) {
 	}
 }
 
-// runKubectlInNamespacesOf runs kubectl in each namespace of the services, in one site.
+// runKubectlInNamespacesOf runs kubectl in each namespace of the services, in one cluster.
 func (s *fixture) runKubectlInNamespacesOf(at serviceCluster, arguments ...string) {
 	s.Helper()
 	for n := range namespaces {
@@ -168,7 +169,7 @@ func (s *fixture) runKubectlInNamespacesOf(at serviceCluster, arguments ...strin
 	}
 }
 
-// restoreServices applies all services as they are to be, and waits until each has its floor and nothing is pending.
+// restoreServices applies the original Deployments of all services. It waits until each service has its floor and no decrease is pending.
 func (s *fixture) restoreServices() {
 	s.Helper()
 	s.applyAllDeployments(func(*appsv1.Deployment) {})
@@ -187,7 +188,7 @@ func (s *fixture) restoreServices() {
 	})
 }
 
-// applyAllDeployments applies all services in all sites, with a change.
+// applyAllDeployments applies the Deployments of all services in all clusters, after change has modified them.
 func (s *fixture) applyAllDeployments(change func(*appsv1.Deployment)) {
 	s.Helper()
 	for _, at := range s.clusters {
@@ -199,7 +200,7 @@ func (s *fixture) applyAllDeployments(change func(*appsv1.Deployment)) {
 	}
 }
 
-// applyDeployment makes a Deployment as it is to be, whichever client changed it.
+// applyDeployment applies a Deployment and overrides the changes of other clients.
 func (s *fixture) applyDeployment(at serviceCluster, d *appsv1.Deployment) {
 	s.Helper()
 	raw, err := yaml.Marshal(d)
@@ -207,7 +208,7 @@ func (s *fixture) applyDeployment(at serviceCluster, d *appsv1.Deployment) {
 	s.Must(at.Patch(s.Context(), d, client.RawPatch("application/apply-patch+yaml", raw), client.FieldOwner("team"), client.ForceOwnership))
 }
 
-// getProtectors reads those of all services, by their keys.
+// getProtectors returns all protectors, by key.
 func (s *fixture) getProtectors() map[client.ObjectKey]*v1alpha1.PodProtector {
 	s.Helper()
 	var list v1alpha1.PodProtectorList
@@ -219,7 +220,7 @@ func (s *fixture) getProtectors() map[client.ObjectKey]*v1alpha1.PodProtector {
 	return all
 }
 
-// waitForAllProtectors waits until each service has a protector of which nothing is unmet.
+// waitForAllProtectors waits until each service has a protector for which unmet returns "".
 func (s *fixture) waitForAllProtectors(unmet func(*v1alpha1.PodProtector) string) {
 	s.Helper()
 	s.Eventually(func() string {

@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// measureTeardowns play what users do on purpose, with no other step than is documented. How long each takes is in the report; the goal is 10 s
-// on a machine that does nothing else.
+// measureTeardowns measures deletions and reductions that users make on purpose, with only the documented steps. The report contains the
+// time that each takes. The goal is 10 s on an otherwise idle machine.
 func (s *fixture) measureTeardowns(r *report) {
 	s.Helper()
 	for name, deliberately := range map[string]func() time.Duration{
@@ -29,7 +29,7 @@ func (s *fixture) measureTeardowns(r *report) {
 	r.SingleTeardownSeconds = r.Teardowns["one-deployment"]
 }
 
-// createExtraService makes a service beside the others, and waits until its pods are counted.
+// createExtraService creates an additional service, and waits until its pods are counted.
 func (s *fixture) createExtraService(name string, pods int32) service {
 	s.Helper()
 	of := service{s.prefix, name}
@@ -98,7 +98,7 @@ func (s *fixture) timeUninstall() time.Duration {
 	return time.Since(began)
 }
 
-// timePreviewDeletion deletes a namespace whose template confirms the release of its floors beforehand.
+// timePreviewDeletion measures the deletion of a namespace whose template already confirms the release of its floors.
 func (s *fixture) timePreviewDeletion() time.Duration {
 	s.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -130,7 +130,7 @@ func (s *fixture) waitForNamespaceDeleted(namespace *corev1.Namespace) {
 	})
 }
 
-// deleteNamespace is an accident, and then a deliberate teardown that is confirmed.
+// deleteNamespace deletes a namespace by accident and judges the result. Then it confirms the release and measures the teardown.
 func (s *fixture) deleteNamespace(r *report) accident {
 	s.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.services[0].namespace}}

@@ -1,4 +1,4 @@
-// Package cells_test tests Breakwater where no flag names a cell: webhooks, and one aggregator of all, follow the core's Cells.
+// Package cells_test tests Breakwater without flags that name cells: the webhooks and one aggregator for all cells follow the core's Cells.
 package cells_test
 
 import (
@@ -83,7 +83,7 @@ func TestCellIsDeletedAndRecreated(t *testing.T) {
 	})
 }
 
-// waitForCells waits until the protector knows these cells and no other, and that many available pods in them.
+// waitForCells waits until the protector has entries of exactly these cells, the given number of available pods, and no reservation.
 func waitForCells(l *e2e.Fixture, available int, cells ...string) {
 	l.Helper()
 	l.Eventually(func() string {

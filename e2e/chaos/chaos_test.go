@@ -1,4 +1,4 @@
-// Package chaos_test plays a few of the scenarios of make chaos.
+// Package chaos_test runs a few of the scenarios of make chaos.
 package chaos_test
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// scenarioNames are the scenarios that no other test has.
+// scenarioNames returns the scenarios that no other test covers.
 func scenarioNames() []string {
 	return []string{
 		"an aggregator is paused, replaced, and resumed",

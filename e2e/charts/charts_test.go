@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// The tests share a release, and the last of them, in the last file, uninstalls it.
+// The tests share a release. The last test, which is in the last file, uninstalls it.
 
 func TestStormOnInstalledChart(t *testing.T) {
 	single.Claim(t, "the floor holds, and the whole budget is used", func(l *e2e.Fixture) {
@@ -40,13 +40,14 @@ func TestHelmTest(t *testing.T) {
 	})
 }
 
-// What a policy, a percentage, a rollout and a drain need of rights that a storm does not.
+// TestComponentsHaveRights covers the permissions for policies, percentages, rollouts and drains, which a storm does not need.
 func TestComponentsHaveRights(t *testing.T) {
 	single.Claim(t, "a workload gets a protector with a percentage floor, and is rolled out under it", func(l *e2e.Fixture) {
 		l.Must(l.Core.Create(l.Context(), createPolicy(l)))
 		createDeployment(l, 8)
 		waitForProtector(l, "deployment-web", 6)
-		// The generator knows how many pods its Deployment wants. Of others the aggregator finds out.
+		// The generator determines the expected replicas of its own protectors from the Deployment. The aggregator determines those of
+		// other protectors.
 		share := intstr.FromString("75%")
 		l.CreateProtector(0, func(s *v1alpha1.PodProtectorSpec) { s.MinAvailable = &share })
 		if p := waitForProtector(l, "web", 6); p.Status.ExpectedReplicas == nil || *p.Status.ExpectedReplicas != 8 {
@@ -78,7 +79,7 @@ func TestUpgradeDuringStorm(t *testing.T) {
 	})
 }
 
-// createPolicy asks for three quarters of each Deployment.
+// createPolicy returns a policy with a floor of three quarters of each Deployment.
 func createPolicy(l *e2e.Fixture) *v1alpha1.ProtectionPolicy {
 	share := intstr.FromString("75%")
 	policy := &v1alpha1.ProtectionPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
@@ -87,7 +88,7 @@ func createPolicy(l *e2e.Fixture) *v1alpha1.ProtectionPolicy {
 	return policy
 }
 
-// createDeployment makes a Deployment of pods with app=web.
+// createDeployment creates a Deployment of pods labelled app=web.
 func createDeployment(l *e2e.Fixture, replicas int32) {
 	l.Helper()
 	labels := map[string]string{"app": "web"}
@@ -101,7 +102,7 @@ func createDeployment(l *e2e.Fixture, replicas int32) {
 	l.Must(l.Core.Create(l.Context(), d))
 }
 
-// waitForProtector waits until a protector has that floor, and all pods are counted and available.
+// waitForProtector waits until a protector has the floor, and all pods are counted and available.
 func waitForProtector(l *e2e.Fixture, name string, floor int32) *v1alpha1.PodProtector {
 	l.Helper()
 	p := &v1alpha1.PodProtector{}
@@ -117,8 +118,8 @@ func waitForProtector(l *e2e.Fixture, name string, floor int32) *v1alpha1.PodPro
 	return p
 }
 
-// rollImage gives the pods of the Deployment another image, and waits until all have it. Its strategy takes down more at once than the
-// floor allows, so that its controller is refused, and woken.
+// rollImage changes the image of the Deployment, and waits until all pods have it. The strategy allows more unavailable pods than the floor
+// does, so that the Deployment's controller is denied removals and retries.
 func rollImage(l *e2e.Fixture) {
 	l.Helper()
 	l.Must(l.Core.Patch(l.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}},
@@ -135,7 +136,7 @@ func rollImage(l *e2e.Fixture) {
 	})
 }
 
-// nextVersion is a copy of the chart with another version.
+// nextVersion returns the folder of a copy of the chart with another version.
 func nextVersion(t *testing.T) string {
 	t.Helper()
 	next := filepath.Join(t.TempDir(), "breakwater")

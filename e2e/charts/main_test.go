@@ -1,4 +1,4 @@
-// Package charts_test installs Breakwater by its charts in one cluster, lets a storm rage, upgrades and uninstalls.
+// Package charts_test installs Breakwater with its charts in one cluster, runs storms, and upgrades and uninstalls the release.
 package charts_test
 
 import (
@@ -12,7 +12,7 @@ import (
 
 const folder = "../../charts/"
 
-// What the tests of the package share.
+// All tests of the package share these.
 var (
 	single    = e2e.NewSuiteWith("single", startSuite)
 	installed *release.Release

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// What it needs of rights is to read policies and namespaces, and to write what came of them.
+// Scheduling policies require permissions to read policies and namespaces, and to write the status of policies.
 func TestSchedulingPoliciesApplyToPods(t *testing.T) {
 	single.Claim(t, "new pods of a namespace tolerate a taint, and the policy reports them", func(l *e2e.Fixture) {
 		l.WaitForReadyCells(installed.Problems)

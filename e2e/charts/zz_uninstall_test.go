@@ -29,7 +29,7 @@ func TestUninstallLeavesNothingBehind(t *testing.T) {
 		if left := remainingObjects(l); len(left) > 0 {
 			t.Errorf("remaining objects: %q", left)
 		}
-		// What says what is protected, and where, is kept for another release, and nothing holds it.
+		// The objects that define protection and cells are kept for another release, and they have no finalizers.
 		web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: installed.Cluster.Name()}}
 		kept := []client.Object{policy, protector, web, cell}
@@ -55,7 +55,8 @@ func TestUninstallLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// deleteCRDs does what docs/how-to/upgrade.md says in a sentence, and sees that the definitions, which a release leaves behind, are gone.
+// deleteCRDs deletes the CRDs as docs/how-to/upgrade.md describes, because a release does not delete them, and checks that they are
+// deleted.
 func deleteCRDs(l *e2e.Fixture) {
 	l.Helper()
 	output, err := doctest.Mentioned("../..", "docs/how-to/upgrade.md", "kubectl delete crd ")
@@ -81,7 +82,7 @@ func deleteCRDs(l *e2e.Fixture) {
 	l.Eventually(func() string { return strings.Join(left(), ", ") })
 }
 
-// remainingObjects are objects of the release that are still there.
+// remainingObjects returns the objects of the release that still exist.
 func remainingObjects(l *e2e.Fixture) []string {
 	l.Helper()
 	var left []string
@@ -95,7 +96,7 @@ func remainingObjects(l *e2e.Fixture) []string {
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
 		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Kind: "FlowSchema"},
 	} {
-		l.Eventually(func() string { // Helm does not wait for what finalizers hold
+		l.Eventually(func() string { // Helm does not wait for objects with finalizers
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(kind)
 			l.Must(l.Core.List(context.Background(), list, client.MatchingLabels{"app.kubernetes.io/instance": "breakwater"}))

@@ -28,7 +28,7 @@ func TestCoreRestoredFromHourOldBackup(t *testing.T) {
 		l.restartComponents(l.core())
 		start := l.restoreEtcd(l.core(), backup)
 		end := v.startAttack()
-		// The webhooks come before the aggregators: what they read is of an hour ago, when ten pods were available.
+		// The webhooks start before the aggregators. They read the state of the backup, in which ten pods were available.
 		count := l.freezeComponents(l.aggregators()...)
 		start()
 		if got := l.getProtector("web").Status.Summary.Available; got != 10 {
@@ -49,7 +49,7 @@ func TestCoreRestoredFromHourOldBackup(t *testing.T) {
 	})
 }
 
-// withIdentityOnly gives a protector of which nothing but the identity is known.
+// withIdentityOnly returns a protector that has only the metadata of p.
 func (l fixture) withIdentityOnly(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	return &v1alpha1.PodProtector{ObjectMeta: *p.ObjectMeta.DeepCopy()}
 }
@@ -57,7 +57,8 @@ func (l fixture) withIdentityOnly(p *v1alpha1.PodProtector) *v1alpha1.PodProtect
 func TestCoreUnreachable(t *testing.T) {
 	claim(t, "removals are denied with a reason, break-glass removals are admitted, and are charged afterwards", func(l fixture) {
 		l.createCountedProtector(7, 8)
-		// Two pods are removed by force: one of them within the floor, which is not known to allow it, and one below.
+		// Two pods are removed with break-glass. The floor would allow one of these removals, but the webhook cannot determine that. The
+		// other one is below the floor.
 		v := l.startPodWatch(6)
 		core := l.faults(l.core())
 		l.restartComponents(l.core())
@@ -91,7 +92,7 @@ func TestCoreUnreachable(t *testing.T) {
 	})
 }
 
-// forceRemoval breaks the glass for a pod and removes it.
+// forceRemoval sets the break-glass annotation on a pod and deletes the pod.
 func (l fixture) forceRemoval(cell storm.Cell, pod string) {
 	l.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationForceDelete + `":"true"}}}`)

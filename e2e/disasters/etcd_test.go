@@ -16,10 +16,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// revisionBump is by how much revisions go on after a restore, as etcd advises.
+// revisionBump is added to the revisions in a restore, as etcd recommends.
 const revisionBump = 1_000_000_000
 
-// etcdAccess is a cluster whose etcd can be reached below its apiserver.
+// etcdAccess is a cluster whose etcd tests can access without its API server.
 type etcdAccess interface {
 	EtcdAccess() (endpoint string, config *tls.Config, err error)
 	RestoreEtcd(ctx context.Context, backup string, bump uint64) error
@@ -46,8 +46,8 @@ func (l fixture) newEtcdClient(cluster federation.Cluster) *clientv3.Client {
 	return etcd
 }
 
-// deleteFromEtcd takes objects out of a cluster's etcd at once, below its apiserver, as damage does: those of these keys and all below,
-// which must be as many as is said.
+// deleteFromEtcd deletes objects from a cluster's etcd in one transaction, without its API server. It deletes the given keys and all keys
+// below them, and fails the test unless the number of deleted objects is want.
 func (l fixture) deleteFromEtcd(cluster federation.Cluster, want int64, keys ...string) {
 	l.Helper()
 	var all []clientv3.Op
@@ -65,7 +65,7 @@ func (l fixture) deleteFromEtcd(cluster federation.Cluster, want int64, keys ...
 	}
 }
 
-// backUpEtcd saves a cluster's etcd.
+// backUpEtcd saves a snapshot of a cluster's etcd to a file.
 func (l fixture) backUpEtcd(cluster federation.Cluster) (file string) {
 	l.Helper()
 	saved, err := l.newEtcdClient(cluster).Snapshot(l.Context())
@@ -78,7 +78,7 @@ func (l fixture) backUpEtcd(cluster federation.Cluster) (file string) {
 	return out.Name()
 }
 
-// restoreEtcd ends all of a cluster but its etcd and takes that back to a backup; start starts the others again.
+// restoreEtcd stops all components of a cluster except etcd and restores etcd from a backup. start starts the other components again.
 func (l fixture) restoreEtcd(cluster federation.Cluster, backup string) (start func()) {
 	l.Helper()
 	faults := l.faults(cluster)
@@ -92,7 +92,7 @@ func (l fixture) restoreEtcd(cluster federation.Cluster, backup string) (start f
 	}
 }
 
-// killComponents ends all of a cluster but what is to be kept.
+// killComponents stops all components of a cluster except the given one.
 func (l fixture) killComponents(cluster federation.Cluster, except ...federation.Component) {
 	l.Helper()
 	faults := l.faults(cluster)
@@ -103,7 +103,7 @@ func (l fixture) killComponents(cluster federation.Cluster, except ...federation
 	}
 }
 
-// restartComponents starts all of a cluster again when the test has failed: the next one needs it.
+// restartComponents restarts all components of a cluster when the test has failed, because the next test needs them.
 func (l fixture) restartComponents(cluster federation.Cluster) {
 	l.Helper()
 	faults := l.faults(cluster)

@@ -1,6 +1,6 @@
-// Package disasters_test damages real clusters and asserts that the floor holds: it deletes objects from etcd, restores backups, makes
-// clusters unreachable, and deletes or replaces configurations. No other package uses its federation. docs/concepts/disasters.md describes each
-// disaster for operators.
+// Package disasters_test damages real clusters and asserts that the floor holds. It deletes objects from etcd, restores backups, makes
+// clusters unreachable, and deletes or replaces configurations. No other package uses its federation. docs/concepts/disasters.md describes
+// each disaster for operators.
 package disasters_test
 
 import (
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m))
 }
 
-// fixture is one disaster's.
+// fixture is the fixture of one disaster.
 type fixture struct{ *e2e.Fixture }
 
 func claim(t *testing.T, name string, verify func(l fixture)) {
@@ -36,7 +36,7 @@ func claim(t *testing.T, name string, verify func(l fixture)) {
 	suite.Claim(t, name, func(l *e2e.Fixture) { verify(fixture{l}) })
 }
 
-// expectDenial checks that an error is Breakwater's refusal for now, and that it says what happened.
+// expectDenial checks that an error is a denial by Breakwater and that its message contains the fragments.
 func (l fixture) expectDenial(err error, fragments ...string) {
 	l.Helper()
 	if fragment := denialProblem(err, fragments...); fragment != "" {
@@ -45,7 +45,7 @@ func (l fixture) expectDenial(err error, fragments ...string) {
 	l.Logf("the caller gets: %v", err)
 }
 
-// denialProblem says why an error is not Breakwater's refusal with these words.
+// denialProblem returns why an error is not a denial by Breakwater that contains the fragments, or "" if it is one.
 func denialProblem(err error, fragments ...string) string {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) || status.Status().Code != 429 {
@@ -66,8 +66,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// removeAnyPod asks for the removal of a living pod of a cell, by a deletion or an eviction; of another cell when none is left there,
-// for a floor counts the pods of all.
+// removeAnyPod deletes or evicts a pod of a cell. If the cell has no pod left, it takes one of another cell, because a floor counts the
+// pods of all cells.
 func (l fixture) removeAnyPod(cell int, evict bool) error {
 	l.Helper()
 	for i := range l.Cells {
@@ -85,7 +85,7 @@ func (l fixture) removeAnyPod(cell int, evict bool) error {
 	return nil
 }
 
-// expectDenialsInAllCells asks for deletions and evictions in all cells.
+// expectDenialsInAllCells checks that deletions and evictions are denied in all cells.
 func (l fixture) expectDenialsInAllCells(fragments ...string) {
 	l.Helper()
 	for cell := range l.Cells {
@@ -94,7 +94,8 @@ func (l fixture) expectDenialsInAllCells(fragments ...string) {
 	}
 }
 
-// waitForDenials waits until each kind of removal is refused in these words in every cell. What is admitted meanwhile is judged.
+// waitForDenials waits until each kind of removal is denied in every cell with a message that contains the fragments. A podWatch judges the
+// removals that are admitted meanwhile.
 func (l fixture) waitForDenials(fragments ...string) {
 	l.Helper()
 	for cell := range l.Cells {
@@ -104,7 +105,7 @@ func (l fixture) waitForDenials(fragments ...string) {
 	}
 }
 
-// waitForDenial waits until a kind of removal is refused in these words in a cell.
+// waitForDenial waits until a kind of removal is denied in a cell with a message that contains the fragments.
 func (l fixture) waitForDenial(cell int, evict bool, fragments ...string) {
 	l.Helper()
 	var last error
@@ -115,7 +116,7 @@ func (l fixture) waitForDenial(cell int, evict bool, fragments ...string) {
 	l.Logf("the caller finally gets: %v", last)
 }
 
-// getProtector reads a protector of the lab's core.
+// getProtector reads a protector from the fixture's core.
 func (l fixture) getProtector(name string) *v1alpha1.PodProtector {
 	l.Helper()
 	p := &v1alpha1.PodProtector{}
@@ -123,7 +124,7 @@ func (l fixture) getProtector(name string) *v1alpha1.PodProtector {
 	return p
 }
 
-// waitForCondition waits until an object of the core says so.
+// waitForCondition waits until an object of the core has the condition with the status and the reason.
 func (l fixture) waitForCondition(object client.Object, kind string, status metav1.ConditionStatus, reason string) {
 	l.Helper()
 	key := client.ObjectKeyFromObject(object)
@@ -150,7 +151,7 @@ func conditionsOf(object client.Object) []metav1.Condition {
 	return nil
 }
 
-// waitForEvent waits for an event of that reason on an object of the core.
+// waitForEvent waits for an event with the reason on an object of the core.
 func (l fixture) waitForEvent(name, reason string) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -169,7 +170,7 @@ func (l fixture) waitForEvent(name, reason string) {
 	})
 }
 
-// faults breaks a cluster.
+// faults returns the interface that injects faults into a cluster. It skips the test if the backend has none.
 func (l fixture) faults(cluster federation.Cluster) federation.Faults {
 	l.Helper()
 	faults, ok := cluster.(federation.Faults)
@@ -183,7 +184,7 @@ func (l fixture) core() federation.Cluster { return l.Federation().Cores()[0] }
 
 func (l fixture) worker(i int) federation.Cluster { return l.Federation().Workers()[i] }
 
-// freezeComponents stops components in the middle of what they do until thaw is called, at the latest when the test ends.
+// freezeComponents pauses components until resume is called, at the latest until the test ends.
 func (l fixture) freezeComponents(components ...string) (resume func()) {
 	l.Helper()
 	for _, component := range components {

@@ -10,7 +10,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// deployWorkloads makes an application of one Deployment in each cell, of pods that go at once, and waits until they are counted.
+// deployWorkloads deploys an application with one Deployment in each cell, whose pods have no grace period. It waits until the pods are
+// counted.
 func (l fixture) deployWorkloads(pods int) storm.Application {
 	l.Helper()
 	app := l.Application(pods)
@@ -30,7 +31,8 @@ func TestReplicaSetsDeletedFromWorkerEtcd(t *testing.T) {
 		l.deleteFromEtcd(l.worker(0), 2, "deployments/"+l.Namespace, "replicasets/"+l.Namespace)
 		v.waitForAvailable(6)
 		l.waitForEvent("web", "RemovalRefused")
-		// A controller that hears of its ReplicaSet's loss first may make another, whose pods go the same way.
+		// A controller that first receives the deletion of its ReplicaSet may create another one. The pods of that one are deleted in the
+		// same way.
 		l.waitForDenials("/web", "floor 6, available 6, removals under way 0")
 
 		app.Pods = 4

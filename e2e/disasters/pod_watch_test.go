@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// podWatch watches the pods of all cells from the clusters' own streams, and judges them by a floor.
+// podWatch watches the pods of cells directly in their clusters, and judges their number by a floor.
 type podWatch struct {
 	fixture
 	recorder *storm.Recorder
@@ -19,7 +19,8 @@ type podWatch struct {
 	once     sync.Once
 }
 
-// startPodWatch begins a vigil over these cells; none are all. It is judged when it is concluded, at the latest when the test ends.
+// startPodWatch starts to watch the pods of the given cells, or of all cells if none is given. The record is judged by stopAndJudge, at the
+// latest when the test ends.
 func (l fixture) startPodWatch(floor int, cells ...storm.Cell) *podWatch {
 	l.Helper()
 	if len(cells) == 0 {
@@ -32,7 +33,7 @@ func (l fixture) startPodWatch(floor int, cells ...storm.Cell) *podWatch {
 	return v
 }
 
-// stopAndJudge ends the vigil and judges it.
+// stopAndJudge stops the watch and fails the test if the floor was violated. Further calls do nothing.
 func (v *podWatch) stopAndJudge() {
 	v.Helper()
 	v.once.Do(func() {
@@ -45,7 +46,7 @@ func (v *podWatch) stopAndJudge() {
 	})
 }
 
-// waitForAvailable waits until that many pods are available.
+// waitForAvailable waits until the given number of pods is available.
 func (v *podWatch) waitForAvailable(want int) {
 	v.Helper()
 	ctx, cancel := context.WithTimeout(v.Context(), e2e.DefaultTimeout)
@@ -53,8 +54,8 @@ func (v *podWatch) waitForAvailable(want int) {
 	v.Must(v.recorder.Wait(ctx, fmt.Sprintf("%d available pods", want), func(now storm.Point) bool { return now.Total == want }))
 }
 
-// startAttack has clients delete and evict random pods all the time, until the returned function is called, which waits for them, or
-// the test ends. Only available pods are evicted: see "the readiness race" in docs/concepts/overview.md.
+// startAttack starts clients that continuously delete and evict random pods. They stop when the test ends or end is called, which waits for
+// them. They evict only available pods: see "the readiness race" in docs/concepts/overview.md.
 func (v *podWatch) startAttack() (end func() *storm.Tally) {
 	const clients, pause = 4, 50 * time.Millisecond
 	ctx, cancel := context.WithCancel(v.Context())
@@ -90,7 +91,8 @@ func requestRemoval(ctx context.Context, pod storm.Pod, evict bool) error {
 	return pod.Delete(ctx)
 }
 
-// waitForExhaustedBudget waits until besieging clients have used the budget to the floor, and checks that this is the end of it.
+// waitForExhaustedBudget attacks the pods until the number of available pods is down to the floor, and checks that further removals are
+// denied.
 func (v *podWatch) waitForExhaustedBudget(protector string) {
 	v.Helper()
 	end := v.startAttack()

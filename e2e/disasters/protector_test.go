@@ -15,7 +15,8 @@ func isTrue(conditions []metav1.Condition, kind string) bool {
 	return meta.IsStatusConditionTrue(conditions, kind)
 }
 
-// waitForFinalizer waits until the keeper holds a protector. Before that its loss cannot be told from its end.
+// waitForFinalizer waits until a protector has the finalizer. Without it, Breakwater cannot distinguish the loss of a protector from its
+// regular deletion.
 func (l fixture) waitForFinalizer(name string) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -39,7 +40,7 @@ func TestProtectorsDeletedFromCoreEtcd(t *testing.T) {
 	claim(t, "they stay in force from memory, and are recreated with their reservations", func(l fixture) {
 		l.createCountedProtector(6, 10)
 		v := l.startPodWatch(6)
-		// Removals that are admitted now stay reserved: no aggregator counts their pods.
+		// Removals that are admitted now stay reserved, because no aggregator counts their pods.
 		count := l.freezeComponents(l.aggregators()...)
 		l.Must(l.removeAnyPod(0, false))
 		l.Must(l.removeAnyPod(1, true))
@@ -67,7 +68,7 @@ func TestProtectorsDeletedFromCoreEtcd(t *testing.T) {
 	})
 }
 
-// waitForRecreated waits until a vanished protector is recreated.
+// waitForRecreated waits until a lost protector is recreated, and returns it.
 func (l fixture) waitForRecreated(before *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	l.Helper()
 	p := before.DeepCopy()

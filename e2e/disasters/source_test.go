@@ -13,7 +13,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// newSourceDeployment is a Deployment of the core that asks for a protector, which is to have a floor of two pods fewer.
+// newSourceDeployment returns a Deployment for the core that requests a protector. The floor of that protector is two pods lower than the
+// replicas.
 func (l fixture) newSourceDeployment(replicas int32) *appsv1.Deployment {
 	two, labels := intstr.FromInt32(2), map[string]string{"app": "web"}
 	return &appsv1.Deployment{
@@ -33,7 +34,8 @@ func (l fixture) newSourceDeployment(replicas int32) *appsv1.Deployment {
 
 const generatedName = "deployment-web"
 
-// createProtectedSource makes the Deployment and as many pods in the workers, and waits until its protector counts them.
+// createProtectedSource creates the Deployment in the core and the same number of pods in the workers. It waits until the protector counts
+// them.
 func (l fixture) createProtectedSource(pods int) {
 	l.Helper()
 	l.Must(l.Core.Create(l.Context(), l.newSourceDeployment(int32(pods))))

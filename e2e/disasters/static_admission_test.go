@@ -15,7 +15,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// staticWorker is the worker whose API server reads static manifests. It has none until a test writes them.
+// staticWorker is the worker whose API server reads static manifests. There are none until a test writes them.
 const staticWorker = "worker-1"
 
 const staticAdmission = `apiVersion: apiserver.config.k8s.io/v1
@@ -30,7 +30,7 @@ plugins:
 
 func staticManifestDir() string { return filepath.Join(suite.Dir(), "static") }
 
-// staticArguments are the flags of the API server of that worker.
+// staticArguments returns the additional flags of the API server of staticWorker, and nil for all other clusters.
 func staticArguments(cluster federation.ClusterSpec) []string {
 	if cluster.Name != staticWorker {
 		return nil
@@ -42,7 +42,8 @@ func staticArguments(cluster federation.ClusterSpec) []string {
 	return []string{"--feature-gates=ManifestBasedAdmissionControlConfig=true", "--admission-control-config-file=" + file}
 }
 
-// writeStaticManifests writes static manifests for a worker. The API server loads them without a restart. They are removed when the test ends.
+// writeStaticManifests writes static manifests for a worker. The API server loads them without a restart. The manifests are removed when
+// the test ends.
 func (l fixture) writeStaticManifests(worker federation.Cluster) {
 	l.Helper()
 	if worker.Name() != staticWorker {
@@ -60,7 +61,7 @@ func (l fixture) writeStaticManifests(worker federation.Cluster) {
 	l.Must(l.Breakwater.WriteStatic(l.Context(), worker, staticManifestDir()))
 }
 
-// countWebhookConfigurations is the number of webhook configurations in a cell's API.
+// countWebhookConfigurations returns the number of ValidatingWebhookConfigurations in the API of a cell.
 func (l fixture) countWebhookConfigurations(cell int) int {
 	l.Helper()
 	list, err := l.Cells[cell].Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(l.Context(), metav1.ListOptions{})
@@ -72,10 +73,10 @@ func TestAllWebhookConfigurationsDeletedFromEtcd(t *testing.T) {
 	claim(t, "static manifests keep the floor without any configuration in etcd, and the whole budget is usable with both", func(l fixture) {
 		l.createCountedProtector(8, 8)
 		worker, cell := l.worker(0), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.Cells[0].Name}}
-		l.Cleanup(func() { _ = l.Breakwater.ConfigureWorker(context.WithoutCancel(l.Context()), worker) }) // for the tests after it
+		l.Cleanup(func() { _ = l.Breakwater.ConfigureWorker(context.WithoutCancel(l.Context()), worker) }) // the next tests need it
 		l.expectDenial(l.dryRunRemoval(l.Cells[0]), "floor 8, available 8")
 		l.deleteFromEtcd(worker, int64(l.countWebhookConfigurations(0)), "validatingwebhookconfigurations")
-		l.Eventually(func() string { return e2e.ErrorText(l.dryRunRemoval(l.Cells[0])) }) // the API server has forgotten them, and refuses nothing
+		l.Eventually(func() string { return e2e.ErrorText(l.dryRunRemoval(l.Cells[0])) }) // the API server has noticed the deletion and denies nothing
 
 		l.writeStaticManifests(worker)
 		l.Eventually(func() string { return denialProblem(l.dryRunRemoval(l.Cells[0]), "/web", "floor 8, available 8") })
@@ -84,7 +85,7 @@ func TestAllWebhookConfigurationsDeletedFromEtcd(t *testing.T) {
 		}
 		v := l.startPodWatch(8)
 		l.expectDenialsInAllCells("/web", "floor 8, available 8")
-		l.waitForCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing) // it is about the API
+		l.waitForCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonWebhookMissing) // the condition describes the API objects only
 
 		// With both configurations the API server calls the webhook twice for each removal, and Breakwater charges the removal once.
 		l.Must(l.Breakwater.ConfigureWorker(l.Context(), worker))

@@ -16,7 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
-// createCountedProtector makes a protector of as many pods, and waits until it is counted, held, and heard of.
+// createCountedProtector creates a protector and the given number of pods. It waits until the protector has its finalizer and is counted,
+// and until all webhooks have received it.
 func (l fixture) createCountedProtector(floor, pods int) {
 	l.Helper()
 	l.CreateProtector(floor)
@@ -25,8 +26,8 @@ func (l fixture) createCountedProtector(floor, pods int) {
 	l.waitForWebhooks()
 }
 
-// waitForWebhooks waits until every webhook has heard of the lab's protector. After a disaster the watch of one may be seconds
-// behind, in which a new protector is not in force: docs/concepts/safety.md, "what a webhook has not heard of".
+// waitForWebhooks waits until every webhook has received the fixture's protector. After a disaster, the watch of a webhook may lag by
+// seconds, and a new protector is not in force there until then: see docs/concepts/safety.md.
 func (l fixture) waitForWebhooks() {
 	l.Helper()
 	client := &http.Client{Transport: &http.Transport{
@@ -49,7 +50,7 @@ func (l fixture) waitForWebhooks() {
 	}
 }
 
-// newReview is the question whether a pod may go, in a dry run.
+// newReview returns a dry-run review of the deletion of a pod.
 func (l fixture) newReview(pod corev1.Pod) []byte {
 	l.Helper()
 	pod.APIVersion, pod.Kind = "v1", "Pod"
@@ -69,7 +70,7 @@ func (l fixture) newReview(pod corev1.Pod) []byte {
 	return raw
 }
 
-// askVerdict gives the verdict of one webhook.
+// askVerdict sends a review to one webhook and returns the verdict in its audit annotations.
 func askVerdict(ctx context.Context, client *http.Client, url string, review []byte) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(review))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// setWhenStale says what a silent cell's pods count for, until the test ends.
+// setWhenStale sets spec.whenStale and spec.staleAfter of a Cell.
 func (l fixture) setWhenStale(cell string, when v1alpha1.WhenStale, after time.Duration) {
 	l.Helper()
 	set := func(when v1alpha1.WhenStale, after time.Duration) string {
@@ -77,7 +77,7 @@ func TestWorkerDataPlaneLost(t *testing.T) {
 	})
 }
 
-// waitForCellReport waits until the aggregator of a cell has heard of the Cell as it is now: it says so with its next report.
+// waitForCellReport waits until the aggregator of a cell has reported the current generation of the Cell.
 func (l fixture) waitForCellReport(cell string) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -97,10 +97,10 @@ func TestWebhookConfigurationDeletedFromEtcd(t *testing.T) {
 		l.createCountedProtector(6, 8)
 		cell := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: l.Cells[0].Name}}
 		l.waitForCondition(cell, v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonWebhookConfigured)
-		l.Cleanup(func() { _ = l.Breakwater.ConfigureWorker(context.WithoutCancel(l.Context()), l.worker(0)) }) // for the tests after it
+		l.Cleanup(func() { _ = l.Breakwater.ConfigureWorker(context.WithoutCancel(l.Context()), l.worker(0)) }) // the next tests need it
 		l.deleteFromEtcd(l.worker(0), 1, "validatingwebhookconfigurations/breakwater")
 		erased := time.Now()
-		// No webhook reviews removals in this cell any more; the table calls this "not covered".
+		// No webhook reviews removals in this cell any more. docs/concepts/disasters.md calls this "not covered".
 		l.Eventually(func() string { return e2e.ErrorText(l.dryRunRemoval(l.Cells[0])) })
 		for _, pod := range l.ExistingPods(l.Cells[0])[:3] {
 			l.Must(l.DeletePod(l.Cells[0], pod.Name))
@@ -109,7 +109,7 @@ func TestWebhookConfigurationDeletedFromEtcd(t *testing.T) {
 		l.Logf("told after %s", time.Since(erased).Round(time.Millisecond))
 		l.waitForEvent(cell.Name, v1alpha1.ReasonWebhookMissing)
 		l.WaitForSummary(e2e.AllAvailable(5)) // the budget does not include the lost pods until they are counted
-		// The cells that are guarded answer for those that are not.
+		// In the cells with a webhook, removals are denied because the pods in the cell without one are missing.
 		v := l.startPodWatch(5)
 		l.waitForDenial(1, false, "/web", "floor 6, available 5")
 		l.expectDenial(l.removeAnyPod(1, true), "/web", "floor 6, available 5")
@@ -127,7 +127,7 @@ func TestWebhookConfigurationDeletedFromEtcd(t *testing.T) {
 	})
 }
 
-// dryRunRemoval asks for the removal of a pod of a cell that is not to happen.
+// dryRunRemoval deletes a pod of a cell as a dry run.
 func (l fixture) dryRunRemoval(cell storm.Cell) error {
 	l.Helper()
 	pods := l.ExistingPods(cell)

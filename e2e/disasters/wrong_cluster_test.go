@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// applyDeployment puts a Deployment's spec into a cell, as a tool does that was given the wrong cluster.
+// applyDeployment changes the spec of a Deployment in a cell, like a tool that uses the manifest of another cluster.
 func (l fixture) applyDeployment(cell storm.Cell, replicas int, image string) {
 	l.Helper()
 	patch := fmt.Sprintf(`{"spec":{"replicas":%d,"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, replicas, image)
@@ -54,7 +54,8 @@ func TestDeploymentOfWrongClusterIsApplied(t *testing.T) {
 	})
 }
 
-// missingReplicaSetDenial is empty when a ReplicaSet of any cell was refused. One cell may get all it wants, if the budget was spent there.
+// missingReplicaSetDenial returns "" once a ReplicaSet of any cell was denied a removal. In one cell all removals may be admitted, if they
+// use the whole budget.
 func (l fixture) missingReplicaSetDenial() string {
 	for _, cell := range l.Cells {
 		events, err := cell.Client.CoreV1().Events(l.Namespace).List(l.Context(), metav1.ListOptions{FieldSelector: "reason=FailedDelete"})

@@ -13,11 +13,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// The tests of this file are the last of the package, since they strike the protectors of all others too.
+// The tests of this file run last in the package, because they affect the protectors of all other tests.
 
 const protectorCRDName = "podprotectors.breakwater.dev"
 
-// crdClient are the CRDs of the core.
+// crdClient returns a client for the CRDs of the core.
 func (l fixture) crdClient() apiextensions.Interface {
 	l.Helper()
 	kinds, err := apiextensions.NewForConfig(l.core().RESTConfig())
@@ -32,7 +32,7 @@ func (l fixture) getCRD() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// createCRD puts a CRD back, as it is in the release.
+// createCRD recreates a CRD, and waits until the API server serves it.
 func (l fixture) createCRD(crd *apiextensionsv1.CustomResourceDefinition) {
 	l.Helper()
 	recreated := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name, Annotations: crd.Annotations}, Spec: crd.Spec}
@@ -101,7 +101,8 @@ func TestCRDDeleted(t *testing.T) {
 	})
 }
 
-// waitForAllProtectorsDeleted waits until the apiserver has deleted all protectors, which it does one namespace after the other.
+// waitForAllProtectorsDeleted waits until the API server has marked all protectors as deleted. It deletes them one namespace after the
+// other.
 func (l fixture) waitForAllProtectorsDeleted() {
 	l.Helper()
 	l.Eventually(func() string {

@@ -13,16 +13,16 @@ import (
 // fluxManager is the field manager of the kustomize-controller.
 const fluxManager = "kustomize-controller"
 
-// fieldSnapshot is what a write of Flux to an object would change.
+// fieldSnapshot has the fields of an object that a write by Flux would change.
 type fieldSnapshot struct {
 	Generation int64
 	// Version is the resourceVersion of an object that only Flux writes. Controllers write the status of other objects.
 	Version string
-	// Owned are the fields that Flux owns, as the apiserver notes them, with the time of its last change.
+	// Owned has the fields that Flux owns according to the API server, and the time of the last change.
 	Owned string
 }
 
-// fieldSnapshots gives the footprint of every object that the layers have applied, from their inventories.
+// fieldSnapshots returns the snapshot of every object that the Kustomizations have applied, according to their inventories.
 func (s *Fixture) fieldSnapshots(ctx context.Context) (map[string]fieldSnapshot, error) {
 	prints := map[string]fieldSnapshot{}
 	for _, layer := range kustomizations {
@@ -52,7 +52,7 @@ func (s *Fixture) fieldSnapshots(ctx context.Context) (map[string]fieldSnapshot,
 	return prints, nil
 }
 
-// inventory gets the objects that a Kustomization has applied.
+// inventory reads the objects that a Kustomization has applied.
 func (s *Fixture) inventory(ctx context.Context, layer string) ([]*unstructured.Unstructured, error) {
 	k, err := s.Kustomization(ctx, systemNamespace, layer)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Fixture) inventory(ctx context.Context, layer string) ([]*unstructured.
 		if len(parts) != 4 {
 			return nil, fmt.Errorf("inventory of %s: unknown entry %q", layer, id)
 		}
-		// Colons in names are written as two underscores; we have none.
+		// Colons in names are written as two underscores. No name here has one.
 		object, err := s.Read(ctx, schema.GroupVersionKind{Group: parts[2], Version: version, Kind: parts[3]}, parts[0], parts[1])
 		if err != nil {
 			return nil, fmt.Errorf("get the objects that %s applied: %w", layer, err)

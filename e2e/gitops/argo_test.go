@@ -46,7 +46,8 @@ func TestArgoCDShowsDiffOfChange(t *testing.T) {
 	}
 }
 
-// isDifferent asks Argo CD's own code, with the options of the ApplicationSet.
+// isDifferent reports whether Argo CD sees a difference between an object and its live state, according to Argo CD's own code and the
+// options of the ApplicationSet. It also returns both states.
 func isDifferent(t *testing.T, object *unstructured.Unstructured, application string) (bool, string) {
 	t.Helper()
 	raw, err := object.MarshalJSON()
@@ -59,7 +60,8 @@ func isDifferent(t *testing.T, object *unstructured.Unstructured, application st
 	return answer.Modified, string(answer.Live) + "\n" + string(answer.Wanted)
 }
 
-// renderApplication writes the Application that the ApplicationSet of clusters/single makes, as far as it says what is ignored.
+// renderApplication writes the Application that the ApplicationSet of clusters/single creates, with only the fields that define ignored
+// differences.
 func renderApplication(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "clusters", "single", "applicationset.yaml"))

@@ -8,7 +8,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-// The command that docs/how-to/install.md gives for a certificate that is not issued shows an issued one, too.
+// The command that docs/how-to/install.md gives for a certificate that is not issued also shows an issued one.
 func TestDocumentedCertificateCommandsShowCertificates(t *testing.T) {
 	command, err := doctest.Mentioned(root, "docs/how-to/install.md", "kubectl describe certificate ")
 	noErrors(t, err)

@@ -26,14 +26,15 @@ func TestAPIServerAcceptsEveryFileOfClusters(t *testing.T) {
 		looked++
 		t.Run(strings.ReplaceAll(path, "/", ":"), func(t *testing.T) {
 			switch filepath.Base(path) {
-			case "topology.yaml": // tested where it is read
+			case "topology.yaml": // tested by the code that reads it
 			case "kustomization.yaml":
 				_, objects, err := buildKustomization(t.Context(), filepath.Dir(path))
 				noErrors(t, err)
 				expectAccepted(t, objects)
 			case "values.yaml":
 				chart := filepath.Join(root, "charts", "breakwater")
-				// By another name than what is synced: both would be merged. A pod of a hook is not taken before its account exists.
+				// Use another release name than the synced objects, because the API server would merge both. Skip hooks, because the API
+				// server rejects a hook's pod until its ServiceAccount exists.
 				rendered, err := gitops.Output(t.Context(), nil, "helm", "template", "other", chart, "--namespace="+systemNamespace, "--kube-version=1.36.0", "--no-hooks",
 					"--values="+filepath.Join(root, "clusters", path))
 				noErrors(t, err)
@@ -55,7 +56,7 @@ func TestAPIServerAcceptsEveryFileOfClusters(t *testing.T) {
 	}
 }
 
-// expectAccepted checks that the apiserver would take objects: it knows their kinds and all their fields.
+// expectAccepted checks that the API server would accept objects: it serves their kinds and knows all their fields.
 func expectAccepted(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	if len(objects) == 0 {
@@ -98,7 +99,7 @@ func TestEveryClusterHasFolderOfItsRole(t *testing.T) {
 	}
 }
 
-// objectKinds are those of the objects of a name that a folder comes to.
+// objectKinds returns the kinds of the objects with a name in the kustomization of a folder.
 func objectKinds(t *testing.T, folder, name string) (found []string) {
 	t.Helper()
 	_, objects, err := buildKustomization(t.Context(), folder)

@@ -21,7 +21,7 @@ func TestInvalidCommitIsRejectedAndKeepsProtection(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			before := shopProtectors(t)
-			// The same commit takes the other protector away: nothing of it may be done.
+			// The same commit removes the other protector. Flux must not apply any part of it.
 			noErrors(t, fixture.pushCommit(t.Context(), "A mistake", map[string]string{
 				"protection/web-protector.yaml": test.bad, "protection/cart-protector.yaml": "",
 			}))
@@ -61,7 +61,7 @@ func TestCommitThatRemovesProtectorDeletesIt(t *testing.T) {
 	noErrors(t, fixture.pushCommit(t.Context(), "Cart again", map[string]string{"protection/cart-protector.yaml": cartProtector}), fixture.waitForSync(t.Context()))
 }
 
-// shopProtectors are the specs of the protectors of the shop.
+// shopProtectors returns the specs of the protectors of the namespace shop, by name.
 func shopProtectors(t *testing.T) map[string]v1alpha1.PodProtectorSpec {
 	t.Helper()
 	var list v1alpha1.PodProtectorList

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// installDefinitions installs the kinds of Argo CD and cert-manager, from the modules that the tools are built from.
+// installDefinitions installs the CRDs of Argo CD and cert-manager, from the modules from which make builds the tools.
 func (s *Fixture) installDefinitions(ctx context.Context) error {
 	for _, from := range []struct{ tool, module, pattern string }{
 		{"cert-manager", "github.com/cert-manager/cert-manager", "deploy/crds/*.yaml"},
@@ -27,7 +27,7 @@ func (s *Fixture) installDefinitions(ctx context.Context) error {
 	return s.CreateNamespaces(ctx, "argocd", "cert-manager", systemNamespace)
 }
 
-// startCertManager runs cert-manager's controllers. They are not what is tested, so they may do everything.
+// startCertManager starts cert-manager's controllers. They are not under test, so they run with all permissions.
 func (s *Fixture) startCertManager(context.Context) error {
 	path, err := local.BuiltProgram("cert-manager")
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *Fixture) startCertManager(context.Context) error {
 	return err
 }
 
-// buildKustomization is what a folder of clusters/ comes to.
+// buildKustomization returns the output of kubectl kustomize for a folder of clusters/.
 func buildKustomization(ctx context.Context, folder string) ([]byte, []*unstructured.Unstructured, error) {
 	raw, err := gitops.Output(ctx, nil, "kubectl", "kustomize", filepath.Join(root, "clusters", folder))
 	if err != nil {

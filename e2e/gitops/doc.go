@@ -1,3 +1,3 @@
-// Package gitops tests what teams sync: the charts and the files in clusters/, by the real source- and kustomize-controllers of Flux, the real
-// cert-manager and the code by which Argo CD decides. `make e2e-gitops` builds those and runs it.
+// Package gitops tests the charts and the files in clusters/, which teams sync. It uses the real source-controller and kustomize-controller
+// of Flux, the real cert-manager, and the code with which Argo CD decides. `make e2e-gitops` builds these programs and runs the tests.
 package gitops

@@ -17,14 +17,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// applierAccount is the ServiceAccount as which Flux applies, in the namespace of the Kustomizations. It has to make ClusterRoles.
+// applierAccount is the ServiceAccount with which Flux applies objects, in the namespace of the Kustomizations. It must be allowed to
+// create ClusterRoles.
 const applierAccount = "flux-applier"
 
-// fluxNamespace is that of Flux's own ServiceAccounts.
+// fluxNamespace is the namespace of Flux's own ServiceAccounts.
 const fluxNamespace = "flux-system"
 
-// StartFlux installs the kinds of Flux and runs its controllers with the rights of their own work and no other: what the Kustomizations of a
-// namespace apply they apply as a ServiceAccount of that namespace.
+// StartFlux installs the CRDs of Flux and starts its controllers with only the permissions for their own work. The Kustomizations of the
+// namespace apply objects with a ServiceAccount of that namespace.
 func (s *ProcessHost) StartFlux(ctx context.Context, namespace string) error {
 	if err := s.installFluxCRDs(ctx); err != nil {
 		return err
@@ -69,7 +70,7 @@ func policyRule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-// startController runs a controller of Flux, as an account of its own.
+// startController starts a controller of Flux with its own ServiceAccount.
 func (s *ProcessHost) startController(ctx context.Context, name string, rules []rbacv1.PolicyRule, arguments ...string) error {
 	kubeconfig, err := s.createServiceAccount(ctx, fluxNamespace, name, rules)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *ProcessHost) startController(ctx context.Context, name string, rules []
 	return err
 }
 
-// FetchNewestCommit asks the source-controller to look at a repository now, and waits until it hands out the newest commit.
+// FetchNewestCommit makes the source-controller fetch a repository now, and waits until it serves the newest commit.
 func (s *ProcessHost) FetchNewestCommit(ctx context.Context, gitRepository client.ObjectKey, r *Repository) error {
 	want, err := r.Head(ctx)
 	if err != nil {
@@ -113,17 +114,17 @@ func (s *ProcessHost) FetchNewestCommit(ctx context.Context, gitRepository clien
 	})
 }
 
-// GitRepository reads one.
+// GitRepository reads a GitRepository of Flux.
 func (s *ProcessHost) GitRepository(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
 	return s.Read(ctx, schema.GroupVersionKind{Group: "source.toolkit.fluxcd.io", Version: "v1", Kind: "GitRepository"}, namespace, name)
 }
 
-// Kustomization reads one.
+// Kustomization reads a Kustomization of Flux.
 func (s *ProcessHost) Kustomization(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
 	return s.Read(ctx, schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}, namespace, name)
 }
 
-// Revision is the newest commit that the source-controller has of a GitRepository.
+// Revision returns the newest revision that the source-controller has of a GitRepository.
 func (s *ProcessHost) Revision(ctx context.Context, gitRepository client.ObjectKey) (string, error) {
 	source, err := s.GitRepository(ctx, gitRepository.Namespace, gitRepository.Name)
 	if err != nil {
@@ -148,12 +149,12 @@ func (s *ProcessHost) WaitForApplied(ctx context.Context, kustomization client.O
 	})
 }
 
-// ReconcileNowPatch is how one asks a controller of Flux to look at an object now.
+// ReconcileNowPatch returns the patch that makes a controller of Flux reconcile an object now.
 func ReconcileNowPatch(token string) client.Patch {
 	return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, token))
 }
 
-// installFluxCRDs makes the definitions from Flux's types, as Flux does, and installs them.
+// installFluxCRDs generates the CRDs from Flux's types, as Flux does, and installs them.
 func (s *ProcessHost) installFluxCRDs(ctx context.Context) error {
 	generator, err := local.BuiltProgram("controller-gen")
 	if err != nil {

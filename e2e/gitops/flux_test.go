@@ -14,20 +14,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kustomizations are the Kustomizations of clusters/flux/rendered, each after the one before.
+// kustomizations are the Kustomizations of clusters/flux/rendered, in the order of their dependencies.
 var kustomizations = []string{"breakwater-crds", "breakwater", "breakwater-cells", "protection"}
 
 // source is the GitRepository of clusters/flux/rendered.
 var source = client.ObjectKey{Namespace: systemNamespace, Name: "breakwater"}
 
-// extraValues are what this place needs besides clusters/single/main/values.yaml: an address without a Service that routes. Addresses
-// of the loopback interface are spoken to by HTTP/1.1, which real webhooks are not.
+// extraValues are the values that this environment needs besides clusters/single/main/values.yaml: an address, because there is no Service
+// that routes. The API server uses HTTP/1.1 for loopback addresses, but not for real webhooks.
 const extraValues = `
 webhook: {url: "https://%s", scheduling: {enabled: true}}
 tls: {ipAddresses: [0.0.0.0]}
 `
 
-// renderChart is what a chart renders to, as a team commits it.
+// renderChart returns the rendered manifests of a chart, as a team commits them.
 func (s *Fixture) renderChart(ctx context.Context, chart string) (string, error) {
 	arguments := []string{"template", chart, filepath.Join(root, "charts", chart), "--namespace=" + systemNamespace, "--no-hooks", "--kube-version=1.36.0"}
 	if chart == "breakwater" {
@@ -42,7 +42,7 @@ func (s *Fixture) renderChart(ctx context.Context, chart string) (string, error)
 	return string(out), err
 }
 
-// splitCells takes the Cells out of what the chart renders, as clusters/flux/rendered wants it.
+// splitCells separates the Cells from the other rendered manifests, as clusters/flux/rendered expects.
 func splitCells(rendered string) (app, cells string) {
 	for document := range strings.SplitSeq(rendered, "\n---\n") {
 		if strings.Contains(document, "\nkind: Cell\n") {
@@ -54,7 +54,7 @@ func splitCells(rendered string) (app, cells string) {
 	return app, cells
 }
 
-// fillRepository makes the repository with its first commit.
+// fillRepository creates the repository with its first commit.
 func (s *Fixture) fillRepository(ctx context.Context) error {
 	var err error
 	if s.repository, err = gitops.NewRepository(ctx, s.Path()); err != nil {
@@ -75,7 +75,7 @@ func (s *Fixture) fillRepository(ctx context.Context) error {
 	})
 }
 
-// applyRendered applies clusters/flux/rendered with the address of our repository, and waits until it was cloned.
+// applyRendered applies clusters/flux/rendered with the URL of the fixture's repository, and waits until Flux has cloned it.
 func (s *Fixture) applyRendered(ctx context.Context) error {
 	raw, _, err := buildKustomization(ctx, "flux/rendered")
 	if err != nil {
@@ -91,12 +91,12 @@ func (s *Fixture) applyRendered(ctx context.Context) error {
 	return s.fetchCommit(ctx)
 }
 
-// fetchCommit makes the source-controller look at the repository now.
+// fetchCommit makes the source-controller fetch the newest commit now.
 func (s *Fixture) fetchCommit(ctx context.Context) error {
 	return s.FetchNewestCommit(ctx, source, s.repository)
 }
 
-// pushCommit commits files, and lets Flux know.
+// pushCommit commits files and makes Flux fetch the commit.
 func (s *Fixture) pushCommit(ctx context.Context, subject string, files map[string]string) error {
 	if err := s.repository.Commit(ctx, subject, files); err != nil {
 		return err
@@ -104,10 +104,10 @@ func (s *Fixture) pushCommit(ctx context.Context, subject string, files map[stri
 	return s.fetchCommit(ctx)
 }
 
-// revision is the newest that the source has.
+// revision returns the newest revision of the source.
 func (s *Fixture) revision(ctx context.Context) (string, error) { return s.Revision(ctx, source) }
 
-// waitForSync waits until all layers have applied the newest revision and are Ready.
+// waitForSync waits until all Kustomizations have applied the newest revision and are Ready.
 func (s *Fixture) waitForSync(ctx context.Context) error {
 	want, err := s.revision(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Fixture) waitForSync(ctx context.Context) error {
 	return nil
 }
 
-// syncAgain makes Flux apply all layers again, and waits until it has.
+// syncAgain makes Flux apply all Kustomizations again, and waits until it has applied them.
 func (s *Fixture) syncAgain(ctx context.Context) error {
 	for _, layer := range kustomizations {
 		token := time.Now().Format(time.RFC3339Nano)

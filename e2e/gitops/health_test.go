@@ -11,11 +11,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 )
 
-// argoSettings is what to add to Argo CD's ConfigMap.
+// argoSettings is the file with the addition to Argo CD's ConfigMap.
 var argoSettings = filepath.Join(root, "clusters", "argocd", "argocd-cm.yaml")
 
-// healthResults are what Argo CD, kstatus and the healthCheckExprs in clusters/flux take an object's health for. Flux waits through
-// Unknown as through InProgress.
+// healthResults has the health of an object according to Argo CD, kstatus, and the healthCheckExprs in clusters/flux. Flux waits for
+// Unknown as well as for InProgress.
 type healthResults struct{ argo, kstatus, expressions string }
 
 func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
@@ -36,7 +36,8 @@ func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 		"unknown":               {observed: 2, conditions: []any{ready("Unknown", "Aggregating")}, want: healthResults{"Progressing", "InProgress", "InProgress"}},
 		"a newer spec":          {observed: 1, conditions: []any{ready("True", "Aggregated")}, want: healthResults{"Progressing", "InProgress", "InProgress"}},
 		"deleted":               {deleted: true, observed: 2, conditions: []any{ready("True", "Aggregated")}, want: healthResults{"Progressing", "Terminating", "InProgress"}},
-		// kstatus knows no failure but the condition Stalled, and takes what has no conditions for done. We are stricter.
+		// kstatus recognizes no failure except the condition Stalled, and considers an object without conditions current. Our settings are
+		// stricter.
 		"invalid":          {observed: 2, conditions: []any{ready("False", v1alpha1.ReasonInvalidSelector)}, want: healthResults{"Degraded", "InProgress", "Failed"}},
 		"no condition":     {observed: 2, conditions: []any{other}, want: healthResults{"Progressing", "Current", "InProgress"}},
 		"no status":        {want: healthResults{"Progressing", "Current", "Unknown"}},
@@ -99,7 +100,7 @@ func TestAuditFindingsDoNotDegradeHealth(t *testing.T) {
 	}
 }
 
-// Without a sharder no component writes the status of a ring whose shards divide something among themselves.
+// Without a sharder, no component writes the status of a ring whose shards divide work among themselves.
 func TestRingWithoutResourcesIsHealthy(t *testing.T) {
 	object := map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "ClusterRing", "metadata": map[string]any{"name": "generators", "generation": 1},
@@ -110,7 +111,7 @@ func TestRingWithoutResourcesIsHealthy(t *testing.T) {
 	}
 }
 
-// evaluateHealth asks the real code of both.
+// evaluateHealth evaluates the health of an object with the real code of Argo CD and Flux.
 func evaluateHealth(t *testing.T, object map[string]any, exprs string) healthResults {
 	t.Helper()
 	raw, err := json.Marshal(object)
@@ -122,7 +123,7 @@ func evaluateHealth(t *testing.T, object map[string]any, exprs string) healthRes
 	return healthResults{argo.Status, flux.Kstatus, flux.Expressions}
 }
 
-// runAndDecode runs a program that reads an object and answers in JSON.
+// runAndDecode runs a program that reads an object, and decodes its JSON output.
 func runAndDecode(t *testing.T, object []byte, answer any, name string, arguments ...string) {
 	t.Helper()
 	out, err := gitops.Output(t.Context(), object, name, arguments...)
@@ -130,7 +131,8 @@ func runAndDecode(t *testing.T, object []byte, answer any, name string, argument
 	noErrors(t, json.Unmarshal(out, answer))
 }
 
-// healthExpressions are the healthCheckExprs of clusters/flux, which are the same wherever there are some.
+// healthExpressions returns the healthCheckExprs of clusters/flux. It fails the test unless they are the same in all Kustomizations that
+// have some.
 func healthExpressions(t *testing.T) string {
 	t.Helper()
 	found := map[string]bool{}

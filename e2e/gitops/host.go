@@ -28,7 +28,8 @@ import (
 // WaitTimeout bounds every wait.
 const WaitTimeout = time.Minute
 
-// ProcessHost is a cluster beside which the programs of other projects run as processes, with the rights that they have in a cluster.
+// ProcessHost is a cluster with programs of other projects, which run as processes next to it. They have the same permissions as in a
+// cluster.
 type ProcessHost struct {
 	client.Client
 	Cluster federation.Cluster
@@ -38,10 +39,10 @@ type ProcessHost struct {
 	close   sync.Once
 
 	mu     sync.Mutex
-	claims []*port.Claim // until it is closed
+	claims []*port.Claim // released by Close
 }
 
-// NewProcessHost makes one without any program. It keeps its files in dir, which must exist.
+// NewProcessHost returns a host without any process. It keeps its files in dir, which must exist.
 func NewProcessHost(cluster federation.Cluster, dir string) (*ProcessHost, error) {
 	c, err := client.New(cluster.RESTConfig(), client.Options{Scheme: clusters.Scheme()})
 	if err != nil {
@@ -50,7 +51,7 @@ func NewProcessHost(cluster federation.Cluster, dir string) (*ProcessHost, error
 	return &ProcessHost{Client: c, Cluster: cluster, dir: dir, spawner: subprocess.NewSpawner()}, nil
 }
 
-// Close ends all its processes. It may be called again.
+// Close ends all processes of the host. Further calls do nothing.
 func (s *ProcessHost) Close() { s.close.Do(s.stopProcesses) }
 
 func (s *ProcessHost) stopProcesses() {
@@ -62,12 +63,12 @@ func (s *ProcessHost) stopProcesses() {
 	}
 }
 
-// Path is that of a file of the site.
+// Path returns the path of a file of the host.
 func (s *ProcessHost) Path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
-// FreeAddress is a host:port for a process.
+// FreeAddress reserves a host:port for a process.
 func (s *ProcessHost) FreeAddress() (string, error) {
 	claim, err := port.NewClaim()
 	if err != nil {
@@ -79,7 +80,7 @@ func (s *ProcessHost) FreeAddress() (string, error) {
 	return claim.Address(), nil
 }
 
-// WaitUntil waits until look returns "", and its error has the last word that look returned.
+// WaitUntil waits until problem returns "". Its error contains the last problem.
 func WaitUntil(ctx context.Context, what string, problem func() string) error {
 	ctx, cancel := context.WithTimeout(ctx, WaitTimeout)
 	defer cancel()
@@ -96,7 +97,7 @@ func WaitUntil(ctx context.Context, what string, problem func() string) error {
 	}
 }
 
-// InstallCRDs installs the CustomResourceDefinitions of some files, and waits until they are established.
+// InstallCRDs installs the CRDs in the files that match a pattern, and waits until they are established.
 func (s *ProcessHost) InstallCRDs(ctx context.Context, pattern string) error {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
@@ -139,7 +140,7 @@ func (s *ProcessHost) crdProblem(ctx context.Context, name string) string {
 	return ""
 }
 
-// CreateNamespaces creates those that do not exist.
+// CreateNamespaces creates the namespaces that do not exist.
 func (s *ProcessHost) CreateNamespaces(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if err := client.IgnoreAlreadyExists(s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})); err != nil {
@@ -149,7 +150,7 @@ func (s *ProcessHost) CreateNamespaces(ctx context.Context, names ...string) err
 	return nil
 }
 
-// createServiceAccount creates a ServiceAccount that may do what the rules say everywhere, and returns its kubeconfig.
+// createServiceAccount creates a ServiceAccount with the rules in all namespaces, and returns the path of its kubeconfig.
 func (s *ProcessHost) createServiceAccount(ctx context.Context, namespace, name string, rules []rbacv1.PolicyRule) (string, error) {
 	meta := metav1.ObjectMeta{Name: "test-" + namespace + "-" + name}
 	for _, object := range []client.Object{
@@ -167,7 +168,7 @@ func (s *ProcessHost) createServiceAccount(ctx context.Context, namespace, name 
 	return s.Kubeconfig(ctx, namespace, name)
 }
 
-// Kubeconfig writes a kubeconfig with a token of a ServiceAccount, as its pods have one.
+// Kubeconfig writes a kubeconfig with a token of a ServiceAccount, like the token that its pods have, and returns its path.
 func (s *ProcessHost) Kubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	admin := s.Cluster.RESTConfig()
 	clients, err := kubernetes.NewForConfig(admin)

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kubelet runs what Breakwater's Deployments declare: one real process for each, with the arguments of its container, as its
-// ServiceAccount, with its certificate, from when the Deployment is there until it is not. kwok plays the pods.
+// kubelet runs a real process for each of Breakwater's Deployments, while the Deployment exists. The process has the arguments of the
+// container, the identity of the ServiceAccount, and the mounted certificate. kwok simulates the pods.
 type kubelet struct {
 	*Fixture
 	tls     string
@@ -28,7 +28,7 @@ type kubelet struct {
 	mu         sync.Mutex
 	problem    error
 	processes  map[string]*gitops.Process // by Deployment
-	waitingFor map[string]error           // what keeps others from starting
+	waitingFor map[string]error           // why other Deployments do not start
 }
 
 func (s *Fixture) startKubelet(ctx context.Context) error {
@@ -62,11 +62,11 @@ func (k *kubelet) stop() {
 	k.running.Wait()
 }
 
-// sync brings the mounted certificate and the processes in line with the cluster.
+// sync updates the mounted certificate and the processes to the state in the cluster.
 func (k *kubelet) sync(ctx context.Context) {
 	var deployments appsv1.DeploymentList
 	if err := k.List(ctx, &deployments, client.InNamespace(systemNamespace)); err != nil {
-		return // the cluster is going, or will be asked again
+		return // the cluster stops, or the next call succeeds
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -100,7 +100,7 @@ func (k *kubelet) sync(ctx context.Context) {
 	}
 }
 
-// writeCertificate writes the webhook's certificate where its process looks for it.
+// writeCertificate writes the webhook's certificate to the files that its process reads.
 func (k *kubelet) writeCertificate(ctx context.Context) error {
 	var secret corev1.Secret
 	if err := k.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "breakwater-webhook-tls"}, &secret); err != nil {
@@ -121,7 +121,8 @@ func (k *kubelet) writeCertificate(ctx context.Context) error {
 	return nil
 }
 
-// startDeployment runs the container of a Deployment. What a pod finds at fixed places is elsewhere here, and there are no other replicas.
+// startDeployment starts the container of a Deployment as a process. It replaces fixed paths and addresses of a pod, and starts only one
+// replica.
 func (k *kubelet) startDeployment(ctx context.Context, d *appsv1.Deployment) error {
 	kubeconfig, err := k.Kubeconfig(ctx, systemNamespace, d.Spec.Template.Spec.ServiceAccountName)
 	if err != nil {
@@ -151,7 +152,7 @@ func (k *kubelet) startDeployment(ctx context.Context, d *appsv1.Deployment) err
 	return nil
 }
 
-// state says what runs and what keeps the rest from running.
+// state describes which processes run and why others do not.
 func (k *kubelet) state() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

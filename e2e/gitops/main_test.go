@@ -20,19 +20,19 @@ import (
 // systemNamespace is the namespace of everything that Flux syncs here.
 const systemNamespace = "breakwater-system"
 
-// root is the folder of the repository, as seen from this package.
+// root is the path of the repository's folder from this package.
 const root = "../.."
 
-// Fixture is a cluster that is core and worker, in which Flux syncs Breakwater from a Git repository.
+// Fixture is a cluster that is core and worker. In it, Flux syncs Breakwater from a Git repository.
 type Fixture struct {
 	*gitops.ProcessHost
 	federation *local.Federation
 	repository *gitops.Repository
 	kubelet    *kubelet
-	webhook    string // host:port that the apiserver asks
+	webhook    string // host:port that the API server calls
 }
 
-// fixture is what all tests share: it takes half a minute to set up. The tests leave it in sync; the one that prunes comes last.
+// All tests share fixture, because its setup takes half a minute. Each test leaves it in sync, except the last one, which prunes it.
 var fixture = &Fixture{}
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
@@ -87,7 +87,7 @@ func (s *Fixture) startFixture(ctx context.Context, dir string) error {
 	return nil
 }
 
-// buildProgram builds breakwater itself.
+// buildProgram builds breakwater.
 func (s *Fixture) buildProgram(ctx context.Context) error {
 	command := exec.CommandContext(ctx, "go", "build", "-o", s.Path("breakwater"), "github.com/breakwater-k8s/breakwater/cmd/breakwater")
 	if out, err := command.CombinedOutput(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Parse reads the objects of a YAML file of several documents.
+// Parse returns the objects in the documents of a YAML file.
 func Parse(raw []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
@@ -45,16 +45,16 @@ func (s *ProcessHost) Apply(ctx context.Context, objects []*unstructured.Unstruc
 	return nil
 }
 
-// Read gets an object of a kind that our scheme does not know.
+// Read reads an object of a kind that the client's scheme does not have.
 func (s *ProcessHost) Read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	return object, s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 }
 
-// Condition is a condition of an object; an empty one if it has none of that type.
+// Condition returns a condition of an object, or an empty one of that type if the object has none.
 func Condition(object *unstructured.Unstructured, kind string) metav1.Condition {
-	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") // what is no list has no conditions
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") // a field that is not a list has no conditions
 	for _, item := range list {
 		fields, _ := item.(map[string]any)
 		text := func(name string) string { value, _, _ := unstructured.NestedString(fields, name); return value }

@@ -20,7 +20,7 @@ type Process struct {
 	Ended chan struct{}
 }
 
-// StartProcess starts a program with an environment of its own. It ends with the site at the latest.
+// StartProcess starts a program with its own environment. Close ends it at the latest.
 func (s *ProcessHost) StartProcess(name, path string, environment []string, arguments ...string) (*Process, error) {
 	if err := os.MkdirAll(s.Path("logs"), 0o700); err != nil {
 		return nil, err
@@ -39,13 +39,13 @@ func (s *ProcessHost) StartProcess(name, path string, environment []string, argu
 	}
 	p := &Process{cmd: cmd, Ended: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // the log tells
+		_ = cmd.Wait() // the log has the reason
 		close(p.Ended)
 	}()
 	return p, nil
 }
 
-// Terminate ends a process as a kubelet does.
+// Terminate ends a process as a kubelet does: with SIGTERM, and SIGKILL after 10 seconds.
 func (p *Process) Terminate() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // it may have ended
 	select {
@@ -56,7 +56,7 @@ func (p *Process) Terminate() {
 	}
 }
 
-// PrintLogs shows the last lines of all logs.
+// PrintLogs prints the last lines of all logs.
 func (s *ProcessHost) PrintLogs() {
 	fmt.Fprintln(os.Stderr, "These tests used", binaries.Version(context.Background(), "git"))
 	logs, _ := filepath.Glob(s.Path("logs", "*.log")) // the pattern is right

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// Output runs a built program with what it reads, and returns what it prints.
+// Output runs a built program with the given standard input, and returns its standard output.
 func Output(ctx context.Context, stdin []byte, name string, arguments ...string) ([]byte, error) {
 	path, err := local.BuiltProgram(name)
 	if err != nil {
@@ -24,10 +24,10 @@ func Output(ctx context.Context, stdin []byte, name string, arguments ...string)
 	return waitForOutput(command)
 }
 
-// root is the folder of the repository, as tests below e2e see it.
+// root is the path of the repository's folder from the tests below e2e.
 const root = "../.."
 
-// waitForOutput runs a command to its end. Its error tells what the command complained about.
+// waitForOutput runs a command to its end and returns its standard output. Its error includes the command's standard error.
 func waitForOutput(command *exec.Cmd) ([]byte, error) {
 	out, err := command.Output()
 	exit := &exec.ExitError{}
@@ -40,7 +40,7 @@ func waitForOutput(command *exec.Cmd) ([]byte, error) {
 	return out, nil
 }
 
-// runInToolModule runs a command in a tool module, which pins versions of its own.
+// runInToolModule runs a command in a tool module, which pins its own versions.
 func runInToolModule(ctx context.Context, module, name string, arguments ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir = filepath.Join(root, "hack", "tools", module)
@@ -48,7 +48,7 @@ func runInToolModule(ctx context.Context, module, name string, arguments ...stri
 	return waitForOutput(command)
 }
 
-// ModuleFolder is where the go command keeps a module that a tool module requires.
+// ModuleFolder returns the folder in which the go command keeps a module that a tool module requires.
 func ModuleFolder(ctx context.Context, tool, module string) (string, error) {
 	out, err := runInToolModule(ctx, tool, "go", "list", "-m", "-f", "{{.Dir}}", module)
 	return strings.TrimSpace(string(out)), err

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What the team protects: every pod of web, so that each removal is refused; and what its new pods are to have.
+// The manifests of a team: a protector of all pods of web, so that every removal is denied, and a policy for new pods.
 const (
 	web = `
 apiVersion: v1
@@ -59,7 +59,7 @@ spec:
 `
 )
 
-// denialProblem says why a removal of a pod of web is not refused by Breakwater. It is a dry run: nothing is removed anyhow.
+// denialProblem returns why Breakwater does not deny the removal of a pod of web, or "" if it does. It uses a dry run.
 func (s *Fixture) denialProblem(ctx context.Context) string {
 	var pods corev1.PodList
 	if err := s.List(ctx, &pods, client.InNamespace("shop"), client.MatchingLabels{"app": "web"}); err != nil {
@@ -78,12 +78,12 @@ func (s *Fixture) denialProblem(ctx context.Context) string {
 	return ""
 }
 
-// waitForWebhook waits until the apiserver asks the webhook, which refuses.
+// waitForWebhook waits until the API server calls the webhook and the webhook denies a removal.
 func (s *Fixture) waitForWebhook(ctx context.Context) error {
 	return gitops.WaitUntil(ctx, "the denial of a removal", func() string { return s.denialProblem(ctx) })
 }
 
-// expectDenied checks that what is protected is protected.
+// expectDenied checks that Breakwater denies the removal of a pod of web.
 func expectDenied(t *testing.T) {
 	t.Helper()
 	if word := fixture.denialProblem(t.Context()); word != "" {
@@ -91,7 +91,7 @@ func expectDenied(t *testing.T) {
 	}
 }
 
-// expectPolicyApplied checks that a new pod of web gets what the team's policy asks for. It is a dry run.
+// expectPolicyApplied checks that a new pod of web gets the toleration of the team's policy. It uses a dry run.
 func expectPolicyApplied(t *testing.T) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "another", Labels: map[string]string{"app": "web"}}}

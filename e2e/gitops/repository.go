@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Repository is a Git repository that Git itself serves over HTTP on the loopback interface.
+// Repository is a Git repository that Git serves over HTTP on the loopback interface.
 type Repository struct {
 	bareDir, workDir string
 	server           *http.Server
 	address          string
 }
 
-// NewRepository makes an empty one in a folder.
+// NewRepository creates an empty repository in a folder, and starts its server.
 func NewRepository(ctx context.Context, dir string) (*Repository, error) {
 	r := &Repository{bareDir: filepath.Join(dir, "git", "cluster.git"), workDir: filepath.Join(dir, "work")}
 	for _, arguments := range [][]string{
@@ -46,13 +46,13 @@ func NewRepository(ctx context.Context, dir string) (*Repository, error) {
 	return r, nil
 }
 
-// Close ends its server.
+// Close stops the server.
 func (r *Repository) Close() { _ = r.server.Close() }
 
-// URL is where others clone from.
+// URL returns the address from which clients clone.
 func (r *Repository) URL() string { return "http://" + r.address + "/git/cluster.git" }
 
-// runGit runs Git without anything that the machine or its user configures.
+// runGit runs Git without the configuration of the machine and its user.
 func runGit(ctx context.Context, dir string, arguments ...string) (string, error) {
 	command := exec.CommandContext(ctx, "git", arguments...)
 	command.Dir = dir
@@ -91,7 +91,7 @@ func (r *Repository) Commit(ctx context.Context, subject string, files map[strin
 	return nil
 }
 
-// Head is the newest commit, as Flux writes revisions.
+// Head returns the newest commit in the format of Flux's revisions.
 func (r *Repository) Head(ctx context.Context) (string, error) {
 	commit, err := runGit(ctx, r.workDir, "rev-parse", "HEAD")
 	return "main@sha1:" + strings.TrimSpace(commit), err

@@ -23,7 +23,7 @@ var certificates = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v
 func TestCertificateRotationFailsNoReviewAndShowsNoDiff(t *testing.T) {
 	asked, stop := removeContinuously(t)
 	served := servedSerial(t)
-	// First the CA, of which the bundle changes; then what it signs.
+	// Renew the CA first, which changes the bundle, and then the certificate that it signs.
 	for _, name := range []string{"breakwater-ca", "breakwater-webhook"} {
 		renewCertificate(t, name)
 	}
@@ -50,7 +50,7 @@ func TestCertificateRotationFailsNoReviewAndShowsNoDiff(t *testing.T) {
 	expectDenied(t)
 }
 
-// caBundleProblem says why the webhook configurations do not trust the CA of the newest certificate.
+// caBundleProblem returns why a webhook configuration does not trust the CA of the newest certificate, or "" if all of them do.
 func caBundleProblem(t *testing.T) string {
 	t.Helper()
 	var s corev1.Secret
@@ -66,7 +66,7 @@ func caBundleProblem(t *testing.T) string {
 		trusts[c.Name] = c.Webhooks[0].ClientConfig.CABundle
 	}
 	for name, bundle := range trusts {
-		// The cainjector leaves those before in the bundle until they have expired, so that replicas may be slow.
+		// The cainjector keeps earlier CAs in the bundle until they expire, so that replicas can switch at different times.
 		if !bytes.Contains(bundle, bytes.TrimSpace(s.Data["ca.crt"])) {
 			return name + " does not have it"
 		}
@@ -74,7 +74,8 @@ func caBundleProblem(t *testing.T) string {
 	return ""
 }
 
-// removeContinuously tries removals all the time, each on a connection of the apiserver's choice, until stop, which gives what was no refusal.
+// removeContinuously requests dry-run removals until stop is called, on connections that the API server chooses. count returns the number
+// of requests so far. stop returns that number and the problem of each request that was not denied.
 func removeContinuously(t *testing.T) (count func() int, stop func() (int, []string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -102,7 +103,7 @@ func removeContinuously(t *testing.T) (count func() int, stop func() (int, []str
 	}
 }
 
-// renewCertificate has cert-manager issue a certificate again, as cmctl renew does, and waits until it has.
+// renewCertificate makes cert-manager issue a certificate again, as cmctl renew does, and waits until it is issued.
 func renewCertificate(t *testing.T, name string) {
 	t.Helper()
 	certificate, err := fixture.Read(t.Context(), certificates, systemNamespace, name)
@@ -131,10 +132,10 @@ func issuedCertificate(t *testing.T, secret string) []byte {
 	return s.Data["tls.crt"]
 }
 
-// servedSerial is the serial number of the certificate that the webhook serves.
+// servedSerial returns the serial number of the certificate that the webhook serves.
 func servedSerial(t *testing.T) string {
 	t.Helper()
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // we look at it, and send nothing
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test reads the certificate, and sends nothing
 	conn, err := dialer.DialContext(t.Context(), "tcp", strings.Replace(fixture.webhook, "0.0.0.0", "127.0.0.1", 1))
 	noErrors(t, err)
 	defer conn.Close()

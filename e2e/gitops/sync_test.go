@@ -31,7 +31,7 @@ func TestFirstSyncBecomesReadyAndProtects(t *testing.T) {
 	}
 }
 
-// expectInjectedByCertManager checks that the cainjector alone has written how a webhook is trusted.
+// expectInjectedByCertManager checks that only the cainjector has written the caBundle of a webhook.
 func expectInjectedByCertManager(t *testing.T, configuration client.Object, to admissionregistrationv1.WebhookClientConfig) {
 	t.Helper()
 	if len(to.CABundle) == 0 {
@@ -86,7 +86,7 @@ func TestCommitOfNewerChartsIsRolledOut(t *testing.T) {
 	expectDenied(t)
 }
 
-// expectNoDiff checks that a sync writes nothing.
+// expectNoDiff checks that another sync changes nothing.
 func expectNoDiff(t *testing.T) {
 	t.Helper()
 	before, err := fixture.fieldSnapshots(t.Context())

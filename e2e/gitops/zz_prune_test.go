@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// It takes Breakwater away, so it is in the last file.
+// This test uninstalls Breakwater, so it is in the last file.
 func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
 	noErrors(t, fixture.waitForSync(t.Context()))
 	expectDenied(t)
@@ -49,7 +49,7 @@ func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
 	if last < 0 || first == len(deleted) || last > first {
 		t.Errorf("want all webhook configurations deleted before the first Deployment, got %v", deleted)
 	}
-	// Nothing asks a webhook that is gone, and what people declared is still there.
+	// The API server calls no deleted webhook, and the objects that users declared still exist.
 	if word := fixture.denialProblem(t.Context()); word != "the removal was admitted" {
 		t.Errorf("a removal after pruning: %s", word)
 	}
@@ -58,14 +58,14 @@ func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
 	}
 }
 
-// deletion is an object that went, at a version of the store.
+// deletion is the deletion of an object at a resource version.
 type deletion struct {
 	kind, name string
 	version    uint64
 }
 
-// recordDeletions watches objects of Breakwater of some kinds, and gives those that go in the order in which the store has it, when
-// all have gone.
+// recordDeletions watches Breakwater's objects of the given kinds. The returned function waits until all of them are deleted, and returns
+// the deletions in the order of their resource versions.
 func recordDeletions(t *testing.T, kinds ...schema.GroupVersionKind) func() []deletion {
 	t.Helper()
 	watcher, err := client.NewWithWatch(fixture.Cluster.RESTConfig(), client.Options{})
@@ -94,7 +94,7 @@ func recordDeletions(t *testing.T, kinds ...schema.GroupVersionKind) func() []de
 	}
 }
 
-// readDeletions reads as many deletions as are wanted.
+// readDeletions reads count deletions from a watch.
 func readDeletions(ctx context.Context, t *testing.T, stream watch.Interface, count int) []deletion {
 	t.Helper()
 	var all []deletion

@@ -23,10 +23,11 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 )
 
-// hostileServer answers as the API server of a cluster that an attacker controls. It identifies itself, and then answers lists and watches as attack says.
+// hostileServer is the API server of a cluster that an attacker controls. It answers the request that identifies the cluster, and attack
+// answers all other requests.
 type hostileServer struct {
 	attack atomic.Pointer[func(w io.Writer, r *http.Request)]
-	// requests and sent are the requests and the bytes of an attack.
+	// requests and sentBytes count the requests and the bytes of an attack.
 	requests, sentBytes atomic.Int64
 }
 
@@ -43,7 +44,7 @@ func (s *hostileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*s.attack.Load())(limitedWriter{w, &s.sentBytes}, r)
 }
 
-// limitedWriter counts what is written, and ends when that is enough.
+// limitedWriter counts the bytes written, and fails after maxSentBytes.
 type limitedWriter struct {
 	io.Writer
 	sent *atomic.Int64
@@ -60,10 +61,10 @@ func podJSON(i int, label string) string {
 	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p-%d","namespace":"hostile","uid":"u-%d","resourceVersion":"%d","labels":{"app":"web","l":%q}}}`, i, i, i+1, label)
 }
 
-// endlessList is one list of pods without an end, whatever is asked for.
+// endlessList answers any list with a list of pods without an end.
 func endlessList(w io.Writer, r *http.Request) {
 	if isWatch(r) {
-		return // an API server that streams no lists
+		return // like an API server that does not stream lists
 	}
 	fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
 	for i := 0; ; i++ {
@@ -73,7 +74,7 @@ func endlessList(w io.Writer, r *http.Request) {
 	}
 }
 
-// endlessPages is a list of pods that always has another page.
+// endlessPages answers any list with a page of pods that announces another page.
 func endlessPages(w io.Writer, r *http.Request) {
 	if isWatch(r) {
 		return
@@ -86,7 +87,7 @@ func endlessPages(w io.Writer, r *http.Request) {
 	fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1","continue":"more"},"items":[%s]}`, strings.Join(items, ","))
 }
 
-// endlessWatch adds pods without an end.
+// endlessWatch answers a watch with added pods without an end.
 func endlessWatch(w io.Writer, r *http.Request) {
 	if !isWatch(r) {
 		fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
@@ -99,7 +100,7 @@ func endlessWatch(w io.Writer, r *http.Request) {
 	}
 }
 
-// alternatingWatch adds pods without an end, and between them deletes pods that do not exist.
+// alternatingWatch answers a watch with added pods without an end, and between them with deletions of pods that do not exist.
 func alternatingWatch(w io.Writer, r *http.Request) {
 	if !isWatch(r) {
 		endlessWatch(w, r)
@@ -113,15 +114,15 @@ func alternatingWatch(w io.Writer, r *http.Request) {
 	}
 }
 
-// neverAnswer answers nothing until the client gives up.
+// neverAnswer sends no answer until the client gives up.
 func neverAnswer(_ io.Writer, r *http.Request) { <-r.Context().Done() }
 
-// answerNoJSON answers what is no JSON.
+// answerNoJSON sends an answer that is not JSON.
 func answerNoJSON(w io.Writer, _ *http.Request) { fmt.Fprint(w, "\x00}{", strings.Repeat("[", 1<<20)) }
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
-// newHostileCell makes a Cell of the core whose kubeconfig leads to the server.
+// newHostileCell creates a Cell in the core whose kubeconfig points to the server.
 func newHostileCell(l *e2e.Fixture, server *httptest.Server) *v1alpha1.Cell {
 	l.Helper()
 	l.Cleanup(server.Close)
@@ -162,7 +163,7 @@ func TestHostileAPIServer(t *testing.T) {
 		for _, a := range []struct {
 			attempt string
 			answer  func(io.Writer, *http.Request)
-			// least is what the aggregator reads at least, in MiB, if it is not stopped before.
+			// least is how much the server must send, in MiB, before the test continues.
 			least int64
 		}{
 			{"no answer", neverAnswer, 0},

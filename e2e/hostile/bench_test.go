@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BenchmarkStormUnderFlood removes the same number of pods without and with the flood of an unauthenticated caller, and reports the 99th percentile of a
-// removal in both, in milliseconds, and their ratio.
+// BenchmarkStormUnderFlood removes the same number of pods without and with a flood by an unauthenticated caller. It reports the 99th
+// percentile of a removal in both cases, in milliseconds, and their ratio.
 func BenchmarkStormUnderFlood(b *testing.B) {
 	for b.Loop() {
 		alone := percentile(timeRemovals(b, nil))
@@ -25,7 +25,7 @@ func percentile(each []time.Duration) time.Duration {
 	return each[len(each)*99/100]
 }
 
-// timeRemovals removes 500 pods of one cell by 16 clients, and returns how long each removal took.
+// timeRemovals removes 500 pods of one cell with 16 clients, and returns how long each removal took.
 func timeRemovals(b *testing.B, flood func(ctx context.Context, c *caller) (wait func())) (each []time.Duration) {
 	b.Helper()
 	const pods, spare, clients = 500, 50, 16

@@ -34,7 +34,7 @@ import (
 
 const unauthenticated = "unauthenticated caller"
 
-// caller reaches the webhook and has no credential. It verifies no certificate, since it has nothing to lose.
+// caller reaches the webhook without a credential. It does not verify certificates, since it has nothing to lose.
 type caller struct {
 	*e2e.Fixture
 	address string
@@ -51,7 +51,7 @@ func insecureTLSConfig(protocols ...string) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols, MinVersion: tls.VersionTLS12} //nolint:gosec // an attacker does not verify
 }
 
-// post sends a body to a path of the webhook; the code is 0 if no answer came.
+// post sends a body to a path of the webhook. The code is 0 if there is no answer.
 func (c *caller) post(path string, body io.Reader) (code int, answer string) {
 	request, err := http.NewRequestWithContext(c.Context(), http.MethodPost, "https://"+c.address+path, body)
 	c.Must(err)
@@ -69,7 +69,7 @@ func (c *caller) post(path string, body io.Reader) (code int, answer string) {
 
 func (c *caller) reviewPath() string { return "/cells/" + c.Cells[0].Name + "/validate" }
 
-// sendReviews sends reviews at once and counts the codes of their answers; 200 is an admission.
+// sendReviews sends the given number of reviews concurrently and counts the codes of their answers. 200 is an admission.
 func (c *caller) sendReviews(number int, review func(i int) *admissionv1.AdmissionReview) map[int]int {
 	codes := map[int]int{}
 	var mu sync.Mutex
@@ -94,7 +94,7 @@ func (c *caller) sendReviews(number int, review func(i int) *admissionv1.Admissi
 	return codes
 }
 
-// verdictCode is the code in the answer to a review; 200 is an admission, and 0 no answer to a review.
+// verdictCode returns the code in the answer to a review: 200 for an admission, and 0 if the answer is not a review.
 func verdictCode(answer string) int {
 	review := &admissionv1.AdmissionReview{}
 	switch err := json.Unmarshal([]byte(answer), review); {
@@ -121,7 +121,7 @@ func newDeletionReview(pod *corev1.Pod) *admissionv1.AdmissionReview {
 	}
 }
 
-// forgePod is a pod that does not exist, made from one that does.
+// forgePod returns a pod that does not exist, made from one that does.
 func forgePod(pod *corev1.Pod, i int) *corev1.Pod {
 	forged := pod.DeepCopy()
 	forged.Name, forged.UID = fmt.Sprint("forged-", i), types.UID(fmt.Sprint("forged-", i))
@@ -140,14 +140,14 @@ func TestUnauthenticatedCaller(t *testing.T) {
 		l.CreateBarePods(l.Application(pods))
 		c := newCaller(l)
 		existing := l.ExistingPods(l.Cells[0])
-		// reviews is an attack by reviews, which must all be answered with the code and reserve nothing.
+		// reviews returns an attack that sends reviews. Each must be answered with the code, and none may reserve anything.
 		reviews := func(attempt string, number, code int, review func(i int) *admissionv1.AdmissionReview) attack {
 			return attack{attempt, func() (string, bool) {
 				codes, held := c.sendReviews(number, review), countReservations(l.GetProtector())
 				return fmt.Sprintf("answers by code %v, %d reservations", codes, held), maps.Equal(codes, map[int]int{code: number}) && held == 0
 			}}
 		}
-		// sends is an attack by anything else.
+		// sends returns an attack that sends any other body.
 		sends := func(attempt, path string, body func() io.Reader, want ...int) attack {
 			return attack{attempt, func() (string, bool) {
 				code, answer := c.post(path, body())
@@ -206,7 +206,7 @@ func TestUnauthenticatedCaller(t *testing.T) {
 			}},
 		})
 		before := l.CountExistingPods()
-		l.Must(l.DeletePod(l.Cells[0], existing[0].Name)) // the whole budget is left
+		l.Must(l.DeletePod(l.Cells[0], existing[0].Name)) // the whole budget is still usable
 		l.Must(l.DeletePod(l.Cells[0], existing[1].Name))
 		l.Must(l.DeletePod(l.Cells[0], existing[2].Name))
 		l.Eventually(func() string {
@@ -219,7 +219,7 @@ func TestUnauthenticatedCaller(t *testing.T) {
 	})
 }
 
-// resetRapidly opens streams with a review each and resets them at once, as CVE-2023-44487 does, until the server ends the connection.
+// resetRapidly opens streams and resets them at once, like CVE-2023-44487, until the server closes the connection.
 func (c *caller) resetRapidly(streams int) (sent int, err error) {
 	conn, err := tls.Dial("tcp", c.address, insecureTLSConfig("h2"))
 	c.Must(err)
@@ -250,7 +250,8 @@ func (c *caller) resetRapidly(streams int) (sent int, err error) {
 	return sent, nil
 }
 
-// flood sends what holds memory, connections and time until ctx ends: stalled bodies, huge ones, deep JSON and readers that do not read.
+// flood keeps memory, connections and CPUs of the webhook busy until ctx ends. It sends stalled bodies, huge bodies and deep JSON, and
+// requests whose answers it does not read.
 func (c *caller) flood(ctx context.Context, stalled, huge, deep, slow int) (wait func()) {
 	var flooding sync.WaitGroup
 	again := func(number int, once func(conn net.Conn)) {
@@ -297,10 +298,11 @@ func (c *caller) flood(ctx context.Context, stalled, huge, deep, slow int) (wait
 	return flooding.Wait
 }
 
-// memoryLimit is that of the containers of webhooks and aggregators in the chart.
+// memoryLimit is the memory limit of the containers of webhooks and aggregators in the chart.
 const memoryLimit = 1 << 30
 
-// residentMemory is the resident memory of a pod of a component, in bytes, which must be less than the limit of its container.
+// residentMemory returns the resident memory of a pod of a component, in bytes. It fails the test unless that is less than the limit of its
+// container.
 func residentMemory(l *e2e.Fixture, in *release.Release, component string) int64 {
 	l.Helper()
 	token, err := in.MetricsToken(l.Context())

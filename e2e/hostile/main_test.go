@@ -1,5 +1,5 @@
-// Package hostile_test installs Breakwater by its charts in a core and two workers, joins them by breakwater join, and attacks it. It asserts what each
-// attacker may and may not achieve, and prints a line for each attack: the attacker, the attempt, and the outcome.
+// Package hostile_test installs Breakwater with its charts in a core and two workers, joins the workers with breakwater join, and attacks
+// it. It asserts what each attacker may and may not achieve, and prints a line for each attack: the attacker, the attempt, and the outcome.
 package hostile_test
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// What the tests of the package share. The first release is that of the core.
+// All tests of the package share these. The first release is the one in the core.
 var (
 	suite     = e2e.NewSuiteWith("federated", startSuite)
 	installed release.Releases
@@ -36,13 +36,13 @@ func startSuite(ctx context.Context, s *e2e.Suite) (func(), error) {
 	return installed.Close, err
 }
 
-// attack is one attempt of an attacker. try returns what came of it, and whether that is what the attacker may achieve.
+// attack is one attempt of an attacker. try returns the outcome, and whether the attacker may achieve it.
 type attack struct {
 	name string
 	try  func() (outcome string, harmless bool)
 }
 
-// forbiddenAttack is an attack that an API server must refuse for lack of rights, or by a policy of the chart.
+// forbiddenAttack returns an attack that an API server must deny for lack of permissions or by a policy of the chart.
 func forbiddenAttack(attempt string, try func() error) attack {
 	return attack{attempt, func() (string, bool) {
 		err := try()
@@ -53,7 +53,7 @@ func forbiddenAttack(attempt string, try func() error) attack {
 	}}
 }
 
-// runAttacks plays the attacks of an attacker, one after the other.
+// runAttacks runs the attacks of an attacker, one after the other, and fails the test for each attack that is not harmless.
 func runAttacks(l *e2e.Fixture, attacker string, attacks []attack) {
 	l.Helper()
 	for _, a := range attacks {
@@ -65,5 +65,5 @@ func runAttacks(l *e2e.Fixture, attacker string, attacks []attack) {
 	}
 }
 
-// countReservations is the number of open reservations of the lab's protector.
+// countReservations returns the number of open reservations of a protector.
 func countReservations(p *v1alpha1.PodProtector) int { return quota.BudgetOf(p).Reserved }

@@ -17,7 +17,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// The rights that keep attackers out are enough for the components.
+// These tests show that the restrictions against attackers leave the components enough permissions.
 
 func TestStormOnCoreAndWorkers(t *testing.T) {
 	suite.Claim(t, "the floor over both workers holds, and the whole budget is used", func(l *e2e.Fixture) {
@@ -61,7 +61,7 @@ func TestCorePolicyAppliesToPodsOfEveryWorker(t *testing.T) {
 			}
 			return ""
 		})
-		// The condition is one webhook's; each of them may take its time to hear of the policy.
+		// One webhook replica sets the condition. Each of the others may receive the policy later.
 		injected := map[string]bool{}
 		l.Eventually(func() string {
 			for _, cell := range l.Cells {

@@ -20,7 +20,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// newTenant gives a user the ClusterRole admin in the namespace of the lab, in all clusters. It returns the user's clients, by cluster.
+// newTenant gives a user the ClusterRole admin in the namespace of the fixture, in all clusters. It returns the user's clients, by cluster.
 func newTenant(l *e2e.Fixture) map[string]*kubernetes.Clientset {
 	l.Helper()
 	user := "tenant-of-" + l.Namespace
@@ -50,7 +50,7 @@ func TestTenant(t *testing.T) {
 		tenant := newTenant(l)
 		worker := tenant[l.Cells[0].Name]
 		selected := metav1.ListOptions{LabelSelector: "app=web"}
-		// removing is an attack on the pods of both cells that leaves as many as the floor says.
+		// removing returns an attack on each pod of both cells. It must leave as many pods as the floor.
 		removing := func(attempt string, try func(of *kubernetes.Clientset, pod *corev1.Pod) error) attack {
 			return attack{attempt, func() (string, bool) {
 				refused := 0
@@ -74,7 +74,7 @@ func TestTenant(t *testing.T) {
 			{"deletes all pods of a cell at once, twice", func() (string, bool) {
 				for range 2 {
 					for _, cell := range l.Cells {
-						_ = tenant[cell.Name].CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(), metav1.DeleteOptions{}, selected) // it is refused in part
+						_ = tenant[cell.Name].CoreV1().Pods(l.Namespace).DeleteCollection(l.Context(), metav1.DeleteOptions{}, selected) // some of the removals are denied
 					}
 				}
 				left := l.CountExistingPods()

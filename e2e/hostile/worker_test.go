@@ -24,7 +24,7 @@ import (
 
 const compromisedWorker = "compromised worker"
 
-// stolenCoreConfig is the way into the core that breakwater join has left in the first worker.
+// stolenCoreConfig returns the credentials for the core that breakwater join stored in the first worker.
 func stolenCoreConfig(l *e2e.Fixture) *rest.Config {
 	l.Helper()
 	worker, err := client.New(installed[1].Cluster.RESTConfig(), client.Options{})
@@ -51,7 +51,7 @@ func TestCompromisedWorker(t *testing.T) {
 		l.CreateBarePods(l.Application(pods))
 		config, own, other := stolenCoreConfig(l), l.Cells[0].Name, l.Cells[1].Name
 		thief := newClient(l, config)
-		// The aggregators write the same status, so an update that conflicts is repeated.
+		// The aggregators write the same status, so an update that conflicts is retried.
 		updateStatus := func(change func(p *v1alpha1.PodProtector)) error {
 			return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 				p := l.GetProtector()
@@ -122,7 +122,7 @@ func TestCompromisedWorker(t *testing.T) {
 					blocked != nil && strings.Contains(blocked.Error(), "Breakwater") && l.CountExistingPods() == pods
 			}},
 		})
-		// What it reserved ends with the admission deadline, and the budget is what it was.
+		// Its reservations expire at the admission deadline, and then the whole budget is usable again.
 		for removed := range pods - floor {
 			l.Eventually(func() string { return e2e.ErrorText(l.DeletePod(l.Cells[1], l.ExistingPods(l.Cells[1])[0].Name)) })
 			l.Logf("%d pods removed", removed+1)
@@ -132,7 +132,7 @@ func TestCompromisedWorker(t *testing.T) {
 	})
 }
 
-// cellEntry is that of a cell in the status of a protector, which has it.
+// cellEntry returns the entry of a cell in the status of a protector. It panics if there is none.
 func cellEntry(p *v1alpha1.PodProtector, cell string) *v1alpha1.PodProtectorCell {
 	for i := range p.Status.Cells {
 		if p.Status.Cells[i].CellID == cell {
@@ -142,7 +142,7 @@ func cellEntry(p *v1alpha1.PodProtector, cell string) *v1alpha1.PodProtectorCell
 	panic("no entry of " + cell)
 }
 
-// addReservations puts the removals of pods into an entry.
+// addReservations adds reservations for the removals of pods to an entry.
 func addReservations(cell *v1alpha1.PodProtectorCell, pods []corev1.Pod) {
 	for i := range pods {
 		cell.AdmissionHistory.Buckets = append(cell.AdmissionHistory.Buckets, v1alpha1.Bucket{

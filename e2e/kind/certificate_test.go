@@ -11,10 +11,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/pki"
 )
 
-// ownSecret holds the certificate of a user who makes it without our help.
+// ownSecret is the Secret with the certificate of a user who creates it without Breakwater's help.
 const ownSecret = "own-certificate"
 
-// ownCertificate puts a certificate of the webhook into a cluster, and gives who signed it, in PEM.
+// ownCertificate creates a certificate of the webhook in a cluster, and returns the CA that signed it, in PEM.
 func ownCertificate(t *testing.T, cluster federation.Cluster) string {
 	t.Helper()
 	authority, err := pki.NewAuthority("a user's own CA")

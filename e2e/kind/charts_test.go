@@ -20,20 +20,20 @@ const (
 	namespace = "breakwater-system"
 	// fullName is the prefix of the names of all objects, and the name of the release.
 	fullName = "breakwater"
-	// timeout of tools that wait for pods.
+	// timeout is the flag of tools that wait for pods.
 	timeout = "--timeout=240s"
 )
 
-// releases are the charts as they are installed in each cluster.
+// releases are the releases of the charts in each cluster.
 type releases struct {
 	kind   *kind.Federation
 	charts string
 	images []image
-	values map[string]string // files by cluster
+	values map[string]string // files, by cluster
 }
 
-// installCharts does what docs/how-to/install.md tells users to do: the CRDs into the cores, Breakwater into all clusters, and then the
-// kubeconfigs by which they reach each other.
+// installCharts follows docs/how-to/install.md. It installs the CRDs in the cores and Breakwater in all clusters, and then creates the
+// kubeconfigs with which they reach each other.
 func installCharts(t *testing.T, f *kind.Federation, images []image) *releases {
 	t.Helper()
 	began := time.Now()
@@ -41,7 +41,7 @@ func installCharts(t *testing.T, f *kind.Federation, images []image) *releases {
 	for _, cluster := range f.Clusters() {
 		own := values(f, cluster)
 		if cluster.HasRole(federation.Core) == cluster.HasRole(federation.Worker) {
-			// No cert-manager is needed, and no component of ours: here a user brings a certificate.
+			// A user provides the certificate here. This needs neither cert-manager nor a component of Breakwater.
 			own["tls"] = map[string]any{"mode": "secret", "secretName": ownSecret}
 			own["webhook"] = map[string]any{"caBundle": ownCertificate(t, cluster)}
 		}
@@ -61,7 +61,7 @@ func installCharts(t *testing.T, f *kind.Federation, images []image) *releases {
 	return r
 }
 
-// values are those of a cluster, as a user would write them.
+// values returns the chart values of a cluster, as a user would write them.
 func values(f *kind.Federation, cluster federation.Cluster) map[string]any {
 	named := func(clusters []federation.Cluster) (names []map[string]any) {
 		for _, c := range clusters {
@@ -89,7 +89,7 @@ func (r *releases) arguments(t testing.TB, command string, cluster federation.Cl
 	}, more...)
 }
 
-// upgradeAll goes from the first version to the second one, in all clusters, cores first.
+// upgradeAll upgrades all clusters from the first version to the second one, cores first.
 func (r *releases) upgradeAll(t testing.TB) {
 	t.Helper()
 	for _, cluster := range r.kind.Clusters() {
@@ -100,7 +100,7 @@ func (r *releases) upgradeAll(t testing.TB) {
 	}
 }
 
-// expectImage checks that all pods of Breakwater that are not ending run an image.
+// expectImage checks that all pods of Breakwater that are not terminating run an image.
 func expectImage(t testing.TB, cluster federation.Cluster, want string) {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(cluster.RESTConfig())
@@ -118,7 +118,7 @@ func expectImage(t testing.TB, cluster federation.Cluster, want string) {
 	}
 }
 
-// waitForAvailable waits for all Deployments in all clusters.
+// waitForAvailable waits until all Deployments in all clusters are available.
 func (r *releases) waitForAvailable(t testing.TB) {
 	t.Helper()
 	for _, cluster := range r.kind.Clusters() {
@@ -126,7 +126,7 @@ func (r *releases) waitForAvailable(t testing.TB) {
 	}
 }
 
-// logComponents logs what the components of all clusters say, when a test has failed.
+// logComponents logs the pods, the logs and the events of Breakwater's components in all clusters.
 func (r *releases) logComponents(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
@@ -137,7 +137,7 @@ func (r *releases) logComponents(t *testing.T) {
 			{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
 		} {
 			c := startTool(ctx, t, "kubectl", cluster, look...)
-			_ = c.Wait() // its output says why
+			_ = c.Wait() // its output contains the reason
 			output := c.String()
 			t.Logf("cluster %s: kubectl %s\n%s", cluster.Name(), strings.Join(look, " "), output[max(0, len(output)-8000):])
 		}

@@ -21,14 +21,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// waitTimeout bounds what takes real pods, on a small machine. The admission deadline of 65 s is a part of it.
+// waitTimeout bounds waits for real pods on a small machine. It includes the admission deadline of 65 s.
 const waitTimeout = 4 * time.Minute
 
-// nodesVariable names the environment variable that says how many nodes of each worker run pods. One is enough for all claims,
-// and needs neither a network between nodes nor much memory.
+// nodesVariable is the environment variable with the number of nodes of each worker that run pods. One node is enough for all claims, and
+// needs neither a network between nodes nor much memory.
 const nodesVariable = "KIND_NODES"
 
-// kindFixture is a federation of kind clusters with Breakwater in it, and in a claim the lab of that claim.
+// kindFixture is a federation of kind clusters with Breakwater installed. During a claim it also has the fixture of that claim.
 type kindFixture struct {
 	*fixture
 	test     *testing.T
@@ -37,7 +37,7 @@ type kindFixture struct {
 	releases *releases
 }
 
-// startKindFixture starts a federation, and installs Breakwater in it.
+// startKindFixture starts a federation and installs Breakwater in it.
 func startKindFixture(t *testing.T, name string, options kind.Options) *kindFixture {
 	t.Helper()
 	topology, err := federation.Embedded(name)
@@ -67,7 +67,7 @@ func startKindFixture(t *testing.T, name string, options kind.Options) *kindFixt
 	return s
 }
 
-// claim proves something in a lab of its own.
+// claim runs a subtest with its own fixture.
 func (s *kindFixture) claim(name string, verify func(*kindFixture)) {
 	s.test.Run(name, func(t *testing.T) {
 		here := *s
@@ -79,7 +79,7 @@ func (s *kindFixture) claim(name string, verify func(*kindFixture)) {
 	})
 }
 
-// deleteFixture makes room for the next claim: nodes take about a hundred pods.
+// deleteFixture deletes the fixture's protectors and namespaces to free capacity for the next claim. A node runs about a hundred pods.
 func (s *kindFixture) deleteFixture() {
 	s.Helper()
 	for _, core := range s.Cores {
@@ -100,7 +100,7 @@ func (s *kindFixture) deleteFixture() {
 	})
 }
 
-// waitForWebhooks returns when each worker's apiserver has been seen to ask its webhook.
+// waitForWebhooks waits until the API server of each worker calls its webhook.
 func (s *kindFixture) waitForWebhooks() {
 	s.test.Helper()
 	began := time.Now()
@@ -120,7 +120,7 @@ func (s *kindFixture) waitForWebhooks() {
 	s.test.Logf("FIGURE all cells are guarded %s after all components were ready", time.Since(began).Round(100*time.Millisecond))
 }
 
-// dryRunRemoval gives the answer to a removal of some pod of a cell, which does not take place.
+// dryRunRemoval deletes a pod of a cell as a dry run and returns the answer.
 func (s *kindFixture) dryRunRemoval(cell storm.Cell) error {
 	pods := s.ExistingPods(cell)
 	if len(pods) == 0 {
@@ -129,7 +129,7 @@ func (s *kindFixture) dryRunRemoval(cell storm.Cell) error {
 	return cell.Client.CoreV1().Pods(s.Namespace).Delete(s.Context(), pods[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// cluster is a cluster as kind knows it.
+// cluster returns a cluster with the methods that only kind clusters have.
 func (s *kindFixture) cluster(name string) *kind.Cluster {
 	s.Helper()
 	found, ok := s.kind.Cluster(name)
@@ -150,7 +150,7 @@ func noError(t *testing.T, err error) {
 	}
 }
 
-// repositoryRoot is the folder of the module.
+// repositoryRoot returns the folder of the module.
 func repositoryRoot(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../..")

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// repository has a host in its name: containerd takes the names in archives as they are, and a kubelet asks by full names.
+// repository includes a host name: containerd does not complete the names in archives, and a kubelet uses full names.
 const repository = "localhost/breakwater"
 
-// image is Breakwater in one version.
+// image is one version of Breakwater's image.
 type image struct{ tag, archive string }
 
-// buildImages builds the version that is installed, and the one to which it is upgraded.
+// buildImages builds the version that is installed first, and the version of the upgrade.
 func buildImages(t *testing.T) []image {
 	t.Helper()
 	var built []image

@@ -9,8 +9,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/kind"
 )
 
-// joinClusters lets the components of each core into the workers, and those of each worker into the cores. Where a cluster is both, they
-// are at home.
+// joinClusters gives the components of each core access to the workers, and those of each worker access to the cores. A cluster that is
+// both needs no join.
 func (r *releases) joinClusters(t *testing.T) {
 	t.Helper()
 	breakwater := filepath.Join(t.TempDir(), "breakwater")
@@ -32,7 +32,7 @@ func (r *releases) joinCluster(t *testing.T, breakwater string, core, worker fed
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), breakwater, "join", "--core="+core.Name(), "--cell="+worker.Name(),
 		"--core-kubeconfig="+core.Kubeconfig(), "--kubeconfig="+worker.Kubeconfig(),
-		// Only pods know the containers' names, so that nothing can be tried from here.
+		// Only pods can resolve the names of the containers, so the check cannot run here.
 		"--core-server="+core.(*kind.Cluster).InternalServer(), "--worker-server="+worker.(*kind.Cluster).InternalServer(), "--skip-check",
 	).CombinedOutput()
 	if err != nil {

@@ -14,7 +14,7 @@ func startTool(ctx context.Context, t testing.TB, tool string, cluster federatio
 	return e2e.StartTool(ctx, t, tool, cluster.Kubeconfig(), arguments...)
 }
 
-// runTool runs a tool to its end and fails the test when it fails.
+// runTool runs a tool to its end and fails the test if the tool fails. It returns the output.
 func runTool(ctx context.Context, t testing.TB, tool string, cluster federation.Cluster, arguments ...string) string {
 	t.Helper()
 	return e2e.RunTool(ctx, t, tool, cluster.Kubeconfig(), arguments...)

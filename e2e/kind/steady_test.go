@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// clients of a steady attack, each of which asks so often: about 80 removals a second.
+	// A steady attack has this number of clients, and each of them pauses between removals. That makes about 80 removals a second.
 	steadyClients = 8
 	steadyPause   = 100 * time.Millisecond
 )
 
-// steadyAttack removes pods that are available, one after the other, as long as it may. It skips pods that are not available
-// yet, which are not protected: otherwise kubelets and the scheduler would only be busy with their replacements.
+// steadyAttack removes available pods, one after the other, until its context ends. It skips unavailable pods, which are not protected.
+// Otherwise kubelets and the scheduler would only be busy with replacements.
 type steadyAttack struct{ recorder *storm.Recorder }
 
 // Name implements storm.Attack.

@@ -8,13 +8,13 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// Pods and floor of storms on pods without a controller that replaces them: the judgement is exact.
+// Pods and floor of storms on pods that no controller replaces, so that the record can be judged exactly.
 const (
 	pods  = 40
 	floor = 25
 )
 
-// floorPerCore is the same floor in each core.
+// floorPerCore returns the same floor for each core.
 func (s *kindFixture) floorPerCore(floor int) []int {
 	var floors []int
 	for range s.Cores {
@@ -62,7 +62,8 @@ func stormWithPausedNode(s *kindFixture) {
 	}.Run(s.fixture)
 }
 
-// stormWithWebhookRollout and stormWithChartUpgrade run during a storm on pods that are replaced, so that budget and requests exist all the time.
+// stormWithWebhookRollout and stormWithChartUpgrade run during a storm on pods that are replaced, so that budget and requests exist all the
+// time.
 
 func stormWithWebhookRollout(s *kindFixture) {
 	s.runReplacementStorm(func(load *storm.Storm) {

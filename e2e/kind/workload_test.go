@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// deployWorkloads makes an application whose pods are replaced, and returns when every core counts them and a record of them runs.
+// deployWorkloads deploys an application whose pods are replaced. It returns when every core counts the pods and a recorder is running.
 func (s *kindFixture) deployWorkloads(pods, floor int) (storm.Application, *storm.Recorder) {
 	s.Helper()
 	for _, lab := range s.ForEachCore() {
@@ -27,7 +27,7 @@ func (s *kindFixture) deployWorkloads(pods, floor int) (storm.Application, *stor
 	return app, recorder
 }
 
-// expectFloorHeld fails the test if the floor was ever broken.
+// expectFloorHeld fails the test if the number of available pods was ever below the floor, or if no pod was removed.
 func (s *kindFixture) expectFloorHeld(recorder *storm.Recorder, floor int) {
 	s.Helper()
 	verdict := storm.Judge(recorder.Stop(), floor)
@@ -39,8 +39,8 @@ func (s *kindFixture) expectFloorHeld(recorder *storm.Recorder, floor int) {
 	}
 }
 
-// runReplacementStorm plays a storm on Deployments, which make new pods as fast as they lose old ones, for as long as the fault takes and
-// some removals longer. Then all pods come back.
+// runReplacementStorm runs a storm on Deployments, which replace the removed pods. It runs while the fault lasts and for some further
+// requests. Then it waits until all pods are available again.
 func (s *kindFixture) runReplacementStorm(fault func(load *storm.Storm)) {
 	const pods, floor = 24, 16
 	_, recorder := s.deployWorkloads(pods, floor)
@@ -70,7 +70,7 @@ func (s *kindFixture) runReplacementStorm(fault func(load *storm.Storm)) {
 	s.expectFloorHeld(recorder, floor)
 }
 
-// rollingUpdate changes all Deployments in the midst of a storm, and wants them rolled out when it is over.
+// rollingUpdate restarts all Deployments during a storm, and waits until they are rolled out after the storm.
 func rollingUpdate(s *kindFixture) {
 	var began time.Time
 	s.runReplacementStorm(func(load *storm.Storm) {
@@ -86,17 +86,17 @@ func rollingUpdate(s *kindFixture) {
 	s.Logf("FIGURE all Deployments were rolled out within %s", roundedSince(began))
 }
 
-// drainAllNodes drains all nodes of a cluster, with less budget than it has pods. Replacements have nowhere to go, so that the drain
-// stands still at the floor. Then it gives budget, and wants the drain to end well.
+// drainAllNodes drains all nodes of a cluster, with less budget than pods. The replacements cannot be scheduled, so the drain stops at the
+// floor. Then addBudget adds budget, and the drain must complete.
 func drainAllNodes(s *kindFixture, addBudget func(*kindFixture, storm.Application)) {
 	const pods, floor = 16, 12
 	app, recorder := s.deployWorkloads(pods, floor)
 	worker := s.cluster(s.Cells[0].Name)
-	defer func() { // whatever happens: the next claim needs the nodes
+	defer func() { // always, because the next claim needs the nodes
 		s.Must(startTool(context.WithoutCancel(s.Context()), s, "kubectl", worker, append([]string{"uncordon"}, worker.Nodes()...)...).Wait())
 	}()
 	began := time.Now()
-	// Drain only the pods of this claim: the components of Breakwater could not be scheduled elsewhere, and no webhook would answer.
+	// Drain only the pods of this claim. Breakwater's components could not be scheduled elsewhere, and no webhook would answer.
 	drain := startTool(s.Context(), s, "kubectl", worker, append([]string{"drain", "--pod-selector=app=web", "--ignore-daemonsets",
 		"--delete-emptydir-data", timeout}, worker.Nodes()...)...)
 	s.Eventually(func() string {
@@ -117,16 +117,16 @@ func drainAllNodes(s *kindFixture, addBudget func(*kindFixture, storm.Applicatio
 	s.expectFloorHeld(recorder, floor)
 }
 
-// countDenials are how often kubectl says that it has to try again.
+// countDenials returns how often kubectl announces a retry.
 func countDenials(c *e2e.Command) int { return strings.Count(c.String(), "will retry after 5s") }
 
-// addPodsElsewhere gives budget by pods in another cell.
+// addPodsElsewhere adds budget with pods in another cell.
 func addPodsElsewhere(s *kindFixture, app storm.Application) {
 	other := s.kind.Workers()[1]
 	runTool(s.Context(), s, "kubectl", other, "-n", app.Namespace, "scale", "deployment", "--all", "--replicas=8")
 }
 
-// uncordonNodes gives budget by pods that take the places of those that were evicted.
+// uncordonNodes adds budget with pods that replace the evicted ones.
 func uncordonNodes(s *kindFixture, _ storm.Application) {
 	worker := s.kind.Workers()[0]
 	runTool(s.Context(), s, "kubectl", worker, append([]string{"uncordon"}, s.cluster(worker.Name()).Nodes()...)...)

@@ -17,10 +17,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// nodeAutoscaler empties a node as cluster-autoscaler does (core/scaledown/actuation/drain.go): it taints the node, evicts all pods at
-// once, and asks for each again whatever the answer was, unless the pod is gone, every 10 s for 2 minutes. When the time is up it
-// takes the taint away, says so in an event ScaleDownFailed, and leaves the node for 3 minutes before it tries again. Here the
-// attempts are as many and the pauses shorter.
+// nodeAutoscaler drains a node as cluster-autoscaler does (core/scaledown/actuation/drain.go). The autoscaler taints the node, and evicts all
+// pods concurrently. It retries each eviction every 10 s for 2 minutes, whatever the error is, until the pod is deleted. Then it removes the
+// taint, emits an event ScaleDownFailed, and waits 3 minutes before it tries the node again. This type makes the same number of attempts with
+// shorter pauses.
 type nodeAutoscaler struct {
 	*fixture
 	cell  storm.Cell
@@ -33,7 +33,7 @@ type nodeAutoscaler struct {
 
 const attempts = 12
 
-// scaleDown empties the node, or says which pods it could not evict.
+// scaleDown drains the node once, and returns the names of the pods that it could not evict.
 func (a *nodeAutoscaler) scaleDown(ctx context.Context) (notEvicted []string) {
 	a.Helper()
 	a.setTaints(`[{"key":"ToBeDeletedByClusterAutoscaler","value":"1","effect":"NoSchedule"},{"key":"` + testNodeKey + `","effect":"NoSchedule"}]`)

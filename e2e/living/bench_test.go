@@ -15,9 +15,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 )
 
-// BenchmarkLiving tells how much longer callers take under a protector than in a namespace that the webhook is not asked about, in
-// turn, with another one first each time. Pods run and go at once, so that all the time is the callers' and ours, but for the
-// rollout, which is told of both: pods that need a second to start, which is little, and pods that need none.
+// BenchmarkLiving compares how long callers take under a protector with how long they take in an exempt namespace, for which the API server does
+// not call the webhook. It alternates between both runs, and starts each round with a different one. Pods start and terminate at once, so that
+// callers and Breakwater take all the time. The rollout has two variants: pods that need a second to start, which is short, and pods that need
+// none.
 func BenchmarkLiving(b *testing.B) {
 	for _, s := range callerScenarios() {
 		b.Run(s.name, func(b *testing.B) {
@@ -39,11 +40,11 @@ func BenchmarkLiving(b *testing.B) {
 	}
 }
 
-// callerScenario is one caller at work.
+// callerScenario is one caller and its task.
 type callerScenario struct {
 	name        string
 	pods, floor int
-	// setup makes the pods, and returns what lets the caller work and waits for its end.
+	// setup creates the pods, and returns a function that runs the caller and waits until it is done.
 	setup func(l *fixture) (play func())
 }
 
@@ -83,7 +84,7 @@ func availabilityProblem(l *fixture, want int) string {
 	return ""
 }
 
-// deleteAllPods takes all pods away, so that the next run finds the same machine.
+// deleteAllPods deletes all pods and nodes of a run, so that the next run starts from the same state.
 func deleteAllPods(l *fixture) {
 	l.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "web"}}
@@ -107,7 +108,8 @@ func deleteAllPods(l *fixture) {
 		metav1.ListOptions{LabelSelector: testNodeKey + "=" + l.Namespace}))
 }
 
-// callerScenarios have a tenth of the pods to spare where a caller moves pods, and are allowed all that the caller wants where it removes them.
+// callerScenarios returns the scenarios. A caller that moves pods has a budget of a tenth of the pods. A caller that only removes pods has
+// budget for all its removals.
 func callerScenarios() []callerScenario {
 	return []callerScenario{
 		{"rollout-200", 200, 180, rolloutSetup(map[string]string{federation.StartAnnotation: "1s"})},
@@ -177,7 +179,7 @@ func callerScenarios() []callerScenario {
 	}
 }
 
-// rolloutSetup gives 200 pods another image, and annotations.
+// rolloutSetup returns a setup with 200 pods, whose image and annotations the caller changes.
 func rolloutSetup(annotations map[string]string) func(l *fixture) (play func()) {
 	return func(l *fixture) func() {
 		createDeployment(l, here(l), "here", 200)

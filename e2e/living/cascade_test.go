@@ -48,7 +48,8 @@ func TestDeletedNamespace(t *testing.T) {
 	})
 }
 
-// The garbage collector tries again after 5 ms, 10 ms, and so on, to a quarter of an hour, and nothing wakes it: the webhook evicts.
+// The garbage collector retries after 5 ms, 10 ms, and so on, up to 15 minutes. No change of an object shortens its backoff, so the webhook
+// evicts the pods itself.
 func TestCascadingDeletion(t *testing.T) {
 	for name, how := range map[string]metav1.DeletionPropagation{
 		"in the background": metav1.DeletePropagationBackground,
@@ -80,7 +81,7 @@ func TestCascadingDeletion(t *testing.T) {
 	}
 }
 
-// waitForReplicaSetsDeleted waits until the ReplicaSets are gone, or wait for their pods.
+// waitForReplicaSetsDeleted waits until the ReplicaSets are deleted or, with foreground deletion, are terminating.
 func waitForReplicaSetsDeleted(l *fixture, how metav1.DeletionPropagation) {
 	l.Helper()
 	l.Eventually(func() string {

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// kubectlCommand is a kubectl that runs against the cell here.
+// kubectlCommand is a kubectl process that runs against the cell here.
 type kubectlCommand struct {
 	*fixture
 	*e2e.Command
@@ -30,7 +30,7 @@ func startKubectl(l *fixture, arguments ...string) *kubectlCommand {
 	return &kubectlCommand{l, e2e.StartTool(l.Context(), l, "kubectl", l.Federation().Workers()[0].Kubeconfig(), arguments...)}
 }
 
-// waitForText waits until kubectl has said something so many times.
+// waitForText waits until kubectl has printed a text at least the given number of times.
 func (c *kubectlCommand) waitForText(times int, text string) {
 	c.Helper()
 	c.Eventually(func() string {
@@ -41,7 +41,7 @@ func (c *kubectlCommand) waitForText(times int, text string) {
 	})
 }
 
-// exitCode waits for the end.
+// exitCode waits until kubectl ends, and returns its exit code.
 func (c *kubectlCommand) exitCode() int {
 	c.Helper()
 	c.Eventually(func() string {
@@ -58,7 +58,8 @@ func (c *kubectlCommand) exitCode() int {
 	return 0
 }
 
-// createPodsOnNode makes pods on a node of the test and others elsewhere, and then another node, where replacements find room.
+// createPodsOnNode creates pods on a node of the test and others in the cell elsewhere, and returns the name of the node. Then it adds a second
+// node, which has capacity for replacements.
 func createPodsOnNode(l *fixture, on, beside int32) string {
 	l.Helper()
 	node := addNode(l, "first", 0)
@@ -114,7 +115,7 @@ func TestKubectlDrainByDeletion(t *testing.T) {
 	})
 }
 
-// kubectl asks every 5 s, which renews the reservation: the admission deadline, of 12 s here, does not pass meanwhile.
+// kubectl drain retries every 5 s, which renews the reservation: the admission deadline, which is 12 s here, does not pass.
 func TestDrainWithPodDisruptionBudget(t *testing.T) {
 	claim(t, "an eviction that a PodDisruptionBudget denies consumes budget while a drain retries it, and releases it when the drain stops", func(l *fixture) {
 		node := createPodsOnNode(l, 2, 2)
@@ -143,7 +144,7 @@ func TestDrainWithPodDisruptionBudget(t *testing.T) {
 	})
 }
 
-// createForbiddingBudget makes a PodDisruptionBudget that allows none, and waits until it is in force.
+// createForbiddingBudget creates a PodDisruptionBudget that allows no disruption, and waits until it is in force.
 func createForbiddingBudget(l *fixture) {
 	l.Helper()
 	none := intstr.FromInt32(0)

@@ -6,15 +6,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// floorWatch watches the pods of all cells, and knows the floor that must hold.
+// floorWatch records the pods of all cells, and checks that no removal breaks the floor.
 type floorWatch struct {
 	*fixture
 	floor    int
 	recorder *storm.Recorder
 }
 
-// startFloorWatch protects the pods of all cells, of which there are so many, and watches the floor until the test ends. The rate of the
-// aggregators is Protect's.
+// startFloorWatch creates a protector, waits until it has the given number of available pods, and checks the floor until the test ends.
 func startFloorWatch(l *fixture, pods, floor int, change ...func(*v1alpha1.PodProtectorSpec)) *floorWatch {
 	l.Helper()
 	l.CreateProtector(floor, change...)
@@ -49,7 +48,7 @@ func (k *floorWatch) expectNoRemoval() {
 	}
 }
 
-// lowerFloor gives budget by a lower floor, which is that of the watch from now on.
+// lowerFloor lowers the floor to create budget. From then on the watch checks the new floor.
 func (k *floorWatch) lowerFloor(floor int) {
 	k.Helper()
 	k.expectFloorHeld()

@@ -41,7 +41,7 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// newHeldJob has three pods, which run until they are told to end.
+// newHeldJob returns a Job with three pods that do not complete.
 func newHeldJob() *batchv1.Job {
 	three := int32(3)
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "here"}}

@@ -11,8 +11,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// A node that Karpenter terminates with a terminationGracePeriod: from the time at which a pod's own grace period would reach past the
-// node's deadline, each pass of its drain deletes that pod, without an eviction, ends at the first error and comes back with a backoff.
+// Karpenter terminates a node with a terminationGracePeriod. When the grace period of a pod would end after the deadline of the node, each pass
+// of the drain deletes that pod without an eviction. A pass ends at the first error, and Karpenter retries it with a backoff.
 func TestKarpenterDeletesAtDeadline(t *testing.T) {
 	claim(t, "deletions at a node's deadline are denied at the floor, and admitted one by one when budget exists", func(l *fixture) {
 		node := createPodsOnNode(l, 3, 3)
@@ -33,7 +33,7 @@ func TestKarpenterDeletesAtDeadline(t *testing.T) {
 			if err == nil && countPodsOnNode(l, node) == 0 {
 				return ""
 			}
-			<-time.After(backoff) // that of its work queue
+			<-time.After(backoff) // the backoff of its work queue
 			backoff = min(2*backoff, time.Second)
 			return fmt.Sprintf("%d pods are on the node: %v", countPodsOnNode(l, node), err)
 		})

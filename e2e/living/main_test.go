@@ -1,6 +1,6 @@
-// Package living_test plays those who remove pods every day, as they are: real kubectl, the real controllers and scheduler of
-// Kubernetes, and eviction loops like that of cluster-autoscaler. Each is denied without budget, no floor breaks meanwhile, and each
-// completes without help when budget exists again. docs/how-to/clients.md describes it for users.
+// Package living_test runs the clients that remove pods in daily operation: real kubectl, the real controllers and scheduler of Kubernetes, and
+// eviction loops like that of cluster-autoscaler. Each is denied without budget, no floor breaks, and each completes without help when budget
+// exists again. docs/how-to/clients.md describes this for users.
 package living_test
 
 import (
@@ -15,7 +15,7 @@ import (
 var livingSuite = e2e.NewSuite("federated", nil)
 
 func TestMain(m *testing.M) {
-	// Most of the time the tests wait for a caller's own pause, which is seconds: all wait at the same time.
+	// Most of the time the tests wait for the pauses of a caller, which take seconds. So they run in parallel.
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 type fixture = e2e.Fixture
 
-// claim runs a test beside the others: each has its own namespace, and its own nodes where it does something to them.
+// claim runs a test in parallel with others. Each test has its own namespace, and its own nodes if it changes nodes.
 func claim(t *testing.T, name string, verify func(l *fixture)) {
 	t.Helper()
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// The scheduler does not learn from a refusal: it selects the victims of the lowest priority, even if only other pods can be removed.
+// The scheduler does not learn from a denial: it selects the victims with the lowest priority, even if only other pods can be removed.
 func TestPreemption(t *testing.T) {
 	claim(t, "a preempting pod waits for a protected victim although others could be removed, and replaces it when budget exists", func(l *fixture) {
 		node := addNode(l, "first", 2)
@@ -45,7 +45,7 @@ func TestPreemption(t *testing.T) {
 			}
 			return ""
 		})
-		// The victim's replacement has no seat.
+		// The victim's replacement stays pending, because no node has a free seat.
 		l.WaitForSummary(summaryWithOnePending(5))
 		if _, err := here(l).Client.CoreV1().Pods(l.Namespace).Get(l.Context(), spare, metav1.GetOptions{}); err != nil {
 			l.Errorf("the other possible victim: %v", err)
@@ -53,7 +53,7 @@ func TestPreemption(t *testing.T) {
 	})
 }
 
-// summaryWithOnePending is the summary when one of n pods has found no node.
+// summaryWithOnePending returns the summary when one of n pods is not scheduled.
 func summaryWithOnePending(n int32) v1alpha1.Summary {
 	s := e2e.AllAvailable(int(n - 1))
 	s.Total = n
@@ -94,7 +94,7 @@ func createPriorityPod(l *fixture, name string, priority int32, seats int64) str
 	t := podTemplate(name, onTestNodes(l), withSeats(seats))
 	t.Spec.PriorityClassName = class.Name
 	pods := here(l).Client.CoreV1().Pods(l.Namespace)
-	l.Eventually(func() string { // the apiserver learns of the class
+	l.Eventually(func() string { // until the API server has observed the PriorityClass
 		_, err = pods.Create(l.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}}, Spec: t.Spec,
 		}, metav1.CreateOptions{})

@@ -32,12 +32,12 @@ func TestKubectlLabelRemovesPodsFromCoverage(t *testing.T) {
 			if countReleasedPods(l) == before {
 				l.Fatalf("no pod was relabeled, want 1:\n%s", command)
 			}
-			l.WaitForSummary(e2e.AllAvailable(6)) // the reservations are settled, and the ReplicaSet has its pods again
+			l.WaitForSummary(e2e.AllAvailable(6)) // the reservations are settled, and the ReplicaSet has replaced its pods
 		}
 	})
 }
 
-// countReleasedPods is the number of pods here that lost their label.
+// countReleasedPods returns the number of pods here that lost their label.
 func countReleasedPods(l *fixture) int {
 	l.Helper()
 	list, err := here(l).Client.CoreV1().Pods(l.Namespace).List(l.Context(), metav1.ListOptions{LabelSelector: "workload=here,!app"})
@@ -45,7 +45,7 @@ func countReleasedPods(l *fixture) int {
 	return len(list.Items)
 }
 
-// countAvailablePods is the number of pods of the service that are available in both cells.
+// countAvailablePods returns the number of available pods of the service in both cells.
 func countAvailablePods(l *fixture) int {
 	l.Helper()
 	number := 0

@@ -27,7 +27,7 @@ func TestRollingUpdateWithSurge(t *testing.T) {
 	})
 }
 
-// The Deployment controller counts the pods that its ReplicaSets shall have, and not those that they have.
+// The Deployment controller uses the desired replicas of its ReplicaSets, not their existing pods.
 func TestRollingUpdateWithoutSurge(t *testing.T) {
 	claim(t, "a Deployment with maxUnavailable creates new pods although old ones stay, and continues with their budget", func(l *fixture) {
 		createDeployment(l, here(l), "here", 4)
@@ -73,7 +73,7 @@ func TestRollingUpdateWithUnreadyPods(t *testing.T) {
 	})
 }
 
-// setStrategy sets how many pods a Deployment may add and may miss while it is updated.
+// setStrategy sets maxSurge and maxUnavailable of a Deployment.
 func setStrategy(l *fixture, name string, surge, missing int32) {
 	l.Helper()
 	more, fewer := intstr.FromInt32(surge), intstr.FromInt32(missing)
@@ -90,7 +90,7 @@ func waitForRollout(l *fixture, name string) {
 	l.Eventually(func() string { return rolloutProblem(l, name) })
 }
 
-// rolloutProblem tells how far the update of a Deployment is; nothing when it is done.
+// rolloutProblem returns the status of a Deployment while its rollout is in progress, and "" when it is complete.
 func rolloutProblem(l *fixture, name string) string {
 	l.Helper()
 	d := getDeployment(l, here(l), name)
@@ -125,7 +125,7 @@ func createStatefulSet(l *fixture, cell storm.Cell, name string, replicas int32)
 	l.Must(err)
 }
 
-// changeStatefulSetImage gives the pods of a StatefulSet another image.
+// changeStatefulSetImage changes the image of a StatefulSet.
 func changeStatefulSetImage(l *fixture, name string) {
 	l.Helper()
 	sets := here(l).Client.AppsV1().StatefulSets(l.Namespace)

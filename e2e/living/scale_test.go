@@ -21,10 +21,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 )
 
-// backoffDenials is after how many refusals a ReplicaSet tries again by itself no sooner than after two seconds.
+// backoffDenials is the number of denials after which a ReplicaSet waits at least two seconds before it retries by itself.
 const backoffDenials = 9
 
-// A ReplicaSet that is refused tries again after 5 ms, 10 ms, and so on, to a quarter of an hour.
+// The ReplicaSet controller retries after 5 ms, 10 ms, and so on, up to 15 minutes.
 func TestControllerIsWokenWhenBudgetReturns(t *testing.T) {
 	claim(t, "a denied scale-down continues when budget exists, because Breakwater annotates the ReplicaSet, not the Deployment", func(l *fixture) {
 		createDeployment(l, here(l), "here", 4)
@@ -75,7 +75,7 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 	})
 }
 
-// waitForPods waits until so many pods are left in the cell here.
+// waitForPods waits until exactly the wanted number of pods exists in the cell here.
 func waitForPods(l *fixture, want int) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -86,7 +86,7 @@ func waitForPods(l *fixture, want int) {
 	})
 }
 
-// newLoadScaler wants a pod for each unit of load.
+// newLoadScaler returns an HPA that requests one pod for each unit of load.
 func newLoadScaler() *autoscalingv2.HorizontalPodAutoscaler {
 	one, atOnce, least := resource.MustParse("1"), int32(0), int32(1)
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
@@ -109,7 +109,8 @@ func newLoadScaler() *autoscalingv2.HorizontalPodAutoscaler {
 
 const metricsVersion = "v1beta1.external.metrics.k8s.io"
 
-// serveExternalMetric is a metrics API like those that HPAs ask, which the apiserver of the cell here leads to until the test ends.
+// serveExternalMetric serves the metric load as an external metrics API, and registers it with the API server of the cell here until the test
+// ends.
 func serveExternalMetric(l *fixture, load int) {
 	l.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,8 +134,8 @@ func serveExternalMetric(l *fixture, load int) {
 	registerMetricsAPI(l, server.Listener.Addr().(*net.TCPAddr).Port)
 }
 
-// registerMetricsAPI makes the apiserver ask a port of the loopback interface about external metrics. It is removed before the server stops:
-// while it has no backend, discovery fails, and no namespace is deleted.
+// registerMetricsAPI makes the API server forward external metrics requests to a port of the loopback interface. The cleanup removes the
+// APIService before the server stops: while it has no backend, discovery fails, and the namespace controller deletes no namespace.
 func registerMetricsAPI(l *fixture, port int) {
 	l.Helper()
 	_, err := here(l).Client.CoreV1().Services(l.Namespace).Create(l.Context(), &corev1.Service{

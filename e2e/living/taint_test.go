@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// The controller tries five times for each pod within 50 ms, and never again. It does not report that it stopped.
+// The taint eviction controller tries to delete each pod five times within 50 ms, and then gives up. It does not report that it stopped.
 func TestTaintEvictionsAreRetried(t *testing.T) {
 	claim(t, "pods stay on a node with a NoExecute taint without budget, and are evicted one by one once it exists, without retries of the controller", func(l *fixture) {
 		node := createPodsOnNode(l, 2, 2)
@@ -26,7 +26,7 @@ func TestTaintEvictionsAreRetried(t *testing.T) {
 	})
 }
 
-// A client that retried forever would keep the budget reserved for nothing.
+// A client that retried without end would keep budget reserved without any effect.
 func TestPodDisruptionBudgetOnTaintedNode(t *testing.T) {
 	claim(t, "reservations are released when a PodDisruptionBudget keeps the pods of a tainted node, whose controller stopped retrying", func(l *fixture) {
 		node := createPodsOnNode(l, 2, 2)
@@ -35,7 +35,7 @@ func TestPodDisruptionBudgetOnTaintedNode(t *testing.T) {
 		waitForControllerGivingUp(l)
 		k.expectNoRemoval()
 		createForbiddingBudget(l)
-		k.lowerFloor(2) // now they are asked for again, and are reserved in vain
+		k.lowerFloor(2) // Breakwater retries the evictions, and the PodDisruptionBudget denies them after their reservation
 		l.Eventually(func() string {
 			if got := l.GetProtector().Status.Summary; got.EstimatedAvailable == 4 {
 				return fmt.Sprintf("nothing is reserved: %+v", got)
@@ -48,14 +48,14 @@ func TestPodDisruptionBudgetOnTaintedNode(t *testing.T) {
 	})
 }
 
-// waitForControllerGivingUp waits until the controller has given up the two pods of a node.
+// waitForControllerGivingUp waits until the controller has stopped retrying both pods of a node.
 func waitForControllerGivingUp(l *fixture) {
 	l.Helper()
 	waitForLog(l, federation.ControllerManager, 2, "timed worker failed")
 }
 
-// waitForLog waits until a component of the cell here has said in its log so many times that it was refused, and these words. Some
-// say it nowhere else.
+// waitForLog waits until a component of the cell here has logged the given number of denials with a text. Some components report denials only in
+// their log.
 func waitForLog(l *fixture, component federation.Component, times int, text string) {
 	l.Helper()
 	log := filepath.Join(l.Federation().Dir(), "clusters", here(l).Name, "logs", string(component)+".log")

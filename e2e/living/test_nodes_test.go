@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// testNodeKey is the label and the taint of a test's own nodes: its pods run there, and no others.
+	// testNodeKey is the label and the taint of nodes that belong to one test. Only its pods run there.
 	testNodeKey = "e2e.breakwater.dev/room"
-	// seatResource is what a node of a test has a few of.
+	// seatResource is an extended resource of which a test node has a small amount.
 	seatResource corev1.ResourceName = "e2e.breakwater.dev/seat"
 )
 
-// addNode gives a test a node of its own, on which a number of pods have a seat, and returns its name when it is ready.
+// addNode adds a node for the test with the given number of seats, and returns its name when it is ready.
 func addNode(l *fixture, name string, seats int64) string {
 	l.Helper()
 	name = l.Namespace + "-" + name
@@ -30,7 +30,7 @@ func addNode(l *fixture, name string, seats int64) string {
 		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
 	}, metav1.CreateOptions{})
 	l.Must(err)
-	l.Eventually(func() string { // the scheduler uses it
+	l.Eventually(func() string { // until the scheduler can use it
 		node, err := here(l).Client.CoreV1().Nodes().Get(l.Context(), name, metav1.GetOptions{})
 		l.Must(err)
 		if len(node.Spec.Taints) != 1 {
@@ -49,7 +49,7 @@ func onTestNodes(l *fixture) func(*corev1.PodTemplateSpec) {
 	}
 }
 
-// withSeats makes pods take some seats each.
+// withSeats makes each pod request the given number of seats.
 func withSeats(seats int64) func(*corev1.PodTemplateSpec) {
 	return func(t *corev1.PodTemplateSpec) {
 		taken := corev1.ResourceList{seatResource: *resource.NewQuantity(seats, resource.DecimalSI)}
@@ -57,7 +57,7 @@ func withSeats(seats int64) func(*corev1.PodTemplateSpec) {
 	}
 }
 
-// taintNoExecute gives a node a taint that none of its pods tolerates.
+// taintNoExecute adds a NoExecute taint to a node that none of its pods tolerates.
 func taintNoExecute(l *fixture, node string) {
 	l.Helper()
 	patch := fmt.Sprintf(`{"spec":{"taints":[{"key":"e2e.breakwater.dev/down","effect":%q}]}}`, corev1.TaintEffectNoExecute)

@@ -14,12 +14,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// here is the cell in which a caller removes pods, and elsewhere the other one, which is left alone: pods that become available
-// there are budget here.
+// here returns the cell in which a caller removes pods. elsewhere returns the other cell: pods that become available there are budget for the
+// cell here.
 func here(l *fixture) storm.Cell      { return l.Cells[0] }
 func elsewhere(l *fixture) storm.Cell { return l.Cells[1] }
 
-// podLabels of the pods of a workload. All have app=web, and so one protector.
+// podLabels returns the labels of the pods of a workload. All have app=web, so that one protector covers them.
 func podLabels(workload string) map[string]string {
 	return map[string]string{"app": "web", "workload": workload}
 }
@@ -39,7 +39,6 @@ func podTemplate(workload string, change ...func(*corev1.PodTemplateSpec)) corev
 	return t
 }
 
-// createDeployment makes a Deployment.
 func createDeployment(l *fixture, cell storm.Cell, name string, replicas int32, change ...func(*corev1.PodTemplateSpec)) {
 	l.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -65,7 +64,7 @@ func getDeployment(l *fixture, cell storm.Cell, name string) *appsv1.Deployment 
 	return d
 }
 
-// changeImage gives the pods of a Deployment another image, and annotations.
+// changeImage changes the image and the annotations in the template of a Deployment.
 func changeImage(l *fixture, cell storm.Cell, name string, annotations map[string]string) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -77,16 +76,16 @@ func changeImage(l *fixture, cell storm.Cell, name string, annotations map[strin
 	})
 }
 
-// denialText are what everybody sees who is refused, in whatever he makes of it.
+// denialText is the part of a denial that every client receives.
 const denialText = "denied the request: Breakwater refuses to remove pod"
 
-// waitForDenialEvent waits until an event of an object says that a removal was refused.
+// waitForDenialEvent waits until an event of an object reports a denial.
 func waitForDenialEvent(l *fixture, cell storm.Cell, kind, reason string) {
 	l.Helper()
 	waitForDenialEvents(l, cell, kind, reason, 1)
 }
 
-// waitForDenialEvents waits for so many.
+// waitForDenialEvents waits until events of objects of a kind report at least the given number of denials.
 func waitForDenialEvents(l *fixture, cell storm.Cell, kind, reason string, times int32) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -119,7 +118,7 @@ func existingPodsOf(l *fixture, cell storm.Cell, workload string) []corev1.Pod {
 	return its
 }
 
-// waitForDeleted waits until an object is gone.
+// waitForDeleted waits until get returns a NotFound error.
 func waitForDeleted(l *fixture, get func() error) {
 	l.Helper()
 	l.Eventually(func() string {

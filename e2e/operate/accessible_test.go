@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// contrastScript finds text that stands out too little from what is behind it, by the formula of WCAG 2: 4.5 to 1, or 3 to 1 where it is large.
+// contrastScript finds text with too little contrast to its background by the formula of WCAG 2: 4.5 to 1, or 3 to 1 for large text.
 const contrastScript = `(() => {
   const parse = (c) => (c.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
   const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
@@ -36,9 +36,9 @@ const contrastScript = `(() => {
   return poor;
 })()`
 
-// unnamedFormsScript finds forms that a reader cannot tell apart. A form with a field to fill in is a landmark that needs a name; so does an
-// element with an explicit role of form or search. A form of buttons alone is no landmark (HTML-AAM), and its buttons have names. The
-// document is asked and not the accessibility tree, in which versions of Chromium disagree about forms without a name.
+// unnamedFormsScript finds forms without an accessible name. A form with a field to fill in is a landmark that needs a name. So does an element
+// with an explicit role of form or search. A form with only buttons is not a landmark (HTML-AAM), and its buttons have names. The script reads
+// the document instead of the accessibility tree, because versions of Chromium disagree about forms without a name in that tree.
 const unnamedFormsScript = `[...document.querySelectorAll("form, [role=form], [role=search]")].filter((form) => {
   if (!form.hasAttribute("role") && !form.querySelector("input:not([type=hidden]), textarea, select")) return false;
   const ids = (form.getAttribute("aria-labelledby") || "").split(/\s+/);
@@ -46,7 +46,7 @@ const unnamedFormsScript = `[...document.querySelectorAll("form, [role=form], [r
   return !name.trim();
 }).map((form) => form.outerHTML.slice(0, 120))`
 
-// expectAccessible checks a page by what the browser tells those who do not see it, its contrasts, and its width.
+// expectAccessible checks the contrast, the width and the accessibility tree of a page.
 func (b *browser) expectAccessible(page string) {
 	b.Helper()
 	for _, poor := range evaluate[[]string](b, contrastScript) {
@@ -93,7 +93,7 @@ func (b *browser) expectAccessible(page string) {
 	}
 }
 
-// axeCore is the path of axe.min.js of the npm package axe-core, by which pages are checked besides, if it is set.
+// axeCore is the environment variable with the path of axe.min.js from the npm package axe-core. If it is set, tests also check pages with axe.
 const axeCore = "AXE_CORE"
 
 func (b *browser) expectNoAxeViolations(page string) {

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// requireChromium makes tests that need a browser fail where there is none.
+	// requireChromium makes tests that need a browser fail if Chromium is not installed.
 	requireChromium = "REQUIRE_CHROMIUM"
-	// screenshots is a folder that pictures of pages are written to.
+	// screenshots is the environment variable with the folder for screenshots of pages.
 	screenshots = "BREAKWATER_SCREENSHOTS"
 )
 
-// browser is a Chromium without a window, and one page in it.
+// browser is a headless Chromium with one page.
 type browser struct {
 	*fixture
 	ctx context.Context
@@ -35,7 +35,7 @@ type browser struct {
 	errors []string
 }
 
-// newBrowser starts one, or skips the test where none is installed.
+// newBrowser starts a browser, or skips the test if Chromium is not installed.
 func newBrowser(l *fixture) *browser {
 	l.Helper()
 	program := ""
@@ -68,7 +68,7 @@ func newBrowser(l *fixture) *browser {
 	return b
 }
 
-// recordError takes note of what a page complains of: scripts that fail, and what its policy forbids.
+// recordError records errors of a page: exceptions in scripts, and log entries such as violations of its content security policy.
 func (b *browser) recordError(event any) {
 	text := ""
 	switch e := event.(type) {
@@ -89,20 +89,20 @@ func (b *browser) recordError(event any) {
 	}
 }
 
-// recordedErrors is what pages have complained of.
+// recordedErrors returns the errors of all pages so far.
 func (b *browser) recordedErrors() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.errors
 }
 
-// runActions acts within the patience of the tests.
+// runActions runs actions with a timeout of one minute.
 func (b *browser) runActions(actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	evaluateAction(b, chromedp.Steps(actions...))
 }
 
-// evaluateAction is what an action gives, within the patience of the tests.
+// evaluateAction runs an action with a timeout of one minute, and returns its result.
 func evaluateAction[T any](b *browser, action chromedp.Action[T]) T {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
@@ -114,7 +114,7 @@ func evaluateAction[T any](b *browser, action chromedp.Action[T]) T {
 	return got
 }
 
-// callCDP is what a command of the browser's own protocol gives.
+// callCDP calls a command of the Chrome DevTools Protocol, and returns its result.
 func callCDP[P, R any](b *browser, command cdp.Command[P, R], params P) R {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
@@ -134,7 +134,7 @@ func (b *browser) textOrError() string {
 	return text
 }
 
-// waitForText waits until the page shows all of the words.
+// waitForText waits until the page shows all fragments.
 func (b *browser) waitForText(fragments ...string) {
 	b.Helper()
 	b.Eventually(func() string {
@@ -148,13 +148,13 @@ func (b *browser) waitForText(fragments ...string) {
 	})
 }
 
-// evaluate is the value of an expression in the page.
+// evaluate returns the value of a JavaScript expression in the page.
 func evaluate[T any](b *browser, expression string) T {
 	b.Helper()
 	return evaluateAction(b, chromedp.Evaluate[T](expression))
 }
 
-// viewport is how a page is looked at.
+// viewport is a screen size and a color scheme.
 type viewport struct {
 	width, height int64
 	isDark        bool
@@ -172,7 +172,7 @@ func viewports() []viewport {
 	return []viewport{{1600, 900, false}, {1600, 900, true}, {360, 800, false}, {360, 800, true}}
 }
 
-// emulate turns the page to a look.
+// emulate sets the screen size and the color scheme of the page.
 func (b *browser) emulate(l viewport) {
 	b.Helper()
 	scheme := "light"
@@ -187,13 +187,13 @@ func (b *browser) emulate(l viewport) {
 	})
 }
 
-// screenshotPage writes the whole page to the folder of screenshots, if there is one.
+// screenshotPage writes a screenshot of the whole page, if the folder of screenshots is set.
 func (b *browser) screenshotPage(name string) {
 	b.Helper()
 	b.writeScreenshot(name, chromedp.FullScreenshot(100))
 }
 
-// screenshotViewport writes what is seen of it without scrolling.
+// screenshotViewport writes a screenshot of the part of the page that is visible without scrolling.
 func (b *browser) screenshotViewport(name string) {
 	b.Helper()
 	b.writeScreenshot(name, chromedp.CaptureScreenshot())

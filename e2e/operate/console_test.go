@@ -25,7 +25,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// startConsole runs a console of the core, and returns its address.
+// startConsole runs a console for the core, and returns its address.
 func startConsole(l *fixture) string {
 	l.Helper()
 	certFile, keyFile, _ := testplane.Certificate(l)
@@ -37,7 +37,7 @@ func startConsole(l *fixture) string {
 	return "https://" + address
 }
 
-// createViewerToken makes a user who may see everything, and returns a token of theirs.
+// createViewerToken creates a ServiceAccount that may list all objects that the console shows, and returns a token of it.
 func createViewerToken(l *fixture) string {
 	l.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "viewer"}}
@@ -57,7 +57,7 @@ func createViewerToken(l *fixture) string {
 	return request.Status.Token
 }
 
-// removeContinuously removes pods until stop, whatever the answer, with a pause after each.
+// removeContinuously deletes random pods in all cells until stop is called. It ignores denials, and pauses after each request.
 func removeContinuously(l *fixture, pause time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(l.Context())
 	var raging sync.WaitGroup
@@ -100,12 +100,12 @@ func TestConsoleShowsStorm(t *testing.T) {
 		b.runActions(chromedp.SendKeys("#token", "not a token"), chromedp.Submit("#token"))
 		b.waitForText("rejected this token")
 		b.runActions(chromedp.SetValue("#token", token), chromedp.Submit("#token"))
-		b.waitForText(l.Namespace+"/web", "10 allowed now", "spec.minAvailable is 30", "live") // the page that was asked for
+		b.waitForText(l.Namespace+"/web", "10 allowed now", "spec.minAvailable is 30", "live") // the page that the browser requested before it signed in
 		b.runActions(chromedp.Evaluate[chromedp.Void](`window.untouched = true`))
 
 		pause := 20 * time.Millisecond
 		if os.Getenv(screenshots) != "" {
-			pause = 700 * time.Millisecond // so that a timeline has something to show
+			pause = 700 * time.Millisecond // so that screenshots show a longer history
 		}
 		stop := removeContinuously(l, pause)
 		b.waitForText("0 allowed now", "at floor", "recently refused", "NoBudget", "would have fewer pods available than its floor")
@@ -137,14 +137,14 @@ func TestConsoleShowsStorm(t *testing.T) {
 		b.emulate(viewports()[0])
 		b.expectSignedOut(console)
 		for _, complaint := range b.recordedErrors() {
-			if !strings.Contains(complaint, "401") { // of the wrong token
+			if !strings.Contains(complaint, "401") { // the wrong token causes it
 				t.Errorf("the browser reports an error: %s", complaint)
 			}
 		}
 	})
 }
 
-// prolongStorm makes a longer storm of it, for pictures: pods come back, and are removed again.
+// prolongStorm makes the storm longer for screenshots: it creates pods again, and waits until they are removed.
 func (b *browser) prolongStorm(l *fixture) {
 	b.Helper()
 	if os.Getenv(screenshots) == "" {
@@ -169,7 +169,7 @@ func (b *browser) prolongStorm(l *fixture) {
 	}
 }
 
-// waitForLiveRegion waits for what is said to those who do not see the page.
+// waitForLiveRegion waits until screen readers are notified that the protector is at its floor.
 func (b *browser) waitForLiveRegion() {
 	b.Helper()
 	b.Eventually(func() string {
@@ -180,7 +180,7 @@ func (b *browser) waitForLiveRegion() {
 	})
 }
 
-// navigateByKeyboard goes from a protector to the fleet and back by the keyboard alone, and sees where it is.
+// navigateByKeyboard navigates from a protector to the fleet and back with the keyboard only, and checks that the focus is visible.
 func (b *browser) navigateByKeyboard(l *fixture) {
 	b.Helper()
 	b.emulate(viewports()[0])
@@ -206,7 +206,7 @@ func (b *browser) navigateByKeyboard(l *fixture) {
 	b.waitForText("Where the floor comes from")
 }
 
-// expectSignedOut signs out, and comes in no more with what the browser has kept.
+// expectSignedOut checks the cookie, signs out, and checks that the browser cannot open the console again without a token.
 func (b *browser) expectSignedOut(console string) {
 	b.Helper()
 	cookies := callCDP(b, network.GetCookies, network.GetCookiesParams{}).Cookies

@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/metrictable"
 )
 
-// metricsWithoutData are queries of panels that a storm on bare pods has nothing to tell to, by their metrics.
+// metricsWithoutData are the metrics of those panels that may be empty after a storm on bare pods.
 var metricsWithoutData = []string{
 	"ALERTS", "breakwater_webhook_nudges_total", "breakwater_scheduling_reviews_total", "breakwater_webhook_handed_over_total",
 	"breakwater_webhook_given_back_total", "breakwater_generator_protected_sources",
@@ -54,7 +54,7 @@ func TestMetricsRulesAndDashboardsShowStorm(t *testing.T) {
 	})
 }
 
-// expectDocumentedMetrics compares what all components have served with docs/reference/metrics.md.
+// expectDocumentedMetrics compares the metrics that all components served with docs/reference/metrics.md.
 func (m monitor) expectDocumentedMetrics() {
 	m.Helper()
 	rows, err := metrictable.Read("../../docs/reference/metrics.md")
@@ -95,7 +95,7 @@ func (m monitor) expectDocumentedMetrics() {
 	}
 }
 
-// dashboard is the part of a dashboard that asks.
+// dashboard has the variables and queries of a Grafana dashboard.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Type, Query string }
@@ -124,7 +124,7 @@ func dashboards(l *fixture) map[string]dashboard {
 	return all
 }
 
-// expectVariables checks that there is something to choose from.
+// expectVariables checks that each query variable of a dashboard has values.
 func (m monitor) expectVariables(name string, d dashboard) {
 	m.Helper()
 	for _, v := range d.Templating.List {
@@ -139,7 +139,7 @@ func (m monitor) expectVariables(name string, d dashboard) {
 	}
 }
 
-// expectPanels checks that each query of each panel can be answered, and has an answer unless it is quiet.
+// expectPanels checks that Prometheus can evaluate each query of each panel, and that the result is not empty except for metricsWithoutData.
 func (m monitor) expectPanels(name string, d dashboard, protector string) {
 	m.Helper()
 	asked := 0

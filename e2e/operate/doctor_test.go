@@ -26,7 +26,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
-// runDoctor runs doctor with some checks, and returns what it found.
+// runDoctor runs kubectl breakwater doctor with the given checks, and returns its findings.
 func runDoctor(l *fixture, checks string) []doctor.Finding {
 	l.Helper()
 	out, err := kubectlBreakwater(l, "doctor", "--check", checks, "-o", "json").Output()
@@ -37,7 +37,7 @@ func runDoctor(l *fixture, checks string) []doctor.Finding {
 	return output.Findings
 }
 
-// waitForFindings waits until nothing but this is found wrong: each a place and check, and words of what is found.
+// waitForFindings waits until doctor reports exactly the wanted problems. Each has the place and check, and a fragment of the finding.
 func waitForFindings(l *fixture, checks string, want ...[2]string) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -64,7 +64,7 @@ func waitForFindings(l *fixture, checks string, want ...[2]string) {
 	})
 }
 
-// deleteTemporarily takes an object away, and returns what puts it back.
+// deleteTemporarily deletes an object, and returns a function that creates it again.
 func deleteTemporarily[T client.Object](l *fixture, c client.Client, name string, object T) (restore func()) {
 	l.Helper()
 	l.Must(c.Get(l.Context(), client.ObjectKey{Name: name}, object))
@@ -110,7 +110,7 @@ func TestDoctorReportsProtectionWebhooks(t *testing.T) {
 	})
 }
 
-// startSchedulingWebhook runs a scheduling webhook besides those of the suite, and makes a worker's API server call it.
+// startSchedulingWebhook runs a scheduling webhook in addition to the webhooks of the suite, and makes the API server of a worker call it.
 func startSchedulingWebhook(l *fixture, worker federation.Cluster, c client.Client) *admissionregistrationv1.MutatingWebhookConfiguration {
 	l.Helper()
 	address := testplane.FreeAddress(l)
@@ -132,7 +132,7 @@ func startSchedulingWebhook(l *fixture, worker federation.Cluster, c client.Clie
 func TestDoctorReportsSchedulingWebhooks(t *testing.T) {
 	claim(t, "doctor finds that the API server of a cell does not call the webhook of scheduling policies, or not for all objects", func(l *fixture) {
 		const checks = "scheduling,certificate"
-		waitForFindings(l, checks) // there are no policies
+		waitForFindings(l, checks) // no policies exist
 		policy := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: "pool"}}
 		policy.Spec.PodSelector, policy.Spec.NodeSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "none"}}, v1alpha1.NodeLabels{"pool": "web"}
 		l.Must(l.Core.Create(l.Context(), policy))
@@ -200,7 +200,7 @@ func TestDoctorReportsRings(t *testing.T) {
 	})
 }
 
-// createComponentPod makes a pod as the chart labels that of a component, of an image, ready or not.
+// createComponentPod creates a pod with the labels that the chart gives to a component, and sets its Ready condition.
 func createComponentPod(l *fixture, c client.Client, name, image string, ready corev1.ConditionStatus) *corev1.Pod {
 	l.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: name + "-0", Labels: map[string]string{

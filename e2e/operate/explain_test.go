@@ -24,7 +24,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 )
 
-// runPlugin runs kubectl breakwater in a cell and the lab's namespace, and returns what it says and its exit code.
+// runPlugin runs kubectl breakwater against a worker cluster and the namespace of the test, and returns its output and exit code. The output
+// includes stderr unless the arguments ask for JSON.
 func runPlugin(l *fixture, in storms.Cell, arguments ...string) (output string, code int) {
 	l.Helper()
 	program, err := plugin()
@@ -88,16 +89,16 @@ func TestExplain(t *testing.T) {
 		if p := e.Protectors[0]; p.Left != 0 || *p.MoreAvailable != 1 || *p.FloorThatWouldDo != 3 || !p.Charged || len(p.Cells) != 2 {
 			l.Errorf("protector %+v", p)
 		}
-		// What is said to be enough is enough.
+		// The floor that explain reports as sufficient admits the removal.
 		protector := l.GetProtector()
-		before := protector.DeepCopy() // its status is written meanwhile
+		before := protector.DeepCopy() // aggregators update its status at the same time
 		protector.Spec.MinAvailable = v1alpha1.Pods(int32(*e.Protectors[0].FloorThatWouldDo))
 		l.Must(l.Core.Patch(l.Context(), protector, client.MergeFrom(before)))
 		l.Eventually(func() string { return e2e.ErrorText(l.DeletePod(first, pod)) })
 	})
 }
 
-// createResizablePod makes a pod that is restarted when it is given less of a processor, and waits until it is available.
+// createResizablePod creates a pod whose container restarts when its CPU request is resized.
 func createResizablePod(l *fixture, cell storms.Cell, name string) {
 	l.Helper()
 	noToken, none := false, int64(0)
@@ -112,7 +113,8 @@ func createResizablePod(l *fixture, cell storms.Cell, name string) {
 	l.Must(err)
 }
 
-// supportResize has a kubelet say what a container has, by which the apiserver knows one that can resize it.
+// supportResize reports the resources of the containers in the status of a pod, as a kubelet does. From that the API server concludes that the
+// node can resize the pod.
 func supportResize(l *fixture, cell storms.Cell, name string) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -240,7 +242,7 @@ func TestForce(t *testing.T) {
 	})
 }
 
-// What a plan says is tried: each wave passes when the one before is replaced, and no pod is refused.
+// TestDrainPlan carries out the plan: it evicts the pods of each wave when the pods of the wave before are replaced. No eviction is denied.
 func TestDrainPlan(t *testing.T) {
 	claim(t, "a drain plan succeeds as planned, and an immediate drain stops where simulate predicts", func(l *fixture) {
 		l.CreateProtector(4)
@@ -285,7 +287,7 @@ func TestDrainPlan(t *testing.T) {
 	})
 }
 
-// events are what was told of the lab's protectors.
+// eventsOf returns the events in the namespace of the test in the core cluster.
 func eventsOf(l *fixture) (string, error) {
 	core := l.Federation().Cores()[0]
 	c, err := install.Client(core)

@@ -1,4 +1,4 @@
-// Package operate_test works with a federation as the engineer on call does: by kubectl breakwater, metrics and alerts, the console and the
+// Package operate_test operates a federation with the tools of an on-call engineer: kubectl breakwater, metrics and alerts, the console and the
 // runbooks.
 package operate_test
 

@@ -18,7 +18,7 @@ import (
 
 const root = "../.."
 
-// What pages show of commands is what a reader sees who runs them. Each page has a kubeconfig and a folder of its own.
+// TestPagesShowRealOutput runs the commands of each page and compares their output with the page. Each page has its own kubeconfig and folder.
 func TestPagesShowRealOutput(t *testing.T) {
 	all, err := doctest.All(root)
 	if err != nil {
@@ -34,8 +34,8 @@ func TestPagesShowRealOutput(t *testing.T) {
 	}
 }
 
-// newSetting is a folder with the charts, the programs of this tree, and a kubeconfig that leads to the federation. Namespaces that
-// were not there before go when the test ends.
+// newSetting returns doctest options with a folder that has the charts, the programs built from this tree, and a kubeconfig for the federation.
+// When the test ends, it deletes the namespaces that the test created.
 func newSetting(t *testing.T, environments ...doctest.Environment) doctest.Options {
 	t.Helper()
 	prelude, err := os.ReadFile("testdata/pages.sh")
@@ -72,7 +72,7 @@ func newSetting(t *testing.T, environments ...doctest.Environment) doctest.Optio
 	return s
 }
 
-// namespaces are those of all clusters, as CLUSTER/NAMESPACE.
+// namespaces returns the namespaces of all clusters, as CLUSTER/NAMESPACE.
 func namespaces(t *testing.T) (names []string) {
 	t.Helper()
 	for _, cluster := range operateSuite.Federation().Clusters() {
@@ -91,7 +91,7 @@ func namespaces(t *testing.T) (names []string) {
 	return names
 }
 
-// deleteNewNamespaces deletes the namespaces that a page has made, with all that is in them.
+// deleteNewNamespaces deletes the namespaces that a page created, and all objects in them.
 func deleteNewNamespaces(t *testing.T, s doctest.Options, before []string) {
 	t.Helper()
 	var made []string

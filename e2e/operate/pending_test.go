@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// protectedDeployments creates n Deployments in the core, and waits for their protectors. The first one selects the pods of the lab.
+// protectedDeployments creates n Deployments in the core, and waits for their protectors. The first one selects the pods of the test.
 func protectedDeployments(l *fixture, n int) {
 	l.Helper()
 	for i := range n {
@@ -31,7 +31,7 @@ func protectedDeployments(l *fixture, n int) {
 	waitForProtectors(l, n, func(*v1alpha1.PodProtector) string { return "" })
 }
 
-// waitForProtectors waits until there are n protectors and look returns "" for each of them. Otherwise look returns what is missing.
+// waitForProtectors waits until n protectors exist and problem returns "" for each of them. Otherwise problem returns what is missing.
 func waitForProtectors(l *fixture, n int, problem func(*v1alpha1.PodProtector) string) {
 	l.Helper()
 	l.Eventually(func() string {

@@ -22,13 +22,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-// plugin is kubectl breakwater, built once.
+// plugin builds kubectl breakwater once, and returns its path.
 var plugin = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(operateSuite.Dir(), "kubectl-breakwater")
 	return path, binaries.Build(context.Background(), path, binaries.KubectlBreakwater)
 })
 
-// kubectlBreakwater is the command with a context for each cluster, of which that of the core is the current one, in the lab's namespace.
+// kubectlBreakwater returns the plugin command for the namespace of the test. It has a context for each cluster; the current context is the
+// core.
 func kubectlBreakwater(l *fixture, arguments ...string) *exec.Cmd {
 	l.Helper()
 	path, err := plugin()
@@ -42,7 +43,7 @@ func kubectlBreakwater(l *fixture, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// pluginOutput runs it, and returns what it says.
+// pluginOutput runs the plugin, and returns its stderr and stdout.
 func pluginOutput(l *fixture, arguments ...string) string {
 	l.Helper()
 	command := kubectlBreakwater(l, arguments...)
@@ -55,7 +56,7 @@ func pluginOutput(l *fixture, arguments ...string) string {
 	return told.String() + out.String()
 }
 
-// missingFragments are those words that a text does not say, however it is spaced.
+// missingFragments returns the fragments that a text does not contain. It ignores differences in white space.
 func missingFragments(text string, fragments ...string) (lacking []string) {
 	flat := strings.Join(strings.Fields(text), " ")
 	for _, fragment := range fragments {
@@ -73,7 +74,7 @@ func expectFragments(l *fixture, text string, fragments ...string) {
 	}
 }
 
-// watchOutput is what a watch has said so far.
+// watchOutput collects the output of a watch command.
 type watchOutput struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -91,7 +92,7 @@ func (w *watchOutput) String() string {
 	return w.buffer.String()
 }
 
-// startWatch runs it until stop.
+// startWatch runs kubectl breakwater watch until stop is called.
 func startWatch(l *fixture, arguments ...string) (output *watchOutput, stop func()) {
 	l.Helper()
 	command := kubectlBreakwater(l, append([]string{"watch"}, arguments...)...)
@@ -107,7 +108,7 @@ func startWatch(l *fixture, arguments ...string) (output *watchOutput, stop func
 	}
 }
 
-// removeAllPods removes all pods at once, of which as many are refused as the floor keeps.
+// removeAllPods deletes all pods concurrently, and returns the number of denials.
 func removeAllPods(l *fixture) (denied int) {
 	l.Helper()
 	var removing sync.WaitGroup
@@ -139,7 +140,7 @@ func TestOnCallCommandsShowStorm(t *testing.T) {
 		l.Eventually(func() string {
 			return strings.Join(missingFragments(lines.String(), "available 12 floor 8 under way 0 budget 4 allowed 4 denied 0 ok"), ", ")
 		})
-		for _, c := range l.Cells { // so that what is admitted stays under way
+		for _, c := range l.Cells { // keeps the admitted removals under way
 			l.Must(l.Breakwater.Freeze(install.AggregatorName(core, c.Name)))
 		}
 		denied := removeAllPods(l)

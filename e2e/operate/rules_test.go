@@ -7,12 +7,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/prometheus"
 )
 
-// monitor is what a test asks of Prometheus.
+// monitor queries Prometheus for a test.
 type monitor struct {
 	*prometheus.Prometheus
 }
 
-// waitForValue waits until an expression is a number.
+// waitForValue waits until an expression has a value.
 func (m monitor) waitForValue(expression string, waitForValue float64) {
 	m.Helper()
 	m.Eventually(func() string {

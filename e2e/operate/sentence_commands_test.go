@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 )
 
-// untestedCommands are commands in sentences that cannot run here, with the test that runs them, or the reason why none does.
+// untestedCommands are commands in sentences that cannot run here, each with the reason, or with the test that runs it.
 var untestedCommands = map[string]string{
 	"docker pull": "docker is not available to the tests",
 	"kind delete clusters $(kind get clusters | grep ^bw-)":                          "it needs docker; e2e/kind deletes its clusters",
@@ -25,13 +25,13 @@ var untestedCommands = map[string]string{
 	"kubectl describe certificate -n breakwater-system":                              "the federation has no cert-manager; e2e/gitops runs it",
 }
 
-// placeholders is what stands for the words of a command that a reader is to replace. They are of the stage in testdata/mentions.sh.
+// placeholders replaces the words of a command that a reader has to replace. The values name objects that testdata/mentions.sh creates.
 var placeholders = strings.NewReplacer(
 	"namespace NAME", "namespace shop", "pod NAME", "pod web-0", "pod/NAME", "pod/web-0", "NAMESPACE", "shop", "[PROTECTOR]", "web", "PROTECTOR", "web",
 	"SERVICEACCOUNT", "reader", "TEXT", "'a drill'", "NODE", `"$(node)"`, "...", "drill",
 )
 
-// forbiddenCommands are commands that a page must not have, each for a reason of its own.
+// forbiddenCommands are wrong commands. The test must reject each of them for a different reason.
 var forbiddenCommands = []string{
 	"make nothing", "make sim NOTHING=1", "go test ./nothing", "go test ./webhook -bench Nothing", "breakwater nothing", "breakwater webhook --nothing",
 	"kubectl breakwater nothing", "kubectl breakwater denials --nothing", "kubectl breakwater status -n NAMESPACE nothing", "kubectl nothing", "kubectl rollout nothing",
@@ -40,8 +40,8 @@ var forbiddenCommands = []string{
 	"terraform nothing", "tofu init -nothing",
 }
 
-// What pages say in sentences is typed as what they show is. A command that is whole is run, those that write as a dry run, and of one that is but
-// named, or that stands in a block which no test runs, its program has to know the name and the flags.
+// TestCommandsInSentencesWork checks the commands that pages have in sentences, and those in blocks that no test runs. It runs complete kubectl
+// commands, with a dry run if they write. For all other commands it checks that the program knows the name and the flags.
 func TestCommandsInSentencesWork(t *testing.T) {
 	all, err := doctest.All(root)
 	if err != nil {
@@ -94,11 +94,11 @@ func TestCommandsInSentencesWork(t *testing.T) {
 	t.Logf("checked %d commands in sentences, and %d in blocks that no test runs", len(r.results), shown)
 }
 
-// commandTester types what pages say.
+// commandTester tries the commands of pages.
 type commandTester struct {
 	*testing.T
 	shell *doctest.Session
-	// results is what was wrong with a command, empty for nothing, and told what a program has said of itself.
+	// results has the problem of each command that was tried, "" if it works. helpTexts has the help texts of programs by command.
 	results, helpTexts map[string]string
 }
 
@@ -109,7 +109,7 @@ func (r *commandTester) expectWorks(command string) {
 	}
 }
 
-// tryOnce tells what is wrong with a command, once.
+// tryOnce returns the problem of a command, or "". It tries each command only once.
 func (r *commandTester) tryOnce(text string) (problem string) {
 	r.Helper()
 	problem, tried := r.results[text]
@@ -136,7 +136,7 @@ func (r *commandTester) tryCommand(text string) (problem string) {
 	return ""
 }
 
-// unavailableReason tells what is wrong with a command that is not run. Of programs that are not to be had here nothing is known.
+// unavailableReason returns the problem of a command that is not run, or "". It accepts all commands of programs that are not available here.
 func (r *commandTester) unavailableReason(words []string) string {
 	r.Helper()
 	switch words[0] {
@@ -155,7 +155,7 @@ func (r *commandTester) unavailableReason(words []string) string {
 	return ""
 }
 
-// makeProblem tells what is wrong with the target and the variables of a make.
+// makeProblem returns the problem of the target or the variables of a make command, or "".
 func makeProblem(words []string) string {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -173,7 +173,7 @@ func makeProblem(words []string) string {
 	return ""
 }
 
-// goProblem tells what is wrong with a command of Go: packages that it names are there, and so are their benchmarks.
+// goProblem returns the problem of a go command, or "". The packages and benchmarks that it names must exist.
 func goProblem(words []string) string {
 	for _, word := range words {
 		if !strings.HasPrefix(word, "./") {
@@ -200,11 +200,12 @@ func goProblem(words []string) string {
 
 var (
 	usagePattern = regexp.MustCompile(`(?im)^usage:\s*(.*)$`)
-	// commandNamePattern is a word of the name of a command; an operand has a capital, a digit or another sign.
+	// commandNamePattern matches a word of the name of a command. An operand has a capital letter, a digit or another character.
 	commandNamePattern = regexp.MustCompile(`^[a-z][a-z-]*$`)
 )
 
-// nameProblem tells what is wrong with the name of a command, or with its flags: its help is to be about it, and to show them.
+// nameProblem returns the problem of the name or the flags of a command, or "". The help of the command must be about that command, and list the
+// flags.
 func (r *commandTester) nameProblem(words []string) string {
 	r.Helper()
 	named, flags := splitCommand(words)
@@ -239,7 +240,7 @@ func (r *commandTester) nameProblem(words []string) string {
 	return ""
 }
 
-// helpText is what a program says of itself, asked once, or what is wrong with that.
+// helpText returns the help text that a command prints, or a problem. It caches the text.
 func (r *commandTester) helpText(command string) (out, problem string) {
 	r.Helper()
 	if out, told := r.helpTexts[command]; told {
@@ -253,7 +254,7 @@ func (r *commandTester) helpText(command string) (out, problem string) {
 	return out, ""
 }
 
-// splitCommand are the words of a command that are its name, and its flags, up to a pipe.
+// splitCommand returns the words of the name of a command, and its flags, up to a pipe.
 func splitCommand(words []string) (named, flags []string) {
 	named = words
 	for i, word := range words {
@@ -277,7 +278,7 @@ func isWhole(words []string) bool {
 	return len(words) > 3 || len(words) == 3 && words[1] == "get"
 }
 
-// withoutFlag are words without a flag of two words.
+// withoutFlag returns words without a flag and its value.
 func withoutFlag(words []string, flag string) []string {
 	if at := slices.Index(words, flag); at > 0 {
 		return slices.Concat(words[:at], words[at+2:])
@@ -288,10 +289,10 @@ func withoutFlag(words []string, flag string) []string {
 // writingVerbs are the verbs of kubectl that write.
 var writingVerbs = []string{"annotate", "delete", "label", "patch", "replace", "scale", "taint"}
 
-// faultExitCodes has the exit code of those commands of the plugin that report a fault by it.
+// faultExitCodes has the exit codes of those plugin commands that report a fault by their exit code.
 var faultExitCodes = map[string]int{"doctor": 1, "drain-plan": 2}
 
-// runCommand runs a command where it finds something: in the clusters that it is about.
+// runCommand runs a command in the clusters that it may be about until one of them has a result, and returns the problem, or "".
 func (r *commandTester) runCommand(text string) string {
 	r.Helper()
 	words, typed := strings.Fields(text), placeholders.Replace(text)

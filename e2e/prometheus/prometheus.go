@@ -1,4 +1,4 @@
-// Package prometheus runs a real Prometheus that scrapes all components of Breakwater and has the rules of the chart.
+// Package prometheus runs a real Prometheus that scrapes all components of Breakwater and evaluates the rules of the chart.
 package prometheus
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// Prometheus runs until its lab ends.
+// Prometheus is a running Prometheus. It stops at the end of the test.
 type Prometheus struct {
 	*e2e.Fixture
 	address   string
@@ -24,8 +24,8 @@ type Prometheus struct {
 	startedAt time.Time
 }
 
-// Start runs Prometheus, and returns when it has scraped all running components. It scrapes them and evaluates its rules at the interval
-// every. values are those of the chart, as --set takes them. Call it from a package two folders below the root.
+// Start starts Prometheus, and returns when it has scraped all running components. It scrapes them and evaluates its rules at the interval.
+// values are values of the chart in the syntax of --set. Call it from a package two folders below the repository's root.
 func Start(l *e2e.Fixture, interval time.Duration, values ...string) *Prometheus {
 	l.Helper()
 	program, err := local.BuiltProgram("prometheus")

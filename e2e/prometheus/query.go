@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Series is one of an answer.
+// Series is a series in an answer of Prometheus.
 type Series struct {
 	Metric map[string]string   `json:"metric"`
 	Values [][2]any            `json:"values"`
 	Value  *[2]json.RawMessage `json:"value"`
 }
 
-// Float is the value of an instant.
+// Float returns the value of an instant query, or NaN if there is none.
 func (s Series) Float() float64 {
 	text := ""
 	if s.Value == nil || json.Unmarshal(s.Value[1], &text) != nil {
@@ -30,14 +30,14 @@ func (s Series) Float() float64 {
 	return value
 }
 
-// Query asks for what is now.
+// Query evaluates an expression at the current time.
 func (p *Prometheus) Query(expression string) ([]Series, error) {
 	var data struct{ Result []Series }
 	err := p.Get("query", url.Values{"query": {expression}}, &data)
 	return data.Result, err
 }
 
-// QueryRange asks for all that was since Prometheus began, and for a second more: what was scraped last is in it then.
+// QueryRange evaluates an expression from the start of Prometheus until one second from now, so that the newest sample is included.
 func (p *Prometheus) QueryRange(expression string) ([]Series, error) {
 	var data struct{ Result []Series }
 	at := func(t time.Time) string { return strconv.FormatInt(t.UnixMilli()/1000, 10) }
@@ -47,7 +47,7 @@ func (p *Prometheus) QueryRange(expression string) ([]Series, error) {
 	return data.Result, err
 }
 
-// Get asks for something of the API. A warning is an error.
+// Get calls an endpoint of Prometheus's API and decodes the data of its answer. It returns an error if the answer has warnings.
 func (p *Prometheus) Get(path string, parameters url.Values, into any) error {
 	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.address+"/api/v1/"+path+"?"+parameters.Encode(), nil)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 )
 
-// Rule is one as Prometheus has it.
+// Rule is a rule as Prometheus returns it.
 type Rule struct {
 	Name, Health, LastError, State string
 }
 
-// IsActive says whether the expression of an alert is true, for however long. A rule that records never is.
+// IsActive reports whether the expression of an alert is true, regardless of its "for" duration. It is false for a recording rule.
 func (r Rule) IsActive() bool { return r.State != "" && r.State != "inactive" }
 
-// Rules are all that Prometheus has.
+// Rules returns all rules of Prometheus.
 func (p *Prometheus) Rules() ([]Rule, error) {
 	var data struct {
 		Groups []struct{ Rules []Rule }
@@ -33,7 +33,7 @@ func (p *Prometheus) Rules() ([]Rule, error) {
 	return all, nil
 }
 
-// ruleGroups are the rules of the chart as it is rendered with these values, as --set takes them.
+// ruleGroups returns the rules of the chart, rendered with the values in the syntax of --set.
 func ruleGroups(l *e2e.Fixture, values ...string) []any {
 	l.Helper()
 	values = append([]string{"cells[0].name=worker-1", "metrics.prometheusRule.enabled=true"}, values...)

@@ -16,16 +16,16 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// What a controller does to an object takes it some time, mostly waiting, and it does so much at once: by itself it cannot do more than
-// worked/work objects a second, which is 50. The work of all shards together is then far from what two processors can do, so that what
-// is lost is lost by sharing out.
+// A controller needs workDuration for an object, mostly waiting, and processes workersPerShard objects concurrently. So a single one processes
+// at most workersPerShard/workDuration = 50 objects per second. All shards together need far less CPU than two cores have, so that any loss of
+// throughput is caused by sharding.
 const (
 	workDuration    = 40 * time.Millisecond
 	workersPerShard = 2
 	objectCount     = 3000
 )
 
-// BenchmarkThroughput is how many objects the shards of a ring work on in a second, against one instance of the controller without a
+// BenchmarkThroughput measures how many objects per second the shards of a ring process, compared with one instance of the controller without a
 // ring.
 func BenchmarkThroughput(b *testing.B) {
 	b.Run("alone", func(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 }
 
-// measureThroughput measures how fast objects are worked on that are made much faster.
+// measureThroughput measures how fast objects are processed that are created much faster.
 func (l *fixture) measureThroughput(b *testing.B) {
 	for b.Loop() {
 		began, before := time.Now(), l.recorder.countVisits()
@@ -65,14 +65,14 @@ func (l *fixture) measureThroughput(b *testing.B) {
 	l.recorder.expectNoViolation(b)
 }
 
-// BenchmarkSharder is what a sharder needs for so many objects: memory at its most while it looks at all of them, and the processor
-// time of that, and of a look at those alone that cannot be where they are to be. What it needs while it looks at none is told apart, and
-// taken off.
+// BenchmarkSharder measures what a sharder needs for a number of objects: the peak memory, and the CPU time of a full resync, which reads all
+// objects, and of a light resync, which selects misplaced objects by labels. It measures the CPU time of an idle sharder separately, and
+// subtracts it.
 func BenchmarkSharder(b *testing.B) {
 	for _, n := range []int{1000, 50_000} {
 		b.Run(fmt.Sprintf("objects=%d", n), func(b *testing.B) {
 			l := newFixture(b, 10, func(spec *v1alpha1.ClusterRingSpec) {
-				spec.ResyncPeriodSeconds, spec.LeaseDurationSeconds = int32(checkInterval.Seconds()), 15 // as usual
+				spec.ResyncPeriodSeconds, spec.LeaseDurationSeconds = int32(checkInterval.Seconds()), 15 // the default lease duration
 			})
 			l.startShard("shard-0")
 			l.startShard("shard-1")
@@ -86,10 +86,10 @@ func BenchmarkSharder(b *testing.B) {
 	}
 }
 
-// checkInterval is how long it is from one look to the next.
+// checkInterval is the time from one resync to the next.
 const checkInterval = 10 * time.Second
 
-// measureSharder runs a sharder of its own that takes over from those of the lab, through looks of both kinds.
+// measureSharder runs another sharder, which replaces those of the fixture, through resyncs of both kinds.
 func (l *fixture) measureSharder(b *testing.B) {
 	for n := range 2 {
 		if err := l.processes.Terminate(install.SharderName(n)); err != nil {
@@ -112,7 +112,7 @@ func (l *fixture) measureSharder(b *testing.B) {
 	}
 }
 
-// lastFullCount is when all objects were counted last.
+// lastFullCount returns the time at which the sharder last counted all objects.
 func (l *fixture) lastFullCount() time.Time {
 	l.Helper()
 	if at := l.getRing().Status.LastCounted; at != nil {
@@ -121,7 +121,7 @@ func (l *fixture) lastFullCount() time.Time {
 	return time.Time{}
 }
 
-// measureFullCheck is the processor time from one look at all objects to the next: a sharder that has just begun makes no others.
+// measureFullCheck returns the CPU time from one full resync to the next. A sharder that has just started makes no light resyncs.
 func (l *fixture) measureFullCheck(p *measure.Process) time.Duration {
 	l.Helper()
 	const looks = 4
@@ -129,7 +129,7 @@ func (l *fixture) measureFullCheck(p *measure.Process) time.Duration {
 		last := l.lastFullCount()
 		p.Await(100*time.Millisecond, func() bool { return l.lastFullCount().After(last) }, l.ringState)
 	}
-	next() // it may have begun before
+	next() // the first resync may have begun before the measurement
 	cpuTime := p.CPUTime()
 	for range looks {
 		next()
@@ -137,14 +137,14 @@ func (l *fixture) measureFullCheck(p *measure.Process) time.Duration {
 	return (p.CPUTime() - cpuTime) / looks
 }
 
-// measureLightCheck is the processor time from one light look to the next.
+// measureLightCheck returns the CPU time from one light resync to the next.
 func (l *fixture) measureLightCheck(p *measure.Process) time.Duration {
 	l.Helper()
-	const looks = 8 // fewer than there are between two looks at all objects
+	const looks = 8 // fewer than the light resyncs between two full ones
 	lights := func() float64 { return p.Metric("breakwater_ring_passes_total", `outcome="light"`) }
 	p.Await(time.Second, func() bool { return lights() > 0 }, l.ringState)
 	last, cpuTime, made := l.lastFullCount(), p.CPUTime(), lights()
-	l.sleep(looks*checkInterval - 2*time.Second) // to ask for metrics is work, too
+	l.sleep(looks*checkInterval - 2*time.Second) // reading metrics takes CPU as well
 	p.Await(500*time.Millisecond, func() bool { return lights() >= made+looks }, l.ringState)
 	cpuTime = p.CPUTime() - cpuTime
 	if now := l.lastFullCount(); !now.Equal(last) {
@@ -153,7 +153,7 @@ func (l *fixture) measureLightCheck(p *measure.Process) time.Duration {
 	return cpuTime / looks
 }
 
-// measureIdle is the processor time in which there could be a look, and is none.
+// measureIdle returns the CPU time of an interval of checkInterval in which no resync runs.
 func (l *fixture) measureIdle(p *measure.Process) time.Duration {
 	l.Helper()
 	const times = 5
@@ -163,13 +163,13 @@ func (l *fixture) measureIdle(p *measure.Process) time.Duration {
 		l.Fatal(err)
 	}
 	p.Await(100*time.Millisecond, func() bool { return l.lastFullCount().After(last) }, l.ringState)
-	l.sleep(checkInterval) // until all has been told that follows from it
+	l.sleep(checkInterval) // until the sharder has reported the results
 	cpuTime := p.CPUTime()
 	l.sleep(times * checkInterval)
 	return (p.CPUTime() - cpuTime) / times
 }
 
-// sleep lets time pass.
+// sleep waits for a duration. It fails the test if the context ends before.
 func (l *fixture) sleep(duration time.Duration) {
 	l.Helper()
 	timer := time.NewTimer(duration)
@@ -181,7 +181,8 @@ func (l *fixture) sleep(duration time.Duration) {
 	}
 }
 
-// BenchmarkAssign is what the assignment in admission adds to a CREATE, one after the other: objects of a ring, and others in between.
+// BenchmarkAssign measures what the assignment in admission adds to the latency of a CREATE. It alternates between objects of a ring and other
+// objects.
 func BenchmarkAssign(b *testing.B) {
 	const each = 1000
 	l := newFixture(b, 1, nil)
@@ -216,8 +217,8 @@ func quantile(all []time.Duration, q float64) (milliseconds float64) {
 	return float64(all[int(math.Ceil(q*float64(len(all))))-1].Microseconds()) / 1000
 }
 
-// BenchmarkLoss is how long it takes from the death of one of three shards until all its objects have another one, and of that the
-// time until the sharder may begin: twice the time that a Lease lasts.
+// BenchmarkLoss measures the time from the death of one of three shards until all its objects have another shard. It also reports the part of
+// that time after which the sharder may begin: twice the duration of a Lease.
 func BenchmarkLoss(b *testing.B) {
 	const n = 10_000
 	l := newFixture(b, 10, nil)
@@ -243,7 +244,7 @@ func BenchmarkLoss(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// countOfShard is how many objects a shard has, as the apiserver counts them.
+// countOfShard returns the number of objects of a shard, by their labels in the API server.
 func (l *fixture) countOfShard(shard string) (n int) {
 	l.Helper()
 	for _, namespace := range l.objects.namespaces {
@@ -257,7 +258,7 @@ func (l *fixture) countOfShard(shard string) (n int) {
 	return n
 }
 
-// BenchmarkScaleUp is how many objects move, and how long that takes, when five shards of a ring become six.
+// BenchmarkScaleUp measures how many objects move, and how long that takes, when a ring scales from five shards to six.
 func BenchmarkScaleUp(b *testing.B) {
 	const n, shards = 10_000, 5
 	l := newFixture(b, 10, nil)

@@ -1,4 +1,4 @@
-// Package rings_test plays a ClusterRing as its users have it: sharders and shards as processes, over a real apiserver.
+// Package rings_test tests a ClusterRing with sharders and shards that run as processes, and a real API server.
 package rings_test
 
 import (
@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// initialObjects is how many objects there are at first, and changes how many of them change in a second, all the while.
+	// initialObjects is the number of objects at the start. changesPerSecond is the rate at which they change during the test.
 	initialObjects   = 6_000
 	changesPerSecond = 100
 )
 
-// Whatever shards there are, and whatever happens to them, no object is worked on by two at once and none is forgotten.
+// TestShardsScaleWhileObjectsChurn checks that two shards never process an object at the same time, and that no object is missed, while shards
+// start, stop, die and freeze.
 func TestShardsScaleWhileObjectsChurn(t *testing.T) {
 	l := newFixture(t, 10, nil)
 	shard := func(n int) string { return fmt.Sprintf("shard-%d", n) }
@@ -32,11 +33,11 @@ func TestShardsScaleWhileObjectsChurn(t *testing.T) {
 	t.Logf("five shards: %v", placed)
 
 	l.churnDuring(func() {
-		l.killShard(shard(1))                                   // its objects go to others when it must have stopped
-		if err := l.processes.Terminate(shard(2)); err != nil { // it gives its Lease up
+		l.killShard(shard(1))                                   // other shards get its objects when it must have stopped
+		if err := l.processes.Terminate(shard(2)); err != nil { // it releases its Lease
 			t.Fatal(err)
 		}
-		resume := l.freezeShard(shard(3)) // it wakes up when other shards have its objects
+		resume := l.freezeShard(shard(3)) // it resumes when other shards have its objects
 		l.waitForIdle("two shards remain", 2)
 		resume()
 	})
@@ -45,7 +46,7 @@ func TestShardsScaleWhileObjectsChurn(t *testing.T) {
 	l.recorder.expectNoViolation(t)
 }
 
-// churnDuring lets objects churn while something is done.
+// churnDuring runs do while objects churn.
 func (l *fixture) churnDuring(do func()) {
 	ctx, stop := context.WithCancel(l.Context())
 	ended := make(chan struct{})
@@ -60,7 +61,7 @@ func (l *fixture) churnDuring(do func()) {
 	do()
 }
 
-// waitForIdle waits until that many shards are available and the sharder has nothing left to do.
+// waitForIdle waits until the given number of shards is available and the sharder has no work left.
 func (l *fixture) waitForIdle(what string, shards int32) {
 	l.Helper()
 	began := time.Now()

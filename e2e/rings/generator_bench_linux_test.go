@@ -17,8 +17,8 @@ import (
 
 var workloadCount = flag.Int("protectors", 2000, "number of protectors that BenchmarkGenerator starts with")
 
-// BenchmarkGenerator runs generators beside so many workloads with protectors: one alone, and five shards. It reports the memory that
-// the kernel says each has, and how fast a tenth more workloads get their protectors, with the processor time that takes them in all.
+// BenchmarkGenerator runs generators with the given number of protected workloads: one generator alone, and five shards. It reports the memory
+// of the largest process as the kernel measures it, the rate at which a tenth more workloads get protectors, and the total CPU time for those.
 func BenchmarkGenerator(b *testing.B) {
 	l := newBareFixture(b)
 	l.createLeaseNamespace()
@@ -51,7 +51,7 @@ func BenchmarkGenerator(b *testing.B) {
 	}
 }
 
-// generators run side by side.
+// generators are generator processes that run concurrently.
 type generators []*measure.Process
 
 func (g generators) measure(b *testing.B, w *workloads) {
@@ -85,7 +85,7 @@ func (g generators) cpuTime() (cpuTime time.Duration) {
 	return cpuTime
 }
 
-// waitForProtectors waits until there are as many protectors as workloads. It asks for the number alone, which costs the apiserver little.
+// waitForProtectors waits until as many protectors as workloads exist. It requests only their number, which costs the API server little CPU.
 func (g generators) waitForProtectors(b *testing.B, w *workloads) {
 	b.Helper()
 	protectors := metadata.NewForConfigOrDie(testplane.Config(b)).Resource(v1alpha1.GroupVersion.WithResource("podprotectors"))

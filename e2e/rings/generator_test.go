@@ -21,7 +21,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// Whatever generators there are, each workload has its protector, and loses it when it is deleted.
+// TestGeneratorsShardNamespaces checks that each workload gets a protector, and that the protector of a deleted workload is deleted, while
+// generators start, die and freeze.
 func TestGeneratorsShardNamespaces(t *testing.T) {
 	l := newBareFixture(t)
 	l.createLeaseNamespace()
@@ -55,7 +56,7 @@ func TestGeneratorsShardNamespaces(t *testing.T) {
 	w.deleteSome(50)
 	w.waitForProtected()
 
-	if err := l.processes.Kill("generator-a"); err != nil { // what it had waits, until it is certain that it does not work
+	if err := l.processes.Kill("generator-a"); err != nil { // it keeps its slots until it must have stopped
 		t.Fatal(err)
 	}
 	ended, err := l.processes.ExpectExit("generator-b")
@@ -84,7 +85,7 @@ func TestGeneratorsShardNamespaces(t *testing.T) {
 	w.waitForProtected()
 }
 
-// waitForSlots waits until all slots are those of these shards, and each has some.
+// waitForSlots waits until exactly the given number of shards hold all slots, and each of them holds some.
 func (l *fixture) waitForSlots(shards ...string) {
 	l.Helper()
 	l.waitUntil(fmt.Sprintf("%v hold all slots", shards), func() (bool, string) {
@@ -101,7 +102,7 @@ func (l *fixture) waitForSlots(shards ...string) {
 	})
 }
 
-// workloads are Deployments that ask for protectors.
+// workloads are Deployments with the label that requests a protector.
 type workloads struct {
 	*fixture
 	namespaces []string
@@ -133,7 +134,7 @@ func (w *workloads) createSome(n int) {
 	}
 }
 
-// createConcurrently is make, by many clients.
+// createConcurrently creates n workloads from concurrent clients.
 func (w *workloads) createConcurrently(n int) {
 	w.Helper()
 	running, ctx := errgroup.WithContext(w.Context())
@@ -147,7 +148,7 @@ func (w *workloads) createConcurrently(n int) {
 	}
 }
 
-// newDeployment is a workload that is to be made.
+// newDeployment returns a Deployment for the caller to create, and adds it to the existing workloads.
 func (w *workloads) newDeployment() *appsv1.Deployment {
 	w.created++
 	labels := map[string]string{"app": fmt.Sprintf("web-%d", w.created)}
@@ -177,7 +178,7 @@ func (w *workloads) deleteSome(n int) {
 	}
 }
 
-// waitForProtected waits until each workload that there is has a protector, and nothing is left of the others.
+// waitForProtected waits until each existing workload has a protector, and no deleted workload or its protector exists.
 func (w *workloads) waitForProtected() {
 	w.Helper()
 	w.waitUntil("exactly the existing workloads have protectors", func() (bool, string) {
@@ -208,7 +209,7 @@ func (w *workloads) waitForProtected() {
 	})
 }
 
-// loseProtector deletes an unreleased protector from etcd: the shard that holds its slot now recreates it.
+// loseProtector deletes an unreleased protector from etcd. The shard that holds its slot must recreate it.
 func (l *fixture) loseProtector(w *workloads) {
 	l.Helper()
 	for key := range w.existing {

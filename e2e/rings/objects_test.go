@@ -19,24 +19,24 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// turnKey is where an object tells how often it was changed.
+// turnKey is the data key in which an object counts its changes.
 const turnKey = "turn"
 
-// objects are the ConfigMaps of a ring, in some namespaces, that clients make, change and delete.
+// objects are the ConfigMaps of a ring, in several namespaces, which clients create, change and delete.
 type objects struct {
 	testing.TB
 	clientset *kubernetes.Clientset
-	// prefix begins the names of the namespaces.
+	// prefix is the prefix of the names of the namespaces.
 	prefix     string
 	namespaces []string
 
 	mu sync.Mutex
-	// turns are those of all that there are, by namespace/name.
+	// turns has the turn of each existing object, by namespace/name.
 	turns   map[string]int
 	created int
 }
 
-// newObjects makes their namespaces; what was made in them goes with the test, since sharders look at all that there is.
+// newObjects creates the namespaces. When the test ends, it deletes the objects in them, because sharders read all objects of the cluster.
 func newObjects(t testing.TB, namespaces int, label string) *objects {
 	t.Helper()
 	o := &objects{TB: t, clientset: kubernetes.NewForConfigOrDie(testplane.Config(t)), turns: map[string]int{}, prefix: "ring-" + label + "-"}
@@ -60,7 +60,7 @@ func newObjects(t testing.TB, namespaces int, label string) *objects {
 	return o
 }
 
-// forEach does something n times, by many clients.
+// forEach calls do n times, from concurrent clients.
 func (o *objects) forEach(n int, do func(ctx context.Context, i int) error) {
 	o.Helper()
 	todo := make(chan int)
@@ -84,7 +84,7 @@ func (o *objects) forEach(n int, do func(ctx context.Context, i int) error) {
 	}
 }
 
-// createObject makes an object; every third one gets its name from the apiserver.
+// createObject creates an object. The API server generates the name of every third one.
 func (o *objects) createObject(ctx context.Context) error {
 	o.mu.Lock()
 	o.created++
@@ -104,7 +104,7 @@ func (o *objects) createObject(ctx context.Context) error {
 	return nil
 }
 
-// changeObject changes one of the objects. No other client changes objects meanwhile.
+// changeObject changes one of the objects. No other client changes that object meanwhile.
 func (o *objects) changeObject(ctx context.Context) error {
 	key, turn := o.claimObject()
 	if key == "" {
@@ -128,19 +128,19 @@ func (o *objects) deleteObject(ctx context.Context) error {
 	return o.clientset.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// claimObject takes an object out of those that there are.
+// claimObject removes an arbitrary object from turns, so that no other client uses it, and returns it. It returns "" if turns is empty.
 func (o *objects) claimObject() (key string, turn int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for key, turn = range o.turns { // in no order
+	for key, turn = range o.turns { // in random order
 		delete(o.turns, key)
 		return key, turn
 	}
 	return "", 0
 }
 
-// churn makes, changes and deletes objects until the context ends: as many a second as are asked for, of which a tenth come and a
-// tenth go.
+// churn creates, changes and deletes objects until the context ends, at the given rate. A tenth of the requests are creations, and a tenth are
+// deletions.
 func (o *objects) churn(ctx context.Context, perSecond int) {
 	pace := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer pace.Stop()
@@ -154,7 +154,7 @@ func (o *objects) churn(ctx context.Context, perSecond int) {
 		}
 		running.Go(func() {
 			do := o.changeObject
-			switch rand.IntN(10) { //nolint:gosec // it must differ, not be secret
+			switch rand.IntN(10) { //nolint:gosec // the choice needs no secure random numbers
 			case 0:
 				do = o.createObject
 			case 1:
@@ -167,7 +167,7 @@ func (o *objects) churn(ctx context.Context, perSecond int) {
 	}
 }
 
-// snapshot returns the turns of all objects, while no client changes them.
+// snapshot returns the turns of all objects. No client may change objects meanwhile.
 func (o *objects) snapshot() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

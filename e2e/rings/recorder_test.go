@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// visitRecorder is told by every shard when it begins to work on an object, and when it ends. It judges by the order in which it hears,
-// which is that in which things happen: a shard continues only after the recorder has answered.
+// visitRecorder receives a request from each shard when the shard begins to process an object, and when it ends. The order of the requests is
+// the order of the events, because a shard continues only after the recorder has answered.
 type visitRecorder struct {
 	server *httptest.Server
 
 	mu sync.Mutex
-	// openVisits are the visits that have not ended, by object.
+	// openVisits has the visits that have not ended, by object.
 	openVisits map[string]visit
-	// turns are the newest of each object that a visit has seen the end of, by object.
+	// turns has the newest turn of each object that a shard has finished processing.
 	turns map[string]int
-	// visits are how many each shard has ended.
+	// visits has the number of ended visits, by shard.
 	visits map[string]int
-	// frozen are the shards that were frozen, with whether they go on: what such a one was in the middle of ends for everybody else
-	// when another takes it over, and whatever it does then it may begin nothing.
+	// frozen has the shards that were frozen; the value is true when a shard has resumed. Another shard may take over an object that a frozen
+	// shard was processing. A resumed shard may end visits, but must not begin any.
 	frozen     map[string]bool
 	violations []string
 }
@@ -81,7 +81,7 @@ func (r *visitRecorder) endVisit(object, shard string, turn int) {
 	r.visits[shard]++
 }
 
-// endVisitsOf ends the visits of a shard that was killed.
+// endVisitsOf ends the open visits of a shard that was killed.
 func (r *visitRecorder) endVisitsOf(shard string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,14 +92,14 @@ func (r *visitRecorder) endVisitsOf(shard string) {
 	}
 }
 
-// recordFrozen records that a shard was frozen, or that a frozen one continues without its Lease.
+// recordFrozen records that a shard was frozen or, if continues is true, that it resumed without its Lease.
 func (r *visitRecorder) recordFrozen(shard string, continues bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.frozen[shard] = continues
 }
 
-// countOutdated is how many objects have not been worked on as they are, by their turns.
+// countOutdated returns the number of objects that were not processed in their newest turn, and one of them.
 func (r *visitRecorder) countOutdated(turns map[string]int) (n int, one string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *visitRecorder) countOutdated(turns map[string]int) (n int, one string) 
 	return n, one
 }
 
-// countVisits is how many visits there were.
+// countVisits returns the number of ended visits.
 func (r *visitRecorder) countVisits() (all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

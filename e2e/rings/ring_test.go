@@ -27,10 +27,10 @@ import (
 func TestMain(m *testing.M) { testplane.Main(m) }
 
 const (
-	// ringLabel on a namespace, with the name of a ring, puts its ConfigMaps into that.
+	// ringLabel is a label of namespaces. Its value is the name of the ring to which the ConfigMaps of the namespace belong.
 	ringLabel = "e2e.breakwater.dev/ring"
-	// leaseSeconds is how long a shard may work without a renewal; twice as long after its end its objects are others'. A shard that
-	// gets no processor for so long ends, as it must: tests, beside which others run, give it longer than benchmarks.
+	// leaseSeconds is the time for which a shard may work after it renewed its Lease. After twice that time, other shards get its objects. A
+	// shard that gets no CPU for so long must exit. So tests, which run beside others, use a longer time than benchmarks.
 	leaseSeconds, benchmarkLeaseSeconds = 8, 3
 	clients                             = 16
 	// waitTimeout bounds each wait for a condition.
@@ -45,11 +45,11 @@ type fixture struct {
 	processes *install.Processes
 	recorder  *visitRecorder
 	objects   *objects
-	// breakwater and shard are programs.
+	// breakwater and shard are the paths of programs.
 	breakwater, shard string
 }
 
-// newFixture makes a ring and runs sharders for it. change may be nil.
+// newFixture creates a ring and runs sharders for it. change may be nil.
 func newFixture(t testing.TB, namespaces int, change func(*v1alpha1.ClusterRingSpec)) *fixture {
 	t.Helper()
 	l := newBareFixture(t)
@@ -74,7 +74,8 @@ func newBareFixture(t testing.TB) *fixture {
 	return &fixture{TB: t, Client: testplane.Client(t), recorder: newRecorder(t)}
 }
 
-// createLeaseNamespace makes the namespace of Leases, which no shard leaves behind for one of the same name in the next lab.
+// createLeaseNamespace creates the namespace of the Leases. When the test ends, it deletes the Leases of all shards, so that shards of the same
+// name in the next test do not find them.
 func (l *fixture) createLeaseNamespace() {
 	l.Helper()
 	l.Cleanup(func() {
@@ -130,7 +131,7 @@ func (l *fixture) getRing() *v1alpha1.ClusterRing {
 	return r
 }
 
-// ringState is what the ring says of itself.
+// ringState returns the status of the ring as text.
 func (l *fixture) ringState() string {
 	l.Helper()
 	s := l.getRing().Status
@@ -142,7 +143,7 @@ func (l *fixture) ringState() string {
 	return text
 }
 
-// waitUntil waits until something is so, and fails when a component dies.
+// waitUntil waits until a condition is true, and fails the test if a component exits.
 func (l *fixture) waitUntil(what string, condition func() (bool, string)) {
 	l.Helper()
 	timer, ticker := time.NewTimer(waitTimeout), time.NewTicker(200*time.Millisecond)
@@ -163,7 +164,7 @@ func (l *fixture) waitUntil(what string, condition func() (bool, string)) {
 	}
 }
 
-// startShard starts a shard, which takes part when this returns.
+// startShard starts a shard, and returns when it has joined the ring.
 func (l *fixture) startShard(name string, arguments ...string) {
 	l.Helper()
 	arguments = append([]string{"--kubeconfig=" + testplane.Kubeconfig(l), "--ring=" + l.ring.Name, "--shard=" + name,
@@ -173,7 +174,7 @@ func (l *fixture) startShard(name string, arguments ...string) {
 	}
 }
 
-// killShard ends a shard at once.
+// killShard kills a shard.
 func (l *fixture) killShard(name string) {
 	l.Helper()
 	if err := l.processes.Kill(name); err != nil {
@@ -210,7 +211,7 @@ func (l *fixture) freezeShard(name string) (resume func()) {
 	}
 }
 
-// countByShard returns how many objects each shard has, by their labels; "" has the unassigned ones.
+// countByShard returns the number of objects of each shard, by their labels. The key "" has the unassigned objects.
 func (l *fixture) countByShard() map[string]int {
 	l.Helper()
 	all := map[string]int{}
@@ -220,7 +221,7 @@ func (l *fixture) countByShard() map[string]int {
 	return all
 }
 
-// shardOfEach reads the labels of all objects, as the apiserver has them.
+// shardOfEach returns the shard of each object, from the labels in the API server.
 func (l *fixture) shardOfEach() map[string]string {
 	l.Helper()
 	all := map[string]string{}
@@ -240,7 +241,7 @@ func (l *fixture) shardOfEach() map[string]string {
 	return all
 }
 
-// isBalanced reports whether the sharder has nothing left to do, and has counted the objects since the last change of its shards.
+// isBalanced reports whether the sharder has no work left, and has counted the objects since the last change of its shards.
 func (l *fixture) isBalanced() bool {
 	l.Helper()
 	return meta.IsStatusConditionTrue(l.getRing().Status.Conditions, v1alpha1.ConditionBalanced)
@@ -248,12 +249,13 @@ func (l *fixture) isBalanced() bool {
 
 type object = runtime.Object
 
-// waitForBalance waits until all objects are with these shards, and each has been worked on as it is. No client changes objects meanwhile.
+// waitForBalance waits until all objects belong to the given shards, and each was processed in its newest state. No client may change objects
+// meanwhile.
 func (l *fixture) waitForBalance(shards ...string) map[string]int {
 	l.Helper()
 	turns, placed := l.objects.snapshot(), map[string]int{}
 	l.waitUntil(fmt.Sprintf("all %d objects are with %v", len(turns), shards), func() (bool, string) {
-		if n, one := l.recorder.countOutdated(turns); n > 0 { // and to read all objects is left for then
+		if n, one := l.recorder.countOutdated(turns); n > 0 { // only after that the test reads all objects
 			return false, fmt.Sprintf("%d of them, such as %s, were not processed in their newest state; %s", n, one, l.ringState())
 		}
 		placed = l.countByShard()

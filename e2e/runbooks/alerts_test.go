@@ -10,12 +10,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/prometheus"
 )
 
-// alertMonitor is what tests ask of Prometheus.
+// alertMonitor queries the alerts in Prometheus.
 type alertMonitor struct {
 	*prometheus.Prometheus
 }
 
-// activeAlerts are the alerts whose expressions are true, for however long.
+// activeAlerts returns the alerts whose expressions are true, regardless of their "for" duration.
 func (m alertMonitor) activeAlerts() ([]string, error) {
 	rules, err := m.Rules()
 	if err != nil {
@@ -36,7 +36,7 @@ func (m alertMonitor) activeAlerts() ([]string, error) {
 	return active, nil
 }
 
-// waitForAlert waits until an alert is active, or is not.
+// waitForAlert waits until an alert is active, or is not if want is false.
 func (m alertMonitor) waitForAlert(t *testing.T, alert string, want bool) {
 	t.Helper()
 	deadline := time.Now().Add(45 * time.Second)

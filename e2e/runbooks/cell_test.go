@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-// worker2Faults are faults of who counts worker-2, in which nothing else happens meanwhile.
+// worker2Faults returns the faults of the aggregator of worker-2. No other fault occurs in that worker meanwhile.
 func worker2Faults() []fault {
 	aggregator := []string{aggregatorOf(1)}
 	return []fault{
@@ -28,7 +28,7 @@ func worker2Faults() []fault {
 	}
 }
 
-// worker1Faults are faults of worker-1: of who counts it, of what is counted and reserved there, and of its apiserver.
+// worker1Faults returns the faults of worker-1: of its aggregator, of its counts and reservations, and of its API server.
 func worker1Faults() []fault {
 	one := aggregatorOf(0)
 	freeze := func(l *fixture) { l.Must(suite.Breakwater.Freeze(one)) }
@@ -62,12 +62,12 @@ func worker1Faults() []fault {
 	}
 }
 
-// aggregatorOf is that of a worker.
+// aggregatorOf returns the name of the aggregator of a worker.
 func aggregatorOf(worker int) string {
 	return install.AggregatorName("core", suite.Federation().Workers()[worker].Name())
 }
 
-// acquireLease gives the Lease of a cell to a holder that does not exist.
+// acquireLease sets a holder that does not exist on the Lease of a cell.
 func acquireLease(l *fixture, cell string) {
 	l.Helper()
 	core, err := kubernetes.NewForConfig(suite.Federation().Cores()[0].RESTConfig())

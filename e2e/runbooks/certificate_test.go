@@ -20,7 +20,7 @@ import (
 
 const day = 24 * time.Hour
 
-// testCA is an authority that the apiservers trust besides that of the installation.
+// testCA is a CA that the API servers trust besides that of the installation.
 var testCA struct {
 	key         *ecdsa.PrivateKey
 	certificate *x509.Certificate
@@ -42,7 +42,7 @@ func createTestCA(l *fixture) {
 	l.Must(suite.Breakwater.Configure(l.Context()))
 }
 
-// serveCertificate has the webhooks serve a certificate that expires after so long. They read it again within ten seconds.
+// serveCertificate makes the webhooks serve a certificate that expires after the given time. They read it again within ten seconds.
 func serveCertificate(l *fixture, lasts time.Duration) {
 	l.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

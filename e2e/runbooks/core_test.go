@@ -23,7 +23,7 @@ func coreFaults(l *fixture) federation.Faults {
 	return core
 }
 
-// commonFaults are faults of what all cells need. None of them leaves anything behind.
+// commonFaults returns the faults of components that all cells need. None of them has lasting effects.
 func commonFaults() []fault {
 	topology := []string{install.TopologyName("core")}
 	owed := fault{page: "removals-owed", breakHook: "remove a pod by force", hooks: hookMap{
@@ -53,7 +53,7 @@ func commonFaults() []fault {
 			"start the webhook":                func(l *fixture) { startComponents(l, webhooks()) },
 		}},
 		{page: "certificate-expired", breakHook: "serve a certificate that has expired", hooks: hookMap{
-			// Connections that are open go on.
+			// Open connections continue to work.
 			"serve a certificate that has expired": func(l *fixture) {
 				stopComponents(l, webhooks())
 				serveCertificate(l, -2*time.Hour)
@@ -63,13 +63,13 @@ func commonFaults() []fault {
 		}},
 		{page: "core-down", breakHook: "stop the apiserver of the core", hooks: hookMap{
 			"stop the apiserver of the core": func(l *fixture) { l.Must(coreFaults(l).Kill(federation.APIServer)) },
-			// What was forced meanwhile has a runbook of its own, which starts it again.
+			// The break-glass removals of this time have their own runbook, which starts the API server again.
 			"start the apiserver of the core": func(l *fixture) { owed.breakAndFix(l.TB.(*testing.T), l) },
 		}},
 	}
 }
 
-// controllerFaults are faults of what runs in the core, of the sources of protectors, of certificates and clocks.
+// controllerFaults returns the faults of the controllers in the core, of the sources of protectors, of certificates and of clocks.
 func controllerFaults() []fault {
 	return []fault{
 		{page: "clock-skew", breakHook: "set the clock of the core wrong", hooks: hookMap{
@@ -95,7 +95,7 @@ func noFault(*fixture) {}
 
 func generator() []string { return []string{install.GeneratorName("core")} }
 
-// waitHook is the hook of pages that break something by themselves.
+// waitHook is the hook of pages whose own commands cause the fault.
 const waitHook = "wait for the alert"
 
 func webhooks() []string { return []string{install.WebhookName(0), install.WebhookName(1)} }
@@ -116,7 +116,7 @@ func startComponents(l *fixture, components []string) {
 
 var webhookURL string
 
-// setWebhookURL finds out where apiservers ask.
+// setWebhookURL reads the URL of the webhook from a webhook configuration.
 func setWebhookURL(l *fixture) {
 	l.Helper()
 	all, err := suite.Cells[0].Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(l.Context(), metav1.ListOptions{})

@@ -1,5 +1,5 @@
-// Package runbooks_test injects the faults that alerts report, and follows their runbooks in docs/runbooks: each alert is active only
-// during its fault, and the commands of its page print what the page shows. No other package uses its federation.
+// Package runbooks_test injects the faults that alerts report, and follows the runbooks in docs/runbooks. Each alert must be active only
+// during its fault, and the commands of its page must print the output on the page. No other package uses its federation.
 package runbooks_test
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-// skewedWebhook is the one that reaches the core by a clock that can be wrong.
+// skewedWebhook is the webhook replica that connects to the core through a proxy whose clock can be wrong.
 var skewedWebhook = install.WebhookName(1)
 
 var (
@@ -30,9 +30,9 @@ var (
 			return cluster.Kubeconfig()
 		}
 	})
-	// coreProxy stands before the apiserver of the core.
+	// coreProxy is the proxy of the API server of the core.
 	coreProxy *skewedProxy
-	// alerts tell which are active.
+	// alerts reports the active alerts.
 	alerts alertMonitor
 )
 
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err) // there is no test yet that could fail
 	}
-	if err := flag.Set("test.parallel", "8"); err != nil { // lanes wait, and use little CPU
+	if err := flag.Set("test.parallel", "8"); err != nil { // parallel tests mostly wait, and use little CPU
 		panic(err)
 	}
 	plugin = startBuild(filepath.Join(folder, "kubectl-breakwater"))
@@ -54,14 +54,14 @@ func TestMain(m *testing.M) {
 
 type fixture = e2e.Fixture
 
-// program is built while the federation comes up.
+// program is built while the federation starts.
 type program struct {
 	path  string
 	built chan struct{}
 	err   error
 }
 
-// plugin is kubectl breakwater.
+// plugin is the kubectl plugin kubectl-breakwater.
 var plugin *program
 
 func startBuild(path string) *program {
@@ -73,5 +73,5 @@ func startBuild(path string) *program {
 	return p
 }
 
-// staleAfter is as short as a Cell allows.
+// staleAfter is the shortest value that a Cell allows.
 const staleAfter = 20 * time.Second

@@ -17,21 +17,21 @@ import (
 
 const root = "../.."
 
-// hookMap is what a hook of a page does: its name is what the page says that is done.
+// hookMap maps the hooks of a page to functions. The page names the hook by what it does.
 type hookMap map[string]func(l *fixture)
 
-// fault is what a runbook is about.
+// fault is the fault that a runbook describes.
 type fault struct {
 	// page is the name of the runbook.
 	page string
-	// breakHook is the hook that breaks it; after that the alert of the page is active.
+	// breakHook is the hook that causes the fault. Afterwards the alert of the page is active.
 	breakHook string
 	hooks     hookMap
-	// staysActive reports whether the alert stays active for minutes after the fault, since it is about a rate.
+	// staysActive reports whether the alert stays active for minutes after the fault, because it is based on a rate.
 	staysActive bool
 }
 
-// runRunbook breaks something, does what the page says, and sees that the alert is over.
+// runRunbook causes the fault, follows the page, and checks that the alert is not active afterwards.
 func (f fault) runRunbook(t *testing.T, l *fixture) {
 	t.Helper()
 	if !f.isSelected() {
@@ -43,7 +43,7 @@ func (f fault) runRunbook(t *testing.T, l *fixture) {
 		f.breakAndFix(t, &inner)
 	})
 	if !well {
-		t.FailNow() // what is broken still is in the way of the others
+		t.FailNow() // a remaining fault would affect the other runbooks
 	}
 }
 
@@ -72,12 +72,12 @@ func (f fault) breakAndFix(t *testing.T, l *fixture) {
 	}
 }
 
-// alertOf is the alert of a page: that of core-down is BreakwaterCoreDown.
+// alertOf returns the name of the alert of a page. For example, core-down has BreakwaterCoreDown.
 func alertOf(page string) string {
 	return "Breakwater" + regexp.MustCompile(`(^|-)[a-z]`).ReplaceAllStringFunc(page, func(s string) string { return strings.ToUpper(strings.TrimPrefix(s, "-")) })
 }
 
-// newSetting is what a runbook begins with: the cluster of a worker as the current context, and the core known by a variable.
+// newSetting returns the environment of a runbook: the current context is a worker, and a variable names the core.
 func newSetting(t *testing.T, page string) doctest.Options {
 	t.Helper()
 	prelude, err := os.ReadFile("../operate/testdata/pages.sh")
@@ -107,7 +107,7 @@ func newSetting(t *testing.T, page string) doctest.Options {
 	}
 }
 
-// A page that shows what its commands say is broken by one of the faults.
+// TestEachRunbookHasFault checks that each page with expected output has a fault that tests it.
 func TestEachRunbookHasFault(t *testing.T) {
 	run := map[string]bool{"removals-owed": true} // within core-down
 	for _, f := range slices.Concat(worker1Faults(), worker2Faults(), controllerFaults(), storedObjectFaults(), commonFaults()) {

@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// setThreeReady turns the readiness of three pods of the application.
+// setThreeReady sets the readiness of three pods of the application.
 func setThreeReady(l *fixture, ready bool) {
 	l.Helper()
 	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)
@@ -29,7 +29,7 @@ func setThreeReady(l *fixture, ready bool) {
 	}
 }
 
-// newUncountedProtector is a protector of the application's pods that no aggregator has counted.
+// newUncountedProtector returns a protector of the application's pods that no aggregator has counted.
 func newUncountedProtector() *v1alpha1.PodProtector {
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fresh"}}
 	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
@@ -37,7 +37,7 @@ func newUncountedProtector() *v1alpha1.PodProtector {
 	return p
 }
 
-// waitForWebhooks waits until the webhooks refuse in the name of the fresh protector.
+// waitForWebhooks waits until the webhooks deny removals because of the protector fresh.
 func waitForWebhooks(l *fixture) {
 	l.Helper()
 	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)
@@ -45,7 +45,7 @@ func waitForWebhooks(l *fixture) {
 	l.Must(err)
 	heard := 0
 	l.Eventually(func() string {
-		// Each of two webhooks is asked in turn, more or less.
+		// The API server alternates roughly between the two webhook replicas.
 		err := pods.Delete(l.Context(), list.Items[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "fresh") {
 			heard = 0
@@ -58,7 +58,7 @@ func waitForWebhooks(l *fixture) {
 	})
 }
 
-// deleteFromEtcd takes an object out of the core's etcd, below its apiserver, as damage does.
+// deleteFromEtcd deletes an object from the core's etcd without its API server.
 func deleteFromEtcd(l *fixture, key string) {
 	l.Helper()
 	endpoint, config, err := suite.Federation().Cores()[0].(*local.Cluster).EtcdAccess()

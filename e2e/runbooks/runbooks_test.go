@@ -21,7 +21,7 @@ func TestRunbooks(t *testing.T) {
 	suite.Claim(t, "the alert fires after the fault, and its runbook ends it", func(l *fixture) {
 		startApplication(l)
 		t := l.TB.(*testing.T)
-		// What takes longest is waited for at the same time.
+		// Run the slowest runbooks in parallel.
 		t.Run("apart", func(t *testing.T) {
 			for lane, faults := range map[string][]fault{"worker-1": worker1Faults(), "worker-2": worker2Faults(), "controllers": controllerFaults(), "stored": storedObjectFaults()} {
 				t.Run(lane, func(t *testing.T) {
@@ -38,7 +38,8 @@ func TestRunbooks(t *testing.T) {
 	})
 }
 
-// startApplication brings up what all runbooks begin with: an application of six pods in the first worker, whose floor is four, and Prometheus.
+// startApplication creates the environment of all runbooks: an application with six pods and a floor of four in the first worker, and
+// Prometheus.
 func startApplication(l *fixture) {
 	l.Helper()
 	<-plugin.built
@@ -59,19 +60,19 @@ func startApplication(l *fixture) {
 	startSharder(l)
 	setWebhookURL(l)
 	createTestCA(l)
-	// A test can wait until a reservation is older than this threshold.
+	// The threshold is short enough for a test to wait until a reservation exceeds it.
 	alerts = alertMonitor{prometheus.Start(l, 500*time.Millisecond, "metrics.prometheusRule.thresholds.reservationSeconds=3", "sharder.enabled=true")}
 }
 
-// namespace has the application of all runbooks.
+// namespace is the namespace of the application.
 const namespace = "shop"
 
 func (f fault) isSelected() bool {
-	only := os.Getenv("RUNBOOK") // for who works on one page
+	only := os.Getenv("RUNBOOK") // to run a single page
 	return only == "" || only == f.page
 }
 
-// removeUntilAlert asks for removals of pods of the application, as long as they are refused, until an alert is active.
+// removeUntilAlert requests removals of the application's pods, which must be denied, until an alert is active.
 func removeUntilAlert(l *fixture, alert string) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -93,7 +94,7 @@ func removeUntilAlert(l *fixture, alert string) {
 	})
 }
 
-// forceRemoval removes a pod of the application by breaking the glass.
+// forceRemoval removes a pod of the application with break-glass.
 func forceRemoval(l *fixture) {
 	l.Helper()
 	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)

@@ -19,15 +19,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// skewedProxy is a proxy of an API server that changes the dates of its answers: its clients see a cluster with another time.
+// skewedProxy is a proxy of an API server that changes the Date headers of its answers. Its clients see a cluster with another time.
 type skewedProxy struct {
 	server     *httptest.Server
 	kubeconfig string
-	// skew are the nanoseconds that dates are ahead.
+	// skew is by how many nanoseconds the dates are ahead.
 	skew atomic.Int64
 }
 
-// newSkewedProxy writes a kubeconfig that leads through it into a folder.
+// newSkewedProxy starts a proxy and writes a kubeconfig for it into a folder.
 func newSkewedProxy(cluster federation.Cluster, folder string) *skewedProxy {
 	config := cluster.RESTConfig()
 	transport, err := rest.TransportFor(config)
@@ -48,7 +48,7 @@ func newSkewedProxy(cluster federation.Cluster, folder string) *skewedProxy {
 		}
 		return nil
 	}
-	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) } // as the apiserver itself, when it is gone
+	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) } // like the API server itself when it is stopped
 	t.server = httptest.NewUnstartedServer(proxy)
 	t.server.EnableHTTP2, t.server.Config.ErrorLog = true, quiet
 	t.server.StartTLS()
@@ -58,7 +58,7 @@ func newSkewedProxy(cluster federation.Cluster, folder string) *skewedProxy {
 	return t
 }
 
-// addContext lets the context of a name in a kubeconfig lead here. The proxy does not authenticate clients: it acts as the administrator.
+// addContext adds a context for the proxy to a kubeconfig. The proxy does not authenticate clients and acts as the administrator.
 func (t *skewedProxy) addContext(file *clientcmdapi.Config, name string) *clientcmdapi.Config {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: t.server.Certificate().Raw})
 	file.Clusters[name] = &clientcmdapi.Cluster{Server: t.server.URL, CertificateAuthorityData: authority}

@@ -14,7 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-// storedObjectFaults are faults of what is added to objects when they are stored: shards of rings, and what scheduling policies ask for.
+// storedObjectFaults returns the faults of components that change objects at their creation: the sharder, which assigns them to shards, and
+// the webhooks that apply scheduling policies.
 func storedObjectFaults() []fault {
 	return []fault{
 		{page: "objects-not-assigned", breakHook: "create objects of a ring without shards", staysActive: true, hooks: hookMap{
@@ -43,7 +44,7 @@ func storedObjectFaults() []fault {
 	}
 }
 
-// startSharder runs a sharder for the rings of the core.
+// startSharder starts a sharder for the rings of the core.
 func startSharder(l *fixture) {
 	l.Helper()
 	sharders, err := suite.Breakwater.StartSharders(l.Context(), suite.Program(), suite.Federation().Cores()[0].Kubeconfig(), 1)
@@ -51,7 +52,7 @@ func startSharder(l *fixture) {
 	l.Cleanup(sharders.Close)
 }
 
-// shardLease is that of a shard of the ring carts which is there for an hour.
+// shardLease returns the Lease of a shard of the ring carts, valid for an hour.
 func shardLease() *coordinationv1.Lease {
 	now := metav1.NowMicro()
 	return &coordinationv1.Lease{
@@ -62,7 +63,7 @@ func shardLease() *coordinationv1.Lease {
 	}
 }
 
-// createUntilAlert makes one object after the other in a cluster until an alert is active.
+// createUntilAlert creates one object after the other in a cluster until an alert is active.
 func createUntilAlert(l *fixture, alert string, c client.Client, object func() client.Object) {
 	l.Helper()
 	l.Eventually(func() string {

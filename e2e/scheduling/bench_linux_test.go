@@ -25,14 +25,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/measure"
 )
 
-// benchmarkRuns are what benchmarks compare: pods that no webhook is asked about; those that no policy is for, which tells what a webhook costs
-// that does nothing; and those that three of the 1,000 policies are for.
+// benchmarkRuns returns the runs that benchmarks compare. In the run "unasked" the API server calls no webhook for the pods. In the run "asked"
+// no policy matches them, which shows the cost of a webhook call that changes nothing. In the run "scheduled" three of the 1,000 policies match
+// them.
 func benchmarkRuns() []string { return []string{"unasked", "asked", "scheduled"} }
 
-// benchPolicies is how many policies there are.
+// benchPolicies is the number of policies.
 const benchPolicies = 1000
 
-// BenchmarkPodCreate is what scheduling policies cost when pods are created: each pod one after the other, and as many as can be at once.
+// BenchmarkPodCreate measures what scheduling policies cost when pods are created, one after another and concurrently.
 func BenchmarkPodCreate(b *testing.B) {
 	labs := map[string]*fixture{}
 	for _, run := range benchmarkRuns() {
@@ -50,9 +51,9 @@ func BenchmarkPodCreate(b *testing.B) {
 	b.Run("storm", func(b *testing.B) { benchStorm(b, labs) })
 }
 
-// createPolicies makes as many as the benchmarks are about: nine tenths for other applications of the namespace, a tenth for other namespaces, and
-// three for the pods that are made, by a protector, by their labels and by their namespace. It waits until their status is written as well,
-// which is work of its own.
+// createPolicies creates benchPolicies policies. Nine tenths are for other applications of the namespace and a tenth is for other namespaces.
+// Three match the pods of the benchmark: by a protector, by their labels and by their namespace. It also waits until webhooks have written the
+// status of all policies, because those writes take CPU as well.
 func createPolicies(l *fixture) {
 	l.Helper()
 	createProtector(l, "web", "gold")
@@ -74,8 +75,8 @@ tolerations: [{key: worker.gardener.cloud/pool, operator: Exists}]`)
 	waitForPolicyStatus(l)
 }
 
-// bypassBalancer has pods reviewed by one webhook without the balancer, which is a process of ours that copies each byte; a Service, which stands
-// there elsewhere, is none.
+// bypassBalancer makes the API server call one webhook directly. The balancer of the tests is a process that copies each byte. Real
+// installations use a Service, which needs no such process.
 func bypassBalancer(l *fixture) {
 	l.Helper()
 	cluster, err := install.Client(l.Federation().Workers()[0])
@@ -97,7 +98,7 @@ func bypassBalancer(l *fixture) {
 	}
 }
 
-// waitForPolicyStatus waits until webhooks have written into the status of all policies that they apply them.
+// waitForPolicyStatus waits until webhooks have reported in the status of all policies that they apply them.
 func waitForPolicyStatus(l *fixture) {
 	l.Helper()
 	until, cancel := context.WithTimeout(l.Context(), 5*time.Minute)
@@ -122,7 +123,7 @@ func waitForPolicyStatus(l *fixture) {
 	}
 }
 
-// newUnscheduledPod is a pod that needs no further work once it exists: its scheduler does not run.
+// newUnscheduledPod returns a pod that causes no further work after its creation, because its scheduler does not run.
 func newUnscheduledPod() *corev1.Pod {
 	pod := newPod("", "web", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "none" })
 	pod.GenerateName = "web-"
@@ -133,7 +134,7 @@ func createUnscheduledPod(l *fixture) (*corev1.Pod, error) {
 	return here(l).Client.CoreV1().Pods(l.Namespace).Create(l.Context(), newUnscheduledPod(), metav1.CreateOptions{})
 }
 
-// checkRuns makes sure that the runs are what they are called.
+// checkRuns checks that policies change only the pods of the run "scheduled".
 func checkRuns(fixtures map[string]*fixture) {
 	for run, l := range fixtures {
 		pod, err := createUnscheduledPod(l)
@@ -145,7 +146,7 @@ func checkRuns(fixtures map[string]*fixture) {
 	}
 }
 
-// deletePods takes the pods of a run away. The apiserver gives a request up after 10 s here.
+// deletePods deletes the pods of a run. It retries, because the API server aborts a request after 10 s here.
 func deletePods(l *fixture) {
 	l.Helper()
 	now := int64(0)
@@ -154,7 +155,7 @@ func deletePods(l *fixture) {
 	})
 }
 
-// benchSequential creates pods one after the other, each run in turn.
+// benchSequential creates pods one after another, alternating between the runs.
 func benchSequential(b *testing.B, fixtures map[string]*fixture) {
 	const each = 1000
 	took, rounds := map[string][]time.Duration{}, 0
@@ -185,8 +186,8 @@ func quantile(all []time.Duration, q float64) (milliseconds float64) {
 	return float64(all[int(math.Ceil(q*float64(len(all))))-1].Microseconds()) / 1000
 }
 
-// benchStorm creates pods by 64 clients, each run in turn and another one first each time: the machine gets slower and faster in the course
-// of minutes.
+// benchStorm creates pods with 64 concurrent clients. It alternates between the runs, and starts each round with a different one, because the
+// speed of the machine changes over minutes.
 func benchStorm(b *testing.B, fixtures map[string]*fixture) {
 	const clients, pods = 64, 2000
 	took, used, rounds := map[string]time.Duration{}, map[string]map[string]time.Duration{}, 0
@@ -220,7 +221,7 @@ func benchStorm(b *testing.B, fixtures map[string]*fixture) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// createConcurrently makes so many pods by so many clients, as fast as they can.
+// createConcurrently creates pods with the given number of concurrent clients, and returns the duration.
 func createConcurrently(l *fixture, clients, pods int) (took time.Duration, err error) {
 	todo := make(chan struct{}, pods)
 	for range pods {
@@ -244,7 +245,8 @@ func createConcurrently(l *fixture, clients, pods int) (took time.Duration, err 
 	return time.Since(began), errors.Join(failed...)
 }
 
-// cpuTimeByProcess is the processor time that those of our processes have used so far which a CREATE needs.
+// cpuTimeByProcess returns the CPU time used so far by the processes that handle a CREATE in the cell here: the webhooks and the components of
+// the cluster.
 func cpuTimeByProcess(l *fixture) map[string]time.Duration {
 	return measure.CPUTimes("cmdline", func(_ int, commandLine string) string {
 		arguments := strings.Split(commandLine, "\x00")

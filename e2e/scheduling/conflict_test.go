@@ -73,8 +73,8 @@ tolerations: [{key: added, operator: Exists}]`)
 	})
 }
 
-// waitForConflicts waits until a policy says that so many pods contradicted it, and in what one did. Those that get their node at once may
-// count twice: Kubernetes gives them labels of it, and asks again.
+// waitForConflicts waits until a policy reports at least the given number of conflicting pods in its status, and a conflict in an event. A pod
+// that is bound to a node at once may count twice: Kubernetes adds labels of the node to it, and calls the webhook again.
 func waitForConflicts(l *fixture, p *v1alpha1.PodSchedulingPolicy, pods int64) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -88,13 +88,13 @@ func waitForConflicts(l *fixture, p *v1alpha1.PodSchedulingPolicy, pods int64) {
 	waitForEvent(l, p.Name, corev1.EventTypeWarning, v1alpha1.ReasonContradicted, ", want ")
 }
 
-// warnings are what an apiserver warns of.
+// warnings collects the warnings of an API server.
 type warnings struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// HandleWarningHeader takes one.
+// HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

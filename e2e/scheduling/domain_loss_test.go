@@ -13,18 +13,19 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// zoneText is how refusals name a zone.
+// zoneText returns the text by which denials name a zone.
 func zoneText(name string) string {
 	return fmt.Sprintf("domain %q of topology.kubernetes.io/zone", name)
 }
 
-// removalMethods are those to remove a pod.
+// removalMethods returns the functions that remove a pod, by name.
 func removalMethods(l *fixture) map[string]func(storm.Cell, string) error {
 	return map[string]func(storm.Cell, string) error{"delete": l.DeletePod, "evict": l.EvictPod}
 }
 
-// expectDomainLossDenial checks that neither way to remove a pod of a zone goes, by what would be left without a domain. The webhook that answers may hear of
-// the last count a moment after us: until then it refuses by what was counted before.
+// expectDomainLossDenial checks that deletion and eviction of a pod of a zone are denied, because too few pods (left) would remain if the given
+// domain (without) were lost. The webhook that answers may receive the last count later than the test. Until then its denial has the previous
+// count.
 func expectDomainLossDenial(l *fixture, cell storm.Cell, zone string, left int, without string, fragments ...string) {
 	l.Helper()
 	fragments = append(fragments, fmt.Sprintf("could be left with only %d pods if %s were lost", left, without), "tolerateDomainLoss", v1alpha1.AnnotationForceDelete)
@@ -42,7 +43,7 @@ func expectDomainLossDenial(l *fixture, cell storm.Cell, zone string, left int, 
 	}
 }
 
-// removeFromZone removes a pod of a zone. Until earlier removals are counted it may be refused.
+// removeFromZone removes a pod of a zone. It retries, because the webhook may deny the removal until earlier removals are counted.
 func removeFromZone(l *fixture, remove func(storm.Cell, string) error, cell storm.Cell, zone string) {
 	l.Helper()
 	pod := anyPodInZone(l, cell, zone)
@@ -109,7 +110,7 @@ func TestLossToleranceAddedLater(t *testing.T) {
 		waitForCounted(l, podsByDomain{"a": 4, "b": 2, "c": 2})
 
 		generation := updateSpread(l, zoneSpread())
-		l.Eventually(func() string { // webhooks may hear of it a moment later
+		l.Eventually(func() string { // webhooks may receive the change later
 			err := l.DeletePod(here(l), anyPodInZone(l, here(l), "c"))
 			if err != nil && !strings.Contains(err.Error(), "were lost") {
 				l.Fatalf("a removal under generation %d: %v", generation, err)
@@ -119,14 +120,14 @@ func TestLossToleranceAddedLater(t *testing.T) {
 	})
 }
 
-// domainLossStorm is a storm on all pods, whose protector must outlive any loss.
+// domainLossStorm is a storm on all pods of a protector that must survive the loss of any domain.
 type domainLossStorm struct {
 	spread          *v1alpha1.Spread
 	floor           int
 	here, elsewhere podsByDomain
-	// scopesWithoutDomain are the pods that must outlive the loss of each domain.
+	// scopesWithoutDomain returns, for each domain, the pods that remain if it is lost.
 	scopesWithoutDomain func(l *fixture) map[string]storm.Scope
-	// podsPerDomain tells where pods are, and which domain a pod of a zone is in.
+	// podsPerDomain returns the number of pods in each domain, and domain returns the domain of a pod in a cell and zone.
 	podsPerDomain func(l *fixture) podsByDomain
 	domain        func(cell, zone string) string
 }
@@ -216,7 +217,7 @@ func (w domainLossStorm) isRemovable(at podsByDomain, domain string) bool {
 	return at.total() > w.floor
 }
 
-// expectUsableBudget removes what the storm has left over, and checks that all else is refused.
+// expectUsableBudget uses the budget that the storm left, and checks that all other removals are denied.
 func (w domainLossStorm) expectUsableBudget(l *fixture) {
 	l.Helper()
 	each := func(do func(cell storm.Cell, pod, domain string)) {
@@ -242,7 +243,7 @@ func (w domainLossStorm) expectUsableBudget(l *fixture) {
 	}
 }
 
-// waitForTrueCounts waits until what is counted is what there is.
+// waitForTrueCounts waits until the counts of the protector match the existing pods.
 func waitForTrueCounts(l *fixture, w domainLossStorm) podsByDomain {
 	l.Helper()
 	at := w.podsPerDomain(l)

@@ -13,10 +13,10 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// zoneLabel is one of pods that are made for a zone, by which they can be selected.
+// zoneLabel is a label of pods that were created for a zone. Tests select them by it.
 const zoneLabel = "zone"
 
-// zoneSpread is a spread over them.
+// zoneSpread returns a spread over zones.
 func zoneSpread(change ...func(*v1alpha1.Spread)) *v1alpha1.Spread {
 	s := &v1alpha1.Spread{TopologyKey: corev1.LabelTopologyZone}
 	for _, c := range change {
@@ -25,7 +25,7 @@ func zoneSpread(change ...func(*v1alpha1.Spread)) *v1alpha1.Spread {
 	return s
 }
 
-// requireScheduled, outliving, sharing and over are what is asked of a spread.
+// requireScheduled, tolerateLoss, maxShare, overDomains and byCell set the fields of a spread.
 func requireScheduled(s *v1alpha1.Spread) { s.Enforcement = v1alpha1.SpreadSchedule }
 func tolerateLoss(s *v1alpha1.Spread)     { s.TolerateDomainLoss = true }
 func maxShare(percent int32) func(*v1alpha1.Spread) {
@@ -36,12 +36,12 @@ func overDomains(domains int32) func(*v1alpha1.Spread) {
 }
 func byCell(s *v1alpha1.Spread) { s.TopologyKey = v1alpha1.TopologyKeyCell }
 
-// spreadBy gives a protector that spread.
+// spreadBy returns a function that sets the spread of a protector.
 func spreadBy(s *v1alpha1.Spread) func(*v1alpha1.PodProtectorSpec) {
 	return func(spec *v1alpha1.PodProtectorSpec) { spec.Spread = s }
 }
 
-// updateSpread gives the lab's protector another spread, and returns which generation that is.
+// updateSpread replaces the spread of the protector, and returns the new generation.
 func updateSpread(l *fixture, s *v1alpha1.Spread) (generation int64) {
 	l.Helper()
 	p := l.GetProtector()
@@ -51,10 +51,10 @@ func updateSpread(l *fixture, s *v1alpha1.Spread) (generation int64) {
 	return p.Generation
 }
 
-// podsByDomain is how many pods are in each zone.
+// podsByDomain has the number of pods in each domain.
 type podsByDomain map[string]int
 
-// add counts those of another one, too.
+// add returns the sum of both.
 func (a podsByDomain) add(b podsByDomain) podsByDomain {
 	sum := maps.Clone(a)
 	for zone, n := range b {
@@ -63,7 +63,7 @@ func (a podsByDomain) add(b podsByDomain) podsByDomain {
 	return sum
 }
 
-// total is how many there are.
+// total returns the number of pods in all domains.
 func (a podsByDomain) total() (n int) {
 	for _, m := range a {
 		n += m
@@ -71,7 +71,8 @@ func (a podsByDomain) total() (n int) {
 	return n
 }
 
-// createPodsInZones makes pods of the application web that no controller replaces, in zones of a cell. Every other one terminates for a second.
+// createPodsInZones creates pods of the application web in zones of a cell. They have no controller. Every other pod has a termination grace
+// period of 1 s.
 func createPodsInZones(l *fixture, cell storm.Cell, pods podsByDomain) {
 	l.Helper()
 	for zone, n := range pods {
@@ -86,7 +87,7 @@ func createPodsInZones(l *fixture, cell storm.Cell, pods podsByDomain) {
 	}
 }
 
-// countedByDomain is how many pods aggregators have counted in each domain of the protector, but for those that are reserved.
+// countedByDomain returns the number of pods that aggregators counted in each domain of the protector. It does not subtract reservations.
 func countedByDomain(p *v1alpha1.PodProtector) podsByDomain {
 	at := podsByDomain{}
 	for i := range p.Status.Cells {
@@ -104,7 +105,7 @@ func countedByDomain(p *v1alpha1.PodProtector) podsByDomain {
 	return at
 }
 
-// waitForCounted waits until the pods of all cells are counted by domains, and none is reserved.
+// waitForCounted waits until the pods of all cells are counted by domain, and no reservation is open.
 func waitForCounted(l *fixture, want podsByDomain) *v1alpha1.PodProtector {
 	l.Helper()
 	var p *v1alpha1.PodProtector
@@ -118,7 +119,7 @@ func waitForCounted(l *fixture, want podsByDomain) *v1alpha1.PodProtector {
 	return p
 }
 
-// existingPods tells where the living pods of the application web are, by the zones of their nodes and by cell: the truth.
+// existingPods returns the number of existing pods of the application web by the zones of their nodes, and by cell.
 func existingPods(l *fixture) (byZones, byCells podsByDomain) {
 	l.Helper()
 	byZones, byCells = podsByDomain{}, podsByDomain{}
@@ -130,7 +131,7 @@ func existingPods(l *fixture) (byZones, byCells podsByDomain) {
 	return byZones, byCells
 }
 
-// anyPodInZone is some living pod of a zone.
+// anyPodInZone returns the name of an existing pod of a zone.
 func anyPodInZone(l *fixture, cell storm.Cell, zone string) string {
 	l.Helper()
 	pods := l.ExistingPods(cell)
@@ -143,7 +144,6 @@ func anyPodInZone(l *fixture, cell storm.Cell, zone string) string {
 	return ""
 }
 
-// annotatePod annotates a pod.
 func annotatePod(l *fixture, cell storm.Cell, pod, annotation string) {
 	l.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, annotation)

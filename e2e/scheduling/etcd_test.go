@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// poolPolicy brings pods of one of the two etcds of a shoot to their pool: what a cluster's operator knows, and no chart does.
+// poolPolicy returns a policy that puts the pods of one of the two etcds of a shoot on their pool. The operator of a cluster knows the pool; no
+// chart does.
 func poolPolicy(l *fixture, role, pool string) string {
 	return `namespaceSelector: {matchLabels: {gardener.cloud/role: shoot, kubernetes.io/metadata.name: ` + l.Namespace + `}}
 podSelector: {matchLabels: {app: etcd-statefulset, role: ` + role + `}}
@@ -20,13 +21,13 @@ tolerations: [{key: worker.gardener.cloud/pool, operator: Equal, value: ` + pool
 `
 }
 
-// newShootNamespace is a namespace of a seed cluster with the control plane of a shoot.
+// newShootNamespace returns a fixture with a namespace that a seed cluster uses for the control plane of a shoot.
 func newShootNamespace(l *fixture) *fixture {
 	l.Helper()
 	return schedulingSuite.NewFixture(l.TB, map[string]string{"gardener.cloud/role": "shoot"})
 }
 
-// createEtcd makes the StatefulSet of an etcd, whose template says nothing of nodes.
+// createEtcd creates the StatefulSet of an etcd. Its template has no scheduling fields.
 func createEtcd(l *fixture, role string, replicas int32) *appsv1.StatefulSet {
 	l.Helper()
 	labels := map[string]string{"app": "etcd-statefulset", "role": role}
@@ -39,7 +40,7 @@ func createEtcd(l *fixture, role string, replicas int32) *appsv1.StatefulSet {
 	return made
 }
 
-// waitForEtcdPods waits until so many run, and tells them by role.
+// waitForEtcdPods waits until the wanted number of etcd pods run, and returns them by role.
 func waitForEtcdPods(l *fixture, want int) (byRole map[string][]corev1.Pod) {
 	l.Helper()
 	byRole = map[string][]corev1.Pod{}
@@ -113,7 +114,7 @@ func TestPoolAddedLater(t *testing.T) {
 	})
 }
 
-// touchStatefulSet makes a change to a StatefulSet that makes no revision, and waits until its controller has looked at it.
+// touchStatefulSet changes a field of a StatefulSet that does not create a revision, and waits until the controller has observed the change.
 func touchStatefulSet(l *fixture, name string) {
 	l.Helper()
 	sets := here(l).Client.AppsV1().StatefulSets(l.Namespace)
@@ -129,7 +130,7 @@ func touchStatefulSet(l *fixture, name string) {
 	})
 }
 
-// uidsByName are the UIDs of pods by name.
+// uidsByName returns the UIDs of pods by name.
 func uidsByName(pods []corev1.Pod) map[string]types.UID {
 	of := map[string]types.UID{}
 	for i := range pods {

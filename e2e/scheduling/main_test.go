@@ -1,5 +1,5 @@
-// Package scheduling_test plays PodSchedulingPolicies as their users have them: policies in a core cluster, pods in the clusters of workers
-// with zones and pools of nodes, and Kubernetes' own controllers and scheduler, which know nothing of policies.
+// Package scheduling_test tests PodSchedulingPolicies in a realistic setup: policies in a core cluster, pods in worker clusters with zones and
+// node pools, and the controllers and the scheduler of Kubernetes, which do not know policies.
 package scheduling_test
 
 import (
@@ -16,7 +16,7 @@ import (
 var schedulingSuite = e2e.NewSuiteWith("federated", startSuite)
 
 func TestMain(m *testing.M) {
-	// Most of the time tests wait for others: for controllers, the scheduler, and what webhooks write now and then.
+	// Most of the time the tests wait for controllers, for the scheduler, and for webhooks that write at intervals.
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -41,14 +41,14 @@ func startSuite(ctx context.Context, s *e2e.Suite) (stop func(), err error) {
 
 type fixture = e2e.Fixture
 
-// claim runs a test beside the others, in its own namespace. The nodes are for all.
+// claim runs a test in parallel with others, in its own namespace. All tests share the nodes.
 func claim(t *testing.T, name string, verify func(l *fixture)) {
 	t.Helper()
 	t.Parallel()
 	schedulingSuite.Claim(t, name, verify)
 }
 
-// claimAlone runs a test that disturbs what others need.
+// claimAlone runs a test alone, because it disturbs components or nodes that other tests need.
 func claimAlone(t *testing.T, name string, verify func(l *fixture)) {
 	t.Helper()
 	schedulingSuite.Claim(t, name, verify)

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// poolKey is the label of nodes that names their pool, and the taint of those of dedicated pools, as Gardener has it.
+	// poolKey is the node label with the name of the pool, and the taint of nodes in dedicated pools, as in Gardener.
 	poolKey = "worker.gardener.cloud/pool"
-	// remoteKey is a taint of nodes that the scheduler avoids while it can.
+	// remoteKey is the PreferNoSchedule taint of nodes outside zone a.
 	remoteKey = "e2e.breakwater.dev/remote"
 )
 
-// nodeSpec is a node of every worker. The topology has three of its own, with the names that are numbers.
+// nodeSpec describes a node that each worker has. The federation itself creates the three nodes with a number in their name.
 type nodeSpec struct{ name, zone, pool string }
 
-// nodeSpecs are such that pods which ask for nothing go to zone a, and to no dedicated pool.
+// nodeSpecs returns the nodes of a worker. The scheduler puts pods without scheduling fields into zone a, and never into a dedicated pool.
 func nodeSpecs() []nodeSpec {
 	return []nodeSpec{
 		{"node-1", "a", "general"}, {"node-2", "b", "general"}, {"node-3", "c", "general"},
@@ -47,7 +47,7 @@ func (s nodeSpec) taints() []corev1.Taint {
 	return nil
 }
 
-// createNodes makes the sites in a cluster, and returns when the scheduler uses them.
+// createNodes creates the nodes of a worker, and returns when the scheduler can use them.
 func createNodes(ctx context.Context, worker federation.Cluster) error {
 	cell, err := storm.NewCell(worker.Name(), worker.RESTConfig())
 	if err != nil {
@@ -87,17 +87,17 @@ func newNode(name string) *corev1.Node {
 	}
 }
 
-// isReady tells that nothing but its site keeps pods from a node.
+// isReady reports whether a node has only the taints that createNodes adds.
 func isReady(node *corev1.Node) bool {
 	return !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key != poolKey && t.Key != remoteKey })
 }
 
-// The labels of pods and the sites that they run at are told in these words.
+// zoneOf, poolOf and nameOf return the keys by which countByNode groups pods.
 func zoneOf(s nodeSpec) string { return "zone " + s.zone }
 func poolOf(s nodeSpec) string { return "pool " + s.pool }
 func nameOf(s nodeSpec) string { return s.name }
 
-// countByNode counts pods by what their sites have in common.
+// countByNode counts pods by a property of their nodes.
 func countByNode(cell storm.Cell, pods []corev1.Pod, by func(nodeSpec) string) map[string]int {
 	at := map[string]int{}
 	for _, pod := range pods {
@@ -112,7 +112,7 @@ func countByNode(cell storm.Cell, pods []corev1.Pod, by func(nodeSpec) string) m
 	return at
 }
 
-// setTaint keeps new pods from a node of the cell here, or no longer.
+// setTaint adds a NoSchedule taint to a node of the cell here, or removes it.
 func setTaint(l *fixture, name, key string, on bool) error {
 	nodes := here(l).Client.CoreV1().Nodes()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -70,7 +70,7 @@ func TestPodsRunWherePoliciesRequire(t *testing.T) {
 	}
 }
 
-// requireNodeLabel makes a pod require one of some values of a label of nodes.
+// requireNodeLabel makes a pod require one of the values of a node label.
 func requireNodeLabel(key string, values ...string) func(*corev1.Pod) {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}}}
 	return func(pod *corev1.Pod) {
@@ -80,7 +80,7 @@ func requireNodeLabel(key string, values ...string) func(*corev1.Pod) {
 	}
 }
 
-// expectDefaultsOnly checks that a pod has what Kubernetes gives to all, and nothing else.
+// expectDefaultsOnly checks that a pod has only those scheduling fields that Kubernetes sets for all pods.
 func expectDefaultsOnly(l *fixture, pod corev1.Pod) {
 	l.Helper()
 	s := pod.Spec

@@ -12,17 +12,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// here and elsewhere are the cells.
+// here and elsewhere return the two cells.
 func here(l *fixture) storm.Cell      { return l.Cells[0] }
 func elsewhere(l *fixture) storm.Cell { return l.Cells[1] }
 
-// plainPodSpec is that of a pod that asks for nothing.
+// plainPodSpec returns a pod spec without scheduling fields.
 func plainPodSpec() corev1.PodSpec {
 	none := false
 	return corev1.PodSpec{AutomountServiceAccountToken: &none, Containers: []corev1.Container{{Name: "app", Image: storm.Image}}}
 }
 
-// appLabels is the label of an application's pods.
+// appLabels returns the labels of the pods of an application.
 func appLabels(name string) map[string]string { return map[string]string{"app": name} }
 
 func newPod(name, of string, change ...func(*corev1.Pod)) *corev1.Pod {
@@ -33,13 +33,13 @@ func newPod(name, of string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// createPod makes a pod.
+// createPod waits for the ServiceAccount of the namespace, and creates a pod.
 func createPod(l *fixture, cell storm.Cell, pod *corev1.Pod) (*corev1.Pod, error) {
 	waitForServiceAccount(l, cell)
 	return cell.Client.CoreV1().Pods(l.Namespace).Create(l.Context(), pod, metav1.CreateOptions{})
 }
 
-// waitForServiceAccount waits for the ServiceAccount of a new namespace: without it pods are forbidden.
+// waitForServiceAccount waits for the default ServiceAccount of a new namespace. Without it, the API server forbids pods.
 func waitForServiceAccount(l *fixture, cell storm.Cell) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -50,7 +50,7 @@ func waitForServiceAccount(l *fixture, cell storm.Cell) {
 	})
 }
 
-// createPods makes pods that no controller replaces.
+// createPods creates pods that have no controller.
 func createPods(l *fixture, cell storm.Cell, of string, pods int, change ...func(*corev1.Pod)) {
 	l.Helper()
 	for i := range pods {
@@ -59,7 +59,7 @@ func createPods(l *fixture, cell storm.Cell, of string, pods int, change ...func
 	}
 }
 
-// createDeployment makes a Deployment with so many replicas. It does not wait for pods.
+// createDeployment creates a Deployment. It does not wait for the pods.
 func createDeployment(l *fixture, cell storm.Cell, of string, replicas int32, change ...func(*corev1.PodTemplateSpec)) {
 	l.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: of}}
@@ -76,7 +76,7 @@ func podTemplate(of string, change ...func(*corev1.PodTemplateSpec)) corev1.PodT
 	return t
 }
 
-// waitForRunning waits until so many pods of an application run, and no others of it are there.
+// waitForRunning waits until an application has exactly the wanted number of pods, and all of them run. It returns them.
 func waitForRunning(l *fixture, cell storm.Cell, of string, want int) []corev1.Pod {
 	l.Helper()
 	var pods []corev1.Pod
@@ -97,7 +97,7 @@ func waitForRunning(l *fixture, cell storm.Cell, of string, want int) []corev1.P
 	return pods
 }
 
-// expectPlacement checks where an application's pods run.
+// expectPlacement checks on which nodes the pods of an application run.
 func expectPlacement(l *fixture, cell storm.Cell, of string, by func(nodeSpec) string, want map[string]int) {
 	l.Helper()
 	pods := 0

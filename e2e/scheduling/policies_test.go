@@ -23,7 +23,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// createPolicy makes one for pods of the lab's namespace, of a spec as users write it.
+// createPolicy creates a policy in the namespace of the test, from a spec in YAML.
 func createPolicy(l *fixture, name, spec string) *v1alpha1.PodSchedulingPolicy {
 	l.Helper()
 	p := &v1alpha1.PodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: name}}
@@ -32,7 +32,7 @@ func createPolicy(l *fixture, name, spec string) *v1alpha1.PodSchedulingPolicy {
 	return p
 }
 
-// createClusterPolicy makes one, of which the name begins with that of the lab's namespace.
+// createClusterPolicy creates a cluster-scoped policy. Its name begins with the namespace of the test.
 func createClusterPolicy(l *fixture, name, spec string) *v1alpha1.ClusterPodSchedulingPolicy {
 	l.Helper()
 	p := &v1alpha1.ClusterPodSchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace + "-" + name}}
@@ -42,10 +42,10 @@ func createClusterPolicy(l *fixture, name, spec string) *v1alpha1.ClusterPodSche
 	return p
 }
 
-// updatePolicySpec gives a policy another spec.
+// updatePolicySpec replaces the spec of a policy.
 func updatePolicySpec(l *fixture, p *v1alpha1.PodSchedulingPolicy, spec string) {
 	l.Helper()
-	l.Eventually(func() string { // webhooks write its status meanwhile
+	l.Eventually(func() string { // webhooks update its status at the same time
 		if err := l.Core.Get(l.Context(), client.ObjectKeyFromObject(p), p); err != nil {
 			return err.Error()
 		}
@@ -58,18 +58,18 @@ func updatePolicySpec(l *fixture, p *v1alpha1.PodSchedulingPolicy, spec string) 
 	})
 }
 
-// policyStatus is that of a policy now.
+// policyStatus returns the current status of a policy.
 func policyStatus(l *fixture, p *v1alpha1.PodSchedulingPolicy) v1alpha1.PodSchedulingPolicyStatus {
 	l.Helper()
 	l.Must(l.Core.Get(l.Context(), client.ObjectKeyFromObject(p), p))
 	return p.Status
 }
 
-// probeKey is a label of nodes that only probes ask for.
+// probeKey is a node label that only probe policies and probe pods use.
 const probeKey = "e2e.breakwater.dev/probe"
 
-// waitForPolicies waits until all webhooks apply the current policies of the core. They see those of a kind in the order of changes, so it
-// makes one more of each, for a pod that is never made.
+// waitForPolicies waits until all webhooks apply the current policies of the core. Webhooks receive the policies of a kind in the order of
+// changes. So it creates one more policy of each kind, for a pod that is never created, and waits for those.
 func waitForPolicies(l *fixture) {
 	l.Helper()
 	probe := rand.String(10)
@@ -81,7 +81,7 @@ func waitForPolicies(l *fixture) {
 	waitForPatches(l, pod, "namespaced."+probeKey, "cluster."+probeKey)
 }
 
-// waitForPatches waits until each webhook adds all of these words to a pod of the cell here.
+// waitForPatches waits until the patch of each webhook for a pod in the cell here contains all fragments.
 func waitForPatches(l *fixture, pod *corev1.Pod, fragments ...string) {
 	l.Helper()
 	httpClient := newReviewClient(l)
@@ -102,7 +102,7 @@ func waitForPatches(l *fixture, pod *corev1.Pod, fragments ...string) {
 	}
 }
 
-// newReviewClient trusts the webhooks as apiservers do.
+// newReviewClient returns a client that trusts the webhooks, as API servers do.
 func newReviewClient(l *fixture) *http.Client {
 	l.Helper()
 	authority, err := os.ReadFile(filepath.Join(l.Dir(), "webhook", "ca.crt"))
@@ -112,7 +112,7 @@ func newReviewClient(l *fixture) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 }
 
-// requestPatch sends a review of a dry run to one webhook and returns the patch of its answer.
+// requestPatch sends a dry-run review to one webhook, and returns the patch of its answer.
 func requestPatch(l *fixture, httpClient *http.Client, address string, pod *corev1.Pod) (patch string, err error) {
 	l.Helper()
 	raw, err := json.Marshal(pod)

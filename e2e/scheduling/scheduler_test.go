@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// zoneCSchedulerConfig is the configuration of a scheduler of that name.
+// zoneCSchedulerConfig is the configuration of a scheduler that puts pods into zone c. Its arguments are a kubeconfig and the scheduler name.
 const zoneCSchedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: %q}
@@ -28,7 +28,7 @@ profiles:
           nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [c]}]}]
 `
 
-// Another scheduler runs beside Kubernetes' own: the same program, which puts pods into zone c by its configuration.
+// TestPolicySetsScheduler runs a second kube-scheduler, which puts pods into zone c by its configuration.
 func TestPolicySetsScheduler(t *testing.T) {
 	claim(t, "pods wait for the scheduler that the policy names, and run where it places them", func(l *fixture) {
 		const name = "zone-c-scheduler"
@@ -47,7 +47,7 @@ func TestPolicySetsScheduler(t *testing.T) {
 	})
 }
 
-// startScheduler runs one in the cell here until the test ends.
+// startScheduler runs a scheduler in the cell here until the test ends.
 func startScheduler(l *fixture, name string) {
 	l.Helper()
 	program, err := local.BuiltProgram("kube-scheduler")
@@ -59,7 +59,7 @@ func startScheduler(l *fixture, name string) {
 	process.Stdout, process.Stderr = output, output
 	l.Must(process.Start())
 	l.Cleanup(func() {
-		_ = process.Wait() // the test's end has killed it
+		_ = process.Wait() // the end of the test killed it
 		if l.Failed() {
 			l.Logf("log of the scheduler:\n%s", output)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// waitForSpreadStatus waits until the protector says this of how its pods are shared out.
+// waitForSpreadStatus waits until the protector has the given condition SpreadSatisfied and spread status.
 func waitForSpreadStatus(l *fixture, status metav1.ConditionStatus, reason, fragment string, want v1alpha1.SpreadStatus) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -30,7 +30,7 @@ func waitForSpreadStatus(l *fixture, status metav1.ConditionStatus, reason, frag
 	})
 }
 
-// waitForEvent waits for one of an object of the core. They are told when what it says becomes another thing, and not when figures do.
+// waitForEvent waits for an event of an object in the core. Breakwater emits one when the state changes, not when only numbers change.
 func waitForEvent(l *fixture, of, kind, reason, fragment string) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -62,8 +62,8 @@ func TestMaxShareOfZone(t *testing.T) {
 		createPodsInZones(l, here(l), podsByDomain{"b": 2})
 		createPodsInZones(l, elsewhere(l), podsByDomain{"c": 2, "b": 1})
 		zone.Domains, zone.LargestSharePercent, zone.AvailableAfterLoss = 3, 50, 5
-		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, `10 pods are in 3 domains; "a" has most, 5 (50%).`, zone)
-		waitForEvent(l, "web", corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, `"a" has most`)
+		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, `10 pods are in 3 domains; "a" has the most, 5 (50%).`, zone)
+		waitForEvent(l, "web", corev1.EventTypeNormal, v1alpha1.ConditionSpreadSatisfied, `"a" has the most`)
 
 		l.Must(l.DeletePod(elsewhere(l), anyPodInZone(l, elsewhere(l), "c")))
 		removeFromZone(l, l.DeletePod, elsewhere(l), "c")
@@ -89,7 +89,7 @@ func TestMinDomains(t *testing.T) {
 		}
 		waitForSpreadStatus(l, metav1.ConditionFalse, v1alpha1.ReasonTooFewDomains, "7 pods are in 2 domains (worker-1, worker-2)", cell)
 		updateSpread(l, zoneSpread(byCell, overDomains(2), tolerateLoss))
-		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, `"worker-2" has most, 4 (58%)`, cell)
+		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, `"worker-2" has the most, 4 (58%)`, cell)
 		updateSpread(l, zoneSpread(func(s *v1alpha1.Spread) { s.TopologyKey = "e2e.breakwater.dev/nowhere" }, overDomains(2)))
 		waitForSpreadStatus(l, metav1.ConditionUnknown, v1alpha1.ReasonDomainsUnknown, "without the label e2e.breakwater.dev/nowhere",
 			v1alpha1.SpreadStatus{TopologyKey: "e2e.breakwater.dev/nowhere", Unknown: 7})

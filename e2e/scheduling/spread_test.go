@@ -46,13 +46,13 @@ topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zon
 	})
 }
 
-// createProtector makes a protector of an application, which allows all removals.
+// createProtector creates a protector of an application. Its floor is 0.
 func createProtector(l *fixture, of, tier string) {
 	l.Helper()
 	createSpreadProtector(l, of, nil, map[string]string{"tier": tier})
 }
 
-// createSpreadProtector makes one with a spread. Webhooks hear of protectors in the order in which they are made.
+// createSpreadProtector creates a protector with a spread. Webhooks receive protectors in the order of their creation.
 func createSpreadProtector(l *fixture, of string, spread *v1alpha1.Spread, labels map[string]string) {
 	l.Helper()
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: of, Labels: labels}}
@@ -62,7 +62,8 @@ func createSpreadProtector(l *fixture, of string, spread *v1alpha1.Spread, label
 	l.Must(l.Core.Create(l.Context(), p))
 }
 
-// evenConstraint is the constraint that a protector of the application gives the pods of a Deployment: those of each template are counted by themselves.
+// evenConstraint returns the constraint that a protector of the application adds to the pods of a Deployment. It counts the pods of each
+// template separately.
 func evenConstraint(of string) corev1.TopologySpreadConstraint {
 	honor := corev1.NodeInclusionPolicyHonor
 	return corev1.TopologySpreadConstraint{
@@ -71,7 +72,7 @@ func evenConstraint(of string) corev1.TopologySpreadConstraint {
 	}
 }
 
-// expectConstraints checks those of all pods of an application.
+// expectConstraints checks the topology spread constraints of all pods of an application.
 func expectConstraints(l *fixture, of string, pods int, want ...corev1.TopologySpreadConstraint) {
 	l.Helper()
 	for _, pod := range waitForRunning(l, here(l), of, pods) {
@@ -81,7 +82,7 @@ func expectConstraints(l *fixture, of string, pods int, want ...corev1.TopologyS
 	}
 }
 
-// asStored are constraints as Kubernetes stores them: it writes the pod's values of matchLabelKeys into their selectors.
+// asStored returns constraints as Kubernetes stores them: it adds the values that the pod has for matchLabelKeys to their selectors.
 func asStored(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint) (all []corev1.TopologySpreadConstraint) {
 	for _, c := range constraints {
 		c := *c.DeepCopy()
@@ -120,7 +121,7 @@ func TestProtectorSpreadsNewPods(t *testing.T) {
 	})
 }
 
-// oneZoneConstraint is a constraint that all pods in one zone meet.
+// oneZoneConstraint returns a constraint that is satisfied even if all pods are in one zone.
 func oneZoneConstraint(when corev1.UnsatisfiableConstraintAction, of string) corev1.TopologySpreadConstraint {
 	return corev1.TopologySpreadConstraint{
 		TopologyKey: corev1.LabelTopologyZone, MaxSkew: 20, WhenUnsatisfiable: when, LabelSelector: &metav1.LabelSelector{MatchLabels: appLabels(of)},
@@ -159,7 +160,7 @@ func TestRolloutWithSpread(t *testing.T) {
 		expectPlacement(l, here(l), "web", zoneOf, map[string]int{"zone a": 9})
 		createSpreadProtector(l, "web", zoneSpread(requireScheduled), nil)
 		waitForPatches(l, newPod("probe", "web"), "topologySpreadConstraints")
-		for i := range 5 { // were the templates counted together, one of five would leave the pods uneven
+		for i := range 5 { // if templates were counted together, one of five rollouts would leave the pods uneven
 			image := fmt.Sprint("registry.k8s.io/pause:", i)
 			patch := fmt.Appendf(nil, `{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image)
 			_, err := here(l).Client.AppsV1().Deployments(l.Namespace).Patch(l.Context(), "web", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
@@ -177,7 +178,7 @@ func TestRolloutWithSpread(t *testing.T) {
 }
 
 func TestZoneDown(t *testing.T) {
-	// Another taint than those that controllers take away from a node that is well.
+	// This taint differs from those that controllers remove from a healthy node.
 	const outage = "e2e.breakwater.dev/outage"
 	claimAlone(t, "pods are spread over the other zones while all nodes of one are tainted", func(l *fixture) {
 		createSpreadProtector(l, "web", zoneSpread(requireScheduled), nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 )
 
-// zoneRejectPolicy refuses a pod that asks for another zone.
+// zoneRejectPolicy rejects pods that request another zone.
 const zoneRejectPolicy = selectsWeb + "conflictPolicy: Reject\nnodeSelector: {topology.kubernetes.io/zone: b}"
 
 func inOtherZone(pod *corev1.Pod) {
@@ -54,7 +54,7 @@ func TestPodsAreCreatedWhileWebhooksAreUnreachable(t *testing.T) {
 }
 
 func TestPodsAreCreatedWhileWebhooksHang(t *testing.T) {
-	// The configuration waits 2 s for an answer. The apiserver gives the request up after 10 s here.
+	// The webhook timeout is 2 s. The API server aborts a request after 10 s here.
 	claimAlone(t, "a pod is created unchanged after the webhook timeout when webhooks do not answer", func(l *fixture) {
 		createPolicy(l, "strict", zoneRejectPolicy)
 		waitForPolicies(l)

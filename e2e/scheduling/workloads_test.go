@@ -12,8 +12,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 )
 
-// createWorkloads are one of each kind that replaces its pods when its template changes: 2 pods of a Deployment, 2 of a StatefulSet, and one of a
-// DaemonSet on each node of the general pool.
+// createWorkloads creates one workload of each kind that replaces its pods when its template changes, and returns the number of pods: 2 of a
+// Deployment, 2 of a StatefulSet, and one of a DaemonSet on each node of the general pool.
 func createWorkloads(l *fixture) (pods int) {
 	l.Helper()
 	apps, two := here(l).Client.AppsV1(), int32(2)
@@ -40,15 +40,15 @@ func createWorkloads(l *fixture) (pods int) {
 	return 2 + 2 + 3
 }
 
-// workloadState is what there is of workloads: their pods by UID, and what their controllers make for each template.
+// workloadState has the UIDs of the pods of the workloads, and of the revisions that their controllers create for each template.
 type workloadState struct {
 	Pods      map[string]types.UID
 	Revisions map[string]types.UID
-	// Templates are what is asked of the scheduler in them.
+	// Templates are the pod specs of the templates, by kind.
 	Templates map[string]corev1.PodSpec
 }
 
-// readWorkloadState looks at the workloads when all their pods run.
+// readWorkloadState waits until all pods of the workloads run, and returns the state.
 func readWorkloadState(l *fixture, pods int) workloadState {
 	l.Helper()
 	g := workloadState{Pods: uidsByName(waitForRunning(l, here(l), "web", pods)), Revisions: map[string]types.UID{}, Templates: map[string]corev1.PodSpec{}}
@@ -73,7 +73,7 @@ func readWorkloadState(l *fixture, pods int) workloadState {
 	return g
 }
 
-// expectUnchanged checks that nothing has become of the workloads.
+// expectUnchanged checks that the workloads still have the same pods, revisions and templates.
 func (g workloadState) expectUnchanged(l *fixture, after string) {
 	l.Helper()
 	if diff := cmp.Diff(g, readWorkloadState(l, len(g.Pods))); diff != "" {
@@ -81,7 +81,7 @@ func (g workloadState) expectUnchanged(l *fixture, after string) {
 	}
 }
 
-// patchAllWorkloads changes all workloads, and returns their generations.
+// patchAllWorkloads patches all workloads, and returns their generations.
 func patchAllWorkloads(l *fixture, how types.PatchType, patch string) [3]int64 {
 	l.Helper()
 	apps := here(l).Client.AppsV1()
@@ -94,7 +94,7 @@ func patchAllWorkloads(l *fixture, how types.PatchType, patch string) [3]int64 {
 	return [3]int64{deployment.Generation, stateful.Generation, daemon.Generation}
 }
 
-// touchAllWorkloads changes a field of all workloads that makes no revision, and waits until their controllers have looked at them.
+// touchAllWorkloads changes a field of all workloads that does not create a revision, and waits until the controllers have observed the change.
 func touchAllWorkloads(l *fixture, minReadySeconds int) {
 	l.Helper()
 	want := patchAllWorkloads(l, types.MergePatchType, fmt.Sprintf(`{"spec":{"minReadySeconds":%d}}`, minReadySeconds))
@@ -106,7 +106,7 @@ func touchAllWorkloads(l *fixture, minReadySeconds int) {
 	})
 }
 
-// observedGenerations are the generations of the workloads that their controllers have seen.
+// observedGenerations returns the generations of the workloads that their controllers have observed.
 func observedGenerations(l *fixture) [3]int64 {
 	l.Helper()
 	apps := here(l).Client.AppsV1()
@@ -119,7 +119,8 @@ func observedGenerations(l *fixture) [3]int64 {
 	return [3]int64{deployment.Status.ObservedGeneration, stateful.Status.ObservedGeneration, daemon.Status.ObservedGeneration}
 }
 
-// restartControllers makes them list all objects again, and returns when they work: a Deployment created later has its pod.
+// restartControllers restarts the controller manager, so that controllers list all objects again. It returns when they work: a Deployment
+// created later has its pod.
 func restartControllers(l *fixture, probe string) {
 	l.Helper()
 	cluster, ok := l.Federation().Workers()[0].(federation.Faults)
@@ -131,13 +132,13 @@ func restartControllers(l *fixture, probe string) {
 	waitForRunning(l, here(l), probe, 1)
 }
 
-// changeImage is a rollout that a user makes: another image in all templates.
+// changeImage starts a rollout as a user does: it changes the image in all templates.
 func changeImage(l *fixture, image string) {
 	l.Helper()
 	patchAllWorkloads(l, types.StrategicMergePatchType, fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":%q}]}}}}`, image))
 }
 
-// waitForPods waits until there are so many pods of the application, and all are as they should be.
+// waitForPods waits until an application has exactly the given number of pods, all of them run, and problem returns "" for each.
 func waitForPods(l *fixture, of string, pods int, problem func(*corev1.Pod) string) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -166,7 +167,7 @@ func tolerates(spec *corev1.PodSpec, key string) bool {
 	return false
 }
 
-// scaleWorkloads changes how many pods the Deployment and the StatefulSet want, as kubectl scale does.
+// scaleWorkloads scales the Deployment and the StatefulSet, as kubectl scale does.
 func scaleWorkloads(l *fixture, replicas int32) {
 	l.Helper()
 	deployments, sets := here(l).Client.AppsV1().Deployments(l.Namespace), here(l).Client.AppsV1().StatefulSets(l.Namespace)

@@ -1,5 +1,5 @@
-// Package slots_test tests cells that aggregators share out by slots, as shards of a ring: shards are killed, stopped and paused
-// in storms, and come and go.
+// Package slots_test tests cells that several aggregators share by slots, as shards of a ring. It kills, stops, pauses, adds and removes
+// shards during storms.
 package slots_test
 
 import (
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
 func shardName(l *e2e.Fixture, n int) string { return install.AggregatorShardName(l.Core.Name, n) }
 
-// slotOwners are the shards that have the slot of the lab's namespace, by cell, and how many slots each shard has of a cell.
+// slotOwners returns the shard that owns the slot of the fixture's namespace, by cell, and the number of slots of each shard, by cell.
 func slotOwners(l *e2e.Fixture) (by map[string]string, slots map[string]map[string]int) {
 	l.Helper()
 	cells := &v1alpha1.CellList{}
@@ -56,7 +56,7 @@ func slotOwners(l *e2e.Fixture) (by map[string]string, slots map[string]map[stri
 	return by, slots
 }
 
-// waitForBalance waits until all slots of all cells are with so many shards, none of which has much more than the others.
+// waitForBalance waits until the given number of shards own all slots of all cells, and none of them owns much more than an equal share.
 func waitForBalance(l *e2e.Fixture, among int) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -77,7 +77,7 @@ func waitForBalance(l *e2e.Fixture, among int) {
 	})
 }
 
-// ownerIndex is the number of the shard that has the lab's slot of its first cell.
+// ownerIndex waits until a shard owns the fixture's slot in the first cell, and returns the index of that shard.
 func ownerIndex(l *e2e.Fixture) int {
 	l.Helper()
 	owner := -1
@@ -94,7 +94,7 @@ func ownerIndex(l *e2e.Fixture) int {
 	return owner
 }
 
-// waitForOtherOwner waits until another shard has it, and has written what it counts.
+// waitForOtherOwner waits until another shard owns the slot and has written its counts.
 func waitForOtherOwner(l *e2e.Fixture, index int) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -108,7 +108,7 @@ func waitForOtherOwner(l *e2e.Fixture, index int) {
 	})
 }
 
-// writerRecorder records who has written the lab's protector. Epochs never go back, and each has one writer.
+// writerRecorder records which aggregators have written the fixture's protector. Epochs never decrease, and each epoch has one writer.
 type writerRecorder struct {
 	mu         sync.Mutex
 	last       map[string]int64
@@ -167,7 +167,7 @@ func (w *writerRecorder) expectNoViolation(l *e2e.Fixture, minEpochs int) {
 	}
 }
 
-// createMorePods makes pods in the midst of a storm, so that there is budget to be had when a shard counts them.
+// createMorePods creates pods during a storm, so that there is budget as soon as a shard counts them.
 func createMorePods(l *e2e.Fixture, instance string) {
 	l.Helper()
 	app := l.Application(6)

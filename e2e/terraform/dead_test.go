@@ -11,7 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
 )
 
-// Terraform alone has actions.
+// This test runs only with Terraform, because OpenTofu has no actions.
 func TestActionClearsDeadCell(t *testing.T) {
 	suite.Claim(t, "the action makes the topology controller remove the entry of a deleted cell from a protector", func(l *e2e.Fixture) {
 		l.CreateProtector(1)

@@ -36,8 +36,8 @@ resource "breakwater_pod_protector" "many" {
 }
 `
 
-// applyManyProtectors applies protectors, and waits until the generator holds each, so that the release brake decides on its deletion. It releases
-// 5 in a window of 10 minutes without a confirmation.
+// applyManyProtectors applies protectors, and waits until each has the generator's finalizer, so that the release brake decides on its
+// deletion. The brake releases 5 protectors in a window of 10 minutes without a confirmation.
 func applyManyProtectors(l *e2e.Fixture, program string, count int, timeout string, variables ...string) *stack {
 	l.Helper()
 	s := &stack{Fixture: l, Dir: terraform.New(l.TB, program, fmt.Sprintf(floors, l.Federation().Cores()[0].Kubeconfig(), count, l.Namespace, timeout))}
@@ -57,7 +57,7 @@ func (s *stack) getProtectors() []v1alpha1.PodProtector {
 	return list.Items
 }
 
-// waitForProtectors waits until that many protectors are as they are to be.
+// waitForProtectors waits until the condition holds for the given number of protectors.
 func (s *stack) waitForProtectors(want int, condition func(*v1alpha1.PodProtector) bool) {
 	s.Fixture.Helper()
 	s.Eventually(func() string {

@@ -1,4 +1,4 @@
-// Package terraform_test declares the topology and the protectors of a whole federation by Terraform, and lets a storm loose on them.
+// Package terraform_test declares the topology and the protectors of a whole federation with Terraform, and runs storms on them.
 package terraform_test
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/terraform"
 )
 
-// Only Terraform creates Cells here, and the Secrets with their kubeconfigs.
+// Only Terraform creates the Cells of this suite and the Secrets with their kubeconfigs.
 var suite = e2e.NewSuite("federated", func(o *install.Options) { o.CellsByObjects, o.WithoutCells = true, true })
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// federation is a whole federation as code. Values come as variables, so that each step is one command.
+// federation declares a whole federation. Values are variables, so that each step is one command.
 const federation = `
 variable "core" {}
 variable "workers" { type = map(string) }
@@ -70,7 +70,7 @@ resource "breakwater_pod_protector" "web" {
 }
 `
 
-// stack is a federation that is declared.
+// stack is the fixture of a federation that Terraform declares.
 type stack struct {
 	*e2e.Fixture
 	*terraform.Dir
@@ -100,7 +100,7 @@ func TestDeclaredFederationKeepsFloorInStorm(t *testing.T) {
 					s.Run("apply", "-auto-approve", floorVariable(floor))
 				}, DuringStorm: func(l *e2e.Fixture, load *storm.Storm) {
 					l.WaitForRequests(load, 20)
-					// What a storm does to an object is nothing to Terraform.
+					// Terraform sees no drift in the changes that a storm makes to an object.
 					s.Run("plan", "-detailed-exitcode", floorVariable(40))
 				}}.Run(l)
 
@@ -119,7 +119,7 @@ func TestDeclaredFederationKeepsFloorInStorm(t *testing.T) {
 
 func floorVariable(pods int) string { return fmt.Sprintf("-var=floor=%d", pods) }
 
-// expectDeletionProtection checks that deletion_protection keeps all as it is.
+// expectDeletionProtection checks that deletion_protection makes a command fail.
 func (s *stack) expectDeletionProtection(arguments ...string) {
 	s.Fixture.Helper()
 	out, err := s.Try(arguments...)

@@ -1,7 +1,7 @@
 // Package batch groups calls into batches. It runs one batch at a time for each key, and calls that arrive during a batch join the
 // next one. The busier a key is, the larger are its batches, so that many callers share the cost of one batch.
 //
-// A call for an idle key runs at once. Linger can add a batch window: a busy key then waits until its next batch is full, so that
+// A call for an idle key runs at once. Window can add a batch window: a busy key then waits until its next batch is full, so that
 // fewer batches carry more inputs.
 package batch
 
@@ -24,11 +24,11 @@ type Execute[K comparable, In, Out any] func(ctx context.Context, key K, inputs 
 
 // Batcher groups calls into batches. Keys are independent, and a key without calls takes no memory.
 type Batcher[K comparable, In, Out any] struct {
-	// Window returns the batch window of a key after a batch that took the given time: it waits for at most most, until enough callers
-	// are queued for the next batch. crowd is the queue depth: the maximum number of callers in a batch and queued behind it, decreased
-	// by an eighth with each batch. A nil Linger means no window. Set it before the first call of Do; it is called concurrently for
-	// different keys.
-	Window func(key K, crowd int, took time.Duration) (most time.Duration, enough int)
+	// Window returns the batch window of a key after a batch that took the given time: the key waits for at most maxWait, or until
+	// fullAt callers are queued for the next batch. depth is the queue depth: the maximum number of callers in a batch and queued
+	// behind it, decreased by an eighth with each batch. A nil Window means no window. Set it before the first call of Do; it is called
+	// concurrently for different keys.
+	Window func(key K, depth int, took time.Duration) (maxWait time.Duration, fullAt int)
 
 	// BeforeStart, if set, is called before each batch of a key starts. A simulation advances virtual time in it, so that all calls of one
 	// instant join the batch, in any scheduling order of their goroutines. Set it before the first call.
@@ -38,9 +38,9 @@ type Batcher[K comparable, In, Out any] struct {
 
 	mu     sync.Mutex
 	closed bool
-	// queues has the keys with a goroutine that runs batches. A line is removed after its last batch.
+	// queues has the keys with a goroutine that runs batches. A queue is removed after its last batch.
 	queues map[K]*queue[In, Out]
-	// drained signals that lines has become empty.
+	// drained signals that queues has become empty.
 	drained *sync.Cond
 }
 
@@ -50,9 +50,9 @@ type queue[In, Out any] struct {
 	running *singleBatch[In, Out]
 	// next is the batch that calls join. It is nil if no call has arrived since the last batch started.
 	next *singleBatch[In, Out]
-	// depth is the queue depth; see Linger.
+	// depth is the queue depth; see Window.
 	depth int
-	// full is closed when enough callers are queued. It is nil unless linger waits for that.
+	// full is closed when enough callers are queued. It is nil unless the window waits for that.
 	full   chan struct{}
 	fullAt int
 }

@@ -14,13 +14,13 @@ func TestBusyKeyWaitsUntilItsQueueIsFull(t *testing.T) {
 		d := newHarness(t)
 		type previous struct {
 			key   string
-			crowd int
+			depth int
 			took  time.Duration
 		}
 		asked := make(chan previous, 10)
-		d.Window = func(key string, crowd int, took time.Duration) (maxWait time.Duration, fullAt int) {
-			asked <- previous{key, crowd, took}
-			return 40 * time.Millisecond, crowd
+		d.Window = func(key string, depth int, took time.Duration) (maxWait time.Duration, fullAt int) {
+			asked <- previous{key, depth, took}
+			return 40 * time.Millisecond, depth
 		}
 		one := d.call(t.Context(), "web", 1)
 		first := d.waitForBatch() // at once, because the key was idle
@@ -101,9 +101,9 @@ func TestFullBatchStartsAtOnce(t *testing.T) {
 func TestQueueDepthDecreases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness(t)
-		var crowd atomic.Int64
+		var depth atomic.Int64
 		d.Window = func(_ string, seen int, _ time.Duration) (most time.Duration, enough int) {
-			crowd.Store(int64(seen))
+			depth.Store(int64(seen))
 			return 10 * time.Millisecond, seen
 		}
 		d.call(t.Context(), "web", 0)
@@ -114,16 +114,16 @@ func TestQueueDepthDecreases(t *testing.T) {
 		first.complete <- timesTen
 		time.Sleep(10 * time.Millisecond) // one caller does not return
 		second := d.waitForBatch()
-		if got := crowd.Load(); got != 64 {
+		if got := depth.Load(); got != 64 {
 			t.Errorf("queue depth = %d, want 64", got)
 		}
 		second.complete <- timesTen
 		synctest.Wait()
-		for flights := 0; crowd.Load() > 1; flights++ {
-			if flights == 30 {
-				t.Fatalf("after %d batches of one caller: queue depth = %d, want at most 1", flights, crowd.Load())
+		for batches := 0; depth.Load() > 1; batches++ {
+			if batches == 30 {
+				t.Fatalf("after %d batches of one caller: queue depth = %d, want at most 1", batches, depth.Load())
 			}
-			d.call(t.Context(), "web", flights)
+			d.call(t.Context(), "web", batches)
 			time.Sleep(10 * time.Millisecond)
 			d.waitForBatch().complete <- timesTen
 			synctest.Wait()

@@ -113,7 +113,8 @@ func describeFlags(out *bytes.Buffer, set *pflag.FlagSet) {
 		if flag.DefValue != "" && flag.DefValue != "[]" {
 			value = "`" + flag.DefValue + "`"
 		}
-		fmt.Fprintf(out, "| `%s` | %s | %s |\n", strings.TrimSpace(names+" "+strings.ReplaceAll(kind, "|", `\|`)), strings.ReplaceAll(value, "|", `\|`), tableCell(usage))
+		fmt.Fprintf(out, "| `%s` | %s | %s |\n", strings.TrimSpace(names+" "+strings.ReplaceAll(kind, "|", `\|`)), strings.ReplaceAll(value, "|", `\|`),
+			tableCell(usage))
 	})
 }
 

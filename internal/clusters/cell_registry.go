@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// secretsInterval is how often the roster reads the Secrets of Cells.
+	// secretsInterval is how often the registry reads the Secrets of Cells.
 	secretsInterval = 5 * time.Second
 	// connectTimeout bounds how long a cluster may take to return its identity.
 	connectTimeout = 10 * time.Second
@@ -47,7 +47,7 @@ type RegisteredCell struct {
 // CellRegistry follows the Cells of one core cluster, and the connections to the clusters that have a kubeconfig Secret. Users create and delete
 // Cells and rotate kubeconfigs while the process runs.
 type CellRegistry struct {
-	// NamesOnly makes the roster read no Secrets. It then has the Cells and their scopes, but no connections. Set it before Start.
+	// NamesOnly makes the registry read no Secrets. It then has the Cells and their scopes, but no connections. Set it before Start.
 	NamesOnly bool
 	// Changed is called for each Cell that was added, deleted or changed; it may be nil.
 	Changed func(name string)
@@ -63,7 +63,7 @@ type CellRegistry struct {
 	synced bool
 }
 
-// NewCellRegistry returns a roster of a core cluster, for the component of the given name.
+// NewCellRegistry returns a registry of a core cluster, for the component of the given name.
 func NewCellRegistry(core cluster.Cluster, component string, log logr.Logger) *CellRegistry {
 	return &CellRegistry{
 		cache: core.GetCache(), live: core.GetAPIReader(), component: component, log: log,
@@ -71,7 +71,7 @@ func NewCellRegistry(core cluster.Cluster, component string, log logr.Logger) *C
 	}
 }
 
-// Cell returns the member of the given name; ok is false if the roster has no such Cell.
+// Cell returns the member of the given name; ok is false if the registry has no such Cell.
 func (r *CellRegistry) Cell(name string) (RegisteredCell, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -86,14 +86,14 @@ func (r *CellRegistry) Names() []string {
 	return slices.Sorted(maps.Keys(r.cells))
 }
 
-// HasSynced reports whether the roster has resolved every Cell at least once.
+// HasSynced reports whether the registry has resolved every Cell at least once.
 func (r *CellRegistry) HasSynced() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.synced
 }
 
-// NeedLeaderElection is false: all replicas need the roster.
+// NeedLeaderElection is false: all replicas need the registry.
 func (r *CellRegistry) NeedLeaderElection() bool { return false }
 
 // Start follows the Cells until ctx ends. It retries a core that is unreachable for ever.

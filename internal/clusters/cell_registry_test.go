@@ -159,7 +159,7 @@ func TestReasonsWhyClusterIsUnusable(t *testing.T) {
 	}
 }
 
-// start starts a roster of the core.
+// start starts a registry of the core.
 func (r *fixture) start(change ...func(*clusters.CellRegistry)) *clusters.CellRegistry {
 	r.Helper()
 	core, err := cluster.New(testplane.Config(r), func(o *cluster.Options) { o.Scheme = clusters.Scheme() })
@@ -203,7 +203,7 @@ func TestWatchSurvivesKubeconfigRotation(t *testing.T) {
 	}
 	defer watch.Stop()
 
-	// The roster does not use a kubeconfig that fails.
+	// The registry does not use a kubeconfig that fails.
 	r.store("rotated", []byte("{"))
 	r.eventually(func() string {
 		if m, _ := roster.Cell(cell.Name); m.Err == nil || m.Connection != connection {

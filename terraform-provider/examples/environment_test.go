@@ -16,9 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// prepareDir prepares a working directory with what the examples assume of a user's machine: a home directory with a kubeconfig, a
-// program that logs in to a cloud, certificates, and values for variables. One control plane represents all clusters except
-// core-us.
+// prepareDir prepares a working directory with everything that the examples assume on a user's machine: a home directory with a kubeconfig,
+// a program that logs in to a cloud, certificates, and values for variables. One control plane represents all clusters except core-us.
 func prepareDir(t *testing.T, d *terraform.Dir) {
 	t.Helper()
 	plane := testplane.Config(t)

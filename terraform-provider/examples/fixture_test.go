@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// createFixture creates what the examples assume: namespaces, and fakes of the components that process all objects. When the test ends,
+// createFixture creates the namespaces that the examples assume, and fakes of the components that process all objects. When the test ends,
 // it deletes all Breakwater objects.
 func createFixture(t *testing.T) {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 )
 
-// GitOps tools apply by force. flux is the field manager of one of them.
+// flux is the field manager of a GitOps tool. GitOps tools override the fields of other managers.
 const flux = "kustomize-controller"
 
 // shared is a protector that Terraform manages and other managers write to as well.

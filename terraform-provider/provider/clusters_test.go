@@ -33,7 +33,7 @@ func configurationFor(t *testing.T, config *rest.Config) string {
 	return fmt.Sprintf("provider \"breakwater\" {\n  config_path = %q\n}\n", kubeconfigOf(t, config))
 }
 
-// unprivilegedUser returns a user of the control plane that has no rights.
+// unprivilegedUser returns a user of the control plane that has no permissions.
 func unprivilegedUser(t *testing.T, namespace string) *rest.Config {
 	t.Helper()
 	return testplane.AsServiceAccount(t, testplane.Config(t), namespace, "no-permissions", "")

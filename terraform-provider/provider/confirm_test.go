@@ -21,7 +21,7 @@ import (
 
 const oneFloor = "selector = {}\n min_available = \"1\"\n timeouts {\n delete = \"2s\"\n}"
 
-// heldBy gives protectors a finalizer, so that their deletion does not end.
+// heldBy sets a finalizer on protectors, so that their deletion does not complete.
 func heldBy(finalizer string) func(*v1alpha1.PodProtector) {
 	return func(p *v1alpha1.PodProtector) { p.Finalizers = []string{finalizer} }
 }

@@ -54,7 +54,7 @@ func protectorExists(t *testing.T, config *rest.Config, namespace string) resour
 	}
 }
 
-// account returns a ServiceAccount with all rights, with its token.
+// account returns the client configuration of a ServiceAccount with all permissions and with its token.
 func account(t *testing.T, admin *rest.Config, namespace string) *rest.Config {
 	t.Helper()
 	return testplane.AsServiceAccount(t, admin, namespace, "terraform", "cluster-admin")

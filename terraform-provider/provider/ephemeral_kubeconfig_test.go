@@ -28,8 +28,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
-// worker returns the second cluster. Its ServiceAccount breakwater-access has all rights, in a namespace that the first cluster
-// has too.
+// worker returns the second cluster. Its ServiceAccount breakwater-access has all permissions. The ServiceAccount's namespace exists in the
+// first cluster too.
 func worker(t *testing.T, namespace string) (config *rest.Config, kubeconfig string) {
 	t.Helper()
 	config = namespaceInSecond(t, namespace)

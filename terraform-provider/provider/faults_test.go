@@ -123,7 +123,7 @@ func TestForbiddenNamesMissingPermission(t *testing.T) {
 		user := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "no-permissions", "")
 		config := withConfig(t, user) + floorOfOneIn(namespace)
 		steps(t,
-			// Users who only plan often have fewer rights than users who apply.
+			// Users who only plan often have fewer permissions than users who apply.
 			resource.TestStep{Config: config, PlanOnly: true, ExpectNonEmptyPlan: true},
 			resource.TestStep{Config: config, ExpectError: matchWrapped(`cannot get resource "podprotectors" in API group "breakwater.dev" in the namespace "` + namespace + `"`)},
 		)

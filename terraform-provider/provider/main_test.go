@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withBoth runs a test with Terraform and again with OpenTofu, because they could differ in it. Both are the real programs and run the
+// withBoth runs a test with Terraform and again with OpenTofu, because their behavior could differ. Both are the real programs and run the
 // provider of this test binary.
 func withBoth(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
@@ -38,8 +38,8 @@ func withBoth(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// forEachProgram runs a test with Terraform, and with OpenTofu only if TOFU_ALL is set: the test is about the provider, which answers both by one
-// protocol.
+// forEachProgram runs a test with Terraform. It also runs the test with OpenTofu if TOFU_ALL is set. These tests cover the provider, which
+// serves both programs with the same protocol.
 func forEachProgram(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv("TOFU_ALL") != "" {

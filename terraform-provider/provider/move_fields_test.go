@@ -18,7 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// model is an object that Terraform creates, and that other providers then copy by a manifest.
+// model is an object that Terraform creates, and that other providers then copy with a manifest.
 type model struct {
 	*shape.Definition
 	kind, fields, namespace, name string

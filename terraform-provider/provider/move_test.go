@@ -61,7 +61,7 @@ const sameAsBefore = `
 func TestMoveTakesOwnership(t *testing.T) {
 	forEachProgram(t, func(t *testing.T) {
 		namespace, made := testplane.Namespace(t), map[string]types.UID{}
-		// The label team and the exempted pods are left out.
+		// The configuration omits the label team and the exempted pods.
 		config := of(protectorOf(namespace, "5", "labels = { \"app.kubernetes.io/name\" = \"web\" }\n deletion_protection = false"))
 		var updates []plancheck.PlanCheck
 		for _, f := range formers() {
@@ -109,7 +109,7 @@ func TestMoveTakesOwnership(t *testing.T) {
 	})
 }
 
-// othersSet sets values that the manifests leave out, as another field manager.
+// othersSet sets values that the manifests omit, as another field manager.
 func othersSet(t *testing.T, namespace string) {
 	t.Helper()
 	for _, p := range protectors(t, namespace) {

@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
-// protocolClient calls the provider by Terraform's protocol, for features that the Terraform version of the tests lacks.
+// protocolClient calls the provider with Terraform's protocol, for features that the Terraform version of the tests lacks.
 type protocolClient struct {
 	tfprotov6.ProviderServer
 	t       *testing.T

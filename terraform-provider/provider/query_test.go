@@ -55,7 +55,7 @@ list "breakwater_pod_protector" "here" {
 	})
 }
 
-// Bulk import as a user does it: query, generate, plan.
+// TestQueryOutputImportsWithoutChanges imports many objects as a user does: query, generate, plan.
 func TestQueryOutputImportsWithoutChanges(t *testing.T) {
 	namespace := testplane.Namespace(t)
 	objects, c := oneOfEach(namespace), testplane.Client(t)

@@ -23,9 +23,9 @@ import (
 
 // controllerOptions configures the fake controller.
 type controllerOptions struct {
-	// refuses makes it clear nothing.
+	// refuses makes the controller clear nothing.
 	refuses bool
-	// interval is its polling interval.
+	// interval is the polling interval of the controller.
 	interval time.Duration
 }
 

@@ -111,7 +111,7 @@ func apiServerMessages(t *testing.T, err error) []string {
 	return all
 }
 
-// The rules for updates.
+// TestCheckRejectsForbiddenUpdates checks the rules that compare an object with its previous state.
 func TestCheckRejectsForbiddenUpdates(t *testing.T) {
 	rules, err := definition(t, "Cell").Rules()
 	if err != nil {

@@ -161,7 +161,9 @@ func (o *ownerFinder) ancestorsOf(
 }
 
 // ownersOf reads the owners of an owner. It returns none if the owner is not of a configured kind, or no longer exists.
-func (o *ownerFinder) ownersOf(ctx context.Context, namespace string, kind schema.GroupVersionKind, ref metav1.OwnerReference) ([]metav1.OwnerReference, error) {
+func (o *ownerFinder) ownersOf(
+	ctx context.Context, namespace string, kind schema.GroupVersionKind, ref metav1.OwnerReference,
+) ([]metav1.OwnerReference, error) {
 	mapping, err := o.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil || !o.isOwnerKind(mapping.Resource.GroupResource()) {
 		return nil, nil //nolint:nilerr // a kind that the cluster does not serve has no objects

@@ -55,7 +55,8 @@ func (n statusUpdate) applyTo(status *v1alpha1.PodSchedulingPolicyStatus, genera
 	case n.conflicts > 0:
 		meta.SetStatusCondition(&status.Conditions, conflicting)
 	case n.quiet && isConflicting(status):
-		conflicting.Status, conflicting.Reason, conflicting.Message = metav1.ConditionFalse, v1alpha1.ReasonUncontradicted, "no pod has contradicted the policy recently"
+		conflicting.Status, conflicting.Reason, conflicting.Message = metav1.ConditionFalse, v1alpha1.ReasonUncontradicted,
+			"no pod has contradicted the policy recently"
 		changed = meta.SetStatusCondition(&status.Conditions, conflicting) || changed
 	}
 	return changed

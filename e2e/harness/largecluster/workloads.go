@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// The pods of a crowd are distributed over this many ReplicaSets, each the only one of its application, in this many namespaces.
+// The pods are distributed over this many ReplicaSets, each the only one of its application, in this many namespaces.
 const (
 	ReplicaSets = 1000
 	Namespaces  = 50
@@ -28,11 +28,11 @@ func Namespace(app int) string { return fmt.Sprintf("team-%02d-production", app%
 // App returns the name of an application.
 func App(app int) string { return fmt.Sprintf("checkout-service-%04d", app) }
 
-// Pod returns the i-th pod of the crowd, as its controller would create it.
+// Pod returns the i-th pod of the cluster, as its controller would create it.
 func Pod(i int) *corev1.Pod { return PodOf(i%ReplicaSets, i) }
 
-// PodOf returns a pod of an application, which need not be one of those that share the crowd. Serials of one application give
-// unique names if they differ by at least ReplicaSets.
+// PodOf returns a pod of an application, which need not be an application of Pod. Serials of one application give unique names if they
+// differ by at least ReplicaSets.
 func PodOf(app, serial int) *corev1.Pod {
 	yes := true
 	name, hash := App(app), fmt.Sprintf("%010x", 0x5d9c6b5f4d+app)

@@ -119,7 +119,7 @@ func (k *Kubelet) handlePod(ctx context.Context, obj any) {
 	k.running.Go(func() {
 		defer stop()
 		if err := k.run(ctx, p, one); err != nil && ctx.Err() == nil {
-			_ = os.WriteFile(one.log+".error", []byte(err.Error()), 0o600) // Complaints reports it
+			_ = os.WriteFile(one.log+".error", []byte(err.Error()), 0o600) // Problems reports it
 		}
 	})
 }
@@ -216,7 +216,7 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	_ = command.Process.Signal(syscall.SIGTERM)
 	kill := time.AfterFunc(time.Duration(*p.Spec.TerminationGracePeriodSeconds)*time.Second, func() { _ = command.Process.Kill() })
 	defer kill.Stop()
-	return <-ended // how it ended does not matter, because it was asked to end
+	return <-ended // the exit status does not matter, because the process was stopped
 }
 
 // writeKubeconfig writes a kubeconfig of the pod's ServiceAccount.

@@ -33,7 +33,7 @@ func (rs Releases) Close() {
 	}
 }
 
-// Problems returns the complaints of all clusters.
+// Problems returns the problems of all clusters.
 func (rs Releases) Problems() error {
 	var all []error
 	for _, r := range rs {

@@ -105,7 +105,8 @@ func (j *judge) judgeEntries(w *watchedProtector, old *v1alpha1.PodProtector, e 
 		if before == nil || cell.Discount != v1alpha1.DiscountDraining || before.Discount != v1alpha1.DiscountDraining {
 			continue
 		}
-		if open := len(reservationHashes(&cell.AdmissionHistory)); open-j.countForcedReservationsOfCell(cell, before) > len(reservationHashes(&before.AdmissionHistory)) {
+		open, forced := len(reservationHashes(&cell.AdmissionHistory)), j.countForcedReservationsOfCell(cell, before)
+		if open-forced > len(reservationHashes(&before.AdmissionHistory)) {
 			j.fail("%s reserved a removal in cell %s of protector %s, which is being deleted", writerOrSimulator(e.By), cell.CellID, w.name())
 		}
 	}

@@ -168,7 +168,8 @@ func (s *Scenario) drawRenewals(r *rand.Rand) {
 	}
 	for range r.IntN(5) {
 		s.Steps = append(s.Steps, Step{
-			At: stormTime/2 + randomTime(r)/2, What: []StepKind{Delete, Evict}[r.IntN(2)], Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second, RefusedLater: true,
+			At: stormTime/2 + randomTime(r)/2, What: []StepKind{Delete, Evict}[r.IntN(2)], Cell: r.IntN(s.Workers), Who: r.IntN(16), For: time.Second,
+			RefusedLater: true,
 		})
 	}
 }

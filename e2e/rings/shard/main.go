@@ -1,5 +1,5 @@
-// Command shard is a controller of ConfigMaps as its author would write it, which runs as a shard of a ring or, without one, alone. What
-// it does to an object takes it some time, and it tells a recorder when it begins and when it ends.
+// Command shard is a controller of ConfigMaps as a user would write it. It runs as a shard of a ring or, without a ring, alone. It processes
+// each object for some time, and reports the begin and the end to a recorder.
 package main
 
 import (
@@ -40,7 +40,7 @@ type shardProgram struct {
 
 func main() {
 	p := shardProgram{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
-	flags := flag.NewFlagSet("shard", flag.ExitOnError) // controller-runtime has flags of its own in that which all share
+	flags := flag.NewFlagSet("shard", flag.ExitOnError) // controller-runtime registers its own flags in flag.CommandLine
 	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster")
 	flags.StringVar(&p.ring, "ring", "", "`name` of the ClusterRing; empty: none")
 	flags.StringVar(&p.shard, "shard", "", "`name` of the shard")
@@ -52,7 +52,7 @@ func main() {
 	flags.StringVar(&p.health, "health-listen", "0", "`address` of /readyz")
 	flags.StringVar(&p.metrics, "metrics-listen", "0", "`address` of /metrics")
 	flags.StringVar(&p.format, "log-format", "text", "`format` of the log; only text is supported")
-	_ = flags.Parse(os.Args[1:]) // it exits
+	_ = flags.Parse(os.Args[1:]) // it exits on errors
 	if err := p.run(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "shard:", err)
 		os.Exit(1)
@@ -70,7 +70,7 @@ func (p *shardProgram) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// It is ready when it takes part.
+	// The shard is ready when it has joined the ring.
 	if err := mgr.AddReadyzCheck("elected", func(*http.Request) error {
 		select {
 		case <-mgr.Elected():
@@ -90,7 +90,7 @@ func (p *shardProgram) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// newManager makes the manager, that of a shard if there is a ring.
+// newManager returns a manager and a reconciler: those of a shard if a ring is set.
 func (p *shardProgram) newManager(ctx context.Context, config *rest.Config) (manager.Manager, reconcile.Reconciler, error) {
 	options := manager.Options{HealthProbeBindAddress: p.health, Metrics: metricsserver.Options{BindAddress: p.metrics}}
 	if p.ring == "" {
@@ -118,7 +118,7 @@ func (p *shardProgram) isNamespaceOfRing(namespace string) bool {
 	return len(namespace) >= len(p.prefix) && namespace[:len(p.prefix)] == p.prefix
 }
 
-// reconciler works on one object.
+// reconciler processes ConfigMaps.
 type reconciler struct {
 	*shardProgram
 	client client.Client
@@ -132,12 +132,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	turn := object.Data["turn"]
 	if turn == "" {
-		return reconcile.Result{}, nil // not one of the test's
+		return reconcile.Result{}, nil // it does not belong to the test
 	}
 	if err := ctx.Err(); err != nil {
 		return reconcile.Result{}, err
 	}
-	// What was begun is told, and told to have ended, whatever becomes of the context.
+	// Report the begin and the end even if the context ends meanwhile.
 	ctx = context.WithoutCancel(ctx)
 	if err := r.report(ctx, "begin", request.String(), turn); err != nil {
 		return reconcile.Result{}, err
