@@ -28,10 +28,10 @@ type movedObject struct {
 }
 
 // completeMoves completes the moves of objects that are no longer draining. It assigns those that the webhook has not assigned.
-func (p *pass) completeMoves(ctx context.Context, draining map[id]bool) error {
+func (m *mover) completeMoves(ctx context.Context, draining map[id]bool) error {
 	var completed []*plan
-	for _, main := range p.readResources() {
-		for key := range p.moves.inProgress {
+	for _, main := range m.mains {
+		for key := range m.moves.inProgress {
 			if key.GroupResource == main.GroupResource && !draining[key] {
 				o := &object{}
 				o.Namespace, o.Name = key.namespace, key.name
@@ -39,8 +39,8 @@ func (p *pass) completeMoves(ctx context.Context, draining map[id]bool) error {
 			}
 		}
 	}
-	err := forEachParallel(ctx, p.timing.writers, completed, func(ctx context.Context, x *plan) error {
-		o, err := p.objects.get(ctx, x.resource, x.object.Namespace, x.object.Name)
+	err := forEachParallel(ctx, m.timing.writers, completed, func(ctx context.Context, x *plan) error {
+		o, err := m.reader.objects.get(ctx, x.resource, x.object.Namespace, x.object.Name)
 		switch {
 		case err == nil:
 			x.object = o
@@ -55,56 +55,28 @@ func (p *pass) completeMoves(ctx context.Context, draining map[id]bool) error {
 		return err
 	}
 	var unassigned []*plan
-	filter := p.newNamespaceFilter()
+	filter := m.reader.newNamespaceFilter()
 	for _, x := range completed {
-		result := p.moveResult(x)
+		key := idOf(x.resource, x.object)
+		former := m.moves.inProgress[key]
+		result := m.planner.moveResult(x, former)
+		if result == moveDone {
+			m.dependents.moved[key] = movedObject{ownerPlacement{former.uid, m.planner.placementOf(x.object)}, former.from}
+		}
 		if result == moveUnassigned {
-			isMember, err := filter.includes(ctx, x.object.Namespace, p.placementOf(x.object) != ring.Placement{})
+			isMember, err := filter.includes(ctx, x.object.Namespace, m.planner.placementOf(x.object) != ring.Placement{})
 			if err != nil {
 				return err
 			}
-			unassigned = append(unassigned, p.planDestination(x, isMember))
+			unassigned = append(unassigned, m.planner.planDestination(x, former, isMember, m.load))
 		}
 		if result != "" {
-			p.written++ // by its shard
-			p.metrics.moves.WithLabelValues(p.ring.Name, result).Inc()
-			delete(p.moves.inProgress, idOf(x.resource, x.object))
+			m.tally.recordMove(result)
+			delete(m.moves.inProgress, key)
 		}
 	}
-	if err := p.executePlans(ctx, unassigned); err != nil {
+	if err := m.writer.executePlans(ctx, unassigned); err != nil {
 		return fmt.Errorf("assign objects that the webhook did not assign: %w", err)
 	}
 	return nil
-}
-
-// planDestination plans an object that its shard has released and that no shard has: it goes to the destination of its move.
-func (p *pass) planDestination(x *plan, isMember bool) *plan {
-	former := p.moves.inProgress[idOf(x.resource, x.object)]
-	if isMember && p.shards.IsAvailable(former.to) {
-		decide := func(has ring.Placement) step { return step{action: p.shards.Decide(has, former.to), shard: former.to} }
-		return &plan{resource: x.resource, object: x.object, isMember: true, decide: decide, step: decide(p.placementOf(x.object))}
-	}
-	if p.load.Limit > 0 {
-		p.load.Of[former.from]-- // where it was when objects were counted
-	}
-	return p.planObject(x.resource, x.object, isMember, p.load)
-}
-
-// moveResult returns the result of a move; empty if the object is still draining.
-func (p *pass) moveResult(x *plan) string {
-	key := idOf(x.resource, x.object)
-	former, has := p.moves.inProgress[key], p.placementOf(x.object)
-	switch {
-	case x.outcome == notFound || x.object.UID != former.uid:
-		return moveDeleted
-	case has == ring.Placement{Shard: former.from, Draining: true}:
-		return ""
-	case has.Shard == former.from:
-		return moveStayed
-	case p.shards.IsAvailable(has.Shard):
-		p.moved[key] = movedObject{ownerPlacement{former.uid, has}, former.from}
-		return moveDone
-	default:
-		return moveUnassigned
-	}
 }

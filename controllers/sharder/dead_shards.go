@@ -3,10 +3,15 @@ package sharder
 import (
 	"context"
 	"sync"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 // deadShards caches, for one round, which shards are dead, so that it is not checked again for each of their objects.
 type deadShards struct {
+	registry shardRegistry
+	ring     *v1alpha1.ClusterRing
+
 	mu     sync.Mutex
 	byName map[string]bool
 }
@@ -21,14 +26,14 @@ func (g *deadShards) reset() {
 	g.byName = nil
 }
 
-func (g *deadShards) isDead(ctx context.Context, p *pass, shard string) (bool, error) {
+func (g *deadShards) isDead(ctx context.Context, shard string) (bool, error) {
 	g.mu.Lock()
 	isDead, exists := g.byName[shard]
 	g.mu.Unlock()
 	if exists {
 		return isDead, nil
 	}
-	isDead, err := p.registry.IsGone(ctx, p.ring, shard)
+	isDead, err := g.registry.IsGone(ctx, g.ring, shard)
 	if err != nil {
 		return false, err
 	}

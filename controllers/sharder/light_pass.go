@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -75,7 +74,7 @@ func (p *pass) isUpToDate(ctx context.Context) (bool, error) {
 	case endsPass(ctx, err):
 		return false, err
 	case err != nil:
-		log.FromContext(ctx).V(1).Info("Falling back to full pass", "ring", p.ring.Name, "reason", err.Error())
+		log.FromContext(ctx).V(1).Info("Falling back to full pass", "ring", p.planner.ring.Name, "reason", err.Error())
 	}
 	return err == nil, nil
 }
@@ -83,7 +82,7 @@ func (p *pass) isUpToDate(ctx context.Context) (bool, error) {
 func (p *pass) runLight(ctx context.Context) error {
 	listed := int64(0)
 	for _, main := range p.layout.mains {
-		n, err := p.countObjects(ctx, main)
+		n, err := p.reader.countObjects(ctx, main)
 		if err != nil {
 			return err
 		}
@@ -92,10 +91,10 @@ func (p *pass) runLight(ctx context.Context) error {
 	if p.lastFull.isStale(listed) {
 		return errors.New("too many objects were created or deleted since the last full pass")
 	}
-	for _, selector := range misplacedSelectors(p.ring.Name, p.shards.Shards()) {
+	for _, selector := range misplacedSelectors(p.planner.ring.Name, p.planner.shards.Shards()) {
 		for _, main := range p.layout.mains {
-			err := p.forEachPage(ctx, main, selector, func(page []object) error {
-				plans, err := p.planPage(ctx, main, page, ring.Load{})
+			err := p.reader.forEachPage(ctx, main, selector, func(page []object) error {
+				plans, err := p.assigner.planPage(ctx, main, page, ring.Load{})
 				return misplacedError(plans, err)
 			})
 			if err != nil {
@@ -103,8 +102,8 @@ func (p *pass) runLight(ctx context.Context) error {
 			}
 		}
 		for _, r := range p.layout.controlled {
-			err := p.forEachPage(ctx, r, selector, func(page []object) error {
-				plans, err := p.planDependents(ctx, r, page)
+			err := p.reader.forEachPage(ctx, r, selector, func(page []object) error {
+				plans, err := p.dependents.planPage(ctx, r, page)
 				return misplacedError(plans, err)
 			})
 			if err != nil {
@@ -120,19 +119,4 @@ func misplacedError(plans []*plan, err error) error {
 		return errMisplaced
 	}
 	return err
-}
-
-// countObjects returns how many objects of a resource exist, from the remaining item count of a list of one. The API server may omit that count.
-func (p *pass) countObjects(ctx context.Context, res *resource) (int64, error) {
-	list, err := p.objects.list(ctx, res, metav1.ListOptions{Limit: 1})
-	switch {
-	case err != nil:
-		return 0, err
-	case list.Continue == "":
-		return int64(len(list.Items)), nil
-	case list.RemainingItemCount == nil:
-		return 0, errors.New("the API server does not return the remaining item count")
-	default:
-		return int64(len(list.Items)) + *list.RemainingItemCount, nil
-	}
 }

@@ -82,7 +82,7 @@ func TestAPIServerSupportsLightPassLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, r := &pass{PassReconciler: &PassReconciler{objects: cluster{objects}}}, &resource{GroupResource: gr, version: "v1"}
+	p, r := &reader{objects: cluster{objects}}, &resource{GroupResource: gr, version: "v1"}
 	templates := &resource{GroupResource: v1alpha1.GroupResource{Resource: "podtemplates"}, version: "v1"} // no other test uses them
 	for gr, want := range map[*resource]int64{r: 9, templates: 3} {
 		if n, err := p.countObjects(t.Context(), gr); n != want || err != nil {

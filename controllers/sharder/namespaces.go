@@ -49,10 +49,6 @@ type filterKey struct {
 	live      bool
 }
 
-func (p *pass) newNamespaceFilter() *namespaceFilter {
-	return &namespaceFilter{reader: p.namespaces, selector: p.selector, answers: map[filterKey]bool{}}
-}
-
 // includes reports whether objects of a namespace belong to the ring. Cluster-scoped objects always do. If the object is labelled, has confirms
 // a negative answer with the API server: the cache may not have a new namespace or its labels yet, and that must not remove labels.
 func (t *namespaceFilter) includes(ctx context.Context, namespace string, isLabelled bool) (bool, error) {

@@ -94,22 +94,24 @@ func (r *PassReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if wait := h.due(&clusterRing.Spec, r.now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
+	r.makePass(ctx, clusterRing, shards, selector, h)
+	return reconcile.Result{RequeueAfter: max(h.due(&clusterRing.Spec, r.now()), time.Millisecond)}, nil
+}
+
+// makePass makes a pass, schedules the next one, and reports the outcome.
+func (r *PassReconciler) makePass(ctx context.Context, clusterRing *v1alpha1.ClusterRing, shards *ring.Shards, selector labels.Selector, h *history) {
 	h.isRequested = r.takeRequest(clusterRing.Name) || h.isRequested
 	resources, problems := r.checkSpec(ctx, &clusterRing.Spec)
 	r.results.update(clusterRing.Name, func(f *passResult) { f.inspection = inspection{clusterRing.Generation, problems, r.now()} })
-	p := &pass{
-		PassReconciler: r, ring: clusterRing, shards: shards, selector: selector, layout: resources, moves: h.moves, displaced: newDisplacedSet(),
-		scope: h.nextScope(clusterRing, problems, r.now()), lastFull: h.lastFull,
-		count: count{byShard: map[string]int64{}}, fullyRead: map[*resource]bool{}, takenFrom: map[string]int64{}, moved: map[id]movedObject{},
-	}
+	p := r.newPass(clusterRing, shards, selector, resources, h.nextScope(clusterRing, problems, r.now()), h)
 	h.begin(r.now())
 	outcome := r.scheduleNext(ctx, p, h, p.run(ctx))
 	if outcome == passDone {
-		h.recordFull(problems, objectCounts{p.listed, p.count.assigned + p.count.unassigned})
+		h.recordFull(problems, objectCounts{p.tally.listed, p.tally.count.members()})
 	}
 	r.metrics.observePass(clusterRing.Name, outcome, r.now().Sub(h.began))
-	log.FromContext(ctx).V(1).Info("Completed pass", "outcome", outcome, "written", p.written, "left", p.deferred, "objects", p.count.assigned+p.count.unassigned)
-	return reconcile.Result{RequeueAfter: max(h.due(&clusterRing.Spec, r.now()), time.Millisecond)}, nil
+	log.FromContext(ctx).V(1).Info("Completed pass",
+		"outcome", outcome, "written", p.tally.written, "left", p.tally.deferred, "objects", p.tally.count.members())
 }
 
 // scheduleNext schedules the next pass, and returns the outcome.
@@ -127,11 +129,11 @@ func (r *PassReconciler) scheduleNext(ctx context.Context, p *pass, h *history, 
 	case err != nil:
 		h.end(false, r.now())
 		if ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Failed to read all objects", "ring", p.ring.Name)
-			r.results.update(p.ring.Name, func(f *passResult) { f.balanced = failedCondition(err) })
+			log.FromContext(ctx).Error(err, "Failed to read all objects", "ring", p.planner.ring.Name)
+			r.results.update(p.planner.ring.Name, func(f *passResult) { f.balanced = failedCondition(err) })
 		}
 		return passFailed
-	case p.written+p.deferred > 0:
+	case p.tally.written+p.tally.deferred > 0:
 		h.end(false, r.now())
 		return passAgain
 	case p.scope == lightPass:

@@ -1,8 +1,6 @@
 package sharder
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
@@ -86,30 +84,4 @@ func (i id) String() string {
 		return r.String() + " " + i.name
 	}
 	return r.String() + " " + i.namespace + "/" + i.name
-}
-
-// planObject returns what has to be done to an object of one of the ring's resources. It tracks the load of shards in load, where the object then
-// counts for its new shard. Objects are planned one after the other, so that all find a shard within the limit.
-func (p *pass) planObject(res *resource, o *object, isMember bool, load ring.Load) *plan {
-	has := p.placementOf(o)
-	if !isMember {
-		decide := func(has ring.Placement) step { return step{action: p.shards.Leave(has, false)} }
-		return &plan{resource: res, object: o, decide: decide, step: decide(has)}
-	}
-	if load.Limit > 0 && p.shards.IsAvailable(has.Shard) {
-		load.Of[has.Shard]--
-	}
-	want, ok := p.shards.Want(ring.KeyOf(p.ring.Spec.KeyPolicy, res.GroupResource, o), load)
-	if load.Limit > 0 && ok {
-		load.Of[want]++
-	}
-	decide := func(has ring.Placement) step { return step{action: p.shards.Decide(has, want), shard: want} }
-	return &plan{resource: res, object: o, isMember: true, decide: decide, step: decide(has)}
-}
-
-func (p *pass) placementOf(o *object) ring.Placement { return ring.PlacementOf(p.ring.Name, o.Labels) }
-
-// nameKey returns the sharding key of an object that does not state one itself.
-func (p *pass) nameKey(res *resource, namespace, name string) string {
-	return ring.KeyOf(p.ring.Spec.KeyPolicy, res.GroupResource, &metav1.ObjectMeta{Namespace: namespace, Name: name})
 }

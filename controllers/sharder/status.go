@@ -37,8 +37,8 @@ func (r *Reconciler) updateStatus(ctx context.Context, clusterRing *v1alpha1.Clu
 	if err != nil {
 		return fmt.Errorf("update the status: %w", err)
 	}
-	clusters.ConditionRecorder{Events: r.events, Action: "Shard", IsGood: isHealthy}.RecordChanges(ctx, clusterRing, clusterRing.Status.Conditions,
-		after.Status.Conditions)
+	recorder := clusters.ConditionRecorder{Events: r.events, Action: "Shard", IsGood: isHealthy}
+	recorder.RecordChanges(ctx, clusterRing, clusterRing.Status.Conditions, after.Status.Conditions)
 	return nil
 }
 
