@@ -12,41 +12,49 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// choosePolicy decides how an existing source is protected. If the choice could weaken its protectors, a cache that lags could be wrong about it,
+// policyChooser chooses the policy of a source.
+type policyChooser struct {
+	cache, live client.Reader
+	kinds       *Kinds
+	// selector selects the workloads that have protectors even without a policy.
+	selector labels.Selector
+}
+
+// choose decides how an existing source is protected. If the choice could weaken its protectors, a cache that lags could be wrong about it,
 // so choose decides again by what the API server returns.
-func (r *Reconciler) choosePolicy(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (policy.Choice, error) {
+func (c *policyChooser) choose(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (policy.Choice, error) {
 	last := lastOrigin(protectors)
-	choice, err := r.choosePolicyFrom(ctx, r.Client, ref, source, last)
+	choice, err := c.chooseFrom(ctx, c.cache, ref, source, last)
 	if err != nil {
 		return policy.Choice{}, err
 	}
 	if last == nil || choice.Verdict == policy.Protect && choice.Origin.Policy == last.Policy {
 		return choice, nil
 	}
-	return r.choosePolicyFrom(ctx, r.Live, ref, source, last)
+	return c.chooseFrom(ctx, c.live, ref, source, last)
 }
 
-// choosePolicyFrom decides by the policies that a reader returns.
-func (r *Reconciler) choosePolicyFrom(
+// chooseFrom decides by the policies that a reader returns.
+func (c *policyChooser) chooseFrom(
 	ctx context.Context, reader client.Reader, ref policy.Ref, source client.Object, last *policy.Origin,
 ) (policy.Choice, error) {
 	policies, err := listPolicies(ctx, reader, ref.Namespace)
 	if err != nil {
 		return policy.Choice{}, err
 	}
-	if policies, err = r.omitPolicyOfDeletedCRD(ctx, policies, last); err != nil {
+	if policies, err = c.omitPolicyOfDeletedCRD(ctx, policies, last); err != nil {
 		return policy.Choice{}, err
 	}
-	candidate, err := r.Kinds.candidate(ctx, ref, source, policies)
+	candidate, err := c.kinds.candidate(ctx, ref, source, policies)
 	if err != nil {
 		return policy.Choice{}, err
 	}
-	return policy.Choose(policies, candidate, r.Selector.Matches(labels.Set(source.GetLabels())), last), nil
+	return policy.Choose(policies, candidate, c.selector.Matches(labels.Set(source.GetLabels())), last), nil
 }
 
 // omitPolicyOfDeletedCRD omits the policy of the protectors if it is deleted only because its whole kind is: a user who deletes a CRD has not
-// decided about each policy.
-func (r *Reconciler) omitPolicyOfDeletedCRD(ctx context.Context, policies []*policy.Policy, last *policy.Origin) ([]*policy.Policy, error) {
+// decided about each policy (rule 13).
+func (c *policyChooser) omitPolicyOfDeletedCRD(ctx context.Context, policies []*policy.Policy, last *policy.Origin) ([]*policy.Policy, error) {
 	if last == nil {
 		return policies, nil
 	}
@@ -54,7 +62,7 @@ func (r *Reconciler) omitPolicyOfDeletedCRD(ctx context.Context, policies []*pol
 	if index < 0 {
 		return policies, nil
 	}
-	isDeleted, err := r.Kinds.isResourceDeleted(ctx, policyResource(policies[index]))
+	isDeleted, err := c.kinds.discovery.isResourceDeleted(ctx, policyResource(policies[index]))
 	if err != nil || !isDeleted {
 		return policies, err
 	}

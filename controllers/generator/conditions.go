@@ -49,9 +49,12 @@ func vanishedCondition(ref policy.Ref) clusters.Announcement {
 		ref, ref.Kind, v1alpha1.FinalizerProtector), corev1.EventTypeWarning)
 }
 
-// announceCondition writes the condition if it differs, and announces it.
-func (r *Reconciler) announceCondition(ctx context.Context, protector *v1alpha1.PodProtector, want clusters.Announcement) error {
-	err := clusters.Announcer{Status: r.Client, Live: r.Live, Events: r.Events, Owner: Name, Action: "Resolve"}.Announce(ctx, protector, want)
+// conditionWriter writes the condition TargetResolved of protectors.
+type conditionWriter struct{ announcer clusters.Announcer }
+
+// announce writes the condition if it differs, and emits an event.
+func (w *conditionWriter) announce(ctx context.Context, protector *v1alpha1.PodProtector, want clusters.Announcement) error {
+	err := w.announcer.Announce(ctx, protector, want)
 	if err != nil {
 		_, err = classifyWriteError(err, "resolve")
 	}

@@ -282,15 +282,15 @@ func TestDeletedPolicyDoesNotReleaseManyProtectorsAtOnce(t *testing.T) {
 func TestStaleCacheDoesNotTreatDeletedSourceAsVanished(t *testing.T) {
 	p := newFixture(t)
 	web, stale := p.createWebWithProtector()
-	r := p.reconciler()
-	if err := r.announceCondition(t.Context(), stale, *deletedCause(p.ref("web")).heldCondition); err != nil {
+	r := p.reconciler(nil)
+	if err := r.retainer.conditions.announce(t.Context(), stale, *deletedCause(p.ref("web")).heldCondition); err != nil {
 		t.Fatal(err)
 	}
 	edit(p, web, func(d *appsv1.Deployment) { d.Finalizers = nil })
 	p.delete(web)
 	p.waitUntilDeleted(web)
 
-	got, err := r.retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{stale})
+	got, err := r.retainer.retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{stale})
 	if err != nil || got != released {
 		t.Errorf("retainWithoutSource() = %q, %v, want %q", got, err, released)
 	}

@@ -15,21 +15,27 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// addSourceFinalizer ensures that the source has the generator's finalizer.
-func (r *Reconciler) addSourceFinalizer(ctx context.Context, ref policy.Ref, source client.Object) error {
+// sourceFinalizer adds and removes the finalizer of sources: a source with it exists until its protectors are released.
+type sourceFinalizer struct {
+	client client.Client
+	kinds  *Kinds
+}
+
+// add ensures that the source has the generator's finalizer.
+func (f *sourceFinalizer) add(ctx context.Context, ref policy.Ref, source client.Object) error {
 	if slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return nil
 	}
-	if r.Kinds.isBuiltIn(ref) {
-		if err := r.patchFinalizer(ctx, source, "finalizers"); err != nil {
+	if isBuiltIn(ref) {
+		if err := f.patch(ctx, source, "finalizers"); err != nil {
 			return err
 		}
 	} else {
-		kind, _, err := r.Kinds.resourceOf(ref.GroupKind())
+		kind, _, err := f.kinds.discovery.resourceOf(ref.GroupKind())
 		if err != nil {
 			return err
 		}
-		if err := clusters.AddFinalizer(ctx, r.Client, kind, source, v1alpha1.FinalizerSource, Name); err != nil {
+		if err := clusters.AddFinalizer(ctx, f.client, kind, source, v1alpha1.FinalizerSource, Name); err != nil {
 			return err
 		}
 	}
@@ -37,21 +43,21 @@ func (r *Reconciler) addSourceFinalizer(ctx context.Context, ref policy.Ref, sou
 	return nil
 }
 
-// removeSourceFinalizer ensures that the source does not have the generator's finalizer.
-func (r *Reconciler) removeSourceFinalizer(ctx context.Context, ref policy.Ref, source client.Object) error {
+// remove ensures that the source does not have the generator's finalizer.
+func (f *sourceFinalizer) remove(ctx context.Context, ref policy.Ref, source client.Object) error {
 	if !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		return nil
 	}
-	if r.Kinds.isBuiltIn(ref) {
-		if err := r.patchFinalizer(ctx, source, "$deleteFromPrimitiveList/finalizers"); err != nil {
+	if isBuiltIn(ref) {
+		if err := f.patch(ctx, source, "$deleteFromPrimitiveList/finalizers"); err != nil {
 			return err
 		}
 	} else {
-		live, err := r.Kinds.getLive(ctx, ref)
+		live, err := f.kinds.getLive(ctx, ref)
 		if err != nil || live == nil || live.GetUID() != source.GetUID() {
 			return err
 		}
-		if err := clusters.DropFinalizer(ctx, r.Client, live, v1alpha1.FinalizerSource, Name); err != nil {
+		if err := clusters.DropFinalizer(ctx, f.client, live, v1alpha1.FinalizerSource, Name); err != nil {
 			return err
 		}
 	}
@@ -59,10 +65,10 @@ func (r *Reconciler) removeSourceFinalizer(ctx context.Context, ref policy.Ref, 
 	return nil
 }
 
-// patchFinalizer adds or removes the generator's finalizer and nothing else, by a directive of strategic merge patches. It sends no
+// patch adds or removes the generator's finalizer and nothing else, by a directive of strategic merge patches. It sends no
 // resourceVersion, so the constant status writes of a rollout cannot make it fail. The UID keeps it from changing a new source of the same
 // name. It does not change source, which belongs to the cache.
-func (r *Reconciler) patchFinalizer(ctx context.Context, source client.Object, directive string) error {
+func (f *sourceFinalizer) patch(ctx context.Context, source client.Object, directive string) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": source.GetUID(), directive: []string{v1alpha1.FinalizerSource}},
 	})
@@ -73,5 +79,5 @@ func (r *Reconciler) patchFinalizer(ctx context.Context, source client.Object, d
 	if !ok {
 		return fmt.Errorf("the copy of %T is not a client.Object", source)
 	}
-	return r.Client.Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(Name))
+	return f.client.Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(Name))
 }

@@ -2,14 +2,11 @@ package generator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,7 +14,6 @@ import (
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
@@ -28,58 +24,23 @@ type Kinds struct {
 	// Cache and Live read typed objects.
 	Cache, Live client.Reader
 	Scheme      *runtime.Scheme
-	Mapper      meta.RESTMapper
 	Metadata    metadata.Interface
 	Dynamic     dynamic.Interface
 	// Watched are the built-in kinds that are watched.
 	Watched []schema.GroupVersionKind
-	// Namespace limits the other kinds to one namespace; empty means all.
-	Namespace string
 
-	mu               sync.Mutex
-	kindWatches      map[schema.GroupKind]*kindWatch
-	auxiliaryWatches map[schema.GroupVersionResource]*kindWatch
-	// enqueue enqueues a source; nil until the controller runs.
-	enqueue func(policy.Ref)
-	// ctx ends with the controller, and with it the watches.
-	ctx context.Context
-	// changeHandler is called when an object changed that policies use, other than a workload.
-	changeHandler func(namespace string)
-}
-
-// isBuiltIn reports whether a source is of a built-in kind.
-func (k *Kinds) isBuiltIn(ref policy.Ref) bool {
-	_, ok := k.builtInKind(ref.GroupKind())
-	return ok
-}
-
-func (k *Kinds) builtInKind(kind schema.GroupKind) (schema.GroupVersionKind, bool) {
-	for builtIn := range policy.BuiltIn() {
-		if builtIn.GroupKind() == kind {
-			return builtIn, true
-		}
-	}
-	return schema.GroupVersionKind{}, false
-}
-
-// interpreterFor returns the interpreter for sources of a kind.
-func (k *Kinds) interpreterFor(ref policy.Ref, origin policy.Origin) policy.Interpreter {
-	if kind, ok := k.builtInKind(ref.GroupKind()); ok {
-		return policy.BuiltIn()[kind]
-	}
-	if origin.TemplatePath != "" {
-		return policy.Template{Path: origin.TemplatePath}
-	}
-	return policy.Scaled{}
+	discovery *discovery
+	// watches are the watches of kinds that are not built in.
+	watches *kindWatches
 }
 
 // getCached returns a source from the cache; nil when it does not exist. For kinds that are not built in, it returns the metadata. If a kind
-// is not watched, or its watch has not synced, cached reads from the API server.
+// is not watched, or its watch has not synced, getCached reads from the API server.
 func (k *Kinds) getCached(ctx context.Context, ref policy.Ref) (client.Object, error) {
-	if kind, ok := k.builtInKind(ref.GroupKind()); ok && slices.Contains(k.Watched, kind) {
+	if kind, ok := builtInKind(ref.GroupKind()); ok && slices.Contains(k.Watched, kind) {
 		return k.getTyped(ctx, k.Cache, kind, ref)
 	}
-	if object, isWatched := k.watchedMetadata(ref); isWatched {
+	if object, isWatched := k.watches.get(ref); isWatched {
 		if object == nil {
 			return nil, nil
 		}
@@ -90,10 +51,10 @@ func (k *Kinds) getCached(ctx context.Context, ref policy.Ref) (client.Object, e
 
 // getLive returns a source from the API server; nil when the source or its kind does not exist.
 func (k *Kinds) getLive(ctx context.Context, ref policy.Ref) (client.Object, error) {
-	if kind, ok := k.builtInKind(ref.GroupKind()); ok {
+	if kind, ok := builtInKind(ref.GroupKind()); ok {
 		return k.getTyped(ctx, k.Live, kind, ref)
 	}
-	kind, resource, err := k.resourceOf(ref.GroupKind())
+	kind, resource, err := k.discovery.resourceOf(ref.GroupKind())
 	if err != nil {
 		return nil, ignoreNotServed(err)
 	}
@@ -128,10 +89,10 @@ func (k *Kinds) newObject(kind schema.GroupVersionKind) (client.Object, error) {
 
 // getFull returns a source with all that its interpreter needs; nil when the source is no longer the one that the cache shows.
 func (k *Kinds) getFull(ctx context.Context, ref policy.Ref, source client.Object, origin policy.Origin) (*policy.Source, error) {
-	if kind, ok := k.builtInKind(ref.GroupKind()); ok {
+	if kind, ok := builtInKind(ref.GroupKind()); ok {
 		return &policy.Source{Kind: kind, Object: source}, nil
 	}
-	kind, resource, err := k.resourceOf(ref.GroupKind())
+	kind, resource, err := k.discovery.resourceOf(ref.GroupKind())
 	if err != nil {
 		return nil, err
 	}
@@ -168,50 +129,28 @@ func (k *Kinds) getScale(ctx context.Context, ref policy.Ref, resource schema.Gr
 	return scale, nil
 }
 
-// resourceOf returns the resource of a kind, in the version by which a policy or a protector names it.
-func (k *Kinds) resourceOf(kind schema.GroupKind) (schema.GroupVersionKind, schema.GroupVersionResource, error) {
-	version := ""
-	k.mu.Lock()
-	if watched := k.kindWatches[kind]; watched != nil {
-		version = watched.kind.Version
-	}
-	k.mu.Unlock()
-	var versions []string
-	if version != "" {
-		versions = []string{version}
-	}
-	mapping, err := k.Mapper.RESTMapping(kind, versions...)
-	if err != nil {
-		return schema.GroupVersionKind{}, schema.GroupVersionResource{}, err
-	}
-	return mapping.GroupVersionKind, mapping.Resource, nil
+// isBuiltIn reports whether a source is of a built-in kind.
+func isBuiltIn(ref policy.Ref) bool {
+	_, ok := builtInKind(ref.GroupKind())
+	return ok
 }
 
-// ignoreNotServed returns nil if the error means that the API server does not serve the kind.
-func ignoreNotServed(err error) error {
-	var noResource *meta.NoResourceMatchError
-	var noKind *meta.NoKindMatchError
-	if errors.As(err, &noResource) || errors.As(err, &noKind) || apierrors.IsNotFound(err) {
-		return nil
+func builtInKind(kind schema.GroupKind) (schema.GroupVersionKind, bool) {
+	for builtIn := range policy.BuiltIn() {
+		if builtIn.GroupKind() == kind {
+			return builtIn, true
+		}
 	}
-	return err
+	return schema.GroupVersionKind{}, false
 }
 
-// candidate returns the properties of a source that policies use.
-func (k *Kinds) candidate(ctx context.Context, ref policy.Ref, source client.Object, policies []*policy.Policy) (policy.Candidate, error) {
-	c := policy.Candidate{Ref: ref, Labels: source.GetLabels()}
-	if !slices.ContainsFunc(policies, func(p *policy.Policy) bool { return p.Namespaces != nil }) {
-		return c, nil
+// interpreterFor returns the interpreter for sources of a kind.
+func interpreterFor(ref policy.Ref, origin policy.Origin) policy.Interpreter {
+	if kind, ok := builtInKind(ref.GroupKind()); ok {
+		return policy.BuiltIn()[kind]
 	}
-	var err error
-	c.NamespaceLabels, err = k.namespaceLabels(ctx, ref.Namespace)
-	return c, err
-}
-
-// policyResource returns the resource of a policy.
-func policyResource(p *policy.Policy) schema.GroupVersionResource {
-	if p.Namespace == "" {
-		return v1alpha1.GroupVersion.WithResource("clusterprotectionpolicies")
+	if origin.TemplatePath != "" {
+		return policy.Template{Path: origin.TemplatePath}
 	}
-	return v1alpha1.GroupVersion.WithResource("protectionpolicies")
+	return policy.Scaled{}
 }

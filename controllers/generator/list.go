@@ -34,15 +34,13 @@ func (k *Kinds) forEachSource(ctx context.Context, namespace string, kinds []v1a
 }
 
 func (k *Kinds) listSources(ctx context.Context, namespace string, kind schema.GroupVersionKind) ([]client.Object, error) {
-	if builtIn, ok := k.builtInKind(kind.GroupKind()); ok {
+	if builtIn, ok := builtInKind(kind.GroupKind()); ok {
 		if !slices.Contains(k.Watched, builtIn) {
 			return nil, nil
 		}
 		return k.listBuiltIn(ctx, namespace, builtIn)
 	}
-	k.mu.Lock()
-	watched := k.kindWatches[kind.GroupKind()]
-	k.mu.Unlock()
+	watched := k.watches.of(kind.GroupKind())
 	if watched == nil {
 		return nil, nil
 	}
@@ -76,33 +74,4 @@ func (k *Kinds) listBuiltIn(ctx context.Context, namespace string, kind schema.G
 		return nil
 	})
 	return objects, err
-}
-
-// watchedKinds returns all kinds that are watched.
-func (k *Kinds) watchedKinds() []v1alpha1.WorkloadKind {
-	var kinds []v1alpha1.WorkloadKind
-	add := func(kind schema.GroupVersionKind) {
-		kinds = append(kinds, v1alpha1.WorkloadKind{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind})
-	}
-	for _, kind := range k.Watched {
-		add(kind)
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, watched := range k.kindWatches {
-		add(watched.kind)
-	}
-	return kinds
-}
-
-// watchNamespaces starts to watch the labels of namespaces.
-func (k *Kinds) watchNamespaces() error {
-	return k.watchAuxiliary(namespaceResource(), func(namespace *metav1.PartialObjectMetadata) {
-		ctx := k.ctx
-		_ = k.forEachSource(ctx, namespace.Name, k.watchedKinds(), func(ref policy.Ref, _ client.Object) error {
-			k.enqueue(ref)
-			return nil
-		})
-		k.notifyChange(namespace.Name)
-	})
 }

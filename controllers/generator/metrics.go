@@ -99,7 +99,7 @@ func (m *Metrics) dropSlots(slots slot.Set) {
 	defer m.mu.Unlock()
 	for source, result := range m.lastOutcomes {
 		if slots.Has(slot.Of(source.Namespace)) {
-			m.gauge(result, source.Kind).Dec() // last has only counted outcomes
+			m.gauge(result, source.Kind).Dec() // lastOutcomes has only counted outcomes
 			delete(m.lastOutcomes, source)
 		}
 	}

@@ -105,7 +105,7 @@ func (r *PolicyReconciler) getPolicy(ctx context.Context, ref policyRef) (client
 // now, or has a condition that it is kept although the policy was deleted. A policy that is deleted because its CRD is was not deleted on
 // purpose.
 func (r *PolicyReconciler) finishDeletion(ctx context.Context, object client.Object, policy *policy.Policy) (reconcile.Result, error) {
-	isKindDeleted, err := r.Kinds.isResourceDeleted(ctx, policyResource(policy))
+	isKindDeleted, err := r.Kinds.discovery.isResourceDeleted(ctx, policyResource(policy))
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -17,32 +18,48 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
+// protection gives sources that exist their protectors, and corrects the drift of those protectors.
+type protection struct {
+	live  client.Reader
+	kinds *Kinds
+	// losses has the protectors that vanished and that the keeper recreates; nil without a keeper.
+	losses     Losses
+	applier    *applier
+	decreases  *decreaseLimiter
+	conditions *conditionWriter
+	finalizer  *sourceFinalizer
+	releaser   *releaser
+	events     events.EventRecorder
+	retries    *retries
+	metrics    *Metrics
+}
+
 // protect gives a source its protectors and corrects drift. It adds the finalizer to the source first: a source with a protector must never
 // be deletable without the generator observing it.
-func (r *Reconciler) protect(
+func (p *protection) protect(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, choice policy.Choice,
 ) (outcome, error) {
 	if choice.Verdict == policy.Retain && !hasReadableOrigin(protectors) {
-		return r.retainProtectors(ctx, protectors, choice)
+		return p.retainProtectors(ctx, protectors, choice)
 	}
-	full, err := r.Kinds.getFull(ctx, ref, source, choice.Origin)
+	full, err := p.kinds.getFull(ctx, ref, source, choice.Origin)
 	if err != nil {
 		return "", fmt.Errorf("read the %s: %w", ref.Kind, err)
 	}
 	if full == nil {
 		return outdated, nil
 	}
-	wanted, err := policy.Protectors(*full, r.Kinds.interpreterFor(ref, choice.Origin), choice.Origin)
+	wanted, err := policy.Protectors(*full, interpreterFor(ref, choice.Origin), choice.Origin)
 	switch {
 	case err != nil && choice.Verdict == policy.Retain:
-		return r.retainProtectors(ctx, protectors, choice)
+		return p.retainProtectors(ctx, protectors, choice)
 	case err != nil:
-		return r.reportRefusal(source, err)
+		return p.reportRefusal(source, err)
 	}
-	if result, err := r.checkNames(ref, source, protectors, wanted); err != nil {
+	if result, err := p.checkNames(ref, source, protectors, wanted); err != nil {
 		return result, err
 	}
-	if err := r.addSourceFinalizer(ctx, ref, source); err != nil {
+	if err := p.finalizer.add(ctx, ref, source); err != nil {
 		return classifyWriteError(err, "add the finalizer to the "+ref.Kind)
 	}
 	result := protected
@@ -50,7 +67,7 @@ func (r *Reconciler) protect(
 		result = retained
 	}
 	for i := range wanted {
-		protectorOutcome, err := r.ensureProtector(ctx, ref, source, findByName(protectors, wanted[i].Object.Name), wanted[i], choice)
+		protectorOutcome, err := p.ensureProtector(ctx, ref, source, findByName(protectors, wanted[i].Object.Name), wanted[i], choice)
 		if err != nil || protectorOutcome == refused {
 			return protectorOutcome, err
 		}
@@ -58,82 +75,87 @@ func (r *Reconciler) protect(
 			result = outdated
 		}
 	}
-	return result, r.releaseRemovedParts(ctx, ref, source, protectors, wanted)
+	return result, p.releaser.releaseRemovedParts(ctx, ref, source, protectors, wanted)
 }
 
 // ensureProtector gives a source one of its protectors.
-func (r *Reconciler) ensureProtector(
+func (p *protection) ensureProtector(
 	ctx context.Context, ref policy.Ref, source client.Object, protector *v1alpha1.PodProtector, wanted policy.Protector, choice policy.Choice,
 ) (outcome, error) {
 	if protector == nil {
-		return r.create(ctx, ref, source, wanted, choice)
+		return p.create(ctx, ref, source, wanted, choice)
 	}
 	if isReleased(protector) {
 		// Only another finalizer keeps it. The generator cannot add its own again, so it creates a new one after the deletion.
 		return outdated, nil
 	}
-	if r.Brake != nil {
-		var err error
-		protector, wanted, err = r.limitDecrease(ctx, ref, source, protector, wanted, choice)
-		if errors.Is(err, errOutdated) {
-			return outdated, nil
-		} else if err != nil {
-			return "", err
-		}
+	protector, wanted, err := p.decreases.limit(ctx, ref, source, protector, wanted, choice)
+	if errors.Is(err, errOutdated) {
+		return outdated, nil
+	} else if err != nil {
+		return "", err
 	}
 	if differs(protector, wanted) {
-		if err := r.correctDrift(ctx, protector, wanted); isInvalidSpec(err) {
-			return r.reportRefusal(source, err)
+		if err := p.applier.correctDrift(ctx, protector, wanted); isInvalidSpec(err) {
+			return p.reportRefusal(source, err)
 		} else if err != nil {
 			return classifyWriteError(err, "apply the PodProtector")
 		}
-		r.Metrics.writes.WithLabelValues("update").Inc()
+		p.metrics.writes.WithLabelValues("update").Inc()
 		log.FromContext(ctx).Info("Updated PodProtector", "protector", klog.KObj(protector), "floor", wanted.Object.Spec.MinAvailable)
 	}
-	return protected, r.announceCondition(ctx, protector, existingSourceCondition(ref, protector, wanted, choice))
+	return protected, p.conditions.announce(ctx, protector, existingSourceCondition(ref, protector, wanted, choice))
 }
 
 // create creates the protector. It makes two live reads first. With a cache that lags, it could recreate the protector of a source that was
 // released, which would then stay for ever, or take over a user's protector.
-func (r *Reconciler) create(
+func (p *protection) create(
 	ctx context.Context, ref policy.Ref, source client.Object, wanted policy.Protector, choice policy.Choice,
 ) (outcome, error) {
-	live, err := r.Kinds.getLive(ctx, ref)
+	live, err := p.kinds.getLive(ctx, ref)
 	if err != nil {
 		return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
 	}
 	if live == nil || live.GetUID() != source.GetUID() || live.GetDeletionTimestamp() != nil {
 		return outdated, nil
 	}
-	protector, err := get(ctx, r.Live, client.ObjectKeyFromObject(wanted.Object), &v1alpha1.PodProtector{})
+	protector, err := get(ctx, p.live, client.ObjectKeyFromObject(wanted.Object), &v1alpha1.PodProtector{})
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtector from the API server: %w", err)
 	}
-	if protector != nil || r.Losses != nil && r.Losses.Has(client.ObjectKeyFromObject(wanted.Object)) {
+	if protector != nil || p.losses != nil && p.losses.Has(client.ObjectKeyFromObject(wanted.Object)) {
 		return outdated, nil
 	}
-	r.markPossiblyRestored(source, wanted.Object)
-	if err := r.apply(ctx, wanted, ""); isInvalidSpec(err) {
-		return r.reportRefusal(source, err)
+	p.markPossiblyRestored(source, wanted.Object)
+	if err := p.applier.apply(ctx, wanted, ""); isInvalidSpec(err) {
+		return p.reportRefusal(source, err)
 	} else if err != nil {
 		return classifyWriteError(err, "create the PodProtector")
 	}
-	r.retries.retryAfter(ref, clusters.RecheckInterval)
-	r.Metrics.writes.WithLabelValues("create").Inc()
+	p.retries.retryAfter(ref, clusters.RecheckInterval)
+	p.metrics.writes.WithLabelValues("create").Inc()
 	log.FromContext(ctx).Info("Created PodProtector", "protector", klog.KObj(wanted.Object), "floor", wanted.Object.Spec.MinAvailable)
-	return protected, r.announceCondition(ctx, wanted.Object, existingSourceCondition(ref, wanted.Object, wanted, choice))
+	return protected, p.conditions.announce(ctx, wanted.Object, existingSourceCondition(ref, wanted.Object, wanted, choice))
 }
 
-// markPossiblyRestored marks a protector that may not be the first of its source, because the source already has the generator's finalizer. An earlier
-// protector may have vanished before this process started, and its reservations are unknown.
-func (r *Reconciler) markPossiblyRestored(source client.Object, wanted *v1alpha1.PodProtector) {
-	if r.Losses != nil && slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
+// markPossiblyRestored marks a protector that may not be the first of its source, because the source already has the generator's finalizer
+// (rule 10). An earlier protector may have vanished before this process started, and its reservations are unknown.
+func (p *protection) markPossiblyRestored(source client.Object, wanted *v1alpha1.PodProtector) {
+	if p.losses != nil && slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
 		wanted.Annotations[v1alpha1.AnnotationRestored] = ""
 	}
 }
 
+// reportRefusal reports to the owner of a source that it requests a protector that cannot be created. Only a change of the source, or of its
+// policy, can fix that, so a retry is pointless.
+func (p *protection) reportRefusal(source client.Object, reason error) (outcome, error) {
+	p.events.Eventf(source, nil, corev1.EventTypeWarning, string(refused), "Protect", "%s",
+		clusters.EventNote("The PodProtector of this workload cannot be applied: "+reason.Error()))
+	return refused, reconcile.TerminalError(fmt.Errorf("PodProtector cannot be applied: %w", reason))
+}
+
 // checkNames rejects names whose protectors were not generated; those stay as they are.
-func (r *Reconciler) checkNames(
+func (p *protection) checkNames(
 	ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector,
 ) (outcome, error) {
 	for i := range wanted {
@@ -141,7 +163,7 @@ func (r *Reconciler) checkNames(
 		if protector == nil || policy.IsGenerated(protector) {
 			continue
 		}
-		r.Events.Eventf(source, protector, corev1.EventTypeWarning, string(nameTaken), "Protect",
+		p.events.Eventf(source, protector, corev1.EventTypeWarning, string(nameTaken), "Protect",
 			"The generator did not create PodProtector %s and does not change it: this %s has no generated PodProtector. Rename or delete that PodProtector.",
 			protector.Name, ref.Kind)
 		return nameTaken, reconcile.TerminalError(fmt.Errorf("PodProtector %s/%s was not created by the generator: it lacks the label %s=%s; rename or delete it",
@@ -150,12 +172,30 @@ func (r *Reconciler) checkNames(
 	return protected, nil
 }
 
-// reportRefusal reports to the owner of a source that it requests a protector that cannot be created. Only a change of the source, or of its
-// policy, can fix that, so a retry is pointless.
-func (r *Reconciler) reportRefusal(source client.Object, reason error) (outcome, error) {
-	r.Events.Eventf(source, nil, corev1.EventTypeWarning, string(refused), "Protect", "%s",
-		clusters.EventNote("The PodProtector of this workload cannot be applied: "+reason.Error()))
-	return refused, reconcile.TerminalError(fmt.Errorf("PodProtector cannot be applied: %w", reason))
+// retainProtectors keeps protectors as they are if their policy no longer exists and its record cannot be parsed.
+func (p *protection) retainProtectors(ctx context.Context, protectors []*v1alpha1.PodProtector, choice policy.Choice) (outcome, error) {
+	for _, protector := range protectors {
+		if !policy.IsGenerated(protector) || isReleased(protector) {
+			continue
+		}
+		if err := p.conditions.announce(ctx, protector, retainedCondition(choice)); err != nil {
+			return "", err
+		}
+	}
+	return retained, nil
+}
+
+// hasReadableOrigin reports whether the protectors' record of their policy can be parsed.
+func hasReadableOrigin(protectors []*v1alpha1.PodProtector) bool {
+	for _, protector := range protectors {
+		if !policy.IsGenerated(protector) {
+			continue
+		}
+		if _, err := policy.OriginOf(protector); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // findByName returns the protector of that name; nil if there is none.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/klog/v2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -17,14 +17,76 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// maxReadAge is how long a read or write of protectors justifies the release of their source. If the core was restored meanwhile, it has
-// lost the records, and has the source again. A response that comes late may be older than the restore, which takes longer than freshness.
+// releaseCause is why protectors of a source are to be released.
+type releaseCause struct {
+	// text is a clause: "Deployment web was deleted".
+	text string
+	// cascade is why the deletion is known to be a cascade; empty if that is not known.
+	cascade string
+	// heldCondition is the condition TargetResolved of protectors whose release is held; nil leaves it unchanged.
+	heldCondition *clusters.Announcement
+}
+
+func deletedCause(ref policy.Ref) releaseCause {
+	condition := targetResolvedCondition(metav1.ConditionFalse, v1alpha1.ReasonSourceDeleted, fmt.Sprintf(
+		"%s was deleted. This PodProtector stays in force while its release is pending: see the condition %s.",
+		ref, v1alpha1.ConditionDecreasePending), corev1.EventTypeWarning)
+	return releaseCause{text: ref.String() + " was deleted", heldCondition: &condition}
+}
+
+// optedOutCause returns the cause if the source exists. If its policy is the reason, the condition records that the policy was deleted.
+func optedOutCause(ref policy.Ref, choice policy.Choice) releaseCause {
+	cause := releaseCause{text: fmt.Sprintf("%s is not to be protected (%s)", ref, choice.Message)}
+	if choice.Reason != "" {
+		condition := targetResolvedCondition(metav1.ConditionFalse, choice.Reason, fmt.Sprintf(
+			"%s. This PodProtector stays in force while its release is pending: see the condition %s.",
+			choice.Message, v1alpha1.ConditionDecreasePending), corev1.EventTypeWarning)
+		cause.heldCondition = &condition
+	}
+	return cause
+}
+
+// releaser ends the protection of sources: of those that opted out, or that a user deleted. Large releases wait for the brake (rule 13).
+type releaser struct {
+	client client.Client
+	live   client.Reader
+	kinds  *Kinds
+	// losses has the protectors that vanished; nil without a keeper.
+	losses     Losses
+	policies   *policyChooser
+	decreases  *decreaseLimiter
+	conditions *conditionWriter
+	finalizer  *sourceFinalizer
+	retries    *retries
+	metrics    *Metrics
+}
+
+// releaseDeletedSource releases the protectors of a source that is being deleted. If its whole kind is being deleted, the deletion counts as a
+// cascade, which releases nothing by itself (rule 13).
+func (r *releaser) releaseDeletedSource(ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector) (outcome, error) {
+	isKindDeleted, err := r.kinds.discovery.isKindDeleted(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	cause := deletedCause(ref)
+	if isKindDeleted {
+		cause.cascade = fmt.Sprintf("the CustomResourceDefinition of %s is being deleted", ref.Kind)
+		if r.decreases.brake == nil {
+			condition := vanishedCondition(ref) // no component would release it later
+			cause.heldCondition = &condition
+		}
+	}
+	return r.release(ctx, ref, source, protectors, cause)
+}
+
+// maxReadAge is how long a read or write of protectors justifies the release of their source (rule 13). If the core was restored meanwhile, it has
+// lost the records, and has the source again. A response that comes late may be older than the restore, which takes longer than maxReadAge.
 const maxReadAge = 2 * time.Second
 
 // release ends the protection of a source that is being deleted, or that opted out. The order of the steps makes a crash between two of
 // them harmless. As long as the source has the generator's finalizer, it exists and triggers another reconciliation. It loses the finalizer
 // last.
-func (r *Reconciler) release(
+func (r *releaser) release(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
 ) (outcome, error) {
 	if len(protectors) == 0 && !slices.Contains(source.GetFinalizers(), v1alpha1.FinalizerSource) {
@@ -39,22 +101,10 @@ func (r *Reconciler) release(
 	if err != nil {
 		return "", fmt.Errorf("get the PodProtectors from the API server: %w", err)
 	}
-	// The cache may show a deletion that never happened: the core may have been restored to a state before it.
-	if current, err := r.Kinds.getLive(ctx, ref); err != nil {
-		return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
-	} else if current != nil && current.GetDeletionTimestamp() == nil {
-		choice, err := r.choosePolicyFrom(ctx, r.Live, ref, current, lastOrigin(live))
-		if err != nil {
-			return "", err
-		}
-		if choice.Verdict != policy.Release {
-			return outdated, nil
-		}
-	}
-	for _, cached := range protectors {
-		if findByName(live, cached.Name) == nil && clusters.WasLost(cached) {
-			return outdated, nil
-		}
+	if err := r.checkRelease(ctx, ref, protectors, live); errors.Is(err, errOutdated) {
+		return outdated, nil
+	} else if err != nil {
+		return "", err
 	}
 	if released, err := r.releaseUnrecreatable(ctx, ref, source, cause); err != nil || !released {
 		return decreaseHeld, err
@@ -73,7 +123,7 @@ func (r *Reconciler) release(
 		return outdated, nil
 	}
 	// The condition of a held protector records that the source was deleted, so the source can be deleted.
-	if err := r.removeSourceFinalizer(ctx, ref, source); err != nil {
+	if err := r.finalizer.remove(ctx, ref, source); err != nil {
 		return classifyWriteError(err, "remove the finalizer from the "+ref.Kind)
 	}
 	if verdict == brake.Held {
@@ -82,90 +132,41 @@ func (r *Reconciler) release(
 	return released, nil
 }
 
-// isHeldInCache reports whether the cache shows on all held protectors why they are held. The keeper recreates a protector that vanishes as
-// the cache last showed it, and nothing else records that its source was deleted.
+// checkRelease returns errOutdated if the source is not to be released, by what the API server returns, or if one of its protectors vanished.
+func (r *releaser) checkRelease(ctx context.Context, ref policy.Ref, cached, live []*v1alpha1.PodProtector) error {
+	// Rule 11: the cache may show a deletion that never happened, because the core may have been restored to a state before it.
+	current, err := r.kinds.getLive(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+	}
+	if current != nil && current.GetDeletionTimestamp() == nil {
+		choice, err := r.policies.chooseFrom(ctx, r.live, ref, current, lastOrigin(live))
+		if err != nil {
+			return err
+		}
+		if choice.Verdict != policy.Release {
+			return errOutdated
+		}
+	}
+	for _, protector := range cached {
+		if findByName(live, protector.Name) == nil && clusters.WasLost(protector) {
+			return errOutdated // rule 10: the keeper recreates it
+		}
+	}
+	return nil
+}
+
+// isHeldInCache reports whether the cache shows on all held protectors why they are held (rule 10). The keeper recreates a protector that
+// vanishes as the cache last showed it, and nothing else records that its source was deleted.
 func isHeldInCache(cached, live []*v1alpha1.PodProtector, cause releaseCause) bool {
 	for _, protector := range live {
 		if !policy.IsGenerated(protector) || isReleased(protector) || cause.heldCondition == nil {
 			continue
 		}
-		if cachedProtector := findByName(cached, protector.Name); cachedProtector == nil || cachedProtector.UID != protector.UID ||
-			!cause.heldCondition.IsSet(cachedProtector) {
+		shown := findByName(cached, protector.Name)
+		if shown == nil || shown.UID != protector.UID || !cause.heldCondition.IsSet(shown) {
 			return false
 		}
 	}
 	return true
-}
-
-// findUnrecreatable returns the last state of a protector of a source that has vanished and cannot be recreated, because its namespace is being
-// deleted; nil if there is none. It returns an error while a protector is about to be recreated.
-func (r *Reconciler) findUnrecreatable(ctx context.Context, ref policy.Ref) (*v1alpha1.PodProtector, error) {
-	if r.Losses == nil {
-		return nil, nil
-	}
-	last, ok := r.Losses.Find(func(last *v1alpha1.PodProtector) bool {
-		lastSource, _, isGenerated := policy.SourceOf(last)
-		return isGenerated && lastSource == ref
-	})
-	if !ok {
-		return nil, nil
-	}
-	namespace := clusters.EmptyNamespace()
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: ref.Namespace}, namespace); err != nil {
-		return nil, fmt.Errorf("get the namespace from the API server: %w", err)
-	}
-	if namespace.DeletionTimestamp != nil {
-		return last, nil
-	}
-	return nil, fmt.Errorf("PodProtector %s vanished and cannot be released until it is recreated", klog.KObj(last))
-}
-
-// releaseUnrecreatable releases the protectors of findUnrecreatable that may be released without a record in their status: those that a user has confirmed,
-// and small ones. It reports whether none is left. Otherwise the source keeps its finalizer, and so its namespace stays.
-func (r *Reconciler) releaseUnrecreatable(ctx context.Context, ref policy.Ref, source client.Object, cause releaseCause) (bool, error) {
-	for {
-		last, err := r.findUnrecreatable(ctx, ref)
-		if err != nil || last == nil {
-			return err == nil, err
-		}
-		verdict, err := r.decideRelease(ctx, ref, source, last, cause)
-		if err != nil {
-			return false, err
-		}
-		if verdict != brake.Granted {
-			log.FromContext(ctx).Info("Held source of vanished PodProtector until a user confirms the deletion of its namespace",
-				"protector", klog.KObj(last), "annotation", v1alpha1.AnnotationConfirmRelease)
-			r.retries.retryAfter(ref, clusters.RecheckInterval) // no event of its namespace triggers a reconciliation
-			return false, nil
-		}
-		if err := clusters.RecordRelease(ctx, r.Client, last, Name); err != nil {
-			return false, err
-		}
-		r.Losses.Forget(last)
-		log.FromContext(ctx).Info("Released vanished PodProtector", "protector", klog.KObj(last))
-	}
-}
-
-// releaseProtector deletes a protector: it removes the finalizer first, then the object.
-func (r *Reconciler) releaseProtector(ctx context.Context, protector *v1alpha1.PodProtector) error {
-	if isReleased(protector) {
-		return nil
-	}
-	if err := clusters.RecordRelease(ctx, r.Client, protector, Name); err != nil {
-		return err
-	}
-	if err := clusters.DropFinalizer(ctx, r.Client, protector, v1alpha1.FinalizerProtector, Name); err != nil {
-		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)
-	}
-	if err := r.Client.Delete(ctx, protector, client.Preconditions{UID: &protector.UID}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the PodProtector: %w", err)
-	}
-	r.Metrics.writes.WithLabelValues("release").Inc()
-	log.FromContext(ctx).Info("Released PodProtector", "protector", klog.KObj(protector))
-	return nil
-}
-
-// isReleased reports whether a protector is being deleted and no longer has the generator's finalizer.
-func isReleased(protector *v1alpha1.PodProtector) bool {
-	return protector.DeletionTimestamp != nil && !slices.Contains(protector.Finalizers, v1alpha1.FinalizerProtector)
 }

@@ -176,7 +176,7 @@ func TestReleaseReadsProtectorFromAPIServer(t *testing.T) {
 	}
 
 	// The cache shows the Deployment, but not the protector.
-	got, err := p.reconciler().release(t.Context(), p.ref("web"), web, nil, deletedCause(p.ref("web")))
+	got, err := p.reconciler(nil).releaser.release(t.Context(), p.ref("web"), web, nil, deletedCause(p.ref("web")))
 	if err != nil || got != released {
 		t.Fatalf("release() = %q, %v, want %q", got, err, released)
 	}
@@ -195,7 +195,7 @@ func TestDeletionOnlyInCacheDoesNotReleaseProtector(t *testing.T) {
 	} {
 		cached := web.DeepCopy()
 		change(cached)
-		got, err := p.reconciler().release(t.Context(), p.ref("web"), cached, []*v1alpha1.PodProtector{protector}, deletedCause(p.ref("web")))
+		got, err := p.reconciler(nil).releaser.release(t.Context(), p.ref("web"), cached, []*v1alpha1.PodProtector{protector}, deletedCause(p.ref("web")))
 		if err != nil || got != outdated {
 			t.Errorf("%s: release() = %q, %v, want %q", claim, got, err, outdated)
 		}
@@ -216,7 +216,7 @@ func TestDeploymentOnlyInCacheGetsNoProtector(t *testing.T) {
 	p.delete(web)
 	p.waitUntilDeleted(web)
 
-	got, err := p.reconciler().protect(t.Context(), p.ref("web"), cached, nil, choiceByLabel())
+	got, err := p.reconciler(nil).protection.protect(t.Context(), p.ref("web"), cached, nil, choiceByLabel())
 	if err != nil || got != outdated {
 		t.Errorf("protect() = %q, %v, want %q", got, err, outdated)
 	}
@@ -230,7 +230,7 @@ func TestUpdateDoesNotRecreateProtectorOnlyInCache(t *testing.T) {
 	cached := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.namespace, Name: "deployment-web", UID: "0ff1ce", Finalizers: []string{v1alpha1.FinalizerProtector}}}
 
-	got, err := p.reconciler().protect(t.Context(), p.ref("web"), web, []*v1alpha1.PodProtector{cached}, choiceByLabel())
+	got, err := p.reconciler(nil).protection.protect(t.Context(), p.ref("web"), web, []*v1alpha1.PodProtector{cached}, choiceByLabel())
 	if err != nil || got != outdated {
 		t.Errorf("protect() = %q, %v, want %q", got, err, outdated)
 	}
@@ -244,7 +244,7 @@ func TestFinalizerIsNotAddedToRecreatedDeployment(t *testing.T) {
 	cached := web.DeepCopy()
 	cached.UID = "0ff1ce"
 
-	got, err := p.reconciler().protect(t.Context(), p.ref("web"), cached, nil, choiceByLabel())
+	got, err := p.reconciler(nil).protection.protect(t.Context(), p.ref("web"), cached, nil, choiceByLabel())
 	if err != nil || got != outdated {
 		t.Errorf("protect() = %q, %v, want %q", got, err, outdated)
 	}
@@ -267,7 +267,7 @@ func TestTerminatingNamespaceIsOutdated(t *testing.T) {
 		}
 		return "creation is still allowed"
 	})
-	got, err := p.reconciler().protect(t.Context(), p.ref("web"), web, nil, choiceByLabel())
+	got, err := p.reconciler(nil).protection.protect(t.Context(), p.ref("web"), web, nil, choiceByLabel())
 	if err != nil || got != outdated {
 		t.Errorf("protect() = %q, %v, want %q: the namespace controller deletes the Deployment next", got, err, outdated)
 	}

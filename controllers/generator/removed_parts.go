@@ -14,10 +14,10 @@ import (
 
 // releaseRemovedParts releases the protectors of parts that a source no longer has: a user who removes a part does so on purpose. The source was
 // read from the API server just before. Built-in kinds have no parts.
-func (r *Reconciler) releaseRemovedParts(
+func (r *releaser) releaseRemovedParts(
 	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, wanted []policy.Protector,
 ) error {
-	if r.Kinds.isBuiltIn(ref) {
+	if isBuiltIn(ref) {
 		return nil
 	}
 	for _, protector := range protectors {
@@ -25,7 +25,7 @@ func (r *Reconciler) releaseRemovedParts(
 		if isWanted || !policy.IsGenerated(protector) {
 			continue
 		}
-		live, err := get(ctx, r.Live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
+		live, err := get(ctx, r.live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
 		if err != nil {
 			return err
 		}
@@ -42,17 +42,17 @@ func (r *Reconciler) releaseRemovedParts(
 
 // listLiveProtectors reads all protectors of a source from the API server: the cache may not show one that was just created. The names of parts
 // are unknown, so for sources with parts it lists the protectors of their kind.
-func (r *Reconciler) listLiveProtectors(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
-	if r.Kinds.isBuiltIn(ref) {
+func (r *releaser) listLiveProtectors(ctx context.Context, ref policy.Ref) ([]*v1alpha1.PodProtector, error) {
+	if isBuiltIn(ref) {
 		key := client.ObjectKey{Namespace: ref.Namespace, Name: policy.ProtectorName(ref)}
-		protector, err := get(ctx, r.Live, key, &v1alpha1.PodProtector{})
+		protector, err := get(ctx, r.live, key, &v1alpha1.PodProtector{})
 		if err != nil || protector == nil {
 			return nil, err
 		}
 		return []*v1alpha1.PodProtector{protector}, nil
 	}
 	var list v1alpha1.PodProtectorList
-	err := r.Live.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingLabels{v1alpha1.LabelSourceKind: ref.Kind})
+	err := r.live.List(ctx, &list, client.InNamespace(ref.Namespace), client.MatchingLabels{v1alpha1.LabelSourceKind: ref.Kind})
 	if err != nil {
 		return nil, err
 	}

@@ -81,15 +81,15 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 			return fmt.Errorf("index PodProtectors: %w", err)
 		}
 	}
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Selector: options.Selector,
-		Events: mgr.GetEventRecorder(Name), Metrics: metrics, Losses: options.Losses, Tracer: options.Tracer,
-		Brake: options.Brake, retries: &retries{},
-	}
-	if err := r.setup(ctx, mgr, options.Share); err != nil {
+	recorder := mgr.GetEventRecorder(Name)
+	r := newReconciler(dependencies{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), kinds: kinds, selector: options.Selector, events: recorder, metrics: metrics,
+		losses: options.Losses, tracer: options.Tracer, brake: options.Brake,
+	})
+	if err := r.setup(ctx, mgr, options); err != nil {
 		return err
 	}
-	policies := &PolicyReconciler{Client: r.Client, Live: r.Live, Kinds: kinds, Events: r.Events, Now: time.Now}
+	policies := &PolicyReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Kinds: kinds, Events: recorder, Now: time.Now}
 	if err := policies.setup(mgr, options.Share); err != nil {
 		return err
 	}
@@ -105,15 +105,15 @@ func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the dynamic client: %w", err)
 	}
+	watches := newKindWatches(metadataClient, options.Namespace)
 	return &Kinds{
-		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		Metadata: metadataClient, Dynamic: dynamicClient, Watched: options.Kinds, Namespace: options.Namespace,
-		kindWatches: map[schema.GroupKind]*kindWatch{}, auxiliaryWatches: map[schema.GroupVersionResource]*kindWatch{}, changeHandler: func(string) {},
+		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), Metadata: metadataClient, Dynamic: dynamicClient, Watched: options.Kinds,
+		discovery: &discovery{mapper: mgr.GetRESTMapper(), metadata: metadataClient, namespace: options.Namespace, watches: watches}, watches: watches,
 	}, nil
 }
 
-func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, shard *share.Share) error {
-	gate := &share.Gate[policy.Ref]{TypedReconciler: r, Share: shard, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
+func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, options Options) error {
+	gate := &share.Gate[policy.Ref]{TypedReconciler: r, Share: options.Share, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
 	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[policy.Ref]{
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[policy.Ref](minRetryDelay, maxRetryDelay),
@@ -128,16 +128,16 @@ func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, shard *shar
 	if err := c.Watch(r.retries.source()); err != nil {
 		return fmt.Errorf("watch pending decreases: %w", err)
 	}
-	if r.Brake != nil {
+	if options.Brake != nil {
 		if err := c.Watch(clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return mapToSource(ctx, p) })); err != nil {
 			return fmt.Errorf("watch namespaces: %w", err)
 		}
 	}
-	if err := c.Watch(r.Kinds.source()); err != nil {
+	if err := c.Watch(r.kinds.watches.source()); err != nil {
 		return fmt.Errorf("watch other kinds: %w", err)
 	}
-	for _, kind := range r.Kinds.Watched {
-		empty, err := r.Kinds.newObject(kind)
+	for _, kind := range r.kinds.Watched {
+		empty, err := r.kinds.newObject(kind)
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, shard *shar
 		}
 	}
 	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{},
-		handler.TypedEnqueueRequestsFromMapFunc(mapToSource), protectorChangedPredicate(r.Losses))); err != nil {
+		handler.TypedEnqueueRequestsFromMapFunc(mapToSource), protectorChangedPredicate(options.Losses))); err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	for _, policy := range policyKinds() {
@@ -173,7 +173,7 @@ func (r *PolicyReconciler) setup(mgr manager.Manager, shard *share.Share) error 
 		return fmt.Errorf("watch slots: %w", err)
 	}
 	if err := c.Watch(source.TypedFunc[policyRef](func(ctx context.Context, queue policyQueue) error {
-		r.Kinds.setChangeHandler(func(namespace string) {
+		r.Kinds.watches.setChangeHandler(func(namespace string) {
 			for _, ref := range r.policyRefsFor(ctx, namespace) {
 				queue.AddAfter(ref, countDelay)
 			}

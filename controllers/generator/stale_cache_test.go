@@ -56,8 +56,8 @@ func targetNotResolved(reason string) metav1.Condition {
 	return metav1.Condition{Type: v1alpha1.ConditionDecreasePending, Status: metav1.ConditionTrue, Reason: reason}
 }
 
-// newStaleReconciler returns a reconciler whose cache shows some objects, while the API server has others.
-func newStaleReconciler(t *testing.T, shown, stored []client.Object) *Reconciler {
+// newStaleDependencies returns the dependencies of a reconciler whose cache shows some objects, while the API server has others.
+func newStaleDependencies(t *testing.T, shown, stored []client.Object) dependencies {
 	t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry(), nil)
 	if err != nil {
@@ -68,13 +68,13 @@ func newStaleReconciler(t *testing.T, shown, stored []client.Object) *Reconciler
 			WithIndex(&v1alpha1.PodProtector{}, sourceIndex, indexSource).WithObjects(objects...).Build()
 	}
 	cache, live := build(shown), build(stored)
-	return &Reconciler{
-		Client: splitClient{live, cache}, Live: live, Metrics: metrics, Events: events.NewFakeRecorder(100),
-		Kinds: &Kinds{
-			Cache: cache, Live: live, Scheme: clusters.Scheme(), Mapper: live.RESTMapper(),
+	return dependencies{
+		client: splitClient{live, cache}, live: live, metrics: metrics, events: events.NewFakeRecorder(100),
+		kinds: &Kinds{
+			Cache: cache, Live: live, Scheme: clusters.Scheme(),
 			Watched: []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("Deployment")},
 		},
-		Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}),
+		selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}),
 	}
 }
 
@@ -109,7 +109,7 @@ func TestReconcileRequeuesOnOutdatedCache(t *testing.T) {
 		"the cache is up to date": {[]client.Object{protector}, []client.Object{protector}, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			result, err := newStaleReconciler(t, c.shown, c.stored).Reconcile(t.Context(), webRef)
+			result, err := newReconciler(newStaleDependencies(t, c.shown, c.stored)).Reconcile(t.Context(), webRef)
 			if err != nil || (result.RequeueAfter == clusters.RecheckInterval) != c.want {
 				t.Errorf("Reconcile() = %+v, %v, want a requeue: %v", result, err, c.want)
 			}
@@ -130,9 +130,9 @@ func TestNoReleaseRequestForRecordMissingFromAPIServer(t *testing.T) {
 		"the API server has the record":  {recorded, decreaseHeld, 1},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			brake, r := &holdingBrake{}, newStaleReconciler(t, []client.Object{recorded}, []client.Object{c.stored})
-			r.Brake = brake
-			if got, err := r.retainWithoutSource(t.Context(), webRef, []*v1alpha1.PodProtector{recorded}); err != nil || got != c.want {
+			brake, d := &holdingBrake{}, newStaleDependencies(t, []client.Object{recorded}, []client.Object{c.stored})
+			d.brake = brake
+			if got, err := newReconciler(d).retainer.retainWithoutSource(t.Context(), webRef, []*v1alpha1.PodProtector{recorded}); err != nil || got != c.want {
 				t.Errorf("retainWithoutSource() = %q, %v, want %q", got, err, c.want)
 			}
 			if len(brake.requests) != c.asked {
@@ -159,12 +159,12 @@ func TestSourceKeepsFinalizerUntilCacheShowsHeldCondition(t *testing.T) {
 		"the cache shows the condition":      {recorded, decreaseHeld, false},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newStaleReconciler(t, []client.Object{web, c.shown}, []client.Object{web, recorded})
-			r.Brake = &holdingBrake{}
-			if got, err := r.reconcileProtectors(t.Context(), webRef, web, []*v1alpha1.PodProtector{c.shown}); err != nil || got != c.want {
+			d := newStaleDependencies(t, []client.Object{web, c.shown}, []client.Object{web, recorded})
+			d.brake = &holdingBrake{}
+			if got, err := newReconciler(d).reconcileProtectors(t.Context(), webRef, web, []*v1alpha1.PodProtector{c.shown}); err != nil || got != c.want {
 				t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, c.want)
 			}
-			err := r.Live.Get(t.Context(), webRef.Key(), &appsv1.Deployment{})
+			err := d.live.Get(t.Context(), webRef.Key(), &appsv1.Deployment{})
 			if (err == nil) != c.stays {
 				t.Errorf("Deployment exists: %v, want %v", err, c.stays)
 			}
@@ -187,12 +187,12 @@ func TestSourceKeepsFinalizerAfterSlowRead(t *testing.T) {
 				web, protector := newWebWithProtector(t)
 				markTerminating(web)
 				recorded := withConditions(protector, deletedCause(webRef).heldCondition.Condition, targetNotResolved(v1alpha1.ReasonLimitExceeded))
-				r := newStaleReconciler(t, []client.Object{web, recorded}, []client.Object{web, recorded})
-				r.Brake, r.Live = &holdingBrake{}, slowReader{r.Live, c.takes}
-				if got, err := r.reconcileProtectors(t.Context(), webRef, web, []*v1alpha1.PodProtector{recorded}); err != nil || got != c.want {
+				d := newStaleDependencies(t, []client.Object{web, recorded}, []client.Object{web, recorded})
+				d.brake, d.live = &holdingBrake{}, slowReader{d.live, c.takes}
+				if got, err := newReconciler(d).reconcileProtectors(t.Context(), webRef, web, []*v1alpha1.PodProtector{recorded}); err != nil || got != c.want {
 					t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, c.want)
 				}
-				err := r.Live.Get(t.Context(), webRef.Key(), &appsv1.Deployment{})
+				err := d.live.Get(t.Context(), webRef.Key(), &appsv1.Deployment{})
 				if (err == nil) != c.stays {
 					t.Errorf("Deployment exists: %v, want %v", err == nil, c.stays)
 				}

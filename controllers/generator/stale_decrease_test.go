@@ -45,8 +45,8 @@ func TestLargeDecreaseIsDetectedFromLiveProtector(t *testing.T) {
 	live := stale.DeepCopy()
 	edit(p, live, func(live *v1alpha1.PodProtector) { live.Spec.MinAvailable = v1alpha1.Pods(20) })
 	edit(p, web, func(d *appsv1.Deployment) { *d.Spec.Replicas = 7 })
-	brake, r := &holdingBrake{}, p.reconciler()
-	r.Brake = brake
+	brake := &holdingBrake{}
+	r := p.reconciler(brake)
 
 	if _, err := r.reconcileProtectors(t.Context(), p.ref("web"), web, []*v1alpha1.PodProtector{stale}); err != nil {
 		t.Fatal(err)
@@ -65,8 +65,8 @@ func TestStaleSourceDoesNotLowerFloor(t *testing.T) {
 	web, protector := p.createWebWithProtector()
 	stale := web.DeepCopy()
 	*stale.Spec.Replicas = 1
-	brake, r := &holdingBrake{}, p.reconciler()
-	r.Brake = brake
+	brake := &holdingBrake{}
+	r := p.reconciler(brake)
 
 	got, err := r.reconcileProtectors(t.Context(), p.ref("web"), stale, []*v1alpha1.PodProtector{protector})
 	if err != nil || got != outdated {
@@ -87,8 +87,7 @@ func TestKeeperFloorReferenceIsCleared(t *testing.T) {
 	edit(p, protector, func(protector *v1alpha1.PodProtector) {
 		protector.Annotations[v1alpha1.AnnotationFloorReference] = "9@2020-01-01T00:00:00Z"
 	})
-	r := p.reconciler()
-	r.Brake = &holdingBrake{}
+	r := p.reconciler(&holdingBrake{})
 	if _, err := r.reconcileProtectors(t.Context(), p.ref("web"), web, []*v1alpha1.PodProtector{protector}); err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +103,10 @@ func TestDecreaseOfVanishedSourceIsWithdrawn(t *testing.T) {
 	web, protector := p.createWebWithProtector()
 	p.recordPendingDecrease(protector, v1alpha1.ReasonQuietPeriod)
 	p.loseDeployment(web)
-	brake, r := &holdingBrake{}, p.reconciler()
-	r.Brake = brake
+	brake := &holdingBrake{}
+	r := p.reconciler(brake)
 	for range 2 { // the first call records that the source vanished; for the second the condition is already set
-		if got, err := r.retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{protector}); err != nil || got != sourceVanished {
+		if got, err := r.retainer.retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{protector}); err != nil || got != sourceVanished {
 			t.Fatalf("retainWithoutSource() = %q, %v, want %q", got, err, sourceVanished)
 		}
 		protector = p.waitForProtector("deployment-web", "the condition reports that the source vanished", isSourceVanished)
@@ -136,8 +135,8 @@ func TestStaleLeaderDoesNotWithdrawCascadeRecord(t *testing.T) {
 	p.recordPendingDecrease(protector, v1alpha1.ReasonCascade)
 	stale := web.DeepCopy()
 	p.loseDeployment(web)
-	brake, r := &holdingBrake{}, p.reconciler()
-	r.Brake = brake
+	brake := &holdingBrake{}
+	r := p.reconciler(brake)
 	if got, err := r.reconcileProtectors(t.Context(), p.ref("web"), stale, []*v1alpha1.PodProtector{protector}); err != nil || got != outdated {
 		t.Errorf("reconcileProtectors() = %q, %v, want %q", got, err, outdated)
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
-// reconciler returns a Reconciler whose cache the test plays: it passes its objects to the steps.
-func (p *fixture) reconciler() *Reconciler {
+// reconciler returns a Reconciler with a brake, whose cache the test plays: it passes its objects to the steps.
+func (p *fixture) reconciler(brake Brake) *Reconciler {
 	p.t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry(), nil)
 	if err != nil {
@@ -31,14 +31,15 @@ func (p *fixture) reconciler() *Reconciler {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return &Reconciler{
-		Client:   p.Client,
-		Live:     p.Client,
-		Kinds:    kinds,
-		Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}),
-		Events:   events.NewFakeRecorder(100),
-		Metrics:  metrics,
-	}
+	return newReconciler(dependencies{
+		client:   p.Client,
+		live:     p.Client,
+		kinds:    kinds,
+		selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}),
+		events:   events.NewFakeRecorder(100),
+		metrics:  metrics,
+		brake:    brake,
+	})
 }
 
 // kinds reads sources as the administrator, without a cache.
@@ -49,8 +50,9 @@ func (p *fixture) kinds() (*Kinds, error) {
 		return nil, err
 	}
 	dynamicClient, err := dynamic.NewForConfig(config)
-	return &Kinds{Cache: p.Client, Live: p.Client, Scheme: p.Scheme(), Mapper: p.RESTMapper(), Metadata: metadataClient, Dynamic: dynamicClient,
-		Watched: AllKinds(), changeHandler: func(string) {}}, err
+	watches := newKindWatches(metadataClient, "")
+	return &Kinds{Cache: p.Client, Live: p.Client, Scheme: p.Scheme(), Metadata: metadataClient, Dynamic: dynamicClient, Watched: AllKinds(),
+		discovery: &discovery{mapper: p.RESTMapper(), metadata: metadataClient, watches: watches}, watches: watches}, err
 }
 
 // ref names a Deployment of the test.
@@ -162,7 +164,7 @@ func TestGeneratorIgnoresForeignProtectorWithoutDeployment(t *testing.T) {
 	theirs := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "deployment-web"}}
 	theirs.Spec.Selector, theirs.Spec.MinAvailable = &v1alpha1.PodSelector{}, v1alpha1.Pods(1)
 	p.create(theirs)
-	got, err := p.reconciler().retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{theirs})
+	got, err := p.reconciler(nil).retainer.retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{theirs})
 	if err != nil || got != ignored {
 		t.Errorf("retainWithoutSource() = %q, %v, want %q", got, err, ignored)
 	}
@@ -174,7 +176,7 @@ func TestSourceMissingOnlyInCacheHasNotVanished(t *testing.T) {
 	web := p.deployment("web", nil)
 	p.create(web)
 	protector := p.waitForProtector("deployment-web", "the PodProtector is created", isSourceFound)
-	got, err := p.reconciler().retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{protector})
+	got, err := p.reconciler(nil).retainer.retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{protector})
 	if err != nil || got != outdated {
 		t.Errorf("retainWithoutSource() = %q, %v, want %q", got, err, outdated)
 	}
@@ -203,7 +205,7 @@ func TestUnfinishedProtectorIsNotMarkedSourceVanished(t *testing.T) {
 	})
 	p.loseDeployment(web)
 	for claim, cached := range map[string]*v1alpha1.PodProtector{"in the cache": protector, "at the API server": finished} {
-		got, err := p.reconciler().retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{cached})
+		got, err := p.reconciler(nil).retainer.retainWithoutSource(t.Context(), p.ref("web"), []*v1alpha1.PodProtector{cached})
 		if err != nil || got != outdated {
 			t.Errorf("%s: retainWithoutSource() = %q, %v, want %q", claim, got, err, outdated)
 		}

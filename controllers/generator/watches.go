@@ -65,7 +65,7 @@ func sourceChangedPredicate() predicate.TypedPredicate[client.Object] {
 func protectorChangedPredicate(losses Losses) predicate.TypedPredicate[*v1alpha1.PodProtector] {
 	return predicate.TypedFuncs[*v1alpha1.PodProtector]{
 		DeleteFunc: func(e event.TypedDeleteEvent[*v1alpha1.PodProtector]) bool {
-			if losses != nil {
+			if losses != nil { // rule 10
 				losses.Record(e.Object)
 			}
 			return true
@@ -121,12 +121,12 @@ func (r *Reconciler) mapToSources(ctx context.Context, object client.Object) []p
 		return nil
 	}
 	found := map[policy.Ref]bool{}
-	_ = r.Kinds.forEachSource(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref policy.Ref, _ client.Object) error {
+	_ = r.kinds.forEachSource(ctx, p.Namespace, p.Spec.Workloads.Kinds, func(ref policy.Ref, _ client.Object) error {
 		found[ref] = true
 		return nil
 	})
 	var list v1alpha1.PodProtectorList
-	if err := r.Client.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{policyIndex: p.String()}); err == nil {
+	if err := r.cache.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{policyIndex: p.String()}); err == nil {
 		for i := range list.Items {
 			if ref, _, ok := policy.SourceOf(&list.Items[i]); ok {
 				found[ref] = true

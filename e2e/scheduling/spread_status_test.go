@@ -91,7 +91,7 @@ func TestMinDomains(t *testing.T) {
 		updateSpread(l, zoneSpread(byCell, overDomains(2), tolerateLoss))
 		waitForSpreadStatus(l, metav1.ConditionTrue, v1alpha1.ReasonSpread, `"worker-2" has the most, 4 (58%)`, cell)
 		updateSpread(l, zoneSpread(func(s *v1alpha1.Spread) { s.TopologyKey = "e2e.breakwater.dev/nowhere" }, overDomains(2)))
-		waitForSpreadStatus(l, metav1.ConditionUnknown, v1alpha1.ReasonDomainsUnknown, "without the label e2e.breakwater.dev/nowhere",
+		waitForSpreadStatus(l, metav1.ConditionUnknown, v1alpha1.ReasonDomainsUnknown, "lack the label e2e.breakwater.dev/nowhere",
 			v1alpha1.SpreadStatus{TopologyKey: "e2e.breakwater.dev/nowhere", Unknown: 7})
 		updateSpread(l, nil)
 		l.Eventually(func() string {

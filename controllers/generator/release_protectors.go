@@ -1,0 +1,122 @@
+package generator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+)
+
+// releaseProtectors releases those of the protectors that may be released now, and returns the strictest verdict on the others.
+func (r *releaser) releaseProtectors(
+	ctx context.Context, ref policy.Ref, source client.Object, protectors []*v1alpha1.PodProtector, cause releaseCause,
+) (brake.Verdict, error) {
+	strictest := brake.Granted
+	for _, protector := range protectors {
+		if !policy.IsGenerated(protector) || isReleased(protector) {
+			continue
+		}
+		verdict, err := r.decreases.decideRelease(ctx, ref, source, protector, cause)
+		if err != nil {
+			return "", err
+		}
+		switch verdict {
+		case brake.Quiet:
+			strictest = brake.Quiet // the source must stay until the verdict is known
+			continue
+		case brake.Held:
+			if strictest == brake.Granted {
+				strictest = brake.Held
+			}
+			if cause.heldCondition != nil {
+				if err := r.conditions.announce(ctx, protector, *cause.heldCondition); err != nil {
+					return "", err
+				}
+			}
+			continue
+		}
+		if err := r.releaseProtector(ctx, protector); apierrors.IsNotFound(err) {
+			return "", errProtectorVanished
+		} else if err != nil {
+			return "", err
+		}
+		r.retries.retryAfter(ref, clusters.RecheckInterval)
+	}
+	return strictest, nil
+}
+
+// releaseProtector deletes a protector: it removes the finalizer first, then the object.
+func (r *releaser) releaseProtector(ctx context.Context, protector *v1alpha1.PodProtector) error {
+	if isReleased(protector) {
+		return nil
+	}
+	if err := clusters.RecordRelease(ctx, r.client, protector, Name); err != nil {
+		return err
+	}
+	if err := clusters.DropFinalizer(ctx, r.client, protector, v1alpha1.FinalizerProtector, Name); err != nil {
+		return fmt.Errorf("remove the finalizer from the PodProtector: %w", err)
+	}
+	if err := r.client.Delete(ctx, protector, client.Preconditions{UID: &protector.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the PodProtector: %w", err)
+	}
+	r.metrics.writes.WithLabelValues("release").Inc()
+	log.FromContext(ctx).Info("Released PodProtector", "protector", klog.KObj(protector))
+	return nil
+}
+
+// errProtectorVanished means that a protector no longer exists: it may have vanished.
+var errProtectorVanished = errors.New("the PodProtector does not exist")
+
+// isReleased reports whether a protector is being deleted and no longer has the generator's finalizer.
+func isReleased(protector *v1alpha1.PodProtector) bool {
+	return protector.DeletionTimestamp != nil && !slices.Contains(protector.Finalizers, v1alpha1.FinalizerProtector)
+}
+
+// isSourceDeleted reports whether a protector stays although its source was deleted, because the brake holds its release.
+func isSourceDeleted(p *v1alpha1.PodProtector) bool {
+	c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
+	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonSourceDeleted
+}
+
+// releaseHeld releases a protector whose source no longer exists and whose release was held, once the brake grants it.
+func (r *releaser) releaseHeld(ctx context.Context, ref policy.Ref, protector *v1alpha1.PodProtector) (outcome, error) {
+	if current, err := r.kinds.getLive(ctx, ref); err != nil {
+		return "", fmt.Errorf("get the %s from the API server: %w", ref.Kind, err)
+	} else if current != nil {
+		return outdated, nil
+	}
+	live, err := get(ctx, r.live, client.ObjectKeyFromObject(protector), &v1alpha1.PodProtector{})
+	if err != nil || live == nil || live.UID != protector.UID {
+		return outdated, err
+	}
+	// Rule 13: a restored core may have lost the record, and with it whether a cascade deleted the source.
+	if !isSourceDeleted(live) {
+		return outdated, nil
+	}
+	if released, err := r.releaseUnrecreatable(ctx, ref, nil, deletedCause(ref)); err != nil || !released {
+		return decreaseHeld, err
+	}
+	verdict, err := r.releaseProtectors(ctx, ref, nil, []*v1alpha1.PodProtector{live}, deletedCause(ref))
+	switch {
+	case errors.Is(err, errProtectorVanished):
+		return outdated, nil
+	case err != nil:
+		return "", err
+	case verdict == brake.Granted:
+		return released, nil
+	default:
+		return decreaseHeld, nil
+	}
+}

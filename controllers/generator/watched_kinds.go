@@ -1,0 +1,65 @@
+package generator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
+)
+
+// watchKind starts to watch a kind. If it returns no error, the kind is served and may be listed, though it may not have been listed yet.
+func (k *Kinds) watchKind(ctx context.Context, kind schema.GroupVersionKind) error {
+	if _, ok := builtInKind(kind.GroupKind()); ok {
+		if !slices.Contains(k.Watched, kind) {
+			return fmt.Errorf("the generator does not watch %s; add it to the flag --kinds", kind.Kind)
+		}
+		return nil
+	}
+	if err := k.watches.watchAuxiliary(crdResource(), func(*metav1.PartialObjectMetadata) { k.watches.notifyChange(metav1.NamespaceAll) }); err != nil {
+		return err
+	}
+	mapping, err := k.discovery.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		k.watches.stopUnserved(kind.GroupKind())
+		return err
+	}
+	if err := k.discovery.checkListable(ctx, mapping.Resource); err != nil {
+		if apierrors.IsNotFound(err) {
+			k.watches.stopUnserved(kind.GroupKind())
+		}
+		return err
+	}
+	return k.watches.start(kind, mapping.Resource)
+}
+
+// ensureWatched watches the kind of a source whose protectors name it, even if no policy names it any more.
+func (k *Kinds) ensureWatched(ctx context.Context, ref policy.Ref, protectors []*v1alpha1.PodProtector) error {
+	if isBuiltIn(ref) || len(protectors) == 0 {
+		return nil
+	}
+	isWatched := k.watches.of(ref.GroupKind()) != nil
+	_, version, ok := policy.SourceOf(protectors[0])
+	if isWatched || !ok || version == "" {
+		return nil
+	}
+	err := k.watchKind(ctx, ref.GroupKind().WithVersion(version))
+	if ignoreNotServed(err) != nil {
+		return fmt.Errorf("watch %s: %w", ref.Kind, err)
+	}
+	return nil
+}
+
+// watchedKinds returns all kinds that are watched.
+func (k *Kinds) watchedKinds() []v1alpha1.WorkloadKind {
+	var kinds []v1alpha1.WorkloadKind
+	for _, kind := range slices.Concat(k.Watched, k.watches.all()) {
+		kinds = append(kinds, v1alpha1.WorkloadKind{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind})
+	}
+	return kinds
+}
