@@ -82,7 +82,7 @@ func TestBreakGlassAnswerHasWarning(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("web", 5, 5))
 	pod := forced(memoryPod("web-0"))
 	pod.Annotations[v1alpha1.AnnotationForceReason] = "node 7\nis on fire"
-	d.protect(context.Background(), memoryCell, removal.Request{
+	d.pods.protect(context.Background(), memoryCell, removal.Request{
 		Operation: v1alpha1.OperationDelete, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, User: "alice",
 	})
 	var event string

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -158,14 +157,10 @@ func (s *Server) startCallerAuthentication(ctx context.Context) error {
 func (p *Protection) callerLabel(scope string) string {
 	core, cells, ok := webhookconfig.ParseRootGuardPath(scope)
 	switch {
-	case ok && core != "" && slices.ContainsFunc(p.cores, hasName(core)):
+	case ok && core != "" && p.cores.named(core) != nil:
 		return "cores/" + core
 	case ok && core == "" && p.cells.has(cells[0]):
 		return "cells/" + cells[0]
 	}
 	return "unknown"
-}
-
-func hasName(name string) func(*core) bool {
-	return func(c *core) bool { return c.name == name }
 }

@@ -35,8 +35,11 @@ func fromUnprovenCaller(ctx context.Context) context.Context {
 
 func isFromUnprovenCaller(ctx context.Context) bool { return ctx.Value(unprovenCaller{}) != nil }
 
-// verifier limits the rate at which the webhook compares the pods of reviews with those of the cells.
+// verifier compares the pods of reviews with those of the cells, at a limited rate.
 type verifier struct {
+	cells  *cells
+	tracer *tracing.Tracer
+
 	mu     sync.Mutex
 	limits map[string]*rate.Limiter // by cell
 }
@@ -59,11 +62,11 @@ func (v *verifier) limit(cell string) *rate.Limiter {
 // returns nil when the removal may be charged. The authenticated API server of the cell needs no such read, since it
 // has just read the pod itself. An unreadable cell is no reason to refuse: a reservation without a removal ends with
 // the admission deadline.
-func (p *Protection) verify(ctx context.Context, cell string, r removal.Request) *removal.Answer {
+func (v *verifier) verify(ctx context.Context, cell string, r removal.Request) *removal.Answer {
 	if !isFromUnprovenCaller(ctx) || r.Operation == v1alpha1.OperationEvict || r.IsBreakGlass() {
-		return nil // podOf has read the pod of an eviction or of a break-glass removal from the cell
+		return nil // podReader has read the pod of an eviction or of a break-glass removal from the cell
 	}
-	objects, err := p.cells.metadata(cell)
+	objects, err := v.cells.metadata(cell)
 	if err != nil {
 		return nil
 	}
@@ -74,13 +77,13 @@ func (p *Protection) verify(ctx context.Context, cell string, r removal.Request)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ctx, span := p.tracer.Call(ctx, tracing.SpanReadPod)
+	ctx, span := v.tracer.Call(ctx, tracing.SpanReadPod)
 	defer span.End()
 	// The watch cache may lag behind. The second read, from etcd, happens only if the first one seems to refute the
 	// review.
 	var refusal *removal.Answer
 	for _, version := range []string{"0", ""} {
-		if err := p.verifier.limit(cell).Wait(ctx); err != nil {
+		if err := v.limit(cell).Wait(ctx); err != nil {
 			refusal := removal.DenyUnreadablePod(cell, r, fmt.Errorf("too many unauthenticated requests for this cell: %w", err))
 			return &refusal
 		}

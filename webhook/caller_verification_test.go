@@ -145,8 +145,8 @@ func TestUnprovenCallerCannotChargeMissingPods(t *testing.T) {
 func TestVerificationReadsAreRateLimited(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("web", 0, 5))
 	reads := d.serveMetadata(t, func(string) (*metav1.PartialObjectMetadata, error) { return nil, nil })
-	d.verifier.limit(memoryCell).SetBurst(10)
-	d.verifier.limit(memoryCell).SetLimit(0)
+	d.pods.decider.verifier.limit(memoryCell).SetBurst(10)
+	d.pods.decider.verifier.limit(memoryCell).SetLimit(0)
 	ctx, cancel := context.WithTimeout(fromUnprovenCaller(t.Context()), time.Minute)
 	defer cancel()
 	for i := range 20 {

@@ -148,14 +148,3 @@ func (c *cells) clientsOf(name string) (cellClients, error) {
 	c.connected[name] = clients
 	return clients, nil
 }
-
-// hasPod reports whether a pod belongs to a cell, according to this core. If the core has no such Cell, or the webhook has
-// not read it yet, every pod belongs to it. It is safer to charge a removal to a cell that does not count the pod, and
-// to refuse it, than not to charge it at all.
-func (c *core) hasPod(cell, namespace string, labels map[string]string) bool {
-	if c.cellRegistry == nil {
-		return true
-	}
-	member, ok := c.cellRegistry.Cell(cell)
-	return !ok || member.Scope.Has(namespace, labels)
-}

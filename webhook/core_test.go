@@ -44,7 +44,7 @@ func TestNewestSelectorDeterminesCoverage(t *testing.T) {
 	d := newMemoryFixture(t)
 	covered := func() []string {
 		var names []string
-		for _, key := range d.core.coverage.covering("c0", "default", map[string]string{"app": "web"}) {
+		for _, key := range d.core.states.coverage.covering("c0", "default", map[string]string{"app": "web"}) {
 			names = append(names, key.Name)
 		}
 		slices.Sort(names)
@@ -57,16 +57,16 @@ func TestNewestSelectorDeterminesCoverage(t *testing.T) {
 		}
 	}
 	a, b := memoryProtector("a", 1, 1), memoryProtector("b", 1, 1)
-	d.core.storeCoverage(a)
-	d.core.storeCoverage(b)
-	d.core.storeCoverage("not a protector")
+	d.core.states.setCoverage(a)
+	d.core.states.setCoverage(b)
+	d.core.states.setCoverage("not a protector")
 	want("two protectors", "a", "b")
 	a.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "other"}}
-	d.core.storeCoverage(a)
+	d.core.states.setCoverage(a)
 	want("one has changed", "b")
-	d.core.handleDelete(toolscache.DeletedFinalStateUnknown{Key: "default/b"})
+	d.core.states.handleDelete(toolscache.DeletedFinalStateUnknown{Key: "default/b"})
 	want("the other was deleted while the watch was interrupted")
-	d.core.handleDelete("not a protector")
+	d.core.states.handleDelete("not a protector")
 }
 
 func TestRefusesBeforeProtectorsAreRead(t *testing.T) {
@@ -104,7 +104,7 @@ func TestDeletedProtectorRefusesNothing(t *testing.T) {
 		t.Errorf("answer %+v, want it allowed as unprotected", answer)
 	}
 	asks := []historyOp{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}
-	answers, err := d.core.flush(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
+	answers, err := d.core.reserver.batches.DoAll(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
 	if err != nil || len(answers) != 2 || !answers[0].released || !answers[1].released {
 		t.Errorf("answers %+v, error %v; want both to report that the protector does not exist", answers, err)
 	}

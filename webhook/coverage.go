@@ -14,7 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
 
-// coverageIndex index which protectors of a core cover a pod. They are safe for concurrent use.
+// coverageIndex indexes which protectors of a core cover a pod. It is safe for concurrent use.
 type coverageIndex struct {
 	mu sync.RWMutex
 	// index and selected hold the protectors that select pods by labels, which is the same in every cell.
@@ -111,6 +111,18 @@ func (c *coverageIndex) covering(cell, namespace string, labels map[string]strin
 		}
 	}
 	return all
+}
+
+// coveringResolved is like covering, without the protectors that may cover the pod only because no aggregator has looked yet.
+func (c *coverageIndex) coveringResolved(cell, namespace string, labels map[string]string) []types.NamespacedName {
+	all := c.covering(cell, namespace, labels)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.DeleteFunc(all, func(key types.NamespacedName) bool {
+		of, targeted := c.targeted[key.Namespace][key.Name]
+		_, found := of.cells[cell]
+		return targeted && !found
+	})
 }
 
 // findSameTarget returns the first other protector of the namespace, by name, that names the same workload.

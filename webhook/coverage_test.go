@@ -67,14 +67,14 @@ func drawCovering(t *rapid.T) *v1alpha1.PodProtector {
 // After any sequence of watch events, a pod has exactly the protectors that cover it in its cell.
 func TestCoverageIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &core{coverage: newCoverageIndex(), metrics: &metrics{refusals: newRefusalCounter()}}
+		c := &protectorStates{coverage: newCoverageIndex(), conflicts: &conflictLog{}, refusals: newRefusalCounter()}
 		stored := map[types.NamespacedName]*v1alpha1.PodProtector{}
 		t.Repeat(map[string]func(*rapid.T){
 			"write": func(t *rapid.T) {
 				p := drawCovering(t)
 				key := client.ObjectKeyFromObject(p)
 				if old, had := stored[key]; !had || !sameCoverage(old, p) {
-					c.storeCoverage(p)
+					c.setCoverage(p)
 				}
 				stored[key] = p
 			},

@@ -51,7 +51,7 @@ func TestCriterionDeterminesCharge(t *testing.T) {
 				change(pod)
 			}
 			d := newMemoryFixture(t, p)
-			answer := d.protect(t.Context(), memoryCell, removal.Request{
+			answer := d.pods.protect(t.Context(), memoryCell, removal.Request{
 				Operation: v1alpha1.OperationEvict, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, Criterion: c.eviction,
 			})
 			if answer.Verdict != c.want {

@@ -26,7 +26,7 @@ type reviewedProtector struct {
 // another protector in the namespace, since each removal would then need the budget of both, which no user intends. Two
 // protectors that are created at the same instant may both pass; the condition Overlapping reports them.
 func (p *Protection) ReviewProtector(core string, review *admissionv1.AdmissionRequest) removal.Answer {
-	target := p.core(core)
+	target := p.cores.named(core)
 	if target == nil || review.Resource.Group != v1alpha1.GroupVersion.Group || review.Resource.Resource != "podprotectors" {
 		return removal.AllowUncharged(removal.VerdictUnguarded)
 	}
@@ -43,7 +43,7 @@ func (p *Protection) ReviewProtector(core string, review *admissionv1.AdmissionR
 	if ref == nil || before.Spec.TargetRef != nil && *before.Spec.TargetRef == *ref {
 		return removal.AllowUncharged(removal.VerdictUnguarded)
 	}
-	other, found := target.coverage.findSameTarget(types.NamespacedName{Namespace: review.Namespace, Name: review.Name}, *ref)
+	other, found := target.states.coverage.findSameTarget(types.NamespacedName{Namespace: review.Namespace, Name: review.Name}, *ref)
 	if !found {
 		return removal.AllowUncharged(removal.VerdictUnguarded)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	json2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/types"
@@ -48,11 +45,6 @@ const (
 	maxForwardWait = 2 * time.Second
 	// forwardWindow is how long a removal waits for others to share its request.
 	forwardWindow = 2 * time.Millisecond
-	// maxForwardBytes limits the size of a forward batch and of its answer.
-	maxForwardBytes = 4 << 20
-	// maxForwardRemovals limits the removals of a forward batch. The limit in bytes is not enough: decoded from the
-	// shortest JSON, a forward batch would take a hundred times its size.
-	maxForwardRemovals = 4_096
 )
 
 // forwarder is the state that a replica keeps about the others, for one core cluster.
@@ -65,6 +57,10 @@ type forwarder struct {
 	suspects map[string]time.Time
 	// pending are the forward batches that have not been sent yet.
 	pending map[destination]*forwardBatch
+}
+
+func newForwarder(core string, peers Peers, tracer *tracing.Tracer) *forwarder {
+	return &forwarder{core: core, peers: peers, tracer: tracer, suspects: map[string]time.Time{}, pending: map[destination]*forwardBatch{}}
 }
 
 // destination is the destination of a forward batch: a replica, for a protector.
@@ -85,48 +81,7 @@ type forwardBatch struct {
 	err     error
 }
 
-// handedOver is the body of a request to another replica, and taken is the body of its answer, in the same order.
-type handedOver struct {
-	Removals handedRemovals `json:"removals"`
-}
-
-// handedRemovals are at most maxForwardRemovals removals.
-type handedRemovals []quota.Removal
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom. It stops at the first removal over the limit.
-func (r *handedRemovals) UnmarshalJSONFrom(from *jsontext.Decoder) error {
-	*r = nil
-	begin, err := from.ReadToken()
-	if err != nil || begin.Kind() == jsontext.KindNull {
-		return err
-	}
-	if begin.Kind() != jsontext.KindBeginArray {
-		return fmt.Errorf("field removals has kind %s, want an array", begin.Kind())
-	}
-	for from.PeekKind() != jsontext.KindEndArray {
-		if len(*r) == maxForwardRemovals {
-			return fmt.Errorf("more than %d removals", maxForwardRemovals)
-		}
-		one := quota.Removal{}
-		if err := json2.UnmarshalDecode(from, &one); err != nil {
-			return err
-		}
-		*r = append(*r, one)
-	}
-	_, err = from.ReadToken()
-	return err
-}
-
-type taken struct {
-	Decided []decided `json:"decided"`
-}
-
-type decided struct {
-	Verdict quota.Verdict `json:"verdict"`
-	Claim   quota.Claim   `json:"claim"`
-}
-
-// rendezvousOwner returns the replica that writes a contended protector; "" is this one.
+// ownerOf returns the replica that writes a contended protector; "" is this one.
 func (h *forwarder) ownerOf(key types.NamespacedName) string {
 	replicas := []string{h.peers.Self}
 	h.mu.Lock()
@@ -245,86 +200,4 @@ func (h *forwarder) endpoint(to destination) string {
 	path := "/peers/" + peerProtocol + "/cores/" + url.PathEscape(h.core) +
 		"/protectors/" + url.PathEscape(to.protector.Namespace) + "/" + url.PathEscape(to.protector.Name)
 	return "https://" + to.replica + path + "?timeout=" + maxForwardWait.String()
-}
-
-// PeerHandler serves the requests of other replicas of this version. It trusts their content: only replicas may reach
-// it.
-func (p *Protection) PeerHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /peers/"+peerProtocol+"/cores/{core}/protectors/{namespace}/{name}", p.serveForward)
-	mux.HandleFunc("/peers/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "this replica speaks peer protocol "+peerProtocol+", another version: reserve locally", http.StatusNotFound)
-	})
-	return mux
-}
-
-func (p *Protection) serveForward(w http.ResponseWriter, r *http.Request) {
-	forwarded := handedOver{}
-	body, err := readAll(http.MaxBytesReader(w, r.Body, maxForwardBytes), r.ContentLength)
-	if err == nil {
-		err = removal.DecodeJSON(body, &forwarded)
-	}
-	if err != nil {
-		http.Error(w, "cannot decode forwarded removals: "+err.Error(), http.StatusBadRequest)
-		return
-	}
-	core := p.core(r.PathValue("core"))
-	if core == nil || !core.synced.Load() {
-		http.Error(w, fmt.Sprintf("this replica does not serve core cluster %q, or has not read it yet", r.PathValue("core")), http.StatusServiceUnavailable)
-		return
-	}
-	ctx, span := p.tracer.Serve(r.Context(), r.Header, tracing.SpanTakeOver)
-	defer span.End()
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
-	defer cancel()
-	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	answer, err := core.reserveForPeer(ctx, key, forwarded.Removals)
-	tracing.RecordError(span, err)
-	switch {
-	case errors.Is(err, errUnknownProtector):
-		http.Error(w, fmt.Sprintf("this replica has no PodProtector %s", key), http.StatusNotFound)
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(taken{answer}); err != nil {
-			p.log.V(1).Info("Could not send answer to another replica", "error", err.Error())
-		}
-	}
-}
-
-// errUnknownProtector is the answer for a protector that this replica does not have. This replica may not have read it yet: the
-// asking replica has read it, and must check for itself.
-var errUnknownProtector = errors.New("the protector does not exist")
-
-// reserveForPeer reserves for another replica. It returns decisions for all removals or for none. It does not forward them
-// again: replicas that disagree about the owner would pass them in a circle.
-func (c *core) reserveForPeer(ctx context.Context, key types.NamespacedName, removals []quota.Removal) ([]decided, error) {
-	spans, end := c.startWaitSpan(ctx)
-	defer end()
-	ops := make([]historyOp, len(removals))
-	for i, removal := range removals {
-		ops[i] = historyOp{removal: removal, claim: &quota.Claim{}, spans: spans}
-	}
-	results, err := c.batches.DoAll(ctx, key, ops)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]decided, len(results))
-	for i, answer := range results {
-		if answer.released {
-			return nil, errUnknownProtector
-		}
-		all[i] = decided{Verdict: answer.verdict, Claim: *ops[i].claim}
-	}
-	return all, nil
-}
-
-func (p *Protection) core(name string) *core {
-	for _, c := range p.cores {
-		if c.name == name {
-			return c
-		}
-	}
-	return nil
 }

@@ -66,8 +66,8 @@ func TestProtectorLostAfterInitialListIsKept(t *testing.T) {
 			return ""
 		})
 	})
-	c := newCore("core", losingCluster{source, lose}, nil, newMetrics(prometheus.NewRegistry()), logr.Discard(), time.Now)
-	c.onChange = func() {}
+	options := Options{Cores: map[string]cluster.Cluster{"core": losingCluster{source, lose}}, Now: time.Now}
+	c := connectCore("core", options, newMetrics(prometheus.NewRegistry()), logr.Discard(), func() {})
 	go func() { _ = source.Start(t.Context()) }()
 	go func() { _ = c.Start(t.Context()) }()
 	testplane.Eventually(t, func() string {
@@ -78,7 +78,7 @@ func TestProtectorLostAfterInitialListIsKept(t *testing.T) {
 	})
 	lose()
 	testplane.Eventually(t, func() string {
-		if c.lostCount() != 1 {
+		if c.states.lostCount() != 1 {
 			return "the webhook has not recorded the protector as lost"
 		}
 		return ""

@@ -58,12 +58,12 @@ func TestLostProtectorStaysInForce(t *testing.T) {
 	d := newMemoryFixture(t, held(memoryProtector("web", 1, 5)))
 	last := d.deleteProtector(t, "web")
 	d.wantLost(t) // before the watch has shown it
-	if n := d.core.lostCount(); n != 0 {
+	if n := d.core.states.lostCount(); n != 0 {
 		t.Errorf("%d lost protectors before the watch event, want 0", n)
 	}
-	d.core.handleDelete(last)
+	d.core.states.handleDelete(last)
 	d.wantLost(t)
-	if n := d.core.lostCount(); n != 1 {
+	if n := d.core.states.lostCount(); n != 1 {
 		t.Errorf("%d lost protectors, want 1", n)
 	}
 	unready := memoryPod("web-1")
@@ -77,9 +77,9 @@ func TestLostProtectorStaysInForce(t *testing.T) {
 	if err := d.client.Create(t.Context(), anew); err != nil {
 		t.Fatal(err)
 	}
-	d.core.storeCoverage(anew)
-	if answer := d.remove(t.Context(), memoryPod("web-0")); answer.Verdict != removal.VerdictReserved || d.core.lostCount() != 0 {
-		t.Errorf("answer %+v, %d lost protectors; want it allowed and none", answer, d.core.lostCount())
+	d.core.states.setCoverage(anew)
+	if answer := d.remove(t.Context(), memoryPod("web-0")); answer.Verdict != removal.VerdictReserved || d.core.states.lostCount() != 0 {
+		t.Errorf("answer %+v, %d lost protectors; want it allowed and none", answer, d.core.states.lostCount())
 	}
 }
 
@@ -115,8 +115,8 @@ func TestReleasedProtectorRefusesNothing(t *testing.T) {
 			d := newMemoryFixture(t, held(memoryProtector("web", 1, 5)))
 			last := d.deleteProtector(t, "web")
 			change(last)
-			d.core.storeState(last)
-			d.core.handleDelete(last)
+			d.core.states.set(last)
+			d.core.states.handleDelete(last)
 			d.wantUnprotected(t)
 		})
 	}
@@ -132,15 +132,15 @@ func TestInterruptedWatchChecksForRelease(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d.core.handleDelete(toolscache.DeletedFinalStateUnknown{Key: "default/web", Obj: last})
+		d.core.states.handleDelete(toolscache.DeletedFinalStateUnknown{Key: "default/web", Obj: last})
 		d.wantLost(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		asked := make(chan struct{})
 		go func() {
 			defer close(asked)
-			d.core.recheckLost(ctx)
+			d.core.states.recheckLost(ctx)
 		}()
-		d.core.lostQueue.ShutDownWithDrain() // waits until it has been checked
+		d.core.states.lostQueue.ShutDownWithDrain() // waits until it has been checked
 		cancel()
 		<-asked
 		if released {
@@ -153,7 +153,7 @@ func TestInterruptedWatchChecksForRelease(t *testing.T) {
 
 func TestBreakGlassOverridesLostProtector(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("api", 1, 5), held(memoryProtector("web", 1, 5)), memoryProtector("zoo", 1, 5))
-	d.core.handleDelete(d.deleteProtector(t, "web"))
+	d.core.states.handleDelete(d.deleteProtector(t, "web"))
 	answer := d.remove(t.Context(), forced(memoryPod("web-0")))
 	if answer.Verdict != removal.VerdictForced || answer.Audit()[v1alpha1.AuditForcedOver] != "Vanished" {
 		t.Errorf("audit %v, want the overridden verdict Vanished", answer.Audit())
@@ -170,7 +170,7 @@ func TestBreakGlassOverridesLostProtector(t *testing.T) {
 		d.deleteProtector(t, "web")
 		return write()
 	})
-	answer = d.protect(t.Context(), memoryCell, removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: forced(memoryPod("web-0"))})
+	answer = d.pods.protect(t.Context(), memoryCell, removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-0", Pod: forced(memoryPod("web-0"))})
 	if answer.Verdict != removal.VerdictForced || quota.BudgetOf(d.stored(t, "api")).Reserved != 1 {
 		t.Errorf("audit %v, %d reservations with api; want 0", answer.Audit(), quota.BudgetOf(d.stored(t, "api")).Reserved)
 	}
@@ -178,8 +178,8 @@ func TestBreakGlassOverridesLostProtector(t *testing.T) {
 
 // restore makes the core appear to have been restored from a backup, after a version.
 func (d *memoryFixture) restore() {
-	d.core.restoreDetector.Observe(d.core.restoreDetector.Mark(), "1000")
-	d.core.restoreDetector.Observe(d.core.restoreDetector.Mark(), "1000001000")
+	d.core.states.restoreDetector.Observe(d.core.states.restoreDetector.Mark(), "1000")
+	d.core.states.restoreDetector.Observe(d.core.states.restoreDetector.Mark(), "1000001000")
 }
 
 func began(version string) func(*v1alpha1.PodProtector) {
@@ -205,7 +205,7 @@ func TestCountsBeforeRestoreAdmitNothing(t *testing.T) {
 			if answer.Allowed != c.allowed || !c.allowed && (answer.Verdict != "Restored" || answer.Status.Code != 429) {
 				t.Errorf("answer %+v, want allowed %v", answer, c.allowed)
 			}
-			dry := d.protect(t.Context(), memoryCell, removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-1", Pod: memoryPod("web-1"), DryRun: true})
+			dry := d.pods.protect(t.Context(), memoryCell, removal.Request{Operation: v1alpha1.OperationDelete, Namespace: "default", PodName: "web-1", Pod: memoryPod("web-1"), DryRun: true})
 			if dry.Allowed != c.allowed {
 				t.Errorf("answer %+v to a dry run, want allowed %v", dry, c.allowed)
 			}

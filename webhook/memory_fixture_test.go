@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/batch"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 const memoryCell = "c0"
@@ -64,22 +64,23 @@ func newMemoryFixture(t testingT, protectors ...*v1alpha1.PodProtector) *memoryF
 	}
 	d.client = builder.Build()
 	m := newMetrics(prometheus.NewRegistry())
-	d.core = &core{
-		name: "core", protectors: &clusters.Protectors{Cache: d.client, Live: d.client, Writer: d.client},
-		restoreDetector: &clusters.RestoreDetector{}, events: d.events, now: time.Now, metrics: m, coverage: newCoverageIndex(), onChange: func() {},
-		lostQueue: newLostQueue(), pendingCharges: newPendingCharges(), log: logr.Discard(),
-	}
+	access := &clusters.Protectors{Cache: d.client, Live: d.client, Writer: d.client}
+	d.core = newCore("core", access, &clusters.RestoreDetector{}, m, logr.Discard(), time.Now)
+	d.core.events, d.core.onChange, d.core.states.lostQueue = d.events, func() {}, newLostQueue()
 	d.core.synced.Store(true)
-	d.core.batches = batch.New(d.core.flush)
 	for _, p := range protectors {
-		d.core.storeCoverage(p)
+		d.core.states.setCoverage(p)
 	}
-	d.Protection = &Protection{
-		cores: []*core{d.core}, cells: &cells{static: map[string]kubernetes.Interface{memoryCell: kubernetesfake.NewClientset()}},
-		metrics: m, log: logr.Discard(), now: time.Now, refusalEvents: &refusalEvents{now: time.Now},
-		nodes: &nodeLabelCache{clientFor: func(string) (metadata.Interface, error) { return nil, errors.New("it has no nodes") }},
-	}
+	d.connect(nil)
 	return d
+}
+
+// connect recreates the Protection, with a tracer; nil creates no spans.
+func (d *memoryFixture) connect(tracer *tracing.Tracer) {
+	c := &cells{static: map[string]kubernetes.Interface{memoryCell: kubernetesfake.NewClientset()}}
+	d.core.reserver.spans.tracer = tracer
+	d.Protection = newProtection(coreSet{d.core}, c, nil, d.core.reserver.metrics, tracer, logr.Discard(), time.Now)
+	d.pods.decider.nodes.clientFor = func(string) (metadata.Interface, error) { return nil, errors.New("it has no nodes") }
 }
 
 func (d *memoryFixture) update(
@@ -141,7 +142,7 @@ func memoryPod(name string) *corev1.Pod {
 
 // remove requests the deletion of a pod.
 func (d *memoryFixture) remove(ctx context.Context, p *corev1.Pod) removal.Answer {
-	return d.protect(ctx, memoryCell, removal.Request{
+	return d.pods.protect(ctx, memoryCell, removal.Request{
 		Operation: v1alpha1.OperationDelete, Namespace: p.Namespace, PodName: p.Name, Pod: p,
 	})
 }

@@ -57,8 +57,8 @@ func TestStaleReplicaChargesCountedPod(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			d := newMemoryFixture(t, c.stored)
-			d.now = func() time.Time { return c.now }
-			d.core.protectors.Cache = staleCache{d.client, countedAt(c.stored.Status.Cells[0].Aggregation.CountedReplicas, ready.Add(-time.Hour))}
+			d.pods.decider.now = func() time.Time { return c.now }
+			d.core.states.protectors.Cache = staleCache{d.client, countedAt(c.stored.Status.Cells[0].Aggregation.CountedReplicas, ready.Add(-time.Hour))}
 			pod := memoryPod("web-0")
 			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(ready)
 			if answer := d.remove(t.Context(), pod); answer.Verdict != c.want {
@@ -75,7 +75,7 @@ func TestRecentlyReadyPodIsRefusedWhileCoreIsUnreachable(t *testing.T) {
 		p := countedAt(2, ready.Add(-time.Hour))
 		p.Spec.MinAvailable = v1alpha1.Pods(floor)
 		d := newMemoryFixture(t, p)
-		d.core.protectors.Live = unresponsiveReader{d.client}
+		d.core.states.protectors.Live = unresponsiveReader{d.client}
 		pod := memoryPod("web-0")
 		pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(ready)
 		want := removal.VerdictUnknown

@@ -26,24 +26,6 @@ const (
 	maxCachedNodes = 5000
 )
 
-// resolveDomains determines the domain of a pod for the protectors that tolerate the loss of a domain
-// (spec.spread.tolerateDomainLoss). It reads the labels of the pod's node, not of the pod. API servers put topology
-// labels on pods when they are bound (since 1.35), but any user who may update the pod may change them afterwards. An
-// older API server leaves them to the creator of the pod.
-func (p *Protection) resolveDomains(ctx context.Context, cell string, r removal.Request, charges []removal.Charge) {
-	for i := range charges {
-		c := &charges[i]
-		if key := removal.DomainLossTopologyKey(c.Protector); key != "" {
-			value, err := p.nodes.label(ctx, nodeKey{cell, r.Pod.Spec.NodeName}, key)
-			if err != nil {
-				c.DomainErr = err
-				continue
-			}
-			c.Domain = quota.Domain{TopologyKey: key, Name: value}
-		}
-	}
-}
-
 // nodeLabelCache caches the labels of nodes. It is safe for concurrent use.
 type nodeLabelCache struct {
 	// clientFor returns the metadata client of a cell.
@@ -52,6 +34,24 @@ type nodeLabelCache struct {
 
 	mu      sync.Mutex
 	entries map[string]map[string]nodeEntry
+}
+
+// resolveDomains determines the domain of a pod for the protectors that tolerate the loss of a domain
+// (spec.spread.tolerateDomainLoss). It reads the labels of the pod's node, not of the pod. API servers put topology
+// labels on pods when they are bound (since 1.35), but any user who may update the pod may change them afterwards. An
+// older API server leaves them to the creator of the pod.
+func (n *nodeLabelCache) resolveDomains(ctx context.Context, cell string, r removal.Request, charges []removal.Charge) {
+	for i := range charges {
+		c := &charges[i]
+		if key := removal.DomainLossTopologyKey(c.Protector); key != "" {
+			value, err := n.label(ctx, nodeKey{cell, r.Pod.Spec.NodeName}, key)
+			if err != nil {
+				c.DomainErr = err
+				continue
+			}
+			c.Domain = quota.Domain{TopologyKey: key, Name: value}
+		}
+	}
 }
 
 // nodeEntry is the cached state of a node; err is the reason why it could not be read.

@@ -109,8 +109,8 @@ func TestDomainLossFloor(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			d := newMemoryFixture(t, c.protectors...)
-			d.nodes, _, _ = nodesOf(zoneNodes())
-			dry := d.protect(t.Context(), memoryCell, removal.Request{
+			d.pods.decider.nodes, _, _ = nodesOf(zoneNodes())
+			dry := d.pods.protect(t.Context(), memoryCell, removal.Request{
 				Operation: v1alpha1.OperationDelete, Namespace: c.pod.Namespace, PodName: c.pod.Name, Pod: c.pod, DryRun: true,
 			})
 			answer := d.remove(t.Context(), c.pod)
@@ -143,7 +143,7 @@ func TestNodesAreReadOnlyForDomainLoss(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			d := newMemoryFixture(t, p)
 			nodes, reads, _ := nodesOf(zoneNodes())
-			d.nodes = nodes
+			d.pods.decider.nodes = nodes
 			if d.remove(t.Context(), podOn("node-a", "web-0")); reads.Load() != 0 {
 				t.Errorf("%d node reads", reads.Load())
 			}

@@ -6,6 +6,11 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+
+	json2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // peerProtocolVersion is raised when the messages between replicas change their meaning but keep their fields.
@@ -49,4 +54,53 @@ func describe(out io.Writer, t reflect.Type, seen map[reflect.Type]bool) {
 		describe(out, t.Elem(), seen)
 	default:
 	}
+}
+
+const (
+	// maxForwardBytes limits the size of a forward batch and of its answer.
+	maxForwardBytes = 4 << 20
+	// maxForwardRemovals limits the removals of a forward batch. The limit in bytes is not enough: decoded from the
+	// shortest JSON, a forward batch would take a hundred times its size.
+	maxForwardRemovals = 4_096
+)
+
+// handedOver is the body of a request to another replica, and taken is the body of its answer, in the same order.
+type handedOver struct {
+	Removals handedRemovals `json:"removals"`
+}
+
+// handedRemovals are at most maxForwardRemovals removals.
+type handedRemovals []quota.Removal
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. It stops at the first removal over the limit.
+func (r *handedRemovals) UnmarshalJSONFrom(from *jsontext.Decoder) error {
+	*r = nil
+	begin, err := from.ReadToken()
+	if err != nil || begin.Kind() == jsontext.KindNull {
+		return err
+	}
+	if begin.Kind() != jsontext.KindBeginArray {
+		return fmt.Errorf("field removals has kind %s, want an array", begin.Kind())
+	}
+	for from.PeekKind() != jsontext.KindEndArray {
+		if len(*r) == maxForwardRemovals {
+			return fmt.Errorf("more than %d removals", maxForwardRemovals)
+		}
+		one := quota.Removal{}
+		if err := json2.UnmarshalDecode(from, &one); err != nil {
+			return err
+		}
+		*r = append(*r, one)
+	}
+	_, err = from.ReadToken()
+	return err
+}
+
+type taken struct {
+	Decided []decided `json:"decided"`
+}
+
+type decided struct {
+	Verdict quota.Verdict `json:"verdict"`
+	Claim   quota.Claim   `json:"claim"`
 }

@@ -95,17 +95,17 @@ func (d *pendingCharges) count() int {
 	return number
 }
 
-// flushPendingCharges writes pending charges of protectors for which no removal is requested, until ctx ends.
-func (c *core) flushPendingCharges(ctx context.Context) {
+// flushUntilDone flushes pending charges of protectors for which no removal is requested, until ctx ends.
+func (d *pendingCharges) flushUntilDone(ctx context.Context, flush func(context.Context, types.NamespacedName)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-c.pendingCharges.added:
+		case <-d.added:
 		}
-		for protectors := c.pendingCharges.protectors(); len(protectors) > 0; protectors = c.pendingCharges.protectors() {
+		for protectors := d.protectors(); len(protectors) > 0; protectors = d.protectors() {
 			for _, protector := range protectors {
-				c.flushPendingChargesOf(ctx, protector)
+				flush(ctx, protector)
 			}
 			select {
 			case <-ctx.Done():
@@ -113,13 +113,5 @@ func (c *core) flushPendingCharges(ctx context.Context) {
 			case <-time.After(pendingWriteInterval):
 			}
 		}
-	}
-}
-
-func (c *core) flushPendingChargesOf(ctx context.Context, protector types.NamespacedName) {
-	ctx, cancel := context.WithTimeout(ctx, pendingWriteTimeout)
-	defer cancel()
-	if _, err := c.batches.Do(ctx, protector, historyOp{flushOnly: true}); err == nil {
-		c.log.Info("Charged break-glass removals that were admitted while the core cluster was unreachable", "protector", protector)
 	}
 }

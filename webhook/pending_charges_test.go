@@ -46,10 +46,10 @@ func TestBreakGlassDuringOutageIsChargedLater(t *testing.T) {
 func TestPendingChargesAreWrittenWithoutRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newMemoryFixture(t, memoryProtector("web", 3, 5), memoryProtector("api", 3, 5))
-		defer d.core.lostQueue.ShutDown()
+		defer d.core.states.lostQueue.ShutDown()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { d.core.flushPendingCharges(ctx); close(done) }()
+		go func() { d.core.pendingCharges.flushUntilDone(ctx, d.core.reserver.flushPending); close(done) }()
 		d.setFault(failWrite)
 		d.remove(t.Context(), forced(memoryPod("web-0")))
 		<-time.After(10 * pendingWriteInterval)
@@ -86,9 +86,9 @@ func TestAllBreakGlassRemovalsAreCharged(t *testing.T) {
 				gone = append(gone, name)
 			}
 		}
-		d.background.Wait()
+		d.returner.background.Wait()
 		d.setFault(nil)
-		d.core.flushPendingChargesOf(context.Background(), types.NamespacedName{Namespace: "default", Name: "web"})
+		d.core.reserver.flushPending(context.Background(), types.NamespacedName{Namespace: "default", Name: "web"})
 		held := 0
 		for range quota.Reservations(&d.stored(t, "web").Status.Cells[0].AdmissionHistory) {
 			held++

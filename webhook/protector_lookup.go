@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -59,8 +58,8 @@ func (p *Protection) ProtectorsOf(cores []string, cell, namespace string, labels
 		if !slices.Contains(cores, core.name) {
 			continue
 		}
-		for _, key := range core.coverage.coveringResolved(cell, namespace, labels) {
-			if last := core.lastSeen(key); last != nil {
+		for _, key := range core.states.coverage.coveringResolved(cell, namespace, labels) {
+			if last := core.states.lastSeen(key); last != nil {
 				found = append(found, scheduling.Protector{
 					Core: core.name, Namespace: key.Namespace, Name: key.Name, Labels: last.Labels, Selector: selectorIn(cell, last),
 					Spread: p.spreadOf(core, last, cell, namespace, labels),
@@ -90,25 +89,6 @@ func (p *Protection) spreadOf(core *core, of *v1alpha1.PodProtector, cell, names
 		spread.SingleCell = spread.SingleCell && (other == cell || !member.Scope.Has(namespace, labels))
 	}
 	return spread
-}
-
-// coveringResolved is like covering, without the protectors that may cover the pod only because no aggregator has looked yet.
-func (c *coverageIndex) coveringResolved(cell, namespace string, labels map[string]string) []types.NamespacedName {
-	all := c.covering(cell, namespace, labels)
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return slices.DeleteFunc(all, func(key types.NamespacedName) bool {
-		of, targeted := c.targeted[key.Namespace][key.Name]
-		_, found := of.cells[cell]
-		return targeted && !found
-	})
-}
-
-// lastSeen returns the last state of a protector that the watch has shown; nil if it does not exist.
-func (c *core) lastSeen(key types.NamespacedName) *v1alpha1.PodProtector {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.lastStates[key].last
 }
 
 // selectorIn returns the selector by which a protector selects pods of a cell; nil when it is unknown.

@@ -15,7 +15,7 @@ import (
 func TestEventsOfOneProtectorAreRateLimited(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("full", 5, 5))
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	d.refusalEvents.now = func() time.Time { return now }
+	d.refusals.events.now = func() time.Time { return now }
 	refuse := func(times int) {
 		for range times {
 			if answer := d.remove(t.Context(), memoryPod("web-0")); answer.Allowed {
@@ -138,14 +138,14 @@ func TestEventNamesUserAndCell(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("full", 5, 5))
 	pod := memoryPod("web-0")
 	request := removal.Request{Operation: v1alpha1.OperationDelete, Namespace: pod.Namespace, PodName: pod.Name, Pod: pod, User: "alice", DryRun: true}
-	d.protect(t.Context(), memoryCell, request)
+	d.pods.protect(t.Context(), memoryCell, request)
 	select {
 	case event := <-d.events.Events:
 		t.Fatalf("event %q of a dry run", event)
 	default:
 	}
 	request.DryRun = false
-	d.protect(t.Context(), memoryCell, request)
+	d.pods.protect(t.Context(), memoryCell, request)
 	select {
 	case event := <-d.events.Events:
 		if want := fmt.Sprintf("Asked by %q in cell %q: NoBudget. (0 more were refused since the last event.)", "alice", memoryCell); !strings.HasSuffix(event, want) {

@@ -77,8 +77,8 @@ func (d *memoryFixture) run(r round, pods []*corev1.Pod) []*corev1.Pod {
 		})
 	}
 	asking.Wait()
-	d.background.Wait()
-	d.core.batches.Wait()
+	d.returner.background.Wait()
+	d.core.reserver.batches.Wait()
 	return allowed
 }
 
@@ -142,7 +142,7 @@ func (d *memoryFixture) check(t *rapid.T, p *v1alpha1.PodProtector, going map[*c
 	}
 	covered := 0
 	for pod := range going {
-		if !slices.Contains(d.core.coverage.covering("c0", "default", pod.Labels), client.ObjectKeyFromObject(p)) {
+		if !slices.Contains(d.core.states.coverage.covering("c0", "default", pod.Labels), client.ObjectKeyFromObject(p)) {
 			continue
 		}
 		covered++

@@ -55,11 +55,11 @@ type podRef struct {
 
 // budget returns how many removals a protector would admit now. A protector that was released admits all.
 func (r protectorRef) budget(ctx context.Context) int {
-	newest, vanished, err := r.core.newestState(ctx, r.key)
+	newest, lost, err := r.core.states.newest(ctx, r.key)
 	switch {
 	case apierrors.IsNotFound(err):
 		return math.MaxInt
-	case err != nil, vanished:
+	case err != nil, lost:
 		return 0
 	}
 	return quota.Allowed(newest)

@@ -19,23 +19,11 @@ func (p *Protection) EachProtector(namespace string, visit func(core string, of 
 			unread = append(unread, core.name)
 			continue
 		}
-		for _, one := range core.statesIn(namespace) {
+		for _, one := range core.states.inNamespace(namespace) {
 			visit(core.name, one)
 		}
 	}
 	return unread
-}
-
-// statesIn returns the states that the watch has shown. It holds the lock only for a scan, so that removals do not wait.
-func (c *core) statesIn(namespace string) (all []*v1alpha1.PodProtector) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for key, state := range c.lastStates {
-		if state.last != nil && (namespace == "" || key.Namespace == namespace) {
-			all = append(all, state.last)
-		}
-	}
-	return all
 }
 
 // CellMetadata returns a metadata client for the cluster of a cell.

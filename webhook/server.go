@@ -153,7 +153,7 @@ func (s *Server) stop(ctx context.Context, server *http.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	err := server.Shutdown(ctx)
-	s.Protection.background.Wait()
+	s.Protection.returner.background.Wait()
 	if err != nil {
 		return fmt.Errorf("drain reviews: %w", err)
 	}
@@ -397,21 +397,4 @@ func reviewTimeout(r *http.Request) time.Duration {
 	}
 	timeout = min(timeout, maxReviewTimeout)
 	return timeout - min(timeout/10, 500*time.Millisecond)
-}
-
-// reviewMeasured calls Review and records its metrics.
-func (p *Protection) reviewMeasured(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
-	began := time.Now()
-	p.metrics.inFlight.Inc()
-	defer p.metrics.inFlight.Dec()
-	answer := p.Review(ctx, cell, review)
-	if !p.cells.has(cell) {
-		cell = "unknown" // a client must not be able to create time series
-	}
-	p.metrics.reviews.WithLabelValues(cell, string(answer.Operation), string(answer.Verdict)).Inc()
-	tracing.Observe(ctx, p.metrics.duration.WithLabelValues(cell), time.Since(began).Seconds())
-	if !answer.Allowed {
-		p.log.V(1).Info("Refused", "cell", cell, "verdict", answer.Verdict, "reason", answer.Status.Message)
-	}
-	return answer
 }

@@ -64,72 +64,76 @@ func SetupWithManager(mgr manager.Manager, options Options) error {
 
 // NewProtection creates the Protection, without a server. It reads its protectors after the manager has started.
 func NewProtection(mgr manager.Manager, options Options) (*Protection, error) {
-	now := options.Now
-	if now == nil {
-		now = time.Now
+	if options.Now == nil {
+		options.Now = time.Now
 	}
-	p := &Protection{
-		cells:         newCells(),
-		metrics:       newMetrics(options.Metrics),
-		tracer:        options.Tracer,
-		log:           mgr.GetLogger(),
-		now:           now,
-		refusalEvents: &refusalEvents{now: time.Now},
+	metrics, log := newMetrics(options.Metrics), mgr.GetLogger()
+	cells := newCells()
+	cells.tracer = options.Tracer
+	retrier, err := addRetrier(mgr, options, cells, metrics)
+	if err != nil {
+		return nil, fmt.Errorf("add the retrier: %w", err)
 	}
-	p.cells.tracer = options.Tracer
-	p.nodes = &nodeLabelCache{clientFor: p.cells.metadata}
-	if options.EnableRetrier {
-		p.retrier = newRetrier(p.cells, p.metrics, p.log)
-		err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-			p.retrier.retryUntilDone(ctx)
-			return nil
-		}))
+	var cores coreSet
+	for name := range options.Cores {
+		core, err := addCore(mgr, name, options, metrics, retrier.trigger)
 		if err != nil {
-			return nil, fmt.Errorf("add the retrier: %w", err)
+			return nil, err
 		}
-	}
-	for name, source := range options.Cores {
-		if source != cluster.Cluster(mgr) {
-			if err := mgr.Add(source); err != nil {
-				return nil, fmt.Errorf("add core cluster %s: %w", name, err)
-			}
+		if core.cellRegistry != nil {
+			cells.registries = append(cells.registries, core.cellRegistry)
 		}
-		core := newCore(name, source, options.RestoreDetectors[name], p.metrics, mgr.GetLogger(), now)
-		core.batches.BeforeStart, core.tracer = options.BeforeFlush, options.Tracer
-		core.onChange = p.retrier.trigger
-		if options.Peers != nil {
-			core.forwarder = &forwarder{
-				core: name, peers: *options.Peers, tracer: options.Tracer, suspects: map[string]time.Time{}, pending: map[destination]*forwardBatch{},
-			}
-		}
-		if core.cellRegistry = options.CellRegistries[name]; core.cellRegistry != nil {
-			p.cells.registries = append(p.cells.registries, core.cellRegistry)
-			if err := mgr.Add(core.cellRegistry); err != nil {
-				return nil, fmt.Errorf("add the Cells of core cluster %s: %w", name, err)
-			}
-		}
-		if err := mgr.Add(core); err != nil {
-			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
-		}
-		if err := p.addProbe(mgr, core.name, source.GetConfig(), options.ProbeInterval); err != nil {
-			return nil, fmt.Errorf("probe core cluster %s: %w", name, err)
-		}
-		p.cores = append(p.cores, core)
+		cores = append(cores, core)
 	}
 	for name, config := range options.Cells {
-		if err := p.cells.addStatic(name, config); err != nil {
+		if err := cells.addStatic(name, config); err != nil {
 			return nil, err
 		}
 	}
-	return p, nil
+	return newProtection(cores, cells, retrier, metrics, options.Tracer, log, options.Now), nil
+}
+
+// addRetrier adds the retrier to the manager; nil if it is not enabled.
+func addRetrier(mgr manager.Manager, options Options, cells *cells, metrics *metrics) (*retrier, error) {
+	if !options.EnableRetrier {
+		return nil, nil
+	}
+	retrier := newRetrier(cells, metrics, mgr.GetLogger())
+	return retrier, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		retrier.retryUntilDone(ctx)
+		return nil
+	}))
+}
+
+// addCore adds a core cluster to the manager, with its registry of Cells and its probe.
+func addCore(mgr manager.Manager, name string, options Options, metrics *metrics, onChange func()) (*core, error) {
+	source := options.Cores[name]
+	if source != cluster.Cluster(mgr) {
+		if err := mgr.Add(source); err != nil {
+			return nil, fmt.Errorf("add core cluster %s: %w", name, err)
+		}
+	}
+	core := connectCore(name, options, metrics, mgr.GetLogger(), onChange)
+	if core.cellRegistry != nil {
+		if err := mgr.Add(core.cellRegistry); err != nil {
+			return nil, fmt.Errorf("add the Cells of core cluster %s: %w", name, err)
+		}
+	}
+	if err := mgr.Add(core); err != nil {
+		return nil, fmt.Errorf("add core cluster %s: %w", name, err)
+	}
+	if err := addProbe(mgr, metrics, name, source.GetConfig(), options.ProbeInterval); err != nil {
+		return nil, fmt.Errorf("probe core cluster %s: %w", name, err)
+	}
+	return core, nil
 }
 
 // addProbe adds a probe that exports whether a core cluster is ready.
-func (p *Protection) addProbe(mgr manager.Manager, core string, config *rest.Config, interval time.Duration) error {
+func addProbe(mgr manager.Manager, metrics *metrics, core string, config *rest.Config, interval time.Duration) error {
 	if interval == 0 {
 		return nil
 	}
-	probe, err := p.metrics.newProbe(core, config, interval)
+	probe, err := metrics.newProbe(core, config, interval)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
@@ -16,39 +15,58 @@ import (
 // opSpans holds the spans of an operation: of all of it, and of its wait for a batch, which the batch ends.
 type opSpans struct{ op, wait trace.Span }
 
-// startWaitSpan starts the wait span of an operation, for the span of ctx; nil when that is not recorded. leave ends it if the
-// caller gives up before its batch starts.
-func (c *core) startWaitSpan(ctx context.Context) (s *opSpans, end func()) {
-	span := c.tracer.Of(ctx)
-	if !span.IsRecording() {
-		return nil, func() {}
-	}
-	_, waiting := c.tracer.Step(ctx, tracing.SpanWait)
-	return &opSpans{op: span, wait: waiting}, func() { waiting.End() }
+// operationTracer traces the operations on the protectors of a core. It wraps their steps from outside: each method that takes a step
+// runs it within a span and returns its result.
+type operationTracer struct {
+	core string
+	// tracer creates spans; nil creates none.
+	tracer *tracing.Tracer
 }
 
-// enqueue submits an operation to the next batch for a protector.
-func (c *core) enqueue(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
-	spans, end := c.startWaitSpan(ctx)
-	defer end()
-	a.spans = spans
-	return c.batches.Do(ctx, key, a)
-}
-
-// giveBack gives a reservation back.
-func (c *core) giveBack(ctx context.Context, key types.NamespacedName, back historyOp) (opResult, error) {
-	ctx, span := c.tracer.Step(ctx, tracing.SpanGiveBack)
+// traceReserve traces a reservation and the answer of the protector.
+func (t *operationTracer) traceReserve(
+	ctx context.Context, key types.NamespacedName, reserve func(context.Context) (opResult, error),
+) (opResult, error) {
+	ctx, span := t.tracer.Step(ctx, tracing.SpanReserve)
 	defer span.End()
-	answer, err := c.enqueue(ctx, key, back)
-	c.setProtectorAttributes(span, key)
+	answer, err := reserve(ctx)
+	t.setAttributes(span, key)
+	tracing.RecordError(span, err)
+	if span.IsRecording() && err == nil {
+		span.SetAttributes(attribute.String(tracing.Verdict, string(answer.verdict.Outcome)))
+	}
+	return answer, err
+}
+
+// traceGiveBack traces that a reservation is given back.
+func (t *operationTracer) traceGiveBack(
+	ctx context.Context, key types.NamespacedName, giveBack func(context.Context) (opResult, error),
+) (opResult, error) {
+	ctx, span := t.tracer.Step(ctx, tracing.SpanGiveBack)
+	defer span.End()
+	answer, err := giveBack(ctx)
+	t.setAttributes(span, key)
 	tracing.RecordError(span, err)
 	return answer, err
 }
 
-// startBatchSpan starts the span of a batch, on behalf of all its recorded operations, and ends their wait spans.
-func (c *core) startBatchSpan(ctx context.Context, key types.NamespacedName, ops []historyOp) (context.Context, trace.Span) {
-	if c.tracer == nil {
-		return ctx, tracing.NoopSpan()
+// startWait starts the wait span of an operation, for the span of ctx; nil when that is not recorded. end ends it if the
+// caller gives up before its batch starts.
+func (t *operationTracer) startWait(ctx context.Context) (s *opSpans, end func()) {
+	span := t.tracer.Of(ctx)
+	if !span.IsRecording() {
+		return nil, func() {}
+	}
+	_, waiting := t.tracer.Step(ctx, tracing.SpanWait)
+	return &opSpans{op: span, wait: waiting}, func() { waiting.End() }
+}
+
+// traceBatch traces a batch, on behalf of all its recorded operations, and ends their wait spans.
+func (t *operationTracer) traceBatch(
+	ctx context.Context, key types.NamespacedName, ops []historyOp, flush func(context.Context) ([]opResult, error),
+) ([]opResult, error) {
+	if t.tracer == nil {
+		return flush(ctx)
 	}
 	var spans []trace.Span
 	for _, a := range ops {
@@ -58,42 +76,36 @@ func (c *core) startBatchSpan(ctx context.Context, key types.NamespacedName, ops
 		a.spans.wait.End()
 		spans = append(spans, a.spans.op)
 	}
-	ctx, span := c.tracer.StartShared(ctx, tracing.SpanBatch, spans)
-	c.setProtectorAttributes(span, key)
+	ctx, span := t.tracer.StartShared(ctx, tracing.SpanBatch, spans)
+	defer span.End()
+	t.setAttributes(span, key)
 	if span.IsRecording() {
 		span.SetAttributes(attribute.Int(tracing.BatchSize, len(ops)))
 	}
-	return ctx, span
+	results, err := flush(ctx)
+	tracing.RecordError(span, err)
+	return results, err
 }
 
-// write stores the status of a protector.
-func (c *core) write(ctx context.Context, p *v1alpha1.PodProtector) error {
-	ctx, span := c.tracer.Call(ctx, tracing.SpanWrite)
+// traceWrite traces a status write.
+func (t *operationTracer) traceWrite(ctx context.Context, write func(context.Context) error) error {
+	ctx, span := t.tracer.Call(ctx, tracing.SpanWrite)
 	defer span.End()
-	err := c.protectors.WriteStatus(ctx, p)
+	err := write(ctx)
 	tracing.RecordWriteResult(span, err)
 	return err
 }
 
 // recordRetry records that a batch decides again.
-func (c *core) recordRetry(ctx context.Context) {
-	if span := c.tracer.Of(ctx); span.IsRecording() {
+func (t *operationTracer) recordRetry(ctx context.Context) {
+	if span := t.tracer.Of(ctx); span.IsRecording() {
 		span.AddEvent(tracing.EventRetry)
 	}
 }
 
-func (c *core) setProtectorAttributes(span trace.Span, key types.NamespacedName) {
+func (t *operationTracer) setAttributes(span trace.Span, key types.NamespacedName) {
 	if span.IsRecording() {
-		span.SetAttributes(attribute.String(tracing.Core, c.name), attribute.String(tracing.Protector, key.String()))
-	}
-}
-
-// recordReservation records the answer of a protector.
-func (c *core) recordReservation(span trace.Span, key types.NamespacedName, answer opResult, err error) {
-	c.setProtectorAttributes(span, key)
-	tracing.RecordError(span, err)
-	if span.IsRecording() && err == nil {
-		span.SetAttributes(attribute.String(tracing.Verdict, string(answer.verdict.Outcome)))
+		span.SetAttributes(attribute.String(tracing.Core, t.core), attribute.String(tracing.Protector, key.String()))
 	}
 }
 

@@ -42,8 +42,7 @@ func newTracedFixture(t testing.TB, sampler sdktrace.Sampler, protectors ...*v1a
 	t.Helper()
 	d := &tracedFixture{memoryFixture: newMemoryFixture(t, protectors...), TB: t, spans: tracetest.NewSpanRecorder()}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(d.spans), sdktrace.WithSampler(sdktrace.ParentBased(sampler)))
-	d.tracer = tracing.NewTracer(provider)
-	d.core.tracer = d.tracer
+	d.connect(tracing.NewTracer(provider))
 	return d
 }
 
@@ -234,7 +233,7 @@ func TestReviewsShareTheSpanOfTheirBatch(t *testing.T) {
 		asking.Go(func() { d.sendReview(memoryPod(fmt.Sprint("web-", i))) })
 	}
 	testplane.Eventually(t, func() string {
-		if aboard := d.core.batches.Callers(); aboard <= others {
+		if aboard := d.core.reserver.batches.Callers(); aboard <= others {
 			return fmt.Sprintf("%d callers ask", aboard)
 		}
 		return ""
@@ -287,7 +286,7 @@ func TestGiveBackIsTraced(t *testing.T) {
 	if verdict := d.sendReview(memoryPod("web-0")); verdict == "Reserved" {
 		t.Fatal(verdict)
 	}
-	d.background.Wait()
+	d.returner.background.Wait()
 	back := d.one(tracing.SpanGiveBack)
 	d.wantChild(back, d.one(tracing.SpanReview))
 	if got := attributesOf(back)[tracing.Protector]; got != "default/a" {
@@ -301,14 +300,14 @@ func TestForwardingContinuesTheTrace(t *testing.T) {
 	other := newTracedFixture(t, sdktrace.AlwaysSample(), memoryProtector("web", 1, 3))
 	server := httptest.NewTLSServer(other.PeerHandler())
 	defer server.Close()
-	d.core.forwarder = &forwarder{
+	d.core.reserver.forwarder = &forwarder{
 		core: "core", tracer: d.tracer, suspects: map[string]time.Time{}, pending: map[destination]*forwardBatch{},
 		peers: Peers{Self: "self", Client: server.Client(), All: func() []string { return []string{server.Listener.Addr().String()} }},
 	}
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
-	for ; d.core.forwarder.ownerOf(key) == ""; d.core.forwarder.peers.Self += "f" { // until the other replica owns the key
+	for ; d.core.reserver.forwarder.ownerOf(key) == ""; d.core.reserver.forwarder.peers.Self += "f" { // until the other replica owns the key
 	}
-	d.core.conflicts.Store(key, time.Now())
+	d.core.reserver.conflicts.record(key)
 	if verdict := d.sendReview(memoryPod("web-0")); verdict != "Reserved" {
 		t.Fatal(verdict)
 	}
@@ -345,8 +344,7 @@ func TestReviewsContinueWhileCollectorHangs(t *testing.T) {
 	defer provider.Stop(0)
 	const reviews = 500
 	d := newTracedFixture(t, sdktrace.AlwaysSample(), memoryProtector("web", 3, 3))
-	d.tracer = provider.Tracer()
-	d.core.tracer = d.tracer
+	d.connect(provider.Tracer())
 	began := time.Now()
 	for range reviews {
 		if verdict := d.sendReview(memoryPod("web-0")); verdict != "NoBudget" {

@@ -206,7 +206,7 @@ func TestControllerRefusedAgainIsWokenAfterPause(t *testing.T) {
 			return times
 		}
 		d := newMemoryFixture(t, memoryProtector("web", 4, 5))
-		defer d.core.lostQueue.ShutDown()
+		defer d.core.states.lostQueue.ShutDown()
 		by := protectorRef{d.core, types.NamespacedName{Namespace: "default", Name: "web"}}
 		go n.retryUntilDone(t.Context())
 		n.enqueue("cell", request, "NoBudget", by)

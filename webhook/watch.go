@@ -6,11 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -19,8 +17,8 @@ import (
 // the webhook exited because one core is unreachable, the API server would refuse removals as well, but without the
 // reason, and the webhook could not resume at once when the core is back.
 func (c *core) Start(ctx context.Context) error {
-	c.lostQueue = newLostQueue() // created here because its goroutine must end with Start
-	defer c.lostQueue.ShutDown()
+	c.states.lostQueue = newLostQueue() // created here because its goroutine must end with Start
+	defer c.states.lostQueue.ShutDown()
 	retry := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6, Cap: 3 * time.Second}
 	var registration toolscache.ResourceEventHandlerRegistration
 	err := retry.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
@@ -34,8 +32,8 @@ func (c *core) Start(ctx context.Context) error {
 		c.synced.Store(true)
 		c.log.Info("Read PodProtectors of core cluster")
 		var flushing sync.WaitGroup
-		flushing.Go(func() { c.flushPendingCharges(ctx) })
-		c.recheckLost(ctx)
+		flushing.Go(func() { c.pendingCharges.flushUntilDone(ctx, c.reserver.flushPending) })
+		c.states.recheckLost(ctx)
 		flushing.Wait()
 	}
 	return nil // err is non-nil only because ctx ended
@@ -52,39 +50,18 @@ func (c *core) watch(ctx context.Context) (toolscache.ResourceEventHandlerRegist
 		return nil, fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	return informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { c.storeCoverage(obj) },
+		AddFunc: func(obj any) { c.states.setCoverage(obj) },
 		UpdateFunc: func(old, obj any) {
 			if sameCoverage(old, obj) {
-				c.storeState(obj)
+				c.states.set(obj)
 			} else {
-				c.storeCoverage(obj)
+				c.states.setCoverage(obj)
 			}
 			c.onChange()
 		},
 		DeleteFunc: func(obj any) {
-			c.handleDelete(obj)
+			c.states.handleDelete(obj)
 			c.onChange()
 		},
 	})
-}
-
-func (c *core) storeCoverage(obj any) {
-	if p, ok := obj.(*v1alpha1.PodProtector); ok {
-		c.coverage.set(p)
-		c.storeState(p)
-	}
-}
-
-// storeState records a state of a protector.
-func (c *core) storeState(obj any) {
-	p, ok := obj.(*v1alpha1.PodProtector)
-	if !ok {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lastStates == nil {
-		c.lastStates = map[types.NamespacedName]protectorState{}
-	}
-	c.lastStates[client.ObjectKeyFromObject(p)] = protectorState{last: p}
 }

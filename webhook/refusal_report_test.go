@@ -27,7 +27,7 @@ func (d *memoryFixture) recordedEvents() (all []string) {
 func TestUnattributedRefusalsAreEventsOfCell(t *testing.T) {
 	d := newMemoryFixture(t, memoryProtector("full", 5, 5))
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	d.refusalEvents.now = func() time.Time { return now }
+	d.refusals.events.now = func() time.Time { return now }
 	ask := func(cell string, review *admissionv1.AdmissionRequest) {
 		t.Helper()
 		review.UserInfo.Username = "alice"

@@ -1,6 +1,9 @@
 package webhook
 
 import (
+	"context"
+	"time"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,14 +14,37 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// recordUnattributed creates an event on the Cell for a refusal that no protector is responsible for. It uses the same pause
+// refusalReporter reports refusals: in metrics, in events, and to the retrier, which wakes the refused client when there
+// is budget again.
+type refusalReporter struct {
+	cores   coreSet
+	counter *refusalCounter
+	events  *refusalEvents
+	// retrier is nil when it is not enabled.
+	retrier *retrier
+	// preemptionBackoff delays repeated refusals to the scheduler.
+	preemptionBackoff preemptionBackoff
+}
+
+// report reports the refusal of a removal. It returns when the refusal may be sent.
+func (f *refusalReporter) report(ctx context.Context, cell string, r removal.Request, answer removal.Answer) {
+	if answer.DeniedBy != nil {
+		by := f.cores.ref(*answer.DeniedBy)
+		f.counter.inc(by.core.name, by.key)
+		f.events.recordRefusal(by.core, cell, r, answer)
+		f.retrier.enqueue(cell, r, answer.Verdict, by)
+	}
+	f.preemptionBackoff.delay(ctx, r, time.Now())
+}
+
+// reportUnattributed creates an event on the Cell for a refusal that no protector is responsible for. It uses the same pause
 // as events on protectors, once for each reason. All unknown cells share one event, since any client that reaches the
 // webhook can name any cell. A pod that does not exist causes no event, since there was nothing to remove.
-func (p *Protection) recordUnattributed(cell string, review *admissionv1.AdmissionRequest, answer removal.Answer) {
+func (f *refusalReporter) reportUnattributed(cell string, review *admissionv1.AdmissionRequest, answer removal.Answer) {
 	if answer.Verdict == removal.VerdictNoPod || ptr.Deref(review.DryRun, false) {
 		return
 	}
-	core := p.eventCore()
+	core := f.cores.forEvents()
 	if core == nil {
 		return
 	}
@@ -32,20 +58,7 @@ func (p *Protection) recordUnattributed(cell string, review *admissionv1.Admissi
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: review.Namespace, Name: review.Name}}
 	message, user, verdict := answer.Status.Message, review.UserInfo.Username, string(answer.Verdict)
-	p.refusalEvents.emit(about, func(more int) {
+	f.events.emit(about, func(more int) {
 		core.events.Eventf(involved, pod, corev1.EventTypeWarning, denial.ReasonRefused, "Refuse", "%s", denial.Note(message, user, cell, verdict, more))
 	})
-}
-
-// eventCore returns the core most likely to accept events: one that has been read, or else any.
-func (p *Protection) eventCore() *core {
-	for _, core := range p.cores {
-		if core.synced.Load() {
-			return core
-		}
-	}
-	if len(p.cores) > 0 {
-		return p.cores[0]
-	}
-	return nil
 }

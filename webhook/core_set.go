@@ -1,0 +1,44 @@
+package webhook
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+)
+
+// coreSet is the set of core clusters of a webhook.
+type coreSet []*core
+
+// named returns the core with a name; nil if there is none.
+func (s coreSet) named(name string) *core {
+	for _, c := range s {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// forEvents returns the core most likely to accept events: one that has been read, or else any.
+func (s coreSet) forEvents() *core {
+	for _, core := range s {
+		if core.synced.Load() {
+			return core
+		}
+	}
+	if len(s) > 0 {
+		return s[0]
+	}
+	return nil
+}
+
+// ref returns the reference of the protector that is charged.
+func (s coreSet) ref(c removal.Charge) protectorRef { return protectorRef{s.named(c.Core), c.Key} }
+
+// protectorRef identifies a protector of a core.
+type protectorRef struct {
+	core *core
+	key  types.NamespacedName
+}
+
+func (r protectorRef) String() string { return r.core.name + "/" + r.key.String() }

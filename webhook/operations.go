@@ -1,0 +1,104 @@
+package webhook
+
+import (
+	"slices"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// opKind is what an operation does to the history of a protector:
+//
+//	kind       changes the history                        claim
+//	opReserve  reserves removal, if the protector admits  the batch writes it
+//	opGiveBack gives back the reservation of removal      what an earlier batch wrote
+//	opFlush    not itself, but the batch writes the       nil
+//	           pending charges of the protector first
+type opKind int
+
+const (
+	opReserve opKind = iota
+	opGiveBack
+	opFlush
+)
+
+// historyOp is one operation on the history of a protector.
+type historyOp struct {
+	kind    opKind
+	removal quota.Removal
+	// claim records what this request may give back. Only batches of one protector access it, and those run one at a
+	// time. So it is correct even for a request whose caller did not wait for its batch.
+	claim *quota.Claim
+	// byPeer reports that another replica made the reservation to give back, so that this replica may not have seen
+	// it.
+	byPeer bool
+	// spans holds the spans of the operation; nil when they are not recorded.
+	spans *opSpans
+}
+
+// opResult is the result of an operation. released means that the protector no longer exists and refuses nothing. byPeer
+// means that another replica has answered.
+type opResult struct {
+	verdict  quota.Verdict
+	gaveBack bool
+	released bool
+	byPeer   bool
+}
+
+// applyOps applies operations to the history of p, and reports whether the history changed. It processes them in the order
+// in which they were requested: callers that waited for one batch arrive at the next protector all at once, in any
+// order.
+func applyOps(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult, changed bool) {
+	byTime := func(a, b historyOp) int { return a.removal.At.Compare(b.removal.At) }
+	if slices.IsSortedFunc(ops, byTime) {
+		return applyInOrder(p, ops)
+	}
+	order := make([]int, len(ops))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return byTime(ops[i], ops[j]) })
+	ordered := make([]historyOp, len(ops))
+	for position, i := range order {
+		ordered[position] = ops[i]
+	}
+	orderedResults, changed := applyInOrder(p, ordered)
+	results = make([]opResult, len(ops))
+	for position, i := range order {
+		results[i] = orderedResults[position]
+	}
+	return results, changed
+}
+
+func applyInOrder(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult, changed bool) {
+	for len(ops) > 0 {
+		first := ops[0]
+		switch first.kind {
+		case opFlush:
+			results, ops = append(results, opResult{}), ops[1:]
+		case opGiveBack:
+			gaveBack := quota.ReleaseClaim(p, first.removal.Cell, first.removal.PodUID, *first.claim) // rule 7
+			results, ops, changed = append(results, opResult{gaveBack: gaveBack}), ops[1:], changed || gaveBack
+		case opReserve:
+			var removals []quota.Removal
+			for len(removals) < len(ops) && ops[len(removals)].kind == opReserve {
+				removals = append(removals, ops[len(removals)].removal)
+			}
+			for i, verdict := range quota.Decide(p, removals) { // rule 2: Decide renews the reservation of a repeated request
+				*ops[i].claim = verdict.Claim
+				results, changed = append(results, opResult{verdict: verdict}), changed || verdict.Outcome.Written()
+			}
+			ops = ops[len(removals):]
+		}
+	}
+	return results, changed
+}
+
+// eachClaim applies change to the claims of the operations that reserve.
+func eachClaim(ops []historyOp, change func(*quota.Claim)) {
+	for _, a := range ops {
+		if a.kind == opReserve {
+			change(a.claim)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package webhook
+
+import (
+	"context"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+)
+
+// podReviewer answers the reviews of pods: it finds out which pod a review is about, and has its removal decided.
+type podReviewer struct {
+	cells      *cells
+	reader     *podReader
+	decider    *decider
+	breakGlass *breakGlass
+	refusals   *refusalReporter
+	tracer     *tracing.Tracer
+}
+
+// review answers a review of a cell. It refuses what it cannot read (rule 9).
+func (v *podReviewer) review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
+	if !v.cells.has(cell) {
+		return removal.DenyUnknownCell(cell)
+	}
+	request, guarded, err := removal.Parse(review)
+	switch {
+	case err != nil:
+		return removal.DenyMalformed(err)
+	case !guarded:
+		return removal.AllowUncharged(removal.VerdictUnguarded)
+	}
+	if request.Pod == nil {
+		if request.Pod, err = v.reader.read(ctx, cell, request); err != nil {
+			return removal.DenyUnreadablePod(cell, request, err)
+		}
+		if request.Pod == nil {
+			return removal.DenyNoPod(cell, request)
+		}
+	}
+	recordRequest(v.tracer.Of(ctx), request)
+	if request.IsAlwaysAllowed() { // rule 3, before anything that could fail
+		answer := removal.AllowUncharged(removal.VerdictNotAvailable)
+		answer.Operation = request.Operation
+		return answer
+	}
+	request, exists, unread := v.breakGlass.confirm(ctx, cell, request)
+	if !exists {
+		return removal.DenyNoPod(cell, request)
+	}
+	answer := v.protect(ctx, cell, request)
+	if unread != nil && !answer.Allowed {
+		answer = removal.DenyUnreadablePod(cell, request, unread)
+	}
+	answer.Operation = request.Operation
+	return answer
+}
+
+// protect asks the protectors of a pod that is scheduled and alive. A break-glass removal is admitted even if they
+// refuse.
+func (v *podReviewer) protect(ctx context.Context, cell string, r removal.Request) removal.Answer {
+	answer := v.decider.reserveOrRefuse(ctx, cell, r)
+	if r.IsBreakGlass() {
+		answer = v.breakGlass.admit(cell, r, answer)
+	}
+	if !answer.Allowed {
+		v.refusals.report(ctx, cell, r, answer)
+	}
+	return answer
+}
+
+// podReader reads pods from their cells.
+type podReader struct {
+	cells  *cells
+	tracer *tracing.Tracer
+}
+
+// read reads a pod from its cell: for an eviction, whose review does not contain the pod, and for a break-glass
+// removal, whose review is not trusted. It returns nil if the pod does not exist.
+func (r *podReader) read(ctx context.Context, cell string, request removal.Request) (*corev1.Pod, error) {
+	client, err := r.cells.client(cell)
+	if err != nil {
+		return nil, err
+	}
+	ctx, span := r.tracer.Call(ctx, tracing.SpanReadPod)
+	defer span.End()
+	pod, err := client.CoreV1().Pods(request.Namespace).Get(ctx, request.PodName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	tracing.RecordError(span, err)
+	return pod, err
+}

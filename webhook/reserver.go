@@ -1,0 +1,125 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/internal/batch"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// reserver submits operations on the protectors of a core to their next batches. It forwards reservations to another
+// replica while several replicas write the same protector.
+type reserver struct {
+	core    string
+	batches *batch.Batcher[types.NamespacedName, historyOp, opResult]
+	// forwarder forwards reservations to other replicas; nil when there are none.
+	forwarder *forwarder
+	conflicts *conflictLog
+	metrics   *metrics
+	spans     *operationTracer
+	log       logr.Logger
+}
+
+// reserve makes a reservation. It joins a batch of this replica or, while other replicas write the same protector, a
+// batch of the replica that all of them choose. A replica that returns no valid answer is not asked again for
+// suspectDuration.
+func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
+	return r.spans.traceReserve(ctx, key, func(ctx context.Context) (opResult, error) { return r.forwardOrEnqueue(ctx, key, a) })
+}
+
+func (r *reserver) forwardOrEnqueue(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
+	if r.forwarder != nil && r.conflicts.isRecent(key, forwardAfterConflict) {
+		if owner := r.forwarder.ownerOf(key); owner != "" {
+			answer, err := r.forwarder.reserve(ctx, owner, key, a)
+			r.metrics.forwarded.WithLabelValues(r.core, forwardResult(err)).Inc()
+			if err == nil {
+				return answer, nil
+			}
+			if ctx.Err() == nil {
+				r.log.Info("Forwarding to another replica failed, reserving locally", "replica", owner, "protector", key, "reason", err.Error())
+				r.forwarder.markSuspect(owner)
+			}
+			// The other replica may have reserved anyway, or may still do so. The new token makes this a separate
+			// reservation.
+			a.removal.Token = newToken()
+		}
+	}
+	return r.enqueue(ctx, key, a)
+}
+
+// enqueue submits an operation to the next batch for a protector.
+func (r *reserver) enqueue(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
+	spans, end := r.spans.startWait(ctx)
+	defer end()
+	a.spans = spans
+	return r.batches.Do(ctx, key, a)
+}
+
+// giveBack gives a reservation back.
+func (r *reserver) giveBack(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
+	return r.spans.traceGiveBack(ctx, key, func(ctx context.Context) (opResult, error) { return r.enqueue(ctx, key, a) })
+}
+
+// errUnknownProtector is the answer for a protector that this replica does not have. This replica may not have read it yet: the
+// asking replica has read it, and must check for itself.
+var errUnknownProtector = errors.New("the protector does not exist")
+
+// reserveForPeer reserves for another replica. It returns decisions for all removals or for none. It does not forward them
+// again: replicas that disagree about the owner would pass them in a circle.
+func (r *reserver) reserveForPeer(ctx context.Context, key types.NamespacedName, removals []quota.Removal) ([]decided, error) {
+	spans, end := r.spans.startWait(ctx)
+	defer end()
+	ops := make([]historyOp, len(removals))
+	for i, removal := range removals {
+		ops[i] = historyOp{removal: removal, claim: &quota.Claim{}, spans: spans}
+	}
+	results, err := r.batches.DoAll(ctx, key, ops)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]decided, len(results))
+	for i, answer := range results {
+		if answer.released {
+			return nil, errUnknownProtector
+		}
+		all[i] = decided{Verdict: answer.verdict, Claim: *ops[i].claim}
+	}
+	return all, nil
+}
+
+// flushPending writes the pending charges of a protector for which no removal is requested.
+func (r *reserver) flushPending(ctx context.Context, protector types.NamespacedName) {
+	ctx, cancel := context.WithTimeout(ctx, pendingWriteTimeout)
+	defer cancel()
+	if _, err := r.batches.Do(ctx, protector, historyOp{kind: opFlush}); err == nil {
+		r.log.Info("Charged break-glass removals that were admitted while the core cluster was unreachable", "protector", protector)
+	}
+}
+
+const (
+	// stormQueueDepth is the number of concurrent removals at which the webhook assumes a storm.
+	stormQueueDepth = 4
+	// maxBatchWindow limits how long the removals of a storm wait for each other.
+	maxBatchWindow = 200 * time.Millisecond
+)
+
+// batchWindow returns the batch window. In a storm it gathers removals, because a write costs the core much more than a
+// removal costs the webhook. A client that requests one removal after the other never waits. The batch is flushed as
+// soon as it holds as many removals as there were recently, since no more are expected. After a conflict, which in a
+// storm comes from another replica, it waits for the whole window: the more often replicas write one object, the more
+// writes fail.
+func (r *reserver) batchWindow(key types.NamespacedName, queueDepth int, took time.Duration) (window time.Duration, enough int) {
+	if queueDepth < stormQueueDepth {
+		return 0, 0
+	}
+	if r.conflicts.isRecent(key, took) {
+		queueDepth = math.MaxInt
+	}
+	return min(5*took, maxBatchWindow), queueDepth
+}
