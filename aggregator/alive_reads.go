@@ -3,7 +3,10 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
@@ -60,13 +63,25 @@ func (c *count) health(p *pod, minReady int32, criterion v1alpha1.Criterion, at 
 	return h
 }
 
-// readAliveLimited asks the cell's API server which pods of a protector are alive, so that pods that became available by time alone can count.
+// aliveReads reads which pods are alive and records it in the snapshot. It is safe for concurrent use.
+type aliveReads struct {
+	snapshot *Snapshot
+	// readLive asks the cell's API server for the pods of a namespace that a selector matches.
+	readLive  func(ctx context.Context, namespace, selector string) (liveRead, error)
+	monotonic func() time.Time
+
+	mu sync.Mutex
+	// next is when the cell may be asked again which pods of a protector are alive, on the monotonic clock.
+	next map[types.NamespacedName]time.Time
+}
+
+// readLimited asks the cell's API server which pods of a protector are alive, so that pods that became available by time alone can count.
 // If it is too early for another read, it reads no pod and returns the time to wait.
-func (l *leadership) readAliveLimited(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target) (wait time.Duration, err error) {
+func (r *aliveReads) readLimited(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target) (wait time.Duration, err error) {
 	key := keyOf(p)
-	l.mu.Lock()
-	wait = l.nextAliveReads[key].Sub(l.monotonic())
-	l.mu.Unlock()
+	r.mu.Lock()
+	wait = r.next[key].Sub(r.monotonic())
+	r.mu.Unlock()
 	if wait > 0 {
 		return wait, nil
 	}
@@ -74,22 +89,28 @@ func (l *leadership) readAliveLimited(ctx context.Context, p *v1alpha1.PodProtec
 	if err != nil {
 		return 0, fmt.Errorf("read which pods are alive: %w", err)
 	}
-	began := l.monotonic()
-	_, err = l.readAndRecordAlive(ctx, key.Namespace, pods.Key())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	// the process may have been paused during the read
-	pause := min(max(aliveReadMinInterval, aliveReadBackoffFactor*l.monotonic().Sub(began)), aliveReadMaxInterval)
-	l.nextAliveReads[key] = l.monotonic().Add(pause)
+	began := r.monotonic()
+	_, err = r.read(ctx, key.Namespace, pods.Key())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// The process may have been paused during the read.
+	pause := min(max(aliveReadMinInterval, aliveReadBackoffFactor*r.monotonic().Sub(began)), aliveReadMaxInterval)
+	r.next[key] = r.monotonic().Add(pause)
 	return 0, err
 }
 
-// readAndRecordAlive is readLive that also records in the snapshot which pods were alive.
-func (l *leadership) readAndRecordAlive(ctx context.Context, namespace, selector string) (liveRead, error) {
-	began := l.snapshot.sinceCreation()
-	live, err := l.readLive(ctx, namespace, selector)
+// read is readLive that also records in the snapshot which pods were alive.
+func (r *aliveReads) read(ctx context.Context, namespace, selector string) (liveRead, error) {
+	began := r.snapshot.sinceCreation()
+	live, err := r.readLive(ctx, namespace, selector)
 	if err == nil {
-		l.snapshot.RecordAlive(&live, began)
+		r.snapshot.RecordAlive(&live, began)
 	}
 	return live, err
+}
+
+func (r *aliveReads) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.next, key)
 }

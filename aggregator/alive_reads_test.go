@@ -30,8 +30,8 @@ func newYoungPods(t *testing.T) *youngPods {
 	w.ready("old", time.Hour)
 	w.lead()
 	w.leader = w.newest()
-	read := w.leader.readLive
-	w.leader.readLive = func(ctx context.Context, namespace, selector string) (liveRead, error) {
+	read := w.leader.reconciler.reads.readLive
+	w.leader.reconciler.reads.readLive = func(ctx context.Context, namespace, selector string) (liveRead, error) {
 		w.reads++
 		if w.broken != nil {
 			return liveRead{}, w.broken
@@ -63,7 +63,7 @@ func (w *youngPods) remove(uid types.UID) {
 func (w *youngPods) wantCounted(t *testing.T, want int32, when string) outcome {
 	t.Helper()
 	p := w.stored.DeepCopy()
-	done, err := w.leader.aggregate(t.Context(), w.key(), p)
+	done, err := w.leader.reconciler.aggregate(t.Context(), w.key(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAvailablePodCountsAfterFailedLiveRead(t *testing.T) {
 func TestPodMustBeSeenAgainAfterClockSetBack(t *testing.T) {
 	w := newYoungPods(t)
 	set := time.Duration(0)
-	w.leader.clock.wall = func() time.Time { return w.clock.Add(set) }
+	w.leader.reconciler.clock.wall = func() time.Time { return w.clock.Add(set) }
 	set = -time.Hour
 	w.wantCounted(t, 0, "after the clock was set back")
 	w.ready("new", time.Hour) // by the clock as it is set now
@@ -143,8 +143,8 @@ func TestPodsWithoutMinReadySecondsNeedNoLiveRead(t *testing.T) {
 // A read that took long because the process was paused does not predict the cost of the next one.
 func TestSlowLiveReadDelaysNextReadAtMostTenSeconds(t *testing.T) {
 	w := newYoungPods(t)
-	read := w.leader.readLive
-	w.leader.readLive = func(ctx context.Context, namespace, selector string) (liveRead, error) {
+	read := w.leader.reconciler.reads.readLive
+	w.leader.reconciler.reads.readLive = func(ctx context.Context, namespace, selector string) (liveRead, error) {
 		live, err := read(ctx, namespace, selector)
 		w.clock = w.clock.Add(time.Minute)
 		return live, err

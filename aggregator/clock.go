@@ -1,11 +1,8 @@
 package aggregator
 
 import (
-	"context"
 	"sync"
 	"time"
-
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
 const (
@@ -65,31 +62,4 @@ func (c *steadyClock) wasSetBack() bool {
 	back := c.back
 	c.back = false
 	return back
-}
-
-// recountAfterSteps recounts protectors after each step back of the clock, until ctx ends: some pods that were available no longer are,
-// and no event reports that.
-func (l *leadership) recountAfterSteps(ctx context.Context) {
-	tick := time.NewTicker(clockReadEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if l.clock.wasSetBack() {
-			l.log.Info("Detected a clock step back; recounting protectors with minReadySeconds")
-			l.recountAged()
-		}
-	}
-}
-
-// recountAged enqueues the protectors that count pods by how long they have been ready.
-func (l *leadership) recountAged() {
-	for _, found := range l.informer.GetStore().List() {
-		if p, ok := found.(*v1alpha1.PodProtector); ok && p.Spec.MinReadySeconds > 0 && l.owns(p.Namespace) {
-			l.queue.Add(keyOf(p))
-		}
-	}
 }

@@ -71,7 +71,7 @@ func TestEqualCountsAreWrittenWhenAPodBecameAvailableByTime(t *testing.T) {
 	aggregate := func() (outcome, int32) {
 		t.Helper()
 		p := w.stored.DeepCopy()
-		done, err := l.aggregate(t.Context(), w.key(), p)
+		done, err := l.reconciler.aggregate(t.Context(), w.key(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestClockSetBackRecountsProtectorsWithMinReadySeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSimulatedCell(1, 0)
 		w.lead()
-		term := w.newest().leadership
+		leader := w.newest().enqueuer
 		informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &v1alpha1.PodProtector{}, 0, toolscache.Indexers{})
 		for name, seconds := range map[string]int32{"by-age": 60, "at-once": 0} {
 			p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -111,25 +111,25 @@ func TestClockSetBackRecountsProtectorsWithMinReadySeconds(t *testing.T) {
 			}
 		}
 		set := time.Duration(0)
-		term.informer, term.clock = informer, &steadyClock{wall: func() time.Time { return time.Now().Add(set) }, monotonic: time.Now}
-		term.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
-		defer term.queue.ShutDown()
+		leader.informer, leader.clock = informer, &steadyClock{wall: func() time.Time { return time.Now().Add(set) }, monotonic: time.Now}
+		leader.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
+		defer leader.queue.ShutDown()
 		ctx, cancel := context.WithCancel(t.Context())
-		go term.recountAfterSteps(ctx)
+		go leader.recountAfterSteps(ctx)
 		defer synctest.Wait()
 		defer cancel()
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if n := term.queue.Len(); n != 0 {
+		if n := leader.queue.Len(); n != 0 {
 			t.Errorf("%d protectors are counted again although the clock was not set, want none", n)
 		}
 		set = -time.Hour
 		<-time.After(2 * clockReadEvery)
 		synctest.Wait()
-		if n := term.queue.Len(); n != 1 {
+		if n := leader.queue.Len(); n != 1 {
 			t.Fatalf("%d protectors are counted again, want 1", n)
 		}
-		if key, _ := term.queue.Get(); key.Name != "by-age" {
+		if key, _ := leader.queue.Get(); key.Name != "by-age" {
 			t.Errorf("%s is counted again, want by-age", key)
 		}
 	})

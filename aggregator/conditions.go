@@ -14,7 +14,7 @@ import (
 
 // summarize writes the summary and the conditions, which follow from the cells. It reads only the object, so the
 // aggregators of all cells come to the same result.
-func (l *leadership) summarize(p *v1alpha1.PodProtector) {
+func summarize(p *v1alpha1.PodProtector) {
 	quota.Summarize(p)
 	ready := readyCondition(p)
 	ready.ObservedGeneration = p.Generation

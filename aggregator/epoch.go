@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +23,11 @@ type startState struct {
 	// version is the core's version at the start, and restored that of the core's last restore; see CellAggregator. Only a
 	// process that recorded the restore itself can determine how long ago it was.
 	version, restored uint64
+	// beganAt is when the leadership began, on the monotonic clock.
+	beganAt time.Time
 }
 
-// raiseEpoch makes this process the holder of an epoch above every stored one, by compare-and-swap on the Cell. Once this leader
+// raiseEpoch makes this process the holder of an epoch above every stored one, by compare-and-swap on the Cell (rule 5). Once this leader
 // has written, every later write of an earlier leader has a lower epoch. A restored core issues epochs a second time; this
 // process never takes one again that it has already had.
 func (a *Aggregator) raiseEpoch(ctx context.Context) (startState, error) {
@@ -60,6 +63,7 @@ func (a *Aggregator) raiseEpoch(ctx context.Context) (startState, error) {
 		return state, fmt.Errorf("raise the epoch of Cell %s: %w", a.options.Cell, err)
 	}
 	a.epoch, state.version = state.cell.Status.Aggregator.Epoch, parseVersion(state.cell.ResourceVersion)
+	state.beganAt = a.monotonic()
 	return state, nil
 }
 
@@ -127,21 +131,21 @@ func (a *Aggregator) onRestore() {
 	}
 }
 
-// isBehind reports whether a former leader has counted a later state of the cell than this leadership's snapshot shows. A leader that
+// isBehind reports whether a former leader has counted a later state of the cell than this leadership's snapshot shows (rule 5). A leader that
 // was paused, or has not noticed yet that it was deposed, continues until this one has written, and may settle a reservation by
 // a state that the new leader's stream has not reached. Replacing its count by the older one would count the pod again, without
 // its reservation. That later state is void only if the cell itself went backwards, as after a restore of its etcd. A restored
 // core issues an epoch a second time, so a former leader may have the same epoch as this one.
-func (l *leadership) isBehind(ctx context.Context, key types.NamespacedName, stored *v1alpha1.Aggregation, version uint64) (bool, error) {
+func (r *reconciler) isBehind(ctx context.Context, key types.NamespacedName, stored *v1alpha1.Aggregation, version uint64) (bool, error) {
 	counted := max(parseVersion(stored.SnapshotVersion), parseVersion(stored.SettledVersion))
-	if own := stored.Epoch == l.epochOf(key.Namespace) && stored.Holder == l.holder(); own || counted <= version {
+	if own := stored.Epoch == r.ownership.epochOf(key.Namespace) && stored.Holder == r.ownership.holder(); own || counted <= version {
 		return false, nil
 	}
-	live, err := l.readAndRecordAlive(ctx, key.Namespace, "")
+	live, err := r.reads.read(ctx, key.Namespace, "")
 	if err != nil {
 		return false, fmt.Errorf("check whether the cell was restored: %w", err)
 	}
-	l.log.V(1).Info("Found counts of a former leader from a later version", "protector", key, "counted", counted, "snapshot", version, "cell", live.version)
+	r.log.V(1).Info("Found counts of a former leader from a later version", "protector", key, "counted", counted, "snapshot", version, "cell", live.version)
 	return live.version >= counted, nil
 }
 

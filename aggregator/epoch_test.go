@@ -19,8 +19,8 @@ func TestOlderCountDoesNotReplaceNewerCountOfAnotherLeader(t *testing.T) {
 	w.aggregateNow(t)
 	w.epoch--
 	w.lead()
-	if former.epoch != w.newest().epoch {
-		t.Fatalf("epochs %d and %d, want the same", former.epoch, w.newest().epoch)
+	if before, now := former.ownership.epochOf("default"), w.newest().ownership.epochOf("default"); before != now {
+		t.Fatalf("epochs %d and %d, want the same", before, now)
 	}
 	w.review(w.pods["uid-1"], v1alpha1.OperationDelete)
 	w.takeEffect(0, false)

@@ -170,14 +170,13 @@ func TestExpectationStaysWhileWorkloadsCannotBeFound(t *testing.T) {
 		}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			leads := &leadership{
-				Aggregator: &Aggregator{now: time.Now}, log: logr.Discard(), workloadIndex: newWorkloadIndex(),
-				workloads: &workloads{mapper: meta.NewDefaultRESTMapper(nil)},
+			resolver := &workloadResolver{
+				workloads: &workloads{mapper: meta.NewDefaultRESTMapper(nil)}, index: newWorkloadIndex(), now: time.Now, log: logr.Discard(),
 			}
 			stored := &v1alpha1.Aggregation{SelectedSpec: c.selected, ExpectedReplicas: &expected, Workloads: []v1alpha1.ExpectedWorkload{web}}
 			owners := map[owner]int32{{apiVersion: "no/such/version", kind: "ReplicaSet", name: "set", uid: "rs"}: 1}
 			var now v1alpha1.Aggregation
-			if leads.expect(t.Context(), p, stored, &now, owners) {
+			if resolver.expect(t.Context(), p, stored, &now, owners) {
 				t.Error("expect() = true, want false: a retry is worthwhile")
 			}
 			if diff := cmp.Diff(c.want, now); diff != "" {

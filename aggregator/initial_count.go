@@ -3,13 +3,16 @@ package aggregator
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // initialCount is a live list for pods that a protector has not been counted by yet, or not with its current spec.
@@ -40,42 +43,54 @@ func selectorOf(target *v1alpha1.Target) string {
 	return target.Selector
 }
 
-// expectInitialCounts records the protectors of some namespaces that are known before the pods are listed: that list is recent enough for them.
-func (l *leadership) expectInitialCounts(in func(namespace string) bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, obj := range l.informer.GetStore().List() {
+// initialCounts has the protectors that are counted for the first time, until the snapshot is enough to do so. It is safe for concurrent
+// use. One worker at a time counts a protector.
+type initialCounts struct {
+	cell     string
+	informer toolscache.SharedIndexInformer
+	snapshot *Snapshot
+	reads    *aliveReads
+
+	mu          sync.Mutex
+	byProtector map[types.NamespacedName]*initialCount
+}
+
+// expect records the protectors of some namespaces that are known before the pods are listed: that list is recent enough for them.
+func (c *initialCounts) expect(in func(namespace string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, obj := range c.informer.GetStore().List() {
 		p, ok := obj.(*v1alpha1.PodProtector)
-		if ok && in(p.Namespace) && !clusters.IsStub(p) && p.Spec.TargetRef == nil && !l.isCounted(p, nil) {
-			l.initialCounts[keyOf(p)] = &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec)}
+		if ok && in(p.Namespace) && !clusters.IsStub(p) && p.Spec.TargetRef == nil && !isCounted(p, c.cell, nil) {
+			c.byProtector[keyOf(p)] = &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec)}
 		}
 	}
 }
 
-// isCounted reports whether the cell's pods were counted with the spec and the target of a protector.
-func (l *leadership) isCounted(p *v1alpha1.PodProtector, target *v1alpha1.Target) bool {
-	cell := quota.CellOf(p, l.options.Cell)
+// isCounted reports whether a cell's pods were counted with the spec and the target of a protector.
+func isCounted(p *v1alpha1.PodProtector, cellID string, target *v1alpha1.Target) bool {
+	cell := quota.CellOf(p, cellID)
 	return cell != nil && !cell.Aggregation.Void && cell.Aggregation.CountedSpec == quota.CountedSpec(&p.Spec) &&
 		selectorOf(cell.Aggregation.Target) == selectorOf(target)
 }
 
-// mustCount reports whether a protector has to be counted again, as far as its spec shows.
-func (l *leadership) mustCount(p *v1alpha1.PodProtector) bool {
-	cell := quota.CellOf(p, l.options.Cell)
-	return cell == nil || !l.isCounted(p, cell.Aggregation.Target)
+// mustCount reports whether a protector has to be counted again in a cell, as far as its spec shows.
+func mustCount(p *v1alpha1.PodProtector, cellID string) bool {
+	cell := quota.CellOf(p, cellID)
+	return cell == nil || !isCounted(p, cellID, cell.Aggregation.Target)
 }
 
-// initialReadFor returns the live list that a protector's count uses; nil if the snapshot is enough. The snapshot is not enough if the stored
+// readFor returns the live list that a protector's count uses; nil if the snapshot is enough. The snapshot is not enough if the stored
 // counts are of a transition and the new ones are not, or the reverse.
-func (l *leadership) initialReadFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
+func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
 	key := keyOf(p)
-	l.mu.Lock()
-	f, counted := l.initialCounts[key], l.isCounted(p, target) && quota.CellOf(p, l.options.Cell).Aggregation.InTransition == inTransition
-	if f != nil && counted && (!f.isFor(p, target, inTransition) || l.snapshot.HasReached(f.live.version)) {
-		delete(l.initialCounts, key)
+	c.mu.Lock()
+	f, counted := c.byProtector[key], isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
+	if f != nil && counted && (!f.isFor(p, target, inTransition) || c.snapshot.HasReached(f.live.version)) {
+		delete(c.byProtector, key)
 		f = nil
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	switch {
 	case f.isFor(p, target, inTransition):
 		return &f.live, nil
@@ -86,12 +101,26 @@ func (l *leadership) initialReadFor(ctx context.Context, p *v1alpha1.PodProtecto
 	if !pods.CanMatch() {
 		return nil, nil
 	}
-	live, err := l.readAndRecordAlive(ctx, key.Namespace, pods.Key())
+	live, err := c.reads.read(ctx, key.Namespace, pods.Key())
 	if err != nil {
 		return nil, fmt.Errorf("count for the first time: %w", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.initialCounts[key] = &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), inTransition: inTransition, live: live}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byProtector[key] = &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), inTransition: inTransition, live: live}
 	return &live, nil
+}
+
+// forget makes the next count read a new list.
+func (c *initialCounts) forget(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byProtector, key)
+}
+
+// addKeysIn adds the protectors of some slots to keys.
+func (c *initialCounts) addKeysIn(slots slot.Set, keys map[types.NamespacedName]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	addKeysIn(slots, c.byProtector, keys)
 }

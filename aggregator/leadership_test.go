@@ -14,16 +14,16 @@ import (
 func TestEndedLeadershipLeavesQueuedKeys(t *testing.T) {
 	w := newSimulatedCell(1, 4)
 	w.lead()
-	term := w.newest().leadership
-	term.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
+	leader := w.newest().leadership
+	leader.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]())
 	for n := range 3 {
-		term.queue.Add(types.NamespacedName{Namespace: "ns", Name: fmt.Sprint("p-", n)})
+		leader.queue.Add(types.NamespacedName{Namespace: "ns", Name: fmt.Sprint("p-", n)})
 	}
 	ctx, end := context.WithCancel(t.Context())
 	end()
-	term.queue.ShutDown()
-	term.runWorker(ctx)
-	if left := term.queue.Len(); left != 2 {
+	leader.queue.ShutDown()
+	leader.runWorker(ctx)
+	if left := leader.queue.Len(); left != 2 {
 		t.Errorf("%d of 3 keys are still queued, want 2", left)
 	}
 }

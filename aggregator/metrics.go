@@ -69,6 +69,15 @@ func (*metrics) probe(registry prometheus.Registerer, cell *rest.Config, every t
 	return p, registry.Register(p)
 }
 
+// recordSizes records the sizes of a snapshot, and returns its number of pods and of protectors.
+func (m *metrics) recordSizes(s *Snapshot) (pods, protectors int) {
+	pods, protectors = s.Size()
+	m.pods.Set(float64(pods))
+	m.protectors.Set(float64(protectors))
+	m.forceDeletable.Set(float64(s.ForceDeletable()))
+	return pods, protectors
+}
+
 // countSettled counts the settled reservations.
 func (m *metrics) countSettled(done *quota.Settled) {
 	for reason, number := range map[string]int{

@@ -29,10 +29,9 @@ var nodesBackoff = wait.Backoff{ //nolint:gochecknoglobals // effectively a cons
 
 // watchNodes watches the metadata of the cell's nodes while some protector uses a label of them, until ctx ends. When a protector
 // starts using another label, it lists all nodes again.
-func (l *leadership) watchNodes(ctx context.Context) {
+func watchNodes(ctx context.Context, used *nodes, source metadata.Interface, log logr.Logger) {
 	stop, watched := func() {}, 0
 	defer func() { stop() }()
-	used := l.snapshot.nodes
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,7 +54,7 @@ func (l *leadership) watchNodes(ctx context.Context) {
 			used.clearProblem()
 			continue
 		}
-		store := &nodeStore{nodes: used, source: l.metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), labels: labels, log: l.log}
+		store := &nodeStore{nodes: used, source: source.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), labels: labels, log: log}
 		watching, cancel := context.WithCancel(ctx)
 		var stream sync.WaitGroup
 		stream.Go(func() { store.run(watching) })

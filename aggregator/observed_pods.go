@@ -2,15 +2,11 @@ package aggregator
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"strconv"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -54,6 +50,20 @@ func (o *observation) endsByTime(r quota.Reservation) bool {
 	return !o.until.IsZero() && r.Update.IsEmpty() && r.Relabel == 0
 }
 
+// podObserver counts for protectors from the snapshot and, where that cannot decide, by live reads.
+type podObserver struct {
+	snapshot  *Snapshot
+	deadlines *reservationDeadlines
+	initial   *initialCounts
+	reads     *aliveReads
+	// readPod asks the cell's API server for one pod; nil if there is none of that name.
+	readPod func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
+	// clock judges how long pods have been ready. Deadlines use monotonic, which cannot be set.
+	clock     *steadyClock
+	monotonic func() time.Time
+	log       logr.Logger
+}
+
 // observe counts for a protector and determines for each reservation whether that count settles it. Usually the snapshot alone decides.
 // Three kinds of reservation need a live read:
 //
@@ -62,20 +72,20 @@ func (o *observation) endsByTime(r quota.Reservation) bool {
 //     never counted again.
 //   - The admission deadline has passed. A pod that still lives then will not be removed by that reservation's request.
 //   - The pod seems to be updated and available again; see isUpdated.
-func (l *leadership) observe(
+func (po *podObserver) observe(
 	ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, history *v1alpha1.AdmissionHistory, earlier []countingRule,
 ) (observation, bool, error) {
 	key := keyOf(p)
-	deadlines := l.deadlinesOf(key)
-	deadlines.Observe(history, l.monotonic())
+	deadlines := po.deadlines.of(key)
+	deadlines.Observe(history, po.monotonic())
 	reservations := quota.Reservations(history)
 
-	initial, err := l.initialReadFor(ctx, p, target, len(earlier) > 0)
+	initial, err := po.initial.readFor(ctx, p, target, len(earlier) > 0)
 	if err != nil {
 		return observation{}, false, err
 	}
 	counted := func() (count, bool) {
-		c, ok := l.snapshot.Count(key, &p.Spec, reservations, initial, earlier)
+		c, ok := po.snapshot.Count(key, &p.Spec, reservations, initial, earlier)
 		c.markUnseen(reservations, deadlines.FirstSeen)
 		return c, ok
 	}
@@ -85,8 +95,8 @@ func (l *leadership) observe(
 	}
 	o := observation{count: count, liveStates: map[quota.UIDHash]quota.Observation{}, updated: map[quota.UIDHash]bool{}}
 	if count.unseen > 0 {
-		if o.wait, err = l.readAliveLimited(ctx, p, target); err != nil {
-			l.log.Error(err, "Failed to read pods that became available; retrying", "protector", key)
+		if o.wait, err = po.reads.readLimited(ctx, p, target); err != nil {
+			po.log.Error(err, "Failed to read pods that became available; retrying", "protector", key)
 			o.retry = true
 		}
 		if o.count, ok = counted(); !ok {
@@ -96,22 +106,22 @@ func (l *leadership) observe(
 			o.wait = max(o.wait, aliveReadMinInterval)
 		}
 	}
-	deadline, now := time.Duration(l.admissionDeadline.Load()), l.monotonic()
+	deadline, now := po.deadlines.admissionDeadline(), po.monotonic()
 	passed := func(r quota.Reservation) bool { return deadlines.HasPassed(r, deadline, now) }
-	doubtful := l.needingLiveRead(ctx, p, &o, reservations, passed)
+	doubtful := po.needingLiveRead(ctx, p, &o, reservations, passed)
 	if len(doubtful) == 0 {
 		return o, true, nil
 	}
-	live, err := l.readAndRecordAlive(ctx, key.Namespace, "")
+	live, err := po.reads.read(ctx, key.Namespace, "")
 	if err != nil {
 		// Reservations that were not settled stay and keep reducing the budget; the counts are still valid.
-		l.log.Error(err, "Failed to read pods for settlement; keeping reservations", "protector", key)
+		po.log.Error(err, "Failed to read pods for settlement; keeping reservations", "protector", key)
 		o.retry = true
 		return o, true, nil
 	}
 	unlisted := o.evaluateLiveRead(doubtful, &live, deadlines, passed, updateTimeout(p))
 	if len(unlisted) > 0 {
-		l.snapshot.RecordUnlisted(unlisted, live.version)
+		po.snapshot.RecordUnlisted(unlisted, live.version)
 		if o.count, ok = counted(); !ok {
 			return observation{}, false, nil
 		}
@@ -154,7 +164,7 @@ func relabeled(r quota.Reservation, covered bool) quota.Observation {
 }
 
 // needingLiveRead returns the reservations that a live read of the namespace could settle, and determines which updates are done.
-func (l *leadership) needingLiveRead(
+func (po *podObserver) needingLiveRead(
 	ctx context.Context, p *v1alpha1.PodProtector, o *observation, reservations iter.Seq[quota.Reservation], passed func(quota.Reservation) bool,
 ) []quota.Reservation {
 	var doubtful []quota.Reservation
@@ -164,9 +174,9 @@ func (l *leadership) needingLiveRead(
 		}
 		state := o.podStates[r.Hash]
 		if state == quota.Updated {
-			updated, err := l.isUpdated(ctx, p, r)
+			updated, err := po.isUpdated(ctx, p, r)
 			if err != nil {
-				l.log.Error(err, "Failed to read an updated pod", "protector", keyOf(p))
+				po.log.Error(err, "Failed to read an updated pod", "protector", keyOf(p))
 				o.retry = true
 			}
 			if updated {
@@ -197,76 +207,4 @@ func (o *observation) recordPassedDeadline(r quota.Reservation, pod livePod, dea
 	default:
 		o.retry = true // the other deadline applies now
 	}
-}
-
-// liveRead is the pods of a namespace as the API server has them at a version.
-type liveRead struct {
-	version uint64
-	pods    map[quota.UIDHash]livePod
-}
-
-// livePod is the part of a pod that a live read returns; generation is 0 if the API server does not set it for pods.
-type livePod struct {
-	terminating bool
-	generation  int64
-	version     int64
-}
-
-// has reports whether a pod existed.
-func (l *liveRead) has(hash quota.UIDHash) bool {
-	_, listed := l.pods[hash]
-	return listed
-}
-
-// isAlive reports whether a pod existed and was not terminating.
-func (l *liveRead) isAlive(hash quota.UIDHash) bool {
-	pod, listed := l.pods[hash]
-	return listed && !pod.terminating
-}
-
-// readLive lists the metadata of the pods of a namespace that a selector matches, not from an old cache.
-func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (liveRead, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	a.metrics.liveReads.Inc()
-	pods := a.metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
-	read := liveRead{pods: map[quota.UIDHash]livePod{}}
-	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		page, err := pods.List(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			item := &page.Items[i]
-			read.pods[quota.HashUID(item.UID)] = livePod{item.DeletionTimestamp != nil, item.Generation, podVersion(item.ResourceVersion)}
-		}
-		if read.version, err = listVersion(page); err != nil {
-			return nil, err
-		}
-		page.Items = nil
-		return page, nil
-	}
-	if _, _, err := pager.New(list).List(ctx, metav1.ListOptions{LabelSelector: selector}); err != nil {
-		return liveRead{}, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
-	}
-	return read, nil
-}
-
-// liveVersion returns the current version of the cell's API server, not from an old cache.
-func (a *Aggregator) liveVersion(ctx context.Context) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	page, err := a.metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return 0, fmt.Errorf("read the version of the cell's pods: %w", err)
-	}
-	return listVersion(page)
-}
-
-func listVersion(page *metav1.PartialObjectMetadataList) (uint64, error) {
-	version, err := strconv.ParseUint(page.ResourceVersion, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("resourceVersion %q of a list is not a number", page.ResourceVersion)
-	}
-	return version, nil
 }

@@ -278,7 +278,7 @@ func (a *Aggregator) protectorChanged(obj any) {
 	if !ok || l == nil {
 		return
 	}
-	l.protectorChanged(p)
+	l.enqueuer.protectorChanged(p)
 }
 
 func keyOf(p *v1alpha1.PodProtector) types.NamespacedName { return client.ObjectKeyFromObject(p) }

@@ -172,28 +172,26 @@ func (w *simulatedCell) availableNow() int {
 func (w *simulatedCell) lead() {
 	w.epoch++
 	now := func() time.Time { return w.clock }
-	l := &leadership{
-		Aggregator: &Aggregator{
-			options: Options{Cell: simulatedCellName, Identity: fmt.Sprint("leader-", len(w.leaders))},
-			metrics: newMetrics(prometheus.NewRegistry()), now: now, monotonic: now,
-		},
-		epoch: w.epoch, log: logr.Discard(), stop: func(error) {},
-		deadlines: map[types.NamespacedName]*quota.Deadlines{}, initialCounts: map[types.NamespacedName]*initialCount{},
-		cleared: map[types.NamespacedName]clearedEntry{}, settleDelays: map[types.NamespacedName]settleDelay{}, nextAliveReads: map[types.NamespacedName]time.Time{},
-		workloadIndex: newWorkloadIndex(),
+	a := &Aggregator{
+		options: Options{Cell: simulatedCellName, Identity: fmt.Sprint("leader-", len(w.leaders))},
+		metrics: newMetrics(prometheus.NewRegistry()), now: now, monotonic: now, clock: &steadyClock{wall: now, monotonic: now},
 	}
 	w.storedVersion++ // raising the epoch writes the Cell
-	l.startState = startState{cell: &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: simulatedCellName, UID: "cell-1"}}, version: uint64(w.storedVersion), restored: uint64(w.lostVersion)}
-	l.beganAt = w.clock
-	l.admissionDeadline.Store(int64(simulatedDeadline))
-	l.clock = &steadyClock{wall: now, monotonic: now}
-	l.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, l.clock.now, now)
-	l.snapshot.scope = w.scope
-	l.readLive = func(_ context.Context, _, selector string) (liveRead, error) { return w.readLive(selector), nil }
-	l.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return l.cell, l.version, nil }
-	l.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.podNamed(name), nil }
-	if !l.isCounted(w.stored, nil) { // as expectInitialCounts does
-		l.initialCounts[w.key()] = &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
+	state := startState{
+		cell:    &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: simulatedCellName, UID: "cell-1"}},
+		version: uint64(w.storedVersion), restored: uint64(w.lostVersion), beganAt: w.clock,
+	}
+	stop := func(error) {}
+	owned := &wholeCell{epoch: w.epoch, identity: a.options.Identity, beganAt: w.clock, stop: stop}
+	snapshot := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, a.clock.now, now)
+	snapshot.scope = w.scope
+	l := a.assemble(state, owned, snapshot, &enqueuer{ownership: owned, clock: a.clock, log: logr.Discard()}, logr.Discard(), stop)
+	l.deadlines.admission.Store(int64(simulatedDeadline))
+	l.reconciler.reads.readLive = func(_ context.Context, _, selector string) (liveRead, error) { return w.readLive(selector), nil }
+	l.entries.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return state.cell, state.version, nil }
+	l.reconciler.pods.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.podNamed(name), nil }
+	if !isCounted(w.stored, simulatedCellName, nil) { // as initialCounts.expect does
+		l.initial.byProtector[w.key()] = &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
 	}
 	w.leaders = append(w.leaders, &leader{leadership: l})
 	w.relist(w.newest())
@@ -258,10 +256,10 @@ func (l *leader) deliver(events []event, n int) {
 // beginAggregation computes an aggregation without writing it.
 func (w *simulatedCell) beginAggregation(l *leader) error {
 	p := w.stored.DeepCopy()
-	if _, err := l.aggregate(context.Background(), w.key(), p); err != nil {
+	if _, err := l.reconciler.aggregate(context.Background(), w.key(), p); err != nil {
 		return err
 	}
-	l.summarize(p)
+	summarize(p)
 	w.pending = append(w.pending, pendingWrite{at: w.storedVersion, new: p})
 	return nil
 }
@@ -279,7 +277,7 @@ func (w *simulatedCell) store(p *v1alpha1.PodProtector) {
 	w.storedVersion++
 	if w.stored.UID != p.UID {
 		for _, l := range w.leaders { // their watches report the deletion
-			l.endedProtectors.recordEnd(w.stored, simulatedCellName, false, w.clock)
+			l.entries.endedProtectors.recordEnd(w.stored, simulatedCellName, false, w.clock)
 		}
 	}
 	w.stored = p
@@ -563,7 +561,7 @@ func (w *simulatedCell) mustBeginAggregation(t *rapid.T, l *leader) {
 // checkLiveness checks liveness: when faults stop and the deadline has passed, the status is correct.
 func (w *simulatedCell) checkLiveness(t *rapid.T) {
 	w.pending = nil
-	if w.newest().restored < uint64(w.lostVersion) {
+	if w.newest().reconciler.start.restored < uint64(w.lostVersion) {
 		w.lead()
 	}
 	for _, uid := range slices.Sorted(maps.Keys(w.pods)) {

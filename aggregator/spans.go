@@ -45,45 +45,51 @@ func (e *firstEvents) pop(key types.NamespacedName, now time.Time) time.Time {
 	return since
 }
 
+// roundTracer creates the spans of rounds and of their steps. A round begins with the event that triggers it.
+type roundTracer struct {
+	cell string
+	// tracer is nil if rounds are not traced.
+	tracer *tracing.Tracer
+	events firstEvents
+}
+
 // recordEvent records an event, if rounds are traced.
-func (l *leadership) recordEvent(key types.NamespacedName) {
-	if l.options.Tracer != nil {
-		l.firstEvents.record(key, time.Now())
+func (t *roundTracer) recordEvent(key types.NamespacedName) {
+	if t.tracer != nil {
+		t.events.record(key, time.Now())
 	}
 }
 
 // beginRound starts the span of a round at the event that triggered it.
-func (l *leadership) beginRound(ctx context.Context, key types.NamespacedName) (context.Context, trace.Span) {
-	if l.options.Tracer == nil {
+func (t *roundTracer) beginRound(ctx context.Context, key types.NamespacedName) (context.Context, trace.Span) {
+	if t.tracer == nil {
 		return ctx, tracing.NoopSpan()
 	}
-	ctx, span := l.options.Tracer.Root(ctx, tracing.SpanRound, l.firstEvents.pop(key, time.Now()))
+	ctx, span := t.tracer.Root(ctx, tracing.SpanRound, t.events.pop(key, time.Now()))
 	if span.IsRecording() {
 		span.AddEvent(tracing.EventTakenUp)
-		span.SetAttributes(attribute.String(tracing.Cell, l.options.Cell), attribute.String(tracing.Protector, key.String()))
+		span.SetAttributes(attribute.String(tracing.Cell, t.cell), attribute.String(tracing.Protector, key.String()))
 	}
 	return ctx, span
 }
 
-// aggregateTraced is aggregate with a span.
-func (l *leadership) aggregateTraced(ctx context.Context, key types.NamespacedName, p *v1alpha1.PodProtector) (outcome, error) {
-	ctx, span := l.options.Tracer.Step(ctx, tracing.SpanCount)
+// count runs the step that counts for a protector, with a span.
+func (t *roundTracer) count(ctx context.Context, p *v1alpha1.PodProtector, aggregate func(context.Context) (outcome, error)) (outcome, error) {
+	ctx, span := t.tracer.Step(ctx, tracing.SpanCount)
 	defer span.End()
-	work, err := l.aggregate(ctx, key, p)
+	work, err := aggregate(ctx)
 	tracing.RecordError(span, err)
-	if cell := quota.CellOf(p, l.options.Cell); span.IsRecording() && cell != nil {
+	if cell := quota.CellOf(p, t.cell); span.IsRecording() && cell != nil {
 		span.SetAttributes(attribute.String(tracing.Version, cell.Aggregation.SnapshotVersion))
 	}
 	return work, err
 }
 
-// storeStatus writes the status of a protector from which reservations were settled.
-func (l *leadership) storeStatus(ctx context.Context, p *v1alpha1.PodProtector, settled *quota.Settled) error {
-	ctx, span := l.options.Tracer.Call(ctx, tracing.SpanStore)
+// store runs the write of a status from which reservations were settled, with a span.
+func (t *roundTracer) store(ctx context.Context, settled *quota.Settled, write func(context.Context) error) error {
+	ctx, span := t.tracer.Call(ctx, tracing.SpanStore)
 	defer span.End()
-	began := time.Now()
-	err := l.protectors.WriteStatus(ctx, p)
-	tracing.Observe(ctx, l.metrics.writeDuration.WithLabelValues(tracing.WriteResult(err)), time.Since(began).Seconds())
+	err := write(ctx)
 	tracing.RecordWriteResult(span, err)
 	if !span.IsRecording() {
 		return err

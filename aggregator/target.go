@@ -1,14 +1,12 @@
 package aggregator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -49,15 +47,15 @@ type targetResult struct {
 }
 
 // targetOf determines the target of a protector.
-func (l *leadership) targetOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation) targetResult {
+func (r *workloadResolver) targetOf(ctx context.Context, p *v1alpha1.PodProtector, stored *v1alpha1.Aggregation) targetResult {
 	if p.Spec.TargetRef == nil {
-		l.workloadIndex.setTarget(keyOf(p), nil)
+		r.index.setTarget(keyOf(p), nil)
 		return targetResult{}
 	}
 	named := targetNameOf(p)
-	l.workloadIndex.setTarget(keyOf(p), &named)
-	found, err := l.workloads.resolveTarget(ctx, named.Namespace, p.Spec.TargetRef)
-	release := l.releaseOf(p)
+	r.index.setTarget(keyOf(p), &named)
+	found, err := r.workloads.resolveTarget(ctx, named.Namespace, p.Spec.TargetRef)
+	release := r.releaseOf(p)
 	known := stored.SelectedSpec == quota.SelectedSpec(&p.Spec) || stored.CountedSpec == quota.CountedSpec(&p.Spec)
 	var last *v1alpha1.Target
 	if known {
@@ -65,14 +63,14 @@ func (l *leadership) targetOf(ctx context.Context, p *v1alpha1.PodProtector, sto
 	}
 	switch {
 	case meta.IsNoMatchError(err): // a CRD may be lost together with all its objects
-		l.queue.AddAfter(keyOf(p), unknownKindRetry)
+		r.queue.AddAfter(keyOf(p), unknownKindRetry)
 		if release.confirmed {
 			return targetResult{}
 		}
 		return targetResult{target: retained(last)}
 	case err != nil:
-		l.queue.AddAfter(keyOf(p), problemRetry)
-		l.log.Error(err, "Failed to resolve the targetRef of a protector", "protector", keyOf(p), "kind", named.Kind, "name", named.Name)
+		r.queue.AddAfter(keyOf(p), problemRetry)
+		r.log.Error(err, "Failed to resolve the targetRef of a protector", "protector", keyOf(p), "kind", named.Kind, "name", named.Name)
 		return targetResult{target: last, unknown: !known, problem: clusters.Truncate(fmt.Sprintf("%s %s: %v", named.Kind, named.Name, err), maxProblemBytes)}
 	case found == nil && !release.byPolicy && !release.confirmed:
 		return targetResult{target: retained(last)}
@@ -119,16 +117,4 @@ func replicasOf(target *v1alpha1.Target) *int32 {
 		replicas = target.Replicas
 	}
 	return &replicas
-}
-
-// writeUncounted writes why nothing is counted. It keeps reservations and the record of who has counted up to which version.
-func (l *leadership) writeUncounted(p *v1alpha1.PodProtector, unknown targetResult) {
-	l.snapshot.Uncover(keyOf(p))
-	cell := l.ensureEntry(p)
-	stored := cell.Aggregation
-	cell.Aggregation = v1alpha1.Aggregation{
-		TargetProblem: unknown.problem, LastEventTime: metav1.NewMicroTime(l.clock.now()),
-		SnapshotVersion: stored.SnapshotVersion, SettledVersion: stored.SettledVersion,
-		TermVersion: formatVersion(l.version), Epoch: cmp.Or(stored.Epoch, l.epochOf(p.Namespace)), Holder: cmp.Or(stored.Holder, l.holder()),
-	}
 }

@@ -53,7 +53,7 @@ func (w transitionTest) aggregate(t *testing.T, available, reserved int) {
 	t.Helper()
 	w.newest().deliver(w.events, len(w.events))
 	p := w.stored.DeepCopy()
-	if _, err := w.newest().aggregate(t.Context(), w.key(), p); err != nil {
+	if _, err := w.newest().reconciler.aggregate(t.Context(), w.key(), p); err != nil {
 		t.Fatal(err)
 	}
 	w.store(p)
@@ -179,7 +179,7 @@ func TestTransitionEndUsesLiveList(t *testing.T) {
 	w.clock = w.clock.Add(simulatedDeadline)
 	w.remove("back-0")
 	p := w.stored.DeepCopy()
-	if _, err := w.newest().aggregate(t.Context(), w.key(), p); err != nil { // the snapshot has not received that event
+	if _, err := w.newest().reconciler.aggregate(t.Context(), w.key(), p); err != nil { // the snapshot has not received that event
 		t.Fatal(err)
 	}
 	if got := quota.BudgetOf(p).Available; got != 3 {

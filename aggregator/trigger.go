@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
@@ -28,11 +31,24 @@ type Trigger struct {
 // triggerCondition is the condition that is changed. The mode Status uses the timestamps of conditions.
 const triggerCondition = "breakwater.dev/update-trigger"
 
-func (l *leadership) runTrigger(ctx context.Context) {
-	if l.options.Trigger.Namespace == "" {
+// updateTrigger changes the trigger pod of a cell.
+type updateTrigger struct {
+	options    Trigger
+	cell       string
+	clientset  kubernetes.Interface
+	eventClock *eventClock
+	// labels are those of the pod, as the Cell requires them as of the last heartbeat.
+	labels atomic.Pointer[map[string]string]
+	now    func() time.Time
+	log    logr.Logger
+}
+
+// run changes the pod whenever a protector waits for an event, until ctx ends.
+func (t *updateTrigger) run(ctx context.Context) {
+	if t.options.Namespace == "" {
 		return
 	}
-	tick := time.NewTicker(l.options.Trigger.Every)
+	tick := time.NewTicker(t.options.Every)
 	defer tick.Stop()
 	for {
 		select {
@@ -40,35 +56,35 @@ func (l *leadership) runTrigger(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if l.snapshot.eventClock.isExact() || !l.snapshot.eventClock.hasWaiting() {
+		if t.eventClock.isExact() || !t.eventClock.hasWaiting() {
 			continue
 		}
-		if err := l.changeTriggerPod(ctx); err != nil && ctx.Err() == nil {
-			l.log.Error(err, "Failed to change the update trigger", "namespace", l.options.Trigger.Namespace)
+		if err := t.change(ctx); err != nil && ctx.Err() == nil {
+			t.log.Error(err, "Failed to change the update trigger", "namespace", t.options.Namespace)
 		}
 	}
 }
 
-// changeTriggerPod changes the trigger pod, or creates it: a user may have deleted it.
-func (l *leadership) changeTriggerPod(ctx context.Context) error {
-	pods := l.cellClientset.CoreV1().Pods(l.options.Trigger.Namespace)
+// change changes the trigger pod, or creates it: a user may have deleted it.
+func (t *updateTrigger) change(ctx context.Context) error {
+	pods := t.clientset.CoreV1().Pods(t.options.Namespace)
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{{
-		"type": triggerCondition, "status": "True", "lastTransitionTime": metav1.NewTime(l.now()),
+		"type": triggerCondition, "status": "True", "lastTransitionTime": metav1.NewTime(t.now()),
 	}}}})
 	if err != nil {
 		return err
 	}
-	_, err = pods.Patch(ctx, l.triggerName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = pods.Patch(ctx, t.podName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	if _, err := pods.Create(ctx, l.triggerPod(), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := pods.Create(ctx, t.pod(), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create the pod: %w", err)
 	}
 	return nil
 }
 
-func (l *leadership) triggerName() string { return "breakwater-update-trigger-" + l.options.Cell }
+func (t *updateTrigger) podName() string { return "breakwater-update-trigger-" + t.cell }
 
 // matchingLabels returns labels that a selector matches, if it can construct them: the trigger of a cell that a selector defines must be one of
 // its pods.
@@ -89,12 +105,12 @@ func matchingLabels(s *v1alpha1.PodSelector) *map[string]string {
 	return &labels
 }
 
-// triggerPod returns a pod that is never scheduled, and costs nothing but its object.
-func (l *leadership) triggerPod() *corev1.Pod {
+// pod returns a pod that is never scheduled, and costs nothing but its object.
+func (t *updateTrigger) pod() *corev1.Pod {
 	noToken := false
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: l.triggerName(), Namespace: l.options.Trigger.Namespace, Labels: *l.triggerLabels.Load(),
+			Name: t.podName(), Namespace: t.options.Namespace, Labels: *t.labels.Load(),
 			Annotations: map[string]string{
 				policy.LabelManagedBy:  "breakwater-aggregator",
 				"breakwater.dev/about": "Breakwater changes this pod to cause an event; see docs/concepts/settlement.md.",

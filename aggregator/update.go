@@ -3,8 +3,6 @@ package aggregator
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
@@ -32,24 +29,14 @@ func isUpdate(o v1alpha1.Operation) bool {
 	return o == v1alpha1.OperationUpdate || o == v1alpha1.OperationResize
 }
 
-// maxInFlight returns how long admitted changes of a protector's pods that are no longer reserved may still make the pods
-// unavailable.
-func (l *leadership) maxInFlight(p *v1alpha1.PodProtector) time.Duration {
-	longest := time.Duration(l.admissionDeadline.Load())
-	if slices.ContainsFunc(p.Spec.Operations, isUpdate) {
-		longest += updateTimeout(p)
-	}
-	return longest
-}
-
 // isUpdated asks the cell's API server whether the pod of a reservation has been updated and is available again. The snapshot
 // keeps no containers, and a kubelet reports a generation as observed before it restarts them. The read may be later than the
 // snapshot: the pod is available in both, and the update that was to make it unavailable happened before the read.
-func (l *leadership) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.Reservation) (bool, error) {
+func (po *podObserver) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r quota.Reservation) (bool, error) {
 	if r.Update.Removal {
 		return false, nil
 	}
-	pod, err := l.readPod(ctx, p.Namespace, r.PodName)
+	pod, err := po.readPod(ctx, p.Namespace, r.PodName)
 	if err != nil {
 		return false, fmt.Errorf("read pod %s: %w", r.PodName, err)
 	}
@@ -67,7 +54,7 @@ func (l *leadership) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, r 
 			return false, nil
 		}
 	}
-	return podhealth.Of(pod, p.Spec.MinReadySeconds, l.clock.now()).Counted(p.Spec.Criterion), nil
+	return podhealth.Of(pod, p.Spec.MinReadySeconds, po.clock.now()).Counted(p.Spec.Criterion), nil
 }
 
 // readPod reads a pod, not from an old cache; nil if there is none of that name.
@@ -79,22 +66,4 @@ func (a *Aggregator) readPod(ctx context.Context, namespace, name string) (*core
 		return nil, nil
 	}
 	return pod, err
-}
-
-// maxNamedPods is the maximum number of pods that an event names.
-const maxNamedPods = 5
-
-// emitOverdueEvent emits an event that names the pods that were not available again after their update in time.
-func (l *leadership) emitOverdueEvent(p *v1alpha1.PodProtector, overdue []quota.Reservation) {
-	if len(overdue) == 0 {
-		return
-	}
-	var names []string
-	for _, r := range overdue[:min(len(overdue), maxNamedPods)] {
-		names = append(names, r.PodName)
-	}
-	l.events.Eventf(p, nil, corev1.EventTypeWarning, "UpdateOverdue", "Settle", "%s", clusters.EventNote(fmt.Sprintf(
-		"In cell %s, %d pods were not seen updated and available again within %s (%s). Their updates no longer consume budget; if these "+
-			"pods restart later, no reservation covers it. Their containers may not restart at all, or their kubelet may not set status.observedGeneration.",
-		l.options.Cell, len(overdue), updateTimeout(p), strings.Join(names, ", "))))
 }

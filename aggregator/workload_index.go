@@ -1,26 +1,15 @@
 package aggregator
 
 import (
-	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
-	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
-
-// maxProblemBytes is the maximum length of a problem in a status, in bytes.
-const maxProblemBytes = 512
 
 // workloadIndex records the workloads that protectors depend on, and the last result found for them.
 type workloadIndex struct {
@@ -111,74 +100,4 @@ func (w *workloadIndex) protectorsOf(workload workloadName) []types.NamespacedNa
 	// Sorted, so that the simulation can repeat a run.
 	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	return all
-}
-
-// initWorkloads sets up the leadership to look up workloads, and to enqueue protectors when their workloads change.
-func (l *leadership) initWorkloads(ctx context.Context) {
-	l.workloadIndex = newWorkloadIndex()
-	l.workloads = &workloads{
-		metadata: l.metadataClient, dynamic: l.dynamicClient, mapper: l.mapper,
-		startInformer: func(informer toolscache.SharedIndexInformer) { go informer.RunWithContext(ctx) },
-		onChange: func(workload workloadName) {
-			for _, protector := range l.workloadIndex.protectorsOf(workload) {
-				l.queue.Add(protector)
-			}
-		},
-		kinds: map[schema.GroupVersionResource]toolscache.SharedIndexInformer{}, sizes: map[types.UID]size{},
-		listCounts: map[schema.GroupVersionResource]int{},
-	}
-}
-
-// expect sets how many pods are expected in this cell, if the floor depends on that. A value that cannot be determined now stays as it
-// was; expect then returns false if a retry is worthwhile.
-func (l *leadership) expect(
-	ctx context.Context, p *v1alpha1.PodProtector, stored, now *v1alpha1.Aggregation, owners map[owner]int32,
-) bool {
-	key := keyOf(p)
-	now.SelectedSpec = quota.SelectedSpec(&p.Spec)
-	switch {
-	case !quota.NeedsExpected(&p.Spec):
-		l.workloadIndex.setResults(key, nil)
-		return true
-	case p.Spec.TargetRef != nil:
-		l.workloadIndex.setResults(key, nil)
-		now.ExpectedReplicas = replicasOf(now.Target)
-		return true
-	}
-	known, before := stored.Workloads, stored.ExpectedReplicas
-	if stored.SelectedSpec != now.SelectedSpec {
-		known = nil
-		if stored.SelectedSpec != "" { // it is empty when an older version wrote it
-			before = nil
-		}
-	}
-	last, seen := l.workloadIndex.resultsOf(key), map[owner]found{}
-	expected, err := expect(owners, known, before, l.releaseOf(p), func(o owner) (found, error) {
-		top, err := l.workloads.findTop(ctx, key.Namespace, o, last[o])
-		if before, known := last[o]; err != nil && known {
-			seen[o] = before
-		} else if err == nil {
-			seen[o] = top
-		}
-		return top, err
-	})
-	l.workloadIndex.setResults(key, seen)
-	switch {
-	case err == nil:
-		now.ExpectedReplicas, now.Workloads = &expected.replicas, expected.workloads
-	case errors.Is(err, errOwnerless):
-		now.ExpectedReplicasProblem, now.Workloads = err.Error(), known
-	default:
-		l.log.Error(err, "Failed to determine the expected replicas", "protector", key)
-		now.ExpectedReplicas, now.Workloads = before, known // an earlier selector's expectation does not apply to this one
-		if now.ExpectedReplicas == nil {
-			now.ExpectedReplicasProblem = clusters.Truncate(err.Error(), maxProblemBytes)
-		}
-	}
-	return err == nil || errors.Is(err, errOwnerless)
-}
-
-// releaseOf returns the user's decision on the protector's workloads that no longer exist.
-func (l *leadership) releaseOf(p *v1alpha1.PodProtector) release {
-	return release{byPolicy: p.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease, confirmed: confirm.Confirmed(p.Annotations, l.now())}
 }

@@ -41,8 +41,10 @@ func TestWriteDurationIsRecorded(t *testing.T) {
 	}).Build()
 	registry := prometheus.NewRegistry()
 	tracer := tracing.NewTracer(sdktrace.NewTracerProvider())
-	a := &Aggregator{options: Options{Tracer: tracer}, metrics: newMetrics(registry), protectors: &clusters.Protectors{Cache: core, Live: core, Writer: core, RestoreDetector: &clusters.RestoreDetector{}}}
-	writes := &leadership{Aggregator: a}
+	r := &reconciler{
+		rounds: &roundTracer{tracer: tracer}, metrics: newMetrics(registry),
+		protectors: &clusters.Protectors{Cache: core, Live: core, Writer: core, RestoreDetector: &clusters.RestoreDetector{}},
+	}
 	traces := map[string]string{}
 	for result, becomes := range map[string]error{
 		"written":  nil,
@@ -54,7 +56,8 @@ func TestWriteDurationIsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, span := tracer.Root(t.Context(), tracing.SpanRound, time.Now())
-		if err := writes.storeStatus(ctx, p, &quota.Settled{}); (err == nil) != (becomes == nil) {
+		store := func(ctx context.Context) error { return r.storeStatus(ctx, p) }
+		if err := r.rounds.store(ctx, &quota.Settled{}, store); (err == nil) != (becomes == nil) {
 			t.Fatalf("%s: %v", result, err)
 		}
 		span.End()

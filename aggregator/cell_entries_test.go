@@ -19,17 +19,17 @@ func TestDrainingCellKeepsEntryWithReservations(t *testing.T) {
 	w := newSimulatedCell(1, 0)
 	w.lead()
 	leader := w.newest()
-	leader.draining.Store(true)
+	leader.entries.draining.Store(true)
 	p := w.stored.DeepCopy()
 	p.Status.Cells = []v1alpha1.PodProtectorCell{{CellID: simulatedCellName, AdmissionHistory: v1alpha1.AdmissionHistory{Buckets: []v1alpha1.Bucket{{PodUID: "uid-1", Counter: 1}}}}}
-	leader.drainEntry(p)
+	leader.entries.drain(p)
 	if cell := quota.CellOf(p, simulatedCellName); cell == nil || cell.Discount != v1alpha1.DiscountDraining || len(cell.AdmissionHistory.Buckets) != 1 {
-		t.Fatalf("drainEntry() leaves %+v, want the entry with its reservation, draining", p.Status.Cells)
+		t.Fatalf("drain() leaves %+v, want the entry with its reservation, draining", p.Status.Cells)
 	}
 	p.Status.Cells[0].AdmissionHistory.Buckets = nil
-	leader.drainEntry(p)
+	leader.entries.drain(p)
 	if len(p.Status.Cells) > 0 {
-		t.Errorf("drainEntry() leaves %+v, want no entry", p.Status.Cells)
+		t.Errorf("drain() leaves %+v, want no entry", p.Status.Cells)
 	}
 }
 
@@ -56,8 +56,8 @@ func TestDeletedCellGetsNoEntry(t *testing.T) {
 			w := newSimulatedCell(1, 0)
 			w.create(true)
 			w.lead()
-			w.newest().informer = toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &v1alpha1.PodProtector{}, 0, toolscache.Indexers{})
-			w.newest().readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return c.cell, 0, c.err }
+			w.newest().enqueuer.informer = toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &v1alpha1.PodProtector{}, 0, toolscache.Indexers{})
+			w.newest().entries.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return c.cell, 0, c.err }
 			w.passTime(openCheckInterval)
 			err := w.beginAggregation(w.newest())
 			if (err != nil) != (c.want < 0) {
@@ -94,8 +94,8 @@ func TestClearedEntryIsRecountedFromLiveList(t *testing.T) {
 	}
 	w.clearEntry()
 	count()
-	w.lead() // its first list is from before the end of the pod, and recent enough for the protectors that expectInitialCounts records
-	w.newest().initialCounts[w.key()] = &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
+	w.lead() // its first list is from before the end of the pod, and recent enough for the protectors that initialCounts.expect records
+	w.newest().initial.byProtector[w.key()] = &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
 	count()
 	w.takeEffect(0, false)
 	w.passTime(simulatedDeadline)

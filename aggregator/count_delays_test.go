@@ -23,8 +23,8 @@ func TestProtectorWithoutCountsWaitsAfterCoreRestore(t *testing.T) {
 			w.lostVersion = test.lost
 			w.lead()
 			w.clock = w.clock.Add(test.since)
-			if wait := w.newest().settleDelayOf(w.key(), w.stored, nil); wait > 0 != test.waits {
-				t.Errorf("settleDelayOf() = %s, want a delay: %t", wait, test.waits)
+			if wait := w.newest().reconciler.delays.afterLoss(w.key(), w.stored, nil); wait > 0 != test.waits {
+				t.Errorf("afterLoss() = %s, want a delay: %t", wait, test.waits)
 			}
 		})
 	}

@@ -1,0 +1,122 @@
+package aggregator
+
+import (
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
+)
+
+// countDelays determines how long a protector must not be counted, because removals that no stored reservation covers may still take
+// effect. It is safe for concurrent use. One worker at a time counts a protector.
+type countDelays struct {
+	// restored is that of the start of the leadership.
+	restored        uint64
+	ownership       ownership
+	deadlines       *reservationDeadlines
+	initial         *initialCounts
+	endedProtectors *endedProtectors
+	monotonic       func() time.Time
+
+	mu sync.Mutex
+	// cleared has the protectors whose counts were cleared, and void those whose counts are void.
+	cleared map[types.NamespacedName]clearedEntry
+	void    map[types.NamespacedName]settleDelay
+}
+
+// clearedEntry is an entry that was cleared, as it was first seen.
+type clearedEntry struct {
+	// at is on the monotonic clock.
+	at time.Time
+	// last is when the counts of the entry were taken. It distinguishes one clearing from another.
+	last metav1.MicroTime
+}
+
+// afterClearing returns how long the pods of a protector whose entry was cleared must not be counted yet. Its reservations are lost. A pod
+// whose removal was admitted before looks like any other until the admission deadline has passed, and a pod whose update was admitted
+// until the update timeout has passed too (rule 4(b)).
+func (d *countDelays) afterClearing(p *v1alpha1.PodProtector, stored *v1alpha1.PodProtectorCell) time.Duration {
+	key := keyOf(p)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if stored.Discount != v1alpha1.DiscountCleared {
+		delete(d.cleared, key)
+		return 0
+	}
+	now, last := d.monotonic(), stored.Aggregation.LastEventTime
+	seen, known := d.cleared[key]
+	if !known || !seen.last.Equal(&last) { // another leader may have counted since, and its counts were cleared too
+		seen = clearedEntry{at: now, last: last}
+		d.cleared[key] = seen
+	}
+	// The snapshot may be older at that time, so the pods are counted like a first count, with a live list.
+	d.initial.forget(key)
+	return max(seen.at.Add(d.deadlines.maxInFlight(p)).Sub(now), 0)
+}
+
+// settleDelay records since when a leadership has known that the counts of a protector are void.
+type settleDelay struct {
+	uid   types.UID
+	since time.Time
+}
+
+// afterLoss returns how long a protector must not be counted yet. Reservations made with a protector that vanished, or in the
+// lost history of a core, may be unknown. So the first valid count uses a list that is read when the admission deadline has
+// passed, on this machine's clock, since the leadership observed that the counts are void. By then every removal that was admitted
+// before has taken effect or never will (rules 10 and 11). An update that has taken effect may still restart a container until the update
+// timeout has passed as well.
+func (d *countDelays) afterLoss(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) time.Duration {
+	isVoid := cell != nil && cell.Aggregation.Void
+	if cell == nil {
+		_, isRecreated := p.Annotations[v1alpha1.AnnotationRestored]
+		isVoid = isRecreated || d.restored > 0 && d.monotonic().Sub(d.ownership.ownedSince(p.Namespace)) < d.deadlines.maxInFlight(p)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !isVoid {
+		delete(d.void, key)
+		return 0
+	}
+	delay, ok := d.void[key]
+	if !ok || delay.uid != p.UID {
+		delay = settleDelay{p.UID, d.monotonic()}
+		d.void[key] = delay
+	}
+	wait := delay.since.Add(d.deadlines.maxInFlight(p)).Sub(d.monotonic())
+	if wait > 0 {
+		d.initial.forget(key) // a list that was read earlier is too old
+	}
+	return wait
+}
+
+// afterDeletion returns how long a protector must not be counted yet because another protector of its name has just
+// ended (rule 4).
+func (d *countDelays) afterDeletion(key types.NamespacedName, p *v1alpha1.PodProtector, cell *v1alpha1.PodProtectorCell) time.Duration {
+	if cell != nil {
+		return 0
+	}
+	wait := d.endedProtectors.delayFor(p, d.deadlines.admissionDeadline(), d.monotonic())
+	if wait > 0 {
+		d.initial.forget(key) // for the same reason
+	}
+	return wait
+}
+
+func (d *countDelays) forget(key types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.cleared, key)
+	delete(d.void, key)
+}
+
+// addKeysIn adds the protectors of some slots to keys.
+func (d *countDelays) addKeysIn(slots slot.Set, keys map[types.NamespacedName]bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	addKeysIn(slots, d.cleared, keys)
+	addKeysIn(slots, d.void, keys)
+}

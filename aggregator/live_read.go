@@ -1,0 +1,87 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// liveRead is the pods of a namespace as the API server has them at a version.
+type liveRead struct {
+	version uint64
+	pods    map[quota.UIDHash]livePod
+}
+
+// livePod is the part of a pod that a live read returns; generation is 0 if the API server does not set it for pods.
+type livePod struct {
+	terminating bool
+	generation  int64
+	version     int64
+}
+
+// has reports whether a pod existed.
+func (l *liveRead) has(hash quota.UIDHash) bool {
+	_, listed := l.pods[hash]
+	return listed
+}
+
+// isAlive reports whether a pod existed and was not terminating.
+func (l *liveRead) isAlive(hash quota.UIDHash) bool {
+	pod, listed := l.pods[hash]
+	return listed && !pod.terminating
+}
+
+// readLive lists the metadata of the pods of a namespace that a selector matches, not from an old cache.
+func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (liveRead, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	a.metrics.liveReads.Inc()
+	pods := a.metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
+	read := liveRead{pods: map[quota.UIDHash]livePod{}}
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		page, err := pods.List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			item := &page.Items[i]
+			read.pods[quota.HashUID(item.UID)] = livePod{item.DeletionTimestamp != nil, item.Generation, podVersion(item.ResourceVersion)}
+		}
+		if read.version, err = listVersion(page); err != nil {
+			return nil, err
+		}
+		page.Items = nil
+		return page, nil
+	}
+	if _, _, err := pager.New(list).List(ctx, metav1.ListOptions{LabelSelector: selector}); err != nil {
+		return liveRead{}, fmt.Errorf("list the pods of namespace %s: %w", namespace, err)
+	}
+	return read, nil
+}
+
+// liveVersion returns the current version of the cell's API server, not from an old cache.
+func (a *Aggregator) liveVersion(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	page, err := a.metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("read the version of the cell's pods: %w", err)
+	}
+	return listVersion(page)
+}
+
+func listVersion(page *metav1.PartialObjectMetadataList) (uint64, error) {
+	version, err := strconv.ParseUint(page.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion %q of a list is not a number", page.ResourceVersion)
+	}
+	return version, nil
+}

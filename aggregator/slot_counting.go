@@ -1,0 +1,103 @@
+package aggregator
+
+import (
+	"context"
+	"sync"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
+)
+
+// begin starts counting slots that were claimed, as soon as their pods are listed.
+func (b *slotBalancer) begin(ctx context.Context, slots slot.Set, epoch int64) {
+	b.log.Info("Claimed slots", "slots", slots.String(), "epoch", epoch)
+	b.keepCached(slots)
+	if slots.Len() >= fullListThreshold {
+		b.fetchProtectors(ctx)
+	}
+	b.initial.expect(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
+	b.owned.slots.add(slots, epoch, b.monotonic())
+	b.snapshot.AddSlots(slots) // any list that begins from here on is recent enough for the protectors noted above
+	notify(b.relistRequests)
+	all, _ := b.owned.slots.claimed()
+	b.metrics.leading.Set(1)
+	b.metrics.epoch.Set(float64(epoch))
+	b.metrics.slots.Set(float64(all.Len()))
+}
+
+// stream lists the pods again whenever slots were added, and watches from there.
+func (b *slotBalancer) stream(ctx context.Context) {
+	stop := func() {}
+	defer func() { stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.relistRequests:
+		}
+		stop()
+		streaming, cancel := context.WithCancel(ctx)
+		var stream sync.WaitGroup
+		stream.Go(func() { newStream(b.cellClientset, b.snapshot, b.log).RunWithContext(streaming) })
+		stop = func() {
+			cancel()
+			stream.Wait()
+		}
+	}
+}
+
+// covered enqueues the protectors of slots whose pods are now all in the snapshot.
+func (b *slotBalancer) covered(slots slot.Set) {
+	b.log.Info("Started counting slots", "slots", slots.String())
+	b.enqueuer.enqueueAll(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
+	b.listReceived.Store(true)
+	b.owned.requestRebalance()
+}
+
+// release releases some slots. When it returns, no worker works on them and their state is dropped.
+func (b *slotBalancer) release(slots slot.Set) {
+	b.owned.slots.release(slots)
+	b.forgetIn(slots)
+	b.snapshot.ReleaseSlots(slots)
+	b.keepCached(slot.Set{})
+	b.options.Interest.StripExcluded(b.informer.GetStore())
+	b.log.Info("Stopped counting slots", "slots", slots.String())
+}
+
+// keepCached makes the cache keep the protectors of the slots that the leadership has, and of the slots in more.
+func (b *slotBalancer) keepCached(more slot.Set) {
+	has, _ := b.owned.slots.claimed()
+	b.options.Interest.Set(b.options.Cell, has.Or(more))
+}
+
+const (
+	// fullListThreshold is the number of slots from which listing all protectors of the core is cheaper than reading those of the slots one
+	// by one.
+	fullListThreshold = slot.Count / 16
+	// protectorPage is the page size for listing protectors.
+	protectorPage = 500
+)
+
+// fetchProtectors lists the protectors that the cache has left out and that the leadership now works on. The leadership reads protectors that this list
+// misses one by one.
+func (b *slotBalancer) fetchProtectors(ctx context.Context) {
+	if b.options.Interest == nil {
+		return
+	}
+	for page := (&v1alpha1.PodProtectorList{}); ; {
+		token := page.Continue
+		page = &v1alpha1.PodProtectorList{}
+		if err := b.coreReader.List(ctx, page, client.Limit(protectorPage), client.Continue(token)); err != nil {
+			b.log.Error(err, "Failed to list protectors; reading them one by one")
+			return
+		}
+		for i := range page.Items {
+			b.options.Interest.RestoreIncluded(b.informer.GetStore(), &page.Items[i])
+		}
+		if page.Continue == "" {
+			return
+		}
+	}
+}
