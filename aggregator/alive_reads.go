@@ -32,7 +32,7 @@ func (s *Snapshot) RecordAlive(live *liveRead, began time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for hash := range live.pods {
-		if p := s.pods[hash]; p != nil && live.isAlive(hash) {
+		if p := s.pods.byHash[hash]; p != nil && live.isAlive(hash) {
 			p.seenAlive = max(p.seenAlive, began)
 		}
 	}

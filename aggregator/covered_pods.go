@@ -4,11 +4,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // coveredPods is the set of pods that a protector covers.
@@ -25,93 +25,96 @@ func (c *coveredPods) has(p *pod) bool {
 	return ok
 }
 
-// Cover starts counting pods for a protector.
-func (s *Snapshot) Cover(key types.NamespacedName, coverage selectors.Coverage, rate time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m := s.covered[key]; m != nil && m.coverage.Equal(coverage) {
+// protectorIndex finds the protectors of a pod by its labels, and the pods of a protector. A pod must be removed from it before its labels
+// change, and added again after that. The mutex of the snapshot guards it.
+type protectorIndex struct {
+	index   *selectors.Index[types.NamespacedName]
+	covered map[types.NamespacedName]*coveredPods
+	// keyBuffer and labelBuffer are memory that each query reuses.
+	keyBuffer   []types.NamespacedName
+	labelBuffer map[string]string
+}
+
+func newProtectorIndex() *protectorIndex {
+	return &protectorIndex{
+		index:       selectors.New[types.NamespacedName](),
+		covered:     map[types.NamespacedName]*coveredPods{},
+		labelBuffer: map[string]string{},
+	}
+}
+
+// cover adds a protector, or replaces its coverage. pods are all pods of its namespace.
+func (x *protectorIndex) cover(key types.NamespacedName, coverage selectors.Coverage, rate time.Duration, pods map[*pod]struct{}) {
+	if m := x.covered[key]; m != nil && m.coverage.Equal(coverage) {
 		m.rate = rate
 		return
 	}
 	m := &coveredPods{coverage: coverage, rate: rate, pods: map[*pod]struct{}{}}
 	matches := map[*labelSet]bool{} // each distinct set of labels is matched once
-	for p := range s.byNamespace[unique.Make(key.Namespace)] {
+	for p := range pods {
 		match, known := matches[p.labels]
 		if !known {
-			match = coverage.Covers(p.labels.toMap(s.labelBuffer))
+			match = coverage.Covers(p.labels.toMap(x.labelBuffer))
 			matches[p.labels] = match
 		}
 		if match {
 			m.pods[p] = struct{}{}
 		}
 	}
-	s.covered[key] = m
-	s.index.Set(key, key.Namespace, coverage.Selector)
+	x.covered[key] = m
+	x.index.Set(key, key.Namespace, coverage.Selector)
+}
+
+// uncover removes a protector.
+func (x *protectorIndex) uncover(key types.NamespacedName) {
+	x.index.Delete(key)
+	delete(x.covered, key)
+}
+
+// releaseSlots removes the protectors of some slots.
+func (x *protectorIndex) releaseSlots(slots slot.Set) {
+	for key := range x.covered {
+		if slots.Has(slot.Of(key.Namespace)) {
+			x.uncover(key)
+		}
+	}
+}
+
+// of returns the protectors of a pod in the order of their names, in which they are also written. The next call reuses the memory of the
+// result.
+func (x *protectorIndex) of(p *pod) []types.NamespacedName {
+	labels := p.labels.toMap(x.labelBuffer)
+	x.keyBuffer = x.index.Query(p.namespace.Value(), labels, x.keyBuffer[:0])
+	x.keyBuffer = slices.DeleteFunc(x.keyBuffer, func(key types.NamespacedName) bool { return x.covered[key].coverage.Exempts(labels) })
+	slices.SortFunc(x.keyBuffer, func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) })
+	return x.keyBuffer
+}
+
+// add adds a pod to the protectors that cover it.
+func (x *protectorIndex) add(p *pod) {
+	for _, key := range x.of(p) {
+		x.covered[key].pods[p] = struct{}{}
+	}
+}
+
+// remove removes a pod from the protectors that cover it.
+func (x *protectorIndex) remove(p *pod) {
+	for _, key := range x.of(p) {
+		delete(x.covered[key].pods, p)
+	}
+}
+
+// Cover starts counting pods for a protector.
+func (s *Snapshot) Cover(key types.NamespacedName, coverage selectors.Coverage, rate time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.protectors.cover(key, coverage, rate, s.pods.inNamespace(key.Namespace))
 }
 
 // Uncover stops counting pods for a protector.
 func (s *Snapshot) Uncover(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.index.Delete(key)
-	delete(s.covered, key)
+	s.protectors.uncover(key)
 	s.nodes.releaseLabel(key)
-}
-
-// readyPodSpeedup is the factor by which a pod that became ready is counted sooner when a removal may be waiting for budget.
-const readyPodSpeedup = 10
-
-// notifyProtectorsOf enqueues the protectors of a changed pod. A pod that became ready adds budget: it is counted sooner for a
-// protector that has none.
-func (s *Snapshot) notifyProtectorsOf(p *pod, becameReady bool) {
-	for _, key := range s.protectorsOf(p) {
-		wait := s.covered[key].rate
-		if becameReady && s.hasNoBudget(key) {
-			wait /= readyPodSpeedup
-		}
-		s.notifyProtector(key, wait)
-	}
-}
-
-// notifyMoved enqueues those of the protectors that have pods on nodes whose domain has changed.
-func (s *Snapshot) notifyMoved(protectors []types.NamespacedName, nodes map[unique.Handle[string]]bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, key := range protectors {
-		m := s.covered[key]
-		if m == nil {
-			continue
-		}
-		for p := range m.pods {
-			if nodes[p.node] {
-				s.notifyProtector(key, m.rate)
-				break
-			}
-		}
-	}
-}
-
-// protectorsOf returns the protectors of a pod in the order of their names, in which they are also written. The next call
-// reuses the memory of the result.
-func (s *Snapshot) protectorsOf(p *pod) []types.NamespacedName {
-	labels := p.labels.toMap(s.labelBuffer)
-	s.keyBuffer = s.index.Query(p.namespace.Value(), labels, s.keyBuffer[:0])
-	s.keyBuffer = slices.DeleteFunc(s.keyBuffer, func(key types.NamespacedName) bool { return s.covered[key].coverage.Exempts(labels) })
-	slices.SortFunc(s.keyBuffer, func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) })
-	return s.keyBuffer
-}
-
-// relabel moves a pod from the protectors of its old labels to those of its new labels.
-func (s *Snapshot) relabel(p *pod, labels map[string]string) {
-	if p.labels != nil {
-		s.notifyProtectorsOf(p, false)
-		for _, key := range s.protectorsOf(p) {
-			delete(s.covered[key].pods, p)
-		}
-		s.labels.release(p.labels)
-	}
-	p.labels = s.labels.intern(labels)
-	for _, key := range s.protectorsOf(p) {
-		s.covered[key].pods[p] = struct{}{}
-	}
 }

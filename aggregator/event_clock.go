@@ -13,7 +13,7 @@ import (
 
 // eventClock records the times of events on a cell's stream. In the modes Clock and Status a reservation ends with an event that
 // is later than it, by the clock of the aggregator or by the timestamps in the pods. See docs/concepts/settlement.md for what that
-// loses. Exact, the default, does not use it.
+// loses. Exact, the default, does not use it (rule 4).
 type eventClock struct {
 	// mode is a v1alpha1.Settlement.
 	mode atomic.Value

@@ -90,7 +90,7 @@ func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned 
 		cell: a.options.Cell, queue: queue, informer: a.informer, ownership: owned, rounds: rounds, clock: a.clock, log: log,
 	}
 	snapshot := newSnapshot(enqueuer.podsChanged, func(err error) { stop(err) }, a.clock.now, a.monotonic)
-	snapshot.scope, snapshot.hasNoBudget = pods, enqueuer.hasNoBudget
+	snapshot.filter.scope, snapshot.notifier.hasNoBudget = pods, enqueuer.hasNoBudget
 	l := a.assemble(state, owned, snapshot, enqueuer, log, stop)
 	l.reconciler.workloads.workloads = a.newWorkloads(ctx, l.reconciler.workloads.workloadChanged)
 	l.entries.owns = allNamespaces // also those of slots that are claimed later
@@ -108,7 +108,7 @@ func (a *Aggregator) assemble(
 	reads := &aliveReads{snapshot: snapshot, readLive: a.readLive, monotonic: a.monotonic, next: map[types.NamespacedName]time.Time{}}
 	initial := &initialCounts{cell: cell, informer: a.informer, snapshot: snapshot, reads: reads, byProtector: map[types.NamespacedName]*initialCount{}}
 	entries := &cellEntries{
-		start: state, scope: snapshot.scope, readCell: a.readCell, endedProtectors: &a.endedProtectors,
+		start: state, scope: snapshot.filter.scope, readCell: a.readCell, endedProtectors: &a.endedProtectors,
 		enqueueAll: enqueuer.enqueueAll, owns: owned.owns, monotonic: a.monotonic, stop: stop, log: log,
 	}
 	heartbeat := &cellHeartbeat{

@@ -13,7 +13,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
-// nodes stores, of each node of a cell, the values of those labels that protectors use. While no protector uses one, it is empty.
+// nodes stores, of each node of a cell, the values of those labels that protectors use (rule 12). While no protector uses one, it is empty.
 type nodes struct {
 	// onMoved is called with protectors of which some may have pods on nodes whose domain has changed; read is called for each
 	// protector that waits for the nodes when there is a result. Neither may block.

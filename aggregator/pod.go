@@ -70,13 +70,13 @@ var _ cache.TransformingStore = (*Snapshot)(nil)
 
 // Transformer returns a function that strips the pods of a streamed list. The reflector requests a new one for each list.
 func (s *Snapshot) Transformer() cache.TransformFunc {
-	strip, keeps := stripping(s.sinceCreation()), s.beginList()
+	strip, keeps := stripping(s.sinceCreation()), s.filter.beginList()
 	return func(obj any) (any, error) {
 		whole, ok := obj.(*corev1.Pod)
 		if !ok {
 			return nil, fmt.Errorf("the pod stream listed a %T", obj)
 		}
-		if !keeps(whole.Namespace) || !s.scope.Has(whole.Namespace, whole.Labels) {
+		if !keeps(whole.Namespace) || !s.filter.scope.Has(whole.Namespace, whole.Labels) {
 			return outsidePod, nil
 		}
 		return strip(whole), nil

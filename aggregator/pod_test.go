@@ -18,7 +18,7 @@ import (
 
 func TestStrippedPodKeepsCountedFields(t *testing.T) {
 	whole := receivedPod(t, 1)
-	transformed, err := (&Snapshot{monotonic: time.Now}).Transformer()(whole)
+	transformed, err := newSnapshot(nil, nil, time.Now, time.Now).Transformer()(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestStrippedPodKeepsCountedFields(t *testing.T) {
 }
 
 func TestListOfOtherObjectsFails(t *testing.T) {
-	if _, err := (&Snapshot{monotonic: time.Now}).Transformer()(&corev1.Node{}); err == nil {
+	if _, err := newSnapshot(nil, nil, time.Now, time.Now).Transformer()(&corev1.Node{}); err == nil {
 		t.Error("a node was stripped")
 	}
 }

@@ -49,7 +49,7 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	owned := newShardOwnership(incarnation, log)
 	l := a.newLeadership(ctx, state, owned, log, stop)
 	l.slots = a.newSlotBalancer(l, owned, state)
-	l.snapshot.keepOnly(l.slots.covered)
+	l.snapshot.filter.keepOnly(l.slots.covered)
 	a.current.Store(l)
 	if !a.restoreDetector.IsSameIncarnation(mark) {
 		stop(errRestored)

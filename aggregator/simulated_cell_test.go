@@ -184,7 +184,7 @@ func (w *simulatedCell) lead() {
 	stop := func(error) {}
 	owned := &wholeCell{epoch: w.epoch, identity: a.options.Identity, beganAt: w.clock, stop: stop}
 	snapshot := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, a.clock.now, now)
-	snapshot.scope = w.scope
+	snapshot.filter.scope = w.scope
 	l := a.assemble(state, owned, snapshot, &enqueuer{ownership: owned, clock: a.clock, log: logr.Discard()}, logr.Discard(), stop)
 	l.deadlines.admission.Store(int64(simulatedDeadline))
 	l.reconciler.reads.readLive = func(_ context.Context, _, selector string) (liveRead, error) { return w.readLive(selector), nil }

@@ -9,7 +9,7 @@ import (
 )
 
 // slotSubset is the set of slots whose pods a snapshot keeps, in a cell that shards share. A pod is in the slot of its namespace,
-// which never changes.
+// which never changes. A nil subset is all slots. The mutex of the snapshot guards it.
 type slotSubset struct {
 	// wanted are the slots that the snapshot is to keep.
 	wanted slot.Set
@@ -20,80 +20,61 @@ type slotSubset struct {
 	onCovered func(slot.Set)
 }
 
-// keepOnly makes the snapshot keep no slots but those it is asked to take. It must be called before the stream begins.
-func (s *Snapshot) keepOnly(onCovered func(slot.Set)) { s.slots = &slotSubset{onCovered: onCovered} }
+// add adds slots to keep, from the next list on: a list that is in progress began too early (rule 5).
+func (s *slotSubset) add(slots slot.Set) {
+	s.wanted = s.wanted.Or(slots)
+	s.listing = s.listing.Minus(slots)
+}
 
-// AddSlots adds slots to keep, from the next list on: a list that is in progress began too early.
+// release removes slots.
+func (s *slotSubset) release(slots slot.Set) {
+	s.wanted, s.listing, s.covered = s.wanted.Minus(slots), s.listing.Minus(slots), s.covered.Minus(slots)
+}
+
+// coversNamespace reports whether the snapshot has all pods of the cell in a namespace.
+func (s *slotSubset) coversNamespace(namespace string) bool {
+	return s == nil || s.covered.Has(slot.Of(namespace))
+}
+
+// isListed reports whether the received list covers a namespace's slot, which may have been given up since the list began.
+func (s *slotSubset) isListed(namespace unique.Handle[string]) bool {
+	return s == nil || s.listing.Has(slot.Of(namespace.Value()))
+}
+
+// recordList records that a list was received.
+func (s *slotSubset) recordList() {
+	if s == nil {
+		return
+	}
+	if added := s.listing.Minus(s.covered); !added.Empty() {
+		s.covered = s.covered.Or(added)
+		s.onCovered(added)
+	}
+}
+
+// AddSlots adds slots to keep, from the next list on.
 func (s *Snapshot) AddSlots(slots slot.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slots.wanted = s.slots.wanted.Or(slots)
-	s.slots.listing = s.slots.listing.Minus(slots)
+	s.filter.slots.add(slots)
 }
 
-// ReleaseSlots drops the pods of some slots. These pods stay alive, so they are not recorded as removed, unlike pods whose end the
-// stream has shown.
+// ReleaseSlots drops the pods and protectors of some slots.
 func (s *Snapshot) ReleaseSlots(slots slot.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slots.wanted, s.slots.listing, s.slots.covered = s.slots.wanted.Minus(slots), s.slots.listing.Minus(slots), s.slots.covered.Minus(slots)
+	s.filter.slots.release(slots)
 	s.nodes.releaseSlots(slots)
-	clear(s.reappeared) // the stream no longer shows their ends; for other slots, the heartbeat or the next list may reveal a restore
-	for key := range s.covered {
-		if slots.Has(slot.Of(key.Namespace)) {
-			s.index.Delete(key)
-			delete(s.covered, key)
-		}
-	}
-	for namespace, pods := range s.byNamespace {
-		if slots.Has(slot.Of(namespace.Value())) {
-			for p := range pods {
-				delete(s.pods, p.hash)
-				s.labels.release(p.labels)
-			}
-			delete(s.byNamespace, namespace)
-		}
-	}
+	clear(s.removed.reappeared) // the stream no longer shows their ends; for other slots, the heartbeat or the next list may reveal a restore
+	s.protectors.releaseSlots(slots)
+	s.pods.releaseSlots(slots)
 }
 
 // CoversSlots reports whether the snapshot has the pods of all these slots.
 func (s *Snapshot) CoversSlots(slots slot.Set) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slots.Minus(s.slots.covered).Empty()
-}
-
-// coversNamespace reports whether the snapshot has all pods of the cell in a namespace.
-func (s *Snapshot) coversNamespace(namespace string) bool {
-	return s.slots == nil || s.slots.covered.Has(slot.Of(namespace))
-}
-
-// beginList records the slots of the list that begins now, and returns a function that reports which namespaces of it to keep.
-func (s *Snapshot) beginList() (keeps func(namespace string) bool) {
-	if s.slots == nil {
-		return func(string) bool { return true }
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.slots.listing = s.slots.wanted
-	listing := s.slots.listing
-	return func(namespace string) bool { return listing.Has(slot.Of(namespace)) }
-}
-
-// isListed reports whether the received list covers a namespace's slot, which may have been given up since the list began.
-func (s *Snapshot) isListed(namespace unique.Handle[string]) bool {
-	return s.slots == nil || s.slots.listing.Has(slot.Of(namespace.Value()))
-}
-
-// recordList records that a list was received.
-func (s *Snapshot) recordList() {
-	if s.slots == nil {
-		return
-	}
-	if added := s.slots.listing.Minus(s.slots.covered); !added.Empty() {
-		s.slots.covered = s.slots.covered.Or(added)
-		s.slots.onCovered(added)
-	}
+	return slots.Minus(s.filter.slots.covered).Empty()
 }
 
 // addKeysIn adds to keys the protectors of a map that are in some slots.

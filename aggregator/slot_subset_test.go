@@ -38,7 +38,7 @@ var slotSpec = v1alpha1.PodProtectorSpec{Selector: &v1alpha1.PodSelector{}}
 func newSlotModel() *slotModel {
 	w := &slotModel{version: 1, pods: map[types.UID]*corev1.Pod{}}
 	w.snapshot = newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { panic(err) }, time.Now, time.Now)
-	w.snapshot.keepOnly(func(slots slot.Set) { w.covered = w.covered.Or(slots) })
+	w.snapshot.filter.keepOnly(func(slots slot.Set) { w.covered = w.covered.Or(slots) })
 	return w
 }
 
@@ -72,7 +72,7 @@ func (w *slotModel) deliver(to func(any) error, p *corev1.Pod) {
 	switch {
 	case w.pending != nil:
 		w.missed = append(w.missed, show)
-	case w.snapshot.version > 0:
+	case w.snapshot.versions.stream > 0:
 		show()
 	}
 }
@@ -213,10 +213,10 @@ func TestReleasedSlotIsNotWritten(t *testing.T) {
 func TestPodOfReleasedSlotDoesNotEndLeadership(t *testing.T) {
 	var rewound error
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now, time.Now)
-	s.keepOnly(func(slot.Set) {})
+	s.filter.keepOnly(func(slot.Set) {})
 	slots := slot.All()
 	s.AddSlots(slots)
-	s.beginList()
+	s.filter.beginList()
 	lost := samplePod("lost", "lost", "15", nil)
 	if err := s.Replace(nil, "10"); err != nil {
 		t.Fatal(err)

@@ -180,10 +180,10 @@ func TestOnlyPassedRemovedPodsAreForgotten(t *testing.T) {
 	for version := 11; version < 200; version++ {
 		s.UpdateResourceVersion(strconv.Itoa(version))
 	}
-	if _, ok := s.removedPods[1]; ok {
+	if _, ok := s.removed.removed[1]; ok {
 		t.Error("an old removed pod is still remembered, want it forgotten")
 	}
-	if _, ok := s.removedPods[2]; !ok {
+	if _, ok := s.removed.removed[2]; !ok {
 		t.Error("forgot a removed pod that the stream has not passed")
 	}
 }
@@ -195,7 +195,7 @@ func TestReadyPodsAreCountedSoonerWithoutBudget(t *testing.T) {
 	var waits []time.Duration
 	spent := false
 	s := newSnapshot(func(_ types.NamespacedName, wait time.Duration) { waits = append(waits, wait) }, func(err error) { t.Fatal(err) }, time.Now, time.Now)
-	s.hasNoBudget = func(asked types.NamespacedName) bool { return asked == key && spent }
+	s.notifier.hasNoBudget = func(asked types.NamespacedName) bool { return asked == key && spent }
 	s.Cover(key, selectors.Coverage{Selector: selectors.Everything()}, rate)
 	if err := s.Replace(nil, "1"); err != nil {
 		t.Fatal(err)
@@ -339,8 +339,9 @@ func TestSnapshotCountsMatchLinearScan(t *testing.T) {
 		if err := s.Replace(nil, next()); err != nil {
 			t.Fatal(err)
 		}
-		if len(s.pods) != 0 || len(s.byNamespace) != 0 || len(s.labels) != 0 {
-			t.Fatalf("without pods the snapshot has %d pods, %d namespaces and %d label sets, want none", len(s.pods), len(s.byNamespace), len(s.labels))
+		if len(s.pods.byHash) != 0 || len(s.pods.byNamespace) != 0 || len(s.pods.labels) != 0 {
+			t.Fatalf("without pods the snapshot has %d pods, %d namespaces and %d label sets, want none",
+				len(s.pods.byHash), len(s.pods.byNamespace), len(s.pods.labels))
 		}
 	})
 }

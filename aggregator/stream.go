@@ -35,12 +35,12 @@ func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			history.beginList()
-			listed, err := listStripped(ctx, options, stripping(snapshot.sinceCreation()), limit.wrapList(snapshot.filterList(history.wrapList(pods.List))))
+			listed, err := listStripped(ctx, options, stripping(snapshot.sinceCreation()), limit.wrapList(snapshot.filter.filterList(history.wrapList(pods.List))))
 			history.endList(err)
 			return listed, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return history.watch(ctx, options, limit.wrapWatch(snapshot.filterWatch(pods.Watch)))
+			return history.watch(ctx, options, limit.wrapWatch(snapshot.filter.filterWatch(pods.Watch)))
 		},
 	}
 	return cache.NewReflectorWithOptions(source, &corev1.Pod{}, snapshot, cache.ReflectorOptions{
@@ -52,7 +52,7 @@ func newStream(cell kubernetes.Interface, snapshot *Snapshot, log logr.Logger) *
 const listPage = 250
 
 // listStripped lists pods page by page and strips each page before it requests the next. All pages have the version of the
-// first, which is always the newest. A reflector that lists again requests a version that is not older than its last one,
+// first, which is always the newest (rule 5). A reflector that lists again requests a version that is not older than its last one,
 // but an API server serves that from its cache, which has no pages.
 func listStripped(
 	ctx context.Context, options metav1.ListOptions, strip func(*corev1.Pod) *pod,

@@ -59,7 +59,7 @@ func podStatesOf(s *Snapshot) map[quota.UIDHash]podState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[quota.UIDHash]podState{}
-	for hash, p := range s.pods {
+	for hash, p := range s.pods.byHash {
 		all[hash] = podState{p.facts, p.namespace.Value(), p.labels.toMap(map[string]string{})}
 	}
 	return all

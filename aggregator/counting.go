@@ -1,0 +1,165 @@
+package aggregator
+
+import (
+	"iter"
+	"strconv"
+	"time"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// Count counts the pods of a protector and looks up the pods of its reservations, both at one state of the snapshot (rule 4(a)). Until the
+// snapshot has reached the version of initial, only pods that are alive in initial count (rule 5); nil means there is no such list. Pods that
+// do not count by all of the earlier standards do not count towards the floor. ok is false if there is no snapshot yet, or the snapshot does
+// not cover the protector or lacks pods of its namespace (rule 9).
+func (s *Snapshot) Count(
+	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], initial *liveRead, earlier []countingRule,
+) (count, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	members := s.protectors.covered[key]
+	if s.versions.stream == 0 || members == nil || !s.filter.slots.coversNamespace(key.Namespace) {
+		return count{}, false
+	}
+	at := instant{wall: s.now()}
+	at.sinceCreation = s.sinceCreation() // the later it is read, the fewer pods count
+	c := newCounting(spec, earlier, at, s.protectors.labelBuffer)
+	c.result.version, c.result.until = s.versions.stream, s.eventClock.settledUntil()
+	if behind := initial != nil && s.versions.stream < initial.version; behind {
+		s.versions.recordLiveList(initial.version)
+		c.initial = initial
+	}
+	for p := range members.pods {
+		c.addPod(p)
+	}
+	if label := nodeLabelOf(spec); label != "" {
+		c.result.aggregation.Spread = s.nodes.distribution(label, c.onNodes) // rule 12
+	}
+	c.setOwners()
+	c.result.aggregation.SnapshotVersion = strconv.FormatUint(s.versions.stream, 10)
+	if unreached := s.versions.unreached(); unreached > 0 { // rule 5
+		c.result.aggregation.SettledVersion = strconv.FormatUint(unreached, 10)
+	}
+	c.result.aggregation.LastEventTime = metav1.NewMicroTime(at.wall.Truncate(time.Microsecond))
+	for r := range reservations {
+		p := s.pods.byHash[r.Hash]
+		c.result.podStates[r.Hash] = c.stateOf(r, p, members.has(p), s.removed)
+		if end := s.removed.endTimeOf(r.Hash, p != nil); !end.IsZero() && c.result.podStates[r.Hash] == quota.Absent {
+			c.result.ended[r.Hash] = end
+		}
+	}
+	return c.result, true
+}
+
+// counting counts the pods of one protector one by one, all of them by one spec and at one instant.
+type counting struct {
+	spec    *v1alpha1.PodProtectorSpec
+	earlier []countingRule
+	at      instant
+	// initial is the live list in which a pod must be alive to count; nil if there is no such list.
+	initial *liveRead
+	// handles are the owners of the pods; nil if they are not needed. onNodes is the number of counted pods by node; nil if it is not needed.
+	handles     map[unique.Handle[owner]]int32
+	onNodes     map[unique.Handle[string]]int32
+	labelBuffer map[string]string
+	result      count
+}
+
+func newCounting(spec *v1alpha1.PodProtectorSpec, earlier []countingRule, at instant, labelBuffer map[string]string) *counting {
+	c := &counting{spec: spec, earlier: earlier, at: at, labelBuffer: labelBuffer}
+	c.result.podStates, c.result.ended = map[quota.UIDHash]quota.Observation{}, map[quota.UIDHash]time.Time{}
+	if quota.NeedsExpected(spec) {
+		c.handles = map[unique.Handle[owner]]int32{}
+	}
+	if nodeLabelOf(spec) != "" {
+		c.onNodes = map[unique.Handle[string]]int32{}
+	}
+	return c
+}
+
+// addPod adds a pod that the protector covers.
+func (c *counting) addPod(p *pod) {
+	if p.entered || c.initial != nil && !c.initial.has(p.hash) {
+		return
+	}
+	ends := c.initial != nil && !c.initial.isAlive(p.hash)
+	if c.handles != nil && p.hasExpectedOwner() && (!ends || p.owner.Value() != noOwner()) {
+		c.handles[p.owner]++
+	}
+	if ends {
+		return
+	}
+	health := c.result.health(p, c.spec.MinReadySeconds, c.spec.Criterion, c.at)
+	counted := health.Counted(c.spec.Criterion) && c.countedEarlier(p)
+	c.result.add(health, counted, p.facts.ForceDeletable())
+	if c.onNodes != nil && counted {
+		c.onNodes[p.node]++
+	}
+}
+
+// hasExpectedOwner reports whether the owner of a pod is one whose pods are expected (rule 13). A terminating pod says nothing about its workload. A
+// finished pod may belong to a Job, which expects none.
+func (p *pod) hasExpectedOwner() bool {
+	return !p.facts.IsTerminatingOrFinished() || p.facts.Terminating() && !p.facts.Finished() && p.owner.Value() != noOwner()
+}
+
+// countedEarlier reports whether a pod counts by all earlier standards.
+func (c *counting) countedEarlier(p *pod) bool {
+	for i := range c.earlier {
+		rule := &c.earlier[i]
+		if !rule.covers(p.labels.toMap(c.labelBuffer)) {
+			return false
+		}
+		health := c.result.health(p, rule.minReady, rule.criterion, c.at)
+		c.result.updateNextAvailable(health)
+		if !health.Counted(rule.criterion) {
+			return false
+		}
+	}
+	return true
+}
+
+// setOwners sets the owners of the pods that were added.
+func (c *counting) setOwners() {
+	if c.handles == nil {
+		return
+	}
+	c.result.owners = make(map[owner]int32, len(c.handles))
+	for handle, pods := range c.handles {
+		c.result.owners[handle.Value()] = pods
+	}
+}
+
+// stateOf returns the state of a reservation's pod, which decides whether the reservation settles (rule 4(a)). The pod is nil if the snapshot
+// does not have it.
+func (c *counting) stateOf(r quota.Reservation, p *pod, covered bool, removedPods *removedPods) quota.Observation {
+	_, removed := removedPods.removed[r.Hash]
+	_, reappeared := removedPods.reappeared[r.Hash]
+	switch {
+	case p == nil && reappeared:
+		return quota.Alive // the cell may have been restored, and the reserved removal may still take effect
+	case p == nil && removed:
+		return quota.Absent
+	case p == nil:
+		return quota.Unobserved
+	case p.facts.Terminating():
+		return quota.Absent
+	case r.Relabel > 0 && p.version > r.Relabel:
+		return relabeled(r, covered) // rule 14
+	case r.Update.IsEmpty():
+		return quota.Alive
+	case p.facts.IsTerminatingOrFinished():
+		return quota.Absent // a finished pod does not become available again
+	case !p.health(c.spec.MinReadySeconds, c.at).Counted(c.spec.Criterion):
+		return quota.Unavailable
+	case p.facts.ObservedGeneration() >= r.Update.Generation:
+		return quota.Updated // if its containers were restarted, which the snapshot does not show
+	default:
+		return quota.Alive
+	}
+}

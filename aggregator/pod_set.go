@@ -1,0 +1,126 @@
+package aggregator
+
+import (
+	"slices"
+	"unique"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
+)
+
+// podSet is the pods of a snapshot. It keeps the index of protectors up to date with them and enqueues the protectors of changed pods. The
+// mutex of the snapshot guards it.
+type podSet struct {
+	byHash      map[quota.UIDHash]*pod
+	byNamespace map[unique.Handle[string]]map[*pod]struct{}
+	labels      labelSets
+	// listCount counts the lists.
+	listCount uint32
+
+	removed    *removedPods
+	protectors *protectorIndex
+	notifier   *notifier
+}
+
+func newPodSet(removed *removedPods, protectors *protectorIndex, notifier *notifier) *podSet {
+	return &podSet{
+		byHash: map[quota.UIDHash]*pod{}, byNamespace: map[unique.Handle[string]]map[*pod]struct{}{}, labels: labelSets{},
+		removed: removed, protectors: protectors, notifier: notifier,
+	}
+}
+
+// inNamespace returns the pods of a namespace.
+func (s *podSet) inNamespace(namespace string) map[*pod]struct{} {
+	return s.byNamespace[unique.Make(namespace)]
+}
+
+// put adds or updates a pod as it was seen, with these labels.
+func (s *podSet) put(seen *pod, labels map[string]string) {
+	if s.removed.reappears(seen.hash) {
+		return
+	}
+	p := s.byHash[seen.hash]
+	if p == nil {
+		p = s.add(seen)
+	}
+	wasReady := isReady(p)
+	p.facts, p.owner, p.node, p.version, p.lastList = seen.facts, seen.owner, seen.node, seen.version, s.listCount
+	p.seenAlive = max(p.seenAlive, seen.seenAlive)
+	if p.facts.Terminating() {
+		s.removed.recordTerminating(p.hash)
+	}
+	if p.labels == nil || !p.labels.equal(labels) {
+		s.relabel(p, labels)
+	}
+	s.notifier.podChanged(p, isReady(p) && !wasReady)
+}
+
+// add adds a pod, without its state and labels.
+func (s *podSet) add(seen *pod) *pod {
+	p := &pod{hash: seen.hash, namespace: seen.namespace}
+	s.byHash[p.hash] = p
+	if s.byNamespace[p.namespace] == nil {
+		s.byNamespace[p.namespace] = map[*pod]struct{}{}
+	}
+	s.byNamespace[p.namespace][p] = struct{}{}
+	return p
+}
+
+// relabel moves a pod from the protectors of its old labels to those of its new labels.
+func (s *podSet) relabel(p *pod, labels map[string]string) {
+	if p.labels != nil {
+		s.notifier.podChanged(p, false)
+		s.protectors.remove(p)
+		s.labels.release(p.labels)
+	}
+	p.labels = s.labels.intern(labels)
+	s.protectors.add(p)
+}
+
+// removeDeleted removes a pod for good.
+func (s *podSet) removeDeleted(hash quota.UIDHash) {
+	s.removed.record(hash)
+	s.remove(hash)
+}
+
+func (s *podSet) remove(hash quota.UIDHash) {
+	p := s.byHash[hash]
+	if p == nil {
+		return
+	}
+	s.notifier.podChanged(p, false)
+	s.protectors.remove(p)
+	delete(s.byHash, hash)
+	delete(s.removed.terminating, hash)
+	delete(s.byNamespace[p.namespace], p)
+	if len(s.byNamespace[p.namespace]) == 0 {
+		delete(s.byNamespace, p.namespace)
+	}
+	s.labels.release(p.labels)
+}
+
+// unlisted returns the pods that the last list did not contain. Their order is the order in which their protectors are written.
+func (s *podSet) unlisted() []quota.UIDHash {
+	var unlisted []quota.UIDHash
+	for hash, p := range s.byHash {
+		if p.lastList != s.listCount {
+			unlisted = append(unlisted, hash)
+		}
+	}
+	slices.Sort(unlisted)
+	return unlisted
+}
+
+// releaseSlots drops the pods of some slots, whose protectors must have been removed before. These pods stay alive, so they are not
+// recorded as removed, unlike pods whose end the stream has shown (rule 4(a)).
+func (s *podSet) releaseSlots(slots slot.Set) {
+	for namespace, pods := range s.byNamespace {
+		if slots.Has(slot.Of(namespace.Value())) {
+			for p := range pods {
+				delete(s.byHash, p.hash)
+				s.labels.release(p.labels)
+			}
+			delete(s.byNamespace, namespace)
+		}
+	}
+}
