@@ -1,5 +1,5 @@
 # make help lists the targets. A fresh machine needs Go, make, bash, git and coreutils; everything else is built
-# from the modules under hack/tools into a cache that all checkouts share ($XDG_CACHE_HOME/breakwater).
+# from the modules under hack/tools into a cache that all checkouts share ($XDG_CACHE_HOME/breakwater). Only make site needs Node.js and npm.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -155,8 +155,11 @@ generate: ## Write what is generated: deep copies, CRDs and their chart, dashboa
 	@for program in $(documented); do BREAKWATER_BINARIES= go run -trimpath ./cmd/$$program reference >docs/reference/$$program.md; done
 
 .PHONY: site
-site: ## Build the documentation as a site of plain files in site/, and check its links
-	@go run ./hack/site
+site: hack/site/node_modules/.package-lock.json ## Build the documentation as a site in site/, and check its links; needs npm (npm run preview in hack/site serves it)
+	@npm run --silent --prefix hack/site build
+
+hack/site/node_modules/.package-lock.json: hack/site/package-lock.json
+	@npm ci --prefix hack/site --ignore-scripts
 
 .PHONY: lint
 lint: ## Check style, import rules and words
@@ -177,7 +180,7 @@ tools: ## Build all tools and control planes into the cache
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin .evidence image plugin site demo-report bench-report chaos-report coverage.out
+	@rm -rf bin .evidence image plugin site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report coverage.out
 
 .PHONY: help
 help: ## Show this help

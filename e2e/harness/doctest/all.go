@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// All reads all pages of the tree at root, sorted by path: its Markdown files, except in testdata, in build output and in
+// All reads all pages of the tree at root, sorted by path: its Markdown files, except in testdata, in node_modules, in build output and in
 // directories whose names begin with a dot. The error joins the errors of all pages.
 func All(root string) ([]Page, error) {
 	var all []Page
@@ -19,7 +19,7 @@ func All(root string) ([]Page, error) {
 			return err
 		}
 		if entry.IsDir() {
-			if base := path.Base(name); name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "site") {
+			if base := path.Base(name); name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "site" || base == "node_modules") {
 				return fs.SkipDir
 			}
 			return nil
