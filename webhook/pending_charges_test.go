@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -97,6 +98,30 @@ func TestAllBreakGlassRemovalsAreCharged(t *testing.T) {
 			t.Fatalf("%d reservations for %d removed pods, and %d pending charges", held, len(gone), d.core.pendingCharges.count())
 		}
 	})
+}
+
+// A request that updates and relabels a pod is a relabel for a protector that loses the pod, and an update for any other. An update that is
+// charged with the version of a relabel would be settled before its containers restart (rule 4).
+func TestPendingChargeIsAdaptedToTheProtector(t *testing.T) {
+	attempt := quota.Removal{
+		Cell: memoryCell, PodUID: "uid-of-web-0", PodName: "web-0", Operation: v1alpha1.OperationUpdate, At: time.Now(), Token: "token", Force: true,
+		Generation: 2, Containers: []v1alpha1.ContainerRestarts{{Name: "web", Restarts: 1}}, PodVersion: 7,
+	}
+	for _, operation := range []v1alpha1.Operation{v1alpha1.OperationUpdate, v1alpha1.OperationRelabel} {
+		t.Run(string(operation), func(t *testing.T) {
+			d := newMemoryFixture(t, memoryProtector("web", 3, 5))
+			d.setFault(failWrite)
+			charge := removal.Charge{Core: "core", Key: types.NamespacedName{Namespace: "default", Name: "web"}, Operation: operation}
+			reserver := d.pods.decider.reserver
+			if answer := reserver.reserveAll(t.Context(), []removal.Charge{charge}, attempt, removal.Request{}); !answer.Allowed {
+				t.Fatalf("break-glass removal is denied: %s", answer.Status.Message)
+			}
+			got := d.core.pendingCharges.byProtector[charge.Key]
+			if diff := cmp.Diff([]quota.Removal{charge.AttemptFor(attempt)}, got); diff != "" {
+				t.Errorf("pending charges (-want +got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // The API server would also refuse every later write that contains an invalid charge.

@@ -78,7 +78,7 @@ func proofs() []proof {
 			"TestDeletedCellGetsNoEntry", "TestDeletedCellIsHeldWhileProtectorIsUnfinished",
 			"TestUnfinishedProtectorIsCompletedAfterDeletion",
 			"TestRestoredProtectorIsCountedAfterDeadline", "TestWriteToRestoredCoreFails",
-			"TestAllBreakGlassRemovalsAreCharged", "TestBreakGlassDuringOutageIsChargedLater",
+			"TestAllBreakGlassRemovalsAreCharged", "TestBreakGlassDuringOutageIsChargedLater", "TestPendingChargeIsAdaptedToTheProtector",
 			"TestUpdateStaysReservedUntilContainersRestart", "TestUpdateStaysReservedWhenRemovalFails",
 			"TestPodMissingFromLiveReadIsNeverCounted", "TestPodMissingFromLiveReadThatStaysEndsLeadership",
 			"TestReservationStaysWhilePodIsShownAfterItsEnd", "TestPodEndLongBeforeReservationSettlesNothing",

@@ -23,10 +23,10 @@ type Charge struct {
 	Vanished bool
 	// LeavesCell reports that a relabel removes the pod from the cell as defined in the protector's core.
 	LeavesCell bool
-	// Operation is the operation that the protector is charged for. It is empty until Charged has set it. A request that both updates
+	// Operation is the operation that the protector is charged for. It is empty until ChargesFor has set it. A request that both updates
 	// and relabels a pod is one of the two for each protector.
 	Operation v1alpha1.Operation
-	// Domain is the domain of the pod, if the protector enforces spec.spread.tolerateDomainLoss. Unlocated is the error if it is
+	// Domain is the domain of the pod, if the protector enforces spec.spread.tolerateDomainLoss. DomainErr is the error if it is
 	// unknown.
 	Domain    quota.Domain
 	DomainErr error
