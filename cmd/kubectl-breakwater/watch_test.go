@@ -44,7 +44,7 @@ func TestWatchWritesALineForEachChange(t *testing.T) {
 	}
 	guard := time.AfterFunc(time.Minute, cancel)
 	defer guard.Stop()
-	await(h.namespace + "/web available 9 floor 5 under way 0 budget 4 allowed 4 refused 0 ok")
+	await(h.namespace + "/web available 9 floor 5 under way 0 budget 4 allowed 4 denied 0 ok")
 	p := &v1alpha1.PodProtector{}
 	h.must(h.Get(t.Context(), keyOf(h.namespace, "web"), p))
 	withReservations(4)(p)

@@ -245,7 +245,7 @@ func TestConfigErrors(t *testing.T) {
 		"a proxy that is none":                                 {said: configuration{"kubeconfig": twoContexts, "config_context_cluster": "bad-proxy"}, want: `the proxy-url of cluster "bad-proxy" in kubeconfig is not a proxy URL`},
 		"a variable that is no URL":                            {variables: variables{"KUBE_HOST": "core.example"}, want: "KUBE_HOST is not a URL: use a value like https://"},
 		"a variable that is neither true nor false":            {variables: variables{"KUBE_HOST": "https://core", "KUBE_INSECURE": "maybe"}, want: "KUBE_INSECURE is neither true nor false"},
-		"variables that are mutually exclusive":                {variables: variables{"KUBE_HOST": "https://core", "KUBE_TOKEN": "hidden", "KUBE_USER": "u", "KUBE_PASSWORD": "hidden"}, want: "KUBE_USER and KUBE_TOKEN exclude each other"},
+		"variables that are mutually exclusive":                {variables: variables{"KUBE_HOST": "https://core", "KUBE_TOKEN": "hidden", "KUBE_USER": "u", "KUBE_PASSWORD": "hidden"}, want: "KUBE_USER and KUBE_TOKEN are mutually exclusive"},
 		"a variable without its other half":                    {variables: variables{"KUBE_HOST": "https://core", "KUBE_CLIENT_CERT_DATA": p.ca}, want: "KUBE_CLIENT_CERT_DATA needs client_key"},
 		"in_cluster outside of a pod":                          {said: configuration{"in_cluster": true}, variables: variables{"KUBE_HOST": "https://core"}, want: "in_cluster is true, but Terraform does not run in a pod"},
 	} {

@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
 // Template is the interpreter for kinds whose objects contain whole workloads, like a federation's template kinds. The path leads to
@@ -33,19 +31,15 @@ func (t Template) Interpret(source Source) ([]Workload, error) {
 	case !isSet:
 		return nil, fmt.Errorf("%s is missing: it is the templatePath of its policy", t.Path)
 	}
-	placement, err := placementOf(object)
-	if err != nil {
-		return nil, err
-	}
 	switch found := at.(type) {
 	case map[string]any:
-		w, err := t.workload(source.Kind, found, placement)
+		w, err := t.workload(source, found)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Path, err)
 		}
 		return []Workload{w}, nil
 	case []any:
-		return t.parts(source.Kind, found, placement)
+		return t.parts(source, found)
 	default:
 		return nil, fmt.Errorf("%s is neither a workload nor a list of workloads", t.Path)
 	}
@@ -53,10 +47,10 @@ func (t Template) Interpret(source Source) ([]Workload, error) {
 
 // parts interprets a list of workloads. Each needs a unique name. An index does not identify a workload, because it changes when
 // another element is removed.
-func (t Template) parts(kind schema.GroupVersionKind, list []any, placement placement) ([]Workload, error) {
+func (t Template) parts(source Source, list []any) ([]Workload, error) {
 	if len(list) == 0 {
 		// This is more likely an accident than the intent to remove all workloads.
-		return nil, fmt.Errorf("%s is empty: delete the %s if it should have no workloads", t.Path, kind.Kind)
+		return nil, fmt.Errorf("%s is empty: delete the %s if it should have no workloads", t.Path, source.Kind.Kind)
 	}
 	workloads, names := make([]Workload, 0, len(list)), map[string]bool{}
 	for i, each := range list {
@@ -69,7 +63,7 @@ func (t Template) parts(kind schema.GroupVersionKind, list []any, placement plac
 			return nil, fmt.Errorf("%s[%d].metadata.name is missing or not unique: each workload of a list needs its own name", t.Path, i)
 		}
 		names[name] = true
-		w, err := t.workload(kind, fields, placement)
+		w, err := t.workload(source, fields)
 		if err != nil {
 			return nil, fmt.Errorf("%s[%d]: %w", t.Path, i, err)
 		}
@@ -79,50 +73,25 @@ func (t Template) parts(kind schema.GroupVersionKind, list []any, placement plac
 	return workloads, nil
 }
 
-// workload interprets one workload for all cells in which it is placed. In each cell it has the size, and so the strategy, that the
-// placement gives it there.
-func (t Template) workload(kind schema.GroupVersionKind, fields map[string]any, placement placement) (Workload, error) {
-	if placement.unknown {
-		w, err := interpretTemplate(kind, fields, nil)
-		w.Replicas = nil
-		return w, err
+// workload interprets a workload as if it were an object. The workload's own kind determines the interpreter. Without one, the kind of its
+// source does, as FederatedDeployment.
+func (t Template) workload(source Source, fields map[string]any) (Workload, error) {
+	w, err := interpretTemplate(source.Kind, &unstructured.Unstructured{Object: fields})
+	if isPlaced(source.Object) {
+		w.Replicas = nil // the template has the size in one cluster
 	}
-	if placement.sizes == nil {
-		return interpretTemplate(kind, fields, nil)
-	}
-	whole, total := Workload{}, int32(0)
-	if len(placement.sizes) == 0 {
-		none := int32(0)
-		return interpretTemplate(kind, fields, &none)
-	}
-	for i, size := range placement.sizes {
-		w, err := interpretTemplate(kind, fields, size)
-		if err != nil {
-			return Workload{}, err
-		}
-		if w.Replicas == nil {
-			return w, nil // the template itself does not specify replicas
-		}
-		minAvailable := quota.AddSaturating(whole.Strategy.MinAvailable, w.Strategy.MinAvailable)
-		if i == 0 {
-			whole = w
-		}
-		whole.Strategy.MinAvailable = minAvailable
-		total = quota.AddSaturating(total, *w.Replicas)
-	}
-	whole.Replicas = &total
-	return whole, nil
+	return w, err
 }
 
-// interpretTemplate interprets a workload as if it were an object, with the given number of replicas unless that is nil. The
-// workload's own kind determines the interpreter; without one, the kind of its source does, as FederatedDeployment.
-func interpretTemplate(kind schema.GroupVersionKind, fields map[string]any, replicas *int32) (Workload, error) {
-	object := (&unstructured.Unstructured{Object: fields}).DeepCopy()
-	if replicas != nil {
-		if err := unstructured.SetNestedField(object.Object, int64(*replicas), "spec", "replicas"); err != nil {
-			return Workload{}, err
-		}
-	}
+// isPlaced reports whether a source says in which clusters its workload runs. Then only the cells have the sizes.
+func isPlaced(source metav1.Object) bool {
+	object, _ := source.(*unstructured.Unstructured)
+	_, one, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "placement")
+	_, several, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "placements")
+	return one || several
+}
+
+func interpretTemplate(kind schema.GroupVersionKind, object *unstructured.Unstructured) (Workload, error) {
 	of := object.GetKind()
 	if of == "" {
 		of = strings.TrimPrefix(kind.Kind, "Federated")
