@@ -100,11 +100,22 @@ func (w *batchWriter) resultsWithoutProtector(key types.NamespacedName, ops []hi
 	results := make([]opResult, len(ops))
 	last := w.states.lastLost(key)
 	for i := range results {
-		if results[i].released = last == nil; last != nil && ops[i].kind != opGiveBack {
-			results[i].verdict = quota.Verdict{Outcome: quota.DeniedVanished, Budget: quota.BudgetOf(last)}
-		}
+		results[i] = resultWithoutProtector(last, ops[i].kind)
 	}
 	return results
+}
+
+// resultWithoutProtector returns the result of an operation on a protector that no longer exists. last is the last state of a
+// lost protector; nil if the protector was released.
+func resultWithoutProtector(last *v1alpha1.PodProtector, kind opKind) opResult {
+	switch {
+	case last == nil:
+		return opResult{kind: resultReleased}
+	case kind == opGiveBack:
+		return opResult{}
+	default:
+		return opResult{resultDecided, quota.Verdict{Outcome: quota.DeniedVanished, Budget: quota.BudgetOf(last)}} // rule 10
+	}
 }
 
 // decide applies operations to p and reports whether p has to be stored.

@@ -105,7 +105,7 @@ func TestDeletedProtectorRefusesNothing(t *testing.T) {
 	}
 	asks := []historyOp{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}
 	answers, err := d.core.reserver.batches.DoAll(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
-	if err != nil || len(answers) != 2 || !answers[0].released || !answers[1].released {
+	if err != nil || len(answers) != 2 || answers[0].kind != resultReleased || answers[1].kind != resultReleased {
 		t.Errorf("answers %+v, error %v; want both to report that the protector does not exist", answers, err)
 	}
 }

@@ -123,7 +123,7 @@ func (h *forwarder) reserve(ctx context.Context, replica string, key types.Names
 		return opResult{}, fmt.Errorf("replica %s: %w", replica, p.err)
 	}
 	*a.claim = p.answers[position].Claim
-	return opResult{verdict: p.answers[position].Verdict, byPeer: true}, nil
+	return opResult{resultByPeer, p.answers[position].Verdict}, nil
 }
 
 // enqueue adds a removal to the next forward batch to an address. It returns the batch and the position in it.

@@ -36,13 +36,30 @@ type historyOp struct {
 	spans *opSpans
 }
 
-// opResult is the result of an operation. released means that the protector no longer exists and refuses nothing. byPeer
-// means that another replica has answered.
+// resultKind is what became of an operation:
+//
+//	kind            operation            meaning                             the request
+//	resultNone      opGiveBack, opFlush  no claim was released               -
+//	resultDecided   opReserve, opFlush   this replica has decided verdict    gives back in the newest state that it has seen
+//	resultByPeer    opReserve            another replica has decided         gives back in the state of the core, because this
+//	                                     verdict                             replica may not have seen the reservation (rule 7)
+//	resultGaveBack  opGiveBack           the claim was released (rule 7)     counts it
+//	resultReleased  all                  the protector was released, and     continues without the protector
+//	                                     refuses nothing
+type resultKind int
+
+const (
+	resultNone resultKind = iota
+	resultDecided
+	resultByPeer
+	resultGaveBack
+	resultReleased
+)
+
+// opResult is the result of an operation. verdict is zero unless kind is resultDecided or resultByPeer.
 type opResult struct {
-	verdict  quota.Verdict
-	gaveBack bool
-	released bool
-	byPeer   bool
+	kind    resultKind
+	verdict quota.Verdict
 }
 
 // applyOps applies operations to the history of p, and reports whether the history changed. It processes them in the order
@@ -77,8 +94,11 @@ func applyInOrder(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult
 		case opFlush:
 			results, ops = append(results, opResult{}), ops[1:]
 		case opGiveBack:
-			gaveBack := quota.ReleaseClaim(p, first.removal.Cell, first.removal.PodUID, *first.claim) // rule 7
-			results, ops, changed = append(results, opResult{gaveBack: gaveBack}), ops[1:], changed || gaveBack
+			result := opResult{}
+			if quota.ReleaseClaim(p, first.removal.Cell, first.removal.PodUID, *first.claim) { // rule 7
+				result.kind, changed = resultGaveBack, true
+			}
+			results, ops = append(results, result), ops[1:]
 		case opReserve:
 			var removals []quota.Removal
 			for len(removals) < len(ops) && ops[len(removals)].kind == opReserve {
@@ -86,7 +106,7 @@ func applyInOrder(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult
 			}
 			for i, verdict := range quota.Decide(p, removals) { // rule 2: Decide renews the reservation of a repeated request
 				*ops[i].claim = verdict.Claim
-				results, changed = append(results, opResult{verdict: verdict}), changed || verdict.Outcome.Written()
+				results, changed = append(results, opResult{resultDecided, verdict}), changed || verdict.Outcome.Written()
 			}
 			ops = ops[len(removals):]
 		}

@@ -48,9 +48,9 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 			return removal.DenyUnreachable(charges, c, r, clientReason(err))
 		}
 		verdict := answer.verdict
-		attempted.byPeer = answer.byPeer
+		attempted.byPeer = answer.kind == resultByPeer
 		switch {
-		case answer.released:
+		case answer.kind == resultReleased:
 			continue
 		case !verdict.Outcome.Admitted() && attempt.Force:
 			forced = &removal.Override{Verdict: removal.VerdictReason(verdict.Outcome), DeniedBy: &c}

@@ -85,7 +85,7 @@ func (r *reserver) reserveForPeer(ctx context.Context, key types.NamespacedName,
 	}
 	all := make([]decided, len(results))
 	for i, answer := range results {
-		if answer.released {
+		if answer.kind == resultReleased {
 			return nil, errUnknownProtector
 		}
 		all[i] = decided{Verdict: answer.verdict, Claim: *ops[i].claim}

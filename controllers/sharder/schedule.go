@@ -11,7 +11,7 @@ import (
 // timing has the intervals and limits of the sharder.
 type timing struct {
 	// quietPeriod is how long the ring and its shards must be unchanged before a pass begins: shards that start together cause one pass. If
-	// changes continue, the pass begins after four times settle.
+	// changes continue, the pass begins after four times quietPeriod.
 	quietPeriod time.Duration
 	// retry is the delay before the pass after one that left something; it doubles with each such pass.
 	retry time.Duration
@@ -38,19 +38,30 @@ func defaultTiming() timing {
 // maxRetry is the longest delay before the pass after one that left something.
 const maxRetry = time.Minute
 
-// schedule determines when the next pass of a ring is due.
+// schedule determines when the next pass of a ring is due, and how much of the ring it reads. A pass has one or more causes:
+//
+//	cause    holds while     the pass is due                                                         it reads
+//	change   isNew           when the basis has been unchanged for quietPeriod, and at the latest    the whole ring
+//	                         four of them after the first change; no other cause matters then
+//	request  isRequested     requestDelay after the last pass, later if that took long               the whole ring
+//	retry    unfinished > 0  retry after the last pass, doubled for each one in a row                the whole ring
+//	resync   always          resyncPeriod after the last pass began                                  see nextScope
+//
+// A request and a retry can hold at once, and with a resync the earliest of them counts. They are no enumeration, because each is set
+// and cleared by itself: begin clears change and request, and only end of a finished pass clears retry.
 type schedule struct {
 	timing
-	// basis is the basis of the last pass, or of the one that is about to begin. changed is when it last changed, and stirred when it first
-	// changed since the last pass.
+	// basis is the basis of the last pass, or of the one that is about to begin. changed is when it last changed, and
+	// firstChanged when it first changed since the last pass.
 	basis                 basis
 	changed, firstChanged time.Time
-	// isNew is true if no pass has used the basis yet.
+	// isNew reports that no pass has used the basis yet.
 	isNew bool
 	// began and ended are of the last pass; unfinished is how many passes in a row have left something.
 	began, ended time.Time
 	unfinished   int
-	isRequested  bool
+	// isRequested reports that a pass was requested since the last one began.
+	isRequested bool
 	// lastActivity is when a pass last left or changed something or was requested, or when the basis last changed.
 	lastActivity time.Time
 	lastFull     fullPassResult

@@ -15,8 +15,8 @@ import (
 // follows the advice of etcd, jump far ahead of all earlier ones.
 type RestoreDetector struct {
 	mu sync.Mutex
-	// highest is the highest version observed in the current core incarnation, lost that of the incarnation before. era counts the
-	// incarnations.
+	// highest is the highest version observed in the current core incarnation, lostHighest that of the incarnation before. incarnation
+	// counts the restores.
 	highest, lostHighest uint64
 	incarnation          int
 	listeners            []func()
@@ -27,7 +27,7 @@ type RestoreDetector struct {
 // the core as restored.
 const restoreLeap = 100_000_000
 
-// Mark is the state of a Past when an operation began.
+// Mark is the state of a RestoreDetector when an operation began.
 type Mark struct {
 	highest     uint64
 	incarnation int
@@ -77,24 +77,52 @@ func (d *RestoreDetector) Observe(mark Mark, resourceVersion string) bool {
 		return true
 	}
 	d.mu.Lock()
-	// A watch that began in the lost incarnation may continue until its next event.
-	isStale := mark.incarnation != d.incarnation || mark.highest <= d.lostHighest && d.lostHighest < d.highest && d.incarnation > 0
-	isRestored := !isStale && mark.highest > 0 && ShowsRestore(mark.highest, version)
-	isSame := !isStale && !isRestored
-	if isRestored {
+	observed := classify(mark, Mark{d.highest, d.incarnation}, d.lostHighest, version)
+	var listeners []func()
+	switch observed {
+	case ofCurrentIncarnation, ofLostIncarnation:
+		d.highest = max(d.highest, version)
+	case ofNewIncarnation: // rule 11
 		d.lostHighest, d.highest = d.highest, version
 		d.incarnation++
-	} else {
-		d.highest = max(d.highest, version)
+		listeners = d.listeners
 	}
-	listeners := d.listeners
 	d.mu.Unlock()
-	if isRestored {
-		for _, listener := range listeners {
-			listener()
-		}
+	for _, listener := range listeners {
+		listener()
 	}
-	return isSame
+	return observed == ofCurrentIncarnation
+}
+
+// observation is what a version shows about the core incarnation of the operation that returned it:
+//
+//	observation           meaning                                      the detector                     Observe returns
+//	ofCurrentIncarnation  the version follows those before the mark    raises the highest version       true
+//	ofNewIncarnation      the core was restored since the mark         starts the next incarnation,     false
+//	                                                                   and calls the listeners
+//	ofLostIncarnation     the operation began before a restore that    raises the highest version       false
+//	                      was detected already, and shows no other
+type observation int
+
+const (
+	ofCurrentIncarnation observation = iota
+	ofNewIncarnation
+	ofLostIncarnation
+)
+
+// classify returns what a version shows that an operation returned. now is the mark of an operation that would begin now, and lostHighest
+// the highest version of the incarnation before.
+func classify(mark, now Mark, lostHighest, version uint64) observation {
+	switch {
+	case mark.incarnation != now.incarnation:
+		return ofLostIncarnation
+	case now.incarnation > 0 && mark.highest <= lostHighest && lostHighest < now.highest:
+		return ofLostIncarnation // a watch that began in the lost incarnation may continue until its next event
+	case mark.highest > 0 && ShowsRestore(mark.highest, version):
+		return ofNewIncarnation
+	default:
+		return ofCurrentIncarnation
+	}
 }
 
 // ShowsRestore reports whether a version shows a restore, given an earlier version of the same core from shortly before.

@@ -20,8 +20,8 @@ type Claim struct {
 // IsEmpty reports whether there is nothing to give back.
 func (c Claim) IsEmpty() bool { return c.Token == "" }
 
-// addClaim adds a claim to the reservation that a renewal replaces. If its current holders may no longer give it back, no request may,
-// and join returns no claim.
+// addClaim adds a claim to the reservation that a renewal replaces (rule 7). If its current holders may no longer give it back, no
+// request may, and addClaim returns no claim.
 func addClaim(renewed, old *v1alpha1.Bucket) Claim {
 	if old.RevocableUntil == nil {
 		return Claim{}
@@ -30,26 +30,59 @@ func addClaim(renewed, old *v1alpha1.Bucket) Claim {
 	return Claim{Token: old.Token, Joined: true}
 }
 
-// ReleaseClaim releases a claim, together with the reservation if it was the last one, and reports whether it did. Call it once for each
-// claim. It does not change the reservation if it cannot prove that the claim is part of it: if the reservation is another one, if it
-// was merged with others, or if the claim has joined it and may not have been stored.
+// claimState is the state of a claim, by the stored reservation of its pod:
+//
+//	state           meaning                                                      ReleaseClaim
+//	claimUnproven   no claim, or it has joined the reservation of another        keeps the reservation
+//	                request and may not have been stored
+//	claimEnded      the pod has no reservation, another one, or a merged one     keeps the reservation
+//	claimShared     the claim and those of other requests hold the reservation   drops the claim
+//	claimLast       the claim alone holds the reservation                        drops the reservation
+type claimState int
+
+const (
+	claimUnproven claimState = iota
+	claimEnded
+	claimShared
+	claimLast
+)
+
+// claimStateOf returns the state of a claim. bucket is the bucket of the pod's reservation; nil if there is none.
+func claimStateOf(claim Claim, bucket *v1alpha1.Bucket) claimState {
+	switch {
+	case claim.IsEmpty() || claim.Joined && !claim.Stored:
+		return claimUnproven
+	case bucket == nil:
+		return claimEnded
+	case bucket.Token != claim.Token: // a merged bucket has no token
+		return claimEnded
+	case holderCount(bucket) > 1:
+		return claimShared
+	default:
+		return claimLast
+	}
+}
+
+// ReleaseClaim releases a claim, together with the reservation if it was the last one, and reports whether it did (rule 7). Call it once
+// for each claim. It does not change the reservation if it cannot prove that the claim is part of it.
 func ReleaseClaim(p *v1alpha1.PodProtector, cellID string, uid types.UID, claim Claim) bool {
 	cell := CellOf(p, cellID)
-	if cell == nil || claim.IsEmpty() || claim.Joined && !claim.Stored {
+	if cell == nil {
 		return false
 	}
+	var bucket *v1alpha1.Bucket
 	at, ok := findReservation(&cell.AdmissionHistory, uid)
-	if !ok {
-		return false
+	if ok {
+		bucket = &cell.AdmissionHistory.Buckets[at.bucket]
 	}
-	bucket := &cell.AdmissionHistory.Buckets[at.bucket]
-	switch {
-	case bucket.Token != claim.Token:
-		return false
-	case holderCount(bucket) > 1:
+	switch claimStateOf(claim, bucket) {
+	case claimShared:
 		bucket.Holders--
-	default:
+		return true
+	case claimLast:
 		removeReservation(&cell.AdmissionHistory, at)
+		return true
+	default:
+		return false
 	}
-	return true
 }

@@ -130,25 +130,16 @@ func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Rem
 		return verdict, 0
 	}
 	cell := CellOf(p, r.Cell)
-	if cell != nil && cell.Discount == v1alpha1.DiscountCleared {
-		cell = nil
-	}
-	var at position
-	var repeated bool
-	if cell != nil {
-		at, repeated = findReservation(&cell.AdmissionHistory, r.PodUID)
-	}
-	// A removal that the counts account for consumes no further budget, until the pod is available again and is removed again.
-	alreadyCharged := repeated && !cell.AdmissionHistory.Buckets[at.bucket].Accounted
-	reason := denialReason(p, budget, cell != nil, alreadyCharged)
+	at, state := chargeStateOf(cell, r.PodUID)
+	reason := denialReason(p, budget, state)
 	switch {
-	case reason != "" || cell == nil:
+	case reason != "" || state == chargeUncounted:
 	case cell.Discount == v1alpha1.DiscountDraining:
 		// Also deny a removal that has a reservation: a client that repeats one forever would block the removal of the Cell.
 		reason = DeniedDraining
-	case !repeated && r.Generation > 0 && openUpdates(&cell.AdmissionHistory) >= maxUpdates:
+	case state == chargeNone && r.Generation > 0 && openUpdates(&cell.AdmissionHistory) >= maxUpdates:
 		reason = DeniedUpdates
-	case !alreadyCharged:
+	case state != chargeOpen:
 		reason, verdict.Loss = losses.denialReason(r)
 	}
 	if reason != "" {
@@ -158,39 +149,39 @@ func decide(p *v1alpha1.PodProtector, budget Budget, losses *domainLosses, r Rem
 		}
 		verdict.Forced = reason
 	}
-	if cell != nil && !alreadyCharged {
-		charged = 1
-	}
-	switch {
-	case cell == nil:
+	switch state {
+	case chargeUncounted:
 		verdict.Outcome = Waived
-	case repeated:
-		verdict.Outcome, verdict.Claim = Renewed, renew(&cell.AdmissionHistory, at, r)
-	default:
+	case chargeNone:
+		charged = 1
 		reserve(&cell.AdmissionHistory, r, r.At).Token = r.Token
 		verdict.Outcome, verdict.Claim = Reserved, Claim{Token: r.Token}
+	case chargeOpen: // rule 2
+		verdict.Outcome, verdict.Claim = Renewed, renew(&cell.AdmissionHistory, at, r)
+	case chargeAccounted:
+		charged = 1
+		verdict.Outcome, verdict.Claim = Renewed, renew(&cell.AdmissionHistory, at, r)
 	}
 	return verdict, charged
 }
 
-// denialReason returns the reason to deny a removal, or "" if there is none. counted reports whether the removal's cell was ever
-// counted. paid reports whether the removal has a reservation already that reduces the budget.
-func denialReason(p *v1alpha1.PodProtector, budget Budget, counted, alreadyCharged bool) Outcome {
+// denialReason returns the reason to deny a removal, or "" if there is none.
+func denialReason(p *v1alpha1.PodProtector, budget Budget, state chargeState) Outcome {
 	limit := int(p.Spec.AdmissionHistory.MaxConcurrentLag)
 	switch {
 	case (budget.FloorUnknown || budget.Floor > 0) && needsRecount(p):
 		return DeniedRestored
 	case budget.FloorUnknown:
 		return DeniedFloorUnknown
-	case !counted && budget.Floor > 0:
+	case state == chargeUncounted && budget.Floor > 0:
 		return DeniedNeverAggregated
-	case !counted:
+	case state == chargeUncounted:
 		return ""
-	case alreadyCharged && budget.Floor > 0 && budget.Left() < 0:
+	case state == chargeOpen && budget.Floor > 0 && budget.Left() < 0:
 		// Since that reservation was made, pods died by themselves or the floor was raised. Whatever happens to the earlier attempt, this
 		// one would violate the floor.
 		return DeniedNoBudget
-	case alreadyCharged:
+	case state == chargeOpen:
 		return ""
 	case limit > 0 && budget.Reserved >= limit:
 		return DeniedFull

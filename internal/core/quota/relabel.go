@@ -20,16 +20,41 @@ func relabelVersion(bucket *v1alpha1.Bucket) int64 {
 	return cmp.Or(bucket.PodVersion, math.MaxInt64) // without a version, no version is known to be later
 }
 
+// effect is what an operation does to the pod, in the order in which the effects end:
+//
+//	effect           operations                             the pod
+//	effectUpdate     Update, Resize                         is unavailable for a while
+//	effectRelabel    Relabel                                leaves the coverage, and continues to exist
+//	effectDisappear  all others; none in a merged bucket,   disappears
+//	                 which does not store which they were
+type effect int
+
+const (
+	effectUpdate effect = iota
+	effectRelabel
+	effectDisappear
+)
+
+func effectOf(o v1alpha1.Operation) effect {
+	switch o {
+	case v1alpha1.OperationUpdate, v1alpha1.OperationResize:
+		return effectUpdate
+	case v1alpha1.OperationRelabel:
+		return effectRelabel
+	default:
+		return effectDisappear
+	}
+}
+
 // carryOverOperation keeps in a renewed reservation the operation that ends last. A pod to be removed can disappear after it was
 // relabeled, and a pod to be relabeled can leave the coverage after it was updated. Of two relabels it keeps the later version:
 // attempts at the earlier one have failed by then.
 func carryOverOperation(renewed, old *v1alpha1.Bucket) {
 	version := max(relabelVersion(renewed), relabelVersion(old))
-	relabel := v1alpha1.OperationRelabel
-	if isRemoval(old.Operation) && (!isRemoval(renewed.Operation) || renewed.Operation == relabel && old.Operation != relabel) {
+	if effectOf(old.Operation) > effectOf(renewed.Operation) {
 		renewed.Operation = cmp.Or(old.Operation, v1alpha1.OperationDelete) // a merged bucket does not store which operation it was
 	}
-	if renewed.PodVersion = 0; renewed.Operation == relabel {
+	if renewed.PodVersion = 0; renewed.Operation == v1alpha1.OperationRelabel {
 		renewed.PodVersion = version
 	}
 }

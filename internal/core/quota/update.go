@@ -27,15 +27,11 @@ func updateOf(bucket *v1alpha1.Bucket) Update {
 	if bucket.Generation == 0 {
 		return Update{}
 	}
-	return Update{firstGeneration(bucket), bucket.Containers, isRemoval(bucket.Operation)}
+	return Update{firstGeneration(bucket), bucket.Containers, effectOf(bucket.Operation) > effectUpdate}
 }
 
 func firstGeneration(bucket *v1alpha1.Bucket) int64 {
 	return cmp.Or(bucket.FirstGeneration, bucket.Generation)
-}
-
-func isRemoval(o v1alpha1.Operation) bool {
-	return o != v1alpha1.OperationUpdate && o != v1alpha1.OperationResize
 }
 
 // openUpdates returns the number of reservations of updates.
@@ -49,7 +45,7 @@ func openUpdates(h *v1alpha1.AdmissionHistory) int {
 	return n
 }
 
-// carryOver keeps in a renewed reservation the purpose of the old one, which may still happen. The pod will disappear if either of
+// carryOver keeps in a renewed reservation the purpose of the old one, which may still happen (rule 2). The pod will disappear if either of
 // them is a removal, and an update is done when both are. A container that the old update has not restarted yet must restart once
 // more for a later update. One restart might serve both, but that cannot be observed, and two is the safe answer. An update with the
 // same generation is not a later one but a repetition.
