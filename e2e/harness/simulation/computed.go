@@ -133,8 +133,8 @@ func (w *watchedProtector) isFloorWrong() bool {
 // effectiveFloor returns the floor in force. While no floor can be computed, no removal is admitted, so it returns the last known floor.
 func (w *watchedProtector) effectiveFloor() int {
 	floor, known := writtenFloor(w.stored)
-	if !known && len(w.floors) > 0 {
-		return w.floors[len(w.floors)-1].floor
+	if last, isRecorded := w.floors.last(); !known && isRecorded {
+		return last
 	}
 	return floor
 }

@@ -17,12 +17,12 @@ import (
 func (j *judge) recordLostDecisions(core string, version uint64, shown map[string]uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.trace.add("%s: will be restored to version %d", core, version)
-	for _, key := range j.sortedProtectors() {
-		if w := j.protectors[key]; w.core == core {
+	j.report.trace.add("%s: will be restored to version %d", core, version)
+	for _, key := range j.history.sortedProtectors() {
+		if w := j.history.protectors[key]; w.core == core {
 			w.lastRestore = time.Now()
 			w.recordUnseenBy(shown)
-			for hash := range w.decisions {
+			for hash := range w.reservations.decisions {
 				w.lostReservations[hash] = true
 			}
 		}
@@ -34,7 +34,7 @@ func (j *judge) recordCoreRestore(restored *clusterState, to, version uint64) {
 	core, protectors := restored.name, restored.protectors()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for key, source := range j.sources {
+	for key, source := range j.lifecycles.sources {
 		if key.core == core {
 			source.restore(to)
 		}
@@ -44,27 +44,27 @@ func (j *judge) recordCoreRestore(restored *clusterState, to, version uint64) {
 	for _, p := range protectors {
 		key := protectorKey{core, client.ObjectKeyFromObject(p)}
 		there[key] = true
-		w := j.protectors[key]
+		w := j.history.protectors[key]
 		if w == nil || w.stored.UID != p.UID {
 			w = newWatched(core)
 			w.lastRestore = time.Now()
-			j.protectors[key] = w
-			j.recordUncountedLosses(w)
+			j.history.protectors[key] = w
+			j.history.recordUncountedLosses(w)
 		}
-		j.trace.add("%s: protector %s is again: %s", core, p.Name, describeStatus(p))
+		j.report.trace.add("%s: protector %s is again: %s", core, p.Name, describeStatus(p))
 		w.restoredVersion = version
 		w.setStored(p, w.stored, version)
 		w.lostAt = time.Time{}
-		j.recordRestoredDecisions(w)
+		j.history.recordRestoredDecisions(w)
 	}
-	for _, key := range j.sortedProtectors() {
-		switch w := j.protectors[key]; {
+	for _, key := range j.history.sortedProtectors() {
+		switch w := j.history.protectors[key]; {
 		case key.core != core || there[key] || w.isLost():
 		case isHeld(w.stored):
-			j.trace.add("%s vanished", w.name())
+			j.report.trace.add("%s vanished", w.name())
 			w.lostAt, w.recreatedVersion = time.Now(), 0
 		default:
-			delete(j.protectors, key)
+			delete(j.history.protectors, key)
 		}
 	}
 }
@@ -80,8 +80,8 @@ func (w *watchedProtector) recordUnseenBy(shown map[string]uint64) {
 }
 
 // recordUncountedLosses records that a protector which a restore brought back does not account for the pods that were removed while it did not exist.
-func (j *judge) recordUncountedLosses(w *watchedProtector) {
-	for _, t := range j.cells {
+func (h *clusterHistory) recordUncountedLosses(w *watchedProtector) {
+	for _, t := range h.cells {
 		for _, line := range t.pods {
 			if before, went := line.lastEnding(); went {
 				t.losses = append(t.losses, loss{excuse: lossWhileProtectorMissing, restores: t.restores, version: before.next, before: before.podState,
@@ -92,13 +92,13 @@ func (j *judge) recordUncountedLosses(w *watchedProtector) {
 }
 
 // recordRestoredDecisions records that reservations which a restored core still has are decided on its restored counts, if their decisions are lost.
-func (j *judge) recordRestoredDecisions(w *watchedProtector) {
+func (h *clusterHistory) recordRestoredDecisions(w *watchedProtector) {
 	for i := range w.stored.Status.Cells {
 		for hash := range reservationHashes(&w.stored.Status.Cells[i].AdmissionHistory) {
-			if _, known := w.decisions[hash]; !known {
-				decided := j.newDecision(w)
+			if _, known := w.reservations.decisions[hash]; !known {
+				decided := h.newDecision(w)
 				decided.isRestored = true
-				w.decisions[hash] = decided
+				w.reservations.decisions[hash] = decided
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func (l *podHistory) lastEnding() (last podEnding, hasEnded bool) {
 }
 
 // isRestoreUndetectable reports whether a webhook decides by counts of a lost history, and cannot detect it since it started after the restore.
-func (j *judge) isRestoreUndetectable(w *watchedProtector, began time.Time) bool {
+func (h *clusterHistory) isRestoreUndetectable(w *watchedProtector, began time.Time) bool {
 	if w.restoredVersion == 0 || !began.After(w.lastRestore) {
 		return false
 	}

@@ -90,45 +90,48 @@ func (sim *simulator) changeCoverage(s Step) {
 	})
 }
 
+// coverageHistory is which pods a protector covered over time. Its last change is open: it is the present coverage.
+type coverageHistory struct{ changes []coverageChange }
+
 // coverageChange is the end of a period in which a protector covered the same pods.
 type coverageChange struct {
 	version uint64
 	at      time.Time
-	// before is the protector of the period that ended. heard are the cells that counted by its coverage at some time.
+	// before is the protector of the period that ended. countedCells are the cells that counted by its coverage at some time.
 	before       *v1alpha1.PodProtector
 	countedCells map[string]bool
 }
 
-// recordCoverageChange records a change of the coverage; old is nil for a new protector.
-func (w *watchedProtector) recordCoverageChange(old *v1alpha1.PodProtector, version uint64) {
-	if old != nil && len(w.coverageChanges) > 0 {
-		last := &w.coverageChanges[len(w.coverageChanges)-1]
+// record records a change of the coverage; old is nil for a new protector.
+func (h *coverageHistory) record(old *v1alpha1.PodProtector, version uint64) {
+	if old != nil && len(h.changes) > 0 {
+		last := &h.changes[len(h.changes)-1]
 		last.version, last.at, last.before = version, time.Now(), old
 	}
-	w.coverageChanges = append(w.coverageChanges, coverageChange{countedCells: map[string]bool{}})
+	h.changes = append(h.changes, coverageChange{countedCells: map[string]bool{}})
 }
 
 // recordCountedCells records which cells have counted by the present coverage.
-func (w *watchedProtector) recordCountedCells() {
-	if len(w.coverageChanges) == 0 {
+func (h *coverageHistory) recordCountedCells(stored *v1alpha1.PodProtector) {
+	if len(h.changes) == 0 {
 		return
 	}
-	for i := range w.stored.Status.Cells {
-		if cell := &w.stored.Status.Cells[i]; !cell.Aggregation.Void && cell.Aggregation.CountedSpec == quota.CountedSpec(&w.stored.Spec) {
-			w.coverageChanges[len(w.coverageChanges)-1].countedCells[cell.CellID] = true
+	for i := range stored.Status.Cells {
+		if cell := &stored.Status.Cells[i]; !cell.Aggregation.Void && cell.Aggregation.CountedSpec == quota.CountedSpec(&stored.Spec) {
+			h.changes[len(h.changes)-1].countedCells[cell.CellID] = true
 		}
 	}
 }
 
 // hasChangedSince reports whether the coverage has changed since a version, even if it is the same again.
-func (w *watchedProtector) hasChangedSince(version uint64) bool {
-	return slices.ContainsFunc(w.coverageChanges, func(c coverageChange) bool { return c.before != nil && c.version > version })
+func (h *coverageHistory) hasChangedSince(version uint64) bool {
+	return slices.ContainsFunc(h.changes, func(c coverageChange) bool { return c.before != nil && c.version > version })
 }
 
 // mayBeInTransition reports whether an aggregator may restrict its counts because there was a change. The judge checks the end of the
 // transition in the calm, when the counts must be true.
-func (w *watchedProtector) mayBeInTransition() bool {
-	return slices.ContainsFunc(w.coverageChanges, func(c coverageChange) bool { return c.before != nil })
+func (h *coverageHistory) mayBeInTransition() bool {
+	return slices.ContainsFunc(h.changes, func(c coverageChange) bool { return c.before != nil })
 }
 
 // coverageSeenBy returns the end of the period whose coverage the webhook of a removal knew. It returns nil if that is the present period, or if
@@ -138,8 +141,8 @@ func (w *watchedProtector) coverageSeenBy(r *removal) *coverageChange {
 	if !w.lostAt.IsZero() || !w.lastRestore.IsZero() || seenVersion < w.floorRaisedAt {
 		return nil
 	}
-	for i := range w.coverageChanges {
-		if c := &w.coverageChanges[i]; c.before != nil && c.version > seenVersion {
+	for i := range w.coverage.changes {
+		if c := &w.coverage.changes[i]; c.before != nil && c.version > seenVersion {
 			return c
 		}
 	}

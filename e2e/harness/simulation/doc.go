@@ -26,6 +26,6 @@
 // and the clocks of the process keep running. Work whose input has arrived is therefore done during the stop, and deadlines pass earlier
 // than in a process that is really stopped.
 //
-// Read scenario.go and decreases.go for what can happen, world.go, steps.go, accidents.go and faults.go for how it happens, and judge.go
-// and status.go for what must hold.
+// Read scenario.go and decreases.go for what can happen, world.go, steps.go, accidents.go and faults.go for how it happens, and judge.go,
+// which lists the parts of the judge, for what must hold.
 package simulation

@@ -43,7 +43,7 @@ func (w *watchedProtector) toleratesDomainLoss() bool {
 }
 
 // judgeStoredDomainLoss checks by the stored status whether a new reservation in a cell leaves enough pods outside each other cell.
-func (j *judge) judgeStoredDomainLoss(w *watchedProtector, in string, e *apiserver.Event) {
+func (j *reservationJudge) judgeStoredDomainLoss(w *watchedProtector, in string, e *apiserver.Event) {
 	floor := floorOf(w.stored)
 	if !w.toleratesDomainLoss() || floor == 0 {
 		return
@@ -60,45 +60,45 @@ func (j *judge) judgeStoredDomainLoss(w *watchedProtector, in string, e *apiserv
 			}
 		}
 		if left < floor {
-			j.fail("%s admitted a removal in %s with protector %s of which %d pods are left if %s is lost; the floor is %d",
+			j.report.fail("%s admitted a removal in %s with protector %s of which %d pods are left if %s is lost; the floor is %d",
 				e.By, in, w.name(), left, lost.CellID, floor)
 		}
 	}
 }
 
 // judgeDomainLoss checks the promise after a removal took effect in a cell: the loss of each other cell must leave the floor.
-func (j *judge) judgeDomainLoss(w *watchedProtector, r *removal, in string, line *podHistory, made charge, now time.Time) {
-	floor := w.floorForDecision(made.floor, made.position)
+func (j *effectJudge) judgeDomainLoss(w *watchedProtector, r *removal, in string, line *podHistory, made charge, now time.Time) {
+	floor := w.floors.forDecision(made.floor, made.position)
 	if !w.toleratesDomainLoss() || floor == 0 {
 		return
 	}
-	for _, lost := range slices.Sorted(maps.Keys(j.cells)) {
+	for _, lost := range slices.Sorted(maps.Keys(j.history.cells)) {
 		if lost == in {
 			continue
 		}
 		left, excused := 0, 0
-		for name, cell := range j.cells {
+		for name, cell := range j.history.cells {
 			if name != lost && w.doesCellCountFor(name, in, made) {
 				left += cell.available(w, now)
 				excused += cell.countLosses(made.snapshots[name], w, made.version, now, "")
 			}
 		}
 		if left+excused < floor {
-			j.fail("removal %s of %s left %d pods of protector %s outside %s (and %d were lost without a removal); the floor is %d",
+			j.report.fail("removal %s of %s left %d pods of protector %s outside %s (and %d were lost without a removal); the floor is %d",
 				r.id, line.name, left, w.name(), lost, excused, floor)
 		}
 	}
 }
 
 // intolerableLoss returns which loss would break the floor after one more removal in a cell, or "" if none would.
-func (j *judge) intolerableLoss(w *watchedProtector, in string) string {
+func (h *clusterHistory) intolerableLoss(w *watchedProtector, in string) string {
 	floor := floorOf(w.stored)
 	if !w.toleratesDomainLoss() || floor == 0 {
 		return ""
 	}
-	for _, lost := range slices.Sorted(maps.Keys(j.cells)) {
+	for _, lost := range slices.Sorted(maps.Keys(h.cells)) {
 		left := 0
-		for name, cell := range j.cells {
+		for name, cell := range h.cells {
 			pods := cell.available(w, time.Now())
 			if name == in {
 				pods = max(0, pods-1) // one that is charged need not be counted

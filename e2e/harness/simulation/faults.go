@@ -69,7 +69,7 @@ func (sim *simulator) injectFault(s Step) {
 // restoreWorker takes a worker back by a few changes. Its pods return to their state at that version, and later changes are lost.
 func (sim *simulator) restoreWorker(c *clusterState, s Step) {
 	version := c.store.Version()
-	version -= min(version-c.simulator.judge.cells[c.name].countedVersion, uint64(s.Who))
+	version -= min(version-c.simulator.judge.history.cells[c.name].countedVersion, uint64(s.Who))
 	c.store.Restore(version, version, func() { sim.judge.recordCellRestore(c.name, version) })
 }
 

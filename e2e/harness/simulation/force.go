@@ -60,12 +60,12 @@ func overriddenDenial(answer removals.Answer) removals.VerdictReason {
 
 // isPendingForcedReservation reports whether a removal by force may be reserved later, because its webhook got no answer from the core. A removal that a
 // protector denies for lack of budget has its reservation. If several protectors cover the pod, the answer names only one.
-func (j *judge) isPendingForcedReservation(cell string, line *podHistory, overrode removals.VerdictReason) bool {
-	if overrode == "" || !j.cells[cell].isForced(quota.HashUID(line.uid)) {
+func (h *clusterHistory) isPendingForcedReservation(cell string, line *podHistory, overrode removals.VerdictReason) bool {
+	if overrode == "" || !h.cells[cell].isForced(quota.HashUID(line.uid)) {
 		return false
 	}
 	covering := 0
-	for _, w := range j.protectors {
+	for _, w := range h.protectors {
 		if w.covers(line.current().pod) {
 			covering++
 		}
@@ -73,15 +73,9 @@ func (j *judge) isPendingForcedReservation(cell string, line *podHistory, overro
 	return covering > 1 || !isLackOfBudget(overrode)
 }
 
-// hasExpired reports whether the admission deadline has passed since a reservation was made or renewed.
-func (w *watchedProtector) hasExpired(hash quota.UIDHash) bool {
-	decided, known := w.decisions[hash]
-	return known && time.Since(decided.at) >= admissionDeadline
-}
-
 // countForcedReservations counts the new reservations of a write for pods that are removed by force. The order of the decisions in one write is unknown,
 // so that the others may have been decided without these.
-func (j *judge) countForcedReservations(e *apiserver.Event) int {
+func (h *clusterHistory) countForcedReservations(e *apiserver.Event) int {
 	stored, _ := e.New.(*v1alpha1.PodProtector)
 	old, _ := e.Old.(*v1alpha1.PodProtector)
 	n := 0
@@ -90,27 +84,20 @@ func (j *judge) countForcedReservations(e *apiserver.Event) int {
 		if old != nil {
 			before = cmp.Or(quota.CellOf(old, cell.CellID), before)
 		}
-		n += j.countForcedReservationsOfCell(cell, before)
+		n += h.countForcedReservationsOfCell(cell, before)
 	}
 	return n
 }
 
 // countForcedReservationsOfCell counts those of a cell.
-func (j *judge) countForcedReservationsOfCell(cell, before *v1alpha1.PodProtectorCell) int {
+func (h *clusterHistory) countForcedReservationsOfCell(cell, before *v1alpha1.PodProtectorCell) int {
 	isReservedBefore, n := reservationHashes(&before.AdmissionHistory), 0
 	for hash := range reservationHashes(&cell.AdmissionHistory) {
-		if !isReservedBefore[hash] && j.cells[cell.CellID].isForced(hash) {
+		if !isReservedBefore[hash] && h.cells[cell.CellID].isForced(hash) {
 			n++
 		}
 	}
 	return n
-}
-
-// recordForcedDecision records that a reservation was made although it breaks the floor.
-func (w *watchedProtector) recordForcedDecision(hash quota.UIDHash) {
-	decided := w.decisions[hash]
-	decided.isForced = true
-	w.decisions[hash] = decided
 }
 
 func (s *Scenario) drawForcedRemovals(r *rand.Rand) {

@@ -7,12 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
+	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
 
 // Rule 13 as the judge applies it. A large decrease is the end of a protector whose floor is above 0, or a floor that falls to half or
@@ -42,42 +42,32 @@ const (
 	maxInFlightRelease = 10 * time.Second
 )
 
-// decreaseJudge judges large decreases of floors.
+// decreaseJudge judges large decreases of floors. The lock of the judge guards it.
 type decreaseJudge struct {
-	plan BrakePlan
-	// skew is how much shorter windows and quiet periods may be.
-	skew time.Duration
-	fail func(format string, arguments ...any)
-	// cascadeOf returns when a cascade deleted the source of a protector; zero if none did.
-	cascadeOf func(protectorKey) time.Time
-	counts    *Counts
-
-	// protectors are those that have been in force, by key.
-	protectors map[protectorKey]*floorHistory
-	// maxProtectors is the highest number of protectors that a core had, by core.
-	maxProtectors map[string]int
-	// terminating are the namespaces that are being deleted. owners are the UIDs of the owners that exist, by core.
-	terminating   map[string]bool
-	owners        map[string]map[types.UID]bool
-	confirmations map[objectKey]*confirmation
-	grants        map[string]*grantHistory
-	// stalled is when processes were stalled.
-	stalled map[string][]stall
+	report *report
+	stalls *stalls
+	// sources are the histories of the Deployments.
+	sources  sourceHistories
+	evidence *evidence
+	floors   *floorHistories
+	grants   *grantJudge
 }
 
-func newDecreases(s Scenario, fail func(string, ...any), counts *Counts) *decreaseJudge {
-	d := &decreaseJudge{
-		plan: s.brakePlan(), skew: time.Second, fail: fail, counts: counts, protectors: map[protectorKey]*floorHistory{}, maxProtectors: map[string]int{},
-		terminating: map[string]bool{}, owners: map[string]map[types.UID]bool{}, confirmations: map[objectKey]*confirmation{}, stalled: map[string][]stall{},
-		grants: map[string]*grantHistory{},
-	}
+func newDecreases(s Scenario, r *report, stalled *stalls, sources sourceHistories) *decreaseJudge {
+	plan, skew := s.brakePlan(), time.Second
 	if s.Storm.Weather.Slow > 0 {
-		d.skew += time.Second // by which a record is later than its time
+		skew += time.Second // by which a record is later than its time
 	}
 	if slices.ContainsFunc(s.Steps, func(s Step) bool { return s.What == JumpClock }) {
-		d.skew += 2 * maxClockSkew
+		skew += 2 * maxClockSkew
 	}
-	return d
+	floors := &floorHistories{
+		stalls: stalled, window: plan.Window, skew: skew, protectors: map[protectorKey]*floorHistory{}, maxProtectors: map[string]int{},
+	}
+	return &decreaseJudge{
+		report: r, stalls: stalled, sources: sources, evidence: newEvidence(), floors: floors,
+		grants: &grantJudge{report: r, stalls: stalled, floors: floors, plan: plan, skew: skew, histories: map[string]*grantHistory{}},
+	}
 }
 
 // recordCoreEvent records a change of a core, before anything is judged by it.
@@ -85,18 +75,18 @@ func (d *decreaseJudge) recordCoreEvent(core string, e *apiserver.Event) {
 	isDeleted := e.Type == watch.Deleted
 	switch object := e.New.(type) {
 	case *corev1.Namespace:
-		d.terminating[core+"/"+object.Name] = object.DeletionTimestamp != nil
-		d.recordConfirmation(core, "Namespace", object, isDeleted)
+		d.evidence.terminating[core+"/"+object.Name] = object.DeletionTimestamp != nil
+		d.evidence.recordConfirmation(core, "Namespace", object, isDeleted)
 	case *corev1.ConfigMap:
-		d.recordGrants(core, object, e)
+		d.grants.recordGrants(core, object, e)
 	case *metav1.PartialObjectMetadata:
-		d.ownersIn(core)[object.UID] = !isDeleted && object.DeletionTimestamp == nil
+		d.evidence.ownersIn(core)[object.UID] = !isDeleted && object.DeletionTimestamp == nil
 	case *v1alpha1.PodProtector:
-		d.recordConfirmation(core, "PodProtector", object, isDeleted)
+		d.evidence.recordConfirmation(core, "PodProtector", object, isDeleted)
 		d.judgeProtector(core, object, e)
 	default:
 		if isSource(object) {
-			d.recordConfirmation(core, "Deployment", object, isDeleted)
+			d.evidence.recordConfirmation(core, "Deployment", object, isDeleted)
 		}
 	}
 }
@@ -104,11 +94,7 @@ func (d *decreaseJudge) recordCoreEvent(core string, e *apiserver.Event) {
 // judgeProtector judges whether a protector may become weaker.
 func (d *decreaseJudge) judgeProtector(core string, p *v1alpha1.PodProtector, e *apiserver.Event) {
 	key := protectorKey{core, client.ObjectKeyFromObject(p)}
-	truth := d.protectors[key]
-	if truth == nil {
-		truth = &floorHistory{}
-		d.protectors[key] = truth
-	}
+	truth := d.floors.of(key)
 	before, after := latest(truth.floors).value, floorOf(p)
 	if e.Type == watch.Deleted {
 		after = 0
@@ -116,10 +102,31 @@ func (d *decreaseJudge) judgeProtector(core string, p *v1alpha1.PodProtector, e 
 	process, ours := writingProcess(e)
 	// A recreated protector has the state that its keeper saw last.
 	if old, isOld := e.Old.(*v1alpha1.PodProtector); isOld && ours && after < before && strings.HasPrefix(process, "generator") {
-		if highest := d.highest(truth); 2*after <= highest && (e.Type != watch.Deleted || floorOf(old) > 0) {
+		if highest := d.floors.highest(truth); 2*after <= highest && (e.Type != watch.Deleted || floorOf(old) > 0) {
 			d.judgeDecrease(key, old, process, highest, after)
 		}
 	}
-	d.recordProtector(truth, p, after, e)
-	d.recordProtectorCount(core)
+	d.floors.recordProtector(truth, p, after, e)
+	d.floors.recordProtectorCount(core)
+}
+
+// judgeDecrease judges a large decrease that takes effect.
+func (d *decreaseJudge) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector, process string, highest, after int) {
+	from := d.stalls.oldestObservedState(process, time.Now().Add(-maxInFlightRelease))
+	if d.grants.historyOf(key.core).restoredAt.After(from) {
+		return // it was decided on state that the restore has undone
+	}
+	if d.evidence.isConfirmed(key, from) {
+		d.report.counts.Confirmed++
+		return
+	}
+	d.report.counts.Decreases++
+	requestedAt := d.grants.historyOf(key.core).requests[brakeRequestKey{process, p.UID}].at
+	if cascade := d.sources.of(key).current().cascade; policy.IsGenerated(p) && !cascade.IsZero() && requestedAt.After(cascade) {
+		d.report.fail("%s lowers the floor of protector %s from %d to %d, whose source was deleted by a cascade, without a confirmation",
+			process, key.name, highest, after)
+	}
+	if granted := d.grants.lastGrant(key.core, p.UID); granted.Before(from.Add(-d.floors.window - d.floors.skew)) {
+		d.report.fail("%s lowers the floor of protector %s from %d to %d without a grant", process, key.name, highest, after)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
 // objectKey identifies an object that may confirm.
@@ -19,34 +20,44 @@ type objectKey struct {
 // confirmation is the time until which an object confirms, or last confirmed.
 type confirmation struct{ until time.Time }
 
-type stall struct{ from, to time.Time }
+// evidence is what decides whether a decrease needs a confirmation, and has one. The lock of the judge guards it.
+type evidence struct {
+	// terminating are the namespaces that are being deleted. owners are the UIDs of the owners that exist, by core.
+	terminating   map[string]bool
+	owners        map[string]map[types.UID]bool
+	confirmations map[objectKey]*confirmation
+}
+
+func newEvidence() *evidence {
+	return &evidence{terminating: map[string]bool{}, owners: map[string]map[types.UID]bool{}, confirmations: map[objectKey]*confirmation{}}
+}
 
 // recordConfirmation records whether an object confirms.
-func (d *decreaseJudge) recordConfirmation(core, kind string, object client.Object, isDeleted bool) {
+func (v *evidence) recordConfirmation(core, kind string, object client.Object, isDeleted bool) {
 	key, now := objectKey{core, kind, client.ObjectKeyFromObject(object)}, time.Now()
 	value, isConfirming := object.GetAnnotations()[v1alpha1.AnnotationConfirmRelease]
-	c := d.confirmations[key]
+	c := v.confirmations[key]
 	switch {
 	case isConfirming && !isDeleted:
 		c = &confirmation{now.Add(24 * time.Hour)}
 		if ends, err := time.Parse(time.RFC3339, value); err == nil {
 			c.until = ends
 		}
-		d.confirmations[key] = c
+		v.confirmations[key] = c
 	case c != nil && c.until.After(now):
 		c.until = now
 	}
 }
 
 // isConfirmed reports whether the decrease of a protector was confirmed at a time or later.
-func (d *decreaseJudge) isConfirmed(protector protectorKey, from time.Time) bool {
+func (v *evidence) isConfirmed(protector protectorKey, from time.Time) bool {
 	source := strings.TrimPrefix(protector.name.Name, "deployment-")
 	for _, key := range []objectKey{
 		{protector.core, "PodProtector", protector.name},
 		{protector.core, "Deployment", types.NamespacedName{Namespace: protector.name.Namespace, Name: source}},
 		{protector.core, "Namespace", types.NamespacedName{Name: protector.name.Namespace}},
 	} {
-		if c := d.confirmations[key]; c != nil && !c.until.Before(from) {
+		if c := v.confirmations[key]; c != nil && !c.until.Before(from) {
 			return true
 		}
 	}
@@ -54,37 +65,45 @@ func (d *decreaseJudge) isConfirmed(protector protectorKey, from time.Time) bool
 }
 
 // isCascade reports whether a Deployment that is deleted now is deleted with its namespace or with all of its owners.
-func (d *decreaseJudge) isCascade(core string, source client.Object) bool {
-	if d.terminating[core+"/"+source.GetNamespace()] {
+func (v *evidence) isCascade(core string, source client.Object) bool {
+	if v.terminating[core+"/"+source.GetNamespace()] {
 		return true
 	}
-	return areOwnersDeleted(source, d.ownersIn(core))
+	return areOwnersDeleted(source, v.ownersIn(core))
 }
 
 // ownersIn returns the UIDs of the owners of workloads, and whether they exist.
-func (d *decreaseJudge) ownersIn(core string) map[types.UID]bool {
-	if d.owners[core] == nil {
-		d.owners[core] = map[types.UID]bool{}
+func (v *evidence) ownersIn(core string) map[types.UID]bool {
+	if v.owners[core] == nil {
+		v.owners[core] = map[types.UID]bool{}
 	}
-	return d.owners[core]
+	return v.owners[core]
 }
 
-// recordStall records that a process is stalled, or receives no events, for a while.
-func (j *judge) recordStall(p *process, length time.Duration) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.decreases.stalled[p.name] = append(j.decreases.stalled[p.name], stall{time.Now(), time.Now().Add(length)})
-}
-
-// oldestObservedState returns how old the state may be that a process acts on, given that without stalls it would act on the state since from.
-func (d *decreaseJudge) oldestObservedState(process string, from time.Time) time.Time {
-	for again := true; again; {
-		again = false
-		for _, s := range d.stalled[process] {
-			if earlier := s.from.Add(-maxInFlightRelease); !s.to.Before(from) && earlier.Before(from) {
-				from, again = earlier, true
-			}
+// recordRestoredObjects records which namespaces, owners and confirmations a restored core has.
+func (v *evidence) recordRestoredObjects(core *clusterState) {
+	clear(v.ownersIn(core.name))
+	for name := range v.terminating {
+		if strings.HasPrefix(name, core.name+"/") {
+			delete(v.terminating, name)
 		}
 	}
-	return from
+	for key, c := range v.confirmations {
+		if key.core == core.name && c.until.After(time.Now()) {
+			c.until = time.Now()
+		}
+	}
+	for _, resource := range []string{apiserver.Namespaces, "applications", "deployments", "podprotectors"} {
+		objects, _ := core.store.List(resource, "")
+		for _, object := range objects {
+			kind := object.GetObjectKind().GroupVersionKind().Kind
+			switch resource {
+			case apiserver.Namespaces:
+				v.terminating[core.name+"/"+object.GetName()] = object.GetDeletionTimestamp() != nil
+			case "applications":
+				v.ownersIn(core.name)[object.GetUID()] = true
+			}
+			v.recordConfirmation(core.name, kind, object, false)
+		}
+	}
 }

@@ -77,26 +77,12 @@ func (e ExcuseCounts) add(other ExcuseCounts) {
 	}
 }
 
-func (j *judge) countExcuse(why Excuse) { j.counts.Excused[why]++ }
-
-func (j *judge) countCountExcuses(isOfEarlierRestore, isFewer, isNotSeenAlive bool) {
-	if isOfEarlierRestore {
-		j.countExcuse(excuseCountOfEarlierRestore)
-	}
-	switch {
-	case isNotSeenAlive:
-		j.countExcuse(excuseNotSeenAliveSince)
-	case isFewer:
-		j.countExcuse(excuseDeletedSinceSnapshot)
-	}
-}
-
 // countExcusedPods counts the pods that were lost without a charged removal since the snapshots of a decision. It counts each reason without
 // which too few of the missing pods are excused.
-func (j *judge) countExcusedPods(w *watchedProtector, decided decision, counts func(cell string) bool, now time.Time, missing int) int {
+func (j *effectJudge) countExcusedPods(w *watchedProtector, decided decision, counts func(cell string) bool, now time.Time, missing int) int {
 	sum := func(exceptReason Excuse) int {
 		n := 0
-		for name, cell := range j.cells {
+		for name, cell := range j.history.cells {
 			if counts(name) {
 				n += cell.countLosses(decided.snapshots[name], w, decided.version, now, exceptReason)
 			}
@@ -107,18 +93,18 @@ func (j *judge) countExcusedPods(w *watchedProtector, decided decision, counts f
 	if missing <= 0 || all < missing {
 		return all
 	}
-	for _, why := range slices.Sorted(maps.Keys(j.lossReasons())) {
+	for _, why := range slices.Sorted(maps.Keys(j.history.lossReasons())) {
 		if sum(why) < missing {
-			j.countExcuse(why)
+			j.report.countExcuse(why)
 		}
 	}
 	return all
 }
 
 // lossReasons returns the reasons of all losses so far.
-func (j *judge) lossReasons() map[Excuse]bool {
+func (h *clusterHistory) lossReasons() map[Excuse]bool {
 	reasons := map[Excuse]bool{}
-	for _, cell := range j.cells {
+	for _, cell := range h.cells {
 		for _, l := range cell.losses {
 			reasons[l.excuse] = true
 		}

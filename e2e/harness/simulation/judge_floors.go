@@ -13,6 +13,17 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 )
 
+// floorHistories are the floors and the pending decreases of all protectors. The lock of the judge guards them.
+type floorHistories struct {
+	stalls *stalls
+	// window is the window of the brake. skew is how much shorter it may be.
+	window, skew time.Duration
+	// protectors are those that have been in force, by key.
+	protectors map[protectorKey]*floorHistory
+	// maxProtectors is the highest number of protectors that a core had, by core.
+	maxProtectors map[string]int
+}
+
 // floorHistory is the history of a protector, oldest first.
 type floorHistory struct {
 	// exists reports whether it is stored.
@@ -51,9 +62,17 @@ func valuesUntil[T any](all []atVersion[T], version uint64) []atVersion[T] {
 	return slices.DeleteFunc(all, func(v atVersion[T]) bool { return v.version > version })
 }
 
+// of returns the history of a protector.
+func (h *floorHistories) of(key protectorKey) *floorHistory {
+	if h.protectors[key] == nil {
+		h.protectors[key] = &floorHistory{}
+	}
+	return h.protectors[key]
+}
+
 // highest returns the highest floor of the window.
-func (d *decreaseJudge) highest(truth *floorHistory) int {
-	highest, from := 0, time.Now().Add(d.skew-d.plan.Window)
+func (h *floorHistories) highest(truth *floorHistory) int {
+	highest, from := 0, time.Now().Add(h.skew-h.window)
 	for i, f := range truth.floors {
 		if i+1 == len(truth.floors) || truth.floors[i+1].at.After(from) {
 			highest = max(highest, f.value)
@@ -63,7 +82,7 @@ func (d *decreaseJudge) highest(truth *floorHistory) int {
 }
 
 // recordProtector adds a state of a protector.
-func (d *decreaseJudge) recordProtector(truth *floorHistory, p *v1alpha1.PodProtector, floor int, e *apiserver.Event) {
+func (h *floorHistories) recordProtector(truth *floorHistory, p *v1alpha1.PodProtector, floor int, e *apiserver.Event) {
 	now := time.Now()
 	truth.exists = e.Type != watch.Deleted
 	if e.Old == nil { // another protector, or a recreated one
@@ -75,7 +94,7 @@ func (d *decreaseJudge) recordProtector(truth *floorHistory, p *v1alpha1.PodProt
 	state := pendingState{}
 	if c := pendingOf(p); c != nil && e.Type != watch.Deleted {
 		by, _ := writingProcess(e)
-		state = pendingState{p.UID, true, c.Reason == v1alpha1.ReasonCascade, d.oldestObservedState(by, now)}
+		state = pendingState{p.UID, true, c.Reason == v1alpha1.ReasonCascade, h.stalls.oldestObservedState(by, now)}
 		for _, before := range slices.Backward(truth.pendings) {
 			// A recreated protector has the record of the lost one.
 			isRecreationUndone := string(before.value.uid) == p.Annotations[v1alpha1.AnnotationRestored]
@@ -99,14 +118,26 @@ func (d *decreaseJudge) recordProtector(truth *floorHistory, p *v1alpha1.PodProt
 }
 
 // recordProtectorCount records how many protectors a core has.
-func (d *decreaseJudge) recordProtectorCount(core string) {
+func (h *floorHistories) recordProtectorCount(core string) {
 	n := 0
-	for key, truth := range d.protectors {
+	for key, truth := range h.protectors {
 		if key.core == core && truth.exists {
 			n++
 		}
 	}
-	d.maxProtectors[core] = max(d.maxProtectors[core], n)
+	h.maxProtectors[core] = max(h.maxProtectors[core], n)
+}
+
+// pendingSince returns the last record of a decrease that was pending at a time or later.
+func (h *floorHistories) pendingSince(uid types.UID, from time.Time) (key protectorKey, state atVersion[pendingState], ok bool) {
+	for key, truth := range h.protectors {
+		for i, p := range slices.Backward(truth.pendings) {
+			if p.value.isPending && p.value.uid == uid && (i+1 == len(truth.pendings) || truth.pendings[i+1].at.After(from)) {
+				return key, p, true
+			}
+		}
+	}
+	return key, state, false
 }
 
 // pendingState is the condition DecreasePending of a protector.

@@ -11,8 +11,19 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
-	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 )
+
+// grantJudge judges the grants of decreases by the limit of the window, the quiet period and the other pending decreases. The lock of the judge
+// guards it.
+type grantJudge struct {
+	report *report
+	stalls *stalls
+	floors *floorHistories
+	plan   BrakePlan
+	// skew is how much shorter windows and quiet periods may be.
+	skew      time.Duration
+	histories map[string]*grantHistory
+}
 
 // grantHistory is the history of the grants of a core.
 type grantHistory struct {
@@ -27,12 +38,12 @@ type grantHistory struct {
 	restoredAt time.Time
 }
 
-// grantsOf returns the history of the grants of a core.
-func (d *decreaseJudge) grantsOf(core string) *grantHistory {
-	if d.grants[core] == nil {
-		d.grants[core] = &grantHistory{requests: map[brakeRequestKey]brakeRequest{}}
+// historyOf returns the history of the grants of a core.
+func (j *grantJudge) historyOf(core string) *grantHistory {
+	if j.histories[core] == nil {
+		j.histories[core] = &grantHistory{requests: map[brakeRequestKey]brakeRequest{}}
 	}
-	return d.grants[core]
+	return j.histories[core]
 }
 
 type brakeRequestKey struct {
@@ -62,16 +73,16 @@ type grant struct {
 func (j *judge) recordBrakeRequest(p *process, core string, protector *v1alpha1.PodProtector, seen uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.decreases.grantsOf(core).requests[brakeRequestKey{p.name, protector.UID}] = brakeRequest{time.Now(), p.startedAt, seen}
+	j.decreases.grants.historyOf(core).requests[brakeRequestKey{p.name, protector.UID}] = brakeRequest{time.Now(), p.startedAt, seen}
 }
 
 // recordGrants records the grants in the ConfigMap.
-func (d *decreaseJudge) recordGrants(core string, object *corev1.ConfigMap, e *apiserver.Event) {
+func (j *grantJudge) recordGrants(core string, object *corev1.ConfigMap, e *apiserver.Event) {
 	if object.Name != grantsName {
 		return
 	}
 	if e.Type == watch.Deleted {
-		truth := d.grantsOf(core)
+		truth := j.historyOf(core)
 		truth.deletions = append(truth.deletions, e.Version)
 		return
 	}
@@ -79,60 +90,60 @@ func (d *decreaseJudge) recordGrants(core string, object *corev1.ConfigMap, e *a
 	for _, text := range object.Data {
 		var stored []struct{ Protector, At string }
 		if err := json.Unmarshal([]byte(text), &stored); err != nil {
-			d.fail("cannot parse the ConfigMap of the grants: %v", err)
+			j.report.fail("cannot parse the ConfigMap of the grants: %v", err)
 		}
 		for _, s := range stored {
 			g := grant{version: e.Version, stored: time.Now(), process: process, uid: types.UID(s.Protector), stamp: s.At}
-			g.brakeRequest = d.grantsOf(core).requests[brakeRequestKey{process, g.uid}]
-			d.addGrant(core, g)
+			g.brakeRequest = j.historyOf(core).requests[brakeRequestKey{process, g.uid}]
+			j.addGrant(core, g)
 		}
 	}
 }
 
 // addGrant adds a new grant. A grant that a restore has undone, and that a process remembers, was judged before.
-func (d *decreaseJudge) addGrant(core string, g grant) {
-	truth := d.grantsOf(core)
+func (j *grantJudge) addGrant(core string, g grant) {
+	truth := j.historyOf(core)
 	isSame := func(other grant) bool { return other.uid == g.uid && other.stamp == g.stamp }
 	if slices.ContainsFunc(truth.grants, isSame) {
 		return
 	}
 	if at := slices.IndexFunc(truth.lost, isSame); at >= 0 {
 		g.brakeRequest = truth.lost[at].brakeRequest
-	} else if d.oldestObservedState(g.process, g.at.Add(-maxInFlightRelease)).After(truth.restoredAt) { // what it was decided on may be undone before
-		d.judgeGrant(core, g)
+	} else if j.stalls.oldestObservedState(g.process, g.at.Add(-maxInFlightRelease)).After(truth.restoredAt) { // what it was decided on may be undone before
+		j.judgeGrant(core, g)
 	}
 	truth.grants = append(truth.grants, g)
 }
 
 // judgeGrant judges whether a decrease may be granted, when its grant is stored.
-func (d *decreaseJudge) judgeGrant(core string, g grant) {
-	limit := max(d.plan.Count, d.maxProtectors[core]*d.plan.Percent/100)
-	inWindow := d.inWindow(core, g)
+func (j *grantJudge) judgeGrant(core string, g grant) {
+	limit := max(j.plan.Count, j.floors.maxProtectors[core]*j.plan.Percent/100)
+	inWindow := j.inWindow(core, g)
 	if len(inWindow) >= limit {
-		d.fail("%s granted a decrease of %s, but %v were granted in the same window; limit %d", g.process, g.uid, inWindow, limit)
+		j.report.fail("%s granted a decrease of %s, but %v were granted in the same window; limit %d", g.process, g.uid, inWindow, limit)
 	}
-	key, state, recorded := d.pendingSince(g.uid, g.at.Add(-maxInFlightRelease)) // its protector may have vanished since it was read
+	key, state, recorded := j.floors.pendingSince(g.uid, g.at.Add(-maxInFlightRelease)) // its protector may have vanished since it was read
 	if !recorded {
-		d.fail("%s granted a decrease of %s that its condition does not record", g.process, g.uid)
+		j.report.fail("%s granted a decrease of %s that its condition does not record", g.process, g.uid)
 		return
 	}
-	age := time.Since(state.value.since) + d.skew
-	if age < d.plan.Quiet {
-		d.fail("%s granted a decrease of %s after %s, want a quiet period of %s", g.process, g.uid, age-d.skew, d.plan.Quiet)
+	age := time.Since(state.value.since) + j.skew
+	if age < j.plan.Quiet {
+		j.report.fail("%s granted a decrease of %s after %s, want a quiet period of %s", g.process, g.uid, age-j.skew, j.plan.Quiet)
 	}
-	if g.seenVersion < d.grantsOf(core).restored || age >= d.plan.Window {
+	if g.seenVersion < j.historyOf(core).restored || age >= j.plan.Window {
 		return
 	}
-	if others := d.otherPendingDecreases(key, g); len(others)+1 > limit-len(inWindow) {
-		d.fail("%s granted a decrease of %s, which is pending for %s, while %v are pending too; the window has %d left",
-			g.process, g.uid, age-d.skew, others, limit-len(inWindow))
+	if others := j.otherPendingDecreases(key, g); len(others)+1 > limit-len(inWindow) {
+		j.report.fail("%s granted a decrease of %s, which is pending for %s, while %v are pending too; the window has %d left",
+			g.process, g.uid, age-j.skew, others, limit-len(inWindow))
 	}
 }
 
 // inWindow returns the other protectors that share the window of a grant, as far as its process can know.
-func (d *decreaseJudge) inWindow(core string, g grant) (uids []types.UID) {
-	truth := d.grantsOf(core)
-	from := time.Now().Add(d.skew - d.plan.Window)
+func (j *grantJudge) inWindow(core string, g grant) (uids []types.UID) {
+	truth := j.historyOf(core)
+	from := time.Now().Add(j.skew - j.plan.Window)
 	for _, other := range truth.grants {
 		isKnown := truth.configMapsBefore(other.version) == truth.configMapsBefore(g.version) || other.process == g.process &&
 			other.processStart.Equal(g.processStart)
@@ -154,24 +165,12 @@ func (t *grantHistory) configMapsBefore(version uint64) int {
 	return n
 }
 
-// pendingSince returns the last record of a decrease that was pending at a time or later.
-func (d *decreaseJudge) pendingSince(uid types.UID, from time.Time) (key protectorKey, state atVersion[pendingState], ok bool) {
-	for key, truth := range d.protectors {
-		for i, p := range slices.Backward(truth.pendings) {
-			if p.value.isPending && p.value.uid == uid && (i+1 == len(truth.pendings) || truth.pendings[i+1].at.After(from)) {
-				return key, p, true
-			}
-		}
-	}
-	return key, state, false
-}
-
 // otherPendingDecreases returns the other protectors whose decreases are pending, and which the process of a grant had been shown as pending.
-func (d *decreaseJudge) otherPendingDecreases(key protectorKey, g grant) (names []string) {
-	for other, truth := range d.protectors {
+func (j *grantJudge) otherPendingDecreases(key protectorKey, g grant) (names []string) {
+	for other, truth := range j.floors.protectors {
 		seen, now := valueAt(truth.pendings, g.seenVersion).value, latest(truth.pendings).value
 		if other.core != key.core || other == key || !seen.isPending || seen.cascade || !now.isPending || now.cascade || now.uid != seen.uid ||
-			d.wasGranted(key.core, now.uid) {
+			j.wasGranted(key.core, now.uid) {
 			continue
 		}
 		names = append(names, other.name.Name)
@@ -181,38 +180,17 @@ func (d *decreaseJudge) otherPendingDecreases(key protectorKey, g grant) (names 
 }
 
 // wasGranted reports whether a protector has a grant that may still count.
-func (d *decreaseJudge) wasGranted(core string, uid types.UID) bool {
-	return d.lastGrant(core, uid).After(time.Now().Add(-d.plan.Window - d.skew))
+func (j *grantJudge) wasGranted(core string, uid types.UID) bool {
+	return j.lastGrant(core, uid).After(time.Now().Add(-j.plan.Window - j.skew))
 }
 
 // lastGrant returns when a grant of a protector was last stored.
-func (d *decreaseJudge) lastGrant(core string, uid types.UID) (last time.Time) {
-	truth := d.grantsOf(core)
+func (j *grantJudge) lastGrant(core string, uid types.UID) (last time.Time) {
+	truth := j.historyOf(core)
 	for _, g := range slices.Concat(truth.grants, truth.lost) {
 		if g.uid == uid && g.stored.After(last) {
 			last = g.stored
 		}
 	}
 	return last
-}
-
-// judgeDecrease judges a large decrease that takes effect.
-func (d *decreaseJudge) judgeDecrease(key protectorKey, p *v1alpha1.PodProtector, process string, highest, after int) {
-	from := d.oldestObservedState(process, time.Now().Add(-maxInFlightRelease))
-	if d.grantsOf(key.core).restoredAt.After(from) {
-		return // it was decided on state that the restore has undone
-	}
-	if d.isConfirmed(key, from) {
-		d.counts.Confirmed++
-		return
-	}
-	d.counts.Decreases++
-	requestedAt := d.grantsOf(key.core).requests[brakeRequestKey{process, p.UID}].at
-	if cascade := d.cascadeOf(key); policy.IsGenerated(p) && !cascade.IsZero() && requestedAt.After(cascade) {
-		d.fail("%s lowers the floor of protector %s from %d to %d, whose source was deleted by a cascade, without a confirmation",
-			process, key.name, highest, after)
-	}
-	if granted := d.lastGrant(key.core, p.UID); granted.Before(from.Add(-d.plan.Window - d.skew)) {
-		d.fail("%s lowers the floor of protector %s from %d to %d without a grant", process, key.name, highest, after)
-	}
 }

@@ -11,15 +11,15 @@ import (
 
 // judgeIdentity judges whether a webhook writes anything of a protector besides reservations. The policies of the chart allow the account
 // of a cell only reservations (rule 15).
-func (j *judge) judgeIdentity(w *watchedProtector, old *v1alpha1.PodProtector, e *apiserver.Event) {
+func (j *reservationJudge) judgeIdentity(w *watchedProtector, old *v1alpha1.PodProtector, e *apiserver.Event) {
 	if old == nil || !strings.HasPrefix(e.By, "webhook") {
 		return
 	}
 	if !equality.Semantic.DeepEqual(withoutReservations(old), withoutReservations(w.stored)) {
-		j.fail("%s changed entries of protector %s besides reservations", e.By, w.name())
+		j.report.fail("%s changed entries of protector %s besides reservations", e.By, w.name())
 	}
 	if !equality.Semantic.DeepEqual(old.Status.Conditions, w.stored.Status.Conditions) {
-		j.fail("%s changed conditions of protector %s", e.By, w.name())
+		j.report.fail("%s changed conditions of protector %s", e.By, w.name())
 	}
 }
 

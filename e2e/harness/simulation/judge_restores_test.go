@@ -23,7 +23,7 @@ func (h *judgeFixture) restoreCell(version uint64) {
 
 // startLeadership records a leader that began after the restores of the cell so far.
 func (h *judgeFixture) startLeadership(epoch int64) {
-	h.epochRestores[testCore+"/"+testCell] = map[int64]int{epoch: h.restoresOf(testCell)}
+	h.history.epochRestores[testCore+"/"+testCell] = map[int64]int{epoch: h.restoresOf(testCell)}
 }
 
 // restoreCore returns the core to a version, and waits a second before and after that. The webhook has seen all changes.
@@ -39,7 +39,7 @@ func (h *judgeFixture) restoreCoreOf(version, heard uint64) {
 }
 
 // startWebhook records that the webhook starts now.
-func (h *judgeFixture) startWebhook() { h.processStarts["webhook-0"] = time.Now() }
+func (h *judgeFixture) startWebhook() { h.history.processStarts["webhook-0"] = time.Now() }
 
 // admitTwice admits a removal, restores the core to before it, and calls between. It then admits another removal by the restored counts.
 // The first removal takes effect before the second.
@@ -247,7 +247,7 @@ func (h *judgeFixture) restoreBeforeProtector(behind uint64) {
 // allowBy is an answer of a webhook without a reservation.
 func (h *judgeFixture) allowBy(webhook string) {
 	r := h.beginRemoval("a")
-	r.webhook, r.webhookStart = webhook, h.processStarts[webhook]
+	r.webhook, r.webhookStart = webhook, h.history.processStarts[webhook]
 	h.allow(r)
 }
 
@@ -279,7 +279,7 @@ func TestTheJudgeExcusesNoMoreOfLosses(t *testing.T) {
 		"a loss to another protector": {2, 3, func(h *judgeFixture) {
 			r := h.reserve(h.beginRemoval("a"))
 			h.setReady("b", false)
-			h.cells[testCell].losses[0].protector = newWatched(testCore)
+			h.history.cells[testCell].losses[0].protector = newWatched(testCore)
 			h.applyRemoval(r)
 		}, overAdmission},
 		"a removal that one protector did not reserve and the other did": {2, 3, func(h *judgeFixture) { h.removeUnseen(true) }, ""},
@@ -402,7 +402,7 @@ func (h *judgeFixture) removeYoungByEarlierSpec(passed time.Duration) {
 	h.updateProtector("user", func(p *v1alpha1.PodProtector) { p.Spec.MinReadySeconds = 10 })
 	time.Sleep(passed)
 	h.applyRemoval(r)
-	if len(h.cells[testCell].losses) > 0 {
+	if len(h.history.cells[testCell].losses) > 0 {
 		h.fail("the removal excuses another removal")
 	}
 }
@@ -426,7 +426,7 @@ func TestTheJudgeKnowsWhatMayReturn(t *testing.T) {
 				w := &simulator{cores: []*clusterState{{name: testCore, store: h.core}}, generators: []*process{{name: "generator-0"}}}
 				space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}}
 				must(h.core.Create(apiserver.Namespaces, space, ""))
-				lost := h.protectors[protectorKey{testCore, h.key}]
+				lost := h.history.protectors[protectorKey{testCore, h.key}]
 				lost.lostAt, lost.unseenBy = time.Now(), map[string]bool{c.unheard: true}
 				if c.deleted > 0 {
 					time.Sleep(c.deleted)

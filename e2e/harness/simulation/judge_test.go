@@ -40,7 +40,7 @@ func newJudgeFixture(floor, pods int) *judgeFixture {
 		judge: newJudge(Scenario{}, nil), core: apiserver.NewStore(), cell: apiserver.NewStore(),
 		key: types.NamespacedName{Namespace: namespace, Name: "p0"},
 	}
-	h.cells[testCell] = newTruth()
+	h.history.cells[testCell] = newTruth()
 	h.core.Committed = func(e *apiserver.Event) { h.recordCoreEvent(testCore, e) }
 	h.cell.Committed = func(e *apiserver.Event) { h.recordCellEvent(testCell, e) }
 	for range pods {
@@ -176,9 +176,9 @@ func (h *judgeFixture) setReadyStates(pod string, states ...bool) {
 
 // losePod lets a pod die without excusing anything by it.
 func (h *judgeFixture) losePod(pod string) {
-	losses := slices.Clone(h.cells[testCell].losses)
+	losses := slices.Clone(h.history.cells[testCell].losses)
 	h.setReady(pod, false)
-	h.cells[testCell].losses = losses
+	h.history.cells[testCell].losses = losses
 }
 
 // removeYoung removes a new pod that has been ready for the given time, where the protector asks for 10 seconds. It returns a version of the
@@ -220,7 +220,7 @@ func (h *judgeFixture) restartContainer(r *removal) {
 
 // addDiscountedCell adds a cell with pods, and discounts it.
 func (h *judgeFixture) addDiscountedCell(pods int) {
-	h.cells[otherCell] = newTruth()
+	h.history.cells[otherCell] = newTruth()
 	other := apiserver.NewStore()
 	other.Committed = func(e *apiserver.Event) { h.recordCellEvent(otherCell, e) }
 	own := h.cell
@@ -277,7 +277,7 @@ func (h *judgeFixture) allowForced(over removals.VerdictReason) {
 // recreateProtector loses the protector, and creates it again as its keeper does, without its status.
 func (h *judgeFixture) recreateProtector() {
 	h.updateProtector("generator-0@core-0", func(p *v1alpha1.PodProtector) { p.Finalizers = []string{v1alpha1.FinalizerHold} })
-	last := h.protectors[protectorKey{testCore, h.key}].stored
+	last := h.history.protectors[protectorKey{testCore, h.key}].stored
 	h.core.Lose("podprotectors", h.key)
 	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: last.Name, Finalizers: last.Finalizers}, Spec: last.Spec}
 	p.Annotations = map[string]string{v1alpha1.AnnotationRestored: "true"}
@@ -309,8 +309,8 @@ func (h *judgeFixture) deleteCellEntry() {
 
 // addCellEntryAfter adds an entry of a cell when the given time has passed since its Cell was deleted.
 func (h *judgeFixture) addCellEntryAfter(passed time.Duration) {
-	h.cells[otherCell] = newTruth()
-	truth := h.cellOf(testCore, otherCell)
+	h.history.cells[otherCell] = newTruth()
+	truth := h.topology.cellOf(testCore, otherCell)
 	truth.wasDeleted, truth.endedAt = true, time.Now()
 	time.Sleep(passed)
 	h.updateProtector("aggregator-1@core-0", func(p *v1alpha1.PodProtector) {
@@ -333,7 +333,7 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			r := h.reserve(h.beginRemoval("a"))
 			h.setFloor(1)
 			h.setReady("b", false)
-			h.cells[testCell].losses = nil // as if the loss was not excused
+			h.history.cells[testCell].losses = nil // as if the loss was not excused
 			h.applyRemoval(r)
 		}, overAdmission},
 		"a floor that is lowered after the decision and admits another removal": {2, 3, func(h *judgeFixture) {
@@ -522,7 +522,7 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			h.addDiscountedCell(3)
 			r := h.reserve(h.beginRemoval("a"))
 			h.setReady("b", false)
-			h.cells[testCell].losses = nil
+			h.history.cells[testCell].losses = nil
 			h.applyRemoval(r)
 		}, overAdmission},
 		"an effect beside a cell that is discounted no more": {2, 3, func(h *judgeFixture) {
@@ -530,16 +530,16 @@ func TestTheJudgeExcusesNoMoreThanIsDocumented(t *testing.T) {
 			r := h.reserve(h.beginRemoval("a"))
 			h.discount("")
 			h.setReady("b", false)
-			h.cells[testCell].losses = nil
+			h.history.cells[testCell].losses = nil
 			h.applyRemoval(r)
 		}, ""},
 		"an entry that leaves a status": {1, 3, func(h *judgeFixture) { h.deleteCellEntry() }, "is removed from the status"},
 		"an entry that leaves the status after its Cell was deleted": {1, 3, func(h *judgeFixture) {
-			h.cellOf(testCore, testCell).wasDeleted = true
+			h.topology.cellOf(testCore, testCell).wasDeleted = true
 			h.deleteCellEntry()
 		}, ""},
 		"an entry that leaves the status while a removal may take effect": {1, 3, func(h *judgeFixture) {
-			h.cellOf(testCore, testCell).wasDeleted = true
+			h.topology.cellOf(testCore, testCell).wasDeleted = true
 			h.recordAdmitted(testCell, h.reserve(h.beginRemoval("a")))
 			h.deleteCellEntry()
 		}, dropped},
@@ -615,7 +615,7 @@ func checkJudge(t *testing.T, cases map[string]judgeCase) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newJudgeFixture(c.floor, c.pods)
 				c.play(h)
-				switch got := strings.Join(h.failures, "\n"); {
+				switch got := strings.Join(h.report.failures, "\n"); {
 				case c.want == "" && got != "", c.want != "" && !strings.Contains(got, c.want):
 					t.Errorf("the judge reports %q, want %q", got, c.want)
 				}
@@ -630,14 +630,18 @@ func TestTheJudgeKnowsTheOwnersOfEachCore(t *testing.T) {
 	source := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: "app-0", OwnerReferences: []metav1.OwnerReference{{UID: owner.UID}},
 	}}
-	d := newDecreases(Scenario{}, t.Errorf, &Counts{})
+	r := &report{}
+	d := newDecreases(Scenario{}, r, newStalls(), sourceHistories{})
 	d.recordCoreEvent(testCore, &apiserver.Event{Type: watch.Added, New: owner})
-	d.recordRestoredObjects(&clusterState{name: "core-1", store: apiserver.NewStore()})
-	if d.isCascade(testCore, source) {
+	d.evidence.recordRestoredObjects(&clusterState{name: "core-1", store: apiserver.NewStore()})
+	if d.evidence.isCascade(testCore, source) {
 		t.Error("isCascade() = true after a restore of another core, want false")
 	}
-	d.recordRestoredObjects(&clusterState{name: testCore, store: apiserver.NewStore()})
-	if !d.isCascade(testCore, source) {
+	d.evidence.recordRestoredObjects(&clusterState{name: testCore, store: apiserver.NewStore()})
+	if !d.evidence.isCascade(testCore, source) {
 		t.Error("isCascade() = false after a restore that undid the owner, want true")
+	}
+	if len(r.failures) > 0 {
+		t.Errorf("the judge reports %q, want nothing", r.failures)
 	}
 }

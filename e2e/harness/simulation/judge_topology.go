@@ -32,12 +32,22 @@ type cellObjectState struct {
 	endedAt    time.Time
 }
 
+// topologyJudge judges which cells the statuses of protectors have. The lock of the judge guards it.
+type topologyJudge struct {
+	history      *clusterHistory
+	report       *report
+	stalls       *stalls
+	reservations *reservationJudge
+	// cellObjects has the Cells, by core and name.
+	cellObjects map[string]*cellObjectState
+}
+
 // isDiscounted reports whether the pods of a cell do not count in other cells.
 func isDiscounted(cell *v1alpha1.PodProtectorCell) bool {
 	return cell.Discount == v1alpha1.DiscountStale || cell.Discount == v1alpha1.DiscountDraining
 }
 
-func (j *judge) cellOf(core, cell string) *cellObjectState {
+func (j *topologyJudge) cellOf(core, cell string) *cellObjectState {
 	key := core + "/" + cell
 	if j.cellObjects[key] == nil {
 		j.cellObjects[key] = &cellObjectState{}
@@ -46,7 +56,7 @@ func (j *judge) cellOf(core, cell string) *cellObjectState {
 }
 
 // recordCellObject records a change of a Cell.
-func (j *judge) recordCellObject(core string, cell *v1alpha1.Cell, e *apiserver.Event) {
+func (j *topologyJudge) recordCellObject(core string, cell *v1alpha1.Cell, e *apiserver.Event) {
 	truth := j.cellOf(core, cell.Name)
 	truth.exists, truth.isDeleting = e.Type != watch.Deleted, cell.DeletionTimestamp != nil
 	if !truth.exists || truth.isDeleting {
@@ -55,18 +65,18 @@ func (j *judge) recordCellObject(core string, cell *v1alpha1.Cell, e *apiserver.
 	if truth.exists {
 		return
 	}
-	j.trace.add("%s: Cell %s is deleted by %s", core, cell.Name, writerOrSimulator(e.By))
+	j.report.trace.add("%s: Cell %s is deleted by %s", core, cell.Name, writerOrSimulator(e.By))
 	truth.endedAt = time.Now()
-	delete(j.epochRestores, core+"/"+cell.Name) // those of its successor begin again
+	delete(j.history.epochRestores, core+"/"+cell.Name) // those of its successor begin again
 	if !strings.HasPrefix(e.By, "topology") {
 		return
 	}
-	for _, key := range j.sortedProtectors() {
-		w := j.protectors[key]
+	for _, key := range j.history.sortedProtectors() {
+		w := j.history.protectors[key]
 		// A restore can bring entries back during the release. Their counts are void until a leadership counts again.
 		isUndone := !w.lastRestore.IsZero() && time.Since(w.lastRestore) < maxInFlight
 		if w.core == core && !w.isLost() && !isUndone && quota.CellOf(w.stored, cell.Name) != nil {
-			j.fail("%s released Cell %s, and protector %s has an entry of it", e.By, cell.Name, w.name())
+			j.report.fail("%s released Cell %s, and protector %s has an entry of it", e.By, cell.Name, w.name())
 		}
 	}
 }
@@ -75,6 +85,10 @@ func (j *judge) recordCellObject(core string, cell *v1alpha1.Cell, e *apiserver.
 func (j *judge) recordRestoredCellObjects(core *clusterState) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.topology.recordRestore(core)
+}
+
+func (j *topologyJudge) recordRestore(core *clusterState) {
 	for key, truth := range j.cellObjects {
 		if strings.HasPrefix(key, core.name+"/") {
 			truth.exists, truth.endedAt = false, time.Now()
@@ -89,7 +103,7 @@ func (j *judge) recordRestoredCellObjects(core *clusterState) {
 }
 
 // judgeEntries judges which cells a write adds to a status and removes from it, and what it reserves in draining ones.
-func (j *judge) judgeEntries(w *watchedProtector, old *v1alpha1.PodProtector, e *apiserver.Event) {
+func (j *topologyJudge) judgeEntries(w *watchedProtector, old *v1alpha1.PodProtector, e *apiserver.Event) {
 	for i := range w.stored.Status.Cells {
 		cell := &w.stored.Status.Cells[i]
 		if !isDiscounted(cell) {
@@ -105,9 +119,9 @@ func (j *judge) judgeEntries(w *watchedProtector, old *v1alpha1.PodProtector, e 
 		if before == nil || cell.Discount != v1alpha1.DiscountDraining || before.Discount != v1alpha1.DiscountDraining {
 			continue
 		}
-		open, forced := len(reservationHashes(&cell.AdmissionHistory)), j.countForcedReservationsOfCell(cell, before)
+		open, forced := len(reservationHashes(&cell.AdmissionHistory)), j.history.countForcedReservationsOfCell(cell, before)
 		if open-forced > len(reservationHashes(&before.AdmissionHistory)) {
-			j.fail("%s reserved a removal in cell %s of protector %s, which is being deleted", writerOrSimulator(e.By), cell.CellID, w.name())
+			j.report.fail("%s reserved a removal in cell %s of protector %s, which is being deleted", writerOrSimulator(e.By), cell.CellID, w.name())
 		}
 	}
 	if old == nil || old.UID != w.stored.UID {
@@ -119,22 +133,22 @@ func (j *judge) judgeEntries(w *watchedProtector, old *v1alpha1.PodProtector, e 
 			continue
 		}
 		if !j.cellOf(w.core, was.CellID).wasDeleted {
-			j.fail("cell %s is removed from the status of protector %s", was.CellID, w.name())
+			j.report.fail("cell %s is removed from the status of protector %s", was.CellID, w.name())
 		}
 		now := was.DeepCopy()
 		now.Aggregation.SnapshotVersion = strconv.FormatUint(math.MaxUint64, 10) // no older count of the pod remains
 		for hash := range reservationHashes(&was.AdmissionHistory) {
-			j.judgeDrop(w, now, hash, e)
+			j.reservations.judgeDrop(w, now, hash, e)
 		}
 	}
 }
 
 // judgeNewEntry judges the new entry of a cell. A process may have read the Cell shortly before its deletion, or before it was paused.
-func (j *judge) judgeNewEntry(w *watchedProtector, cell string, e *apiserver.Event) {
+func (j *topologyJudge) judgeNewEntry(w *watchedProtector, cell string, e *apiserver.Event) {
 	truth := j.cellOf(w.core, cell)
 	by, _ := writingProcess(e)
-	if !truth.exists && !truth.endedAt.IsZero() && truth.endedAt.Before(j.decreases.oldestObservedState(by, time.Now().Add(-time.Second-maxInFlight))) {
-		j.fail("%s makes an entry of cell %s in protector %s, and its Cell was deleted", writerOrSimulator(e.By), cell, w.name())
+	if !truth.exists && !truth.endedAt.IsZero() && truth.endedAt.Before(j.stalls.oldestObservedState(by, time.Now().Add(-time.Second-maxInFlight))) {
+		j.report.fail("%s makes an entry of cell %s in protector %s, and its Cell was deleted", writerOrSimulator(e.By), cell, w.name())
 	}
 }
 

@@ -36,8 +36,10 @@ const (
 	recoveryTime = leaseDuration + 5*time.Second
 )
 
-// livenessJudge judges denials for lack of budget.
+// livenessJudge judges denials for lack of budget. The lock of the judge guards it.
 type livenessJudge struct {
+	history *clusterHistory
+	report  *report
 	// reliable reports whether the connections lose nothing.
 	reliable bool
 	// stormStart is when all was counted and the storm began.
@@ -58,10 +60,10 @@ type review struct {
 	isUpdate bool
 }
 
-func newLiveness(s Storm) *livenessJudge {
+func newLiveness(s Storm, history *clusterHistory, r *report) *livenessJudge {
 	return &livenessJudge{
-		reliable: s.Weather.Lose == 0 && s.Weather.Break == 0,
-		reviews:  map[openKey][]*review{}, coverageChangedAt: map[protectorKey]time.Time{}, endedAt: map[protectorKey]time.Time{},
+		history: history, report: r, reliable: s.Weather.Lose == 0 && s.Weather.Break == 0,
+		reviews: map[openKey][]*review{}, coverageChangedAt: map[protectorKey]time.Time{}, endedAt: map[protectorKey]time.Time{},
 	}
 }
 
@@ -69,36 +71,45 @@ func newLiveness(s Storm) *livenessJudge {
 func (j *judge) recordFault(s Step) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.liveness.recordFault(s)
+}
+
+// judgeDenial judges an answer that denies for lack of budget.
+func (j *judge) judgeDenial(cell string, r *removal, answer removals.Answer) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.liveness.judgeDenial(cell, r, answer)
+}
+
+func (l *livenessJudge) recordFault(s Step) {
 	lasts := s.For
 	if s.What == JumpClock {
 		lasts = time.Hour
 	}
-	if end := time.Now().Add(lasts + recoveryTime); end.After(j.liveness.lastFaultEnd) {
-		j.liveness.lastFaultEnd = end
+	if end := time.Now().Add(lasts + recoveryTime); end.After(l.lastFaultEnd) {
+		l.lastFaultEnd = end
 	}
 }
 
 // judgeDenial judges an answer that denies for lack of budget, and counts one that must not.
-func (j *judge) judgeDenial(cell string, r *removal, answer removals.Answer) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (l *livenessJudge) judgeDenial(cell string, r *removal, answer removals.Answer) {
 	from := time.Now().Add(-admissionDeadline - budgetDelay)
-	if from.Before(j.liveness.stormStart) {
-		from = j.liveness.stormStart
+	if from.Before(l.stormStart) {
+		from = l.stormStart
 	}
-	l, line := j.liveness, j.cells[cell].pods[r.uid]
-	if line == nil || r.dryRun || j.cells[cell].restores != r.restoresBefore {
+	line := l.history.cells[cell].pods[r.uid]
+	if line == nil || r.dryRun || l.history.cells[cell].restores != r.restoresBefore {
 		return
 	}
 	usable := l.reliable && !from.Before(l.lastFaultEnd)
 	covered := 0
-	for _, key := range j.sortedProtectors() {
-		w := j.protectors[key]
+	for _, key := range l.history.sortedProtectors() {
+		w := l.history.protectors[key]
 		if !w.covers(line.current().pod) {
 			continue
 		}
 		covered++
-		usable = usable && !from.Before(l.coverageChangedAt[key]) && w.lostAt.IsZero() && w.lastRestore.IsZero() && j.isUsable(w, cell, r, from)
+		usable = usable && !from.Before(l.coverageChangedAt[key]) && w.lostAt.IsZero() && w.lastRestore.IsZero() && l.isUsable(w, cell, r, from)
 	}
 	lacks := !answer.Allowed && l.lacksBudget(answer) && !l.isDeniedByDeleted(answer)
 	if asks := l.reviews[openKey{cell, r.uid}]; lacks && covered == 1 && len(asks) > 0 {
@@ -107,9 +118,9 @@ func (j *judge) judgeDenial(cell string, r *removal, answer removals.Answer) {
 	if !usable || covered == 0 || !answer.Allowed && !lacks {
 		return
 	}
-	j.counts.UsableDenials++
+	l.report.counts.UsableDenials++
 	if lacks {
-		j.fail("removal %s of %s was denied with %s, but every protector of the pod has had budget for %s", r.id, line.name, answer.Verdict, time.Since(from))
+		l.report.fail("removal %s of %s was denied with %s, but every protector of the pod has had budget for %s", r.id, line.name, answer.Verdict, time.Since(from))
 	}
 }
 
@@ -174,13 +185,13 @@ func (s *Scenario) drawAbandonedRemovals(r *rand.Rand) {
 }
 
 // isUsable reports whether the lower bound of the budget allows one more removal in a cell.
-func (j *judge) isUsable(w *watchedProtector, in string, r *removal, from time.Time) bool {
-	floor := w.highestFloorSince(from)
+func (l *livenessJudge) isUsable(w *watchedProtector, in string, r *removal, from time.Time) bool {
+	floor := max(floorOf(w.stored), w.floors.highestSince(from))
 	left, sum, asked := map[string]int{}, 0, 0
-	for name, t := range j.cells {
+	for name, t := range l.history.cells {
 		reserved := 0
 		for uid, line := range t.pods {
-			if uid != r.uid && j.liveness.mayBeReserved(openKey{name, uid}, from) {
+			if uid != r.uid && l.mayBeReserved(openKey{name, uid}, from) {
 				reserved++
 			}
 			if line.availableSince(w, from) {
@@ -199,7 +210,7 @@ func (j *judge) isUsable(w *watchedProtector, in string, r *removal, from time.T
 	if !w.toleratesDomainLoss() {
 		return true
 	}
-	for lost := range j.cells {
+	for lost := range l.history.cells {
 		outside := 0
 		for name, n := range left {
 			if name != lost {
@@ -222,14 +233,4 @@ func (l *podHistory) availableSince(w *watchedProtector, from time.Time) bool {
 		}
 	}
 	return true
-}
-
-func (w *watchedProtector) highestFloorSince(at time.Time) int {
-	highest := floorOf(w.stored)
-	for i, f := range w.floors {
-		if i+1 == len(w.floors) || w.floors[i+1].at.After(at) {
-			highest = max(highest, f.floor)
-		}
-	}
-	return highest
 }

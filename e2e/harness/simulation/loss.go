@@ -57,9 +57,9 @@ func (sim *simulator) recreateForgottenProtectors() {
 	err := sim.waitUntil(convergenceTime, sim.missingProtector)
 	ended := false
 	sim.judge.mu.Lock()
-	for _, key := range sim.judge.sortedProtectors() {
-		if lost := sim.judge.protectors[key]; lost.isLost() && sim.isReleased(lost) {
-			delete(sim.judge.protectors, key)
+	for _, key := range sim.judge.history.sortedProtectors() {
+		if lost := sim.judge.history.protectors[key]; lost.isLost() && sim.isReleased(lost) {
+			delete(sim.judge.history.protectors, key)
 			ended = true
 		}
 	}
@@ -73,8 +73,8 @@ func (sim *simulator) recreateForgottenProtectors() {
 	if !isKeeperRestarted {
 		sim.judge.fail("a vanished protector was not recreated within %v", err)
 	}
-	for _, key := range sim.judge.sortedProtectors() {
-		if lost := sim.judge.protectors[key]; lost.isLost() {
+	for _, key := range sim.judge.history.sortedProtectors() {
+		if lost := sim.judge.history.protectors[key]; lost.isLost() {
 			sim.replaceForgottenProtector(key, lost.stored)
 		}
 	}
@@ -98,9 +98,9 @@ func (sim *simulator) replaceForgottenProtector(key protectorKey, last *v1alpha1
 func (sim *simulator) missingProtector() string {
 	sim.judge.mu.Lock()
 	defer sim.judge.mu.Unlock()
-	for _, key := range sim.judge.sortedProtectors() {
-		if lost := sim.judge.protectors[key]; lost.isLost() && !sim.isReleased(lost) && sim.isRecreatable(lost) {
-			return fmt.Sprintf("protector %s does not exist", sim.judge.protectors[key].name())
+	for _, key := range sim.judge.history.sortedProtectors() {
+		if lost := sim.judge.history.protectors[key]; lost.isLost() && !sim.isReleased(lost) && sim.isRecreatable(lost) {
+			return fmt.Sprintf("protector %s does not exist", sim.judge.history.protectors[key].name())
 		}
 	}
 	return ""
@@ -127,21 +127,33 @@ func (sim *simulator) isRecreatable(lost *watchedProtector) bool {
 	return hasSeen
 }
 
+// lifecycleJudge judges the ends, losses and recreations of protectors by the histories of their Deployments. The lock of the judge guards it.
+type lifecycleJudge struct {
+	history  *clusterHistory
+	report   *report
+	liveness *livenessJudge
+	stalls   *stalls
+	evidence *evidence
+	sources  sourceHistories
+	// releaseEvents are the release Events that a generator wrote for a protector that it was about to release.
+	releaseEvents map[string]bool
+}
+
 // recordReleaseEvent treats a protector as released that vanishes when its generator has just recorded in an Event that it may go. Its
 // Deployment was deleted on purpose, and no component enforces the protector after the Event.
-func (j *judge) recordReleaseEvent(core string, event *eventsv1.Event) {
-	for key, w := range j.protectors {
-		if key.core != core || w.stored == nil || releaseEventKey(w) != event.Name || !j.sourceOf(key).current().released {
+func (j *lifecycleJudge) recordReleaseEvent(core string, event *eventsv1.Event) {
+	for key, w := range j.history.protectors {
+		if key.core != core || w.stored == nil || releaseEventKey(w) != event.Name || !j.sources.of(key).current().released {
 			continue
 		}
 		j.releaseEvents[core+"/"+event.Name] = true
 		if w.isLost() {
-			delete(j.protectors, key)
+			delete(j.history.protectors, key)
 		}
 	}
 }
 
-func (j *judge) hasReleaseEvent(w *watchedProtector) bool {
+func (j *lifecycleJudge) hasReleaseEvent(w *watchedProtector) bool {
 	return j.releaseEvents[w.core+"/"+releaseEventKey(w)]
 }
 
@@ -169,20 +181,20 @@ func isHeld(p *v1alpha1.PodProtector) bool {
 }
 
 // recordProtectorEnd judges the end of a protector, or records its loss.
-func (j *judge) recordProtectorEnd(key protectorKey, e *apiserver.Event) {
-	w, last := j.protectors[key], e.Old.(*v1alpha1.PodProtector) //nolint:forcetypeassert // the store keeps its kinds apart
+func (j *lifecycleJudge) recordProtectorEnd(key protectorKey, e *apiserver.Event) {
+	w, last := j.history.protectors[key], e.Old.(*v1alpha1.PodProtector) //nolint:forcetypeassert // the store keeps its kinds apart
 	if e.By == "" && w != nil && isHeld(last) && !j.hasReleaseEvent(w) {
-		j.trace.add("%s vanished", w.name())
+		j.report.trace.add("%s vanished", w.name())
 		w.lostAt, w.recreatedVersion = time.Now(), 0
 		return
 	}
 	j.judgeProtectorDeletion(key.core, e)
 	j.liveness.endedAt[key] = time.Now()
-	delete(j.protectors, key)
+	delete(j.history.protectors, key)
 }
 
 // judgeRecreation judges a recreated protector. It has no status at first, and then must count nothing.
-func (j *judge) judgeRecreation(w *watchedProtector, p *v1alpha1.PodProtector, e *apiserver.Event) {
+func (j *lifecycleJudge) judgeRecreation(w *watchedProtector, p *v1alpha1.PodProtector, e *apiserver.Event) {
 	if w.isLost() {
 		w.recreatedVersion = e.Version
 		// A keeper whose watch lagged, or whose core was restored, last saw another spec.
@@ -194,7 +206,7 @@ func (j *judge) judgeRecreation(w *watchedProtector, p *v1alpha1.PodProtector, e
 	}
 	for i := range p.Status.Cells {
 		if a := &p.Status.Cells[i].Aggregation; !a.Void || a.CountedReplicas != 0 {
-			j.fail("protector %s was recreated with counts of cell %s", w.name(), p.Status.Cells[i].CellID)
+			j.report.fail("protector %s was recreated with counts of cell %s", w.name(), p.Status.Cells[i].CellID)
 		}
 	}
 	last := w.stored

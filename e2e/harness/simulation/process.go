@@ -122,7 +122,7 @@ func (sim *simulator) newProcess(name string) *process {
 	p.forEachLink(func(l *apiserver.Link) { l.SetWeather(sim.storm.Weather) })
 	sim.judge.mu.Lock()
 	defer sim.judge.mu.Unlock()
-	sim.judge.processStarts[name] = p.startedAt
+	sim.judge.history.processStarts[name] = p.startedAt
 	return p
 }
 

@@ -125,7 +125,7 @@ func (w *watchedProtector) guardsRelabels() bool {
 
 // isRelabelCharged reports whether a relabel that took effect is to be judged as a removal from a protector. A protector that does not guard
 // relabels loses the pod.
-func (j *judge) isRelabelCharged(t *cellHistory, w *watchedProtector, r *removal, before podState, version uint64) bool {
+func (j *effectJudge) isRelabelCharged(t *cellHistory, w *watchedProtector, r *removal, before podState, version uint64) bool {
 	if !r.relabel.removesFrom(before.pod, w) {
 		return false
 	}
@@ -135,7 +135,7 @@ func (j *judge) isRelabelCharged(t *cellHistory, w *watchedProtector, r *removal
 		return false
 	}
 	if before.isAvailable(w, time.Now()) {
-		j.counts.Relabels++
+		j.report.counts.Relabels++
 	}
 	return true
 }

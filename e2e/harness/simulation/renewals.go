@@ -58,7 +58,7 @@ func (r *renewalClients) hasForced(j *judge) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for hash := range r.active {
-		for _, t := range j.cells {
+		for _, t := range j.history.cells {
 			if t.isForced(hash) {
 				return true
 			}

@@ -51,7 +51,7 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 		sim.judge.fail("not counted at the beginning: %v", err)
 	}
 	for _, c := range sim.workers {
-		sim.judge.cells[c.name].countedVersion = c.store.Version()
+		sim.judge.history.cells[c.name].countedVersion = c.store.Version()
 	}
 	for _, c := range sim.cores {
 		c.countedVersion = c.store.Version()
@@ -71,7 +71,7 @@ func Run(s Scenario, scheme *runtime.Scheme, trace *Trace) Result {
 	sim.checkAbandoned()
 	sim.checkLiveness()
 	sim.stopProcesses()
-	return Result{Failures: sim.judge.failures, Counts: sim.judge.counts}
+	return Result{Failures: sim.judge.report.failures, Counts: sim.judge.report.counts}
 }
 
 // calmDown ends the network faults and waits until all delayed tasks have ended.
@@ -111,7 +111,7 @@ func (sim *simulator) checkLiveness() {
 				if sim.tryRemoval(c, pod) {
 					again = true
 				}
-				if len(sim.judge.failures) > 0 {
+				if len(sim.judge.report.failures) > 0 {
 					return
 				}
 			}
@@ -159,23 +159,23 @@ func (sim *simulator) tryRemoval(c *clusterState, pod *corev1.Pod) bool {
 
 // refusalReason returns why a removal must be refused, or "" if it must be admitted.
 func (sim *simulator) refusalReason(c *clusterState, pod string) string {
-	line := sim.judge.existingPod(c.name, pod)
+	line := sim.judge.history.existingPod(c.name, pod)
 	if metav1.HasAnnotation(line.current().pod.ObjectMeta, v1alpha1.AnnotationForceDelete) {
 		return ""
 	}
-	for _, key := range sim.judge.sortedProtectors() {
-		p := sim.judge.protectors[key]
+	for _, key := range sim.judge.history.sortedProtectors() {
+		p := sim.judge.history.protectors[key]
 		if !line.current().isCharged(p, time.Now()) {
 			continue
 		}
 		available := 0
-		for _, t := range sim.judge.cells {
+		for _, t := range sim.judge.history.cells {
 			available += t.available(p, time.Now())
 		}
 		if floor := floorOf(p.stored); floor > 0 && available <= floor {
 			return fmt.Sprintf("protector %s has %d available and a floor of %d", p.name(), available, floor)
 		}
-		if problem := sim.judge.intolerableLoss(p, c.name); problem != "" {
+		if problem := sim.judge.history.intolerableLoss(p, c.name); problem != "" {
 			return problem
 		}
 	}

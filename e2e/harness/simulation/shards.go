@@ -67,8 +67,18 @@ type slotKey struct {
 	slot               int
 }
 
+// ringJudge judges which shard takes which slots, and who writes by them. The lock of the judge guards it.
+type ringJudge struct {
+	report *report
+	// leases are the holders of the Leases of shards by core and name. leaseAcquired is when each holder took its Lease. slotsReleased is when an
+	// incarnation of a holder gave a slot up.
+	leases        map[string]string
+	leaseAcquired map[string]time.Time
+	slotsReleased map[slotKey]time.Time
+}
+
 // recordShardLease records the holder of a shard's Lease.
-func (j *judge) recordShardLease(core string, lease *coordinationv1.Lease, e *apiserver.Event) {
+func (j *ringJudge) recordShardLease(core string, lease *coordinationv1.Lease, e *apiserver.Event) {
 	key := core + "/" + lease.Name
 	if e.Type == watch.Deleted || lease.Spec.HolderIdentity == nil {
 		delete(j.leases, key)
@@ -83,6 +93,10 @@ func (j *judge) recordShardLease(core string, lease *coordinationv1.Lease, e *ap
 func (j *judge) recordRestoredShards(core string, leases []client.Object) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.rings.recordRestore(core, leases)
+}
+
+func (j *ringJudge) recordRestore(core string, leases []client.Object) {
 	maps.DeleteFunc(j.slotsReleased, func(s slotKey, _ time.Time) bool { return s.core == core })
 	maps.DeleteFunc(j.leases, func(key, _ string) bool { return strings.HasPrefix(key, core+"/") })
 	for _, object := range leases {
@@ -106,7 +120,7 @@ func slotOwners(cell *v1alpha1.Cell) map[int]slotOwner {
 }
 
 // judgeSlotMoves judges which shard takes slots from which.
-func (j *judge) judgeSlotMoves(core string, cell *v1alpha1.Cell, e *apiserver.Event) {
+func (j *ringJudge) judgeSlotMoves(core string, cell *v1alpha1.Cell, e *apiserver.Event) {
 	old, ok := e.Old.(*v1alpha1.Cell)
 	if !ok {
 		return
@@ -123,7 +137,7 @@ func (j *judge) judgeSlotMoves(core string, cell *v1alpha1.Cell, e *apiserver.Ev
 		parts = append(parts, fmt.Sprintf("%s %d", cell.Status.Shards[i].Name, slots.Len()))
 	}
 	if mine != len(after) {
-		j.fail("%s assigned a slot of cell %s to two shards", e.By, cell.Name)
+		j.report.fail("%s assigned a slot of cell %s to two shards", e.By, cell.Name)
 	}
 	by, _, _ := strings.Cut(e.By, "@")
 	for n := range slot.Count {
@@ -134,7 +148,7 @@ func (j *judge) judgeSlotMoves(core string, cell *v1alpha1.Cell, e *apiserver.Ev
 		if was.shard == by {
 			j.slotsReleased[slotKey{core, cell.Name, was.holder, n}] = time.Now()
 		} else if was.holder != "" && j.leases[core+"/"+was.shard] == was.holder {
-			j.fail("%s claimed slot %d of cell %s from %s, which still holds its Lease", e.By, n, cell.Name, was.holder)
+			j.report.fail("%s claimed slot %d of cell %s from %s, which still holds its Lease", e.By, n, cell.Name, was.holder)
 		}
 		if is.holder != "" {
 			taken++
@@ -142,13 +156,13 @@ func (j *judge) judgeSlotMoves(core string, cell *v1alpha1.Cell, e *apiserver.Ev
 		}
 	}
 	if taken > 0 {
-		j.counts.SlotMoves++
+		j.report.counts.SlotMoves++
 	}
 	if !maps.Equal(before, after) {
-		j.trace.add("%s: cell %s by %s, which takes %d slots, epoch %d: %v", core, cell.Name, by, taken, cell.Status.Aggregator.Epoch, parts)
+		j.report.trace.add("%s: cell %s by %s, which takes %d slots, epoch %d: %v", core, cell.Name, by, taken, cell.Status.Aggregator.Epoch, parts)
 	}
 	if taken > 0 && cell.Status.Aggregator.Epoch <= old.Status.Aggregator.Epoch {
-		j.fail("%s claimed %d slots of cell %s without raising epoch %d", e.By, taken, cell.Name, old.Status.Aggregator.Epoch)
+		j.report.fail("%s claimed %d slots of cell %s without raising epoch %d", e.By, taken, cell.Name, old.Status.Aggregator.Epoch)
 	}
 }
 
@@ -167,10 +181,10 @@ func (sim *simulator) shardingProblem(core *clusterState) string {
 		for n := range slot.Count {
 			is := owners[n]
 			key := core.name + "/" + is.shard
-			if sim.judge.leaseAcquired[key].Before(sim.judge.processStarts[is.shard]) {
+			if sim.judge.rings.leaseAcquired[key].Before(sim.judge.history.processStarts[is.shard]) {
 				return fmt.Sprintf("slot %d of cell %s is assigned to %s, which has not restarted yet", n, cell.Name, is.shard)
 			}
-			if holder := sim.judge.leases[key]; is.holder == "" || holder != is.holder {
+			if holder := sim.judge.rings.leases[key]; is.holder == "" || holder != is.holder {
 				return fmt.Sprintf("slot %d of cell %s is assigned to %q, but the Lease holder is %q", n, cell.Name, is.holder, holder)
 			}
 			shards[is.shard] = true
@@ -186,14 +200,14 @@ func (sim *simulator) shardingProblem(core *clusterState) string {
 const maxInFlight = 2 * time.Second
 
 // judgeWriter judges whether an aggregator may still write its counts.
-func (j *judge) judgeWriter(w *watchedProtector, cell, before *v1alpha1.PodProtectorCell, e *apiserver.Event) {
+func (j *ringJudge) judgeWriter(w *watchedProtector, cell, before *v1alpha1.PodProtectorCell, e *apiserver.Event) {
 	a := &cell.Aggregation
 	if !strings.HasPrefix(e.By, "aggregator") || a.SnapshotVersion == before.Aggregation.SnapshotVersion && a.Epoch == before.Aggregation.Epoch {
 		return
 	}
 	at, isReleased := j.slotsReleased[slotKey{w.core, cell.CellID, a.Holder, slot.Of(w.stored.Namespace)}]
 	if isReleased && time.Since(at) > maxInFlight {
-		j.fail("%s released the slot of protector %s in cell %s, but wrote the protector %s later", a.Holder, w.name(), cell.CellID, time.Since(at))
+		j.report.fail("%s released the slot of protector %s in cell %s, but wrote the protector %s later", a.Holder, w.name(), cell.CellID, time.Since(at))
 	}
 }
 

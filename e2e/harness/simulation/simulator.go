@@ -60,13 +60,13 @@ func newSimulator(s Scenario, scheme *runtime.Scheme, trace *Trace) *simulator {
 	trace.start()
 	sim := &simulator{scenario: s, dice: dice.New(s.Seed), scheme: scheme, storm: s.Storm, trace: trace, judge: newJudge(s, trace), renewals: newRenewals()}
 	// Steps set clocks forward and back by whole seconds, and a Ready condition has a resolution of whole seconds too.
-	sim.judge.clockTolerance = 4 * time.Second
+	sim.judge.history.clockTolerance = 4 * time.Second
 	for i := range s.Cores {
 		sim.cores = append(sim.cores, sim.newCluster(fmt.Sprintf("core-%d", i), sim.judge.recordCoreEvent))
 	}
 	for i := range s.Workers {
 		c := sim.newCluster(fmt.Sprintf("worker-%d", i), sim.judge.recordCellEvent)
-		sim.judge.cells[c.name] = newTruth()
+		sim.judge.history.cells[c.name] = newTruth()
 		sim.workers = append(sim.workers, c)
 	}
 	return sim

@@ -72,19 +72,22 @@ func (s *sourceHistory) restore(version uint64) {
 	s.states = slices.DeleteFunc(s.states, func(state sourceState) bool { return state.version > version })
 }
 
-// sourceOf returns the history of the Deployment of a protector.
-func (j *judge) sourceOf(protector protectorKey) *sourceHistory {
-	if j.sources[protector] == nil {
-		j.sources[protector] = &sourceHistory{}
+// sourceHistories are the histories of the Deployments, by their protectors.
+type sourceHistories map[protectorKey]*sourceHistory
+
+// of returns the history of the Deployment of a protector.
+func (s sourceHistories) of(protector protectorKey) *sourceHistory {
+	if s[protector] == nil {
+		s[protector] = &sourceHistory{}
 	}
-	return j.sources[protector]
+	return s[protector]
 }
 
 // recordSource records whether the Deployment's protector may be released: from the start of its deletion until another Deployment
 // exists.
-func (j *judge) recordSource(core string, e *apiserver.Event) {
-	j.trace.add("%s: Deployment %s %s by %s", core, e.New.GetName(), strings.ToLower(string(e.Type)), writerOrSimulator(e.By))
-	truth := j.sourceOf(protectorKey{core, protectorOf(client.ObjectKeyFromObject(e.New))})
+func (j *lifecycleJudge) recordSource(core string, e *apiserver.Event) {
+	j.report.trace.add("%s: Deployment %s %s by %s", core, e.New.GetName(), strings.ToLower(string(e.Type)), writerOrSimulator(e.By))
+	truth := j.sources.of(protectorKey{core, protectorOf(client.ObjectKeyFromObject(e.New))})
 	before, now := truth.current(), sourceState{version: e.Version, at: time.Now(), object: e.New}
 	deleted := e.New.GetDeletionTimestamp() != nil
 	switch {
@@ -96,7 +99,7 @@ func (j *judge) recordSource(core string, e *apiserver.Event) {
 		now.released, now.cascade = true, before.cascade
 	case deleted:
 		// A user who had removed the label for protection before meant the release, regardless of what then deletes the Deployment.
-		if now.released = true; !before.released && j.decreases.isCascade(core, e.New) {
+		if now.released = true; !before.released && j.evidence.isCascade(core, e.New) {
 			now.cascade = time.Now()
 		}
 	default:
@@ -110,14 +113,14 @@ func (j *judge) recordSource(core string, e *apiserver.Event) {
 
 // judgeProtectorDeletion judges the end of a protector. Of our components only the generator ends one, and only when its Deployment is deleted. If a
 // restore undid the deletion, requests that the generator had begun may still end it for a while.
-func (j *judge) judgeProtectorDeletion(core string, e *apiserver.Event) {
+func (j *lifecycleJudge) judgeProtectorDeletion(core string, e *apiserver.Event) {
 	if p, ok := e.Old.(*v1alpha1.PodProtector); ok && p.DeletionTimestamp != nil && !policy.IsGenerated(p) {
 		return // a user has deleted it
 	}
-	source := j.sourceOf(protectorKey{core, client.ObjectKeyFromObject(e.New)})
+	source := j.sources.of(protectorKey{core, client.ObjectKeyFromObject(e.New)})
 	by, isOurs := writingProcess(e)
-	if isOurs && !source.current().released && source.deletionUndone.Before(j.decreases.oldestObservedState(by, time.Now().Add(-maxInFlightRelease))) {
-		j.fail("%s deleted protector %s/%s, but no client deleted its Deployment", e.By, core, e.New.GetName())
+	if isOurs && !source.current().released && source.deletionUndone.Before(j.stalls.oldestObservedState(by, time.Now().Add(-maxInFlightRelease))) {
+		j.report.fail("%s deleted protector %s/%s, but no client deleted its Deployment", e.By, core, e.New.GetName())
 	}
 }
 
@@ -150,9 +153,9 @@ func (sim *simulator) sourceProblem(plan SourcePlan) string {
 	object, gone := core.store.Get("deployments", plan.key())
 	p, _ := stored.(*v1alpha1.PodProtector)
 	sim.judge.mu.Lock()
-	lost := sim.judge.protectors[protectorKey{core.name, plan.protectorKey()}]
+	lost := sim.judge.history.protectors[protectorKey{core.name, plan.protectorKey()}]
 	isStuck := lost != nil && lost.isLost() && !sim.isRecreatable(lost) // its release needs a confirmation, and cannot be recorded
-	source := sim.judge.sourceOf(protectorKey{core.name, plan.protectorKey()})
+	source := sim.judge.lifecycles.sources.of(protectorKey{core.name, plan.protectorKey()})
 	truth := source.current()
 	d := sim.judge.decreases
 	isHeld := absent == nil && (d.isHeldCascade(core.name, p, truth) || d.isReleaseUndone(core.name, p, truth) || d.isRecreationUndone(core.name, p, source))

@@ -220,7 +220,7 @@ func (sim *simulator) calmProblem() string {
 			if problem := cmp.Or(discountReason(p), sim.expectationProblem(core.name, p)); problem != "" {
 				return problem
 			}
-			watched := sim.judge.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]
+			watched := sim.judge.history.protectors[protectorKey{core.name, client.ObjectKeyFromObject(p)}]
 			for _, worker := range sim.workers {
 				cell := quota.CellOf(p, worker.name)
 				if cell == nil {
@@ -232,7 +232,7 @@ func (sim *simulator) calmProblem() string {
 				if cell.Aggregation.InTransition { // a new leader of the cell would begin the transition again
 					return fmt.Sprintf("protector %s counts the pods of %s by an earlier spec as well", p.Name, worker.name)
 				}
-				want := sim.judge.cells[worker.name].available(watched, time.Now())
+				want := sim.judge.history.cells[worker.name].available(watched, time.Now())
 				if got := int(cell.Aggregation.CountedReplicas); got != want || cell.Aggregation.Void || cell.Aggregation.CountedSpec != quota.CountedSpec(&p.Spec) {
 					return fmt.Sprintf("protector %s counts %d pods of %s, want %d", p.Name, got, worker.name, want)
 				}
@@ -247,7 +247,7 @@ func (sim *simulator) calmProblem() string {
 
 // unseenCoverage returns "" if all webhooks know what a protector covers: events that were delayed in the storm still take their time.
 func (sim *simulator) unseenCoverage(core string, p *v1alpha1.PodProtector) string {
-	watched := sim.judge.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
+	watched := sim.judge.history.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
 	for _, webhook := range sim.webhooks() {
 		if knows, needs := webhook.seenVersions()[core], max(watched.coveredSince, watched.floorRaisedAt); knows < needs {
 			return fmt.Sprintf("%s has seen protector %s of core %s up to version %d, want %d", webhook.name, p.Name, core, knows, needs)

@@ -170,11 +170,11 @@ func (w *watchedProtector) guardsOperation(operation v1alpha1.Operation) bool {
 
 // isRestartCharged reports whether a restart by an update is to be judged as a removal from a protector. A protector that does not guard
 // updates loses the pod.
-func (j *judge) isRestartCharged(t *cellHistory, w *watchedProtector, r *removal, before podState, line *podHistory) bool {
+func (j *effectJudge) isRestartCharged(t *cellHistory, w *watchedProtector, r *removal, before podState, line *podHistory) bool {
 	if w.guardsOperation(r.update.operation()) {
 		isLost := !line.current().isAvailable(w, time.Now())
 		if isLost && before.isAvailable(w, time.Now()) {
-			j.counts.Restarts++
+			j.report.counts.Restarts++
 		}
 		return isLost
 	}
@@ -207,14 +207,14 @@ func countOpenReservations(h *v1alpha1.AdmissionHistory) int {
 }
 
 // judgeAccounted checks that a pod whose reservation does not count against the budget is not counted as available either.
-func (j *judge) judgeAccounted(w *watchedProtector, cell *v1alpha1.PodProtectorCell) {
-	t := j.cells[cell.CellID]
+func (j *reservationJudge) judgeAccounted(w *watchedProtector, cell *v1alpha1.PodProtectorCell) {
+	t := j.history.cells[cell.CellID]
 	if !isCounted(w.stored, &cell.Aggregation) {
 		return
 	}
 	for hash := range accountedReservations(&cell.AdmissionHistory) {
 		isDown := false
-		for era := j.earliestRestores(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.restores; era++ {
+		for era := j.history.earliestRestores(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.restores; era++ {
 			for _, line := range t.podsOf(era) {
 				state, ok := line.at(parseVersion(cell.Aggregation.SnapshotVersion))
 				mayCount := ok && state.isAvailable(w, cell.Aggregation.LastEventTime.Time) && state.availableAfter(w).IsZero()
@@ -222,15 +222,15 @@ func (j *judge) judgeAccounted(w *watchedProtector, cell *v1alpha1.PodProtectorC
 			}
 		}
 		if !isDown && t.byHash[hash] != nil {
-			j.fail("protector %s does not count the reservation of pod %s against its budget, and the pod is available in the snapshot of %s",
+			j.report.fail("protector %s does not count the reservation of pod %s against its budget, and the pod is available in the snapshot of %s",
 				w.name(), t.byHash[hash].name, cell.CellID)
 		}
 	}
 }
 
 // isOverdue reports whether the reservation of an update may have been dropped after the timeout.
-func (w *watchedProtector) isOverdue(hash quota.UIDHash, r *removal) bool {
-	decided, known := w.decisions[hash]
+func (h *reservationHistory) isOverdue(hash quota.UIDHash, r *removal) bool {
+	decided, known := h.decisions[hash]
 	return r.update != nil && known && time.Since(decided.at) >= updateTimeout
 }
 

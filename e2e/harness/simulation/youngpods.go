@@ -37,7 +37,7 @@ func (j *judge) recordReviewClock(cell string, r *removal, p *process) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r.skew, r.countedAt = time.Duration(p.skew.Load()), map[*watchedProtector]time.Time{}
-	for _, w := range j.protectors {
+	for _, w := range j.history.protectors {
 		if w.stored == nil {
 			continue
 		}

@@ -1,0 +1,118 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// clusterHistory is the true history of the clusters, which all parts of the judge share. It judges nothing. The lock of the judge guards it.
+type clusterHistory struct {
+	cells map[string]*cellHistory
+	// protectors are the stored ones by core and name.
+	protectors map[protectorKey]*watchedProtector
+	// epochRestores are the eras in which the leaderships of each cell began, by core and cell, then by epoch.
+	epochRestores map[string]map[int64]int
+	// processStarts is the start time of the current process of each name.
+	processStarts map[string]time.Time
+	// clockTolerance is the maximum difference between clocks.
+	clockTolerance time.Duration
+}
+
+func newClusterHistory() *clusterHistory {
+	return &clusterHistory{
+		cells: map[string]*cellHistory{}, protectors: map[protectorKey]*watchedProtector{}, epochRestores: map[string]map[int64]int{},
+		processStarts: map[string]time.Time{},
+	}
+}
+
+type protectorKey struct {
+	core string
+	name types.NamespacedName
+}
+
+func (h *clusterHistory) sortedProtectors() []protectorKey {
+	return slices.SortedFunc(maps.Keys(h.protectors), func(a, b protectorKey) int {
+		return strings.Compare(a.core+a.name.String(), b.core+b.name.String())
+	})
+}
+
+// recordLeadership records in which era of its cell a leadership began: its snapshot is from that era or a later one.
+func (h *clusterHistory) recordLeadership(core string, cell *v1alpha1.Cell) {
+	key := core + "/" + cell.Name
+	if h.epochRestores[key] == nil {
+		h.epochRestores[key] = map[int64]int{}
+	}
+	if _, ok := h.epochRestores[key][cell.Status.Aggregator.Epoch]; !ok {
+		h.epochRestores[key][cell.Status.Aggregator.Epoch] = h.cells[cell.Name].restores
+		h.cells[cell.Name].workloads.leadershipStarts[leadershipKey{core, cell.Status.Aggregator.Epoch}] = time.Now()
+	}
+}
+
+// earliestRestores returns the earliest era that a snapshot of an epoch can be from.
+func (h *clusterHistory) earliestRestores(core, cell string, epoch int64) int {
+	return h.epochRestores[core+"/"+cell][epoch]
+}
+
+func (h *clusterHistory) existingPod(cell, name string) *podHistory {
+	for _, line := range h.cells[cell].pods {
+		if line.name == name && !line.current().isGoneOrTerminating() {
+			return line
+		}
+	}
+	return nil
+}
+
+// wasCharged reports whether the pod was charged to this protector in every state that a review may have shown. For an eviction the
+// webhook reads the pod itself, some time after its API server did.
+func (h *clusterHistory) wasCharged(w *watchedProtector, r *removal, states []podState) bool {
+	if reviewed := (podState{pod: r.reviewed}); !reviewed.isCharged(w, r.chargeableBy(w, h.clockTolerance)) { // a restore may have undone that state
+		return false
+	}
+	for _, s := range states {
+		if s.version >= parseVersion(r.reviewed.ResourceVersion) && !s.isCharged(w, r.chargeableBy(w, h.clockTolerance)) {
+			return false
+		}
+	}
+	return true
+}
+
+// isAccountedFor reports whether the counts of a cell leave a pod out as gone or terminating, so that it needs no reservation. After a
+// restore the counts may be from before it. Only an aggregator has lists besides its snapshot.
+func (h *clusterHistory) isAccountedFor(w *watchedProtector, cell *v1alpha1.PodProtectorCell, line *podHistory, listed bool) bool {
+	t := h.cells[cell.CellID]
+	for era := h.earliestRestores(w.core, cell.CellID, cell.Aggregation.Epoch); era <= t.restores; era++ {
+		then := t.podsOf(era)[line.uid]
+		if listed && (then == nil || then.current().isDeleted) {
+			return true
+		}
+		if then == nil {
+			continue
+		}
+		if state, ok := then.at(parseVersion(cell.Aggregation.SnapshotVersion)); ok && state.isGoneOrTerminating() {
+			return true
+		}
+	}
+	return false
+}
+
+// newDecision records the state that a reservation is decided on now.
+func (h *clusterHistory) newDecision(w *watchedProtector) decision {
+	d := decision{
+		at: time.Now(), version: parseVersion(w.stored.ResourceVersion), countedSpec: quota.CountedSpec(&w.stored.Spec), snapshots: map[string]observedVersion{},
+		floor: w.effectiveFloor(), position: len(w.floors.decided),
+	}
+	w.floors.decided = append(w.floors.decided, d.floor)
+	for i := range w.stored.Status.Cells {
+		c := &w.stored.Status.Cells[i]
+		d.snapshots[c.CellID] = observedVersion{h.earliestRestores(w.core, c.CellID, c.Aggregation.Epoch), parseVersion(c.Aggregation.SnapshotVersion)}
+	}
+	d.firstCharge = charge{d.at, d.version, d.floor, d.position, d.snapshots}
+	return d
+}
