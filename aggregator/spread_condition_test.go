@@ -80,7 +80,7 @@ func TestSpreadSatisfied(t *testing.T) {
 		changes []change
 		want    string // status/reason: the prefix of the message, and further substrings of it
 	}{
-		"nothing is asked for, and all is told": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(0, 1)), nil,
+		"nothing is required, and all is reported": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(0, 1)), nil,
 			`True/Spread: 5 pods are in 2 domains; "a" has the most, 3 (60%).`},
 		"a share is rounded up": {spreadProtector(1, zoneLabel, inZones(2, 1, 1)), []change{maxShareIs(34)}, "True/Spread: 4 pods"},
 		"a share is too large": {spreadProtector(1, zoneLabel, inZones(3, 1), inZones(1, 1)), []change{maxShareIs(50)},

@@ -63,7 +63,7 @@ func TestAPIServerAcceptsObjectsInDocs(t *testing.T) {
 
 // The values of docs/concepts/scheduling.md enable scheduling as described there.
 func TestSchedulingValuesInDocsEnableScheduling(t *testing.T) {
-	blocks := yamlBlocks(t, "scheduling.md")
+	blocks := yamlBlocks(t, "concepts/scheduling.md")
 	at := slices.IndexFunc(blocks, func(block string) bool { return strings.HasPrefix(block, "# values.yaml\n") })
 	if at < 0 {
 		t.Fatal("docs/concepts/scheduling.md has no block of values.yaml")

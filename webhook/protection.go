@@ -17,7 +17,7 @@ import (
 //
 //	podReviewer      parses the review, reads the pod if necessary, and confirms break-glass
 //	decider          finds the protectors of the pod, and looks at all budgets
-//	chargeReserver   reserves with each protector in turn; returner gives back what was reserved in vain
+//	chargeReserver   reserves with each protector in turn; returner gives back reservations of a removal that another protector denies
 //	reserver         of the protector's core: joins a batch, of this replica or of another one
 //	batchWriter      decides and stores the reservations of the batch, in one compare-and-swap
 //	breakGlass       admits a removal that was refused, if its pod allows that

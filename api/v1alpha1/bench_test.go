@@ -21,7 +21,7 @@ import (
 // ownedGroup has a copy of PodProtector in which each field of a cell has an owner.
 const ownedGroup = "owned.breakwater.test"
 
-// BenchmarkStatusWrite tells what the apiserver uses of a processor for each write of a status with so many reservations.
+// BenchmarkStatusWrite measures the CPU time of the API server for one write of a status with a number of reservations.
 func BenchmarkStatusWrite(b *testing.B) {
 	config := rest.CopyConfig(testplane.Config(b))
 	config.QPS = -1

@@ -205,7 +205,7 @@ func TestCAReplacedUnderLoadWithoutLostReviews(t *testing.T) {
 		t.Errorf("check: %v\n%s", err, out)
 	}
 	out, err := commandOutput(t, append(arguments, "--core", "--webhook-configuration", "absent", "--timeout", "1s")...)
-	if err == nil || !strings.Contains(out, "is not there") || !strings.Contains(out, "API breakwater.dev/v1alpha1") || strings.Contains(out, "cannot be listed") {
+	if err == nil || !strings.Contains(out, "does not exist") || !strings.Contains(out, "API breakwater.dev/v1alpha1") || strings.Contains(out, "cannot be listed") {
 		t.Errorf("check of a missing configuration: %v\n%s", err, out)
 	}
 

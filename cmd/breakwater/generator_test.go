@@ -103,7 +103,7 @@ func TestGeneratorLifecycle(t *testing.T) {
 	eventually(t, "metrics", func() string {
 		return fetch("http://"+metrics+"/metrics", `breakwater_generator_protected_sources{kind="Deployment"} 1`)
 	})
-	eventually(t, "an event that tells who leads", func() string {
+	eventually(t, "an event that names the leader", func() string {
 		list, err := clients.CoreV1().Events(elections).List(ctx, metav1.ListOptions{})
 		if err != nil || len(list.Items) == 0 {
 			return fmt.Sprint("no event; ", err)

@@ -83,7 +83,7 @@ func TestOverlappingProtectorsHaveCondition(t *testing.T) {
 	}
 	p.waitForOverlapping("api", metav1.ConditionFalse)
 
-	// Another manager of conditions keeps what it wrote, and what covers no pod of the other any more is told so.
+	// Conditions of another manager stay, and a protector that no longer overlaps gets a condition that says so.
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the controller writes the status at any time
 		if err := p.Get(t.Context(), client.ObjectKeyFromObject(front), front); err != nil {
 			return err

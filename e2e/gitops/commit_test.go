@@ -43,7 +43,7 @@ func TestInvalidCommitIsRejectedAndKeepsProtection(t *testing.T) {
 				t.Errorf("the protectors changed:\n%s", diff)
 			}
 			expectDenied(t)
-			noErrors(t, fixture.pushCommit(t.Context(), "Mended", map[string]string{
+			noErrors(t, fixture.pushCommit(t.Context(), "Fixed", map[string]string{
 				"protection/web-protector.yaml": webProtector, "protection/cart-protector.yaml": cartProtector,
 			}), fixture.waitForSync(t.Context()))
 		})

@@ -174,7 +174,7 @@ func (b *browser) waitForLiveRegion() {
 	b.Helper()
 	b.Eventually(func() string {
 		if output := evaluate[string](b, `document.getElementById("status").textContent`); !strings.Contains(output, "at floor") {
-			return fmt.Sprintf("screen readers are told %q", output)
+			return fmt.Sprintf("screen readers announce %q", output)
 		}
 		return ""
 	})

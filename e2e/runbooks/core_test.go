@@ -26,7 +26,7 @@ func coreFaults(l *fixture) federation.Faults {
 // commonFaults returns the faults of components that all cells need. None of them has lasting effects.
 func commonFaults() []fault {
 	topology := []string{install.TopologyName("core")}
-	owed := fault{page: "removals-owed", breakHook: "remove a pod by force", hooks: hookMap{
+	pending := fault{page: "removals-owed", breakHook: "remove a pod by force", hooks: hookMap{
 		"remove a pod by force": forceRemoval, "start the apiserver of the core": func(l *fixture) { l.Must(coreFaults(l).Restart(l.Context(), federation.APIServer)) },
 	}}
 	return []fault{
@@ -64,7 +64,7 @@ func commonFaults() []fault {
 		{page: "core-down", breakHook: "stop the apiserver of the core", hooks: hookMap{
 			"stop the apiserver of the core": func(l *fixture) { l.Must(coreFaults(l).Kill(federation.APIServer)) },
 			// The break-glass removals of this time have their own runbook, which starts the API server again.
-			"start the apiserver of the core": func(l *fixture) { owed.breakAndFix(l.TB.(*testing.T), l) },
+			"start the apiserver of the core": func(l *fixture) { pending.breakAndFix(l.TB.(*testing.T), l) },
 		}},
 	}
 }

@@ -39,6 +39,14 @@ var instead = []struct{ pattern, write string }{
 	{`dearer`, "more expensive"},
 	{`broke the glass|forced over`, "break-glass removal, overridden denial"},
 	{`costs budget`, "consumes budget"},
+	{`(is|are|was|were) away`, "is unreachable"},
+	{`(is|are|was|were) not there`, "does not exist"},
+	{`(is|are|was|were) told|told of|tells (how|what|where|who|why|about)`, "reports, says, shows"},
+	{`comes? to (its|an) end`, "ends"},
+	{`heeded|minded|owes?`, "honored, tolerated, pending"},
+	{`in vain|lately`, "without success, recently"},
+	{`mend(s|ed|ing)?`, "fix, repair, correct"},
+	{`such a one|the way of a`, "the thing, the request path"},
 }
 
 func main() {

@@ -31,6 +31,6 @@ contexts: [{name: shop, context: {cluster: c, namespace: shop}}, {name: plain, c
 	}
 	missing := clusters.Connection{Kubeconfig: filepath.Join(filepath.Dir(path), "none")}
 	if got, err := missing.Namespace(); err == nil || !strings.Contains(err.Error(), "none") {
-		t.Errorf("of a kubeconfig that is not there: namespace %q, error %v", got, err)
+		t.Errorf("missing kubeconfig: namespace %q, error %v", got, err)
 	}
 }

@@ -66,7 +66,7 @@ func TestForcedFieldsAreDrift(t *testing.T) {
 		const said = "selector = {}\n  min_available = \"3\""
 		s.apply(said)
 		if err := s.applyAs(flux, "spec: {minAvailable: 2}"); err == nil || !strings.Contains(err.Error(), `conflict with "breakwater-terraform": .spec.minAvailable`) {
-			t.Errorf("who does not force is told %v", err)
+			t.Errorf("apply without force: %v, want a conflict", err)
 		}
 		s.force("spec: {minAvailable: 2}")
 		s.expect("change", `min_available = "2" -> "3"`, `The field manager "kustomize-controller" owns spec.minAvailable`)

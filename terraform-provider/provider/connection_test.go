@@ -209,7 +209,7 @@ func TestConnectionErrors(t *testing.T) {
 				{Config: by("") + protector, PlanOnly: true, ExpectNonEmptyPlan: true},
 				{Config: by("") + protector, ExpectError: matchWrapped("no cluster is configured: set config_path, kubeconfig or host")},
 			},
-			"a file that is not there yet": {
+			"a file that does not exist yet": {
 				{Config: by("config_path = \"/no/such/file\"") + protector, PlanOnly: true, ExpectNonEmptyPlan: true},
 				{Config: by("config_path = \"/no/such/file\"") + protector, ExpectError: matchWrapped("no file /no/such/file exists, but config_path names it")},
 			},

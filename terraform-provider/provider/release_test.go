@@ -123,8 +123,8 @@ func TestReleaseOfAnyKind(t *testing.T) {
 		}
 	}
 	for want, given := range map[string]values{
-		"the cluster does not know the kind Rollout of argoproj.io/v1alpha1": {"kind": stringArgument("Rollout"), "api_version": stringArgument("argoproj.io/v1alpha1"), "namespace": here, "name": name},
-		"a ConfigMap has a namespace":                                        {"kind": stringArgument("ConfigMap"), "api_version": stringArgument("v1"), "name": name},
+		"the cluster does not have the kind Rollout of argoproj.io/v1alpha1": {"kind": stringArgument("Rollout"), "api_version": stringArgument("argoproj.io/v1alpha1"), "namespace": here, "name": name},
+		"a ConfigMap is namespaced": {"kind": stringArgument("ConfigMap"), "api_version": stringArgument("v1"), "name": name},
 	} {
 		if _, complaint := s.invoke("breakwater_release", given); !strings.Contains(strings.ToLower(complaint), strings.ToLower(want)) {
 			t.Errorf("%v: error %q", given, complaint)

@@ -37,7 +37,7 @@ func TestValidateReportsAPIMessages(t *testing.T) {
 			"a resource in both lists":  {"cluster_ring", `resources = [{ group = "apps", resource = "deployments", controlled_resources = [{ resource = "pods" }] }, { resource = "pods" }]`, "a resource is either one of resources or of controlledResources, not both"},
 			"a resource twice":          {"cluster_ring", `resources = [{ resource = "pods" }, { group = "", resource = "pods" }]`, `Duplicate value: {"group":"","resource":"pods"}`},
 			"controlled twice":          {"cluster_ring", `resources = [{ resource = "pods", controlled_resources = [{ resource = "secrets" }, { resource = "secrets" }] }]`, `Duplicate value: {"group":"","resource":"secrets"}`},
-			"leases":                    {"cluster_ring", `resources = [{ group = "coordination.k8s.io", resource = "leases" }]`, "leases, events, clusterrings and what admission is configured by cannot be sharded"},
+			"leases":                    {"cluster_ring", `resources = [{ group = "coordination.k8s.io", resource = "leases" }]`, "leases, events, clusterrings and admission configurations cannot be sharded"},
 			"controlled leases":         {"cluster_ring", `resources = [{ resource = "pods", controlled_resources = [{ group = "coordination.k8s.io", resource = "leases" }] }]`, "leases and events cannot be sharded"},
 			"all resources":             {"cluster_ring", `resources = [{ group = "apps", resource = "*" }]`, "spec.resources[0].resource in body should match"},
 			"a resource without a name": {"cluster_ring", `resources = [{ group = "apps" }]`, `attribute "resource" is required`},

@@ -43,7 +43,7 @@ func TestSelectorMatches(t *testing.T) {
 		"parts that are null are as none":                 {fields{"match_labels": nil, "match_expressions": nil}, pod, true},
 		"a label":                                         {fields{"match_labels": fields{"app": "web"}}, pod, true},
 		"another value":                                   {fields{"match_labels": fields{"app": "api"}}, pod, false},
-		"a label that is not there":                       {fields{"match_labels": fields{"app": "web", "zone": "a"}}, pod, false},
+		"a missing label":                                 {fields{"match_labels": fields{"app": "web", "zone": "a"}}, pod, false},
 		"a number is a text":                              {fields{"match_labels": fields{"version": json.Number("2")}}, pod, true},
 		"In":                                              {fields{"match_expressions": []any{expression("tier", "In", "back", "front")}}, pod, true},
 		"not In":                                          {fields{"match_expressions": []any{expression("tier", "In", "back")}}, pod, false},

@@ -136,7 +136,7 @@ func TestIsUnreachable(t *testing.T) {
 		"a client's certificate is needed": {&rest.Config{Host: strict, TLSClientConfig: ca(strictAuthority)}, false, "check that it accepts client_certificate"},
 		"a server without TLS":             {&rest.Config{Host: strings.Replace(plain.URL, "http:", "https:", 1)}, false, "does not use TLS"},
 		"a server of another protocol":     {&rest.Config{Host: "https://" + listen(t, func(c net.Conn) { _, _ = c.Write([]byte("220 mail.example ESMTP\r\n")) })}, false, "does not use TLS"},
-		"the plugin is not there":          {&rest.Config{Host: trusted, ExecProvider: plugin("/no/such/plugin")}, false, "run its command manually"},
+		"a missing plugin":                 {&rest.Config{Host: trusted, ExecProvider: plugin("/no/such/plugin")}, false, "run its command manually"},
 		"the plugin fails":                 {&rest.Config{Host: trusted, ExecProvider: plugin("false")}, false, "run its command manually"},
 		"the plugin prints something else": {&rest.Config{Host: trusted, ExecProvider: plugin("echo", `{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"expirationTimestamp": "hidden"}}`)}, false, "is not an ExecCredential"},
 	} {

@@ -21,7 +21,7 @@ func TestLeftovers(t *testing.T) {
 		"an element of a set":        {"PodProtector", `{operations: [Delete, Evict]}`, `{operations: [Delete]}`, `{operations: [Delete, Evict, Update]}`, []string{`operations["Evict"]`}},
 		"an element with keys": {"ClusterRing", `{resources: [{group: "", resource: pods}, {group: apps, resource: jobs}]}`, `{resources: []}`, `{resources: [{group: apps, resource: jobs}]}`,
 			[]string{`resources[group = "apps", resource = "jobs"]`}},
-		"an element of such a one": {"ClusterRing", `{resources: [{group: "", resource: a, controlledResources: [{group: "", resource: b}]}]}`, `{resources: [{group: "", resource: a}]}`,
+		"an element of a controlled resource": {"ClusterRing", `{resources: [{group: "", resource: a, controlledResources: [{group: "", resource: b}]}]}`, `{resources: [{group: "", resource: a}]}`,
 			`{resources: [{group: "", resource: a, controlledResources: [{group: "", resource: b}]}]}`,
 			[]string{`resources[group = "", resource = "a"].controlled_resources[group = "", resource = "b"]`}},
 		"all elements":           {"ClusterRing", `{resources: [{group: "", resource: a}]}`, `{}`, `{resources: [{group: "", resource: a}]}`, []string{`resources[group = "", resource = "a"]`}},

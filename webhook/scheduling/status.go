@@ -30,7 +30,7 @@ type statusUpdate struct {
 	count
 	// ready is nil when this replica does not have the generation.
 	ready *metav1.Condition
-	// quiet reports that no pod has contradicted the policy lately.
+	// quiet reports that no pod has contradicted the policy recently.
 	quiet bool
 }
 

@@ -24,7 +24,7 @@ type podState struct {
 	pod       Pod
 	facts     podhealth.Facts
 	available bool
-	index     int // in living; -1 if it is not there
+	index     int // in living; -1 if it is not in living
 }
 
 // change is an event without its time.

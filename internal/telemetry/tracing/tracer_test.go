@@ -148,12 +148,12 @@ func TestClientsPropagateSpans(t *testing.T) {
 		return header
 	}
 	if got := send(t.Context()); got != "" {
-		t.Errorf("without a span the apiserver is told %q", got)
+		t.Errorf("without a span: traceparent = %q, want none", got)
 	}
 	ctx, span := tracer.Root(t.Context(), tracing.SpanRound, time.Now())
 	of := span.SpanContext()
 	if got, want := send(ctx), "00-"+of.TraceID().String()+"-"+of.SpanID().String()+"-01"; got != want {
-		t.Errorf("the apiserver is told %q, want %q", got, want)
+		t.Errorf("traceparent = %q, want %q", got, want)
 	}
 	untraced := &rest.Config{}
 	(*tracing.Tracer)(nil).WrapConfig(untraced)
