@@ -32,45 +32,48 @@ func protectorOf(source types.NamespacedName) types.NamespacedName {
 
 func (p SourcePlan) protectorKey() types.NamespacedName { return protectorOf(p.key()) }
 
-// applySourceStep changes Deployments, their owners and namespaces, and the confirmations of their release.
-func (sim *simulator) applySourceStep(s Step) {
-	switch s.What {
-	case DeleteSources:
-		sim.forEachSource(s, func(p SourcePlan) { _, _ = sim.cores[0].store.Delete("deployments", p.key(), "", user) })
-	case ScaleSources:
-		sim.forEachSource(s, func(p SourcePlan) { sim.scaleDeployment(p, p.Replicas*s.To/100) })
-	case CreateSources:
-		sim.forEachSource(s, sim.createSource)
-	case DeleteNamespace:
-		_, _ = sim.cores[0].store.Delete(apiserver.Namespaces, types.NamespacedName{Name: deletableNamespace}, "", user)
-	case DeleteOwner:
-		owner := types.NamespacedName{Namespace: []string{namespace, deletableNamespace}[s.N%2], Name: fmt.Sprint("owner-", s.Who%2)}
-		_, _ = sim.cores[0].store.Delete("applications", owner, "", user)
-	case OptOut, DeleteGenerated:
-		if plan, ok := pick(sim.scenario.sources(), s.Who); ok && s.What == OptOut {
-			sim.updateObject("deployments", plan.key(), func(o client.Object) { o.SetLabels(nil) })
-		} else if ok {
-			_, _ = sim.cores[0].store.Delete("podprotectors", plan.protectorKey(), "", user)
+// addSteps adds the steps that change Deployments, their owners and namespaces, and the confirmations of their release.
+func (ss *sources) addSteps(steps stepTable) {
+	steps.add(ss.scaleSource, ScaleSource)
+	steps.add(ss.changeSource, DeleteSource, CreateSource, LoseSource, LoseProtector)
+	steps.add(func(s Step) { ss.forEachSource(s, func(p SourcePlan) { ss.delete("deployments", p.key()) }) }, DeleteSources)
+	steps.add(func(s Step) {
+		ss.forEachSource(s, func(p SourcePlan) { ss.scaleDeployment(p, p.Replicas*s.To/100) })
+	}, ScaleSources)
+	steps.add(func(s Step) { ss.forEachSource(s, ss.createSource) }, CreateSources)
+	steps.add(func(Step) { ss.delete(apiserver.Namespaces, types.NamespacedName{Name: deletableNamespace}) }, DeleteNamespace)
+	steps.add(func(s Step) {
+		ss.delete("applications", types.NamespacedName{Namespace: []string{namespace, deletableNamespace}[s.N%2], Name: fmt.Sprint("owner-", s.Who%2)})
+	}, DeleteOwner)
+	steps.add(ss.optOutOrDelete, OptOut, DeleteGenerated)
+	steps.add(func(Step) {
+		for _, plan := range ss.env.scenario.sources() {
+			ss.updateObject("deployments", plan.key(), func(o client.Object) { o.SetLabels(protectLabel()) })
 		}
-	case OptIn:
-		for _, plan := range sim.scenario.sources() {
-			sim.updateObject("deployments", plan.key(), func(o client.Object) { o.SetLabels(protectLabel()) })
-		}
-	case ConfirmSource, ConfirmProtector, ConfirmNamespace:
-		sim.annotateConfirmation(s)
-	case TakeBack:
-		sim.removeConfirmations()
-	case LoseGrants:
-		_, _ = sim.cores[0].store.Delete("configmaps", types.NamespacedName{Namespace: leaseNamespace, Name: grantsName}, "", user)
+	}, OptIn)
+	steps.add(ss.annotateConfirmation, ConfirmSource, ConfirmProtector, ConfirmNamespace)
+	steps.add(func(Step) { ss.removeConfirmations() }, TakeBack)
+	steps.add(func(Step) { ss.delete("configmaps", types.NamespacedName{Namespace: leaseNamespace, Name: grantsName}) }, LoseGrants)
+}
+
+func (ss *sources) optOutOrDelete(s Step) {
+	if plan, ok := pick(ss.env.scenario.sources(), s.Who); ok && s.What == OptOut {
+		ss.updateObject("deployments", plan.key(), func(o client.Object) { o.SetLabels(nil) })
+	} else if ok {
+		ss.delete("podprotectors", plan.protectorKey())
 	}
+}
+
+func (ss *sources) delete(resource string, key types.NamespacedName) {
+	_, _ = ss.env.cores[0].store.Delete(resource, key, "", user)
 }
 
 func protectLabel() map[string]string { return map[string]string{v1alpha1.LabelProtect: "true"} }
 
 // forEachSource calls do for some Deployments, one after another.
-func (sim *simulator) forEachSource(s Step, do func(SourcePlan)) {
-	all := sim.scenario.sources()
-	sim.runAfter(0, func() {
+func (ss *sources) forEachSource(s Step, do func(SourcePlan)) {
+	all := ss.env.scenario.sources()
+	ss.env.runAfter(0, func() {
 		for i := range min(s.N, len(all)) {
 			do(all[(s.Who+i)%len(all)])
 			time.Sleep(s.Every)
@@ -78,15 +81,15 @@ func (sim *simulator) forEachSource(s Step, do func(SourcePlan)) {
 	})
 }
 
-func (sim *simulator) updateObject(resource string, key types.NamespacedName, change func(client.Object)) {
-	_, _ = sim.cores[0].store.Update(resource, key, "", user, func(o client.Object) error {
+func (ss *sources) updateObject(resource string, key types.NamespacedName, change func(client.Object)) {
+	_, _ = ss.env.cores[0].store.Update(resource, key, "", user, func(o client.Object) error {
 		change(o)
 		return nil
 	})
 }
 
-func (sim *simulator) scaleDeployment(p SourcePlan, to int) {
-	sim.updateObject("deployments", p.key(), func(o client.Object) {
+func (ss *sources) scaleDeployment(p SourcePlan, to int) {
+	ss.updateObject("deployments", p.key(), func(o client.Object) {
 		if d, ok := o.(*appsv1.Deployment); ok && *d.Spec.Replicas != int32(to) {
 			replicas := int32(to)
 			d.Spec.Replicas = &replicas
@@ -96,15 +99,15 @@ func (sim *simulator) scaleDeployment(p SourcePlan, to int) {
 }
 
 // createSource creates a Deployment in its namespace, with its owner, unless the Deployment exists.
-func (sim *simulator) createSource(p SourcePlan) {
-	store := sim.cores[0].store
+func (ss *sources) createSource(p SourcePlan) {
+	store := ss.env.cores[0].store
 	space := types.NamespacedName{Name: p.Namespace}
 	_, _ = store.Create(apiserver.Namespaces, namespaceObject(p.Namespace), user)
 	if stored, err := store.Get(apiserver.Namespaces, space); err != nil || stored.GetDeletionTimestamp() != nil {
 		return // no API server creates an object there
 	}
 	if p.Name == sourceName {
-		_, _ = store.Create("deployments", sim.deployment(), user)
+		_, _ = store.Create("deployments", ss.deployment(), user)
 		return
 	}
 	replicas, unavailable := int32(p.Replicas), intstr.FromInt32(0)
@@ -114,14 +117,14 @@ func (sim *simulator) createSource(p SourcePlan) {
 	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
 	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable}
 	if p.Owner != "" {
-		d.OwnerReferences = []metav1.OwnerReference{sim.ensureOwner(p)}
+		d.OwnerReferences = []metav1.OwnerReference{ss.ensureOwner(p)}
 	}
 	_, _ = store.Create("deployments", d, user)
 }
 
 // ensureOwner returns a reference to the owner of a Deployment, and creates the owner if it does not exist.
-func (sim *simulator) ensureOwner(p SourcePlan) metav1.OwnerReference {
-	store, kind := sim.cores[0].store, apiserver.Application()
+func (ss *sources) ensureOwner(p SourcePlan) metav1.OwnerReference {
+	store, kind := ss.env.cores[0].store, apiserver.Application()
 	_, _ = store.Create("applications", &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Owner}}, user)
 	ref := metav1.OwnerReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: p.Owner}
 	if stored, err := store.Get("applications", types.NamespacedName{Namespace: p.Namespace, Name: p.Owner}); err == nil {
@@ -135,60 +138,42 @@ func namespaceObject(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"kubernetes"}}}
 }
 
-func (sim *simulator) populateSources() {
-	for i, core := range sim.cores {
+func (ss *sources) populateSources() {
+	for i, core := range ss.env.cores {
 		core.create(apiserver.Namespaces, namespaceObject(leaseNamespace))
-		if i > 0 || !sim.scenario.Generated {
+		if i > 0 || !ss.env.scenario.Generated {
 			core.create(apiserver.Namespaces, namespaceObject(namespace))
 		}
 	}
-	for _, plan := range sim.scenario.sources() {
-		sim.createSource(plan)
+	for _, plan := range ss.env.scenario.sources() {
+		ss.createSource(plan)
 	}
 }
 
 // annotateConfirmation annotates an object with a confirmation, either permanently or for a while.
-func (sim *simulator) annotateConfirmation(s Step) {
+func (ss *sources) annotateConfirmation(s Step) {
 	value := "true"
 	if s.For > 0 {
 		value = time.Now().Add(s.For).UTC().Format(time.RFC3339)
 	}
-	plan, ok := pick(sim.scenario.sources(), s.Who)
+	plan, ok := pick(ss.env.scenario.sources(), s.Who)
 	switch {
 	case !ok:
 	case s.What == ConfirmSource:
-		sim.updateObject("deployments", plan.key(), setConfirmation(value))
+		ss.updateObject("deployments", plan.key(), setConfirmation(value))
 	case s.What == ConfirmProtector:
-		sim.updateObject("podprotectors", plan.protectorKey(), setConfirmation(value))
+		ss.updateObject("podprotectors", plan.protectorKey(), setConfirmation(value))
 	default:
-		sim.updateObject(apiserver.Namespaces, types.NamespacedName{Name: plan.Namespace}, setConfirmation(value))
+		ss.updateObject(apiserver.Namespaces, types.NamespacedName{Name: plan.Namespace}, setConfirmation(value))
 	}
-}
-
-// confirmHeldDecreases confirms at the end every decrease that is still held. It waits until the decreases are released and the namespace is
-// deleted.
-func (sim *simulator) confirmHeldDecreases() error {
-	if len(sim.scenario.Brake.Sources) == 0 {
-		return nil
-	}
-	for _, name := range []string{namespace, deletableNamespace} {
-		sim.updateObject(apiserver.Namespaces, types.NamespacedName{Name: name}, setConfirmation("true"))
-	}
-	return sim.waitUntil(convergenceTime, func() string {
-		space, err := sim.cores[0].store.Get(apiserver.Namespaces, types.NamespacedName{Name: deletableNamespace})
-		if err == nil && space.GetDeletionTimestamp() != nil {
-			return "namespace " + deletableNamespace + " is still being deleted"
-		}
-		return sim.calmProblem()
-	})
 }
 
 // removeConfirmations removes all confirmations.
-func (sim *simulator) removeConfirmations() {
+func (ss *sources) removeConfirmations() {
 	for _, resource := range []string{"deployments", "podprotectors", apiserver.Namespaces} {
-		objects, _ := sim.cores[0].store.List(resource, "")
+		objects, _ := ss.env.cores[0].store.List(resource, "")
 		for _, o := range objects {
-			sim.updateObject(resource, client.ObjectKeyFromObject(o), setConfirmation(""))
+			ss.updateObject(resource, client.ObjectKeyFromObject(o), setConfirmation(""))
 		}
 	}
 }

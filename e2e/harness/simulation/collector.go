@@ -14,9 +14,9 @@ import (
 // collector is the namespace controller and the garbage collector of the first core. It deletes the contents of a namespace that is
 // terminating, and Deployments whose owners are all deleted, one object after another.
 type collector struct {
-	simulator *simulator
-	stop      context.CancelFunc
-	ended     chan struct{}
+	store *apiserver.Store
+	stop  context.CancelFunc
+	ended chan struct{}
 }
 
 const (
@@ -24,19 +24,19 @@ const (
 	collectorIdleDelay = 2 * time.Second
 )
 
-func (sim *simulator) startCollector() *collector {
+func startCollector(env *environment) *collector {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &collector{simulator: sim, stop: cancel, ended: make(chan struct{})}
+	c := &collector{store: env.cores[0].store, stop: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(c.ended)
-		if len(sim.scenario.Brake.Sources) == 0 {
+		if len(env.scenario.Brake.Sources) == 0 {
 			return
 		}
 		pause := collectorIdleDelay
 		for n := 0; sleepContext(ctx, pause); n++ {
 			pause = collectorIdleDelay
 			if c.collectOne() {
-				pause = sim.dice.Between(10*time.Millisecond, 200*time.Millisecond, fmt.Sprint(collectorName, n))
+				pause = env.dice.Between(10*time.Millisecond, 200*time.Millisecond, fmt.Sprint(collectorName, n))
 			}
 		}
 	}()
@@ -45,7 +45,7 @@ func (sim *simulator) startCollector() *collector {
 
 // collectOne deletes one object, and reports whether there was any.
 func (c *collector) collectOne() bool {
-	store := c.simulator.cores[0].store
+	store := c.store
 	spaces, _ := store.List(apiserver.Namespaces, "")
 	for _, space := range spaces {
 		if space.GetDeletionTimestamp() != nil && c.deleteNamespaceContent(space) {
@@ -82,7 +82,7 @@ func areOwnersDeleted(d client.Object, alive map[types.UID]bool) bool {
 // deleteNamespaceContent deletes one object of a namespace, or the namespace once it is empty. It reports whether it did: not while finalizers keep the
 // remaining objects.
 func (c *collector) deleteNamespaceContent(space client.Object) bool {
-	store, left := c.simulator.cores[0].store, false
+	store, left := c.store, false
 	for _, resource := range []string{"applications", "deployments", "podprotectors"} {
 		objects, _ := store.List(resource, space.GetName())
 		for _, o := range objects {

@@ -140,7 +140,7 @@ func (w *watchedProtector) effectiveFloor() int {
 }
 
 // drawComputed makes floors computed. It has its own random stream.
-func (s *Scenario) drawComputed(r *rand.Rand) {
+func drawComputed(s *Scenario, r *rand.Rand) {
 	if r.IntN(5) > 0 {
 		return
 	}
@@ -149,7 +149,7 @@ func (s *Scenario) drawComputed(r *rand.Rand) {
 			s.Protectors[i].Computed = drawComputedFloor(r, s.Pods)
 		}
 	}
-	s.drawWorkloads(r)
+	drawWorkloads(s, r)
 	for cell := range s.Workers { // each cell has a controller, which is dead for a while
 		deadFrom, deadFor := randomTime(r), time.Duration(r.IntN(3))*time.Duration(r.IntN(15000))*time.Millisecond
 		for when := randomTime(r) % (2 * time.Second); when < stormTime; when += time.Duration(500+r.IntN(2500)) * time.Millisecond {
@@ -175,7 +175,7 @@ func (s *Scenario) drawComputed(r *rand.Rand) {
 			})
 		}
 	}
-	s.drawBurst(r)
+	drawBurst(s, r)
 }
 
 func drawComputedFloor(r *rand.Rand, pods int) ComputedFloor {
@@ -196,7 +196,7 @@ func drawComputedFloor(r *rand.Rand, pods int) ComputedFloor {
 }
 
 // drawWorkloads divides the pods of each cell among workloads.
-func (s *Scenario) drawWorkloads(r *rand.Rand) {
+func drawWorkloads(s *Scenario, r *rand.Rand) {
 	for cell := range s.Workers {
 		pods := 0
 		for i := range s.Pods {

@@ -13,21 +13,21 @@ import (
 
 // drawCoverageChanges adds, in a tenth of the seeds, users who change what a protector covers, by its selector and minReadySeconds, in the
 // middle of bursts whose requests hang.
-func (s *Scenario) drawCoverageChanges(r *rand.Rand) {
+func drawCoverageChanges(s *Scenario, r *rand.Rand) {
 	if r.IntN(10) == 0 {
-		s.addCoverageChanges(r)
+		addCoverageChanges(s, r)
 	}
 }
 
 // DrawCoverageChanges is Draw with such changes in every seed.
 func DrawCoverageChanges(seed uint64) Scenario {
 	s := Draw(seed)
-	s.addCoverageChanges(newRand(seed, 0x776964656e21))
+	addCoverageChanges(&s, newRand(seed, 0x776964656e21))
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s
 }
 
-func (s *Scenario) addCoverageChanges(r *rand.Rand) {
+func addCoverageChanges(s *Scenario, r *rand.Rand) {
 	core, who := r.IntN(s.Cores), r.IntN(16)
 	begin := time.Duration(r.Int64N(int64(stormTime / 2)))
 	for range 1 + r.IntN(2) {
@@ -74,8 +74,8 @@ func coverages() []v1alpha1.PodProtectorSpec {
 }
 
 // changeCoverage changes what a protector covers. The generator owns a generated protector.
-func (sim *simulator) changeCoverage(s Step) {
-	core := sim.cores[s.Core%len(sim.cores)]
+func (us *protectorUsers) changeCoverage(s Step) {
+	core := us.env.core(s)
 	p, ok := pick(core.protectors(), s.Who)
 	if !ok || p.Labels != nil {
 		return

@@ -44,13 +44,13 @@ func setCriterion(pod *corev1.Pod, n int) {
 }
 
 // createUnbound creates a pod that no scheduler has placed yet.
-func (sim *simulator) createUnbound(c *clusterState) {
-	p := sim.newPod(c)
+func (ws *workloads) createUnbound(c *clusterState) {
+	p := ws.newPod(c)
 	p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending
 	c.create("pods", p)
 }
 
-func (s *Scenario) drawCriteria(r *rand.Rand) {
+func drawCriteria(s *Scenario, r *rand.Rand) {
 	if r.IntN(6) > 0 {
 		return
 	}
@@ -62,7 +62,7 @@ func (s *Scenario) drawCriteria(r *rand.Rand) {
 	for range 2 + r.IntN(5) {
 		begin, cell := randomTime(r), r.IntN(s.Workers)
 		for range 2 + r.IntN(5) {
-			s.drawHealth(r, begin, cell)
+			drawHealth(s, r, begin, cell)
 		}
 		for range 2 + r.IntN(8) {
 			step := Step{
@@ -77,7 +77,7 @@ func (s *Scenario) drawCriteria(r *rand.Rand) {
 
 // drawHealth adds a change by which a pod begins or ceases to count. Pods change their criteria only where no age counts: a webhook whose
 // clock is ahead takes a young pod for one that counts by its new criterion as well.
-func (s *Scenario) drawHealth(r *rand.Rand, begin time.Duration, cell int) {
+func drawHealth(s *Scenario, r *rand.Rand, begin time.Duration, cell int) {
 	step := Step{At: begin + time.Duration(r.IntN(5000))*time.Millisecond, Cell: cell, Who: r.IntN(16)}
 	kinds := []StepKind{
 		CreateUnbound, BecomeScheduled, BecomeScheduled, BecomePending, BecomeRunning, BecomeRunning, BecomeReady, BecomeUnready, BecomeUnknown, AskRelabel,

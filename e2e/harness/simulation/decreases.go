@@ -64,7 +64,7 @@ func (s Scenario) sources() []SourcePlan {
 
 // drawDecreases adds accidents that lower many floors at once. It has its own random stream, so that all other seeds stay the same. The
 // stream was chosen such that it leaves out the seeds that other tests and docs/concepts/safety.md name.
-func (s *Scenario) drawDecreases(r *rand.Rand) {
+func drawDecreases(s *Scenario, r *rand.Rand) {
 	if r.IntN(5) > 0 {
 		return
 	}
@@ -81,18 +81,18 @@ func (s *Scenario) drawDecreases(r *rand.Rand) {
 		s.Brake.Sources = append(s.Brake.Sources, plan)
 	}
 	for range 1 + r.IntN(2) {
-		s.drawAccident(r)
+		drawAccident(s, r)
 	}
 	for range r.IntN(6) {
-		s.drawUserChanges(r)
+		drawUserChanges(s, r)
 	}
 	for range r.IntN(3) {
-		s.drawLeaders(r)
+		drawLeaders(s, r)
 	}
 }
 
 // drawAccident adds many floor decreases with one cause.
-func (s *Scenario) drawAccident(r *rand.Rand) {
+func drawAccident(s *Scenario, r *rand.Rand) {
 	kinds := []StepKind{DeleteSources, DeleteSources, ScaleSources, ScaleSources, DeleteNamespace, DeleteOwner}
 	accident := Step{
 		At: randomTime(r), What: kinds[r.IntN(len(kinds))], Who: r.IntN(16), N: 2 + r.IntN(12), To: []int{0, 5, 20, 50, 70}[r.IntN(5)],
@@ -111,7 +111,7 @@ func (s *Scenario) drawAccident(r *rand.Rand) {
 }
 
 // drawUserChanges adds what users do to single Deployments, and how they confirm.
-func (s *Scenario) drawUserChanges(r *rand.Rand) {
+func drawUserChanges(s *Scenario, r *rand.Rand) {
 	kinds := []StepKind{
 		DeleteSources, ScaleSources, ScaleSources, CreateSources, OptOut, OptIn, ConfirmSource, ConfirmProtector, ConfirmNamespace, TakeBack,
 		DeleteGenerated,
@@ -123,7 +123,7 @@ func (s *Scenario) drawUserChanges(r *rand.Rand) {
 }
 
 // drawLeaders adds faults of the generators and of their stored state.
-func (s *Scenario) drawLeaders(r *rand.Rand) {
+func drawLeaders(s *Scenario, r *rand.Rand) {
 	kinds := []StepKind{SecondGenerator, SecondGenerator, PauseGenerator, KillGenerator, KillGenerator, LoseGrants, StallWatches, CutLink, RestoreCore,
 		CompactHistory}
 	step := Step{At: randomTime(r), What: kinds[r.IntN(len(kinds))], For: time.Duration(100+r.IntN(15000)) * time.Millisecond}

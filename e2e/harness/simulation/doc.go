@@ -26,6 +26,7 @@
 // and the clocks of the process keep running. Work whose input has arrived is therefore done during the stop, and deadlines pass earlier
 // than in a process that is really stopped.
 //
-// Read scenario.go and decreases.go for what can happen, world.go, steps.go, accidents.go and faults.go for how it happens, and judge.go,
-// which lists the parts of the judge, for what must hold.
+// Read scenario.go and decreases.go for what can happen, and judge.go, which lists the parts of the judge, for what must hold. steps.go
+// says which part of the simulator executes a step: clients.go, workloads.go, accidents.go, protectors.go, topology.go, faults.go or
+// clusterfaults.go. finalchecks.go has what must hold when all faults have ended.
 package simulation

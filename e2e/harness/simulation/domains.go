@@ -17,7 +17,7 @@ import (
 
 // drawSpread makes protectors tolerate the loss of cells. It has its own random stream, so that everything else of a seed stays the same.
 // The stream was chosen so that it affects no seed that is named anywhere (onerun_test.go, docs/concepts/safety.md).
-func (s *Scenario) drawSpread(r *rand.Rand) {
+func drawSpread(s *Scenario, r *rand.Rand) {
 	if s.Workers < 2 || r.IntN(3) > 0 {
 		return
 	}
@@ -27,7 +27,7 @@ func (s *Scenario) drawSpread(r *rand.Rand) {
 			s.Protectors[i].Floor = r.IntN(s.Pods*(s.Workers-1)/s.Workers + 1)
 		}
 	}
-	s.drawBurst(r)
+	drawBurst(s, r)
 }
 
 func (p ProtectorPlan) spread() *v1alpha1.Spread {

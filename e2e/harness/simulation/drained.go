@@ -17,19 +17,19 @@ import (
 //
 // It also drains watches of metadata when they stop. The watches of controller-runtime pass a filter of apimachinery, which leaks a
 // goroutine if it has an event at the instant at which its reader leaves. No bubble of testing/synctest ends before its last goroutine.
-func (sim *simulator) withSeededWatchTimeouts(process string, options cache.Options) cache.Options {
+func (p *process) withSeededWatchTimeouts(options cache.Options) cache.Options {
 	inner := options.NewInformer
 	options.NewInformer = func(
 		source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 	) toolscache.SharedIndexInformer {
 		_, isMetadata := object.(*metav1.PartialObjectMetadata)
-		name := fmt.Sprintf("%s watches %T %s", process, object, object.GetObjectKind().GroupVersionKind().Kind)
+		name := fmt.Sprintf("%s watches %T %s", p.name, object, object.GetObjectKind().GroupVersionKind().Kind)
 		from := toolscache.ToListerWatcherWithContext(source)
 		return inner(&toolscache.ListWatch{
 			ListWithContextFunc: from.ListWithContext,
 			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 				if options.TimeoutSeconds != nil {
-					seconds := int64(sim.dice.Between(minWatchTimeout, 2*minWatchTimeout, name).Seconds())
+					seconds := int64(p.env.dice.Between(minWatchTimeout, 2*minWatchTimeout, name).Seconds())
 					options.TimeoutSeconds = &seconds
 				}
 				stream, err := from.WatchWithContext(ctx, options)

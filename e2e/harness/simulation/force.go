@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -23,8 +24,8 @@ import (
 const forceStream = 0x666f7263002c
 
 // forceRemoval annotates a pod and removes it.
-func (sim *simulator) forceRemoval(id string, s Step) {
-	c := sim.cell(s)
+func (cs *clients) forceRemoval(n int, s Step) {
+	c := cs.env.cell(s)
 	pod, ok := pick(c.pods(), s.Who)
 	if !ok {
 		return
@@ -35,9 +36,9 @@ func (sim *simulator) forceRemoval(id string, s Step) {
 		o.SetAnnotations(annotations)
 		return nil
 	})
-	r := sim.newRemoval(id, pod, s)
+	r := cs.newRemoval(fmt.Sprint(n), pod, s)
 	r.evict = s.N%2 == 1
-	sim.runAfter(0, func() { sim.executeRemoval(c, r) })
+	cs.env.runAfter(0, func() { cs.executeRemoval(c, r) })
 }
 
 // isForced reports whether a pod may have been reviewed with the force-delete annotation. A restore may have removed the annotation since.
@@ -100,7 +101,7 @@ func (h *clusterHistory) countForcedReservationsOfCell(cell, before *v1alpha1.Po
 	return n
 }
 
-func (s *Scenario) drawForcedRemovals(r *rand.Rand) {
+func drawForcedRemovals(s *Scenario, r *rand.Rand) {
 	if r.IntN(6) > 0 {
 		return
 	}

@@ -9,22 +9,22 @@ import (
 
 // freezeAggregator stops an aggregator as SIGSTOP does, for longer than its Lease and, at times, than its watches. The package documentation states
 // which parts are an approximation.
-func (sim *simulator) freezeAggregator(s Step) {
-	p, ok := pick(sim.aggregators, s.Who)
+func (f *processFaults) freezeAggregator(s Step) {
+	p, ok := pick(f.processes.aggregators, s.Who)
 	if !ok || p.pauseState.hasEnded() {
 		return
 	}
 	p.pauseState.set(true, false)
 	p.forEachLink((*apiserver.Link).Freeze)
-	sim.judge.recordStall(p, s.For)
-	sim.runAfter(s.For, p.resume)
+	f.env.judge.recordStall(p, s.For)
+	f.env.runAfter(s.For, p.resume)
 }
 
 // maxWatchDuration is the time after which every open watch has ended: client-go asks for five to ten minutes.
 const maxWatchDuration = 10 * time.Minute
 
 // drawFreeze stops an aggregator while its cell is restored and pods are created.
-func (s *Scenario) drawFreeze(r *rand.Rand) {
+func drawFreeze(s *Scenario, r *rand.Rand) {
 	if r.IntN(12) > 0 {
 		return
 	}

@@ -149,13 +149,13 @@ func (j *aggregationJudge) judgeMissingWorkloads(w *watchedProtector, cell *v1al
 }
 
 // expectationProblem returns why a protector does not expect yet what the workloads want; "" if it does.
-func (sim *simulator) expectationProblem(core string, p *v1alpha1.PodProtector) string {
+func (cv *convergence) expectationProblem(core string, p *v1alpha1.PodProtector) string {
 	if !isFloorFromWorkloads(&p.Spec) {
 		return ""
 	}
-	sim.judge.mu.Lock()
-	defer sim.judge.mu.Unlock()
-	watched := sim.judge.history.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
+	cv.env.judge.mu.Lock()
+	defer cv.env.judge.mu.Unlock()
+	watched := cv.env.judge.history.protectors[protectorKey{core, client.ObjectKeyFromObject(p)}]
 	for i := range p.Status.Cells {
 		cell := &p.Status.Cells[i]
 		sizes, sum := watched.writtenSizes(&cell.Aggregation)
@@ -163,7 +163,7 @@ func (sim *simulator) expectationProblem(core string, p *v1alpha1.PodProtector) 
 			return fmt.Sprintf("protector %s expects %v in %s, and %d of its workloads: %s", p.Name, expected, cell.CellID, sum,
 				cell.Aggregation.ExpectedReplicasProblem)
 		}
-		t := sim.judge.history.cells[cell.CellID]
+		t := cv.env.judge.history.cells[cell.CellID]
 		for name, truth := range t.workloads.byName {
 			is, isExpected := sizes[name]
 			if now := truth.current(); name.kind != kindReplicaSet && now.exists && (isExpected || t.hasPods(watched, name)) && is != now.size {

@@ -423,7 +423,10 @@ func TestTheJudgeKnowsWhatMayReturn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newJudgeFixture(1, 1)
-				w := &simulator{cores: []*clusterState{{name: testCore, store: h.core}}, generators: []*process{{name: "generator-0"}}}
+				converged := &convergence{
+					env:       &environment{cores: []*clusterState{{name: testCore, store: h.core}}},
+					processes: &processes{generators: []*process{{name: "generator-0"}}},
+				}
 				space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Finalizers: []string{"kubernetes"}}}
 				must(h.core.Create(apiserver.Namespaces, space, ""))
 				lost := h.history.protectors[protectorKey{testCore, h.key}]
@@ -432,7 +435,7 @@ func TestTheJudgeKnowsWhatMayReturn(t *testing.T) {
 					time.Sleep(c.deleted)
 					must(h.core.Delete(apiserver.Namespaces, client.ObjectKeyFromObject(space), "", "user"))
 				}
-				if got := w.isRecreatable(lost); got != c.want {
+				if got := converged.isRecreatable(lost); got != c.want {
 					t.Errorf("isRecreatable() = %v, want %v", got, c.want)
 				}
 			})

@@ -26,40 +26,40 @@ type delayedBrake struct {
 
 func (p *process) setUpBrake(ctx context.Context, mgr manager.Manager, core string) (delayedBrake, error) {
 	held, err := brake.Setup(ctx, mgr, brake.Options{
-		Limits: p.simulator.scenario.limits(), Namespace: leaseNamespace, Registry: prometheus.NewRegistry(), Now: p.now,
+		Limits: p.env.scenario.limits(), Namespace: leaseNamespace, Registry: prometheus.NewRegistry(), Now: p.now,
 	})
 	return delayedBrake{held, p, core}, err
 }
 
 // Decide implements generator.Brake and keeper.Brake.
 func (a delayedBrake) Decide(ctx context.Context, request core.Request) (core.Answer, error) {
-	sim, what := a.process.simulator, fmt.Sprintf("%s asks for %s", a.process.name, request.Protector.UID)
+	env, what := a.process.env, fmt.Sprintf("%s asks for %s", a.process.name, request.Protector.UID)
 	known := a.process.cores[a.core].Seen()
-	time.Sleep(sim.dice.Between(time.Nanosecond, time.Millisecond, what))
-	sim.judge.recordBrakeRequest(a.process, a.core, request.Protector, known)
+	time.Sleep(env.dice.Between(time.Nanosecond, time.Millisecond, what))
+	env.judge.recordBrakeRequest(a.process, a.core, request.Protector, known)
 	answer, err := a.Brake.Decide(ctx, request)
 	if answer.Retry > 0 {
-		answer.Retry += sim.dice.Between(time.Nanosecond, time.Millisecond, what+" again")
+		answer.Retry += env.dice.Between(time.Nanosecond, time.Millisecond, what+" again")
 	}
-	sim.trace.add("%s: the answer is %s after %d pending and %d left, %v", what, answer.Verdict, answer.Pending, answer.Left, err)
+	env.trace.add("%s: the answer is %s after %d pending and %d left, %v", what, answer.Verdict, answer.Pending, answer.Left, err)
 	return answer, err
 }
 
 // runSecondGenerator runs another generator of the first core for a while: a Lease was lost, and the leader that held it has not noticed yet.
-func (sim *simulator) runSecondGenerator(n int, s Step) {
-	if !sim.scenario.isKept() {
+func (f *processFaults) runSecondGenerator(n int, s Step) {
+	if !f.env.scenario.isKept() {
 		return
 	}
-	sim.runAfter(0, func() {
-		second := sim.startGenerator(fmt.Sprint("generator-0-second-", n), sim.cores[0].name)
-		sim.mu.Lock()
-		sim.secondGenerators = append(sim.secondGenerators, second)
-		sim.mu.Unlock()
+	f.env.runAfter(0, func() {
+		second := f.processes.startGenerator(fmt.Sprint("generator-0-second-", n), f.env.cores[0].name)
+		f.processes.mu.Lock()
+		f.processes.secondGenerators = append(f.processes.secondGenerators, second)
+		f.processes.mu.Unlock()
 		time.Sleep(s.For)
 		second.kill()
-		sim.mu.Lock()
-		defer sim.mu.Unlock()
-		sim.secondGenerators = slices.DeleteFunc(sim.secondGenerators, func(p *process) bool { return p == second })
-		sim.killed = append(sim.killed, second)
+		f.processes.mu.Lock()
+		defer f.processes.mu.Unlock()
+		f.processes.secondGenerators = slices.DeleteFunc(f.processes.secondGenerators, func(p *process) bool { return p == second })
+		f.processes.killed = append(f.processes.killed, second)
 	})
 }

@@ -163,7 +163,7 @@ func (l *livenessJudge) mayBeReserved(key openKey, from time.Time) bool {
 
 // drawAbandonedRemovals adds removals that are admitted and abandoned after the last fault, and requests others when their reservations must have
 // ended.
-func (s *Scenario) drawAbandonedRemovals(r *rand.Rand) {
+func drawAbandonedRemovals(s *Scenario, r *rand.Rand) {
 	if r.IntN(4) > 0 || s.Generated {
 		return
 	}

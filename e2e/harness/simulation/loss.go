@@ -20,10 +20,10 @@ import (
 // it judges what the protector admitted before. It excuses the admissions of a webhook that started while the protector did not exist.
 
 // applyProtectorStep loses a protector, deletes it as a user, or creates all that do not exist.
-func (sim *simulator) applyProtectorStep(s Step) {
-	core := sim.cores[s.Core%len(sim.cores)]
+func (us *protectorUsers) applyProtectorStep(s Step) {
+	core := us.env.core(s)
 	if s.What == CreateProtector {
-		sim.createProtectors(core)
+		us.createProtectors(core)
 		return
 	}
 	p, ok := pick(core.protectors(), s.Who)
@@ -42,9 +42,9 @@ func (sim *simulator) applyProtectorStep(s Step) {
 	}
 }
 
-func (sim *simulator) createProtectors(core *clusterState) {
-	for _, plan := range sim.scenario.Protectors {
-		if sim.cores[plan.Core%len(sim.cores)] == core {
+func (us *protectorUsers) createProtectors(core *clusterState) {
+	for _, plan := range us.env.scenario.Protectors {
+		if us.env.cores[plan.Core%len(us.env.cores)] == core {
 			_, _ = core.store.Create("podprotectors", plan.object(), "user")
 		}
 	}
@@ -52,18 +52,18 @@ func (sim *simulator) createProtectors(core *clusterState) {
 
 // recreateForgottenProtectors acts as an operator who sees that a protector vanished that no keeper remembers, because the keeper started later. A protector
 // that a keeper remembers must have been recreated by now.
-func (sim *simulator) recreateForgottenProtectors() {
-	isKeeperRestarted := slices.ContainsFunc(sim.scenario.Steps, func(s Step) bool { return s.What == KillGenerator })
-	err := sim.waitUntil(convergenceTime, sim.missingProtector)
+func (fc *finalChecks) recreateForgottenProtectors() {
+	isKeeperRestarted := slices.ContainsFunc(fc.env.scenario.Steps, func(s Step) bool { return s.What == KillGenerator })
+	err := waitUntil(convergenceTime, fc.convergence.missingProtector)
 	ended := false
-	sim.judge.mu.Lock()
-	for _, key := range sim.judge.history.sortedProtectors() {
-		if lost := sim.judge.history.protectors[key]; lost.isLost() && sim.isReleased(lost) {
-			delete(sim.judge.history.protectors, key)
+	fc.env.judge.mu.Lock()
+	for _, key := range fc.env.judge.history.sortedProtectors() {
+		if lost := fc.env.judge.history.protectors[key]; lost.isLost() && fc.convergence.isReleased(lost) {
+			delete(fc.env.judge.history.protectors, key)
 			ended = true
 		}
 	}
-	sim.judge.mu.Unlock()
+	fc.env.judge.mu.Unlock()
 	if ended {
 		time.Sleep(time.Minute + maxBudgetDelay) // until webhooks have seen the end
 	}
@@ -71,19 +71,19 @@ func (sim *simulator) recreateForgottenProtectors() {
 		return
 	}
 	if !isKeeperRestarted {
-		sim.judge.fail("a vanished protector was not recreated within %v", err)
+		fc.env.judge.fail("a vanished protector was not recreated within %v", err)
 	}
-	for _, key := range sim.judge.history.sortedProtectors() {
-		if lost := sim.judge.history.protectors[key]; lost.isLost() {
-			sim.replaceForgottenProtector(key, lost.stored)
+	for _, key := range fc.env.judge.history.sortedProtectors() {
+		if lost := fc.env.judge.history.protectors[key]; lost.isLost() {
+			fc.replaceForgottenProtector(key, lost.stored)
 		}
 	}
 }
 
 // replaceForgottenProtector creates a protector that only webhooks remember. A formerly generated one is deleted when they have seen it.
-func (sim *simulator) replaceForgottenProtector(key protectorKey, last *v1alpha1.PodProtector) {
+func (fc *finalChecks) replaceForgottenProtector(key protectorKey, last *v1alpha1.PodProtector) {
 	recreated := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: key.name.Namespace, Name: key.name.Name}, Spec: last.Spec}
-	for _, core := range sim.cores {
+	for _, core := range fc.env.cores {
 		if core.name != key.core {
 			continue
 		}
@@ -95,12 +95,12 @@ func (sim *simulator) replaceForgottenProtector(key protectorKey, last *v1alpha1
 	}
 }
 
-func (sim *simulator) missingProtector() string {
-	sim.judge.mu.Lock()
-	defer sim.judge.mu.Unlock()
-	for _, key := range sim.judge.history.sortedProtectors() {
-		if lost := sim.judge.history.protectors[key]; lost.isLost() && !sim.isReleased(lost) && sim.isRecreatable(lost) {
-			return fmt.Sprintf("protector %s does not exist", sim.judge.history.protectors[key].name())
+func (cv *convergence) missingProtector() string {
+	cv.env.judge.mu.Lock()
+	defer cv.env.judge.mu.Unlock()
+	for _, key := range cv.env.judge.history.sortedProtectors() {
+		if lost := cv.env.judge.history.protectors[key]; lost.isLost() && !cv.isReleased(lost) && cv.isRecreatable(lost) {
+			return fmt.Sprintf("protector %s does not exist", cv.env.judge.history.protectors[key].name())
 		}
 	}
 	return ""
@@ -111,11 +111,11 @@ const maxKeeperDelay = 30 * time.Second
 
 // isRecreatable reports whether a vanished protector can be recreated: some keeper has seen it, and its namespace was not deleted shortly
 // after it vanished. No API server creates an object in a namespace that is being deleted.
-func (sim *simulator) isRecreatable(lost *watchedProtector) bool {
-	sim.mu.Lock()
-	hasSeen := slices.ContainsFunc(sim.generators, func(p *process) bool { return !lost.unseenBy[p.name] })
-	sim.mu.Unlock()
-	for _, core := range sim.cores {
+func (cv *convergence) isRecreatable(lost *watchedProtector) bool {
+	cv.processes.mu.Lock()
+	hasSeen := slices.ContainsFunc(cv.processes.generators, func(p *process) bool { return !lost.unseenBy[p.name] })
+	cv.processes.mu.Unlock()
+	for _, core := range cv.env.cores {
 		if core.name != lost.core {
 			continue
 		}
@@ -160,8 +160,8 @@ func (j *lifecycleJudge) hasReleaseEvent(w *watchedProtector) bool {
 func releaseEventKey(lost *watchedProtector) string { return "released-" + string(lost.stored.UID) }
 
 // isReleased reports whether an Event records the release of a protector that vanished then.
-func (sim *simulator) isReleased(lost *watchedProtector) bool {
-	for _, core := range sim.cores {
+func (cv *convergence) isReleased(lost *watchedProtector) bool {
+	for _, core := range cv.env.cores {
 		if core.name == lost.core {
 			_, err := core.store.Get("events", types.NamespacedName{Namespace: lost.stored.Namespace, Name: releaseEventKey(lost)})
 			return err == nil

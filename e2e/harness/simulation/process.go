@@ -10,22 +10,15 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/breakwater-k8s/breakwater/aggregator"
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/controllers/generator"
-	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/simulation/apiserver"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	removals "github.com/breakwater-k8s/breakwater/internal/core/removal"
@@ -40,8 +33,8 @@ const (
 
 // process is one of our components. It runs its real code, and each of its connections can be held and severed.
 type process struct {
-	name      string
-	simulator *simulator
+	name string
+	env  *environment
 	// cores and cells are its connections by cluster.
 	cores, cells map[string]*apiserver.Link
 	// skew is how far its wall clock is ahead of the true time.
@@ -108,24 +101,6 @@ func (p *pauseState) wait(ctx context.Context) bool {
 
 func (p *process) isGenerator() bool { return strings.HasPrefix(p.name, "generator") }
 
-func (sim *simulator) newProcess(name string) *process {
-	p := &process{
-		name: name, simulator: sim, cores: map[string]*apiserver.Link{}, cells: map[string]*apiserver.Link{}, pauseState: &pauseState{},
-		ended: make(chan struct{}), startedAt: time.Now(),
-	}
-	for _, c := range sim.cores {
-		p.cores[c.name] = c.store.NewLink(name+"@"+c.name, sim.dice)
-	}
-	for _, c := range sim.workers {
-		p.cells[c.name] = c.store.NewLink(name+"@"+c.name, sim.dice)
-	}
-	p.forEachLink(func(l *apiserver.Link) { l.SetWeather(sim.storm.Weather) })
-	sim.judge.mu.Lock()
-	defer sim.judge.mu.Unlock()
-	sim.judge.history.processStarts[name] = p.startedAt
-	return p
-}
-
 // seenVersions returns for each core the version up to which the process has received the protectors.
 func (p *process) seenVersions() map[string]uint64 {
 	known := map[string]uint64{}
@@ -138,7 +113,7 @@ func (p *process) seenVersions() map[string]uint64 {
 // delayBatch delays a batch, so that all requests for a protector at one instant join it. The delay differs by protector: one batch may
 // complete at once, and its callers then continue with another protector.
 func (p *process) delayBatch(protector types.NamespacedName) {
-	time.Sleep(p.simulator.dice.Between(time.Nanosecond, time.Microsecond, p.name+" boarding "+protector.Name))
+	time.Sleep(p.env.dice.Between(time.Nanosecond, time.Microsecond, p.name+" boarding "+protector.Name))
 }
 
 func (p *process) now() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) }
@@ -174,8 +149,8 @@ func (p *process) forEachLink(do func(*apiserver.Link)) {
 func (p *process) runManager(link *apiserver.Link, detector *clusters.RestoreDetector, setup func(context.Context, manager.Manager) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
-	options := p.simulator.managerOptions(p.name, detector)
-	if p.simulator.scenario.Shared {
+	options := p.managerOptions(detector)
+	if p.env.scenario.Shared {
 		members.Select(&options.Cache)
 		if p.interest != nil {
 			p.interest.Select(&options.Cache)
@@ -190,106 +165,23 @@ func (p *process) runManager(link *apiserver.Link, detector *clusters.RestoreDet
 		panic(fmt.Sprintf("simulation: set up %s: %v", p.name, err))
 	}
 	// No two processes start at one instant: they would race for the same random draw.
-	time.Sleep(p.simulator.dice.Between(time.Microsecond, 10*time.Millisecond, p.name+" start"))
+	time.Sleep(p.env.dice.Between(time.Microsecond, 10*time.Millisecond, p.name+" start"))
 	go func() {
 		defer close(p.ended)
 		if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
-			p.simulator.judge.fail("%s ended unexpectedly: %v", p.name, err)
+			p.env.judge.fail("%s ended unexpectedly: %v", p.name, err)
 		}
 	}()
 }
 
-func (sim *simulator) managerOptions(process string, detector *clusters.RestoreDetector) manager.Options {
+func (p *process) managerOptions(detector *clusters.RestoreDetector) manager.Options {
 	skip := true
 	return manager.Options{
-		Scheme: sim.scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		Scheme: p.env.scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return apiserver.Mapper(), nil },
-		Cache:          sim.withSeededWatchTimeouts(process, clusters.CacheOptionsOf(detector)),
+		Cache:          p.withSeededWatchTimeouts(clusters.CacheOptionsOf(detector)),
 		Controller:     config.Controller{SkipNameValidation: &skip},
 	}
-}
-
-func (sim *simulator) startWebhook(name string) *process {
-	p := sim.newProcess(name)
-	first, detectors := sim.cores[0].name, map[string]*clusters.RestoreDetector{}
-	for _, c := range sim.cores {
-		detectors[c.name] = &clusters.RestoreDetector{}
-	}
-	p.runManager(p.cores[first], detectors[first], func(_ context.Context, mgr manager.Manager) error {
-		options := webhook.Options{
-			Cores: map[string]cluster.Cluster{first: mgr}, RestoreDetectors: detectors, Cells: map[string]*rest.Config{}, Metrics: prometheus.NewRegistry(), Now: p.now,
-			BeforeFlush: p.delayBatch,
-		}
-		for _, c := range sim.cores[1:] {
-			other, err := cluster.New(p.cores[c.name].Config(), func(o *cluster.Options) {
-				o.Scheme, o.MapperProvider, o.Logger = sim.scheme, sim.managerOptions(name, nil).MapperProvider, logr.Discard()
-				o.Cache = clusters.CacheOptionsOf(detectors[c.name])
-			})
-			if err != nil {
-				return err
-			}
-			options.Cores[c.name] = eventDiscardingCluster{other}
-		}
-		for cell, link := range p.cells {
-			options.Cells[cell] = link.Config()
-		}
-		options.Peers = &webhook.Peers{Self: name, All: sim.webhookNames, Client: &http.Client{Transport: &replicaTransport{from: p}}}
-		var err error
-		p.handler, err = webhook.NewProtection(mgr, options)
-		return err
-	})
-	return p
-}
-
-func (sim *simulator) startAggregator(name, core, cell string) *process {
-	p, detector := sim.newProcess(name), &clusters.RestoreDetector{}
-	if sim.scenario.Shared {
-		p.interest = &clusters.CacheFilter{}
-	}
-	p.runManager(p.cores[core], detector, func(ctx context.Context, mgr manager.Manager) error {
-		options := aggregator.Options{
-			// One worker: two would send the same list at one instant and race for the same random draw.
-			Workers: 1,
-			Cell:    cell, CellConfig: p.cells[cell].Config(), Identity: name, LeaseNamespace: leaseNamespace,
-			LeaseDuration: leaseDuration, Heartbeat: 10 * time.Second, Metrics: prometheus.NewRegistry(), Now: p.now, RestoreDetector: detector,
-		}
-		if sim.scenario.Shared {
-			membership, err := p.joinRing(ctx, orderedEventManager{mgr}, cell)
-			if err != nil {
-				return err
-			}
-			options.Membership, options.Interest = membership, p.interest
-		}
-		return aggregator.SetupWithManager(ctx, orderedEventManager{mgr}, options)
-	})
-	return p
-}
-
-// startGenerator starts the generator, which runs only at the first core, and the keeper of a core.
-func (sim *simulator) startGenerator(name, core string) *process {
-	p := sim.newProcess(name)
-	p.runManager(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
-		held, err := p.setUpBrake(ctx, mgr, core)
-		if err != nil {
-			return err
-		}
-		options := generator.Options{
-			Brake: held, Selector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelProtect: "true"}), Registry: prometheus.NewRegistry(),
-			Kinds: generator.AllKinds()[:1],
-		}
-		if sim.scenario.isKept() {
-			losses := keeper.NewLosses()
-			options.Losses = losses
-			if err := keeper.Setup(ctx, delayedReadManager{orderedEventManager{mgr}}, prometheus.NewRegistry(), losses, nil, held); err != nil {
-				return err
-			}
-		}
-		if !sim.scenario.Generated || core != sim.cores[0].name {
-			return nil
-		}
-		return generator.Setup(ctx, mgr, options)
-	})
-	return p
 }
 
 // review calls a webhook as an API server does. answered is false if no answer arrives before ctx ends.
@@ -304,7 +196,7 @@ func (p *process) review(ctx context.Context, cell string, r *removal, request *
 		defer cancel()
 		answer := p.handler.Review(ctx, cell, request)
 		if answer.Allowed {
-			p.simulator.judge.judgeAllowed(p, cell, r, answer)
+			p.env.judge.judgeAllowed(p, cell, r, answer)
 		}
 		if p.pauseState.wait(ctx) {
 			answers <- answer

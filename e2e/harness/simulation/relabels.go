@@ -156,7 +156,7 @@ func (p ProtectorPlan) operations() []v1alpha1.Operation {
 }
 
 // drawRelabels lets clients relabel pods in a fourth of the seeds: several change the same pod, back and forth, in the middle of removals.
-func (s *Scenario) drawRelabels(r *rand.Rand) {
+func drawRelabels(s *Scenario, r *rand.Rand) {
 	if r.IntN(4) > 0 {
 		return
 	}

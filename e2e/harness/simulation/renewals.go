@@ -82,28 +82,28 @@ func (r *renewalClients) stopAll() {
 }
 
 // renewForever lets a client retry an eviction that a PodDisruptionBudget refuses, until all clients are stopped or the pod is deleted.
-func (sim *simulator) renewForever(n int, s Step) {
-	c := sim.cell(s)
+func (cs *clients) renewForever(n int, s Step) {
+	c := cs.env.cell(s)
 	pod, ok := pick(c.pods(), s.Who)
 	if !ok {
 		return
 	}
 	hash := quota.HashUID(pod.UID)
-	sim.renewals.mu.Lock()
-	sim.renewals.active[hash] = true
-	sim.renewals.mu.Unlock()
-	sim.renewals.running.Go(func() {
+	cs.renewals.mu.Lock()
+	cs.renewals.active[hash] = true
+	cs.renewals.mu.Unlock()
+	cs.renewals.running.Go(func() {
 		for i := 0; ; i++ {
 			live, err := c.store.Get("pods", client.ObjectKeyFromObject(pod))
 			if err != nil || live.GetUID() != pod.UID {
 				break
 			}
-			sim.executeRemoval(c, sim.newRemoval(fmt.Sprintf("%d.%d", n, i), pod, Step{What: Evict, RefusedLater: true}))
-			wait := time.NewTimer(renewInterval + sim.dice.Between(time.Microsecond, time.Millisecond, fmt.Sprintf("renewal %d.%d", n, i)))
+			cs.executeRemoval(c, cs.newRemoval(fmt.Sprintf("%d.%d", n, i), pod, Step{What: Evict, RefusedLater: true}))
+			wait := time.NewTimer(renewInterval + cs.env.dice.Between(time.Microsecond, time.Millisecond, fmt.Sprintf("renewal %d.%d", n, i)))
 			select {
 			case <-wait.C:
 				continue
-			case <-sim.renewals.stop:
+			case <-cs.renewals.stop:
 			}
 			break
 		}
@@ -111,10 +111,10 @@ func (sim *simulator) renewForever(n int, s Step) {
 }
 
 // countUnrenewed counts the reservations of a cell that no client renews.
-func (sim *simulator) countUnrenewed(h *v1alpha1.AdmissionHistory) int {
+func (r *renewalClients) countUnrenewed(h *v1alpha1.AdmissionHistory) int {
 	n := 0
-	for r := range quota.Reservations(h) {
-		if !sim.renewals.has(r.Hash) {
+	for reservation := range quota.Reservations(h) {
+		if !r.has(reservation.Hash) {
 			n++
 		}
 	}
@@ -123,39 +123,39 @@ func (sim *simulator) countUnrenewed(h *v1alpha1.AdmissionHistory) int {
 
 // checkAbandoned checks the promise to clients that share a protector with clients that retry forever. Reservations that the storm left behind
 // end, and so do those of removals that are abandoned in the calm, each within the admission deadline.
-func (sim *simulator) checkAbandoned() {
-	if !sim.renewals.hasActive() {
-		sim.renewals.stopAll()
+func (fc *finalChecks) checkAbandoned() {
+	if !fc.clients.renewals.hasActive() {
+		fc.clients.renewals.stopAll()
 		return
 	}
-	defer sim.renewals.stopAll()
-	if err := sim.waitUntil(convergenceTime+sim.scenario.releaseTime(), sim.calmProblem); err != nil {
-		sim.judge.fail("while clients renew other removals, the status does not match the pods %v", err)
+	defer fc.clients.renewals.stopAll()
+	if err := waitUntil(convergenceTime+fc.env.scenario.releaseTime(), fc.convergence.calmProblem); err != nil {
+		fc.env.judge.fail("while clients renew other removals, the status does not match the pods %v", err)
 		return
 	}
 	for round := range 2 {
 		var asked sync.WaitGroup
-		for _, c := range sim.workers {
+		for _, c := range fc.env.workers {
 			for i, pod := range c.pods() {
-				if i%2 == round && !sim.renewals.has(quota.HashUID(pod.UID)) {
+				if i%2 == round && !fc.clients.renewals.has(quota.HashUID(pod.UID)) {
 					r := &removal{
 						id: fmt.Sprintf("abandoned-%d-%s", round, pod.Name), pod: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name},
 						evict: true, refusedByOther: true,
 					}
-					asked.Go(func() { sim.executeRemoval(c, r) })
+					asked.Go(func() { fc.clients.executeRemoval(c, r) })
 				}
 			}
 		}
 		asked.Wait()
-		if err := sim.waitUntil(maxAbandonedReservation, sim.calmProblem); err != nil {
-			sim.judge.fail("abandoned removals are still reserved while clients renew other removals %v", err)
+		if err := waitUntil(maxAbandonedReservation, fc.convergence.calmProblem); err != nil {
+			fc.env.judge.fail("abandoned removals are still reserved while clients renew other removals %v", err)
 			return
 		}
 	}
 }
 
 // drawRenewals adds, in a fourth of the seeds, clients that retry forever and share the protectors with abandoned removals.
-func (s *Scenario) drawRenewals(r *rand.Rand) {
+func drawRenewals(s *Scenario, r *rand.Rand) {
 	if r.IntN(4) > 0 {
 		return
 	}

@@ -11,19 +11,11 @@ import (
 
 // replicaTransport is the connection of a webhook to the other replicas. It has the network faults of the storm.
 type replicaTransport struct {
-	from *process
+	from      *process
+	processes *processes
 }
 
 var errConnectionBroken = errors.New("connection reset by peer")
-
-// webhookNames returns the addresses of all replicas, including killed ones that are not replaced yet.
-func (sim *simulator) webhookNames() []string {
-	var names []string
-	for _, p := range sim.webhooks() {
-		names = append(names, p.name)
-	}
-	return names
-}
 
 // RoundTrip implements http.RoundTripper.
 func (l *replicaTransport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -34,7 +26,7 @@ func (l *replicaTransport) RoundTrip(request *http.Request) (*http.Response, err
 	}
 	answered := make(chan *http.Response, 1)
 	// The request is in transit, even if its client stops waiting for the answer.
-	l.from.simulator.tasks.Go(func() {
+	l.from.env.tasks.Go(func() {
 		answered <- l.sendToReplica(request.Clone(context.WithoutCancel(ctx))) //nolint:bodyclose // its body is memory
 	})
 	select {
@@ -50,31 +42,31 @@ func (l *replicaTransport) RoundTrip(request *http.Request) (*http.Response, err
 
 // sendToReplica carries a request to another replica and its answer back; nil is a broken connection.
 func (l *replicaTransport) sendToReplica(request *http.Request) *http.Response {
-	sim := l.from.simulator
+	env := l.from.env
 	luck := fmt.Sprintf("%s to %s%s %d", l.from.name, request.URL.Host, request.URL.Path, time.Now().UnixNano())
 	transit := func(where string) bool {
-		time.Sleep(sim.dice.Between(50*time.Microsecond, max(sim.storm.Weather.Slow, time.Millisecond), luck+where))
-		return !sim.dice.Chance(sim.storm.Weather.Lose, luck+" lose"+where)
+		time.Sleep(env.dice.Between(50*time.Microsecond, max(env.storm.Weather.Slow, time.Millisecond), luck+where))
+		return !env.dice.Chance(env.storm.Weather.Lose, luck+" lose"+where)
 	}
 	if !transit(" there") {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), webhookTimeout)
 	defer cancel()
-	for _, p := range sim.webhooks() {
+	for _, p := range l.processes.webhooks() {
 		if p.name != request.URL.Host {
 			continue
 		}
 		if !p.pauseState.wait(ctx) {
 			return nil
 		}
-		sim.trace.add("%s is handed over", luck)
+		env.trace.add("%s is handed over", luck)
 		recorder := httptest.NewRecorder()
 		p.handler.PeerHandler().ServeHTTP(recorder, request)
 		if !p.pauseState.wait(ctx) || !transit(" back") || !l.from.pauseState.wait(ctx) {
 			return nil
 		}
-		sim.trace.add("%s is answered with %d", luck, recorder.Code)
+		env.trace.add("%s is answered with %d", luck, recorder.Code)
 		return recorder.Result()
 	}
 	return nil

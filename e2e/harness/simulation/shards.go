@@ -25,9 +25,9 @@ import (
 
 func ringName(cell string) string { return "ring-" + cell }
 
-func (sim *simulator) createRings() {
-	for _, core := range sim.cores {
-		for _, worker := range sim.workers {
+func (cs *cellObjects) createRings() {
+	for _, core := range cs.env.cores {
+		for _, worker := range cs.env.workers {
 			core.create("clusterrings", &v1alpha1.ClusterRing{ObjectMeta: metav1.ObjectMeta{Name: ringName(worker.name)}, Spec: v1alpha1.ClusterRingSpec{
 				ShardNamespace: leaseNamespace, TokensPerShard: 50, LeaseDurationSeconds: int32(leaseDuration.Seconds()),
 			}})
@@ -45,19 +45,17 @@ func (p *process) joinRing(ctx context.Context, mgr manager.Manager, cell string
 }
 
 // restartShards scales the shards of a cell down, and up again after a while.
-func (sim *simulator) restartShards(s Step) {
-	old, ok := pick(sim.aggregators, s.Who)
+func (f *processFaults) restartShards(s Step) {
+	old, ok := pick(f.processes.aggregators, s.Who)
 	if !ok || old.pauseState.hasEnded() || old.isStopping.Swap(true) {
 		return
 	}
 	old.stop()
-	sim.runAfter(s.For, func() {
+	f.env.runAfter(s.For, func() {
 		<-old.ended
 		old.kill()
-		replacement := sim.restartAggregator(old)
-		sim.mu.Lock()
-		defer sim.mu.Unlock()
-		sim.aggregators[slices.Index(sim.aggregators, old)] = replacement
+		replacement := f.restartAggregator(old)
+		f.processes.replace(&f.processes.aggregators, old, replacement)
 	})
 }
 
@@ -168,12 +166,12 @@ func (j *ringJudge) judgeSlotMoves(core string, cell *v1alpha1.Cell, e *apiserve
 
 // shardingProblem returns "" if every slot of every cell is with a shard that holds its Lease, and every shard has slots. Otherwise it returns
 // why not.
-func (sim *simulator) shardingProblem(core *clusterState) string {
-	if !sim.scenario.Shared {
+func (cv *convergence) shardingProblem(core *clusterState) string {
+	if !cv.env.scenario.Shared {
 		return ""
 	}
-	sim.judge.mu.Lock()
-	defer sim.judge.mu.Unlock()
+	cv.env.judge.mu.Lock()
+	defer cv.env.judge.mu.Unlock()
 	objects, _ := core.store.List("cells", "")
 	for _, object := range objects {
 		cell, _ := object.(*v1alpha1.Cell)
@@ -181,16 +179,16 @@ func (sim *simulator) shardingProblem(core *clusterState) string {
 		for n := range slot.Count {
 			is := owners[n]
 			key := core.name + "/" + is.shard
-			if sim.judge.rings.leaseAcquired[key].Before(sim.judge.history.processStarts[is.shard]) {
+			if cv.env.judge.rings.leaseAcquired[key].Before(cv.env.judge.history.processStarts[is.shard]) {
 				return fmt.Sprintf("slot %d of cell %s is assigned to %s, which has not restarted yet", n, cell.Name, is.shard)
 			}
-			if holder := sim.judge.rings.leases[key]; is.holder == "" || holder != is.holder {
+			if holder := cv.env.judge.rings.leases[key]; is.holder == "" || holder != is.holder {
 				return fmt.Sprintf("slot %d of cell %s is assigned to %q, but the Lease holder is %q", n, cell.Name, is.holder, holder)
 			}
 			shards[is.shard] = true
 		}
-		if len(shards) != sim.scenario.AggregatorsPerCell {
-			return fmt.Sprintf("the slots of cell %s are assigned to %d of %d shards", cell.Name, len(shards), sim.scenario.AggregatorsPerCell)
+		if len(shards) != cv.env.scenario.AggregatorsPerCell {
+			return fmt.Sprintf("the slots of cell %s are assigned to %d of %d shards", cell.Name, len(shards), cv.env.scenario.AggregatorsPerCell)
 		}
 	}
 	return ""
@@ -239,7 +237,7 @@ func DrawShared(seed uint64) Scenario {
 		s.Steps = append(s.Steps, step)
 	}
 	for range 1 + r.IntN(3) {
-		s.drawBurst(r)
+		drawBurst(&s, r)
 	}
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return s

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,15 +21,20 @@ import (
 // sourceName is the name of the Deployment that the pods belong to. The generator creates its protector.
 const sourceName = "web"
 
+// sources are the Deployments of the first core that request protection. It creates, changes and confirms them, as users do.
+type sources struct {
+	env *environment
+}
+
 // changeSource deletes or recreates the Deployment as a user, or makes the Deployment or its protector vanish. No client sees a vanishing
 // object terminate.
-func (sim *simulator) changeSource(s Step) {
-	store, key := sim.cores[0].store, types.NamespacedName{Namespace: namespace, Name: sourceName}
+func (ss *sources) changeSource(s Step) {
+	store, key := ss.env.cores[0].store, types.NamespacedName{Namespace: namespace, Name: sourceName}
 	switch s.What {
 	case DeleteSource:
 		_, _ = store.Delete("deployments", key, "", user)
 	case CreateSource:
-		_, _ = store.Create("deployments", sim.deployment(), user)
+		_, _ = store.Create("deployments", ss.deployment(), user)
 	case LoseSource:
 		store.Lose("deployments", key)
 	case LoseProtector:
@@ -138,28 +145,28 @@ func isSource(o client.Object) bool {
 
 // unservedSource returns which Deployment lacks the protector that it should have, or which protector should have been released; "" if
 // none.
-func (sim *simulator) unservedSource() string {
-	for _, plan := range sim.scenario.sources() {
-		if problem := sim.sourceProblem(plan); problem != "" {
+func (cv *convergence) unservedSource() string {
+	for _, plan := range cv.env.scenario.sources() {
+		if problem := cv.sourceProblem(plan); problem != "" {
 			return fmt.Sprintf("%s of Deployment %s", problem, plan.key())
 		}
 	}
 	return ""
 }
 
-func (sim *simulator) sourceProblem(plan SourcePlan) string {
-	core := sim.cores[0]
+func (cv *convergence) sourceProblem(plan SourcePlan) string {
+	core := cv.env.cores[0]
 	stored, absent := core.store.Get("podprotectors", plan.protectorKey())
 	object, gone := core.store.Get("deployments", plan.key())
 	p, _ := stored.(*v1alpha1.PodProtector)
-	sim.judge.mu.Lock()
-	lost := sim.judge.history.protectors[protectorKey{core.name, plan.protectorKey()}]
-	isStuck := lost != nil && lost.isLost() && !sim.isRecreatable(lost) // its release needs a confirmation, and cannot be recorded
-	source := sim.judge.lifecycles.sources.of(protectorKey{core.name, plan.protectorKey()})
+	cv.env.judge.mu.Lock()
+	lost := cv.env.judge.history.protectors[protectorKey{core.name, plan.protectorKey()}]
+	isStuck := lost != nil && lost.isLost() && !cv.isRecreatable(lost) // its release needs a confirmation, and cannot be recorded
+	source := cv.env.judge.lifecycles.sources.of(protectorKey{core.name, plan.protectorKey()})
 	truth := source.current()
-	d := sim.judge.decreases
+	d := cv.env.judge.decreases
 	isHeld := absent == nil && (d.isHeldCascade(core.name, p, truth) || d.isReleaseUndone(core.name, p, truth) || d.isRecreationUndone(core.name, p, source))
-	sim.judge.mu.Unlock()
+	cv.env.judge.mu.Unlock()
 	deployment, _ := object.(*appsv1.Deployment)
 	switch {
 	case gone == nil && deployment.DeletionTimestamp != nil && isStuck:
@@ -192,4 +199,26 @@ func protectorMismatch(d *appsv1.Deployment, p *v1alpha1.PodProtector) string {
 		return "a decrease is pending that the Deployment does not request:" + describePending(p)
 	}
 	return ""
+}
+
+func (ss *sources) deployment() *appsv1.Deployment {
+	replicas, unavailable := int32(ss.env.scenario.Pods), intstr.FromInt32(int32(ss.env.scenario.Pods)/3)
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sourceName, Labels: map[string]string{v1alpha1.LabelProtect: "true"}}}
+	d.Spec.Replicas = &replicas
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
+	d.Spec.Strategy.Type = appsv1.RollingUpdateDeploymentStrategyType
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable}
+	return d
+}
+
+func (ss *sources) scaleSource(s Step) {
+	core := ss.env.cores[0]
+	_, _ = core.store.Update("deployments", types.NamespacedName{Namespace: namespace, Name: sourceName}, "", "user", func(o client.Object) error {
+		if d, ok := o.(*appsv1.Deployment); ok {
+			replicas := int32(s.N)
+			d.Spec.Replicas = &replicas
+			d.Generation++
+		}
+		return nil
+	})
 }

@@ -35,19 +35,24 @@ const maxTimeWithoutCell = time.Minute
 // staleAfter is that of the Cells: two heartbeats, plus the network delay of one.
 const staleAfter = 25 * time.Second
 
-func (sim *simulator) newCell(name string) *v1alpha1.Cell {
+// cellObjects creates and deletes the Cells of the cores, and creates their ClusterRings.
+type cellObjects struct {
+	env *environment
+}
+
+func (cs *cellObjects) newCell(name string) *v1alpha1.Cell {
 	cell := &v1alpha1.Cell{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.CellSpec{AdmissionDeadline: &metav1.Duration{Duration: admissionDeadline}},
 	}
-	if sim.scenario.Topology.Discounts {
+	if cs.env.scenario.Topology.Discounts {
 		cell.Spec.WhenStale, cell.Spec.StaleAfter = v1alpha1.WhenStaleDiscount, &metav1.Duration{Duration: staleAfter}
 	}
 	return cell
 }
 
 // startTopology starts the topology controller of a core. It does not connect to workers.
-func (sim *simulator) startTopology(name, core string) *process {
-	p := sim.newProcess(name)
+func (ps *processes) startTopology(name, core string) *process {
+	p := ps.newProcess(name)
 	p.runManager(p.cores[core], nil, func(ctx context.Context, mgr manager.Manager) error {
 		return topology.Setup(ctx, delayedReadManager{orderedEventManager{mgr}}, nil, prometheus.NewRegistry())
 	})
@@ -55,47 +60,47 @@ func (sim *simulator) startTopology(name, core string) *process {
 }
 
 // changeCell deletes a Cell of a core, or recreates it as soon as the previous one is deleted.
-func (sim *simulator) changeCell(n int, s Step) {
-	core, name := sim.cores[s.Core%len(sim.cores)], sim.cell(s).name
-	sim.judge.recordFault(Step{For: maxTimeWithoutCell})
+func (cs *cellObjects) changeCell(n int, s Step) {
+	core, name := cs.env.core(s), cs.env.cell(s).name
+	cs.env.judge.recordFault(Step{For: maxTimeWithoutCell})
 	if s.What == DeleteCell {
 		_, _ = core.store.Delete("cells", types.NamespacedName{Name: name}, "", user)
 		return
 	}
-	sim.runAfter(0, func() {
+	cs.env.runAfter(0, func() {
 		for try := range 30 {
-			if _, err := core.store.Create("cells", sim.newCell(name), user); err == nil || !sim.isTerminating(core, name) {
+			if _, err := core.store.Create("cells", cs.newCell(name), user); err == nil || !cs.isTerminating(core, name) {
 				return
 			}
-			time.Sleep(sim.dice.Between(time.Second, 2*time.Second, fmt.Sprintf("create cell %d.%d", n, try)))
+			time.Sleep(cs.env.dice.Between(time.Second, 2*time.Second, fmt.Sprintf("create cell %d.%d", n, try)))
 		}
 	})
 }
 
-func (sim *simulator) isTerminating(core *clusterState, cell string) bool {
+func (cs *cellObjects) isTerminating(core *clusterState, cell string) bool {
 	object, err := core.store.Get("cells", types.NamespacedName{Name: cell})
 	return err == nil && object.GetDeletionTimestamp() != nil
 }
 
 // createCells creates the Cells that do not exist, as soon as terminating ones are deleted.
-func (sim *simulator) createCells() error {
-	if sim.scenario.Topology.Runs && sim.renewals.hasForced(sim.judge) {
-		sim.renewals.stopAll() // a removal by force is admitted, and so renewed, in a cell that drains too
+func (cs *cellObjects) createCells(renewals *renewalClients) error {
+	if cs.env.scenario.Topology.Runs && renewals.hasForced(cs.env.judge) {
+		renewals.stopAll() // a removal by force is admitted, and so renewed, in a cell that drains too
 	}
-	return sim.waitUntil(convergenceTime, func() string {
-		for _, core := range sim.cores {
-			for _, worker := range sim.workers {
-				if sim.isTerminating(core, worker.name) {
+	return waitUntil(convergenceTime, func() string {
+		for _, core := range cs.env.cores {
+			for _, worker := range cs.env.workers {
+				if cs.isTerminating(core, worker.name) {
 					return fmt.Sprintf("Cell %s of %s is still being deleted", worker.name, core.name)
 				}
-				_, _ = core.store.Create("cells", sim.newCell(worker.name), user)
+				_, _ = core.store.Create("cells", cs.newCell(worker.name), user)
 			}
 		}
 		return ""
 	})
 }
 
-func (s *Scenario) drawTopology(r *rand.Rand) {
+func drawTopology(s *Scenario, r *rand.Rand) {
 	if r.IntN(6) > 0 {
 		return
 	}
@@ -106,14 +111,14 @@ func (s *Scenario) drawTopology(r *rand.Rand) {
 			for i := range s.AggregatorsPerCell {
 				s.Steps = append(s.Steps, Step{At: begin, What: PauseAggregator, Who: (core*s.Workers+cell)*s.AggregatorsPerCell + i, For: length})
 			}
-			s.drawRemovalWave(r, begin+length-8*time.Second, 16*time.Second)
+			drawRemovalWave(s, r, begin+length-8*time.Second, 16*time.Second)
 			continue
 		}
 		s.Steps = append(s.Steps, Step{At: begin, What: DeleteCell, Cell: cell, Core: core})
 		again := begin + time.Duration(1+r.IntN(40))*time.Second
 		s.Steps = append(s.Steps, Step{At: again, What: CreateCell, Cell: cell, Core: core})
-		s.drawRemovalWave(r, begin-2*time.Second, 15*time.Second)
-		s.drawRemovalWave(r, again, 15*time.Second)
+		drawRemovalWave(s, r, begin-2*time.Second, 15*time.Second)
+		drawRemovalWave(s, r, again, 15*time.Second)
 		if r.IntN(4) == 0 {
 			s.Steps = append(s.Steps, Step{At: begin + time.Duration(r.IntN(10000))*time.Millisecond, What: KillTopology, Who: core, For: 5 * time.Second})
 		}
@@ -121,7 +126,7 @@ func (s *Scenario) drawTopology(r *rand.Rand) {
 }
 
 // drawRemovalWave adds removals and new pods in all cells within a time.
-func (s *Scenario) drawRemovalWave(r *rand.Rand, begin, width time.Duration) {
+func drawRemovalWave(s *Scenario, r *rand.Rand, begin, width time.Duration) {
 	for range 4 + r.IntN(10) {
 		step := Step{
 			At: max(0, begin+time.Duration(r.Int64N(int64(width)))), What: []StepKind{Delete, Delete, Evict, CreatePod, Die}[r.IntN(5)], Cell: r.IntN(s.Workers),

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -105,64 +104,6 @@ func restartsOf(pod *corev1.Pod, container string) int32 {
 	return 0
 }
 
-// restartContainer simulates the kubelet after an update was stored. A container that was restarted for a later update may not be restarted again.
-func (c *clusterState) restartContainer(r *removal, key types.NamespacedName, uid types.UID, stored *corev1.Pod) {
-	wait := func(from, to time.Duration, what string) {
-		time.Sleep(c.simulator.dice.Between(from, to, r.id+" "+what))
-	}
-	write := func(actor string, change func(pod *corev1.Pod)) bool {
-		written := false
-		_, _ = c.store.Update("pods", key, "", actor, func(object client.Object) error {
-			if pod, ok := object.(*corev1.Pod); ok && pod.UID == uid && pod.Generation >= stored.Generation && pod.DeletionTimestamp == nil {
-				change(pod)
-				written = true
-			}
-			return nil
-		})
-		return written
-	}
-	before := restartsOf(stored, r.update.container)
-	wait(time.Millisecond, time.Second, "seen")
-	write("kubelet", func(pod *corev1.Pod) { pod.Status.ObservedGeneration = pod.Generation })
-	longest := 2 * time.Second
-	if c.simulator.dice.Chance(0.1, r.id+" pulls") {
-		longest = 2 * updateTimeout
-	}
-	wait(time.Millisecond, longest, "restart")
-	atOnce, mayMerge, isMerged := c.simulator.dice.Chance(0.5, r.id+" at once"), c.simulator.dice.Chance(0.5, r.id+" merged"), false
-	c.simulator.judge.recordEffecting(c.name, r)
-	goes := write(removalActor(r), func(pod *corev1.Pod) {
-		if isMerged = mayMerge && restartsOf(pod, r.update.container) > before; isMerged {
-			return
-		}
-		setReady(pod, false)
-		if atOnce {
-			countRestart(pod, r.update.container)
-		}
-	})
-	c.simulator.judge.recordFinished(r)
-	if !goes || isMerged {
-		return
-	}
-	if !atOnce {
-		wait(time.Millisecond, time.Second, "counted")
-		write("kubelet", func(pod *corev1.Pod) { countRestart(pod, r.update.container) })
-	}
-	if c.simulator.dice.Chance(0.1, r.id+" fails") {
-		return
-	}
-	wait(time.Millisecond, 4*time.Second, "ready")
-	write("kubelet", func(pod *corev1.Pod) { setReady(pod, true) })
-}
-
-func countRestart(pod *corev1.Pod, container string) {
-	for i := range pod.Status.ContainerStatuses {
-		if s := &pod.Status.ContainerStatuses[i]; s.Name == container {
-			s.RestartCount++
-		}
-	}
-}
-
 // guardsOperation reports whether an operation consumes budget. This is an independent implementation, not the code under test.
 func (w *watchedProtector) guardsOperation(operation v1alpha1.Operation) bool {
 	return slices.Contains(w.stored.Spec.Operations, operation)
@@ -234,7 +175,7 @@ func (h *reservationHistory) isOverdue(hash quota.UIDHash, r *removal) bool {
 	return r.update != nil && known && time.Since(decided.at) >= updateTimeout
 }
 
-func (s *Scenario) drawUpdates(r *rand.Rand) {
+func drawUpdates(s *Scenario, r *rand.Rand) {
 	if r.IntN(6) > 0 {
 		return
 	}

@@ -48,10 +48,10 @@ func (j *judge) recordReviewClock(cell string, r *removal, p *process) {
 }
 
 // stepClock sets the clock of a webhook or an aggregator by minutes, independent of how protectors count.
-func (sim *simulator) stepClock(s Step) {
-	all := sim.webhookProcesses
+func (f *processFaults) stepClock(s Step) {
+	all := f.processes.webhookProcesses
 	if s.What == StepAggregatorClock {
-		all = sim.aggregators
+		all = f.processes.aggregators
 	}
 	if p, ok := pick(all, s.Who); ok {
 		p.skew.Store(int64(time.Duration(s.N) * time.Minute))
@@ -60,7 +60,7 @@ func (sim *simulator) stepClock(s Step) {
 
 // drawClocks sets clocks by minutes in a sixth of the seeds, where pods must be ready for some seconds and are created during removals. A
 // leader that begins while its clock is wrong counts by that clock. So aggregators whose clocks step ahead lead throughout.
-func (s *Scenario) drawClocks(r *rand.Rand) {
+func drawClocks(s *Scenario, r *rand.Rand) {
 	if r.IntN(6) > 0 {
 		return
 	}
@@ -68,7 +68,7 @@ func (s *Scenario) drawClocks(r *rand.Rand) {
 		s.Protectors[i].MinReady = 2 + r.IntN(12)
 	}
 	if r.IntN(2) == 0 {
-		s.drawSteadyLeaders(r)
+		drawSteadyLeaders(s, r)
 	}
 	for i := range s.Webhooks {
 		s.Steps = append(s.Steps, Step{At: randomTime(r) / 4, What: StepWebhookClock, Who: i, N: r.IntN(9) - 6})
@@ -91,7 +91,7 @@ func (s *Scenario) drawClocks(r *rand.Rand) {
 }
 
 // drawSteadyLeaders removes all steps that end a leadership, and steps the clocks of leaders ahead.
-func (s *Scenario) drawSteadyLeaders(r *rand.Rand) {
+func drawSteadyLeaders(s *Scenario, r *rand.Rand) {
 	s.Storm.Weather, s.AggregatorsPerCell, s.Shared = apiserver.Weather{}, 1, false
 	var kept []Step
 	for _, step := range s.Steps {

@@ -1,0 +1,47 @@
+package simulation
+
+import "k8s.io/apimachinery/pkg/types"
+
+// clusterFaults restart and restore clusters, and delete what they store for our components.
+type clusterFaults struct {
+	env       *environment
+	processes *processes
+}
+
+func (f *clusterFaults) addSteps(steps stepTable) {
+	fault := func(do func(Step), kind StepKind) { steps.addFault(f.env.judge, do, kind) }
+	fault(func(s Step) {
+		name := types.NamespacedName{Namespace: leaseNamespace, Name: "aggregator-" + f.env.cell(s).name}
+		_, _ = f.env.core(s).store.Delete("leases", name, "", "user")
+	}, DeleteLease)
+	fault(func(s Step) { f.env.clusterOf(s).store.Compact() }, CompactHistory)
+	fault(func(s Step) { f.env.clusterOf(s).store.Restart() }, RestartCluster)
+	fault(func(s Step) { f.restoreWorker(f.env.cell(s), s) }, RestoreWorker)
+	fault(func(s Step) { f.restoreCore(f.env.core(s), s) }, RestoreCore)
+}
+
+// coreVersionBump is the increase of the versions after a core was restored, as etcd advises.
+const coreVersionBump = 1_000_000_000
+
+// restoreWorker takes a worker back by a few changes. Its pods return to their state at that version, and later changes are lost.
+func (f *clusterFaults) restoreWorker(c *clusterState, s Step) {
+	version := c.store.Version()
+	version -= min(version-f.env.judge.history.cells[c.name].countedVersion, uint64(s.Who))
+	c.store.Restore(version, version, func() { f.env.judge.recordCellRestore(c.name, version) })
+}
+
+// restoreCore takes a core back by a few changes. As etcd advises, its versions continue above those that it had given out.
+func (f *clusterFaults) restoreCore(c *clusterState, s Step) {
+	last := c.store.Version()
+	version := last - min(last-c.countedVersion, uint64(s.N))
+	shown := map[string]uint64{}
+	for _, p := range f.processes.allProcesses() {
+		shown[p.name] = p.seenVersions()[c.name]
+	}
+	c.store.Restore(version, last+coreVersionBump, func() { f.env.judge.recordLostDecisions(c.name, version, shown) })
+	c.restoredVersion = last + coreVersionBump
+	leases, _ := c.store.List("leases", "")
+	f.env.judge.recordRestoredShards(c.name, leases)
+	f.env.judge.recordRestoredCellObjects(c)
+	f.env.judge.recordCoreRestore(c, version, last+coreVersionBump)
+}
