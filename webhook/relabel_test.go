@@ -17,7 +17,7 @@ const (
 )
 
 // Rule 14, with an API server that evaluates the match conditions: the effect of kubectl label pods --all app-.
-func TestRelabelConsumesBudget(t *testing.T) {
+func TestRelabelIsReservedAgainstAPIServer(t *testing.T) {
 	l := newFixture(t)
 	l.protect("web", 3, 5)
 	pods := l.pods(5)
