@@ -42,7 +42,7 @@ type cellEntries struct {
 	lastOpen atomic.Int64
 }
 
-// startDraining starts that.
+// startDraining begins to drain the cell.
 func (e *cellEntries) startDraining() {
 	if !e.draining.Swap(true) {
 		e.log.Info("Draining the cell")

@@ -72,12 +72,12 @@ func TestLostProtectorStaysInForce(t *testing.T) {
 		t.Errorf("answer %+v to the removal of an unavailable pod, want it allowed", answer)
 	}
 	// A protector that exists again decides.
-	anew := held(memoryProtector("web", 1, 5))
-	anew.UID, anew.ResourceVersion = "another", ""
-	if err := d.client.Create(t.Context(), anew); err != nil {
+	recreated := held(memoryProtector("web", 1, 5))
+	recreated.UID, recreated.ResourceVersion = "another", ""
+	if err := d.client.Create(t.Context(), recreated); err != nil {
 		t.Fatal(err)
 	}
-	d.core.states.setCoverage(anew)
+	d.core.states.setCoverage(recreated)
 	if answer := d.remove(t.Context(), memoryPod("web-0")); answer.Verdict != removal.VerdictReserved || d.core.states.lostCount() != 0 {
 		t.Errorf("answer %+v, %d lost protectors; want it allowed and none", answer, d.core.states.lostCount())
 	}

@@ -89,7 +89,7 @@ func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []
 	is := func(kind string, status metav1.ConditionStatus) bool {
 		return meta.IsStatusConditionPresentAndEqual(p.Status.Conditions, kind, status)
 	}
-	_, anew := p.Annotations[v1alpha1.AnnotationRestored]
+	_, isRecreated := p.Annotations[v1alpha1.AnnotationRestored]
 	for _, s := range []struct {
 		state State
 		holds bool
@@ -98,7 +98,7 @@ func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []
 		{StateFloorUnknown, !row.FloorKnown && row.Cells > 0},
 		{StateNotCounted, row.Cells == 0},
 		{StateVanished, is(v1alpha1.ConditionTargetResolved, metav1.ConditionFalse)},
-		{StateRestored, anew || quota.IsRestorePending(p)},
+		{StateRestored, isRecreated || quota.IsRestorePending(p)},
 		{StateAtFloor, row.FloorKnown && row.Cells > 0 && row.Floor > 0 && budget.Left() >= 0 && row.Allowed == 0},
 		{StateSpread, is(v1alpha1.ConditionSpreadSatisfied, metav1.ConditionFalse)},
 		{StateOverlapping, is(v1alpha1.ConditionOverlapping, metav1.ConditionTrue)},

@@ -129,7 +129,7 @@ func TestDisplayDrawsInPlaceAndRestoresTheCursor(t *testing.T) {
 	}
 }
 
-func TestResizedTerminalGetsANewFrame(t *testing.T) {
+func TestResizedTerminalIsRedrawn(t *testing.T) {
 	display, out := terminal(80, 24, true)
 	display.Show(fixture())
 	out.Reset()
