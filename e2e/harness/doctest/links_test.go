@@ -24,6 +24,21 @@ var (
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}\p{M}_ -]`)
 )
 
+// linkChecker checks the links of pages. It keeps the anchors of pages that it has read.
+type linkChecker struct {
+	tree fs.FS
+	// anchors are those of the pages that were read.
+	anchors map[string]map[string]bool
+}
+
+// anchorsOf returns the anchors of a page.
+func (c *linkChecker) anchorsOf(page string) map[string]bool {
+	if c.anchors[page] == nil {
+		_, c.anchors[page] = readLinks(c.tree, page)
+	}
+	return c.anchors[page]
+}
+
 // readLinks returns the targets of a page's links and images, and its anchors by the rules of GitHub.
 func readLinks(tree fs.FS, page string) (links []string, anchors map[string]bool) {
 	source, _ := fs.ReadFile(tree, page) // a deleted page has no links
@@ -56,8 +71,9 @@ func readLinks(tree fs.FS, page string) (links []string, anchors map[string]bool
 }
 
 // brokenLinks returns the relative links of a page that lead to no file or to no heading.
-func brokenLinks(tree fs.FS, page string) (broken []string) {
-	links, _ := readLinks(tree, page)
+func (c *linkChecker) brokenLinks(page string) (broken []string) {
+	var links []string
+	links, c.anchors[page] = readLinks(c.tree, page)
 	for _, link := range links {
 		u, err := url.Parse(link)
 		if err == nil && (u.Scheme != "" || u.Host != "") {
@@ -67,9 +83,9 @@ func brokenLinks(tree fs.FS, page string) (broken []string) {
 		if err == nil && u.Path != "" {
 			target = path.Join(path.Dir(page), u.Path)
 		}
-		if _, missing := fs.Stat(tree, target); err != nil || missing != nil {
+		if _, missing := fs.Stat(c.tree, target); err != nil || missing != nil {
 			broken = append(broken, link+": no such file")
-		} else if _, anchors := readLinks(tree, target); u.Fragment != "" && path.Ext(target) == ".md" && !anchors[u.Fragment] {
+		} else if u.Fragment != "" && path.Ext(target) == ".md" && !c.anchorsOf(target)[u.Fragment] {
 			broken = append(broken, link+": no such heading")
 		}
 	}
@@ -81,8 +97,9 @@ func TestLinksOfPages(t *testing.T) {
 	if err != nil || len(tracked) == 0 {
 		t.Fatalf("git ls-files returned %d bytes and %v", len(tracked), err)
 	}
+	checker := &linkChecker{os.DirFS(root), map[string]map[string]bool{}}
 	for page := range strings.FieldsSeq(string(tracked)) {
-		for _, link := range brokenLinks(os.DirFS(root), page) {
+		for _, link := range checker.brokenLinks(page) {
 			t.Errorf("%s: %s", page, link)
 		}
 	}
@@ -103,7 +120,8 @@ func TestBrokenLinksAreFound(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			other := "---\n# front matter\n---\n# B\n## It *is* `so`, yes\n## It is so yes\n<a id=\"here\"></a>\n"
 			tree := fstest.MapFS{"docs/a.md": {Data: []byte(c.page)}, "docs/b.md": {Data: []byte(other)}, "LICENSE": {}}
-			if got := strings.Join(brokenLinks(tree, "docs/a.md"), "\n"); got != c.want {
+			checker := &linkChecker{tree, map[string]map[string]bool{}}
+			if got := strings.Join(checker.brokenLinks("docs/a.md"), "\n"); got != c.want {
 				t.Errorf("brokenLinks() of %q = %q, want %q", c.page, got, c.want)
 			}
 		})
