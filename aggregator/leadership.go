@@ -93,9 +93,7 @@ func (a *Aggregator) newLeadership(ctx context.Context, state startState, owned 
 	snapshot.filter.scope, snapshot.notifier.hasNoBudget = pods, enqueuer.hasNoBudget
 	l := a.assemble(state, owned, snapshot, enqueuer, log, stop)
 	l.reconciler.workloads.workloads = a.newWorkloads(ctx, l.reconciler.workloads.workloadChanged)
-	l.entries.owns = allNamespaces // also those of slots that are claimed later
 	l.applyCell(state.cell)
-	l.entries.owns = owned.owns
 	return l
 }
 
