@@ -2,7 +2,6 @@ package certificates
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -83,12 +82,6 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options, registry p
 // addController adds a controller with a single request, which also follows each change of a webhook configuration.
 func addController(mgr manager.Manager, name string, r reconcile.Reconciler, request reconcile.Request, kinds []configurationKind,
 	more ...source.Source) error {
-	c, err := controller.New(name, mgr, controller.Options{
-		Reconciler: r, SkipNameValidation: ptr.To(true), // tests run it several times in a process
-	})
-	if err != nil {
-		return fmt.Errorf("create the controller %s: %w", name, err)
-	}
 	// Reconcile once at the start, regardless of the objects that exist.
 	initial := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		queue.Add(request)
@@ -104,10 +97,6 @@ func addController(mgr manager.Manager, name string, r reconcile.Reconciler, req
 		}
 		sources = append(sources, source.Kind(mgr.GetCache(), k.newObject(), handler.TypedEnqueueRequestsFromMapFunc(mapFunc)))
 	}
-	for _, s := range sources {
-		if err := c.Watch(s); err != nil {
-			return fmt.Errorf("watch: %w", err)
-		}
-	}
-	return nil
+	// Tests run the controller several times in a process.
+	return clusters.AddController(mgr, name, controller.Options{Reconciler: r, SkipNameValidation: ptr.To(true)}, sources...)
 }

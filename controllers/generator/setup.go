@@ -114,73 +114,44 @@ func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
 
 func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	gate := &share.Gate[policy.Ref]{TypedReconciler: r, Share: options.Share, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
-	c, err := controller.NewTyped(Name, mgr, controller.TypedOptions[policy.Ref]{
-		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[policy.Ref](minRetryDelay, maxRetryDelay),
-		Reconciler:              gate,
-	})
-	if err != nil {
-		return fmt.Errorf("create the controller: %w", err)
-	}
-	if err := c.Watch(gate.Source()); err != nil {
-		return fmt.Errorf("watch slots: %w", err)
-	}
-	if err := c.Watch(r.retries.source()); err != nil {
-		return fmt.Errorf("watch pending decreases: %w", err)
-	}
+	sources := []source.TypedSource[policy.Ref]{gate.Source(), r.retries.source(), r.kinds.watches.source()}
 	if options.Brake != nil {
-		if err := c.Watch(clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return mapToSource(ctx, p) })); err != nil {
-			return fmt.Errorf("watch namespaces: %w", err)
-		}
-	}
-	if err := c.Watch(r.kinds.watches.source()); err != nil {
-		return fmt.Errorf("watch other kinds: %w", err)
+		sources = append(sources, clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return mapToSource(ctx, p) }))
 	}
 	for _, kind := range r.kinds.Watched {
 		empty, err := r.kinds.newObject(kind)
 		if err != nil {
 			return err
 		}
-		if err := c.Watch(source.TypedKind(mgr.GetCache(), empty, enqueueSource(kind.GroupKind()), sourceChangedPredicate())); err != nil {
-			return fmt.Errorf("watch %s: %w", kind.Kind, err)
-		}
+		sources = append(sources, source.TypedKind(mgr.GetCache(), empty, enqueueSource(kind.GroupKind()), sourceChangedPredicate()))
 	}
-	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{},
-		handler.TypedEnqueueRequestsFromMapFunc(mapToSource), protectorChangedPredicate(options.Losses))); err != nil {
-		return fmt.Errorf("watch PodProtectors: %w", err)
-	}
+	sources = append(sources, source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, handler.TypedEnqueueRequestsFromMapFunc(mapToSource),
+		protectorChangedPredicate(options.Losses)))
 	for _, policy := range policyKinds() {
-		if err := c.Watch(source.TypedKind(mgr.GetCache(), policy,
-			handler.TypedEnqueueRequestsFromMapFunc(r.mapToSources), sourceChangedPredicate())); err != nil {
-			return fmt.Errorf("watch %T: %w", policy, err)
-		}
+		sources = append(sources, source.TypedKind(mgr.GetCache(), policy, handler.TypedEnqueueRequestsFromMapFunc(r.mapToSources), sourceChangedPredicate()))
 	}
-	return nil
+	return clusters.AddController(mgr, Name, controller.TypedOptions[policy.Ref]{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[policy.Ref](minRetryDelay, maxRetryDelay),
+		Reconciler:              gate,
+	}, sources...)
 }
 
 func (r *PolicyReconciler) setup(mgr manager.Manager, shard *share.Share) error {
 	gate := &share.Gate[policyRef]{
 		TypedReconciler: r, Share: shard, OnForeignKey: r.watchKindsOnly, Namespace: func(ref policyRef) string { return ref.Namespace },
 	}
-	c, err := controller.NewTyped(Name+"-policies", mgr, controller.TypedOptions[policyRef]{
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[policyRef](minRetryDelay, maxRetryDelay),
-		Reconciler:  gate,
-	})
-	if err != nil {
-		return fmt.Errorf("create the policy controller: %w", err)
-	}
-	if err := c.Watch(gate.Source()); err != nil {
-		return fmt.Errorf("watch slots: %w", err)
-	}
-	if err := c.Watch(source.TypedFunc[policyRef](func(ctx context.Context, queue policyQueue) error {
+	changes := source.TypedFunc[policyRef](func(ctx context.Context, queue policyQueue) error {
 		r.Kinds.watches.setChangeHandler(func(namespace string) {
 			for _, ref := range r.policyRefsFor(ctx, namespace) {
 				queue.AddAfter(ref, countDelay)
 			}
 		})
 		return nil
-	})); err != nil {
-		return fmt.Errorf("watch other kinds: %w", err)
+	})
+	sources := []source.TypedSource[policyRef]{
+		gate.Source(), changes,
+		source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, enqueueDelayed(mapToPolicy), protectorChangedPredicate(nil)),
 	}
 	enqueueAffected := enqueueDelayed(func(ctx context.Context, object client.Object) []policyRef {
 		return r.policyRefsFor(ctx, object.GetNamespace())
@@ -190,24 +161,19 @@ func (r *PolicyReconciler) setup(mgr manager.Manager, shard *share.Share) error 
 		if err != nil {
 			return err
 		}
-		if err := c.Watch(source.TypedKind(mgr.GetCache(), empty, enqueueAffected, sourceChangedPredicate())); err != nil {
-			return fmt.Errorf("watch %s: %w", kind.Kind, err)
-		}
-	}
-	if err := c.Watch(source.TypedKind(mgr.GetCache(), &v1alpha1.PodProtector{}, enqueueDelayed(mapToPolicy), protectorChangedPredicate(nil))); err != nil {
-		return fmt.Errorf("watch PodProtectors: %w", err)
+		sources = append(sources, source.TypedKind(mgr.GetCache(), empty, enqueueAffected, sourceChangedPredicate()))
 	}
 	enqueueSelf := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []policyRef {
 		return []policyRef{{object.GetNamespace(), object.GetName()}}
 	})
 	for _, policy := range policyKinds() {
-		for _, handle := range []handler.TypedEventHandler[client.Object, policyRef]{enqueueSelf, enqueueAffected} {
-			if err := c.Watch(source.TypedKind(mgr.GetCache(), policy, handle, sourceChangedPredicate())); err != nil {
-				return fmt.Errorf("watch %T: %w", policy, err)
-			}
-		}
+		sources = append(sources, source.TypedKind(mgr.GetCache(), policy, enqueueSelf, sourceChangedPredicate()),
+			source.TypedKind(mgr.GetCache(), policy, enqueueAffected, sourceChangedPredicate()))
 	}
-	return nil
+	return clusters.AddController(mgr, Name+"-policies", controller.TypedOptions[policyRef]{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[policyRef](minRetryDelay, maxRetryDelay),
+		Reconciler:  gate,
+	}, sources...)
 }
 
 func policyKinds() []client.Object {

@@ -50,32 +50,24 @@ func Setup(
 	gate := share.GateRequests(shard, &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, Brake: brake, metrics: metrics,
 	})
-	c, err := controller.New(Name, mgr, controller.Options{
+	lost := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		losses.subscribe(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
+		return nil
+	})
+	sources := []source.Source{
+		gate.Source(), lost,
+		source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, changedPredicate()),
+	}
+	if brake != nil {
+		sources = append(sources, clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(p)}}
+		}))
+	}
+	return clusters.AddController(mgr, Name, controller.Options{
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minRetryDelay, maxRetryDelay),
 		Reconciler:              gate,
-	})
-	if err != nil {
-		return fmt.Errorf("create the controller: %w", err)
-	}
-	if err := c.Watch(gate.Source()); err != nil {
-		return fmt.Errorf("watch slots: %w", err)
-	}
-	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{},
-		&handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, changedPredicate())); err != nil {
-		return fmt.Errorf("watch PodProtectors: %w", err)
-	}
-	if brake != nil {
-		if err := c.Watch(clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []reconcile.Request {
-			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(p)}}
-		})); err != nil {
-			return fmt.Errorf("watch namespaces: %w", err)
-		}
-	}
-	return c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		losses.subscribe(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })
-		return nil
-	}))
+	}, sources...)
 }
 
 // changedPredicate drops updates that do not concern whether a protector is held, deleted or complete, above all the status writes of a storm.

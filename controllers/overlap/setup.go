@@ -2,7 +2,6 @@ package overlap
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/share"
 )
 
@@ -25,17 +25,8 @@ func Setup(mgr manager.Manager, shard *share.Share) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), index: newCoverageIndex(),
 	}
 	gate := share.GateRequests(shard, r)
-	c, err := controller.New(Name, mgr, controller.Options{Reconciler: gate})
-	if err != nil {
-		return fmt.Errorf("create the controller: %w", err)
-	}
-	if err := c.Watch(gate.Source()); err != nil {
-		return fmt.Errorf("watch slots: %w", err)
-	}
-	if err := c.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, r.index.handler())); err != nil {
-		return fmt.Errorf("watch PodProtectors: %w", err)
-	}
-	return nil
+	return clusters.AddController(mgr, Name, controller.Options{Reconciler: gate}, gate.Source(),
+		source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, r.index.handler()))
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

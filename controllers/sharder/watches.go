@@ -2,7 +2,6 @@ package sharder
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -54,10 +53,6 @@ func (b *enqueuer) enqueue(name string) {
 }
 
 func (r *Reconciler) setup(mgr manager.Manager, statusEnqueuer *enqueuer) error {
-	c, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
-	if err != nil {
-		return fmt.Errorf("create the controller: %w", err)
-	}
 	configurations := handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, c *admissionregistrationv1.MutatingWebhookConfiguration) []reconcile.Request {
 			name, ok := strings.CutPrefix(c.Name, configurationPrefix)
@@ -66,15 +61,8 @@ func (r *Reconciler) setup(mgr manager.Manager, statusEnqueuer *enqueuer) error 
 			}
 			return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 		})
-	for _, s := range []source.Source{
-		source.Func(statusEnqueuer.start), specs(mgr),
-		source.Kind(mgr.GetCache(), &admissionregistrationv1.MutatingWebhookConfiguration{}, configurations),
-	} {
-		if err := c.Watch(s); err != nil {
-			return fmt.Errorf("watch: %w", err)
-		}
-	}
-	return nil
+	return clusters.AddController(mgr, Name, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers}, source.Func(statusEnqueuer.start), specs(mgr),
+		source.Kind(mgr.GetCache(), &admissionregistrationv1.MutatingWebhookConfiguration{}, configurations))
 }
 
 // specs returns a source of ClusterRings that were created, deleted, or whose spec changed.
@@ -84,10 +72,6 @@ func specs(mgr manager.Manager) source.Source {
 }
 
 func (r *PassReconciler) setup(mgr manager.Manager, passEnqueuer *enqueuer, request func(ring string)) error {
-	c, err := controller.New(Name+"-passes", mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: passWorkers})
-	if err != nil {
-		return fmt.Errorf("create the pass controller: %w", err)
-	}
 	moved := handler.TypedFuncs[*metav1.PartialObjectMetadata, reconcile.Request]{UpdateFunc: func(
 		ctx context.Context, e event.TypedUpdateEvent[*metav1.PartialObjectMetadata], _ workqueue.TypedRateLimitingInterface[reconcile.Request],
 	) {
@@ -105,10 +89,6 @@ func (r *PassReconciler) setup(mgr manager.Manager, passEnqueuer *enqueuer, requ
 			}
 		}
 	}}
-	for _, s := range []source.Source{source.Func(passEnqueuer.start), specs(mgr), source.Kind(mgr.GetCache(), clusters.EmptyNamespace(), moved)} {
-		if err := c.Watch(s); err != nil {
-			return fmt.Errorf("watch: %w", err)
-		}
-	}
-	return nil
+	return clusters.AddController(mgr, Name+"-passes", controller.Options{Reconciler: r, MaxConcurrentReconciles: passWorkers},
+		source.Func(passEnqueuer.start), specs(mgr), source.Kind(mgr.GetCache(), clusters.EmptyNamespace(), moved))
 }

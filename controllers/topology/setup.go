@@ -30,28 +30,19 @@ func Setup(ctx context.Context, mgr manager.Manager, cells map[string]*rest.Conf
 		Cells: cells, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name),
 		Monotonic: time.Now, cellStates: map[string]cellState{},
 	}
-	cellController, err := controller.New(Name, mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers})
-	if err != nil {
-		return fmt.Errorf("create the controller: %w", err)
-	}
-	err = cellController.Watch(source.Kind(mgr.GetCache(), &v1alpha1.Cell{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Cell]{},
-		predicate.TypedFuncs[*v1alpha1.Cell]{UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.Cell]) bool {
-			// Heartbeats are observed at the next periodic check.
-			return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.Status.Cluster != e.ObjectNew.Status.Cluster ||
-				e.ObjectOld.DeletionTimestamp.IsZero() != e.ObjectNew.DeletionTimestamp.IsZero()
-		}}))
-	if err != nil {
-		return fmt.Errorf("watch Cells: %w", err)
-	}
-	clearController, err := controller.New(Name+"-clear", mgr, controller.Options{Reconciler: Clearer{r}})
-	if err != nil {
-		return fmt.Errorf("create the controller that clears cells: %w", err)
-	}
+	changed := predicate.TypedFuncs[*v1alpha1.Cell]{UpdateFunc: func(e event.TypedUpdateEvent[*v1alpha1.Cell]) bool {
+		// Heartbeats are observed at the next periodic check.
+		return e.ObjectOld.Generation != e.ObjectNew.Generation || e.ObjectOld.Status.Cluster != e.ObjectNew.Status.Cluster ||
+			e.ObjectOld.DeletionTimestamp.IsZero() != e.ObjectNew.DeletionTimestamp.IsZero()
+	}}
 	requestsClear := predicate.NewTypedPredicateFuncs(func(p *v1alpha1.PodProtector) bool { return p.Annotations[v1alpha1.AnnotationRemoveCell] != "" })
-	err = clearController.Watch(source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{},
-		requestsClear))
-	if err != nil {
-		return fmt.Errorf("watch PodProtectors: %w", err)
+	if err := errors.Join(
+		clusters.AddController(mgr, Name, controller.Options{Reconciler: r, MaxConcurrentReconciles: workers},
+			source.Kind(mgr.GetCache(), &v1alpha1.Cell{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Cell]{}, changed)),
+		clusters.AddController(mgr, Name+"-clear", controller.Options{Reconciler: Clearer{r}},
+			source.Kind(mgr.GetCache(), &v1alpha1.PodProtector{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodProtector]{}, requestsClear)),
+	); err != nil {
+		return err
 	}
 	collector := newMetrics(r)
 	if err := errors.Join(registry.Register(collector), mgr.Add(collector)); err != nil {
