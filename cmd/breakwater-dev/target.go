@@ -19,7 +19,6 @@ const (
 	exitNotRunning = 3
 )
 
-// federationFlags select a federation.
 type federationFlags struct {
 	topology string
 	dir      string

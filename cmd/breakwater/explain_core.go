@@ -13,7 +13,6 @@ type coreConnection struct {
 	name, flag string
 }
 
-// coreConnections returns the connections to all core clusters.
 func (f *explainFlags) coreConnections() ([]coreConnection, error) {
 	if len(f.cores) == 0 {
 		return []coreConnection{{f.core, "", "--kubeconfig"}}, nil

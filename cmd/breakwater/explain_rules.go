@@ -98,7 +98,6 @@ func (r *rules) readFiles(f *explainFlags, in io.Reader) ([]string, error) {
 	return notes, nil
 }
 
-// readCore reads the rules from a core cluster.
 func (r *rules) readCore(ctx context.Context, core *coreConnection, namespaces []string) error {
 	config, err := core.Config("explain")
 	if err != nil {

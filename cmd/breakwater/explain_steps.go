@@ -109,7 +109,6 @@ func podOf(kind schema.GroupKind, workload []byte) ([]byte, error) {
 	return pod.MarshalJSON()
 }
 
-// denialError returns an error with the reasons of all denials.
 func denialError(steps []step) error {
 	var all []error
 	for i := range steps {

@@ -30,7 +30,6 @@ type webhookScope struct {
 	exempt []string
 }
 
-// addCell adds the Cell of a core cluster.
 func (a *webhookScope) addCell(core string, of *v1alpha1.Cell) error {
 	if a.cell == "" || of.Name != a.cell {
 		return nil

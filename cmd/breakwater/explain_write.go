@@ -14,7 +14,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
 
-// outputWriters maps the formats of --output to writers.
 func outputWriters() map[string]func(out, log io.Writer, steps []step) error {
 	return map[string]func(out, log io.Writer, steps []step) error{
 		"table": writeTable, "yaml": writeObjects, "json": writeJSON, "patch": writePatches,

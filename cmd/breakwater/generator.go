@@ -182,7 +182,6 @@ func kindNames() []string {
 	return names
 }
 
-// watchedKinds parses --kinds.
 func (f *generatorFlags) watchedKinds() ([]schema.GroupVersionKind, error) {
 	var kinds []schema.GroupVersionKind
 	for _, name := range f.kinds {

@@ -266,7 +266,6 @@ func groupResources(names []string) (all []schema.GroupResource) {
 	return all
 }
 
-// cellRegistries returns a cell registry per core.
 func (f *webhookFlags) cellRegistries(cores map[string]cluster.Cluster, log logr.Logger) map[string]*clusters.CellRegistry {
 	registries := map[string]*clusters.CellRegistry{}
 	for name, core := range cores {

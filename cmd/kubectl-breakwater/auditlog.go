@@ -59,7 +59,6 @@ func (a auditLog) visitLines(p *plugin, visit func(line []byte) error) error {
 	return nil
 }
 
-// readAudit reads the denials in an audit log.
 func (f *denialsFlags) readAudit(of scope) (all []denial.Denial, err error) {
 	reader := denial.NewReader()
 	err = f.auditLog.visitLines(f.plugin, func(line []byte) error {

@@ -27,7 +27,6 @@ const (
 	fromSecret         connectionSource = "the kubeconfig of the Cell's Secret"
 )
 
-// cellCluster is the cluster of a cell.
 type cellCluster struct {
 	Cell   string
 	Config *rest.Config

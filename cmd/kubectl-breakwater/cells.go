@@ -122,7 +122,6 @@ func cellTable(all []status.Cell, o tableOptions) *table {
 	return t
 }
 
-// conditionCell formats the status of a condition.
 func conditionCell(status string) tableCell {
 	switch status {
 	case "True":

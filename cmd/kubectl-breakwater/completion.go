@@ -15,7 +15,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// completionTimeout is the timeout of shell completion.
 const completionTimeout = 3 * time.Second
 
 // arguments returns the arguments of a command line. kubectl runs a program named kubectl_complete-breakwater to complete the arguments

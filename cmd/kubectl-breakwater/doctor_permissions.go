@@ -72,7 +72,6 @@ func isAllowed(ctx context.Context, client kubernetes.Interface, right *doctor.P
 	return err == nil && answer.Status.Allowed, err
 }
 
-// groupsOf returns the groups of a ServiceAccount.
 func groupsOf(account string) []string {
 	namespace, _, _ := strings.Cut(strings.TrimPrefix(account, "system:serviceaccount:"), ":")
 	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}

@@ -11,7 +11,6 @@ import (
 // maxPodNames is how many pods of a wave are named, unless the output is wide.
 const maxPodNames = 4
 
-// simulationText formats a simulation as text.
 func simulationText(s simulationResult, wide, coloured bool) string {
 	var b strings.Builder
 	verdict := good.apply("passes", coloured)
@@ -32,7 +31,6 @@ func simulationText(s simulationResult, wide, coloured bool) string {
 	return b.String()
 }
 
-// planText formats a plan as text.
 func planText(p drainPlan, wide, coloured bool) string {
 	var b strings.Builder
 	if len(p.Blocked) > 0 {

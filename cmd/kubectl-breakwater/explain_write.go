@@ -10,7 +10,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 )
 
-// explanationText formats an explanation as text.
 func explanationText(e explain.Explanation, wide, coloured bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s pod %s/%s in cell %s: %s\n", e.Operation, e.Namespace, e.Pod, e.Cell, verdictText(e, coloured))

@@ -22,7 +22,6 @@ import (
 // pageSize is the page size of lists. Many small responses are cheaper for the API server and show results earlier.
 const pageSize = 500
 
-// listPages lists all objects of a kind in pages.
 func listPages[L client.ObjectList](ctx context.Context, c core, list L, visit func(L), options ...client.ListOption) error {
 	for {
 		err := c.List(ctx, list, append(options, client.Limit(pageSize), client.Continue(list.GetContinue()))...)
@@ -36,7 +35,6 @@ func listPages[L client.ObjectList](ctx context.Context, c core, list L, visit f
 	}
 }
 
-// coreState is the state of a core cluster.
 type coreState struct {
 	core       core
 	protectors []v1alpha1.PodProtector

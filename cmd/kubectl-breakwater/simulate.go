@@ -113,7 +113,6 @@ func (f *simulateFlags) run(ctx context.Context, what string, simulate func(cont
 	return nil
 }
 
-// simulateRemovals simulates the removal of pods.
 func (f *simulateFlags) simulateRemovals(ctx context.Context, at cellAccess, pods []corev1.Pod, operation v1alpha1.Operation, s *simulationResult) error {
 	all, notes, err := podsToRemove(ctx, at, pods, operation, max(f.after, time.Nanosecond))
 	if err != nil {

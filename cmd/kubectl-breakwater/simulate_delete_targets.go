@@ -128,7 +128,6 @@ func (c core) notFound(of *metav1.StatusDetails, namespace string) error {
 	return fmt.Errorf("%s %s does not exist in %s", kind, name, where)
 }
 
-// deletableTypes returns the types for completion.
 func deletableTypes() []string {
 	return []string{
 		"cell", "clusterprotectionpolicy", "crd", "deployment", "namespace", "pod", "podprotector", "protectionpolicy", "replicaset", "replicationcontroller", "statefulset",

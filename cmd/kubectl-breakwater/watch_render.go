@@ -75,7 +75,6 @@ func (b *watchState) frame(width, height int, coloured bool, now time.Time) []st
 	return lines[:min(len(lines), max(1, height))]
 }
 
-// protectorView returns the full view of a protector.
 func protectorView(s *watchView, v *status.Protector, width int, coloured bool, now time.Time) string {
 	tree := statusTree{Protector: v, denials: s.denials, now: now, width: width, coloured: coloured, hideAuditHint: true}
 	title, rest, _ := strings.Cut(tree.text(), "\n")

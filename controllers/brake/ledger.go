@@ -34,7 +34,6 @@ type ledger struct {
 	observed map[string][]brake.Grant
 }
 
-// observedGrants returns the grants of a budget that this process has observed.
 func (l *ledger) observedGrants(budget string) []brake.Grant {
 	return slices.Clone(l.observed[brake.Key(budget)])
 }

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// configurationKind is a kind of webhook configurations.
 type configurationKind struct {
 	kindName  string
 	newObject func() client.Object
@@ -20,7 +19,6 @@ type configurationKind struct {
 	names []string
 }
 
-// kinds returns the kinds that have such configurations.
 func (o *Options) kinds() []configurationKind {
 	all := []configurationKind{
 		{"ValidatingWebhookConfiguration", func() client.Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} }, o.Configurations},

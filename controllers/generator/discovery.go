@@ -81,7 +81,6 @@ func ignoreNotServed(err error) error {
 	return err
 }
 
-// policyResource returns the resource of a policy.
 func policyResource(p *policy.Policy) schema.GroupVersionResource {
 	if p.Namespace == "" {
 		return v1alpha1.GroupVersion.WithResource("clusterprotectionpolicies")

@@ -70,7 +70,6 @@ func (w *kindWatches) of(kind schema.GroupKind) *kindWatch {
 	return w.kinds[kind]
 }
 
-// all returns all kinds that are watched.
 func (w *kindWatches) all() []schema.GroupVersionKind {
 	w.mu.Lock()
 	defer w.mu.Unlock()

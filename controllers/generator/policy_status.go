@@ -59,7 +59,6 @@ func (r *PolicyReconciler) watchKinds(ctx context.Context, p *policy.Policy) (me
 	}, nil
 }
 
-// computeStatus determines the status of a policy.
 func (r *PolicyReconciler) computeStatus(ctx context.Context, object client.Object, p *policy.Policy) (v1alpha1.ProtectionPolicyStatus, error) {
 	ranked, err := listPolicies(ctx, r.Client, p.Namespace)
 	if err != nil {

@@ -55,7 +55,6 @@ func (k *Kinds) ensureWatched(ctx context.Context, ref policy.Ref, protectors []
 	return nil
 }
 
-// watchedKinds returns all kinds that are watched.
 func (k *Kinds) watchedKinds() []v1alpha1.WorkloadKind {
 	var kinds []v1alpha1.WorkloadKind
 	for _, kind := range slices.Concat(k.Watched, k.watches.all()) {

@@ -169,7 +169,6 @@ func (r *PolicyReconciler) policyRefsFor(ctx context.Context, namespace string) 
 	return refs
 }
 
-// mapToPolicy maps a protector to the policy that generated it.
 func mapToPolicy(_ context.Context, protector *v1alpha1.PodProtector) []policyRef {
 	kind, name, ok := strings.Cut(protector.Annotations[v1alpha1.AnnotationPolicy], "/")
 	switch {

@@ -16,7 +16,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// crdName is the name of the CRD of protectors.
 const crdName = "podprotectors.breakwater.dev"
 
 // isCRDDeleted reports whether the CRD of protectors is being deleted. The API server then deletes every protector, although no client

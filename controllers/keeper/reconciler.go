@@ -74,7 +74,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: clusters.RecheckInterval}, err
 }
 
-// addFinalizer adds the finalizer to a protector.
 func (r *Reconciler) addFinalizer(ctx context.Context, p *v1alpha1.PodProtector) error {
 	err := clusters.AddFinalizer(ctx, r.Client, v1alpha1.GroupVersion.WithKind("PodProtector"), p, v1alpha1.FinalizerHold, Name)
 	if isOutdated(err) {

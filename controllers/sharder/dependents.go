@@ -97,7 +97,6 @@ func (d *dependents) planPage(ctx context.Context, r *resource, page []object) (
 	return d.planner.planFollowingOwners(dependents, placements), nil
 }
 
-// filter returns the objects of a page for which matches is true.
 func (d *dependents) filter(ctx context.Context, r *resource, page []object, matches func(*dependent) bool) ([]*dependent, error) {
 	var all []*dependent
 	filter := d.reader.newNamespaceFilter()

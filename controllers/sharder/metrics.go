@@ -65,7 +65,6 @@ func (m *Metrics) createSeries(ring string) {
 	}
 }
 
-// deleteSeries deletes the series of a ring that was deleted.
 func (m *Metrics) deleteSeries(ring string) {
 	labels := prometheus.Labels{"ring": ring}
 	for _, c := range []interface {

@@ -87,7 +87,6 @@ func (r *reporter) balancedCondition() metav1.Condition {
 // maxMessage bounds the message of a condition, in bytes.
 const maxMessage = 4096
 
-// failedCondition returns the condition for a pass that failed.
 func failedCondition(err error) metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionBalanced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonResyncFailed,

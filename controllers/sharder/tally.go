@@ -73,7 +73,6 @@ func (t *tally) countPlacements(plans []*plan) {
 	}
 }
 
-// recordOutcome records the result of a plan.
 func (t *tally) recordOutcome(x *plan) {
 	switch x.outcome {
 	case done:

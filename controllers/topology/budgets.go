@@ -33,7 +33,6 @@ type budgetSummary struct {
 	protectors []protectorBudget
 }
 
-// protectorBudget is the summary of one protector.
 type protectorBudget struct {
 	namespace, name                   string
 	available, floor, reserved, limit int

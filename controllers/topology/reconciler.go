@@ -95,7 +95,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func cellKind() schema.GroupVersionKind { return v1alpha1.GroupVersion.WithKind("Cell") }
 
-// desiredConditions returns the desired conditions of the Cell.
 func (r *Reconciler) desiredConditions(ctx context.Context, cell *v1alpha1.Cell, state report) ([]metav1.Condition, error) {
 	connected, guarded := r.checkCluster(ctx, cell)
 	conditions := []metav1.Condition{connected, guarded}

@@ -33,7 +33,6 @@ type line struct {
 // point is a line's value y for the growing number x.
 type point struct{ x, y float64 }
 
-// growths returns all series.
 func growths() []growth {
 	return []growth{
 		aggregatorGrowth("aggregator-pods", "Aggregator: more pods, 1,000 protectors", "pods", `^Aggregator/pods=(\d+)/protectors=1000/start$`),

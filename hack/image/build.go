@@ -22,7 +22,6 @@ const (
 	sbomPath = "var/lib/db/sbom/breakwater.cdx.json"
 )
 
-// platformImage is the image for one platform.
 type platformImage struct {
 	v1.Image
 	platform *v1.Platform
@@ -37,7 +36,6 @@ type file struct {
 	content []byte
 }
 
-// build creates the image of a program.
 func build(program string, platform *v1.Platform, version string, at time.Time) (platformImage, error) {
 	binary, err := os.ReadFile(program)
 	if err != nil {

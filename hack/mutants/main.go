@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// mutant is one fault.
 type mutant struct {
 	Name    string `json:"name"`
 	Rule    string `json:"rule"`
@@ -230,7 +229,6 @@ func checkBaseline(ctx context.Context, proofs []proof, seeds int) error {
 	return nil
 }
 
-// runTests runs a proof.
 func (p proof) runTests(ctx context.Context, seeds int, build ...string) outcome {
 	arguments := append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout=14m", "-run", p.run}, build...)
 	arguments = append(arguments, p.packages...)

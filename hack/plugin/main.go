@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// platform is a platform of the plugin.
 type platform struct{ os, arch string }
 
 func platforms() []platform {
@@ -88,7 +87,6 @@ func run(described, dir, base, only string) error {
 	return os.WriteFile(filepath.Join(dir, "breakwater.yaml"), text, 0o644)
 }
 
-// build builds and packs the plugin for a platform.
 func build(p platform, version, dir string) (packed, error) {
 	work, err := os.MkdirTemp("", "breakwater-plugin-")
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// file is a file in an archive.
 type file struct {
 	name    string
 	mode    fs.FileMode

@@ -65,7 +65,6 @@ func (l *queue[In, Out]) queued() int {
 	return l.next.waiters
 }
 
-// endWindow ends the batch window.
 func (l *queue[In, Out]) endWindow() {
 	if l.full != nil {
 		close(l.full)

@@ -90,7 +90,6 @@ func (f *CacheFilter) RestoreIncluded(into toolscache.Store, p *v1alpha1.PodProt
 	_ = into.Update(whole) // an in-memory store, whose keys are those of its objects
 }
 
-// stubOf returns the stub of a protector.
 func stubOf(p *v1alpha1.PodProtector) *v1alpha1.PodProtector {
 	return &v1alpha1.PodProtector{TypeMeta: p.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion, Annotations: stubAnnotations,

@@ -102,7 +102,6 @@ func (s *server) servePage(name string, show viewFunc) http.Handler {
 	})
 }
 
-// serveJSON serves a view as JSON.
 func (s *server) serveJSON(_ string, show viewFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, ok := s.authenticate(w, r)

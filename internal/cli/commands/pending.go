@@ -21,7 +21,6 @@ import (
 // confirmationLifetime is how long a confirmation is valid. It expires so that it does not confirm a later decrease of the same protector.
 const confirmationLifetime = 10 * time.Minute
 
-// pendingDecrease is a protector with a pending decrease.
 type pendingDecrease struct {
 	*v1alpha1.PodProtector
 	brake.Decrease

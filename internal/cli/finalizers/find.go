@@ -18,7 +18,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// finalizerPrefix is the prefix of all finalizers of Breakwater.
 const finalizerPrefix = "breakwater.dev/"
 
 // pageSize is the maximum number of objects per list request.

@@ -7,7 +7,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigKey is the key of the kubeconfig in a Secret.
 const kubeconfigKey = "kubeconfig"
 
 // kubeconfig returns a kubeconfig for the issuer's cluster. It contains no file references.

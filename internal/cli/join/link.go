@@ -19,7 +19,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
 
-// connectedCluster is one of the two clusters, connected.
 type connectedCluster struct {
 	// title is the display name. flag is the prefix of the flags that locate the cluster.
 	title, flag string

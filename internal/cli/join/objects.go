@@ -13,7 +13,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// newKubeconfigSecret returns the Secret with a kubeconfig, for the holder.
 func (o *Options) newKubeconfigSecret(l *link, kubeconfig []byte) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"type": "Opaque", "data": map[string]any{kubeconfigKey: base64.StdEncoding.EncodeToString(kubeconfig)},

@@ -56,7 +56,6 @@ func (a *Attempts) Undo(who string) {
 	a.all[who] = f
 }
 
-// remaining returns the remaining failures at the current time.
 func (a *Attempts) remaining(f failures) failures {
 	now := a.now()
 	pauses := int(now.Sub(f.at) / a.interval)

@@ -51,7 +51,6 @@ func (m *ttlCache[Key, Answer]) put(key Key, answer Answer, lifetime time.Durati
 	m.entries[key] = cacheEntry[Answer]{answer: answer, until: now.Add(lifetime)}
 }
 
-// drop removes an answer.
 func (m *ttlCache[Key, Answer]) drop(key Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

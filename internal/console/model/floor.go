@@ -48,7 +48,6 @@ func expectedFrom(p *v1alpha1.PodProtector) string {
 	}
 }
 
-// origin describes the origin of a protector.
 func origin(p *v1alpha1.PodProtector) string {
 	name, source := p.Annotations[v1alpha1.AnnotationSourceName], p.Labels[v1alpha1.LabelSourceKind]
 	if name == "" {

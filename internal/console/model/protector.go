@@ -113,7 +113,6 @@ func problemsOf(cell *status.Share, counts *v1alpha1.Aggregation) []string {
 	return problems
 }
 
-// describePods describes the protected pods.
 func describePods(spec *v1alpha1.PodProtectorSpec) string {
 	if spec.TargetRef != nil {
 		return "those of " + spec.TargetRef.Kind + " " + spec.TargetRef.Name

@@ -2,7 +2,6 @@
 // the text of those events.
 //
 // It is pure: it does no I/O.
-// It is pure: values in, values out.
 package denial
 
 import (

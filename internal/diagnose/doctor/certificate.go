@@ -120,7 +120,6 @@ func parseCertificates(bundle []byte) (all []*x509.Certificate) {
 	return all
 }
 
-// formatLifetime formats the lifetime of a certificate.
 func formatLifetime(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

@@ -75,7 +75,6 @@ func Request(pod *corev1.Pod, operation v1alpha1.Operation) removal.Request {
 	return r
 }
 
-// restartCount returns the restart count of a container.
 func restartCount(pod *corev1.Pod, container string) int32 {
 	for i := range pod.Status.ContainerStatuses {
 		if s := &pod.Status.ContainerStatuses[i]; s.Name == container {

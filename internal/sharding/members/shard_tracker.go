@@ -59,7 +59,6 @@ type observedLease struct {
 	isLost bool
 }
 
-// stateAt returns the state of the shard.
 func (s *observedLease) stateAt(now time.Time) v1alpha1.ShardState {
 	if s.isLost {
 		return v1alpha1.ShardUncertain

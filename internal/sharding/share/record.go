@@ -19,7 +19,6 @@ func holdings(clusterRing *v1alpha1.ClusterRing) []slot.Holding {
 	return all
 }
 
-// recordOf returns the recorded slots of an incarnation of a shard.
 func recordOf(clusterRing *v1alpha1.ClusterRing, shard, holder string) slot.Set {
 	return slot.HeldBy(holdings(clusterRing), shard, holder)
 }
@@ -35,7 +34,6 @@ func record(clusterRing *v1alpha1.ClusterRing, shard, holder string, slots slot.
 	return !equality.Semantic.DeepEqual(before, clusterRing.Status.Holdings)
 }
 
-// removeRecord removes the record of a shard.
 func removeRecord(clusterRing *v1alpha1.ClusterRing, shard string) {
 	clusterRing.Status.Holdings = slices.DeleteFunc(clusterRing.Status.Holdings, func(h v1alpha1.RingHolding) bool { return h.Shard == shard })
 }

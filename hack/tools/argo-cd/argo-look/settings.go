@@ -53,7 +53,6 @@ func readOverrides(file string) (map[string]applicationv1alpha1.ResourceOverride
 	return overrides, nil
 }
 
-// offered lists the actions on an object.
 func offered(vm lua.VM, object *unstructured.Unstructured) ([]applicationv1alpha1.ResourceAction, error) {
 	scripts, err := vm.GetResourceActionDiscovery(object)
 	if err != nil {

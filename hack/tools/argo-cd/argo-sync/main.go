@@ -85,7 +85,6 @@ func run(ctx context.Context, kubeconfig, application, namespace string) error {
 	return errors.Join(err, json.NewEncoder(os.Stdout).Encode(results))
 }
 
-// track marks an object as one of the Application.
 func track(object *unstructured.Unstructured, application string) {
 	annotations := object.GetAnnotations()
 	if annotations == nil {
