@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
@@ -82,14 +83,5 @@ func stopSupervisor(ctx context.Context, state *local.State) error {
 
 // awaitExit polls, because only the parent of a process is notified of its end.
 func awaitExit(ctx context.Context, process local.Process) error {
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for process.Status() != local.Gone {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
-	return nil
+	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) { return process.Status() == local.Gone, nil })
 }

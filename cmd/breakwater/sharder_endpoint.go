@@ -16,6 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -134,14 +135,8 @@ func (a *endpointCA) NeedLeaderElection() bool { return false }
 
 // Start polls the file until ctx ends.
 func (a *endpointCA) Start(ctx context.Context) error {
-	ticker := time.NewTicker(a.interval)
-	defer ticker.Stop()
-	for lastError := ""; ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	lastError := ""
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		changed, err := a.read()
 		if err == nil && changed {
 			a.log.Info("Updated CAs of the sharder", "file", a.file)
@@ -153,7 +148,8 @@ func (a *endpointCA) Start(ctx context.Context) error {
 		} else if err == nil {
 			lastError = ""
 		}
-	}
+	}, a.interval)
+	return nil
 }
 
 // enqueueAll makes the sharder check all rings, and thereby their webhook configurations.

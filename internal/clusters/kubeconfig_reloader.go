@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -61,19 +62,11 @@ func (r *KubeconfigReloader) NeedLeaderElection() bool { return false }
 // Start follows the file until ctx ends. It does not use a kubeconfig that fails, and tries it again later.
 func (r *KubeconfigReloader) Start(ctx context.Context) error {
 	log := r.Log.WithValues("kubeconfig", r.connection.Kubeconfig)
-	ticker := time.NewTicker(r.interval)
-	defer ticker.Stop()
 	var lastError string
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		changed, err := r.reload(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
 		case err != nil && err.Error() != lastError:
 			lastError = err.Error()
 			log.Error(err, "Rejected a new kubeconfig; keeping the previous one")
@@ -81,7 +74,8 @@ func (r *KubeconfigReloader) Start(ctx context.Context) error {
 			lastError = ""
 			log.Info("Loaded a new kubeconfig")
 		}
-	}
+	}, r.interval)
+	return nil
 }
 
 func (r *KubeconfigReloader) reload(ctx context.Context) (bool, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 )
 
@@ -26,6 +27,7 @@ type Probe struct {
 	every  time.Duration
 	url    *url.URL
 	client *http.Client
+	now    func() time.Time
 
 	up, ahead *prometheus.Desc
 
@@ -55,7 +57,7 @@ func NewProbe(config *rest.Config, every time.Duration, up, ahead *prometheus.De
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", config.Host, err)
 	}
-	return &Probe{every: every, url: base.JoinPath("readyz"), client: client, up: up, ahead: ahead}, nil
+	return &Probe{every: every, url: base.JoinPath("readyz"), client: client, now: time.Now, up: up, ahead: ahead}, nil
 }
 
 // NeedLeaderElection is false: each process has its own clock and its own connection to the API server.
@@ -63,18 +65,12 @@ func (p *Probe) NeedLeaderElection() bool { return false }
 
 // Start probes until ctx ends.
 func (p *Probe) Start(ctx context.Context) error {
-	ticker := time.NewTicker(p.every)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		result := p.probe(ctx)
 		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.last = &result
-		p.mu.Unlock()
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
-	}
+	}, p.every)
 	return nil
 }
 
@@ -86,7 +82,7 @@ func (p *Probe) probe(ctx context.Context) probeResult {
 	if err != nil {
 		return probeResult{}
 	}
-	sent := time.Now()
+	sent := p.now()
 	response, err := p.client.Do(request)
 	if err != nil {
 		return probeResult{}
@@ -94,7 +90,7 @@ func (p *Probe) probe(ctx context.Context) probeResult {
 	defer response.Body.Close()
 	result := probeResult{up: response.StatusCode < http.StatusInternalServerError}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		result.ahead, result.hasClock = ahead(sent, time.Now(), date)
+		result.ahead, result.hasClock = ahead(sent, p.now(), date)
 	}
 	return result
 }
