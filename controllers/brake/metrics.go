@@ -25,7 +25,7 @@ type metrics struct {
 	decisions *prometheus.CounterVec
 }
 
-func newMetrics(registry prometheus.Registerer, reader client.Reader) (*metrics, error) {
+func newMetrics(registry prometheus.Registerer, reader client.Reader) *metrics {
 	m := &metrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "breakwater_generator_large_decreases_total",
 		Help: "Large decreases of floors that took effect, by verdict: Granted within the limit, or Confirmed.",
@@ -33,12 +33,8 @@ func newMetrics(registry prometheus.Registerer, reader client.Reader) (*metrics,
 	for _, verdict := range []string{string(brake.Granted), verdictConfirmed} {
 		m.decisions.WithLabelValues(verdict) // a rate needs the 0 before the first increment
 	}
-	for _, collector := range []prometheus.Collector{m.decisions, &pendingGauge{reader}} {
-		if err := registry.Register(collector); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	registry.MustRegister(m.decisions, &pendingGauge{reader})
+	return m
 }
 
 // pendingGauge counts the pending decreases at each scrape.

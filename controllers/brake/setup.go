@@ -44,7 +44,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) (*Brake, e
 	}
 	b := &Brake{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(), Events: mgr.GetEventRecorder(Name),
-		Limits: limits, Now: options.Now, semaphore: make(chan struct{}, 1),
+		Limits: limits, Now: options.Now, semaphore: make(chan struct{}, 1), metrics: newMetrics(options.Registry, mgr.GetClient()),
 		ledger: &ledger{
 			key: client.ObjectKey{Namespace: options.Namespace, Name: ConfigMapName}, live: mgr.GetAPIReader(), writer: mgr.GetClient(),
 			observed: map[string][]brake.Grant{},
@@ -52,10 +52,6 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) (*Brake, e
 	}
 	if b.Now == nil {
 		b.Now = time.Now
-	}
-	var err error
-	if b.metrics, err = newMetrics(options.Registry, mgr.GetClient()); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return b, nil
 }

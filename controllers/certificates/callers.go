@@ -142,10 +142,7 @@ func (r *CallerReconciler) injectTokens(
 	var errs []error
 	for _, c := range all {
 		path := c.GetAnnotations()[webhookconfig.AnnotationCallerPath]
-		wanted, ok := c.DeepCopyObject().(client.Object)
-		if !ok {
-			return nil, fmt.Errorf("type %T is not a client.Object", c)
-		}
+		wanted := c.DeepCopyObject().(client.Object)
 		changed := false
 		for _, to := range clientConfigsOf(wanted) {
 			changed = path != "" && set(to, path) || changed
@@ -154,9 +151,7 @@ func (r *CallerReconciler) injectTokens(
 			now = append(now, c)
 			continue
 		}
-		// A merge patch sends the whole list, so the configuration must be the version that was read.
-		patch := client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, wanted, patch, client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
+		if err := patchConfiguration(ctx, r.Client, c, wanted); err != nil {
 			errs = append(errs, fmt.Errorf("inject the caller token into webhook configuration %s: %w", c.GetName(), err))
 			continue
 		}

@@ -82,20 +82,21 @@ func (r *Reconciler) injectBundle(ctx context.Context, all []client.Object, bund
 			continue
 		}
 		changed = true
-		wanted, ok := c.DeepCopyObject().(client.Object)
-		if !ok {
-			return changed, fmt.Errorf("type %T is not a client.Object", c)
-		}
+		wanted := c.DeepCopyObject().(client.Object)
 		for _, to := range clientConfigsOf(wanted) {
 			to.CABundle = bundle
 		}
-		// A merge patch sends the whole list, so the configuration must be the version that was read.
-		patch := client.MergeFromWithOptions(c, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, wanted, patch, client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
+		if err := patchConfiguration(ctx, r.Client, c, wanted); err != nil {
 			errs = append(errs, fmt.Errorf("inject the CA bundle into webhook configuration %s: %w", c.GetName(), err))
 			continue
 		}
 		r.Log.Info("Injected CA bundle into webhook configuration", "configuration", c.GetName(), "authorities", len(parseAll(bundle)))
 	}
 	return changed, errors.Join(errs...)
+}
+
+// patchConfiguration changes a configuration that exists. A merge patch sends the whole list, so it must be the version that was read.
+func patchConfiguration(ctx context.Context, writer client.Client, read, wanted client.Object) error {
+	patch := client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(writer.Patch(ctx, wanted, patch, client.FieldOwner(Name)))
 }

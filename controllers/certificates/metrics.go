@@ -1,8 +1,6 @@
 package certificates
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -13,7 +11,7 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "breakwater_certificates_expiry_timestamp_seconds",
@@ -24,12 +22,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Help: "Certificate authorities that API servers must trust; more than one while certificates are rotated.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.expiry, m.trusted} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return m, nil
+	registry.MustRegister(m.expiry, m.trusted)
+	return m
 }
 
 func (m *Metrics) observe(s State) {

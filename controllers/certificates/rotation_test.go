@@ -49,10 +49,7 @@ func newCluster(t *testing.T) *cluster {
 // restart replaces the controller by a new leader, which has no memory of the waits.
 func (w *cluster) restart() {
 	w.Helper()
-	metrics, err := NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		w.Fatal(err)
-	}
+	metrics := NewMetrics(prometheus.NewRegistry())
 	var terms Terms
 	if w.Reconciler != nil {
 		terms = w.Terms

@@ -52,12 +52,8 @@ func CacheOptions(secret client.ObjectKey) cache.Options {
 func Setup(ctx context.Context, mgr manager.Manager, options Options, registry prometheus.Registerer) error {
 	var awaited []client.Object
 	if options.Secret.Name != "" {
-		m, err := NewMetrics(registry)
-		if err != nil {
-			return err
-		}
 		r := &Reconciler{
-			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Log: mgr.GetLogger(), Now: time.Now, Metrics: m, Options: options,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Log: mgr.GetLogger(), Now: time.Now, Metrics: NewMetrics(registry), Options: options,
 		}
 		request := reconcile.Request{NamespacedName: options.Secret}
 		secrets := source.Kind(mgr.GetCache(), &corev1.Secret{},

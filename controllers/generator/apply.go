@@ -26,7 +26,7 @@ func (a *applier) apply(ctx context.Context, wanted policy.Protector, uid types.
 	if err != nil {
 		return err
 	}
-	object := clusters.NewApply(wanted.Object, uid)
+	object := clusters.NewApply(v1alpha1.GroupVersion.WithKind("PodProtector"), wanted.Object, uid)
 	object.SetLabels(wanted.Object.Labels)
 	object.SetAnnotations(wanted.Object.Annotations)
 	object.SetFinalizers(wanted.Object.Finalizers)

@@ -3,7 +3,6 @@ package generator
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -75,9 +74,5 @@ func (f *sourceFinalizer) patch(ctx context.Context, source client.Object, direc
 	if err != nil {
 		return err
 	}
-	patched, ok := source.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("the copy of %T is not a client.Object", source)
-	}
-	return f.client.Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(Name))
+	return f.client.Patch(ctx, source.DeepCopyObject().(client.Object), client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(Name))
 }

@@ -80,11 +80,7 @@ func (k *Kinds) newObject(kind schema.GroupVersionKind) (client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, ok := created.(client.Object)
-	if !ok {
-		return nil, fmt.Errorf("type of %s is not a client.Object", kind.Kind)
-	}
-	return object, nil
+	return created.(client.Object), nil
 }
 
 // getFull returns a source with all that its interpreter needs; nil when the source is no longer the one that the cache shows.

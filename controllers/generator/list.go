@@ -59,18 +59,13 @@ func (k *Kinds) listBuiltIn(ctx context.Context, namespace string, kind schema.G
 	if err != nil {
 		return nil, err
 	}
-	list, ok := empty.(client.ObjectList)
-	if !ok {
-		return nil, fmt.Errorf("list type of %s is not a client.ObjectList", kind.Kind)
-	}
+	list := empty.(client.ObjectList)
 	if err := k.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
 	}
 	var objects []client.Object
 	err = meta.EachListItem(list, func(item runtime.Object) error {
-		if object, ok := item.(client.Object); ok {
-			objects = append(objects, object)
-		}
+		objects = append(objects, item.(client.Object))
 		return nil
 	})
 	return objects, err

@@ -24,7 +24,7 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics, for the slots of a shard; nil means all.
-func NewMetrics(registry prometheus.Registerer, shard *share.Share) (*Metrics, error) {
+func NewMetrics(registry prometheus.Registerer, shard *share.Share) *Metrics {
 	m := &Metrics{
 		vanished: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "breakwater_generator_vanished_sources",
@@ -59,11 +59,7 @@ func NewMetrics(registry prometheus.Registerer, shard *share.Share) (*Metrics, e
 	if shard != nil {
 		shard.OnRelease(m.dropSlots)
 	}
-	for _, collector := range []prometheus.Collector{m.sources, m.vanished, m.retained, m.unprotected, m.writes, slots} {
-		if err := registry.Register(collector); err != nil {
-			return nil, err
-		}
-	}
+	registry.MustRegister(m.sources, m.vanished, m.retained, m.unprotected, m.writes, slots)
 	for _, operation := range []string{"create", "update", "release"} {
 		m.writes.WithLabelValues(operation)
 	}
@@ -73,7 +69,7 @@ func NewMetrics(registry prometheus.Registerer, shard *share.Share) (*Metrics, e
 	for _, result := range []outcome{nameTaken, refused} {
 		m.gauge(result, "").Set(0)
 	}
-	return m, nil
+	return m
 }
 
 // observe counts a source by its newest outcome. An outcome that does not determine its state leaves the count unchanged.

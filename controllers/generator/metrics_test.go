@@ -12,10 +12,7 @@ import (
 // Otherwise an alert on a shard that has lost a slot would never end, and the sum over shards would count its workloads twice.
 func TestShardStopsReportingReleasedSlots(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m, err := NewMetrics(registry, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := NewMetrics(registry, nil)
 	web := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}
 	kept := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: "other", Name: "web"}
 	gone := policy.Ref{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "gone"}

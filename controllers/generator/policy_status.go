@@ -138,10 +138,7 @@ func (r *PolicyReconciler) appliedTo(ctx context.Context, p *policy.Policy) (map
 
 // updateStatus writes the status if it has changed, and emits an event when kinds become served or unserved.
 func (r *PolicyReconciler) updateStatus(ctx context.Context, object client.Object, status v1alpha1.ProtectionPolicyStatus, served metav1.Condition) error {
-	changed, ok := object.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("the copy of %T is not a client.Object", object)
-	}
+	changed := object.DeepCopyObject().(client.Object)
 	newStatus, oldStatus := statusOf(changed), statusOf(object)
 	conditions := newStatus.Conditions
 	for _, condition := range append(status.Conditions, served) {

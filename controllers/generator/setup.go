@@ -68,10 +68,6 @@ func AllKinds() []schema.GroupVersionKind {
 // Setup adds the generator to a manager whose cache was created with CacheOptions. The informers start with the manager, also while another
 // instance leads, so that a new leader starts with full caches.
 func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
-	metrics, err := NewMetrics(options.Registry, options.Share)
-	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
 	kinds, err := newKinds(mgr, options)
 	if err != nil {
 		return err
@@ -83,8 +79,8 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	}
 	recorder := mgr.GetEventRecorder(Name)
 	r := newReconciler(dependencies{
-		client: mgr.GetClient(), live: mgr.GetAPIReader(), kinds: kinds, selector: options.Selector, events: recorder, metrics: metrics,
-		losses: options.Losses, tracer: options.Tracer, brake: options.Brake,
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), kinds: kinds, selector: options.Selector, events: recorder,
+		metrics: NewMetrics(options.Registry, options.Share), losses: options.Losses, tracer: options.Tracer, brake: options.Brake,
 	})
 	if err := r.setup(ctx, mgr, options); err != nil {
 		return err

@@ -59,10 +59,7 @@ func targetNotResolved(reason string) metav1.Condition {
 // newStaleDependencies returns the dependencies of a reconciler whose cache shows some objects, while the API server has others.
 func newStaleDependencies(t *testing.T, shown, stored []client.Object) dependencies {
 	t.Helper()
-	metrics, err := NewMetrics(prometheus.NewRegistry(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metrics := NewMetrics(prometheus.NewRegistry(), nil)
 	build := func(objects []client.Object) client.WithWatch {
 		return fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).
 			WithIndex(&v1alpha1.PodProtector{}, sourceIndex, indexSource).WithObjects(objects...).Build()

@@ -23,10 +23,7 @@ import (
 // reconciler returns a Reconciler with a brake, whose cache the test plays: it passes its objects to the steps.
 func (p *fixture) reconciler(brake Brake) *Reconciler {
 	p.t.Helper()
-	metrics, err := NewMetrics(prometheus.NewRegistry(), nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	metrics := NewMetrics(prometheus.NewRegistry(), nil)
 	kinds, err := p.kinds()
 	if err != nil {
 		p.t.Fatal(err)

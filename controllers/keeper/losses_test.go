@@ -34,10 +34,7 @@ func newHeldProtector(uid types.UID, change ...func(*v1alpha1.PodProtector)) *v1
 func newReconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	t.Helper()
 	losses := NewLosses()
-	m, err := newMetrics(prometheus.NewRegistry(), losses)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(prometheus.NewRegistry(), losses)
 	c := fake.NewClientBuilder().WithScheme(clusters.Scheme()).WithStatusSubresource(&v1alpha1.PodProtector{}).WithObjects(objects...).Build()
 	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(100), Losses: losses, metrics: m}
 }

@@ -36,10 +36,6 @@ const (
 func Setup(
 	ctx context.Context, mgr manager.Manager, registry prometheus.Registerer, losses *Losses, shard *share.Share, brake Brake,
 ) error {
-	metrics, err := newMetrics(registry, losses)
-	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
@@ -48,7 +44,7 @@ func Setup(
 		return fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	gate := share.GateRequests(shard, &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, Brake: brake, metrics: metrics,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Losses: losses, Brake: brake, metrics: newMetrics(registry, losses),
 	})
 	lost := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		losses.subscribe(func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) })

@@ -1,7 +1,6 @@
 package sharder
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,7 +18,7 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+func NewMetrics(registry prometheus.Registerer) *Metrics {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "breakwater_ring_" + name, Help: help}, append([]string{"ring"}, labels...))
 	}
@@ -41,12 +40,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.05, 4, 9),
 		}, []string{"ring"}),
 	}
-	for _, c := range []prometheus.Collector{m.shards, m.objects, m.largest, m.moves, m.assignments, m.passes, m.conflicts, m.revoked, m.failed, m.duration} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return m, nil
+	registry.MustRegister(m.shards, m.objects, m.largest, m.moves, m.assignments, m.passes, m.conflicts, m.revoked, m.failed, m.duration)
+	return m
 }
 
 // createSeries creates the series of a ring, so that they exist before their first increment.

@@ -23,10 +23,7 @@ import (
 // passes returns Passes for a world.
 func (w *simulatedCluster) passes() *PassReconciler {
 	w.metrics = prometheus.NewRegistry()
-	metrics, err := NewMetrics(w.metrics)
-	if err != nil {
-		panic(err)
-	}
+	metrics := NewMetrics(w.metrics)
 	tempo := defaultTiming()
 	tempo.page, tempo.writers, tempo.requestLifetime = 4, 1, w.linger
 	return &PassReconciler{

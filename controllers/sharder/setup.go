@@ -39,10 +39,7 @@ func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
 }
 
 func setup(ctx context.Context, mgr manager.Manager, options Options, tempo timing) error {
-	metrics, err := NewMetrics(options.Registry)
-	if err != nil {
-		return err
-	}
+	metrics := NewMetrics(options.Registry)
 	statusEnqueuer, passEnqueuer := &enqueuer{}, &enqueuer{}
 	results := &passResults{byRing: map[string]passResult{}, notify: statusEnqueuer.enqueue}
 	passes, err := newPassReconciler(mgr, options.Roll, metrics, results, tempo)

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,10 +101,8 @@ func (r *Reconciler) applyConditions(ctx context.Context, cell *v1alpha1.Cell, c
 		}
 		fields = append(fields, field)
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": fields}}}
-	object.SetGroupVersionKind(cellKind())
-	object.SetName(live.Name)
-	object.SetUID(live.UID)
+	object := clusters.NewApply(cellKind(), live, live.UID)
+	object.Object["status"] = map[string]any{"conditions": fields}
 	apply := client.ApplyConfigurationFromUnstructured(object)
 	if err := r.Client.Status().Apply(ctx, apply, client.FieldOwner(Name), client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply the conditions: %w", err)

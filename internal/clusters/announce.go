@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -88,20 +89,20 @@ func (a Announcer) apply(ctx context.Context, protector *v1alpha1.PodProtector, 
 	if err != nil {
 		return err
 	}
-	object := NewApply(protector, protector.UID)
+	object := NewApply(v1alpha1.GroupVersion.WithKind("PodProtector"), protector, protector.UID)
 	object.SetResourceVersion(protector.ResourceVersion)
 	object.Object["status"] = map[string]any{"conditions": []any{fields}}
 	return a.Status.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(a.Owner), client.ForceOwnership)
 }
 
-// NewApply starts an apply configuration for a protector. A uid restricts it to that very object.
-func NewApply(protector *v1alpha1.PodProtector, uid types.UID) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodProtector"))
-	object.SetNamespace(protector.Namespace)
-	object.SetName(protector.Name)
-	object.SetUID(uid)
-	return object
+// NewApply starts an apply configuration for an object. A uid restricts it to that very object.
+func NewApply(kind schema.GroupVersionKind, object client.Object, uid types.UID) *unstructured.Unstructured {
+	fields := &unstructured.Unstructured{Object: map[string]any{}}
+	fields.SetGroupVersionKind(kind)
+	fields.SetNamespace(object.GetNamespace())
+	fields.SetName(object.GetName())
+	fields.SetUID(uid)
+	return fields
 }
 
 // EventNote shortens a text to the length that the API server accepts as the note of an event.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,11 +20,7 @@ const RecheckInterval = 10 * time.Second
 // the constant status writes of a storm cannot make it fail. The UID keeps it from changing a new object of the same name. owner is the
 // field manager.
 func AddFinalizer(ctx context.Context, writer client.Client, kind schema.GroupVersionKind, object client.Object, finalizer, owner string) error {
-	fields := &unstructured.Unstructured{}
-	fields.SetGroupVersionKind(kind)
-	fields.SetNamespace(object.GetNamespace())
-	fields.SetName(object.GetName())
-	fields.SetUID(object.GetUID())
+	fields := NewApply(kind, object, object.GetUID())
 	fields.SetFinalizers([]string{finalizer})
 	return writer.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner(owner), client.ForceOwnership)
 }
@@ -46,9 +41,5 @@ func DropFinalizer(ctx context.Context, writer client.Writer, object client.Obje
 	if err != nil {
 		return err
 	}
-	patched, ok := object.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("the copy of %T is not a client.Object", object)
-	}
-	return writer.Patch(ctx, patched, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(owner))
+	return writer.Patch(ctx, object.DeepCopyObject().(client.Object), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(owner))
 }
