@@ -11,6 +11,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/demo"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/demo/live"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
@@ -62,9 +63,9 @@ func runDemo(ctx context.Context, options demo.Options) error {
 	err := demo.Run(ctx, options, live.NewDisplay(os.Stdout, os.Getenv))
 	switch {
 	case errors.Is(err, demo.ErrFloorBroken), errors.Is(err, demo.ErrStormTooWeak):
-		return exitError{exitUnexpected, err}
+		return cli.ExitError{Code: exitUnexpected, Err: err}
 	case err != nil && ctx.Err() != nil:
-		return exitError{exitInterrupted, errors.New("interrupted")}
+		return cli.ExitError{Code: exitInterrupted, Err: errors.New("interrupted")}
 	}
 	return err
 }

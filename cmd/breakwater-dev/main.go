@@ -15,15 +15,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/version"
 )
 
-// exitError is an error with its own exit code. Every other error exits with 1.
-type exitError struct {
-	code int
-	error
-}
-
-// ExitCode returns the exit code.
-func (e exitError) ExitCode() int { return e.code }
-
 func main() { cli.Run(rootCommand()) }
 
 func rootCommand() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 )
 
 func statusCommand(flags *federationFlags) *cobra.Command {
@@ -27,7 +28,7 @@ func statusCommand(flags *federationFlags) *cobra.Command {
 			case err != nil:
 				return err
 			case !runs && state != nil:
-				return exitError{exitNotRunning, fmt.Errorf("the federation in %s was killed: run `breakwater-dev up%s` to clean "+
+				return cli.ExitError{Code: exitNotRunning, Err: fmt.Errorf("the federation in %s was killed: run `breakwater-dev up%s` to clean "+
 					"up and start it again", target.dir, target.repeatFlags)}
 			case !runs:
 				return target.notRunning()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 )
 
 const (
@@ -97,5 +98,5 @@ func (t federationTarget) running() (*local.State, bool, error) {
 }
 
 func (t federationTarget) notRunning() error {
-	return exitError{exitNotRunning, fmt.Errorf("no federation runs in %s: start one with `breakwater-dev up%s`", t.dir, t.repeatFlags)}
+	return cli.ExitError{Code: exitNotRunning, Err: fmt.Errorf("no federation runs in %s: start one with `breakwater-dev up%s`", t.dir, t.repeatFlags)}
 }

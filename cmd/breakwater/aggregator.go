@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,9 +116,7 @@ func (f *aggregatorFlags) run(ctx context.Context) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	if f.identity == "" {
-		f.identity = processIdentity()
-	}
+	f.identity = cmp.Or(f.identity, processIdentity())
 	lowerGCPercent()
 	core, follower, err := f.core.ReloadingConfig("aggregator")
 	if err != nil {

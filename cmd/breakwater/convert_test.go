@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
 )
 
@@ -152,8 +153,8 @@ func TestConvertFailOnWarning(t *testing.T) {
 	} {
 		t.Run(claim, func(t *testing.T) {
 			out, log, err := runConvert(t, budget, append([]string{"-f", "-"}, test.arguments...)...)
-			var exit interface{ ExitCode() int }
-			if errors.As(err, &exit) != test.fails || test.fails && exit.ExitCode() != commands.ExitWarnings || !test.fails && err != nil {
+			var exit cli.ExitError
+			if errors.As(err, &exit) != test.fails || test.fails && exit.Code != commands.ExitWarnings || !test.fails && err != nil {
 				t.Errorf("error %v, want exit code %d: %v\n%s", err, commands.ExitWarnings, test.fails, log)
 			}
 			if test.fails && out != "" {

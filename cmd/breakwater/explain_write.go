@@ -9,7 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/breakwater-k8s/breakwater/internal/cli/commands"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/scheduling"
 )
@@ -28,7 +27,7 @@ func writeTable(out, _ io.Writer, steps []step) error {
 		if i > 0 {
 			all.WriteString("\n")
 		}
-		fmt.Fprintf(&all, "%s: %d of %s applied\n", s.title, len(s.Outcomes), commands.Count(s.policyCount, "policy"))
+		fmt.Fprintf(&all, "%s: %d of %s applied\n", s.title, len(s.Outcomes), printable.Count(s.policyCount, "policy"))
 		if err := writePolicyTable(&all, s); err != nil {
 			return err
 		}
@@ -118,7 +117,7 @@ func writeObjects(out, log io.Writer, steps []step) error {
 			return "", nil
 		}
 		raw, err := printable.YAML(json.RawMessage(s.after))
-		return fmt.Sprintf("---\n# %s, with the additions of %s.\n%s", printable.Line(s.title), commands.Count(len(s.Outcomes), "policy"), raw), err
+		return fmt.Sprintf("---\n# %s, with the additions of %s.\n%s", printable.Line(s.title), printable.Count(len(s.Outcomes), "policy"), raw), err
 	})
 }
 

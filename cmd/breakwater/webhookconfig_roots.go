@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -53,9 +54,7 @@ func (f *rootFlags) write(command *cobra.Command, o webhook.ConfigurationOptions
 			return fmt.Errorf("--cell %q is not the name of a Cell: %s", cell, problems[0])
 		}
 	}
-	if o.Name == "" {
-		o.Name = "breakwater-roots"
-	}
+	o.Name = cmp.Or(o.Name, "breakwater-roots")
 	if !command.Flags().Changed("timeout") {
 		o.TimeoutSeconds = 2
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
@@ -54,7 +55,7 @@ func (a auditLog) visitLines(p *plugin, visit func(line []byte) error) error {
 		return fmt.Errorf("--audit-log %s: the file contains no event of audit.k8s.io; name the log that kube-apiserver writes with --audit-log-path and "+
 			"--audit-log-format=json", a.path)
 	case bad > 0:
-		p.note("%s of the audit log could not be read", count(bad, "line"))
+		p.note("%s of the audit log could not be read", printable.Count(bad, "line"))
 	}
 	return nil
 }

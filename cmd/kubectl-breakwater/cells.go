@@ -37,9 +37,7 @@ func cellsCommand(p *plugin) *cobra.Command {
 
 HEARD is the time since the aggregator's last report, by the aggregator's clock. The reasons for problems are listed below the table.`,
 		ValidArgsFunction: p.completeCells,
-		RunE: func(command *cobra.Command, names []string) error {
-			return f.run(command.Context(), names)
-		},
+		RunE:              func(command *cobra.Command, names []string) error { return f.run(command.Context(), names) },
 	}
 	f.output.bind(command)
 	return command
@@ -97,10 +95,8 @@ func (f *cellsFlags) writeCells(all []status.Cell, several bool) error {
 }
 
 func cellTable(all []status.Cell, o tableOptions) *table {
-	t := newTable(o.headings("NAME", "STATE", "CONNECTED", "GUARDED", "HEARD", "EPOCH", "PODS", "PROTECTORS")...)
-	if o.wide {
-		t = newTable(o.headings("NAME", "STATE", "CONNECTED", "GUARDED", "HEARD", "EPOCH", "PODS", "PROTECTORS", "HOLDER", "SHARDS", "SETTLEMENT", "DEADLINE", "STALE AFTER", "WHEN STALE", "HAS", "AGE")...)
-	}
+	t := newTable(o.headings([]string{"NAME", "STATE", "CONNECTED", "GUARDED", "HEARD", "EPOCH", "PODS", "PROTECTORS"},
+		"HOLDER", "SHARDS", "SETTLEMENT", "DEADLINE", "STALE AFTER", "WHEN STALE", "HAS", "AGE")...)
 	t.alignRight("EPOCH", "PODS", "PROTECTORS", "SHARDS")
 	for i := range all {
 		c := &all[i]

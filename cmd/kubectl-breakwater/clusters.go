@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -188,12 +189,7 @@ func servesCells(ctx context.Context, config *rest.Config) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for i := range served.APIResources {
-		if served.APIResources[i].Name == "cells" {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == "cells" }), nil
 }
 
 func (c *clusterFinder) currentContext() string {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -55,40 +57,36 @@ func (p *plugin) completeProtectors(command *cobra.Command, args []string, _ str
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return p.completeFrom(command, func(ctx context.Context, core core) (names []string, err error) {
+	return p.completeFrom(command, func(ctx context.Context, core core) ([]string, error) {
 		namespace, err := p.clusters.Namespace()
 		if err != nil {
 			return nil, err
 		}
-		list := &v1alpha1.PodProtectorList{}
-		err = core.List(ctx, list, client.InNamespace(namespace))
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, err
+		return listNames(ctx, core, &v1alpha1.PodProtectorList{}, client.InNamespace(namespace))
 	})
 }
 
 func (p *plugin) completeCells(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return p.completeFrom(command, func(ctx context.Context, core core) (names []string, err error) {
-		list := &v1alpha1.CellList{}
-		err = core.List(ctx, list)
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, err
+	return p.completeFrom(command, func(ctx context.Context, core core) ([]string, error) {
+		return listNames(ctx, core, &v1alpha1.CellList{})
 	})
 }
 
 func (p *plugin) completeNamespaces(command *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return p.completeFrom(command, func(ctx context.Context, core core) (names []string, err error) {
-		list := &corev1.NamespaceList{}
-		err = core.List(ctx, list)
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, err
+	return p.completeFrom(command, func(ctx context.Context, core core) ([]string, error) {
+		return listNames(ctx, core, &corev1.NamespaceList{})
 	})
+}
+
+func listNames(ctx context.Context, c core, list client.ObjectList, options ...client.ListOption) (names []string, err error) {
+	if err := c.List(ctx, list, options...); err != nil {
+		return nil, err
+	}
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		names = append(names, item.(client.Object).GetName())
+		return nil
+	})
+	return names, err
 }
 
 func (p *plugin) completeContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

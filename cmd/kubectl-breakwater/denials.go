@@ -37,9 +37,7 @@ keep events for an hour by default. The counts from events are therefore lower b
 		Example: `  kubectl breakwater denials -A --since 10m
   kubectl breakwater denials -n shop deployment-web -o wide
   kubectl breakwater denials -A --audit-log /var/log/kubernetes/audit.log`,
-		RunE: func(command *cobra.Command, names []string) error {
-			return f.run(command.Context(), names)
-		},
+		RunE: func(command *cobra.Command, names []string) error { return f.run(command.Context(), names) },
 	}
 	f.scopeFlags.bind(command)
 	f.output.bind(command)
@@ -122,10 +120,11 @@ func (f *denialsFlags) emptyMessage(of scope) string {
 }
 
 func denialTable(all []denial.Denial, o tableOptions) *table {
-	t := newTable(o.headings("LAST", "COUNT", "VERDICT", "PROTECTOR", "CELL", "PODS", "ASKED BY")...)
+	columns := []string{"LAST", "COUNT", "VERDICT", "PROTECTOR", "CELL", "PODS", "ASKED BY"}
 	if o.wide {
-		t = newTable(o.headings("LAST", "FIRST", "COUNT", "VERDICT", "OPERATION", "PROTECTOR", "CELL", "PODS", "ASKED BY", "MESSAGE")...)
+		columns = []string{"LAST", "FIRST", "COUNT", "VERDICT", "OPERATION", "PROTECTOR", "CELL", "PODS", "ASKED BY", "MESSAGE"}
 	}
+	t := newTable(o.headings(columns)...)
 	t.alignRight("COUNT")
 	for i := range all {
 		d := &all[i]

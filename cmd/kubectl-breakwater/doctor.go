@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/breakwater-k8s/breakwater/internal/cli"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
@@ -73,12 +75,12 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	}
 	for _, name := range f.checks {
 		if !slices.Contains(doctor.Checks(), name) {
-			return exitError{exitIncomplete, fmt.Errorf("--check %q: want some of %s", name, strings.Join(doctor.Checks(), ", "))}
+			return cli.ExitError{Code: exitIncomplete, Err: fmt.Errorf("--check %q: want some of %s", name, strings.Join(doctor.Checks(), ", "))}
 		}
 	}
 	reading, err := f.read(ctx)
 	if err != nil {
-		return exitError{exitIncomplete, err}
+		return cli.ExitError{Code: exitIncomplete, Err: err}
 	}
 	all := doctor.OfChecks(doctor.Judge(reading), f.checks)
 	doctor.SortByVerdict(all)
@@ -88,9 +90,9 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	}
 	switch worst {
 	case doctor.Problem:
-		return exitError{exitProblem, fmt.Errorf("problems found (%s)", verdictCounts(all))}
+		return cli.ExitError{Code: exitProblem, Err: fmt.Errorf("problems found (%s)", verdictCounts(all))}
 	case doctor.Unknown:
-		return exitError{exitIncomplete, fmt.Errorf("some checks could not be completed (%s)", verdictCounts(all))}
+		return cli.ExitError{Code: exitIncomplete, Err: fmt.Errorf("some checks could not be completed (%s)", verdictCounts(all))}
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func (f *doctorFlags) findings(all []doctor.Finding) string {
 		text += f.finding(&shown[i], coloured)
 	}
 	if passed := len(all) - len(shown); passed > 0 {
-		text += count(passed, "check") + " found no problem; -o wide shows them.\n"
+		text += printable.Count(passed, "check") + " found no problem; -o wide shows them.\n"
 	}
 	return text
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
 )
 
@@ -20,11 +21,11 @@ func runDoctor(t *testing.T, arguments ...string) (out, errOut string, code int)
 	if err == nil {
 		return out, "", 0
 	}
-	var exit exitError
+	var exit cli.ExitError
 	if !errors.As(err, &exit) {
 		t.Fatalf("exit error of %q: %v, want one with an exit code", arguments, err)
 	}
-	return out, err.Error(), exit.code
+	return out, err.Error(), exit.Code
 }
 
 func TestDoctorExitCodes(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -32,7 +33,7 @@ func inspectWebhook(ctx context.Context, name string, purpose doctor.ReviewKind,
 			found.Chain.Err = err
 			return found
 		}
-		found.Host, address = parsed.Hostname(), net.JoinHostPort(parsed.Hostname(), portOf(parsed))
+		found.Host, address = parsed.Hostname(), net.JoinHostPort(parsed.Hostname(), cmp.Or(parsed.Port(), "443"))
 	case clientConfig.Service != nil:
 		found.Host = clientConfig.Service.Name + "." + clientConfig.Service.Namespace + ".svc"
 		// Names of Services resolve only within the cluster.
@@ -46,13 +47,6 @@ func inspectWebhook(ctx context.Context, name string, purpose doctor.ReviewKind,
 		found.Answer = request()
 	}
 	return found
-}
-
-func portOf(address *url.URL) string {
-	if port := address.Port(); port != "" {
-		return port
-	}
-	return "443"
 }
 
 // fetchCertificates returns the certificates that are served at an address, trusted or not.

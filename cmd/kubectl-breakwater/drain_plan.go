@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
@@ -43,9 +45,7 @@ plus minReadySeconds. The plan assumes that replacements can be scheduled and th
 The exit code is 0 if all nodes can be drained, and 2 if pods block the drain.`,
 		Example: `  kubectl breakwater drain-plan node-1 node-2 --parallel`,
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(command *cobra.Command, nodes []string) error {
-			return f.run(command.Context(), nodes)
-		},
+		RunE:    func(command *cobra.Command, nodes []string) error { return f.run(command.Context(), nodes) },
 	}
 	f.output.bind(command)
 	flags := command.Flags()
@@ -84,7 +84,7 @@ func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 		return err
 	}
 	if len(plan.Blocked) > 0 {
-		return exitError{2, fmt.Errorf("%s would block the drain", count(len(plan.Blocked), "pod"))}
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("%s would block the drain", printable.Count(len(plan.Blocked), "pod"))}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
@@ -15,7 +16,7 @@ func simulationText(s simulationResult, wide, coloured bool) string {
 	var b strings.Builder
 	verdict := good.apply("passes", coloured)
 	if !s.Passes {
-		verdict = bad.apply(fmt.Sprintf("blocked: %d of %s would stay", len(s.Stuck), count(s.Pods, "pod")), coloured)
+		verdict = bad.apply(fmt.Sprintf("blocked: %d of %s would stay", len(s.Stuck), printable.Count(s.Pods, "pod")), coloured)
 	}
 	fmt.Fprintf(&b, "%s in cell %s: %s\n", s.What, s.Cell, verdict)
 	b.WriteString(wavesTable(s.Waves, wide, coloured))
@@ -36,7 +37,7 @@ func planText(p drainPlan, wide, coloured bool) string {
 	if len(p.Blocked) > 0 {
 		b.WriteString(bad.apply("These pods block the drain", coloured) + "\n" + denialsText(p.Blocked, true) + "\n")
 	}
-	fmt.Fprintf(&b, "%s in cell %s in %s, about %s: %s\n", count(len(p.Nodes), "node"), p.Cell, count(len(p.Waves), "wave"),
+	fmt.Fprintf(&b, "%s in cell %s in %s, about %s: %s\n", printable.Count(len(p.Nodes), "node"), p.Cell, printable.Count(len(p.Waves), "wave"),
 		roundedDuration(p.Takes), strings.Join(p.Nodes, ", "))
 	b.WriteString(wavesTable(p.Waves, wide, coloured))
 	b.WriteString(leftOutText(p.LeftOut, p.Notes, wide))
@@ -50,7 +51,7 @@ func wavesTable(waves []drain.Wave, wide, coloured bool) string {
 		return ""
 	}
 	t := newTable("WAVE", "AFTER", "TAKES", "NODES", "PODS", "")
-	t.right["WAVE"], t.right["PODS"] = true, true
+	t.alignRight("WAVE", "PODS")
 	for i, w := range waves {
 		named := w.Pods
 		more := ""
@@ -97,7 +98,7 @@ func onNode(node string) string {
 func leftOutText(left []leftOut, notes []string, wide bool) string {
 	var b strings.Builder
 	if len(left) > 0 {
-		fmt.Fprintf(&b, "\n%s left out: pods of DaemonSets, or mirror pods\n", count(len(left), "pod"))
+		fmt.Fprintf(&b, "\n%s left out: pods of DaemonSets, or mirror pods\n", printable.Count(len(left), "pod"))
 		for _, l := range left {
 			if wide {
 				fmt.Fprintf(&b, "  %s on %s: %s\n", l.Pod, l.Node, l.Why)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain/live"
 )
@@ -143,11 +144,11 @@ func (f *explainFlags) run(ctx context.Context, name string) error {
 	}
 	switch {
 	case e.Answer != nil && !e.Answer.Agrees:
-		return exitError{3, errors.New("the API server's answer differs from the explanation")}
+		return cli.ExitError{Code: 3, Err: errors.New("the API server's answer differs from the explanation")}
 	case e.Answer != nil && e.Answer.OfBudget:
-		return exitError{2, fmt.Errorf("a PodDisruptionBudget refuses to evict pod %s/%s", namespace, name)}
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("a PodDisruptionBudget refuses to evict pod %s/%s", namespace, name)}
 	case !e.IsAdmitted():
-		return exitError{2, fmt.Errorf("the removal of pod %s/%s would be denied", namespace, name)}
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("the removal of pod %s/%s would be denied", namespace, name)}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -48,10 +49,10 @@ func (b *explainFixture) run(arguments ...string) (printed string, code int) {
 	root := rootCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &warnings})
 	root.SetArgs(append(arguments, "--kubeconfig", b.contexts, "-n", b.namespace))
 	err := root.ExecuteContext(b.Context())
-	exit := exitError{}
+	exit := cli.ExitError{}
 	switch {
 	case errors.As(err, &exit):
-		code = exit.code
+		code = exit.Code
 	case err != nil:
 		code = 1
 	}

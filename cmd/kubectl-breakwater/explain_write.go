@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/explain"
@@ -107,9 +108,7 @@ func foreignConditions(hook webhookconfig.Hook) (names []string) {
 
 func protectorsTable(e explain.Explanation, coloured bool) string {
 	t := newTable("PROTECTOR", "FLOOR", "AVAILABLE", "UNDER WAY", "LEFT", "SAYS")
-	for _, column := range []string{"FLOOR", "AVAILABLE", "UNDER WAY", "LEFT"} {
-		t.right[column] = true
-	}
+	t.alignRight("FLOOR", "AVAILABLE", "UNDER WAY", "LEFT")
 	for _, p := range e.Protectors {
 		floor, outcome, as := fmt.Sprint(p.Floor), "not charged", plain
 		if !p.FloorKnown {
@@ -149,7 +148,7 @@ func protectorText(p explain.Protector, wide, coloured bool) string {
 		line("domain of the pod: %s", p.Domain)
 	}
 	if p.AtMostUnderWay > 0 {
-		line("at most %s under way at a time", count(p.AtMostUnderWay, "removal"))
+		line("at most %s under way at a time", printable.Count(p.AtMostUnderWay, "removal"))
 	}
 	if p.Refuses != "" {
 		line("it %s", p.Refuses)
@@ -178,14 +177,5 @@ func indentHanging(text string) string {
 
 // wrapText breaks a text into lines of at most width characters. Each line begins with indent.
 func wrapText(text, indent string, width int) string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(indent)+len(line)+1+len(word) > width {
-			lines = append(lines, indent+line)
-			line = ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return strings.Join(append(lines, indent+line), "\n")
+	return indent + strings.Join(wrap(text, width-len(indent), 0), "\n"+indent)
 }

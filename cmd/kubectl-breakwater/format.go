@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
@@ -24,14 +25,6 @@ func ago(now, then time.Time) string {
 		return duration.HumanDuration(ahead) + " ahead of this clock"
 	}
 	return age(now, then) + " ago"
-}
-
-// count formats a number of things.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
 }
 
 // numberText formats a number, or "?" if it is unknown.
@@ -84,7 +77,7 @@ func denialAdvice(v *status.Protector) (why, remedy string) {
 		return "After one more removal, the loss of a domain would break the floor.",
 			"Wait until more pods are available in other domains, or disable spec.spread.tolerateDomainLoss where it is set."
 	case "Full":
-		return fmt.Sprintf("%s under way, the maximum of maxConcurrentLag.", count(v.UnderWay, "removal")),
+		return fmt.Sprintf("%s under way, the maximum of maxConcurrentLag.", printable.Count(v.UnderWay, "removal")),
 			"Wait until the aggregators have seen them. If that takes longer than a few seconds, see the cells below."
 	case "TooManyUpdates":
 		return "The maximum number of pods of a cell is being updated.", "Wait until some of them are available again."

@@ -18,13 +18,11 @@ func rootCommand(streams genericiooptions.IOStreams) *cobra.Command {
 The plugin reads protectors and Cells from the core cluster: the current context if it serves them, or --core-context, --core-kubeconfig, or
 --core NAME=KUBECONFIG for each of several. It reads pods from the cluster of their cell: --cell-context CELL=CONTEXT, or the current context if its
 API server calls Breakwater for that cell, or else the kubeconfig in the Cell's Secret, if you may read it.`,
-		Version:       version.String(),
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl breakwater"},
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			return p.check()
-		},
+		Version:           version.String(),
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl breakwater"},
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return p.check() },
 	}
 	root.SetIn(streams.In)
 	root.SetOut(p.Out)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -36,4 +37,16 @@ func (f *scopeFlags) scope(names []string) (scope, error) {
 	}
 	name, err := protectorKinds.parse(names[0])
 	return scope{namespace, name}, err
+}
+
+// readStates reads the protectors of a command from all cores. If some cores fail, it returns the states of the others with the error.
+func (f *scopeFlags) readStates(ctx context.Context, names []string) (of scope, cores []core, states []coreState, err error) {
+	if of, err = f.scope(names); err != nil {
+		return of, nil, nil, err
+	}
+	if cores, err = f.clusters.Cores(ctx); err != nil {
+		return of, nil, nil, err
+	}
+	states, err = fromEachCore(cores, func(c core) (coreState, error) { return readState(ctx, c, of.namespace, of.name) })
+	return of, cores, states, err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"testing"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 )
 
 func TestConvertReadsTheCurrentContext(t *testing.T) {
@@ -19,8 +21,8 @@ func TestConvertReadsTheCurrentContext(t *testing.T) {
 	}))
 	wantWords(t, h.mustRun("convert", "--kind", "pdb"), "kind: PodProtector", "name: web namespace: "+h.namespace, "1 PodProtector created from 1 object")
 	_, _, err := runPlugin(t, "", append([]string{"convert", "--kind", "pdb", "--fail-on-warning"}, h.flags...)...)
-	coded, ok := err.(interface{ ExitCode() int })
-	if !ok || coded.ExitCode() != 2 {
+	exit := cli.ExitError{}
+	if !errors.As(err, &exit) || exit.Code != 2 {
 		t.Errorf("convert exited with %v, want exit code 2", err)
 	}
 	_, _, err = runPlugin(t, "", append([]string{"convert", "-f", "x.yaml"}, h.flags...)...)

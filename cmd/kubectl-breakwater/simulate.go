@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
@@ -108,7 +109,7 @@ func (f *simulateFlags) run(ctx context.Context, what string, simulate func(cont
 		return err
 	}
 	if !s.Passes {
-		return exitError{2, fmt.Errorf("%d of %d pods would stay", len(s.Stuck), s.Pods)}
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("%d of %d pods would stay", len(s.Stuck), s.Pods)}
 	}
 	return nil
 }

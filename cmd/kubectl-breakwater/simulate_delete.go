@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
@@ -174,7 +176,7 @@ func (f *deleteFlags) runObjects(ctx context.Context, arguments []string) error 
 		return err
 	}
 	if !d.Passes {
-		return exitError{2, fmt.Errorf("%s would stay in force", count(d.Held+d.Refused, "floor"))}
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("%s would stay in force", printable.Count(d.Held+d.Refused, "floor"))}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/rootguard"
 )
 
@@ -80,7 +81,7 @@ func (f *deleteFlags) targets(c core, arguments []string) (targets []*rootguard.
 		targets = append(targets, target)
 	}
 	if pods > 0 {
-		notes = append(notes, count(pods, "pod")+" left out: use simulate delete pods")
+		notes = append(notes, printable.Count(pods, "pod")+" left out: use simulate delete pods")
 	}
 	return targets, notes, nil
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/brake"     //nolint:depguard // the test compares predictions with its behavior
 	"github.com/breakwater-k8s/breakwater/controllers/generator" //nolint:depguard // likewise
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/doctor"
@@ -144,10 +145,10 @@ func (s *deletionFixture) application(name string) *unstructured.Unstructured {
 func (s *deletionFixture) simulate(arguments ...string) (out string, code int) {
 	s.Helper()
 	out, errOut, err := runPlugin(s.T, "", append(append([]string{"simulate", "delete"}, arguments...), s.flags...)...)
-	exit := exitError{}
+	exit := cli.ExitError{}
 	switch {
 	case errors.As(err, &exit):
-		code = exit.code
+		code = exit.Code
 	case err != nil:
 		s.Fatalf("simulate delete %v: %v\n%s", arguments, err, errOut)
 	}

@@ -7,17 +7,18 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/deletion"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // deletionText formats a simulated deletion as a table with a summary.
 func deletionText(d *predictedDeletion, wide, coloured bool) string {
 	var b strings.Builder
 	if len(d.Protectors) == 0 {
-		fmt.Fprintf(&b, "%s: no floor depends on %s.\n", d.What, count(d.Objects, "object"))
+		fmt.Fprintf(&b, "%s: no floor depends on %s.\n", d.What, printable.Count(d.Objects, "object"))
 		b.WriteString(leftOutText(nil, d.Notes, wide))
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%s: %s, and %s on %s\n\n", d.What, count(d.Objects, "object"), dependentFloors(len(d.Protectors)), pronoun(d.Objects))
+	fmt.Fprintf(&b, "%s: %s, and %s on %s\n\n", d.What, printable.Count(d.Objects, "object"), dependentFloors(len(d.Protectors)), pronoun(d.Objects))
 	b.WriteString(deletionTable(d.Protectors, wide).text(coloured))
 	b.WriteString("\n" + deletionSummary(d))
 	b.WriteString(leftOutText(nil, d.Notes, wide))
@@ -73,13 +74,13 @@ func deletionSummary(d *predictedDeletion) string {
 	text := "Floors: " + strings.Join(parts, ", ") + "."
 	floor, available := remainingProtection(d.Protectors)
 	if available > 0 {
-		text += fmt.Sprintf(" Those that stay in force keep %d of %s available.", floor, count(available, "pod"))
+		text += fmt.Sprintf(" Those that stay in force keep %d of %s available.", floor, printable.Count(available, "pod"))
 	}
 	if d.Denied > 0 {
-		text += fmt.Sprintf(" The root guard denies %s.", count(d.Denied, "deletion"))
+		text += fmt.Sprintf(" The root guard denies %s.", printable.Count(d.Denied, "deletion"))
 	}
 	if d.Warned > 0 {
-		text += fmt.Sprintf(" The root guard warns about %s, and allows them.", count(d.Warned, "deletion"))
+		text += fmt.Sprintf(" The root guard warns about %s, and allows them.", printable.Count(d.Warned, "deletion"))
 	}
 	return wrapText(text, "", 100) + "\n" + confirmationHint(d)
 }

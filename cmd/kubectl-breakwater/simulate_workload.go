@@ -13,8 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
 )
 
@@ -91,12 +93,12 @@ func (f *simulateFlags) workload(ctx context.Context, at cellAccess, argument st
 	case "statefulset", "statefulsets", "sts":
 		var s *appsv1.StatefulSet
 		if s, err = at.Client.AppsV1().StatefulSets(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
-			w = workload{kind: "StatefulSet", name: name, replicas: int(replicasOrOne(s.Spec.Replicas)), selector: s.Spec.Selector, unavailable: 1}
+			w = workload{kind: "StatefulSet", name: name, replicas: int(ptr.Deref(s.Spec.Replicas, 1)), selector: s.Spec.Selector, unavailable: 1}
 		}
 	case "replicaset", "replicasets", "rs":
 		var s *appsv1.ReplicaSet
 		if s, err = at.Client.AppsV1().ReplicaSets(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
-			w = workload{kind: "ReplicaSet", name: name, replicas: int(replicasOrOne(s.Spec.Replicas)), selector: s.Spec.Selector}
+			w = workload{kind: "ReplicaSet", name: name, replicas: int(ptr.Deref(s.Spec.Replicas, 1)), selector: s.Spec.Selector}
 		}
 	default:
 		return w, fmt.Errorf("%q: want deployment/NAME, statefulset/NAME or replicaset/NAME", argument)
@@ -114,7 +116,7 @@ func (f *simulateFlags) workload(ctx context.Context, at cellAccess, argument st
 }
 
 func deploymentWorkload(d *appsv1.Deployment) workload {
-	w := workload{kind: "Deployment", name: d.Name, replicas: int(replicasOrOne(d.Spec.Replicas)), selector: d.Spec.Selector}
+	w := workload{kind: "Deployment", name: d.Name, replicas: int(ptr.Deref(d.Spec.Replicas, 1)), selector: d.Spec.Selector}
 	rolling := d.Spec.Strategy.RollingUpdate
 	if w.recreate = d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType; w.recreate || rolling == nil {
 		return w
@@ -123,13 +125,6 @@ func deploymentWorkload(d *appsv1.Deployment) workload {
 	w.surge, _ = intstr.GetScaledValueFromIntOrPercent(rolling.MaxSurge, w.replicas, true)
 	w.unavailable, _ = intstr.GetScaledValueFromIntOrPercent(rolling.MaxUnavailable, w.replicas, false)
 	return w
-}
-
-func replicasOrOne(replicas *int32) int32 {
-	if replicas == nil {
-		return 1
-	}
-	return *replicas
 }
 
 // compareRemovalOrder is the approximate order in which controllers remove pods. StatefulSets remove the highest ordinal first. Others remove pods
@@ -198,7 +193,7 @@ func (f *simulateFlags) rollout(ctx context.Context, at cellAccess, w workload, 
 	case f.after > 0 && w.surge > 0:
 		books.AddAvailable(all[0], w.surge)
 		rule.MaxPerWave += w.surge
-		s.Notes = append(s.Notes, "assumes that the rollout has "+count(w.surge, "surplus pod")+" available before the first wave")
+		s.Notes = append(s.Notes, "assumes that the rollout has "+printable.Count(w.surge, "surplus pod")+" available before the first wave")
 	case rule.MaxPerWave == 0:
 		s.Notes = append(s.Notes, fmt.Sprintf("the rollout removes no pod until one of its %d surplus pods is available", w.surge))
 		for _, p := range all {

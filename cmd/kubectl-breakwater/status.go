@@ -35,9 +35,7 @@ API server does (--audit-log).`,
 		Example: `  kubectl breakwater status -A --refusing        # protectors that deny removals now
   kubectl breakwater status -n shop deployment-web
   kubectl breakwater status -n shop deployment-web -o json`,
-		RunE: func(command *cobra.Command, names []string) error {
-			return f.run(command.Context(), names)
-		},
+		RunE: func(command *cobra.Command, names []string) error { return f.run(command.Context(), names) },
 	}
 	f.scopeFlags.bind(command)
 	f.output.bind(command)
@@ -50,15 +48,7 @@ func (f *statusFlags) run(ctx context.Context, names []string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	of, err := f.scope(names)
-	if err != nil {
-		return err
-	}
-	cores, err := f.clusters.Cores(ctx)
-	if err != nil {
-		return err
-	}
-	states, failed := fromEachCore(cores, func(c core) (coreState, error) { return readState(ctx, c, of.namespace, of.name) })
+	of, cores, states, failed := f.readStates(ctx, names)
 	if len(states) == 0 {
 		return failed
 	}
@@ -129,10 +119,8 @@ func (f *statusFlags) emptyMessage(of scope) string {
 }
 
 func protectorTable(all []status.Protector, o tableOptions) *table {
-	t := newTable(o.headings("NAME", "FLOOR", "AVAILABLE", "UNDER WAY", "ALLOWED", "STATE")...)
-	if o.wide {
-		t = newTable(o.headings("NAME", "FLOOR", "AVAILABLE", "UNDER WAY", "ALLOWED", "STATE", "TOTAL", "CELLS", "FLOOR FROM", "SOURCE", "POLICY", "AGE")...)
-	}
+	t := newTable(o.headings([]string{"NAME", "FLOOR", "AVAILABLE", "UNDER WAY", "ALLOWED", "STATE"},
+		"TOTAL", "CELLS", "FLOOR FROM", "SOURCE", "POLICY", "AGE")...)
 	t.alignRight("FLOOR", "AVAILABLE", "UNDER WAY", "ALLOWED", "TOTAL", "CELLS")
 	for i := range all {
 		v := &all[i]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
@@ -65,15 +66,9 @@ func (s *statusTree) decreaseText() string {
 	if d == nil {
 		return ""
 	}
-	text := warn.apply(fmt.Sprintf("Decrease pending since %s: %s.", age(s.now, d.Since), d.Reason), s.coloured) + "\n"
-	sentences := []string{d.Summary() + "."}
+	text := warn.apply(fmt.Sprintf("Decrease pending since %s: %s.", age(s.now, d.Since), d.Reason), s.coloured) + "\n" + s.indented(d.Summary()+".")
 	if d.IsHeld() {
-		sentences = append(sentences, "The floor stays in force. To confirm the decrease: "+brake.Command(s.Namespace, s.Name))
-	}
-	for _, sentence := range sentences {
-		for _, line := range wrap(sentence, s.width, 0) {
-			text += "  " + line + "\n"
-		}
+		text += s.indented("The floor stays in force. To confirm the decrease: " + brake.Command(s.Namespace, s.Name))
 	}
 	return text
 }
@@ -81,20 +76,18 @@ func (s *statusTree) decreaseText() string {
 // verdictText describes the most important result.
 func (s *statusTree) verdictText() string {
 	if s.Refuses == "" {
-		word := fmt.Sprintf("Allows %s now.", count(s.Allowed, "removal"))
+		word := fmt.Sprintf("Allows %s now.", printable.Count(s.Allowed, "removal"))
 		if s.Floor.Pods != nil && *s.Floor.Pods == 0 {
 			word = "Denies nothing: its floor is 0."
 		}
 		return good.apply(word, s.coloured) + "\n"
 	}
 	why, do := denialAdvice(s.Protector)
-	text := bad.apply("Denies the next removal: "+s.Refuses+".", s.coloured) + "\n"
-	for _, sentence := range []string{why, do} {
-		for _, line := range wrap(sentence, s.width, 0) {
-			text += "  " + line + "\n"
-		}
-	}
-	return text
+	return bad.apply("Denies the next removal: "+s.Refuses+".", s.coloured) + "\n" + s.indented(why) + s.indented(do)
+}
+
+func (s *statusTree) indented(sentence string) string {
+	return "  " + strings.Join(wrap(sentence, s.width, 0), "\n  ") + "\n"
 }
 
 func (s *statusTree) addNumbers(root *node) {
@@ -102,134 +95,15 @@ func (s *statusTree) addNumbers(root *node) {
 		root.add(tableCell{fmt.Sprintf("%-10s%5s", name, value), plain}, text)
 	}
 	line("floor", numberText(s.Floor.Pods), floorText(&s.Floor))
-	line("available", strconv.Itoa(s.Available), fmt.Sprintf("of %s that its selector matches, by criterion %s", count(s.Total, "pod"), s.Criterion))
+	line("available", strconv.Itoa(s.Available), fmt.Sprintf("of %s that its selector matches, by criterion %s", printable.Count(s.Total, "pod"), s.Criterion))
 	line("under way", strconv.Itoa(s.UnderWay), "admitted removals that no aggregator has seen yet")
 	if s.Budget != nil {
 		text := fmt.Sprintf("%d available - %d under way - %d floor", s.Available, s.UnderWay, *s.Floor.Pods)
 		if s.Allowed != max(0, *s.Budget) {
-			text += fmt.Sprintf("; %s may be removed at once", count(s.Allowed, "pod"))
+			text += fmt.Sprintf("; %s may be removed at once", printable.Count(s.Allowed, "pod"))
 		}
 		line("budget", strconv.Itoa(*s.Budget), text)
 	}
-}
-
-func (s *statusTree) addCells(root *node) {
-	text := ""
-	if len(s.Cells) == 0 {
-		text = "no cell has counted its pods yet"
-	}
-	cells := root.add(tableCell{"cells", strong}, text)
-	for i := range s.Cells {
-		s.addCell(cells, &s.Cells[i])
-	}
-	for _, name := range s.Uncounted {
-		cells.add(tableCell{name, soft}, "has never counted the protector's pods")
-	}
-}
-
-func (s *statusTree) addCell(cells *node, c *status.Share) {
-	parts := []string{fmt.Sprintf("%d of %d available", c.Available, c.Total), fmt.Sprintf("%d under way", c.UnderWay), "counts changed " + ago(s.now, c.Counted)}
-	if c.Heard != nil && !c.Stale {
-		parts = append(parts, "aggregator reported "+ago(s.now, *c.Heard))
-	}
-	one := cells.add(tableCell{c.Cell, strong}, strings.Join(parts, ", "))
-	if c.Stale {
-		one.head.style = bad
-		one.add(tableCell{"STALE", bad}, s.staleText(c))
-	}
-	if c.NoCell {
-		one.add(tableCell{"NO CELL", bad}, "The Cell does not exist, but its pods are still counted: create it again, or clear the entry (docs/concepts/topology.md).")
-	}
-	if text := discountText(c); text != "" {
-		one.add(tableCell{c.Discount, warn}, text)
-	}
-	if text := uncountedText(c); text != "" {
-		one.add(tableCell{"COUNTS " + c.Worthless, bad}, text)
-	}
-	if c.Refuses != "" && c.Refuses != s.Refuses {
-		one.add(tableCell{"denies here", warn}, c.Refuses)
-	}
-	for _, problem := range c.Problems {
-		one.add(tableCell{"problem", bad}, problem)
-	}
-	if len(c.Retained) > 0 {
-		one.add(tableCell{"deleted, and still expected", warn}, strings.Join(c.Retained, ", "))
-	}
-	s.addReservations(one, c)
-}
-
-func (s *statusTree) staleText(c *status.Share) string {
-	silent := "Its aggregator has never reported"
-	if c.Heard != nil {
-		silent = fmt.Sprintf("Its aggregator reported last %s, and becomes stale after %ds", ago(s.now, *c.Heard), c.StaleAfter)
-	}
-	counts := fmt.Sprintf("its %d pods count with the last known numbers", c.Available)
-	if c.Discount == "Stale" {
-		counts = "other cells count none of its pods"
-	}
-	return fmt.Sprintf("%s: %s, and none of its reservations is settled. See kubectl breakwater cells.", silent, counts)
-}
-
-func discountText(c *status.Share) string {
-	switch c.Discount {
-	case "Draining":
-		return "The Cell is being deleted: other cells count none of its pods, and no further removal is admitted in it."
-	case "Cleared":
-		return "A user has cleared its counts and reservations: the aggregator counts it again after the admissionDeadline."
-	}
-	return ""
-}
-
-func uncountedText(c *status.Share) string {
-	switch c.Worthless {
-	case status.WorthlessVoid:
-		return "The protector or its core was restored: its pods do not count until the aggregator has counted them again."
-	case status.WorthlessOtherSpec:
-		return "The counts are for another spec: its pods do not count until the aggregator has counted them with the current spec."
-	case status.WorthlessUncounted:
-		return "The aggregator cannot count the pods: see the problem and the conditions."
-	}
-	return ""
-}
-
-func (s *statusTree) addReservations(one *node, c *status.Share) {
-	shown := c.Reservations
-	if !s.showAll && len(shown) > maxShown {
-		shown = shown[:maxShown]
-	}
-	widest := 0
-	for _, r := range shown {
-		widest = max(widest, len(r.Pod))
-	}
-	for _, r := range shown {
-		if r.Pod == "" {
-			one.add(tableCell{fmt.Sprintf("%d pods", r.Count), plain}, fmt.Sprintf("admitted %s to %s, merged: pod names are not kept", ago(s.now, r.Since), ago(s.now, *cmp.Or(r.Until, &r.Since))))
-			continue
-		}
-		one.add(tableCell{fmt.Sprintf("%-*s", widest, r.Pod), plain}, s.reservationText(&r))
-	}
-	if more := len(c.Reservations) - len(shown); more > 0 {
-		one.add(tableCell{fmt.Sprintf("and %d more", more), soft}, "-o wide shows all")
-	}
-	if len(c.Reservations) > 0 && s.requesters == nil && !s.hideAuditHint {
-		one.add(tableCell{"who asked", soft}, "not recorded with reservations; use --audit-log FILE of this cell's API server")
-	}
-}
-
-func (s *statusTree) reservationText(r *status.Reservation) string {
-	text := fmt.Sprintf("%-6s admitted %s", r.Operation, ago(s.now, r.Since))
-	if user := s.requesters[s.Namespace+"/"+r.Pod]; user != "" {
-		text += ", asked by " + user
-	} else if s.requesters != nil {
-		text += ", asked by a user whom the audit log does not name"
-	}
-	if r.Accounted {
-		text += ", not available now, so that it consumes no further budget"
-	}
-	if r.Overdue {
-		text += "; past the admissionDeadline: released when the aggregator has seen the pod alive"
-	}
-	return text
 }
 
 func (s *statusTree) addDenials(root *node) {

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/term"
@@ -18,7 +19,8 @@ type tableOptions struct {
 	now               time.Time
 }
 
-func (o tableOptions) headings(rest ...string) []string {
+// headings returns the headings of a table. Those of wide follow in a wide one.
+func (o tableOptions) headings(rest []string, wide ...string) []string {
 	var first []string
 	if o.cores {
 		first = append(first, "CORE")
@@ -26,7 +28,10 @@ func (o tableOptions) headings(rest ...string) []string {
 	if o.namespaces {
 		first = append(first, "NAMESPACE")
 	}
-	return append(first, rest...)
+	if !o.wide {
+		wide = nil
+	}
+	return slices.Concat(first, rest, wide)
 }
 
 func (o tableOptions) leadingCells(namespace, core string) (row []tableCell) {

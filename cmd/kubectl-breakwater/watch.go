@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,28 +37,18 @@ reservations and denials. If the output is not a terminal, the command prints a 
 		Example: `  kubectl breakwater watch -A
   kubectl breakwater watch -n shop deployment-web
   kubectl breakwater watch -n shop deployment-web | tee storm.log`,
-		RunE: func(command *cobra.Command, names []string) error {
-			return f.run(command.Context(), names)
-		},
+		RunE: func(command *cobra.Command, names []string) error { return f.run(command.Context(), names) },
 	}
 	f.bind(command)
 	return command
 }
 
 func (f *watchFlags) run(ctx context.Context, names []string) error {
-	of, err := f.scope(names)
-	if err != nil {
-		return err
-	}
-	cores, err := f.clusters.Cores(ctx)
-	if err != nil {
-		return err
-	}
-	states, failed := fromEachCore(cores, func(c core) (coreState, error) { return readState(ctx, c, of.namespace, of.name) })
+	of, cores, states, failed := f.readStates(ctx, names)
 	if len(states) == 0 {
 		return failed
 	}
-	if of.name != "" && countProtectors(states) == 0 {
+	if of.name != "" && !slices.ContainsFunc(states, func(s coreState) bool { return len(s.protectors) > 0 }) {
 		return protectorNotFound(ctx, cores, of)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -72,13 +63,6 @@ func (f *watchFlags) run(ctx context.Context, names []string) error {
 		return f.draw(ctx, b, in, out)
 	}
 	return f.printChanges(ctx, b)
-}
-
-func countProtectors(states []coreState) (sum int) {
-	for i := range states {
-		sum += len(states[i].protectors)
-	}
-	return sum
 }
 
 // printChanges writes a line for each change, until ctx ends or a write fails.

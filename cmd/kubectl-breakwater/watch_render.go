@@ -133,20 +133,13 @@ func (b *watchState) overview(s *watchView, width, height int, coloured bool, no
 // fitLines returns the lines of a text, truncated to the width of the terminal. Truncated text has no color codes, which could be cut.
 func fitLines(width int, coloured bool, text func(coloured bool) string) []string {
 	lines := strings.Split(strings.TrimRight(text(false), "\n"), "\n")
-	if maxLineWidth(strings.Join(lines, "\n")) <= width {
+	if !slices.ContainsFunc(lines, func(line string) bool { return utf8.RuneCountInString(line) > width }) {
 		return strings.Split(strings.TrimRight(text(coloured), "\n"), "\n")
 	}
 	for i := range lines {
 		lines[i] = clip(lines[i], width)
 	}
 	return lines
-}
-
-func maxLineWidth(text string) (width int) {
-	for line := range strings.SplitSeq(text, "\n") {
-		width = max(width, utf8.RuneCountInString(line))
-	}
-	return width
 }
 
 // clip truncates a text without color codes to width characters.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,8 +96,8 @@ func TestFramesFitTheTerminal(t *testing.T) {
 				t.Errorf("%v: %d lines in %v", of, len(lines), size)
 			}
 			for _, line := range lines {
-				if maxLineWidth(line) > size[0] {
-					t.Errorf("%v: a line of %d in %v: %q", of, maxLineWidth(line), size, line)
+				if utf8.RuneCountInString(line) > size[0] {
+					t.Errorf("%v: a line of %d in %v: %q", of, utf8.RuneCountInString(line), size, line)
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -48,11 +49,7 @@ func collect(command *cobra.Command, all *[]*cobra.Command) {
 
 func describe(out *bytes.Buffer, command *cobra.Command) {
 	fmt.Fprintf(out, "\n## %s\n\n", command.CommandPath())
-	long := command.Long
-	if long == "" {
-		long = command.Short + "."
-	}
-	fmt.Fprintf(out, "%s\n", markdown(long))
+	fmt.Fprintf(out, "%s\n", markdown(cmp.Or(command.Long, command.Short+".")))
 	if command.Runnable() {
 		fmt.Fprintf(out, "\n```\n%s\n```\n", strings.TrimSpace(command.UseLine()))
 	}

@@ -13,8 +13,15 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
-// Run runs a program until it ends or receives SIGINT or SIGTERM. After an error it exits with 1, or with the code that the error's
-// method ExitCode returns.
+// ExitError is an error with its own exit code. Every other error exits with 1.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e ExitError) Error() string { return e.Err.Error() }
+
+// Run runs a program until it ends or receives SIGINT or SIGTERM.
 func Run(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	root.SetFlagErrorFunc(suggestFlag)
@@ -24,9 +31,9 @@ func Run(root *cobra.Command) {
 		return
 	}
 	fmt.Fprintf(os.Stderr, "%s: %s\n", root.CommandPath(), printable.Text(err.Error()))
-	var exit interface{ ExitCode() int }
+	var exit ExitError
 	if errors.As(err, &exit) {
-		os.Exit(exit.ExitCode())
+		os.Exit(exit.Code)
 	}
 	os.Exit(1)
 }

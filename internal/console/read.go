@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -21,16 +22,11 @@ func (s *store) version() uint64 {
 func (s *store) namespaces() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var all []string
-	seen := map[string]bool{}
+	all := map[string]bool{}
 	for key := range s.rows {
-		if !seen[key.Namespace] {
-			seen[key.Namespace] = true
-			all = append(all, key.Namespace)
-		}
+		all[key.Namespace] = true
 	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(all))
 }
 
 // protectors returns the rows of the namespaces for which seen is true. They include denials where denied is true.

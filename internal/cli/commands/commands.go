@@ -18,9 +18,3 @@ type Cluster interface {
 	// IsSelected reports whether a flag selects the cluster.
 	IsSelected() bool
 }
-
-// warningError is an error for something that was reported as a warning.
-type warningError struct{ error }
-
-// ExitCode returns the exit code of the program.
-func (warningError) ExitCode() int { return ExitWarnings }

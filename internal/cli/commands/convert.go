@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/cli/convert"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 )
 
 // ExitWarnings is the exit code of convert --fail-on-warning if there are warnings.
@@ -85,7 +87,8 @@ func (f *convertFlags) run(ctx context.Context, in io.Reader, out, log io.Writer
 		return fmt.Errorf("write the warnings: %w", err)
 	}
 	if f.failOnWarning && unaccepted > 0 {
-		return warningError{fmt.Errorf("%s, and nothing was written; use --accept for acceptable reasons", Count(unaccepted, "warning"))}
+		return cli.ExitError{Code: ExitWarnings, Err: fmt.Errorf("%s, and nothing was written; use --accept for acceptable reasons",
+			printable.Count(unaccepted, "warning"))}
 	}
 	var manifests bytes.Buffer
 	if err := writeManifests(&manifests, &result); err != nil {

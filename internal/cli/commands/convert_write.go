@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -61,16 +62,8 @@ func warningText(warnings []convert.Warning, accepted []convert.Reason) (text st
 		}
 		about[key] = append(about[key], warning.About)
 	}
-	slices.SortStableFunc(order, func(first, second warningKey) int {
-		switch {
-		case first.notConverted == second.notConverted:
-			return 0
-		case first.notConverted:
-			return -1
-		default:
-			return 1
-		}
-	})
+	rank := map[bool]int{true: -1}
+	slices.SortStableFunc(order, func(a, b warningKey) int { return cmp.Compare(rank[a.notConverted], rank[b.notConverted]) })
 	for _, key := range order {
 		word := "warning"
 		if slices.Contains(accepted, key.reason) {
@@ -99,7 +92,7 @@ func objectNames(about []convert.Ref) string {
 	if more := len(about) - len(names); more > 0 {
 		suffix = fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%s (%s%s), each", Count(len(about), about[0].Title), strings.Join(names, ", "), suffix)
+	return fmt.Sprintf("%s (%s%s), each", printable.Count(len(about), about[0].Title), strings.Join(names, ", "), suffix)
 }
 
 // FormatRef formats an object and where it was read.
@@ -124,20 +117,9 @@ func conversionNotes(sources []convert.Source, result *convert.Result) []string 
 	if len(skipped) > 0 {
 		notes = append(notes, "skipped objects that are not converted: "+strings.Join(skipped, ", "))
 	}
-	made := Count(len(result.Protectors), "PodProtector")
+	made := printable.Count(len(result.Protectors), "PodProtector")
 	if n := len(result.Policies); n > 0 {
-		made += " and " + Count(n, "scheduling policy")
+		made += " and " + printable.Count(n, "scheduling policy")
 	}
-	return append(notes, fmt.Sprintf("%s created from %s", made, Count(len(sources)-len(result.Skipped), "object")))
-}
-
-// Count formats a number of things, such as 2 policies.
-func Count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	if stem, found := strings.CutSuffix(what, "y"); found {
-		return fmt.Sprintf("%d %sies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return append(notes, fmt.Sprintf("%s created from %s", made, printable.Count(len(sources)-len(result.Skipped), "object")))
 }

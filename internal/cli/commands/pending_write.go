@@ -46,15 +46,9 @@ func (p *pendingDecreases) preview(out io.Writer, found []pendingDecrease) error
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "Pending decreases: %d. Until they take effect, the floors keep %s from removal.\n", len(found), plural(kept, "available pod"))
+	_, err := fmt.Fprintf(out, "Pending decreases: %d. Until they take effect, the floors keep %s from removal.\n", len(found),
+		printable.Count(kept, "available pod"))
 	return err
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
 }
 
 // isConfirmed asks the user at a terminal, unless --yes or --dry-run answers. Without a terminal it returns false unless --yes is set.
@@ -70,7 +64,7 @@ func (f *releaseFlags) isConfirmed(in io.Reader, out io.Writer, decreases int) (
 		_, err := fmt.Fprintln(out, "Nothing was changed. Add --yes to confirm.")
 		return false, err
 	}
-	if _, err := fmt.Fprintf(out, "Type yes to confirm %s: ", plural(decreases, "decrease")); err != nil {
+	if _, err := fmt.Fprintf(out, "Type yes to confirm %s: ", printable.Count(decreases, "decrease")); err != nil {
 		return false, err
 	}
 	answer, err := bufio.NewReader(in).ReadString('\n')

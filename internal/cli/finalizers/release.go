@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,30 +33,18 @@ func Release(ctx context.Context, client metadata.Interface, hold *HeldObject) e
 			return err
 		}
 		_, err = resource.Patch(ctx, live.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-release"})
-		if apierrors.IsNotFound(err) {
+		switch {
+		case err == nil, apierrors.IsNotFound(err):
 			return nil
-		}
-		if err == nil || !apierrors.IsConflict(err) {
-			if err != nil {
-				err = fmt.Errorf("release %s: %w", hold.Name(), err)
-			}
-			return err
+		case !apierrors.IsConflict(err):
+			return fmt.Errorf("release %s: %w", hold.Name(), err)
 		}
 	}
 }
 
 // removalPatch returns a patch that keeps only the other finalizers. It applies only to the resource version that was read.
 func removalPatch(live *metav1.PartialObjectMetadata) ([]byte, error) {
-	foreign := []string{}
-	ours := map[string]bool{}
-	for _, finalizer := range ownFinalizers(live.Finalizers) {
-		ours[finalizer] = true
-	}
-	for _, finalizer := range live.Finalizers {
-		if !ours[finalizer] {
-			foreign = append(foreign, finalizer)
-		}
-	}
+	foreign := slices.DeleteFunc(slices.Clone(live.Finalizers), func(finalizer string) bool { return strings.HasPrefix(finalizer, finalizerPrefix) })
 	return json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": live.UID, "resourceVersion": live.ResourceVersion, "finalizers": foreign,
 	}})

@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -18,12 +19,7 @@ import (
 // may write (rule 15). The audit log and the priority and fairness queues of the core's API server identify its requests by that name.
 
 // identity returns the cell that names the worker's account.
-func (o *Options) identity() string {
-	if o.Identity != "" {
-		return o.Identity
-	}
-	return o.Cell
-}
+func (o *Options) identity() string { return cmp.Or(o.Identity, o.Cell) }
 
 // cellAccount returns the name of the worker's ServiceAccount in the core and of its bindings.
 func (o *Options) cellAccount() string { return o.ServiceAccount + "-" + o.identity() }

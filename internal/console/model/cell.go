@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
@@ -85,10 +86,8 @@ func freshness(c *v1alpha1.Cell, heard Heartbeat, staleAfter time.Duration, now 
 
 func scopeText(spec *v1alpha1.CellSpec) string {
 	switch {
-	case len(spec.Namespaces) == 1:
-		return "1 namespace"
-	case len(spec.Namespaces) > 1:
-		return plural(len(spec.Namespaces), "namespace")
+	case len(spec.Namespaces) > 0:
+		return printable.Count(len(spec.Namespaces), "namespace")
 	case spec.PodSelector != nil:
 		return "some pods"
 	default:

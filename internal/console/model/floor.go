@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
@@ -19,7 +20,7 @@ func floorFrom(p *v1alpha1.PodProtector) []string {
 	expected, expectedKnown := quota.Expected(p)
 	of := "the expected pods, whose number is unknown"
 	if expectedKnown {
-		of = plural(expected, "expected pod")
+		of = printable.Count(expected, "expected pod")
 	}
 	var how string
 	switch {

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
@@ -104,7 +105,7 @@ func problemsOf(cell *status.Share, counts *v1alpha1.Aggregation) []string {
 	problems := slices.Clone(cell.Problems)
 	for _, w := range counts.Workloads {
 		if w.Gone {
-			problems = append(problems, w.Kind+" "+w.Name+" vanished, and "+plural(int(w.Replicas), "pod")+" of it are still expected")
+			problems = append(problems, w.Kind+" "+w.Name+" vanished, and "+printable.Count(int(w.Replicas), "pod")+" of it are still expected")
 		}
 	}
 	if cell.Worthless == status.WorthlessVoid {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
@@ -47,7 +48,7 @@ func spreadLimits(s *status.Spread) string {
 		all = append(all, fmt.Sprintf("at most %d %% of the pods in one domain", s.MaxSharePercent))
 	}
 	if s.MinDomains > 0 {
-		all = append(all, fmt.Sprintf("at least %s", plural(s.MinDomains, "domain")))
+		all = append(all, fmt.Sprintf("at least %s", printable.Count(s.MinDomains, "domain")))
 	}
 	if s.TolerateDomainLoss {
 		all = append(all, "the floor holds after the loss of any domain")

@@ -2,17 +2,8 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 )
-
-// plural formats a number of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
 
 func compareText(a, b string) int { return cmp.Compare(strings.ToLower(a), strings.ToLower(b)) }
 

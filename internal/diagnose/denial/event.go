@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	eventsv1 "k8s.io/api/events/v1"
 )
@@ -113,9 +114,5 @@ func truncate(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text
 	}
-	end := max(0, maxBytes-3)
-	for end > 0 && text[end]&0xc0 == 0x80 {
-		end--
-	}
-	return text[:end] + "..."
+	return strings.ToValidUTF8(text[:max(0, maxBytes-3)], "") + "..."
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func checkCell(f reporter, core string, c *v1alpha1.Cell, now time.Time) []Findi
 	case state.State == status.CellNeverReported:
 		return []Finding{f.finding(Problem, name+" was never counted.", "Start an aggregator for it, and read its log.", "cell-silent")}
 	case state.Stale:
-		return []Finding{f.finding(Problem, fmt.Sprintf("%s is silent: its aggregator (last holder: %s) has not reported for more than %ds.", name, holderOrNone(&state), state.StaleAfter),
+		return []Finding{f.finding(Problem, fmt.Sprintf("%s is silent: its aggregator (last holder: %s) has not reported for more than %ds.", name, cmp.Or(state.Holder, "none"), state.StaleAfter),
 			"Check that the aggregator runs and can reach both clusters.", "cell-silent")}
 	}
 	problem := CellProblem(c)
@@ -80,11 +81,4 @@ func checkCell(f reporter, core string, c *v1alpha1.Cell, now time.Time) []Findi
 		runbook = "cell-unguarded"
 	}
 	return []Finding{f.finding(Problem, name+": "+problem, "For details: kubectl breakwater cells "+c.Name, runbook)}
-}
-
-func holderOrNone(c *status.Cell) string {
-	if c.Holder == "" {
-		return "none"
-	}
-	return c.Holder
 }

@@ -5,6 +5,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -116,14 +117,7 @@ func Pod(s Situation) Explanation {
 func (e Explanation) IsAdmitted() bool { return e.Allowed || e.Asked == AskedNo }
 
 func sorted(covering []removal.Charge) []removal.Charge {
-	all := slices.Clone(covering)
-	slices.SortFunc(all, func(a, b removal.Charge) int {
-		if a.String() < b.String() {
-			return -1
-		}
-		return 1
-	})
-	return all
+	return slices.SortedFunc(slices.Values(covering), func(a, b removal.Charge) int { return cmp.Compare(a.String(), b.String()) })
 }
 
 // exemptReason says why a removal is admitted without consulting protectors. It is empty if they must be consulted.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
@@ -69,13 +70,13 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 		}
 		name := p.Namespace + "/" + p.Name
 		if n := p.MoreAvailable; n != nil {
-			all = append(all, fmt.Sprintf("%s: %s more available", name, formatPods(*n)))
+			all = append(all, fmt.Sprintf("%s: %s more available", name, printable.Count(*n, "pod")))
 		}
 		if f := p.FloorThatWouldDo; f != nil {
 			all = append(all, fmt.Sprintf("%s: a floor of %d (now %d)", name, *f, p.Floor))
 		}
 		if l := p.Loss; l != nil {
-			all = append(all, fmt.Sprintf("%s: at least %s more available that survive the domain loss", name, formatPods(p.Floor-l.Left)))
+			all = append(all, fmt.Sprintf("%s: at least %s more available that survive the domain loss", name, printable.Count(p.Floor-l.Left, "pod")))
 		}
 		if p.Outcome == quota.DeniedFull {
 			less := fmt.Sprintf("fewer than %d removals", p.AtMostUnderWay)
@@ -86,7 +87,7 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 		}
 		for _, c := range p.Cells {
 			if c.Discount == v1alpha1.DiscountStale && c.Counted > 0 && c.Name != s.Cell {
-				all = append(all, fmt.Sprintf("%s: a report from the aggregator of cell %s: until then its pods (%s) do not count", name, c.Name, formatPods(c.Counted)))
+				all = append(all, fmt.Sprintf("%s: a report from the aggregator of cell %s: until then its pods (%s) do not count", name, c.Name, printable.Count(c.Counted, "pod")))
 			}
 		}
 		if p.SettledBy != nil && p.UnderWay > 0 {
@@ -101,13 +102,6 @@ func (s Situation) remedies(protectors []Protector) (all []string) {
 		all = append(all, fmt.Sprintf("in an emergency: kubectl breakwater force pod/%s -n %s --reason TEXT", s.Request.PodName, s.Request.Namespace))
 	}
 	return all
-}
-
-func formatPods(n int) string {
-	if n == 1 {
-		return "1 pod"
-	}
-	return fmt.Sprintf("%d pods", n)
 }
 
 func formatRemovals(n int) string {

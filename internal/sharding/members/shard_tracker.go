@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -230,10 +231,7 @@ func (t *ShardTracker) IsGone(ctx context.Context, clusterRing *v1alpha1.Cluster
 // setHolder changes the holder of a Lease, unless the Lease has changed meanwhile.
 func (t *ShardTracker) setHolder(ctx context.Context, lease *coordinationv1.Lease, holder string) error {
 	lease = lease.DeepCopy()
-	now, transitions := metav1.NowMicro(), int32(1)
-	if lease.Spec.LeaseTransitions != nil {
-		transitions += *lease.Spec.LeaseTransitions
-	}
+	now, transitions := metav1.NowMicro(), ptr.Deref(lease.Spec.LeaseTransitions, 0)+1
 	lease.Spec.HolderIdentity, lease.Spec.AcquireTime, lease.Spec.LeaseTransitions = &holder, &now, &transitions
 	return t.client.Update(ctx, lease)
 }

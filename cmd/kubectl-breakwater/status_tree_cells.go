@@ -1,0 +1,128 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
+)
+
+func (s *statusTree) addCells(root *node) {
+	text := ""
+	if len(s.Cells) == 0 {
+		text = "no cell has counted its pods yet"
+	}
+	cells := root.add(tableCell{"cells", strong}, text)
+	for i := range s.Cells {
+		s.addCell(cells, &s.Cells[i])
+	}
+	for _, name := range s.Uncounted {
+		cells.add(tableCell{name, soft}, "has never counted the protector's pods")
+	}
+}
+
+func (s *statusTree) addCell(cells *node, c *status.Share) {
+	parts := []string{fmt.Sprintf("%d of %d available", c.Available, c.Total), fmt.Sprintf("%d under way", c.UnderWay), "counts changed " + ago(s.now, c.Counted)}
+	if c.Heard != nil && !c.Stale {
+		parts = append(parts, "aggregator reported "+ago(s.now, *c.Heard))
+	}
+	one := cells.add(tableCell{c.Cell, strong}, strings.Join(parts, ", "))
+	if c.Stale {
+		one.head.style = bad
+		one.add(tableCell{"STALE", bad}, s.staleText(c))
+	}
+	if c.NoCell {
+		one.add(tableCell{"NO CELL", bad}, "The Cell does not exist, but its pods are still counted: create it again, or clear the entry (docs/concepts/topology.md).")
+	}
+	if text := discountText(c); text != "" {
+		one.add(tableCell{c.Discount, warn}, text)
+	}
+	if text := uncountedText(c); text != "" {
+		one.add(tableCell{"COUNTS " + c.Worthless, bad}, text)
+	}
+	if c.Refuses != "" && c.Refuses != s.Refuses {
+		one.add(tableCell{"denies here", warn}, c.Refuses)
+	}
+	for _, problem := range c.Problems {
+		one.add(tableCell{"problem", bad}, problem)
+	}
+	if len(c.Retained) > 0 {
+		one.add(tableCell{"deleted, and still expected", warn}, strings.Join(c.Retained, ", "))
+	}
+	s.addReservations(one, c)
+}
+
+func (s *statusTree) staleText(c *status.Share) string {
+	silent := "Its aggregator has never reported"
+	if c.Heard != nil {
+		silent = fmt.Sprintf("Its aggregator reported last %s, and becomes stale after %ds", ago(s.now, *c.Heard), c.StaleAfter)
+	}
+	counts := fmt.Sprintf("its %d pods count with the last known numbers", c.Available)
+	if c.Discount == "Stale" {
+		counts = "other cells count none of its pods"
+	}
+	return fmt.Sprintf("%s: %s, and none of its reservations is settled. See kubectl breakwater cells.", silent, counts)
+}
+
+func discountText(c *status.Share) string {
+	switch c.Discount {
+	case "Draining":
+		return "The Cell is being deleted: other cells count none of its pods, and no further removal is admitted in it."
+	case "Cleared":
+		return "A user has cleared its counts and reservations: the aggregator counts it again after the admissionDeadline."
+	}
+	return ""
+}
+
+func uncountedText(c *status.Share) string {
+	switch c.Worthless {
+	case status.WorthlessVoid:
+		return "The protector or its core was restored: its pods do not count until the aggregator has counted them again."
+	case status.WorthlessOtherSpec:
+		return "The counts are for another spec: its pods do not count until the aggregator has counted them with the current spec."
+	case status.WorthlessUncounted:
+		return "The aggregator cannot count the pods: see the problem and the conditions."
+	}
+	return ""
+}
+
+func (s *statusTree) addReservations(one *node, c *status.Share) {
+	shown := c.Reservations
+	if !s.showAll && len(shown) > maxShown {
+		shown = shown[:maxShown]
+	}
+	widest := 0
+	for _, r := range shown {
+		widest = max(widest, len(r.Pod))
+	}
+	for _, r := range shown {
+		if r.Pod == "" {
+			one.add(tableCell{fmt.Sprintf("%d pods", r.Count), plain}, fmt.Sprintf("admitted %s to %s, merged: pod names are not kept", ago(s.now, r.Since), ago(s.now, *cmp.Or(r.Until, &r.Since))))
+			continue
+		}
+		one.add(tableCell{fmt.Sprintf("%-*s", widest, r.Pod), plain}, s.reservationText(&r))
+	}
+	if more := len(c.Reservations) - len(shown); more > 0 {
+		one.add(tableCell{fmt.Sprintf("and %d more", more), soft}, "-o wide shows all")
+	}
+	if len(c.Reservations) > 0 && s.requesters == nil && !s.hideAuditHint {
+		one.add(tableCell{"who asked", soft}, "not recorded with reservations; use --audit-log FILE of this cell's API server")
+	}
+}
+
+func (s *statusTree) reservationText(r *status.Reservation) string {
+	text := fmt.Sprintf("%-6s admitted %s", r.Operation, ago(s.now, r.Since))
+	if user := s.requesters[s.Namespace+"/"+r.Pod]; user != "" {
+		text += ", asked by " + user
+	} else if s.requesters != nil {
+		text += ", asked by a user whom the audit log does not name"
+	}
+	if r.Accounted {
+		text += ", not available now, so that it consumes no further budget"
+	}
+	if r.Overdue {
+		text += "; past the admissionDeadline: released when the aggregator has seen the pod alive"
+	}
+	return text
+}
