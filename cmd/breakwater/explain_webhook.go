@@ -23,7 +23,7 @@ type webhookScope struct {
 	cores []string
 	// scopes are the scopes of the Cell, by the core clusters that have it.
 	scopes map[string]scope.Scope
-	// hooks are the webhooks of the cell's API server. looked reports whether they could be read.
+	// hooks are the webhooks of the cell's API server. readable reports whether they could be read.
 	hooks    []admissionregistrationv1.MutatingWebhook
 	readable bool
 	// exempt are the namespaces that Breakwater's webhook configurations exclude.

@@ -86,8 +86,8 @@ func spreadText(s *step) string {
 	return b.String()
 }
 
-// conflictText says why the webhook is not called, what contradicts policies and spreads, and what is skipped, one per line. whom is a prefix
-// of the text.
+// conflictText says why the webhook is not called, what contradicts policies and spreads, and what is skipped, one per line. Each
+// text begins with prefix.
 func conflictText(s *step, prefix string) string {
 	var b strings.Builder
 	if s.skipReason != "" {
@@ -131,7 +131,7 @@ func writePatches(out, log io.Writer, steps []step) error {
 	})
 }
 
-// writeWithConflicts writes the text of each step to out, and the clashes to log.
+// writeWithConflicts writes the text of each step to out, and its conflicts to log.
 func writeWithConflicts(out, log io.Writer, steps []step, text func(*step) (string, error)) error {
 	var all strings.Builder
 	for i := range steps {

@@ -69,7 +69,7 @@ func isNamespacedName(text string) bool {
 // ringQueue is a queue of rings whose objects the sharder should check soon.
 type ringQueue chan string
 
-// newRingQueue returns kicks with a capacity that is sufficient while a leader receives from it.
+// newRingQueue returns a queue with a capacity that is sufficient while a leader receives from it.
 func newRingQueue() ringQueue { return make(ringQueue, 1024) }
 
 // enqueue never blocks. It drops a ring if the queue is full: the sharder checks all rings periodically, and when a replica becomes leader.

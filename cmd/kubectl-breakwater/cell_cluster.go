@@ -30,7 +30,7 @@ const (
 type cellCluster struct {
 	Cell   string
 	Config *rest.Config
-	// Source says how. With bySecret the plugin connects as Breakwater, with its identity and permissions.
+	// Source says how. With fromSecret the plugin connects as Breakwater, with its identity and permissions.
 	Source connectionSource
 }
 

@@ -164,7 +164,7 @@ func countText(d *denial.Denial) string {
 	return strconv.Itoa(d.Count)
 }
 
-// podsText names at most most pods, the most recent first.
+// podsText names at most limit pods, the most recent first.
 func podsText(d *denial.Denial, limit int) string {
 	named := d.Pods[:min(limit, len(d.Pods))]
 	text := strings.Join(named, ", ")

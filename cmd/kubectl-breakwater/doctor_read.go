@@ -87,7 +87,7 @@ func ownDefinitions() (all []apiextensionsv1.CustomResourceDefinition, err error
 	return all, nil
 }
 
-// forEachConcurrently runs do concurrently for all items and waits.
+// forEachConcurrently runs visit concurrently for all items and waits.
 func forEachConcurrently[T any](all []T, visit func(i int, one T)) {
 	var running sync.WaitGroup
 	for i, one := range all {

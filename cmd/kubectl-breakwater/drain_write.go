@@ -64,7 +64,7 @@ func wavesTable(waves []drain.Wave, wide, coloured bool) string {
 	return "\n" + t.text(coloured)
 }
 
-// denialsText groups denials by protector and verdict. If worded is true, it prints the full message of the first one of each group.
+// denialsText groups denials by protector and verdict. If withMessages is true, it prints the full message of the first one of each group.
 func denialsText(all []drain.Refusal, withMessages bool) string {
 	var b strings.Builder
 	counts := map[string]int{}

@@ -102,7 +102,7 @@ func (f *forceFlags) run(ctx context.Context, name string) error {
 	return err
 }
 
-// openCellWithoutCores is like place, but works without cores if they are unreachable.
+// openCellWithoutCores is like openCell, but works without cores if they are unreachable.
 func (p *plugin) openCellWithoutCores(ctx context.Context, cell string) (cellAccess, error) {
 	at, err := p.openCell(ctx, cell)
 	if err == nil {
@@ -121,7 +121,7 @@ func (p *plugin) openCellWithoutCores(ctx context.Context, cell string) (cellAcc
 	return at, err
 }
 
-// preview prints which protectors the removal would override. broken is false if none deny it.
+// preview prints which protectors the removal would override. overrides is false if none deny it.
 func (f *forceFlags) preview(ctx context.Context, at cellAccess, pod *corev1.Pod) (overrides bool, err error) {
 	if len(at.cores) == 0 {
 		return true, nil

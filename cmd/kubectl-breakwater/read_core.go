@@ -78,7 +78,7 @@ func (s *coreState) views(now time.Time) []status.Protector {
 	return all
 }
 
-// fromEachCore calls ask for all core clusters concurrently. It returns the successful answers, and the errors of the other cores.
+// fromEachCore calls read for all core clusters concurrently. It returns the successful answers, and the errors of the other cores.
 func fromEachCore[T any](cores []core, read func(core) (T, error)) (answers []T, err error) {
 	results, errs := make([]T, len(cores)), make([]error, len(cores))
 	var running sync.WaitGroup

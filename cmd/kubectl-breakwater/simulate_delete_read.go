@@ -76,7 +76,7 @@ func (r *deletionReader) read(ctx context.Context) (*deletion.State, error) {
 	return r.world, nil
 }
 
-// metadata lists the metadata of all objects of a kind, only in r.only if that is set.
+// metadata lists the metadata of all objects of a kind, only in r.namespace if that is set.
 func (r *deletionReader) metadata(ctx context.Context, mapping *meta.RESTMapping, visit func(*metav1.PartialObjectMetadata)) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(mapping.GroupVersionKind.Kind + "List"))

@@ -26,7 +26,7 @@ type workload struct {
 	replicas   int
 	selector   *metav1.LabelSelector
 	pods       []corev1.Pod
-	// surge and unavailable are the numbers of pods that a rollout adds and removes at a time. atOnce reports whether it removes all
+	// surge and unavailable are the numbers of pods that a rollout adds and removes at a time. recreate reports whether it removes all
 	// pods first.
 	surge, unavailable int
 	recreate           bool

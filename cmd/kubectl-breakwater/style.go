@@ -21,7 +21,7 @@ const (
 	bad    textStyle = "1;31"
 )
 
-// reset ends the style of a paint.
+// reset ends a style.
 const reset = "\x1b[0m"
 
 func colours() []string { return []string{"auto", "always", "never"} }

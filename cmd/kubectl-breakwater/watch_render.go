@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/status"
 )
 
-// changes returns lines for the differences from the last text in told.
+// changes returns lines for the differences from the last text in printed.
 func (b *watchState) changes(printed map[string]string, now time.Time) (lines []string) {
 	s := b.view(now)
 	clock := now.Format("15:04:05")

@@ -128,7 +128,7 @@ func (b *watchState) startInformer(ctx context.Context, c core, kind string, obj
 	go informer.RunWithContext(ctx)
 }
 
-// watchView is the state that the board shows at a time.
+// watchView is the state that watch shows at a time.
 type watchView struct {
 	protectors []status.Protector
 	// denialCounts counts recent denials and break-glass removals, by core/namespace/name.

@@ -122,7 +122,7 @@ func (r *CallerReconciler) observe(k *CallerKeys, secret *corev1.Secret, all []c
 	return observed
 }
 
-// allClientsMatch reports whether holds is true for the token (empty if there is none) and the scope of every webhook of the configurations.
+// allClientsMatch reports whether matches is true for the token (empty if there is none) and the scope of every webhook of the configurations.
 func allClientsMatch(all []client.Object, matches func(token, scope string) bool) bool {
 	for _, c := range all {
 		for _, to := range clientConfigsOf(c) {

@@ -19,7 +19,7 @@ import (
 const Name = "breakwater-certificates"
 
 // readInterval is how often the controller reads the Secrets; the Secret of the authority is not watched. It never reads them more often than
-// every shortest, however short the waits are.
+// every minInterval, however short the waits are.
 const (
 	readInterval = time.Minute
 	minInterval  = 100 * time.Millisecond

@@ -22,7 +22,7 @@ type Losses struct {
 }
 
 type loss struct {
-	// last is the remembered state. gone is the protector that vanished: the same, or one that was recreated from last and was not complete
+	// last is the remembered state. vanished is the protector that vanished: the same, or one that was recreated from last and was not complete
 	// yet.
 	last, vanished *v1alpha1.PodProtector
 }
@@ -110,7 +110,7 @@ func (l *Losses) count() int {
 	return len(l.all)
 }
 
-// subscribe calls tell for each present loss, and for each later one.
+// subscribe calls enqueue for each present loss, and for each later one.
 func (l *Losses) subscribe(enqueue func(types.NamespacedName)) {
 	l.mu.Lock()
 	l.enqueue = enqueue

@@ -40,7 +40,7 @@ type Reconciler struct {
 
 // Brake holds back large decreases of floors (rule 13).
 type Brake interface {
-	// Decide decides whether a protector may be released now. If it may not, Ask records that in the protector's conditions.
+	// Decide decides whether a protector may be released now. If it may not, Decide records that in the protector's conditions.
 	Decide(ctx context.Context, request brake.Request) (brake.Answer, error)
 }
 

@@ -51,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // maxNamed is how many overlapping protectors a message names.
 const maxNamed = 10
 
-// overlappingCondition returns the condition of a protector. worth is false if the protector overlaps with no other, and never has.
+// overlappingCondition returns the condition of a protector. isNeeded is false if the protector overlaps with no other, and never has.
 func overlappingCondition(p *v1alpha1.PodProtector, overlapping []string) (want clusters.Announcement, isNeeded bool) {
 	if len(overlapping) == 0 {
 		return clusters.Announcement{EventType: corev1.EventTypeNormal, Condition: metav1.Condition{

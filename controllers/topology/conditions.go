@@ -16,7 +16,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 )
 
-// freshCondition returns the condition on whether the aggregator reports. known is false until the controller has determined that.
+// freshCondition returns the condition on whether the aggregator reports. isKnown is false until the controller has determined that.
 func freshCondition(cell *v1alpha1.Cell, current report) (fresh metav1.Condition, isKnown bool) {
 	fresh = metav1.Condition{Type: v1alpha1.ConditionAggregationFresh}
 	switch current.state {
@@ -45,7 +45,7 @@ func freshCondition(cell *v1alpha1.Cell, current report) (fresh metav1.Condition
 	return fresh, true
 }
 
-// overlappingCondition returns the condition on whether other Cells of the cluster can have pods of this one. worth is false if none has or had.
+// overlappingCondition returns the condition on whether other Cells of the cluster can have pods of this one. isNeeded is false if none has or had.
 func (r *Reconciler) overlappingCondition(ctx context.Context, cell *v1alpha1.Cell) (overlapping metav1.Condition, isNeeded bool, err error) {
 	overlapping = metav1.Condition{
 		Type: v1alpha1.ConditionOverlapping, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDisjoint,

@@ -72,7 +72,7 @@ func (l *queue[In, Out]) endWindow() {
 	}
 }
 
-// New returns a Batch that runs batches by execute.
+// New returns a Batcher that runs batches by execute.
 func New[K comparable, In, Out any](execute Execute[K, In, Out]) *Batcher[K, In, Out] {
 	b := &Batcher[K, In, Out]{execute: execute, queues: map[K]*queue[In, Out]{}}
 	b.drained = sync.NewCond(&b.mu)
@@ -232,7 +232,7 @@ func (b *Batcher[K, In, Out]) flushQueue(key K, l *queue[In, Out]) {
 	}
 }
 
-// awaitWindow waits until enough callers are queued, or until the time most has passed.
+// awaitWindow waits until enough callers are queued, or until maxWait has passed.
 func (b *Batcher[K, In, Out]) awaitWindow(l *queue[In, Out], maxWait time.Duration, fullAt int) {
 	b.mu.Lock()
 	if maxWait <= 0 || l.queued() >= fullAt || b.closed {
@@ -251,7 +251,7 @@ func (b *Batcher[K, In, Out]) awaitWindow(l *queue[In, Out], maxWait time.Durati
 	l.full = nil
 }
 
-// startNext starts the next batch, or removes the line if there is none.
+// startNext starts the next batch, or removes the queue if there is none.
 func (b *Batcher[K, In, Out]) startNext(key K, l *queue[In, Out]) *singleBatch[In, Out] {
 	b.mu.Lock()
 	defer b.mu.Unlock()

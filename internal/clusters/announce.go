@@ -108,7 +108,7 @@ func NewApply(kind schema.GroupVersionKind, object client.Object, uid types.UID)
 // EventNote shortens a text to the length that the API server accepts as the note of an event.
 func EventNote(text string) string { return Truncate(text, 1024) }
 
-// Truncate cuts a text to at most longest bytes, without splitting a UTF-8 sequence.
+// Truncate cuts a text to at most maxBytes bytes, without splitting a UTF-8 sequence.
 func Truncate(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text

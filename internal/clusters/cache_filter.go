@@ -22,7 +22,7 @@ const stubAnnotation = "breakwater.dev/left-out"
 type CacheFilter struct {
 	mu      sync.Mutex
 	slotsOf map[string]slot.Set
-	// all is the union of the slots in of.
+	// all is the union of the slots in slotsOf.
 	all slot.Set
 }
 
@@ -40,7 +40,7 @@ func (f *CacheFilter) Select(options *cache.Options) {
 	}}
 }
 
-// Set replaces the slots that the caller who works on. The cache keeps a protector of a new slot whole from its next change.
+// Set replaces the slots that owner works on. The cache keeps a protector of a new slot whole from its next change.
 func (f *CacheFilter) Set(owner string, slots slot.Set) {
 	if f == nil {
 		return

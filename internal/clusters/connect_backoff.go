@@ -19,7 +19,7 @@ import (
 // admit removals that they deny.
 func CacheOptions() cache.Options { return CacheOptionsOf(nil) }
 
-// CacheOptionsOf returns the options of a cache that reports restores of its core to past. A nil past disables the detection.
+// CacheOptionsOf returns the options of a cache that reports restores of its core to detector. A nil detector disables the detection.
 func CacheOptionsOf(detector *RestoreDetector) cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -34,7 +34,7 @@ func CacheOptionsOf(detector *RestoreDetector) cache.Options {
 // Retrying lists and watches a source, and retries while its API server does not answer.
 func Retrying(source toolscache.ListerWatcher) *toolscache.ListWatch { return retrying(source, nil) }
 
-// retrying also reports restores of the source to past. A nil past disables the detection.
+// retrying also reports restores of the source to detector. A nil detector disables the detection.
 func retrying(source toolscache.ListerWatcher, detector *RestoreDetector) *toolscache.ListWatch {
 	from := toolscache.ToListerWatcherWithContext(source)
 	return &toolscache.ListWatch{
@@ -73,7 +73,7 @@ func retrying(source toolscache.ListerWatcher, detector *RestoreDetector) *tools
 	}
 }
 
-// retryUntilAnswered retries ask until the API server answers, be it with an error, or until ctx ends.
+// retryUntilAnswered retries request until the API server answers, be it with an error, or until ctx ends.
 func retryUntilAnswered[Answer any](ctx context.Context, request func() (Answer, error)) (answer Answer, err error) {
 	delay := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Steps: 4, Cap: 2 * time.Second, Jitter: 0.2}.DelayFunc()
 	for logged := false; ; logged = true {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// reloadInterval is how often a follower reads its kubeconfig from disk.
+// reloadInterval is how often a KubeconfigReloader reads its kubeconfig from disk.
 const reloadInterval = 5 * time.Second
 
 // KubeconfigReloader makes clients use the current content of a kubeconfig file. The credentials and the certificate authority may be replaced while
@@ -29,11 +29,11 @@ type KubeconfigReloader struct {
 	rotating   *RotatingConnection
 	address    string
 	content    []byte
-	// interval is how often the follower reads the file.
+	// interval is how often the reloader reads the file.
 	interval time.Duration
 }
 
-// ReloadingConfig is like Config, but also returns a Follower that must run beside the clients. It is nil when there is no single file to follow.
+// ReloadingConfig is like Config, but also returns a KubeconfigReloader that must run beside the clients. It is nil when there is no single file to follow.
 func (c Connection) ReloadingConfig(component string) (*rest.Config, *KubeconfigReloader, error) {
 	// Read the file first, so that a later change is detected.
 	var content []byte

@@ -40,7 +40,7 @@ type Probe struct {
 type probeResult struct {
 	up bool
 	// ahead is how far the local clock is ahead of the API server's, with an error of half a second plus half the round trip. It is valid
-	// only if timed is true.
+	// only if hasClock is true.
 	ahead    time.Duration
 	hasClock bool
 }
@@ -96,7 +96,7 @@ func (p *Probe) probe(ctx context.Context) probeResult {
 }
 
 // ahead returns how far the clock of sent and received is ahead of the clock of date, which has a resolution of whole seconds. known is
-// false if the response took longer than slowest.
+// false if the response took longer than maxRoundTrip.
 func ahead(sent, received, date time.Time) (by time.Duration, known bool) {
 	roundTrip := received.Sub(sent)
 	if roundTrip > maxRoundTrip {

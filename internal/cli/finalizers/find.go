@@ -43,7 +43,7 @@ func (h *HeldObject) Name() string {
 // IsDeleted reports whether the object was deleted and waits for its finalizers.
 func (h *HeldObject) IsDeleted() bool { return h.Object.DeletionTimestamp != nil }
 
-// Finder finds holds.
+// Finder finds held objects.
 type Finder struct {
 	Metadata metadata.Interface
 	Mapper   meta.RESTMapper
@@ -54,7 +54,7 @@ type Finder struct {
 	Kinds []schema.GroupVersionKind
 }
 
-// Find returns all holds, sorted by name. It ignores kinds that the cluster does not have.
+// Find returns all held objects, sorted by name. It ignores kinds that the cluster does not have.
 func (f *Finder) Find(ctx context.Context) ([]HeldObject, error) {
 	var holds []HeldObject
 	kinds := append(wellKnownKinds(), f.Kinds...)

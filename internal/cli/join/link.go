@@ -36,7 +36,7 @@ type link struct {
 	direction Direction
 	// user is the cluster whose components use the kubeconfig. issuer is the cluster to which it leads.
 	user, issuer *connectedCluster
-	// secret is the name of the kubeconfig Secret in the holder. token is the name prefix of the token Secrets in the issuer.
+	// secret is the name of the kubeconfig Secret in the user. token is the name prefix of the token Secrets in the issuer.
 	secret, token string
 	// account is the ServiceAccount in the issuer.
 	account     string

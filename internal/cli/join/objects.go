@@ -35,7 +35,7 @@ func (o *Options) newCell(l *link) *unstructured.Unstructured {
 	return object
 }
 
-// userObjects returns all objects that join creates in the holder.
+// userObjects returns all objects that join creates in the cluster of the user.
 func (o *Options) userObjects(l *link, kubeconfig []byte) []*unstructured.Unstructured {
 	objects := []*unstructured.Unstructured{o.newKubeconfigSecret(l, kubeconfig)}
 	if l.direction == CoreToWorker && !o.NoCell {

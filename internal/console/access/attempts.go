@@ -31,7 +31,7 @@ func NewAttempts(burst int, pause time.Duration, now func() time.Time) *Attempts
 	return &Attempts{now: now, burst: burst, interval: pause, all: map[string]failures{}}
 }
 
-// Begin reports whether a client may try a token. The attempt counts as failed until Forgive.
+// Begin reports whether a client may try a token. The attempt counts as failed until Undo.
 func (a *Attempts) Begin(who string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

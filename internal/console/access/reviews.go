@@ -78,7 +78,7 @@ func (r *Reviews) Authenticate(ctx context.Context, token string) (Identity, err
 	return r.authenticate(ctx, token, r.slots)
 }
 
-// AuthenticateFirst is like Who, for a token that has not admitted a client yet.
+// AuthenticateFirst is like Authenticate, for a token that has not admitted a client yet.
 func (r *Reviews) AuthenticateFirst(ctx context.Context, token string) (Identity, error) {
 	return r.authenticate(ctx, token, r.firstSlots)
 }

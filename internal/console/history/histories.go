@@ -9,7 +9,7 @@ import (
 // history.
 const deletedRetention = time.Hour
 
-// minRetention is the minimum duration that Book keeps, however many points there are.
+// minRetention is the minimum duration that Histories keeps, however many points there are.
 const minRetention = time.Minute
 
 // Histories keeps the histories of many protectors, by a key of the caller. If there are too many points in total, it shortens every history.
@@ -22,7 +22,7 @@ type Histories[Key comparable] struct {
 	points    int
 }
 
-// NewHistories returns an empty Book of at most most points. It can exceed the limit if there are more protectors than that, or if all of
+// NewHistories returns empty Histories of at most most points. It can exceed the limit if there are more protectors than that, or if all of
 // them change every second.
 func NewHistories[Key comparable](most int) *Histories[Key] {
 	return &Histories[Key]{maxPoints: most, retention: CoarseKeep, series: map[Key]*Series{}, deleted: map[Key]time.Time{}}

@@ -36,7 +36,7 @@ const (
 )
 
 // CallWebhook sends the webhook a dry-run review of an object that does not exist, which consumes no budget. The error says what is wrong, in
-// words that follow the webhook's name. Ask uses only the Namespace and Dial of the Checker.
+// words that follow the webhook's name. CallWebhook uses only the Namespace and Dial of the Checker.
 func (c *Checker) CallWebhook(ctx context.Context, hook *admissionregistrationv1.ValidatingWebhook) error {
 	_, err := c.call(ctx, &hook.ClientConfig, c.newReview(hook))
 	return err

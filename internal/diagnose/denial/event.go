@@ -109,7 +109,7 @@ func unquote(text string) string {
 	return text
 }
 
-// truncate truncates a text to at most longest bytes, on a character boundary.
+// truncate truncates a text to at most maxBytes bytes, on a character boundary.
 func truncate(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text

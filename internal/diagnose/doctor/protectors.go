@@ -52,7 +52,7 @@ func checkProtectors(core *Core, now time.Time) []Finding {
 	return f.orOK(found, "None of %d needs attention.", len(core.Protectors.Value))
 }
 
-// Ailments, in the order of their findings.
+// Problems, in the order of their findings.
 const (
 	neverCounted = iota
 	reservationsFull
@@ -106,7 +106,7 @@ func protectorProblems() []protectorProblem {
 	return all
 }
 
-// problemsOf returns the ailments of a protector. A reservation is late after the duration in late, by cell.
+// problemsOf returns the problems of a protector. A reservation is late after the duration in late, by cell.
 func problemsOf(p *status.Protector, late map[string]time.Duration, now time.Time) (kinds []int) {
 	add := func(kind int, applies bool) {
 		if applies {

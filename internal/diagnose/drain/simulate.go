@@ -57,7 +57,7 @@ type Strategy struct {
 }
 
 // Simulate requests the removal of pods in order, wave by wave, until no pod is left or none is admitted. Before a wave begins, the pods of
-// the previous wave are deleted and their replacements are available. Play assumes that no other pods return and that pods without a
+// the previous wave are deleted and their replacements are available. Simulate assumes that no other pods return and that pods without a
 // controller are not replaced.
 func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
 	outcome := Outcome{Waves: []Wave{}}

@@ -20,7 +20,7 @@ type Pod struct {
 	// Covering are the protectors that cover the pod. Belongs reports whether the pod belongs to the cell.
 	Covering []removal.Charge
 	Belongs  bool
-	// HasReplacement reports whether the pod's controller creates a replacement. Takes is the time until the replacement is available.
+	// HasReplacement reports whether the pod's controller creates a replacement. ReplacementTime is the time until the replacement is available.
 	HasReplacement  bool
 	ReplacementTime time.Duration
 }
@@ -38,7 +38,7 @@ type Simulation struct {
 	charged map[string][]removal.Charge
 }
 
-// NewSimulation copies the protectors of the pods into new Books. It does not modify the originals.
+// NewSimulation copies the protectors of the pods into a new Simulation. It does not modify the originals.
 func NewSimulation(cell string, now time.Time, pods []Pod) *Simulation {
 	b := &Simulation{cell: cell, now: now, protectors: map[string]*v1alpha1.PodProtector{}, charged: map[string][]removal.Charge{}}
 	for _, pod := range pods {

@@ -26,7 +26,7 @@ type Situation struct {
 	Belongs bool
 	// Cells are the Cells of the cores, by core name and cell name.
 	Cells map[string]map[string]*v1alpha1.Cell
-	// Hooks are the webhooks that the cell's API server may call. If Unread is true, they could not be read.
+	// Hooks are the webhooks that the cell's API server may call. If HooksUnknown is true, they could not be read.
 	Hooks        []webhookconfig.Hook
 	HooksUnknown bool
 }

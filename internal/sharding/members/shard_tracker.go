@@ -97,7 +97,7 @@ func Select(options *cache.Options, namespaces ...string) {
 	options.ByObject[&coordinationv1.Lease{}] = by
 }
 
-// NewShardTracker returns a Roll for the Leases in a manager's cache, which Select must have configured, and adds it to the manager. buries
+// NewShardTracker returns a ShardTracker for the Leases in a manager's cache, which Select must have configured, and adds it to the manager. mayTombstone
 // reports whether this process is the one that takes Leases from silent shards.
 func NewShardTracker(ctx context.Context, mgr manager.Manager, mayTombstone func() bool) (*ShardTracker, error) {
 	t := &ShardTracker{

@@ -50,7 +50,7 @@ type Share struct {
 	idle       *sync.Cond
 	slots      slot.Set
 	inProgress [slot.Count]int
-	// takeListeners are called with slots after they were taken, and given with slots after they were given up.
+	// takeListeners are called with slots after they were taken, and releaseListeners with slots after they were given up.
 	takeListeners, releaseListeners []func(slot.Set)
 }
 

@@ -20,7 +20,7 @@ func evict(ctx context.Context, c kubernetes.Interface, namespace, name string, 
 	})
 }
 
-// RecordAnswer records the answer of the API server in an explanation. It returns said if that is not an API status.
+// RecordAnswer records the answer of the API server in an explanation. It returns dryRunErr if that is not an API status.
 func RecordAnswer(e *explain.Explanation, dryRunErr error) error {
 	status := apierrors.APIStatus(nil)
 	answer := &explain.Answer{Allowed: dryRunErr == nil}
