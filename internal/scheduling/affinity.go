@@ -24,13 +24,6 @@ func (m *merger) addAffinity(wants map[string]any) {
 	}
 }
 
-// requiredNodeSelector returns the node selector of the pod's required node affinity. It is nil if the pod has none.
-func (m *merger) requiredNodeSelector() map[string]any {
-	return fields(fields(fields(m.spec["affinity"])["nodeAffinity"])[required])
-}
-
-func (m *merger) requiredTerms() []any { return items(m.requiredNodeSelector()["nodeSelectorTerms"]) }
-
 // addRequiredNodes combines the pod's required node affinity with the policy's, so that nodes must satisfy both. It leaves the pod's
 // own unchanged if the combination would leave the pod no node at all.
 func (m *merger) addRequiredNodes(wants []any) {
@@ -39,26 +32,26 @@ func (m *merger) addRequiredNodes(wants []any) {
 	}
 	labels := fields(m.spec["nodeSelector"])
 	var p product
-	if has := m.requiredNodeSelector(); has == nil {
+	if has := m.spec.requiredNodeSelector(); has == nil {
 		p.terms = slices.DeleteFunc(slices.Clone(wants), func(term any) bool { return !isFeasible(fields(term), labels) })
 		p.feasible = len(p.terms) > 0
 	} else {
-		p = multiply(m.requiredTerms(), wants, labels)
+		p = multiply(m.spec.requiredTerms(), wants, labels)
 	}
-	conflict := func(reason string) { m.addConflict(requiredNodes, m.requiredNodeSelector(), wants, reason) }
+	conflict := func(reason string) { m.addConflict(requiredNodes, m.spec.requiredNodeSelector(), wants, reason) }
 	switch {
 	case p.unchanged:
 	case m.isDaemonPod():
 		m.addSkipped(requiredNodes, nil, wants, reasonDaemonSet)
-	case m.isNodeAssigned():
+	case m.spec.isNodeAssigned():
 		conflict(reasonNodeAssigned)
 	case p.tooMany:
 		conflict(fmt.Sprintf("the combination would have more than %d terms", maxTerms))
 	case !p.feasible:
 		conflict("no node can satisfy both and the nodeSelector of the pod")
 	default:
-		nodes := m.ensureChild(m.ensureChild(m.spec, "affinity"), "nodeAffinity")
-		m.ensureChild(nodes, required)["nodeSelectorTerms"] = p.terms
+		nodes := ensureChild(ensureChild(m.spec, "affinity"), "nodeAffinity")
+		ensureChild(nodes, required)["nodeSelectorTerms"] = p.terms
 		m.recordInjected(requiredNodes)
 	}
 }
@@ -74,7 +67,7 @@ func (m *merger) addTerms(kind, strength string, wants []any) {
 		case strength == required && m.object.daemon:
 			m.addSkipped(field, nil, term, reasonDaemonSet)
 		default:
-			m.ensureChild(m.ensureChild(m.spec, "affinity"), kind)[strength] = slices.Concat(has, []any{term})
+			ensureChild(ensureChild(m.spec, "affinity"), kind)[strength] = slices.Concat(has, []any{term})
 			m.recordInjected(field)
 		}
 	}

@@ -37,7 +37,7 @@ func taintOf(t map[string]any) taint {
 	return taint{text(t["key"]), operator, text(t["value"]), text(t["effect"])}
 }
 
-// String returns the name of the field for messages and claims.
+// String returns the name of the field, for messages and for setBy.
 func (t taint) String() string {
 	return "tolerations[" + t.key + "," + t.operator + "," + t.value + "," + t.effect + "].tolerationSeconds"
 }
@@ -79,8 +79,8 @@ func constraintField(constraint map[string]any) string {
 }
 
 // fillSelector sets an absent or empty labelSelector of a constraint to the selector of the protector that covers the pod. Without a
-// protector, an empty labelSelector stays and selects all pods, as in Kubernetes. why is set if there is no protector to replace an
-// absent one.
+// protector, an empty labelSelector stays and selects all pods, as in Kubernetes. The reason says why the constraint
+// cannot be added; it is empty if it can.
 func (m *merger) fillSelector(policy *Policy, constraint map[string]any) (reason string) {
 	if len(fields(constraint["labelSelector"])) > 0 {
 		return ""

@@ -2,7 +2,6 @@ package scheduling
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -48,9 +47,9 @@ type Omission struct {
 	Reason string
 }
 
-// String formats the clash for messages.
-func (c Omission) String() string {
-	return fmt.Sprintf("%s: has %s, want %s: %s", c.Field, c.Has, c.Wants, c.Reason)
+// String formats the omission for messages.
+func (o Omission) String() string {
+	return fmt.Sprintf("%s: has %s, want %s: %s", o.Field, o.Has, o.Wants, o.Reason)
 }
 
 // Merge adds policies to an object, in the given order, which must be that of Set.For. The protectors are those that cover the
@@ -80,10 +79,10 @@ func Merge(o *Object, policies []*Policy, protectors []Protector) (Result, error
 	return result, err
 }
 
-// merger is the spec of a pod while policies are added to it.
+// merger adds policies and spreads to the spec of a pod.
 type merger struct {
 	object     *Object
-	spec       map[string]any
+	spec       specFields
 	protectors []Protector
 	// setBy records which policy or protector has set a field.
 	setBy map[string]fmt.Stringer
@@ -93,23 +92,6 @@ type merger struct {
 	// source is the source of the current addition, a *Policy or a *Protector, and effect is its effect.
 	source fmt.Stringer
 	effect *Effect
-}
-
-// copySpec copies the parts of a spec that are modified. The contents of lists are shared, and never modified.
-func copySpec(original map[string]any) map[string]any {
-	spec := maps.Clone(original)
-	copyField := func(parent map[string]any, field string) map[string]any {
-		if has := fields(parent[field]); has != nil {
-			parent[field] = maps.Clone(has)
-		}
-		return fields(parent[field])
-	}
-	copyField(spec, "nodeSelector")
-	affinity := copyField(spec, "affinity")
-	copyField(affinity, "podAffinity")
-	copyField(affinity, "podAntiAffinity")
-	copyField(copyField(affinity, "nodeAffinity"), required)
-	return spec
 }
 
 // addAll adds all policies once, and reports whether another pass could add more.
@@ -135,7 +117,7 @@ func (m *merger) addPolicy(policy *Policy) {
 	m.addNodeName(text(criteria["nodeName"]))
 }
 
-// recordInjected records that the author has added to a field.
+// recordInjected records that the source has added to a field.
 func (m *merger) recordInjected(field string) {
 	m.changes++
 	if !slices.Contains(m.effect.Injected, field) {
@@ -143,7 +125,7 @@ func (m *merger) recordInjected(field string) {
 	}
 }
 
-// recordSetter records that the author has set a field.
+// recordSetter records that the source has set a field.
 func (m *merger) recordSetter(field string) { m.setBy[field] = m.source }
 
 // Reasons that several fields share.
@@ -153,7 +135,7 @@ const (
 	reasonNodeAssigned = "nodeName already assigns the pod, and the kubelet rejects a pod that requires labels which the node lacks"
 )
 
-// addConflict records that the object contradicts the author in a field.
+// addConflict records that the object contradicts the source in a field.
 func (m *merger) addConflict(field string, has, wants any, reason string) {
 	if setter := m.setBy[field]; setter != nil && setter != m.source {
 		reason = setter.String() + " takes precedence and has set it"

@@ -87,7 +87,7 @@ func (m *merger) addSpread(p *Protector) {
 		m.addSkipped(field, nil, p.Spread.TopologyKey, "it cannot be encoded: "+err.Error())
 	case p.Selector == nil:
 		m.addSkipped(field, nil, constraint, "the pods that the protector selects in this cell are unknown")
-	case m.isNodeAssigned():
+	case m.spec.isNodeAssigned():
 		m.addSkipped(field, nil, constraint, "nodeName already assigns the pod, so no scheduler handles it")
 	default:
 		m.addConstraint(constraint)
