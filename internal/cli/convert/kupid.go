@@ -96,7 +96,7 @@ func (r *conversion) copyKupidCriteria(from *kupidSpec) (v1alpha1.SchedulingCrit
 			"remove one of the two, or move the node's name to a required node affinity with matchFields")
 		return to, false
 	}
-	return to, r.hasValidCriteria(&to)
+	return to, criteriaValidation{of: r}.isValidCriteria(&to)
 }
 
 // warnKupid warns about the differences of every policy, and about those of policies that restrict nodes.

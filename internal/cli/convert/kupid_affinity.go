@@ -10,7 +10,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// uniqueTolerations drops duplicate tolerations. It keeps those that differ only in tolerationSeconds, which hasValidCriteria then rejects.
+// uniqueTolerations drops duplicate tolerations. It keeps those that differ only in tolerationSeconds, which isValidCriteria then rejects.
 func uniqueTolerations(all []v1alpha1.Toleration) []v1alpha1.Toleration {
 	var kept []v1alpha1.Toleration
 	for i := range all {
