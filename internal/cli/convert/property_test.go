@@ -126,6 +126,9 @@ func TestConvertedProtectorsAreAccepted(t *testing.T) {
 		}
 	})
 	t.Logf("converted %v", converted)
+	if testing.Short() {
+		return // with -short, rapid draws too few objects to convert some of each kind
+	}
 	for _, kind := range budgets {
 		if !t.Failed() && converted[kind.Alias] == 0 {
 			t.Errorf("converted no %s, want some", kind.Title)
