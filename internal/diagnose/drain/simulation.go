@@ -38,77 +38,74 @@ type Simulation struct {
 	charged map[string][]removal.Charge
 }
 
-// NewSimulation copies the protectors of the pods into a new Simulation. It does not modify the originals.
+// NewSimulation copies the protectors of the pods. It does not modify the originals.
 func NewSimulation(cell string, now time.Time, pods []Pod) *Simulation {
-	b := &Simulation{cell: cell, now: now, protectors: map[string]*v1alpha1.PodProtector{}, charged: map[string][]removal.Charge{}}
+	s := &Simulation{cell: cell, now: now, protectors: map[string]*v1alpha1.PodProtector{}, charged: map[string][]removal.Charge{}}
 	for _, pod := range pods {
 		for _, c := range pod.Covering {
-			if b.protectors[c.String()] == nil {
-				b.protectors[c.String()] = c.Protector.DeepCopy()
+			if s.protectors[c.String()] == nil {
+				s.protectors[c.String()] = c.Protector.DeepCopy()
 			}
 		}
 	}
-	return b
+	return s
 }
 
-// Protector returns the current state of a protector, or nil if it covers no pod.
-func (b *Simulation) Protector(name string) *v1alpha1.PodProtector { return b.protectors[name] }
-
 // covering returns the current state of the protectors that cover a pod.
-func (b *Simulation) covering(p Pod) []removal.Charge {
+func (s *Simulation) covering(p Pod) []removal.Charge {
 	covering := slices.Clone(p.Covering)
 	for i := range covering {
-		covering[i].Protector = b.protectors[covering[i].String()]
+		covering[i].Protector = s.protectors[covering[i].String()]
 	}
 	return covering
 }
 
 // Request requests the removal of a pod, and reserves it if it is admitted.
-func (b *Simulation) Request(p Pod) removal.Answer {
-	covering := b.covering(p)
-	answer := removal.DecideDryRun(covering, p.Belongs, b.cell, p.Request, b.now)
+func (s *Simulation) Request(p Pod) removal.Answer {
+	covering := s.covering(p)
+	answer := removal.DecideDryRun(covering, p.Belongs, s.cell, p.Request, s.now)
 	if !answer.Allowed || p.Request.IsAlwaysAllowed() {
 		return answer
 	}
-	charges, _ := removal.ChargesFor(covering, p.Belongs, b.cell, p.Request, b.now)
+	charges, _ := removal.ChargesFor(covering, p.Belongs, s.cell, p.Request, s.now)
 	for _, c := range charges {
-		quota.Decide(c.Protector, []quota.Removal{c.AttemptFor(p.Request.Attempt(b.cell, b.now, ""))})
+		quota.Decide(c.Protector, []quota.Removal{c.AttemptFor(p.Request.Attempt(s.cell, s.now, ""))})
 	}
-	b.charged[p.Name()] = charges
+	s.charged[p.Name()] = charges
 	return answer
 }
 
 // Settle records that an admitted pod was deleted.
-func (b *Simulation) Settle(p Pod) {
+func (s *Simulation) Settle(p Pod) {
 	facts := podhealth.FactsOf(p.Request.Pod)
-	for _, c := range b.charged[p.Name()] {
-		cell := quota.CellOf(c.Protector, b.cell)
+	for _, c := range s.charged[p.Name()] {
+		cell := quota.CellOf(c.Protector, s.cell)
 		if cell == nil {
 			continue
 		}
 		cell.AdmissionHistory.Buckets = slices.DeleteFunc(cell.AdmissionHistory.Buckets, func(bucket v1alpha1.Bucket) bool {
 			return bucket.PodUID == p.Request.Pod.UID
 		})
-		if c.Health(facts, b.cell, b.now).Counted(c.Protector.Spec.Criterion) {
+		if c.Health(facts, s.cell, s.now).Counted(c.Protector.Spec.Criterion) {
 			addCounted(cell, c.Domain.Name, -1)
 		}
 	}
 }
 
 // AddReplacement records that the replacement of a settled pod is available. Its domain is unknown.
-func (b *Simulation) AddReplacement(p Pod) {
-	for _, c := range b.charged[p.Name()] {
-		if cell := quota.CellOf(c.Protector, b.cell); cell != nil {
+func (s *Simulation) AddReplacement(p Pod) {
+	for _, c := range s.charged[p.Name()] {
+		if cell := quota.CellOf(c.Protector, s.cell); cell != nil {
 			cell.Aggregation.CountedReplicas++
 		}
 	}
-	delete(b.charged, p.Name())
+	delete(s.charged, p.Name())
 }
 
 // AddAvailable records that more pods like the given one are available.
-func (b *Simulation) AddAvailable(like Pod, more int) {
+func (s *Simulation) AddAvailable(like Pod, more int) {
 	for _, c := range like.Covering {
-		if cell := quota.CellOf(b.protectors[c.String()], b.cell); cell != nil {
+		if cell := quota.CellOf(s.protectors[c.String()], s.cell); cell != nil {
 			cell.Aggregation.CountedReplicas += int32(more)
 		}
 	}
@@ -116,10 +113,10 @@ func (b *Simulation) AddAvailable(like Pod, more int) {
 
 // ReduceExpected records that a workload expects fewer pods. It applies to floors that are computed from the expected replicas, and returns the
 // names of their protectors.
-func (b *Simulation) ReduceExpected(like Pod, fewer int) (affected []string) {
+func (s *Simulation) ReduceExpected(like Pod, fewer int) (affected []string) {
 	for _, c := range like.Covering {
-		p := b.protectors[c.String()]
-		cell := quota.CellOf(p, b.cell)
+		p := s.protectors[c.String()]
+		cell := quota.CellOf(p, s.cell)
 		if !quota.NeedsExpected(&p.Spec) || cell == nil || cell.Aggregation.ExpectedReplicas == nil {
 			continue
 		}
