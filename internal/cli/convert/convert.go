@@ -50,15 +50,15 @@ func Convert(sources []Source) Result {
 		drafts   []draft
 		policies []policyDraft
 	)
-	for rank, kind := range Kinds() {
+	for _, kind := range Kinds() {
 		for _, source := range sourcesOf(kind, sources) {
 			r := &conversion{from: refOf(kind.Title, source)}
 			if kind.policy != nil {
 				policies = r.appendPolicy(policies, kind, source.Object)
 			} else if protector, ok := r.read(kind, source.Object); ok {
-				drafts = append(drafts, draft{protector: protector, conversion: r, kind: kind, rank: rank})
+				drafts = append(drafts, draft{protector: protector, conversion: r, kind: kind})
 			}
-			if r.isRejected() {
+			if r.isRejected() { // the steps below add the warnings of the others
 				result.Warnings = append(result.Warnings, r.warnings...)
 			}
 		}
@@ -88,7 +88,6 @@ type draft struct {
 	protector  v1alpha1.PodProtector
 	conversion *conversion
 	kind       Kind
-	rank       int
 }
 
 // sourcesOf returns the sources of a kind, sorted by namespace and name. The sort is stable.
@@ -135,7 +134,7 @@ func dropDuplicates(drafts []draft, result *Result) []draft {
 	var kept []draft
 	for _, d := range drafts {
 		last := len(kept) - 1
-		if last < 0 || kept[last].rank != d.rank || kept[last].protector.Namespace != d.protector.Namespace || kept[last].protector.Name != d.protector.Name {
+		if last < 0 || kept[last].conversion.from.compare(d.conversion.from) != 0 {
 			kept = append(kept, d)
 			continue
 		}

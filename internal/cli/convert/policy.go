@@ -41,7 +41,7 @@ func (r *conversion) appendPolicy(made []policyDraft, kind Kind, object *unstruc
 	}
 	r.warnOwner(object, "the policy")
 	draft := policyDraft{Policy: Policy{Object: policyOf(kind, object, &spec), From: r.from}, kind: kind, spec: spec, conversion: r}
-	if len(made) == 0 || !isSamePolicy(made[len(made)-1].From, r.from) {
+	if len(made) == 0 || made[len(made)-1].From.compare(r.from) != 0 {
 		return append(made, draft)
 	}
 	if first := made[len(made)-1]; !equality.Semantic.DeepEqual(first.spec, spec) {
@@ -49,8 +49,6 @@ func (r *conversion) appendPolicy(made []policyDraft, kind Kind, object *unstruc
 	}
 	return made
 }
-
-func isSamePolicy(a, b Ref) bool { return a.compare(b) == 0 }
 
 func policyOf(kind Kind, object *unstructured.Unstructured, spec *v1alpha1.ClusterPodSchedulingPolicySpec) metav1.Object {
 	of, metadata := metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind}, metadataOf(object)
