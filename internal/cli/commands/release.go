@@ -27,7 +27,7 @@ type releaseFlags struct {
 	kinds   []string
 	deleted bool
 	yes     bool
-	// pending confirms pending decreases instead. dryRun shows them and does not ask.
+	// pending confirms pending decreases instead. dryRun only lists.
 	pending, dryRun bool
 	now             func() time.Time
 }
@@ -74,7 +74,7 @@ confirms nothing. Do not confirm a decrease by removing finalizers.`,
 }
 
 func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) error {
-	if (f.core.NamespaceFlag() == "") != f.all {
+	if hasNamespace := f.core.NamespaceFlag() != ""; hasNamespace == f.all {
 		return errors.New("set either --namespace or --all-namespaces")
 	}
 	if f.dryRun && f.yes {
@@ -98,7 +98,7 @@ func (f *releaseFlags) run(ctx context.Context, out io.Writer, names []string) e
 		return err
 	}
 	found = slices.DeleteFunc(found, func(h finalizers.HeldObject) bool { return f.deleted && !h.IsDeleted() || !isNamed(&h, names) })
-	if err := f.printHolds(out, found); err != nil || !f.yes {
+	if err := f.printHeld(out, found); err != nil || !f.yes {
 		return err
 	}
 	for i := range found {
@@ -140,7 +140,7 @@ func isNamed(h *finalizers.HeldObject, names []string) bool {
 	})
 }
 
-func (f *releaseFlags) printHolds(out io.Writer, found []finalizers.HeldObject) error {
+func (f *releaseFlags) printHeld(out io.Writer, found []finalizers.HeldObject) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintln(out, "No object has finalizers of Breakwater.")
 		return err

@@ -39,7 +39,8 @@ type link struct {
 	// secret is the name of the kubeconfig Secret in the user. token is the name prefix of the token Secrets in the issuer.
 	secret, token string
 	// account is the ServiceAccount in the issuer.
-	account     string
+	account string
+	// permissions are those that the components need in the issuer. group is the group and version of the API that they use there.
 	permissions []permission
 	group       string
 }
@@ -76,9 +77,9 @@ func connect(ctx context.Context, c *Cluster, title, flag string) (*connectedClu
 	return s, nil
 }
 
-// isLoopback reports whether the address of a side is valid only on one machine.
-func (s *connectedCluster) isLoopback() bool {
-	address, err := url.Parse(s.server)
+// isLoopback reports whether the address of the cluster is valid only on one machine.
+func (c *connectedCluster) isLoopback() bool {
+	address, err := url.Parse(c.server)
 	if err != nil {
 		return false
 	}

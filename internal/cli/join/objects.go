@@ -45,20 +45,20 @@ func (o *Options) userObjects(l *link, kubeconfig []byte) []*unstructured.Unstru
 }
 
 // apply applies objects to a cluster. It does not take ownership of fields that other managers own.
-func (s *connectedCluster) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
+func (c *connectedCluster) apply(ctx context.Context, objects []*unstructured.Unstructured, options ...client.ApplyOption) error {
 	for _, object := range objects {
 		object = object.DeepCopy()
 		name := object.GetKind() + " " + object.GetName()
 		if namespace := object.GetNamespace(); namespace != "" {
 			name = object.GetKind() + " " + namespace + "/" + object.GetName()
 		}
-		err := s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append(options, client.FieldOwner(Owner))...)
+		err := c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), append(options, client.FieldOwner(Owner))...)
 		if apierrors.IsConflict(err) {
 			return fmt.Errorf("%s in %s is managed by another client, which would revert the change: change it there (--output yaml prints it), or delete it first: %w",
-				name, s.title, err)
+				name, c.title, err)
 		}
 		if err != nil {
-			return fmt.Errorf("write %s into %s: %w", name, s.title, err)
+			return fmt.Errorf("write %s into %s: %w", name, c.title, err)
 		}
 	}
 	return nil
