@@ -53,23 +53,23 @@ func (s *settings) newProblem(attribute, format string, arguments ...any) *probl
 // isSet reports whether an attribute has a known value.
 func isSet(v attr.Value) bool { return !v.IsNull() && !v.IsUnknown() }
 
-// isEmpty is the error for an empty attribute. If the provider ignored an empty attribute that should select a cluster, it could
+// emptyProblem is the error for an empty attribute. If the provider ignored an empty attribute that should select a cluster, it could
 // use another cluster.
-const isEmpty = "is empty: remove it, or set it to null"
+const emptyProblem = "is empty: remove it, or set it to null"
 
 func (s *settings) validateStrings() (all []*problem) {
 	for _, t := range s.stringAttributes() {
 		switch {
 		case !isSet(t.value):
 		case strings.TrimSpace(t.value.ValueString()) == "":
-			all = append(all, s.newProblem(t.attribute, isEmpty))
+			all = append(all, s.newProblem(t.attribute, emptyProblem))
 		case t.validate != nil:
 			if text := t.validate(t.value.ValueString()); text != "" {
 				all = append(all, s.newProblem(t.attribute, "%s", text))
 			}
 		}
 	}
-	if s.insecure != "" {
+	if s.invalidInsecure != "" {
 		all = append(all, s.newProblem("insecure", "is neither true nor false"))
 	}
 	return all
@@ -129,7 +129,7 @@ func (s *settings) validatePaths() (all []*problem) {
 	}
 	paths := s.ConfigPaths.Elements()
 	if len(paths) == 0 {
-		return []*problem{s.newProblem("config_paths", isEmpty)}
+		return []*problem{s.newProblem("config_paths", emptyProblem)}
 	}
 	for i, v := range paths {
 		if p, ok := v.(types.String); ok && !p.IsUnknown() && p.ValueString() == "" {

@@ -60,13 +60,13 @@ func serverAttributes() []string {
 // settings is a configuration that environment variables have completed.
 type settings struct {
 	Model
-	// from maps attributes to the variables that replace them.
+	// from maps the attributes that variables have completed to these variables.
 	from map[string]string
 	// paths are the kubeconfig files, and pathsFrom is the attribute or variable that names them.
 	paths     []string
 	pathsFrom string
-	// insecure is the value of a variable that is neither true nor false.
-	insecure string
+	// invalidInsecure is the value of KUBE_INSECURE if it is neither true nor false.
+	invalidInsecure string
 }
 
 // anyOf returns the first of the attributes that is set, by the name that the user set.
@@ -92,46 +92,45 @@ func (s *settings) name(attribute string) string {
 // provider to another cluster than its attributes, nor change its user there.
 func (s *settings) openTopics() map[topic]bool {
 	kubeconfig := s.anyOf("kubeconfig", "config_path", "config_paths") != ""
-	context := s.anyOf("config_context", "config_context_cluster", "config_context_auth_info") != ""
+	selected := s.anyOf("config_context", "config_context_cluster", "config_context_auth_info") != ""
 	pod := s.InCluster.ValueBool()
-	chosen := kubeconfig || context || pod
+	chosen := kubeconfig || selected || pod
 	return map[topic]bool{
 		server:      !chosen,
 		credentials: !chosen && s.anyOf(credentialAttributes()...) == "",
-		kubeconfigs: !kubeconfig && !pod && (context || s.Host.IsNull()),
-		contexts:    !context && !pod && s.Host.IsNull(),
+		kubeconfigs: !kubeconfig && !pod && (selected || s.Host.IsNull()),
+		contexts:    !selected && !pod && s.Host.IsNull(),
 		proxies:     !pod,
 	}
 }
 
-// withVariables replaces attributes that are not set by environment variables.
+// withVariables sets the attributes that the configuration leaves open from environment variables. An attribute of the configuration
+// takes precedence over the variable of an attribute that contradicts it.
 func (m *Model) withVariables(getenv func(string) string) *settings {
 	s := &settings{Model: *m, from: map[string]string{}}
 	open := s.openTopics()
-	trusting, trusted := s.Insecure.ValueBool(), !s.ClusterCACertificate.IsNull()
+	insecure, hasCA := s.Insecure.ValueBool(), !s.ClusterCACertificate.IsNull()
 	for _, t := range s.stringAttributes() {
-		said := ""
-		if t.variable != "" && open[t.topic] && t.value.IsNull() {
-			said = getenv(t.variable)
-		}
-		if said == "" || t.attribute == "cluster_ca_certificate" && trusting {
+		if t.variable == "" || !open[t.topic] || !t.value.IsNull() || t.attribute == "cluster_ca_certificate" && insecure {
 			continue
 		}
-		*t.value = types.StringValue(said)
-		s.from[t.attribute] = t.variable
+		if text := getenv(t.variable); text != "" {
+			*t.value = types.StringValue(text)
+			s.from[t.attribute] = t.variable
+		}
 	}
-	if said := getenv("KUBE_INSECURE"); said != "" && open[server] && s.Insecure.IsNull() && !trusted {
-		s.setInsecure(said)
+	if text := getenv("KUBE_INSECURE"); text != "" && open[server] && s.Insecure.IsNull() && !hasCA {
+		s.setInsecure(text)
 	}
 	s.resolvePaths(getenv, open[kubeconfigs])
 	return s
 }
 
-func (s *settings) setInsecure(said string) {
+func (s *settings) setInsecure(text string) {
 	s.from["insecure"] = "KUBE_INSECURE"
-	insecure, ok := parseBool(said)
+	insecure, ok := parseBool(text)
 	if !ok {
-		s.insecure = said
+		s.invalidInsecure = text
 		return
 	}
 	s.Insecure = types.BoolValue(insecure)
