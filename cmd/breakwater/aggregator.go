@@ -189,7 +189,7 @@ func (f *aggregatorFlags) joinRing(ctx context.Context, mgr manager.Manager) (*a
 		}
 		name = host
 	}
-	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: f.ring, Name: name, Returns: f.stable})
+	return aggregator.NewRingShard(ctx, mgr, aggregator.RingShardOptions{Ring: f.ring, Name: name, Returns: f.returns})
 }
 
 func (f *aggregatorFlags) setUpCell(ctx context.Context, mgr manager.Manager, options aggregator.Options) error {

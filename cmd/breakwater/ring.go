@@ -23,21 +23,21 @@ import (
 // ringFlags are the flags of components that can be sharded.
 type ringFlags struct {
 	ring, shard string
-	stable      bool
+	returns     bool
 }
 
 // bind adds the flags. work names what the shards divide.
 func (f *ringFlags) bind(flags *pflag.FlagSet, work string) {
 	flags.StringVar(&f.ring, "ring", "", "`name` of the ClusterRing whose shards share the "+work+"; empty: none, and one leader does all work")
 	flags.StringVar(&f.shard, "shard", "", "`name` of this shard, unique among the processes of the ring (default: the host name)")
-	flags.BoolVar(&f.stable, "shard-returns", false,
+	flags.BoolVar(&f.returns, "shard-returns", false,
 		"when this shard stops, keep its slots for two lease durations of the ring, for example for a pod of a StatefulSet "+
 			"that restarts; otherwise other shards take them over at once")
 }
 
 func (f *ringFlags) validate() error {
 	if f.ring == "" {
-		if f.shard != "" || f.stable {
+		if f.shard != "" || f.returns {
 			return errors.New("--shard and --shard-returns need a ring: set --ring")
 		}
 		return nil
@@ -72,7 +72,7 @@ func (f *ringFlags) readRing(ctx context.Context, config *rest.Config) (*v1alpha
 func (f *ringFlags) newShardManager(
 	ctx context.Context, component string, config *rest.Config, common *componentFlags, change ...func(*manager.Options),
 ) (manager.Manager, *share.Share, error) {
-	shard, err := sharding.New(ctx, config, sharding.Options{Ring: f.ring, Name: f.shard, Stable: f.stable})
+	shard, err := sharding.New(ctx, config, sharding.Options{Ring: f.ring, Name: f.shard, Stable: f.returns})
 	if err != nil {
 		return nil, nil, fmt.Errorf("--ring %s: %w", f.ring, err)
 	}

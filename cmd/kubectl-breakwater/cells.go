@@ -49,7 +49,7 @@ type cellList struct {
 }
 
 func (f *cellsFlags) run(ctx context.Context, names []string) error {
-	names, err := cellKinds.parseAll(names)
+	names, err := cellResource.parseAll(names)
 	if err := errors.Join(err, f.output.check()); err != nil {
 		return err
 	}

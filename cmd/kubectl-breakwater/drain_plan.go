@@ -56,7 +56,7 @@ The exit code is 0 if all nodes can be drained, and 2 if pods block the drain.`,
 }
 
 func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
-	names, err := nodeKinds.parseAll(names)
+	names, err := nodeResource.parseAll(names)
 	if err := errors.Join(err, f.output.check()); err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (p *plugin) completePods(command *cobra.Command, args []string, _ string) (
 // parsePodName parses pod/NAME, or pod NAME.
 func parsePodName(arguments []string) (string, error) {
 	text := strings.Join(arguments, "/")
-	name, err := podKinds.parse(text)
+	name, err := podResource.parse(text)
 	if err != nil || !strings.Contains(text, "/") { // a bare name is ambiguous
 		return "", fmt.Errorf("%q: want pod/NAME", strings.Join(arguments, " "))
 	}

@@ -21,13 +21,13 @@ func splitTypeName(text string) (kind, name string) {
 type resourceNames []string
 
 var (
-	podKinds       = resourceNames{"pod", "pods", "po"}                    //nolint:gochecknoglobals // a constant
-	nodeKinds      = resourceNames{"node", "nodes", "no"}                  //nolint:gochecknoglobals // a constant
-	cellKinds      = resourceNames{"cell", "cells"}                        //nolint:gochecknoglobals // a constant
-	protectorKinds = resourceNames{"podprotector", "podprotectors", "ppr"} //nolint:gochecknoglobals // a constant
+	podResource       = resourceNames{"pod", "pods", "po"}                    //nolint:gochecknoglobals // a constant
+	nodeResource      = resourceNames{"node", "nodes", "no"}                  //nolint:gochecknoglobals // a constant
+	cellResource      = resourceNames{"cell", "cells"}                        //nolint:gochecknoglobals // a constant
+	protectorResource = resourceNames{"podprotector", "podprotectors", "ppr"} //nolint:gochecknoglobals // a constant
 )
 
-// parse parses NAME or TYPE/NAME of one of these kinds.
+// parse parses NAME, or TYPE/NAME with one of these names as TYPE.
 func (k resourceNames) parse(text string) (string, error) {
 	kind, name := splitTypeName(text)
 	if name == "" || strings.Contains(name, "/") || kind != "" && !slices.Contains(k, kind) {

@@ -35,7 +35,7 @@ func (f *scopeFlags) scope(names []string) (scope, error) {
 	if err != nil || len(names) == 0 {
 		return scope{namespace: namespace}, err
 	}
-	name, err := protectorKinds.parse(names[0])
+	name, err := protectorResource.parse(names[0])
 	return scope{namespace, name}, err
 }
 

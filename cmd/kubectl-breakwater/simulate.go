@@ -68,7 +68,7 @@ func (f *simulateFlags) drainCommand() *cobra.Command {
 		Example: `  kubectl breakwater simulate drain node-1 node-2 --replacements-ready-after 90s`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
-			nodes, err := nodeKinds.parseAll(arguments)
+			nodes, err := nodeResource.parseAll(arguments)
 			if err != nil {
 				return err
 			}

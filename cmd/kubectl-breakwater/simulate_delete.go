@@ -78,12 +78,12 @@ func podArguments(arguments []string) (names []string, ofPods bool, err error) {
 	if len(arguments) == 0 {
 		return nil, true, nil
 	}
-	if kind, _, _ := strings.Cut(strings.ToLower(arguments[0]), "."); slices.Contains(podKinds, kind) {
+	if kind, _, _ := strings.Cut(strings.ToLower(arguments[0]), "."); slices.Contains(podResource, kind) {
 		return arguments[1:], true, nil
 	}
 	for _, argument := range arguments {
 		kind, name := splitTypeName(argument)
-		if slices.Contains(podKinds, kind) {
+		if slices.Contains(podResource, kind) {
 			names = append(names, name)
 		}
 	}
