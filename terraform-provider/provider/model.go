@@ -3,6 +3,7 @@ package provider
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -37,37 +38,25 @@ func (k *kind) desired(raw tftypes.Value) (*desired, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &desired{}
-	metadata := map[string]any{}
-	for _, f := range metadataFields {
-		if f.JSON == "namespace" && !k.Namespaced {
-			continue
-		}
-		e, err := f.Encode(shape.Path{"metadata", f.JSON}, all[f.Name])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
-		if e.Value != nil {
-			metadata[f.JSON] = e.Value
-		}
-		w.unknown = append(w.unknown, e.Unknown...)
-	}
-	w.name, _ = metadata["name"].(string)
-	w.namespace, _ = metadata["namespace"].(string)
-	spec, err := k.Spec.EncodeFields(shape.Path{"spec"}, all)
+	metadata, err := metadataFields.Encode(shape.Path{"metadata"}, all)
 	if err != nil {
 		return nil, err
 	}
-	w.unknown = append(w.unknown, spec.Unknown...)
-	w.object = &unstructured.Unstructured{Object: map[string]any{"metadata": metadata, "spec": spec.Value}}
-	w.object.SetGroupVersionKind(k.Kind)
-	return w, nil
+	spec, err := k.Spec.Fields.Encode(shape.Path{"spec"}, all)
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata.Value, "spec": spec.Value}}
+	object.SetGroupVersionKind(k.Kind)
+	return &desired{
+		namespace: object.GetNamespace(), name: object.GetName(), object: object, unknown: slices.Concat(metadata.Unknown, spec.Unknown),
+	}, nil
 }
 
-// metadataFields are the attributes of an object's metadata.
+// metadataFields are the attributes of an object's metadata. Only namespaced kinds have a namespace.
 //
 //nolint:gochecknoglobals // a constant; Go has no composite constants
-var metadataFields = []*shape.Field{
+var metadataFields = shape.Fields{
 	{JSON: "name", Name: "name", Kind: shape.String},
 	{JSON: "namespace", Name: "namespace", Kind: shape.String},
 	{JSON: "labels", Name: "labels", Kind: shape.Map, Element: &shape.Field{Kind: shape.String}},

@@ -106,7 +106,7 @@ func (s *source) explainMissing(d *diag.Diagnostics, w *desired, err error) {
 
 // dataSourceAttributes returns the attributes that data sources have for an object.
 func (k *kind) dataSourceAttributes() map[string]schema.Attribute {
-	all := k.Spec.SourceAttributes()
+	all := k.Spec.Fields.SourceAttributes()
 	text := func(of string) schema.Attribute {
 		return schema.StringAttribute{Computed: true, MarkdownDescription: of}
 	}
@@ -120,7 +120,7 @@ func (k *kind) dataSourceAttributes() map[string]schema.Attribute {
 			MarkdownDescription: "All annotations of the object."},
 		"generation": schema.Int64Attribute{Computed: true,
 			MarkdownDescription: "Generation of the object, which increases with each change of its spec. The status is of it if its `observed_generation` is equal."},
-		"status": schema.SingleNestedAttribute{Computed: true, Attributes: k.Status.SourceAttributes(),
+		"status": schema.SingleNestedAttribute{Computed: true, Attributes: k.Status.Fields.SourceAttributes(),
 			MarkdownDescription: "State of the object, which the components of Breakwater write. Null until one of them has."},
 	})
 	if k.Namespaced {

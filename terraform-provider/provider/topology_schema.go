@@ -84,7 +84,7 @@ func (t *topology) cellAttributes() map[string]schema.Attribute {
 		return schema.Int64Attribute{Computed: true, MarkdownDescription: of}
 	}
 	const state = " `True`, `False` or `Unknown`."
-	spec := t.cells.Spec.SourceAttributes()
+	spec := t.cells.Spec.Fields.SourceAttributes()
 	return map[string]schema.Attribute{
 		"name":              text("Name of the Cell: the `cell_id` in the status of protectors."),
 		"ready":             text("Whether an aggregator leads the cell and has listed its pods." + state),

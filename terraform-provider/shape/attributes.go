@@ -16,10 +16,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// Attributes returns the resource attributes for the fields of an object.
-func (f *Field) Attributes() (map[string]schema.Attribute, error) {
-	all := make(map[string]schema.Attribute, len(f.Fields))
-	for _, c := range f.Fields {
+// Attributes returns the resource attributes.
+func (fs Fields) Attributes() (map[string]schema.Attribute, error) {
+	all := make(map[string]schema.Attribute, len(fs))
+	for _, c := range fs {
 		var err error
 		if all[c.Name], err = c.attribute(); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.JSON, err)
@@ -58,7 +58,7 @@ func (f *Field) attribute() (schema.Attribute, error) {
 		if computed {
 			a.Default = objectdefault.StaticValue(filled.(types.Object))
 		}
-		a.Attributes, err = f.Attributes()
+		a.Attributes, err = f.Fields.Attributes()
 		return a, err
 	case List:
 		return f.listAttribute(text, required, optional, filled)
@@ -88,7 +88,7 @@ func (f *Field) listAttribute(text string, required, optional bool, filled attr.
 		a.Default = listdefault.StaticValue(filled.(types.List))
 	}
 	var err error
-	a.NestedObject.Attributes, err = f.Element.Attributes()
+	a.NestedObject.Attributes, err = f.Element.Fields.Attributes()
 	return a, err
 }
 
@@ -115,10 +115,10 @@ func (f *Field) withDefaults(value any) any {
 	return object
 }
 
-// SourceAttributes returns the data source attributes for the fields of an object. All are computed.
-func (f *Field) SourceAttributes() map[string]source.Attribute {
-	all := make(map[string]source.Attribute, len(f.Fields))
-	for _, c := range f.Fields {
+// SourceAttributes returns the data source attributes. All are computed.
+func (fs Fields) SourceAttributes() map[string]source.Attribute {
+	all := make(map[string]source.Attribute, len(fs))
+	for _, c := range fs {
 		all[c.Name] = c.sourceAttribute()
 	}
 	return all
@@ -132,10 +132,10 @@ func (f *Field) sourceAttribute() source.Attribute {
 	case f.Kind == Bool:
 		return source.BoolAttribute{MarkdownDescription: text, Computed: true}
 	case f.Kind == Object:
-		return source.SingleNestedAttribute{MarkdownDescription: text, Computed: true, Attributes: f.SourceAttributes()}
+		return source.SingleNestedAttribute{MarkdownDescription: text, Computed: true, Attributes: f.Fields.SourceAttributes()}
 	case f.Kind == List && f.Element.Kind == Object:
 		return source.ListNestedAttribute{MarkdownDescription: text, Computed: true,
-			NestedObject: source.NestedAttributeObject{Attributes: f.Element.SourceAttributes()}}
+			NestedObject: source.NestedAttributeObject{Attributes: f.Element.Fields.SourceAttributes()}}
 	case f.Kind == List:
 		return source.ListAttribute{MarkdownDescription: text, Computed: true, ElementType: f.Element.Type()}
 	case f.Kind == Set:

@@ -1,9 +1,9 @@
 package shape
 
 import (
+	"context"
 	"fmt"
 	"math/big"
-	"slices"
 	"strconv"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -12,35 +12,45 @@ import (
 // Decode converts JSON, as an API server returns it, to a Terraform value. Missing fields are null, and unknown fields are left
 // out.
 func (f *Field) Decode(from any) (tftypes.Value, error) {
-	t := f.wireType()
+	t := f.Type().TerraformType(context.Background())
 	if from == nil {
 		return tftypes.NewValue(t, nil), nil
 	}
-	var value any
-	var err error
-	switch f.Kind {
-	case Object:
-		value, err = f.decodeFields(from)
-	case Map:
-		value, err = f.decodeMap(from)
-	case List, Set:
-		value, err = f.decodeElements(from)
-	default:
-		value, err = f.decodeScalar(from)
-	}
+	value, err := f.decode(from)
 	if err != nil {
 		return tftypes.Value{}, err
 	}
 	return tftypes.NewValue(t, value), nil
 }
 
-func (f *Field) decodeFields(from any) (map[string]tftypes.Value, error) {
-	object, ok := from.(map[string]any)
-	if !ok {
-		return nil, f.typeError(from)
+func (f *Field) decode(from any) (any, error) {
+	if v, ok := from.(float64); ok && v == float64(int64(v)) {
+		from = int64(v)
 	}
-	all := make(map[string]tftypes.Value, len(f.Fields))
-	for _, c := range f.Fields {
+	switch v := from.(type) {
+	case map[string]any:
+		switch f.Kind {
+		case Object:
+			return f.Fields.decode(v)
+		case Map:
+			return f.decodeMap(v)
+		}
+	case []any:
+		if f.Kind == List || f.Kind == Set {
+			return f.decodeElements(v)
+		}
+	default:
+		if scalar := f.Kind.decode(from); scalar != nil {
+			return scalar, nil
+		}
+	}
+	return nil, fmt.Errorf("the cluster has %v (%T) where this provider expects %s: check that the provider has the version of the installed breakwater-crds",
+		from, from, f.Type())
+}
+
+func (fs Fields) decode(object map[string]any) (map[string]tftypes.Value, error) {
+	all := make(map[string]tftypes.Value, len(fs))
+	for _, c := range fs {
 		var err error
 		if all[c.Name], err = c.Decode(object[c.JSON]); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.JSON, err)
@@ -49,11 +59,7 @@ func (f *Field) decodeFields(from any) (map[string]tftypes.Value, error) {
 	return all, nil
 }
 
-func (f *Field) decodeMap(from any) (map[string]tftypes.Value, error) {
-	object, ok := from.(map[string]any)
-	if !ok {
-		return nil, f.typeError(from)
-	}
+func (f *Field) decodeMap(object map[string]any) (map[string]tftypes.Value, error) {
 	all := make(map[string]tftypes.Value, len(object))
 	for key, v := range object {
 		var err error
@@ -64,11 +70,7 @@ func (f *Field) decodeMap(from any) (map[string]tftypes.Value, error) {
 	return all, nil
 }
 
-func (f *Field) decodeElements(from any) ([]tftypes.Value, error) {
-	list, ok := from.([]any)
-	if !ok {
-		return nil, f.typeError(from)
-	}
+func (f *Field) decodeElements(list []any) ([]tftypes.Value, error) {
 	all := make([]tftypes.Value, len(list))
 	for i, v := range list {
 		var err error
@@ -79,38 +81,24 @@ func (f *Field) decodeElements(from any) ([]tftypes.Value, error) {
 	return all, nil
 }
 
-func (f *Field) decodeScalar(from any) (any, error) {
+// decode returns the value of a scalar; nil if it is not of this kind.
+func (k Kind) decode(from any) any {
 	switch v := from.(type) {
 	case string:
-		if slices.Contains([]Kind{String, IntOrPercent}, f.Kind) {
-			return v, nil
+		if k == String || k == IntOrPercent {
+			return v
 		}
 	case bool:
-		if f.Kind == Bool {
-			return v, nil
+		if k == Bool {
+			return v
 		}
 	case int64:
-		return f.decodeNumber(v)
-	case float64:
-		if v == float64(int64(v)) {
-			return f.decodeNumber(int64(v))
+		switch k {
+		case Int:
+			return new(big.Float).SetInt64(v)
+		case IntOrPercent:
+			return strconv.FormatInt(v, 10)
 		}
 	}
-	return nil, f.typeError(from)
-}
-
-func (f *Field) decodeNumber(v int64) (any, error) {
-	switch f.Kind {
-	case Int:
-		return new(big.Float).SetInt64(v), nil
-	case IntOrPercent:
-		return strconv.FormatInt(v, 10), nil
-	default:
-		return nil, f.typeError(v)
-	}
-}
-
-func (f *Field) typeError(from any) error {
-	return fmt.Errorf("the cluster has %v (%T) where this provider expects %s: check that the provider has the version of the installed breakwater-crds",
-		from, from, f.Type())
+	return nil
 }

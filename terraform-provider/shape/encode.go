@@ -38,28 +38,24 @@ func (f *Field) Encode(at Path, v tftypes.Value) (Encoded, error) {
 	}
 	switch f.Kind {
 	case Object:
-		return f.encodeFields(at, v)
+		attributes := map[string]tftypes.Value{}
+		if err := v.As(&attributes); err != nil {
+			return Encoded{}, err
+		}
+		return f.Fields.Encode(at, attributes)
 	case Map:
 		return f.encodeMap(at, v)
 	case List, Set:
 		return f.encodeElements(at, v)
 	default:
-		return f.encodeScalar(v)
+		return f.Kind.encode(v)
 	}
 }
 
-func (f *Field) encodeFields(at Path, v tftypes.Value) (Encoded, error) {
-	attributes := map[string]tftypes.Value{}
-	if err := v.As(&attributes); err != nil {
-		return Encoded{}, err
-	}
-	return f.EncodeFields(at, attributes)
-}
-
-// EncodeFields encodes an object from a map that may contain other attributes too.
-func (f *Field) EncodeFields(at Path, attributes map[string]tftypes.Value) (Encoded, error) {
+// Encode encodes an object from a map that may contain other attributes too.
+func (fs Fields) Encode(at Path, attributes map[string]tftypes.Value) (Encoded, error) {
 	object, all := map[string]any{}, Encoded{}
-	for _, c := range f.Fields {
+	for _, c := range fs {
 		attribute, ok := attributes[c.Name]
 		if !ok {
 			continue
@@ -115,8 +111,9 @@ func (f *Field) encodeElements(at Path, v tftypes.Value) (Encoded, error) {
 	return all, nil
 }
 
-func (f *Field) encodeScalar(v tftypes.Value) (Encoded, error) {
-	switch f.Kind {
+// encode encodes a scalar.
+func (k Kind) encode(v tftypes.Value) (Encoded, error) {
+	switch k {
 	case Bool:
 		var b bool
 		err := v.As(&b)
@@ -133,7 +130,7 @@ func (f *Field) encodeScalar(v tftypes.Value) (Encoded, error) {
 	if err := v.As(&s); err != nil {
 		return Encoded{}, err
 	}
-	if f.Kind == IntOrPercent {
+	if k == IntOrPercent {
 		// Only a text that is the canonical form of a number becomes one. "007" stays a string, and the rules reject it.
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil && strconv.FormatInt(n, 10) == s {
 			return Encoded{Value: n}, nil

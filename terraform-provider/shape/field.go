@@ -37,23 +37,26 @@ type Field struct {
 	// JSON is the name in the API, Name the one in Terraform. Elements of lists, sets and maps have none.
 	JSON, Name string
 	Kind       Kind
-	// Fields are the fields of an Object, sorted by name. Element describes the elements of a List, Set or Map.
-	Fields  []*Field
+	// Fields are the fields of an Object. Element describes the elements of a List, Set or Map.
+	Fields  Fields
 	Element *Field
-	// Keys are the API names of the fields that identify the elements of a List. Each element then has its own owners. Without
-	// keys the list has one owner, and its order identifies the elements.
-	Keys []string
+	// keys identify the elements of a List. Each element then has its own owners. Without keys the list has one owner, and its order
+	// identifies the elements.
+	keys elementKeys
 
 	Description string
 	Required    bool
 	// Atomic is a single value in server-side apply, with one owner.
 	Atomic bool
-	// Default is the API server's default, as JSON; nil if there is none. Terraform sets it itself, and so owns it, unless Unsaid
-	// is set.
+	// Default is the API server's default, as JSON; nil if there is none. Terraform sets it itself, and so owns it, unless
+	// UnownedIfUnset is set.
 	Default any
 	// UnownedIfUnset means that Terraform does not own the field if the configuration does not set it.
 	UnownedIfUnset bool
 }
+
+// Fields are the fields of an object, sorted by name.
+type Fields []*Field
 
 // Parse creates a field from its name and its schema in a CustomResourceDefinition.
 func Parse(name string, props *apiextensionsv1.JSONSchemaProps) (*Field, error) {
@@ -78,8 +81,10 @@ func Parse(name string, props *apiextensionsv1.JSONSchemaProps) (*Field, error) 
 		if props.XListType != nil && *props.XListType == "set" {
 			f.Kind = Set
 		}
-		f.Keys = slices.Sorted(slices.Values(props.XListMapKeys))
 		f.Element, err = Parse("", props.Items.Schema)
+		for _, key := range slices.Sorted(slices.Values(props.XListMapKeys)) {
+			f.keys = append(f.keys, f.Element.Child(key))
+		}
 	case props.Type == "object" && props.AdditionalProperties != nil:
 		f.Kind = Map
 		f.Element, err = Parse("", props.AdditionalProperties.Schema)
@@ -92,8 +97,8 @@ func Parse(name string, props *apiextensionsv1.JSONSchemaProps) (*Field, error) 
 	return f, err
 }
 
-func parseFields(props *apiextensionsv1.JSONSchemaProps) ([]*Field, error) {
-	fields := make([]*Field, 0, len(props.Properties))
+func parseFields(props *apiextensionsv1.JSONSchemaProps) (Fields, error) {
+	fields := make(Fields, 0, len(props.Properties))
 	for _, name := range slices.Sorted(maps.Keys(props.Properties)) {
 		child := props.Properties[name]
 		f, err := Parse(name, &child)
@@ -123,7 +128,7 @@ func (f *Field) Child(name string) *Field {
 	return nil
 }
 
-// LeaveUnowned sets Unsaid for the field and all fields in it: Terraform does not own them if the configuration does not set them.
+// LeaveUnowned sets UnownedIfUnset for the field and all fields in it: Terraform does not own them if the configuration does not set them.
 func (f *Field) LeaveUnowned() {
 	if f.UnownedIfUnset = true; f.Kind == Object {
 		f.Description += " Fields that are not set are left to the defaults of the cluster and to other field managers."

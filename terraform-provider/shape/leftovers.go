@@ -1,9 +1,6 @@
 package shape
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Leftovers returns the values that were set and are no longer wanted, but are still in the object because other managers set them
 // too. It returns the Terraform names of fields, and of elements with their own owners. It leaves out the API server's defaults.
@@ -17,14 +14,14 @@ func (f *Field) Leftovers(had, wants, live any) []string {
 	return all
 }
 
-// leftovers is Left, but returns only what follows the field's name. That is empty for the field itself.
+// leftovers is Leftovers for any kind of field, but returns only what follows the field's name. That is empty for the field itself.
 func (f *Field) leftovers(had, wants, live any) []string {
 	switch {
 	case had == nil || live == nil || wants == nil && f.Default != nil:
 		return nil
 	case f.Kind == Set && !f.Atomic:
 		return leftoverElements(asList(had), asList(wants), asList(live))
-	case f.Kind == List && len(f.Keys) > 0:
+	case f.Kind == List && len(f.keys) > 0:
 		return f.leftoverKeyed(asList(had), asList(wants), asList(live))
 	case wants == nil:
 		return []string{""}
@@ -52,27 +49,10 @@ func leftoverElements(had, wants, live []any) []string {
 func (f *Field) leftoverKeyed(had, wants, live []any) []string {
 	var all []string
 	for _, element := range had {
-		wanted, now := f.findElement(wants, element), f.findElement(live, element)
+		wanted, now := f.keys.find(wants, element), f.keys.find(live, element)
 		for _, left := range f.Element.leftovers(element, wanted, now) {
-			all = append(all, "["+f.keysOf(element)+"]"+left)
+			all = append(all, "["+f.keys.text(element)+"]"+left)
 		}
 	}
 	return all
-}
-
-// findElement returns the element of a list with the same keys; nil if there is none.
-func (f *Field) findElement(list []any, element any) any {
-	if i := f.position(list, element); i < len(list) {
-		return list[i]
-	}
-	return nil
-}
-
-// keysOf returns the keys that identify an element: group = "apps", resource = "deployments".
-func (f *Field) keysOf(element any) string {
-	all := make([]string, 0, len(f.Keys))
-	for _, key := range *f.key(element).Key {
-		all = append(all, fmt.Sprintf("%s = %q", snake(key.Name), fmt.Sprint(key.Value.Unstructured())))
-	}
-	return strings.Join(all, ", ")
 }

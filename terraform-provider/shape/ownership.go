@@ -44,26 +44,26 @@ func ownsField(owned *fieldpath.Set, name string) bool {
 // Show returns what Terraform shows of an object in a cluster: the current values of the fields that Terraform set before, and of
 // those that it owns. Values of other managers and the API server's defaults are neither Terraform's to change, nor drift.
 func (f *Field) Show(before, live any, owned *fieldpath.Set) any {
-	return f.show(before, live, owned, false)
+	if before == nil && owned == nil {
+		return nil
+	}
+	return f.show(before, live, owned)
 }
 
-func (f *Field) show(before, live any, owned *fieldpath.Set, mine bool) any {
-	if live == nil {
-		return nil
-	}
-	if before == nil && owned == nil && !mine {
-		return nil
-	}
+// show is Show for a field that Terraform set before or owns.
+func (f *Field) show(before, live any, owned *fieldpath.Set) any {
 	switch {
+	case live == nil:
+		return nil
 	case f.Kind == Object && !f.Atomic:
 		had, _ := before.(map[string]any)
 		shown := map[string]any{}
 		for name, now := range asMap(live) {
 			c := f.Child(name)
-			if c == nil {
+			if c == nil || had[name] == nil && !ownsField(owned, name) {
 				continue
 			}
-			if v := c.show(had[name], now, Below(owned, name), ownsField(owned, name)); v != nil {
+			if v := c.show(had[name], now, Below(owned, name)); v != nil {
 				shown[name] = v
 			}
 		}
@@ -73,7 +73,7 @@ func (f *Field) show(before, live any, owned *fieldpath.Set, mine bool) any {
 		return showKeys(had, asMap(live), owned)
 	case f.Kind == Set && !f.Atomic:
 		return showElements(asList(before), asList(live), owned)
-	case f.Kind == List && len(f.Keys) > 0:
+	case f.Kind == List && len(f.keys) > 0:
 		return f.showKeyed(asList(before), asList(live), owned)
 	default:
 		return live

@@ -5,7 +5,6 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/types"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
 // Type returns the Terraform type of the field's values.
@@ -16,7 +15,7 @@ func (f *Field) Type() attr.Type {
 	case Bool:
 		return types.BoolType
 	case Object:
-		return types.ObjectType{AttrTypes: f.attributeTypes()}
+		return types.ObjectType{AttrTypes: f.Fields.types()}
 	case List:
 		return types.ListType{ElemType: f.Element.Type()}
 	case Set:
@@ -28,16 +27,12 @@ func (f *Field) Type() attr.Type {
 	}
 }
 
-func (f *Field) attributeTypes() map[string]attr.Type {
-	all := make(map[string]attr.Type, len(f.Fields))
-	for _, c := range f.Fields {
+func (fs Fields) types() map[string]attr.Type {
+	all := make(map[string]attr.Type, len(fs))
+	for _, c := range fs {
 		all[c.Name] = c.Type()
 	}
 	return all
-}
-
-func (f *Field) wireType() tftypes.Type {
-	return f.Type().TerraformType(context.Background())
 }
 
 // Value is Decode with a framework value as result.
