@@ -18,7 +18,7 @@ func worker2Faults() []fault {
 			"stop the aggregator of worker-2":  func(l *fixture) { stopComponents(l, aggregator) },
 			"start the aggregator of worker-2": func(l *fixture) { startComponents(l, aggregator) },
 		}},
-		{page: "nobody-counts", breakHook: "give the Lease of worker-2 to a nonexistent holder", hooks: hookMap{
+		{page: "cell-without-leader", breakHook: "give the Lease of worker-2 to a nonexistent holder", hooks: hookMap{
 			"give the Lease of worker-2 to a nonexistent holder": func(l *fixture) {
 				stopComponents(l, aggregator)
 				acquireLease(l, "worker-2")

@@ -26,7 +26,7 @@ func coreFaults(l *fixture) federation.Faults {
 // commonFaults returns the faults of components that all cells need. None of them has lasting effects.
 func commonFaults() []fault {
 	topology := []string{install.TopologyName("core")}
-	pending := fault{page: "removals-owed", breakHook: "remove a pod by force", hooks: hookMap{
+	pending := fault{page: "pending-charges", breakHook: "remove a pod by force", hooks: hookMap{
 		"remove a pod by force": forceRemoval, "start the apiserver of the core": func(l *fixture) { l.Must(coreFaults(l).Restart(l.Context(), federation.APIServer)) },
 	}}
 	return []fault{

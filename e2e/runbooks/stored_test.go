@@ -30,11 +30,11 @@ func storedObjectFaults() []fault {
 			"stop the sharder":  func(l *fixture) { stopComponents(l, []string{install.SharderName(0)}) },
 			"start the sharder": func(l *fixture) { startComponents(l, []string{install.SharderName(0)}) },
 		}},
-		{page: "scheduling-policies-not-asked", breakHook: "create pods of an unknown cell", staysActive: true, hooks: hookMap{
+		{page: "scheduling-policies-not-applied", breakHook: "create pods of an unknown cell", staysActive: true, hooks: hookMap{
 			"create pods of an unknown cell": func(l *fixture) {
 				worker, err := install.Client(suite.Federation().Workers()[0])
 				l.Must(err)
-				createUntilAlert(l, "BreakwaterSchedulingPoliciesNotAsked", worker, func() client.Object {
+				createUntilAlert(l, "BreakwaterSchedulingPoliciesNotApplied", worker, func() client.Object {
 					return &corev1.Pod{
 						ObjectMeta: metav1.ObjectMeta{Namespace: "carts", GenerateName: "cart-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "cart", Image: "cart"}}},
 					}

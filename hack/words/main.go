@@ -1,27 +1,18 @@
-// Command words finds words that we stopped using in comments and strings of Go, and in Markdown, YAML and templates. Each folder may have at
-// most the number of hits that hack/words/allowed.txt records, which only sinks: -update records the present numbers.
+// Command words finds words that we stopped using in comments and strings of Go, and in Markdown, YAML and templates.
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"go/scanner"
 	"go/token"
-	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
-
-const allowedFile = "hack/words/allowed.txt"
 
 // instead is what to write for each pattern.
 //
@@ -50,21 +41,18 @@ var instead = []struct{ pattern, write string }{
 }
 
 func main() {
-	update := flag.Bool("update", false, "record the present numbers, where they are lower")
-	list := flag.String("list", "", "list the hits below this `folder`")
-	flag.Parse()
-	if err := run(os.Stdout, *list, *update); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "words:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, list string, update bool) error {
+func run() error {
 	tracked, err := exec.Command("git", "ls-files").Output()
 	if err != nil {
 		return fmt.Errorf("git ls-files: %w", err)
 	}
-	hits := map[string]int{}
+	var lines []string
 	for file := range strings.Lines(string(tracked)) {
 		file = strings.TrimSuffix(file, "\n")
 		if !isOurs(file) {
@@ -78,22 +66,13 @@ func run(out io.Writer, list string, update bool) error {
 			return err
 		}
 		for _, h := range find(file, raw) {
-			hits[folderOf(file)]++
-			if list != "" && strings.HasPrefix(file, list) {
-				if _, err := fmt.Fprintf(out, "%s:%d: %q: write %s\n", file, h.line, h.word, h.write); err != nil {
-					return err
-				}
-			}
+			lines = append(lines, fmt.Sprintf("%s:%d: %q: write %s", file, h.line, h.word, h.write))
 		}
 	}
-	allowed, err := readAllowed()
-	if err != nil {
-		return err
+	if len(lines) > 0 {
+		return fmt.Errorf("words that we stopped using (CONTRIBUTING.md):\n%s", strings.Join(lines, "\n"))
 	}
-	if update {
-		return writeAllowed(hits, allowed)
-	}
-	return compare(hits, allowed)
+	return nil
 }
 
 // isOurs reports whether a file has words of ours that are checked.
@@ -102,12 +81,6 @@ func isOurs(file string) bool {
 		return false
 	}
 	return slices.Contains([]string{".go", ".md", ".yaml", ".tpl", ".txt", ".tmpl", ".html"}, filepath.Ext(file))
-}
-
-// folderOf is the folder by which hits are counted: two levels of the tree.
-func folderOf(file string) string {
-	parts := strings.Split(filepath.ToSlash(filepath.Dir(file)), "/")
-	return strings.Join(parts[:min(2, len(parts))], "/")
 }
 
 type hit struct {
@@ -143,46 +116,4 @@ func find(file string, raw []byte) []hit {
 		default:
 		}
 	}
-}
-
-func compare(hits, allowed map[string]int) error {
-	var worse []string
-	for _, folder := range slices.Sorted(maps.Keys(hits)) {
-		if hits[folder] > allowed[folder] {
-			worse = append(worse, fmt.Sprintf("%s has %d, allowed are %d: go run ./hack/words -list %s shows them", folder, hits[folder], allowed[folder], folder))
-		}
-	}
-	if len(worse) > 0 {
-		return fmt.Errorf("words that we stopped using (CONTRIBUTING.md):\n%s", strings.Join(worse, "\n"))
-	}
-	return nil
-}
-
-func readAllowed() (map[string]int, error) {
-	raw, err := os.ReadFile(allowedFile)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	allowed := map[string]int{}
-	lines := bufio.NewScanner(bytes.NewReader(raw))
-	for lines.Scan() {
-		folder, number, _ := strings.Cut(lines.Text(), " ")
-		if allowed[folder], err = strconv.Atoi(number); err != nil {
-			return nil, fmt.Errorf("%s: %w", allowedFile, err)
-		}
-	}
-	return allowed, lines.Err()
-}
-
-// writeAllowed records the numbers that are lower than before, or new.
-func writeAllowed(hits, allowed map[string]int) error {
-	var text strings.Builder
-	for _, folder := range slices.Sorted(maps.Keys(hits)) {
-		number := hits[folder]
-		if before, known := allowed[folder]; known {
-			number = min(number, before)
-		}
-		fmt.Fprintf(&text, "%s %d\n", folder, number)
-	}
-	return os.WriteFile(allowedFile, []byte(text.String()), 0o644) //nolint:gosec // it is committed
 }

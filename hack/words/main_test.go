@@ -26,12 +26,3 @@ func TestFind(t *testing.T) {
 		}
 	}
 }
-
-func TestCompare(t *testing.T) {
-	if err := compare(map[string]int{"a": 2, "b": 1}, map[string]int{"a": 2, "b": 3}); err != nil {
-		t.Errorf("compare() of no more than allowed failed with %v", err)
-	}
-	if err := compare(map[string]int{"a": 2, "c": 1}, map[string]int{"a": 2}); err == nil || !strings.Contains(err.Error(), "c has 1, allowed are 0") {
-		t.Errorf("compare() of one in a new folder returned %v, want an error about c", err)
-	}
-}

@@ -19,7 +19,7 @@ func checkScheduling(c *Cell, cores []Core) []Finding {
 		return checkMissingScheduling(f, c, cores)
 	case len(weak) > 0:
 		return []Finding{f.finding(Warning, "Pods can be stored without the changes of scheduling policies: "+strings.Join(weak, "; ")+".",
-			"Sync the chart breakwater, or apply what breakwater webhook-config --scheduling prints.", "scheduling-policies-not-asked")}
+			"Sync the chart breakwater, or apply what breakwater webhook-config --scheduling prints.", "scheduling-policies-not-applied")}
 	}
 	return f.ok("Its API server sends pods and workloads to the webhook.")
 }
@@ -38,7 +38,7 @@ func checkMissingScheduling(f reporter, c *Cell, cores []Core) []Finding {
 	}
 	return []Finding{f.finding(Warning, fmt.Sprintf("There are scheduling policies (%s), but they do not apply to pods: no MutatingWebhookConfiguration calls %s.",
 		joinNames(policies), webhookconfig.SchedulePath(c.Name)),
-		"Sync the chart breakwater with webhook.scheduling.enabled, or apply what breakwater webhook-config --scheduling prints.", "scheduling-policies-not-asked")}
+		"Sync the chart breakwater with webhook.scheduling.enabled, or apply what breakwater webhook-config --scheduling prints.", "scheduling-policies-not-applied")}
 }
 
 // checkBundlesMatch finds scheduling webhooks that share a Service with removal webhooks but trust other authorities. The caBundles of one Service

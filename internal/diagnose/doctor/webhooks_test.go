@@ -172,7 +172,7 @@ func TestJudgeReportsSchedulingWebhooks(t *testing.T) {
 	hook := func(n int, change func(*admissionregistrationv1.MutatingWebhook)) func(*doctor.Inspection) {
 		return checkCell(func(c *doctor.Cell) { change(&c.Mutating.Value[0].Webhooks[n]) })
 	}
-	page := "scheduling-policies-not-asked"
+	page := "scheduling-policies-not-applied"
 	local := func(c *doctor.Cell) {
 		for _, hooks := range [][]doctor.Hook{c.Hooks, c.Scheduling} {
 			for i := range hooks {
