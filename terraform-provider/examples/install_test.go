@@ -62,15 +62,15 @@ func (p *testUser) run(folder, line string) string {
 	return out
 }
 
-// The commands in the README work without changes, for a user who is new to the provider and has no network.
-func TestReadmeCommands(t *testing.T) {
+// The commands in docs/how-to/terraform.md work without changes, for a user who is new to the provider and has no network.
+func TestGuideCommands(t *testing.T) {
 	const root = "../.."
 	readExternal(t, "../../Makefile", "../../hack/terraform-install")
-	_, section, _ := strings.Cut(read(t, filepath.Join(root, "README.md")), "\n## Terraform\n")
+	_, section, _ := strings.Cut(read(t, filepath.Join(root, "docs/how-to/terraform.md")), "\n## A first configuration\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)```(hcl|console)\n(.*?)```").FindAllStringSubmatch(section, -1)
 	if len(blocks) != 2 || blocks[0][1] != "hcl" || blocks[1][1] != "console" {
-		t.Fatalf("the README has no configuration and commands to paste: %v", blocks)
+		t.Fatalf("the guide has no configuration and commands to paste: %v", blocks)
 	}
 	forEachProgram(t, func(t *testing.T, program string) {
 		createFixture(t)
@@ -88,7 +88,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 		p.run(folder, program+" plan")
 		if out, err := p.try(folder, program+" destroy"); err == nil || !strings.Contains(out, "protected from deletion") {
-			t.Errorf("the README says that a protector is not destroyed by accident: %v\n%s", err, out)
+			t.Errorf("the guide says that a protector is not destroyed by accident: %v\n%s", err, out)
 		}
 	})
 }
