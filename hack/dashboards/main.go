@@ -4,11 +4,13 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
 func main() {
@@ -33,8 +35,12 @@ func write(folder string) error {
 			return err
 		}
 	}
-	for name, dashboard := range all() {
-		raw, err := encode(dashboard)
+	dashboards, err := all()
+	if err != nil {
+		return err
+	}
+	for name, d := range dashboards {
+		raw, err := encode(d)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -46,16 +52,19 @@ func write(folder string) error {
 }
 
 // all returns the dashboards by file name.
-func all() map[string]Dashboard {
-	return map[string]Dashboard{"fleet": fleet(), "protector": protector(), "webhook": webhook()}
+func all() (map[string]dashboard.Dashboard, error) {
+	built := map[string]dashboard.Dashboard{}
+	for name, build := range map[string]func() (dashboard.Dashboard, error){"fleet": fleet, "protector": protector, "webhook": webhook} {
+		var err error
+		if built[name], err = build(); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return built, nil
 }
 
-// encode does not escape > and & in expressions, so that people can read them.
-func encode(dashboard Dashboard) ([]byte, error) {
-	text := &bytes.Buffer{}
-	encoder := json.NewEncoder(text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", " ")
-	err := encoder.Encode(dashboard)
-	return text.Bytes(), err
+// encode keeps >, < and & in expressions, so that an engineer can read them. The SDK's own encoders escape them.
+func encode(d dashboard.Dashboard) ([]byte, error) {
+	text, err := json.MarshalIndent(d, "", " ")
+	return append([]byte(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(text))), '\n'), err
 }

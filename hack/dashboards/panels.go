@@ -1,9 +1,22 @@
 package main
 
-import "slices"
+import (
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/cog/variants"
+	"github.com/grafana/grafana-foundation-sdk/go/common"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/heatmap"
+	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	"github.com/grafana/grafana-foundation-sdk/go/stat"
+	"github.com/grafana/grafana-foundation-sdk/go/statetimeline"
+	"github.com/grafana/grafana-foundation-sdk/go/table"
+	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
+)
 
 // source is the data source that the user selects.
-func source() *Datasource { return &Datasource{Type: "prometheus", UID: "${datasource}"} }
+func source() common.DataSourceRef {
+	return common.DataSourceRef{Type: cog.ToPtr("prometheus"), Uid: cog.ToPtr("${datasource}")}
+}
 
 // query is a query of a panel, and the legend of its results.
 type query struct {
@@ -14,135 +27,101 @@ type query struct {
 
 func one(expr, legend string) []query { return []query{{expr: expr, legend: legend}} }
 
-func targets(queries []query, format string, instant bool) []Target {
-	var all []Target
+func targets(queries []query) (all []cog.Builder[variants.Dataquery]) {
 	for i, q := range queries {
-		all = append(all, Target{
-			RefID: string(rune('A' + i)), Expr: q.expr, LegendFormat: q.legend, Format: format, Instant: instant, Range: !instant,
-			Exemplar: q.exemplars, Datasource: source(),
-		})
+		all = append(all, target(q).RefId(string(rune('A'+i))))
 	}
 	return all
 }
 
-// change modifies the defaults of a panel.
-type change func(*Panel)
-
-func describe(text string) change { return func(p *Panel) { p.Description = text } }
+func target(q query) *prometheus.DataqueryBuilder {
+	return prometheus.NewDataqueryBuilder().Datasource(source()).Expr(q.expr).LegendFormat(q.legend).Exemplar(q.exemplars).
+		Format(prometheus.PromQueryFormatTimeSeries).Range()
+}
 
 // colors sets the color for values from each step on. The first color is for all lower values.
-func colors(first string, steps ...Step) change {
-	return func(p *Panel) {
-		p.FieldConfig.Defaults.Color = &Color{Mode: "thresholds"}
-		p.FieldConfig.Defaults.Thresholds = &Thresholds{Mode: "absolute", Steps: append([]Step{{Color: first}}, steps...)}
-	}
+func colors(first string, steps ...dashboard.Threshold) cog.Builder[dashboard.ThresholdsConfig] {
+	return dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps(append([]dashboard.Threshold{{Color: first}}, steps...))
 }
 
-func from(value float64, color string) Step { return Step{Value: &value, Color: color} }
-
-// words shows values as words.
-func words(of map[string]Word) change {
-	return func(p *Panel) { p.FieldConfig.Defaults.Mappings = []Mapping{{Type: "value", Options: of}} }
+func from(value float64, color string) dashboard.Threshold {
+	return dashboard.Threshold{Value: &value, Color: color}
 }
 
-// stacked stacks series.
-func stacked(p *Panel) {
-	p.FieldConfig.Defaults.Custom["stacking"] = map[string]any{"mode": "normal", "group": "A"}
-	p.FieldConfig.Defaults.Custom["fillOpacity"] = 30
+// fixed is the override that gives a series a color.
+func fixed(color string) []dashboard.DynamicConfigValue {
+	return []dashboard.DynamicConfigValue{{Id: "color", Value: map[string]string{"mode": "fixed", "fixedColor": color}}}
 }
 
-// as sets the color of a series by its legend, and optionally dashes.
-func as(name, color string, dashes bool) change {
-	return func(p *Panel) {
-		properties := []Property{{ID: "color", Value: Color{Mode: "fixed", FixedColor: color}}}
-		if dashes {
-			properties = append(properties,
-				Property{ID: "custom.lineStyle", Value: map[string]any{"fill": "dash", "dash": []int{10, 6}}}, Property{ID: "custom.fillOpacity", Value: 0})
-		}
-		p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, Override{Matcher: Matcher{ID: "byName", Options: name}, Properties: properties})
-	}
+// dashed is the override that gives a series a color and dashes, for a limit.
+func dashed(color string) []dashboard.DynamicConfigValue {
+	return append(fixed(color),
+		dashboard.DynamicConfigValue{Id: "custom.lineStyle", Value: map[string]any{"fill": "dash", "dash": []int{10, 6}}},
+		dashboard.DynamicConfigValue{Id: "custom.fillOpacity", Value: 0})
 }
 
-func panel(kind, title, unit string, all []Target, changes []change) Panel {
-	p := Panel{
-		Type: kind, Title: title, Datasource: source(), Targets: all,
-		FieldConfig: &FieldConfig{Defaults: Field{Unit: unit, Custom: map[string]any{}}, Overrides: []Override{}},
-	}
-	for _, c := range changes {
-		c(&p)
-	}
-	if len(p.FieldConfig.Defaults.Custom) == 0 {
-		p.FieldConfig.Defaults.Custom = nil
-	}
-	return p
+// legend is shown below a panel. The SDK hides it by default.
+func legend() *common.VizLegendOptionsBuilder {
+	return common.NewVizLegendOptionsBuilder().ShowLegend(true)
 }
 
 // lines is a panel of values over time.
-func lines(title, unit string, queries []query, changes ...change) Panel {
-	defaults := func(p *Panel) {
-		p.FieldConfig.Defaults.Color = &Color{Mode: "palette-classic"}
-		p.FieldConfig.Defaults.Custom = map[string]any{"drawStyle": "line", "lineWidth": 1, "fillOpacity": 10, "showPoints": "never", "spanNulls": false}
-		p.Options = map[string]any{
-			"legend":  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{}},
-			"tooltip": map[string]any{"mode": "multi", "sort": "desc"},
-		}
-	}
-	return panel("timeseries", title, unit, targets(queries, "time_series", false), slices.Concat([]change{defaults}, changes))
+func lines(title, unit string, queries []query) *timeseries.PanelBuilder {
+	return timeseries.NewPanelBuilder().Title(title).Unit(unit).Datasource(source()).Targets(targets(queries)).
+		ColorScheme(dashboard.NewFieldColorBuilder().Mode(dashboard.FieldColorModeIdPaletteClassic)).
+		DrawStyle(common.GraphDrawStyleLine).LineWidth(1).FillOpacity(10).ShowPoints(common.VisibilityModeNever).
+		Legend(legend()).
+		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending))
+}
+
+// stacked is a panel of values over time that add up.
+func stacked(title, unit string, queries []query) *timeseries.PanelBuilder {
+	return lines(title, unit, queries).FillOpacity(30).Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 }
 
 // number is a panel of one or a few current values.
-func number(title, unit string, queries []query, changes ...change) Panel {
-	defaults := func(p *Panel) {
-		p.FieldConfig.Defaults.NoValue = "–"
-		p.Options = map[string]any{
-			"reduceOptions": map[string]any{"values": false, "calcs": []string{"lastNotNull"}, "fields": ""},
-			"orientation":   "auto", "textMode": "auto", "colorMode": "value", "graphMode": "area", "justifyMode": "auto",
-		}
-	}
-	return panel("stat", title, unit, targets(queries, "time_series", false), slices.Concat([]change{defaults}, changes))
+func number(title, unit string, queries []query) *stat.PanelBuilder {
+	return stat.NewPanelBuilder().Title(title).Unit(unit).NoValue("–").Datasource(source()).Targets(targets(queries)).
+		Orientation(common.VizOrientationAuto).ReduceOptions(common.NewReduceDataOptionsBuilder().Calcs([]string{"lastNotNull"}))
 }
 
 // states is a panel of conditions over time.
-func states(title string, queries []query, changes ...change) Panel {
-	defaults := func(p *Panel) {
-		p.FieldConfig.Defaults.Custom = map[string]any{"fillOpacity": 70, "lineWidth": 0}
-		p.Options = map[string]any{
-			"showValue": "never", "rowHeight": 0.8, "mergeValues": true, "alignValue": "left",
-			"legend":  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{}},
-			"tooltip": map[string]any{"mode": "single", "sort": "none"},
-		}
+func states(title string, queries []query) *statetimeline.PanelBuilder {
+	return statetimeline.NewPanelBuilder().Title(title).Datasource(source()).Targets(targets(queries)).
+		Mappings([]dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{Type: dashboard.MappingTypeValueToText, Options: goodOrBad()}}}).
+		ShowValue(common.VisibilityModeNever).RowHeight(0.8).Legend(legend()).
+		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeSingle).Sort(common.SortOrderNone))
+}
+
+// goodOrBad returns the words for the values of a condition that should be True.
+func goodOrBad() map[string]dashboard.ValueMappingResult {
+	word := func(text, color string, index int32) dashboard.ValueMappingResult {
+		return dashboard.ValueMappingResult{Text: &text, Color: &color, Index: &index}
 	}
-	return panel("state-timeline", title, "", targets(queries, "time_series", false), slices.Concat([]change{defaults}, changes))
+	return map[string]dashboard.ValueMappingResult{
+		"1": word("True", "green", 0), "0": word("False", "red", 1), "-1": word("Unknown", "yellow", 2),
+	}
 }
 
 // density is a panel of a histogram over time.
-func density(title, unit, expr string, changes ...change) Panel {
-	defaults := func(p *Panel) {
-		p.Options = map[string]any{
-			"calculate": false, "cellGap": 1, "showValue": "never",
-			"yAxis":        map[string]any{"axisPlacement": "left", "unit": unit},
-			"color":        map[string]any{"mode": "scheme", "scheme": "Oranges", "scale": "exponential", "exponent": 0.5, "steps": 64, "reverse": false, "fill": "dark-orange"},
-			"filterValues": map[string]any{"le": 1e-9},
-			"legend":       map[string]any{"show": true},
-			"tooltip":      map[string]any{"mode": "single", "yHistogram": false, "showColorScale": false},
-			"exemplars":    map[string]any{"color": "rgba(255,0,255,0.7)"},
-			"rowsFrame":    map[string]any{"layout": "auto"},
-		}
-	}
-	return panel("heatmap", title, "", targets([]query{{expr: expr, legend: "{{le}}", exemplars: true}}, "heatmap", false), slices.Concat([]change{defaults}, changes))
+func density(title, unit, expr string) *heatmap.PanelBuilder {
+	return heatmap.NewPanelBuilder().Title(title).Datasource(source()).ShowValue(common.VisibilityModeNever).
+		WithTarget(target(query{expr: expr, legend: "{{le}}", exemplars: true}).RefId("A").Format(prometheus.PromQueryFormatHeatmap)).
+		YAxis(heatmap.NewYAxisConfigBuilder().AxisPlacement(common.AxisPlacementLeft).Unit(unit)).
+		Color(heatmap.NewHeatmapColorOptionsBuilder().Mode(heatmap.HeatmapColorModeScheme).Scheme("Oranges").Fill("dark-orange").
+			Scale(heatmap.HeatmapColorScaleExponential).Exponent(0.5).Steps(64)).
+		Tooltip(heatmap.NewHeatmapTooltipBuilder().Mode(common.TooltipDisplayModeSingle))
 }
 
-// table is a panel with a row for each current series, without the hidden labels.
-func table(title string, expr string, names map[string]string, hidden []string, changes ...change) Panel {
+// series is a panel with a row for each current series, without the hidden labels.
+func series(title string, expr string, names map[string]string, hidden ...string) *table.PanelBuilder {
 	exclude := map[string]bool{"Time": true, "__name__": true}
 	for _, label := range hidden {
 		exclude[label] = true
 	}
-	defaults := func(p *Panel) {
-		p.Options = map[string]any{"showHeader": true, "cellHeight": "sm"}
-		p.Transformations = []Transformation{{ID: "organize", Options: map[string]any{
+	return table.NewPanelBuilder().Title(title).Datasource(source()).
+		WithTarget(target(query{expr: expr}).RefId("A").Format(prometheus.PromQueryFormatTable).Instant()).
+		WithTransformation(dashboard.DataTransformerConfig{Id: "organize", Options: map[string]any{
 			"excludeByName": exclude, "renameByName": names, "indexByName": map[string]int{},
-		}}}
-	}
-	return panel("table", title, "", targets(one(expr, ""), "table", true), slices.Concat([]change{defaults}, changes))
+		}})
 }
