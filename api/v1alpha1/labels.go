@@ -135,6 +135,6 @@ const (
 	AuditVerdict = "verdict"
 	// AuditForcedOver is the verdict that a removal would have had without AnnotationForceDelete.
 	AuditForcedOver = "forced-over"
-	// AuditForcedReason is AnnotationForceReason, in one line and not longer than MostForceReason.
+	// AuditForcedReason is AnnotationForceReason, in one line and not longer than MostForceReason bytes.
 	AuditForcedReason = "forced-reason"
 )

@@ -94,7 +94,9 @@ func declared(declaration ast.Decl) (all []constant) {
 func constantOf(name string, value ast.Expr, end, doc string) constant {
 	c := constant{Name: name}
 	if literal, ok := value.(*ast.BasicLit); ok {
-		c.Value, _ = strconv.Unquote(literal.Value) // the compiler has validated it
+		if c.Value = literal.Value; literal.Kind == token.STRING {
+			c.Value, _ = strconv.Unquote(literal.Value) // the compiler has validated it
+		}
 	}
 	c.Value += end
 	c.Meaning = strings.TrimLeft(strings.TrimPrefix(strings.TrimSpace(doc), name), ", ")

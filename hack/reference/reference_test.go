@@ -74,3 +74,19 @@ func TestAConstantWithoutACommentIsAnError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestNamesOfConstantsAreReplacedByTheirValues(t *testing.T) {
+	folder := t.TempDir()
+	for name, source := range map[string]string{
+		"conditions.go": "package v1alpha1\n\nconst Most = 256\n",
+		"labels.go":     "package v1alpha1\n\n// LabelReason has at most Most bytes.\nconst LabelReason = \"reason\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if err := constants(&out, folder); err != nil || !strings.Contains(out.String(), "| `reason` | has at most `256` bytes. |") {
+		t.Errorf("constants() wrote %v\n%s\nwant a label whose meaning has the number", err, out.String())
+	}
+}
