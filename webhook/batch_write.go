@@ -88,7 +88,7 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 // latest returns the state of a protector that a batch starts from: the newest that this process has seen. If an
 // operation refers to a reservation of another replica, latest reads the protector from the core.
 func (w *batchWriter) latest(ctx context.Context, key types.NamespacedName, ops []historyOp) (*v1alpha1.PodProtector, error) {
-	if slices.ContainsFunc(ops, func(a historyOp) bool { return a.byPeer }) {
+	if slices.ContainsFunc(ops, func(op historyOp) bool { return op.byPeer }) {
 		return w.protectors.Read(ctx, key)
 	}
 	return w.protectors.Newest(ctx, key)

@@ -23,10 +23,10 @@ func newBodyLimiter(limit int64) *bodyLimiter { return &bodyLimiter{semaphore.Ne
 
 // read reads a body. expected is the announced length in bytes, or -1. The caller calls release when it no longer needs
 // the content, also after an error.
-func (i *bodyLimiter) read(body io.Reader, expected int64) (content []byte, release func(), err error) {
-	m := &meteredReader{from: body, free: i.free}
+func (l *bodyLimiter) read(body io.Reader, expected int64) (content []byte, release func(), err error) {
+	m := &meteredReader{from: body, free: l.free}
 	content, err = readAll(m, expected)
-	return content, func() { i.free.Release(m.acquired) }, err
+	return content, func() { l.free.Release(m.acquired) }, err
 }
 
 // meteredReader is a reader that acquires from free each byte that it reads.

@@ -50,8 +50,8 @@ func (c *cells) has(name string) bool {
 	if _, ok := c.static[name]; ok {
 		return true
 	}
-	for _, roster := range c.registries {
-		if member, ok := roster.Cell(name); ok && !roster.NamesOnly && member.Cell.Spec.KubeconfigSecretRef != nil {
+	for _, registry := range c.registries {
+		if member, ok := registry.Cell(name); ok && !registry.NamesOnly && member.Cell.Spec.KubeconfigSecretRef != nil {
 			return true
 		}
 	}
@@ -82,12 +82,12 @@ func (c *cells) metadata(name string) (metadata.Interface, error) {
 }
 
 // addStatic adds a cell that a flag names.
-func (c *cells) addStatic(addStatic string, config *rest.Config) error {
+func (c *cells) addStatic(name string, config *rest.Config) error {
 	clients, err := c.connect(config)
 	if err != nil {
-		return fmt.Errorf("clients of cell %s: %w", addStatic, err)
+		return fmt.Errorf("clients of cell %s: %w", name, err)
 	}
-	c.staticConfigs[addStatic], c.static[addStatic], c.staticMetadata[addStatic] = config, clients.client, clients.metadata
+	c.staticConfigs[name], c.static[name], c.staticMetadata[name] = config, clients.client, clients.metadata
 	return nil
 }
 
@@ -117,8 +117,8 @@ func (c *cells) config(name string) (*rest.Config, error) {
 // connection returns the connection of a Cell with a kubeconfig, or the reason why there is none.
 func (c *cells) connection(name string) (*clusters.RotatingConnection, error) {
 	reason := errors.New("its kubeconfig has not been read yet")
-	for _, roster := range c.registries {
-		member, ok := roster.Cell(name)
+	for _, registry := range c.registries {
+		member, ok := registry.Cell(name)
 		if ok && member.Connection != nil {
 			return member.Connection, nil
 		}

@@ -23,7 +23,7 @@ type limitedListener struct {
 
 	mu      sync.Mutex
 	open    int
-	clients map[string]*list.List // of *connection by address, the oldest first
+	clients map[string]*list.List // of *limitedConn by address, the oldest first
 }
 
 // limitedConn is one connection of a client.
@@ -37,13 +37,13 @@ type limitedConn struct {
 	err       error
 }
 
-func newLimitedListener(listener net.Listener, most int, evicted func()) *limitedListener {
-	return &limitedListener{Listener: listener, limit: most, evicted: evicted, clients: map[string]*list.List{}}
+func newLimitedListener(listener net.Listener, limit int, evicted func()) *limitedListener {
+	return &limitedListener{Listener: listener, limit: limit, evicted: evicted, clients: map[string]*list.List{}}
 }
 
 // Accept waits for the next connection.
-func (c *limitedListener) Accept() (net.Conn, error) {
-	accepted, err := c.Listener.Accept()
+func (l *limitedListener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
@@ -51,59 +51,59 @@ func (c *limitedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		client = accepted.RemoteAddr().String()
 	}
-	limited := &limitedConn{Conn: accepted, listener: c, client: client}
-	if victim := c.add(limited); victim != nil {
+	limited := &limitedConn{Conn: accepted, listener: l, client: client}
+	if victim := l.add(limited); victim != nil {
 		_ = victim.Close() // only the client of this connection is affected
-		c.evicted()
+		l.evicted()
 	}
 	return limited, nil
 }
 
 // add records a connection. It returns the connection that the caller must close to make room, or nil if there is
 // room.
-func (c *limitedListener) add(added *limitedConn) (victim *limitedConn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open >= c.limit {
-		victim = c.evictionCandidate()
-		c.remove(victim)
+func (l *limitedListener) add(added *limitedConn) (victim *limitedConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= l.limit {
+		victim = l.evictionCandidate()
+		l.remove(victim)
 	}
-	if c.clients[added.client] == nil {
-		c.clients[added.client] = list.New()
+	if l.clients[added.client] == nil {
+		l.clients[added.client] = list.New()
 	}
-	added.element = c.clients[added.client].PushBack(added)
-	c.open++
+	added.element = l.clients[added.client].PushBack(added)
+	l.open++
 	return victim
 }
 
-// evictionCandidate returns the connection to replace. The caller holds c.mu, and at least one connection is open.
-func (c *limitedListener) evictionCandidate() *limitedConn {
+// evictionCandidate returns the connection to replace. The caller holds l.mu, and at least one connection is open.
+func (l *limitedListener) evictionCandidate() *limitedConn {
 	var largest *list.List
-	for _, open := range c.clients {
+	for _, open := range l.clients {
 		if largest == nil || open.Len() > largest.Len() {
 			largest = open
 		}
 	}
 	for e := largest.Front(); e != nil; e = e.Next() {
-		if candidate := e.Value.(*limitedConn); !candidate.hasReview { //nolint:forcetypeassert // the lists hold only *connection
+		if candidate := e.Value.(*limitedConn); !candidate.hasReview { //nolint:forcetypeassert // the lists hold only *limitedConn
 			return candidate
 		}
 	}
 	return largest.Front().Value.(*limitedConn) //nolint:forcetypeassert // as above
 }
 
-// remove removes a connection from the records. The caller holds c.mu.
-func (c *limitedListener) remove(removed *limitedConn) {
+// remove removes a connection from the records. The caller holds l.mu.
+func (l *limitedListener) remove(removed *limitedConn) {
 	if removed.element == nil {
 		return
 	}
-	siblings := c.clients[removed.client]
+	siblings := l.clients[removed.client]
 	siblings.Remove(removed.element)
 	removed.element = nil
 	if siblings.Len() == 0 {
-		delete(c.clients, removed.client)
+		delete(l.clients, removed.client)
 	}
-	c.open--
+	l.open--
 }
 
 // Close closes the connection. Further calls return the result of the first one.

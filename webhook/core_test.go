@@ -103,9 +103,9 @@ func TestDeletedProtectorRefusesNothing(t *testing.T) {
 	if answer := d.remove(t.Context(), memoryPod("web-0")); !answer.Allowed || answer.Verdict != removal.VerdictUnprotected {
 		t.Errorf("answer %+v, want it allowed as unprotected", answer)
 	}
-	asks := []historyOp{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}
-	answers, err := d.core.reserver.batches.DoAll(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, asks)
-	if err != nil || len(answers) != 2 || answers[0].kind != resultReleased || answers[1].kind != resultReleased {
-		t.Errorf("answers %+v, error %v; want both to report that the protector does not exist", answers, err)
+	ops := []historyOp{{claim: &quota.Claim{}}, {claim: &quota.Claim{}}}
+	results, err := d.core.reserver.batches.DoAll(t.Context(), types.NamespacedName{Namespace: "default", Name: "web"}, ops)
+	if err != nil || len(results) != 2 || results[0].kind != resultReleased || results[1].kind != resultReleased {
+		t.Errorf("answers %+v, error %v; want both to report that the protector does not exist", results, err)
 	}
 }

@@ -82,99 +82,99 @@ type forwardBatch struct {
 }
 
 // ownerOf returns the replica that writes a contended protector; "" is this one.
-func (h *forwarder) ownerOf(key types.NamespacedName) string {
-	replicas := []string{h.peers.Self}
-	h.mu.Lock()
-	for _, replica := range h.peers.All() {
-		if until, suspected := h.suspects[replica]; suspected && time.Now().Before(until) || replica == h.peers.Self {
+func (f *forwarder) ownerOf(key types.NamespacedName) string {
+	replicas := []string{f.peers.Self}
+	f.mu.Lock()
+	for _, replica := range f.peers.All() {
+		if until, suspected := f.suspects[replica]; suspected && time.Now().Before(until) || replica == f.peers.Self {
 			continue
 		}
 		replicas = append(replicas, replica)
 	}
-	h.mu.Unlock()
-	if owner := rendezvousOwner(h.core+"/"+key.String(), replicas); owner != h.peers.Self {
+	f.mu.Unlock()
+	if owner := rendezvousOwner(f.core+"/"+key.String(), replicas); owner != f.peers.Self {
 		return owner
 	}
 	return ""
 }
 
-func (h *forwarder) markSuspect(replica string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.suspects[replica] = time.Now().Add(suspectDuration)
+func (f *forwarder) markSuspect(replica string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.suspects[replica] = time.Now().Add(suspectDuration)
 }
 
 // reserve asks another replica to reserve. After an error the outcome is unknown: the other replica may have reserved
 // anyway. Its reservation is then found in the history and does not consume budget twice.
-func (h *forwarder) reserve(ctx context.Context, replica string, key types.NamespacedName, a historyOp) (opResult, error) {
+func (f *forwarder) reserve(ctx context.Context, replica string, key types.NamespacedName, op historyOp) (opResult, error) {
 	timeout := maxForwardWait
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)/2)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	p, position := h.enqueue(destination{replica, key}, a.removal, h.tracer.Of(ctx))
+	batch, position := f.enqueue(destination{replica, key}, op.removal, f.tracer.Of(ctx))
 	select {
-	case <-p.done:
+	case <-batch.done:
 	case <-ctx.Done():
 		return opResult{}, fmt.Errorf("replica %s: %w", replica, ctx.Err())
 	}
-	if p.err != nil {
-		return opResult{}, fmt.Errorf("replica %s: %w", replica, p.err)
+	if batch.err != nil {
+		return opResult{}, fmt.Errorf("replica %s: %w", replica, batch.err)
 	}
-	*a.claim = p.answers[position].Claim
-	return opResult{resultByPeer, p.answers[position].Verdict}, nil
+	*op.claim = batch.answers[position].Claim
+	return opResult{resultByPeer, batch.answers[position].Verdict}, nil
 }
 
 // enqueue adds a removal to the next forward batch to an address. It returns the batch and the position in it.
-func (h *forwarder) enqueue(to destination, removal quota.Removal, span trace.Span) (p *forwardBatch, position int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	p = h.pending[to]
-	if p == nil || len(p.removals) == maxForwardRemovals {
-		p = &forwardBatch{done: make(chan struct{})}
-		h.pending[to] = p
-		time.AfterFunc(forwardWindow, func() { h.flush(to, p) })
+func (f *forwarder) enqueue(to destination, removal quota.Removal, span trace.Span) (batch *forwardBatch, position int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	batch = f.pending[to]
+	if batch == nil || len(batch.removals) == maxForwardRemovals {
+		batch = &forwardBatch{done: make(chan struct{})}
+		f.pending[to] = batch
+		time.AfterFunc(forwardWindow, func() { f.flush(to, batch) })
 	}
-	p.removals = append(p.removals, removal)
+	batch.removals = append(batch.removals, removal)
 	if span.IsRecording() {
-		p.spans = append(p.spans, span)
+		batch.spans = append(batch.spans, span)
 	}
-	return p, len(p.removals) - 1
+	return batch, len(batch.removals) - 1
 }
 
 // flush closes a forward batch, sends it and waits for the answer. The callers that wait for the answer may give up
 // earlier.
-func (h *forwarder) flush(to destination, p *forwardBatch) {
-	h.mu.Lock()
-	if h.pending[to] == p { // a full batch was already replaced
-		delete(h.pending, to)
+func (f *forwarder) flush(to destination, batch *forwardBatch) {
+	f.mu.Lock()
+	if f.pending[to] == batch { // a full batch was already replaced
+		delete(f.pending, to)
 	}
-	h.mu.Unlock()
+	f.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), maxForwardWait)
 	defer cancel()
-	ctx, span := h.tracer.StartShared(ctx, tracing.SpanHandOver, p.spans)
+	ctx, span := f.tracer.StartShared(ctx, tracing.SpanHandOver, batch.spans)
 	defer span.End()
 	if span.IsRecording() {
-		span.SetAttributes(attribute.String(tracing.Replica, to.replica), attribute.String(tracing.Core, h.core),
-			attribute.String(tracing.Protector, to.protector.String()), attribute.Int(tracing.BatchSize, len(p.removals)))
+		span.SetAttributes(attribute.String(tracing.Replica, to.replica), attribute.String(tracing.Core, f.core),
+			attribute.String(tracing.Protector, to.protector.String()), attribute.Int(tracing.BatchSize, len(batch.removals)))
 	}
-	p.answers, p.err = h.send(ctx, to, p.removals)
-	tracing.RecordError(span, p.err)
-	close(p.done)
+	batch.answers, batch.err = f.send(ctx, to, batch.removals)
+	tracing.RecordError(span, batch.err)
+	close(batch.done)
 }
 
-func (h *forwarder) send(ctx context.Context, to destination, removals []quota.Removal) ([]decided, error) {
+func (f *forwarder) send(ctx context.Context, to destination, removals []quota.Removal) ([]decided, error) {
 	body, err := json.Marshal(handedOver{removals})
 	if err != nil {
 		return nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, h.endpoint(to), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.endpoint(to), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	tracing.InjectHeaders(ctx, request.Header)
-	response, err := h.peers.Client.Do(request)
+	response, err := f.peers.Client.Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func (h *forwarder) send(ctx context.Context, to destination, removals []quota.R
 	return answer.Decided, nil
 }
 
-func (h *forwarder) endpoint(to destination) string {
-	path := "/peers/" + peerProtocol + "/cores/" + url.PathEscape(h.core) +
+func (f *forwarder) endpoint(to destination) string {
+	path := "/peers/" + peerProtocol + "/cores/" + url.PathEscape(f.core) +
 		"/protectors/" + url.PathEscape(to.protector.Namespace) + "/" + url.PathEscape(to.protector.Name)
 	return "https://" + to.replica + path + "?timeout=" + maxForwardWait.String()
 }

@@ -37,8 +37,8 @@ func (b *returner) giveBack(ctx context.Context, reserved []reservation, attempt
 		b.background.Go(func() {
 			defer cancel()
 			op := historyOp{kind: opGiveBack, removal: attempt, claim: r.claim, byPeer: r.byPeer}
-			answer, err := r.protector.core.reserver.giveBack(ctx, r.protector.key, op)
-			if answer.kind == resultGaveBack {
+			result, err := r.protector.core.reserver.giveBack(ctx, r.protector.key, op)
+			if result.kind == resultGaveBack {
 				b.metrics.givenBack.WithLabelValues(r.protector.core.name).Inc()
 			}
 			if err != nil && !errors.Is(err, context.DeadlineExceeded) {

@@ -62,12 +62,12 @@ type nodeEntry struct {
 }
 
 // isFreshFor reports whether the cached state still answers what the value of a label is, or that the label does not exist.
-func (l nodeEntry) isFreshFor(key string) bool {
+func (e nodeEntry) isFreshFor(key string) bool {
 	ttl := missingLabelTTL
-	if _, ok := l.labels[key]; ok {
+	if _, ok := e.labels[key]; ok {
 		ttl = labelTTL
 	}
-	return !l.at.IsZero() && time.Since(l.at) < ttl
+	return !e.at.IsZero() && time.Since(e.at) < ttl
 }
 
 // label returns the value of a label of a node. The error is the reason why the value is unknown.
@@ -125,7 +125,7 @@ func (n *nodeLabelCache) store(id nodeKey, found nodeEntry) {
 	defer n.mu.Unlock()
 	cell := n.entries[id.cell]
 	if len(cell) >= maxCachedNodes {
-		maps.DeleteFunc(cell, func(_ string, l nodeEntry) bool { return time.Since(l.at) >= labelTTL })
+		maps.DeleteFunc(cell, func(_ string, e nodeEntry) bool { return time.Since(e.at) >= labelTTL })
 	}
 	if cell == nil || len(cell) >= maxCachedNodes {
 		cell = map[string]nodeEntry{}

@@ -116,9 +116,9 @@ func applyInOrder(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult
 
 // eachClaim applies change to the claims of the operations that reserve.
 func eachClaim(ops []historyOp, change func(*quota.Claim)) {
-	for _, a := range ops {
-		if a.kind == opReserve {
-			change(a.claim)
+	for _, op := range ops {
+		if op.kind == opReserve {
+			change(op.claim)
 		}
 	}
 }

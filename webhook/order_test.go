@@ -14,26 +14,26 @@ func TestOperationsApplyInRequestOrder(t *testing.T) {
 		return historyOp{removal: removal, claim: &quota.Claim{}}
 	}
 	for claim, c := range map[string]struct {
-		asks []historyOp
+		ops  []historyOp
 		want []quota.Outcome
 	}{
 		"in order of arrival if it equals the order of requests": {
-			asks: []historyOp{at("web-0", 0), at("web-1", time.Second), at("web-2", 2*time.Second)},
+			ops:  []historyOp{at("web-0", 0), at("web-1", time.Second), at("web-2", 2*time.Second)},
 			want: []quota.Outcome{quota.Reserved, quota.Reserved, quota.DeniedNoBudget},
 		},
 		"in order of requests if the order of arrival differs": {
-			asks: []historyOp{at("web-2", 2*time.Second), at("web-0", 0), at("web-1", time.Second)},
+			ops:  []historyOp{at("web-2", 2*time.Second), at("web-0", 0), at("web-1", time.Second)},
 			want: []quota.Outcome{quota.DeniedNoBudget, quota.Reserved, quota.Reserved},
 		},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			answers, changed := applyOps(memoryProtector("web", 3, 5), c.asks)
-			for i, answer := range answers {
-				if answer.verdict.Outcome != c.want[i] {
-					t.Errorf("%s: %s, want %s", c.asks[i].removal.PodName, answer.verdict.Outcome, c.want[i])
+			results, changed := applyOps(memoryProtector("web", 3, 5), c.ops)
+			for i, result := range results {
+				if result.verdict.Outcome != c.want[i] {
+					t.Errorf("%s: %s, want %s", c.ops[i].removal.PodName, result.verdict.Outcome, c.want[i])
 				}
-				if got, want := !c.asks[i].claim.IsEmpty(), c.want[i] == quota.Reserved; got != want {
-					t.Errorf("%s has a claim: %v, want %v", c.asks[i].removal.PodName, got, want)
+				if got, want := !c.ops[i].claim.IsEmpty(), c.want[i] == quota.Reserved; got != want {
+					t.Errorf("%s has a claim: %v, want %v", c.ops[i].removal.PodName, got, want)
 				}
 			}
 			if !changed {

@@ -38,72 +38,72 @@ func newPendingCharges() *pendingCharges {
 }
 
 // add adds a pending charge. It replaces an earlier one for the same pod.
-func (d *pendingCharges) add(protector types.NamespacedName, removal quota.Removal) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	rest := slices.DeleteFunc(slices.Clone(d.byProtector[protector]), func(r quota.Removal) bool {
+func (c *pendingCharges) add(protector types.NamespacedName, removal quota.Removal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rest := slices.DeleteFunc(slices.Clone(c.byProtector[protector]), func(r quota.Removal) bool {
 		return r.Cell == removal.Cell && r.PodUID == removal.PodUID
 	})
-	d.byProtector[protector] = append(rest, removal)
+	c.byProtector[protector] = append(rest, removal)
 	select {
-	case d.added <- struct{}{}:
+	case c.added <- struct{}{}:
 	default:
 	}
 }
 
 // ops returns the pending charges of a protector, as operations.
-func (d *pendingCharges) ops(protector types.NamespacedName) []historyOp {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var all []historyOp
-	for _, removal := range d.byProtector[protector] {
-		all = append(all, historyOp{removal: removal, claim: &quota.Claim{}})
+func (c *pendingCharges) ops(protector types.NamespacedName) []historyOp {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ops []historyOp
+	for _, removal := range c.byProtector[protector] {
+		ops = append(ops, historyOp{removal: removal, claim: &quota.Claim{}})
 	}
-	return all
+	return ops
 }
 
 // markWritten removes the charges that were written.
-func (d *pendingCharges) markWritten(protector types.NamespacedName, written []historyOp) {
+func (c *pendingCharges) markWritten(protector types.NamespacedName, written []historyOp) {
 	if len(written) == 0 {
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	left := slices.DeleteFunc(slices.Clone(d.byProtector[protector]), func(r quota.Removal) bool {
-		return slices.ContainsFunc(written, func(a historyOp) bool { return a.removal.Token == r.Token })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := slices.DeleteFunc(slices.Clone(c.byProtector[protector]), func(r quota.Removal) bool {
+		return slices.ContainsFunc(written, func(op historyOp) bool { return op.removal.Token == r.Token })
 	})
-	if d.byProtector[protector] = left; len(left) == 0 {
-		delete(d.byProtector, protector)
+	if c.byProtector[protector] = left; len(left) == 0 {
+		delete(c.byProtector, protector)
 	}
 }
 
 // protectors returns the protectors with pending charges, in order.
-func (d *pendingCharges) protectors() []types.NamespacedName {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(d.byProtector), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+func (c *pendingCharges) protectors() []types.NamespacedName {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(c.byProtector), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }
 
 // count returns the number of pending charges.
-func (d *pendingCharges) count() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (c *pendingCharges) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	number := 0
-	for _, removals := range d.byProtector {
+	for _, removals := range c.byProtector {
 		number += len(removals)
 	}
 	return number
 }
 
 // flushUntilDone flushes pending charges of protectors for which no removal is requested, until ctx ends.
-func (d *pendingCharges) flushUntilDone(ctx context.Context, flush func(context.Context, types.NamespacedName)) {
+func (c *pendingCharges) flushUntilDone(ctx context.Context, flush func(context.Context, types.NamespacedName)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.added:
+		case <-c.added:
 		}
-		for protectors := d.protectors(); len(protectors) > 0; protectors = d.protectors() {
+		for protectors := c.protectors(); len(protectors) > 0; protectors = c.protectors() {
 			for _, protector := range protectors {
 				flush(ctx, protector)
 			}

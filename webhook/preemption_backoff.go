@@ -32,11 +32,11 @@ type preemptionBackoff struct {
 
 // delay delays a refusal to the scheduler until minRefusalInterval has passed since the last one for the same pod, or until ctx
 // ends.
-func (i *preemptionBackoff) delay(ctx context.Context, r removal.Request, now time.Time) {
+func (b *preemptionBackoff) delay(ctx context.Context, r removal.Request, now time.Time) {
 	if r.User != schedulerUser || r.DryRun {
 		return
 	}
-	wait := i.reserveDelay(r.Pod.UID, now)
+	wait := b.reserveDelay(r.Pod.UID, now)
 	if wait <= 0 {
 		return
 	}
@@ -49,22 +49,22 @@ func (i *preemptionBackoff) delay(ctx context.Context, r removal.Request, now ti
 }
 
 // reserveDelay returns how long a refusal has to wait, and records when it will be sent.
-func (i *preemptionBackoff) reserveDelay(pod types.UID, now time.Time) time.Duration {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if len(i.last) >= maxTrackedVictims {
-		maps.DeleteFunc(i.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= minRefusalInterval })
+func (b *preemptionBackoff) reserveDelay(pod types.UID, now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.last) >= maxTrackedVictims {
+		maps.DeleteFunc(b.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= minRefusalInterval })
 	}
-	if i.last == nil || len(i.last) >= maxTrackedVictims {
-		i.last = map[types.UID]time.Time{}
+	if b.last == nil || len(b.last) >= maxTrackedVictims {
+		b.last = map[types.UID]time.Time{}
 	}
 	wait := time.Duration(0)
-	if last, refused := i.last[pod]; refused {
+	if last, refused := b.last[pod]; refused {
 		// Concurrent requests for one pod all wait for the same moment.
 		wait = min(max(last.Add(minRefusalInterval).Sub(now), 0), minRefusalInterval)
 	}
-	if at := now.Add(wait); at.After(i.last[pod]) {
-		i.last[pod] = at
+	if at := now.Add(wait); at.After(b.last[pod]) {
+		b.last[pod] = at
 	}
 	return wait
 }

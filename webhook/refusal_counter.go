@@ -37,22 +37,22 @@ func newRefusalCounter() *refusalCounter {
 	}
 }
 
-func (t *refusalCounter) inc(core string, protector types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (c *refusalCounter) inc(core string, protector types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	name, id := otherProtectors, countedProtector{core, protector}
-	if t.counted[id] || len(t.counted) < maxCountedProtectors {
-		t.counted[id], name = true, protector.String()
+	if c.counted[id] || len(c.counted) < maxCountedProtectors {
+		c.counted[id], name = true, protector.String()
 	}
-	t.counter.WithLabelValues(core, name).Inc()
+	c.counter.WithLabelValues(core, name).Inc()
 }
 
 // drop removes the counter of a deleted protector, which makes room for another one.
-func (t *refusalCounter) drop(core string, protector types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if id := (countedProtector{core, protector}); t.counted[id] {
-		delete(t.counted, id)
-		t.counter.DeleteLabelValues(core, protector.String())
+func (c *refusalCounter) drop(core string, protector types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id := (countedProtector{core, protector}); c.counted[id] {
+		delete(c.counted, id)
+		c.counter.DeleteLabelValues(core, protector.String())
 	}
 }

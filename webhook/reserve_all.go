@@ -31,7 +31,7 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 			continue
 		}
 		attempted := reservation{protector: s.cores.ref(c), claim: &quota.Claim{}}
-		answer, err := attempted.protector.core.reserver.reserve(ctx, c.Key, historyOp{removal: c.AttemptFor(attempt), claim: attempted.claim})
+		result, err := attempted.protector.core.reserver.reserve(ctx, c.Key, historyOp{removal: c.AttemptFor(attempt), claim: attempted.claim})
 		if err != nil {
 			if ctx.Err() == nil {
 				s.log.Error(err, "Could not reserve removal", "protector", c.String(), "pod", attempt.PodName)
@@ -47,10 +47,10 @@ func (s *chargeReserver) reserveAll(ctx context.Context, charges []removal.Charg
 			s.returner.giveBack(ctx, append(reserved, attempted), attempt)
 			return removal.DenyUnreachable(charges, c, r, clientReason(err))
 		}
-		verdict := answer.verdict
-		attempted.byPeer = answer.kind == resultByPeer
+		verdict := result.verdict
+		attempted.byPeer = result.kind == resultByPeer
 		switch {
-		case answer.kind == resultReleased:
+		case result.kind == resultReleased:
 			continue
 		case !verdict.Outcome.Admitted() && attempt.Force:
 			forced = &removal.Override{Verdict: removal.VerdictReason(verdict.Outcome), DeniedBy: &c}

@@ -29,17 +29,17 @@ type reserver struct {
 // reserve makes a reservation. It joins a batch of this replica or, while other replicas write the same protector, a
 // batch of the replica that all of them choose. A replica that returns no valid answer is not asked again for
 // suspectDuration.
-func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
-	return r.spans.traceReserve(ctx, key, func(ctx context.Context) (opResult, error) { return r.forwardOrEnqueue(ctx, key, a) })
+func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op historyOp) (opResult, error) {
+	return r.spans.traceReserve(ctx, key, func(ctx context.Context) (opResult, error) { return r.forwardOrEnqueue(ctx, key, op) })
 }
 
-func (r *reserver) forwardOrEnqueue(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
+func (r *reserver) forwardOrEnqueue(ctx context.Context, key types.NamespacedName, op historyOp) (opResult, error) {
 	if r.forwarder != nil && r.conflicts.isRecent(key, forwardAfterConflict) {
 		if owner := r.forwarder.ownerOf(key); owner != "" {
-			answer, err := r.forwarder.reserve(ctx, owner, key, a)
+			result, err := r.forwarder.reserve(ctx, owner, key, op)
 			r.metrics.forwarded.WithLabelValues(r.core, forwardResult(err)).Inc()
 			if err == nil {
-				return answer, nil
+				return result, nil
 			}
 			if ctx.Err() == nil {
 				r.log.Info("Forwarding to another replica failed, reserving locally", "replica", owner, "protector", key, "reason", err.Error())
@@ -47,23 +47,23 @@ func (r *reserver) forwardOrEnqueue(ctx context.Context, key types.NamespacedNam
 			}
 			// The other replica may have reserved anyway, or may still do so. The new token makes this a separate
 			// reservation.
-			a.removal.Token = newToken()
+			op.removal.Token = newToken()
 		}
 	}
-	return r.enqueue(ctx, key, a)
+	return r.enqueue(ctx, key, op)
 }
 
 // enqueue submits an operation to the next batch for a protector.
-func (r *reserver) enqueue(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
+func (r *reserver) enqueue(ctx context.Context, key types.NamespacedName, op historyOp) (opResult, error) {
 	spans, end := r.spans.startWait(ctx)
 	defer end()
-	a.spans = spans
-	return r.batches.Do(ctx, key, a)
+	op.spans = spans
+	return r.batches.Do(ctx, key, op)
 }
 
 // giveBack gives a reservation back.
-func (r *reserver) giveBack(ctx context.Context, key types.NamespacedName, a historyOp) (opResult, error) {
-	return r.spans.traceGiveBack(ctx, key, func(ctx context.Context) (opResult, error) { return r.enqueue(ctx, key, a) })
+func (r *reserver) giveBack(ctx context.Context, key types.NamespacedName, op historyOp) (opResult, error) {
+	return r.spans.traceGiveBack(ctx, key, func(ctx context.Context) (opResult, error) { return r.enqueue(ctx, key, op) })
 }
 
 // errUnknownProtector is the answer for a protector that this replica does not have. This replica may not have read it yet: the
@@ -83,14 +83,14 @@ func (r *reserver) reserveForPeer(ctx context.Context, key types.NamespacedName,
 	if err != nil {
 		return nil, err
 	}
-	all := make([]decided, len(results))
-	for i, answer := range results {
-		if answer.kind == resultReleased {
+	decisions := make([]decided, len(results))
+	for i, result := range results {
+		if result.kind == resultReleased {
 			return nil, errUnknownProtector
 		}
-		all[i] = decided{Verdict: answer.verdict, Claim: *ops[i].claim}
+		decisions[i] = decided{Verdict: result.verdict, Claim: *ops[i].claim}
 	}
-	return all, nil
+	return decisions, nil
 }
 
 // flushPending writes the pending charges of a protector for which no removal is requested.

@@ -356,13 +356,13 @@ func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (review *ad
 }
 
 // writeAnswer sends the answer to a review of a cell; an empty cell means that the review belongs to no cell.
-func (s *Server) writeAnswer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, writeAnswer removal.Answer) {
-	audit := writeAnswer.Audit()
+func (s *Server) writeAnswer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, answer removal.Answer) {
+	audit := answer.Audit()
 	if cell != "" {
 		audit[v1alpha1.AuditCell] = cell
 	}
 	s.writeResponse(w, review, &admissionv1.AdmissionResponse{
-		UID: review.Request.UID, Allowed: writeAnswer.Allowed, Result: writeAnswer.Status, Warnings: writeAnswer.Warnings, AuditAnnotations: audit,
+		UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: audit,
 	})
 }
 

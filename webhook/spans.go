@@ -44,10 +44,10 @@ func (t *operationTracer) traceGiveBack(
 ) (opResult, error) {
 	ctx, span := t.tracer.Step(ctx, tracing.SpanGiveBack)
 	defer span.End()
-	answer, err := giveBack(ctx)
+	result, err := giveBack(ctx)
 	t.setAttributes(span, key)
 	tracing.RecordError(span, err)
-	return answer, err
+	return result, err
 }
 
 // startWait starts the wait span of an operation, for the span of ctx; nil when that is not recorded. end ends it if the
@@ -69,12 +69,12 @@ func (t *operationTracer) traceBatch(
 		return flush(ctx)
 	}
 	var spans []trace.Span
-	for _, a := range ops {
-		if a.spans == nil || len(spans) > 0 && spans[len(spans)-1] == a.spans.op { // forwarded operations of one batch share their spans
+	for _, op := range ops {
+		if op.spans == nil || len(spans) > 0 && spans[len(spans)-1] == op.spans.op { // forwarded operations of one batch share their spans
 			continue
 		}
-		a.spans.wait.End()
-		spans = append(spans, a.spans.op)
+		op.spans.wait.End()
+		spans = append(spans, op.spans.op)
 	}
 	ctx, span := t.tracer.StartShared(ctx, tracing.SpanBatch, spans)
 	defer span.End()

@@ -11,21 +11,21 @@ import (
 const maxWaiting = 1000
 
 // waitlist records which clients wait for the budget of which protector, each once, in the order in which they were
-// refused, with their last note. It is safe for concurrent use.
-type waitlist[Who comparable, Note any] struct {
+// refused, with their last payload. It is safe for concurrent use.
+type waitlist[Client comparable, Payload any] struct {
 	mu       sync.Mutex
-	order    map[protectorRef][]Who
-	payloads map[protectorRef]map[Who]Note
+	order    map[protectorRef][]Client
+	payloads map[protectorRef]map[Client]Payload
 }
 
 // waiter is an entry of a waitlist.
-type waiter[Who comparable, Note any] struct {
-	client  Who
-	payload Note
+type waiter[Client comparable, Payload any] struct {
+	client  Client
+	payload Payload
 }
 
-// add adds an entry, or replaces its note.
-func (w *waitlist[Who, Note]) add(protector protectorRef, client Who, payload Note) {
+// add adds an entry, or replaces its payload.
+func (w *waitlist[Client, Payload]) add(protector protectorRef, client Client, payload Payload) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, waiting := w.payloads[protector][client]
@@ -33,10 +33,10 @@ func (w *waitlist[Who, Note]) add(protector protectorRef, client Who, payload No
 		return
 	}
 	if w.order == nil {
-		w.order, w.payloads = map[protectorRef][]Who{}, map[protectorRef]map[Who]Note{}
+		w.order, w.payloads = map[protectorRef][]Client{}, map[protectorRef]map[Client]Payload{}
 	}
 	if w.payloads[protector] == nil {
-		w.payloads[protector] = map[Who]Note{}
+		w.payloads[protector] = map[Client]Payload{}
 	}
 	w.payloads[protector][client] = payload
 	if !waiting {
@@ -45,13 +45,13 @@ func (w *waitlist[Who, Note]) add(protector protectorRef, client Who, payload No
 }
 
 // pop removes and returns the first entries for a protector, at most the given number.
-func (w *waitlist[Who, Note]) pop(protector protectorRef, limit int) (popped []waiter[Who, Note]) {
+func (w *waitlist[Client, Payload]) pop(protector protectorRef, limit int) (popped []waiter[Client, Payload]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := w.order[protector]
 	first := all[:min(len(all), max(limit, 0))]
 	for _, client := range first {
-		popped = append(popped, waiter[Who, Note]{client, w.payloads[protector][client]})
+		popped = append(popped, waiter[Client, Payload]{client, w.payloads[protector][client]})
 		delete(w.payloads[protector], client)
 	}
 	if w.order[protector] = all[len(first):]; len(w.order[protector]) == 0 {
@@ -62,7 +62,7 @@ func (w *waitlist[Who, Note]) pop(protector protectorRef, limit int) (popped []w
 }
 
 // protectors returns the protectors that have entries, sorted.
-func (w *waitlist[Who, Note]) protectors() []protectorRef {
+func (w *waitlist[Client, Payload]) protectors() []protectorRef {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(w.order), func(a, b protectorRef) int { return strings.Compare(a.String(), b.String()) })
