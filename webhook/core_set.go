@@ -1,8 +1,13 @@
 package webhook
 
 import (
+	"context"
+	"math"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 )
 
@@ -42,3 +47,15 @@ type protectorRef struct {
 }
 
 func (r protectorRef) String() string { return r.core.name + "/" + r.key.String() }
+
+// budget returns how many removals a protector would admit now. A protector that was released admits all.
+func (r protectorRef) budget(ctx context.Context) int {
+	newest, lost, err := r.core.states.newest(ctx, r.key)
+	switch {
+	case apierrors.IsNotFound(err):
+		return math.MaxInt
+	case err != nil, lost:
+		return 0
+	}
+	return quota.Allowed(newest)
+}

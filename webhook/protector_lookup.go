@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -17,6 +18,28 @@ func (p *Protection) HasCell(cell string) bool { return p.cells.has(cell) }
 
 // CellConfig returns the client configuration of a cell. The pointer stays the same for as long as the connection does.
 func (p *Protection) CellConfig(cell string) (*rest.Config, error) { return p.cells.config(cell) }
+
+// CellMetadata returns a metadata client for the cluster of a cell.
+func (p *Protection) CellMetadata(cell string) (metadata.Interface, error) {
+	return p.cells.metadata(cell)
+}
+
+// EachProtector calls visit with the newest seen state of each PodProtector of a namespace, or of all namespaces if
+// namespace is empty, together with the name of its core cluster. It includes PodProtectors that were deleted without
+// having been released. visit must neither keep nor change the object. unread are the core clusters whose PodProtectors
+// have not been read yet.
+func (p *Protection) EachProtector(namespace string, visit func(core string, of *v1alpha1.PodProtector)) (unread []string) {
+	for _, core := range p.cores {
+		if !core.synced.Load() {
+			unread = append(unread, core.name)
+			continue
+		}
+		for _, one := range core.states.inNamespace(namespace) {
+			visit(core.name, one)
+		}
+	}
+	return unread
+}
 
 // CoresOf returns the names of the core clusters whose cell contains pods of a namespace with these labels: those that
 // have the Cell or, for a cell that only a flag names, all. It returns an error while a core that it needs has not been

@@ -2,25 +2,15 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -53,18 +43,6 @@ type podRef struct {
 	uid  types.UID
 }
 
-// budget returns how many removals a protector would admit now. A protector that was released admits all.
-func (r protectorRef) budget(ctx context.Context) int {
-	newest, lost, err := r.core.states.newest(ctx, r.key)
-	switch {
-	case apierrors.IsNotFound(err):
-		return math.MaxInt
-	case err != nil, lost:
-		return 0
-	}
-	return quota.Allowed(newest)
-}
-
 // retrier wakes controllers in backoff whose removals were refused, when there is budget again. It only makes them
 // faster: safety does not depend on it.
 type retrier struct {
@@ -85,30 +63,6 @@ type retrier struct {
 	paused     map[waitingPod]evictionPause
 	taintCache map[nodeKey]cachedTaints
 	clients    map[string]*retrierClients
-}
-
-// retrierClients holds the clients of one cell.
-type retrierClients struct {
-	config   *rest.Config
-	mapper   meta.RESTMapper
-	metadata metadata.Interface
-	client   kubernetes.Interface
-}
-
-func newRetrierClients(config *rest.Config) (*retrierClients, error) {
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, err
-	}
-	n := &retrierClients{config: config}
-	if n.mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
-		return nil, err
-	}
-	if n.metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
-		return nil, err
-	}
-	n.client, err = kubernetes.NewForConfigAndClient(config, httpClient)
-	return n, err
 }
 
 func newRetrier(cells *cells, metrics *metrics, log logr.Logger) *retrier {
@@ -249,44 +203,6 @@ func (n *retrier) touch(ctx context.Context, c waitingController, refused podRef
 		return false, nil
 	}
 	return true, cell.annotate(ctx, c.namespace, *owner)
-}
-
-// pod reads a pod. It returns nil if the pod does not exist, has another UID, or is being deleted.
-func (n *retrierClients) pod(ctx context.Context, namespace string, ref podRef) (*corev1.Pod, error) {
-	pod, err := n.client.CoreV1().Pods(namespace).Get(ctx, ref.name, metav1.GetOptions{})
-	if err != nil || pod.UID != ref.uid || pod.DeletionTimestamp != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return pod, nil
-}
-
-// annotate writes the annotation to an object that must have the UID of the reference.
-func (n *retrierClients) annotate(ctx context.Context, namespace string, object metav1.OwnerReference) error {
-	objects, err := n.resourceClient(namespace, object)
-	if err != nil {
-		return err
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": object.UID, "annotations": map[string]string{v1alpha1.AnnotationNudgedAt: time.Now().UTC().Format(time.RFC3339Nano)},
-	}})
-	if err != nil {
-		return err
-	}
-	_, err = objects.Patch(ctx, object.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-webhook"})
-	return err
-}
-
-// resourceClient returns a metadata client for the resource of an object's kind, in a namespace.
-func (n *retrierClients) resourceClient(namespace string, object metav1.OwnerReference) (metadata.ResourceInterface, error) {
-	version, err := schema.ParseGroupVersion(object.APIVersion)
-	if err != nil {
-		return nil, err
-	}
-	mapping, err := n.mapper.RESTMapping(schema.GroupKind{Group: version.Group, Kind: object.Kind}, version.Version)
-	if err != nil {
-		return nil, err
-	}
-	return n.metadata.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
 func (n *retrier) countRetry(cell, action string, err error) {

@@ -3,42 +3,26 @@ package webhook
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
-
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/core/removal"
-	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
-	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
 const (
-	// maxReviewBytes limits the body that a client can make the webhook read. The API server's own objects are below 2
-	// MiB.
-	maxReviewBytes = 8 << 20
 	// maxHeaderBytes limits the headers of a request.
 	maxHeaderBytes = 64 << 10
 	// maxStreams limits the concurrent reviews of one HTTP/2 connection; a client with more opens another.
 	maxStreams = 250
 	// readTimeout is how long a client may take to send a request.
 	readTimeout = 30 * time.Second
-	// defaultReviewTimeout applies to clients that do not send a timeout.
-	defaultReviewTimeout = 10 * time.Second
-	// maxReviewTimeout is the longest timeout of a webhook that an API server accepts.
-	maxReviewTimeout = 30 * time.Second
 	// drainTimeout is how long reviews in flight may take after SIGTERM and Drain.
 	drainTimeout = 30 * time.Second
 )
@@ -169,75 +153,6 @@ func (s *Server) Address() string {
 	return ""
 }
 
-func (s *Server) listen(ctx context.Context) (net.Listener, error) {
-	watcher, err := certwatcher.New(s.CertFile, s.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", s.CertFile, s.KeyFile, err)
-	}
-	go func() {
-		if err := watcher.Start(ctx); err != nil {
-			s.Log.Error(err, "Stopped reloading certificates")
-		}
-	}()
-	s.watcher.Store(watcher)
-	// Other replicas present a certificate; other clients need not.
-	config := &tls.Config{
-		MinVersion: tls.VersionTLS12, GetCertificate: watcher.GetCertificate, NextProtos: []string{"h2", "http/1.1"},
-		ClientAuth: tls.RequestClientCert,
-	}
-	if s.ClientCAFile != "" {
-		pool, err := loadPool(s.ClientCAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--client-ca: %w", err)
-		}
-		config.ClientAuth = tls.RequireAnyClientCert
-		config.VerifyConnection = func(state tls.ConnectionState) error { return s.authorizeClient(&state, pool) }
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
-	}
-	if address, ok := listener.Addr().(*net.TCPAddr); ok {
-		s.address.Store(address)
-	}
-	return tls.NewListener(newLimitedListener(listener, maxConnections, s.Protection.metrics.evictedConnections.Inc), config), nil
-}
-
-// authorizeClient returns an error unless the client is a replica, or has a client certificate that a CA of the pool signed, for
-// an allowed name.
-func (s *Server) authorizeClient(connection *tls.ConnectionState, pool *x509.CertPool) error {
-	if s.identity().verifyPeer(connection) == nil {
-		return nil
-	}
-	intermediates := x509.NewCertPool()
-	for _, c := range connection.PeerCertificates[1:] {
-		intermediates.AddCert(c)
-	}
-	client := connection.PeerCertificates[0]
-	if _, err := client.Verify(x509.VerifyOptions{
-		Roots: pool, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}); err != nil {
-		return err
-	}
-	isNamed := func(name string) bool { return slices.Contains(s.ClientNames, name) }
-	if len(s.ClientNames) > 0 && !isNamed(client.Subject.CommonName) && !slices.ContainsFunc(client.DNSNames, isNamed) {
-		return fmt.Errorf("client certificate of %q: --client-name does not allow this name", client.Subject.CommonName)
-	}
-	return nil
-}
-
-func loadPool(file string) (*x509.CertPool, error) {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(raw) {
-		return nil, fmt.Errorf("%s holds no PEM certificate", file)
-	}
-	return pool, nil
-}
-
 // Ready returns nil when reviews can be decided: the server listens and has read the protectors and Cells of all cores.
 func (s *Server) Ready(*http.Request) error {
 	if s.draining.Load() {
@@ -255,146 +170,4 @@ func (s *Server) Ready(*http.Request) error {
 		}
 	}
 	return nil
-}
-
-func (s *Server) handler(pace *connectionPacer) http.Handler {
-	s.bodyLimiter = newBodyLimiter(maxBytesInFlight)
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
-	mux.HandleFunc("POST "+webhookconfig.CorePath("{core}"), s.reviewProtector)
-	if s.Scheduling != nil {
-		mux.HandleFunc("POST "+webhookconfig.SchedulePath("{cell}"), s.reviewScheduling)
-	}
-	if s.Roots != nil {
-		mux.HandleFunc("POST "+webhookconfig.RootGuardPath("")+"{cluster...}", s.reviewRoot)
-	}
-	mux.Handle(peersPath, s.identity().requirePeer(s.Protection.PeerHandler()))
-	authenticated := s.callers.authenticate(mux)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() {
-			// The server ends soon: a client that kept using the connection would lose it in the middle of a review.
-			w.Header().Set("Connection", "close")
-		}
-		authenticated.ServeHTTP(w, r)
-	})
-}
-
-func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *connectionPacer) {
-	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanReview)
-	defer span.End()
-	review, release := s.readRequest(w, r)
-	if review == nil {
-		return
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
-	defer cancel()
-	if !s.isProven(r) {
-		ctx = fromUnprovenCaller(ctx)
-	}
-	answer := s.Protection.reviewMeasured(ctx, r.PathValue("cell"), review.Request)
-	recordAnswer(span, r.PathValue("cell"), answer)
-	if r.ProtoMajor == 1 {
-		pace.wait(ctx)
-	}
-	if s.Audit {
-		answer = answer.AdmitInAuditMode()
-	}
-	s.writeAnswer(w, review, r.PathValue("cell"), answer)
-}
-
-// isProven reports whether a review can come only from the API server of its cell. It has either a caller token, which
-// is valid for one cell, or a certificate with a name of --client-name while the webhook serves a single cell: the
-// names are not bound to a cell.
-func (s *Server) isProven(r *http.Request) bool {
-	return r.Context().Value(tokenCaller{}) != nil || s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.Protection.cells.isSingle()
-}
-
-// reviewScheduling answers a review of a pod or a template that is to be stored in a cell.
-func (s *Server) reviewScheduling(w http.ResponseWriter, r *http.Request) {
-	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
-	defer span.End()
-	review, release := s.readRequest(w, r)
-	if review == nil {
-		return
-	}
-	defer release()
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
-	defer cancel()
-	s.writeResponse(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
-}
-
-// reviewProtector answers a review of a protector that is to be stored in a core.
-func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
-	if review, release := s.readRequest(w, r); review != nil {
-		defer release()
-		s.writeAnswer(w, review, "", s.Protection.ReviewProtector(r.PathValue("core"), review.Request))
-	}
-}
-
-// readRequest reads a review. It also returns release, which the caller calls when the review is answered. After an error
-// it sends the reason to the client and returns nil.
-func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (review *admissionv1.AdmissionReview, release func()) {
-	body, release, err := s.bodyLimiter.read(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
-	code := http.StatusBadRequest
-	if errors.Is(err, errOverloaded) {
-		s.Protection.metrics.overloads.Inc()
-		code = http.StatusServiceUnavailable
-	}
-	if err == nil {
-		review, err = readReview(body)
-	}
-	if err == nil {
-		markReviewReceived(r.Context())
-	}
-	if err != nil {
-		release()
-		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), code)
-		return nil, nil
-	}
-	return review, release
-}
-
-// writeAnswer sends the answer to a review of a cell; an empty cell means that the review belongs to no cell.
-func (s *Server) writeAnswer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, answer removal.Answer) {
-	audit := answer.Audit()
-	if cell != "" {
-		audit[v1alpha1.AuditCell] = cell
-	}
-	s.writeResponse(w, review, &admissionv1.AdmissionResponse{
-		UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: audit,
-	})
-}
-
-func (s *Server) writeResponse(w http.ResponseWriter, review *admissionv1.AdmissionReview, response *admissionv1.AdmissionResponse) {
-	w.Header().Set("Content-Type", "application/json")
-	err := json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"}, Response: response,
-	})
-	if err != nil {
-		s.Log.V(1).Info("Could not send answer to client", "error", err.Error())
-	}
-}
-
-// readReview decodes the body that an API server sends. The objects in it stay JSON.
-func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
-	review := &admissionv1.AdmissionReview{}
-	if err := removal.DecodeJSON(body, review); err != nil {
-		return nil, err
-	}
-	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
-		return nil, fmt.Errorf("want an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
-	}
-	return review, nil
-}
-
-// reviewTimeout is how long the API server waits, according to its URL, less the time that the answer needs to get there:
-// a timely answer with a reason is better than a timeout without one.
-func reviewTimeout(r *http.Request) time.Duration {
-	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil || timeout <= 0 {
-		timeout = defaultReviewTimeout
-	}
-	timeout = min(timeout, maxReviewTimeout)
-	return timeout - min(timeout/10, 500*time.Millisecond)
 }

@@ -156,19 +156,3 @@ func hasUntoleratedTaint(pod *corev1.Pod, found []corev1.Taint, now time.Time) b
 		})
 	})
 }
-
-// isOwnerDeleted reports whether the owner of a pod was deleted, or waits for its pods to be deleted.
-func (n *retrierClients) isOwnerDeleted(ctx context.Context, namespace string, owner metav1.OwnerReference) (bool, error) {
-	objects, err := n.resourceClient(namespace, owner)
-	if err != nil {
-		return false, err
-	}
-	found, err := objects.Get(ctx, owner.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return found.UID != owner.UID || found.DeletionTimestamp != nil && slices.Contains(found.Finalizers, metav1.FinalizerDeleteDependents), nil
-}

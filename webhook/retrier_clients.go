@@ -1,0 +1,100 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+)
+
+// retrierClients holds the clients of one cell.
+type retrierClients struct {
+	config   *rest.Config
+	mapper   meta.RESTMapper
+	metadata metadata.Interface
+	client   kubernetes.Interface
+}
+
+func newRetrierClients(config *rest.Config) (*retrierClients, error) {
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	n := &retrierClients{config: config}
+	if n.mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
+		return nil, err
+	}
+	if n.metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
+		return nil, err
+	}
+	n.client, err = kubernetes.NewForConfigAndClient(config, httpClient)
+	return n, err
+}
+
+// pod reads a pod. It returns nil if the pod does not exist, has another UID, or is being deleted.
+func (n *retrierClients) pod(ctx context.Context, namespace string, ref podRef) (*corev1.Pod, error) {
+	pod, err := n.client.CoreV1().Pods(namespace).Get(ctx, ref.name, metav1.GetOptions{})
+	if err != nil || pod.UID != ref.uid || pod.DeletionTimestamp != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return pod, nil
+}
+
+// annotate writes the annotation to an object that must have the UID of the reference.
+func (n *retrierClients) annotate(ctx context.Context, namespace string, object metav1.OwnerReference) error {
+	objects, err := n.resourceClient(namespace, object)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": object.UID, "annotations": map[string]string{v1alpha1.AnnotationNudgedAt: time.Now().UTC().Format(time.RFC3339Nano)},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = objects.Patch(ctx, object.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "breakwater-webhook"})
+	return err
+}
+
+// resourceClient returns a metadata client for the resource of an object's kind, in a namespace.
+func (n *retrierClients) resourceClient(namespace string, object metav1.OwnerReference) (metadata.ResourceInterface, error) {
+	version, err := schema.ParseGroupVersion(object.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	mapping, err := n.mapper.RESTMapping(schema.GroupKind{Group: version.Group, Kind: object.Kind}, version.Version)
+	if err != nil {
+		return nil, err
+	}
+	return n.metadata.Resource(mapping.Resource).Namespace(namespace), nil
+}
+
+// isOwnerDeleted reports whether the owner of a pod was deleted, or waits for its pods to be deleted.
+func (n *retrierClients) isOwnerDeleted(ctx context.Context, namespace string, owner metav1.OwnerReference) (bool, error) {
+	objects, err := n.resourceClient(namespace, owner)
+	if err != nil {
+		return false, err
+	}
+	found, err := objects.Get(ctx, owner.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return found.UID != owner.UID || found.DeletionTimestamp != nil && slices.Contains(found.Finalizers, metav1.FinalizerDeleteDependents), nil
+}

@@ -1,0 +1,184 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/removal"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
+	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
+)
+
+const (
+	// maxReviewBytes limits the body that a client can make the webhook read. The API server's own objects are below 2
+	// MiB.
+	maxReviewBytes = 8 << 20
+	// defaultReviewTimeout applies to clients that do not send a timeout.
+	defaultReviewTimeout = 10 * time.Second
+	// maxReviewTimeout is the longest timeout of a webhook that an API server accepts.
+	maxReviewTimeout = 30 * time.Second
+)
+
+// handler routes reviews, and requests of other replicas, after authenticating their callers.
+func (s *Server) handler(pace *connectionPacer) http.Handler {
+	s.bodyLimiter = newBodyLimiter(maxBytesInFlight)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /cells/{cell}/validate", func(w http.ResponseWriter, r *http.Request) { s.review(w, r, pace) })
+	mux.HandleFunc("POST "+webhookconfig.CorePath("{core}"), s.reviewProtector)
+	if s.Scheduling != nil {
+		mux.HandleFunc("POST "+webhookconfig.SchedulePath("{cell}"), s.reviewScheduling)
+	}
+	if s.Roots != nil {
+		mux.HandleFunc("POST "+webhookconfig.RootGuardPath("")+"{cluster...}", s.reviewRoot)
+	}
+	mux.Handle(peersPath, s.identity().requirePeer(s.Protection.PeerHandler()))
+	authenticated := s.callers.authenticate(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			// The server ends soon: a client that kept using the connection would lose it in the middle of a review.
+			w.Header().Set("Connection", "close")
+		}
+		authenticated.ServeHTTP(w, r)
+	})
+}
+
+// review answers a review of the removal of a pod of a cell.
+func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *connectionPacer) {
+	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanReview)
+	defer span.End()
+	review, release := s.readRequest(w, r)
+	if review == nil {
+		return
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
+	defer cancel()
+	if !s.isProven(r) {
+		ctx = fromUnprovenCaller(ctx)
+	}
+	answer := s.Protection.reviewMeasured(ctx, r.PathValue("cell"), review.Request)
+	recordAnswer(span, r.PathValue("cell"), answer)
+	if r.ProtoMajor == 1 {
+		pace.wait(ctx)
+	}
+	if s.Audit {
+		answer = answer.AdmitInAuditMode()
+	}
+	s.writeAnswer(w, review, r.PathValue("cell"), answer)
+}
+
+// isProven reports whether a review can come only from the API server of its cell. It has either a caller token, which
+// is valid for one cell, or a certificate with a name of --client-name while the webhook serves a single cell: the
+// names are not bound to a cell.
+func (s *Server) isProven(r *http.Request) bool {
+	return r.Context().Value(tokenCaller{}) != nil || s.ClientCAFile != "" && len(s.ClientNames) > 0 && s.Protection.cells.isSingle()
+}
+
+// reviewScheduling answers a review of a pod or a template that is to be stored in a cell.
+func (s *Server) reviewScheduling(w http.ResponseWriter, r *http.Request) {
+	ctx, span := s.Protection.tracer.Serve(r.Context(), r.Header, tracing.SpanSchedule)
+	defer span.End()
+	review, release := s.readRequest(w, r)
+	if review == nil {
+		return
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout(r))
+	defer cancel()
+	s.writeResponse(w, review, s.Scheduling.Review(ctx, r.PathValue("cell"), review.Request))
+}
+
+// reviewProtector answers a review of a protector that is to be stored in a core.
+func (s *Server) reviewProtector(w http.ResponseWriter, r *http.Request) {
+	if review, release := s.readRequest(w, r); review != nil {
+		defer release()
+		s.writeAnswer(w, review, "", s.Protection.ReviewProtector(r.PathValue("core"), review.Request))
+	}
+}
+
+// reviewRoot answers a review of the deletion of an object that floors may depend on.
+func (s *Server) reviewRoot(w http.ResponseWriter, r *http.Request) {
+	review, release := s.readRequest(w, r)
+	if review == nil {
+		return
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout(r))
+	defer cancel()
+	s.writeResponse(w, review, s.Roots.Review(ctx, r.PathValue("cluster"), review.Request))
+}
+
+// readRequest reads a review. It also returns release, which the caller calls when the review is answered. After an error
+// it sends the reason to the client and returns nil.
+func (s *Server) readRequest(w http.ResponseWriter, r *http.Request) (review *admissionv1.AdmissionReview, release func()) {
+	body, release, err := s.bodyLimiter.read(http.MaxBytesReader(w, r.Body, maxReviewBytes), r.ContentLength)
+	code := http.StatusBadRequest
+	if errors.Is(err, errOverloaded) {
+		s.Protection.metrics.overloads.Inc()
+		code = http.StatusServiceUnavailable
+	}
+	if err == nil {
+		review, err = readReview(body)
+	}
+	if err == nil {
+		markReviewReceived(r.Context())
+	}
+	if err != nil {
+		release()
+		http.Error(w, fmt.Sprintf("Breakwater cannot read the review: %v", err), code)
+		return nil, nil
+	}
+	return review, release
+}
+
+// readReview decodes the body that an API server sends. The objects in it stay JSON.
+func readReview(body []byte) (*admissionv1.AdmissionReview, error) {
+	review := &admissionv1.AdmissionReview{}
+	if err := removal.DecodeJSON(body, review); err != nil {
+		return nil, err
+	}
+	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
+		return nil, fmt.Errorf("want an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
+	}
+	return review, nil
+}
+
+// reviewTimeout is how long the API server waits, according to its URL, less the time that the answer needs to get there:
+// a timely answer with a reason is better than a timeout without one.
+func reviewTimeout(r *http.Request) time.Duration {
+	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || timeout <= 0 {
+		timeout = defaultReviewTimeout
+	}
+	timeout = min(timeout, maxReviewTimeout)
+	return timeout - min(timeout/10, 500*time.Millisecond)
+}
+
+// writeAnswer sends the answer to a review of a cell; an empty cell means that the review belongs to no cell.
+func (s *Server) writeAnswer(w http.ResponseWriter, review *admissionv1.AdmissionReview, cell string, answer removal.Answer) {
+	audit := answer.Audit()
+	if cell != "" {
+		audit[v1alpha1.AuditCell] = cell
+	}
+	s.writeResponse(w, review, &admissionv1.AdmissionResponse{
+		UID: review.Request.UID, Allowed: answer.Allowed, Result: answer.Status, Warnings: answer.Warnings, AuditAnnotations: audit,
+	})
+}
+
+func (s *Server) writeResponse(w http.ResponseWriter, review *admissionv1.AdmissionReview, response *admissionv1.AdmissionResponse) {
+	w.Header().Set("Content-Type", "application/json")
+	err := json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "AdmissionReview"}, Response: response,
+	})
+	if err != nil {
+		s.Log.V(1).Info("Could not send answer to client", "error", err.Error())
+	}
+}
