@@ -21,6 +21,7 @@ import (
 type connectionPacer struct {
 	// replicas returns the number of replicas now, including this one.
 	replicas func() int
+	now      func() time.Time
 
 	mu      sync.Mutex
 	conns   map[net.Conn]*pacedConn
@@ -63,7 +64,7 @@ type pacedClient struct {
 }
 
 func newConnectionPacer(replicas func() int) *connectionPacer {
-	return &connectionPacer{replicas: replicas, conns: map[net.Conn]*pacedConn{}, clients: map[string]*pacedClient{}}
+	return &connectionPacer{replicas: replicas, now: time.Now, conns: map[net.Conn]*pacedConn{}, clients: map[string]*pacedClient{}}
 }
 
 type connKey struct{}
@@ -82,10 +83,10 @@ func (p *connectionPacer) observe(conn net.Conn, state http.ConnState) {
 		p.add(conn)
 	case c == nil:
 	case state == http.StateActive && c.idle:
-		c.client.observeReuse(c, time.Now())
+		c.client.observeReuse(c, p.now())
 		c.markInUse()
 	case state == http.StateClosed || state == http.StateHijacked:
-		if c.idle && !c.isKept(time.Now()) {
+		if c.idle && !c.isKept(p.now()) {
 			c.client.keepsIdle, c.client.candidate = 0, 0
 		}
 		c.markInUse()
@@ -168,21 +169,23 @@ func (p *connectionPacer) wait(ctx context.Context) {
 		return // it was closed
 	}
 	client, share := c.client, max(1, maxIdleKept/p.replicas())
-	client.acceptCandidate(time.Now())
-	for deadline := time.Now().Add(maxPacingDelay); client.idle >= max(share, client.keepsIdle) && time.Now().Before(deadline) && ctx.Err() == nil; {
+	now := p.now()
+	deadline := now.Add(maxPacingDelay)
+	client.acceptCandidate(now)
+	for client.idle >= max(share, client.keepsIdle) && p.now().Before(deadline) && ctx.Err() == nil {
 		ready := make(chan struct{})
 		client.waiting = append(client.waiting, ready)
 		p.mu.Unlock()
 		select {
 		case <-ready:
-		case <-time.After(time.Until(deadline)):
+		case <-time.After(deadline.Sub(p.now())):
 		case <-ctx.Done():
 		}
 		p.mu.Lock()
 		client.waiting = slices.DeleteFunc(client.waiting, func(other chan struct{}) bool { return other == ready })
 	}
 	if c.idle = p.conns[conn] == c; c.idle {
-		c.since = time.Now()
+		c.since = p.now()
 		client.idle++
 		client.observeIdle(c.since)
 	}

@@ -38,7 +38,7 @@ type core struct {
 func newCore(
 	name string, protectors *clusters.Protectors, restoreDetector *clusters.RestoreDetector, metrics *metrics, log logr.Logger, now func() time.Time,
 ) *core {
-	conflicts, pending, spans := &conflictLog{}, newPendingCharges(), &operationTracer{core: name}
+	conflicts, pending, spans := &conflictLog{now: time.Now}, newPendingCharges(), &operationTracer{core: name}
 	states := &protectorStates{
 		core: name, protectors: protectors, restoreDetector: restoreDetector, conflicts: conflicts, refusals: metrics.refusals, log: log,
 		coverage: newCoverageIndex(),

@@ -52,6 +52,7 @@ type forwarder struct {
 	core   string
 	peers  Peers
 	tracer *tracing.Tracer
+	now    func() time.Time
 
 	mu       sync.Mutex
 	suspects map[string]time.Time
@@ -60,7 +61,10 @@ type forwarder struct {
 }
 
 func newForwarder(core string, peers Peers, tracer *tracing.Tracer) *forwarder {
-	return &forwarder{core: core, peers: peers, tracer: tracer, suspects: map[string]time.Time{}, pending: map[destination]*forwardBatch{}}
+	return &forwarder{
+		core: core, peers: peers, tracer: tracer, now: time.Now,
+		suspects: map[string]time.Time{}, pending: map[destination]*forwardBatch{},
+	}
 }
 
 // destination is the destination of a forward batch: a replica, for a protector.
@@ -86,7 +90,7 @@ func (f *forwarder) ownerOf(key types.NamespacedName) string {
 	replicas := []string{f.peers.Self}
 	f.mu.Lock()
 	for _, replica := range f.peers.All() {
-		if until, suspected := f.suspects[replica]; suspected && time.Now().Before(until) || replica == f.peers.Self {
+		if until, suspected := f.suspects[replica]; suspected && f.now().Before(until) || replica == f.peers.Self {
 			continue
 		}
 		replicas = append(replicas, replica)
@@ -101,7 +105,7 @@ func (f *forwarder) ownerOf(key types.NamespacedName) string {
 func (f *forwarder) markSuspect(replica string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.suspects[replica] = time.Now().Add(suspectDuration)
+	f.suspects[replica] = f.now().Add(suspectDuration)
 }
 
 // reserve asks another replica to reserve. After an error the outcome is unknown: the other replica may have reserved

@@ -30,6 +30,7 @@ const (
 type nodeLabelCache struct {
 	// clientFor returns the metadata client of a cell.
 	clientFor func(cell string) (metadata.Interface, error)
+	now       func() time.Time
 	reading   singleflight.Group
 
 	mu      sync.Mutex
@@ -62,18 +63,18 @@ type nodeEntry struct {
 }
 
 // isFreshFor reports whether the cached state still answers what the value of a label is, or that the label does not exist.
-func (e nodeEntry) isFreshFor(key string) bool {
+func (e nodeEntry) isFreshFor(key string, now time.Time) bool {
 	ttl := missingLabelTTL
 	if _, ok := e.labels[key]; ok {
 		ttl = labelTTL
 	}
-	return !e.at.IsZero() && time.Since(e.at) < ttl
+	return !e.at.IsZero() && now.Sub(e.at) < ttl
 }
 
 // label returns the value of a label of a node. The error is the reason why the value is unknown.
 func (n *nodeLabelCache) label(ctx context.Context, id nodeKey, key string) (string, error) {
 	found := n.cached(id)
-	if !found.isFreshFor(key) {
+	if !found.isFreshFor(key, n.now()) {
 		found = n.readOnce(ctx, id)
 	}
 	return removal.NodeLabel(id.name, found.labels, found.err, key)
@@ -111,13 +112,13 @@ func (n *nodeLabelCache) readOnce(ctx context.Context, id nodeKey) nodeEntry {
 func (n *nodeLabelCache) read(ctx context.Context, id nodeKey) nodeEntry {
 	objects, err := n.clientFor(id.cell)
 	if err != nil {
-		return nodeEntry{at: time.Now(), err: err}
+		return nodeEntry{at: n.now(), err: err}
 	}
 	found, err := objects.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).Get(ctx, id.name, metav1.GetOptions{})
 	if err != nil {
-		return nodeEntry{at: time.Now(), err: err}
+		return nodeEntry{at: n.now(), err: err}
 	}
-	return nodeEntry{at: time.Now(), labels: found.Labels}
+	return nodeEntry{at: n.now(), labels: found.Labels}
 }
 
 func (n *nodeLabelCache) store(id nodeKey, found nodeEntry) {
@@ -125,7 +126,7 @@ func (n *nodeLabelCache) store(id nodeKey, found nodeEntry) {
 	defer n.mu.Unlock()
 	cell := n.entries[id.cell]
 	if len(cell) >= maxCachedNodes {
-		maps.DeleteFunc(cell, func(_ string, e nodeEntry) bool { return time.Since(e.at) >= labelTTL })
+		maps.DeleteFunc(cell, func(_ string, e nodeEntry) bool { return n.now().Sub(e.at) >= labelTTL })
 	}
 	if cell == nil || len(cell) >= maxCachedNodes {
 		cell = map[string]nodeEntry{}

@@ -44,7 +44,7 @@ func nodesOf(nodes map[string]map[string]string) (n *nodeLabelCache, reads *atom
 		err := become.Load().(func() error)()
 		return err != nil, nil, err
 	})
-	return &nodeLabelCache{clientFor: func(string) (metadata.Interface, error) { return objects, nil }}, reads, become
+	return &nodeLabelCache{clientFor: func(string) (metadata.Interface, error) { return objects, nil }, now: time.Now}, reads, become
 }
 
 // zonal is a protector with a floor of 4 that tolerates the loss of a domain: zone a has six pods, b four.
@@ -204,7 +204,7 @@ func TestSlowNodeReadCountsAsUnknown(t *testing.T) {
 }
 
 func TestNodeCacheIsBounded(t *testing.T) {
-	n := &nodeLabelCache{}
+	n := &nodeLabelCache{now: time.Now}
 	for i := range maxCachedNodes + 10 {
 		n.store(nodeKey{"big", fmt.Sprint(i)}, nodeEntry{at: time.Now()})
 	}

@@ -36,18 +36,19 @@ type Protection struct {
 	returner *returner
 }
 
-// newProtection connects the parts of a Protection. It needs all cores.
+// newProtection connects the parts of a Protection. It needs all cores. now is the wall clock, by which removals are decided;
+// the parts that only measure intervals use the clock of the machine.
 func newProtection(cores coreSet, cells *cells, retrier *retrier, metrics *metrics, tracer *tracing.Tracer, log logr.Logger, now func() time.Time) *Protection {
 	events := &refusalEvents{now: time.Now}
 	reader := &podReader{cells: cells, tracer: tracer}
 	back := &returner{metrics: metrics, log: log}
-	refusals := &refusalReporter{cores: cores, counter: metrics.refusals, events: events, retrier: retrier}
+	refusals := &refusalReporter{cores: cores, counter: metrics.refusals, events: events, retrier: retrier, now: time.Now}
 	return &Protection{
 		cores: cores, cells: cells, metrics: metrics, tracer: tracer, log: log, refusals: refusals, returner: back,
 		pods: &podReviewer{
 			cells: cells, reader: reader, refusals: refusals, tracer: tracer,
 			decider: &decider{
-				cores: cores, now: now, nodes: &nodeLabelCache{clientFor: cells.metadata}, verifier: &verifier{cells: cells, tracer: tracer},
+				cores: cores, now: now, nodes: &nodeLabelCache{clientFor: cells.metadata, now: time.Now}, verifier: &verifier{cells: cells, tracer: tracer},
 				reserver: &chargeReserver{cores: cores, returner: back, log: log},
 			},
 			breakGlass: &breakGlass{reader: reader, cores: cores, events: events, log: log},

@@ -24,6 +24,7 @@ type refusalReporter struct {
 	retrier *retrier
 	// preemptionBackoff delays repeated refusals to the scheduler.
 	preemptionBackoff preemptionBackoff
+	now               func() time.Time
 }
 
 // report reports the refusal of a removal. It returns when the refusal may be sent.
@@ -34,7 +35,7 @@ func (f *refusalReporter) report(ctx context.Context, cell string, r removal.Req
 		f.events.recordRefusal(by.core, cell, r, answer)
 		f.retrier.enqueue(cell, r, answer.Verdict, by)
 	}
-	f.preemptionBackoff.delay(ctx, r, time.Now())
+	f.preemptionBackoff.delay(ctx, r, f.now())
 }
 
 // reportUnattributed creates an event on the Cell for a refusal that no protector is responsible for. It uses the same pause

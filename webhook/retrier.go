@@ -52,6 +52,7 @@ type retrier struct {
 	cells       *cells
 	metrics     *metrics
 	log         logr.Logger
+	now         func() time.Time
 	// triggered triggers a check of the waitlists.
 	triggered chan struct{}
 
@@ -67,49 +68,49 @@ type retrier struct {
 
 func newRetrier(cells *cells, metrics *metrics, log logr.Logger) *retrier {
 	return &retrier{
-		cells: cells, metrics: metrics, log: log, triggered: make(chan struct{}, 1),
+		cells: cells, metrics: metrics, log: log, now: time.Now, triggered: make(chan struct{}, 1),
 		wokenAt: map[waitingController]time.Time{}, paused: map[waitingPod]evictionPause{}, taintCache: map[nodeKey]cachedTaints{},
 		clients: map[string]*retrierClients{},
 	}
 }
 
 // clientsOf returns the clients of a cell.
-func (n *retrier) clientsOf(cell string) (*retrierClients, error) {
-	config, err := n.cells.config(cell)
+func (r *retrier) clientsOf(cell string) (*retrierClients, error) {
+	config, err := r.cells.config(cell)
 	if err != nil {
 		return nil, fmt.Errorf("cell %s: %w", cell, err)
 	}
-	if cached := n.clients[cell]; cached != nil && cached.config == config {
+	if cached := r.clients[cell]; cached != nil && cached.config == config {
 		return cached, nil
 	}
 	found, err := newRetrierClients(config)
 	if err != nil {
 		return nil, fmt.Errorf("clients of cell %s: %w", cell, err)
 	}
-	n.clients[cell] = found
+	r.clients[cell] = found
 	return found, nil
 }
 
 // enqueue puts the client of a refused removal on the waitlists, if it is a controller. Users and tools see the refusal
 // themselves.
-func (n *retrier) enqueue(cell string, r removal.Request, verdict removal.VerdictReason, protector protectorRef) {
-	if n == nil || !strings.HasPrefix(r.User, serviceAccounts) && r.User != controllerManager || r.DryRun {
+func (r *retrier) enqueue(cell string, request removal.Request, verdict removal.VerdictReason, protector protectorRef) {
+	if r == nil || !strings.HasPrefix(request.User, serviceAccounts) && request.User != controllerManager || request.DryRun {
 		return
 	}
-	refused := podRef{r.PodName, r.Pod.UID}
-	ref := r.Controller()
+	refused := podRef{request.PodName, request.Pod.UID}
+	ref := request.Controller()
 	switch {
-	case r.User == namespaceController:
-		n.controllers.add(protector, waitingController{cell: cell, namespace: r.Namespace}, refused)
+	case request.User == namespaceController:
+		r.controllers.add(protector, waitingController{cell: cell, namespace: request.Namespace}, refused)
 	case ref != nil && ref.UID != "":
-		n.controllers.add(protector, waitingController{cell, r.Namespace, ref.UID}, refused)
+		r.controllers.add(protector, waitingController{cell, request.Namespace, ref.UID}, refused)
 	}
-	if r.Operation == v1alpha1.OperationDelete {
-		isCollected := ref != nil && (r.User == garbageCollector || r.User == controllerManager)
-		n.pods.add(protector, waitingPod{cell, r.Namespace, refused, isCollected}, struct{}{})
+	if request.Operation == v1alpha1.OperationDelete {
+		isCollected := ref != nil && (request.User == garbageCollector || request.User == controllerManager)
+		r.pods.add(protector, waitingPod{cell, request.Namespace, refused, isCollected}, struct{}{})
 	}
 	if verdict != removal.VerdictReason(quota.DeniedDomainLoss) { // a protector may have budget, but not for this pod
-		n.trigger()
+		r.trigger()
 	}
 }
 
@@ -124,18 +125,18 @@ const (
 )
 
 // trigger triggers a check of the waitlists.
-func (n *retrier) trigger() {
-	if n == nil {
+func (r *retrier) trigger() {
+	if r == nil {
 		return
 	}
 	select {
-	case n.triggered <- struct{}{}:
+	case r.triggered <- struct{}{}:
 	default: // a check is pending already
 	}
 }
 
 // retryUntilDone wakes the clients on the waitlists, until ctx ends.
-func (n *retrier) retryUntilDone(ctx context.Context) {
+func (r *retrier) retryUntilDone(ctx context.Context) {
 	timer := time.NewTimer(sweepInterval)
 	defer timer.Stop()
 	for {
@@ -143,45 +144,45 @@ func (n *retrier) retryUntilDone(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-n.triggered:
+		case <-r.triggered:
 		}
-		n.nextSweep = sweepInterval
-		n.requeuePaused(time.Now())
-		for _, protector := range n.controllers.protectors() {
-			n.wake(ctx, protector, protector.budget(ctx))
+		r.nextSweep = sweepInterval
+		r.requeuePaused(r.now())
+		for _, protector := range r.controllers.protectors() {
+			r.wake(ctx, protector, protector.budget(ctx))
 		}
-		for _, protector := range n.pods.protectors() {
-			n.retryEvictions(ctx, protector, protector.budget(ctx))
+		for _, protector := range r.pods.protectors() {
+			r.retryEvictions(ctx, protector, protector.budget(ctx))
 		}
-		n.dropExpired()
-		timer.Reset(n.nextSweep)
+		r.dropExpired()
+		timer.Reset(r.nextSweep)
 	}
 }
 
 // wake touches the objects of controllers that wait for a protector, as many as the budget allows.
-func (n *retrier) wake(ctx context.Context, protector protectorRef, budget int) {
-	for _, entry := range n.controllers.pop(protector, budget) {
-		c := entry.client
-		if remaining := minWakeInterval - time.Since(n.wokenAt[c]); remaining > 0 {
-			n.controllers.add(protector, c, entry.payload)
-			n.nextSweep = min(n.nextSweep, remaining)
+func (r *retrier) wake(ctx context.Context, protector protectorRef, budget int) {
+	for _, entry := range r.controllers.pop(protector, budget) {
+		c, now := entry.client, r.now()
+		if remaining := minWakeInterval - now.Sub(r.wokenAt[c]); remaining > 0 {
+			r.controllers.add(protector, c, entry.payload)
+			r.nextSweep = min(r.nextSweep, remaining)
 			continue
 		}
-		n.wokenAt[c] = time.Now()
-		touched, err := n.touch(ctx, c, entry.payload)
+		r.wokenAt[c] = now
+		touched, err := r.touch(ctx, c, entry.payload)
 		if touched || err != nil {
-			n.countRetry(c.cell, "wake", err)
+			r.countRetry(c.cell, "wake", err)
 		}
 		if err != nil {
-			n.log.V(1).Info("Could not wake a controller", "cell", c.cell, "namespace", c.namespace, "pod", entry.payload.name, "reason", err.Error())
+			r.log.V(1).Info("Could not wake a controller", "cell", c.cell, "namespace", c.namespace, "pod", entry.payload.name, "reason", err.Error())
 		}
 	}
 }
 
 // touch writes a Breakwater annotation to the metadata of a controller's object, or of a namespace that is being
 // deleted. The only effect is a watch event. It does nothing if the pod no longer exists, or has no controller.
-func (n *retrier) touch(ctx context.Context, c waitingController, refused podRef) (touched bool, err error) {
-	cell, err := n.clientsOf(c.cell)
+func (r *retrier) touch(ctx context.Context, c waitingController, refused podRef) (touched bool, err error) {
+	cell, err := r.clientsOf(c.cell)
 	if err != nil {
 		return false, err
 	}
@@ -192,7 +193,7 @@ func (n *retrier) touch(ctx context.Context, c waitingController, refused podRef
 		if err != nil || space.DeletionTimestamp == nil {
 			return false, client.IgnoreNotFound(err)
 		}
-		return true, cell.annotate(ctx, "", metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: space.Name, UID: space.UID})
+		return true, cell.annotate(ctx, "", metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: space.Name, UID: space.UID}, r.now())
 	}
 	pod, err := cell.pod(ctx, c.namespace, refused)
 	if err != nil || pod == nil {
@@ -202,19 +203,20 @@ func (n *retrier) touch(ctx context.Context, c waitingController, refused podRef
 	if owner == nil {
 		return false, nil
 	}
-	return true, cell.annotate(ctx, c.namespace, *owner)
+	return true, cell.annotate(ctx, c.namespace, *owner, r.now())
 }
 
-func (n *retrier) countRetry(cell, action string, err error) {
+func (r *retrier) countRetry(cell, action string, err error) {
 	result := "done"
 	if err != nil {
 		result = "failed"
 	}
-	n.metrics.retries.WithLabelValues(cell, action, result).Inc()
+	r.metrics.retries.WithLabelValues(cell, action, result).Inc()
 }
 
 // dropExpired removes expired entries.
-func (n *retrier) dropExpired() {
-	maps.DeleteFunc(n.wokenAt, func(_ waitingController, at time.Time) bool { return time.Since(at) > minWakeInterval })
-	maps.DeleteFunc(n.taintCache, func(_ nodeKey, t cachedTaints) bool { return time.Since(t.at) > taintsTTL })
+func (r *retrier) dropExpired() {
+	now := r.now()
+	maps.DeleteFunc(r.wokenAt, func(_ waitingController, at time.Time) bool { return now.Sub(at) > minWakeInterval })
+	maps.DeleteFunc(r.taintCache, func(_ nodeKey, t cachedTaints) bool { return now.Sub(t.at) > taintsTTL })
 }

@@ -34,34 +34,34 @@ func newRetrierClients(config *rest.Config) (*retrierClients, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &retrierClients{config: config}
-	if n.mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
+	c := &retrierClients{config: config}
+	if c.mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
 		return nil, err
 	}
-	if n.metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
+	if c.metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
 		return nil, err
 	}
-	n.client, err = kubernetes.NewForConfigAndClient(config, httpClient)
-	return n, err
+	c.client, err = kubernetes.NewForConfigAndClient(config, httpClient)
+	return c, err
 }
 
 // pod reads a pod. It returns nil if the pod does not exist, has another UID, or is being deleted.
-func (n *retrierClients) pod(ctx context.Context, namespace string, ref podRef) (*corev1.Pod, error) {
-	pod, err := n.client.CoreV1().Pods(namespace).Get(ctx, ref.name, metav1.GetOptions{})
+func (c *retrierClients) pod(ctx context.Context, namespace string, ref podRef) (*corev1.Pod, error) {
+	pod, err := c.client.CoreV1().Pods(namespace).Get(ctx, ref.name, metav1.GetOptions{})
 	if err != nil || pod.UID != ref.uid || pod.DeletionTimestamp != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return pod, nil
 }
 
-// annotate writes the annotation to an object that must have the UID of the reference.
-func (n *retrierClients) annotate(ctx context.Context, namespace string, object metav1.OwnerReference) error {
-	objects, err := n.resourceClient(namespace, object)
+// annotate writes the annotation with a time to an object that must have the UID of the reference.
+func (c *retrierClients) annotate(ctx context.Context, namespace string, object metav1.OwnerReference, at time.Time) error {
+	objects, err := c.resourceClient(namespace, object)
 	if err != nil {
 		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": object.UID, "annotations": map[string]string{v1alpha1.AnnotationNudgedAt: time.Now().UTC().Format(time.RFC3339Nano)},
+		"uid": object.UID, "annotations": map[string]string{v1alpha1.AnnotationNudgedAt: at.UTC().Format(time.RFC3339Nano)},
 	}})
 	if err != nil {
 		return err
@@ -71,21 +71,21 @@ func (n *retrierClients) annotate(ctx context.Context, namespace string, object 
 }
 
 // resourceClient returns a metadata client for the resource of an object's kind, in a namespace.
-func (n *retrierClients) resourceClient(namespace string, object metav1.OwnerReference) (metadata.ResourceInterface, error) {
+func (c *retrierClients) resourceClient(namespace string, object metav1.OwnerReference) (metadata.ResourceInterface, error) {
 	version, err := schema.ParseGroupVersion(object.APIVersion)
 	if err != nil {
 		return nil, err
 	}
-	mapping, err := n.mapper.RESTMapping(schema.GroupKind{Group: version.Group, Kind: object.Kind}, version.Version)
+	mapping, err := c.mapper.RESTMapping(schema.GroupKind{Group: version.Group, Kind: object.Kind}, version.Version)
 	if err != nil {
 		return nil, err
 	}
-	return n.metadata.Resource(mapping.Resource).Namespace(namespace), nil
+	return c.metadata.Resource(mapping.Resource).Namespace(namespace), nil
 }
 
 // isOwnerDeleted reports whether the owner of a pod was deleted, or waits for its pods to be deleted.
-func (n *retrierClients) isOwnerDeleted(ctx context.Context, namespace string, owner metav1.OwnerReference) (bool, error) {
-	objects, err := n.resourceClient(namespace, owner)
+func (c *retrierClients) isOwnerDeleted(ctx context.Context, namespace string, owner metav1.OwnerReference) (bool, error) {
+	objects, err := c.resourceClient(namespace, owner)
 	if err != nil {
 		return false, err
 	}

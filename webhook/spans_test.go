@@ -300,10 +300,8 @@ func TestForwardingContinuesTheTrace(t *testing.T) {
 	other := newTracedFixture(t, sdktrace.AlwaysSample(), memoryProtector("web", 1, 3))
 	server := httptest.NewTLSServer(other.PeerHandler())
 	defer server.Close()
-	d.core.reserver.forwarder = &forwarder{
-		core: "core", tracer: d.tracer, suspects: map[string]time.Time{}, pending: map[destination]*forwardBatch{},
-		peers: Peers{Self: "self", Client: server.Client(), All: func() []string { return []string{server.Listener.Addr().String()} }},
-	}
+	peers := Peers{Self: "self", Client: server.Client(), All: func() []string { return []string{server.Listener.Addr().String()} }}
+	d.core.reserver.forwarder = newForwarder("core", peers, d.tracer)
 	key := types.NamespacedName{Namespace: "default", Name: "web"}
 	for ; d.core.reserver.forwarder.ownerOf(key) == ""; d.core.reserver.forwarder.peers.Self += "f" { // until the other replica owns the key
 	}

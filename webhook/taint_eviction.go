@@ -50,43 +50,43 @@ type cachedTaints struct {
 
 // retryEvictions resumes the removal of pods from tainted nodes, and of pods whose owners were deleted, as many as the budget
 // allows. Each eviction requests its budget like any other.
-func (n *retrier) retryEvictions(ctx context.Context, protector protectorRef, budget int) {
-	for _, entry := range n.pods.pop(protector, budget) {
+func (r *retrier) retryEvictions(ctx context.Context, protector protectorRef, budget int) {
+	for _, entry := range r.pods.pop(protector, budget) {
 		e := entry.client
-		if _, paused := n.paused[e]; paused {
+		if _, paused := r.paused[e]; paused {
 			continue
 		}
-		done, err := n.evictPod(ctx, e)
+		done, err := r.evictPod(ctx, e)
 		if done || err != nil {
-			n.countRetry(e.cell, "evict", err)
+			r.countRetry(e.cell, "evict", err)
 		}
 		switch {
 		case removal.IsDisruptionBudgetDenial(err):
-			n.paused[e] = evictionPause{protector, time.Now().Add(pdbRetryInterval)}
+			r.paused[e] = evictionPause{protector, r.now().Add(pdbRetryInterval)}
 		case err != nil:
 			if !apierrors.IsForbidden(err) {
-				n.paused[e] = evictionPause{protector, time.Now().Add(sweepInterval)}
+				r.paused[e] = evictionPause{protector, r.now().Add(sweepInterval)}
 			}
-			n.log.V(1).Info("Could not evict a pod whose removal by a controller was refused",
+			r.log.V(1).Info("Could not evict a pod whose removal by a controller was refused",
 				"cell", e.cell, "namespace", e.namespace, "pod", e.name, "reason", err.Error())
 		}
 	}
 }
 
 // requeuePaused puts the pods whose pause is over back on the waitlist.
-func (n *retrier) requeuePaused(now time.Time) {
-	for e, p := range n.paused {
+func (r *retrier) requeuePaused(now time.Time) {
+	for e, p := range r.paused {
 		if !now.Before(p.until) {
-			delete(n.paused, e)
-			n.pods.add(p.protector, e, struct{}{})
+			delete(r.paused, e)
+			r.pods.add(p.protector, e, struct{}{})
 		}
 	}
 }
 
 // evictPod evicts a pod if its node has a taint that the pod does not tolerate, or its owner was deleted, according to
 // the cell's API server now.
-func (n *retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err error) {
-	cell, err := n.clientsOf(e.cell)
+func (r *retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err error) {
+	cell, err := r.clientsOf(e.cell)
 	if err != nil {
 		return false, err
 	}
@@ -96,7 +96,7 @@ func (n *retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err er
 	if err != nil || pod == nil {
 		return false, err
 	}
-	if must, err := n.mustBeEvicted(ctx, cell, e, pod); err != nil || !must {
+	if must, err := r.mustBeEvicted(ctx, cell, e, pod); err != nil || !must {
 		return false, err
 	}
 	err = cell.client.CoreV1().Pods(e.namespace).EvictV1(ctx, &policyv1.Eviction{
@@ -107,15 +107,15 @@ func (n *retrier) evictPod(ctx context.Context, e waitingPod) (done bool, err er
 }
 
 // mustBeEvicted reports whether a taint of its node expels a pod, or its owner was deleted.
-func (n *retrier) mustBeEvicted(ctx context.Context, cell *retrierClients, e waitingPod, pod *corev1.Pod) (bool, error) {
+func (r *retrier) mustBeEvicted(ctx context.Context, cell *retrierClients, e waitingPod, pod *corev1.Pod) (bool, error) {
 	var found []corev1.Taint
 	if pod.Spec.NodeName != "" {
 		var err error
-		if found, err = n.taintsOf(ctx, cell, nodeKey{e.cell, pod.Spec.NodeName}); err != nil {
+		if found, err = r.taintsOf(ctx, cell, nodeKey{e.cell, pod.Spec.NodeName}); err != nil {
 			return false, err
 		}
 	}
-	if hasUntoleratedTaint(pod, found, time.Now()) {
+	if hasUntoleratedTaint(pod, found, r.now()) {
 		return true, nil
 	}
 	owner := metav1.GetControllerOf(pod)
@@ -126,12 +126,12 @@ func (n *retrier) mustBeEvicted(ctx context.Context, cell *retrierClients, e wai
 }
 
 // taintsOf returns the NoExecute taints of a node.
-func (n *retrier) taintsOf(ctx context.Context, cell *retrierClients, id nodeKey) ([]corev1.Taint, error) {
-	cached, ttl := n.taintCache[id], taintsTTL
+func (r *retrier) taintsOf(ctx context.Context, cell *retrierClients, id nodeKey) ([]corev1.Taint, error) {
+	cached, ttl := r.taintCache[id], taintsTTL
 	if len(cached.noExecute) == 0 {
 		ttl = noTaintsTTL
 	}
-	if time.Since(cached.at) < ttl {
+	if r.now().Sub(cached.at) < ttl {
 		return cached.noExecute, nil
 	}
 	found, err := cell.client.CoreV1().Nodes().Get(ctx, id.name, metav1.GetOptions{})
@@ -139,7 +139,7 @@ func (n *retrier) taintsOf(ctx context.Context, cell *retrierClients, id nodeKey
 		return nil, client.IgnoreNotFound(err)
 	}
 	noExecute := slices.DeleteFunc(found.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
-	n.taintCache[id] = cachedTaints{time.Now(), noExecute}
+	r.taintCache[id] = cachedTaints{r.now(), noExecute}
 	return noExecute, nil
 }
 
