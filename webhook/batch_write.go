@@ -62,7 +62,7 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 		if !changed {
 			return results, nil
 		}
-		err = w.store(ctx, p)
+		err = w.spans.traceWrite(ctx, func(ctx context.Context) error { return w.protectors.WriteStatus(ctx, p) }) // rule 1
 		switch {
 		case errors.Is(err, clusters.ErrCoreRestored), err == nil && !w.restoreDetector.IsSameIncarnation(incarnation): // rule 11
 			w.metrics.writes.WithLabelValues(w.core, "conflict").Inc()
@@ -151,9 +151,4 @@ func restoreCounts(p *v1alpha1.PodProtector, counts []v1alpha1.Aggregation) {
 	for i := range counts {
 		p.Status.Cells[i].Aggregation = counts[i]
 	}
-}
-
-// store writes the status of a protector, with the version that was decided on (rule 1).
-func (w *batchWriter) store(ctx context.Context, p *v1alpha1.PodProtector) error {
-	return w.spans.traceWrite(ctx, func(ctx context.Context) error { return w.protectors.WriteStatus(ctx, p) })
 }

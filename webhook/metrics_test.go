@@ -46,7 +46,7 @@ func TestReviewsCreateBoundedSeries(t *testing.T) {
 		return strconv.Itoa(random.Int())
 	}
 	for range 2000 {
-		d.reviewMeasured(t.Context(), word(memoryCell), &admissionv1.AdmissionRequest{
+		d.Review(t.Context(), word(memoryCell), &admissionv1.AdmissionRequest{
 			Operation: admissionv1.Operation(word("DELETE", "CREATE", "UPDATE", "CONNECT")), SubResource: word("", "eviction", "resize", "status"),
 			Kind:      metav1.GroupVersionKind{Group: word("", "policy"), Version: word("v1"), Kind: word("Pod", "Eviction")},
 			Resource:  metav1.GroupVersionResource{Group: word(""), Version: word("v1"), Resource: word("pods")},

@@ -66,52 +66,41 @@ type opResult struct {
 // in which they were requested: callers that waited for one batch arrive at the next protector all at once, in any
 // order.
 func applyOps(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult, changed bool) {
-	byTime := func(a, b historyOp) int { return a.removal.At.Compare(b.removal.At) }
-	if slices.IsSortedFunc(ops, byTime) {
-		return applyInOrder(p, ops)
-	}
-	order := make([]int, len(ops))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return byTime(ops[i], ops[j]) })
-	ordered := make([]historyOp, len(ops))
-	for position, i := range order {
-		ordered[position] = ops[i]
-	}
-	orderedResults, changed := applyInOrder(p, ordered)
 	results = make([]opResult, len(ops))
-	for position, i := range order {
-		results[i] = orderedResults[position]
+	for order := requestOrder(ops); len(order) > 0; {
+		first := ops[order[0]]
+		switch first.kind {
+		case opFlush:
+			order = order[1:]
+		case opGiveBack:
+			if quota.ReleaseClaim(p, first.removal.Cell, first.removal.PodUID, *first.claim) { // rule 7
+				results[order[0]].kind, changed = resultGaveBack, true
+			}
+			order = order[1:]
+		case opReserve:
+			var removals []quota.Removal // of all reservations up to the next operation of another kind
+			for len(removals) < len(order) && ops[order[len(removals)]].kind == opReserve {
+				removals = append(removals, ops[order[len(removals)]].removal)
+			}
+			for i, verdict := range quota.Decide(p, removals) { // rule 2: Decide renews the reservation of a repeated request
+				*ops[order[i]].claim = verdict.Claim
+				results[order[i]] = opResult{resultDecided, verdict}
+				changed = changed || verdict.Outcome.Written()
+			}
+			order = order[len(removals):]
+		}
 	}
 	return results, changed
 }
 
-func applyInOrder(p *v1alpha1.PodProtector, ops []historyOp) (results []opResult, changed bool) {
-	for len(ops) > 0 {
-		first := ops[0]
-		switch first.kind {
-		case opFlush:
-			results, ops = append(results, opResult{}), ops[1:]
-		case opGiveBack:
-			result := opResult{}
-			if quota.ReleaseClaim(p, first.removal.Cell, first.removal.PodUID, *first.claim) { // rule 7
-				result.kind, changed = resultGaveBack, true
-			}
-			results, ops = append(results, result), ops[1:]
-		case opReserve:
-			var removals []quota.Removal
-			for len(removals) < len(ops) && ops[len(removals)].kind == opReserve {
-				removals = append(removals, ops[len(removals)].removal)
-			}
-			for i, verdict := range quota.Decide(p, removals) { // rule 2: Decide renews the reservation of a repeated request
-				*ops[i].claim = verdict.Claim
-				results, changed = append(results, opResult{resultDecided, verdict}), changed || verdict.Outcome.Written()
-			}
-			ops = ops[len(removals):]
-		}
+// requestOrder returns the indexes of operations in the order in which they were requested.
+func requestOrder(ops []historyOp) []int {
+	order := make([]int, len(ops))
+	for i := range order {
+		order[i] = i
 	}
-	return results, changed
+	slices.SortStableFunc(order, func(i, j int) int { return ops[i].removal.At.Compare(ops[j].removal.At) })
+	return order
 }
 
 // eachClaim applies change to the claims of the operations that reserve.

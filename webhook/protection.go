@@ -56,23 +56,17 @@ func newProtection(cores coreSet, cells *cells, retrier *retrier, metrics *metri
 	}
 }
 
-// Review answers one review of a cell, before ctx ends. It treats the caller as the API server of the cell, unless ctx
-// is marked by fromUnprovenCaller.
+// Review answers one review of a cell, before ctx ends, and records its metrics. It treats the caller as the API server of
+// the cell, unless ctx is marked by fromUnprovenCaller.
 func (p *Protection) Review(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
+	began := time.Now()
+	p.metrics.inFlight.Inc()
+	defer p.metrics.inFlight.Dec()
 	answer := p.pods.review(ctx, cell, review)
 	answer.Operation = cmp.Or(answer.Operation, removal.OperationOf(review))
 	if !answer.Allowed && answer.DeniedBy == nil {
 		p.refusals.reportUnattributed(cell, review, answer)
 	}
-	return answer
-}
-
-// reviewMeasured calls Review and records its metrics.
-func (p *Protection) reviewMeasured(ctx context.Context, cell string, review *admissionv1.AdmissionRequest) removal.Answer {
-	began := time.Now()
-	p.metrics.inFlight.Inc()
-	defer p.metrics.inFlight.Dec()
-	answer := p.Review(ctx, cell, review)
 	if !p.cells.has(cell) {
 		cell = "unknown" // a client must not be able to create time series
 	}

@@ -16,7 +16,8 @@ import (
 // reserver submits operations on the protectors of a core to their next batches. It forwards reservations to another
 // replica while several replicas write the same protector.
 type reserver struct {
-	core    string
+	core string
+	// batches executes each batch by batchWriter.flush.
 	batches *batch.Batcher[types.NamespacedName, historyOp, opResult]
 	// forwarder forwards reservations to other replicas; nil when there are none.
 	forwarder *forwarder
@@ -29,11 +30,9 @@ type reserver struct {
 // reserve makes a reservation. It joins a batch of this replica or, while other replicas write the same protector, a
 // batch of the replica that all of them choose. A replica that returns no valid answer is not asked again for
 // suspectDuration.
-func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op historyOp) (opResult, error) {
-	return r.spans.traceReserve(ctx, key, func(ctx context.Context) (opResult, error) { return r.forwardOrEnqueue(ctx, key, op) })
-}
-
-func (r *reserver) forwardOrEnqueue(ctx context.Context, key types.NamespacedName, op historyOp) (opResult, error) {
+func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op historyOp) (result opResult, err error) {
+	ctx, end := r.spans.startReserve(ctx, key)
+	defer func() { end(result, err) }()
 	if r.forwarder != nil && r.conflicts.isRecent(key, forwardAfterConflict) {
 		if owner := r.forwarder.ownerOf(key); owner != "" {
 			result, err := r.forwarder.reserve(ctx, owner, key, op)

@@ -33,7 +33,7 @@ func BenchmarkReview(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if answer := d.reviewMeasured(b.Context(), memoryCell, review); answer.Verdict != c.verdict {
+				if answer := d.Review(b.Context(), memoryCell, review); answer.Verdict != c.verdict {
 					b.Fatalf("%+v", answer)
 				}
 			}

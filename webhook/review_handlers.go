@@ -64,7 +64,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, pace *connection
 	if !s.isProven(r) {
 		ctx = fromUnprovenCaller(ctx)
 	}
-	answer := s.Protection.reviewMeasured(ctx, r.PathValue("cell"), review.Request)
+	answer := s.Protection.Review(ctx, r.PathValue("cell"), review.Request)
 	recordAnswer(span, r.PathValue("cell"), answer)
 	if r.ProtoMajor == 1 {
 		pace.wait(ctx)

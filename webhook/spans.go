@@ -15,27 +15,25 @@ import (
 // opSpans holds the spans of an operation: of all of it, and of its wait for a batch, which the batch ends.
 type opSpans struct{ op, wait trace.Span }
 
-// operationTracer traces the operations on the protectors of a core. It wraps their steps from outside: each method that takes a step
-// runs it within a span and returns its result.
+// operationTracer traces the operations on the protectors of a core. A method that takes a step runs it within a span and returns
+// its result.
 type operationTracer struct {
 	core string
 	// tracer creates spans; nil creates none.
 	tracer *tracing.Tracer
 }
 
-// traceReserve traces a reservation and the answer of the protector.
-func (t *operationTracer) traceReserve(
-	ctx context.Context, key types.NamespacedName, reserve func(context.Context) (opResult, error),
-) (opResult, error) {
+// startReserve starts the span of a reservation. end ends it with the verdict of the protector.
+func (t *operationTracer) startReserve(ctx context.Context, key types.NamespacedName) (_ context.Context, end func(opResult, error)) {
 	ctx, span := t.tracer.Step(ctx, tracing.SpanReserve)
-	defer span.End()
-	answer, err := reserve(ctx)
-	t.setAttributes(span, key)
-	tracing.RecordError(span, err)
-	if span.IsRecording() && err == nil {
-		span.SetAttributes(attribute.String(tracing.Verdict, string(answer.verdict.Outcome)))
+	return ctx, func(result opResult, err error) {
+		defer span.End()
+		t.setAttributes(span, key)
+		tracing.RecordError(span, err)
+		if span.IsRecording() && err == nil {
+			span.SetAttributes(attribute.String(tracing.Verdict, string(result.verdict.Outcome)))
+		}
 	}
-	return answer, err
 }
 
 // traceGiveBack traces that a reservation is given back.
