@@ -55,7 +55,7 @@ type pacedClient struct {
 	idle    int
 	// keepsIdle is how many free connections the client was observed to keep; 0 again when it closes one at once.
 	keepsIdle int
-	// candidate is how many connections were free when an answer stopped waiting. It becomes proven at the time then, if the
+	// candidate is how many connections were free when an answer stopped waiting. It becomes keepsIdle at candidateAt, if the
 	// client has closed none of them until then.
 	candidate   int
 	candidateAt time.Time
@@ -149,7 +149,7 @@ func (c *pacedClient) observeIdle(now time.Time) {
 	}
 }
 
-// acceptCandidate counts what was tried as proven, once settling has passed.
+// acceptCandidate makes the candidate the number of connections that the client keeps, once candidateAt has passed.
 func (c *pacedClient) acceptCandidate(now time.Time) {
 	if c.candidate > 0 && !now.Before(c.candidateAt) {
 		c.keepsIdle, c.candidate = max(c.keepsIdle, c.candidate), 0

@@ -25,13 +25,13 @@ type refusalEvents struct {
 
 	mu     sync.Mutex
 	recent map[string]recentEvent
-	// swept is when old entries were last removed from last.
+	// swept is when old entries were last removed from recent.
 	swept time.Time
 }
 
 type recentEvent struct {
 	at time.Time
-	// suppressed counts the refusals since the last event. told creates the event of the newest of them.
+	// suppressed counts the refusals since the last event. emit creates the event of the newest of them.
 	suppressed int
 	emit       func(more int)
 	// flushScheduled reports that flush will create their event when the pause ends, if none is created sooner.

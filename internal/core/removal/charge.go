@@ -66,7 +66,7 @@ func (r Request) Attempt(cell string, at time.Time, token string) quota.Removal 
 }
 
 // ChargesFor reduces covering, the protectors that cover a pod, in place to those that a removal of the pod consumes budget of, in the
-// order in which they are asked. If none is left, free is the reason. belongs reports whether the pod belongs to the cell at all.
+// order in which they are asked. If none is left, free is the reason. inCell reports whether the pod belongs to the cell at all.
 func ChargesFor(covering []Charge, inCell bool, cell string, r Request, now time.Time) (charges []Charge, free VerdictReason) {
 	facts, guarded, kept := podhealth.FactsOf(r.Pod), false, false
 	for i := range covering {
