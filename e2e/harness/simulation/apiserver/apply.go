@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"errors"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,60 +15,58 @@ import (
 // apply is server-side apply as far as the controllers use it. The generator owns a protector's spec, its labels, annotations and
 // finalizer, and one condition of its status. The topology controller owns a Cell's finalizer and conditions. They give up no field except
 // annotations.
-func (s *Store) apply(c *call, by *Link) (any, error) {
+func (h handler) apply(c *call) (any, error) {
 	object, err := c.object()
 	if err != nil {
 		return nil, err
 	}
 	if cell, ok := object.(*v1alpha1.Cell); ok {
-		return s.applyCell(c, cell, by)
+		return h.applyCell(c, cell)
 	}
 	applied, ok := object.(*v1alpha1.PodProtector)
 	if !ok {
 		return nil, apierrors.NewBadRequest("only PodProtectors and Cells are applied here")
 	}
 	applied.Namespace = c.key.Namespace
-	conflict := apierrors.NewConflict(s.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
-	updated, err := s.Update(c.kind.Resource, c.key, applied.ResourceVersion, by.name, func(object client.Object) error {
+	updated, err := h.store.Update(c.kind.Resource, c.key, applied.ResourceVersion, h.by.name, func(object client.Object) error {
 		stored, ok := object.(*v1alpha1.PodProtector)
 		if !ok || applied.UID != "" && applied.UID != stored.UID {
-			return conflict
+			return h.uidConflict(c)
 		}
 		if c.subresource == "status" {
 			applyConditions(&stored.Status.Conditions, applied.Status.Conditions)
 			return nil
 		}
-		s.removeAnnotations(stored, applied, c.query.Get("fieldManager"))
+		h.store.owned.removeDropped(stored, applied, c.query.Get("fieldManager"))
 		applySpecAndMetadata(stored, applied)
 		return nil
 	})
 	switch {
 	case apierrors.IsNotFound(err) && applied.UID != "":
-		return nil, conflict
+		return nil, h.uidConflict(c)
 	case apierrors.IsNotFound(err) && c.subresource == "":
 		applied.Status = v1alpha1.PodProtectorStatus{}
-		if err := s.checkNamespace(c); err != nil {
+		if err := h.checkNamespace(c); err != nil {
 			return nil, err
 		}
-		return s.Create(c.kind.Resource, applied, by.name)
+		return h.store.Create(c.kind.Resource, applied, h.by.name)
 	}
 	return updated, err
 }
 
 // applyCell applies the finalizers or the conditions of a Cell that exists.
-func (s *Store) applyCell(c *call, applied *v1alpha1.Cell, by *Link) (any, error) {
-	conflict := apierrors.NewConflict(s.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
-	updated, err := s.Update(c.kind.Resource, c.key, "", by.name, func(object client.Object) error {
+func (h handler) applyCell(c *call, applied *v1alpha1.Cell) (any, error) {
+	updated, err := h.store.Update(c.kind.Resource, c.key, "", h.by.name, func(object client.Object) error {
 		stored, ok := object.(*v1alpha1.Cell)
 		if !ok || applied.UID != "" && applied.UID != stored.UID {
-			return conflict
+			return h.uidConflict(c)
 		}
 		applyConditions(&stored.Status.Conditions, applied.Status.Conditions)
 		applyFinalizers(stored, applied)
 		return nil
 	})
 	if apierrors.IsNotFound(err) {
-		return nil, conflict
+		return nil, h.uidConflict(c)
 	}
 	return updated, err
 }
@@ -94,17 +91,20 @@ type ownership struct {
 	manager string
 }
 
-// removeAnnotations removes the annotations that a field manager applied earlier and no longer applies.
-func (s *Store) removeAnnotations(stored, applied *v1alpha1.PodProtector, manager string) {
+// appliedAnnotations are the annotations that each field manager has applied.
+type appliedAnnotations map[ownership][]string
+
+// removeDropped removes from stored the annotations that a field manager applied earlier and no longer applies.
+func (a appliedAnnotations) removeDropped(stored, applied *v1alpha1.PodProtector, manager string) {
 	of := ownership{stored.UID, manager}
-	for _, key := range s.owned[of] {
+	for _, key := range a[of] {
 		if _, still := applied.Annotations[key]; !still {
 			delete(stored.Annotations, key)
 		}
 	}
 	for key := range applied.Annotations {
-		if !slices.Contains(s.owned[of], key) {
-			s.owned[of] = append(s.owned[of], key)
+		if !slices.Contains(a[of], key) {
+			a[of] = append(a[of], key)
 		}
 	}
 }

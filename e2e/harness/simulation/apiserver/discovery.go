@@ -22,7 +22,7 @@ func isDiscovery(path string) bool {
 }
 
 // discover answers which kinds are served, as API servers without aggregated discovery do.
-func (s *Store) discover(path string) (any, error) {
+func discover(path string) (any, error) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
 	case path == "/api":
@@ -65,8 +65,8 @@ func resources(version schema.GroupVersion) *metav1.APIResourceList {
 }
 
 // scale returns the scale of a workload. The pods of the simulation that a workload selects have the label app.
-func (s *Store) scale(c *call) (any, error) {
-	object, err := s.Get(c.kind.Resource, c.key)
+func (h handler) scale(c *call) (any, error) {
+	object, err := h.store.Get(c.kind.Resource, c.key)
 	if err != nil {
 		return nil, err
 	}

@@ -165,7 +165,7 @@ func (l *Link) deliver(ctx context.Context, c *call, answered chan<- *reply) {
 		answered <- nil
 		return
 	}
-	r := l.store.serve(c, l)
+	r := handler{store: l.store, by: l}.serve(c)
 	l.store.Traffic("%s: %s %s is answered with %d", l.name, c.method, c.path, r.code)
 	time.Sleep(l.latency(what + " back"))
 	if l.dice.Chance(weather.Lose, l.name+" lose answer "+what) ||

@@ -22,9 +22,15 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
+// handler answers the requests of one connection from the store.
+type handler struct {
+	store *Store
+	by    *Link
+}
+
 // serve executes a request at one instant.
-func (s *Store) serve(c *call, by *Link) *reply {
-	object, err := s.handle(c, by)
+func (h handler) serve(c *call) *reply {
+	object, err := h.handle(c)
 	if err != nil {
 		return failure(err)
 	}
@@ -53,33 +59,33 @@ func failure(err error) *reply {
 	return &reply{code: int(body.Code), body: raw}
 }
 
-func (s *Store) handle(c *call, by *Link) (any, error) {
+func (h handler) handle(c *call) (any, error) {
 	switch c.method {
 	case http.MethodGet:
 		if c.kind == nil {
-			return s.discover(c.path)
+			return discover(c.path)
 		}
 		if c.subresource == scaleSubresource {
-			return s.scale(c)
+			return h.scale(c)
 		}
 		if c.key.Name == "" {
-			return s.list(c, by), nil
+			return h.list(c), nil
 		}
-		return s.get(c)
+		return h.get(c)
 	case http.MethodPost:
-		return s.create(c, by)
+		return h.create(c)
 	case http.MethodPut:
-		return s.put(c, by)
+		return h.put(c)
 	case http.MethodPatch:
-		return s.patch(c, by)
+		return h.patch(c)
 	case http.MethodDelete:
-		return s.Delete(c.kind.Resource, c.key, c.precondition(), by.name)
+		return h.store.Delete(c.kind.Resource, c.key, c.precondition(), h.by.name)
 	}
-	return nil, apierrors.NewMethodNotSupported(s.group(c.kind.Resource), c.method)
+	return nil, apierrors.NewMethodNotSupported(h.store.group(c.kind.Resource), c.method)
 }
 
-func (s *Store) get(c *call) (any, error) {
-	object, err := s.Get(c.kind.Resource, c.key)
+func (h handler) get(c *call) (any, error) {
+	object, err := h.store.Get(c.kind.Resource, c.key)
 	if err == nil && c.metadata {
 		return metadataOf(object), nil
 	}
@@ -87,14 +93,14 @@ func (s *Store) get(c *call) (any, error) {
 }
 
 // list answers from the newest state. If the request accepts any state, it answers from one of the last states.
-func (s *Store) list(c *call, by *Link) any {
-	objects, version := s.List(c.kind.Resource, c.key.Namespace)
+func (h handler) list(c *call) any {
+	objects, version := h.store.List(c.kind.Resource, c.key.Namespace)
 	if c.query.Get("resourceVersion") == "0" {
-		s.mu.Lock()
+		h.store.mu.Lock()
 		var old map[types.NamespacedName]client.Object
-		old, version = s.laggingState(c, by)
+		old, version = h.store.laggingState(c, h.by)
 		objects = sorted(old, c.key.Namespace)
-		s.mu.Unlock()
+		h.store.mu.Unlock()
 	}
 	c.listVersion = version
 	if wanted, err := labels.Parse(c.query.Get("labelSelector")); err == nil {
@@ -167,7 +173,7 @@ func (c *call) object() (client.Object, error) {
 	return object, nil
 }
 
-func (s *Store) create(c *call, by *Link) (any, error) {
+func (h handler) create(c *call) (any, error) {
 	object, err := c.object()
 	if err != nil {
 		return nil, err
@@ -176,37 +182,41 @@ func (s *Store) create(c *call, by *Link) (any, error) {
 		return object, nil // the simulation does not read them
 	}
 	object.SetNamespace(c.key.Namespace)
-	if err := s.checkNamespace(c); err != nil {
+	if err := h.checkNamespace(c); err != nil {
 		return nil, err
 	}
-	return s.Create(c.kind.Resource, object, by.name)
+	return h.store.Create(c.kind.Resource, object, h.by.name)
 }
 
 // checkNamespace returns an error if the namespace of an object to be created is terminating.
-func (s *Store) checkNamespace(c *call) error {
-	namespace, err := s.Get(Namespaces, types.NamespacedName{Name: c.key.Namespace})
+func (h handler) checkNamespace(c *call) error {
+	namespace, err := h.store.Get(Namespaces, types.NamespacedName{Name: c.key.Namespace})
 	if err != nil || namespace.GetDeletionTimestamp() == nil {
 		return nil
 	}
-	refusal := apierrors.NewForbidden(s.group(c.kind.Resource), c.key.Name, errors.New("the namespace is being terminated"))
+	refusal := apierrors.NewForbidden(h.store.group(c.kind.Resource), c.key.Name, errors.New("the namespace is being terminated"))
 	cause := metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"}
 	refusal.ErrStatus.Details.Causes = append(refusal.ErrStatus.Details.Causes, cause)
 	return refusal
 }
 
 // put replaces an object, or its status if the subresource is status.
-func (s *Store) put(c *call, by *Link) (any, error) {
+func (h handler) put(c *call) (any, error) {
 	object, err := c.object()
 	if err != nil {
 		return nil, err
 	}
-	return s.Update(c.kind.Resource, c.key, object.GetResourceVersion(), by.name, func(stored client.Object) error {
+	return h.store.Update(c.kind.Resource, c.key, object.GetResourceVersion(), h.by.name, func(stored client.Object) error {
 		if uid := object.GetUID(); uid != "" && uid != stored.GetUID() {
-			return apierrors.NewConflict(s.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
+			return h.uidConflict(c)
 		}
 		replace(stored, object, c.subresource == "status")
 		return nil
 	})
+}
+
+func (h handler) uidConflict(c *call) error {
+	return apierrors.NewConflict(h.store.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
 }
 
 // replace copies the status from an object, or everything but the status.
@@ -226,11 +236,11 @@ func replace(stored, object client.Object, status bool) {
 }
 
 // patch supports the patch types that our components send.
-func (s *Store) patch(c *call, by *Link) (any, error) {
+func (h handler) patch(c *call) (any, error) {
 	if types.PatchType(c.contentType) == types.ApplyPatchType {
-		return s.apply(c, by)
+		return h.apply(c)
 	}
-	return s.Update(c.kind.Resource, c.key, "", by.name, func(stored client.Object) error {
+	return h.store.Update(c.kind.Resource, c.key, "", h.by.name, func(stored client.Object) error {
 		raw, err := json.Marshal(stored)
 		if err != nil {
 			return err
@@ -257,7 +267,7 @@ func (s *Store) patch(c *call, by *Link) (any, error) {
 			return apierrors.NewBadRequest(err.Error())
 		}
 		if object.GetUID() != stored.GetUID() {
-			return apierrors.NewConflict(s.group(c.kind.Resource), c.key.Name, errors.New("the UID is another"))
+			return h.uidConflict(c)
 		}
 		replace(stored, object, false)
 		return nil

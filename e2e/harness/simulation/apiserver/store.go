@@ -70,8 +70,7 @@ type Store struct {
 	history   []*Event
 	compacted uint64
 	uids      int
-	// owned are the annotations that each field manager has applied.
-	owned map[ownership][]string
+	owned     appliedAnnotations
 	// changed is closed at the next change and then replaced.
 	changed chan struct{}
 	// restarts counts restores and restarts, each of which ends all watches.
@@ -82,7 +81,7 @@ type Store struct {
 func NewStore() *Store {
 	s := &Store{
 		kinds: map[string]*Kind{}, objects: map[string]map[types.NamespacedName]client.Object{}, version: 100, changed: make(chan struct{}),
-		owned:     map[ownership][]string{},
+		owned:     appliedAnnotations{},
 		Committed: func(*Event) {}, Traffic: func(string, ...any) {},
 	}
 	for _, k := range Kinds() {
@@ -262,7 +261,7 @@ func (s *Store) Restart() {
 
 // Restore returns to the state at an earlier version, as from a backup of etcd, and continues at next. next is either that version, so
 // that the versions since occur a second time, or a later one. The API server restarts and has no change of before. Restore first calls
-// told, which must not call the store.
+// whenRestored, which must not call the store.
 func (s *Store) Restore(version, next uint64, whenRestored func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
