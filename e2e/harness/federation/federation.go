@@ -88,11 +88,6 @@ type Proxy struct {
 	config     *rest.Config
 }
 
-// NewProxy is for backends. It combines a running proxy with the configurations that use it.
-func NewProxy(p *proxy.Proxy, kubeconfig string, config *rest.Config) *Proxy {
-	return &Proxy{Proxy: p, kubeconfig: kubeconfig, config: config}
-}
-
 // Kubeconfig returns the path of an administrator's kubeconfig that uses the proxy.
 func (p *Proxy) Kubeconfig() string { return p.kubeconfig }
 

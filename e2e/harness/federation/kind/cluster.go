@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
 // Cluster is a kind cluster. It implements federation.Faults.
@@ -35,9 +34,9 @@ type Cluster struct {
 	admin *rest.Config
 	nodes []nodes.Node
 
-	mu      sync.Mutex // guards the following fields
+	proxies federation.Proxies
+	mu      sync.Mutex // guards the following field
 	paused  map[string]bool
-	proxies []*proxy.Proxy
 }
 
 // Name returns the cluster's name in the topology.
@@ -53,10 +52,11 @@ func (c *Cluster) Kubeconfig() string { return filepath.Join(c.folder, "kubeconf
 func (c *Cluster) InternalKubeconfig() string { return filepath.Join(c.folder, "internal.kubeconfig") }
 
 // InternalServer returns the API server's URL for pods of all clusters in this Docker network, by container name.
-func (c *Cluster) InternalServer() string { return "https://" + c.controlPlane() + ":6443" }
+func (c *Cluster) InternalServer() string { return "https://" + c.controlPlane().node + ":6443" }
 
-// controlPlane returns the container of the control plane.
-func (c *Cluster) controlPlane() string { return c.name + "-control-plane" }
+func (c *Cluster) controlPlane() controlPlane {
+	return controlPlane{cluster: c.spec.Name, node: c.name + "-control-plane"}
+}
 
 // RESTConfig returns an administrator's configuration, without a client-side rate limit.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
@@ -94,7 +94,7 @@ func (c *Cluster) start(ctx context.Context, wanted *v1alpha4.Cluster) error {
 	if err := c.connect(); err != nil {
 		return err
 	}
-	if err := c.awaitUsable(ctx); err != nil {
+	if err := awaitUsable(ctx, c.admin, len(c.nodes)); err != nil {
 		return err
 	}
 	c.log.Info("Cluster is usable", "nodes", c.Nodes(), "after", time.Since(began).Round(time.Millisecond).String())
@@ -159,17 +159,14 @@ func (c *Cluster) LoadImage(ctx context.Context, archive string) error {
 func (c *Cluster) stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var errs []error
-	for _, p := range c.proxies {
-		errs = append(errs, p.Close())
-	}
+	closed := c.proxies.Close()
 	for node := range c.paused {
 		if _, err := docker(ctx, "unpause", node); err != nil {
 			c.log.V(1).Info("Failed to unpause a node before its deletion", "node", node, "error", err.Error())
 		}
 	}
-	c.quiesce(ctx)
-	return errors.Join(append(errs, c.delete(ctx), os.RemoveAll(c.folder))...)
+	quiesce(ctx, c.log, c.Nodes())
+	return errors.Join(closed, c.delete(ctx), os.RemoveAll(c.folder))
 }
 
 const (

@@ -4,19 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
 )
 
 var _ federation.Faults = (*Cluster)(nil)
@@ -25,34 +19,30 @@ var _ federation.Faults = (*Cluster)(nil)
 const faultTimeout = time.Minute
 
 // Components lists the components of the control plane. The kubelet runs on every node; faults apply to the one of the control plane.
-func (c *Cluster) Components() []federation.Component {
-	return []federation.Component{
-		federation.Kubelet, federation.Etcd, federation.APIServer, federation.ControllerManager, federation.Scheduler,
-	}
-}
+func (c *Cluster) Components() []federation.Component { return controlPlaneComponents() }
 
 // Kill kills a component and returns when that process has exited. The kubelet, and systemd of the kubelet, start
 // it again by themselves some time later. It is not an error if it does not run.
 func (c *Cluster) Kill(component federation.Component) error {
-	return c.runInNode(component, `for p in $pids; do kill -KILL $p; done; for p in $pids; do while [ -e /proc/$p ]; do sleep 0.02; done; done`)
+	return c.controlPlane().run(component, `for p in $pids; do kill -KILL $p; done; for p in $pids; do while [ -e /proc/$p ]; do sleep 0.02; done; done`)
 }
 
 // Freeze suspends a component. Its connections stay open and silent. The kubelet kills an API server that has not
 // answered for more than a minute.
 func (c *Cluster) Freeze(component federation.Component) error {
-	return c.runInNode(component, `[ -n "$pids" ] || { echo it does not run >&2; exit 1; }
+	return c.controlPlane().run(component, `[ -n "$pids" ] || { echo it does not run >&2; exit 1; }
 for p in $pids; do kill -STOP $p; done; for p in $pids; do until grep -q '^State:.[Tt]' /proc/$p/status; do sleep 0.02; done; done`)
 }
 
 // Thaw resumes a frozen component.
 func (c *Cluster) Thaw(component federation.Component) error {
-	return c.runInNode(component, `for p in $pids; do kill -CONT $p; done
+	return c.controlPlane().run(component, `for p in $pids; do kill -CONT $p; done
 for p in $pids; do while grep -q '^State:.[Tt]' /proc/$p/status; do sleep 0.02; done; done`)
 }
 
 // Restart kills a component and returns when its successor works, that is, when the API server is ready.
 func (c *Cluster) Restart(ctx context.Context, component federation.Component) error {
-	before, err := c.pids(ctx, component)
+	before, err := c.controlPlane().pids(ctx, component)
 	if err != nil {
 		return err
 	}
@@ -66,7 +56,7 @@ func (c *Cluster) Restart(ctx context.Context, component federation.Component) e
 	var last error
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var now string
-		if now, last = c.pids(ctx, component); last == nil && (now == "" || now == before) {
+		if now, last = c.controlPlane().pids(ctx, component); last == nil && (now == "" || now == before) {
 			last = errors.New("it has not been restarted")
 		}
 		if last == nil {
@@ -76,31 +66,6 @@ func (c *Cluster) Restart(ctx context.Context, component federation.Component) e
 	})
 	if err != nil {
 		return fmt.Errorf("wait for %s of cluster %s: %w", component, c.spec.Name, errors.Join(err, last))
-	}
-	return nil
-}
-
-// pids returns the process IDs of a component, separated by spaces.
-func (c *Cluster) pids(ctx context.Context, component federation.Component) (string, error) {
-	if !slices.Contains(c.Components(), component) {
-		return "", fmt.Errorf("cluster %s has no component %s; its components are %q", c.spec.Name, component, c.Components())
-	}
-	// The kernel truncates process names to 15 characters.
-	name := string(component)[:min(15, len(component))]
-	found, err := docker(ctx, "exec", c.controlPlane(), "sh", "-c", "pgrep -x "+name+" || true")
-	return strings.Join(strings.Fields(found), " "), err
-}
-
-// runInNode runs a script on the control plane's node, with the component's processes in $pids.
-func (c *Cluster) runInNode(component federation.Component, script string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
-	defer cancel()
-	pids, err := c.pids(ctx, component)
-	if err == nil {
-		_, err = docker(ctx, "exec", c.controlPlane(), "sh", "-c", "pids="+strconv.Quote(pids)+"\n"+script)
-	}
-	if err != nil {
-		return fmt.Errorf("%s of cluster %s: %w", component, c.spec.Name, err)
 	}
 	return nil
 }
@@ -137,25 +102,5 @@ func (c *Cluster) setPaused(ctx context.Context, node string, paused bool) error
 
 // Proxy starts a proxy in front of the API server, for one client on this machine. Stop of the federation closes it.
 func (c *Cluster) Proxy(ctx context.Context) (*federation.Proxy, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p, err := proxy.Start(ctx, strings.TrimPrefix(c.admin.Host, "https://"))
-	if err != nil {
-		return nil, fmt.Errorf("start a proxy for cluster %s: %w", c.spec.Name, err)
-	}
-	c.proxies = append(c.proxies, p)
-	config, err := clientcmd.LoadFromFile(c.Kubeconfig())
-	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	for _, cluster := range config.Clusters {
-		cluster.Server = "https://" + p.Address()
-	}
-	file := filepath.Join(c.folder, fmt.Sprintf("proxy-%d.kubeconfig", len(c.proxies)))
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		return nil, fmt.Errorf("write the kubeconfig: %w", err)
-	}
-	through := rest.CopyConfig(c.admin)
-	through.Host = "https://" + p.Address()
-	return federation.NewProxy(p, file, through), nil
+	return c.proxies.Start(ctx, c)
 }

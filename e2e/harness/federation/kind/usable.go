@@ -10,20 +10,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // pollInterval is the interval between checks of a cluster.
 const pollInterval = 250 * time.Millisecond
 
 // awaitUsable waits until pods can run and resolve names: kind waits only until the control plane answers.
-func (c *Cluster) awaitUsable(ctx context.Context) error {
-	clients, err := kubernetes.NewForConfig(c.RESTConfig())
+func awaitUsable(ctx context.Context, admin *rest.Config, nodes int) error {
+	clients, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return err
 	}
 	var last error
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		if found := checkUsable(ctx, clients, len(c.nodes)); found == nil || ctx.Err() == nil {
+		if found := checkUsable(ctx, clients, nodes); found == nil || ctx.Err() == nil {
 			last = found
 		}
 		return last == nil, nil

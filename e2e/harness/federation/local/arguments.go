@@ -63,56 +63,64 @@ func (l layout) config(c federation.Component) string {
 
 func (l layout) kubeconfig(user string) string { return filepath.Join(l.folder, user+".kubeconfig") }
 
-// arguments returns the flags of a component.
-func (c *Cluster) arguments(component federation.Component) []string {
+// flags are the command lines of a cluster's components.
+type flags struct {
+	spec    federation.ClusterSpec
+	options *Options
+	layout  layout
+	ports   map[purpose]*port.Reservation
+}
+
+// of returns the flags of a component.
+func (f *flags) of(component federation.Component) []string {
 	switch component {
 	case federation.Etcd:
-		if more := c.options.EtcdArguments; more != nil {
-			return append(c.etcdArguments(), more(c.spec)...)
+		if more := f.options.EtcdArguments; more != nil {
+			return append(f.etcd(), more(f.spec)...)
 		}
-		return c.etcdArguments()
+		return f.etcd()
 	case federation.APIServer:
-		arguments := append(c.apiServerArguments(), c.options.APIServerArguments...)
-		if more := c.options.APIServerArgumentsOf; more != nil {
-			arguments = append(arguments, more(c.spec)...)
+		arguments := append(f.apiServer(), f.options.APIServerArguments...)
+		if more := f.options.APIServerArgumentsOf; more != nil {
+			arguments = append(arguments, more(f.spec)...)
 		}
 		return arguments
 	case federation.ControllerManager:
-		return c.controllerManagerArguments()
+		return f.controllerManager()
 	case federation.Scheduler:
 		return []string{
-			"--config=" + c.layout.config(federation.Scheduler),
+			"--config=" + f.layout.config(federation.Scheduler),
 			"--secure-port=0",
 		}
 	default:
 		return []string{
-			"--config=" + c.layout.config(federation.Kwok),
-			"--kubeconfig=" + c.layout.kubeconfig(string(federation.Kwok)),
+			"--config=" + f.layout.config(federation.Kwok),
+			"--kubeconfig=" + f.layout.kubeconfig(string(federation.Kwok)),
 			"--manage-all-nodes=true",
 		}
 	}
 }
 
-func (c *Cluster) etcdArguments() []string {
-	client, peer := "https://"+c.ports[etcdClient].Address(), "https://"+c.ports[etcdPeer].Address()
+func (f *flags) etcd() []string {
+	client, peer := "https://"+f.ports[etcdClient].Address(), "https://"+f.ports[etcdPeer].Address()
 	return []string{
-		"--name=" + c.spec.Name,
-		"--data-dir=" + c.layout.data(federation.Etcd),
+		"--name=" + f.spec.Name,
+		"--data-dir=" + f.layout.data(federation.Etcd),
 		"--listen-client-urls=" + client,
 		// With gRPC and HTTP on one port, TLS makes etcd serve gRPC by a slow path that can starve watches.
-		"--listen-client-http-urls=https://" + c.ports[etcdHTTP].Address(),
+		"--listen-client-http-urls=https://" + f.ports[etcdHTTP].Address(),
 		"--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
-		"--initial-cluster=" + c.spec.Name + "=" + peer,
+		"--initial-cluster=" + f.spec.Name + "=" + peer,
 		"--client-cert-auth=true",
-		"--trusted-ca-file=" + c.layout.pki("etcd-ca.crt"),
-		"--cert-file=" + c.layout.pki("etcd.crt"),
-		"--key-file=" + c.layout.pki("etcd.key"),
+		"--trusted-ca-file=" + f.layout.pki("etcd-ca.crt"),
+		"--cert-file=" + f.layout.pki("etcd.crt"),
+		"--key-file=" + f.layout.pki("etcd.key"),
 		"--peer-client-cert-auth=true",
-		"--peer-trusted-ca-file=" + c.layout.pki("etcd-ca.crt"),
-		"--peer-cert-file=" + c.layout.pki("etcd.crt"),
-		"--peer-key-file=" + c.layout.pki("etcd.key"),
+		"--peer-trusted-ca-file=" + f.layout.pki("etcd-ca.crt"),
+		"--peer-cert-file=" + f.layout.pki("etcd.crt"),
+		"--peer-key-file=" + f.layout.pki("etcd.key"),
 		// The port's reservation holds the port; see port.Reservation.
 		"--socket-reuse-port=true",
 		// Data that etcd wrote is in the page cache, which survives a killed process. Only a crash of the machine loses
@@ -122,23 +130,23 @@ func (c *Cluster) etcdArguments() []string {
 	}
 }
 
-func (c *Cluster) apiServerArguments() []string {
+func (f *flags) apiServer() []string {
 	return []string{
 		"--bind-address=" + port.Host,
-		"--secure-port=" + strconv.Itoa(c.ports[apiServer].Number()),
+		"--secure-port=" + strconv.Itoa(f.ports[apiServer].Number()),
 		"--permit-port-sharing=true",
-		"--etcd-servers=https://" + c.ports[etcdClient].Address(),
-		"--etcd-cafile=" + c.layout.pki("etcd-ca.crt"),
-		"--etcd-certfile=" + c.layout.pki("etcd-client.crt"),
-		"--etcd-keyfile=" + c.layout.pki("etcd-client.key"),
-		"--client-ca-file=" + c.layout.pki("ca.crt"),
-		"--tls-cert-file=" + c.layout.pki("apiserver.crt"),
-		"--tls-private-key-file=" + c.layout.pki("apiserver.key"),
+		"--etcd-servers=https://" + f.ports[etcdClient].Address(),
+		"--etcd-cafile=" + f.layout.pki("etcd-ca.crt"),
+		"--etcd-certfile=" + f.layout.pki("etcd-client.crt"),
+		"--etcd-keyfile=" + f.layout.pki("etcd-client.key"),
+		"--client-ca-file=" + f.layout.pki("ca.crt"),
+		"--tls-cert-file=" + f.layout.pki("apiserver.crt"),
+		"--tls-private-key-file=" + f.layout.pki("apiserver.key"),
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file=" + c.layout.pki("service-account.key"),
-		"--service-account-signing-key-file=" + c.layout.pki("service-account.key"),
+		"--service-account-key-file=" + f.layout.pki("service-account.key"),
+		"--service-account-signing-key-file=" + f.layout.pki("service-account.key"),
 		"--service-cluster-ip-range=" + serviceRange,
 		// A loopback address is not a valid endpoint of the Service kubernetes, and no pod here would use it.
 		"--endpoint-reconciler-type=none",
@@ -148,13 +156,13 @@ func (c *Cluster) apiServerArguments() []string {
 	}
 }
 
-func (c *Cluster) controllerManagerArguments() []string {
+func (f *flags) controllerManager() []string {
 	return []string{
-		"--kubeconfig=" + c.layout.kubeconfig(string(federation.ControllerManager)),
+		"--kubeconfig=" + f.layout.kubeconfig(string(federation.ControllerManager)),
 		"--controllers=" + strings.Join(controllers(), ","),
 		"--use-service-account-credentials=true",
-		"--service-account-private-key-file=" + c.layout.pki("service-account.key"),
-		"--root-ca-file=" + c.layout.pki("ca.crt"),
+		"--service-account-private-key-file=" + f.layout.pki("service-account.key"),
+		"--root-ca-file=" + f.layout.pki("ca.crt"),
 		// There is one instance, and its restart must not wait for the lease of a killed one.
 		"--leader-elect=false",
 		"--secure-port=0",

@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/pki"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/proxy"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
 // purpose names a reserved port.
@@ -31,28 +28,14 @@ const (
 
 // Cluster is a cluster whose components are processes of this machine. It implements federation.Faults.
 type Cluster struct {
-	spec     federation.ClusterSpec
-	options  *Options
-	layout   layout
-	programs map[federation.Component]string
-	order    []federation.Component
-	log      logr.Logger
-
-	spawner *subprocess.Spawner
-	ports   [purposes]*port.Reservation
-	ca      *pki.Authority
-	admin   *rest.Config
-	etcd    *prober
-	api     *prober
-	// onDeath is called for each component that exits by itself, launched for each that starts.
-	onDeath  func(*Death)
-	onLaunch func(*Cluster, federation.Component, *process) error
-
-	mu         sync.Mutex // guards the following fields, and serializes operations on components
-	processes  map[federation.Component]*process
-	fileLimits map[federation.Component]uint64 // file size limit of components whose disk is full
-	proxies    []*proxy.Proxy
-	stopped    bool
+	spec       federation.ClusterSpec
+	options    *Options
+	layout     layout
+	log        logr.Logger
+	ports      map[purpose]*port.Reservation
+	identities *identities
+	components *components
+	proxies    federation.Proxies
 }
 
 // Name returns the cluster's name in the topology.
@@ -65,11 +48,11 @@ func (c *Cluster) HasRole(role federation.Role) bool { return c.spec.HasRole(rol
 func (c *Cluster) Kubeconfig() string { return c.layout.kubeconfig(adminUser) }
 
 // RESTConfig returns an administrator's configuration, without a client-side rate limit.
-func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
+func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.identities.admin) }
 
 // Components lists what this cluster runs, in the order of starting.
 func (c *Cluster) Components() []federation.Component {
-	return append([]federation.Component(nil), c.order...)
+	return slices.Clone(c.components.order)
 }
 
 // start starts the cluster. It returns when the cluster is usable.
@@ -79,16 +62,16 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	for _, component := range []federation.Component{federation.Etcd, federation.APIServer} {
-		if err := c.launch(component); err != nil {
+		if err := c.components.launch(component); err != nil {
 			return err
 		}
-		if err := c.awaitWorking(ctx, component); err != nil {
+		if err := c.components.awaitWorking(ctx, component); err != nil {
 			return err
 		}
 	}
 	c.log.V(1).Info("API is served", "after", time.Since(began).Round(time.Millisecond).String())
-	for _, component := range c.order[2:] {
-		if err := c.launch(component); err != nil {
+	for _, component := range c.components.order[2:] {
+		if err := c.components.launch(component); err != nil {
 			return err
 		}
 	}
@@ -98,80 +81,17 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.awaitUsable(ctx); err != nil {
 		return err
 	}
-	c.log.Info("Cluster is usable", "server", c.admin.Host, "after", time.Since(began).Round(time.Millisecond).String())
+	c.log.Info("Cluster is usable", "server", c.identities.admin.Host, "after", time.Since(began).Round(time.Millisecond).String())
 	return nil
 }
 
-// launch starts a component's process.
-func (c *Cluster) launch(component federation.Component) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.launchLocked(component)
-}
-
-func (c *Cluster) launchLocked(component federation.Component) error {
-	log := c.layout.log(component)
-	p, err := startProcess(c.spawner, command{
-		program:   c.programs[component],
-		arguments: c.arguments(component),
-		folder:    c.layout.folder,
-		log:       log,
-	}, func(p *process) {
-		c.onDeath(&Death{
-			Cluster: c.spec.Name, Component: component, Status: p.cmd.ProcessState.String(), Log: log, Tail: tail(log),
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
-	}
-	c.processes[component] = p
-	if room, full := c.fileLimits[component]; full {
-		if err := p.limitFiles(room); err != nil {
-			return fmt.Errorf("%s of cluster %s: %w", component, c.spec.Name, err)
-		}
-	}
-	return c.onLaunch(c, component, p)
-}
-
-// stop ends the components in the reverse order of their start. Those that only use the API server end together.
+// stop closes the proxies and ends the components.
 func (c *Cluster) stop(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stopped = true
-	var errs []error
-	for _, p := range c.proxies {
-		errs = append(errs, p.Close())
-	}
-	var clients sync.WaitGroup
-	results := make([]error, len(c.order))
-	for i, component := range c.order[2:] {
-		clients.Go(func() { results[i] = c.stopComponent(ctx, component) })
-	}
-	clients.Wait()
-	errs = append(errs, results...)
-	errs = append(errs, c.stopComponent(ctx, federation.APIServer), c.stopComponent(ctx, federation.Etcd))
+	errs := []error{c.proxies.Close(), c.components.stop(ctx)}
 	for _, reservation := range c.ports {
-		if reservation != nil {
-			errs = append(errs, reservation.Release())
-		}
+		errs = append(errs, reservation.Release())
 	}
 	return errors.Join(errs...)
-}
-
-func (c *Cluster) stopComponent(ctx context.Context, component federation.Component) error {
-	p, ok := c.processes[component]
-	if !ok {
-		return nil
-	}
-	grace := c.options.Grace
-	if component == federation.Etcd {
-		// etcd would wait for its clients' streams to end, and has nothing else to clean up: see --unsafe-no-fsync.
-		grace = 0
-	}
-	if err := p.terminate(ctx, grace); err != nil {
-		return fmt.Errorf("stop %s of cluster %s: %w", component, c.spec.Name, err)
-	}
-	return nil
 }
 
 // prepare writes all files and reserves all ports.
@@ -181,15 +101,15 @@ func (c *Cluster) prepare() error {
 			return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
 		}
 	}
-	for i := range c.ports {
+	for i := range purposes {
 		reservation, err := port.Reserve()
 		if err != nil {
 			return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
 		}
 		c.ports[i] = reservation
 	}
-	if err := c.writeIdentities(); err != nil {
+	if err := c.identities.write(); err != nil {
 		return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
 	}
-	return nil
+	return c.components.connectProbes(c.identities)
 }

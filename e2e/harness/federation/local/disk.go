@@ -16,7 +16,7 @@ const reservedForLog = 1 << 20
 // be written beyond its first megabyte or so: the kernel refuses the write, as on a full disk, but says
 // "file too large". That needs neither privileges nor a disk of its own. CanFillDisks reports where it is possible.
 func (c *Cluster) FillDisk(component federation.Component) error {
-	return c.applyFault(component, func(p *process) error {
+	return c.components.apply(component, func(p *process) error {
 		room := uint64(reservedForLog)
 		if log, err := os.Stat(c.layout.log(component)); err == nil {
 			room += uint64(log.Size())
@@ -24,15 +24,15 @@ func (c *Cluster) FillDisk(component federation.Component) error {
 		if err := p.limitFiles(room); err != nil {
 			return err
 		}
-		c.fileLimits[component] = room
+		c.components.fileLimits[component] = room
 		return nil
 	})
 }
 
 // FreeDisk removes the limit. The caller restarts a component that exited because of the full disk.
 func (c *Cluster) FreeDisk(component federation.Component) error {
-	return c.applyFault(component, func(p *process) error {
-		delete(c.fileLimits, component)
+	return c.components.apply(component, func(p *process) error {
+		delete(c.components.fileLimits, component)
 		return p.limitFiles(unlimited)
 	})
 }

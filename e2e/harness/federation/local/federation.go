@@ -13,6 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 )
 
@@ -68,19 +69,19 @@ func Start(ctx context.Context, topology *federation.Topology, options Options) 
 }
 
 func (f *Federation) newCluster(spec federation.ClusterSpec, programs map[federation.Component]string) *Cluster {
-	return &Cluster{
-		spec:       spec,
-		options:    &f.options,
-		layout:     layout{folder: filepath.Join(f.options.Dir, "clusters", spec.Name)},
-		programs:   programs,
-		order:      f.options.componentsOf(spec),
-		log:        f.options.Log.WithValues("cluster", spec.Name),
-		spawner:    f.spawner,
-		onDeath:    f.reportDeath,
-		onLaunch:   f.recordLaunch,
-		processes:  map[federation.Component]*process{},
-		fileLimits: map[federation.Component]uint64{},
+	c := &Cluster{
+		spec: spec, options: &f.options, layout: layout{folder: filepath.Join(f.options.Dir, "clusters", spec.Name)},
+		log: f.options.Log.WithValues("cluster", spec.Name), ports: map[purpose]*port.Reservation{},
 	}
+	c.identities = &identities{cluster: spec.Name, layout: c.layout, ports: c.ports}
+	c.components = &components{
+		cluster: spec.Name, layout: c.layout, order: f.options.componentsOf(spec), programs: programs,
+		flags: &flags{spec: spec, options: c.options, layout: c.layout, ports: c.ports},
+		grace: f.options.Grace, spawner: f.spawner, probes: map[federation.Component]*prober{}, onDeath: f.reportDeath,
+		onLaunch:  func(component federation.Component, p *process) error { return f.recordLaunch(c, component, p) },
+		processes: map[federation.Component]*process{}, fileLimits: map[federation.Component]uint64{},
+	}
+	return c
 }
 
 func (f *Federation) start(ctx context.Context) error {
@@ -97,7 +98,7 @@ func (f *Federation) start(ctx context.Context) error {
 	}
 	merged := clientcmdapi.NewConfig()
 	for _, cluster := range f.Members {
-		one := kubeconfig(cluster.spec.Name, cluster.admin)
+		one := kubeconfig(cluster.spec.Name, cluster.identities.admin)
 		merged.Clusters[cluster.spec.Name] = one.Clusters[cluster.spec.Name]
 		merged.AuthInfos[cluster.spec.Name] = one.AuthInfos[cluster.spec.Name]
 		merged.Contexts[cluster.spec.Name] = one.Contexts[cluster.spec.Name]

@@ -27,78 +27,83 @@ const (
 	kwokUser   = "kwok"
 )
 
-// writeIdentities creates the cluster's CAs, certificates and kubeconfigs. etcd has its own CA:
+// identities are the certificates and client configurations of one cluster.
+type identities struct {
+	cluster string
+	layout  layout
+	ports   map[purpose]*port.Reservation
+
+	ca    *pki.Authority
+	admin *rest.Config
+	etcd  *rest.Config // of the health endpoint
+}
+
+// write creates the cluster's CAs, certificates and kubeconfigs. etcd has its own CA:
 // with the cluster's CA, every API user could read etcd.
-func (c *Cluster) writeIdentities() error {
+func (i *identities) write() error {
 	var err error
-	if c.ca, err = pki.NewAuthority(c.spec.Name); err != nil {
+	if i.ca, err = pki.NewAuthority(i.cluster); err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.layout.pki("ca.crt"), c.ca.PEM, 0o600); err != nil {
+	if err := os.WriteFile(i.layout.pki("ca.crt"), i.ca.PEM, 0o600); err != nil {
 		return err
 	}
-	serving, err := c.ca.Server("kube-apiserver", serverAddresses(), "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+	serving, err := i.ca.Server("kube-apiserver", serverAddresses(), "kubernetes", "kubernetes.default", "kubernetes.default.svc",
 		"kubernetes.default.svc.cluster.local")
 	if err != nil {
 		return err
 	}
-	if err := serving.Write(c.layout.pki(""), "apiserver"); err != nil {
+	if err := serving.Write(i.layout.pki(""), "apiserver"); err != nil {
 		return err
 	}
 	// Any key pair works. Its certificate is not used.
-	tokens, err := c.ca.Client("service-account")
+	tokens, err := i.ca.Client("service-account")
 	if err != nil {
 		return err
 	}
-	if err := tokens.Write(c.layout.pki(""), "service-account"); err != nil {
+	if err := tokens.Write(i.layout.pki(""), "service-account"); err != nil {
 		return err
 	}
-	if err := c.writeEtcdIdentities(); err != nil {
+	if err := i.writeEtcd(); err != nil {
 		return err
 	}
-	return c.writeUsers()
+	return i.writeUsers()
 }
 
 // serverAddresses returns the IP addresses of the servers of a cluster.
 func serverAddresses() []net.IP { return []net.IP{net.ParseIP(port.Host), firstServiceIP()} }
 
-func (c *Cluster) writeEtcdIdentities() error {
-	ca, err := pki.NewAuthority(c.spec.Name + " etcd")
+func (i *identities) writeEtcd() error {
+	ca, err := pki.NewAuthority(i.cluster + " etcd")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.layout.pki("etcd-ca.crt"), ca.PEM, 0o600); err != nil {
+	if err := os.WriteFile(i.layout.pki("etcd-ca.crt"), ca.PEM, 0o600); err != nil {
 		return err
 	}
 	serving, err := ca.Server("etcd", serverAddresses())
 	if err != nil {
 		return err
 	}
-	if err := serving.Write(c.layout.pki(""), "etcd"); err != nil {
+	if err := serving.Write(i.layout.pki(""), "etcd"); err != nil {
 		return err
 	}
 	client, err := ca.Client("kube-apiserver")
 	if err != nil {
 		return err
 	}
-	c.etcd, err = newProber(restConfig(c.ports[etcdHTTP].Address(), port.Host, ca.PEM, client))
-	if err != nil {
-		return err
-	}
-	return client.Write(c.layout.pki(""), "etcd-client")
+	i.etcd = restConfig(i.ports[etcdHTTP].Address(), port.Host, ca.PEM, client)
+	return client.Write(i.layout.pki(""), "etcd-client")
 }
 
 // writeUsers gives each component the identity that Kubernetes' own RBAC rules expect of it.
-func (c *Cluster) writeUsers() error {
-	admin, err := c.clientConfig(adminUser, adminGroup)
+func (i *identities) writeUsers() error {
+	admin, err := i.user(adminUser, adminGroup)
 	if err != nil {
 		return err
 	}
-	c.admin = admin
-	if c.api, err = newProber(admin); err != nil {
-		return err
-	}
-	if err := writeKubeconfig(c.Kubeconfig(), kubeconfig(c.spec.Name, admin)); err != nil {
+	i.admin = admin
+	if err := writeKubeconfig(i.layout.kubeconfig(adminUser), kubeconfig(i.cluster, admin)); err != nil {
 		return err
 	}
 	for file, user := range map[federation.Component]string{
@@ -106,34 +111,34 @@ func (c *Cluster) writeUsers() error {
 		federation.Scheduler:         "system:kube-scheduler",
 		federation.Kwok:              kwokUser,
 	} {
-		config, err := c.clientConfig(user)
+		config, err := i.user(user)
 		if err != nil {
 			return err
 		}
-		if err := writeKubeconfig(c.layout.kubeconfig(string(file)), kubeconfig(c.spec.Name, config)); err != nil {
+		if err := writeKubeconfig(i.layout.kubeconfig(string(file)), kubeconfig(i.cluster, config)); err != nil {
 			return err
 		}
 	}
-	path := fmt.Appendf(nil, "%q", c.layout.kubeconfig(string(federation.Scheduler)))
+	path := fmt.Appendf(nil, "%q", i.layout.kubeconfig(string(federation.Scheduler)))
 	scheduler := bytes.ReplaceAll(schedulerConfiguration, []byte("KUBECONFIG"), path)
-	if err := os.WriteFile(c.layout.config(federation.Scheduler), scheduler, 0o600); err != nil {
+	if err := os.WriteFile(i.layout.config(federation.Scheduler), scheduler, 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(c.layout.config(federation.Kwok), kwokConfiguration, 0o600)
+	return os.WriteFile(i.layout.config(federation.Kwok), kwokConfiguration, 0o600)
 }
 
-func (c *Cluster) clientConfig(user string, groups ...string) (*rest.Config, error) {
-	certificate, err := c.ca.Client(user, groups...)
+func (i *identities) user(user string, groups ...string) (*rest.Config, error) {
+	certificate, err := i.ca.Client(user, groups...)
 	if err != nil {
 		return nil, err
 	}
-	return restConfig(c.ports[apiServer].Address(), port.Host, c.ca.PEM, certificate), nil
+	return restConfig(i.ports[apiServer].Address(), port.Host, i.ca.PEM, certificate), nil
 }
 
 // User returns a configuration and the path of a kubeconfig for a user with these groups. RBAC determines the
 // user's permissions.
 func (c *Cluster) User(name string, groups ...string) (*rest.Config, string, error) {
-	config, err := c.clientConfig(name, groups...)
+	config, err := c.identities.user(name, groups...)
 	if err != nil {
 		return nil, "", err
 	}

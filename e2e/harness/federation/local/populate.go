@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/crds"
@@ -21,20 +22,20 @@ import (
 // populate creates the initial objects: the CRDs of Breakwater in a core, nodes in a worker.
 func (c *Cluster) populate(ctx context.Context) error {
 	if c.HasRole(federation.Core) {
-		if err := c.installDefinitions(ctx); err != nil {
+		if err := installDefinitions(ctx, c.identities.admin); err != nil {
 			return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
 		}
 	}
 	if c.HasRole(federation.Worker) && !c.options.WithoutControllers {
-		if err := c.createNodes(ctx); err != nil {
+		if err := createNodes(ctx, c.identities.admin, c.spec); err != nil {
 			return fmt.Errorf("cluster %s: %w", c.spec.Name, err)
 		}
 	}
 	return nil
 }
 
-func (c *Cluster) installDefinitions(ctx context.Context) error {
-	clients, err := apiextensions.NewForConfig(c.admin)
+func installDefinitions(ctx context.Context, admin *rest.Config) error {
+	clients, err := apiextensions.NewForConfig(admin)
 	if err != nil {
 		return err
 	}
@@ -78,8 +79,8 @@ func (c *Cluster) installDefinitions(ctx context.Context) error {
 }
 
 // createNodes creates kwok's RBAC objects and the nodes that it simulates.
-func (c *Cluster) createNodes(ctx context.Context) error {
-	clients, err := kubernetes.NewForConfig(c.admin)
+func createNodes(ctx context.Context, admin *rest.Config, spec federation.ClusterSpec) error {
+	clients, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return err
 	}
@@ -90,8 +91,8 @@ func (c *Cluster) createNodes(ctx context.Context) error {
 	if _, err := clients.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create the ClusterRoleBinding of kwok: %w", err)
 	}
-	for i := range c.spec.Nodes {
-		if _, err := clients.CoreV1().Nodes().Create(ctx, c.node(i), metav1.CreateOptions{}); err != nil {
+	for i := range spec.Nodes {
+		if _, err := clients.CoreV1().Nodes().Create(ctx, node(spec.Name, i), metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create node %d: %w", i, err)
 		}
 	}
@@ -99,8 +100,8 @@ func (c *Cluster) createNodes(ctx context.Context) error {
 }
 
 // node is large enough that the scheduler never runs out of room in a test.
-func (c *Cluster) node(i int) *corev1.Node {
-	name := fmt.Sprintf("%s-node-%d", c.spec.Name, i+1)
+func node(cluster string, i int) *corev1.Node {
+	name := fmt.Sprintf("%s-node-%d", cluster, i+1)
 	room := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("1000"),
 		corev1.ResourceMemory: resource.MustParse("4Ti"),

@@ -78,21 +78,9 @@ func (p *prober) ready(ctx context.Context) error {
 	return nil
 }
 
-// awaitWorking waits until a component works. Controllers have no health port, so a running process is sufficient.
-func (c *Cluster) awaitWorking(ctx context.Context, component federation.Component) error {
-	what := fmt.Sprintf("%s of cluster %s", component, c.spec.Name)
-	switch component {
-	case federation.Etcd:
-		return waitFor(ctx, what, c.etcd.ready)
-	case federation.APIServer:
-		return waitFor(ctx, what, c.api.ready)
-	}
-	return nil
-}
-
 // awaitUsable waits until pods can be created, and in a worker until they can run.
 func (c *Cluster) awaitUsable(ctx context.Context) error {
-	clients, err := kubernetes.NewForConfig(c.admin)
+	clients, err := kubernetes.NewForConfig(c.identities.admin)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func (f *Federation) recordLaunch(c *Cluster, component federation.Component, p 
 				continue
 			}
 			cluster := &s.Clusters[i]
-			cluster.Server = c.admin.Host
+			cluster.Server = c.identities.admin.Host
 			entry := ComponentState{
 				Name: component, Process: newProcess(p.cmd.Process.Pid, p.started), Log: c.layout.log(component),
 			}
