@@ -49,8 +49,8 @@ func (h *cellHistory) end(ctx context.Context, namespace string) error {
 
 // beginHistories reads the current pods of all cells.
 func (p *play) beginHistories(ctx context.Context) error {
-	for i, etcd := range p.etcds {
-		h := &cellHistory{cell: p.Cells[i].Name, etcd: etcd, start: p.start}
+	for i, etcd := range p.stage.etcds {
+		h := &cellHistory{cell: p.stage.Cells[i].Name, etcd: etcd, start: p.start}
 		if err := h.begin(ctx, p.app.Namespace); err != nil {
 			return err
 		}
@@ -58,16 +58,6 @@ func (p *play) beginHistories(ctx context.Context) error {
 		p.histories = append(p.histories, h)
 	}
 	return nil
-}
-
-// history returns the history of a cell.
-func (p *play) history(cell string) (*cellHistory, error) {
-	for _, h := range p.histories {
-		if h.cell == cell {
-			return h, nil
-		}
-	}
-	return nil, fmt.Errorf("no cell %s", cell)
 }
 
 // evidence ends the records and reads what all cells stored.

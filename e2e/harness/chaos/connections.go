@@ -13,7 +13,7 @@ import (
 // each.
 func degradeConnections(components func(*play) []string, each time.Duration) fault {
 	return func(ctx context.Context, p *play) error {
-		all := p.coreProxies(components(p))
+		all := p.stage.coreProxies(components(p))
 		one := all[p.random.IntN(len(all))]
 		steps := []func() error{
 			func() error {
@@ -33,13 +33,13 @@ func degradeConnections(components func(*play) []string, each time.Duration) fau
 				return err
 			}
 		}
-		return p.heal(ctx)
+		return p.stage.heal(ctx)
 	}
 }
 
 // cutWebhooks cuts all webhooks off from the core. Their caches stay; that must not be enough to admit a removal.
 func cutWebhooks(ctx context.Context, p *play) error {
-	for _, conn := range p.coreProxies(webhooksOf(p)) {
+	for _, conn := range p.stage.coreProxies(webhooksOf(p)) {
 		if err := conn.Cut(proxy.Both); err != nil {
 			return err
 		}
@@ -49,41 +49,41 @@ func cutWebhooks(ctx context.Context, p *play) error {
 		return err
 	}
 	end()
-	return p.heal(ctx)
+	return p.stage.heal(ctx)
 }
 
 // stallAggregator holds the events of an aggregator's cell back, and then delivers them all at once.
 func stallAggregator(ctx context.Context, p *play) error {
 	worker := p.worker()
-	p.proxies[connection{p.aggregator(worker), worker.Name()}].Stall(proxy.ToClient)
+	p.stage.proxies[connection{p.stage.aggregator(worker), worker.Name()}].Stall(proxy.ToClient)
 	if err := p.waitBetween(ctx, 4*time.Second, 8*time.Second); err != nil {
 		return err
 	}
-	return p.heal(ctx)
+	return p.stage.heal(ctx)
 }
 
 func webhooksOf(*play) []string { return webhooks() }
 
 func aggregatorsOf(p *play) []string {
 	var all []string
-	for _, worker := range p.Workers {
-		all = append(all, p.aggregator(worker))
+	for _, worker := range p.stage.Workers {
+		all = append(all, p.stage.aggregator(worker))
 	}
 	return all
 }
 
-func (p *play) coreProxies(components []string) []*federation.Proxy {
+func (s *Stage) coreProxies(components []string) []*federation.Proxy {
 	var all []*federation.Proxy
 	for _, component := range components {
-		all = append(all, p.proxies[connection{component, p.Core.Name()}])
+		all = append(all, s.proxies[connection{component, s.Core.Name()}])
 	}
 	return all
 }
 
-func (p *play) heal(ctx context.Context) error {
-	for w, p := range p.proxies {
-		if err := p.Heal(ctx); err != nil {
-			return fmt.Errorf("heal the connection of %s to %s: %w", w.component, w.cluster, err)
+func (s *Stage) heal(ctx context.Context) error {
+	for conn, proxy := range s.proxies {
+		if err := proxy.Heal(ctx); err != nil {
+			return fmt.Errorf("heal the connection of %s to %s: %w", conn.component, conn.cluster, err)
 		}
 	}
 	return nil

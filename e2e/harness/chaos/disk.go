@@ -29,15 +29,15 @@ type diskAccess interface {
 // fillDisk leaves the core's etcd no room on its disk. etcd then exits, and each restart fails, until there is room again. fillDisk checks
 // that etcd exited and why: an etcd that keeps running would be no fault.
 func fillDisk(ctx context.Context, p *play) error {
-	disk, ok := p.Core.(diskAccess)
+	disk, ok := p.stage.Core.(diskAccess)
 	if !ok {
-		return fmt.Errorf("the disk of cluster %s cannot be filled", p.Core.Name())
+		return fmt.Errorf("the disk of cluster %s cannot be filled", p.stage.Core.Name())
 	}
-	faults, err := faultsOf(p.Core)
+	faults, err := faultsOf(p.stage.Core)
 	if err != nil {
 		return err
 	}
-	etcd, err := dialEtcd(p.Core)
+	etcd, err := dialEtcd(p.stage.Core)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func fillDisk(ctx context.Context, p *play) error {
 	if err := disk.FillDisk(federation.Etcd); err != nil {
 		return err
 	}
-	if err := p.writeUntilFull(ctx, etcd); err != nil {
+	if err := p.stage.writeUntilFull(ctx, etcd); err != nil {
 		return err
 	}
 	end := p.beginOutage("the disk of the core's etcd was full")
@@ -54,9 +54,9 @@ func fillDisk(ctx context.Context, p *play) error {
 			return err
 		}
 		if err := faults.Restart(ctx, federation.Etcd); err == nil {
-			return fmt.Errorf("etcd of cluster %s started although its disk is full", p.Core.Name())
+			return fmt.Errorf("etcd of cluster %s started although its disk is full", p.stage.Core.Name())
 		}
-		if err := p.awaitFullDiskExit(ctx); err != nil {
+		if err := p.stage.awaitFullDiskExit(ctx); err != nil {
 			return err
 		}
 	}
@@ -70,11 +70,11 @@ func fillDisk(ctx context.Context, p *play) error {
 	if err := faults.Restart(ctx, federation.Etcd); err != nil {
 		return fmt.Errorf("start etcd after the disk has space again: %w", err)
 	}
-	return p.deleteFiller(ctx, etcd)
+	return deleteFiller(ctx, etcd)
 }
 
 // writeUntilFull writes until etcd has exited: the storm alone could take a while to reach the end of a file.
-func (p *play) writeUntilFull(ctx context.Context, etcd *clientv3.Client) error {
+func (s *Stage) writeUntilFull(ctx context.Context, etcd *clientv3.Client) error {
 	writing, stop := context.WithTimeout(ctx, diskFullTimeout)
 	var writer sync.WaitGroup
 	defer writer.Wait()
@@ -85,26 +85,26 @@ func (p *play) writeUntilFull(ctx context.Context, etcd *clientv3.Client) error 
 			_, _ = etcd.Put(writing, fmt.Sprint(fillerPrefix, i), chunk) // the exit of etcd shows if it was the last
 		}
 	})
-	return p.awaitFullDiskExit(ctx)
+	return s.awaitFullDiskExit(ctx)
 }
 
 // awaitFullDiskExit returns when the core's etcd has exited by itself because a write was refused.
-func (p *play) awaitFullDiskExit(ctx context.Context) error {
+func (s *Stage) awaitFullDiskExit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, diskFullTimeout)
 	defer cancel()
 	select {
-	case death := <-p.federation.Deaths():
-		if death.Cluster == p.Core.Name() && death.Component == federation.Etcd && strings.Contains(death.Tail, syscall.EFBIG.Error()) {
+	case death := <-s.federation.Deaths():
+		if death.Cluster == s.Core.Name() && death.Component == federation.Etcd && strings.Contains(death.Tail, syscall.EFBIG.Error()) {
 			return nil
 		}
 		return fmt.Errorf("want etcd to exit because its disk is full: %w", death)
 	case <-ctx.Done():
-		return fmt.Errorf("etcd of cluster %s still runs although its disk is full: %w", p.Core.Name(), context.Cause(ctx))
+		return fmt.Errorf("etcd of cluster %s still runs although its disk is full: %w", s.Core.Name(), context.Cause(ctx))
 	}
 }
 
 // deleteFiller deletes the data that filled the disk. An etcd that has just started may not have a leader yet.
-func (p *play) deleteFiller(ctx context.Context, etcd *clientv3.Client) error {
+func deleteFiller(ctx context.Context, etcd *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	return poll(ctx, func(ctx context.Context) error {

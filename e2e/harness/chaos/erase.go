@@ -7,7 +7,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
@@ -20,11 +19,11 @@ func eraseProtectors(ctx context.Context, p *play) error {
 	if err != nil {
 		return err
 	}
-	faults, err := faultsOf(p.Core)
+	faults, err := faultsOf(p.stage.Core)
 	if err != nil {
 		return err
 	}
-	etcd, err := dialEtcd(p.Core)
+	etcd, err := dialEtcd(p.stage.Core)
 	if err != nil {
 		return err
 	}
@@ -59,11 +58,4 @@ func eraseProtectors(ctx context.Context, p *play) error {
 	}
 	// Let the storm run until the protector is counted, and after.
 	return p.waitBetween(ctx, requestTimeout+4*time.Second, requestTimeout+6*time.Second)
-}
-
-// protector returns the protector of the application.
-func (p *play) protector(ctx context.Context) (*v1alpha1.PodProtector, error) {
-	protector := &v1alpha1.PodProtector{}
-	err := p.protectors.Get(ctx, client.ObjectKey{Namespace: p.app.Namespace, Name: application}, protector)
-	return protector, err
 }

@@ -23,7 +23,9 @@ func (p *play) waitBetween(ctx context.Context, least, most time.Duration) error
 
 func (p *play) webhook() string { return webhooks()[p.random.IntN(2)] }
 
-func (p *play) worker() federation.Cluster { return p.Workers[p.random.IntN(len(p.Workers))] }
+func (p *play) worker() federation.Cluster {
+	return p.stage.Workers[p.random.IntN(len(p.stage.Workers))]
+}
 
 func noFault(ctx context.Context, p *play) error { return p.journal.awaitAnswers(ctx, 200) }
 
@@ -32,47 +34,47 @@ func killWebhook(ctx context.Context, p *play) error {
 }
 
 func killAggregator(ctx context.Context, p *play) error {
-	return p.kill(ctx, p.aggregator(p.worker()))
+	return p.kill(ctx, p.stage.aggregator(p.worker()))
 }
 
 func (p *play) kill(ctx context.Context, component string) error {
-	if err := p.Breakwater.Kill(component); err != nil {
+	if err := p.stage.Breakwater.Kill(component); err != nil {
 		return err
 	}
 	if err := p.waitBetween(ctx, 2*time.Second, 4*time.Second); err != nil {
 		return err
 	}
-	return p.Breakwater.Restart(ctx, component)
+	return p.stage.Breakwater.Restart(ctx, component)
 }
 
 func freezeWebhook(ctx context.Context, p *play) error {
 	webhook := p.webhook()
-	if err := p.Breakwater.Freeze(webhook); err != nil {
+	if err := p.stage.Breakwater.Freeze(webhook); err != nil {
 		return err
 	}
 	if err := p.waitBetween(ctx, 3*time.Second, 6*time.Second); err != nil {
 		return err
 	}
-	return p.Breakwater.Thaw(webhook)
+	return p.stage.Breakwater.Thaw(webhook)
 }
 
 // replaceAggregator pauses the leader of a cell for longer than its lease, so that a standby takes over, and resumes it while its
 // successor works.
 func replaceAggregator(ctx context.Context, p *play) error {
 	worker := p.worker()
-	leader, standby := p.aggregator(worker), p.aggregator(worker)+"-standby"
-	if err := p.Breakwater.StartStandby(ctx, leader, standby); err != nil {
+	leader, standby := p.stage.aggregator(worker), p.stage.aggregator(worker)+"-standby"
+	if err := p.stage.Breakwater.StartStandby(ctx, leader, standby); err != nil {
 		return err
 	}
-	before, err := p.holder(ctx, worker)
+	before, err := p.stage.holder(ctx, worker)
 	if err != nil {
 		return err
 	}
-	if err := p.Breakwater.Freeze(leader); err != nil {
+	if err := p.stage.Breakwater.Freeze(leader); err != nil {
 		return err
 	}
 	if err := poll(ctx, func(ctx context.Context) error {
-		if now, err := p.holder(ctx, worker); err != nil || now == before || now == "" {
+		if now, err := p.stage.holder(ctx, worker); err != nil || now == before || now == "" {
 			return fmt.Errorf("the leader of cell %s is still %q, which is frozen (%w)", worker.Name(), now, err)
 		}
 		return nil
@@ -82,14 +84,14 @@ func replaceAggregator(ctx context.Context, p *play) error {
 	if err := p.waitBetween(ctx, time.Second, 2*time.Second); err != nil {
 		return err
 	}
-	if err := p.Breakwater.Thaw(leader); err != nil {
+	if err := p.stage.Breakwater.Thaw(leader); err != nil {
 		return err
 	}
 	// Both run for a while. Then the standby is killed, and the first one has to lead again.
 	if err := p.waitBetween(ctx, 2*time.Second, 3*time.Second); err != nil {
 		return err
 	}
-	return p.Breakwater.Kill(standby)
+	return p.stage.Breakwater.Kill(standby)
 }
 
 // restart kills a component of a cluster, and starts it again after a while.
@@ -111,7 +113,7 @@ func restart(component federation.Component, cluster func(*play) federation.Clus
 
 // stopCore stops the core's API server until all earlier admissions have taken effect, and longer.
 func stopCore(ctx context.Context, p *play) error {
-	faults, err := faultsOf(p.Core)
+	faults, err := faultsOf(p.stage.Core)
 	if err != nil {
 		return err
 	}
@@ -132,6 +134,6 @@ func (p *play) beginOutage(description string) (end func()) {
 	return func() { p.outages = append(p.outages, Outage{What: description, From: from, To: time.Since(p.start)}) }
 }
 
-func core(p *play) federation.Cluster { return p.Core }
+func core(p *play) federation.Cluster { return p.stage.Core }
 
 func worker(p *play) federation.Cluster { return p.worker() }

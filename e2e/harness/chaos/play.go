@@ -54,7 +54,7 @@ func (p Plan) size() size {
 
 // play is one run of a scenario.
 type play struct {
-	*Stage
+	stage    *Stage
 	plan     Plan
 	scenario Scenario
 	app      storm.Application
@@ -64,12 +64,12 @@ type play struct {
 	start           time.Time
 	journal         *Journal
 	recorder        *storm.Recorder
-	attackTally     storm.Tally
+	attacks         *attacks
 	histories       []*cellHistory
 	outages         []Outage
 	pauseLock       sync.RWMutex // locked to make the storm pause
 	extraPods       int          // pods that are deployed after the fault, in addition to the surplus
-	coreBackup      string       // taken in eve, where the scenario has one
+	coreBackup      string       // taken by beforeStorm, if the scenario needs one
 	faultBegan      time.Duration
 	faultEnded      time.Duration
 	statusRecovered time.Duration
@@ -82,10 +82,11 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 	_, _ = name.Write([]byte(scenario.Name)) // a hash never fails
 	namespace := fmt.Sprintf("chaos-%x-%d", name.Sum64(), plan.Seed)
 	p := &play{
-		Stage: s, plan: plan, scenario: scenario, floor: plan.size().floor,
+		stage: s, plan: plan, scenario: scenario, floor: plan.size().floor,
 		random: rand.New(rand.NewPCG(plan.Seed, name.Sum64())),
 		app:    storm.Application{Namespace: namespace, Name: application, Pods: plan.size().pods},
 	}
+	p.attacks = &attacks{scope: p.app.Scope(s.Cells), pauseLock: &p.pauseLock}
 	result := Result{Name: scenario.Name, Seed: plan.Seed, Floor: p.floor}
 	if err := p.prepare(ctx); err != nil {
 		return result, fmt.Errorf("prepare: %w", err)
@@ -107,24 +108,24 @@ func (s *Stage) Play(ctx context.Context, scenario Scenario, plan Plan) (Result,
 func (p *play) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*waitTimeout)
 	defer cancel()
-	if err := p.protect(ctx, p.app.Namespace, application, p.floor); err != nil {
+	if err := p.stage.protect(ctx, p.app.Namespace, application, p.floor); err != nil {
 		return err
 	}
-	if err := p.awaitWebhookCaches(ctx, p.app.Namespace); err != nil {
+	if err := p.stage.awaitWebhookCaches(ctx, p.app.Namespace); err != nil {
 		return err
 	}
-	if err := p.app.Deploy(ctx, p.Cells); err != nil {
+	if err := p.app.Deploy(ctx, p.stage.Cells); err != nil {
 		return err
 	}
 	var err error
-	if p.recorder, err = storm.StartRecorder(ctx, p.app.Scope(p.Cells), storm.RecorderOptions{}); err != nil {
+	if p.recorder, err = storm.StartRecorder(ctx, p.app.Scope(p.stage.Cells), storm.RecorderOptions{}); err != nil {
 		return err
 	}
 	all := fmt.Sprintf("%d available pods", p.app.Pods)
 	if err := p.recorder.Wait(ctx, all, func(now storm.Point) bool { return now.Total == p.app.Pods }); err != nil {
 		return err
 	}
-	if err := poll(ctx, func(ctx context.Context) error { return p.checkStatus(ctx, p.app.Namespace, application) }); err != nil {
+	if err := poll(ctx, p.checkStatus); err != nil {
 		return err
 	}
 	p.start = time.Now()
@@ -144,13 +145,15 @@ func (p *play) judge(ctx context.Context, result *Result) error {
 	}
 	judgement := Validate(evidence)
 	result.setJudgement(judgement)
-	result.Attempted = len(evidence.Requests) + p.attackTally.Counts().Attempted
+	result.Attempted = len(evidence.Requests) + p.attacks.tally.Counts().Attempted
 	result.RecoverySeconds = p.recovered(evidence.Truths)
 	if p.scenario.reviewed && result.Unreviewed > 0 {
 		result.Illegal = append(result.Illegal, fmt.Sprintf("%d requests were refused because the API server could not call a webhook", result.Unreviewed))
 	}
 	var written error
-	result.Files, written = p.write(evidence, judgement)
+	result.Files, written = timeline{
+		name: p.scenario.Name, seed: p.plan.Seed, evidence: evidence, judgement: judgement, faultBegan: p.faultBegan, faultEnded: p.faultEnded,
+	}.write(p.plan.Traces)
 	return errors.Join(err, written)
 }
 

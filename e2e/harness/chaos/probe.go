@@ -23,15 +23,15 @@ const probe = "probe"
 // awaitWebhookCaches returns when every webhook has received the protectors of a namespace. A webhook does not protect by a protector that it has
 // not received, and that must not count against the storm that follows. A webhook that was cut off may receive one half a minute later. A
 // core delivers its protectors in order, so a webhook that denies by the protector that was created last has received all.
-func (p *play) awaitWebhookCaches(ctx context.Context, namespace string) error {
+func (s *Stage) awaitWebhookCaches(ctx context.Context, namespace string) error {
 	last := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe}}
 	last.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": probe}}
 	last.Spec.MinAvailable = v1alpha1.Pods(1)
-	if err := p.protectors.Create(ctx, last); err != nil {
+	if err := s.protectors.Create(ctx, last); err != nil {
 		return fmt.Errorf("create the probe's protector: %w", err)
 	}
-	for _, address := range p.Breakwater.WebhookAddresses() {
-		if err := poll(ctx, func(ctx context.Context) error { return p.checkWebhookHasProtectors(ctx, address, namespace) }); err != nil {
+	for _, address := range s.Breakwater.WebhookAddresses() {
+		if err := poll(ctx, func(ctx context.Context) error { return s.checkWebhookHasProtectors(ctx, address, namespace) }); err != nil {
 			return fmt.Errorf("wait until the webhook at %s has the protectors: %w", address, err)
 		}
 	}
@@ -39,7 +39,7 @@ func (p *play) awaitWebhookCaches(ctx context.Context, namespace string) error {
 }
 
 // checkWebhookHasProtectors asks one webhook, as a dry run, if a pod of the probe may be removed. It returns an error unless the webhook denies.
-func (p *play) checkWebhookHasProtectors(ctx context.Context, address, namespace string) error {
+func (s *Stage) checkWebhookHasProtectors(ctx context.Context, address, namespace string) error {
 	pod := corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: probe, UID: probe, Labels: map[string]string{"app": probe}},
@@ -63,7 +63,7 @@ func (p *play) checkWebhookHasProtectors(ctx context.Context, address, namespace
 	if err != nil {
 		return err
 	}
-	answer, err := sendReview(ctx, fmt.Sprintf("https://%s/cells/%s/validate", address, p.Cells[0].Name), review)
+	answer, err := sendReview(ctx, fmt.Sprintf("https://%s/cells/%s/validate", address, s.Cells[0].Name), review)
 	if err != nil {
 		return err
 	}

@@ -32,11 +32,18 @@ func (s *Stage) protect(ctx context.Context, namespace, name string, floor int) 
 	return nil
 }
 
-// checkStatus returns an error unless the status of a protector is true: it must count the pods in the etcds, and reserve nothing.
-func (s *Stage) checkStatus(ctx context.Context, namespace, name string) error {
+// protector returns the protector of the application.
+func (p *play) protector(ctx context.Context) (*v1alpha1.PodProtector, error) {
+	protector := &v1alpha1.PodProtector{}
+	err := p.stage.protectors.Get(ctx, client.ObjectKey{Namespace: p.app.Namespace, Name: application}, protector)
+	return protector, err
+}
+
+// checkStatus returns an error unless the status of the protector is true: it must count the pods in the etcds, and reserve nothing.
+func (p *play) checkStatus(ctx context.Context) error {
 	total := 0
-	for _, etcd := range s.etcds {
-		pods, _, err := podsAt(ctx, etcd, namespace)
+	for _, etcd := range p.stage.etcds {
+		pods, _, err := podsAt(ctx, etcd, p.app.Namespace)
 		if err != nil {
 			return err
 		}
@@ -46,20 +53,21 @@ func (s *Stage) checkStatus(ctx context.Context, namespace, name string) error {
 			}
 		}
 	}
-	p := &v1alpha1.PodProtector{}
-	if err := s.protectors.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, p); err != nil {
+	protector, err := p.protector(ctx)
+	if err != nil {
 		return err
 	}
-	if got := p.Status.Summary; int(got.Available) != total || got.Reserved != 0 || len(p.Status.Cells) != len(s.Cells) {
-		return fmt.Errorf("%d pods are available, the status of %d cells has %+v", total, len(p.Status.Cells), got)
+	status := protector.Status
+	if got := status.Summary; int(got.Available) != total || got.Reserved != 0 || len(status.Cells) != len(p.stage.Cells) {
+		return fmt.Errorf("%d pods are available, the status of %d cells has %+v", total, len(status.Cells), got)
 	}
 	return nil
 }
 
 // counted returns the counts of a cell in the status.
 func (p *play) counted(ctx context.Context, cell string) (v1alpha1.Aggregation, error) {
-	protector := &v1alpha1.PodProtector{}
-	if err := p.protectors.Get(ctx, client.ObjectKey{Namespace: p.app.Namespace, Name: application}, protector); err != nil {
+	protector, err := p.protector(ctx)
+	if err != nil {
 		return v1alpha1.Aggregation{}, err
 	}
 	for _, c := range protector.Status.Cells {

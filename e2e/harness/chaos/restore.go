@@ -27,26 +27,22 @@ const (
 // with their UIDs. Pods that were created since then never existed.
 func restoreWorker(bump uint64) fault {
 	return func(ctx context.Context, p *play) error {
-		i := p.random.IntN(len(p.Workers))
-		worker, cell, etcd := p.Workers[i], p.Cells[i], p.etcds[i]
-		backup, backupRevision, err := p.backup(ctx, etcd)
+		i := p.random.IntN(len(p.stage.Workers))
+		worker, h, etcd := p.stage.Workers[i], p.histories[i], p.stage.etcds[i]
+		backup, backupRevision, err := p.stage.backup(ctx, etcd)
 		if err != nil {
 			return err
 		}
 		more := p.app
 		more.Pods, more.Instance = p.plan.size().growth, "undone"
-		if err := more.DeployBare(ctx, p.Cells[i:i+1]); err != nil {
+		if err := more.DeployBare(ctx, p.stage.Cells[i:i+1]); err != nil {
 			return fmt.Errorf("deploy pods that the restore will remove: %w", err)
 		}
 		p.extraPods += more.Pods
 		if err := p.waitBetween(ctx, 3*time.Second, 5*time.Second); err != nil {
 			return err
 		}
-		counted, err := p.counted(ctx, cell.Name)
-		if err != nil {
-			return err
-		}
-		h, err := p.history(cell.Name)
+		counted, err := p.counted(ctx, h.cell)
 		if err != nil {
 			return err
 		}
@@ -122,13 +118,13 @@ func (p *play) awaitCount(ctx context.Context, h *cellHistory, before v1alpha1.A
 }
 
 // backup saves an etcd to a file of the stage. The returned revision is an upper bound of the revision of the file.
-func (p *play) backup(ctx context.Context, etcd *clientv3.Client) (path string, revision int64, err error) {
+func (s *Stage) backup(ctx context.Context, etcd *clientv3.Client) (path string, revision int64, err error) {
 	saved, err := etcd.Snapshot(ctx)
 	if err != nil {
 		return "", 0, fmt.Errorf("back up etcd: %w", err)
 	}
 	defer saved.Close()
-	file, err := os.Create(filepath.Join(p.dir, "backup.db"))
+	file, err := os.Create(filepath.Join(s.dir, "backup.db"))
 	if err != nil {
 		return "", 0, fmt.Errorf("back up etcd: %w", err)
 	}

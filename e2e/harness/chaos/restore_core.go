@@ -17,19 +17,19 @@ import (
 
 // backUpCore backs the core up right before the storm, when all pods exist and nothing is reserved.
 func backUpCore(ctx context.Context, p *play) error {
-	etcd, err := dialEtcd(p.Core)
+	etcd, err := dialEtcd(p.stage.Core)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = etcd.Close() }()
-	p.coreBackup, _, err = p.backup(ctx, etcd)
+	p.coreBackup, _, err = p.stage.backup(ctx, etcd)
 	return err
 }
 
 // restoreCore restores the core from a backup that was taken in the middle of the storm. The storm pauses so that nothing is in flight,
 // and continues when all cells are counted again.
 func restoreCore(ctx context.Context, p *play) error {
-	faults, err := faultsOf(p.Core)
+	faults, err := faultsOf(p.stage.Core)
 	if err != nil {
 		return err
 	}
@@ -41,8 +41,7 @@ func restoreCore(ctx context.Context, p *play) error {
 	}
 	p.pauseLock.Lock()
 	defer p.pauseLock.Unlock()
-	truth := func(ctx context.Context) error { return p.checkStatus(ctx, p.app.Namespace, application) }
-	if err := poll(ctx, truth); err != nil {
+	if err := poll(ctx, p.checkStatus); err != nil {
 		return fmt.Errorf("wait for settlement before the restore: %w", err)
 	}
 	if err := p.restoreCoreEtcd(ctx, faults); err != nil {
@@ -51,7 +50,7 @@ func restoreCore(ctx context.Context, p *play) error {
 	if err := restartAllBut(ctx, faults, federation.Etcd); err != nil {
 		return err
 	}
-	if err := poll(ctx, truth); err != nil {
+	if err := poll(ctx, p.checkStatus); err != nil {
 		return fmt.Errorf("wait for new counts after the restore: %w", err)
 	}
 	return nil
@@ -61,7 +60,7 @@ func restoreCore(ctx context.Context, p *play) error {
 // and the removals since, and some removals are in flight. Webhooks that watched the core must admit nothing until all cells are counted
 // again. The dice may delay the aggregators, so that the webhooks connect first.
 func restoreCoreDuringStorm(ctx context.Context, p *play) error {
-	faults, err := faultsOf(p.Core)
+	faults, err := faultsOf(p.stage.Core)
 	if err != nil {
 		return err
 	}
@@ -83,7 +82,7 @@ func restoreCoreDuringStorm(ctx context.Context, p *play) error {
 
 // restoreCoreEtcd kills all of the core except its etcd, and restores the etcd from the backup.
 func (p *play) restoreCoreEtcd(ctx context.Context, faults federation.Faults) error {
-	etcd, err := dialEtcd(p.Core)
+	etcd, err := dialEtcd(p.stage.Core)
 	if err != nil {
 		return err
 	}
@@ -91,14 +90,14 @@ func (p *play) restoreCoreEtcd(ctx context.Context, faults federation.Faults) er
 	if err := killAllBut(faults, federation.Etcd); err != nil {
 		return err
 	}
-	before, err := p.storedProtector(ctx, etcd)
+	before, err := storedProtector(ctx, etcd, p.app.Namespace)
 	if err != nil {
 		return err
 	}
-	if err := restoreEtcd(ctx, p.Core, p.coreBackup, revisionBump); err != nil {
+	if err := restoreEtcd(ctx, p.stage.Core, p.coreBackup, revisionBump); err != nil {
 		return err
 	}
-	if after, err := p.storedProtector(ctx, etcd); err != nil || after.ModRevision >= before.ModRevision {
+	if after, err := storedProtector(ctx, etcd, p.app.Namespace); err != nil || after.ModRevision >= before.ModRevision {
 		return fmt.Errorf("the protector is at revision %d and was at %d: the restore undid no change (%w)", after.GetModRevision(), before.ModRevision, err)
 	}
 	return nil
@@ -106,7 +105,7 @@ func (p *play) restoreCoreEtcd(ctx context.Context, faults federation.Faults) er
 
 // checkNoPodCreation returns an error while a controller creates pods.
 func (p *play) checkNoPodCreation(ctx context.Context) error {
-	for _, cell := range p.Cells {
+	for _, cell := range p.stage.Cells {
 		sets, err := cell.Client.AppsV1().ReplicaSets(p.app.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -126,7 +125,7 @@ func (p *play) restartCore(ctx context.Context, faults federation.Faults) error 
 	if p.random.IntN(2) == 0 {
 		return restartAllBut(ctx, faults, federation.Etcd)
 	}
-	for _, conn := range p.coreProxies(aggregatorsOf(p)) {
+	for _, conn := range p.stage.coreProxies(aggregatorsOf(p)) {
 		if err := conn.Cut(proxy.Both); err != nil {
 			return err
 		}
@@ -137,7 +136,7 @@ func (p *play) restartCore(ctx context.Context, faults federation.Faults) error 
 	if err := p.waitBetween(ctx, 4*time.Second, 6*time.Second); err != nil {
 		return err
 	}
-	return p.heal(ctx)
+	return p.stage.heal(ctx)
 }
 
 // protectorsKey returns the etcd prefix of the protectors of a namespace.
@@ -146,8 +145,8 @@ func protectorsKey(namespace string) string {
 }
 
 // storedProtector reads the protector of the application from the core's etcd.
-func (p *play) storedProtector(ctx context.Context, etcd *clientv3.Client) (*mvccpb.KeyValue, error) {
-	key := protectorsKey(p.app.Namespace) + application
+func storedProtector(ctx context.Context, etcd *clientv3.Client, namespace string) (*mvccpb.KeyValue, error) {
+	key := protectorsKey(namespace) + application
 	response, err := etcd.Get(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)

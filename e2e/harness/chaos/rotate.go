@@ -9,7 +9,7 @@ import (
 // both, serve the new one, trust only the new one. An API server does not report when it has applied a configuration, so each step gets
 // some seconds.
 func rotateCertificates(ctx context.Context, p *play) error {
-	rotation, err := p.Breakwater.Rotate()
+	rotation, err := p.stage.Breakwater.Rotate()
 	if err != nil {
 		return err
 	}

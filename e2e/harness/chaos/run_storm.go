@@ -24,14 +24,14 @@ func (p *play) runStorm(ctx context.Context) error {
 		pauseLock: &p.pauseLock,
 	}
 	running.Go(func() { all.run(stormCtx) })
-	running.Go(func() { p.collect(stormCtx) })
+	running.Go(func() { p.attacks.collect(stormCtx) })
 	if err := p.journal.awaitAnswers(ctx, p.plan.size().before); err != nil {
 		return fmt.Errorf("begin the storm: %w", err)
 	}
 	// A cascade during the fault ends all replacement of pods. A later one leaves more pods to the fault.
 	early := (p.random.IntN(2) == 0 || p.scenario.earlyCascade) && !p.scenario.lateCascade
 	if early {
-		running.Go(func() { p.cascade(stormCtx) })
+		running.Go(func() { p.attacks.cascade(stormCtx) })
 	}
 	p.faultBegan = time.Since(p.start)
 	err := p.scenario.fault(ctx, p)
@@ -40,7 +40,7 @@ func (p *play) runStorm(ctx context.Context) error {
 		return fmt.Errorf("inject the fault: %w", err)
 	}
 	// The cascade runs in any case: a restore brings back Deployments that an early cascade deleted.
-	running.Go(func() { p.cascade(stormCtx) })
+	running.Go(func() { p.attacks.cascade(stormCtx) })
 	if err := p.replenish(ctx); err != nil {
 		return fmt.Errorf("deploy more pods: %w", err)
 	}
@@ -49,26 +49,6 @@ func (p *play) runStorm(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return context.Cause(ctx)
-}
-
-// collect deletes the collection of pods in every cell once a second.
-func (p *play) collect(ctx context.Context) {
-	for ctx.Err() == nil {
-		p.pauseLock.RLock()
-		_ = storm.DeleteCollection{Scope: p.app.Scope(p.Cells), Times: 1}.Run(ctx, &p.attackTally) // it never returns an error
-		p.pauseLock.RUnlock()
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// cascade deletes all Deployments. It retries a cell whose API server is unreachable.
-func (p *play) cascade(ctx context.Context) {
-	_ = poll(ctx, func(ctx context.Context) error { // it ends with the storm
-		return storm.Cascade{Scope: p.app.Scope(p.Cells)}.Run(ctx, &p.attackTally)
-	})
 }
 
 // replenish deploys pods that no controller replaces, so that there is budget in any case.
@@ -82,7 +62,7 @@ func (p *play) replenish(ctx context.Context) error {
 		// An attempt whose answer was lost has created pods with its name.
 		attempt++
 		more.Instance = fmt.Sprintf("more-%d", attempt)
-		return more.DeployBare(ctx, p.Cells)
+		return more.DeployBare(ctx, p.stage.Cells)
 	})
 }
 
@@ -90,18 +70,17 @@ func (p *play) replenish(ctx context.Context) error {
 func (p *play) recover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	err := poll(ctx, func(ctx context.Context) error { return p.checkStatus(ctx, p.app.Namespace, application) })
-	if err != nil {
+	if err := poll(ctx, p.checkStatus); err != nil {
 		return fmt.Errorf("the status never matched the pods: %w", err)
 	}
 	p.statusRecovered = time.Since(p.start)
 	if err := poll(ctx, p.consumeBudget); err != nil {
 		return fmt.Errorf("budget cannot be consumed: %w", err)
 	}
-	if err := poll(ctx, func(ctx context.Context) error { return p.checkStatus(ctx, p.app.Namespace, application) }); err != nil {
+	if err := poll(ctx, p.checkStatus); err != nil {
 		return fmt.Errorf("the status does not match the pods after the budget was consumed: %w", err)
 	}
-	pod, ok := p.firstAvailable()
+	pod, ok := firstAvailable(p.recorder.Pods())
 	if !ok {
 		return fmt.Errorf("no pod is available, the floor is %d", p.floor)
 	}
@@ -114,7 +93,7 @@ func (p *play) recover(ctx context.Context) error {
 // consumeBudget removes an available pod. It returns an error while more pods than the floor are available.
 func (p *play) consumeBudget(ctx context.Context) error {
 	total := p.recorder.Now().Total
-	pod, ok := p.firstAvailable()
+	pod, ok := firstAvailable(p.recorder.Pods())
 	if total <= p.floor || !ok {
 		return nil
 	}
@@ -122,8 +101,7 @@ func (p *play) consumeBudget(ctx context.Context) error {
 	return fmt.Errorf("%d pods are available, the floor is %d; the answer was: %w", total, p.floor, err)
 }
 
-func (p *play) firstAvailable() (storm.Pod, bool) {
-	pods := p.recorder.Pods()
+func firstAvailable(pods []storm.Pod) (storm.Pod, bool) {
 	i := slices.IndexFunc(pods, func(pod storm.Pod) bool { return pod.Available })
 	if i < 0 {
 		return storm.Pod{}, false

@@ -45,18 +45,14 @@ func span(from, to time.Duration) string {
 }
 
 // write writes the evidence of a scenario and its picture to files for reading. It returns their name without extension.
-func (p *play) write(evidence Evidence, judgement Judgement) (name string, err error) {
-	folder := p.plan.Traces
+func (t timeline) write(folder string) (name string, err error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", fmt.Errorf("create the directory of traces: %w", err)
 	}
-	name = fmt.Sprintf("%s-%d", slug(p.scenario.Name), p.plan.Seed)
-	picture := timeline{
-		name: p.scenario.Name, seed: p.plan.Seed, evidence: evidence, judgement: judgement, faultBegan: p.faultBegan, faultEnded: p.faultEnded,
-	}.chart().SVG()
+	name = fmt.Sprintf("%s-%d", slug(t.name), t.seed)
 	return name, errors.Join(
-		os.WriteFile(filepath.Join(folder, name+".txt"), evidence.trace(), 0o600),
-		os.WriteFile(filepath.Join(folder, name+".svg"), []byte(picture), 0o600),
+		os.WriteFile(filepath.Join(folder, name+".txt"), t.evidence.trace(), 0o600),
+		os.WriteFile(filepath.Join(folder, name+".svg"), []byte(t.chart().SVG()), 0o600),
 	)
 }
 
