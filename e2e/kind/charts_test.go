@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/kind"
 )
@@ -51,9 +52,9 @@ func installCharts(t *testing.T, f *kind.Federation, images []image) *releases {
 		noError(t, os.WriteFile(file, raw, 0o600))
 		r.values[cluster.Name()] = file
 		if cluster.HasRole(federation.Core) {
-			runTool(t.Context(), t, "helm", cluster, "install", "breakwater-crds", filepath.Join(r.charts, "breakwater-crds"), "--wait", timeout)
+			e2e.RunTool(t.Context(), t, "helm", cluster.Kubeconfig(), "install", "breakwater-crds", filepath.Join(r.charts, "breakwater-crds"), "--wait", timeout)
 		}
-		runTool(t.Context(), t, "helm", cluster, r.arguments(t, "install", cluster, images[0], "--create-namespace")...)
+		e2e.RunTool(t.Context(), t, "helm", cluster.Kubeconfig(), r.arguments(t, "install", cluster, images[0], "--create-namespace")...)
 	}
 	r.joinClusters(t)
 	r.waitForAvailable(t)
@@ -93,7 +94,7 @@ func (r *releases) arguments(t testing.TB, command string, cluster federation.Cl
 func (r *releases) upgradeAll(t testing.TB) {
 	t.Helper()
 	for _, cluster := range r.kind.Clusters() {
-		runTool(t.Context(), t, "helm", cluster, r.arguments(t, "upgrade", cluster, r.images[1], "--wait", timeout)...)
+		e2e.RunTool(t.Context(), t, "helm", cluster.Kubeconfig(), r.arguments(t, "upgrade", cluster, r.images[1], "--wait", timeout)...)
 	}
 	for _, cluster := range r.kind.Clusters() {
 		expectImage(t, cluster, repository+":"+r.images[1].tag)
@@ -122,7 +123,7 @@ func expectImage(t testing.TB, cluster federation.Cluster, want string) {
 func (r *releases) waitForAvailable(t testing.TB) {
 	t.Helper()
 	for _, cluster := range r.kind.Clusters() {
-		runTool(t.Context(), t, "kubectl", cluster, "-n", namespace, "wait", "deployment", "--all", "--for=condition=Available", timeout)
+		e2e.RunTool(t.Context(), t, "kubectl", cluster.Kubeconfig(), "-n", namespace, "wait", "deployment", "--all", "--for=condition=Available", timeout)
 	}
 }
 
@@ -136,7 +137,7 @@ func (r *releases) logComponents(t *testing.T) {
 			{"-n", namespace, "logs", "--selector=app.kubernetes.io/part-of=breakwater", "--prefix", "--tail=15", "--max-log-requests=30"},
 			{"-n", namespace, "get", "events", "--sort-by=.lastTimestamp"},
 		} {
-			c := startTool(ctx, t, "kubectl", cluster, look...)
+			c := e2e.StartTool(ctx, t, "kubectl", cluster.Kubeconfig(), look...)
 			_ = c.Wait() // its output contains the reason
 			output := c.String()
 			t.Logf("cluster %s: kubectl %s\n%s", cluster.Name(), strings.Join(look, " "), output[max(0, len(output)-8000):])

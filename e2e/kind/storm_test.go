@@ -69,10 +69,10 @@ func stormWithWebhookRollout(s *kindFixture) {
 	s.runReplacementStorm(func(load *storm.Storm) {
 		began, before := time.Now(), load.Counts()
 		for _, worker := range s.kind.Workers() {
-			runTool(s.Context(), s, "kubectl", worker, "-n", namespace, "rollout", "restart", "deployment/"+fullName+"-webhook")
+			e2e.RunTool(s.Context(), s, "kubectl", worker.Kubeconfig(), "-n", namespace, "rollout", "restart", "deployment/"+fullName+"-webhook")
 		}
 		for _, worker := range s.kind.Workers() {
-			runTool(s.Context(), s, "kubectl", worker, "-n", namespace, "rollout", "status", "deployment/"+fullName+"-webhook", timeout)
+			e2e.RunTool(s.Context(), s, "kubectl", worker.Kubeconfig(), "-n", namespace, "rollout", "status", "deployment/"+fullName+"-webhook", timeout)
 		}
 		s.Logf("FIGURE the webhooks were rolled out within %s, answers meanwhile: %+v", roundedSince(began), subtractCounts(load.Counts(), before))
 	})

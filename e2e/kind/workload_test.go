@@ -76,12 +76,12 @@ func rollingUpdate(s *kindFixture) {
 	s.runReplacementStorm(func(load *storm.Storm) {
 		began = time.Now()
 		for _, worker := range s.kind.Workers() {
-			runTool(s.Context(), s, "kubectl", worker, "-n", s.Namespace, "rollout", "restart", "deployment")
+			e2e.RunTool(s.Context(), s, "kubectl", worker.Kubeconfig(), "-n", s.Namespace, "rollout", "restart", "deployment")
 		}
 		s.WaitForRequests(load, 200)
 	})
 	for _, worker := range s.kind.Workers() {
-		runTool(s.Context(), s, "kubectl", worker, "-n", s.Namespace, "rollout", "status", "deployment", timeout)
+		e2e.RunTool(s.Context(), s, "kubectl", worker.Kubeconfig(), "-n", s.Namespace, "rollout", "status", "deployment", timeout)
 	}
 	s.Logf("FIGURE all Deployments were rolled out within %s", roundedSince(began))
 }
@@ -93,11 +93,11 @@ func drainAllNodes(s *kindFixture, addBudget func(*kindFixture, storm.Applicatio
 	app, recorder := s.deployWorkloads(pods, floor)
 	worker := s.cluster(s.Cells[0].Name)
 	defer func() { // always, because the next claim needs the nodes
-		s.Must(startTool(context.WithoutCancel(s.Context()), s, "kubectl", worker, append([]string{"uncordon"}, worker.Nodes()...)...).Wait())
+		s.Must(e2e.StartTool(context.WithoutCancel(s.Context()), s, "kubectl", worker.Kubeconfig(), append([]string{"uncordon"}, worker.Nodes()...)...).Wait())
 	}()
 	began := time.Now()
 	// Drain only the pods of this claim. Breakwater's components could not be scheduled elsewhere, and no webhook would answer.
-	drain := startTool(s.Context(), s, "kubectl", worker, append([]string{"drain", "--pod-selector=app=web", "--ignore-daemonsets",
+	drain := e2e.StartTool(s.Context(), s, "kubectl", worker.Kubeconfig(), append([]string{"drain", "--pod-selector=app=web", "--ignore-daemonsets",
 		"--delete-emptydir-data", timeout}, worker.Nodes()...)...)
 	s.Eventually(func() string {
 		if drain.HasEnded() {
@@ -123,11 +123,11 @@ func countDenials(c *e2e.Command) int { return strings.Count(c.String(), "will r
 // addPodsElsewhere adds budget with pods in another cell.
 func addPodsElsewhere(s *kindFixture, app storm.Application) {
 	other := s.kind.Workers()[1]
-	runTool(s.Context(), s, "kubectl", other, "-n", app.Namespace, "scale", "deployment", "--all", "--replicas=8")
+	e2e.RunTool(s.Context(), s, "kubectl", other.Kubeconfig(), "-n", app.Namespace, "scale", "deployment", "--all", "--replicas=8")
 }
 
 // uncordonNodes adds budget with pods that replace the evicted ones.
 func uncordonNodes(s *kindFixture, _ storm.Application) {
 	worker := s.kind.Workers()[0]
-	runTool(s.Context(), s, "kubectl", worker, append([]string{"uncordon"}, s.cluster(worker.Name()).Nodes()...)...)
+	e2e.RunTool(s.Context(), s, "kubectl", worker.Kubeconfig(), append([]string{"uncordon"}, s.cluster(worker.Name()).Nodes()...)...)
 }
