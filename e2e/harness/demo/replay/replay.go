@@ -3,6 +3,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -117,6 +118,6 @@ func Marks(r report.Report) (all []Mark) {
 	if r.Protected.Recovery != nil {
 		all = append(all, Mark{r.Protected.Recovery.BeginSeconds, "deployed again"})
 	}
-	slices.SortStableFunc(all, func(a, b Mark) int { return int(math.Copysign(1, a.Seconds-b.Seconds)) })
+	slices.SortStableFunc(all, func(a, b Mark) int { return cmp.Compare(a.Seconds, b.Seconds) })
 	return all
 }
