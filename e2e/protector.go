@@ -58,8 +58,8 @@ func AllAvailable(n int) v1alpha1.Summary {
 // waitForAvailableInEachCore waits until every core counts the given number of pods and has no open reservation.
 func (l *Fixture) waitForAvailableInEachCore(available int) {
 	l.Helper()
-	for _, lab := range l.ForEachCore() {
-		lab.WaitForSummary(AllAvailable(available))
+	for _, core := range l.ForEachCore() {
+		core.WaitForSummary(AllAvailable(available))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// cellHistory reads one cell's etcd, era by era.
+// cellHistory reads one cell's etcd, incarnation by incarnation.
 type cellHistory struct {
 	cell             string
 	etcd             *clientv3.Client
@@ -16,14 +16,14 @@ type cellHistory struct {
 	pastIncarnations []incarnation
 	restorePoints    []restorePoint
 
-	// The current era, from its first revision.
+	// The current incarnation, from its first revision.
 	clock *revisionClock
 	first []revision
 	from  int64
 	began time.Duration
 }
 
-// begin reads the current pods. The first beat of every cell comes before any removal of its era.
+// begin reads the current pods. The first read of every cell comes before any removal of its incarnation.
 func (h *cellHistory) begin(ctx context.Context, namespace string) error {
 	var err error
 	if h.first, h.from, err = podsAt(ctx, h.etcd, namespace); err != nil {
@@ -34,7 +34,7 @@ func (h *cellHistory) begin(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// end reads the changes that were stored since begin. An era that a restore ends must not be written to any more.
+// end reads the changes that were stored since begin. No client may write any more to an incarnation that a restore ends.
 func (h *cellHistory) end(ctx context.Context, namespace string) error {
 	changes, err := podsAfter(ctx, h.etcd, namespace, h.from)
 	if err != nil {

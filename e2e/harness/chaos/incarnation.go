@@ -11,18 +11,18 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
-// incarnation is a part of a cell's history in which its etcd only moved forward. Revisions of two eras cannot be compared: after a restore the
-// same number can stand for another change.
+// incarnation is a part of a cell's history in which the revisions of its etcd only increased. Revisions of two incarnations cannot be
+// compared: after a restore the same number can identify another change.
 type incarnation struct {
 	first  []revision
 	later  []revision
 	bounds func(revision int64) (earliest, latest time.Duration)
 }
 
-// restorePoint is the restore of an etcd between two eras. The whole old era was read when no API server ran any more, and the whole new era is
-// read from before an API server ran again. So nothing is missed and nothing counts twice.
+// restorePoint is the restore of an etcd between two incarnations. The old one was read after its API server had ended, and the new one is
+// read from before its API server starts. So no change is missed or counts twice.
 type restorePoint struct {
-	// ended is when the old era could not be written to any more. began is when the new one could not be written to yet.
+	// ended is a time after the last write to the old incarnation, began a time before the first write to the new one.
 	ended, began time.Duration
 	// drained is when every removal that was admitted by counts from before the restore has taken effect.
 	drained time.Duration
@@ -31,20 +31,20 @@ type restorePoint struct {
 // restoredPods are the removed pods of a cell that a restore brought back, with the time of the restore.
 type restoredPods map[types.UID]time.Duration
 
-// compose builds the truth of a cell from its eras. Changes that a restore makes at a seam are no removals:
+// compose builds the truth of a cell from its incarnations. Changes that a restore makes are no removals:
 //
-//   - A pod that was not available when the old era ended, and is available when the new one begins, was gained at the seam. A pod that
-//     had been removed and comes back has a new life from then on, with its own UID: its next removal takes budget again.
-//   - A pod that was available at the end of the old era and is not at the beginning of the new one was dropped. Like a pod that dies by
+//   - A pod that was not available when the old incarnation ended, and is available when the new one begins, was gained by the restore. A
+//     removed pod that exists again gets another UID from then on: its next removal consumes budget again.
+//   - A pod that was available at the end of the old incarnation and is not at the beginning of the new one was dropped. Like a pod that dies by
 //     itself, it tightens the budget only when a snapshot shows it, and a removal that was admitted before that may still take effect.
 //     So these drops are a truth of their own, which has no order relative to the cell's other changes. They may have happened at any
-//     time from the end of the old era until known.
-func compose(cell string, eras []incarnation, seams []restorePoint) ([]Truth, restoredPods) {
+//     time from the end of the old incarnation until drained.
+func compose(cell string, incarnations []incarnation, restores []restorePoint) ([]Truth, restoredPods) {
 	revived := restoredPods{}
-	truth, pods := replay(cell, eras[0].first, eras[0].later, eras[0].bounds)
+	truth, pods := replay(cell, incarnations[0].first, incarnations[0].later, incarnations[0].bounds)
 	truths := []Truth{truth}
-	for i, next := range eras[1:] {
-		at, undone := seams[i], Truth{Cell: cell + ", undone"}
+	for i, next := range incarnations[1:] {
+		at, undone := restores[i], Truth{Cell: cell + ", undone"}
 		for _, fact := range truths[0].Facts {
 			if fact.Change == storm.Removed {
 				revived[fact.UID] = at.ended
@@ -96,7 +96,7 @@ func difference(before map[string]*corev1.Pod, after []revision) (gained, droppe
 	return gained, dropped
 }
 
-// name returns the UID of a pod's newest life.
+// name returns the UID of a pod since its last restore.
 func (l restoredPods) name(uid types.UID) types.UID {
 	if _, isRestored := l[uid]; isRestored {
 		return uid + " again"
@@ -104,7 +104,7 @@ func (l restoredPods) name(uid types.UID) types.UID {
 	return uid
 }
 
-// rename renames asks for a pod that were made after it came back to its new life. An ask that was in flight at the restore met an API
+// rename changes the UID in requests that were sent after the restore of their pod. A request that was in flight at the restore met an API
 // server that was killed, so no client saw it admitted.
 func (l restoredPods) rename(cell string, requests []RemovalRequest) []RemovalRequest {
 	for i, req := range requests {

@@ -21,7 +21,7 @@ func healthy(number int64, name string) revision {
 	return revision{Number: number, Key: name, Pod: p}
 }
 
-// at returns bounds by which revision n was stored n seconds after begin, the start of its era.
+// at returns bounds by which revision n was stored n seconds after begin, the start of its incarnation.
 func at(begin int64) func(int64) (time.Duration, time.Duration) {
 	return func(n int64) (time.Duration, time.Duration) {
 		return time.Duration(begin+n) * time.Second, time.Duration(begin+n) * time.Second

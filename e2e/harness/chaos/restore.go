@@ -57,7 +57,7 @@ func restoreWorker(bump uint64) fault {
 	}
 }
 
-// restoreCell ends an era of a worker, restores, and begins the next era. It returns the last revision of the old era.
+// restoreCell ends an incarnation of a worker, restores, and begins the next one. It returns the last revision of the old one.
 func (p *play) restoreCell(ctx context.Context, worker federation.Cluster, h *cellHistory, restore func() error) (int64, error) {
 	faults, err := faultsOf(worker)
 	if err != nil {

@@ -26,7 +26,7 @@ type revisionClock struct {
 	reads []revisionRead
 }
 
-// revisionRead is one read: at some time between asked and answered the etcd was at the revision.
+// revisionRead is one read: at some time between sent and answered, etcd was at the revision.
 type revisionRead struct {
 	sent, answered time.Duration
 	revision       int64
@@ -34,58 +34,58 @@ type revisionRead struct {
 
 func startRevisionClock(ctx context.Context, etcd *clientv3.Client, start time.Time) *revisionClock {
 	ctx, stop := context.WithCancel(ctx)
-	m := &revisionClock{etcd: etcd, start: start, stop: stop}
-	m.running.Go(func() {
+	c := &revisionClock{etcd: etcd, start: start, stop: stop}
+	c.running.Go(func() {
 		ticker := time.NewTicker(readInterval)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ticker.C:
-				_ = m.read(ctx) // faults stop an etcd on purpose
+				_ = c.read(ctx) // faults stop an etcd on purpose
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	return m
+	return c
 }
 
-func (m *revisionClock) read(ctx context.Context) error {
+func (c *revisionClock) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	sent := time.Since(m.start)
-	head, err := revisionOf(ctx, m.etcd)
+	sent := time.Since(c.start)
+	head, err := revisionOf(ctx, c.etcd)
 	if err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reads = append(m.reads, revisionRead{sent: sent, answered: time.Since(m.start), revision: head})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reads = append(c.reads, revisionRead{sent: sent, answered: time.Since(c.start), revision: head})
 	return nil
 }
 
-// stopReading stops the metronome.
-func (m *revisionClock) stopReading() {
-	m.stop()
-	m.running.Wait()
+// stopReading stops the reads and returns when the last one has ended.
+func (c *revisionClock) stopReading() {
+	c.stop()
+	c.running.Wait()
 }
 
 // bounds returns a function that bounds when a revision was stored, for revisions stored between begin and end.
-func (m *revisionClock) bounds(begin, end time.Duration) func(int64) (time.Duration, time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return boundsOf(m.reads, begin, end)
+func (c *revisionClock) bounds(begin, end time.Duration) func(int64) (time.Duration, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return boundsOf(c.reads, begin, end)
 }
 
-// boundsOf returns a function that bounds when a revision was stored. The beats are in the order of their start.
-func boundsOf(beats []revisionRead, begin, end time.Duration) func(int64) (time.Duration, time.Duration) {
+// boundsOf returns a function that bounds when a revision was stored. The reads are in the order of their start.
+func boundsOf(reads []revisionRead, begin, end time.Duration) func(int64) (time.Duration, time.Duration) {
 	return func(revision int64) (earliest, latest time.Duration) {
 		earliest, latest = begin, end
-		for _, b := range beats {
-			if b.revision < revision {
-				earliest = max(earliest, b.sent)
+		for _, read := range reads {
+			if read.revision < revision {
+				earliest = max(earliest, read.sent)
 			} else {
-				latest = min(latest, b.answered)
+				latest = min(latest, read.answered)
 			}
 		}
 		return earliest, latest

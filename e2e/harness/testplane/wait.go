@@ -8,13 +8,13 @@ import (
 // waitTimeout is the timeout of every wait for something that takes a moment.
 const waitTimeout = time.Minute
 
-// Eventually waits until look returns "". On a timeout it fails the test with the last result of look.
-func Eventually(t testing.TB, check func() string) {
+// Eventually waits until problem returns "". On a timeout it fails the test with the last problem.
+func Eventually(t testing.TB, problem func() string) {
 	t.Helper()
 	deadline := time.Now().Add(waitTimeout)
-	for word := check(); word != ""; word = check() {
+	for message := problem(); message != ""; message = problem() {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %s: %s", waitTimeout, word)
+			t.Fatalf("waited %s: %s", waitTimeout, message)
 		}
 		<-time.After(20 * time.Millisecond)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -82,7 +83,7 @@ func (p *shardProgram) run(ctx context.Context) error {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).
-		WithEventFilter(predicate.NewPredicateFuncs(func(object client.Object) bool { return p.isNamespaceOfRing(object.GetNamespace()) })).
+		WithEventFilter(predicate.NewPredicateFuncs(func(object client.Object) bool { return strings.HasPrefix(object.GetNamespace(), p.prefix) })).
 		WithOptions(controller.Options{MaxConcurrentReconciles: p.workers}).Complete(inner)
 	if err != nil {
 		return err
@@ -112,10 +113,6 @@ func (p *shardProgram) newManager(ctx context.Context, config *rest.Config) (man
 	}
 	inner, err := shard.Reconciler(mgr, &corev1.ConfigMap{}, &reconciler{shardProgram: p, client: mgr.GetClient()})
 	return mgr, inner, err
-}
-
-func (p *shardProgram) isNamespaceOfRing(namespace string) bool {
-	return len(namespace) >= len(p.prefix) && namespace[:len(p.prefix)] == p.prefix
 }
 
 // reconciler processes ConfigMaps.
@@ -160,7 +157,7 @@ func (r *reconciler) report(ctx context.Context, event, object, turn string) err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the recorder says %s", response.Status)
+		return fmt.Errorf("the recorder answered %s", response.Status)
 	}
 	return nil
 }
