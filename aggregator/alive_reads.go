@@ -3,10 +3,7 @@ package aggregator
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
@@ -69,20 +66,15 @@ type aliveReads struct {
 	// readLive asks the cell's API server for the pods of a namespace that a selector matches.
 	readLive  func(ctx context.Context, namespace, selector string) (liveRead, error)
 	monotonic func() time.Time
-
-	mu sync.Mutex
 	// next is when the cell may be asked again which pods of a protector are alive, on the monotonic clock.
-	next map[types.NamespacedName]time.Time
+	next protectorMap[time.Time]
 }
 
 // readLimited asks the cell's API server which pods of a protector are alive, so that pods that became available by time alone can count.
 // If it is too early for another read, it reads no pod and returns the time to wait.
 func (r *aliveReads) readLimited(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target) (wait time.Duration, err error) {
 	key := keyOf(p)
-	r.mu.Lock()
-	wait = r.next[key].Sub(r.monotonic())
-	r.mu.Unlock()
-	if wait > 0 {
+	if wait = r.next.get(key).Sub(r.monotonic()); wait > 0 {
 		return wait, nil
 	}
 	pods, err := selectors.CountedCoverageOf(&p.Spec, target)
@@ -91,11 +83,9 @@ func (r *aliveReads) readLimited(ctx context.Context, p *v1alpha1.PodProtector, 
 	}
 	began := r.monotonic()
 	_, err = r.read(ctx, key.Namespace, pods.Key())
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	// The process may have been paused during the read.
 	pause := min(max(aliveReadMinInterval, aliveReadBackoffFactor*r.monotonic().Sub(began)), aliveReadMaxInterval)
-	r.next[key] = r.monotonic().Add(pause)
+	r.next.set(key, r.monotonic().Add(pause))
 	return 0, err
 }
 
@@ -107,10 +97,4 @@ func (r *aliveReads) read(ctx context.Context, namespace, selector string) (live
 		r.snapshot.RecordAlive(&live, began)
 	}
 	return live, err
-}
-
-func (r *aliveReads) forget(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.next, key)
 }

@@ -1,14 +1,12 @@
 package aggregator
 
 import (
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // countDelays determines how long a protector must not be counted, because removals that no stored reservation covers may still take
@@ -22,10 +20,9 @@ type countDelays struct {
 	endedProtectors *endedProtectors
 	monotonic       func() time.Time
 
-	mu sync.Mutex
 	// cleared has the protectors whose counts were cleared, and void those whose counts are void.
-	cleared map[types.NamespacedName]clearedEntry
-	void    map[types.NamespacedName]settleDelay
+	cleared protectorMap[clearedEntry]
+	void    protectorMap[settleDelay]
 }
 
 // clearedEntry is an entry that was cleared, as it was first seen.
@@ -41,17 +38,15 @@ type clearedEntry struct {
 // until the update timeout has passed too (rule 4(b)).
 func (d *countDelays) afterClearing(p *v1alpha1.PodProtector, stored *v1alpha1.PodProtectorCell) time.Duration {
 	key := keyOf(p)
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if stored.Discount != v1alpha1.DiscountCleared {
-		delete(d.cleared, key)
+		d.cleared.forget(key)
 		return 0
 	}
 	now, last := d.monotonic(), stored.Aggregation.LastEventTime
-	seen, known := d.cleared[key]
-	if !known || !seen.last.Equal(&last) { // another leader may have counted since, and its counts were cleared too
+	seen := d.cleared.get(key)
+	if seen.at.IsZero() || !seen.last.Equal(&last) { // another leader may have counted since, and its counts were cleared too
 		seen = clearedEntry{at: now, last: last}
-		d.cleared[key] = seen
+		d.cleared.set(key, seen)
 	}
 	// The snapshot may be older at that time, so the pods are counted like a first count, with a live list.
 	d.initial.forget(key)
@@ -75,16 +70,14 @@ func (d *countDelays) afterLoss(key types.NamespacedName, p *v1alpha1.PodProtect
 		_, isRecreated := p.Annotations[v1alpha1.AnnotationRestored]
 		isVoid = isRecreated || d.restored > 0 && d.monotonic().Sub(d.ownership.ownedSince(p.Namespace)) < d.deadlines.maxInFlight(p)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if !isVoid {
-		delete(d.void, key)
+		d.void.forget(key)
 		return 0
 	}
-	delay, ok := d.void[key]
-	if !ok || delay.uid != p.UID {
+	delay := d.void.get(key)
+	if delay.since.IsZero() || delay.uid != p.UID {
 		delay = settleDelay{p.UID, d.monotonic()}
-		d.void[key] = delay
+		d.void.set(key, delay)
 	}
 	wait := delay.since.Add(d.deadlines.maxInFlight(p)).Sub(d.monotonic())
 	if wait > 0 {
@@ -104,19 +97,4 @@ func (d *countDelays) afterDeletion(key types.NamespacedName, p *v1alpha1.PodPro
 		d.initial.forget(key) // for the same reason
 	}
 	return wait
-}
-
-func (d *countDelays) forget(key types.NamespacedName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.cleared, key)
-	delete(d.void, key)
-}
-
-// addKeysIn adds the protectors of some slots to keys.
-func (d *countDelays) addKeysIn(slots slot.Set, keys map[types.NamespacedName]bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	addKeysIn(slots, d.cleared, keys)
-	addKeysIn(slots, d.void, keys)
 }

@@ -2,7 +2,6 @@ package aggregator
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // reservationDeadlines are the timers of the open reservations by protector (rule 4(b)). They end with the leadership. It is safe for
@@ -18,9 +16,7 @@ import (
 type reservationDeadlines struct {
 	// admission is the Cell's admission deadline, in nanoseconds, as of the last heartbeat.
 	admission atomic.Int64
-
-	mu          sync.Mutex
-	byProtector map[types.NamespacedName]*quota.Deadlines
+	timers    protectorMap[*quota.Deadlines]
 }
 
 func (d *reservationDeadlines) admissionDeadline() time.Duration {
@@ -39,23 +35,10 @@ func (d *reservationDeadlines) maxInFlight(p *v1alpha1.PodProtector) time.Durati
 
 // of returns the timers of a protector.
 func (d *reservationDeadlines) of(key types.NamespacedName) *quota.Deadlines {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.byProtector[key] == nil {
-		d.byProtector[key] = &quota.Deadlines{}
+	timers := d.timers.get(key)
+	if timers == nil {
+		timers = &quota.Deadlines{}
+		d.timers.set(key, timers)
 	}
-	return d.byProtector[key]
-}
-
-func (d *reservationDeadlines) forget(key types.NamespacedName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.byProtector, key)
-}
-
-// addKeysIn adds the protectors of some slots to keys.
-func (d *reservationDeadlines) addKeysIn(slots slot.Set, keys map[types.NamespacedName]bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	addKeysIn(slots, d.byProtector, keys)
+	return timers
 }

@@ -3,7 +3,6 @@ package aggregator
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -12,7 +11,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // initialCount is a live list for pods that a protector has not been counted by yet, or not with its current spec.
@@ -50,19 +48,15 @@ type initialCounts struct {
 	informer toolscache.SharedIndexInformer
 	snapshot *Snapshot
 	reads    *aliveReads
-
-	mu          sync.Mutex
-	byProtector map[types.NamespacedName]*initialCount
+	counts   protectorMap[*initialCount]
 }
 
 // expect records the protectors of some namespaces that are known before the pods are listed: that list is recent enough for them.
 func (c *initialCounts) expect(in func(namespace string) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, obj := range c.informer.GetStore().List() {
 		p, ok := obj.(*v1alpha1.PodProtector)
 		if ok && in(p.Namespace) && !clusters.IsStub(p) && p.Spec.TargetRef == nil && !isCounted(p, c.cell, nil) {
-			c.byProtector[keyOf(p)] = &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec)}
+			c.counts.set(keyOf(p), &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec)})
 		}
 	}
 }
@@ -84,13 +78,11 @@ func mustCount(p *v1alpha1.PodProtector, cellID string) bool {
 // counts are of a transition and the new ones are not, or the reverse.
 func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
 	key := keyOf(p)
-	c.mu.Lock()
-	f, counted := c.byProtector[key], isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
+	f, counted := c.counts.get(key), isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
 	if f != nil && counted && (!f.isFor(p, target, inTransition) || c.snapshot.HasReached(f.live.version)) {
-		delete(c.byProtector, key)
+		c.forget(key)
 		f = nil
 	}
-	c.mu.Unlock()
 	switch {
 	case f.isFor(p, target, inTransition):
 		return &f.live, nil
@@ -105,22 +97,9 @@ func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, t
 	if err != nil {
 		return nil, fmt.Errorf("count for the first time: %w", err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.byProtector[key] = &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), inTransition: inTransition, live: live}
+	c.counts.set(key, &initialCount{uid: p.UID, spec: quota.CountedSpec(&p.Spec), selector: selectorOf(target), inTransition: inTransition, live: live})
 	return &live, nil
 }
 
 // forget makes the next count read a new list.
-func (c *initialCounts) forget(key types.NamespacedName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.byProtector, key)
-}
-
-// addKeysIn adds the protectors of some slots to keys.
-func (c *initialCounts) addKeysIn(slots slot.Set, keys map[types.NamespacedName]bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	addKeysIn(slots, c.byProtector, keys)
-}
+func (c *initialCounts) forget(key types.NamespacedName) { c.counts.forget(key) }

@@ -75,7 +75,7 @@ func TestInitialCountIsNotOlderThanProtector(t *testing.T) {
 			if got := w.aggregateNow(t); got != 5 {
 				t.Errorf("%d available when the stream has caught up, want 5", got)
 			}
-			if len(l.initial.byProtector) != 0 {
+			if len(l.initial.counts.of) != 0 {
 				t.Error("live list kept after the stream has passed it, want none")
 			}
 		})
@@ -103,12 +103,12 @@ func TestNewLeaderListsOnceForKnownProtectors(t *testing.T) {
 	w.create(true)
 	w.lead()
 	l := w.newest()
-	l.initial.byProtector[w.key()] = &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
+	l.initial.counts.set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 	w.remove("uid-1") // another list would not contain it
 	if got := w.aggregateNow(t); got != 1 {
 		t.Errorf("%d available, want the one of the leader's own list", got)
 	}
-	if w.aggregateNow(t); len(l.initial.byProtector) != 0 {
+	if w.aggregateNow(t); len(l.initial.counts.of) != 0 {
 		t.Error("initial count kept after the protector was counted, want none")
 	}
 }
@@ -140,7 +140,7 @@ func TestRestoredProtectorIsCountedAfterDeadline(t *testing.T) {
 				w.store(changed)
 				if newLeader { // it knew the protector before its pods were listed
 					w.lead()
-					w.newest().initial.byProtector[w.key()] = &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
+					w.newest().initial.counts.set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 				}
 				counted := func() bool {
 					if err := w.beginAggregation(w.newest()); err != nil {

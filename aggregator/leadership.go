@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/scope"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
@@ -72,7 +71,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 	l.run(ctx)
 	a.current.Store(nil)
 	a.metrics.leading.Set(0)
-	a.metrics.spread.clear()
+	a.metrics.spread.records.clear()
 	l.log.Info("Stopped leading", "reason", endReason(ctx))
 	report.writeReleased(context.WithoutCancel(ctx), endReason(ctx))
 }
@@ -102,9 +101,9 @@ func (a *Aggregator) assemble(
 	state startState, owned ownership, snapshot *Snapshot, enqueuer *enqueuer, log logr.Logger, stop context.CancelCauseFunc,
 ) *leadership {
 	cell, queue := a.options.Cell, enqueuer.queue
-	deadlines := &reservationDeadlines{byProtector: map[types.NamespacedName]*quota.Deadlines{}}
-	reads := &aliveReads{snapshot: snapshot, readLive: a.readLive, monotonic: a.monotonic, next: map[types.NamespacedName]time.Time{}}
-	initial := &initialCounts{cell: cell, informer: a.informer, snapshot: snapshot, reads: reads, byProtector: map[types.NamespacedName]*initialCount{}}
+	deadlines := &reservationDeadlines{}
+	reads := &aliveReads{snapshot: snapshot, readLive: a.readLive, monotonic: a.monotonic}
+	initial := &initialCounts{cell: cell, informer: a.informer, snapshot: snapshot, reads: reads}
 	entries := &cellEntries{
 		start: state, scope: snapshot.filter.scope, readCell: a.readCell, endedProtectors: &a.endedProtectors,
 		enqueueAll: enqueuer.enqueueAll, owns: owned.owns, monotonic: a.monotonic, stop: stop, log: log,
@@ -113,6 +112,10 @@ func (a *Aggregator) assemble(
 		interval: a.options.Heartbeat, snapshot: snapshot, liveVersion: a.liveVersion,
 		enqueueOwned: func() { enqueuer.enqueueAll(owned.owns) }, stop: stop, log: log,
 	}
+	delays := &countDelays{
+		restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.endedProtectors, monotonic: a.monotonic,
+	}
+	workloads := &workloadResolver{index: newWorkloadIndex(), queue: queue, now: a.now, log: log}
 	l := &leadership{
 		options: a.options, cellClientset: a.cellClientset, metadataClient: a.metadataClient, metrics: a.metrics, ownership: owned,
 		snapshot: snapshot, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
@@ -124,16 +127,15 @@ func (a *Aggregator) assemble(
 	l.reconciler = &reconciler{
 		cell: cell, start: state, ownership: owned, protectors: a.protectors, snapshot: snapshot, entries: entries, deadlines: deadlines,
 		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.transitions,
-		delays: &countDelays{
-			restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.endedProtectors,
-			monotonic: a.monotonic, cleared: map[types.NamespacedName]clearedEntry{}, void: map[types.NamespacedName]settleDelay{},
+		delays: delays, workloads: workloads,
+		states: protectorStates{
+			workloads.index, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.next,
 		},
 		pods: &podObserver{
 			snapshot: snapshot, deadlines: deadlines, initial: initial, reads: reads, readPod: a.readPod, clock: a.clock, monotonic: a.monotonic, log: log,
 		},
-		workloads: &workloadResolver{index: newWorkloadIndex(), queue: queue, now: a.now, log: log},
-		events:    &protectorEvents{cell: cell, recorder: a.events},
-		rounds:    enqueuer.rounds, queue: queue, metrics: a.metrics, clock: a.clock, monotonic: a.monotonic, log: log,
+		events: &protectorEvents{cell: cell, recorder: a.events},
+		rounds: enqueuer.rounds, queue: queue, metrics: a.metrics, clock: a.clock, monotonic: a.monotonic, log: log,
 	}
 	return l
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
@@ -33,11 +32,13 @@ type reconciler struct {
 	reads       *aliveReads
 	pods        *podObserver
 	workloads   *workloadResolver
-	heartbeat   *cellHeartbeat
-	events      *protectorEvents
-	rounds      *roundTracer
-	queue       workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	metrics     *metrics
+	// states are those of the parts, for protectors that are not counted any more.
+	states    protectorStates
+	heartbeat *cellHeartbeat
+	events    *protectorEvents
+	rounds    *roundTracer
+	queue     workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	metrics   *metrics
 	// clock judges how long pods have been ready. Deadlines use monotonic, which cannot be set.
 	clock     *steadyClock
 	monotonic func() time.Time
@@ -150,23 +151,5 @@ func (r *reconciler) requeue(key types.NamespacedName, p *v1alpha1.PodProtector,
 // forget drops the state of a protector that is not counted any more.
 func (r *reconciler) forget(key types.NamespacedName) {
 	r.snapshot.Uncover(key)
-	r.workloads.forget(key)
-	r.metrics.spread.forget(key)
-	r.deadlines.forget(key)
-	r.initial.forget(key)
-	r.delays.forget(key)
-	r.reads.forget(key)
-}
-
-// forgetIn drops the state of the protectors of some slots. No worker may work on them.
-func (r *reconciler) forgetIn(slots slot.Set) {
-	keys := map[types.NamespacedName]bool{}
-	r.deadlines.addKeysIn(slots, keys)
-	r.initial.addKeysIn(slots, keys)
-	r.delays.addKeysIn(slots, keys)
-	r.workloads.index.addKeysIn(slots, keys)
-	r.metrics.spread.addKeysIn(slots, keys)
-	for key := range keys {
-		r.forget(key)
-	}
+	r.states.forget(key)
 }

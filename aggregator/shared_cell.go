@@ -59,7 +59,7 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	a.current.Store(nil)
 	a.metrics.leading.Set(0)
 	a.metrics.slots.Set(0)
-	a.metrics.spread.clear()
+	a.metrics.spread.records.clear()
 	l.log.Info("Stopped sharing the cell", "reason", endReason(ctx))
 	l.slots.releaseAll(context.WithoutCancel(ctx))
 	a.options.Interest.Set(a.options.Cell, slot.Set{})
@@ -111,7 +111,7 @@ func (a *Aggregator) newSlotBalancer(l *leadership, owned *shardOwnership, state
 	b := &slotBalancer{
 		options: a.options, start: state, owned: owned, coreClient: a.coreClient, coreReader: a.coreReader, cellClientset: a.cellClientset,
 		informer: a.informer, metrics: a.metrics, snapshot: l.snapshot, initial: l.initial, enqueuer: l.enqueuer, heartbeat: l.heartbeat,
-		applyCell: l.applyCell, forgetIn: l.reconciler.forgetIn,
+		applyCell: l.applyCell, forgetIn: l.reconciler.states.forgetIn,
 		isSilent: a.isSilent, highestStoredEpoch: a.highestStoredEpoch, highestOwnEpoch: &a.epoch,
 		now: a.now, monotonic: a.monotonic, stop: l.stop, log: l.log, relistRequests: make(chan struct{}, 1),
 	}

@@ -191,7 +191,7 @@ func (w *simulatedCell) lead() {
 	l.entries.readCell = func(context.Context) (*v1alpha1.Cell, uint64, error) { return state.cell, state.version, nil }
 	l.reconciler.pods.readPod = func(_ context.Context, _, name string) (*corev1.Pod, error) { return w.podNamed(name), nil }
 	if !isCounted(w.stored, simulatedCellName, nil) { // as initialCounts.expect does
-		l.initial.byProtector[w.key()] = &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)}
+		l.initial.counts.set(w.key(), &initialCount{uid: w.stored.UID, spec: quota.CountedSpec(&w.stored.Spec)})
 	}
 	w.leaders = append(w.leaders, &leader{leadership: l})
 	w.relist(w.newest())

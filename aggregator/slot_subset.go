@@ -3,8 +3,6 @@ package aggregator
 import (
 	"unique"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
@@ -75,13 +73,4 @@ func (s *Snapshot) CoversSlots(slots slot.Set) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slots.Minus(s.filter.slots.covered).Empty()
-}
-
-// addKeysIn adds to keys the protectors of a map that are in some slots.
-func addKeysIn[V any](slots slot.Set, of map[types.NamespacedName]V, keys map[types.NamespacedName]bool) {
-	for key := range of {
-		if slots.Has(slot.Of(key.Namespace)) {
-			keys[key] = true
-		}
-	}
 }

@@ -3,7 +3,6 @@ package aggregator
 import (
 	"cmp"
 	"slices"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
 )
 
 // maxSpreadSeries is the maximum number of protectors with metrics of their own. Protectors whose pods are not distributed as
@@ -22,8 +20,7 @@ const maxSpreadSeries = 1000
 type spreadMetrics struct {
 	protectors, satisfied, largest *prometheus.Desc
 
-	mu       sync.Mutex
-	recorded map[types.NamespacedName]spreadRecord
+	records protectorMap[spreadRecord]
 }
 
 type spreadRecord struct {
@@ -40,7 +37,6 @@ func newSpreadMetrics() *spreadMetrics {
 		protectors: desc("spread_protectors", "Protectors with spec.spread, by the status of SpreadSatisfied: True, False or Unknown.", "status"),
 		satisfied:  desc("spread_satisfied", "Whether the pods of a protector are distributed as its spec requires: 1 yes, 0 no, -1 unknown.", "protector"),
 		largest:    desc("spread_largest_domain_ratio", "Share of the pods of a protector in its largest domain, from 0 to 1.", "protector"),
-		recorded:   map[types.NamespacedName]spreadRecord{},
 	}
 }
 
@@ -48,31 +44,10 @@ func newSpreadMetrics() *spreadMetrics {
 func (m *spreadMetrics) record(key types.NamespacedName, p *v1alpha1.PodProtector) {
 	satisfied := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionSpreadSatisfied)
 	if satisfied == nil || p.Status.Spread == nil {
-		m.forget(key)
+		m.records.forget(key)
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.recorded[key] = spreadRecord{satisfied.Status, float64(p.Status.Spread.LargestSharePercent) / 100}
-}
-
-func (m *spreadMetrics) forget(key types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.recorded, key)
-}
-
-func (m *spreadMetrics) clear() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	clear(m.recorded)
-}
-
-// addKeysIn adds the protectors of some slots to keys.
-func (m *spreadMetrics) addKeysIn(slots slot.Set, keys map[types.NamespacedName]bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	addKeysIn(slots, m.recorded, keys)
+	m.records.set(key, spreadRecord{satisfied.Status, float64(p.Status.Spread.LargestSharePercent) / 100})
 }
 
 // Describe implements prometheus.Collector.
@@ -101,13 +76,11 @@ func (m *spreadMetrics) Collect(metrics chan<- prometheus.Metric) {
 		spreadRecord
 	}
 	by := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionFalse: 0, metav1.ConditionUnknown: 0}
-	m.mu.Lock()
-	all := make([]protector, 0, len(m.recorded))
-	for key, record := range m.recorded {
+	var all []protector
+	for key, record := range m.records.clone() {
 		by[record.status]++
 		all = append(all, protector{key.String(), record})
 	}
-	m.mu.Unlock()
 	for status, number := range by {
 		metrics <- prometheus.MustNewConstMetric(m.protectors, prometheus.GaugeValue, float64(number), string(status))
 	}

@@ -79,6 +79,12 @@ func (w *workloadIndex) setTarget(protector types.NamespacedName, target *worklo
 	w.targetedBy[*target][protector] = true
 }
 
+// forget removes the results and the target of a protector.
+func (w *workloadIndex) forget(protector types.NamespacedName) {
+	w.setResults(protector, nil)
+	w.setTarget(protector, nil)
+}
+
 // addKeysIn adds the protectors of some slots to keys.
 func (w *workloadIndex) addKeysIn(slots slot.Set, keys map[types.NamespacedName]bool) {
 	w.mu.Lock()

@@ -100,9 +100,3 @@ func (r *workloadResolver) expect(
 func (r *workloadResolver) releaseOf(p *v1alpha1.PodProtector) release {
 	return release{byPolicy: p.Spec.TargetRemovalPolicy == v1alpha1.TargetRemovalRelease, confirmed: confirm.Confirmed(p.Annotations, r.now())}
 }
-
-// forget drops the state of a protector.
-func (r *workloadResolver) forget(key types.NamespacedName) {
-	r.index.setResults(key, nil)
-	r.index.setTarget(key, nil)
-}
