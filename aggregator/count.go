@@ -13,8 +13,8 @@ import (
 type count struct {
 	aggregation v1alpha1.Aggregation
 	version     uint64
-	// until is when the last event of the cell was received, if reservations end by time; otherwise zero.
-	until time.Time
+	// cutoff is as of this version.
+	cutoff eventCutoff
 	// podStates are the states of the pods of the open reservations. ended is since when the snapshot has shown the Gone ones as
 	// terminating or deleted.
 	podStates map[quota.UIDHash]quota.Observation

@@ -29,7 +29,7 @@ func (s *Snapshot) Count(
 	at := instant{wall: s.now()}
 	at.sinceCreation = s.sinceCreation() // the later it is read, the fewer pods count
 	c := newCounting(spec, earlier, at, s.protectors.labelBuffer)
-	c.result.version, c.result.until = s.versions.stream, s.eventClock.settledUntil()
+	c.result.version, c.result.cutoff = s.versions.stream, s.eventSettlement.cutoff()
 	if behind := initial != nil && s.versions.stream < initial.version; behind {
 		s.versions.recordLiveList(initial.version)
 		c.initial = initial

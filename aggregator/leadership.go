@@ -121,7 +121,7 @@ func (a *Aggregator) assemble(
 		snapshot: snapshot, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
 		heartbeat: heartbeat, stop: stop, log: log,
 		trigger: &updateTrigger{
-			options: a.options.Trigger, cell: cell, clientset: a.cellClientset, eventClock: snapshot.eventClock, now: a.now, log: log,
+			options: a.options.Trigger, cell: cell, clientset: a.cellClientset, eventSettlement: snapshot.eventSettlement, now: a.now, log: log,
 		},
 	}
 	l.reconciler = &reconciler{
@@ -150,7 +150,7 @@ func endReason(ctx context.Context) string {
 // applyCell applies the settings of the Cell.
 func (l *leadership) applyCell(cell *v1alpha1.Cell) {
 	l.deadlines.admission.Store(int64(cell.Spec.AdmissionDeadlineOrDefault()))
-	l.snapshot.eventClock.setMode(cell.Spec.Settlement)
+	l.snapshot.eventSettlement.setMode(cell.Spec.Settlement)
 	l.trigger.labels.Store(matchingLabels(cell.Spec.PodSelector))
 	l.heartbeat.mustProbe.Store(cell.Spec.WhenStale == v1alpha1.WhenStaleDiscount)
 	if cell.DeletionTimestamp != nil {

@@ -24,17 +24,13 @@ type observation struct {
 	wait time.Duration
 }
 
+// stateOf returns the state of a reservation's pod, as the mode Exact settles by it.
 func (o *observation) stateOf(r quota.Reservation) quota.Observation {
 	state := o.podStates[r.Hash]
 	liveState, known := o.liveStates[r.Hash]
 	switch {
 	case state == quota.Absent:
 		return state
-	case o.endsByTime(r):
-		if r.Stamp.After(o.until) {
-			return quota.Alive
-		}
-		return quota.Superseded
 	case known:
 		return liveState
 	case state == quota.Updated && !o.updated[r.Hash]:
@@ -42,12 +38,6 @@ func (o *observation) stateOf(r quota.Reservation) quota.Observation {
 	default:
 		return state
 	}
-}
-
-// endsByTime reports whether a reservation ends only by a later event. Reservations of updates never do: no event reports that an update
-// is done. Those of relabels end by the version of their pods, which is more precise.
-func (o *observation) endsByTime(r quota.Reservation) bool {
-	return !o.until.IsZero() && r.Update.IsEmpty() && r.Relabel == 0
 }
 
 // podObserver counts for protectors from the snapshot and, where that cannot decide, by live reads.
@@ -108,7 +98,7 @@ func (po *podObserver) observe(
 	}
 	deadline, now := po.deadlines.admissionDeadline(), po.monotonic()
 	passed := func(r quota.Reservation) bool { return deadlines.HasPassed(r, deadline, now) }
-	doubtful := po.needingLiveRead(ctx, p, &o, reservations, passed)
+	doubtful := po.needingLiveRead(ctx, p, &o, o.cutoff.exact(reservations), passed)
 	if len(doubtful) == 0 {
 		return o, true, nil
 	}
@@ -169,9 +159,6 @@ func (po *podObserver) needingLiveRead(
 ) []quota.Reservation {
 	var doubtful []quota.Reservation
 	for r := range reservations {
-		if o.endsByTime(r) {
-			continue
-		}
 		state := o.podStates[r.Hash]
 		if state == quota.Updated {
 			updated, err := po.isUpdated(ctx, p, r)

@@ -130,11 +130,8 @@ func (r *reconciler) requeue(key types.NamespacedName, p *v1alpha1.PodProtector,
 	if !work.nextAvailable.IsZero() {
 		r.queue.AddAfter(key, max(work.nextAvailable.Sub(r.clock.now()), 0))
 	}
-	exact := r.snapshot.eventClock.isExact()
-	if cell := quota.CellOf(p, r.cell); !exact && cell != nil && quota.Open(&cell.AdmissionHistory) > 0 {
-		r.snapshot.eventClock.notifyOnNext(key, aggregationRate(p))
-	}
-	if next, ok := r.deadlines.of(key).Next(r.deadlines.admissionDeadline()); ok && exact {
+	awaitsEvent := r.snapshot.eventSettlement.await(key, quota.CellOf(p, r.cell), aggregationRate(p))
+	if next, ok := r.deadlines.of(key).Next(r.deadlines.admissionDeadline()); ok && !awaitsEvent {
 		r.queue.AddAfter(key, max(next.Sub(r.monotonic()), atLeast))
 	}
 	if work.wait > 0 {

@@ -20,8 +20,8 @@ type Snapshot struct {
 	// created, on the latter.
 	now, monotonic func() time.Time
 	createdAt      time.Time
-	// eventClock records the times of the stream's events.
-	eventClock *eventClock
+	// eventSettlement records the stream's events for the settlement modes other than Exact.
+	eventSettlement *eventSettlement
 	// filter determines which pods of the stream belong to the snapshot.
 	filter *streamFilter
 	// listed is closed when the first list was received.
@@ -43,15 +43,15 @@ func newSnapshot(
 	notifyProtector func(types.NamespacedName, time.Duration), onRewind func(error), now, monotonic func() time.Time,
 ) *Snapshot {
 	s := &Snapshot{
-		now:        now,
-		monotonic:  monotonic,
-		createdAt:  monotonic(),
-		eventClock: newEventClock(notifyProtector, now),
-		listed:     make(chan struct{}),
-		versions:   &snapshotVersions{onRewind: onRewind},
-		protectors: newProtectorIndex(),
+		now:             now,
+		monotonic:       monotonic,
+		createdAt:       monotonic(),
+		eventSettlement: newEventSettlement(notifyProtector, now),
+		listed:          make(chan struct{}),
+		versions:        &snapshotVersions{onRewind: onRewind},
+		protectors:      newProtectorIndex(),
 	}
-	s.filter = &streamFilter{eventClock: s.eventClock, mu: &s.mu}
+	s.filter = &streamFilter{eventSettlement: s.eventSettlement, mu: &s.mu}
 	s.notifier = &notifier{
 		protectors: s.protectors, notifyProtector: notifyProtector, hasNoBudget: func(types.NamespacedName) bool { return false },
 	}
@@ -115,7 +115,7 @@ func (s *Snapshot) event(obj any, apply func(*corev1.Pod)) error {
 	}
 	apply(p)
 	s.removed.checkReappeared()
-	s.eventClock.record(p)
+	s.eventSettlement.record(p)
 	return nil
 }
 

@@ -19,8 +19,9 @@ type streamFilter struct {
 	// scope selects the pods of the stream that belong to the cell; set before the stream begins.
 	scope scope.Scope
 	// slots is the subset of them that the snapshot keeps; nil is all.
-	slots      *slotSubset
-	eventClock *eventClock
+	slots *slotSubset
+	// eventSettlement may need the events of other pods too.
+	eventSettlement *eventSettlement
 	// mu is the mutex of the snapshot, which guards slots. The methods of streamFilter lock it. The snapshot holds it where it uses slots.
 	mu *sync.Mutex
 }
@@ -88,7 +89,7 @@ func (f *streamFilter) filterWatch(
 // isFiltered reports whether an event is of a pod that the snapshot does not keep and that carries no other information.
 func (f *streamFilter) isFiltered(event watch.Event, listing bool) bool {
 	p, ok := event.Object.(*corev1.Pod)
-	if !ok || event.Type == watch.Bookmark || !listing && !f.eventClock.isExact() {
+	if !ok || event.Type == watch.Bookmark || !listing && f.eventSettlement.isActive() {
 		return false
 	}
 	f.mu.Lock()

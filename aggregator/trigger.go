@@ -33,10 +33,10 @@ const triggerCondition = "breakwater.dev/update-trigger"
 
 // updateTrigger changes the trigger pod of a cell.
 type updateTrigger struct {
-	options    Trigger
-	cell       string
-	clientset  kubernetes.Interface
-	eventClock *eventClock
+	options         Trigger
+	cell            string
+	clientset       kubernetes.Interface
+	eventSettlement *eventSettlement
 	// labels are those of the pod, as the Cell requires them as of the last heartbeat.
 	labels atomic.Pointer[map[string]string]
 	now    func() time.Time
@@ -56,7 +56,7 @@ func (t *updateTrigger) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if t.eventClock.isExact() || !t.eventClock.hasWaiting() {
+		if !t.eventSettlement.needsEvent() {
 			continue
 		}
 		if err := t.change(ctx); err != nil && ctx.Err() == nil {

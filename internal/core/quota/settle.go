@@ -27,7 +27,7 @@ const (
 	// Relabeled means that the snapshot has the pod of a relabel at a later version than the reviewed one: the counts reflect the
 	// change, or it has failed (rule 14).
 	Relabeled
-	// Superseded means that the cell uses Clock settlement, and that an event later than the reservation arrived from it.
+	// Superseded means that the cell settles by events (mode Clock or Status), and that an event later than the reservation arrived from it.
 	Superseded
 	// Updated means that the pod was seen updated and available again.
 	Updated

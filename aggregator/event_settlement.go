@@ -1,0 +1,128 @@
+package aggregator
+
+import (
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+)
+
+// eventSettlement is what the settlement modes Clock and Status add to Exact: a reservation also ends with an event of any pod that is
+// later than it. See docs/concepts/settlement.md for what that loses. While the Cell's mode is Exact, the default, it changes nothing
+// (rule 4).
+type eventSettlement struct {
+	// modes are the modes that settle by events.
+	modes map[v1alpha1.Settlement]eventMode
+	// mode is a v1alpha1.Settlement, as of the last heartbeat.
+	mode atomic.Value
+
+	mu sync.Mutex
+	// waiting are the protectors for which the next event may settle a reservation.
+	waiting map[types.NamespacedName]time.Duration
+	// notify is called for each of them when an event arrives; it must not block.
+	notify func(types.NamespacedName, time.Duration)
+}
+
+func newEventSettlement(notify func(types.NamespacedName, time.Duration), now func() time.Time) *eventSettlement {
+	return &eventSettlement{
+		modes:  map[v1alpha1.Settlement]eventMode{v1alpha1.SettlementClock: &clockMode{now: now}, v1alpha1.SettlementStatus: &statusMode{}},
+		notify: notify, waiting: map[types.NamespacedName]time.Duration{},
+	}
+}
+
+// setMode sets the mode that the Cell requests.
+func (s *eventSettlement) setMode(mode v1alpha1.Settlement) { s.mode.Store(mode) }
+
+// active returns the mode, if it settles by events; nil in Exact.
+func (s *eventSettlement) active() eventMode {
+	mode, _ := s.mode.Load().(v1alpha1.Settlement)
+	return s.modes[mode]
+}
+
+// isActive reports whether reservations end by events.
+func (s *eventSettlement) isActive() bool { return s.active() != nil }
+
+// record records an event of a pod.
+func (s *eventSettlement) record(p *corev1.Pod) {
+	if !s.isActive() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, mode := range s.modes {
+		mode.record(p)
+	}
+	for protector, rate := range s.waiting {
+		s.notify(protector, rate)
+	}
+	clear(s.waiting)
+}
+
+// cutoff returns the time up to which events have ended reservations.
+func (s *eventSettlement) cutoff() eventCutoff {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if mode := s.active(); mode != nil {
+		return eventCutoff{mode.latest()}
+	}
+	return eventCutoff{}
+}
+
+// await reports whether events end the reservations of a protector, instead of a deadline. If so and the entry has open reservations, the
+// next event enqueues the protector, when rate has passed.
+func (s *eventSettlement) await(protector types.NamespacedName, entry *v1alpha1.PodProtectorCell, rate time.Duration) bool {
+	if !s.isActive() {
+		return false
+	}
+	if entry != nil && quota.Open(&entry.AdmissionHistory) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting[protector] = rate
+	}
+	return true
+}
+
+// needsEvent reports whether any protector waits for an event.
+func (s *eventSettlement) needsEvent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isActive() && len(s.waiting) > 0
+}
+
+// eventCutoff is the time up to which events have ended reservations. Zero ends none: in Exact, and before the first event.
+type eventCutoff struct{ at time.Time }
+
+// applies reports whether a reservation ends only by a later event. Reservations of updates never do: no event reports that an update
+// is done. Those of relabels end by the version of their pods, which is more precise.
+func (c eventCutoff) applies(r quota.Reservation) bool {
+	return !c.at.IsZero() && r.Update.IsEmpty() && r.Relabel == 0
+}
+
+// exact returns the reservations to which the cutoff does not apply.
+func (c eventCutoff) exact(all iter.Seq[quota.Reservation]) iter.Seq[quota.Reservation] {
+	return func(yield func(quota.Reservation) bool) {
+		for r := range all {
+			if !c.applies(r) && !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// settle returns the state of a reservation whose exact state is known. A pod that the snapshot shows ended stays Absent.
+func (c eventCutoff) settle(r quota.Reservation, exact quota.Observation) quota.Observation {
+	switch {
+	case exact == quota.Absent || !c.applies(r):
+		return exact
+	case r.Stamp.After(c.at):
+		return quota.Alive
+	default:
+		return quota.Superseded
+	}
+}
