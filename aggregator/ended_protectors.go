@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -101,24 +100,4 @@ func (e *endedProtectors) delayFor(p *v1alpha1.PodProtector, deadline time.Durat
 		return 0
 	}
 	return max(ended.at.Add(deadline+ended.updates).Sub(now), 0)
-}
-
-// protectorReplaced handles an update of the watch, which shows one protector in place of another if it missed the deletion.
-func (a *Aggregator) protectorReplaced(old, now any) {
-	p, ok := old.(*v1alpha1.PodProtector)
-	if next, isNext := now.(*v1alpha1.PodProtector); ok && isNext && p.UID != next.UID {
-		a.endedProtectors.recordEnd(p, a.options.Cell, true, a.monotonic())
-	}
-}
-
-// protectorDeleted handles a deletion. A watch that missed it passes the last state that it has.
-func (a *Aggregator) protectorDeleted(obj any) {
-	tombstone, missed := obj.(toolscache.DeletedFinalStateUnknown)
-	if missed {
-		obj = tombstone.Obj
-	}
-	if p, ok := obj.(*v1alpha1.PodProtector); ok {
-		a.endedProtectors.recordEnd(p, a.options.Cell, missed, a.monotonic())
-		a.transitions.forget(p)
-	}
 }

@@ -102,18 +102,18 @@ func (a *Aggregator) assemble(
 ) *leadership {
 	cell, queue := a.options.Cell, enqueuer.queue
 	deadlines := &reservationDeadlines{}
-	reads := &aliveReads{snapshot: snapshot, readLive: a.readLive, monotonic: a.monotonic}
+	reads := &aliveReads{snapshot: snapshot, readLive: a.live.listPods, monotonic: a.monotonic}
 	initial := &initialCounts{cell: cell, informer: a.informer, snapshot: snapshot, reads: reads}
 	entries := &cellEntries{
-		start: state, scope: snapshot.filter.scope, readCell: a.readCell, endedProtectors: &a.endedProtectors,
+		start: state, scope: snapshot.filter.scope, readCell: a.readCell, endedProtectors: &a.history.ended,
 		enqueueAll: enqueuer.enqueueAll, owns: owned.owns, monotonic: a.monotonic, stop: stop, log: log,
 	}
 	heartbeat := &cellHeartbeat{
-		interval: a.options.Heartbeat, snapshot: snapshot, liveVersion: a.liveVersion,
+		interval: a.options.Heartbeat, snapshot: snapshot, liveVersion: a.live.version,
 		enqueueOwned: func() { enqueuer.enqueueAll(owned.owns) }, stop: stop, log: log,
 	}
 	delays := &countDelays{
-		restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.endedProtectors, monotonic: a.monotonic,
+		restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.history.ended, monotonic: a.monotonic,
 	}
 	workloads := &workloadResolver{index: newWorkloadIndex(), queue: queue, now: a.now, log: log}
 	l := &leadership{
@@ -126,13 +126,13 @@ func (a *Aggregator) assemble(
 	}
 	l.reconciler = &reconciler{
 		cell: cell, start: state, ownership: owned, protectors: a.protectors, snapshot: snapshot, entries: entries, deadlines: deadlines,
-		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.transitions,
+		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.history.transitions,
 		delays: delays, workloads: workloads,
 		states: protectorStates{
 			workloads.index, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.next,
 		},
 		pods: &podObserver{
-			snapshot: snapshot, deadlines: deadlines, initial: initial, reads: reads, readPod: a.readPod, clock: a.clock, monotonic: a.monotonic, log: log,
+			snapshot: snapshot, deadlines: deadlines, initial: initial, reads: reads, readPod: a.live.readPod, clock: a.clock, monotonic: a.monotonic, log: log,
 		},
 		events: &protectorEvents{cell: cell, recorder: a.events},
 		rounds: enqueuer.rounds, queue: queue, metrics: a.metrics, clock: a.clock, monotonic: a.monotonic, log: log,

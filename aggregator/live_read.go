@@ -6,9 +6,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -39,12 +43,20 @@ func (l *liveRead) isAlive(hash quota.UIDHash) bool {
 	return listed && !pod.terminating
 }
 
-// readLive lists the metadata of the pods of a namespace that a selector matches, not from an old cache.
-func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (liveRead, error) {
+// liveReader reads pods from the cell's API server, not from an old cache.
+type liveReader struct {
+	clientset kubernetes.Interface
+	metadata  metadata.Interface
+	// lists counts the lists of a namespace.
+	lists prometheus.Counter
+}
+
+// listPods lists the metadata of the pods of a namespace that a selector matches.
+func (r *liveReader) listPods(ctx context.Context, namespace, selector string) (liveRead, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	a.metrics.liveReads.Inc()
-	pods := a.metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
+	r.lists.Inc()
+	pods := r.metadata.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
 	read := liveRead{pods: map[quota.UIDHash]livePod{}}
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		page, err := pods.List(ctx, options)
@@ -67,15 +79,26 @@ func (a *Aggregator) readLive(ctx context.Context, namespace, selector string) (
 	return read, nil
 }
 
-// liveVersion returns the current version of the cell's API server, not from an old cache.
-func (a *Aggregator) liveVersion(ctx context.Context) (uint64, error) {
+// version returns the current version of the cell's API server.
+func (r *liveReader) version(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	page, err := a.metadataClient.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{Limit: 1})
+	page, err := r.metadata.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return 0, fmt.Errorf("read the version of the cell's pods: %w", err)
 	}
 	return listVersion(page)
+}
+
+// readPod reads a pod; nil if there is none of that name.
+func (r *liveReader) readPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	pod, err := r.clientset.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return pod, err
 }
 
 func listVersion(page *metav1.PartialObjectMetadataList) (uint64, error) {

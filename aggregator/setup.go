@@ -84,6 +84,7 @@ type Aggregator struct {
 	metadataClient  metadata.Interface
 	dynamicClient   dynamic.Interface
 	mapper          meta.RESTMapper
+	live            liveReader
 	// handler is the registration for changes of protectors.
 	handler toolscache.ResourceEventHandlerRegistration
 	// removeCellHandler removes the event handler for which shards have which slots; nil if there is none.
@@ -96,11 +97,8 @@ type Aggregator struct {
 	// now is the wall clock, for minReadySeconds. Deadlines use monotonic, which cannot be set.
 	now, monotonic func() time.Time
 	// clock judges how long pods have been ready.
-	clock *steadyClock
-	// endedProtectors are the protectors that ended recently.
-	endedProtectors endedProtectors
-	// transitions are the specs of protectors that changed recently.
-	transitions transitions
+	clock   *steadyClock
+	history protectorHistory
 
 	// oneLeadership has capacity one, for the running leadership, so that there is never more than one.
 	oneLeadership chan struct{}
@@ -139,6 +137,7 @@ func newAggregator(ctx context.Context, mgr manager.Manager, options Options) (*
 		log:             mgr.GetLogger().WithValues("cell", options.Cell),
 		now:             options.Now,
 		monotonic:       time.Now,
+		history:         protectorHistory{cell: options.Cell, monotonic: time.Now},
 		oneLeadership:   make(chan struct{}, 1),
 	}
 	if a.now == nil {
@@ -177,6 +176,7 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	if a.cellClientset, err = kubernetes.NewForConfig(cell); err != nil {
 		return fmt.Errorf("client of cell %s: %w", a.options.Cell, err)
 	}
+	a.live = liveReader{clientset: a.cellClientset, metadata: a.metadataClient, lists: a.metrics.liveReads}
 	informer, err := mgr.GetCache().GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
 		return fmt.Errorf("watch PodProtectors: %w", err)
@@ -187,9 +187,9 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 	}
 	a.informer = shared
 	a.handler, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.protectorSeen(obj); a.protectorChanged(obj) },
-		UpdateFunc: func(old, obj any) { a.protectorReplaced(old, obj); a.protectorSeen(obj); a.protectorChanged(obj) },
-		DeleteFunc: func(obj any) { a.protectorDeleted(obj); a.protectorChanged(obj) },
+		AddFunc:    func(obj any) { a.history.seen(obj); a.protectorChanged(obj) },
+		UpdateFunc: func(old, obj any) { a.history.replaced(old, obj); a.history.seen(obj); a.protectorChanged(obj) },
+		DeleteFunc: func(obj any) { a.history.deleted(obj); a.protectorChanged(obj) },
 	})
 	if err != nil || a.options.Membership == nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 	"github.com/breakwater-k8s/breakwater/internal/core/selectors"
 )
@@ -156,18 +155,4 @@ func (t *transitions) periodsOf(p *v1alpha1.PodProtector) *periods {
 		t.byProtector[keyOf(p)] = &periods{}
 	}
 	return t.byProtector[keyOf(p)]
-}
-
-// protectorSeen handles the state of a protector that the watch shows. The watch does not show the spec of a protector that another shard
-// counts.
-func (a *Aggregator) protectorSeen(obj any) {
-	p, ok := obj.(*v1alpha1.PodProtector)
-	switch {
-	case !ok:
-	case clusters.IsStub(p):
-		a.transitions.forget(p)
-	default:
-		a.endedProtectors.recordExists(p.UID)
-		a.transitions.record(p, a.options.Cell, a.monotonic())
-	}
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/podhealth"
@@ -55,15 +53,4 @@ func (po *podObserver) isUpdated(ctx context.Context, p *v1alpha1.PodProtector, 
 		}
 	}
 	return podhealth.Of(pod, p.Spec.MinReadySeconds, po.clock.now()).Counted(p.Spec.Criterion), nil
-}
-
-// readPod reads a pod, not from an old cache; nil if there is none of that name.
-func (a *Aggregator) readPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	pod, err := a.cellClientset.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return pod, err
 }
