@@ -61,7 +61,7 @@ func TestHeartbeatKeepsEvidenceOfCoreRestore(t *testing.T) {
 			cell := &v1alpha1.Cell{}
 			cell.ResourceVersion = test.version
 			cell.Status.Aggregator = v1alpha1.CellAggregator{Epoch: 1, SeenVersion: test.seen, RestoredVersion: test.restoredVersion}
-			if got := (&Aggregator{}).isRestored(cell, parseVersion(test.now)); got != test.restored {
+			if got := (&cellTakeover{}).isRestored(cell, parseVersion(test.now)); got != test.restored {
 				t.Errorf("isRestored() = %t, want %t", got, test.restored)
 			}
 			if err := recordSeenVersion(cell); (err != nil) != test.refused {

@@ -48,7 +48,7 @@ func (a *Aggregator) lead(ctx context.Context) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	mark := a.restoreDetector.Mark()
-	state, err := a.raiseEpoch(ctx)
+	state, err := a.takeover.take(ctx)
 	if err != nil {
 		a.log.Error(err, "Failed to take the leadership of the cell")
 		return
@@ -105,7 +105,7 @@ func (a *Aggregator) assemble(
 	reads := &aliveReads{snapshot: snapshot, readLive: a.live.listPods, monotonic: a.monotonic}
 	initial := &initialCounts{cell: cell, informer: a.informer, snapshot: snapshot, reads: reads}
 	entries := &cellEntries{
-		start: state, scope: snapshot.filter.scope, readCell: a.readCell, endedProtectors: &a.history.ended,
+		start: state, scope: snapshot.filter.scope, readCell: a.takeover.readCell, endedProtectors: &a.history.ended,
 		enqueueAll: enqueuer.enqueueAll, owns: owned.owns, monotonic: a.monotonic, stop: stop, log: log,
 	}
 	heartbeat := &cellHeartbeat{

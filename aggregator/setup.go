@@ -28,7 +28,6 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
-	"github.com/breakwater-k8s/breakwater/internal/core/heartbeat"
 	"github.com/breakwater-k8s/breakwater/internal/telemetry/tracing"
 )
 
@@ -99,17 +98,15 @@ type Aggregator struct {
 	// clock judges how long pods have been ready.
 	clock   *steadyClock
 	history protectorHistory
+	// takeover begins leaderships.
+	takeover *cellTakeover
 
 	// oneLeadership has capacity one, for the running leadership, so that there is never more than one.
 	oneLeadership chan struct{}
-	// epoch is the highest epoch that this process has had.
-	epoch int64
 	// current is the current leadership; nil while another process leads.
 	current atomic.Pointer[leadership]
 	// lastReason is the last logged reason why the cell was not shared.
 	lastReason string
-	// conflictingHolders are the heartbeats of conflicting holders: of shards for a leader, and of a leader for shards.
-	conflictingHolders heartbeat.Tracker
 }
 
 // SetupWithManager adds an aggregator to the manager of its core cluster.
@@ -186,6 +183,12 @@ func (a *Aggregator) connect(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("the cache of the core cluster has an informer of type %T", informer)
 	}
 	a.informer = shared
+	a.takeover = &cellTakeover{
+		options: a.options, coreClient: a.coreClient, coreReader: a.coreReader, informer: a.informer, restoreDetector: a.restoreDetector,
+		monotonic: a.monotonic, holders: &conflictingHolders{
+			cell: a.options.Cell, leases: a.coreClientset.CoordinationV1().Leases(a.options.LeaseNamespace), monotonic: a.monotonic,
+		},
+	}
 	a.handler, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { a.history.seen(obj); a.protectorChanged(obj) },
 		UpdateFunc: func(old, obj any) { a.history.replaced(old, obj); a.history.seen(obj); a.protectorChanged(obj) },
@@ -229,7 +232,7 @@ func (a *Aggregator) runElectionOnce(ctx context.Context) error {
 	defer resign()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &lease{LeaseLock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: a.options.LeaseNamespace, Name: a.leaseName()},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: a.options.LeaseNamespace, Name: leaseName(a.options.Cell)},
 			Client:     a.coreClientset.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: a.options.Identity},
 		}, createBackoff: newCreateBackoff()},

@@ -2,16 +2,11 @@ package aggregator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -36,7 +31,7 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	defer stop(nil)
 	defer context.AfterFunc(incarnation.Context, func() { stop(context.Cause(incarnation.Context)) })()
 	mark := a.restoreDetector.Mark()
-	state, err := a.joinCell(ctx, incarnation)
+	state, err := a.takeover.join(ctx, incarnation)
 	if err != nil {
 		if ctx.Err() == nil && err.Error() != a.lastReason {
 			a.lastReason = err.Error() // once, and not each second
@@ -66,59 +61,18 @@ func (a *Aggregator) runShardOnce(ctx context.Context) error {
 	return nil
 }
 
-// joinCell adds the entry of an incarnation, without slots. The slots of an earlier incarnation become unowned.
-func (a *Aggregator) joinCell(ctx context.Context, incarnation *Incarnation) (startState, error) {
-	if !toolscache.WaitForCacheSync(ctx.Done(), a.informer.HasSynced) {
-		return startState{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
-	}
-	state := startState{}
-	err := retry.RetryOnConflict(writeBackoff(a.options.Membership.Name()), func() error {
-		cell, now, err := a.readCell(ctx)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(a.checkCluster(cell), a.awaitLeader(ctx, cell)); err != nil {
-			return err
-		}
-		state.cell, state.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
-		if a.isRestored(cell, now) {
-			state.restored = now
-			cell.Status.Aggregator.RestoredVersion = formatVersion(now)
-		}
-		cell.Status.Aggregator.SeenVersion = formatVersion(now)
-		addEntry(cell, a.options.Membership.Ring(), a.options.Membership.Name(), incarnation.Holder)
-		sumShards(cell)
-		return a.coreClient.Status().Update(ctx, cell)
-	})
-	if apierrors.IsNotFound(err) {
-		return state, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", a.options.Cell)
-	}
-	if err != nil {
-		return state, fmt.Errorf("join the shards of Cell %s: %w", a.options.Cell, err)
-	}
-	state.version, state.beganAt = parseVersion(state.cell.ResourceVersion), a.monotonic()
-	return state, nil
-}
-
-// writeBackoff returns the retry backoff for writes of the Cell, which the other shards write too. The delays depend on the shard's
-// name.
-func writeBackoff(shard string) wait.Backoff {
-	return wait.Backoff{Steps: 8, Duration: time.Duration(5+slot.Of(shard)%16) * time.Millisecond, Factor: 2}
-}
-
 // newSlotBalancer returns the part of a leadership that claims its slots, and makes the heartbeat write them.
 func (a *Aggregator) newSlotBalancer(l *leadership, owned *shardOwnership, state startState) *slotBalancer {
 	b := &slotBalancer{
 		options: a.options, start: state, owned: owned, coreClient: a.coreClient, coreReader: a.coreReader, cellClientset: a.cellClientset,
 		informer: a.informer, metrics: a.metrics, snapshot: l.snapshot, initial: l.initial, enqueuer: l.enqueuer, heartbeat: l.heartbeat,
 		applyCell: l.applyCell, forgetIn: l.reconciler.states.forgetIn,
-		isSilent: a.isSilent, highestStoredEpoch: a.highestStoredEpoch, highestOwnEpoch: &a.epoch,
-		now: a.now, monotonic: a.monotonic, stop: l.stop, log: l.log, relistRequests: make(chan struct{}, 1),
+		takeover: a.takeover, now: a.now, monotonic: a.monotonic, stop: l.stop, log: l.log, relistRequests: make(chan struct{}, 1),
 	}
 	l.heartbeat.write = b.writeHeartbeat
 	l.heartbeat.isComplete = func() bool {
 		all, _ := owned.slots.claimed()
-		return l.snapshot.CoversSlots(all)
+		return l.snapshot.filter.coversSlots(all)
 	}
 	return b
 }

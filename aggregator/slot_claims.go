@@ -41,14 +41,10 @@ type slotBalancer struct {
 	enqueuer      *enqueuer
 	heartbeat     *cellHeartbeat
 	// applyCell applies the settings of the Cell, and forgetIn drops the state of the protectors of some slots.
-	applyCell func(*v1alpha1.Cell)
-	forgetIn  func(slot.Set)
-	// isSilent reports whether the heartbeat of a holder has not changed for some time.
-	isSilent func(holder, value string, timeout time.Duration) bool
-	// highestStoredEpoch returns the highest epoch in the protectors, and highestOwnEpoch is the highest that this process has had.
-	highestStoredEpoch func() int64
-	highestOwnEpoch    *int64
-	now, monotonic     func() time.Time
+	applyCell      func(*v1alpha1.Cell)
+	forgetIn       func(slot.Set)
+	takeover       *cellTakeover
+	now, monotonic func() time.Time
 	// stop ends the leadership, for a reason.
 	stop context.CancelCauseFunc
 	log  logr.Logger
@@ -160,7 +156,7 @@ func (b *slotBalancer) claim(ctx context.Context, shards *ring.Shards, has, want
 		assignSlots(cell, b.options.Membership.Name(), slots, isDead)
 		epoch = cell.Status.Aggregator.Epoch
 		if !claimed.Empty() {
-			epoch = max(epoch, b.highestStoredEpoch(), b.owned.highestForeignEpoch.Load(), *b.highestOwnEpoch) + 1
+			epoch = max(epoch, b.takeover.highestStoredEpoch(), b.owned.highestForeignEpoch.Load(), b.takeover.highestOwnEpoch) + 1
 			cell.Status.Aggregator.Epoch, cell.Status.Aggregator.Holder = epoch, b.owned.incarnation.Holder
 			entryOf(cell, b.options.Membership.Name()).Epoch = epoch
 		}
@@ -173,7 +169,7 @@ func (b *slotBalancer) claim(ctx context.Context, shards *ring.Shards, has, want
 	if claimed.Empty() {
 		return nil
 	}
-	*b.highestOwnEpoch = epoch
+	b.takeover.highestOwnEpoch = epoch
 	b.begin(ctx, claimed, epoch)
 	return nil
 }
@@ -188,7 +184,7 @@ func (b *slotBalancer) deadShards(ctx context.Context, cell *v1alpha1.Cell, shar
 		}
 		entry := entryOf(cell, shard)
 		if entry.Ring != b.options.Membership.Ring() {
-			checked[shard] = b.isSilent("shard "+shard, heartbeatOf(entry), conflictTimeout)
+			checked[shard] = b.takeover.holders.isSilent("shard "+shard, heartbeatOf(entry), conflictTimeout)
 			return checked[shard]
 		}
 		// The watched Leases may lag: they contain no shard that has just joined.

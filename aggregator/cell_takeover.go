@@ -1,0 +1,171 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+	"github.com/breakwater-k8s/breakwater/internal/core/quota"
+	"github.com/breakwater-k8s/breakwater/internal/sharding/slot"
+)
+
+// startState is the state with which a leadership begins.
+type startState struct {
+	cell *v1alpha1.Cell
+	// version is the core's version at the start, and restored that of the core's last restore; see CellAggregator. Only a
+	// process that recorded the restore itself can determine how long ago it was.
+	version, restored uint64
+	// beganAt is when the leadership began, on the monotonic clock.
+	beganAt time.Time
+}
+
+// cellTakeover writes the Cell when a leadership begins: it takes the whole cell, or joins its shards.
+type cellTakeover struct {
+	options         Options
+	coreClient      client.Client
+	coreReader      client.Reader
+	informer        toolscache.SharedIndexInformer
+	restoreDetector *clusters.RestoreDetector
+	holders         *conflictingHolders
+	monotonic       func() time.Time
+	// highestOwnEpoch is the highest epoch that this process has had.
+	highestOwnEpoch int64
+}
+
+// take makes this process the holder of an epoch above every stored one, by compare-and-swap on the Cell (rule 5). Once this leader
+// has written, every later write of an earlier leader has a lower epoch. A restored core issues epochs a second time; this
+// process never takes one again that it has already had.
+func (t *cellTakeover) take(ctx context.Context) (startState, error) {
+	if !toolscache.WaitForCacheSync(ctx.Done(), t.informer.HasSynced) {
+		return startState{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
+	}
+	state := startState{}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		cell, now, err := t.readCell(ctx)
+		if err != nil {
+			return err
+		}
+		if err := t.checkCluster(cell); err != nil {
+			return err
+		}
+		if err := t.holders.awaitShards(cell); err != nil {
+			return err
+		}
+		state.cell, state.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
+		if t.isRestored(cell, now) {
+			state.restored = now
+		}
+		epoch := max(cell.Status.Aggregator.Epoch, t.highestStoredEpoch(), t.highestOwnEpoch) + 1
+		cell.Status.Aggregator = v1alpha1.CellAggregator{
+			Holder: t.options.Identity, Epoch: epoch, RestoredVersion: formatVersion(state.restored), SeenVersion: formatVersion(now),
+		}
+		return t.coreClient.Status().Update(ctx, cell)
+	})
+	if apierrors.IsNotFound(err) {
+		return state, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", t.options.Cell)
+	}
+	if err != nil {
+		return state, fmt.Errorf("raise the epoch of Cell %s: %w", t.options.Cell, err)
+	}
+	t.highestOwnEpoch, state.version = state.cell.Status.Aggregator.Epoch, parseVersion(state.cell.ResourceVersion)
+	state.beganAt = t.monotonic()
+	return state, nil
+}
+
+// join adds the entry of an incarnation, without slots. The slots of an earlier incarnation become unowned.
+func (t *cellTakeover) join(ctx context.Context, incarnation *Incarnation) (startState, error) {
+	if !toolscache.WaitForCacheSync(ctx.Done(), t.informer.HasSynced) {
+		return startState{}, fmt.Errorf("read PodProtectors: %w", context.Cause(ctx))
+	}
+	state := startState{}
+	err := retry.RetryOnConflict(writeBackoff(t.options.Membership.Name()), func() error {
+		cell, now, err := t.readCell(ctx)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(t.checkCluster(cell), t.holders.awaitLeader(ctx, cell)); err != nil {
+			return err
+		}
+		state.cell, state.restored = cell, parseVersion(cell.Status.Aggregator.RestoredVersion)
+		if t.isRestored(cell, now) {
+			state.restored = now
+			cell.Status.Aggregator.RestoredVersion = formatVersion(now)
+		}
+		cell.Status.Aggregator.SeenVersion = formatVersion(now)
+		addEntry(cell, t.options.Membership.Ring(), t.options.Membership.Name(), incarnation.Holder)
+		sumShards(cell)
+		return t.coreClient.Status().Update(ctx, cell)
+	})
+	if apierrors.IsNotFound(err) {
+		return state, fmt.Errorf("the core cluster has no Cell %q: create it, or correct --cell", t.options.Cell)
+	}
+	if err != nil {
+		return state, fmt.Errorf("join the shards of Cell %s: %w", t.options.Cell, err)
+	}
+	state.version, state.beganAt = parseVersion(state.cell.ResourceVersion), t.monotonic()
+	return state, nil
+}
+
+// writeBackoff returns the retry backoff for writes of the Cell, which the other shards write too. The delays depend on the shard's
+// name.
+func writeBackoff(shard string) wait.Backoff {
+	return wait.Backoff{Steps: 8, Duration: time.Duration(5+slot.Of(shard)%16) * time.Millisecond, Factor: 2}
+}
+
+// checkCluster returns an error for a Cell of another cluster than the watched one, or else records the cluster in the Cell.
+func (t *cellTakeover) checkCluster(cell *v1alpha1.Cell) error {
+	if watched := t.options.Cluster; watched != "" {
+		if recorded := cell.Status.Cluster; recorded != "" && recorded != watched {
+			return fmt.Errorf("the Cell is in cluster %s, but its kubeconfig leads to cluster %s", recorded, watched)
+		}
+		cell.Status.Cluster = watched
+	}
+	return nil
+}
+
+// readCell reads the Cell, and the current version of the core, from the API server.
+func (t *cellTakeover) readCell(ctx context.Context) (*v1alpha1.Cell, uint64, error) {
+	cells := &v1alpha1.CellList{}
+	if err := t.coreReader.List(ctx, cells); err != nil {
+		return nil, 0, err
+	}
+	for i := range cells.Items {
+		if cells.Items[i].Name == t.options.Cell {
+			return &cells.Items[i], parseVersion(cells.ResourceVersion), nil
+		}
+	}
+	return nil, 0, apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("cells").GroupResource(), t.options.Cell)
+}
+
+// isRestored reports whether the core was restored from a backup since the last leadership that recorded a restore. Either this
+// process has seen it, or the core is far ahead of the version that its leaders record every few seconds.
+func (t *cellTakeover) isRestored(cell *v1alpha1.Cell, now uint64) bool {
+	lost, recorded := t.restoreDetector.LostVersion(), parseVersion(cell.Status.Aggregator.RestoredVersion)
+	if lost > 0 && recorded <= lost {
+		return true
+	}
+	return cell.Status.Aggregator.Epoch > 0 && clusters.ShowsRestore(seenVersion(cell), now)
+}
+
+// highestStoredEpoch returns the highest epoch in the protectors, in case the Cell was deleted and recreated. If a higher epoch
+// was written after they were read, the first protector with it ends the leadership, and the next leadership has a higher epoch.
+func (t *cellTakeover) highestStoredEpoch() int64 {
+	var highest int64
+	for _, obj := range t.informer.GetStore().List() {
+		if p, ok := obj.(*v1alpha1.PodProtector); ok {
+			if cell := quota.CellOf(p, t.options.Cell); cell != nil {
+				highest = max(highest, cell.Aggregation.Epoch)
+			}
+		}
+	}
+	return highest
+}
