@@ -99,8 +99,9 @@ func (s *podSet) remove(hash quota.UIDHash) {
 	s.labels.release(p.labels)
 }
 
-// unlisted returns the pods that the last list did not contain. Their order is the order in which their protectors are written.
-func (s *podSet) unlisted() []quota.UIDHash {
+// removeUnlisted removes the pods that the last list did not contain. Their order is the order in which their protectors are written.
+// mayLive reports whether they may still live, with labels of another cell.
+func (s *podSet) removeUnlisted(mayLive bool) {
 	var unlisted []quota.UIDHash
 	for hash, p := range s.byHash {
 		if p.lastList != s.listCount {
@@ -108,7 +109,13 @@ func (s *podSet) unlisted() []quota.UIDHash {
 		}
 	}
 	slices.Sort(unlisted)
-	return unlisted
+	for _, hash := range unlisted {
+		if mayLive {
+			s.removeAlive(hash)
+		} else {
+			s.removeDeleted(hash)
+		}
+	}
 }
 
 // releaseSlots drops the pods of some slots, whose protectors must have been removed before. These pods stay alive, so they are not

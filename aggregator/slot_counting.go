@@ -19,7 +19,7 @@ func (b *slotBalancer) begin(ctx context.Context, slots slot.Set, epoch int64) {
 	}
 	b.initial.expect(func(namespace string) bool { return slots.Has(slot.Of(namespace)) })
 	b.owned.slots.add(slots, epoch, b.monotonic())
-	b.snapshot.AddSlots(slots) // any list that begins from here on is recent enough for the protectors noted above
+	b.snapshot.filter.addSlots(slots) // any list that begins from here on is recent enough for the protectors noted above
 	notify(b.relistRequests)
 	all, _ := b.owned.slots.claimed()
 	b.metrics.leading.Set(1)

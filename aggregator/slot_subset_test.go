@@ -101,7 +101,7 @@ func (w *slotModel) finishList() {
 }
 
 func (w *slotModel) addSlots(slots slot.Set) {
-	w.snapshot.AddSlots(slots)
+	w.snapshot.filter.addSlots(slots)
 	w.wanted, w.listing = w.wanted.Or(slots), w.listing.Minus(slots)
 }
 
@@ -215,7 +215,7 @@ func TestPodOfReleasedSlotDoesNotEndLeadership(t *testing.T) {
 	s := newSnapshot(func(types.NamespacedName, time.Duration) {}, func(err error) { rewound = err }, time.Now, time.Now)
 	s.filter.keepOnly(func(slot.Set) {})
 	slots := slot.All()
-	s.AddSlots(slots)
+	s.filter.addSlots(slots)
 	s.filter.beginList()
 	lost := samplePod("lost", "lost", "15", nil)
 	if err := s.Replace(nil, "10"); err != nil {

@@ -139,24 +139,13 @@ func (s *Snapshot) Replace(list []any, resourceVersion string) error {
 			s.pods.put(p, p.labels.toMap(labels))
 		}
 	}
-	s.removeUnlisted()
+	s.pods.removeUnlisted(s.filter.scope.DependsOnLabels())
 	s.removed.checkReappeared()
 	s.filter.slots.recordList()
 	if first && s.versions.stream > 0 {
 		close(s.listed)
 	}
 	return nil
-}
-
-// removeUnlisted removes the pods that the last list did not contain.
-func (s *Snapshot) removeUnlisted() {
-	for _, hash := range s.pods.unlisted() {
-		if s.filter.scope.DependsOnLabels() {
-			s.pods.removeAlive(hash) // it may live, with other labels
-			continue
-		}
-		s.pods.removeDeleted(hash)
-	}
 }
 
 // UpdateResourceVersion handles a bookmark of the watch.
