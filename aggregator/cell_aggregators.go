@@ -27,7 +27,7 @@ type CellAggregators struct {
 	running      map[string]*runningAggregator
 }
 
-// runningAggregator is an aggregator of the fleet.
+// runningAggregator is the aggregator of one Cell.
 type runningAggregator struct {
 	*Aggregator
 	cell              types.UID
@@ -40,7 +40,7 @@ type runningAggregator struct {
 // restartInterval is the retry interval for a Cell whose aggregator could not start, or has ended.
 const restartInterval = 5 * time.Second
 
-// SetupCellsWithManager adds a fleet to the manager of its core cluster. options are those of each of its aggregators, except
+// SetupCellsWithManager adds CellAggregators to the manager of its core cluster. options are those of each aggregator, except
 // Cell, CellConfig and Cluster.
 func SetupCellsWithManager(mgr manager.Manager, options Options) error {
 	log := mgr.GetLogger()

@@ -15,7 +15,7 @@ type count struct {
 	version     uint64
 	// cutoff is as of this version.
 	cutoff eventCutoff
-	// podStates are the states of the pods of the open reservations. ended is since when the snapshot has shown the Gone ones as
+	// podStates are the states of the pods of the open reservations. ended is since when the snapshot has shown the Absent ones as
 	// terminating or deleted.
 	podStates map[quota.UIDHash]quota.Observation
 	ended     map[quota.UIDHash]time.Time

@@ -15,7 +15,7 @@ import (
 
 // Count counts the pods of a protector and looks up the pods of its reservations, both at one state of the snapshot (rule 4(a)). Until the
 // snapshot has reached the version of initial, only pods that are alive in initial count (rule 5); nil means there is no such list. Pods that
-// do not count by all of the earlier standards do not count towards the floor. ok is false if there is no snapshot yet, or the snapshot does
+// do not count by all of the earlier rules do not count towards the floor. ok is false if there is no snapshot yet, or the snapshot does
 // not cover the protector or lacks pods of its namespace (rule 9).
 func (s *Snapshot) Count(
 	key types.NamespacedName, spec *v1alpha1.PodProtectorSpec, reservations iter.Seq[quota.Reservation], initial *liveRead, earlier []countingRule,
@@ -108,7 +108,7 @@ func (p *pod) hasExpectedOwner() bool {
 	return !p.facts.IsTerminatingOrFinished() || p.facts.Terminating() && !p.facts.Finished() && p.owner.Value() != noOwner()
 }
 
-// countedEarlier reports whether a pod counts by all earlier standards.
+// countedEarlier reports whether a pod counts by all earlier rules.
 func (c *counting) countedEarlier(p *pod) bool {
 	for i := range c.earlier {
 		rule := &c.earlier[i]

@@ -15,7 +15,7 @@ import (
 // endedProtectors remembers the protectors that ended while removals were reserved with them. A protector of the same name may follow at once,
 // for example when a GitOps controller replaces it. Removals that the old one admitted and that have not taken effect are in no
 // reservation of the new one, so its pods must not be counted before they have (rule 4). All processes of a cell watch protectors,
-// including those that do not lead, so only a process that starts between the two misses the ending. endings is safe for concurrent use.
+// including those that do not lead, so only a process that starts between the two misses the ending. It is safe for concurrent use.
 type endedProtectors struct {
 	mu sync.Mutex
 	// counted are the last counted protectors, by name.

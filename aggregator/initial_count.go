@@ -78,14 +78,14 @@ func mustCount(p *v1alpha1.PodProtector, cellID string) bool {
 // counts are of a transition and the new ones are not, or the reverse.
 func (c *initialCounts) readFor(ctx context.Context, p *v1alpha1.PodProtector, target *v1alpha1.Target, inTransition bool) (*liveRead, error) {
 	key := keyOf(p)
-	f, counted := c.counts.get(key), isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
-	if f != nil && counted && (!f.isFor(p, target, inTransition) || c.snapshot.HasReached(f.live.version)) {
+	initial, counted := c.counts.get(key), isCounted(p, c.cell, target) && quota.CellOf(p, c.cell).Aggregation.InTransition == inTransition
+	if initial != nil && counted && (!initial.isFor(p, target, inTransition) || c.snapshot.HasReached(initial.live.version)) {
 		c.forget(key)
-		f = nil
+		initial = nil
 	}
 	switch {
-	case f.isFor(p, target, inTransition):
-		return &f.live, nil
+	case initial.isFor(p, target, inTransition):
+		return &initial.live, nil
 	case counted:
 		return nil, nil
 	}

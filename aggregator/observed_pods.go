@@ -19,7 +19,8 @@ type observation struct {
 	liveStates map[quota.UIDHash]quota.Observation
 	// updated are the pods that a live read showed updated and available.
 	updated map[quota.UIDHash]bool
-	retry   bool
+	// retry requests another look after the aggregation rate, because a live read was inconclusive.
+	retry bool
 	// wait requests another look after that time, when pods that must be seen alive before they count may be read again.
 	wait time.Duration
 }
@@ -79,12 +80,12 @@ func (po *podObserver) observe(
 		c.markUnseen(reservations, deadlines.FirstSeen)
 		return c, ok
 	}
-	count, ok := counted()
+	first, ok := counted()
 	if !ok {
 		return observation{}, false, nil
 	}
-	o := observation{count: count, liveStates: map[quota.UIDHash]quota.Observation{}, updated: map[quota.UIDHash]bool{}}
-	if count.unseen > 0 {
+	o := observation{count: first, liveStates: map[quota.UIDHash]quota.Observation{}, updated: map[quota.UIDHash]bool{}}
+	if o.unseen > 0 {
 		if o.wait, err = po.reads.readLimited(ctx, p, target); err != nil {
 			po.log.Error(err, "Failed to read pods that became available; retrying", "protector", key)
 			o.retry = true

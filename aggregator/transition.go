@@ -23,7 +23,7 @@ type countingRule struct {
 	criterion v1alpha1.Criterion
 }
 
-// countingRuleOf compiles the standard of a spec. A spec that cannot be compiled, or whose target is unknown, counts no pod: as the earlier
+// countingRuleOf returns the rule of a spec. A spec that cannot be compiled, or whose target is unknown, counts no pod: as the earlier
 // spec of a transition it must err on the side of counting too few pods.
 func countingRuleOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) countingRule {
 	coverage, err := selectors.CountedCoverageOf(spec, target)
@@ -33,7 +33,7 @@ func countingRuleOf(spec *v1alpha1.PodProtectorSpec, target *v1alpha1.Target) co
 	return countingRule{coverage: coverage, minReady: spec.MinReadySeconds, criterion: spec.Criterion}
 }
 
-// countsNoPod returns the standard of an unknown spec.
+// countsNoPod returns the rule of an unknown spec.
 func countsNoPod() countingRule {
 	return countingRule{coverage: selectors.Coverage{Selector: selectors.Nothing()}}
 }
@@ -96,7 +96,7 @@ func countedParts(spec *v1alpha1.PodProtectorSpec) v1alpha1.PodProtectorSpec {
 	}
 }
 
-// earlier returns the standards of the specs before the last seen one, as long as removals that were admitted by them may be under way.
+// earlier returns the rules of the specs before the last seen one, as long as removals that were admitted by them may be under way.
 // wait is how long that lasts for the last of them; 0 if there is none.
 func (s *periods) earlier(underWay time.Duration, now time.Time) (earlier []countingRule, wait time.Duration) {
 	for i := range s.all {

@@ -9,7 +9,8 @@ import "github.com/breakwater-k8s/breakwater/api/v1alpha1"
 // A removal in the discounted cell itself uses the cell's counts unchanged. That cell will report what happened to its pods. Without
 // its counts, each of these pods could be removed for free.
 
-// discounted returns the number of available pods that the discount subtracts for a cell.
+// discounted returns the number of available pods that the discount subtracts for a cell. The budget leaves out counts of another spec, so
+// there is nothing to subtract.
 func discounted(cell *v1alpha1.PodProtectorCell, countedSpec string) int {
 	if cell.Discount == "" || cell.Aggregation.CountedSpec != countedSpec {
 		return 0

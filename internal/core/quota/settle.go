@@ -35,7 +35,7 @@ const (
 	Overdue
 )
 
-// Settled has the number of dropped reservations, by the sighting of their pods.
+// Settled has the number of dropped reservations, by the observed state of their pods.
 type Settled struct {
 	Absent, Expired, Relabeled, Superseded, Updated int
 	// Overdue has the reservations whose pods did not come back in time.

@@ -37,13 +37,13 @@ func (r *Request) checkBounds() error {
 func checkPod(pod *corev1.Pod) error {
 	for _, part := range []struct {
 		what, text string
-		most       int
+		limit      int
 	}{
 		{"namespace", pod.Namespace, validation.DNS1123LabelMaxLength}, {"name", pod.Name, validation.DNS1123SubdomainMaxLength},
 		{"UID", string(pod.UID), maxUIDLength}, {"resourceVersion", pod.ResourceVersion, maxVersionLength},
 		{"node name", pod.Spec.NodeName, validation.DNS1123SubdomainMaxLength},
 	} {
-		if err := checkLength(part.what, part.text, part.most); err != nil {
+		if err := checkLength(part.what, part.text, part.limit); err != nil {
 			return err
 		}
 	}
