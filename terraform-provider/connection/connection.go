@@ -35,12 +35,13 @@ type Model struct {
 	InCluster             types.Bool   `tfsdk:"in_cluster"`
 	ProxyURL              types.String `tfsdk:"proxy_url"`
 	Timeout               types.String `tfsdk:"timeout"`
+	RequireCluster        types.Bool   `tfsdk:"require_cluster"`
 }
 
 // defaultTimeout is the API server's own request timeout. It answers no request later.
 const defaultTimeout = time.Minute
 
-// values returns the attributes by name.
+// values returns the attributes that select a cluster, by name.
 func (m *Model) values() map[string]attr.Value {
 	all := map[string]attr.Value{
 		"insecure": m.Insecure, "in_cluster": m.InCluster, "config_paths": m.ConfigPaths, "exec": m.Exec, "timeout": m.Timeout,
@@ -96,6 +97,22 @@ func (m *Model) Config(getenv func(string) string) (*rest.Config, error) {
 		config.Timeout, err = time.ParseDuration(s.Timeout.ValueString())
 	}
 	return config, err
+}
+
+// ClusterRequired returns whether a plan fails without the cluster; nil if that depends on whether there is state.
+func (m *Model) ClusterRequired(getenv func(string) string) (*bool, error) {
+	if isSet(m.RequireCluster) {
+		return m.RequireCluster.ValueBoolPointer(), nil
+	}
+	text := getenv("KUBE_REQUIRE_CLUSTER")
+	if text == "" {
+		return nil, nil //nolint:nilnil // nil is a third value
+	}
+	required, ok := parseBool(text)
+	if !ok {
+		return nil, errors.New("KUBE_REQUIRE_CLUSTER is neither true nor false")
+	}
+	return &required, nil
 }
 
 // clientConfig returns the client configuration of the first source that is configured.

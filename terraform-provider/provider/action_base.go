@@ -44,6 +44,9 @@ func newProgress(ctx context.Context, resp *action.InvokeResponse) progress {
 
 // addActionError adds an error that explains why an action failed.
 func addActionError(d *diag.Diagnostics, summary string, err error) {
+	if addOutage(d, err) {
+		return
+	}
 	detail := sentence(err.Error())
 	switch {
 	case apierrors.IsForbidden(err):

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"sync/atomic"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -15,30 +17,38 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 )
 
-// cluster is the cluster that a provider configuration points to. While Terraform plans, it need not exist.
+// cluster is the cluster that a provider configuration points to. It need not exist when Terraform plans resources that are not in the state.
 type cluster struct {
-	config  *rest.Config
+	config *rest.Config
+	// client sends all requests, through one breaker.
+	client  *http.Client
 	dynamic dynamic.Interface
 	// absentErr is the reason why there is no cluster: its address is not known yet, or the configuration points to none.
 	absentErr error
-	// unreachable is set once the cluster was unreachable, so that a plan of a hundred resources waits for it only once.
-	unreachable atomic.Bool
+	// required is the value of require_cluster; nil if plans require the cluster for resources that are in the state.
+	required *bool
+	// warned is set once a plan has warned that it did without the cluster.
+	warned atomic.Bool
 }
 
 // errClusterUnknown is the reason why there is no cluster yet, although one may exist later in the same apply.
 var errClusterUnknown = errors.New("its address or its credentials are known only after the apply")
 
+// absence returns why there is no cluster; nil if there is one.
+func (c *cluster) absence() error {
+	if c == nil {
+		return errors.New("the provider was not configured")
+	}
+	return c.absentErr
+}
+
 // isUsable reports whether there is a cluster, and adds an error if not.
 func (c *cluster) isUsable(to string, d *diag.Diagnostics) bool {
-	if c != nil && c.absentErr == nil {
-		return true
+	err := c.absence()
+	if err != nil {
+		d.AddError("No cluster to "+to, fmt.Sprintf("The provider has no cluster: %v.", err))
 	}
-	why := "the provider was not configured"
-	if c != nil {
-		why = c.absentErr.Error()
-	}
-	d.AddError("No cluster to "+to, fmt.Sprintf("The provider has no cluster: %s.", why))
-	return false
+	return err == nil
 }
 
 // resourceClient returns the client for objects of a kind, in the namespace if the kind is namespaced.
@@ -49,36 +59,63 @@ func (c *cluster) resourceClient(k *kind, namespace string) dynamic.ResourceInte
 	return c.dynamic.Resource(k.Resource)
 }
 
-// connect never fails because there is no cluster. The error is reported when an operation needs one.
-func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnostics, version string) *cluster {
+// isRequired reports whether the plan of a resource fails without the cluster.
+func (c *cluster) isRequired(hasState bool) bool {
+	if c != nil && c.required != nil {
+		return *c.required
+	}
+	return hasState
+}
+
+// warnOnce warns that a plan did without the cluster, once for all resources.
+func (c *cluster) warnOnce(d *diag.Diagnostics, summary string, err error) {
+	if c != nil && !c.warned.Swap(true) {
+		d.AddWarning(summary, sentence(err.Error()))
+	}
+}
+
+// connect fails because there is no cluster only if the configuration requires one. Otherwise an operation that needs the cluster reports the error.
+func connect(ctx context.Context, req provider.ConfigureRequest, d *diag.Diagnostics, b *Breakwater) *cluster {
 	var m connection.Model
 	if d.Append(req.Config.Get(ctx, &m)...); d.HasError() {
 		return &cluster{absentErr: errors.New("the configuration of the provider is wrong")}
 	}
-	if m.IsUnknown() {
-		return &cluster{absentErr: errClusterUnknown}
-	}
-	c, err := clusterOf(&m, version)
+	required, err := m.ClusterRequired(os.Getenv)
 	if err != nil {
-		d.AddWarning("The configuration of the provider does not identify a cluster", "A plan needs no cluster, but an apply does: "+sentence(err.Error()))
-		return &cluster{absentErr: err}
+		d.AddAttributeError(path.Root("require_cluster"), "Invalid configuration of the provider", sentence(err.Error()))
 	}
+	if m.IsUnknown() {
+		return &cluster{absentErr: errClusterUnknown, required: required}
+	}
+	c, err := clusterOf(&m, b)
+	const summary = "The configuration of the provider does not identify a cluster"
+	switch {
+	case err == nil:
+	case required != nil && *required:
+		d.AddError(summary, "The plan requires a cluster (require_cluster): "+sentence(err.Error()))
+	default:
+		d.AddWarning(summary, "Only a plan of new resources succeeds without a cluster: "+sentence(err.Error()))
+	}
+	c.absentErr, c.required = err, required
 	return c
 }
 
-func clusterOf(m *connection.Model, version string) (*cluster, error) {
-	config, err := m.Config(os.Getenv)
-	if err != nil {
-		return nil, err
+func clusterOf(m *connection.Model, b *Breakwater) (*cluster, error) {
+	c := &cluster{}
+	var err error
+	if c.config, err = m.Config(os.Getenv); err != nil {
+		return c, err
 	}
-	config.UserAgent = "terraform-provider-breakwater/" + version
+	c.config.UserAgent = "terraform-provider-breakwater/" + b.version
 	// A plan of a hundred resources sends its requests at once. The API server throttles them itself (API Priority and Fairness)
 	// where necessary.
-	config.QPS = -1
-	transport, err := transportOf(config)
-	if err != nil {
-		return nil, err
+	c.config.QPS = -1
+	if c.client, err = transportOf(c.config); err != nil {
+		return c, err
 	}
-	client, err := dynamic.NewForConfigAndClient(config, transport)
-	return &cluster{config: config, dynamic: client}, err
+	if c.client.Transport, err = newBreaker(c.client.Transport, c.config, b.patience); err != nil {
+		return c, err
+	}
+	c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.client)
+	return c, err
 }

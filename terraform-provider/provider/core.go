@@ -18,7 +18,7 @@ func (c *cluster) core(ctx context.Context) (coreModel, error) {
 	if m.Server, err = serverOf(c.config); err != nil {
 		return m, err
 	}
-	clientset, err := kubernetes.NewForConfig(c.config)
+	clientset, err := kubernetes.NewForConfigAndClient(c.config, c.client)
 	if err != nil {
 		return m, err
 	}

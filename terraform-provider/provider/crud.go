@@ -180,7 +180,7 @@ func (t *task) warnLeftovers(live *unstructured.Unstructured, d *diag.Diagnostic
 	}
 }
 
-// Read refreshes the state from the object. While the cluster does not answer, the state stays as it is.
+// Read refreshes the state from the object. If the plan does not require the cluster, the state stays as it is while the cluster does not answer.
 func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	w, err := o.kind.desired(req.State.Raw)
 	if err != nil {
@@ -188,18 +188,11 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 		return
 	}
 	all, _ := attributes(req.State.Raw)
-	live, err := o.readObject(ctx, w)
+	isImport := stringAttribute(all, "id") == ""
+	live, err := o.cluster.readForPlan(ctx, o.kind, w, isImport || o.cluster.isRequired(true))
 	switch {
-	case err != nil && stringAttribute(all, "id") == "" && !apierrors.IsNotFound(err):
-		// The object is being imported, so there is no earlier state to keep.
-		resp.Diagnostics.AddError(fmt.Sprintf("%s %s could not be imported", o.kind.Kind.Kind, w), sentence(err.Error()))
-		return
-	case errors.Is(err, errNoCluster):
-		return
-	case isUnreachable(err):
-		if !o.cluster.unreachable.Swap(true) {
-			resp.Diagnostics.AddWarning("The cluster did not answer", "The state shows the object as it was last read: "+sentence(err.Error()))
-		}
+	case errors.Is(err, errNotCompared):
+		o.cluster.warnOnce(&resp.Diagnostics, "Nothing was compared with the cluster", err)
 		return
 	case isKindMissing(err):
 		resp.Diagnostics.AddWarning(fmt.Sprintf("The cluster does not know %s", o.kind.Kind.Kind),
@@ -223,21 +216,6 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 	if resp.Identity != nil {
 		o.setIdentity(ctx, resp.Identity, w, &resp.Diagnostics)
 	}
-}
-
-var errNoCluster = errors.New("there is no cluster yet")
-
-// readObject reads the object for a plan. A plan can do without the answer.
-func (o *object) readObject(ctx context.Context, w *desired) (*unstructured.Unstructured, error) {
-	switch {
-	case o.cluster == nil || o.cluster.unreachable.Load():
-		return nil, errNoCluster
-	case o.cluster.absentErr != nil:
-		return nil, fmt.Errorf("%w: %w", errNoCluster, o.cluster.absentErr)
-	}
-	ctx, cancel := context.WithTimeout(ctx, planTimeout)
-	defer cancel()
-	return o.cluster.resourceClient(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
 }
 
 // setIdentity sets the identity of the resource: the name and namespace of its object.

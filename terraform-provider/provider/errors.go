@@ -53,10 +53,18 @@ func isDial(err error) bool {
 	return false
 }
 
-// isTransient reports whether the same request may succeed later.
+// isOutage reports whether the breaker has stopped the request.
+func isOutage(err error) bool {
+	var outage *outageError
+	return errors.As(err, &outage)
+}
+
+// isTransient reports whether the same request may succeed later. A failing webhook of the cluster is an internal error, too, but does
+// not recover within the seconds of a retry.
 func isTransient(err error) bool {
 	return isUnreachable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
-		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err)
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsInternalError(err) && !strings.Contains(err.Error(), "webhook")
 }
 
 // isKindMissing reports whether a NotFound error means that the cluster does not serve the kind, and not that the object does not
@@ -92,8 +100,21 @@ func retryTransient(ctx context.Context, do func(context.Context) error) error {
 	return err
 }
 
+// addOutage adds the error of a request that the breaker has stopped, which is the same for all resources. It reports whether it was stopped.
+func addOutage(d *diag.Diagnostics, err error) bool {
+	if !isOutage(err) {
+		return false
+	}
+	d.AddError("The cluster is unreachable", sentence(err.Error())+" Check the address and the network. The provider has stopped all requests to "+
+		"the cluster: run Terraform again when it answers.")
+	return true
+}
+
 // explain turns an answer of the API server into diagnostics at the attributes that it concerns.
 func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
+	if addOutage(d, err) {
+		return
+	}
 	summary := fmt.Sprintf("%s %s could not be %s", k.Kind.Kind, name, doing)
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -120,6 +141,9 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 
 // addErrorWithRemedy adds the error, with a remedy where that does not depend on the object.
 func addErrorWithRemedy(d *diag.Diagnostics, summary string, err error) {
+	if addOutage(d, err) {
+		return
+	}
 	text := sentence(err.Error())
 	if apierrors.IsUnauthorized(err) {
 		text = "The cluster does not accept the provider's credentials: they are wrong, or have expired. " + text

@@ -84,7 +84,7 @@ func (t *task) writeKubeconfig(ctx context.Context, d *diag.Diagnostics) bool {
 		_, err := t.cluster.secrets(namespace).Apply(ctx, name, secret, metav1.ApplyOptions{FieldManager: manager, Force: t.takeover.force})
 		return err
 	})
-	if err != nil {
+	if err != nil && !addOutage(d, err) {
 		d.AddAttributeError(path.Root(kubeconfigAttribute), fmt.Sprintf("Secret %s/%s could not be written", namespace, name), sentence(err.Error()))
 	}
 	return err == nil

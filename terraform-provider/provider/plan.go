@@ -2,23 +2,19 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-// planTimeout is how long a plan waits for the cluster. A plan can do without the answer.
-const planTimeout = 10 * time.Second
-
-// ModifyPlan reports changes that an apply would fail at: a deletion of a protected object, a change that the rules forbid, and,
-// if the cluster answers, a change that fails a dry run.
+// ModifyPlan reports changes that an apply would fail at: a deletion of a protected object, a change that the rules forbid, and a change
+// that fails a dry run. If the plan does not require the cluster, it has no dry run while the cluster does not answer.
 func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	var before *desired
 	var had map[string]tftypes.Value
@@ -49,7 +45,17 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 		return
 	}
 	o.kind.check(ctx, now, before, &resp.Diagnostics)
-	if resp.Diagnostics.HasError() || len(now.unknown) > 0 || o.cluster == nil || o.cluster.absentErr != nil {
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	required := o.cluster.isRequired(had != nil)
+	if len(now.unknown) > 0 {
+		// There is nothing to send yet. Read has compared an object that is in the state.
+		if required && had == nil {
+			if err := o.cluster.sendForPlan(ctx, required, o.cluster.checkVersion); err != nil {
+				o.kind.explain(&resp.Diagnostics, "planned", now.String(), err)
+			}
+		}
 		return
 	}
 	all, err := attributes(req.Plan.Raw)
@@ -61,7 +67,10 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 	if resp.Diagnostics.Append(d...); d.HasError() {
 		return
 	}
-	o.dryRun(ctx, now, before == nil, over, &resp.Diagnostics)
+	if before == nil && !o.canCreate(ctx, now, required, over, &resp.Diagnostics) {
+		return
+	}
+	o.dryRun(ctx, now, required, over, &resp.Diagnostics)
 }
 
 // checkProtection adds an error if the object is protected from deletion.
@@ -74,44 +83,22 @@ func (k *kind) checkProtection(w *desired, had map[string]tftypes.Value, doing s
 			"If Terraform wants to replace it because a wait failed when it was created, run terraform untaint instead.", doing))
 }
 
-// dryRun adds the result of a dry run, if the cluster answers. An invalid object is an error, as in validate. All other
-// failures are warnings, because their cause can still change before the apply, by the same apply or by hand. An error would also
-// block a destroy, for which Terraform plans first as for an apply.
-func (o *object) dryRun(ctx context.Context, w *desired, isNew bool, over takeover, d *diag.Diagnostics) {
-	if o.cluster.unreachable.Load() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, planTimeout)
-	defer cancel()
-	if isNew && !over.force && o.isNameTaken(ctx, w, d) {
-		return
-	}
-	_, err := o.cluster.apply(ctx, o.kind, w, over, true)
+// canCreate reads the object that a plan creates, and reports whether a dry run is possible. It warns if the object exists without being in
+// the state.
+func (o *object) canCreate(ctx context.Context, w *desired, required bool, over takeover, d *diag.Diagnostics) bool {
+	found, err := o.cluster.readForPlan(ctx, o.kind, w, required)
 	switch {
-	case err == nil:
-	case isUnreachable(err):
-		if !o.cluster.unreachable.Swap(true) {
-			d.AddWarning("The cluster did not answer", "The plan was made without a dry run: "+sentence(err.Error()))
-		}
+	case errors.Is(err, errNotCompared):
+		o.cluster.warnOnce(d, "The plan was made without the cluster", err)
 	case isKindMissing(err):
 		d.AddWarning(fmt.Sprintf("The cluster does not know %s yet", o.kind.Kind.Kind),
 			"The plan was made without a dry run. The chart breakwater-crds must be installed before this is applied.")
-	case apierrors.IsInvalid(err):
-		o.kind.explain(d, "applied", w.String(), err)
-	default:
-		var verdict diag.Diagnostics
-		o.kind.explain(&verdict, "applied as the cluster is now", w.String(), err)
-		d.Append(asWarnings(verdict)...)
-	}
-}
-
-// isNameTaken reports whether an object of that name exists that is not in the state, and warns of it. A dry run is not possible
-// while an object is being deleted.
-func (o *object) isNameTaken(ctx context.Context, w *desired, d *diag.Diagnostics) bool {
-	found, err := o.cluster.resourceClient(o.kind, w.namespace).Get(ctx, w.name, metav1.GetOptions{})
-	switch {
-	case err != nil: // The dry run reports the error.
-		return false
+	case apierrors.IsNotFound(err):
+		return true
+	case err != nil:
+		o.kind.explain(d, "looked for", w.String(), err)
+	case over.force:
+		return true
 	case found.GetDeletionTimestamp() != nil:
 		d.AddWarning(fmt.Sprintf("%s %s is still being deleted", o.kind.Kind.Kind, w), "The apply waits until it is deleted. "+describeHolders(found))
 	default:
@@ -119,7 +106,29 @@ func (o *object) isNameTaken(ctx context.Context, w *desired, d *diag.Diagnostic
 		o.kind.addExistsError(w, &verdict)
 		d.Append(asWarnings(verdict)...)
 	}
-	return true
+	return false
+}
+
+// dryRun adds the result of a dry run. An invalid object is an error, as in validate. Other answers of the API server are warnings,
+// because their cause can still change before the apply, by the same apply or by hand. An error would also block a destroy, for which
+// Terraform plans first as for an apply.
+func (o *object) dryRun(ctx context.Context, w *desired, required bool, over takeover, d *diag.Diagnostics) {
+	err := o.cluster.sendForPlan(ctx, required, func(ctx context.Context) error {
+		_, err := o.cluster.apply(ctx, o.kind, w, over, true)
+		return err
+	})
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+	case errors.Is(err, errNotCompared):
+		o.cluster.warnOnce(d, "The plan was made without the cluster", err)
+	case !errors.As(err, &status), apierrors.IsInvalid(err), apierrors.IsUnauthorized(err):
+		o.kind.explain(d, "applied", w.String(), err)
+	default:
+		var verdict diag.Diagnostics
+		o.kind.explain(&verdict, "applied as the cluster is now", w.String(), err)
+		d.Append(asWarnings(verdict)...)
+	}
 }
 
 // asWarnings converts errors to warnings.

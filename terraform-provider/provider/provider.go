@@ -4,6 +4,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/action"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -22,14 +23,16 @@ const Source = "breakwater-k8s/breakwater"
 // Breakwater is the provider.
 type Breakwater struct {
 	version string
-	kinds   []*kind
-	err     error
+	// patience is how long a cluster may be unreachable.
+	patience time.Duration
+	kinds    []*kind
+	err      error
 }
 
 // New returns a constructor of providers of the given version.
 func New(version string) func() provider.Provider {
 	return func() provider.Provider {
-		b := &Breakwater{version: version}
+		b := &Breakwater{version: version, patience: defaultPatience}
 		b.kinds, b.err = kinds()
 		return b
 	}
@@ -50,7 +53,7 @@ func (b *Breakwater) Schema(_ context.Context, _ provider.SchemaRequest, resp *p
 
 // Configure sets the cluster that all resources, data sources and actions use.
 func (b *Breakwater) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
-	c := connect(ctx, req, &resp.Diagnostics, b.version)
+	c := connect(ctx, req, &resp.Diagnostics, b)
 	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData = c, c, c
 	resp.ListResourceData, resp.ActionData = c, c
 }

@@ -14,8 +14,8 @@ import (
 const (
 	// pageSize limits how many objects one list request returns.
 	pageSize = 500
-	// readTimeout is how long a read retries while the cluster does not answer.
-	readTimeout = 30 * time.Second
+	// readTimeout is how long a read retries while the cluster does not answer. The breaker opens before it expires.
+	readTimeout = defaultPatience + 10*time.Second
 )
 
 // get reads an object.

@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/breakwater-k8s/breakwater/internal/cli/finalizers"
@@ -167,14 +166,11 @@ func describeReleased(held, now *finalizers.HeldObject) string {
 
 // finder returns a Finder for objects that finalizers hold in a namespace.
 func (c *cluster) finder(namespace string) (*finalizers.Finder, error) {
-	client, err := rest.HTTPClientFor(c.config)
-	if err != nil {
-		return nil, err
-	}
 	f := &finalizers.Finder{Namespace: namespace}
-	if f.Mapper, err = apiutil.NewDynamicRESTMapper(c.config, client); err != nil {
+	var err error
+	if f.Mapper, err = apiutil.NewDynamicRESTMapper(c.config, c.client); err != nil {
 		return nil, err
 	}
-	f.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(c.config), client)
+	f.Metadata, err = metadata.NewForConfigAndClient(metadata.ConfigFor(c.config), c.client)
 	return f, err
 }

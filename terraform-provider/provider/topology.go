@@ -48,7 +48,7 @@ func (t *topology) Read(ctx context.Context, req datasource.ReadRequest, resp *d
 	m.Healthy = len(m.Problems) == 0
 	var err error
 	if m.Core, err = t.cluster.core(ctx); err != nil {
-		resp.Diagnostics.AddError("The core cluster could not be read", sentence(err.Error()))
+		addErrorWithRemedy(&resp.Diagnostics, "The core cluster could not be read", err)
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
