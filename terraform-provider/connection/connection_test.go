@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,34 @@ type variables map[string]string
 // in returns the variables, with HOMEFOLDER replaced by the folder.
 func (v variables) in(folder string) func(string) string {
 	return func(name string) string { return strings.ReplaceAll(v[name], "HOMEFOLDER", folder) }
+}
+
+func TestClusterRequired(t *testing.T) {
+	for claim, c := range map[string]struct {
+		attribute any
+		variable  string
+		want      string
+	}{
+		"nothing set":                    {want: "depends on the state"},
+		"the attribute":                  {attribute: false, want: "false"},
+		"an unknown attribute":           {attribute: unknown{}, want: "depends on the state"},
+		"the variable":                   {variable: "true", want: "true"},
+		"the attribute and the variable": {attribute: false, variable: "true", want: "false"},
+		"a variable that is no value":    {variable: "maybe", want: "KUBE_REQUIRE_CLUSTER is neither true nor false"},
+	} {
+		m := configuration{"require_cluster": c.attribute}.model(t)
+		required, err := m.ClusterRequired(variables{"KUBE_REQUIRE_CLUSTER": c.variable}.in(""))
+		got := "depends on the state"
+		if required != nil {
+			got = strconv.FormatBool(*required)
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want || m.IsUnknown() {
+			t.Errorf("%s: %s, unknown %t, want %s", claim, got, m.IsUnknown(), c.want)
+		}
+	}
 }
 
 func TestConfig(t *testing.T) {

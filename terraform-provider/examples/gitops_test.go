@@ -36,6 +36,24 @@ spec: {expectedReplicas: 50, operations: [Update], admissionHistory: {maxConcurr
 	})
 }
 
+// The guide "Drift checks".
+func TestDriftCheck(t *testing.T) {
+	forEachProgram(t, func(t *testing.T, program string) {
+		s := newShared(t, program)
+		const fields = "selector = {}\n  min_available = \"3\""
+		s.apply(fields)
+		s.expect("nothing")
+		connected := s.Variables
+		s.Variables = []string{"KUBE_CONFIG_PATH=/no/such/file"}
+		s.expect("fail", "no file /no/such/file exists, but KUBE_CONFIG_PATH names it", "unless require_cluster is false")
+		s.Variables = append(s.Variables, "KUBE_REQUIRE_CLUSTER=false")
+		s.expect("nothing", "Warning: Nothing was compared with the cluster")
+		s.Variables = connected
+		s.force("spec: {minAvailable: 2}")
+		s.expect("change", `min_available = "2" -> "3"`)
+	})
+}
+
 func TestEqualFieldsAreShared(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := newShared(t, program)

@@ -63,7 +63,7 @@ func TestPlanWarnsIfClusterIsUnreachable(t *testing.T) {
 	nowhere := testplane.FreeAddress(t)
 	forEachProgram(t, func(t *testing.T) {
 		for claim, c := range map[string]struct{ configuration, want string }{
-			"a silent cluster":  {fmt.Sprintf("host = \"https://%s\"", nowhere), "The cluster did not answer"},
+			"a silent cluster":  {fmt.Sprintf("host = \"https://%s\"", nowhere), "The plan was made without the cluster"},
 			"no cluster at all": {"config_path = \"/no/such/file\"", "The configuration of the provider does not identify a cluster"},
 		} {
 			t.Run(claim, func(t *testing.T) {

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -47,6 +46,17 @@ func (e *outageError) Error() string {
 	return fmt.Sprintf("%s has not answered for %s: %v", e.server, e.patience, e.reason)
 }
 
+// noAnswerError is a failure that this file finds itself. As a timeout it counts as an unreachable cluster.
+type noAnswerError string
+
+func (e noAnswerError) Error() string { return string(e) }
+
+// Timeout is a method of net.Error.
+func (noAnswerError) Timeout() bool { return true }
+
+// Temporary is a method of net.Error.
+func (noAnswerError) Temporary() bool { return true }
+
 func newBreaker(transport http.RoundTripper, config *rest.Config, patience time.Duration) (*breaker, error) {
 	address, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -75,13 +85,13 @@ func (b *breaker) RoundTrip(req *http.Request) (*http.Response, error) {
 	stop := context.AfterFunc(b.outage, func() { cancel(context.Cause(b.outage)) })
 	// An API server that waits for its webhooks is slow as well, but answers the probes.
 	slow := b.patience / 6
-	watch := time.AfterFunc(slow, func() { b.suspect(ctx, fmt.Errorf("no answer for %s", slow)) })
+	watch := time.AfterFunc(slow, func() { b.suspect(ctx, noAnswerError(fmt.Sprintf("no answer for %s", slow))) })
 	resp, err := b.RoundTripper.RoundTrip(req.WithContext(ctx))
 	watch.Stop()
 	stop() // the body of the response is read with the context
 	switch {
 	case err == nil && isGatewayError(resp):
-		b.suspect(ctx, errors.New(resp.Status))
+		b.suspect(ctx, noAnswerError(resp.Status))
 	case err == nil:
 	case b.outage.Err() != nil:
 		return nil, context.Cause(b.outage)
@@ -165,7 +175,7 @@ func (b *breaker) send(ctx context.Context) error {
 	}
 	defer resp.Body.Close()
 	if isGatewayError(resp) {
-		return errors.New(resp.Status)
+		return noAnswerError(resp.Status)
 	}
 	return nil
 }

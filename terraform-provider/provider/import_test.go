@@ -55,7 +55,7 @@ func TestImportErrors(t *testing.T) {
 			steps(t, resource.TestStep{Config: config, ResourceName: web, ImportState: true, ImportStateId: id, ExpectError: matchWrapped(want)})
 		}
 		away := unreachableConfig + strings.TrimPrefix(config, configured(t, ""))
-		steps(t, resource.TestStep{Config: away, ResourceName: web, ImportState: true, ImportStateId: namespace + "/web", ExpectError: matchWrapped("connection refused")})
+		impatientSteps(t, resource.TestStep{Config: away, ResourceName: web, ImportState: true, ImportStateId: namespace + "/web", ExpectError: matchWrapped("connection refused")})
 	})
 }
 

@@ -66,7 +66,7 @@ func (m model) write(t *testing.T) {
 }
 
 func TestMoveKeepsEveryField(t *testing.T) {
-	withBoth(t, func(t *testing.T) {
+	forEachProgram(t, func(t *testing.T) {
 		namespace, folder := testplane.Namespace(t), t.TempDir()
 		var models []model
 		made, copied, moved, free := "", "", "", ""

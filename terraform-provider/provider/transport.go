@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 )
 
@@ -38,13 +41,26 @@ func (d redactingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 // WrappedRoundTripper lets client-go find the underlying transport.
 func (d redactingTransport) WrappedRoundTripper() http.RoundTripper { return d.RoundTripper }
 
+// unexpectedAnswer returns the text of an answer that is not of the Kubernetes API.
+func unexpectedAnswer(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil {
+		for _, cause := range status.Status().Details.Causes {
+			if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
+				return cause.Message
+			}
+		}
+	}
+	return ""
+}
+
 // remedy suggests what to do about a failure that is not an answer of an API server.
 func remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var header tls.RecordHeaderError
-	switch said := err.Error(); {
+	switch said := err.Error() + unexpectedAnswer(err); {
 	case errors.As(err, &unknown):
 		return "The provider trusts no CA of the API server's certificate: check host, " +
 			"and set cluster_ca_certificate to the CA certificate of the cluster."
@@ -54,6 +70,10 @@ func remedy(err error) string {
 		return "The certificate of the API server, or of its CA, is not valid at this time: renew it, or correct the clock of this machine."
 	case errors.As(err, &header), strings.Contains(said, "server gave HTTP response to HTTPS client"):
 		return "The server does not use TLS: check that the host and port are those of an API server."
+	case strings.Contains(said, "Client sent an HTTP request to an HTTPS server"):
+		return "The server uses TLS: set host to an https URL."
+	case strings.Contains(said, "erializer for"), strings.Contains(said, "couldn't get version/kind"), runtime.IsMissingKind(err):
+		return "The server is not a Kubernetes API server: check host and port, and whether a proxy answers in its place."
 	case strings.Contains(said, "remote error: tls"):
 		return "The API server, or a proxy in front of it, refused the connection: check that it accepts client_certificate."
 	case strings.Contains(said, "getting credentials"):
