@@ -22,8 +22,8 @@ func Schema() schema.Schema {
 			Optional: true,
 			MarkdownDescription: "Whether a plan fails if the cluster cannot be read. Default: `true` for resources that are in the state, because the plan " +
 				"compares them with the cluster; `false` for new ones, because the same apply may create the cluster. With `false`, a plan without a cluster warns that " +
-				"it compared nothing. An answer that denies access, or that is not of a Kubernetes API server, is an error in any case. Data sources, imports and applies always need the cluster. " +
-				"Variable: `KUBE_REQUIRE_CLUSTER`.",
+				"it compared nothing. An answer that denies access, or that is not of a Kubernetes API server, is an error in any case. " +
+				"Data sources, imports and applies always need the cluster. Variable: `KUBE_REQUIRE_CLUSTER`.",
 		},
 		"in_cluster": schema.BoolAttribute{
 			Optional: true,
