@@ -43,7 +43,7 @@ type outageError struct {
 
 // Error does not name an object, so that all resources report the same.
 func (e *outageError) Error() string {
-	return fmt.Sprintf("%s has not answered for %s: %v", e.server, e.patience, e.reason)
+	return fmt.Sprintf("the API server %s has not answered for %s: %v", e.server, e.patience, e.reason)
 }
 
 // noAnswerError is a failure that this file finds itself. As a timeout it counts as an unreachable cluster.

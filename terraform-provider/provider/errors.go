@@ -102,10 +102,11 @@ func retryTransient(ctx context.Context, do func(context.Context) error) error {
 
 // addOutage adds the error of a request that the breaker has stopped, which is the same for all resources. It reports whether it was stopped.
 func addOutage(d *diag.Diagnostics, err error) bool {
-	if !isOutage(err) {
+	var outage *outageError
+	if !errors.As(err, &outage) {
 		return false
 	}
-	d.AddError("The cluster is unreachable", sentence(err.Error())+" Check the address and the network. The provider has stopped all requests to "+
+	d.AddError("The cluster is unreachable", sentence(outage.Error())+" Check the address and the network. The provider has stopped all requests to "+
 		"the cluster: run Terraform again when it answers.")
 	return true
 }
