@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// defaultPatience is how long a cluster may be unreachable. A restart of an API server takes 10 to 20 seconds.
+// defaultPatience is how long a cluster may be unreachable. It must be longer than a restart of an API server.
 const defaultPatience = 30 * time.Second
 
 // breaker is a circuit breaker that all requests to a cluster share. When a request finds the cluster unreachable, the breaker
