@@ -15,7 +15,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 export CGO_ENABLED := 0
 export GOFLAGS := -mod=readonly -buildvcs=false
 
-# The folder of a tool module's programs; the first call builds them, which takes minutes and says so.
+# The folder of a tool module's programs; the first call downloads them, or builds them, which takes minutes and says so.
 tool = $$(hack/tools/install $(1))
 # The programs of the control planes, and of others that tests run, as they look for them.
 define with_control_planes
@@ -175,8 +175,12 @@ vulncheck: ## Look for known vulnerabilities in what the programs call; skipped 
 	@hack/vulncheck
 
 .PHONY: tools
-tools: ## Build all tools and control planes into the cache
+tools: ## Put all tools and control planes into the cache
 	@for module in hack/tools/*/; do hack/tools/install "$$(basename "$$module")"; done
+
+.PHONY: tool-sums
+tool-sums: ## Pin the sums of the released control planes in the versions of hack/tools; needs internet access
+	@go run ./hack/fetch -update
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
