@@ -46,7 +46,7 @@ func down(ctx context.Context, out io.Writer, target federationTarget) error {
 		}
 	}
 	// The supervisor has done this already, unless it was killed.
-	if err := local.Clean(target.dir, false); err != nil {
+	if err := errors.Join(local.Clean(target.dir, false), cleanBreakwater(target.dir)); err != nil {
 		return err
 	}
 	ending, cancel := context.WithTimeout(ctx, downTimeout)

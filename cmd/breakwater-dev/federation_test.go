@@ -24,9 +24,12 @@ type commandLine struct {
 
 func newCommandLine(t *testing.T) *commandLine {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "breakwater-dev")
-	if err := binaries.Build(t.Context(), program, binaries.BreakwaterDev); err != nil {
-		t.Fatal(err)
+	folder := t.TempDir()
+	program := filepath.Join(folder, "breakwater-dev")
+	for path, source := range map[string]string{program: binaries.BreakwaterDev, filepath.Join(folder, "breakwater"): binaries.Breakwater} {
+		if err := binaries.Build(t.Context(), path, source); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cli := &commandLine{program: program, dir: filepath.Join(t.TempDir(), "it's mine")}
 	t.Cleanup(func() {
@@ -79,16 +82,28 @@ func TestUpStatusDown(t *testing.T) {
 	cli.want(t, exitNotRunning, "no federation runs", "env")
 	cli.want(t, 0, "No federation runs", "down")
 
-	cli.want(t, 0, `(?s)Starting the federation single: main\..*usable after .*breakwater-dev env`, "up")
+	cli.want(t, 0, `(?s)Starting the federation single with Breakwater: main\..*usable after .*breakwater-dev env`, "up")
 	first := cli.state(t)
 	cli.want(t, 0, fmt.Sprintf(`already runs in .*process %d`, first.Supervisor.PID), "up")
-	cli.want(t, 0, `(?s)federation single: usable.*main +core,worker +https://127.0.0.1:\d+ +kwok +\d+ +running`, "status")
+	cli.want(t, 0, `(?s)federation single: usable.*logs of Breakwater are in .*main +core,worker +https://127.0.0.1:\d+ +kwok +\d+ +running`, "status")
 
 	t.Run("env is what a shell needs", func(t *testing.T) {
 		script := `eval "$("$0" env --topology=single --dir="$1")" && kubectl --context main get namespace default -o name`
 		out, err := exec.Command("sh", "-c", script, cli.program, cli.dir).CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) != "namespace/default" {
 			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("Breakwater denies removals below the floor", func(t *testing.T) {
+		script := `eval "$("$0" env --topology=single --dir="$1")" && set -e
+			kubectl create deployment web --image=web --replicas=3
+			kubectl label deployment web breakwater.dev/protect=true
+			kubectl wait podprotector/deployment-web --for=create --timeout=30s
+			kubectl wait podprotector/deployment-web --for=jsonpath={.status.summary.available}=3 --timeout=30s
+			kubectl delete pods -l app=web`
+		out, err := exec.Command("sh", "-c", script, cli.program, cli.dir).CombinedOutput()
+		if err == nil || strings.Count(string(out), "than its floor (floor 3, available 3") != 3 {
+			t.Errorf("%v, want three denials:\n%s", err, out)
 		}
 	})
 	t.Run("status shows what is frozen and what is gone", func(t *testing.T) {
@@ -109,21 +124,24 @@ func TestUpStatusDown(t *testing.T) {
 		if log, err := os.ReadFile(filepath.Join(cli.dir, "supervisor.log")); err != nil || !bytes.Contains(log, []byte("kwok of cluster main died")) {
 			t.Errorf("supervisor log does not contain the exit of the process: %v\n%s", err, log)
 		}
-		if _, err := os.Stat(filepath.Join(cli.dir, "kubeconfig")); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("stat of the kubeconfig: %v, want it removed", err)
+		for _, secret := range []string{"kubeconfig", "breakwater/webhook"} {
+			if _, err := os.Stat(filepath.Join(cli.dir, secret)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("stat of %s: %v, want it removed", secret, err)
+			}
 		}
 	})
 }
 
 func TestRestartAfterKilledSupervisor(t *testing.T) {
 	cli := newCommandLine(t)
-	cli.want(t, 0, "usable after", "up")
+	cli.want(t, 0, "without Breakwater: main", "up", "--bare")
 	first := cli.state(t)
 	sendSignal(t, first.Supervisor, syscall.SIGKILL)
 	await(t, "the components to die with it", func() error { return anyRunning(first) })
 	cli.want(t, exitNotRunning, "was killed: run `breakwater-dev up.*to clean up", "status")
 	cli.want(t, exitNotRunning, "no federation runs", "env")
-	cli.want(t, 0, `(?s)cleaning up after it.*usable after`, "up")
+	cli.want(t, 0, `(?s)cleaning up after it.*usable after`, "up", "--bare")
+	cli.want(t, 0, "Breakwater does not run in it", "status")
 	second := cli.state(t)
 	sendSignal(t, second.Supervisor, syscall.SIGKILL)
 	cli.want(t, 0, "Stopped the federation", "down")

@@ -25,7 +25,8 @@ func rootCommand() *cobra.Command {
 
 Each cluster of a federation is an etcd, a kube-apiserver and a kube-controller-manager. A worker also has a kube-scheduler and
 kwok, which simulates its nodes: pods become ready at once and run nothing. All are processes of this machine and
-listen on the loopback interface only. Breakwater's CustomResourceDefinitions are installed in the core clusters.
+listen on the loopback interface only. Breakwater's components run beside them, and deny removals below the floors of PodProtectors
+(up --bare: only its CustomResourceDefinitions are installed, in the core clusters).
 
   breakwater-dev up
   eval "$(breakwater-dev env)"

@@ -33,19 +33,19 @@ func statusCommand(flags *federationFlags) *cobra.Command {
 			case !runs:
 				return target.notRunning()
 			}
-			return printStatus(command.OutOrStdout(), state, time.Now())
+			return printStatus(command.OutOrStdout(), state, breakwaterStatus(target.dir), time.Now())
 		},
 	}
 }
 
-func printStatus(out io.Writer, state *local.State, now time.Time) error {
+func printStatus(out io.Writer, state *local.State, breakwater string, now time.Time) error {
 	phase := "usable"
 	if !state.Usable {
 		phase = "starting"
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "federation %s: %s, supervisor %d, up %s\n\n", state.Topology, phase, state.Supervisor.PID,
-		uptime(state.Supervisor, now))
+	fmt.Fprintf(&text, "federation %s: %s, supervisor %d, up %s\n%s\n\n", state.Topology, phase, state.Supervisor.PID,
+		uptime(state.Supervisor, now), breakwater)
 	fmt.Fprintln(&text, "CLUSTER\tROLES\tSERVER\tCOMPONENT\tPID\tSTATUS\tUP")
 	for _, cluster := range state.Clusters {
 		roles := make([]string, 0, len(cluster.Roles))

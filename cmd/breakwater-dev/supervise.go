@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,7 +29,8 @@ type startResult struct {
 
 // superviseCommand is the background process of `breakwater-dev up`. It is the parent of all components, which die with it.
 func superviseCommand(flags *federationFlags) *cobra.Command {
-	return &cobra.Command{
+	var breakwater string
+	command := &cobra.Command{
 		Use:    "supervise",
 		Short:  "Run a federation until SIGTERM; `breakwater-dev up` starts this command in the background",
 		Hidden: true,
@@ -38,26 +40,33 @@ func superviseCommand(flags *federationFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			target.breakwater = breakwater
 			return supervise(command.Context(), target, os.NewFile(resultDescriptor, "result"))
 		},
 	}
+	command.Flags().StringVar(&breakwater, "breakwater", "", "`path` of the program of Breakwater's components")
+	return command
 }
 
 func supervise(ctx context.Context, target federationTarget, result *os.File) error {
 	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))
 	f, err := local.Start(ctx, target.topology, local.Options{Binaries: target.binaries, Dir: target.dir, Log: log})
+	if err != nil {
+		return errors.Join(err, reportStart(result, err))
+	}
+	breakwater, err := startBreakwater(ctx, f, target, log)
 	if reportErr := reportStart(result, err); reportErr != nil && err == nil {
 		log.Error(reportErr, "Lost the waiting command, continuing")
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		// The federation logs each death of a component but continues: its user may want to see how the rest behaves.
+		<-ctx.Done()
 	}
-	// The federation logs each death of a component but continues: its user may want to see how the rest behaves.
-	<-ctx.Done()
 	log.Info("Stopping federation")
+	breakwater.stop()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	return f.Stop(stop)
+	return errors.Join(err, f.Stop(stop))
 }
 
 func reportStart(result *os.File, err error) error {

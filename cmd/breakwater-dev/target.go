@@ -40,6 +40,7 @@ type federationTarget struct {
 	source      string // name or absolute path of the topology
 	dir         string // absolute
 	binaries    []string
+	breakwater  string // the program of Breakwater's components; empty to start none
 	repeatFlags string // flags, quoted for a shell, with which other commands select the same federation
 }
 

@@ -19,18 +19,26 @@ import (
 )
 
 func upCommand(flags *federationFlags) *cobra.Command {
-	return &cobra.Command{
+	var bare bool
+	command := &cobra.Command{
 		Use:   "up",
-		Short: "Start a federation in the background and wait until it is usable",
+		Short: "Start a federation with Breakwater in the background and wait until it is usable",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			target, err := flags.resolve()
 			if err != nil {
 				return err
 			}
+			if !bare {
+				if target.breakwater, err = componentProgram(); err != nil {
+					return err
+				}
+			}
 			return up(command.Context(), command.OutOrStdout(), target)
 		},
 	}
+	command.Flags().BoolVar(&bare, "bare", false, "do not start Breakwater: only its CustomResourceDefinitions are installed")
+	return command
 }
 
 func up(ctx context.Context, out io.Writer, target federationTarget) error {
@@ -54,7 +62,11 @@ func up(ctx context.Context, out io.Writer, target federationTarget) error {
 	for _, cluster := range target.topology.Clusters {
 		names = append(names, cluster.Name)
 	}
-	if _, err := fmt.Fprintf(out, "Starting the federation %s: %s.\n", target.topology.Name, strings.Join(names, ", ")); err != nil {
+	content := " with Breakwater"
+	if target.breakwater == "" {
+		content = " without Breakwater"
+	}
+	if _, err := fmt.Fprintf(out, "Starting the federation %s%s: %s.\n", target.topology.Name, content, strings.Join(names, ", ")); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -91,7 +103,7 @@ func startSupervisor(ctx context.Context, target federationTarget) error {
 		return fmt.Errorf("create a pipe: %w", err)
 	}
 	defer func() { _ = result.Close() }()
-	cmd := exec.Command(self, "supervise", "--topology="+target.source, "--dir="+target.dir,
+	cmd := exec.Command(self, "supervise", "--topology="+target.source, "--dir="+target.dir, "--breakwater="+target.breakwater,
 		"--binaries="+strings.Join(target.binaries, string(filepath.ListSeparator)))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{resultWriter} // resultDescriptor
