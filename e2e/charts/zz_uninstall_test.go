@@ -3,8 +3,11 @@ package charts_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +18,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
 func TestUninstallLeavesNothingBehind(t *testing.T) {
@@ -80,6 +84,45 @@ func deleteCRDs(l *e2e.Fixture) {
 	}
 	e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), strings.Fields(output)[1:]...)
 	l.Eventually(func() string { return strings.Join(left(), ", ") })
+}
+
+// helmInPage adds what processes need instead of pods to the page's own command: an address of the webhook, and a certificate for it.
+const helmInPage = `helm() {
+	case "$*" in
+	*"charts/breakwater "*) command helm "$@" --values "$VALUES" --set core.name=core,tls.mode=secret ;;
+	*) command helm "$@" ;;
+	esac
+}`
+
+// TestQuickstart runs docs/tutorials/quickstart.md in the cluster after the release was uninstalled. e2e/kind runs the whole page.
+func TestQuickstart(t *testing.T) {
+	page, err := doctest.Read("../..", "docs/tutorials/quickstart.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	single.Claim(t, "a reader installs, labels, deletes, and is refused", func(l *e2e.Fixture) {
+		for _, release := range []string{"breakwater", "breakwater-crds"} {
+			if out, err := installed.Helm(l.Context(), "uninstall", release, "--ignore-not-found", "--wait"); err != nil {
+				l.Fatalf("%v\n%s", err, out)
+			}
+		}
+		e2e.RunTool(l.Context(), l, "kubectl", installed.Cluster.Kubeconfig(), "delete", "crd", "-l", "app.kubernetes.io/part-of=breakwater")
+		for _, step := range page.Steps {
+			if step.Run != nil && step.Run.Environment == doctest.Kind {
+				t.Logf("line %d of the page is skipped: no kubelet needs an image here, the pods of Breakwater are processes", step.Line)
+			}
+		}
+		tree, err := filepath.Abs("../..")
+		l.Must(err)
+		home := t.TempDir()
+		page.Run(t, doctest.Options{
+			Environments: []doctest.Environment{doctest.Cluster}, Folder: tree, Prelude: helmInPage, Timeout: 2 * time.Minute,
+			Variables: []string{
+				"PATH=" + os.Getenv(local.BinariesVariable) + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home,
+				"KUBECONFIG=" + installed.Cluster.Kubeconfig(), "VALUES=" + installed.Values,
+			},
+		})
+	})
 }
 
 // remainingObjects returns the objects of the release that still exist.

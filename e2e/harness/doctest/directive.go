@@ -19,12 +19,17 @@ const (
 	Federation Environment = "federation"
 	// Runbook is a Federation with a fault that a test has injected. Tests of e2e/runbooks run it.
 	Runbook Environment = "runbook"
+	// Cluster is a cluster without Breakwater, as a reader has one, with kubectl, helm and the charts. e2e/kind runs it with real kubelets, and
+	// e2e/charts on a local control plane.
+	Cluster Environment = "cluster"
+	// Kind is a Cluster of kind, with docker and kind. It also has a checkout, with make and Go. Only e2e/kind runs it.
+	Kind Environment = "kind"
 	// Tree is a checkout, with make and Go. Only make docs-all runs it, because it takes minutes.
 	Tree Environment = "tree"
 )
 
 // environments are the environments that pages may name.
-var environments = []Environment{Shell, Federation, Runbook, Tree} //nolint:gochecknoglobals // a constant
+var environments = []Environment{Shell, Federation, Runbook, Cluster, Kind, Tree} //nolint:gochecknoglobals // a constant
 
 // Directive is the content of the comment before a console block.
 type Directive struct {
