@@ -7,6 +7,7 @@ SHELL := /usr/bin/env bash
 MAKEFLAGS += --no-builtin-rules
 
 TOPOLOGY ?= federated
+BACKEND ?= local
 SEEDS ?= 2000
 FROM ?= 1
 FUZZTIME ?= 20s
@@ -30,8 +31,8 @@ demo: build ## Run a deletion storm twice, without and with Breakwater, and writ
 	@$(call with_control_planes) bin/breakwater-dev demo $(ARGS)
 
 .PHONY: federation-up
-federation-up: build ## Start a federation to play with (TOPOLOGY=federated|single|mesh)
-	@$(call with_control_planes) bin/breakwater-dev up --topology $(TOPOLOGY)
+federation-up: build ## Start a federation with Breakwater to play with (TOPOLOGY=federated|single|mesh, BARE=1 without Breakwater)
+	@$(call with_control_planes) bin/breakwater-dev up --topology $(TOPOLOGY) $(if $(BARE),--bare)
 
 .PHONY: federation-env
 federation-env: build ## Print its kubeconfigs, and where kubectl is, for the eval of a shell
@@ -69,8 +70,10 @@ test-all: ## Run the tests that make test leaves out: charts, Terraform, the pro
 # The controllers of Flux and the engine of Argo CD take minutes to build when the Go build cache is cold: make test-all does without them.
 gitops_tools := flux flux-source argo-cd controller-gen
 
-.PHONY: e2e
-e2e: ## Run the end-to-end tests alone, with more accidents than make test-all (ARGS="-run Storm -v")
+.PHONY: e2e e2e-local e2e-kind
+e2e: e2e-$(BACKEND) ## Run the end-to-end tests alone, with more accidents than make test-all (ARGS="-run Storm -v"). BACKEND=kind: those of the charts, storms, rollouts and drains, on kind clusters; needs docker (REQUIRE_KIND=1 to fail without it)
+
+e2e-local:
 	@$(call with_control_planes,$(gitops_tools) helm prometheus terraform opentofu) GOGC=400 ACCIDENTS_ALL=1 go test -p 2 -count=1 -timeout 25m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness) $(ARGS)
 
 .PHONY: docs-all
@@ -86,8 +89,7 @@ e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides 
 chart-check: ## Check the charts: lint, render, schemas, rights, and what a real apiserver says (ARGS="-run Values -v")
 	@$(call with_control_planes,helm kubeconform prometheus) go test -count=1 ./charts/... $(ARGS)
 
-.PHONY: e2e-kind
-e2e-kind: ## Install the charts into kind clusters and play storms there; needs docker (REQUIRE_KIND=1 to fail without it, ARGS="-run Single")
+e2e-kind:
 	@folders="$(call tool,kubernetes)"; folders+=":$(call tool,helm)"; \
 	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -p 1 -count=1 -v -timeout 60m ./e2e/harness/federation/kind ./e2e/kind $(ARGS)
 

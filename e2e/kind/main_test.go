@@ -1,5 +1,5 @@
 // Package kind_test installs Breakwater with its charts into kind clusters, as users do, and runs storms on it with real kubelets,
-// schedulers, Services and rollouts. It takes minutes and needs docker. Run it with make e2e-kind.
+// schedulers, Services and rollouts. It takes minutes and needs docker. Run it with make e2e BACKEND=kind.
 package kind_test
 
 import (

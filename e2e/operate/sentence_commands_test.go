@@ -15,7 +15,6 @@ import (
 
 // untestedCommands are commands in sentences that cannot run here, each with the reason, or with the test that runs it.
 var untestedCommands = map[string]string{
-	"docker pull": "docker is not available to the tests",
 	"kind delete clusters $(kind get clusters | grep ^bw-)":                          "it needs docker; e2e/kind deletes its clusters",
 	"kubectl delete crd -l app.kubernetes.io/part-of=breakwater":                     "the federation has no chart; e2e/charts runs it",
 	"kubectl breakwater force pod/NAME --reason TEXT --delete":                       "it prompts, and tests have no terminal; docs/how-to/explain.md runs it with --yes",

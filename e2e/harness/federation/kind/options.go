@@ -1,5 +1,5 @@
 // Package kind runs a federation as kind clusters: nodes that are containers of docker, with real kubelets, schedulers,
-// Services and pods. It pulls no images: they must exist locally or come as archives.
+// Services and pods. It pulls only kind's own node image: all others must exist locally or come as archives.
 package kind
 
 import (
@@ -50,16 +50,23 @@ func (o *Options) setDefaults() {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Minute)
 }
 
-// Missing returns what this machine lacks to start a federation; nil if nothing.
+// Missing returns what this machine lacks to start a federation; nil if nothing. It pulls kind's own node image.
 func Missing(ctx context.Context, o Options) error {
 	o.setDefaults()
 	if _, err := exec.LookPath("docker"); err != nil {
 		return fmt.Errorf("kind needs the docker command: %w", err)
 	}
-	if _, err := docker(ctx, "version", "--format={{.Server.Version}}"); err != nil {
+	// A daemon that does not answer counts as missing.
+	answering, cancel := context.WithTimeout(ctx, faultTimeout)
+	defer cancel()
+	if _, err := docker(answering, "version", "--format={{.Server.Version}}"); err != nil {
 		return fmt.Errorf("no docker daemon answers (set DOCKER_HOST): %w", err)
 	}
-	if _, err := docker(ctx, "image", "inspect", "--format={{.Id}}", o.Image); err != nil {
+	_, err := docker(ctx, "image", "inspect", "--format={{.Id}}", o.Image)
+	if err != nil && o.Image == defaults.Image {
+		_, err = docker(ctx, "pull", "--quiet", o.Image)
+	}
+	if err != nil {
 		return fmt.Errorf("docker does not have the node image; run `docker pull %s`, or set %s to an image that exists: %w", o.Image, ImageVariable, err)
 	}
 	return nil

@@ -49,16 +49,18 @@ func TestRequire(t *testing.T) {
 		noDaemon = "echo no daemon >&2; exit 1"
 		noImage  = `[ "$1" = version ] || { echo no such image >&2; exit 1; }`
 		all      = "exit 0"
+		ownImage = `[ "$1" = version ] || [ "$1" = pull ] || exit 1`
 	)
 	for claim, c := range map[string]struct {
 		docker           string
 		enabled, require string
 		want             []string
 	}{
-		"it is not enabled":           {all, "", "", []string{"skipped", "make e2e-kind"}},
+		"it is not enabled":           {all, "", "", []string{"skipped", "make e2e BACKEND=kind"}},
 		"docker is not installed":     {noDocker, "1", "", []string{"skipped", "kind needs the docker command"}},
 		"no daemon answers":           {noDaemon, "1", "", []string{"skipped", "no docker daemon answers", "no daemon"}},
 		"the image is missing":        {noImage, "1", "", []string{"skipped", "docker pull my/node:1", ImageVariable, "no such image"}},
+		"kind's image is pulled":      {ownImage, "1", "", nil},
 		"docker is required":          {noDocker, "1", "1", []string{"failed", RequireVariable, "kind needs the docker command"}},
 		"the image is required":       {noImage, "", "1", []string{"failed", RequireVariable, "no such image"}},
 		"docker and image exist":      {all, "1", "", nil},
@@ -75,6 +77,9 @@ func TestRequire(t *testing.T) {
 			t.Setenv(EnabledVariable, c.enabled)
 			t.Setenv(RequireVariable, c.require)
 			t.Setenv(ImageVariable, "my/node:1")
+			if c.docker == ownImage {
+				t.Setenv(ImageVariable, "")
+			}
 			got := runRequire()
 			for _, want := range c.want {
 				if !strings.Contains(got, want) {
