@@ -57,7 +57,7 @@ func (c *client) download(ctx context.Context, url, name string, to io.Writer) (
 	if err != nil {
 		return "", err
 	}
-	response, err := c.http.Do(request)
+	response, err := c.http.Do(request) //nolint:bodyclose // the linter does not see the Close below
 	if err != nil {
 		return "", err
 	}

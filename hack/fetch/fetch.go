@@ -48,7 +48,7 @@ func (c *client) fetch(ctx context.Context, r release, url, want, folder string)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(part.Name())
+	defer func() { _ = os.Remove(part.Name()) }()
 	defer part.Close()
 	got, err := c.download(ctx, url, path.Base(url), part)
 	switch {

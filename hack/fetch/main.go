@@ -23,15 +23,15 @@ const mirrorVariable = "BREAKWATER_RELEASES"
 func main() {
 	update := flag.Bool("update", false, "replace the pinned sums")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *update, flag.Args()); err != nil {
+	if err := run(*update, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "    not downloaded:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, update bool, arguments []string) error {
+func run(update bool, arguments []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	const tools = "hack/tools"
 	mirror := os.Getenv(mirrorVariable)
 	c := newClient(mirror, os.Stderr)

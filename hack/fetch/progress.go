@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -52,16 +53,17 @@ func (p *progress) line(now time.Time) string {
 func (p *progress) end() {
 	p.print(fmt.Sprintf("%s: %s in %s", p.name, mebibytes(p.done), p.now().Sub(p.began).Round(100*time.Millisecond)))
 	if p.terminal {
-		fmt.Fprintln(p.out)
+		_, _ = io.WriteString(p.out, "\n")
 	}
 }
 
+// print ignores errors: a download succeeds without its progress.
 func (p *progress) print(text string) {
+	format := "    %s\n"
 	if p.terminal {
-		fmt.Fprintf(p.out, "\r\033[K    %s", text)
-	} else {
-		fmt.Fprintf(p.out, "    %s\n", text)
+		format = "\r\033[K    %s"
 	}
+	_, _ = fmt.Fprintf(p.out, format, text)
 }
 
 func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
