@@ -21,7 +21,7 @@ func TestQuickstart(t *testing.T) {
 	noError(t, err)
 	topology, err := federation.Embedded("single")
 	noError(t, err)
-	options.Log = newLogger(t)
+	options.Log, options.Nodes = newLogger(t), 1 // the control plane's node
 	f := kind.StartForTest(t, topology, options)
 	cluster := f.Clusters()[0].(*kind.Cluster)
 	// The kind command of the version that the tests link.
