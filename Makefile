@@ -51,7 +51,7 @@ terraform-install: ## Put the Terraform provider where terraform init finds it (
 # What takes minutes: packages that start federations, install charts, run Terraform, or build and start the programs. make test does without
 # them, and make test-all runs them.
 slow := /charts$$ /cmd/breakwater$$ /cmd/breakwater-dev$$ /terraform-provider/provider$$ /terraform-provider/examples$$ \
-	/e2e/harness/federation /e2e/harness/storm$$ /e2e/harness/release$$
+	/e2e/harness/federation /e2e/harness/storm$$ /e2e/harness/release$$ /hack/release$$
 
 .PHONY: test
 test: ## Run the tests of a change: unit and property tests, the simulation, and tests against real API servers
@@ -63,7 +63,7 @@ test: ## Run the tests of a change: unit and property tests, the simulation, and
 
 .PHONY: test-all
 test-all: ## Run the tests that make test leaves out: charts, Terraform, the programs, end to end
-	@$(call with_control_planes,helm kubeconform prometheus terraform opentofu terraform-provider-kubectl) export GOGC=400; \
+	@$(call with_control_planes,helm kubeconform prometheus terraform opentofu terraform-provider-kubectl registry krew) export GOGC=400; \
 	go test -p 2 -timeout 40m $$(go list ./... | grep $(slow:%=-e %) | sort -r) && \
 	go test -p 2 -count=1 -timeout 30m $$(go list ./e2e/... | grep -v -e '/e2e/gitops$$' -e /e2e/harness)
 
@@ -133,13 +133,19 @@ build: ## Build bin/breakwater, bin/kubectl-breakwater (which is kubectl breakwa
 		-o bin/ ./cmd/breakwater ./cmd/kubectl-breakwater ./cmd/breakwater-dev
 	@ln -sf kubectl-breakwater bin/kubectl_complete-breakwater
 
+.PHONY: release
+release: ## Build everything of a release into release/, check it, and with PUSH=REGISTRY[/PREFIX] push image and charts (ARGS="-platforms linux/amd64")
+	@helm="$(call tool,helm)/helm"; krew="$(call tool,krew)/validate-krew-manifest"; \
+	cosign=""; if [ -n "$${COSIGN_KEY:-}" ]; then cosign="$(call tool,cosign)/cosign"; fi; \
+	go run ./hack/release -helm "$$helm" -krew "$$krew" -cosign "$$cosign" -push "$(PUSH)" $(ARGS)
+
 .PHONY: plugin
-plugin: ## Build kubectl breakwater for linux, darwin and windows, and write plugin/: archives, checksums, manifest for krew (ARGS="-only linux/amd64")
-	@go run ./hack/plugin -version "$(VERSION)" $(ARGS)
+plugin: ## Build only kubectl breakwater into plugin/: archives, SBOMs, and the manifest for krew (ARGS="-platforms linux/amd64")
+	@go run ./hack/release -only plugin -out plugin -version "$(VERSION)" $(ARGS)
 
 .PHONY: image
-image: ## Build the container image for amd64 and arm64 and write image/breakwater.tar, an OCI archive (ARGS="-platforms linux/amd64")
-	@go run ./hack/image -version "$(VERSION)" $(ARGS)
+image: ## Build only the container image into image/image.tar, an OCI archive for amd64 and arm64 (ARGS="-platforms linux/amd64")
+	@go run ./hack/release -only image -out image -version "$(VERSION)" $(ARGS)
 
 # The programs whose commands have a page in docs/reference.
 documented := breakwater kubectl-breakwater
@@ -186,7 +192,7 @@ tool-sums: ## Pin the sums of the released control planes in the versions of hac
 
 .PHONY: clean
 clean: ## Remove what was built here; the shared cache stays
-	@rm -rf bin .evidence image plugin site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report coverage.out
+	@rm -rf bin .evidence image plugin release release.partial site hack/site/node_modules hack/site/.vitepress/.temp demo-report bench-report chaos-report coverage.out
 
 .PHONY: help
 help: ## Show this help

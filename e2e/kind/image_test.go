@@ -18,15 +18,15 @@ type image struct{ tag, archive string }
 func buildImages(t *testing.T) []image {
 	t.Helper()
 	var built []image
-	for _, tag := range []string{"v0.0.0-e2e.1", "v0.0.0-e2e.2"} {
+	for _, tag := range []string{"0.0.0-e2e.1", "0.0.0-e2e.2"} {
 		folder := t.TempDir()
-		build := exec.CommandContext(t.Context(), "go", "run", "./hack/image",
-			"-name", repository, "-version", tag, "-platforms", "linux/"+runtime.GOARCH, "-out", folder)
+		build := exec.CommandContext(t.Context(), "go", "run", "./hack/release", "-only", "image",
+			"-image", repository, "-version", tag, "-platforms", "linux/"+runtime.GOARCH, "-out", folder)
 		build.Dir, build.Env = repositoryRoot(t), os.Environ()
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build the image: %v\n%s", err, out)
 		}
-		built = append(built, image{tag: tag, archive: filepath.Join(folder, "breakwater.tar")})
+		built = append(built, image{tag: tag, archive: filepath.Join(folder, "image.tar")})
 	}
 	return built
 }

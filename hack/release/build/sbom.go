@@ -1,4 +1,4 @@
-package main
+package build
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// materialsOf creates the SBOM of a program from its own build info: the modules that it links, and Go.
-func materialsOf(program, version string, at time.Time) ([]byte, error) {
+// SBOM creates the CycloneDX document of a program from its own build info: the modules that it links, and Go.
+func SBOM(program, version string, at time.Time) ([]byte, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return nil, fmt.Errorf("read the build information of the program: %w", err)

@@ -1,4 +1,4 @@
-package main
+package image
 
 import (
 	"archive/tar"
@@ -12,85 +12,57 @@ import (
 	"testing"
 	"time"
 
-	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/breakwater-k8s/breakwater/hack/release/build"
+	"github.com/breakwater-k8s/breakwater/hack/release/registry"
 )
 
-// sample creates an archive for two platforms, with this test binary as the program.
+const imageName = "registry.example/breakwater:1.2.3"
+
+const sbom = `{"bomFormat": "CycloneDX"}`
+
+// sample creates an archive for two platforms.
 func sample(t *testing.T, out string, at time.Time) v1.Hash {
 	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var images []platformImage
+	var images []Platform
 	for _, architecture := range []string{"amd64", "arm64"} {
-		image, err := build(program, &v1.Platform{OS: "linux", Architecture: architecture}, "v1.2.3", at)
+		image, err := New([]byte("program"), []byte(sbom), build.Platform{OS: "linux", Arch: architecture}, "v1.2.3", at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		images = append(images, image)
 	}
-	digest, err := writeArchive(out, "breakwater:v1.2.3", images, at)
+	index := Index(images)
+	if err := registry.WriteArchive(out, at, registry.Artifact{Name: imageName, Appendable: index}); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := index.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return digest
 }
 
-// unpack reads an archive.
-func unpack(t *testing.T, archive string) v1.ImageIndex {
-	t.Helper()
-	raw, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	for r := tar.NewReader(bytes.NewReader(raw)); ; {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(folder, filepath.FromSlash(header.Name))
-		content, err := io.ReadAll(r)
-		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	index, err := layout.ImageIndexFromPath(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return index
-}
-
 func TestArchiveHasTheImagesOfAllPlatforms(t *testing.T) {
 	archive := filepath.Join(t.TempDir(), "breakwater.tar")
 	digest := sample(t, archive, time.Unix(1_800_000_000, 0))
-	index := unpack(t, archive)
-	if err := validate.Index(index); err != nil {
+	artifacts, err := registry.ReadArchive(archive, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(artifacts) != 1 || artifacts[0].Name != imageName {
+		t.Fatalf("the archive has %+v, want one index by its name", artifacts)
+	}
+	all, ok := artifacts[0].Appendable.(v1.ImageIndex)
+	if got, err := all.Digest(); !ok || err != nil || got != digest {
+		t.Fatalf("the digest is %s, error %v, want %s", got, err, digest)
+	}
+	if err := validate.Index(all); err != nil {
 		t.Error(err)
-	}
-	listed, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(listed.Manifests) != 1 || listed.Manifests[0].Digest != digest || listed.Manifests[0].Annotations["io.containerd.image.name"] != "breakwater:v1.2.3" {
-		t.Fatalf("the archive lists %+v, want one index by its name", listed.Manifests)
-	}
-	all, err := index.ImageIndex(digest)
-	if err != nil {
-		t.Fatal(err)
 	}
 	manifest, err := all.IndexManifest()
 	if err != nil {
@@ -139,23 +111,13 @@ func wantImage(t *testing.T, image v1.Image, platform *v1.Platform) {
 	}
 	want := map[string]int64{
 		"breakwater": 0o555, "etc": 0o755, "etc/group": 0o444, "etc/passwd": 0o444, "tmp": 0o1777,
-		"var": 0o755, "var/lib": 0o755, "var/lib/db": 0o755, "var/lib/db/sbom": 0o755, sbomPath: 0o444,
+		"var": 0o755, "var/lib": 0o755, "var/lib/db": 0o755, "var/lib/db/sbom": 0o755, SBOMPath: 0o444,
 	}
 	if diff := cmp.Diff(want, modes); diff != "" {
 		t.Errorf("files of the image for %s (-want +got):\n%s", platform, diff)
 	}
-	document := cdx.BOM{}
-	if err := cdx.NewBOMDecoder(bytes.NewReader(contents[sbomPath]), cdx.BOMFileFormatJSON).Decode(&document); err != nil {
-		t.Fatal(err)
-	}
-	var urls []string
-	for _, c := range *document.Components {
-		urls = append(urls, strings.Split(c.PackageURL, "@")[0])
-	}
-	for _, module := range []string{"pkg:golang/std", "pkg:golang/github.com/google/go-containerregistry"} {
-		if !slices.Contains(urls, module) {
-			t.Errorf("the SBOM has %v, want it to contain %s", urls, module)
-		}
+	if string(contents["breakwater"]) != "program" || string(contents[SBOMPath]) != sbom {
+		t.Errorf("the image for %s has the program %q and the SBOM %q", platform, contents["breakwater"], contents[SBOMPath])
 	}
 }
 
@@ -177,20 +139,5 @@ func TestBuildIsReproducible(t *testing.T) {
 	}
 	if bytes.Equal(read(first), read(later)) {
 		t.Error("archives of two commits are equal, want them to contain the commit times")
-	}
-}
-
-func TestInvalidTimeIsAnError(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	if _, err := sourceTime(t.Context()); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
-		t.Errorf("error %v, want one about SOURCE_DATE_EPOCH", err)
-	}
-}
-
-func TestInvalidPlatformIsAnError(t *testing.T) {
-	for _, list := range []string{"", "linux", "linux/amd64,", "a/b/c/d"} {
-		if all, err := parsePlatforms(list); err == nil || !strings.Contains(err.Error(), "-platforms") {
-			t.Errorf("%q: %v, error %v", list, all, err)
-		}
 	}
 }

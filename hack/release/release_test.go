@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/hack/release/sums"
+)
+
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../.."); err != nil { // make release runs in the root of the repository
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testplane.Main(m)
+}
+
+// tool returns the path of a program that make built.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := local.BuiltProgram(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestRelease builds a release of the tree for this platform, breaks it, and installs it from a registry.
+func TestRelease(t *testing.T) {
+	writeSigningKey(t)
+	o := options{
+		out: filepath.Join(t.TempDir(), "release"), image: "ghcr.io/breakwater-k8s/breakwater", platforms: "linux/" + runtime.GOARCH,
+		helm: tool(t, "helm"), krew: tool(t, "validate-krew-manifest"),
+	}
+	if err := run(t.Context(), t.Output(), o); err != nil {
+		t.Fatal(err)
+	}
+	version, err := newRelease(t.Context(), io.Discard, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.check = true
+	t.Run("the check misses each file that is removed or changed", func(t *testing.T) { expectCheckedFiles(t, o) })
+	t.Run("Terraform installs the provider", func(t *testing.T) { installProvider(t, o.out, version.version) })
+	t.Run("image and charts are installed from a registry", func(t *testing.T) { installFromRegistry(t, o, version.version) })
+}
+
+// writeSigningKey creates a key and names it in the environment.
+func writeSigningKey(t *testing.T) {
+	t.Helper()
+	key, err := openpgp.NewEntity("Test", "", "test@example.com", &packet.Config{Algorithm: packet.PubKeyAlgoRSA, RSABits: 2048})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "key.asc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	armored, err := armor.Encode(file, openpgp.PrivateKeyType, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := key.SerializePrivate(armored, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := armored.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(keyFileVariable, file.Name())
+}
+
+// expectCheckedFiles removes each file of a release, with its checksum, and then changes it, and expects the check to fail.
+func expectCheckedFiles(t *testing.T, o options) {
+	r, err := newRelease(t.Context(), io.Discard, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := sums.Files(o.out)
+	if err != nil || len(names) < 15 {
+		t.Fatalf("%d files, error %v, want at least 15", len(names), err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, sums.File) })
+	all, err := os.ReadFile(r.path(sums.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(file string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(r.path(file), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := sign(r.path(sums.File), r.key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(file, what string) {
+		t.Helper()
+		if err := run(t.Context(), io.Discard, o); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) {
+			t.Errorf("the check of a release with %s %s: error %v, want one that names it", what, file, err)
+		}
+	}
+	for _, file := range names {
+		content, err := os.ReadFile(r.path(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(file, content[:len(content)/2])
+		expect(file, "half of")
+		if err := os.Remove(r.path(file)); err != nil {
+			t.Fatal(err)
+		}
+		if err := sums.Write(o.out, sums.File, slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == file })); err != nil {
+			t.Fatal(err)
+		}
+		if err := sign(r.path(sums.File), r.key); err != nil {
+			t.Fatal(err)
+		}
+		expect(file, "no")
+		write(file, content)
+		write(sums.File, all)
+	}
+	write("plugin/extra", nil)
+	expect("extra", "the unknown file")
+	if err := os.Remove(r.path("plugin", "extra")); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{sums.File, sums.File + ".sig"} {
+		if err := os.Remove(r.path(file)); err != nil {
+			t.Fatal(err)
+		}
+		expect(file, "no")
+		write(sums.File, all)
+	}
+	if err := run(t.Context(), io.Discard, o); err != nil {
+		t.Errorf("the check of the complete release: %v", err)
+	}
+}
+
+// installProvider lets Terraform install the zip from a mirror, which it does as from a registry.
+func installProvider(t *testing.T, release, version string) {
+	terraform := tool(t, "terraform")
+	folder := t.TempDir()
+	mirror := filepath.Join(folder, "mirror", "registry.terraform.io", "breakwater-k8s", "breakwater")
+	zips, err := filepath.Glob(filepath.Join(release, "terraform", "*.zip"))
+	if err != nil || len(zips) != 1 {
+		t.Fatalf("zips %q, error %v, want one", zips, err)
+	}
+	content, err := os.ReadFile(zips[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string]string{
+		filepath.Join(mirror, filepath.Base(zips[0])): string(content),
+		filepath.Join(folder, "terraform.rc"):         fmt.Sprintf("provider_installation {\n  filesystem_mirror { path = %q }\n}\n", filepath.Join(folder, "mirror")),
+		filepath.Join(folder, "work", "main.tf"):      "terraform {\n  required_providers {\n    breakwater = { source = \"breakwater-k8s/breakwater\", version = \"" + version + "\" }\n  }\n}\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, arguments := range [][]string{{"init", "-no-color"}, {"providers", "schema", "-json"}} {
+		command := exec.CommandContext(t.Context(), terraform, arguments...)
+		command.Dir, command.Env = filepath.Join(folder, "work"), append(os.Environ(), "TF_CLI_CONFIG_FILE="+filepath.Join(folder, "terraform.rc"))
+		out, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("terraform %s: %v\n%s", arguments[0], err, out)
+		}
+		if arguments[0] == "init" && !strings.Contains(string(out), "Installed breakwater-k8s/breakwater v"+version) {
+			t.Errorf("terraform init:\n%s\nwant it to install version %s", out, version)
+		}
+		if arguments[0] == "providers" && !strings.Contains(string(out), "breakwater_pod_protector") {
+			t.Errorf("the schema lacks breakwater_pod_protector:\n%.500s", out)
+		}
+	}
+}
+
+// startRegistry starts a registry process and returns its address.
+func startRegistry(t *testing.T) string {
+	t.Helper()
+	program, folder, address := tool(t, "registry"), t.TempDir(), testplane.FreeAddress(t)
+	configuration := filepath.Join(folder, "config.yml")
+	text := fmt.Sprintf("version: 0.1\nlog: {level: fatal}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q, secret: test}\n", filepath.Join(folder, "data"), address)
+	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	command := exec.CommandContext(ctx, program, "serve", configuration)
+	command.Stderr, command.Env = t.Output(), append(os.Environ(), "OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=none")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		_ = command.Wait() // the test ended it
+	})
+	testplane.Eventually(t, func() string {
+		response, err := http.Get("http://" + address + "/v2/")
+		if err != nil {
+			return err.Error()
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return response.Status
+		}
+		return ""
+	})
+	return address
+}
+
+// installFromRegistry pushes a release to a real registry, pulls the image, and installs the charts with Helm from there.
+func installFromRegistry(t *testing.T, o options, version string) {
+	o.push = startRegistry(t) + "/mirror"
+	var pushed strings.Builder
+	if err := run(t.Context(), &pushed, o); err != nil {
+		t.Fatal(err)
+	}
+	expectImage(t, pushed.String(), o.push+"/breakwater:"+version)
+	c := testplane.Client(t)
+	home := t.TempDir()
+	kubeconfig := testplane.Kubeconfig(t)
+	install := func(chart string, arguments ...string) {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), o.helm, append([]string{
+			"install", chart, "oci://" + o.push + "/charts/" + chart, "--version", version, "--plain-http", "--kubeconfig", kubeconfig,
+			"--namespace", "breakwater-system", "--create-namespace",
+		}, arguments...)...)
+		command.Env = append(os.Environ(), "HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home)
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("helm install %s: %v\n%s", chart, err, out)
+		}
+	}
+	install("breakwater-crds", "--take-ownership") // the API server of the test has the CRDs already
+	install("breakwater", "--set", "cells[0].name=local", "--set", "tls.mode=self-signed")
+	var deployments appsv1.DeploymentList
+	if err := c.List(t.Context(), &deployments, client.InNamespace("breakwater-system")); err != nil || len(deployments.Items) == 0 {
+		t.Fatalf("%d Deployments, error %v", len(deployments.Items), err)
+	}
+	for _, d := range deployments.Items {
+		if got, want := d.Spec.Template.Spec.Containers[0].Image, "ghcr.io/breakwater-k8s/breakwater:"+version; got != want {
+			t.Errorf("Deployment %s has the image %s, want %s", d.Name, got, want)
+		}
+	}
+}
+
+// expectImage pulls the image by the digest that was reported, and validates all layers.
+func expectImage(t *testing.T, pushed, want string) {
+	t.Helper()
+	lines := strings.Split(pushed, "\n")
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "pushed "+want+"@") })
+	if at < 0 {
+		t.Fatalf("the image was not pushed as %s:\n%s", want, pushed)
+	}
+	tagged, digest, _ := strings.Cut(strings.TrimPrefix(lines[at], "pushed "), "@")
+	reference, err := name.NewDigest(tagged[:strings.LastIndex(tagged, ":")] + "@" + digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := remote.Index(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(index); err != nil {
+		t.Error(err)
+	}
+	images, err := index.IndexManifest()
+	if err != nil || len(images.Manifests) != 1 || images.Manifests[0].Platform.Equals(v1.Platform{}) {
+		t.Errorf("the index in the registry is %+v, error %v", images, err)
+	}
+}
+
+func TestNotes(t *testing.T) {
+	const changelog = "# Changelog\n\n## Unreleased\n\n- new\n\n## 0.1.0 - 2026-11-26\n\n- first\n\n## 0.0.1\n\n"
+	for _, c := range []struct {
+		version string
+		tagged  bool
+		want    string
+	}{
+		{"0.1.0", true, "- first\n"}, {"0.2.0", false, "- new\n"}, {"0.2.0", true, ""}, {"0.0.1", true, ""}, {"0.1", true, ""},
+	} {
+		got, err := notesOf(changelog, c.version, c.tagged)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("notes of %s, tagged %v: %q, error %v, want %q", c.version, c.tagged, got, err, c.want)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for described, want := range map[string]string{
+		"v1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3-rc.1", "78bd341": "0.0.0-78bd341", "v1.2.3-4-gabc-dirty": "1.2.3-4-gabc-dirty", "a_b": "0.0.0-a-b",
+	} {
+		if got := semanticVersion(described); got != want {
+			t.Errorf("%q is %s, want %s", described, got, want)
+		}
+	}
+}
