@@ -90,7 +90,7 @@ chart-check: ## Check the charts: lint, render, schemas, rights, and what a real
 	@$(call with_control_planes,helm kubeconform prometheus) go test -count=1 ./charts/... $(ARGS)
 
 e2e-kind:
-	@folders="$(call tool,kubernetes)"; folders+=":$(call tool,helm)"; \
+	@folders="$(call tool,kubernetes)"; folders+=":$(call tool,helm):$(call tool,registry)"; \
 	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -p 1 -count=1 -v -timeout 60m ./e2e/harness/federation/kind ./e2e/kind $(ARGS)
 
 .PHONY: chaos

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/kind"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/registry"
 )
 
 const (
@@ -31,14 +34,16 @@ type releases struct {
 	charts string
 	images []image
 	values map[string]string // files, by cluster
+	// registry has the first version, which the nodes then pull from there; empty: the nodes have its image.
+	registry string
 }
 
 // installCharts follows docs/how-to/install.md. It installs the CRDs in the cores and Breakwater in all clusters, and then creates the
 // kubeconfigs with which they reach each other.
-func installCharts(t *testing.T, f *kind.Federation, images []image) *releases {
+func installCharts(t *testing.T, f *kind.Federation, images []image, registry string) *releases {
 	t.Helper()
 	began := time.Now()
-	r := &releases{kind: f, charts: filepath.Join(repositoryRoot(t), "charts"), images: images, values: map[string]string{}}
+	r := &releases{kind: f, charts: filepath.Join(repositoryRoot(t), "charts"), images: images, values: map[string]string{}, registry: registry}
 	for _, cluster := range f.Clusters() {
 		own := values(f, cluster)
 		if cluster.HasRole(federation.Core) == cluster.HasRole(federation.Worker) {
@@ -52,7 +57,7 @@ func installCharts(t *testing.T, f *kind.Federation, images []image) *releases {
 		noError(t, os.WriteFile(file, raw, 0o600))
 		r.values[cluster.Name()] = file
 		if cluster.HasRole(federation.Core) {
-			e2e.RunTool(t.Context(), t, "helm", cluster.Kubeconfig(), "install", "breakwater-crds", filepath.Join(r.charts, "breakwater-crds"), "--wait", timeout)
+			e2e.RunTool(t.Context(), t, "helm", cluster.Kubeconfig(), append([]string{"install", "breakwater-crds", "--wait", timeout}, r.chart("breakwater-crds", images[0])...)...)
 		}
 		e2e.RunTool(t.Context(), t, "helm", cluster.Kubeconfig(), r.arguments(t, "install", cluster, images[0], "--create-namespace")...)
 	}
@@ -84,10 +89,32 @@ func values(f *kind.Federation, cluster federation.Cluster) map[string]any {
 
 func (r *releases) arguments(t testing.TB, command string, cluster federation.Cluster, image image, more ...string) []string {
 	t.Helper()
-	return append([]string{
-		command, fullName, filepath.Join(r.charts, "breakwater"), "--namespace", namespace, "--values", r.values[cluster.Name()],
-		"--set", "image.repository=" + repository, "--set", "image.tag=" + image.tag, "--set", "image.pullPolicy=Never",
-	}, more...)
+	return slices.Concat([]string{command, fullName, "--namespace", namespace, "--values", r.values[cluster.Name()]}, r.chart("breakwater", image), more)
+}
+
+// chart returns the arguments of Helm for a chart and the image: from the registry with the defaults of a release, or from the tree.
+func (r *releases) chart(name string, image image) []string {
+	if r.registry != "" && image.tag == firstVersion {
+		return []string{"oci://" + r.registry + "/charts/" + name, "--plain-http", "--version", image.tag}
+	}
+	arguments := []string{filepath.Join(r.charts, name)}
+	if name == "breakwater" {
+		arguments = append(arguments, "--set", "image.tag="+image.tag, "--set", "image.pullPolicy=Never")
+	}
+	return arguments
+}
+
+// startRegistry pushes a release of the first version to a registry, and makes the nodes of a cluster pull Breakwater from there.
+func startRegistry(t *testing.T, cluster *kind.Cluster) string {
+	t.Helper()
+	gateway, err := cluster.Gateway(t.Context())
+	noError(t, err)
+	address := registry.Start(t, gateway)
+	helm, err := local.BuiltProgram("helm")
+	noError(t, err)
+	buildRelease(t, "-only", "install", "-version", firstVersion, "-out", t.TempDir(), "-helm", helm, "-push", address+"/breakwater-k8s")
+	noError(t, cluster.Mirror("ghcr.io", "http://"+address))
+	return address + "/breakwater-k8s"
 }
 
 // upgradeAll upgrades all clusters from the first version to the second one, cores first.

@@ -50,14 +50,20 @@ func startKindFixture(t *testing.T, name string, options kind.Options) *kindFixt
 	}
 	images := buildImages(t)
 	f := kind.StartForTest(t, topology, options)
+	registry := ""
+	if len(f.Clusters()) == 1 {
+		registry = startRegistry(t, f.Clusters()[0].(*kind.Cluster))
+	}
 	for _, image := range images {
-		noError(t, f.LoadImage(t.Context(), image.archive))
+		if registry == "" || image.tag != firstVersion { // otherwise the node pulls it
+			noError(t, f.LoadImage(t.Context(), image.archive))
+		}
 	}
 	s := &kindFixture{test: t, kind: f}
 	s.suite, err = e2e.NewSuiteOn(f)
 	noError(t, err)
 	s.suite.Timeout = waitTimeout
-	s.releases = installCharts(t, f, images)
+	s.releases = installCharts(t, f, images, registry)
 	t.Cleanup(func() {
 		if t.Failed() {
 			s.releases.logComponents(t)

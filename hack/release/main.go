@@ -26,7 +26,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "release", "`folder` to write")
 	flag.StringVar(&o.image, "image", "ghcr.io/breakwater-k8s/breakwater", "full `name` of the image, without a tag")
 	flag.StringVar(&o.platforms, "platforms", "", "build only for these `platforms`, as os/architecture, separated by commas")
-	flag.StringVar(&o.only, "only", "", "build only this `part`: image or plugin")
+	flag.StringVar(&o.only, "only", "", "build only this `part`: image, plugin, or install, which is what helm install needs: image and charts")
 	flag.StringVar(&o.push, "push", "", "push the image and the charts to this `registry`, with an optional prefix")
 	flag.StringVar(&o.helm, "helm", "helm", "`path` of Helm")
 	flag.StringVar(&o.krew, "krew", "", "`path` of validate-krew-manifest; empty: do not run it")
@@ -53,14 +53,8 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	if err != nil {
 		return err
 	}
-	switch o.only {
-	case "image":
-		return r.buildImageOnly(ctx)
-	case "plugin":
-		return r.buildPluginOnly(ctx)
-	case "":
-	default:
-		return fmt.Errorf("-only: %q is neither image nor plugin", o.only)
+	if o.only != "" {
+		return r.buildOnly(ctx)
 	}
 	if !o.check {
 		if err := r.build(ctx); err != nil {

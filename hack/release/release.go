@@ -240,6 +240,27 @@ func (r *release) finish(ctx context.Context) error {
 	return r.cosignSums(ctx)
 }
 
+// buildOnly builds one part.
+func (r *release) buildOnly(ctx context.Context) error {
+	switch r.only {
+	case "image":
+		return r.buildImageOnly(ctx)
+	case "plugin":
+		return r.buildPluginOnly(ctx)
+	case "install":
+		notes, err := r.notes(ctx)
+		if err = errors.Join(err, os.MkdirAll(r.path("charts"), 0o755)); err != nil {
+			return err
+		}
+		if err := errors.Join(r.buildImageOnly(ctx), r.packageCharts(ctx, notes)); err != nil || r.options.push == "" {
+			return err
+		}
+		return r.push(ctx)
+	default:
+		return fmt.Errorf("-only: %q is neither image, plugin nor install", r.only)
+	}
+}
+
 // buildImageOnly writes the archive of the image and its SBOMs.
 func (r *release) buildImageOnly(ctx context.Context) error {
 	if err := os.MkdirAll(r.options.out, 0o755); err != nil {

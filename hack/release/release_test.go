@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/registry"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/hack/release/sums"
 )
@@ -199,42 +198,9 @@ func installProvider(t *testing.T, release, version string) {
 	}
 }
 
-// startRegistry starts a registry process and returns its address.
-func startRegistry(t *testing.T) string {
-	t.Helper()
-	program, folder, address := tool(t, "registry"), t.TempDir(), testplane.FreeAddress(t)
-	configuration := filepath.Join(folder, "config.yml")
-	text := fmt.Sprintf("version: 0.1\nlog: {level: fatal}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q, secret: test}\n", filepath.Join(folder, "data"), address)
-	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	command := exec.CommandContext(ctx, program, "serve", configuration)
-	command.Stderr, command.Env = t.Output(), append(os.Environ(), "OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=none")
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop()
-		_ = command.Wait() // the test ended it
-	})
-	testplane.Eventually(t, func() string {
-		response, err := http.Get("http://" + address + "/v2/")
-		if err != nil {
-			return err.Error()
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return response.Status
-		}
-		return ""
-	})
-	return address
-}
-
 // installFromRegistry pushes a release to a real registry, pulls the image, and installs the charts with Helm from there.
 func installFromRegistry(t *testing.T, o options, version string) {
-	o.push = startRegistry(t) + "/mirror"
+	o.push = registry.Start(t, "127.0.0.1") + "/mirror"
 	var pushed strings.Builder
 	if err := run(t.Context(), &pushed, o); err != nil {
 		t.Fatal(err)

@@ -155,6 +155,31 @@ func (c *Cluster) LoadImage(ctx context.Context, archive string) error {
 	return loads.Wait()
 }
 
+// mirrorFolder is the folder in nodes with the mirrors of registries, and mirrorConfiguration names it for containerd.
+const (
+	mirrorFolder        = "/etc/containerd/certs.d"
+	mirrorConfiguration = "[plugins.\"io.containerd.grpc.v1.cri\".registry]\n  config_path = \"" + mirrorFolder + "\"\n"
+)
+
+// Mirror lets all nodes pull images of a registry from a mirror, by its URL.
+func (c *Cluster) Mirror(registry, mirror string) error {
+	hosts := fmt.Sprintf("[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", mirror)
+	for _, node := range c.nodes {
+		if err := node.Command("mkdir", "-p", mirrorFolder+"/"+registry).Run(); err != nil {
+			return fmt.Errorf("node %s: create the folder for mirrors: %w", node, err)
+		}
+		if err := nodeutils.WriteFile(node, mirrorFolder+"/"+registry+"/hosts.toml", hosts); err != nil {
+			return fmt.Errorf("node %s: set the mirror of %s: %w", node, registry, err)
+		}
+	}
+	return nil
+}
+
+// Gateway returns the address of this machine in the network of the nodes.
+func (c *Cluster) Gateway(ctx context.Context) (string, error) {
+	return docker(ctx, "inspect", "--format={{range .NetworkSettings.Networks}}{{.Gateway}}{{end}}", c.controlPlane())
+}
+
 // stop deletes the cluster. It is not an error if it does not exist.
 func (c *Cluster) stop(ctx context.Context) error {
 	c.mu.Lock()

@@ -42,6 +42,7 @@ func Start(ctx context.Context, topology *federation.Topology, options Options) 
 	if err != nil {
 		return nil, err
 	}
+	patch.ContainerdConfigPatches = append(patch.ContainerdConfigPatches, mirrorConfiguration)
 	// kind would try for minutes to pull a missing image on a machine without a registry.
 	if err := Missing(ctx, options); err != nil {
 		return nil, err
