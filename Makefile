@@ -89,6 +89,11 @@ e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides 
 chart-check: ## Check the charts: lint, render, schemas, rights, and what a real apiserver says (ARGS="-run Values -v")
 	@$(call with_control_planes,helm kubeconform prometheus) go test -count=1 ./charts/... $(ARGS)
 
+.PHONY: test-oldest
+test-oldest: ## Test that the oldest supported Kubernetes accepts CRDs and charts; the first call builds its API server
+	@$(call with_control_planes,helm kubeconform) export BREAKWATER_BINARIES="$(call tool,kubernetes-oldest):$$BREAKWATER_BINARIES"; \
+	go test -count=1 ./charts -run 'APIServer|Policy' $(ARGS)
+
 e2e-kind:
 	@folders="$(call tool,kubernetes)"; folders+=":$(call tool,helm):$(call tool,registry)"; \
 	E2E_KIND=1 BREAKWATER_BINARIES="$$folders" go test -p 1 -count=1 -v -timeout 60m ./e2e/harness/federation/kind ./e2e/kind $(ARGS)

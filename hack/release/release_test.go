@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/registry"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/hack/release/chart"
 	"github.com/breakwater-k8s/breakwater/hack/release/sums"
 )
 
@@ -256,6 +258,29 @@ func expectImage(t *testing.T, pushed, want string) {
 	images, err := index.IndexManifest()
 	if err != nil || len(images.Manifests) != 1 || images.Manifests[0].Platform.Equals(v1.Platform{}) {
 		t.Errorf("the index in the registry is %+v, error %v", images, err)
+	}
+}
+
+// The charts have the version, and pages that install a version name that one.
+func TestPagesInstallThisVersion(t *testing.T) {
+	version, err := chart.Version("charts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, page := range []string{"README.md", "docs/how-to/install.md", "docs/how-to/upgrade.md", "docs/contributing/releasing.md"} {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, named := range regexp.MustCompile(`(?:--version |version +=+ "|gh release create v)(\d+\.\d+\.\d+)`).FindAllStringSubmatch(string(raw), -1) {
+			if found++; named[1] != version {
+				t.Errorf("%s: %q, want version %s, as in charts/breakwater/Chart.yaml", page, named[0], version)
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("found %d versions in pages, want at least 8", found)
 	}
 }
 

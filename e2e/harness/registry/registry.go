@@ -28,7 +28,7 @@ func Start(tb testing.TB, ip string) string {
 	}
 	folder, address := tb.TempDir(), net.JoinHostPort(ip, port)
 	configuration := filepath.Join(folder, "config.yml")
-	text := fmt.Sprintf("version: 0.1\nlog: {level: fatal}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q, secret: test}\n", filepath.Join(folder, "data"), address)
+	text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q, secret: test}\n", filepath.Join(folder, "data"), address)
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
