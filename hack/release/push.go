@@ -56,7 +56,8 @@ func (r *release) runCosign(ctx context.Context, command string, arguments ...st
 		fmt.Fprintf(r.out, "%s is not signed with cosign: set COSIGN_KEY\n", arguments[len(arguments)-1])
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, r.cosign, append([]string{command, "--yes", "--key", key, "--use-signing-config=false", "--tlog-upload=false"}, arguments...)...)
+	flags := []string{command, "--yes", "--key", key, "--use-signing-config=false", "--tlog-upload=false"}
+	cmd := exec.CommandContext(ctx, r.cosign, append(flags, arguments...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cosign %s: %w\n%s", command, err, out)
 	}

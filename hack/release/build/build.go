@@ -46,7 +46,8 @@ func ParsePlatforms(list string) (all []Platform, err error) {
 func Programs(ctx context.Context, folder, version string, p Platform, packages ...string) error {
 	const variable = "github.com/breakwater-k8s/breakwater/internal/telemetry/version.Version"
 	cmd := exec.CommandContext(ctx, "go", append([]string{
-		"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", "-s -w -buildid= -X " + variable + "=" + version, "-o", folder + string(filepath.Separator),
+		"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", "-s -w -buildid= -X " + variable + "=" + version,
+		"-o", folder + string(filepath.Separator),
 	}, packages...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+p.OS, "GOARCH="+p.Arch, "GOARM=6")
 	cmd.Stderr = os.Stderr
