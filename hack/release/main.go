@@ -63,10 +63,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	}
 	expected := check.Expected{
 		Version: r.version, Image: r.imageName(), ImagePlatforms: r.imagePlatforms, PluginPlatforms: r.pluginPlatforms, ProviderPlatforms: r.providerPlatforms,
-		Helm: o.helm, Krew: o.krew,
-	}
-	if r.key != nil {
-		expected.Key = r.key
+		Helm: o.helm, Krew: o.krew, Key: r.key, Cosign: r.signsWithCosign(),
 	}
 	if err := check.Release(ctx, o.out, expected); err != nil {
 		return fmt.Errorf("%s is not a complete release:\n%w", o.out, err)

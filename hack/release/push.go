@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/breakwater-k8s/breakwater/hack/release/check"
 	"github.com/breakwater-k8s/breakwater/hack/release/registry"
 	"github.com/breakwater-k8s/breakwater/hack/release/sums"
 )
@@ -46,17 +47,21 @@ func (r *release) cosignArtifact(ctx context.Context, pushed string) error {
 
 // cosignSums signs the checksums of all files.
 func (r *release) cosignSums(ctx context.Context) error {
-	return r.runCosign(ctx, "sign-blob", "--bundle", r.path(sums.File+".sigstore.json"), r.path(sums.File))
+	return r.runCosign(ctx, "sign-blob", "--bundle", r.path(check.CosignBundle), r.path(sums.File))
 }
+
+// cosignKeyVariable names the environment variable with the key of cosign, a file or an address of a key management service.
+const cosignKeyVariable = "COSIGN_KEY"
+
+func (r *release) signsWithCosign() bool { return r.cosign != "" && os.Getenv(cosignKeyVariable) != "" }
 
 // runCosign signs with the key in $COSIGN_KEY, without a transparency log, so that it needs no network but the registry.
 func (r *release) runCosign(ctx context.Context, command string, arguments ...string) error {
-	key := os.Getenv("COSIGN_KEY")
-	if r.cosign == "" || key == "" {
-		fmt.Fprintf(r.out, "%s is not signed with cosign: set COSIGN_KEY\n", arguments[len(arguments)-1])
+	if !r.signsWithCosign() {
+		fmt.Fprintf(r.out, "%s is not signed with cosign: set %s\n", arguments[len(arguments)-1], cosignKeyVariable)
 		return nil
 	}
-	flags := []string{command, "--yes", "--key", key, "--use-signing-config=false", "--tlog-upload=false"}
+	flags := []string{command, "--yes", "--key", os.Getenv(cosignKeyVariable), "--use-signing-config=false", "--tlog-upload=false"}
 	cmd := exec.CommandContext(ctx, r.cosign, append(flags, arguments...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cosign %s: %w\n%s", command, err, out)

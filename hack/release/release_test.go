@@ -26,6 +26,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/registry"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/hack/release/chart"
+	"github.com/breakwater-k8s/breakwater/hack/release/check"
 	"github.com/breakwater-k8s/breakwater/hack/release/sums"
 )
 
@@ -50,8 +51,10 @@ func tool(t *testing.T, name string) string {
 // TestRelease builds a release of the tree for this platform, breaks it, and installs it from a registry.
 func TestRelease(t *testing.T) {
 	writeSigningKey(t)
+	cosign := createCosignKey(t)
 	o := options{
-		out: filepath.Join(t.TempDir(), "release"), image: "ghcr.io/breakwater-k8s/breakwater", platforms: "linux/" + runtime.GOARCH,
+		cosign: cosign,
+		out:    filepath.Join(t.TempDir(), "release"), image: "ghcr.io/breakwater-k8s/breakwater", platforms: "linux/" + runtime.GOARCH,
 		helm: tool(t, "helm"), krew: tool(t, "validate-krew-manifest"),
 	}
 	if err := run(t.Context(), t.Output(), o); err != nil {
@@ -147,12 +150,22 @@ func expectCheckedFiles(t *testing.T, o options) {
 	if err := os.Remove(r.path("plugin", "extra")); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{sums.File, sums.File + ".sig"} {
+	signatures := []string{sums.File, sums.File + ".sig"}
+	if r.signsWithCosign() {
+		signatures = append(signatures, check.CosignBundle)
+	}
+	for _, file := range signatures {
+		content, err := os.ReadFile(r.path(file))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := os.Remove(r.path(file)); err != nil {
 			t.Fatal(err)
 		}
 		expect(file, "no")
-		write(sums.File, all)
+		if err := os.WriteFile(r.path(file), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := run(t.Context(), io.Discard, o); err != nil {
 		t.Errorf("the check of the complete release: %v", err)
@@ -208,6 +221,7 @@ func installFromRegistry(t *testing.T, o options, version string) {
 		t.Fatal(err)
 	}
 	expectImage(t, pushed.String(), o.push+"/breakwater:"+version)
+	verifyWithCosign(t, o, pushed.String())
 	c := testplane.Client(t)
 	home := t.TempDir()
 	kubeconfig := testplane.Kubeconfig(t)
@@ -231,6 +245,46 @@ func installFromRegistry(t *testing.T, o options, version string) {
 	for _, d := range deployments.Items {
 		if got, want := d.Spec.Template.Spec.Containers[0].Image, "ghcr.io/breakwater-k8s/breakwater:"+version; got != want {
 			t.Errorf("Deployment %s has the image %s, want %s", d.Name, got, want)
+		}
+	}
+}
+
+// createCosignKey creates a key of cosign and returns the path of the program. It returns an empty path if cosign is not built, which takes ten
+// minutes.
+func createCosignKey(t *testing.T) string {
+	program, err := local.BuiltProgram("cosign")
+	if err != nil {
+		t.Logf("The test does not sign with cosign, see hack/tools/cosign: %v", err)
+		return ""
+	}
+	t.Setenv("COSIGN_PASSWORD", "test")
+	key := filepath.Join(t.TempDir(), "cosign")
+	if out, err := exec.CommandContext(t.Context(), program, "generate-key-pair", "--output-key-prefix", key).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Setenv(cosignKeyVariable, key+".key")
+	return program
+}
+
+// verifyWithCosign verifies the signatures of the checksums and of all that was pushed.
+func verifyWithCosign(t *testing.T, o options, pushed string) {
+	if o.cosign == "" {
+		return
+	}
+	key := strings.TrimSuffix(os.Getenv(cosignKeyVariable), ".key") + ".pub"
+	checks := [][]string{{"verify-blob", "--bundle", filepath.Join(o.out, check.CosignBundle), filepath.Join(o.out, sums.File)}}
+	for line := range strings.Lines(pushed) {
+		if reference, ok := strings.CutPrefix(strings.TrimSpace(line), "pushed "); ok {
+			checks = append(checks, []string{"verify", reference})
+		}
+	}
+	if len(checks) != 4 {
+		t.Errorf("%d things to verify, want the checksums, the image and two charts:\n%s", len(checks), pushed)
+	}
+	for _, c := range checks {
+		arguments := append([]string{c[0], "--key", key, "--insecure-ignore-tlog"}, c[1:]...)
+		if out, err := exec.CommandContext(t.Context(), o.cosign, arguments...).CombinedOutput(); err != nil {
+			t.Errorf("cosign %v: %v\n%s", c, err, out)
 		}
 	}
 }

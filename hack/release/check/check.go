@@ -25,6 +25,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/hack/release/sums"
 )
 
+// CosignBundle is the file with cosign's signature of the checksums.
+const CosignBundle = sums.File + ".sigstore.json"
+
 // Expected is what a release must have.
 type Expected struct {
 	// Version is the version, without a v. Image is the full name of the image, with a tag.
@@ -34,6 +37,8 @@ type Expected struct {
 	Helm, Krew string
 	// Key signed the checksums, unless it is nil.
 	Key *openpgp.Entity
+	// Cosign requires a signature of the checksums by cosign.
+	Cosign bool
 }
 
 // Release returns all that is missing or wrong in a folder. Helm and krew check only files that are complete.
@@ -63,7 +68,12 @@ func (c checker) sums() error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, sums.File) })
-	return errors.Join(sums.Verify(c.folder, sums.File, names), c.signature(sums.File))
+	err = errors.Join(sums.Verify(c.folder, sums.File, names), c.signature(sums.File))
+	if c.Cosign {
+		_, missing := os.Stat(c.path(CosignBundle))
+		err = errors.Join(err, missing)
+	}
+	return err
 }
 
 // signature checks the signature of a file, if there is a key.
@@ -187,8 +197,8 @@ func (c checker) validateKrew(ctx context.Context) error {
 }
 
 func (c checker) provider() error {
-	var errs []error
 	names := []string{provider.Manifest(c.Version)}
+	errs := []error{provider.CheckManifest(c.path("terraform", names[0]))}
 	for _, p := range c.ProviderPlatforms {
 		name := provider.Zip(c.Version, p)
 		names = append(names, name)

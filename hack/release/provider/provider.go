@@ -3,9 +3,11 @@
 package provider
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/hack/release/archive"
@@ -54,4 +56,22 @@ func WriteManifest(folder, version string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, Manifest(version)), raw, 0o644)
+}
+
+// CheckManifest checks that a manifest names the protocol that the provider serves, version 6.
+func CheckManifest(file string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var m struct {
+		Version  int `json:"version"`
+		Metadata struct {
+			Protocols []string `json:"protocol_versions"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &m); err != nil || m.Version != 1 || !slices.Equal(m.Metadata.Protocols, []string{"6.0"}) {
+		return fmt.Errorf("%s has version %d and protocols %v, want 1 and 6.0 (%v)", file, m.Version, m.Metadata.Protocols, err)
+	}
+	return nil
 }
