@@ -68,7 +68,7 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	if err := check.Release(ctx, o.out, expected); err != nil {
 		return fmt.Errorf("%s is not a complete release:\n%w", o.out, err)
 	}
-	fmt.Fprintf(out, "%s is a complete release of %s\n", o.out, r.version)
+	r.report("%s is a complete release of %s", o.out, r.version)
 	if o.push == "" {
 		return nil
 	}

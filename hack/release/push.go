@@ -30,7 +30,7 @@ func (r *release) push(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(r.out, "pushed %s\n", pushed)
+			r.report("pushed %s", pushed)
 			if err := r.cosignArtifact(ctx, pushed); err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (r *release) signsWithCosign() bool { return r.cosign != "" && os.Getenv(co
 // runCosign signs with the key in $COSIGN_KEY, without a transparency log, so that it needs no network but the registry.
 func (r *release) runCosign(ctx context.Context, command string, arguments ...string) error {
 	if !r.signsWithCosign() {
-		fmt.Fprintf(r.out, "%s is not signed with cosign: set %s\n", arguments[len(arguments)-1], cosignKeyVariable)
+		r.report("%s is not signed with cosign: set %s", arguments[len(arguments)-1], cosignKeyVariable)
 		return nil
 	}
 	flags := []string{command, "--yes", "--key", os.Getenv(cosignKeyVariable), "--use-signing-config=false", "--tlog-upload=false"}

@@ -60,6 +60,11 @@ func (r *release) selectPlatforms(list string) error {
 // imageName returns the full name of the image.
 func (r *release) imageName() string { return r.image + ":" + r.version }
 
+// report writes a line of output.
+func (r *release) report(format string, arguments ...any) {
+	_, _ = fmt.Fprintf(r.out, format+"\n", arguments...) // the files are the result
+}
+
 // path returns a path in the folder that is written.
 func (r *release) path(parts ...string) string {
 	return filepath.Join(append([]string{r.options.out}, parts...)...)
@@ -107,7 +112,7 @@ func (r *release) buildPrograms(ctx context.Context) error {
 		return err
 	}
 	for _, p := range r.providerPlatforms { // contains the platforms of the other parts
-		fmt.Fprintf(r.out, "building for %s\n", p)
+		r.report("building for %s", p)
 		parts := []part{{program: provider.Program, source: provider.Source, sbom: "terraform-provider-breakwater", pack: func(content, _ []byte) error {
 			return provider.Pack(r.path("terraform"), r.version, p, content, license, r.at)
 		}}}
@@ -233,7 +238,7 @@ func (r *release) finish(ctx context.Context) error {
 		return err
 	}
 	if r.key == nil {
-		fmt.Fprintf(r.out, "%s is not signed with OpenPGP: set %s or %s\n", sums.File, keyFileVariable, keyVariable)
+		r.report("%s is not signed with OpenPGP: set %s or %s", sums.File, keyFileVariable, keyVariable)
 	} else if err := sign(r.path(sums.File), r.key); err != nil {
 		return err
 	}
@@ -274,8 +279,8 @@ func (r *release) buildImageOnly(ctx context.Context) error {
 	if err := r.writeImage(ctx); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(r.out, "%s is %s for %v\n", r.path("image.tar"), r.imageName(), r.imagePlatforms)
-	return err
+	r.report("%s is %s for %v", r.path("image.tar"), r.imageName(), r.imagePlatforms)
+	return nil
 }
 
 // buildPluginOnly writes the archives of the plugin, its SBOMs and the krew manifest.

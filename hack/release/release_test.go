@@ -65,7 +65,7 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.check = true
-	t.Run("the check misses each file that is removed or changed", func(t *testing.T) { expectCheckedFiles(t, o) })
+	t.Run("the check finds each file that is missing or changed", func(t *testing.T) { expectCheckedFiles(t, o) })
 	t.Run("Terraform installs the provider", func(t *testing.T) { installProvider(t, o.out, version.version) })
 	t.Run("image and charts are installed from a registry", func(t *testing.T) { installFromRegistry(t, o, version.version) })
 }
@@ -95,7 +95,7 @@ func writeSigningKey(t *testing.T) {
 	t.Setenv(keyFileVariable, file.Name())
 }
 
-// expectCheckedFiles removes each file of a release, with its checksum, and then changes it, and expects the check to fail.
+// expectCheckedFiles removes each file of a release, with its checksum, and changes one, and expects the check to fail.
 func expectCheckedFiles(t *testing.T, o options) {
 	r, err := newRelease(t.Context(), io.Discard, o)
 	if err != nil {
@@ -130,8 +130,10 @@ func expectCheckedFiles(t *testing.T, o options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(file, content[:len(content)/2])
-		expect(file, "half of")
+		if file == "image.tar" { // as the checksums of all files are compared
+			write(file, content[:len(content)/2])
+			expect(file, "half of")
+		}
 		if err := os.Remove(r.path(file)); err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func (p Packager) annotate(raw []byte, folder string) ([]byte, error) {
 	}
 	annotations, ok := chart["annotations"].(map[string]any)
 	if !ok {
-		return nil, errors.New("Chart.yaml has no annotations")
+		return nil, errors.New("no annotations in Chart.yaml")
 	}
 	added := map[string]any{changesAnnotation: changes(p.Notes)}
 	if chart["name"] == CRDs {

@@ -70,8 +70,11 @@ func CheckManifest(file string) error {
 			Protocols []string `json:"protocol_versions"`
 		} `json:"metadata"`
 	}
-	if err := json.Unmarshal(raw, &m); err != nil || m.Version != 1 || !slices.Equal(m.Metadata.Protocols, []string{"6.0"}) {
-		return fmt.Errorf("%s has version %d and protocols %v, want 1 and 6.0 (%v)", file, m.Version, m.Metadata.Protocols, err)
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if m.Version != 1 || !slices.Equal(m.Metadata.Protocols, []string{"6.0"}) {
+		return fmt.Errorf("%s has version %d and protocols %v, want 1 and 6.0", file, m.Version, m.Metadata.Protocols)
 	}
 	return nil
 }
