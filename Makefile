@@ -91,7 +91,8 @@ chart-check: ## Check the charts: lint, render, schemas, rights, and what a real
 
 .PHONY: test-oldest
 test-oldest: ## Test that the oldest supported Kubernetes accepts CRDs and charts; the first call builds its API server
-	@$(call with_control_planes,helm kubeconform) export BREAKWATER_BINARIES="$(call tool,kubernetes-oldest):$$BREAKWATER_BINARIES"; \
+	@(cd hack/tools/kubernetes-oldest && go mod tidy -diff); \
+	$(call with_control_planes,helm kubeconform) export BREAKWATER_BINARIES="$(call tool,kubernetes-oldest):$$BREAKWATER_BINARIES"; \
 	go test -count=1 ./charts -run 'APIServer|Policy' $(ARGS)
 
 e2e-kind:
@@ -141,7 +142,7 @@ build: ## Build bin/breakwater, bin/kubectl-breakwater (which is kubectl breakwa
 .PHONY: release
 release: ## Build everything of a release into release/, check it, and with PUSH=REGISTRY[/PREFIX] push image and charts (ARGS="-platforms linux/amd64")
 	@helm="$(call tool,helm)/helm"; krew="$(call tool,krew)/validate-krew-manifest"; \
-	cosign=""; if [ -n "$${COSIGN_KEY:-}" ]; then cosign="$(call tool,cosign)/cosign"; fi; \
+	cosign=""; if [ -n "$${COSIGN_KEY:-}" ]; then (cd hack/tools/cosign && go mod tidy -diff); cosign="$(call tool,cosign)/cosign"; fi; \
 	go run ./hack/release -helm "$$helm" -krew "$$krew" -cosign "$$cosign" -push "$(PUSH)" $(ARGS)
 
 .PHONY: plugin
