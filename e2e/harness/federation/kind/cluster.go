@@ -177,7 +177,7 @@ func (c *Cluster) Mirror(registry, mirror string) error {
 
 // Gateway returns the address of this machine in the network of the nodes.
 func (c *Cluster) Gateway(ctx context.Context) (string, error) {
-	return docker(ctx, "inspect", "--format={{range .NetworkSettings.Networks}}{{.Gateway}}{{end}}", c.controlPlane())
+	return docker(ctx, "inspect", "--format={{range .NetworkSettings.Networks}}{{.Gateway}}{{end}}", c.controlPlane().node)
 }
 
 // stop deletes the cluster. It is not an error if it does not exist.
