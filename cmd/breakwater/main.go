@@ -45,6 +45,7 @@ creates PodProtectors for workloads.`,
 		webhookCommand(),
 		webhookConfigCommand(),
 		cli.ReferenceCommand(),
+		cli.VersionCommand(),
 	)
 	return root
 }

@@ -40,6 +40,7 @@ API server calls Breakwater for that cell, or else the kubeconfig in the Cell's 
 		releaseCommand(p),
 		simulateCommand(p),
 		statusCommand(p),
+		cli.VersionCommand(),
 		watchCommand(p),
 	)
 	return root

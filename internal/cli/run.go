@@ -25,7 +25,7 @@ func (e ExitError) Error() string { return e.Err.Error() }
 func Run(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	root.SetFlagErrorFunc(suggestFlag)
-	err := root.ExecuteContext(ctx)
+	err := execute(ctx, root)
 	stop()
 	if err == nil {
 		return
