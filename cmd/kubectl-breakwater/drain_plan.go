@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/cli"
 	"github.com/breakwater-k8s/breakwater/internal/core/printable"
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/drain"
@@ -17,6 +16,7 @@ import (
 type drainPlanFlags struct {
 	*plugin
 	output
+	drain    drainFlags
 	cell     string
 	after    time.Duration
 	parallel bool
@@ -26,8 +26,10 @@ type drainPlanFlags struct {
 type drainPlan struct {
 	Cell string `json:"cell"`
 	drain.Plan
-	LeftOut []leftOut `json:"leftOut,omitempty"`
-	Notes   []string  `json:"notes,omitempty"`
+	// Aborts are the nodes of which kubectl drain would remove no pod. The waves do not include them.
+	Aborts  []drain.Abort `json:"aborts,omitempty"`
+	LeftOut []leftOut     `json:"leftOut,omitempty"`
+	Notes   []string      `json:"notes,omitempty"`
 }
 
 func drainPlanCommand(p *plugin) *cobra.Command {
@@ -36,18 +38,21 @@ func drainPlanCommand(p *plugin) *cobra.Command {
 		Use:   "drain-plan NODE... [--parallel]",
 		Short: "Plan an order for draining nodes, in waves that fit all budgets, with the expected duration",
 		Long: `Plans an order of nodes, and of their pods in waves. No protector denies a removal of a wave, and each wave begins when the replacements of the
-previous wave are available. Pods that block the drain are listed first: pods without a controller, which are not recreated, and pods for which no
-wave frees budget. Like kubectl drain, the plan leaves out pods of DaemonSets and mirror pods.
+previous wave are available. Pods for which no wave frees budget block the drain, and are listed first.
+
+Like kubectl drain, the command aborts on a node that has pods without a controller, with emptyDir volumes or of a DaemonSet, unless --force,
+--delete-emptydir-data or --ignore-daemonsets allow it: no pod of that node is removed, and the plan does not include it. Mirror pods are left out.
 
 The time until a replacement is available is --replacements-ready-after, or else the median time from creation to Ready of pods of the same owner,
 plus minReadySeconds. The plan assumes that replacements can be scheduled and that no other client removes pods.
 
-The exit code is 0 if all nodes can be drained, and 2 if pods block the drain.`,
-		Example: `  kubectl breakwater drain-plan node-1 node-2 --parallel`,
+The exit code is 0 if all nodes can be drained, and 2 if pods block the drain or kubectl drain would abort.`,
+		Example: `  kubectl breakwater drain-plan node-1 node-2 --ignore-daemonsets --delete-emptydir-data --parallel`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(command *cobra.Command, nodes []string) error { return f.run(command.Context(), nodes) },
 	}
 	f.output.bind(command)
+	f.drain.bind(command)
 	flags := command.Flags()
 	flags.BoolVar(&f.parallel, "parallel", false, "drain all nodes at once, not one after the other")
 	flags.DurationVar(&f.after, "replacements-ready-after", 0, "`time` until a replacement is available (minReadySeconds is added); 0: as observed")
@@ -67,21 +72,28 @@ func (f *drainPlanFlags) run(ctx context.Context, names []string) error {
 	plan := drainPlan{Cell: at.Cell}
 	var nodes []drain.Node
 	for _, name := range names {
-		pods, left, err := podsToDrain(ctx, at, name)
+		found, err := f.drain.podsOf(ctx, at, name)
 		if err != nil {
 			return err
 		}
-		all, notes, err := podsToRemove(ctx, at, pods, v1alpha1.OperationEvict, f.after)
+		plan.LeftOut, plan.Aborts = append(plan.LeftOut, found.leftOut...), append(plan.Aborts, found.aborts...)
+		if len(found.aborts) > 0 {
+			continue
+		}
+		all, notes, err := podsToRemove(ctx, at, found.pods, f.drain.operation(), f.after)
 		if err != nil {
 			return err
 		}
-		nodes = append(nodes, drain.Node{Name: name, Pods: all})
-		plan.LeftOut, plan.Notes = append(plan.LeftOut, left...), append(plan.Notes, notes...)
+		f.drain.delay(all)
+		nodes, plan.Notes = append(nodes, drain.Node{Name: name, Pods: all}), append(plan.Notes, notes...)
 	}
-	plan.Plan = drain.NewPlan(at.Cell, f.now(), nodes, f.parallel)
+	plan.Plan = drain.NewPlan(at.Cell, f.now(), nodes, f.parallel, f.drain.strategy())
 	coloured := f.coloured(f.Out)
 	if err := write(&f.output, f.Out, plan, func(plan drainPlan) string { return planText(plan, f.wide(), coloured) }); err != nil {
 		return err
+	}
+	if len(plan.Aborts) > 0 {
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("kubectl drain would abort on %s", abortedNodes(plan.Aborts))}
 	}
 	if len(plan.Blocked) > 0 {
 		return cli.ExitError{Code: 2, Err: fmt.Errorf("%s would block the drain", printable.Count(len(plan.Blocked), "pod"))}

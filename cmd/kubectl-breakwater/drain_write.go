@@ -15,10 +15,14 @@ const maxPodNames = 4
 func simulationText(s simulationResult, wide, coloured bool) string {
 	var b strings.Builder
 	verdict := good.apply("passes", coloured)
-	if !s.Passes {
+	switch {
+	case len(s.Aborts) > 0:
+		verdict = bad.apply("kubectl drain aborts on "+abortedNodes(s.Aborts), coloured)
+	case !s.Passes:
 		verdict = bad.apply(fmt.Sprintf("blocked: %d of %s would stay", len(s.Stuck), printable.Count(s.Pods, "pod")), coloured)
 	}
 	fmt.Fprintf(&b, "%s in cell %s: %s\n", s.What, s.Cell, verdict)
+	b.WriteString(abortsText(s.Aborts, coloured))
 	b.WriteString(wavesTable(s.Waves, wide, coloured))
 	if len(s.First) > 0 {
 		b.WriteString("\n" + strong.apply("First denials", coloured) + "\n")
@@ -34,6 +38,7 @@ func simulationText(s simulationResult, wide, coloured bool) string {
 
 func planText(p drainPlan, wide, coloured bool) string {
 	var b strings.Builder
+	b.WriteString(abortsText(p.Aborts, coloured))
 	if len(p.Blocked) > 0 {
 		b.WriteString(bad.apply("These pods block the drain", coloured) + "\n" + denialsText(p.Blocked, true) + "\n")
 	}
@@ -42,6 +47,17 @@ func planText(p drainPlan, wide, coloured bool) string {
 	b.WriteString(wavesTable(p.Waves, wide, coloured))
 	b.WriteString(leftOutText(p.LeftOut, p.Notes, wide))
 	return b.String()
+}
+
+func abortsText(aborts []drain.Abort, coloured bool) string {
+	if len(aborts) == 0 {
+		return ""
+	}
+	text := "\n" + bad.apply("kubectl drain aborts before it removes a pod of these nodes", coloured) + "\n"
+	for i := range aborts {
+		text += wrapText(aborts[i].Node+": "+aborts[i].String(), "  ", 100) + "\n"
+	}
+	return text + "\n"
 }
 
 func roundedDuration(s drain.Span) string { return time.Duration(s).Round(time.Second).String() }

@@ -218,12 +218,30 @@ func TestDrainLeavesOutPodsLikeKubectl(t *testing.T) {
 	}
 	b.pod("agent", node.Name, 0, owner("DaemonSet", "agent"))
 	b.pod("bare", node.Name, 0, nil)
-	printed, code := b.run("drain-plan", node.Name, "node/"+node.Name, "--cell", "c", "--cell-context", "c=here")
-	b.wantOutput(printed, code, 2, "/bare on "+node.Name+": NoController", "1 node in cell c in 3 waves, about 1m0s", "1 0s 20s", "1 pod left out", "1 pod would block")
-	printed, code = b.run("simulate", "drain", node.Name, "--cell", "c", "--cell-context", "c=here")
+	at := []string{"--cell", "c", "--cell-context", "c=here"}
+	ignore := append([]string{"--ignore-daemonsets", "--force"}, at...)
+	b.create(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "agent"}, Spec: appsv1.DaemonSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "agent"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		},
+	}})
+	for _, command := range [][]string{{"drain-plan"}, {"simulate", "drain"}} {
+		printed, code := b.run(append(append(command, node.Name), at...)...)
+		b.wantOutput(printed, code, 2, "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore): "+b.namespace+"/agent",
+			"cannot delete Pods that declare no controller (use --force to override): "+b.namespace+"/bare", "kubectl drain would abort on "+node.Name)
+	}
+	printed, code := b.run(append([]string{"drain-plan", node.Name, "node/" + node.Name}, ignore...)...)
+	b.wantOutput(printed, code, 0, "1 node in cell c in 4 waves, about 1m0s", "1 0s 20s", "1 pod left out")
+	printed, code = b.run(append([]string{"drain-plan", node.Name, "--timeout", "30s"}, ignore...)...)
+	b.wantOutput(printed, code, 2, "Timeout", "--timeout 30s", "2 pods would block")
+	printed, code = b.run(append([]string{"simulate", "drain", node.Name}, ignore...)...)
 	b.wantOutput(printed, code, 2, "blocked: 3 of 4 pods would stay", "with --replacements-ready-after TIME it continues")
-	printed, code = b.run("simulate", "drain", node.Name, "--replacements-ready-after", "1m", "--cell", "c", "--cell-context", "c=here", "-o", "json")
-	b.wantOutput(printed, code, 2, `"passes": false`, `"protector": "core/`+b.namespace+`/web"`, `"takes": "0s"`)
+	printed, code = b.run(append([]string{"simulate", "drain", node.Name, "--disable-eviction", "--replacements-ready-after", "1m", "-o", "json"}, ignore...)...)
+	b.wantOutput(printed, code, 2, `"passes": false`, `"protector": "core/`+b.namespace+`/web"`)
+	printed, code = b.run(append([]string{"simulate", "drain", node.Name, "--pod-selector", "app=none"}, at...)...)
+	b.wantOutput(printed, code, 0, "passes")
 }
 
 func TestScaleDownOrder(t *testing.T) {

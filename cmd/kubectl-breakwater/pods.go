@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -24,33 +23,6 @@ type leftOut struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
 	Why  string `json:"why"`
-}
-
-// podsToDrain returns the pods of a node that a drain removes.
-func podsToDrain(ctx context.Context, at cellAccess, node string) (pods []corev1.Pod, left []leftOut, err error) {
-	if _, err := at.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{}); err != nil {
-		return nil, nil, withRemedy(at.config, fmt.Errorf("read node %q: %w", node, err))
-	}
-	list, err := at.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
-	if err != nil {
-		return nil, nil, withRemedy(at.config, fmt.Errorf("list the pods of node %q: %w", node, err))
-	}
-	for _, pod := range list.Items {
-		owner := metav1.GetControllerOf(&pod)
-		why := ""
-		switch {
-		case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
-			why = "a mirror pod, which its kubelet creates"
-		case owner != nil && owner.Kind == "DaemonSet":
-			why = "of DaemonSet " + owner.Name
-		}
-		if why != "" {
-			left = append(left, leftOut{pod.Namespace + "/" + pod.Name, node, why})
-			continue
-		}
-		pods = append(pods, pod)
-	}
-	return pods, left, nil
 }
 
 // podsToRemove returns the pods to remove, in order, with the protectors that cover them. after is the time until a replacement is available.

@@ -28,7 +28,9 @@ type simulationResult struct {
 	// Pods is the number of pods to remove. LeftOut are the pods that the operation does not remove.
 	Pods    int       `json:"pods"`
 	LeftOut []leftOut `json:"leftOut,omitempty"`
-	Passes  bool      `json:"passes"`
+	// Aborts are the nodes of which kubectl drain would remove no pod.
+	Aborts []drain.Abort `json:"aborts,omitempty"`
+	Passes bool          `json:"passes"`
 	drain.Outcome
 	Notes []string `json:"notes,omitempty"`
 }
@@ -62,10 +64,15 @@ func (f *simulateFlags) bindTo(command *cobra.Command, withReplacements bool) *c
 }
 
 func (f *simulateFlags) drainCommand() *cobra.Command {
-	return f.bindTo(&cobra.Command{
-		Use:     "drain NODE...",
-		Short:   "Like kubectl drain, for all these nodes at once",
-		Example: `  kubectl breakwater simulate drain node-1 node-2 --replacements-ready-after 90s`,
+	d := &drainFlags{}
+	command := f.bindTo(&cobra.Command{
+		Use:   "drain NODE...",
+		Short: "Like kubectl drain, for all these nodes at once",
+		Long: `Predicts the result of kubectl drain, with its flags, for all these nodes at once.
+
+Like kubectl drain, the command aborts on a node that has pods without a controller, with emptyDir volumes or of a DaemonSet, unless --force,
+--delete-emptydir-data or --ignore-daemonsets allow it: no pod of that node is removed. The exit code is then 2.`,
+		Example: `  kubectl breakwater simulate drain node-1 node-2 --ignore-daemonsets --replacements-ready-after 90s`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
 			nodes, err := nodeResource.parseAll(arguments)
@@ -75,16 +82,18 @@ func (f *simulateFlags) drainCommand() *cobra.Command {
 			return f.run(command.Context(), "drain of "+strings.Join(nodes, ", "), func(ctx context.Context, at cellAccess) (s simulationResult, err error) {
 				var pods []corev1.Pod
 				for _, node := range nodes {
-					some, left, err := podsToDrain(ctx, at, node)
+					found, err := d.podsOf(ctx, at, node)
 					if err != nil {
 						return s, err
 					}
-					pods, s.LeftOut = append(pods, some...), append(s.LeftOut, left...)
+					pods, s.LeftOut, s.Aborts = append(pods, found.pods...), append(s.LeftOut, found.leftOut...), append(s.Aborts, found.aborts...)
 				}
-				return s, f.simulateRemovals(ctx, at, pods, v1alpha1.OperationEvict, &s)
+				return s, f.simulateDrain(ctx, at, pods, d, &s)
 			})
 		},
 	}, true)
+	d.bind(command)
+	return command
 }
 
 // run finds the cell, runs a simulation and writes the result.
@@ -100,13 +109,16 @@ func (f *simulateFlags) run(ctx context.Context, what string, simulate func(cont
 	if err != nil {
 		return err
 	}
-	s.What, s.Cell, s.Passes = what, at.Cell, s.RemovesAll()
+	s.What, s.Cell, s.Passes = what, at.Cell, s.RemovesAll() && len(s.Aborts) == 0
 	if s.Waves == nil {
 		s.Waves = []drain.Wave{}
 	}
 	coloured := f.coloured(f.Out)
 	if err := write(&f.output, f.Out, s, func(s simulationResult) string { return simulationText(s, f.wide(), coloured) }); err != nil {
 		return err
+	}
+	if len(s.Aborts) > 0 {
+		return cli.ExitError{Code: 2, Err: fmt.Errorf("kubectl drain would abort on %s", abortedNodes(s.Aborts))}
 	}
 	if !s.Passes {
 		return cli.ExitError{Code: 2, Err: fmt.Errorf("%d of %d pods would stay", len(s.Stuck), s.Pods)}
@@ -115,14 +127,34 @@ func (f *simulateFlags) run(ctx context.Context, what string, simulate func(cont
 }
 
 func (f *simulateFlags) simulateRemovals(ctx context.Context, at cellAccess, pods []corev1.Pod, operation v1alpha1.Operation, s *simulationResult) error {
-	all, notes, err := podsToRemove(ctx, at, pods, operation, max(f.after, time.Nanosecond))
+	all, err := f.requests(ctx, at, pods, operation, s)
 	if err != nil {
 		return err
 	}
-	s.Pods, s.Notes = len(all), append(s.Notes, notes...)
-	s.Outcome = drain.Simulate(drain.NewSimulation(at.Cell, f.now(), all), all, drain.Strategy{WaitForReplacements: f.after > 0})
-	f.noteReplacements(s)
+	f.simulatePods(at, all, drain.Strategy{}, s)
 	return nil
+}
+
+func (f *simulateFlags) simulateDrain(ctx context.Context, at cellAccess, pods []corev1.Pod, d *drainFlags, s *simulationResult) error {
+	all, err := f.requests(ctx, at, pods, d.operation(), s)
+	if err != nil {
+		return err
+	}
+	d.delay(all)
+	f.simulatePods(at, all, d.strategy(), s)
+	return nil
+}
+
+func (f *simulateFlags) requests(ctx context.Context, at cellAccess, pods []corev1.Pod, operation v1alpha1.Operation, s *simulationResult) ([]drain.Pod, error) {
+	all, notes, err := podsToRemove(ctx, at, pods, operation, max(f.after, time.Nanosecond))
+	s.Pods, s.Notes = len(all), append(s.Notes, notes...)
+	return all, err
+}
+
+func (f *simulateFlags) simulatePods(at cellAccess, all []drain.Pod, rule drain.Strategy, s *simulationResult) {
+	rule.WaitForReplacements = f.after > 0
+	s.Outcome = drain.Simulate(drain.NewSimulation(at.Cell, f.now(), all), all, rule)
+	f.noteReplacements(s)
 }
 
 // noteReplacements adds a note if the simulation stops only because it assumes that no replacements become available.

@@ -264,8 +264,8 @@ func TestDrainPlan(t *testing.T) {
 			in[l.Namespace+"/"+pod.Name] = pod
 			nodes = append(nodes, pod.Spec.NodeName)
 		}
-		runPlugin(l, cell, append([]string{"drain-plan"}, nodes...)...)
-		output, _ = runPlugin(l, cell, append([]string{"drain-plan", "--parallel", "-o", "json"}, nodes...)...)
+		runPlugin(l, cell, append([]string{"drain-plan", "--force", "--ignore-daemonsets"}, nodes...)...)
+		output, _ = runPlugin(l, cell, append([]string{"drain-plan", "--force", "--ignore-daemonsets", "--parallel", "-o", "json"}, nodes...)...)
 		plan := struct {
 			Waves   []struct{ Pods []string }
 			Blocked []drain.Refusal

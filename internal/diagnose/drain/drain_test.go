@@ -41,6 +41,16 @@ func (w *fixture) available(label string) int {
 	return n
 }
 
+// unreplaced returns the number of available pods that do not return after their removal.
+func (w *fixture) unreplaced(label string) (n int) {
+	for _, pod := range w.pods {
+		if pod.Labels[label] != "" && isReady(pod) && !w.replaced[pod.Name] {
+			n++
+		}
+	}
+	return n
+}
+
 func isReady(pod *corev1.Pod) bool { return pod.Status.Conditions[0].Status == corev1.ConditionTrue }
 
 // cores returns the state of the world as Breakwater records it.
@@ -117,7 +127,7 @@ func TestPlanKeepsFloors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawFixture(t)
 		parallel := rapid.Bool().Draw(t, "parallel")
-		plan := drain.NewPlan(cell, w.now, w.nodes(), parallel)
+		plan := drain.NewPlan(cell, w.now, w.nodes(), parallel, drain.Strategy{})
 		there := map[string]*corev1.Pod{}
 		for _, p := range w.pods {
 			there["shop/"+p.Name] = p
@@ -173,7 +183,7 @@ func TestPlanKeepsFloors(t *testing.T) {
 			}
 			must := false
 			for label, floor := range w.floors {
-				must = must || p.Labels[label] != "" && isReady(p) && w.available(label)-1 < floor && floor > 0
+				must = must || p.Labels[label] != "" && isReady(p) && w.available(label)-w.unreplaced(label)-1 < floor && floor > 0
 			}
 			if !must {
 				t.Fatalf("pod %s is blocked, but its removal is admitted while all other pods are available: %+v", b.Pod, b)
@@ -200,7 +210,7 @@ func TestPlanHasMinimumWaves(t *testing.T) {
 			p := pod(fmt.Sprint("pod-", i), fmt.Sprint("node-", i%3), true, "a")
 			w.pods, w.replaced[p.Name] = append(w.pods, p), true
 		}
-		plan := drain.NewPlan(cell, w.now, w.nodes(), true)
+		plan := drain.NewPlan(cell, w.now, w.nodes(), true, drain.Strategy{})
 		if budget == 0 {
 			if len(plan.Waves) > 0 || len(plan.Blocked) != n {
 				t.Fatalf("plan without budget = %+v, want no wave", plan)
@@ -256,5 +266,32 @@ func TestSimulateSettlesRemovedPods(t *testing.T) {
 	course := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{WaitForReplacements: true})
 	if len(course.Waves) != 2 || !course.RemovesAll() || len(course.First) != 1 || course.First[0].Verdict != removal.VerdictReason(quota.DeniedFull) {
 		t.Errorf("Simulate() with maxConcurrentLag 2 = %+v, want waves of 2", course)
+	}
+}
+
+func TestSimulateEndsAtTimeoutAndAtDenials(t *testing.T) {
+	w := &fixture{now: time.Unix(1e9, 0), floors: map[string]int{"a": 4}, elsewhere: map[string]int{}, replaced: map[string]bool{}}
+	for i := range 6 {
+		p := pod(fmt.Sprint("pod-", i), fmt.Sprint("node-", i/5), true, "a")
+		w.pods, w.replaced[p.Name] = append(w.pods, p), true
+	}
+	w.pods = append(w.pods, pod("free-0", "node-0", true), pod("free-1", "node-1", true))
+	var pods []drain.Pod
+	for _, node := range w.nodes() {
+		pods = append(pods, node.Pods...)
+	}
+	ends := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{WaitForReplacements: true, Timeout: 90 * time.Second})
+	if len(ends.Waves) != 2 || len(ends.Stuck) != 2 || ends.Stuck[0].Verdict != "Timeout" || !strings.Contains(ends.Stuck[0].Message, "--timeout 1m30s") {
+		t.Errorf("Simulate() with a timeout of 90 s = %+v, want two waves of 60 s and two pods left", ends)
+	}
+	// The first two pods of node-0 are deleted. The third is denied, so that the other pods of its node are not requested.
+	aborts := drain.Simulate(drain.NewSimulation(cell, w.now, pods), pods, drain.Strategy{WaitForReplacements: true, AbortNode: true})
+	var verdicts []string
+	for _, s := range aborts.Stuck {
+		verdicts = append(verdicts, s.Pod+" "+string(s.Verdict))
+	}
+	want := []string{"shop/pod-2 NoBudget", "shop/pod-3 NotRequested", "shop/pod-4 NotRequested", "shop/free-0 NotRequested", "shop/pod-5 NoBudget", "shop/free-1 NotRequested"}
+	if len(aborts.Waves) != 1 || !slices.Equal(verdicts, want) {
+		t.Errorf("Simulate() that aborts at denials leaves %q after %d waves, want %q after 1", verdicts, len(aborts.Waves), want)
 	}
 }

@@ -16,44 +16,41 @@ type Node struct {
 type Plan struct {
 	Nodes []string `json:"nodes"`
 	Waves []Wave   `json:"waves"`
-	// Blocked are pods that block the drain: they have no controller that replaces them, or no wave leaves enough budget.
+	// Blocked are pods that block the drain, because no wave leaves enough budget.
 	Blocked []Refusal `json:"blocked,omitempty"`
 	Takes   Span      `json:"takes"`
 }
 
-// NewPlan plans a drain of nodes, sequentially or in parallel. Nodes that need fewer waves come first. Pods without a controller are
-// blocked from the start, because they would not be replaced.
-func NewPlan(cell string, now time.Time, nodes []Node, parallel bool) Plan {
+// NewPlan plans a drain of nodes, sequentially or in parallel. Nodes that need fewer waves come first. Pods without a controller
+// come last on their node, because the budget that their removal consumes does not return. Without rule.AbortNode denied removals are retried until the timeout of their node.
+func NewPlan(cell string, now time.Time, nodes []Node, parallel bool, rule Strategy) Plan {
 	plan := Plan{Nodes: []string{}, Waves: []Wave{}}
+	rule.WaitForReplacements = true
 	var all []Pod
 	for i := range nodes {
-		var replaceable []Pod
-		for _, p := range nodes[i].Pods {
-			if p.HasReplacement || p.Request.IsAlwaysAllowed() {
-				replaceable = append(replaceable, p)
-				continue
-			}
-			plan.Blocked = append(plan.Blocked, Refusal{
-				Pod: p.Name(), Node: nodes[i].Name, Verdict: "NoController",
-				Message: "it has no controller that would recreate it: kubectl drain removes it only with --force, and the pod does not return",
-			})
-		}
-		nodes[i].Pods = replaceable
-		all = append(all, replaceable...)
+		nodes[i].Pods = replacedFirst(nodes[i].Pods)
+		all = append(all, nodes[i].Pods...)
 	}
+	all = replacedFirst(all)
 	simulation := NewSimulation(cell, now, all)
 	if parallel {
 		for _, node := range nodes {
 			plan.Nodes = append(plan.Nodes, node.Name)
 		}
-		plan.add(Simulate(simulation, all, Strategy{WaitForReplacements: true}))
+		plan.add(Simulate(simulation, all, rule))
 		return plan
 	}
-	for _, node := range quickestFirst(cell, now, nodes) {
+	for _, node := range quickestFirst(cell, now, nodes, rule) {
 		plan.Nodes = append(plan.Nodes, node.Name)
-		plan.add(Simulate(simulation, node.Pods, Strategy{WaitForReplacements: true}))
+		plan.add(Simulate(simulation, node.Pods, rule))
 	}
 	return plan
+}
+
+func replacedFirst(pods []Pod) []Pod {
+	isReplaced := func(p Pod) bool { return p.HasReplacement }
+	isNotReplaced := func(p Pod) bool { return !p.HasReplacement }
+	return append(slices.DeleteFunc(slices.Clone(pods), isNotReplaced), slices.DeleteFunc(slices.Clone(pods), isReplaced)...)
 }
 
 func (p *Plan) add(outcome Outcome) {
@@ -66,10 +63,10 @@ func (p *Plan) add(outcome Outcome) {
 }
 
 // quickestFirst orders nodes by the simulated drain of each node alone.
-func quickestFirst(cell string, now time.Time, nodes []Node) []Node {
+func quickestFirst(cell string, now time.Time, nodes []Node, rule Strategy) []Node {
 	alone := map[string]Outcome{}
 	for _, node := range nodes {
-		alone[node.Name] = Simulate(NewSimulation(cell, now, node.Pods), node.Pods, Strategy{WaitForReplacements: true})
+		alone[node.Name] = Simulate(NewSimulation(cell, now, node.Pods), node.Pods, rule)
 	}
 	ordered := slices.Clone(nodes)
 	slices.SortStableFunc(ordered, func(a, b Node) int {

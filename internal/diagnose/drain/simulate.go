@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -54,6 +55,10 @@ type Strategy struct {
 	MaxPerWave int
 	// WaitForReplacements makes the client wait for replacements and then retry denied removals.
 	WaitForReplacements bool
+	// Timeout is the time after which the client stops to retry; 0 is no limit.
+	Timeout time.Duration
+	// AbortNode makes a denied removal end the drain of its node, as kubectl drain --disable-eviction does.
+	AbortNode bool
 }
 
 // Simulate requests the removal of pods in order, wave by wave, until no pod is left or none is admitted. Before a wave begins, the pods of
@@ -62,20 +67,20 @@ type Strategy struct {
 func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
 	outcome := Outcome{Waves: []Wave{}}
 	for left := pods; len(left) > 0; {
-		wave, admitted, refusals := b.simulateWave(left, rule, outcome.Takes)
-		outcome.keepFirst(refusals)
-		if len(admitted) == 0 {
-			for _, p := range left {
-				outcome.Stuck = append(outcome.Stuck, b.refusalWithoutReserving(p))
-			}
+		if rule.Timeout > 0 && time.Duration(outcome.Takes) > rule.Timeout {
+			outcome.addTimeouts(left, rule.Timeout)
 			return outcome
 		}
-		outcome.Waves = append(outcome.Waves, wave)
-		outcome.Takes += wave.Takes
+		wave, admitted, refusals := b.simulateWave(left, rule, outcome.Takes)
+		outcome.keepFirst(refusals)
+		if len(admitted) > 0 {
+			outcome.Waves = append(outcome.Waves, wave)
+			outcome.Takes += wave.Takes
+		}
 		left = slices.DeleteFunc(slices.Clone(left), func(p Pod) bool { return slices.Contains(admitted, p.Name()) })
-		if !rule.WaitForReplacements {
+		if len(admitted) == 0 || !rule.WaitForReplacements || rule.AbortNode {
 			for _, p := range left {
-				outcome.Stuck = append(outcome.Stuck, b.refusalWithoutReserving(p))
+				outcome.Stuck = append(outcome.Stuck, b.stuckRefusal(p, rule, refusals))
 			}
 			return outcome
 		}
@@ -83,21 +88,46 @@ func Simulate(b *Simulation, pods []Pod, rule Strategy) Outcome {
 	return outcome
 }
 
+// stuckRefusal says why a pod stays at the end.
+func (b *Simulation) stuckRefusal(p Pod, rule Strategy, denied []Refusal) Refusal {
+	if !rule.AbortNode {
+		return b.refusalWithoutReserving(p)
+	}
+	if at := slices.IndexFunc(denied, func(r Refusal) bool { return r.Pod == p.Name() }); at >= 0 {
+		return denied[at]
+	}
+	return Refusal{
+		Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "NotRequested",
+		Message: "kubectl drain --disable-eviction ends at the first denial on a node, and does not request the removal of the pods after it",
+	}
+}
+
+func (c *Outcome) addTimeouts(left []Pod, timeout time.Duration) {
+	for _, p := range left {
+		c.Stuck = append(c.Stuck, Refusal{
+			Pod: p.Name(), Node: p.Request.Pod.Spec.NodeName, Verdict: "Timeout",
+			Message: fmt.Sprintf("kubectl drain ends after --timeout %s, and its removal has to wait for %s", timeout, time.Duration(c.Takes)),
+		})
+	}
+}
+
 // simulateWave requests removals and updates the books for the admitted ones. It skips pods that a protector without budget would deny: budget
 // does not return within a wave.
 func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (simulateWave Wave, admitted []string, denied []Refusal) {
 	simulateWave = Wave{Starts: starts, Pods: []string{}}
-	usedUp := map[string]bool{}
+	usedUp, aborted := map[string]bool{}, map[string]bool{}
 	var removing []Pod
 	for _, p := range pods {
 		if rule.MaxPerWave > 0 && len(removing) >= rule.MaxPerWave {
 			break
 		}
-		if b.isChargedByAny(p, usedUp) {
+		node := p.Request.Pod.Spec.NodeName
+		if aborted[node] || !rule.AbortNode && b.isChargedByAny(p, usedUp) {
 			continue
 		}
 		answer := b.Request(p)
 		if !answer.Allowed {
+			aborted[node] = rule.AbortNode
 			if answer.DeniedBy != nil && answer.Verdict == removal.VerdictReason(quota.DeniedNoBudget) {
 				usedUp[answer.DeniedBy.String()] = true
 			}
@@ -108,7 +138,7 @@ func (b *Simulation) simulateWave(pods []Pod, rule Strategy, starts Span) (simul
 		if simulateWave.Pods = append(simulateWave.Pods, p.Name()); len(b.charged[p.Name()]) == 0 {
 			simulateWave.Free = append(simulateWave.Free, p.Name())
 		}
-		if node := p.Request.Pod.Spec.NodeName; !slices.Contains(simulateWave.Nodes, node) && node != "" {
+		if !slices.Contains(simulateWave.Nodes, node) && node != "" {
 			simulateWave.Nodes = append(simulateWave.Nodes, node)
 		}
 		if p.HasReplacement {
