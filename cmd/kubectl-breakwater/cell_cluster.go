@@ -145,7 +145,7 @@ func listAll[L any](ctx context.Context, config *rest.Config, kind string, liste
 	}
 	list, err := listerOf(clientset)(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) {
-		return new(L), fmt.Errorf("you may not list %s at %s", kind, config.Host)
+		return new(L), fmt.Errorf("you may not list %s at %s: %w", kind, config.Host, err)
 	}
 	if err != nil {
 		return new(L), withRemedy(config, err)

@@ -114,18 +114,20 @@ func verdictCounts(all []doctor.Finding) string {
 	return strings.Join(parts, ", ")
 }
 
-// findings formats the findings that are not OK, with remedies. With -o wide it formats all.
+// findings formats the findings that are not OK, with remedies, and missing permissions once for each cluster. With -o wide it formats all.
 func (f *doctorFlags) findings(all []doctor.Finding) string {
 	coloured := f.coloured(f.Out)
-	shown := slices.Clone(all)
+	shown, passed := slices.Clone(all), 0
 	if !f.wide() {
 		shown = slices.DeleteFunc(shown, func(one doctor.Finding) bool { return one.Verdict == doctor.OK })
+		passed = len(all) - len(shown)
+		shown = doctor.MergeForbidden(shown)
 	}
 	text := ""
 	for i := range shown {
 		text += f.finding(&shown[i], coloured)
 	}
-	if passed := len(all) - len(shown); passed > 0 {
+	if passed > 0 {
 		text += printable.Count(passed, "check") + " found no problem; -o wide shows them.\n"
 	}
 	return text

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Verdict is the severity of a finding.
@@ -38,6 +40,8 @@ type Finding struct {
 	Do string `json:"do,omitempty"`
 	// Runbook is the name of a page in docs/runbooks, if one covers the finding.
 	Runbook string `json:"runbook,omitempty"`
+	// Forbidden names the objects that the reader may not read. It is empty if the check failed for another reason.
+	Forbidden string `json:"-"`
 }
 
 // reporter makes the findings of one check in one cluster.
@@ -53,7 +57,11 @@ func (f reporter) finding(verdict Verdict, found, do, runbook string) Finding {
 
 // unreadable is an Unknown finding: the objects could not be read.
 func (f reporter) unreadable(what string, err error, do string) []Finding {
-	return []Finding{f.finding(Unknown, what+" cannot be read: "+sentence(err), do, "")}
+	found := f.finding(Unknown, what+" cannot be read: "+sentence(err), do, "")
+	if apierrors.IsForbidden(err) {
+		found.Forbidden = what
+	}
+	return []Finding{found}
 }
 
 // orOK returns the findings, or an OK finding if there are none.
@@ -62,6 +70,49 @@ func (f reporter) orOK(found []Finding, format string, of ...any) []Finding {
 		return found
 	}
 	return f.ok(format, of...)
+}
+
+// MergeForbidden replaces the findings of each cluster about missing permissions of the user by one of the check rights. It keeps the order of
+// the others.
+func MergeForbidden(all []Finding) []Finding {
+	var merged []Finding
+	for i := range all {
+		where := all[i].Where
+		isOfUser := func(f Finding) bool {
+			return f.Where == where && (f.Forbidden != "" || f.Check == "rights" && f.Verdict == Warning)
+		}
+		forbidden := slices.ContainsFunc(all, func(f Finding) bool { return f.Where == where && f.Forbidden != "" })
+		switch {
+		case !forbidden || !isOfUser(all[i]):
+			merged = append(merged, all[i])
+		case slices.IndexFunc(all, isOfUser) == i:
+			merged = append(merged, mergedForbidden(slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return !isOfUser(f) })))
+		}
+	}
+	return merged
+}
+
+// mergedForbidden merges findings of one cluster.
+func mergedForbidden(all []Finding) Finding {
+	var unread, checks []string
+	f := reporter{all[0].Where, "rights"}.finding(Unknown, "", "Ask for these permissions, or use --as: docs/concepts/security.md. -o wide shows each error.", "")
+	for i := range all {
+		if all[i].Forbidden == "" {
+			f.Found = " " + all[i].Found // the permissions that every user needs
+			continue
+		}
+		if !slices.Contains(unread, all[i].Forbidden) {
+			unread = append(unread, all[i].Forbidden)
+		}
+		if !slices.Contains(checks, all[i].Check) {
+			checks = append(checks, all[i].Check)
+		}
+		if strings.HasPrefix(all[i].Do, kubeconfigLacks) {
+			f.Do = all[i].Do
+		}
+	}
+	f.Found = fmt.Sprintf("You may not read %s, so these checks could not be completed: %s.", strings.Join(unread, ", "), strings.Join(checks, ", ")) + f.Found
+	return f
 }
 
 // Checks returns the names of all checks.

@@ -2,6 +2,8 @@ package doctor
 
 import "slices"
 
+const kubeconfigLacks = "The kubeconfig of the Cell's Secret lacks the permission."
+
 // Judge returns the findings of each core, then of each cell, then of the comparisons between them.
 func Judge(r *Inspection) []Finding {
 	var all []Finding
@@ -29,7 +31,7 @@ func Judge(r *Inspection) []Finding {
 		found := judgeCell(&r.Cells[i], r)
 		for j := range found {
 			if r.Cells[i].UsesCellKubeconfig && found[j].Verdict == Unknown {
-				found[j].Do = "The kubeconfig of the Cell's Secret lacks the permission. Use your own credentials: --cell-context " + r.Cells[i].Name + "=CONTEXT."
+				found[j].Do = kubeconfigLacks + " Use your own credentials: --cell-context " + r.Cells[i].Name + "=CONTEXT."
 			}
 		}
 		all = append(all, found...)
