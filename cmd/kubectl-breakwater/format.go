@@ -105,6 +105,10 @@ func noBudgetAdvice(v *status.Protector) (why, remedy string) {
 		return fmt.Sprintf("%s available, %s being removed, and the floor is %s.", isOrAre(v.Available), isOrAre(v.UnderWay), numberText(v.Floor.Pods)),
 			"Wait until their replacements are available. " + lower
 	}
+	if v.NeedsAllPods() {
+		return fmt.Sprintf("%s available and the floor is %s, so that no pod is missing.", isOrAre(v.Available), numberText(v.Floor.Pods)),
+			"To allow removals, add pods, or lower the floor " + floorLocation(v) + "."
+	}
 	return fmt.Sprintf("%s available, which is exactly the floor.", isOrAre(v.Available)), "Wait until more pods are available. " + lower
 }
 
@@ -127,6 +131,8 @@ func stateText(v *status.Protector) (string, textStyle) {
 	switch missing := v.BelowFloor(); {
 	case missing > 0:
 		text, as = fmt.Sprintf("%d below floor", missing), bad
+	case v.NeedsAllPods():
+		text, as = "at floor (all pods)", good
 	case v.Refuses == "NoBudget":
 		text, as = "at floor", warn
 	case v.Refuses != "":

@@ -83,6 +83,9 @@ func (s *statusTree) verdictText() string {
 		return good.apply(word, s.coloured) + "\n"
 	}
 	why, do := denialAdvice(s.Protector)
+	if s.NeedsAllPods() {
+		return good.apply("Denies every removal, by design: its floor is all of its pods.", s.coloured) + "\n" + s.indented(why) + s.indented(do)
+	}
 	return bad.apply("Denies the next removal: "+s.Refuses+".", s.coloured) + "\n" + s.indented(why) + s.indented(do)
 }
 

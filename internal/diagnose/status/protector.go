@@ -114,6 +114,19 @@ func (p *Protector) BelowFloor() int {
 	return max(0, *p.Floor.Pods-p.Available)
 }
 
+// NeedsAllPods reports whether the floor is the number of pods that there should be, and no pod is missing. No removal is then ever allowed, by
+// design: for example of a canary, or of an application with one pod.
+func (p *Protector) NeedsAllPods() bool {
+	if p.Refuses != string(quota.DeniedNoBudget) || p.Floor.Pods == nil || p.UnderWay > 0 || p.BelowFloor() > 0 || p.DecreasePending != nil {
+		return false
+	}
+	wanted := p.Total
+	if p.Floor.Expected != nil {
+		wanted = *p.Floor.Expected
+	}
+	return *p.Floor.Pods >= wanted
+}
+
 // Stale reports whether the aggregator of any of the protector's cells is silent.
 func (p *Protector) Stale() bool {
 	return slices.ContainsFunc(p.Cells, func(s Share) bool { return s.Stale })
