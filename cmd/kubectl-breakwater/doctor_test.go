@@ -42,7 +42,7 @@ func TestDoctorExitCodes(t *testing.T) {
 		"no problem":                 {append([]string{"--check", "crds", "--cell", "none"}, h.flags...), exitIncomplete, []string{"UNKNOWN", "cell none: apiserver", "1 check found no problem"}},
 		"a cell is silent":           {append([]string{"--check", "cells"}, h.flags...), exitProblem, []string{"PROBLEM core: cells", "Cell " + silent.cell + " is silent", "-> docs/runbooks/cell-silent.md"}},
 		"a user without permissions": {append([]string{"--check", "crds,cells,protectors,finalizers,vanished", "--as", "eve", "-o", "wide"}, h.flags...), exitIncomplete, []string{"UNKNOWN core: crds", "UNKNOWN core: cells", "UNKNOWN core: protectors", "UNKNOWN core: finalizers", "UNKNOWN core: vanished"}},
-		"a user without permissions is told once": {append([]string{"--check", "crds,cells,protectors,finalizers,vanished,rights,targets", "--as", "eve"}, h.flags...), exitIncomplete, []string{
+		"a user without permissions, in short": {append([]string{"--check", "crds,cells,protectors,finalizers,vanished,rights,targets", "--as", "eve"}, h.flags...), exitIncomplete, []string{
 			"UNKNOWN core: rights", "You may not read CustomResourceDefinitions, Cells, PodProtectors, Events", "could not be completed: crds, cells, protectors, vanished, finalizers, targets. You lack permission to list podprotectors.breakwater.dev",
 		}},
 		"the core is unreachable":              {[]string{"--core", "gone=" + unreachable, "--kubeconfig", h.flags[1]}, exitProblem, []string{"PROBLEM core gone: apiserver", "-> docs/runbooks/core-down.md"}},
@@ -57,7 +57,7 @@ func TestDoctorExitCodes(t *testing.T) {
 				t.Errorf("exit code %d, want %d\n%s%s", code, c.code, out, errOut)
 			}
 			wantWords(t, out+errOut, c.words...)
-			if claim == "a user without permissions is told once" {
+			if claim == "a user without permissions, in short" {
 				wantNoWords(t, out, "core: crds", "core: cells", "core: protectors", "cannot list resource")
 			}
 		})
