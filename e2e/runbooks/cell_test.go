@@ -49,11 +49,19 @@ func worker1Faults() []fault {
 			"make three pods unready": func(l *fixture) { setThreeReady(l, false) },
 			"make the pods ready":     func(l *fixture) { setThreeReady(l, true) },
 		}},
+		{page: "budget-exhausted", breakHook: "raise the floor to the number of pods, and remove them", hooks: hookMap{
+			"raise the floor to the number of pods, and remove them": func(l *fixture) {
+				setFloor(l, 6)
+				waitForDenials(l, "web")
+				removeUntilAlert(l, "BreakwaterBudgetExhausted")
+			},
+			"lower the floor": func(l *fixture) { setFloor(l, 4) },
+		}},
 		{page: "reviews-undecided", breakHook: "stop the aggregator, make a protector and remove its pods", staysActive: true, hooks: hookMap{
 			"stop the aggregator, make a protector and remove its pods": func(l *fixture) {
 				stopComponents(l, []string{one})
 				l.Must(l.Core.Create(l.Context(), newUncountedProtector()))
-				waitForWebhooks(l)
+				waitForDenials(l, "fresh")
 				removeUntilAlert(l, "BreakwaterReviewsUndecided")
 			},
 			"start the aggregator": func(l *fixture) { startComponents(l, []string{one}) },

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
@@ -37,8 +38,16 @@ func newUncountedProtector() *v1alpha1.PodProtector {
 	return p
 }
 
-// waitForWebhooks waits until the webhooks deny removals because of the protector fresh.
-func waitForWebhooks(l *fixture) {
+// setFloor sets the floor of the application.
+func setFloor(l *fixture, pods int) {
+	l.Helper()
+	patch := []byte(`{"spec":{"minAvailable":` + strconv.Itoa(pods) + `}}`)
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+	l.Must(l.Core.Patch(l.Context(), p, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// waitForDenials waits until the webhooks deny removals because of a protector.
+func waitForDenials(l *fixture, protector string) {
 	l.Helper()
 	pods := suite.Cells[0].Client.CoreV1().Pods(namespace)
 	list, err := pods.List(l.Context(), metav1.ListOptions{LabelSelector: "app=web", Limit: 1})
@@ -47,7 +56,7 @@ func waitForWebhooks(l *fixture) {
 	l.Eventually(func() string {
 		// The API server alternates roughly between the two webhook replicas.
 		err := pods.Delete(l.Context(), list.Items[0].Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil || !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "fresh") {
+		if err == nil || !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), namespace+"/"+protector) {
 			heard = 0
 			return "the webhooks have not seen the protector"
 		}

@@ -60,8 +60,9 @@ func startApplication(l *fixture) {
 	startSharder(l)
 	setWebhookURL(l)
 	createTestCA(l)
-	// The threshold is short enough for a test to wait until a reservation exceeds it.
-	alerts = alertMonitor{prometheus.Start(l, 500*time.Millisecond, "metrics.prometheusRule.thresholds.reservationSeconds=3", "sharder.enabled=true")}
+	// The thresholds are short enough for a test to wait until a reservation or a protector exceeds them.
+	const thresholds = "metrics.prometheusRule.thresholds."
+	alerts = alertMonitor{prometheus.Start(l, 500*time.Millisecond, thresholds+"reservationSeconds=3", thresholds+"budgetSeconds=3", "sharder.enabled=true")}
 }
 
 // namespace is the namespace of the application.

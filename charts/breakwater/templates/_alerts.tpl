@@ -6,6 +6,8 @@
 {{- /* Helm parses integers of values.yaml as floats, which would be printed as 1.2096e+06. */}}
 {{- $text = $text | replace (printf "<%s>" $name) (printf "%d" (int64 $number)) }}
 {{- end }}
+{{- $errorBudget := round (divf (subf 100 $rule.objective.percent) 100) 6 }}
+{{- $text = $text | replace "<errorBudget>" (toString $errorBudget) | replace "<sloReviews>" (printf "%d" (int64 $rule.objective.minReviews)) }}
 {{- $alerts := list }}
 {{- range $text | fromYamlArray }}
 {{- $runs := true }}
@@ -20,4 +22,13 @@
 {{- end }}
 {{- end }}
 {{- toYaml $alerts }}
+{{- end }}
+
+{{- /* The recording rules, from files/recording.yaml and files/objectives.yaml. */ -}}
+{{- define "breakwater.recordings" -}}
+{{- $rules := .Files.Get "files/recording.yaml" | fromYamlArray }}
+{{- range list "5m" "30m" "1h" "2h" "6h" "1d" "3d" }}
+{{- $rules = concat $rules ($.Files.Get "files/objectives.yaml" | replace "<window>" . | fromYamlArray) }}
+{{- end }}
+{{- toYaml $rules }}
 {{- end }}
