@@ -129,6 +129,15 @@ func TestThirdPartyObjectsMatchTheirTypes(t *testing.T) {
 		if all := strings.Contains(set, "everything"); all != (len(monitors) == 1) || all != (len(rules) == 1) {
 			t.Errorf("%d ServiceMonitors, %d PrometheusRules, want 1 and 1", len(monitors), len(rules))
 		}
+		podMonitors := objectsOfKind[monitoringv1.PodMonitor](t, objects, "PodMonitor")
+		if want := strings.Contains(set, "single-parts"); want != (len(podMonitors) == 1) {
+			t.Errorf("%d PodMonitors, want 1: %v", len(podMonitors), want)
+		}
+		for _, m := range podMonitors {
+			if scraped := m.Spec.PodMetricsEndpoints[0]; scraped.Authorization.Credentials.Name != "scraper" || *scraped.Port != "metrics" {
+				t.Errorf("PodMonitor %+v", m.Spec)
+			}
+		}
 		for _, r := range rules {
 			if len(r.Spec.Groups) != 2 || len(r.Spec.Groups[0].Rules) < 20 || len(r.Spec.Groups[1].Rules) < 5 {
 				t.Errorf("rules %+v", r.Spec)

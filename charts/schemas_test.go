@@ -36,7 +36,7 @@ func TestKubeconformAcceptsRenderedObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out, err := kubeconform(t, schemas, text, "-skip", "ServiceMonitor,PrometheusRule"); err != nil {
+		if out, err := kubeconform(t, schemas, text, "-skip", "ServiceMonitor,PodMonitor,PrometheusRule"); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
 	})

@@ -23,6 +23,14 @@
 {{- if and .Values.webhook.enabled (eq .Values.tls.mode "secret") (not .Values.webhook.caBundle) }}
 {{- fail "webhook.caBundle: set the CA that signed your certificate (tls.mode=secret); no component injects it" }}
 {{- end }}
+{{- with .Values.metrics }}
+{{- if and .podMonitor.enabled .serviceMonitor.enabled }}
+{{- fail "metrics.podMonitor: Prometheus would scrape each pod twice. Enable only one of metrics.podMonitor and metrics.serviceMonitor" }}
+{{- end }}
+{{- if and .podMonitor.enabled .authenticate (not .podMonitor.tokenSecret) }}
+{{- fail "metrics.podMonitor.tokenSecret: set the Secret with the token of a client that may read metrics ({name, key}), or metrics.authenticate=false" }}
+{{- end }}
+{{- end }}
 {{- if and (ne .Values.webhook.callerTokens.mode "Off") (not .Values.webhook.enabled) }}
 {{- fail "webhook.callerTokens.mode: no webhook runs in this cluster. Set it in the cluster of the webhook, and set its tokens here in webhook.callerTokens.given" }}
 {{- end }}

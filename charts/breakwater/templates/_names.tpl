@@ -46,8 +46,12 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
 {{- define "breakwater.image" -}}
+{{- $repository := .Values.image.repository }}
+{{- with .Values.global.imageRegistry }}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^([^/]+[.:][^/]*|localhost)/" $repository "") }}
+{{- end }}
 {{- with .Values.image -}}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- if .digest }}{{ $repository }}@{{ .digest }}{{ else }}{{ $repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
 {{- end }}
 {{- end }}
 

@@ -74,7 +74,7 @@ spec:
         {{- range concat $args $values.extraArgs }}
         - {{ . | quote }}
         {{- end }}
-        {{- with $env }}
+        {{- with concat $env $values.extraEnv }}
         env:
           {{- toYaml . | nindent 10 }}
         {{- end }}
@@ -114,11 +114,11 @@ spec:
         {{- $mounts = append $mounts (dict "name" (printf "core-%s" .name) "mountPath" (printf "/etc/breakwater/cores/%s" .name) "readOnly" true) }}
         {{- $volumes = append $volumes (dict "name" (printf "core-%s" .name) "secret" (dict "secretName" (include "breakwater.coreSecret" (list . "name")))) }}
         {{- end }}
-        {{- with $mounts }}
+        {{- with concat $mounts $values.extraVolumeMounts }}
         volumeMounts:
           {{- toYaml . | nindent 10 }}
         {{- end }}
-      {{- with $volumes }}
+      {{- with concat $volumes $values.extraVolumes }}
       volumes:
         {{- toYaml . | nindent 8 }}
       {{- end }}
