@@ -32,9 +32,10 @@ func (f *drainFlags) bind(command *cobra.Command) {
 	flags.BoolVar(&f.Force, "force", false, "like kubectl drain: remove pods without a controller, which are not recreated")
 	flags.BoolVar(&f.DeleteEmptyDirData, "delete-emptydir-data", false, "like kubectl drain: remove pods with emptyDir volumes")
 	flags.BoolVar(&f.IgnoreDaemonSets, "ignore-daemonsets", false, "like kubectl drain: leave pods of DaemonSets, instead of aborting")
-	flags.BoolVar(&f.disableEviction, "disable-eviction", false, "like kubectl drain: delete pods instead of evicting them; the first denial ends the drain of a node")
+	flags.BoolVar(&f.disableEviction, "disable-eviction", false, "like kubectl drain: delete pods, not evict them; the first denial ends the drain of a node")
 	flags.StringVar(&f.podSelector, "pod-selector", "", "like kubectl drain: only pods with these `labels`")
-	flags.IntVar(&f.gracePeriod, "grace-period", -1, "like kubectl drain: `seconds` for a pod to terminate. A StatefulSet replaces a pod only afterwards; negative: not included")
+	flags.IntVar(&f.gracePeriod, "grace-period", -1,
+		"like kubectl drain: `seconds` for a pod to terminate. A StatefulSet replaces a pod only afterwards; negative: not included")
 	flags.DurationVar(&f.timeout, "timeout", 0, "like kubectl drain: `time` after which the drain of a node ends; 0: no limit")
 }
 
