@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -154,7 +155,11 @@ func (c *clusterFinder) coresFromFlags() ([]core, error) {
 }
 
 func newCore(name string, config *rest.Config) (core, error) {
-	c, err := client.NewWithWatch(config, client.Options{Scheme: clusters.Scheme()})
+	scheme := clusters.Scheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		return core{}, err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	return core{WithWatch: c, Name: name, Config: config}, err
 }
 

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -27,7 +26,7 @@ func (f *doctorFlags) readCore(ctx context.Context, c core) doctor.Core {
 		return found
 	}
 	runConcurrently(
-		func() { found.Definitions = readResult(readDefinitions(ctx, c.Config)) },
+		func() { found.Definitions = readResult(readDefinitions(ctx, c)) },
 		func() { found.Cells = readResult(readCells(ctx, c)) },
 		func() { found.Protectors = readResult(readProtectors(ctx, c)) },
 		func() {
@@ -55,16 +54,9 @@ func (f *doctorFlags) readCore(ctx context.Context, c core) doctor.Core {
 	return found
 }
 
-func readDefinitions(ctx context.Context, config *rest.Config) ([]apiextensionsv1.CustomResourceDefinition, error) {
-	client, err := apiextensions.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	list, err := client.ApiextensionsV1().CustomResourceDefinitions().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, withRemedy(config, err)
-	}
-	return list.Items, nil
+func readDefinitions(ctx context.Context, c core) (all []apiextensionsv1.CustomResourceDefinition, err error) {
+	err = listPages(ctx, c, &apiextensionsv1.CustomResourceDefinitionList{}, func(l *apiextensionsv1.CustomResourceDefinitionList) { all = append(all, l.Items...) })
+	return all, err
 }
 
 func readProtectors(ctx context.Context, c core) (all []v1alpha1.PodProtector, err error) {

@@ -21,8 +21,9 @@ type Plan struct {
 	Takes   Span      `json:"takes"`
 }
 
-// NewPlan plans a drain of nodes, sequentially or in parallel. Nodes that need fewer waves come first. Pods without a controller
-// come last on their node, because the budget that their removal consumes does not return. Without rule.AbortNode denied removals are retried until the timeout of their node.
+// NewPlan plans a drain of nodes, sequentially or in parallel. Nodes that need fewer waves come first. Pods without a controller come last on
+// their node, because the budget that their removal consumes does not return. Without rule.AbortNode denied removals are retried until the
+// timeout of their node.
 func NewPlan(cell string, now time.Time, nodes []Node, parallel bool, rule Strategy) Plan {
 	plan := Plan{Nodes: []string{}, Waves: []Wave{}}
 	rule.WaitForReplacements = true
