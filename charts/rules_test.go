@@ -14,6 +14,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/controllers/brake"
 	"github.com/breakwater-k8s/breakwater/controllers/certificates"
 	"github.com/breakwater-k8s/breakwater/controllers/generator"
+	"github.com/breakwater-k8s/breakwater/controllers/inventory"
 	"github.com/breakwater-k8s/breakwater/controllers/keeper"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -126,6 +127,13 @@ func TestAccountsMayDoWhatComponentsNeedAndNoMore(t *testing.T) {
 		{"core", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Core: true})}}, // no webhook runs there
 		{"worker", "ClusterRole", "breakwater-test", [][]rbacv1.PolicyRule{helmTestRules(check.Checker{Configurations: []string{"breakwater-cell-worker-1", "breakwater-roots"}})}},
 		{"core", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules()}},
+		{"inventory", "ClusterRole", "breakwater-topology", [][]rbacv1.PolicyRule{topology.ClusterRules(), inventory.ClusterRules()}},
+		{"inventory", "Role", "breakwater-inventory-secrets", [][]rbacv1.PolicyRule{inventory.SecretRules()}},
+		{"inventory", "Role", "breakwater-inventory-argocd", [][]rbacv1.PolicyRule{inventory.ArgoCDRules()}},
+		{"inventory", "Role", "breakwater-inventory-cluster-profiles", [][]rbacv1.PolicyRule{inventory.ClusterProfileRules()}},
+		{"inventory", "Role", "breakwater-cell-kubeconfigs", [][]rbacv1.PolicyRule{topology.SecretRules()}},
+		{"core", "Role", "breakwater-inventory-secrets", nil},
+		{"core", "Role", "breakwater-inventory-argocd", nil},
 		{"core", "ClusterRole", "breakwater-aggregator", [][]rbacv1.PolicyRule{aggregator.CoreRules()}},
 		{"core", "ClusterRole", "breakwater-access", [][]rbacv1.PolicyRule{webhook.CoreRules()}},
 		{"core", "ClusterRole", "breakwater-access-cell", [][]rbacv1.PolicyRule{webhook.CoreRules()}},

@@ -193,8 +193,8 @@ type CellStatus struct {
 	// +optional
 	Protectors int32 `json:"protectors"`
 
-	// Conditions are Ready, written by the aggregator, and Connected, AggregationFresh, Overlapping and Guarded, written by
-	// the topology controller.
+	// Conditions are Ready, written by the aggregator, Connected, AggregationFresh, Overlapping and Guarded, written by the
+	// topology controller, and Listed, written by the inventory controller.
 	//
 	// +listType=map
 	// +listMapKey=type

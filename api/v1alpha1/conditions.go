@@ -38,6 +38,9 @@ const (
 	ConditionBalanced = "Balanced"
 	// ConditionConflicting of a PodSchedulingPolicy: a pod recently conflicted with it. The webhooks write it.
 	ConditionConflicting = "Conflicting"
+	// ConditionListed of a Cell that comes from an inventory: the inventory has its entry, which provides the kubeconfig. The
+	// inventory controller writes it.
+	ConditionListed = "Listed"
 	// ConditionGuarded of a Cell: its cluster calls the webhook for removals of its pods. The topology controller writes it.
 	ConditionGuarded = "Guarded"
 )
@@ -144,6 +147,24 @@ const (
 	ReasonContradicted = "Contradicted"
 	// ReasonUncontradicted, Conflicting is false: no pod has conflicted with the policy for a while.
 	ReasonUncontradicted = "Uncontradicted"
+)
+
+// Reasons of the condition Listed of Cells, and of events on entries of inventories that are rejected.
+const (
+	// ReasonEntryFound, Listed: the entry provides the kubeconfig of the Cell.
+	ReasonEntryFound = "EntryFound"
+	// ReasonEntryMissing, Listed: no inventory has the entry. The Cell and its kubeconfig are kept.
+	ReasonEntryMissing = "EntryMissing"
+	// ReasonEntryConflict, Listed, an event: several entries have the name of the Cell.
+	ReasonEntryConflict = "EntryConflict"
+	// ReasonEntryUnusable, Listed, an event: the entry has no kubeconfig that Breakwater can use.
+	ReasonEntryUnusable = "EntryUnusable"
+	// ReasonEntryNameInvalid, an event: the entry has no valid name of a Cell.
+	ReasonEntryNameInvalid = "EntryNameInvalid"
+	// ReasonCellDeleted, an event: the Cell of the entry was deleted, and is not created again while its kubeconfig Secret exists.
+	ReasonCellDeleted = "CellDeleted"
+	// ReasonManagedElsewhere, Listed, an event: another client created the Cell or the kubeconfig Secret of the entry.
+	ReasonManagedElsewhere = "ManagedElsewhere"
 )
 
 // Reasons of the conditions of Cells.

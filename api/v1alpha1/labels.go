@@ -53,6 +53,15 @@ const AnnotationFloorReference = "breakwater.dev/floor-reference"
 // exists. The topology controller clears them, unless the cell's aggregator reports, and removes the annotation.
 const AnnotationRemoveCell = "breakwater.dev/remove-cell"
 
+// Annotations of Cells that come from an inventory of clusters.
+const (
+	// AnnotationCellName on an entry of an inventory is the name of its Cell, if that is not the name of the entry.
+	AnnotationCellName = "breakwater.dev/cell-name"
+	// AnnotationInventoryEntry on a Cell is the entry that it was created from, as KIND/NAMESPACE/NAME. Only that entry updates the
+	// Cell's kubeconfig. Change it to bind the Cell to another entry.
+	AnnotationInventoryEntry = "breakwater.dev/inventory-entry"
+)
+
 // FinalizerCell holds a deleted Cell until no protector has an entry for it. The topology controller sets it.
 const FinalizerCell = "breakwater.dev/cell"
 

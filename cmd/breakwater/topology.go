@@ -5,9 +5,11 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/controllers/inventory"
 	"github.com/breakwater-k8s/breakwater/controllers/topology"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -17,6 +19,9 @@ type topologyFlags struct {
 	electionFlags
 	core  clusters.Connection
 	cells []string
+
+	inventory                       inventory.Options
+	argoCDSelector, profileSelector string
 }
 
 func topologyCommand() *cobra.Command {
@@ -37,6 +42,9 @@ its counts and reservations from a protector at once with an annotation:
 
   kubectl annotate podprotector -n shop web ` + v1alpha1.AnnotationRemoveCell + `=worker-2
 
+With --inventory-argocd or --inventory-cluster-profiles it also creates Cells, from the cluster Secrets of Argo CD or from ClusterProfiles, keeps
+their kubeconfigs up to date, and reports in the condition Listed whether the inventory still has their entry. It never deletes a Cell.
+
 Replicas elect a leader. Run one set of replicas for each core cluster.`,
 		Example: `  breakwater topology --kubeconfig core.kubeconfig --leader-elect=false`,
 		Args:    cobra.NoArgs,
@@ -46,9 +54,41 @@ Replicas elect a leader. Run one set of replicas for each core cluster.`,
 	bindCluster(flags, &f.core, "", "the core cluster")
 	bindUser(flags, &f.core, "", "the core cluster")
 	flags.StringArrayVar(&f.cells, "cell", nil, "`NAME=KUBECONFIG` of the cluster of a Cell without a kubeconfigSecretRef (or NAME=in-cluster); may be repeated")
+	flags.StringVar(&f.inventory.ArgoCD.Namespace, "inventory-argocd", "", "`namespace` of Argo CD cluster Secrets to create Cells from; empty: none")
+	flags.StringVar(&f.argoCDSelector, "inventory-argocd-selector", defaultInventorySelector, "label `selector` of these Secrets; empty: all")
+	flags.StringVar(&f.inventory.ClusterProfiles.Namespace, "inventory-cluster-profiles", "", "`namespace` of ClusterProfiles to create Cells from; empty: none")
+	flags.StringVar(&f.profileSelector, "inventory-cluster-profiles-selector", defaultInventorySelector, "label `selector` of these ClusterProfiles; empty: all")
+	flags.StringVar(&f.inventory.SecretNamespace, "inventory-secret-namespace", "",
+		"`namespace` for the kubeconfigs of these Cells (default: the namespace of the pod, otherwise "+defaultNamespace+")")
 	f.electionFlags.bind(flags)
 	f.componentFlags.bind(flags)
 	return command
+}
+
+// defaultInventorySelector makes each cluster opt in: the pods of a Cell count for floors before its cluster calls the webhook.
+const defaultInventorySelector = "breakwater.dev/inventory=true"
+
+// resolveInventory parses the selectors, and fills in the namespace.
+func (f *topologyFlags) resolveInventory() error {
+	for flag, i := range map[string]struct {
+		text     string
+		selector *labels.Selector
+	}{
+		"inventory-argocd-selector":           {f.argoCDSelector, &f.inventory.ArgoCD.Selector},
+		"inventory-cluster-profiles-selector": {f.profileSelector, &f.inventory.ClusterProfiles.Selector},
+	} {
+		selector, err := labels.Parse(i.text)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", flag, err)
+		}
+		*i.selector = selector
+	}
+	if f.inventory.SecretNamespace != "" {
+		return nil
+	}
+	namespace, err := ownNamespace(inClusterNamespace)
+	f.inventory.SecretNamespace = namespace
+	return err
 }
 
 func (f *topologyFlags) run(ctx context.Context) error {
@@ -57,6 +97,9 @@ func (f *topologyFlags) run(ctx context.Context) error {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	if err := f.resolve(ctx, config); err != nil {
+		return err
+	}
+	if err := f.resolveInventory(); err != nil {
 		return err
 	}
 	cells, followers, err := namedConfigs("cell", f.cells, clusters.Connection{}, "topology")
@@ -72,6 +115,9 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	}
 	if err := topology.Setup(ctx, mgr, cells, metrics.Registry); err != nil {
 		return fmt.Errorf("set up the topology controller: %w", err)
+	}
+	if err := inventory.Setup(mgr, f.inventory); err != nil {
+		return fmt.Errorf("set up the inventory controller: %w", err)
 	}
 	return mgr.Start(ctx)
 }

@@ -64,6 +64,12 @@ func parseKubeconfig(raw []byte, component string) (*rest.Config, error) {
 	return config, nil
 }
 
+// ValidateKubeconfig returns an error if Breakwater cannot use a kubeconfig from a Secret, regardless of whether its cluster is reachable.
+func ValidateKubeconfig(raw []byte) error {
+	_, err := parseKubeconfig(raw, "")
+	return err
+}
+
 func checkSelfContained(file *clientcmdapi.Config) error {
 	for name, user := range file.AuthInfos {
 		switch {

@@ -61,6 +61,14 @@
 {{- if and (eq .Values.tls.mode "self-signed") .Values.tls.ipAddresses }}
 {{- fail "tls.ipAddresses: only cert-manager can put IP addresses into certificates; use host names (tls.dnsNames), or tls.mode=cert-manager" }}
 {{- end }}
+{{- if and (include "breakwater.inventories" .) (not (and $core .Values.topology.enabled)) }}
+{{- fail "inventory: the topology controller creates Cells from inventories, in a core. Set topology.enabled in the role core or single" }}
+{{- end }}
+{{- range $key, $inventory := dict "argocd" .Values.inventory.argocd "clusterProfiles" .Values.inventory.clusterProfiles }}
+{{- if and $inventory.enabled (not $inventory.namespace) }}
+{{- fail (printf "inventory.%s.namespace: set the namespace of its entries" $key) }}
+{{- end }}
+{{- end }}
 {{- $seen := dict }}
 {{- range concat .Values.cells .Values.remoteCells }}
 {{- if hasKey $seen .name }}

@@ -247,7 +247,15 @@ namespaceSelector:
 
 {{- /* Whether Cells may refer to kubeconfigs in Secrets of this core. */ -}}
 {{- define "breakwater.readsCellSecrets" -}}
-{{- if and (include "breakwater.isCore" .) (or .Values.remoteCells .Values.anyCellSecret) }}true{{ end }}
+{{- if and (include "breakwater.isCore" .) (or .Values.remoteCells .Values.anyCellSecret (include "breakwater.inventories" .)) }}true{{ end }}
+{{- end }}
+
+{{- /* Whether Cells come from an inventory, and the namespace of their kubeconfigs. */ -}}
+{{- define "breakwater.inventories" -}}
+{{- if or .Values.inventory.argocd.enabled .Values.inventory.clusterProfiles.enabled }}true{{ end }}
+{{- end }}
+{{- define "breakwater.inventorySecrets" -}}
+{{- .Values.inventory.secretNamespace | default .Release.Namespace }}
 {{- end }}
 
 {{- /* The ClusterRing whose shards are the replicas of a component: root, its name, the component. It has no resources, because the shards divide namespaces. */ -}}

@@ -31,6 +31,23 @@
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
 {{- end }}
 
+{{- define "breakwater.rules.inventory.core" -}}
+- {apiGroups: [breakwater.dev], resources: [cells], verbs: [create]}
+{{- end }}
+
+{{- define "breakwater.rules.inventory.secrets" -}}
+- {apiGroups: [""], resources: [secrets], verbs: [get, create, patch]}
+{{- end }}
+
+{{- define "breakwater.rules.inventory.argocd" -}}
+- {apiGroups: [""], resources: [secrets], verbs: [list, watch]}
+{{- end }}
+
+{{- define "breakwater.rules.inventory.clusterProfiles" -}}
+- {apiGroups: [""], resources: [secrets], verbs: [list, watch]}
+- {apiGroups: [multicluster.x-k8s.io], resources: [clusterprofiles], verbs: [list, watch]}
+{{- end }}
+
 {{- define "breakwater.rules.topology.cell" -}}
 - {apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}
 - {apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [list]}

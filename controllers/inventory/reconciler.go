@@ -1,0 +1,159 @@
+// Package inventory creates Cells from inventories of clusters: the cluster Secrets of Argo CD, and ClusterProfiles. It keeps the kubeconfigs of
+// these Cells up to date. It never deletes a Cell or a kubeconfig, and changes none that it did not create.
+package inventory
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
+)
+
+// Name is the name of the controller, of its field manager, and of the manager in the labels of what it creates.
+const Name = "breakwater-inventory"
+
+// checkInterval is how often the controller checks each entry and Cell without a change. It restores Secrets, and repeats events before they expire.
+const checkInterval = 10 * time.Minute
+
+// Reconciler creates Cells, and updates their kubeconfigs. A request has the name of a Cell, which exists or which an entry requests.
+type Reconciler struct {
+	Client client.Client
+	Live   client.Reader
+	Events events.EventRecorder
+	// SecretNamespace is the namespace of the kubeconfigs.
+	SecretNamespace string
+
+	inventories []inventory
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	o, err := r.observe(ctx, request.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := decide(o)
+	for _, rejected := range d.rejections {
+		r.Events.Eventf(rejected.entry.object, nil, corev1.EventTypeWarning, rejected.reason, "Enroll", "%s", clusters.EventNote(rejected.note))
+	}
+	if d.create != nil {
+		if err := r.createCell(ctx, o.name, d.create); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if d.kubeconfig != nil {
+		if err := r.applySecret(ctx, o, d.kubeconfig); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if d.listed != nil {
+		if err := r.applyCondition(ctx, o.cell, *d.listed); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if len(o.entries) == 0 && d.listed == nil {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: checkInterval}, nil
+}
+
+// observe reads the Cell and its Secret from the API server: a cache may not show what this controller wrote last.
+func (r *Reconciler) observe(ctx context.Context, name string) (o observed, err error) {
+	o.name = name
+	for _, i := range r.inventories {
+		entries, err := i.entriesOf(ctx, name)
+		if err != nil {
+			return o, err
+		}
+		o.entries = append(o.entries, entries...)
+	}
+	key := client.ObjectKey{Namespace: r.SecretNamespace, Name: "cell-" + name}
+	o.secretName = key.String()
+	if !isCellName(name) {
+		return o, nil
+	}
+	o.cell, o.secret = &v1alpha1.Cell{}, &corev1.Secret{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, o.cell); err != nil {
+		if o.cell = nil; client.IgnoreNotFound(err) != nil {
+			return o, fmt.Errorf("get Cell %s: %w", name, err)
+		}
+	}
+	if err := r.Live.Get(ctx, key, o.secret); err != nil {
+		if o.secret = nil; client.IgnoreNotFound(err) != nil {
+			return o, fmt.Errorf("get Secret %s: %w", key, err)
+		}
+	}
+	return o, nil
+}
+
+// createCell creates a Cell. It does not apply it, which would take over a Cell that another client has created meanwhile. The Secret follows
+// when the Cell exists: a Secret without a Cell means that a user deleted the Cell.
+func (r *Reconciler) createCell(ctx context.Context, name string, e *entry) error {
+	cell := &v1alpha1.Cell{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{managedBy: Name}, Annotations: map[string]string{v1alpha1.AnnotationInventoryEntry: e.source},
+		},
+		Spec: v1alpha1.CellSpec{KubeconfigSecretRef: &v1alpha1.KubeconfigSecretRef{Namespace: r.SecretNamespace, Name: "cell-" + name, Key: kubeconfigKey}},
+	}
+	if err := r.Client.Create(ctx, cell, client.FieldOwner(Name)); err != nil {
+		return fmt.Errorf("create Cell %s: %w", name, err)
+	}
+	log.FromContext(ctx).Info("created Cell", "cell", name, "entry", e.source)
+	r.Events.Eventf(cell, nil, corev1.EventTypeNormal, v1alpha1.ReasonEntryFound, "Enroll", "The Cell was created for the entry %s.", e.source)
+	return nil
+}
+
+// applySecret writes a kubeconfig. An existing Secret is one that this controller created, and its UID keeps another one from being changed.
+func (r *Reconciler) applySecret(ctx context.Context, o observed, kubeconfig []byte) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.SecretNamespace, Name: "cell-" + o.name, Labels: map[string]string{managedBy: Name}}}
+	var err error
+	if o.secret == nil {
+		secret.Data = map[string][]byte{kubeconfigKey: kubeconfig}
+		err = r.Client.Create(ctx, secret, client.FieldOwner(Name))
+	} else {
+		fields := clusters.NewApply(corev1.SchemeGroupVersion.WithKind("Secret"), secret, o.secret.UID)
+		fields.SetLabels(secret.Labels)
+		fields.Object["data"] = map[string]any{kubeconfigKey: base64.StdEncoding.EncodeToString(kubeconfig)}
+		err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(fields), client.FieldOwner(Name), client.ForceOwnership)
+	}
+	if err != nil {
+		return fmt.Errorf("write Secret %s: %w", o.secretName, err)
+	}
+	log.FromContext(ctx).Info("wrote kubeconfig", "cell", o.name, "secret", klog.KObj(secret))
+	return nil
+}
+
+// applyCondition writes the condition if it differs, and emits an event if its status or reason does.
+func (r *Reconciler) applyCondition(ctx context.Context, cell *v1alpha1.Cell, listed metav1.Condition) error {
+	before := meta.FindStatusCondition(cell.Status.Conditions, listed.Type)
+	if before != nil && before.Status == listed.Status && before.Reason == listed.Reason && before.Message == listed.Message {
+		return nil
+	}
+	now := cell.DeepCopy()
+	meta.SetStatusCondition(&now.Status.Conditions, listed)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(meta.FindStatusCondition(now.Status.Conditions, listed.Type))
+	if err != nil {
+		return err
+	}
+	object := clusters.NewApply(v1alpha1.GroupVersion.WithKind("Cell"), cell, cell.UID)
+	object.Object["status"] = map[string]any{"conditions": []any{fields}}
+	if err := r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(Name), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply the condition %s of Cell %s: %w", listed.Type, cell.Name, err)
+	}
+	isGood := func(c metav1.Condition) bool { return c.Status == metav1.ConditionTrue }
+	clusters.ConditionRecorder{Events: r.Events, Action: "Enroll", IsGood: isGood}.RecordChanges(ctx, cell, cell.Status.Conditions, []metav1.Condition{listed})
+	return nil
+}
