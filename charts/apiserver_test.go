@@ -48,7 +48,7 @@ func apiserver(t *testing.T) client.Client {
 				}
 			}
 		}
-		for _, name := range []string{namespace, "clusters"} {
+		for _, name := range []string{namespace, "clusters", "breakwater-clusters", "argocd", "fleet"} {
 			restricted := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 			if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: restricted}}); err != nil {
 				t.Fatal(err)
