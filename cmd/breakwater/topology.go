@@ -116,6 +116,7 @@ func (f *topologyFlags) run(ctx context.Context) error {
 	if err := topology.Setup(ctx, mgr, cells, metrics.Registry); err != nil {
 		return fmt.Errorf("set up the topology controller: %w", err)
 	}
+	f.inventory.Cells = cells
 	if err := inventory.Setup(mgr, f.inventory); err != nil {
 		return fmt.Errorf("set up the inventory controller: %w", err)
 	}

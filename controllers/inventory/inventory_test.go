@@ -34,8 +34,8 @@ type fixture struct {
 	*testing.T
 	client.Client
 	argocd, profiles, secrets string
-	// worker is an account of the worker, with a token.
-	worker *rest.Config
+	// worker and rotated are accounts of the worker, and core one of the core itself, with a token each.
+	worker, rotated, core *rest.Config
 }
 
 const clusterProfileCRD = `
@@ -65,6 +65,8 @@ func newFixture(t *testing.T) *fixture {
 		return ""
 	})
 	f.worker = testplane.AsServiceAccount(t, testplane.Second(t), "default", f.secrets, "cluster-admin")
+	f.rotated = testplane.AsServiceAccount(t, testplane.Second(t), "default", f.secrets+"-rotated", "cluster-admin")
+	f.core = testplane.AsServiceAccount(t, testplane.Config(t), f.secrets, "core", "cluster-admin")
 	cluster := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: f.secrets}, Rules: ClusterRules()}
 	f.must(f.Create(t.Context(), cluster))
 	account := testplane.AsServiceAccount(t, testplane.Config(t), f.secrets, "inventory", cluster.Name)
@@ -104,7 +106,7 @@ func (f *fixture) argoCDSecret(name, cell, token string) *corev1.Secret {
 	}
 }
 
-// createProfile creates a ClusterProfile, with a Secret of the worker's kubeconfig.
+// createProfile creates a ClusterProfile, with a Secret of the core's kubeconfig.
 func (f *fixture) createProfile(name string) {
 	f.Helper()
 	profile := &unstructured.Unstructured{}
@@ -115,7 +117,7 @@ func (f *fixture) createProfile(name string) {
 	f.must(f.Create(f.Context(), profile))
 	f.must(f.Create(f.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.profiles, Name: name + "-access", Labels: map[string]string{labelConsumer: consumer, labelProfile: name}},
-		Data:       map[string][]byte{keyConfig: testplane.KubeconfigOf(f, f.worker)},
+		Data:       map[string][]byte{keyConfig: testplane.KubeconfigOf(f, f.core)},
 	}))
 }
 
@@ -173,9 +175,9 @@ func TestInventoriesProvideCells(t *testing.T) {
 		}
 	})
 	t.Run("updates the kubeconfig when the token changes", func(t *testing.T) {
-		f.must(f.Update(t.Context(), f.argoCDSecret("cluster-a", "prod-a", "rotated")))
+		f.must(f.Update(t.Context(), f.argoCDSecret("cluster-a", "prod-a", f.rotated.BearerToken)))
 		f.eventually(func() string {
-			if got := f.kubeconfig("prod-a"); !strings.Contains(got, "token: rotated") {
+			if got := f.kubeconfig("prod-a"); !strings.Contains(got, "token: "+f.rotated.BearerToken) {
 				return "kubeconfig does not have the new token"
 			}
 			return ""
@@ -216,6 +218,12 @@ func TestInventoriesProvideCells(t *testing.T) {
 		if f.kubeconfig("prod-a") != before {
 			t.Error("the kubeconfig changed")
 		}
+	})
+	// Pods that count in two Cells break floors.
+	t.Run("does not create a second Cell of a cluster", func(t *testing.T) {
+		f.must(f.Create(t.Context(), f.argoCDSecret("cluster-renamed", "prod-renamed", f.worker.BearerToken)))
+		f.awaitEvent("cluster-renamed", v1alpha1.ReasonEntryUnusable)
+		f.must(f.Delete(t.Context(), f.argoCDSecret("cluster-renamed", "", "")))
 	})
 	t.Run("does not create a deleted Cell again", func(t *testing.T) {
 		f.must(f.Delete(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "prod-a"}}))

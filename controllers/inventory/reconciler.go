@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,14 +26,23 @@ import (
 // Name is the name of the controller, of its field manager, and of the manager in the labels of what it creates.
 const Name = "breakwater-inventory"
 
-// checkInterval is how often the controller checks each entry and Cell without a change. It restores Secrets, and repeats events before they expire.
-const checkInterval = 10 * time.Minute
+const (
+	// checkInterval is how often the controller checks each Cell without a change. It restores its Secret.
+	checkInterval = 10 * time.Minute
+	// retryInterval is the same while an entry has no effect: its cluster may become reachable. It also repeats the events before they expire.
+	retryInterval = time.Minute
+)
+
+// connectTimeout bounds the requests that find out to which cluster an entry leads.
+const connectTimeout = 5 * time.Second
 
 // Reconciler creates Cells, and updates their kubeconfigs. A request has the name of a Cell, which exists or which an entry requests.
 type Reconciler struct {
 	Client client.Client
 	Live   client.Reader
 	Events events.EventRecorder
+	// Cells has the connections to the clusters of Cells that refer to no kubeconfig.
+	Cells map[string]*rest.Config
 	// SecretNamespace is the namespace of the kubeconfigs.
 	SecretNamespace string
 
@@ -64,10 +74,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 			return reconcile.Result{}, err
 		}
 	}
-	if len(o.entries) == 0 && d.listed == nil {
-		return reconcile.Result{}, nil
+	switch {
+	case len(d.rejections) > 0 || d.listed != nil && d.listed.Reason == v1alpha1.ReasonEntryUnusable:
+		return reconcile.Result{RequeueAfter: retryInterval}, nil
+	case d.listed != nil:
+		return reconcile.Result{RequeueAfter: checkInterval}, nil
 	}
-	return reconcile.Result{RequeueAfter: checkInterval}, nil
+	return reconcile.Result{}, nil
 }
 
 // observe reads the Cell and its Secret from the API server: a cache may not show what this controller wrote last.
@@ -96,18 +109,82 @@ func (r *Reconciler) observe(ctx context.Context, name string) (o observed, err 
 			return o, fmt.Errorf("get Secret %s: %w", key, err)
 		}
 	}
-	return o, nil
+	return o, r.verifyEntries(ctx, &o)
+}
+
+// verifyEntries finds out to which cluster each entry leads, while the Cell has no recorded cluster. A cluster with two Cells would count its pods
+// twice, for instance after an entry was renamed. Later, all components reject a kubeconfig of another cluster.
+func (r *Reconciler) verifyEntries(ctx context.Context, o *observed) error {
+	if o.cell != nil && (!isOwned(o.cell) || o.cell.Status.Cluster != "") {
+		return nil
+	}
+	cells := &v1alpha1.CellList{}
+	if err := r.Live.List(ctx, cells); err != nil {
+		return fmt.Errorf("list Cells: %w", err)
+	}
+	cell := o.cell
+	if cell == nil {
+		cell = r.newCell(o.name, "")
+	}
+	for n := range o.entries {
+		if e := &o.entries[n]; e.err == nil {
+			e.err = r.verifyEntry(ctx, cell, e.kubeconfig, cells.Items)
+		}
+	}
+	return nil
+}
+
+// verifyEntry returns an error if a kubeconfig does not lead to a cluster without another Cell.
+func (r *Reconciler) verifyEntry(ctx context.Context, cell *v1alpha1.Cell, kubeconfig []byte, cells []v1alpha1.Cell) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	_, cluster, err := clusters.ConnectBy(ctx, cell, kubeconfig, "inventory")
+	if err != nil {
+		return err
+	}
+	for n := range cells {
+		other := &cells[n]
+		if other.Name == cell.Name {
+			continue
+		}
+		switch taken, err := r.clusterOf(ctx, other); {
+		case err != nil:
+			return fmt.Errorf("whether its cluster already has the Cell %s is unknown: %w", other.Name, err)
+		case taken == cluster:
+			return fmt.Errorf("its cluster already has the Cell %s, and pods in two Cells count twice: exclude the entry from the inventory, or delete that Cell first",
+				other.Name)
+		}
+	}
+	return nil
+}
+
+// clusterOf returns the cluster of a Cell; empty if no component of the core can connect to it.
+func (r *Reconciler) clusterOf(ctx context.Context, cell *v1alpha1.Cell) (cluster string, err error) {
+	switch config := r.Cells[cell.Name]; {
+	case cell.Status.Cluster != "":
+		return cell.Status.Cluster, nil
+	case cell.Spec.KubeconfigSecretRef != nil:
+		_, cluster, err = clusters.Connect(ctx, r.Live, cell, "inventory")
+	case config != nil:
+		cluster, err = clusters.VerifyCluster(ctx, cell, config)
+	}
+	return cluster, err
+}
+
+// newCell returns the Cell of an entry.
+func (r *Reconciler) newCell(name, source string) *v1alpha1.Cell {
+	return &v1alpha1.Cell{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{managedBy: Name}, Annotations: map[string]string{v1alpha1.AnnotationInventoryEntry: source},
+		},
+		Spec: v1alpha1.CellSpec{KubeconfigSecretRef: &v1alpha1.KubeconfigSecretRef{Namespace: r.SecretNamespace, Name: "cell-" + name, Key: kubeconfigKey}},
+	}
 }
 
 // createCell creates a Cell. It does not apply it, which would take over a Cell that another client has created meanwhile. The Secret follows
 // when the Cell exists: a Secret without a Cell means that a user deleted the Cell.
 func (r *Reconciler) createCell(ctx context.Context, name string, e *entry) error {
-	cell := &v1alpha1.Cell{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{managedBy: Name}, Annotations: map[string]string{v1alpha1.AnnotationInventoryEntry: e.source},
-		},
-		Spec: v1alpha1.CellSpec{KubeconfigSecretRef: &v1alpha1.KubeconfigSecretRef{Namespace: r.SecretNamespace, Name: "cell-" + name, Key: kubeconfigKey}},
-	}
+	cell := r.newCell(name, e.source)
 	if err := r.Client.Create(ctx, cell, client.FieldOwner(Name)); err != nil {
 		return fmt.Errorf("create Cell %s: %w", name, err)
 	}

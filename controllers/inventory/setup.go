@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,13 +38,17 @@ type Inventory struct {
 type Options struct {
 	// ArgoCD selects cluster Secrets of Argo CD, ClusterProfiles selects ClusterProfiles.
 	ArgoCD, ClusterProfiles Inventory
+	// Cells has the connections to the clusters of Cells that refer to no kubeconfig.
+	Cells map[string]*rest.Config
 	// SecretNamespace is the namespace to write kubeconfigs to.
 	SecretNamespace string
 }
 
 // Setup adds the controller to the manager of a core cluster, if an inventory is enabled.
 func Setup(mgr manager.Manager, o Options) error {
-	r := &Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), SecretNamespace: o.SecretNamespace}
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(Name), Cells: o.Cells, SecretNamespace: o.SecretNamespace,
+	}
 	sources := []source.Source{source.Kind(mgr.GetCache(), &v1alpha1.Cell{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Cell]{}, cellChanged())}
 	var errs []error
 	for _, i := range []struct {
@@ -60,7 +65,8 @@ func Setup(mgr manager.Manager, o Options) error {
 	if err := errors.Join(errs...); err != nil || len(r.inventories) == 0 {
 		return err
 	}
-	return clusters.AddController(mgr, Name, controller.Options{Reconciler: r}, sources...)
+	// One worker: two entries of one cluster must not both find that it has no Cell.
+	return clusters.AddController(mgr, Name, controller.Options{Reconciler: r, MaxConcurrentReconciles: 1}, sources...)
 }
 
 // cellChanged ignores changes of a Cell's status, such as heartbeats.

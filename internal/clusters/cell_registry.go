@@ -248,7 +248,7 @@ func (r *CellRegistry) resolve(ctx context.Context, cell *v1alpha1.Cell, known R
 	if m.Connection != nil && m.kubeconfig == sum {
 		return m
 	}
-	config, cluster, err := connect(ctx, cell, raw, r.component)
+	config, cluster, err := ConnectBy(ctx, cell, raw, r.component)
 	if err == nil && m.Connection != nil && cluster != m.Cluster {
 		err = problem(v1alpha1.ReasonAnotherCluster, nil, "the new kubeconfig leads to another cluster (%s) than the previous one (%s)", cluster, m.Cluster)
 	}

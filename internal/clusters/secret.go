@@ -135,10 +135,11 @@ func Connect(ctx context.Context, core client.Reader, cell *v1alpha1.Cell, compo
 	if err != nil {
 		return nil, "", err
 	}
-	return connect(ctx, cell, raw, component)
+	return ConnectBy(ctx, cell, raw, component)
 }
 
-func connect(ctx context.Context, cell *v1alpha1.Cell, raw []byte, component string) (*rest.Config, string, error) {
+// ConnectBy is like Connect, for a kubeconfig that is not in the Secret of the Cell yet. The Cell need not exist.
+func ConnectBy(ctx context.Context, cell *v1alpha1.Cell, raw []byte, component string) (*rest.Config, string, error) {
 	config, err := parseKubeconfig(raw, component)
 	if err != nil {
 		return nil, "", err
