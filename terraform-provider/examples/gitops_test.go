@@ -16,14 +16,14 @@ import (
 func TestFieldsOfOtherManagersStay(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := newShared(t, program)
-		s.apply(`selector = {}
+		s.apply(`selector = { match_labels = {} }
   min_available = "3"
   labels = { team = "shop" }`)
 		s.force(`
 metadata: {labels: {tier: web}, annotations: {argocd.argoproj.io/tracking-id: shop}}
 spec: {expectedReplicas: 50, operations: [Update], admissionHistory: {maxConcurrentLag: 5}}`)
 		s.expect("nothing")
-		s.apply(`selector = {}
+		s.apply(`selector = { match_labels = {} }
   min_available = "4"`)
 		p := s.live()
 		if p.Labels["tier"] != "web" || p.Annotations["argocd.argoproj.io/tracking-id"] != "shop" || *p.Spec.ExpectedReplicas != 50 ||
@@ -57,19 +57,19 @@ func TestDriftCheck(t *testing.T) {
 func TestEqualFieldsAreShared(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := newShared(t, program)
-		s.apply(`selector = {}
+		s.apply(`selector = { match_labels = {} }
   min_available = "3"
   min_ready_seconds = 5`)
 		if err := s.applyAs(flux, "spec: {minAvailable: 3, minReadySeconds: 5}"); err != nil {
 			t.Errorf("what is said alike is in conflict: %v", err)
 		}
 		s.expect("nothing")
-		s.configure(`selector = {}
+		s.configure(`selector = { match_labels = {} }
   min_available = "4"
   min_ready_seconds = 5`)
-		s.expect("change", `The field manager "kustomize-controller" owns spec.minAvailable`)
-		s.wantApplyError(`The field manager "kustomize-controller" owns spec.minAvailable`)
-		if out := s.apply("selector = {}\n  min_available = \"3\""); !strings.Contains(out, "min_ready_seconds of PodProtector") {
+		s.expect("change", `The field manager "kustomize-controller" owns min_available`)
+		s.wantApplyError(`The field manager "kustomize-controller" owns min_available`)
+		if out := s.apply("selector = { match_labels = {} }\n  min_available = \"3\""); !strings.Contains(out, "min_ready_seconds of PodProtector") {
 			t.Errorf("that a field stays which others set as well is not told:\n%s", out)
 		}
 		if s.live().Spec.MinReadySeconds != 5 {
@@ -81,13 +81,13 @@ func TestEqualFieldsAreShared(t *testing.T) {
 func TestForcedFieldsAreDrift(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := newShared(t, program)
-		const said = "selector = {}\n  min_available = \"3\""
+		const said = "selector = { match_labels = {} }\n  min_available = \"3\""
 		s.apply(said)
 		if err := s.applyAs(flux, "spec: {minAvailable: 2}"); err == nil || !strings.Contains(err.Error(), `conflict with "breakwater-terraform": .spec.minAvailable`) {
 			t.Errorf("apply without force: %v, want a conflict", err)
 		}
 		s.force("spec: {minAvailable: 2}")
-		s.expect("change", `min_available = "2" -> "3"`, `The field manager "kustomize-controller" owns spec.minAvailable`)
+		s.expect("change", `min_available = "2" -> "3"`, `The field manager "kustomize-controller" owns min_available`)
 		s.wantApplyError("set force_conflicts = true to take it over")
 		for range 2 { // the conflict repeats forever
 			s.apply(said + "\n  force_conflicts = true")
@@ -95,7 +95,7 @@ func TestForcedFieldsAreDrift(t *testing.T) {
 			s.force("spec: {minAvailable: 2}")
 			s.expect("change", `min_available = "2" -> "3"`)
 		}
-		s.apply("selector = {}\n  min_available = \"2\"")
+		s.apply("selector = { match_labels = {} }\n  min_available = \"2\"")
 		s.expect("nothing")
 	})
 }
@@ -104,10 +104,10 @@ func TestForcedFieldsAreDrift(t *testing.T) {
 func TestDefaultsAreOwned(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := newShared(t, program)
-		s.apply("selector = {}\n  min_available = \"3\"")
+		s.apply("selector = { match_labels = {} }\n  min_available = \"3\"")
 		s.force("spec: {criterion: Ready}")
 		s.expect("change", `criterion = "Ready" -> "Available"`)
-		s.apply("selector = {}\n  min_available = \"3\"\n  criterion = \"Ready\"")
+		s.apply("selector = { match_labels = {} }\n  min_available = \"3\"\n  criterion = \"Ready\"")
 		s.expect("nothing")
 	})
 }
@@ -116,10 +116,10 @@ func TestIgnoredChangesStay(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := newShared(t, program)
 		const ignoring = "\n  lifecycle {\n    ignore_changes = [min_available]\n  }"
-		s.apply("selector = {}\n  min_available = \"3\"" + ignoring)
+		s.apply("selector = { match_labels = {} }\n  min_available = \"3\"" + ignoring)
 		s.force("spec: {minAvailable: 2}")
 		s.expect("nothing")
-		s.apply("selector = {}\n  min_available = \"3\"\n  min_ready_seconds = 5" + ignoring)
+		s.apply("selector = { match_labels = {} }\n  min_available = \"3\"\n  min_ready_seconds = 5" + ignoring)
 		if got := s.live().Spec; got.MinAvailable.IntValue() != 2 || got.MinReadySeconds != 5 {
 			t.Errorf("it is now %+v", got)
 		}
@@ -132,7 +132,7 @@ func TestIgnoredChangesStay(t *testing.T) {
 func TestDeletedObjectIsRecreated(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := newShared(t, program)
-		s.apply("selector = {}\n  min_available = \"3\"")
+		s.apply("selector = { match_labels = {} }\n  min_available = \"3\"")
 		if err := s.client.Delete(t.Context(), s.live()); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestKubeconfigHasOneWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Write("cell.tf", cell("cell-joined", "kubeconfig_wo = var.kubeconfig"))
-		s.wantApplyError("Secret breakwater-system/cell-joined could not be written", "breakwater-join")
+		s.wantApplyError("Secret breakwater-system/cell-joined: ", "breakwater-join")
 		s.Write("cell.tf", cell("cell-joined", ""))
 		s.Run("apply", "-auto-approve")
 		// Values applied as stringData have no owner, so there is no conflict to report.

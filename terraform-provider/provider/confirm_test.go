@@ -19,7 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 )
 
-const oneFloor = "selector = {}\n min_available = \"1\"\n timeouts {\n delete = \"2s\"\n}"
+const oneFloor = "selector = { match_labels = {} }\n min_available = \"1\"\n timeouts {\n delete = \"2s\"\n}"
 
 // heldBy sets a finalizer on protectors, so that their deletion does not complete.
 func heldBy(finalizer string) func(*v1alpha1.PodProtector) {

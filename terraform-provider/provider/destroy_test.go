@@ -13,11 +13,11 @@ func TestDeletionProtection(t *testing.T) {
 	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := func(name, more string) string {
-			return configured(t, "resource \"breakwater_pod_protector\" \"web\" {\n namespace = %q\n name = %q\n selector = {}\n min_available = \"1\"\n %s\n}", namespace, name, more)
+			return configured(t, "resource \"breakwater_pod_protector\" \"web\" {\n namespace = %q\n name = %q\n selector = { match_labels = {} }\n min_available = \"1\"\n %s\n}", namespace, name, more)
 		}
 		steps(t,
 			resource.TestStep{Config: config("web", "")},
-			resource.TestStep{Config: config("web", ""), Destroy: true, ExpectError: matchWrapped("PodProtector " + namespace + "/web is protected from deletion")},
+			resource.TestStep{Config: config("web", ""), Destroy: true, ExpectError: matchWrapped("PodProtector " + namespace + "/web would be deleted, and its deletion_protection is true")},
 			resource.TestStep{Config: config("other", ""), ExpectError: matchWrapped("is protected from deletion")},
 			resource.TestStep{Config: config("other", "deletion_protection = false"), ExpectError: matchWrapped("is protected from deletion")},
 			resource.TestStep{Config: config("web", "deletion_protection = false")},
@@ -36,7 +36,7 @@ func TestDeleteReportsWhatItWaitsFor(t *testing.T) {
 		t.Run(finalizer, func(t *testing.T) {
 			forEachProgram(t, func(t *testing.T) {
 				namespace := testplane.Namespace(t)
-				config := protector(t, namespace, "selector = {}\n min_available = \"1\"\n timeouts {\n delete = \"2s\"\n}")
+				config := protector(t, namespace, "selector = { match_labels = {} }\n min_available = \"1\"\n timeouts {\n delete = \"2s\"\n}")
 				steps(t,
 					resource.TestStep{Config: config},
 					resource.TestStep{
@@ -72,12 +72,12 @@ func TestCreateWaitsForPendingDeletion(t *testing.T) {
 		}
 		steps(t,
 			resource.TestStep{
-				Config:      protector(t, namespace, "selector = {}\n min_available = \"2\"\n timeouts {\n create = \"2s\"\n}"),
+				Config:      protector(t, namespace, "selector = { match_labels = {} }\n min_available = \"2\"\n timeouts {\n create = \"2s\"\n}"),
 				ExpectError: matchWrapped("example.com/hold"),
 			},
 			resource.TestStep{
 				PreConfig: editOutside(t, namespace, func(p *v1alpha1.PodProtector) { p.Finalizers = nil }),
-				Config:    protector(t, namespace, "selector = {}\n min_available = \"2\""),
+				Config:    protector(t, namespace, "selector = { match_labels = {} }\n min_available = \"2\""),
 				Check:     resource.TestCheckResourceAttr(web, "min_available", "2"),
 			},
 		)

@@ -138,13 +138,13 @@ func TestConflictNamesManagerAndField(t *testing.T) {
 	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
 		config := func(floor, more string) string {
-			return protector(t, namespace, "selector = {}\n min_available = \""+floor+"\"\n"+more)
+			return protector(t, namespace, "selector = { match_labels = {} }\n min_available = \""+floor+"\"\n"+more)
 		}
 		steps(t,
 			resource.TestStep{Config: config("3", "")},
 			resource.TestStep{
 				PreConfig: editOutside(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) }),
-				Config:    config("4", ""), ExpectError: matchWrapped(`The field manager "by-hand" owns spec.minAvailable`),
+				Config:    config("4", ""), ExpectError: matchWrapped(`The field manager "by-hand" owns min_available`),
 			},
 			// A plan reports the conflict too, but the conflict blocks neither a plan nor a destroy.
 			resource.TestStep{Config: config("4", ""), PlanOnly: true, ExpectNonEmptyPlan: true},
@@ -157,10 +157,10 @@ func TestConflictNamesManagerAndField(t *testing.T) {
 func TestDestroyIgnoresConflicts(t *testing.T) {
 	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		d := workingDir(t, protector(t, namespace, "selector = {}\n min_available = \"4\""))
+		d := workingDir(t, protector(t, namespace, "selector = { match_labels = {} }\n min_available = \"4\""))
 		d.Run("apply", "-auto-approve")
 		editOutside(t, namespace, func(p *v1alpha1.PodProtector) { p.Spec.MinAvailable = v1alpha1.Pods(1) })()
-		if out := d.Run("plan"); !strings.Contains(out, `The field manager "by-hand" owns spec.minAvailable`) || !strings.Contains(out, `"1" -> "4"`) {
+		if out := d.Run("plan"); !strings.Contains(out, `The field manager "by-hand" owns min_available`) || !strings.Contains(out, `"1" -> "4"`) {
 			t.Errorf("plan reports neither the drift nor the conflict:\n%s", out)
 		}
 		d.Run("destroy", "-auto-approve")
@@ -176,8 +176,8 @@ func TestCreateRefusesExistingObject(t *testing.T) {
 			t.Fatal(err)
 		}
 		steps(t,
-			resource.TestStep{Config: protector(t, namespace, "selector = {}\n min_available = \"1\""), ExpectError: matchWrapped("already exists")},
-			resource.TestStep{Config: protector(t, namespace, "selector = {}\n min_available = \"2\"\n force_conflicts = true"),
+			resource.TestStep{Config: protector(t, namespace, "selector = { match_labels = {} }\n min_available = \"1\""), ExpectError: matchWrapped("already exists")},
+			resource.TestStep{Config: protector(t, namespace, "selector = { match_labels = {} }\n min_available = \"2\"\n force_conflicts = true"),
 				Check: resource.TestCheckResourceAttr(web, "min_available", "2")},
 		)
 	})
@@ -218,7 +218,7 @@ resource "terraform_data" "app" {
   selector      = { match_labels = { app = terraform_data.app.output } }
   min_available = "1"
   max_unavailable = "1"`),
-			ExpectError: matchWrapped("give either minAvailable or maxUnavailable"),
+			ExpectError: matchWrapped("give either min_available or max_unavailable"),
 		})
 	})
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
 // The ServiceAccount that the chart creates for components of other clusters, and the default lifetime of its tokens.
@@ -51,7 +53,7 @@ func (e *workerKubeconfig) Schema(_ context.Context, _ ephemeral.SchemaRequest, 
 			"Needs Terraform 1.10 or OpenTofu 1.11.",
 		Attributes: map[string]schema.Attribute{
 			"service_account": schema.SingleNestedAttribute{
-				Optional: true, Computed: true,
+				Optional: true, Computed: true, Validators: []validator.Object{shape.SetsSomething{}},
 				MarkdownDescription: "The ServiceAccount. Default: the one that the chart creates with `access.enabled: true`.",
 				Attributes: map[string]schema.Attribute{
 					"namespace": schema.StringAttribute{

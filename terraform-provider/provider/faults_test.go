@@ -28,7 +28,7 @@ const floorOfOne = `
 resource "breakwater_pod_protector" "web" {
   namespace           = "shop"
   name                = "web"
-  selector            = {}
+  selector            = { match_labels = {} }
   min_available       = "1"
   deletion_protection = false
   timeouts {

@@ -46,7 +46,7 @@ func TestImportKeepsObject(t *testing.T) {
 func TestImportErrors(t *testing.T) {
 	forEachProgram(t, func(t *testing.T) {
 		namespace := testplane.Namespace(t)
-		config := protector(t, namespace, "selector = {}\n min_available = \"1\"")
+		config := protector(t, namespace, "selector = { match_labels = {} }\n min_available = \"1\"")
 		for id, want := range map[string]string{
 			"web":                    "Import it by NAMESPACE/NAME",
 			namespace + "/Web":       "Import it by NAMESPACE/NAME",
@@ -63,7 +63,7 @@ func TestImportByIdentity(t *testing.T) {
 	onTerraform(t)
 	namespace := testplane.Namespace(t)
 	for kind, fields := range map[string]string{
-		"pod_protector": "namespace = \"" + namespace + "\"\n name = \"it\"\n selector = {}\n min_available = \"1\"",
+		"pod_protector": "namespace = \"" + namespace + "\"\n name = \"it\"\n selector = { match_labels = {} }\n min_available = \"1\"",
 		"cell":          "name = \"" + namespace + "\"",
 	} {
 		t.Run(kind, func(t *testing.T) {

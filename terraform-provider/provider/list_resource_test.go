@@ -50,7 +50,8 @@ func shownNames(t *testing.T, all []tfprotov6.ListResourceResult) []string {
 func oneOfEach(namespace string) map[string]client.Object {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{"team": "shop"}}
 	wide := metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"team": "shop"}}
-	rule := v1alpha1.ProtectionPolicySpec{ProtectionRule: v1alpha1.ProtectionRule{Floor: &v1alpha1.FloorRule{PodShare: v1alpha1.PodShare{MinAvailable: v1alpha1.Pods(2)}}}}
+	rule := v1alpha1.ProtectionPolicySpec{ProtectionRule: v1alpha1.ProtectionRule{Floor: &v1alpha1.FloorRule{PodShare: v1alpha1.PodShare{MinAvailable: v1alpha1.Pods(2)}},
+		ExemptPodSelector: &v1alpha1.PodSelector{}, LargeDecreases: &v1alpha1.DecreaseLimits{}}}
 	scheduling := v1alpha1.PodSchedulingPolicySpec{PodSelector: &v1alpha1.PodSelector{}, SchedulingCriteria: v1alpha1.SchedulingCriteria{
 		Tolerations: []v1alpha1.Toleration{{Key: "pool", Value: "web"}},
 		TopologySpreadConstraints: []v1alpha1.TopologySpreadConstraint{
@@ -162,7 +163,7 @@ func TestListErrors(t *testing.T) {
 		kind    string
 		want    string
 	}{
-		"forbidden":             {newProtocolClientFor(t, kubeconfigOf(t, unprivilegedUser(t, namespace))), kind, "PodProtector objects could not be listed: .* is forbidden"},
+		"forbidden":             {newProtocolClientFor(t, kubeconfigOf(t, unprivilegedUser(t, namespace))), kind, "PodProtector could not be listed: PodProtector objects: .* is forbidden"},
 		"no cluster yet":        {newProtocolClientWithoutCluster(t), kind, "No cluster to list from yet: .* first apply the resources that create the cluster"},
 		"no CRD in the cluster": {newProtocolClientFor(t, kubeconfigOf(t, withoutCells(t))), "breakwater_cell", "does not know the kind Cell"},
 	} {

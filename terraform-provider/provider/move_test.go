@@ -95,7 +95,7 @@ func TestMoveTakesOwnership(t *testing.T) {
 				}},
 				{
 					PreConfig: func() { formerManagersApplyAgain(t, namespace) },
-					Config:    config, ExpectError: regexp.MustCompile(`(?s)(` + matchWrapped("owns spec.minAvailable").String() + `.*){4}`),
+					Config:    config, ExpectError: regexp.MustCompile(`(?s)(` + matchWrapped("owns min_available").String() + `.*){4}`),
 				},
 			},
 			CheckDestroy: func(*terraform.State) error {
@@ -167,7 +167,7 @@ func TestMovedObjectConflictsWithOtherManagers(t *testing.T) {
 						}
 					}
 				},
-				Config: of(protectorOf(namespace, "4", sameAsBefore)), ExpectError: matchWrapped(`The field manager "by-hand" owns spec.minAvailable`),
+				Config: of(protectorOf(namespace, "4", sameAsBefore)), ExpectError: matchWrapped(`The field manager "by-hand" owns min_available`),
 			},
 			{
 				Config: of(protectorOf(namespace, "4", sameAsBefore+"\n force_conflicts = true\n deletion_protection = false")),
@@ -241,7 +241,7 @@ func TestMoveErrors(t *testing.T) {
 		runMoves(t, resource.TestCase{Steps: []resource.TestStep{
 			{Config: cell + data},
 			{
-				Config:      data + f.moved("pod_protector", "namespace = %[1]q\n name = %[1]q\n selector = {}\n min_available = \"1\"", name),
+				Config:      data + f.moved("pod_protector", "namespace = %[1]q\n name = %[1]q\n selector = { match_labels = {} }\n min_available = \"1\"", name),
 				ExpectError: matchWrapped("A Cell cannot become a breakwater_pod_protector"),
 			},
 			{

@@ -118,7 +118,7 @@ const criteria = `
   ]` + behaviour
 
 const podAffinity = `{
-      required_during_scheduling_ignored_during_execution  = [` + podTerm + `, { topology_key = "zone", label_selector = {}, namespace_selector = {} }]
+      required_during_scheduling_ignored_during_execution  = [` + podTerm + `, { topology_key = "zone", label_selector = { match_labels = {} }, namespace_selector = { match_labels = {} } }]
       preferred_during_scheduling_ignored_during_execution = [{ weight = 1, pod_affinity_term = ` + podTerm + ` }]
     }`
 
@@ -173,12 +173,12 @@ func everyField() map[string]string {
   drain_timeout_seconds  = 86400
   resync_period_seconds  = 10
   max_concurrent_moves   = 1` + behaviour,
-		"cluster_ring/namespaces":                 "key_policy = \"Namespace\"\n namespace_selector = {}\n resources = [{ group = \"example.com\", resource = \"databases\" }]" + behaviour,
+		"cluster_ring/namespaces":                 "key_policy = \"Namespace\"\n namespace_selector = { match_labels = {} }\n resources = [{ group = \"example.com\", resource = \"databases\" }]" + behaviour,
 		"pod_scheduling_policy/scheduled":         criteria,
-		"pod_scheduling_policy/node":              "pod_selector = {}\n node_name = \"node-1\"\n tolerations = [{ operator = \"Exists\" }]" + behaviour,
-		"pod_scheduling_policy/as little":         "protector_selector = {}\n scheduler_name = \"batch\"",
+		"pod_scheduling_policy/node":              "pod_selector = { match_labels = {} }\n node_name = \"node-1\"\n tolerations = [{ operator = \"Exists\" }]" + behaviour,
+		"pod_scheduling_policy/as little":         "protector_selector = { match_labels = {} }\n scheduler_name = \"batch\"",
 		"cluster_pod_scheduling_policy/scheduled": "namespace_selector = " + selectors + criteria,
-		"cluster_pod_scheduling_policy/node":      "namespace_selector = {}\n pod_selector = {}\n node_name = \"node-1\"" + behaviour,
+		"cluster_pod_scheduling_policy/node":      "namespace_selector = { match_labels = {} }\n pod_selector = { match_labels = {} }\n node_name = \"node-1\"" + behaviour,
 		"cluster_pod_scheduling_policy/as little": "scheduler_name = \"batch\"",
 		"cluster_pod_scheduling_policy/empty": `
   namespace_selector = { match_labels = {}, match_expressions = [] }
@@ -192,12 +192,12 @@ func everyField() map[string]string {
   }]`,
 		"cluster_ring/as little":           "",
 		"cluster_ring/empty":               "resources = []\n namespace_selector = { match_labels = {}, match_expressions = [] }\n labels = {}\n annotations = {}",
-		"pod_protector/as little":          "selector = {}\n min_available = \"0\"\n deletion_protection = false",
+		"pod_protector/as little":          "selector = { match_labels = {} }\n min_available = \"0\"\n deletion_protection = false",
 		"protection_policy/as little":      "",
 		"cluster_protection_policy/little": "",
 		"cell/as little":                   "",
-		"cell/empty":                       "pod_selector = {}\n labels = {}\n annotations = {}",
-		"protection_policy/empty":          "workloads = {}\n admission_history = {}\n exempt_pod_selector = { match_labels = {}, match_expressions = [] }",
+		"cell/empty":                       "pod_selector = { match_labels = {} }\n labels = {}\n annotations = {}",
+		"protection_policy/empty":          "workloads = { kinds = [{ api_version = \"apps/v1\", kind = \"Deployment\" }] }\n exempt_pod_selector = { match_labels = {}, match_expressions = [] }",
 	}
 }
 

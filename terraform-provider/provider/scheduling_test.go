@@ -26,7 +26,7 @@ type sharedScheduling struct {
 func (s *sharedScheduling) apply(more string) {
 	s.Helper()
 	s.Write("policy.tf", fmt.Sprintf("resource \"breakwater_pod_scheduling_policy\" \"it\" {\n  namespace = %q\n  name = \"it\"\n"+
-		"  pod_selector = {}\n  node_selector = { pool = \"web\" }\n  %s\n}\n", s.namespace, more))
+		"  pod_selector = { match_labels = {} }\n  node_selector = { pool = \"web\" }\n  %s\n}\n", s.namespace, more))
 	s.Run("apply", "-auto-approve")
 	s.unchanged()
 }

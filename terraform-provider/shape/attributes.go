@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/objectdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
@@ -54,7 +55,8 @@ func (f *Field) attribute() (schema.Attribute, error) {
 		}
 		return a, nil
 	case Object:
-		a := schema.SingleNestedAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed}
+		a := schema.SingleNestedAttribute{MarkdownDescription: text, Required: required, Optional: optional, Computed: computed,
+			Validators: []validator.Object{SetsSomething{}}}
 		if computed {
 			a.Default = objectdefault.StaticValue(filled.(types.Object))
 		}
@@ -87,6 +89,7 @@ func (f *Field) listAttribute(text string, required, optional bool, filled attr.
 	if filled != nil {
 		a.Default = listdefault.StaticValue(filled.(types.List))
 	}
+	a.NestedObject.Validators = []validator.Object{SetsSomething{}}
 	var err error
 	a.NestedObject.Attributes, err = f.Element.Fields.Attributes()
 	return a, err

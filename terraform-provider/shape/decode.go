@@ -10,7 +10,7 @@ import (
 )
 
 // Decode converts JSON, as an API server returns it, to a Terraform value. Missing fields are null, and unknown fields are left
-// out.
+// out. A selector of everything, {}, becomes { match_labels = {} }, because a configuration cannot contain it otherwise.
 func (f *Field) Decode(from any) (tftypes.Value, error) {
 	t := f.Type().TerraformType(context.Background())
 	if from == nil {
@@ -31,6 +31,9 @@ func (f *Field) decode(from any) (any, error) {
 	case map[string]any:
 		switch f.Kind {
 		case Object:
+			if f.isSelector() && len(v) == 0 {
+				v = map[string]any{f.Fields[1].JSON: map[string]any{}}
+			}
 			return f.Fields.decode(v)
 		case Map:
 			return f.decodeMap(v)

@@ -28,7 +28,8 @@ type Encoded struct {
 	Unknown []Path
 }
 
-// Encode converts the Terraform value of the field at a path to JSON.
+// Encode converts the Terraform value of the field at a path to JSON. It is the inverse of Decode: the selector { match_labels = {} } becomes
+// {}, and so does not differ from the object of a client that writes the selector of everything as usual.
 func (f *Field) Encode(at Path, v tftypes.Value) (Encoded, error) {
 	if !v.IsKnown() || f.Kind != Object && !v.IsFullyKnown() && f.Element != nil && f.Element.Kind != Object {
 		return Encoded{Unknown: []Path{at}}, nil
@@ -42,7 +43,11 @@ func (f *Field) Encode(at Path, v tftypes.Value) (Encoded, error) {
 		if err := v.As(&attributes); err != nil {
 			return Encoded{}, err
 		}
-		return f.Fields.Encode(at, attributes)
+		e, err := f.Fields.Encode(at, attributes)
+		if object := asMap(e.Value); f.isSelector() && len(e.Unknown) == 0 && len(object) == 1 && selectsEverything(object) && object[f.Fields[1].JSON] != nil {
+			e.Value = map[string]any{}
+		}
+		return e, err
 	case Map:
 		return f.encodeMap(at, v)
 	case List, Set:

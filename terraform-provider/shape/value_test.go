@@ -51,6 +51,9 @@ func drawValue(t *rapid.T, f *shape.Field, label string) any {
 				object[c.JSON] = drawValue(t, c, label+"."+c.JSON)
 			}
 		}
+		if labels, ok := object["matchLabels"].(map[string]any); ok && len(object) == 1 && len(labels) == 0 {
+			return map[string]any{} // which means the same
+		}
 		return object
 	case shape.Map:
 		object := map[string]any{}

@@ -3,7 +3,7 @@
 resource "breakwater_cluster_pod_scheduling_policy" "spread" {
   name               = "spread"
   namespace_selector = { match_labels = { environment = "production" } }
-  protector_selector = {}
+  protector_selector = { match_labels = {} }
   priority           = -100
 
   topology_spread_constraints = [{

@@ -2,7 +2,7 @@
 # nodes. A pod that can run only on other nodes is denied. The apply ends when the webhooks apply the policy.
 resource "breakwater_cluster_pod_scheduling_policy" "etcd" {
   name               = "etcd"
-  namespace_selector = {}
+  namespace_selector = { match_labels = {} }
   pod_selector       = { match_labels = { "app.kubernetes.io/name" = "etcd" } }
   priority           = 100
   conflict_policy    = "Reject"

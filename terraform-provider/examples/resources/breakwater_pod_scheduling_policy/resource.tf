@@ -4,7 +4,7 @@ resource "breakwater_pod_scheduling_policy" "zones" {
   namespace          = "shop"
   name               = "zones"
   pod_selector       = { match_labels = { app = "web" } }
-  protector_selector = {}
+  protector_selector = { match_labels = {} }
 
   affinity = {
     pod_anti_affinity = {
