@@ -36,6 +36,7 @@ type Model struct {
 	ProxyURL              types.String `tfsdk:"proxy_url"`
 	Timeout               types.String `tfsdk:"timeout"`
 	RequireCluster        types.Bool   `tfsdk:"require_cluster"`
+	FieldManager          types.String `tfsdk:"field_manager"`
 }
 
 // defaultTimeout is the API server's own request timeout. It answers no request later.

@@ -146,7 +146,7 @@ func (s *settings) validateInCluster() (all []*problem) {
 	}
 	values := s.values()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if name == "in_cluster" || name == "timeout" || !isSet(values[name]) || name == "insecure" && !s.Insecure.ValueBool() {
+		if name == "in_cluster" || name == "timeout" || name == "field_manager" || !isSet(values[name]) || name == "insecure" && !s.Insecure.ValueBool() {
 			continue
 		}
 		all = append(all, s.newProblem(name, "has no effect with in_cluster, which uses the ServiceAccount of the pod: remove one of them"))

@@ -5,6 +5,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
+// DefaultFieldManager is the field manager of server-side applies, unless the configuration sets another.
+const DefaultFieldManager = "breakwater-terraform"
+
 // Schema returns the schema of the configuration.
 func Schema() schema.Schema {
 	all := map[string]schema.Attribute{
@@ -24,6 +27,12 @@ func Schema() schema.Schema {
 				"compares them with the cluster; `false` for new ones, because the same apply may create the cluster. With `false`, a plan without a cluster warns that " +
 				"it compared nothing. An answer that denies access, or that is not of a Kubernetes API server, is an error in any case. " +
 				"Data sources, imports and applies always need the cluster. Variable: `KUBE_REQUIRE_CLUSTER`.",
+		},
+		"field_manager": schema.StringAttribute{
+			Optional: true,
+			MarkdownDescription: "Field manager of the provider's server-side applies. Set it if several configurations of Terraform write to the same " +
+				"objects. If you change it, each object keeps its former manager until it changes the next time, and the new manager then takes over " +
+				"its fields. The Secret of `kubeconfig_wo` always has the default. Default: `" + DefaultFieldManager + "`.",
 		},
 		"in_cluster": schema.BoolAttribute{
 			Optional: true,

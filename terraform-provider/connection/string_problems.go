@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -86,4 +88,12 @@ func kubeconfigProblem(s string) string {
 func parseBool(s string) (value, ok bool) {
 	value, err := strconv.ParseBool(s)
 	return value, err == nil
+}
+
+// fieldManagerProblem validates as the API server does.
+func fieldManagerProblem(name string) string {
+	if len(metav1validation.ValidateFieldManager(name, field.NewPath("field_manager"))) > 0 {
+		return "is not the name of a field manager: use at most 128 printable characters"
+	}
+	return ""
 }

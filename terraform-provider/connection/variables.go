@@ -45,6 +45,7 @@ func (m *Model) stringAttributes() []stringAttribute {
 		{contexts, "config_context_cluster", "KUBE_CTX_CLUSTER", &m.ConfigContextCluster, nil},
 		{contexts, "config_context_auth_info", "KUBE_CTX_AUTH_INFO", &m.ConfigContextAuthInfo, nil},
 		{proxies, "proxy_url", "KUBE_PROXY_URL", &m.ProxyURL, proxyProblem},
+		{server, "field_manager", "", &m.FieldManager, fieldManagerProblem},
 	}
 }
 

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
@@ -17,28 +16,26 @@ import (
 type takeover struct {
 	// force is the value of force_conflicts.
 	force bool
-	// formerManagers lists the field managers of the provider that an object was moved from. No client applies as these managers any
-	// more.
+	// formerManagers lists the field managers of the provider that an object was moved from, and of this provider before its
+	// field_manager changed. No client applies as these managers any more.
 	formerManagers []string
 }
 
 // newTakeover reads over from the force_conflicts attribute and from the private state of a resource.
-func newTakeover(ctx context.Context, force bool, private interface {
-	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
-}) (takeover, diag.Diagnostics) {
+func (c *cluster) newTakeover(ctx context.Context, force bool, private privateState) (takeover, diag.Diagnostics) {
 	o := takeover{force: force}
-	raw, d := private.GetKey(ctx, formerKey)
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &o.formerManagers); err != nil {
-			d.AddError("The private state could not be read", err.Error())
-		}
+	d := readPrivate(ctx, private, formerKey, &o.formerManagers)
+	moved := len(o.formerManagers) > 0
+	last, more := lastManager(ctx, private)
+	if d.Append(more...); last != c.manager && !moved {
+		o.formerManagers = []string{last}
 	}
 	return o, d
 }
 
 // apply writes the object by server-side apply. A dry run writes nothing.
 func (c *cluster) apply(ctx context.Context, k *kind, w *desired, o takeover, dryRun bool) (*unstructured.Unstructured, error) {
-	options := metav1.ApplyOptions{FieldManager: manager, Force: o.force}
+	options := metav1.ApplyOptions{FieldManager: c.manager, Force: o.force}
 	if dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}

@@ -65,7 +65,7 @@ func (c *cellRemoval) run(ctx context.Context, all []*desired, d *diag.Diagnosti
 		return count[stagePending]+count[stageAnnotated] == 0, nil
 	})
 	if err != nil && !wait.Interrupted(err) {
-		c.protectors.explain(d, "annotated to remove the cell "+c.cell, of, err)
+		c.protectors.explain(d, "annotated to remove a cell", of, err)
 		return
 	}
 	c.addErrors(all, stages, d)
@@ -84,13 +84,13 @@ func (c *cellRemoval) addErrors(all []*desired, stages []stage, d *diag.Diagnost
 		}
 	}
 	if len(kept) > 0 {
-		d.AddError(fmt.Sprintf("The cell %s was not removed", c.cell), fmt.Sprintf("The topology controller refused to remove it from %s, because the cell's aggregator reports: "+
-			"see the events of the protector. Stop the aggregator first; or delete the Cell, which drains it.", joinNames(kept)))
+		d.AddError("The cell was not removed", fmt.Sprintf("The topology controller refused to remove the cell %s from %s, because the cell's aggregator reports: "+
+			"see the events of the protector. Stop the aggregator first; or delete the Cell, which drains it.", c.cell, joinNames(kept)))
 	}
 	if len(held) > 0 {
-		d.AddError(fmt.Sprintf("The cell %s was not removed in time", c.cell), fmt.Sprintf("The topology controller did not remove the annotation %s from %s within %s: "+
+		d.AddError("The cell was not removed in time", fmt.Sprintf("The cell %s was not removed: the topology controller did not remove the annotation %s from %s within %s: "+
 			"check that breakwater topology runs in the core. The annotation stays and takes effect when it runs; to withdraw it, run "+
-			"kubectl annotate podprotectors %s-.", v1alpha1.AnnotationRemoveCell, joinNames(held), c.timeout, v1alpha1.AnnotationRemoveCell))
+			"kubectl annotate podprotectors %s-.", c.cell, v1alpha1.AnnotationRemoveCell, joinNames(held), c.timeout, v1alpha1.AnnotationRemoveCell))
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *cellRemoval) step(ctx context.Context, w *desired, was stage) (stage, e
 	if err != nil {
 		return was, err
 	}
-	if _, err = protectors.Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager + "-actions"}); err != nil {
+	if _, err = protectors.Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: c.cluster.manager + "-actions"}); err != nil {
 		return stageAfterError(was, err)
 	}
 	return stageAnnotated, nil

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// check validates an object as the API server would, with the same messages. If before is set, check also applies the rules for
+// check validates an object as the API server would. If before is set, check also applies the rules for
 // updates.
 func (k *kind) check(ctx context.Context, now, before *desired, d *diag.Diagnostics) {
 	rules, err := k.rules()
@@ -31,6 +31,6 @@ func (k *kind) check(ctx context.Context, now, before *desired, d *diag.Diagnost
 		if at.Equal(path.Root("name")) || at.Equal(path.Root("namespace")) {
 			continue // their attributes have validators, which distinguish a missing value from an unknown one
 		}
-		errorAt(d, at, fmt.Sprintf("Invalid %s", k.Kind.Kind), sentence(e.ErrorBody()))
+		errorAt(d, at, fmt.Sprintf("Invalid %s", k.Kind.Kind), k.message(at, e.ErrorBody()))
 	}
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type cluster struct {
 	// client sends all requests, through one breaker.
 	client  *http.Client
 	dynamic dynamic.Interface
+	// manager is the field manager of server-side applies.
+	manager string
 	// absentErr is the reason why there is no cluster: its address is not known yet, or the configuration points to none.
 	absentErr error
 	// required is the value of require_cluster; nil if plans require the cluster for resources that are in the state.
@@ -116,6 +119,7 @@ func clusterOf(m *connection.Model, b *Breakwater) (*cluster, error) {
 	if c.client.Transport, err = newBreaker(c.client.Transport, c.config, b.patience); err != nil {
 		return c, err
 	}
+	c.manager = cmp.Or(m.FieldManager.ValueString(), connection.DefaultFieldManager)
 	c.dynamic, err = dynamic.NewForConfigAndClient(c.config, c.client)
 	return c, err
 }

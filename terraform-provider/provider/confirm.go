@@ -63,7 +63,7 @@ func (o *object) confirm(ctx context.Context, w *desired, uid types.UID) (confir
 	err = retryTransient(ctx, func(ctx context.Context) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			_, err := o.cluster.resourceClient(o.kind, w.namespace).Patch(
-				ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager + "-actions"})
+				ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: o.cluster.manager + "-actions"})
 			return err
 		})
 	})

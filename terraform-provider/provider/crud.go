@@ -36,6 +36,7 @@ func (o *object) Create(ctx context.Context, req resource.CreateRequest, resp *r
 	if !t.takeover.force && !t.isNameFree(ctx, &resp.Diagnostics) {
 		return
 	}
+	resp.Diagnostics.Append(o.cluster.recordManager(ctx, resp.Private)...)
 	t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics)
 }
 
@@ -50,7 +51,7 @@ func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 		resp.Diagnostics.AddError("The state could not be read", err.Error())
 		return
 	}
-	over, d := newTakeover(ctx, t.takeover.force, req.Private)
+	over, d := o.cluster.newTakeover(ctx, t.takeover.force, req.Private)
 	resp.Diagnostics.Append(d...)
 	t.takeover = over
 	limit, d := t.timeouts.Update(ctx, defaultTimeout)
@@ -59,6 +60,7 @@ func (o *object) Update(ctx context.Context, req resource.UpdateRequest, resp *r
 	defer cancel()
 	if t.run(ctx, &resp.State, resp.Identity, &resp.Diagnostics); !resp.Diagnostics.HasError() {
 		resp.Diagnostics.Append(resp.Private.SetKey(ctx, formerKey, nil)...)
+		resp.Diagnostics.Append(o.cluster.recordManager(ctx, resp.Private)...)
 	}
 }
 
@@ -118,8 +120,8 @@ func (t *task) isNameFree(ctx context.Context, d *diag.Diagnostics) bool {
 
 // addExistsError adds the error that an object of that name exists which Terraform did not create.
 func (k *kind) addExistsError(w *desired, d *diag.Diagnostics) {
-	d.AddError(fmt.Sprintf("%s %s already exists", k.Kind.Kind, w),
-		fmt.Sprintf("It is not in the state. Import it (terraform import breakwater_%s.NAME %s), or set force_conflicts = true to take it over.", k.name, w))
+	d.AddError(k.Kind.Kind+" already exists", fmt.Sprintf("%s already exists, but is not in the state. Import it (terraform import breakwater_%s.NAME %s), "+
+		"or set force_conflicts = true to take it over.", k.of(w.String()), k.name, w))
 }
 
 // run applies the object, stores the result in the state, and waits for the configured conditions.
@@ -137,7 +139,7 @@ func (t *task) run(ctx context.Context, state *tfsdk.State, identity *tfsdk.Reso
 		return
 	}
 	tflog.Info(ctx, "applied", map[string]any{"kind": t.kind.Kind.Kind, "name": t.want.String(), "generation": live.GetGeneration()})
-	if state.Raw, err = t.kind.refreshedState(t.planned(), live); err != nil {
+	if state.Raw, err = t.kind.refreshedState(t.planned(), live, t.cluster.manager); err != nil {
 		d.AddError("The answer of the cluster could not be read", err.Error())
 		return
 	}
@@ -167,17 +169,18 @@ func (t *task) planned() tftypes.Value {
 }
 
 // warnLeftovers warns of fields that were removed from the configuration but stay in the object, because another field manager sets them
-// too.
+// too. It is one warning for all, because Terraform shows only one of several with the same summary.
 func (t *task) warnLeftovers(live *unstructured.Unstructured, d *diag.Diagnostics) {
 	if t.before == nil {
 		return
 	}
-	for _, name := range t.kind.Spec.Leftovers(t.before.object.Object["spec"], t.want.object.Object["spec"], live.Object["spec"]) {
-		attribute := name[:strings.IndexAny(name+".", ".[")]
-		d.AddAttributeWarning(path.Root(attribute), fmt.Sprintf("%s of %s %s stays", name, t.kind.Kind.Kind, t.want),
-			"You removed it from the configuration, but another field manager sets it as well, and Terraform releases only its own ownership. "+
-				"Remove it there as well, or set it in the configuration.")
+	left := t.kind.Spec.Leftovers(t.before.object.Object["spec"], t.want.object.Object["spec"], live.Object["spec"])
+	if len(left) == 0 {
+		return
 	}
+	d.AddAttributeWarning(path.Root(left[0][:strings.IndexAny(left[0]+".", ".[")]), "Removed values stay",
+		fmt.Sprintf("%s of %s stays: you removed it from the configuration, but another field manager sets it as well, and Terraform releases only "+
+			"its own ownership. Remove it there as well, or set it in the configuration.", strings.Join(left, " and "), t.kind.of(t.want.String())))
 }
 
 // Read refreshes the state from the object. If the plan does not require the cluster, the state stays as it is while the cluster does not answer.
@@ -207,9 +210,11 @@ func (o *object) Read(ctx context.Context, req resource.ReadRequest, resp *resou
 		return
 	}
 	if live.GetDeletionTimestamp() != nil {
-		resp.Diagnostics.AddWarning(fmt.Sprintf("%s %s is being deleted", o.kind.Kind.Kind, w), describeHolders(live))
+		resp.Diagnostics.AddWarning(o.kind.Kind.Kind+" is being deleted", o.kind.of(w.String())+" is being deleted. "+describeHolders(live))
 	}
-	if resp.State.Raw, err = o.kind.refreshedState(req.State.Raw, live); err != nil {
+	last, d := lastManager(ctx, req.Private)
+	resp.Diagnostics.Append(d...)
+	if resp.State.Raw, err = o.kind.refreshedState(req.State.Raw, live, last, o.cluster.manager); err != nil {
 		resp.Diagnostics.AddError("The answer of the cluster could not be read", err.Error())
 		return
 	}

@@ -72,8 +72,8 @@ func (o *object) deleteObject(ctx context.Context, w *desired, uid types.UID, li
 	switch {
 	case apierrors.IsNotFound(err):
 	case apierrors.IsConflict(err):
-		d.AddWarning(fmt.Sprintf("%s %s is another object now", o.kind.Kind.Kind, w),
-			"The object in the state was deleted, and another client created a new one with its name. Terraform did not delete the new one.")
+		d.AddWarning(o.kind.Kind.Kind+" is another object now",
+			o.kind.of(w.String())+": The object in the state was deleted, and another client created a new one with its name. Terraform did not delete the new one.")
 	case err != nil:
 		o.kind.explain(d, "deleted", w.String(), err)
 	default:
@@ -111,8 +111,8 @@ func (o *object) awaitDeletion(ctx context.Context, w *desired, uid types.UID, c
 	case err == nil:
 		return true
 	case wait.Interrupted(err):
-		d.AddError(fmt.Sprintf("%s %s was deleted, but finalizers still hold it", o.kind.Kind.Kind, w),
-			fmt.Sprintf("The timeout has expired. %s It stays in force until then. Apply again to continue waiting.", why))
+		d.AddError(o.kind.Kind.Kind+" was deleted, but finalizers still hold it",
+			fmt.Sprintf("%s: The timeout has expired. %s It stays in force until then. Apply again to continue waiting.", o.kind.of(w.String()), why))
 	default:
 		o.kind.explain(d, "deleted", w.String(), err)
 	}

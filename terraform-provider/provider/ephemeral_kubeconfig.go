@@ -129,16 +129,16 @@ func (c *cluster) token(ctx context.Context, namespace, name string, request *au
 
 // explain adds an error that says why there is no token.
 func (m *kubeconfigModel) explain(d *diag.Diagnostics, err error) {
-	account := m.account("namespace") + "/" + m.account("name")
-	summary := fmt.Sprintf("No token of ServiceAccount %s", account)
+	const summary = "No token of the ServiceAccount"
+	prefix := fmt.Sprintf("ServiceAccount %s/%s: ", m.account("namespace"), m.account("name"))
 	switch {
 	case apierrors.IsNotFound(err):
-		d.AddAttributeError(path.Root("service_account"), summary, "The cluster has no such ServiceAccount: install the chart breakwater there with "+
+		d.AddAttributeError(path.Root("service_account"), summary, prefix+"The cluster has no such ServiceAccount: install the chart breakwater there with "+
 			"role: worker (or single) and access.enabled: true, or name another. If it exists, check that the provider is configured for the worker cluster.")
 	case apierrors.IsForbidden(err):
-		d.AddError(summary, sentence(err.Error())+" The provider's user needs permission to create serviceaccounts/token there.")
+		d.AddError(summary, prefix+sentence(err.Error())+" The provider's user needs permission to create serviceaccounts/token there.")
 	default:
-		addErrorWithRemedy(d, summary, err)
+		addErrorWithRemedy(d, summary, prefix, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,32 +117,34 @@ func (k *kind) explain(d *diag.Diagnostics, doing, name string, err error) {
 	if addOutage(d, err) {
 		return
 	}
-	summary := fmt.Sprintf("%s %s could not be %s", k.Kind.Kind, name, doing)
+	summary := fmt.Sprintf("%s could not be %s", k.Kind.Kind, doing)
+	prefix := k.of(name) + ": "
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		addErrorWithRemedy(d, summary, err)
+		addErrorWithRemedy(d, summary, prefix, err)
 		return
 	}
 	details := status.Status().Details
 	switch {
 	case isKindMissing(err):
-		d.AddError(summary, fmt.Sprintf("The cluster does not know the kind %s: install the chart breakwater-crds first, or check that the provider is configured for the right cluster. (%v)",
+		d.AddError(summary, prefix+fmt.Sprintf("The cluster does not know the kind %s: install the chart breakwater-crds first, or check that the provider is configured for the right cluster. (%v)",
 			k.Kind.Kind, err))
 	case apierrors.IsConflict(err) && len(conflictsOf(err)) > 0:
-		k.explainConflicts(d, summary, conflictsOf(err))
+		k.explainConflicts(d, summary, prefix, conflictsOf(err))
 	case apierrors.IsInvalid(err) && details != nil && len(details.Causes) > 0:
 		for _, cause := range details.Causes {
-			errorAt(d, k.attributePath(cause.Field), summary, sentence(cause.Message))
+			at := k.attributePath(cause.Field)
+			errorAt(d, at, summary, prefix+k.message(at, cause.Message))
 		}
 	case apierrors.IsForbidden(err):
-		d.AddError(summary, sentence(err.Error())+" The provider's user needs this permission in the cluster; its documentation lists all permissions.")
+		d.AddError(summary, prefix+sentence(err.Error())+" The provider's user needs this permission in the cluster; its documentation lists all permissions.")
 	default:
-		addErrorWithRemedy(d, summary, err)
+		addErrorWithRemedy(d, summary, prefix, err)
 	}
 }
 
 // addErrorWithRemedy adds the error, with a remedy where that does not depend on the object.
-func addErrorWithRemedy(d *diag.Diagnostics, summary string, err error) {
+func addErrorWithRemedy(d *diag.Diagnostics, summary, prefix string, err error) {
 	if addOutage(d, err) {
 		return
 	}
@@ -149,14 +152,15 @@ func addErrorWithRemedy(d *diag.Diagnostics, summary string, err error) {
 	if apierrors.IsUnauthorized(err) {
 		text = "The cluster does not accept the provider's credentials: they are wrong, or have expired. " + text
 	}
-	d.AddError(summary, strings.TrimSpace(text+" "+remedy(err)))
+	d.AddError(summary, strings.TrimSpace(prefix+text+" "+remedy(err)))
 }
 
 // explainConflicts names the other field managers and their fields.
-func (k *kind) explainConflicts(d *diag.Diagnostics, summary string, conflicts []metav1.StatusCause) {
+func (k *kind) explainConflicts(d *diag.Diagnostics, summary, prefix string, conflicts []metav1.StatusCause) {
 	for _, c := range conflicts {
-		errorAt(d, k.attributePath(c.Field), summary, fmt.Sprintf("The field manager %q owns %s, and has set it to another value. "+
-			"Remove the field from the configuration, or set force_conflicts = true to take it over.", managerOf(c), strings.TrimPrefix(c.Field, ".")))
+		at := k.attributePath(strings.TrimPrefix(c.Field, "."))
+		errorAt(d, at, summary, prefix+fmt.Sprintf("The field manager %q owns %s, and has set it to another value. "+
+			"Remove it from the configuration, or set force_conflicts = true to take it over.", managerOf(c), cmp.Or(at.String(), c.Field)))
 	}
 }
 

@@ -60,8 +60,8 @@ func TestFloorRejectsInvalidArguments(t *testing.T) {
 		expected    types.Int64
 		want        string
 	}{
-		"neither":                                {"", "", types.Int64Value(10), "Cannot compute the minimum number of available pods: min_available: Invalid value: give either minAvailable or maxUnavailable"},
-		"both":                                   {"3", "4", types.Int64Value(10), "give either minAvailable or maxUnavailable"},
+		"neither":                                {"", "", types.Int64Value(10), "Cannot compute the minimum number of available pods: min_available: Invalid value: give either min_available or max_unavailable"},
+		"both":                                   {"3", "4", types.Int64Value(10), "give either min_available or max_unavailable"},
 		"a percentage without expected_replicas": {"70%", "", types.Int64Null(), "expected_replicas is null: percentages and max_unavailable are computed from it"},
 		"max_unavailable without expected_replicas": {"", "3", types.Int64Null(), "expected_replicas is null"},
 		"over all":                   {"101%", "", types.Int64Value(10), "must be a number of pods, from 0 to 2147483647, or a percentage from 0% to 100%"},

@@ -5,16 +5,54 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 )
 
 // formerKey is the key in the private state of a moved object. Until the first apply, its value lists the field managers by which
 // the other provider applied the object.
 const formerKey = "former-managers"
+
+// managerKey is the key in the private state of the field manager by which this provider applied or imported the object last.
+const managerKey = "field-manager"
+
+// privateState is the private state of a resource.
+type privateState interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+}
+
+// readPrivate reads a value from the private state. It leaves the value unchanged if there is none.
+func readPrivate(ctx context.Context, private privateState, key string, into any) diag.Diagnostics {
+	raw, d := private.GetKey(ctx, key)
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, into); err != nil {
+			d.AddError("The private state could not be read", err.Error())
+		}
+	}
+	return d
+}
+
+// lastManager returns the field manager by which this provider applied an object last. Versions that did not record it had only the
+// default.
+func lastManager(ctx context.Context, private privateState) (string, diag.Diagnostics) {
+	last := connection.DefaultFieldManager
+	d := readPrivate(ctx, private, managerKey, &last)
+	return last, d
+}
+
+// recordManager records the field manager in the private state.
+func (c *cluster) recordManager(ctx context.Context, private interface {
+	SetKey(ctx context.Context, key string, value []byte) diag.Diagnostics
+}) diag.Diagnostics {
+	raw, _ := json.Marshal(c.manager) // a string always has a JSON form
+	return private.SetKey(ctx, managerKey, raw)
+}
 
 // inheritFields transfers the fields of the former managers to our manager, and applies again. Otherwise no field could be removed from
 // the configuration any more: a field that a former manager also owns stays in the object forever.
@@ -25,7 +63,7 @@ func (c *cluster) inheritFields(ctx context.Context, k *kind, w *desired, o take
 		if err != nil {
 			return err
 		}
-		entries, err := withInheritedFields(live.GetManagedFields(), k.Kind.GroupVersion().String(), o.formerManagers)
+		entries, err := withInheritedFields(live.GetManagedFields(), k.Kind.GroupVersion().String(), c.manager, o.formerManagers)
 		if entries == nil || err != nil {
 			return err
 		}
@@ -34,18 +72,18 @@ func (c *cluster) inheritFields(ctx context.Context, k *kind, w *desired, o take
 		if err != nil {
 			return err
 		}
-		_, err = objects.Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+		_, err = objects.Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: c.manager})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return objects.Apply(ctx, w.name, w.object, metav1.ApplyOptions{FieldManager: manager, Force: o.force})
+	return objects.Apply(ctx, w.name, w.object, metav1.ApplyOptions{FieldManager: c.manager, Force: o.force})
 }
 
 // withInheritedFields returns the managed fields after the former managers have transferred theirs to our manager. It returns nil if there
 // is nothing to transfer.
-func withInheritedFields(entries []metav1.ManagedFieldsEntry, version string, former []string) ([]metav1.ManagedFieldsEntry, error) {
+func withInheritedFields(entries []metav1.ManagedFieldsEntry, version, manager string, former []string) ([]metav1.ManagedFieldsEntry, error) {
 	theirs, others := &fieldpath.Set{}, []metav1.ManagedFieldsEntry{}
 	for _, entry := range entries {
 		isOurs := entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply

@@ -20,8 +20,8 @@ func (o *object) ImportState(ctx context.Context, req resource.ImportStateReques
 	} else {
 		var ok bool
 		if namespace, name, ok = o.kind.parseID(req.ID); !ok {
-			resp.Diagnostics.AddError(fmt.Sprintf("%q is not the name of a %s", req.ID, o.kind.Kind.Kind),
-				fmt.Sprintf("Import it by %s.", o.kind.idForm()))
+			resp.Diagnostics.AddError("Not the name of a "+o.kind.Kind.Kind,
+				fmt.Sprintf("%q is not the name of a %s. Import it by %s.", req.ID, o.kind.Kind.Kind, o.kind.idForm()))
 			return
 		}
 	}
@@ -31,6 +31,9 @@ func (o *object) ImportState(ctx context.Context, req resource.ImportStateReques
 	resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("name"), name)...)
 	if o.kind.Namespaced {
 		resp.Diagnostics.Append(resp.State.SetAttribute(ctx, path.Root("namespace"), namespace)...)
+	}
+	if o.cluster != nil {
+		resp.Diagnostics.Append(o.cluster.recordManager(ctx, resp.Private)...)
 	}
 	if resp.Identity != nil {
 		o.setIdentity(ctx, resp.Identity, &desired{namespace: namespace, name: name}, &resp.Diagnostics)

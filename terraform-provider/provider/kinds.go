@@ -22,7 +22,9 @@ type kind struct {
 	// derived is the kind of the protectors that a policy generates; nil for a kind that is not a policy.
 	derived *kind
 
-	rules func() (*shape.Rules, error)
+	// attributeNames holds the names of the attributes of the spec by the names of the API.
+	attributeNames map[string]string
+	rules          func() (*shape.Rules, error)
 }
 
 // kinds returns all kinds, as their CustomResourceDefinitions define them.
@@ -49,17 +51,21 @@ func kinds() ([]*kind, error) {
 		if history := k.Spec.Child("admissionHistory"); history != nil {
 			history.LeaveUnowned()
 		}
+		k.attributeNames = map[string]string{}
+		attributeNamesOf(k.Spec, k.attributeNames)
 		k.rules = sync.OnceValues(k.Rules)
 	}
 	return all, nil
 }
 
 // plural returns the plural of the kind.
-func (k *kind) plural() string {
-	if stem, ok := strings.CutSuffix(k.Kind.Kind, "y"); ok {
+func (k *kind) plural() string { return pluralOf(k.Kind.Kind) }
+
+func pluralOf(name string) string {
+	if stem, ok := strings.CutSuffix(name, "y"); ok {
 		return stem + "ies"
 	}
-	return k.Kind.Kind + "s"
+	return name + "s"
 }
 
 // attribute returns the attribute of a field. If the field has none, it returns the nearest enclosing attribute.

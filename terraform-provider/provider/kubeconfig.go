@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/breakwater-k8s/breakwater/terraform-provider/connection"
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
@@ -81,11 +82,11 @@ func (t *task) writeKubeconfig(ctx context.Context, d *diag.Diagnostics) bool {
 	secret.Object["data"] = map[string]any{key: base64.StdEncoding.EncodeToString([]byte(given.ValueString()))}
 	secret.Object["type"] = string(corev1.SecretTypeOpaque)
 	err := retryTransient(ctx, func(ctx context.Context) error {
-		_, err := t.cluster.secrets(namespace).Apply(ctx, name, secret, metav1.ApplyOptions{FieldManager: manager, Force: t.takeover.force})
+		_, err := t.cluster.secrets(namespace).Apply(ctx, name, secret, metav1.ApplyOptions{FieldManager: connection.DefaultFieldManager, Force: t.takeover.force})
 		return err
 	})
 	if err != nil && !addOutage(d, err) {
-		d.AddAttributeError(path.Root(kubeconfigAttribute), fmt.Sprintf("Secret %s/%s could not be written", namespace, name), sentence(err.Error()))
+		d.AddAttributeError(path.Root(kubeconfigAttribute), "Secret could not be written", fmt.Sprintf("Secret %s/%s: %s", namespace, name, sentence(err.Error())))
 	}
 	return err == nil
 }
@@ -106,12 +107,12 @@ func (o *object) clearKubeconfig(ctx context.Context, namespace, name, key strin
 		if err != nil {
 			return err
 		}
-		if !shape.Owns(secret.GetManagedFields(), manager, "data", key) {
+		if !shape.Owns(secret.GetManagedFields(), connection.DefaultFieldManager, "data", key) {
 			return nil
 		}
 		for _, entry := range secret.GetManagedFields() {
-			if entry.Manager != manager {
-				_, err := o.cluster.secrets(namespace).Apply(ctx, name, secretObject(namespace, name), metav1.ApplyOptions{FieldManager: manager})
+			if entry.Manager != connection.DefaultFieldManager {
+				_, err := o.cluster.secrets(namespace).Apply(ctx, name, secretObject(namespace, name), metav1.ApplyOptions{FieldManager: connection.DefaultFieldManager})
 				return err
 			}
 		}
@@ -120,6 +121,6 @@ func (o *object) clearKubeconfig(ctx context.Context, namespace, name, key strin
 	})
 	// A user without rights to Secrets has not written one either.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		d.AddWarning(fmt.Sprintf("The kubeconfig in Secret %s/%s stays", namespace, name), "Delete it manually: "+sentence(err.Error()))
+		d.AddWarning("The kubeconfig in a Secret stays", fmt.Sprintf("Delete Secret %s/%s manually: %s", namespace, name, sentence(err.Error())))
 	}
 }

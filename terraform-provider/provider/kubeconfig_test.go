@@ -89,7 +89,7 @@ func TestForeignSecretStays(t *testing.T) {
 		}
 		steps(t,
 			resource.TestStep{Config: writtenCell(t, namespace, "theirs", "", 0), Check: secretHolds(t, namespace, "theirs", "their-token")},
-			resource.TestStep{Config: writtenCell(t, namespace, "theirs", "our-token", 1), ExpectError: matchWrapped("Secret " + namespace + "/theirs could not be written")},
+			resource.TestStep{Config: writtenCell(t, namespace, "theirs", "our-token", 1), ExpectError: matchWrapped("Secret " + namespace + "/theirs: Apply failed with 1 conflict")},
 			resource.TestStep{Config: configured(t, ""), Check: secretHolds(t, namespace, "theirs", "their-token")},
 		)
 	})

@@ -12,9 +12,6 @@ import (
 	"github.com/breakwater-k8s/breakwater/terraform-provider/shape"
 )
 
-// manager is the field manager of all server-side applies.
-const manager = "breakwater-terraform"
-
 // desired is the object that a plan, a state or a configuration describes.
 type desired struct {
 	namespace, name string
@@ -64,8 +61,8 @@ var metadataFields = shape.Fields{
 }
 
 // refreshedState returns the state of a resource: its state before, updated with the object in the cluster. It includes only the fields
-// that Terraform had set or owns. An object that Terraform has not created is adopted completely.
-func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructured) (tftypes.Value, error) {
+// that Terraform had set or owns, by any of the field managers. An object that Terraform has not created is adopted completely.
+func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructured, managers ...string) (tftypes.Value, error) {
 	all, err := attributes(before)
 	if err != nil {
 		return tftypes.Value{}, err
@@ -77,7 +74,7 @@ func (k *kind) refreshedState(before tftypes.Value, live *unstructured.Unstructu
 	}
 	// A moved resource has an id, but no UID if the state of the other provider had none.
 	adopted := all["uid"].IsNull() && all["id"].IsNull()
-	owned := shape.Owned(live.GetManagedFields(), manager)
+	owned := shape.Owned(live.GetManagedFields(), managers...)
 	spec := k.Spec.Show(had.object.Object["spec"], live.Object["spec"], shape.Below(owned, "spec"))
 	if adopted {
 		spec = k.Spec.Adopt(live.Object["spec"])

@@ -47,8 +47,8 @@ func (o *object) warnHeld(ctx context.Context, w *desired, d *diag.Diagnostics) 
 	if len(held) == 0 {
 		return
 	}
-	d.AddWarning(fmt.Sprintf("%s %s was deleted, but the floors of %s are held", o.kind.Kind.Kind, w, formatProtectors(len(held))),
-		fmt.Sprintf("The deletion of a policy does not confirm the release of its protectors, so the release brake keeps them in force (condition %s): %s. "+
+	d.AddWarning(o.kind.Kind.Kind+" was deleted, but the floors of its protectors are held",
+		fmt.Sprintf("%s was deleted, but the floors of %s are held. The deletion of a policy does not confirm the release of its protectors, so the release brake keeps them in force (condition %s): %s. "+
 			"If you intend their release, run \"kubectl breakwater release --pending\" in their namespaces, or annotate the namespaces with %s.",
-			v1alpha1.ConditionDecreasePending, joinNames(held), v1alpha1.AnnotationConfirmRelease))
+			o.kind.of(w.String()), formatProtectors(len(held)), v1alpha1.ConditionDecreasePending, joinNames(held), v1alpha1.AnnotationConfirmRelease))
 }

@@ -63,7 +63,7 @@ func (o *object) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest,
 		resp.Diagnostics.AddError("The plan could not be read", err.Error())
 		return
 	}
-	over, d := newTakeover(ctx, isTrue(all, "force_conflicts"), req.Private)
+	over, d := o.cluster.newTakeover(ctx, isTrue(all, "force_conflicts"), req.Private)
 	if resp.Diagnostics.Append(d...); d.HasError() {
 		return
 	}
@@ -78,9 +78,9 @@ func (k *kind) checkProtection(w *desired, had map[string]tftypes.Value, doing s
 	if !k.isProtected(had) {
 		return
 	}
-	d.AddError(fmt.Sprintf("%s %s is protected from deletion", k.Kind.Kind, w),
-		fmt.Sprintf("It would be %s, and its deletion_protection is true. Set deletion_protection = false and apply that first. "+
-			"If Terraform wants to replace it because a wait failed when it was created, run terraform untaint instead.", doing))
+	d.AddError(k.Kind.Kind+" is protected from deletion",
+		fmt.Sprintf("%s would be %s, and its deletion_protection is true. Set deletion_protection = false and apply that first. "+
+			"If Terraform wants to replace it because a wait failed when it was created, run terraform untaint instead.", k.of(w.String()), doing))
 }
 
 // canCreate reads the object that a plan creates, and reports whether a dry run is possible. It warns if the object exists without being in
@@ -100,7 +100,7 @@ func (o *object) canCreate(ctx context.Context, w *desired, required bool, over 
 	case over.force:
 		return true
 	case found.GetDeletionTimestamp() != nil:
-		d.AddWarning(fmt.Sprintf("%s %s is still being deleted", o.kind.Kind.Kind, w), "The apply waits until it is deleted. "+describeHolders(found))
+		d.AddWarning(o.kind.Kind.Kind+" is still being deleted", fmt.Sprintf("The apply waits until %s is deleted. ", o.kind.of(w.String()))+describeHolders(found))
 	default:
 		var verdict diag.Diagnostics
 		o.kind.addExistsError(w, &verdict)

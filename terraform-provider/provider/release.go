@@ -117,10 +117,11 @@ func (r *release) Invoke(ctx context.Context, req action.InvokeRequest, resp *ac
 	}
 	switch {
 	case err != nil:
-		addActionError(&resp.Diagnostics, fmt.Sprintf("%s %s could not be released", kind.Kind, object), err)
+		addActionError(&resp.Diagnostics, kind.Kind+" could not be released", fmt.Errorf("%s %s: %w", kind.Kind, object, err))
 	case !found:
-		resp.Diagnostics.AddWarning(fmt.Sprintf("There is no %s %s", kind.Kind, object),
-			"There is nothing to release. If it should exist, check its namespace and name, and that the provider is configured for the right cluster.")
+		resp.Diagnostics.AddWarning("There is no such "+kind.Kind,
+			fmt.Sprintf("There is no %s %s, so there is nothing to release. If it should exist, check its namespace and name, and that the provider is "+
+				"configured for the right cluster.", kind.Kind, object))
 	}
 }
 

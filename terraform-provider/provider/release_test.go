@@ -75,7 +75,7 @@ func TestReleaseRemovesFinalizersOfOneObject(t *testing.T) {
 			}
 		})
 	}
-	if told, complaint := s.invoke("breakwater_release", of("nothing")); told != "" || !matchText("WARNING: There is no PodProtector "+namespace+"/nothing").MatchString(complaint) {
+	if told, complaint := s.invoke("breakwater_release", of("nothing")); told != "" || !matchText("WARNING: There is no such PodProtector: There is no PodProtector "+namespace+"/nothing").MatchString(complaint) {
 		t.Errorf("action without an object reported %q, errors %q", told, complaint)
 	}
 }
@@ -139,7 +139,7 @@ func TestReleasePermissions(t *testing.T) {
 	read := rbacv1.PolicyRule{APIGroups: []string{"breakwater.dev"}, Resources: []string{"podprotectors"}, Verbs: []string{"get"}}
 	reader := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "reader", clusterRole(t, namespace+"-reader", read))
 	_, complaint := newProtocolClientFor(t, kubeconfigOf(t, reader)).invoke("breakwater_release", given)
-	if !matchText("PodProtector " + namespace + "/web could not be released: .* cannot patch .* needs this permission").MatchString(complaint) {
+	if !matchText("PodProtector could not be released: PodProtector " + namespace + "/web: .* cannot patch .* needs this permission").MatchString(complaint) {
 		t.Errorf("error %q", complaint)
 	}
 	read.Verbs = append(read.Verbs, "patch")

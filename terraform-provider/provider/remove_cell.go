@@ -98,7 +98,7 @@ func (r *removeCell) Invoke(ctx context.Context, req action.InvokeRequest, resp 
 		r.cells.explain(&resp.Diagnostics, "read", cell, err)
 		return
 	case why != "":
-		resp.Diagnostics.AddAttributeError(path.Root("cell"), fmt.Sprintf("Cell %s is not dead", cell), why)
+		resp.Diagnostics.AddAttributeError(path.Root("cell"), "Cell is not dead", fmt.Sprintf("Cell %s is not dead: %s", cell, why))
 		return
 	}
 	c := &cellRemoval{removeCell: r, cell: cell, timeout: limit, progress: newProgress(ctx, resp)}

@@ -165,7 +165,7 @@ func TestRemoveCellRefusesReportingCell(t *testing.T) {
 	s := newProtocolClientFor(t, testplane.Kubeconfig(t))
 	given := values{"cell": stringArgument(name), "namespace": stringArgument(namespace), "name": stringArgument("web")}
 	told, complaint := s.invoke(removing, given)
-	if told != "" || !matchText("Cell "+name+" is not dead: Its aggregator aggregator-0 reported .* ago, .* after 1m0s .* Stop the aggregator first").MatchString(complaint) {
+	if told != "" || !matchText("Cell is not dead: Cell "+name+" is not dead: Its aggregator aggregator-0 reported .* ago, .* after 1m0s .* Stop the aggregator first").MatchString(complaint) {
 		t.Errorf("action reported %q, errors %q", told, complaint)
 	}
 	if !hasCell(getProtector(t, namespace, "web"), name) {
@@ -195,7 +195,7 @@ func TestRemoveCellReportsRefusalAndTimeout(t *testing.T) {
 		_, complaint := s.invoke(removing, values{
 			"cell": stringArgument("dead"), "namespace": stringArgument(namespace), "name": stringArgument("web"), "timeout": stringArgument("20s"),
 		})
-		if !matchText("The cell dead was not removed: The topology controller refused to remove it from " + namespace + "/web").MatchString(complaint) {
+		if !matchText("The cell was not removed: The topology controller refused to remove the cell dead from " + namespace + "/web").MatchString(complaint) {
 			t.Errorf("error %q", complaint)
 		}
 	})
@@ -205,7 +205,7 @@ func TestRemoveCellReportsRefusalAndTimeout(t *testing.T) {
 		_, complaint := s.invoke(removing, values{
 			"cell": stringArgument("dead"), "namespace": stringArgument(namespace), "name": stringArgument("web"), "timeout": stringArgument("2s"),
 		})
-		if !matchText("The cell dead was not removed in time: .* from " + namespace + "/web within 2s: check that breakwater topology runs").MatchString(complaint) {
+		if !matchText("The cell was not removed in time: The cell dead was not removed: .* from " + namespace + "/web within 2s: check that breakwater topology runs").MatchString(complaint) {
 			t.Errorf("error %q", complaint)
 		}
 		if p := getProtector(t, namespace, "web"); p.Annotations[v1alpha1.AnnotationRemoveCell] != "dead" || !hasCell(p, "dead") {
@@ -262,11 +262,11 @@ func TestRemoveCellErrors(t *testing.T) {
 	reader := testplane.AsServiceAccount(t, testplane.Config(t), namespace, "reader", clusterRole(t, namespace, rules...))
 	given := values{"cell": stringArgument("dead"), "namespace": stringArgument(namespace), "name": stringArgument("web")}
 	_, complaint := newProtocolClientFor(t, kubeconfigOf(t, reader)).invoke(removing, given)
-	if !matchText("PodProtector " + namespace + "/web could not be annotated to remove the cell dead: .* cannot patch .* needs this permission").MatchString(complaint) {
+	if !matchText("PodProtector could not be annotated to remove a cell: PodProtector " + namespace + "/web: .* cannot patch .* needs this permission").MatchString(complaint) {
 		t.Errorf("user with read access: error %q", complaint)
 	}
 	_, complaint = newProtocolClientFor(t, kubeconfigOf(t, unprivilegedUser(t, namespace))).invoke(removing, given)
-	if !matchText("Cell dead could not be read: .* is forbidden").MatchString(complaint) {
+	if !matchText("Cell could not be read: Cell dead: .* is forbidden").MatchString(complaint) {
 		t.Errorf("user without permissions: error %q", complaint)
 	}
 }

@@ -99,7 +99,7 @@ func (k *kind) validateSpec(ctx context.Context, spec map[string]any) error {
 	broken := rules.Check(ctx, map[string]any{"spec": spec}, nil, nil)
 	texts := make([]string, len(broken))
 	for i, e := range broken {
-		texts[i] = strings.TrimPrefix(fmt.Sprintf("%s: %s", k.attributePath(e.Field), e.ErrorBody()), ": ")
+		texts[i] = strings.TrimSuffix(k.message(k.attributePath(e.Field), e.ErrorBody()), ".")
 	}
 	if len(texts) == 0 {
 		return nil

@@ -99,9 +99,9 @@ func (s *source) explainMissing(d *diag.Diagnostics, w *desired, err error) {
 		return
 	}
 	server, _ := serverOf(s.cluster.config)
-	d.AddError(fmt.Sprintf("There is no %s %s", s.kind.Kind.Kind, w),
-		fmt.Sprintf("The cluster at %s has none of that name. A data source reads existing objects: if another part of this configuration creates it, "+
-			"refer to that, or name it in depends_on; or check that the provider is configured for the right cluster.", server))
+	d.AddError("There is no such "+s.kind.Kind.Kind,
+		fmt.Sprintf("There is no %s in the cluster at %s. A data source reads existing objects: if another part of this configuration creates it, "+
+			"refer to that, or name it in depends_on; or check that the provider is configured for the right cluster.", s.kind.of(w.String()), server))
 }
 
 // dataSourceAttributes returns the attributes that data sources have for an object.

@@ -151,7 +151,7 @@ func TestDataSourceSelectsAndSorts(t *testing.T) {
 			resource.TestStep{Config: configured(t, "") + source("bad", `label_selector = "tier in front"`), ExpectError: matchText("Not a label selector")},
 			resource.TestStep{Config: configured(t, "") + source("bad", `namespace = "Shop"`), ExpectError: matchText("must consist of lower-case letters")},
 			resource.TestStep{Config: configurationFor(t, unprivilegedUser(t, base)) + source("forbidden", all),
-				ExpectError: matchText("PodProtector objects could not be listed .* is forbidden .* at the cluster scope")},
+				ExpectError: matchText("PodProtector could not be listed .* PodProtector objects: .* is forbidden .* at the cluster scope")},
 		)
 	})
 }

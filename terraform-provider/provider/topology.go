@@ -48,7 +48,7 @@ func (t *topology) Read(ctx context.Context, req datasource.ReadRequest, resp *d
 	m.Healthy = len(m.Problems) == 0
 	var err error
 	if m.Core, err = t.cluster.core(ctx); err != nil {
-		addErrorWithRemedy(&resp.Diagnostics, "The core cluster could not be read", err)
+		addErrorWithRemedy(&resp.Diagnostics, "The core cluster could not be read", "", err)
 		return
 	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)

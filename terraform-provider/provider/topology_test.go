@@ -157,7 +157,7 @@ func TestTopologyWithoutPermissions(t *testing.T) {
 					statecheck.ExpectKnownValue("data.breakwater_topology.it", tfjsonpath.New("core").AtMapKey("version"), knownvalue.NotNull()),
 				},
 			},
-			resource.TestStep{Config: configurationFor(t, unprivilegedUser(t, namespace)) + config, ExpectError: matchText("Cell objects could not be listed .* is forbidden")},
+			resource.TestStep{Config: configurationFor(t, unprivilegedUser(t, namespace)) + config, ExpectError: matchText("Cell could not be listed .* is forbidden")},
 			resource.TestStep{Config: configurationFor(t, withoutCells(t)) + config, ExpectError: matchText("does not know the kind Cell")},
 		)
 	})

@@ -2,23 +2,29 @@ package shape
 
 import (
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Owned returns the fields that a manager has applied; nil if there are none.
-func Owned(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
+// Owned returns the fields that any of the managers has applied; nil if there are none.
+func Owned(entries []metav1.ManagedFieldsEntry, managers ...string) *fieldpath.Set {
+	var all *fieldpath.Set
 	for _, entry := range entries {
-		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
+		if !slices.Contains(managers, entry.Manager) || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" || entry.FieldsV1 == nil {
 			continue
 		}
 		owned := &fieldpath.Set{}
-		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err == nil {
-			return owned
+		if err := owned.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+			continue
 		}
+		if all != nil {
+			owned = all.Union(owned)
+		}
+		all = owned
 	}
-	return nil
+	return all
 }
 
 // Below returns the part of a set below a field; nil if there is none.
@@ -55,6 +61,8 @@ func (f *Field) show(before, live any, owned *fieldpath.Set) any {
 	switch {
 	case live == nil:
 		return nil
+	case f.isSelector() && selectsEverything(before) && selectsEverything(live):
+		return before // clients drop empty requirements when they update an object
 	case f.Kind == Object && !f.Atomic:
 		had, _ := before.(map[string]any)
 		shown := map[string]any{}
@@ -117,12 +125,12 @@ func ShowKeys(had map[string]any, live map[string]string, owned *fieldpath.Set) 
 // Adopt returns what Terraform shows of an object that it has not created: everything except API server defaults in fields that
 // the configuration need not mention.
 func (f *Field) Adopt(live any) any {
-	if f.Kind != Object || f.Atomic {
-		return live
-	}
 	object, ok := live.(map[string]any)
-	if !ok {
+	switch {
+	case f.Kind == Object && !ok:
 		return nil
+	case f.Kind != Object || f.Atomic && len(object) > 0:
+		return live
 	}
 	shown := map[string]any{}
 	for name, now := range object {
@@ -134,7 +142,8 @@ func (f *Field) Adopt(live any) any {
 			shown[name] = v
 		}
 	}
-	if f.UnownedIfUnset && len(shown) == 0 {
+	// Empty is what the absence of the field means as well, except for a selector or a field that has no fields.
+	if len(shown) == 0 && len(f.Fields) > 0 && !f.isSelector() {
 		return nil
 	}
 	return shown
