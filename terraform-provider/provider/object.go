@@ -144,6 +144,7 @@ func (o *object) ValidateConfig(ctx context.Context, req resource.ValidateConfig
 		return
 	}
 	o.kind.check(ctx, w, nil, &resp.Diagnostics)
+	o.kind.validateWait(ctx, &req.Config, &resp.Diagnostics)
 	if o.kind.kubeconfigs {
 		validateKubeconfig(ctx, &req.Config, &resp.Diagnostics)
 	}

@@ -31,16 +31,24 @@ const pollInterval = 500 * time.Millisecond
 type waitConditions struct {
 	// Conditions maps condition types to the required status.
 	Conditions map[string]string `tfsdk:"conditions"`
+	// Fields maps paths of attributes to regular expressions for their values.
+	Fields map[string]string `tfsdk:"fields"`
 }
 
 func waitBlock() schema.Block {
 	return schema.SingleNestedBlock{
 		MarkdownDescription: "After the apply, wait until the components of Breakwater have processed the object: until its conditions hold for the generation " +
-			"that was applied. The timeout is that of `timeouts`.",
+			"that was applied, and its fields have the expected values. The error after a timeout shows the last values. The timeout is that of `timeouts`.",
 		Attributes: map[string]schema.Attribute{
 			"conditions": schema.MapAttribute{
 				Optional: true, ElementType: types.StringType,
-				MarkdownDescription: "The conditions to wait for, by their types, and the status that each must have. Default: `{ Ready = \"True\" }`.",
+				MarkdownDescription: "The conditions to wait for, by their types, and the status that each must have. " +
+					"Default: `{ Ready = \"True\" }`, unless `fields` is set.",
+			},
+			"fields": schema.MapAttribute{
+				Optional: true, ElementType: types.StringType,
+				MarkdownDescription: "The fields to wait for, by their paths in the attributes of the data source, such as `status.available_replicas` or " +
+					"`status.cells[0].cell_id`, and a regular expression (RE2) that must match the whole value; `*` matches any value that is set.",
 			},
 		},
 	}
@@ -50,13 +58,13 @@ func waitBlock() schema.Block {
 func newWaitConditions(ctx context.Context, plan *tfsdk.Plan, d *diag.Diagnostics) *waitConditions {
 	var w *waitConditions
 	d.Append(plan.GetAttribute(ctx, path.Root("wait"), &w)...)
-	if w != nil && len(w.Conditions) == 0 {
+	if w != nil && len(w.Conditions) == 0 && len(w.Fields) == 0 {
 		w.Conditions = map[string]string{v1alpha1.ConditionReady: string(metav1.ConditionTrue)}
 	}
 	return w
 }
 
-// await waits until the conditions hold. If the timeout expires first, the error lists what is missing.
+// await waits until the conditions hold and the fields have their values. If the timeout expires first, the error lists what is missing.
 func (t *task) await(ctx context.Context, d *diag.Diagnostics) {
 	missing := "it was not read"
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
@@ -67,7 +75,7 @@ func (t *task) await(ctx context.Context, d *diag.Diagnostics) {
 			}
 			return false, nil
 		}
-		now := t.wait.unmet(live)
+		now := strings.Join(append(t.wait.unmet(live), t.kind.unmetFields(t.wait.Fields, live)...), "; ")
 		if now != missing {
 			missing = now
 			tflog.Info(ctx, "waiting", map[string]any{"kind": t.kind.Kind.Kind, "name": t.want.String(), "for": now})
@@ -77,23 +85,24 @@ func (t *task) await(ctx context.Context, d *diag.Diagnostics) {
 	switch {
 	case err == nil:
 	case apierrors.IsNotFound(err):
-		d.AddError(fmt.Sprintf("%s %s was deleted", t.kind.Kind.Kind, t.want), "Another client deleted it while Terraform waited for its conditions.")
+		d.AddError(t.kind.Kind.Kind+" was deleted", fmt.Sprintf("Another client deleted %s while Terraform waited for it.", t.want))
 	case wait.Interrupted(err):
-		d.AddError(fmt.Sprintf("%s %s was applied, but its conditions did not hold in time", t.kind.Kind.Kind, t.want), sentence(missing))
+		d.AddError(t.kind.Kind.Kind+" was applied, but what it waits for did not hold in time",
+			fmt.Sprintf("%s: %s.", t.kind.of(t.want.String()), strings.TrimSuffix(missing, ".")))
 	default:
 		t.kind.explain(d, "waited for", t.want.String(), err)
 	}
 }
 
-// unmet says which conditions do not hold yet; empty if all hold.
-func (w *waitConditions) unmet(live *unstructured.Unstructured) string {
+// unmet says which conditions do not hold yet.
+func (w *waitConditions) unmet(live *unstructured.Unstructured) []string {
 	status := struct {
 		ObservedGeneration *int64             `json:"observedGeneration"`
 		Conditions         []metav1.Condition `json:"conditions"`
 	}{}
 	raw, _ := live.Object["status"].(map[string]any)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &status); err != nil {
-		return "its status cannot be read: " + err.Error()
+		return []string{"its status cannot be read: " + err.Error()}
 	}
 	var all []string
 	if g := status.ObservedGeneration; g != nil && *g < live.GetGeneration() {
@@ -110,5 +119,5 @@ func (w *waitConditions) unmet(live *unstructured.Unstructured) string {
 			all = append(all, fmt.Sprintf("condition %s is of generation %d, want %d", name, c.ObservedGeneration, live.GetGeneration()))
 		}
 	}
-	return strings.Join(all, "; ")
+	return all
 }
