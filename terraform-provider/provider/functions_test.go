@@ -36,12 +36,12 @@ locals {
     apiVersion: breakwater.dev/v1alpha1
     kind: PodProtector
     metadata: {namespace: shop, name: web}
-    spec: {a: 9007199254740993, b: yes}
+    spec: {expectedReplicas: 9007199254740993, minAvailable: yes}
   EOT
   )
   selector = { match_labels = { app = "web" }, match_expressions = [{ key = "tier", operator = "In", values = ["front"] }] }
 }
-output "decoded" { value = "${local.protector.metadata.name} of ${local.protector.metadata.namespace}, ${local.protector.spec.a}, ${local.protector.spec.b}" }
+output "decoded" { value = "${local.protector.metadata.name} of ${local.protector.metadata.namespace}, ${local.protector.spec.expectedReplicas}, ${local.protector.spec.minAvailable}" }
 output "multi" {
   value = join(",", provider::breakwater::manifest_decode_multi("{apiVersion: v1, kind: Cell}\n---\n{apiVersion: v1, kind: PodProtector}")[*].kind)
 }
@@ -95,7 +95,7 @@ func TestFunctionErrors(t *testing.T) {
 			refused(`manifest_decode("{apiVersion: v1, kind: A}\n---\n{apiVersion: v1, kind: B}")`, "The text contains 2 manifests .* manifest_decode_multi"),
 			refused(`manifest_encode("text")`, "A manifest must be an object"),
 			refused(`selector_matches({ match_expressions = [{ key = "a", operator = "In" }] }, {})`, `selector.match_expressions\[0\].values: .* at least one value for In`),
-			refused(`floor("70%", "30%", 100)`, "give either minAvailable or maxUnavailable"),
+			refused(`floor("70%", "30%", 100)`, "give either min_available or max_unavailable"),
 			refused(`floor("70%", null, null)`, "expected_replicas is null"),
 		)
 	})

@@ -21,6 +21,7 @@ import (
 type manifestDecode struct {
 	// multi accepts any number of documents and returns a tuple.
 	multi bool
+	kinds []*kind
 }
 
 // Metadata sets the name of the function.
@@ -45,7 +46,8 @@ func (f *manifestDecode) Definition(_ context.Context, _ function.DefinitionRequ
 		resp.Definition.MarkdownDescription = "Parses YAML with any number of manifests, separated by lines of `---`, and returns a tuple of " +
 			"objects in the same order, with the field names of the manifests. Empty documents are omitted. "
 	}
-	resp.Definition.MarkdownDescription += "A manifest has an `apiVersion` and a `kind`, and no duplicate keys; its values are parsed as kubectl parses them."
+	resp.Definition.MarkdownDescription += "A manifest has an `apiVersion` and a `kind`, no duplicate keys, and, if it is of Breakwater's API, no field " +
+		"that its kind does not have; its values are parsed as kubectl parses them."
 }
 
 // Run parses the manifests.
@@ -54,7 +56,7 @@ func (f *manifestDecode) Run(ctx context.Context, req function.RunRequest, resp 
 	if resp.Error = req.Arguments.Get(ctx, &text); resp.Error != nil {
 		return
 	}
-	manifests, err := parseManifests(ctx, text)
+	manifests, err := f.parseManifests(ctx, text)
 	switch {
 	case err == nil && f.multi:
 		of := make([]attr.Type, len(manifests))
@@ -75,7 +77,7 @@ func (f *manifestDecode) Run(ctx context.Context, req function.RunRequest, resp 
 }
 
 // parseManifests returns the documents of a text that are not empty.
-func parseManifests(ctx context.Context, text string) ([]attr.Value, error) {
+func (f *manifestDecode) parseManifests(ctx context.Context, text string) ([]attr.Value, error) {
 	var all []attr.Value
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for number := 1; ; number++ {
@@ -86,6 +88,9 @@ func parseManifests(ctx context.Context, text string) ([]attr.Value, error) {
 		var read map[string]any
 		if err == nil {
 			read, err = parseDocument(document)
+		}
+		if err == nil {
+			err = checkManifest(f.kinds, read)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d of the text: %w", number, err)

@@ -12,7 +12,9 @@ import (
 )
 
 // manifestEncode is a function that encodes an object as YAML.
-type manifestEncode struct{}
+type manifestEncode struct {
+	kinds []*kind
+}
 
 // Metadata sets the name of the function.
 func (manifestEncode) Metadata(_ context.Context, _ function.MetadataRequest, resp *function.MetadataResponse) {
@@ -24,8 +26,8 @@ func (manifestEncode) Definition(_ context.Context, _ function.DefinitionRequest
 	resp.Definition = function.Definition{
 		Summary: "Write a Kubernetes manifest",
 		MarkdownDescription: "Returns an object as YAML, or a list of objects as YAML documents separated by lines of `---`. Keys are in alphabetical " +
-			"order, so that equal objects give equal texts; attributes that are `null` are omitted. `manifest_decode` and " +
-			"`manifest_decode_multi` parse the result.",
+			"order, so that equal objects give equal texts; attributes that are `null` are omitted. A field that a kind of Breakwater's API " +
+			"does not have is an error. `manifest_decode` and `manifest_decode_multi` parse the result.",
 		Parameters: []function.Parameter{function.DynamicParameter{Name: "manifest",
 			MarkdownDescription: "An object, or a list of objects, with the field names of the manifest."}},
 		Return: function.StringReturn{},
@@ -33,12 +35,12 @@ func (manifestEncode) Definition(_ context.Context, _ function.DefinitionRequest
 }
 
 // Run encodes the manifest.
-func (manifestEncode) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
+func (m manifestEncode) Run(ctx context.Context, req function.RunRequest, resp *function.RunResponse) {
 	var given types.Dynamic
 	if resp.Error = req.Arguments.Get(ctx, &given); resp.Error != nil {
 		return
 	}
-	text, err := encodeManifest(ctx, given)
+	text, err := m.encodeManifest(ctx, given)
 	if err != nil {
 		resp.Error = function.NewArgumentFuncError(0, sentence(err.Error()))
 		return
@@ -46,7 +48,7 @@ func (manifestEncode) Run(ctx context.Context, req function.RunRequest, resp *fu
 	resp.Error = resp.Result.Set(ctx, text)
 }
 
-func encodeManifest(ctx context.Context, given types.Dynamic) (string, error) {
+func (m manifestEncode) encodeManifest(ctx context.Context, given types.Dynamic) (string, error) {
 	value, err := given.ToTerraformValue(ctx)
 	if err != nil {
 		return "", err
@@ -60,11 +62,15 @@ func encodeManifest(ctx context.Context, given types.Dynamic) (string, error) {
 		manifests = []any{read}
 	}
 	texts := make([]string, len(manifests))
-	for i, m := range manifests {
-		if _, ok := m.(map[string]any); !ok {
+	for i, one := range manifests {
+		object, ok := one.(map[string]any)
+		if !ok {
 			return "", errors.New("a manifest must be an object, or a list of objects")
 		}
-		text, err := yaml.Marshal(m)
+		if err := checkManifest(m.kinds, object); err != nil {
+			return "", err
+		}
+		text, err := yaml.Marshal(object)
 		if err != nil {
 			return "", fmt.Errorf("it cannot be written as YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 		}

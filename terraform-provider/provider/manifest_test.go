@@ -98,6 +98,40 @@ func TestManifestDecodeErrors(t *testing.T) {
 	}
 }
 
+// These functions are the strict way to write a nested object: their arguments keep the names that a schema would drop.
+func TestManifestsOfBreakwaterAreStrict(t *testing.T) {
+	all, err := kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spec, want := range map[string]string{
+		`{selector: {matchLabels: {app: web}}, minAvailable: 1}`:                                "",
+		`{selector: {match_labels: {app: web}}, minAvailable: 1}`:                               "a PodProtector has no field spec.selector.match_labels.",
+		`{selector: {matchLabels: {a: b}, expressions: []}, spread: {domains: 3}, floor: 1}`:    "spec.floor, spec.selector.expressions, spec.spread.domains.",
+		`{selector: {matchExpressions: [{key: a, operator: In, value: b}]}, minAvailable: 30%}`: "spec.selector.matchExpressions[0].value.",
+	} {
+		text := "apiVersion: breakwater.dev/v1alpha1\nkind: PodProtector\nmetadata: {namespace: shop, name: web}\nspec: " + spec
+		object, complaint := decoded(t, &manifestDecode{kinds: all}, text)
+		if !strings.Contains(complaint, want) || want == "" && complaint != "" {
+			t.Errorf("manifest_decode of %s: error %q, want %q", spec, complaint, want)
+		}
+		if object, _ = decoded(t, &manifestDecode{}, text); object == nil {
+			t.Fatal(text)
+		}
+		if _, complaint = call(t, manifestEncode{kinds: all}, given(t, object)); !strings.Contains(complaint, strings.TrimPrefix(want, "a ")) || want == "" && complaint != "" {
+			t.Errorf("manifest_encode of %s: error %q, want %q", spec, complaint, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"apiVersion: breakwater.dev/v1alpha1\nkind: PodProtecter": "breakwater.dev/v1alpha1 has no kind PodProtecter.",
+		"apiVersion: apps/v1\nkind: Deployment\nspec: {a: b}":     "",
+	} {
+		if _, complaint := decoded(t, &manifestDecode{kinds: all}, text); !strings.Contains(complaint, want) || want == "" && complaint != "" {
+			t.Errorf("manifest_decode of %s: error %q, want %q", text, complaint, want)
+		}
+	}
+}
+
 func TestManifestEncodeSortsAndOmitsNull(t *testing.T) {
 	protector := map[string]any{
 		"kind": "PodProtector", "apiVersion": "breakwater.dev/v1alpha1", "metadata": map[string]any{"name": "web", "labels": nil},
