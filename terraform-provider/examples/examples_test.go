@@ -64,14 +64,19 @@ func outputs(t *testing.T, d *terraform.Dir) {
 	found, got := map[string]struct{ Value any }{}, map[string]any{}
 	parse(t, d.Run("output", "-json"), &found)
 	want := map[string]any{
-		"floors":                   map[string]any{"min_available": 35., "max_unavailable": 40.},
-		"floors_by_name":           map[string]any{"search": "70%", "mail": 2.},
-		"floor_of_search":          "70%",
-		"release_is_protected":     true,
-		"without_budget":           []any{"checkout", "web"},
-		"cells_that_are_not_ready": []any{},
-		"pods_of_worker_1":         0.,
-		"web_may_lose":             0.,
+		"floors":                      map[string]any{"min_available": 35., "max_unavailable": 40.},
+		"floors_by_name":              map[string]any{"search": "70%", "mail": 2.},
+		"floor_of_search":             "70%",
+		"release_is_protected":        true,
+		"without_budget":              []any{"catalog", "checkout", "web"},
+		"cells_that_are_not_ready":    []any{},
+		"pods_of_worker_1":            0.,
+		"web_may_lose":                0.,
+		"floor_of_the_frontend":       "70%",
+		"production_namespaces":       map[string]any{"environment": "production"},
+		"ring_is_ready":               "True",
+		"spread_keys":                 []any{"topology.kubernetes.io/zone"},
+		"scheduling_policies_of_shop": []any{"zones"},
 	}
 	for name := range want {
 		got[name] = found[name].Value

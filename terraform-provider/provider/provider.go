@@ -74,17 +74,14 @@ func (b *Breakwater) EphemeralResources(context.Context) []func() ephemeral.Ephe
 
 // DataSources returns the data sources for existing objects.
 func (b *Breakwater) DataSources(context.Context) []func() datasource.DataSource {
-	protectors, cells := b.kind("pod_protector"), b.kind("cell")
-	if protectors == nil || cells == nil {
-		return nil // Schema reports the reason
+	var all []func() datasource.DataSource
+	for _, k := range b.kinds {
+		all = append(all, func() datasource.DataSource { return &source{kind: k} }, func() datasource.DataSource { return &sources{kind: k} })
 	}
-	return []func() datasource.DataSource{
-		func() datasource.DataSource { return &source{kind: protectors} },
-		func() datasource.DataSource { return &sources{kind: protectors} },
-		func() datasource.DataSource { return &source{kind: cells} },
-		func() datasource.DataSource { return &sources{kind: cells} },
-		func() datasource.DataSource { return &topology{cells: cells} },
+	if cells := b.kind("cell"); cells != nil {
+		all = append(all, func() datasource.DataSource { return &topology{cells: cells} })
 	}
+	return all
 }
 
 // ListResources returns one list resource for each kind.
@@ -108,9 +105,9 @@ func (b *Breakwater) Actions(context.Context) []func() action.Action {
 // Functions returns functions, which need no cluster.
 func (b *Breakwater) Functions(context.Context) []func() function.Function {
 	all := []func() function.Function{
-		func() function.Function { return &manifestDecode{} },
-		func() function.Function { return &manifestDecode{multi: true} },
-		func() function.Function { return manifestEncode{} },
+		func() function.Function { return &manifestDecode{kinds: b.kinds} },
+		func() function.Function { return &manifestDecode{multi: true, kinds: b.kinds} },
+		func() function.Function { return manifestEncode{kinds: b.kinds} },
 	}
 	if protectors := b.kind("pod_protector"); protectors != nil {
 		all = append(all, func() function.Function { return &selectorMatches{protectors: protectors} },

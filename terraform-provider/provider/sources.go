@@ -24,7 +24,7 @@ func (s *sources) Metadata(_ context.Context, req datasource.MetadataRequest, re
 	resp.TypeName = req.ProviderTypeName + "_" + s.plural()
 }
 
-func (s *sources) plural() string { return s.kind.name + "s" }
+func (s *sources) plural() string { return pluralOf(s.kind.name) }
 
 // Schema defines the attributes that select the objects, and a list of objects with the attributes of the singular data source.
 func (s *sources) Schema(_ context.Context, _ datasource.SchemaRequest, resp *datasource.SchemaResponse) {
@@ -41,8 +41,8 @@ func (s *sources) Schema(_ context.Context, _ datasource.SchemaRequest, resp *da
 		MarkdownDescription: "The objects, by " + order + ". The list is empty if none is selected.",
 	}
 	resp.Schema = schema.Schema{
-		MarkdownDescription: fmt.Sprintf("The %ss of a core cluster, all or those that labels select, each with its status, whichever client created it. %s",
-			s.kind.Kind.Kind, s.kind.Description),
+		MarkdownDescription: fmt.Sprintf("The %s of a core cluster, all or those that labels select, each with its status, whichever client created it. %s",
+			s.kind.plural(), s.kind.Description),
 		Attributes: all,
 	}
 }
