@@ -59,3 +59,10 @@ func destructible(configuration string) string {
 	configuration = regexp.MustCompile(`(?m)^ *deletion_protection += true\n`).ReplaceAllString(configuration, "")
 	return regexp.MustCompile(`(?m)^resource "breakwater_pod_protector" .*\{$`).ReplaceAllString(configuration, "$0\n  deletion_protection = false")
 }
+
+// The repository that a release splits from this folder has its own license, because registries show it and GitHub reads it there.
+func TestLicenseIsThatOfTheRepository(t *testing.T) {
+	if read(t, "../LICENSE") != read(t, "../../LICENSE") {
+		t.Error("terraform-provider/LICENSE differs from LICENSE: copy it")
+	}
+}
