@@ -76,7 +76,7 @@ func outputs(t *testing.T, d *terraform.Dir) {
 		"production_namespaces":       map[string]any{"environment": "production"},
 		"ring_is_ready":               "True",
 		"spread_keys":                 []any{"topology.kubernetes.io/zone"},
-		"scheduling_policies_of_shop": []any{"zones"},
+		"scheduling_policies_of_shop": []any{"reports", "zones"},
 	}
 	for name := range want {
 		got[name] = found[name].Value

@@ -24,9 +24,12 @@ func snake(name string) string {
 	return b.String()
 }
 
-// describe returns the field's own documentation with Terraform's names, and adds facts from the schema.
+// describe returns the field's own documentation, or a default for the names that identify an object, with Terraform's names, and adds facts from the schema.
 func describe(name string, props *apiextensionsv1.JSONSchemaProps) string {
 	text := strings.Join(strings.Fields(props.Description), " ")
+	if text == "" {
+		text = map[string]string{"kind": "Kind of the object.", "name": "Name of the object.", "namespace": "Namespace of the object."}[name]
+	}
 	if first, rest, ok := strings.Cut(text, " "); ok && name != "" && strings.EqualFold(first, name) {
 		text = "`" + snake(name) + "` " + rest
 	}
