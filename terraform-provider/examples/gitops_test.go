@@ -40,7 +40,7 @@ spec: {expectedReplicas: 50, operations: [Update], admissionHistory: {maxConcurr
 func TestDriftCheck(t *testing.T) {
 	forEachProgram(t, func(t *testing.T, program string) {
 		s := newShared(t, program)
-		const fields = "selector = {}\n  min_available = \"3\""
+		const fields = "selector = { match_labels = {} }\n  min_available = \"3\""
 		s.apply(fields)
 		s.expect("nothing")
 		connected := s.Variables
