@@ -93,7 +93,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (o observed, err 
 		}
 		o.entries = append(o.entries, entries...)
 	}
-	key := client.ObjectKey{Namespace: r.SecretNamespace, Name: "cell-" + name}
+	key := r.secretKey(name)
 	o.secretName = key.String()
 	if !isCellName(name) {
 		return o, nil
@@ -171,13 +171,19 @@ func (r *Reconciler) clusterOf(ctx context.Context, cell *v1alpha1.Cell) (cluste
 	return cluster, err
 }
 
+// secretKey returns the name of the Secret with the kubeconfig of a Cell.
+func (r *Reconciler) secretKey(cell string) client.ObjectKey {
+	return client.ObjectKey{Namespace: r.SecretNamespace, Name: "cell-" + cell}
+}
+
 // newCell returns the Cell of an entry.
 func (r *Reconciler) newCell(name, source string) *v1alpha1.Cell {
+	key := r.secretKey(name)
 	return &v1alpha1.Cell{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{managedBy: Name}, Annotations: map[string]string{v1alpha1.AnnotationInventoryEntry: source},
 		},
-		Spec: v1alpha1.CellSpec{KubeconfigSecretRef: &v1alpha1.KubeconfigSecretRef{Namespace: r.SecretNamespace, Name: "cell-" + name, Key: kubeconfigKey}},
+		Spec: v1alpha1.CellSpec{KubeconfigSecretRef: &v1alpha1.KubeconfigSecretRef{Namespace: key.Namespace, Name: key.Name, Key: kubeconfigKey}},
 	}
 }
 
@@ -195,7 +201,8 @@ func (r *Reconciler) createCell(ctx context.Context, name string, e *entry) erro
 
 // applySecret writes a kubeconfig. An existing Secret is one that this controller created, and its UID keeps another one from being changed.
 func (r *Reconciler) applySecret(ctx context.Context, o observed, kubeconfig []byte) error {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.SecretNamespace, Name: "cell-" + o.name, Labels: map[string]string{managedBy: Name}}}
+	key := r.secretKey(o.name)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{managedBy: Name}}}
 	var err error
 	if o.secret == nil {
 		secret.Data = map[string][]byte{kubeconfigKey: kubeconfig}
