@@ -21,13 +21,14 @@ type takeover struct {
 	formerManagers []string
 }
 
-// newTakeover reads over from the force_conflicts attribute and from the private state of a resource.
+// newTakeover reads over from the force_conflicts attribute and from the private state of a resource. Without a cluster, which a plan may lack, no field
+// manager is a former one.
 func (c *cluster) newTakeover(ctx context.Context, force bool, private privateState) (takeover, diag.Diagnostics) {
 	o := takeover{force: force}
 	d := readPrivate(ctx, private, formerKey, &o.formerManagers)
 	moved := len(o.formerManagers) > 0
 	last, more := lastManager(ctx, private)
-	if d.Append(more...); last != c.manager && !moved {
+	if d.Append(more...); c.absence() == nil && last != c.manager && !moved {
 		o.formerManagers = []string{last}
 	}
 	return o, d
