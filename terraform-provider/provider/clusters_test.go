@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
+	"github.com/breakwater-k8s/breakwater/terraform-provider/provider"
 )
 
 // kubeconfigOf writes a configuration to a kubeconfig file and returns its path.
@@ -76,4 +79,38 @@ func clusterRole(t *testing.T, name string, rules ...rbacv1.PolicyRule) string {
 	}
 	t.Cleanup(func() { _ = c.Delete(context.Background(), role) })
 	return name
+}
+
+// A client of the protocol may plan without having configured the provider.
+func TestPlanOfProviderThatIsNotConfigured(t *testing.T) {
+	server := provider.Server("test")()
+	schemas, err := server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &protocolClient{ProviderServer: server, t: t, schemas: schemas}
+	schema := schemas.ResourceSchemas["breakwater_pod_protector"]
+	selector := schema.ValueType().(tftypes.Object).AttributeTypes["selector"].(tftypes.Object)
+	config := s.object(schema, values{
+		"namespace": stringArgument("shop"), "name": stringArgument("web"), "min_available": stringArgument("1"),
+		"selector": tftypes.NewValue(selector, map[string]tftypes.Value{
+			"match_labels":      tftypes.NewValue(selector.AttributeTypes["match_labels"], map[string]tftypes.Value{}),
+			"match_expressions": tftypes.NewValue(selector.AttributeTypes["match_expressions"], nil),
+		}),
+	})
+	none, err := tfprotov6.NewDynamicValue(schema.ValueType(), tftypes.NewValue(schema.ValueType(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := server.PlanResourceChange(t.Context(), &tfprotov6.PlanResourceChangeRequest{
+		TypeName: "breakwater_pod_protector", Config: config, PriorState: &none, ProposedNewState: config,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range r.Diagnostics {
+		if d.Severity == tfprotov6.DiagnosticSeverityError {
+			t.Errorf("PlanResourceChange() reports %s: %s, want no error", d.Summary, d.Detail)
+		}
+	}
 }
