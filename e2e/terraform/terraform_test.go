@@ -87,7 +87,10 @@ func newStack(l *e2e.Fixture, program string) *stack {
 		"TF_VAR_core=" + l.Federation().Cores()[0].Kubeconfig(), "TF_VAR_workers={" + strings.Join(workers, ",") + "}",
 		"TF_VAR_namespace=" + l.Namespace,
 	}
-	l.Cleanup(func() { _, _ = s.Try("destroy", "-auto-approve", "-var=floor=0", "-var=protection=false") })
+	l.Cleanup(func() { // What a failed test leaves would fail the next program's.
+		_, _ = s.Try("apply", "-auto-approve", "-var=floor=0", "-var=protection=false")
+		_, _ = s.Try("destroy", "-auto-approve", "-var=floor=0", "-var=protection=false")
+	})
 	return s
 }
 
@@ -123,7 +126,7 @@ func floorVariable(pods int) string { return fmt.Sprintf("-var=floor=%d", pods) 
 func (s *stack) expectDeletionProtection(arguments ...string) {
 	s.Fixture.Helper()
 	out, err := s.Try(arguments...)
-	if text := "PodProtector " + s.Namespace + "/web is protected from deletion"; err == nil || !strings.Contains(out, text) {
+	if text := "PodProtector " + s.Namespace + "/web would be deleted"; err == nil || !strings.Contains(out, text) {
 		s.Fixture.Fatalf("got %v, want an error that says %q:\n%s", err, text, out)
 	}
 }
