@@ -33,7 +33,7 @@ func (s *Fixture) startCertManager(context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.StartProcess("cert-manager", path, nil, "--kubeconfig="+s.Cluster.Kubeconfig())
+	err = s.StartProcess("cert-manager", path, nil, "--kubeconfig="+s.Cluster.Kubeconfig())
 	return err
 }
 

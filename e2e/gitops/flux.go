@@ -85,7 +85,7 @@ func (s *ProcessHost) startController(ctx context.Context, name string, rules []
 		return err
 	}
 	arguments = append(arguments, "--watch-all-namespaces=true", "--enable-leader-election=false", "--metrics-addr=0", "--health-addr="+health)
-	_, err = s.StartProcess(name, path, []string{"KUBECONFIG=" + kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace}, arguments...)
+	err = s.StartProcess(name, path, []string{"KUBECONFIG=" + kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace}, arguments...)
 	return err
 }
 

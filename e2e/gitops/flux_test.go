@@ -2,6 +2,7 @@ package gitops_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e/gitops"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,10 +24,11 @@ var kustomizations = []string{"breakwater-crds", "breakwater", "breakwater-cells
 var source = client.ObjectKey{Namespace: systemNamespace, Name: "breakwater"}
 
 // extraValues are the values that this environment needs besides clusters/single/main/values.yaml: an address, because there is no Service
-// that routes. The API server uses HTTP/1.1 for loopback addresses, but not for real webhooks.
+// that routes, and pods that become ready when their process is.
 const extraValues = `
-webhook: {url: "https://%s", scheduling: {enabled: true}}
-tls: {ipAddresses: [0.0.0.0]}
+webhook: {url: "https://%s", drain: 1s, scheduling: {enabled: true}}
+tls: {ipAddresses: [%s]}
+podAnnotations: {%s: "false", %s: held}
 `
 
 // renderChart returns the rendered manifests of a chart, as a team commits them.
@@ -32,8 +36,8 @@ func (s *Fixture) renderChart(ctx context.Context, chart string) (string, error)
 	arguments := []string{"template", chart, filepath.Join(root, "charts", chart), "--namespace=" + systemNamespace, "--no-hooks", "--kube-version=1.36.0"}
 	if chart == "breakwater" {
 		own := s.Path("values.yaml")
-		address := strings.Replace(s.webhook, "127.0.0.1", "0.0.0.0", 1)
-		if err := os.WriteFile(own, fmt.Appendf(nil, extraValues, address), 0o600); err != nil {
+		values := fmt.Appendf(nil, extraValues, s.webhooks.ExternalAddress(), install.ExternalHost, federation.ReadyAnnotation, federation.CompleteAnnotation)
+		if err := os.WriteFile(own, values, 0o600); err != nil {
 			return "", err
 		}
 		arguments = append(arguments, "--values="+filepath.Join(root, "clusters", "single", "main", "values.yaml"), "--values="+own)
@@ -115,7 +119,7 @@ func (s *Fixture) waitForSync(ctx context.Context) error {
 	}
 	for _, layer := range kustomizations {
 		if err := s.WaitForApplied(ctx, client.ObjectKey{Namespace: systemNamespace, Name: layer}, want); err != nil {
-			return fmt.Errorf("%w; %s", err, s.kubelet.state())
+			return errors.Join(err, s.kubelet.Problems())
 		}
 	}
 	return nil

@@ -165,11 +165,11 @@ func (s *ProcessHost) createServiceAccount(ctx context.Context, namespace, name 
 			return "", err
 		}
 	}
-	return s.Kubeconfig(ctx, namespace, name)
+	return s.kubeconfig(ctx, namespace, name)
 }
 
-// Kubeconfig writes a kubeconfig with a token of a ServiceAccount, like the token that its pods have, and returns its path.
-func (s *ProcessHost) Kubeconfig(ctx context.Context, namespace, name string) (string, error) {
+// kubeconfig writes a kubeconfig with a token of a ServiceAccount, like the token that its pods have, and returns its path.
+func (s *ProcessHost) kubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	admin := s.Cluster.RESTConfig()
 	clients, err := kubernetes.NewForConfig(admin)
 	if err != nil {

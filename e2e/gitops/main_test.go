@@ -15,6 +15,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/install"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 )
 
 // systemNamespace is the namespace of everything that Flux syncs here.
@@ -28,8 +30,8 @@ type Fixture struct {
 	*gitops.ProcessHost
 	federation *local.Federation
 	repository *gitops.Repository
-	kubelet    *kubelet
-	webhook    string // host:port that the API server calls
+	kubelet    *release.Kubelet
+	webhooks   *install.Balancer
 }
 
 // All tests share fixture, because its setup takes half a minute. Each test leaves it in sync, except the last one, which prunes it.
@@ -96,9 +98,26 @@ func (s *Fixture) buildProgram(ctx context.Context) error {
 	return nil
 }
 
+// startKubelet starts what runs Breakwater's pods as processes, once Flux has applied their Deployments.
+func (s *Fixture) startKubelet(context.Context) error {
+	pods := s.Path("pods")
+	if err := os.Mkdir(pods, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if s.kubelet, err = release.StartKubelet(s.Cluster, s.Path("breakwater"), pods); err != nil {
+		return err
+	}
+	s.webhooks, err = install.NewBalancer(s.kubelet.Webhooks)
+	return err
+}
+
 func (s *Fixture) stop() {
 	if s.kubelet != nil {
-		s.kubelet.stop()
+		s.kubelet.Close()
+	}
+	if s.webhooks != nil {
+		s.webhooks.Close()
 	}
 	if s.repository != nil {
 		s.repository.Close()

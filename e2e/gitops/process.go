@@ -7,59 +7,35 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/binaries"
 )
 
-// Process is a running program that writes a log.
-type Process struct {
-	cmd *exec.Cmd
-	// Ended is closed when it has ended.
-	Ended chan struct{}
-}
-
-// StartProcess starts a program with its own environment. Close ends it at the latest.
-func (s *ProcessHost) StartProcess(name, path string, environment []string, arguments ...string) (*Process, error) {
+// StartProcess starts a program with its own environment. Close ends it.
+func (s *ProcessHost) StartProcess(name, path string, environment []string, arguments ...string) error {
 	if err := os.MkdirAll(s.Path("logs"), 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	log := s.Path("logs", name+".log")
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer file.Close() // the child has its own descriptor
 	cmd := exec.Command(path, arguments...)
 	cmd.Stdout, cmd.Stderr = file, file
 	cmd.Env = append([]string{"HOME=" + s.dir, "TMPDIR=" + s.dir, "PATH=" + os.Getenv("PATH")}, environment...)
 	if err := s.spawner.Start(cmd); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return fmt.Errorf("start %s: %w", name, err)
 	}
-	p := &Process{cmd: cmd, Ended: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait() // the log has the reason
-		close(p.Ended)
-	}()
-	return p, nil
-}
-
-// Terminate ends a process as a kubelet does: with SIGTERM, and SIGKILL after 10 seconds.
-func (p *Process) Terminate() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) // it may have ended
-	select {
-	case <-p.Ended:
-	case <-time.After(10 * time.Second):
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		<-p.Ended
-	}
+	go func() { _ = cmd.Wait() }() // the log has the reason
+	return nil
 }
 
 // PrintLogs prints the last lines of all logs.
 func (s *ProcessHost) PrintLogs() {
 	fmt.Fprintln(os.Stderr, "These tests used", binaries.Version(context.Background(), "git"))
-	logs, _ := filepath.Glob(s.Path("logs", "*.log")) // the pattern is right
+	logs, _ := filepath.Glob(s.Path("*", "*.log")) // the pattern is right
 	for _, log := range logs {
 		raw, err := os.ReadFile(log)
 		if err != nil {

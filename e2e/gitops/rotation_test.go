@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -22,14 +22,14 @@ var certificates = schema.GroupVersionKind{Group: "cert-manager.io", Version: "v
 
 func TestCertificateRotationFailsNoReviewAndShowsNoDiff(t *testing.T) {
 	asked, stop := removeContinuously(t)
-	served := servedSerial(t)
+	served := servedSerials(t)
 	// Renew the CA first, which changes the bundle, and then the certificate that it signs.
 	for _, name := range []string{"breakwater-ca", "breakwater-webhook"} {
 		renewCertificate(t, name)
 	}
-	noErrors(t, gitops.WaitUntil(t.Context(), "the webhook to serve the new certificate", func() string {
-		if servedSerial(t) == served {
-			return "the webhook serves the old certificate"
+	noErrors(t, gitops.WaitUntil(t.Context(), "the webhooks to serve the new certificate", func() string {
+		if now := servedSerials(t); now.Intersection(served).Len() > 0 {
+			return "a webhook serves the old certificate"
 		}
 		return ""
 	}))
@@ -132,12 +132,19 @@ func issuedCertificate(t *testing.T, secret string) []byte {
 	return s.Data["tls.crt"]
 }
 
-// servedSerial returns the serial number of the certificate that the webhook serves.
-func servedSerial(t *testing.T) string {
+// servedSerials returns the serial numbers of the certificates that the webhooks serve.
+func servedSerials(t *testing.T) sets.Set[string] {
 	t.Helper()
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test reads the certificate, and sends nothing
-	conn, err := dialer.DialContext(t.Context(), "tcp", strings.Replace(fixture.webhook, "0.0.0.0", "127.0.0.1", 1))
-	noErrors(t, err)
-	defer conn.Close()
-	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
+	serials := sets.New[string]()
+	for _, address := range fixture.kubelet.Webhooks() {
+		conn, err := dialer.DialContext(t.Context(), "tcp", address)
+		noErrors(t, err)
+		serials.Insert(conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String())
+		noErrors(t, conn.Close())
+	}
+	if serials.Len() == 0 {
+		t.Fatal("no webhook is ready")
+	}
+	return serials
 }

@@ -16,14 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
@@ -169,9 +167,11 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	if err != nil {
 		return err
 	}
-	if err := k.mount(ctx, p, folder); err != nil {
+	volumes := k.secretVolumes(p, folder)
+	if err := volumes.mount(ctx); err != nil {
 		return err
 	}
+	k.running.Go(func() { volumes.update(ctx) })
 	var claims [3]*port.Claim
 	for i := range claims {
 		if claims[i], err = port.NewClaim(); err != nil {
@@ -232,39 +232,6 @@ func (k *Kubelet) writeKubeconfig(ctx context.Context, p *corev1.Pod, folder str
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {Token: token.Status.Token}},
 		Contexts:  map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
 	}, path)
-}
-
-// mount writes the Secrets of a pod to files, once all exist.
-func (k *Kubelet) mount(ctx context.Context, p *corev1.Pod, folder string) error {
-	for _, volume := range p.Spec.Volumes {
-		if volume.Secret == nil {
-			continue
-		}
-		var secret *corev1.Secret
-		err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-			found, err := k.client.CoreV1().Secrets(p.Namespace).Get(ctx, volume.Secret.SecretName, metav1.GetOptions{})
-			secret = found
-			return err == nil, client.IgnoreNotFound(err)
-		})
-		if err != nil {
-			return err
-		}
-		for _, mount := range p.Spec.Containers[0].VolumeMounts {
-			if mount.Name != volume.Name {
-				continue
-			}
-			at := filepath.Join(folder, mount.MountPath)
-			if err := os.MkdirAll(at, 0o700); err != nil {
-				return err
-			}
-			for key, content := range secret.Data {
-				if err := os.WriteFile(filepath.Join(at, key), content, 0o600); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // processArguments converts the arguments of a pod to those of a process: it has a different kubeconfig, other file paths, and no cluster
