@@ -19,6 +19,7 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/doctest"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 )
 
 func TestUninstallLeavesNothingBehind(t *testing.T) {
@@ -89,7 +90,7 @@ func deleteCRDs(l *e2e.Fixture) {
 // helmInPage adds what processes need instead of pods to the page's own command: an address of the webhook, and a certificate for it.
 const helmInPage = `helm() {
 	case "$*" in
-	*"charts/breakwater "*) command helm "$@" --values "$VALUES" --set core.name=core,tls.mode=secret ;;
+	*" charts/breakwater-0."*) command helm "$@" --values "$VALUES" --set core.name=core,tls.mode=secret ;;
 	*) command helm "$@" ;;
 	esac
 }`
@@ -101,8 +102,8 @@ func TestQuickstart(t *testing.T) {
 		t.Fatal(err)
 	}
 	single.Claim(t, "a reader installs, labels, deletes, and is refused", func(l *e2e.Fixture) {
-		for _, release := range []string{"breakwater", "breakwater-crds"} {
-			if out, err := installed.Helm(l.Context(), "uninstall", release, "--ignore-not-found", "--wait"); err != nil {
+		for _, name := range []string{"breakwater", "breakwater-crds"} {
+			if out, err := installed.Helm(l.Context(), "uninstall", name, "--ignore-not-found", "--wait"); err != nil {
 				l.Fatalf("%v\n%s", err, out)
 			}
 		}
@@ -112,11 +113,15 @@ func TestQuickstart(t *testing.T) {
 				t.Logf("line %d of the page is skipped: no kubelet needs an image here, the pods of Breakwater are processes", step.Line)
 			}
 		}
-		tree, err := filepath.Abs("../..")
+		// The folder of a release, as far as the page needs it.
+		folder, home := t.TempDir(), t.TempDir()
+		pack, err := release.Helm(l.Context(), home, "package", "../../charts/breakwater", "../../charts/breakwater-crds", "--destination", filepath.Join(folder, "charts"))
 		l.Must(err)
-		home := t.TempDir()
+		if out, err := pack.CombinedOutput(); err != nil {
+			l.Fatalf("%v\n%s", err, out)
+		}
 		page.Run(t, doctest.Options{
-			Environments: []doctest.Environment{doctest.Cluster}, Folder: tree, Prelude: helmInPage, Timeout: 2 * time.Minute,
+			Environments: []doctest.Environment{doctest.Cluster}, Folder: folder, Prelude: helmInPage, Timeout: 2 * time.Minute,
 			Variables: []string{
 				"PATH=" + os.Getenv(local.BinariesVariable) + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + home,
 				"KUBECONFIG=" + installed.Cluster.Kubeconfig(), "VALUES=" + installed.Values,

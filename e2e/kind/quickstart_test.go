@@ -14,7 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// TestQuickstart runs docs/tutorials/quickstart.md in a new cluster. e2e/charts runs it where docker is missing.
+// TestQuickstart runs docs/tutorials/quickstart.md in a new cluster, with nothing but the folder of a release. e2e/charts runs it where docker
+// is missing.
 func TestQuickstart(t *testing.T) {
 	options := kind.Require(t)
 	page, err := doctest.Read(repositoryRoot(t), "docs/tutorials/quickstart.md")
@@ -31,13 +32,16 @@ func TestQuickstart(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build kind: %v\n%s", err, out)
 	}
+	helm, err := local.BuiltProgram("helm")
+	noError(t, err)
+	release := filepath.Join(t.TempDir(), "release")
+	buildRelease(t, "-helm", helm, "-out", release)
 	began := time.Now()
 	page.Run(t, doctest.Options{
-		Environments: []doctest.Environment{doctest.Cluster, doctest.Kind}, Folder: repositoryRoot(t), Timeout: 2 * waitTimeout,
+		Environments: []doctest.Environment{doctest.Cluster, doctest.Kind}, Folder: release, Timeout: 2 * waitTimeout,
 		Variables: []string{
 			"PATH=" + strings.Join([]string{programs, os.Getenv(local.BinariesVariable), os.Getenv("PATH")}, string(os.PathListSeparator)),
 			"KUBECONFIG=" + cluster.Kubeconfig(), "KIND_CLUSTER_NAME=" + strings.TrimSuffix(cluster.Nodes()[0], "-control-plane"),
-			"MAKEFLAGS=", // of the make that runs this test
 		},
 	})
 	t.Logf("FIGURE the quickstart took %s", roundedSince(began))
