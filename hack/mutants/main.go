@@ -58,7 +58,8 @@ func proofs() []proof {
 		{"properties", []string{
 			"./internal/core/quota", "./internal/sharding/slot", "./internal/core/podhealth", "./internal/core/policy", "./internal/clusters",
 			"./aggregator", "./webhook",
-			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/topology", "./internal/core/removal",
+			"./internal/core/brake", "./controllers/brake", "./controllers/keeper", "./controllers/generator", "./controllers/inventory", "./controllers/topology",
+			"./internal/core/removal",
 		}, "^(" + strings.Join([]string{
 			"TestChooseNeverReleasesAfterAnAccident", "TestExpect", "TestExpectationStaysWhileWorkloadsCannotBeFound", "TestPodsWithExpectedOwners",
 			"TestDecide", "TestDecideHoldsBurstsAndTheLimitOfEachWindow", "TestDecideHoldsABurstForAWindow", "TestDescribeWeakening", "TestReference",
