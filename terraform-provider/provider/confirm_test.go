@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
@@ -18,6 +19,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/confirm"
 )
+
+// stateFile is the name of the state in a working directory.
+const stateFile = "terraform.tfstate"
 
 const oneFloor = "selector = { match_labels = {} }\n min_available = \"1\"\n timeouts {\n delete = \"2s\"\n}"
 
@@ -236,16 +240,15 @@ func TestDeleteWithStateOfOlderProvider(t *testing.T) {
 		d.Run("apply", "-auto-approve")
 
 		t.Log("a state that does not say whether the protector is protected")
-		const state = "terraform.tfstate"
-		before := d.Read(state)
-		d.Write(state, withoutAttribute(t, before, "deletion_protection"))
+		before := d.Read(stateFile)
+		d.Write(stateFile, editedState(t, before, func(attributes map[string]any) { delete(attributes, "deletion_protection") }))
 		out, err := d.Try("destroy", "-auto-approve", "-refresh=false")
 		if err == nil || !strings.Contains(out, "is protected from deletion") || getProtector(t, namespace, "web").DeletionTimestamp != nil {
 			t.Errorf("a destroy ended with %v, want it refused:\n%s", err, out)
 		}
 
 		t.Log("a state whose destroy has failed before")
-		d.Write(state, before)
+		d.Write(stateFile, before)
 		edit(t, namespace, "web", heldBy("example.com/hold"))
 		began, p := time.Now(), getProtector(t, namespace, "web")
 		if err := c.Delete(t.Context(), p, client.Preconditions{UID: &p.UID}); err != nil {
@@ -260,8 +263,8 @@ func TestDeleteWithStateOfOlderProvider(t *testing.T) {
 	})
 }
 
-// withoutAttribute returns a state whose resources lack an attribute.
-func withoutAttribute(t *testing.T, state, name string) string {
+// editedState returns a state in which the attributes of all resources were changed.
+func editedState(t *testing.T, state string, change func(attributes map[string]any)) string {
 	t.Helper()
 	all := map[string]any{}
 	if err := json.Unmarshal([]byte(state), &all); err != nil {
@@ -269,7 +272,7 @@ func withoutAttribute(t *testing.T, state, name string) string {
 	}
 	for _, r := range all["resources"].([]any) {
 		for _, i := range r.(map[string]any)["instances"].([]any) {
-			delete(i.(map[string]any)["attributes"].(map[string]any), name)
+			change(i.(map[string]any)["attributes"].(map[string]any))
 		}
 	}
 	changed, err := json.Marshal(all)
@@ -277,6 +280,39 @@ func withoutAttribute(t *testing.T, state, name string) string {
 		t.Fatal(err)
 	}
 	return string(changed)
+}
+
+// An older provider applied an exemption whose names Terraform had dropped as {}, which exempts all pods.
+func TestPlanWithMisspeltExemptionOfOlderProvider(t *testing.T) {
+	onTerraform(t)
+	namespace, c := testplane.Namespace(t), testplane.Client(t)
+	right := protector(t, namespace, oneFloor+"\n exempt_pod_selector = { match_labels = { app = \"batch\" } }")
+	d := workingDir(t, right)
+	configuration := d.Read("main.tf")
+	d.Run("apply", "-auto-approve")
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{"selector": map[string]any{}, "minAvailable": int64(1), "exemptPodSelector": map[string]any{}},
+	}}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodProtector"))
+	object.SetNamespace(namespace)
+	object.SetName("web")
+	if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("breakwater-terraform"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	d.Write(stateFile, editedState(t, d.Read(stateFile), func(attributes map[string]any) {
+		attributes["exempt_pod_selector"].(map[string]any)["match_labels"] = nil
+	}))
+
+	d.Write("main.tf", strings.Replace(configuration, "{ match_labels = { app = \"batch\" } }", "{ matchLabels = { app = \"batch\" } }", 1))
+	if out, err := d.Try("plan"); err == nil || !strings.Contains(out, "exempt_pod_selector sets none of its attributes") {
+		t.Errorf("a plan with the old configuration ended with %v, want it refused:\n%s", err, out)
+	}
+	d.Write("main.tf", configuration)
+	d.Run("apply", "-auto-approve")
+	if got := getProtector(t, namespace, "web").Spec.ExemptPodSelector; got == nil || got.MatchLabels["app"] != "batch" {
+		t.Errorf("the exemption is %v after an apply of the right configuration", got)
+	}
+	d.Run("plan", "-detailed-exitcode")
 }
 
 func TestDeleteDoesNotConfirmRecreatedProtector(t *testing.T) {
