@@ -12,6 +12,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e"
@@ -89,7 +91,11 @@ func (s *kindFixture) claim(name string, verify func(*kindFixture)) {
 func (s *kindFixture) deleteFixture() {
 	s.Helper()
 	for _, core := range s.Cores {
-		s.Must(core.Delete(s.Context(), &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}}))
+		web := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}}
+		// Unconfirmed, a deletion together with that of the namespace looks like an accident, and the floor stays.
+		confirmation := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationConfirmRelease)
+		s.Must(core.Patch(s.Context(), web, client.RawPatch(types.MergePatchType, []byte(confirmation))))
+		s.Must(core.Delete(s.Context(), web))
 	}
 	for _, cluster := range s.kind.Clusters() {
 		c, err := install.Client(cluster)
