@@ -56,21 +56,18 @@ func isDifferent(t *testing.T, object *unstructured.Unstructured, application st
 		Modified     bool
 		Live, Wanted json.RawMessage
 	}
-	runAndDecode(t, raw, &answer, "argo-look", "-settings="+argoSettings, "-application="+application, "-kubeconfig="+fixture.Cluster.Kubeconfig(), "diff")
+	runAndDecode(t, raw, &answer, "argo-look", "-settings="+argoSettings(t), "-application="+application, "-kubeconfig="+fixture.Cluster.Kubeconfig(), "diff")
 	return answer.Modified, string(answer.Live) + "\n" + string(answer.Wanted)
 }
 
-// renderApplication writes the Application that the ApplicationSet of clusters/single creates, with only the fields that define ignored
+// renderApplication writes the Application that the ApplicationSet of clusters/argocd creates, with only the fields that define ignored
 // differences.
 func renderApplication(t *testing.T) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(root, "clusters", "single", "applicationset.yaml"))
+	applications := findObject(t, "argocd", "ApplicationSet", "breakwater")
+	ignored, ok, err := unstructured.NestedSlice(applications.Object, "spec", "template", "spec", "ignoreDifferences")
 	noErrors(t, err)
-	objects, err := gitops.Parse(raw)
-	noErrors(t, err)
-	ignored, ok, err := unstructured.NestedSlice(objects[0].Object, "spec", "template", "spec", "ignoreDifferences")
-	noErrors(t, err)
-	compare, _, err := unstructured.NestedString(objects[0].Object, "spec", "template", "metadata", "annotations", "argocd.argoproj.io/compare-options")
+	compare, _, err := unstructured.NestedString(applications.Object, "spec", "template", "metadata", "annotations", "argocd.argoproj.io/compare-options")
 	noErrors(t, err)
 	if !ok || compare != "ServerSideDiff=true" {
 		t.Fatalf("the ApplicationSet has no ignoreDifferences, or compares by %q", compare)
@@ -85,6 +82,7 @@ func renderApplication(t *testing.T) string {
 }
 
 func TestArgoCDActionsOnAProtector(t *testing.T) {
+	settings := argoSettings(t)
 	protector := func(deleted bool) []byte {
 		metadata := map[string]any{"name": "web", "namespace": "shop", "finalizers": []any{"breakwater.dev/protector", "example.com/other", "breakwater.dev/hold"}}
 		if deleted {
@@ -99,7 +97,7 @@ func TestArgoCDActionsOnAProtector(t *testing.T) {
 			Name     string
 			Disabled bool
 		}
-		runAndDecode(t, protector(deleted), &offered, "argo-look", "-settings="+argoSettings, "actions")
+		runAndDecode(t, protector(deleted), &offered, "argo-look", "-settings="+settings, "actions")
 		var enabled []string
 		for _, action := range offered {
 			if !action.Disabled {
@@ -114,18 +112,18 @@ func TestArgoCDActionsOnAProtector(t *testing.T) {
 		Resource  unstructured.Unstructured
 		Operation string
 	}
-	runAndDecode(t, protector(false), &results, "argo-look", "-settings="+argoSettings, "-parameter=cell=worker-2", "act", "remove-cell")
+	runAndDecode(t, protector(false), &results, "argo-look", "-settings="+settings, "-parameter=cell=worker-2", "act", "remove-cell")
 	if got := results[0].Resource.GetAnnotations()["breakwater.dev/remove-cell"]; got != "worker-2" || results[0].Operation != "patch" {
 		t.Errorf("remove-cell makes the annotation %q by %s", got, results[0].Operation)
 	}
-	runAndDecode(t, protector(true), &results, "argo-look", "-settings="+argoSettings, "act", "release")
+	runAndDecode(t, protector(true), &results, "argo-look", "-settings="+settings, "act", "release")
 	if got := results[0].Resource.GetFinalizers(); !slices.Equal(got, []string{"example.com/other"}) {
 		t.Errorf("release leaves the finalizers %v", got)
 	}
-	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+argoSettings, "act", "release"); err == nil {
+	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+settings, "act", "release"); err == nil {
 		t.Error("release of an object that is not being deleted succeeded, want an error")
 	}
-	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+argoSettings, "act", "remove-cell"); err == nil {
+	if _, err := gitops.Output(t.Context(), protector(false), "argo-look", "-settings="+settings, "act", "remove-cell"); err == nil {
 		t.Error("remove-cell without a cell succeeded, want an error")
 	}
 }

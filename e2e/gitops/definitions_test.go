@@ -3,6 +3,7 @@ package gitops_test
 import (
 	"context"
 	"path/filepath"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -45,4 +46,18 @@ func buildKustomization(ctx context.Context, folder string) ([]byte, []*unstruct
 	}
 	objects, err := gitops.Parse(raw)
 	return raw, objects, err
+}
+
+// findObject returns the object of a kind and name that kustomize builds of a folder of clusters/.
+func findObject(t *testing.T, folder, kind, name string) *unstructured.Unstructured {
+	t.Helper()
+	_, objects, err := buildKustomization(t.Context(), folder)
+	noErrors(t, err)
+	for _, object := range objects {
+		if object.GetKind() == kind && object.GetName() == name {
+			return object
+		}
+	}
+	t.Fatalf("clusters/%s has no %s %s", folder, kind, name)
+	return nil
 }

@@ -17,36 +17,49 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// kustomizations are the Kustomizations of clusters/flux/rendered, in the order of their dependencies.
+// kustomizations are the Kustomizations of clusters/rendered, in the order of their dependencies.
 var kustomizations = []string{"breakwater-crds", "breakwater", "breakwater-cells", "protection"}
 
-// source is the GitRepository of clusters/flux/rendered.
-var source = client.ObjectKey{Namespace: systemNamespace, Name: "breakwater"}
+// source is the GitRepository that flux bootstrap creates, from which all Kustomizations sync.
+var source = client.ObjectKey{Namespace: "flux-system", Name: "flux-system"}
 
-// extraValues are the values that this environment needs besides clusters/single/main/values.yaml: an address, because there is no Service
-// that routes, and pods that become ready when their process is.
+// extraValues replace the other cells in clusters/dev/main/values.yaml, because there is one cluster. They have an address, because there is
+// no Service that routes, and pods that become ready when their process is.
 const extraValues = `
 webhook: {url: "https://%s", drain: 1s, scheduling: {enabled: true}}
 tls: {ipAddresses: [%s]}
 podAnnotations: {%s: "false", %s: held}
 `
 
+// values returns the values of the cluster.
+func (s *Fixture) values() (string, error) {
+	raw, err := os.ReadFile(filepath.Join(root, "clusters", "dev", "main", "values.yaml"))
+	own, others, ok := strings.Cut(string(raw), "remoteCells:\n- name: worker-1\n")
+	if err == nil && (!ok || others != "") {
+		err = errors.New("clusters/dev/main/values.yaml does not end with the remote cells")
+	}
+	return own + fmt.Sprintf(extraValues, s.webhooks.ExternalAddress(), install.ExternalHost, federation.ReadyAnnotation, federation.CompleteAnnotation), err
+}
+
 // renderChart returns the rendered manifests of a chart, as a team commits them.
 func (s *Fixture) renderChart(ctx context.Context, chart string) (string, error) {
 	arguments := []string{"template", chart, filepath.Join(root, "charts", chart), "--namespace=" + systemNamespace, "--no-hooks", "--kube-version=1.36.0"}
 	if chart == "breakwater" {
-		own := s.Path("values.yaml")
-		values := fmt.Appendf(nil, extraValues, s.webhooks.ExternalAddress(), install.ExternalHost, federation.ReadyAnnotation, federation.CompleteAnnotation)
-		if err := os.WriteFile(own, values, 0o600); err != nil {
+		values, err := s.values()
+		if err != nil {
 			return "", err
 		}
-		arguments = append(arguments, "--values="+filepath.Join(root, "clusters", "single", "main", "values.yaml"), "--values="+own)
+		file := s.Path("values.yaml")
+		if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+			return "", err
+		}
+		arguments = append(arguments, "--values="+file)
 	}
 	out, err := gitops.Output(ctx, nil, "helm", arguments...)
 	return string(out), err
 }
 
-// splitCells separates the Cells from the other rendered manifests, as clusters/flux/rendered expects.
+// splitCells separates the Cells from the other rendered manifests, as clusters/rendered expects.
 func splitCells(rendered string) (app, cells string) {
 	for document := range strings.SplitSeq(rendered, "\n---\n") {
 		if strings.Contains(document, "\nkind: Cell\n") {
@@ -73,23 +86,35 @@ func (s *Fixture) fillRepository(ctx context.Context) error {
 		return err
 	}
 	app, cells := splitCells(app)
+	workload, err := gitops.Parse([]byte(web))
+	if err != nil {
+		return err
+	}
+	if err := s.Apply(ctx, workload); err != nil {
+		return err
+	}
 	return s.repository.Commit(ctx, "Breakwater protects the shop", map[string]string{
 		"crds/breakwater-crds.yaml": crds, "breakwater/breakwater.yaml": app, "cells/cells.yaml": cells,
-		"protection/web.yaml": web, "protection/web-protector.yaml": webProtector, "protection/cart-protector.yaml": cartProtector, "protection/pool-policy.yaml": poolPolicy,
+		"protection/web-protector.yaml": webProtector, "protection/cart-protector.yaml": cartProtector, "protection/pool-policy.yaml": poolPolicy,
 	})
 }
 
-// applyRendered applies clusters/flux/rendered with the URL of the fixture's repository, and waits until Flux has cloned it.
+// applyRendered applies clusters/rendered and the GitRepository of flux bootstrap, and waits until Flux has cloned it.
 func (s *Fixture) applyRendered(ctx context.Context) error {
-	raw, _, err := buildKustomization(ctx, "flux/rendered")
+	_, objects, err := buildKustomization(ctx, "rendered")
 	if err != nil {
 		return err
 	}
-	objects, err := gitops.Parse([]byte(strings.ReplaceAll(string(raw), "https://git.example.com/team/cluster", s.repository.URL())))
+	bootstrap, err := gitops.Parse(fmt.Appendf(nil, `
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {namespace: %s, name: %s}
+spec: {interval: 1m, url: %q, ref: {branch: main}}
+`, source.Namespace, source.Name, s.repository.URL()))
 	if err != nil {
 		return err
 	}
-	if err := s.Apply(ctx, objects); err != nil {
+	if err := s.Apply(ctx, append(bootstrap, objects...)); err != nil {
 		return err
 	}
 	return s.fetchCommit(ctx)

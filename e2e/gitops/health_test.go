@@ -2,19 +2,29 @@ package gitops_test
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/gitops"
 )
 
-// argoSettings is the file with the addition to Argo CD's ConfigMap.
-var argoSettings = filepath.Join(root, "clusters", "argocd", "argocd-cm.yaml")
+// argoSettings writes the additions of clusters/argocd to Argo CD's ConfigMap, and returns the path of the file.
+func argoSettings(t *testing.T) string {
+	t.Helper()
+	settings := findObject(t, "argocd", "ConfigMap", "argocd-cm")
+	raw, err := yaml.Marshal(settings.Object)
+	noErrors(t, err)
+	file := filepath.Join(t.TempDir(), "argocd-cm.yaml")
+	noErrors(t, os.WriteFile(file, raw, 0o600))
+	return file
+}
 
-// healthResults has the health of an object according to Argo CD, kstatus, and the healthCheckExprs in clusters/flux. Flux waits for
+// healthResults has the health of an object according to Argo CD, kstatus, and the healthCheckExprs in clusters/. Flux waits for
 // Unknown as well as for InProgress.
 type healthResults struct{ argo, kstatus, expressions string }
 
@@ -23,7 +33,7 @@ func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 		return map[string]any{"type": v1alpha1.ConditionReady, "status": status, "reason": reason, "message": "so it is"}
 	}
 	other := map[string]any{"type": v1alpha1.ConditionGuarded, "status": "False", "reason": v1alpha1.ReasonWebhookMissing, "message": "no"}
-	exprs := healthExpressions(t)
+	settings, exprs := argoSettings(t), healthExpressions(t)
 	for claim, test := range map[string]struct {
 		deleted    bool
 		observed   int64 // 0 is absent
@@ -63,7 +73,7 @@ func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 			if len(status) > 0 {
 				object["status"] = status
 			}
-			if got := evaluateHealth(t, object, exprs); got != test.want {
+			if got := evaluateHealth(t, object, settings, exprs); got != test.want {
 				t.Errorf("%s, %s: got %+v, want %+v", claim, kind, got, test.want)
 			}
 		}
@@ -72,7 +82,7 @@ func TestArgoCDAndFluxAgreeOnHealth(t *testing.T) {
 
 // An uneven spread or a pod that conflicts with a policy is informational: the synced objects were applied.
 func TestAuditFindingsDoNotDegradeHealth(t *testing.T) {
-	exprs := healthExpressions(t)
+	settings, exprs := argoSettings(t), healthExpressions(t)
 	for _, audited := range []struct{ kind, condition, status, reason, message string }{
 		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "False", v1alpha1.ReasonShareTooLarge, "so it is"},
 		{"PodProtector", v1alpha1.ConditionSpreadSatisfied, "False", v1alpha1.ReasonDomainLossBreaks, "so it is"},
@@ -88,13 +98,13 @@ func TestAuditFindingsDoNotDegradeHealth(t *testing.T) {
 				map[string]any{"type": v1alpha1.ConditionReady, "status": "True", "reason": v1alpha1.ReasonApplied, "message": "so it is"},
 			}},
 		}
-		if got, want := evaluateHealth(t, object, exprs), (healthResults{"Healthy", "Current", "Current"}); got != want {
+		if got, want := evaluateHealth(t, object, settings, exprs), (healthResults{"Healthy", "Current", "Current"}); got != want {
 			t.Errorf("%+v: got %+v, want %+v", audited, got, want)
 		}
 		raw, err := json.Marshal(object)
 		noErrors(t, err)
 		var argo struct{ Message string }
-		if runAndDecode(t, raw, &argo, "argo-look", "-settings="+argoSettings, "health"); argo.Message != audited.message {
+		if runAndDecode(t, raw, &argo, "argo-look", "-settings="+settings, "health"); argo.Message != audited.message {
 			t.Errorf("%+v: Argo CD says %q", audited, argo.Message)
 		}
 	}
@@ -106,18 +116,18 @@ func TestRingWithoutResourcesIsHealthy(t *testing.T) {
 		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "ClusterRing", "metadata": map[string]any{"name": "generators", "generation": 1},
 		"spec": map[string]any{"shardNamespace": "breakwater-system"},
 	}
-	if got := evaluateHealth(t, object, healthExpressions(t)); got.argo != "Healthy" || got.kstatus != "Current" {
+	if got := evaluateHealth(t, object, argoSettings(t), healthExpressions(t)); got.argo != "Healthy" || got.kstatus != "Current" {
 		t.Errorf("%+v", got)
 	}
 }
 
 // evaluateHealth evaluates the health of an object with the real code of Argo CD and Flux.
-func evaluateHealth(t *testing.T, object map[string]any, exprs string) healthResults {
+func evaluateHealth(t *testing.T, object map[string]any, settings, exprs string) healthResults {
 	t.Helper()
 	raw, err := json.Marshal(object)
 	noErrors(t, err)
 	var argo struct{ Status string }
-	runAndDecode(t, raw, &argo, "argo-look", "-settings="+argoSettings, "health")
+	runAndDecode(t, raw, &argo, "argo-look", "-settings="+settings, "health")
 	var flux struct{ Kstatus, Expressions string }
 	runAndDecode(t, raw, &flux, "flux-look", "-expressions="+exprs)
 	return healthResults{argo.Status, flux.Kstatus, flux.Expressions}
@@ -131,12 +141,12 @@ func runAndDecode(t *testing.T, object []byte, answer any, name string, argument
 	noErrors(t, json.Unmarshal(out, answer))
 }
 
-// healthExpressions returns the healthCheckExprs of clusters/flux. It fails the test unless they are the same in all Kustomizations that
+// healthExpressions returns the healthCheckExprs of clusters/. It fails the test unless they are the same in all Kustomizations that
 // have some.
 func healthExpressions(t *testing.T) string {
 	t.Helper()
 	found := map[string]bool{}
-	for _, folder := range []string{"flux", "flux/protection", "flux/rendered"} {
+	for _, folder := range []string{"dev/main", "rendered"} {
 		_, objects, err := buildKustomization(t.Context(), folder)
 		noErrors(t, err)
 		for _, object := range objects {
@@ -157,4 +167,35 @@ func healthExpressions(t *testing.T) string {
 		return one
 	}
 	return ""
+}
+
+// The health check and its cases have the layout in which Argo CD keeps those of other projects.
+func TestArgoCDHealthCheckPassesItsCases(t *testing.T) {
+	folder := filepath.Join(root, "clusters", "argocd", "resource_customizations", "breakwater.dev", "_")
+	type health struct{ Status, Message string }
+	var cases struct {
+		Tests []struct {
+			HealthStatus health
+			InputPath    string
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(folder, "health_test.yaml"))
+	noErrors(t, err)
+	noErrors(t, yaml.UnmarshalStrict(raw, &cases))
+	inputs, err := filepath.Glob(filepath.Join(folder, "testdata", "*.yaml"))
+	noErrors(t, err)
+	if len(inputs) == 0 || len(cases.Tests) != len(inputs) {
+		t.Errorf("health_test.yaml has %d cases for %d inputs", len(cases.Tests), len(inputs))
+	}
+	settings := argoSettings(t)
+	for _, test := range cases.Tests {
+		raw, err := os.ReadFile(filepath.Join(folder, test.InputPath))
+		noErrors(t, err)
+		object, err := yaml.YAMLToJSON(raw)
+		noErrors(t, err)
+		var got health
+		if runAndDecode(t, object, &got, "argo-look", "-settings="+settings, "health"); got != test.HealthStatus {
+			t.Errorf("%s: got %+v, want %+v", test.InputPath, got, test.HealthStatus)
+		}
+	}
 }

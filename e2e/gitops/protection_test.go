@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The manifests of a team: a protector of all pods of web, so that every removal is denied, and a policy for new pods.
+// A workload, and the manifests of a team that Flux or Argo CD syncs: a protector of all its pods, so that every removal is denied, and a policy
+// for new pods.
 const (
 	web = `
 apiVersion: v1

@@ -2,6 +2,7 @@ package federation
 
 import (
 	"bytes"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,12 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/breakwater-k8s/breakwater/clusters"
 )
+
+// topologies is embedded, so that a program can start a federation from any working directory.
+//
+//go:embed topologies
+var topologies embed.FS
 
 // LoadTopology reads a topology file. Its error joins all errors in the file, each as FILE:LINE: FIELD: error.
 func LoadTopology(file string) (*Topology, error) {
@@ -24,9 +28,10 @@ func LoadTopology(file string) (*Topology, error) {
 	return parseTopology(file, raw)
 }
 
-// Embedded returns a topology that is built into the program, by the name of its directory in clusters/.
+// Embedded returns a topology that is built into the program, by the name of its file in topologies/.
 func Embedded(name string) (*Topology, error) {
-	raw, err := clusters.FS.ReadFile(path.Join(name, "topology.yaml"))
+	file := path.Join("topologies", name+".yaml")
+	raw, err := topologies.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 		return nil, fmt.Errorf("unknown topology %q: want %s, or the path of a topology file",
 			name, strings.Join(EmbeddedNames(), ", "))
@@ -34,18 +39,18 @@ func Embedded(name string) (*Topology, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the topology %q: %w", name, err)
 	}
-	return parseTopology(path.Join("clusters", name, "topology.yaml"), raw)
+	return parseTopology(file, raw)
 }
 
 // EmbeddedNames returns the names that Embedded accepts, sorted.
 func EmbeddedNames() []string {
-	entries, err := clusters.FS.ReadDir(".")
+	entries, err := topologies.ReadDir("topologies")
 	if err != nil {
-		panic(err) // the root of an embedded file system can always be listed
+		panic(err) // an embedded directory can always be listed
 	}
 	var names []string
 	for _, entry := range entries {
-		names = append(names, entry.Name())
+		names = append(names, strings.TrimSuffix(entry.Name(), ".yaml"))
 	}
 	return names
 }
