@@ -81,9 +81,9 @@ docs-all: ## Run what pages show of make itself, which takes minutes; make test-
 	@$(call with_control_planes) DOCS_ALL=1 go test -count=1 -timeout 30m -v -run TestWhatPagesShowOfTheTreeIsSo ./e2e/harness/doctest
 
 .PHONY: e2e-gitops
-e2e-gitops: ## Test what GitOps syncs, with Flux, cert-manager and what decides in Argo CD (ARGS="-run Prune -v")
-	@for module in $(gitops_tools) cert-manager; do (cd hack/tools/$$module && go mod tidy -diff); done; \
-	$(call with_control_planes,$(gitops_tools) cert-manager helm) go test -count=1 -timeout 15m ./e2e/gitops $(ARGS)
+e2e-gitops: ## Test what GitOps syncs, with the controllers of Flux, Argo CD and cert-manager (ARGS="-run Prune -v")
+	@for module in $(gitops_tools) argo-cd-controllers cert-manager; do (cd hack/tools/$$module && go mod tidy -diff); done; \
+	$(call with_control_planes,$(gitops_tools) argo-cd-controllers cert-manager helm registry) go test -count=1 -timeout 15m ./e2e/gitops $(ARGS)
 
 .PHONY: chart-check
 chart-check: ## Check the charts: lint, render, schemas, rights, and what a real apiserver says (ARGS="-run Values -v")

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// This test uninstalls Breakwater, so it is in the last file.
+// This test uninstalls Breakwater, so only the test that installs it again is in a later file.
 func TestPruningRemovesWebhookConfigurationsBeforeWorkloads(t *testing.T) {
 	noErrors(t, fixture.waitForSync(t.Context()))
 	expectDenied(t)
