@@ -82,7 +82,7 @@ docs-all: ## Run what pages show of make itself, which takes minutes; make test-
 
 .PHONY: e2e-gitops
 e2e-gitops: ## Test what GitOps syncs, with the controllers of Flux, Argo CD and cert-manager (ARGS="-run Prune -v")
-	@for module in $(gitops_tools) argo-cd-controllers cert-manager; do (cd hack/tools/$$module && go mod tidy -diff); done; \
+	@for module in $(gitops_tools) argo-cd-controllers cert-manager external-secrets; do (cd hack/tools/$$module && go mod tidy -diff); done; \
 	$(call with_control_planes,$(gitops_tools) argo-cd-controllers cert-manager helm registry) go test -count=1 -timeout 15m ./e2e/gitops $(ARGS)
 
 .PHONY: chart-check

@@ -11,11 +11,12 @@ import (
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/local"
 )
 
-// installDefinitions installs the CRDs of Argo CD and cert-manager, from the modules from which make builds the tools.
+// installDefinitions installs the CRDs of Argo CD, cert-manager and External Secrets, from the modules of hack/tools.
 func (s *Fixture) installDefinitions(ctx context.Context) error {
 	for _, from := range []struct{ tool, module, pattern string }{
 		{"cert-manager", "github.com/cert-manager/cert-manager", "deploy/crds/*.yaml"},
 		{"argo-cd", "github.com/argoproj/argo-cd/v3", "manifests/crds/*-crd.yaml"},
+		{"external-secrets", "github.com/external-secrets/external-secrets", "config/crds/bases/external-secrets.io_externalsecrets.yaml"},
 	} {
 		folder, err := gitops.ModuleFolder(ctx, from.tool, from.module)
 		if err != nil {

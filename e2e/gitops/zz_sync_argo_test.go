@@ -2,13 +2,9 @@ package gitops_test
 
 import (
 	"fmt"
-	"io/fs"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,14 +16,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/e2e/gitops"
-	"github.com/breakwater-k8s/breakwater/e2e/harness/registry"
 )
 
 var applicationKind = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Application"}
 
 // This test installs Breakwater after the test in zz_prune_test.go has uninstalled it. Argo CD runs until the end, so it is the last test.
 func TestArgoCDInstallsPromotesAndReverts(t *testing.T) {
-	address := serveCharts(t, "0.1.0", "0.2.0")
+	// Argo CD pulls charts by TLS only.
+	server := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: serveCharts(t, "0.1.0", "0.2.0")}))
+	t.Cleanup(server.Close)
+	address := server.Listener.Addr().String()
+	noErrors(t, fixture.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: gitops.ArgoNamespace, Name: "charts", Labels: map[string]string{"argocd.argoproj.io/secret-type": "repository"}},
+		StringData: map[string]string{"type": "helm", "name": "charts", "url": address + "/charts", "enableOCI": "true", "insecure": "true"},
+	}))
 	noErrors(t, fixture.pushCommit(t.Context(), "clusters", clusterFiles(t, address)))
 	_, objects, err := buildKustomization(t.Context(), "argocd")
 	noErrors(t, err)
@@ -46,10 +48,7 @@ func TestArgoCDInstallsPromotesAndReverts(t *testing.T) {
 	expectImages(t, address+"/breakwater:0.1.0")
 
 	// A promotion is a commit that changes the version of an environment.
-	release := "clusters/dev/release/release.yaml"
-	raw, err := os.ReadFile(filepath.Join(root, release))
-	noErrors(t, err)
-	noErrors(t, fixture.repository.Commit(t.Context(), "0.2.0 in dev", map[string]string{release: strings.Replace(string(raw), "0.1.0", "0.2.0", 1)}))
+	noErrors(t, fixture.repository.Commit(t.Context(), "0.2.0 in dev", promotion(t)))
 	refresh := &unstructured.Unstructured{}
 	refresh.SetGroupVersionKind(schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "ApplicationSet"})
 	refresh.SetNamespace(gitops.ArgoNamespace)
@@ -77,54 +76,6 @@ func TestArgoCDInstallsPromotesAndReverts(t *testing.T) {
 		t.Error("the sync removed the caBundle")
 	}
 	noErrors(t, fixture.waitForWebhook(t.Context()))
-}
-
-// serveCharts serves versions of the charts from a registry with TLS, and returns its address. Argo CD knows that its certificate is not to be
-// verified.
-func serveCharts(t *testing.T, versions ...string) string {
-	t.Helper()
-	plain := registry.Start(t, "127.0.0.1")
-	for _, version := range versions {
-		for _, chart := range []string{"breakwater-crds", "breakwater"} {
-			folder := t.TempDir()
-			_, err := gitops.Output(t.Context(), nil, "helm", "package", filepath.Join(root, "charts", chart), "--version="+version, "--app-version="+version, "--destination="+folder)
-			noErrors(t, err)
-			_, err = gitops.Output(t.Context(), nil, "helm", "push", filepath.Join(folder, chart+"-"+version+".tgz"), "oci://"+plain+"/charts", "--plain-http")
-			noErrors(t, err)
-		}
-	}
-	server := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: plain}))
-	t.Cleanup(server.Close)
-	address := server.Listener.Addr().String()
-	noErrors(t, fixture.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: gitops.ArgoNamespace, Name: "charts", Labels: map[string]string{"argocd.argoproj.io/secret-type": "repository"}},
-		StringData: map[string]string{"type": "helm", "name": "charts", "url": address + "/charts", "enableOCI": "true", "insecure": "true"},
-	}))
-	return address
-}
-
-// settings replaces the addresses in clusters/settings.
-func settings(address string) *strings.Replacer {
-	return strings.NewReplacer("ghcr.io/breakwater-k8s", address, "https://git.example.com/team/fleet", fixture.repository.URL())
-}
-
-// clusterFiles returns the files of clusters/ with the addresses and the values of the fixture, as a user commits them.
-func clusterFiles(t *testing.T, address string) map[string]string {
-	t.Helper()
-	files := map[string]string{}
-	noErrors(t, fs.WalkDir(os.DirFS(root), "clusters", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		raw, err := os.ReadFile(filepath.Join(root, path))
-		files[path] = string(raw)
-		return err
-	}))
-	files["clusters/settings/settings.yaml"] = settings(address).Replace(files["clusters/settings/settings.yaml"])
-	values, err := fixture.values()
-	noErrors(t, err)
-	files["clusters/dev/main/values.yaml"] = values
-	return files
 }
 
 // waitForApplication waits until an Application is Synced and Healthy, and its last sync succeeded.
