@@ -67,8 +67,9 @@ func filesWith(files map[string]string, text string) (found []string) {
 	return found
 }
 
-func TestClustersNameEachAddressAndVersionOnce(t *testing.T) {
-	files := clusterFiles(t)
+// chartVersion returns the version of the chart in this folder.
+func chartVersion(t *testing.T) string {
+	t.Helper()
 	var chart struct{ Version string }
 	raw, err := os.ReadFile(filepath.Join("breakwater", "Chart.yaml"))
 	if err != nil {
@@ -77,9 +78,14 @@ func TestClustersNameEachAddressAndVersionOnce(t *testing.T) {
 	if err := yaml.Unmarshal(raw, &chart); err != nil {
 		t.Fatal(err)
 	}
+	return chart.Version
+}
+
+func TestClustersNameEachAddressAndVersionOnce(t *testing.T) {
+	files := clusterFiles(t)
 	for text, want := range map[string][]string{
 		"ghcr.io": {"settings/settings.yaml"}, "https://": {"settings/settings.yaml"},
-		chart.Version: {"dev/release/release.yaml", "prod/release/release.yaml"},
+		chartVersion(t): {"dev/release/release.yaml", "prod/release/release.yaml"},
 	} {
 		if diff := cmp.Diff(want, filesWith(files, text)); diff != "" {
 			t.Errorf("files with %s (-want +got):\n%s", text, diff)
@@ -93,19 +99,19 @@ func TestClustersNameEachAddressAndVersionOnce(t *testing.T) {
 }
 
 func TestClustersApplySettingsAndPromotion(t *testing.T) {
-	files := clusterFiles(t)
+	files, version := clusterFiles(t), chartVersion(t)
 	const mirror = "mirror.example:5000/team"
 	settings := strings.NewReplacer("ghcr.io/breakwater-k8s", mirror, "https://git.example.com/team", "ssh://git@git.example")
 	files["settings/settings.yaml"] = settings.Replace(files["settings/settings.yaml"])
-	files["dev/release/release.yaml"] = strings.Replace(files["dev/release/release.yaml"], "version: 0.1.0", "version: 0.2.0-rc.1", 1)
+	files["dev/release/release.yaml"] = strings.Replace(files["dev/release/release.yaml"], "version: "+version, "version: 99.0.0-rc.1", 1)
 	for _, cluster := range []string{"main", "worker-1"} {
 		dev, prod := kustomize(t, files, "dev/"+cluster), kustomize(t, files, "prod/"+cluster)
-		if got := strings.ReplaceAll(dev, "tag: 0.2.0-rc.1\n", "tag: 0.1.0\n"); got != prod || dev == prod {
+		if got := strings.ReplaceAll(dev, "tag: 99.0.0-rc.1\n", "tag: "+version+"\n"); got != prod || dev == prod {
 			t.Errorf("cluster %s: dev and prod differ by more or less than the version:\n%s", cluster, cmp.Diff(prod, got))
 		}
 		for text, want := range map[string]int{
 			"url: oci://" + mirror + "/charts/breakwater\n": 1, "url: oci://" + mirror + "/charts/breakwater-crds\n": 1,
-			"repository: " + mirror + "/breakwater\n": 1, "tag: 0.1.0\n": 2,
+			"repository: " + mirror + "/breakwater\n": 1, "tag: " + version + "\n": 2,
 		} {
 			if got := strings.Count(prod, text); got != want {
 				t.Errorf("cluster %s has %d times %q, want %d", cluster, got, text, want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -73,12 +74,12 @@ func (s *ProcessHost) registerCluster(ctx context.Context, name string, labels m
 		return err
 	}
 	all := map[string]string{"argocd.argoproj.io/secret-type": "cluster"}
-	for key, value := range labels {
-		all[key] = value
-	}
+	maps.Copy(all, labels)
 	for _, secret := range []*corev1.Secret{
 		{ObjectMeta: metav1.ObjectMeta{Name: "argocd-secret"}, StringData: map[string]string{"server.secretkey": "test"}},
-		{ObjectMeta: metav1.ObjectMeta{Name: "cluster-" + name, Labels: all}, StringData: map[string]string{"name": name, "server": config.Host, "config": string(access)}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "cluster-" + name, Labels: all}, StringData: map[string]string{
+			"name": name, "server": config.Host, "config": string(access),
+		}},
 	} {
 		secret.Namespace = ArgoNamespace
 		if err := client.IgnoreAlreadyExists(s.Create(ctx, secret)); err != nil {

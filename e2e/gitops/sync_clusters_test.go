@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,12 +23,13 @@ import (
 
 // The helm-controller does not build from Go modules, so this test renders what the HelmRelease names.
 func TestFluxSyncsClusterAndPromotion(t *testing.T) {
-	files := clusterFiles(t, serveCharts(t, "0.1.0", "0.2.0"))
+	version, promotion := promotion(t)
+	files := clusterFiles(t, serveCharts(t, version, nextVersion))
 	files["clusters/base/charts.yaml"] = strings.ReplaceAll(files["clusters/base/charts.yaml"], "  interval: 1h\n", "  interval: 1h\n  insecure: true\n")
 	noErrors(t, fixture.pushCommit(t.Context(), "clusters", files))
 	cluster := syncFolder(t, "worker-1", "clusters/dev/worker-1", "")
-	expectChart(t, "breakwater-crds", "0.1.0")
-	chart := expectChart(t, "breakwater", "0.1.0")
+	expectChart(t, "breakwater-crds", version)
+	chart := expectChart(t, "breakwater", version)
 
 	release, err := fixture.Read(t.Context(), schema.GroupVersionKind{Group: "helm.toolkit.fluxcd.io", Version: "v2", Kind: "HelmRelease"}, systemNamespace, "breakwater")
 	noErrors(t, err)
@@ -47,18 +47,14 @@ func TestFluxSyncsClusterAndPromotion(t *testing.T) {
 	objects, err := gitops.Parse(rendered)
 	noErrors(t, err)
 	expectAccepted(t, objects)
-	if image := "/breakwater:0.1.0"; !strings.Contains(string(rendered), image) || strings.Contains(string(rendered), "ghcr.io") {
+	if image := "/breakwater:" + version; !strings.Contains(string(rendered), image) || strings.Contains(string(rendered), "ghcr.io") {
 		t.Errorf("the release does not use the image %s of the settings:\n%s", image, rendered)
 	}
 
-	noErrors(t, fixture.pushCommit(t.Context(), "0.2.0 in dev", promotion(t)))
-	expectChart(t, "breakwater-crds", "0.2.0")
-	expectChart(t, "breakwater", "0.2.0")
-	removed := maps.Clone(files)
-	for name := range removed {
-		removed[name] = ""
-	}
-	noErrors(t, fixture.Delete(t.Context(), cluster), fixture.pushCommit(t.Context(), "no clusters", removed), fixture.waitForSync(t.Context()))
+	noErrors(t, fixture.pushCommit(t.Context(), "a promotion", promotion))
+	expectChart(t, "breakwater-crds", nextVersion)
+	expectChart(t, "breakwater", nextVersion)
+	noErrors(t, fixture.Delete(t.Context(), cluster), fixture.waitForSync(t.Context()))
 }
 
 func TestFluxDecryptsKubeconfig(t *testing.T) {
@@ -128,13 +124,19 @@ func expectChart(t *testing.T, name, version string) []byte {
 	return raw
 }
 
-// promotion returns a commit that changes the version of the environment dev to 0.2.0.
-func promotion(t *testing.T) map[string]string {
+// nextVersion is the version of charts that tests promote.
+const nextVersion = "99.0.0"
+
+// promotion returns the version of the environment dev, and a commit that changes it to nextVersion.
+func promotion(t *testing.T) (version string, commit map[string]string) {
 	t.Helper()
-	release := "clusters/dev/release/release.yaml"
-	raw, err := os.ReadFile(filepath.Join(root, release))
+	file := "clusters/dev/release/release.yaml"
+	raw, err := os.ReadFile(filepath.Join(root, file))
 	noErrors(t, err)
-	return map[string]string{release: strings.Replace(string(raw), "0.1.0", "0.2.0", 1)}
+	var release corev1.ConfigMap
+	noErrors(t, yaml.UnmarshalStrict(raw, &release))
+	version = release.Data["version"]
+	return version, map[string]string{file: strings.Replace(string(raw), version, nextVersion, 1)}
 }
 
 // serveCharts serves versions of the charts from a registry without TLS, and returns its address.

@@ -22,8 +22,9 @@ var applicationKind = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1
 
 // This test installs Breakwater after the test in zz_prune_test.go has uninstalled it. Argo CD runs until the end, so it is the last test.
 func TestArgoCDInstallsPromotesAndReverts(t *testing.T) {
+	version, promotion := promotion(t)
 	// Argo CD pulls charts by TLS only.
-	server := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: serveCharts(t, "0.1.0", "0.2.0")}))
+	server := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: serveCharts(t, version, nextVersion)}))
 	t.Cleanup(server.Close)
 	address := server.Listener.Addr().String()
 	noErrors(t, fixture.Create(t.Context(), &corev1.Secret{
@@ -45,10 +46,10 @@ func TestArgoCDInstallsPromotesAndReverts(t *testing.T) {
 	}
 	noErrors(t, fixture.waitForWebhook(t.Context()))
 	expectPolicyApplied(t)
-	expectImages(t, address+"/breakwater:0.1.0")
+	expectImages(t, address+"/breakwater:"+version)
 
 	// A promotion is a commit that changes the version of an environment.
-	noErrors(t, fixture.repository.Commit(t.Context(), "0.2.0 in dev", promotion(t)))
+	noErrors(t, fixture.repository.Commit(t.Context(), "a promotion", promotion))
 	refresh := &unstructured.Unstructured{}
 	refresh.SetGroupVersionKind(schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "ApplicationSet"})
 	refresh.SetNamespace(gitops.ArgoNamespace)
@@ -56,7 +57,7 @@ func TestArgoCDInstallsPromotesAndReverts(t *testing.T) {
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata": {"annotations": {"argocd.argoproj.io/application-set-refresh": "true"}}}`))
 	noErrors(t, fixture.Patch(t.Context(), refresh, patch))
 	noErrors(t, gitops.WaitUntil(t.Context(), "the promotion", func() string {
-		return imageProblem(t, address+"/breakwater:0.2.0")
+		return imageProblem(t, address+"/breakwater:"+nextVersion)
 	}))
 	waitForApplication(t, "breakwater-main")
 
