@@ -54,8 +54,9 @@ type ClusterRingSpec struct {
 	// +optional
 	Resources []RingResource `json:"resources,omitempty"`
 
-	// NamespaceSelector selects the namespaces whose objects are assigned. If it is empty or not set, it selects all.
-	// Cluster-scoped objects are always assigned. The field is atomic for server-side apply.
+	// NamespaceSelector selects the namespaces whose objects are assigned. If it is not set, it selects all except kube-system,
+	// kube-public, kube-node-lease and the namespace of the sharder. A selector can include these: the empty one selects all
+	// namespaces. Cluster-scoped objects are always assigned. The field is atomic for server-side apply.
 	//
 	// +structType=atomic
 	// +optional

@@ -14,12 +14,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 )
 
 const (
 	// inClusterNamespace is the file in a pod that holds its namespace.
 	inClusterNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-	defaultNamespace   = "breakwater-system"
+	defaultNamespace   = webhookconfig.DefaultNamespace
 )
 
 // electionFlags are the flags of components whose replicas elect a leader.

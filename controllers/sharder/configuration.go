@@ -50,7 +50,7 @@ func configurationOf(
 		WithMatchPolicy(admissionregistrationv1.Equivalent).WithReinvocationPolicy(admissionregistrationv1.IfNeededReinvocationPolicy).
 		WithObjectSelector(metaac.LabelSelector().WithMatchExpressions(
 			metaac.LabelSelectorRequirement().WithKey(v1alpha1.LabelShard(clusterRing.Name)).WithOperator(metav1.LabelSelectorOpDoesNotExist))).
-		WithNamespaceSelector(selectorConfiguration(clusterRing.Spec.NamespaceSelector.LabelSelector()))
+		WithNamespaceSelector(selectorConfiguration(webhookconfig.RingNamespaces(&clusterRing.Spec, &clientConfig)))
 	for _, rule := range rulesOf(&clusterRing.Spec) {
 		webhook.WithRules(admissionregistrationac.RuleWithOperations().
 			WithOperations(admissionregistrationv1.Create, admissionregistrationv1.Update).
@@ -84,9 +84,6 @@ func rulesOf(spec *v1alpha1.ClusterRingSpec) []v1alpha1.GroupResource {
 
 func selectorConfiguration(selector *metav1.LabelSelector) *metaac.LabelSelectorApplyConfiguration {
 	all := metaac.LabelSelector()
-	if selector == nil {
-		return all
-	}
 	for _, r := range selector.MatchExpressions {
 		all.WithMatchExpressions(metaac.LabelSelectorRequirement().WithKey(r.Key).WithOperator(r.Operator).WithValues(r.Values...))
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
@@ -23,6 +25,8 @@ import (
 type PassReconciler struct {
 	// getRing reads a ClusterRing from a cache.
 	getRing    func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
+	// webhook is how the API server reaches the sharder, without a path.
+	webhook    admissionregistrationv1.WebhookClientConfig
 	objects    objects
 	namespaces namespaceLabeler
 	registry   shardRegistry
@@ -81,7 +85,7 @@ func (r *PassReconciler) Reconcile(ctx context.Context, request reconcile.Reques
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	selector, err := selectorOf(&clusterRing.Spec)
+	selector, err := r.selectorOf(&clusterRing.Spec)
 	switch {
 	case len(clusterRing.Spec.Resources) == 0 || err != nil:
 		return reconcile.Result{}, nil // Reconciler reports that
@@ -184,9 +188,6 @@ func (r *PassReconciler) forget(ring string) {
 }
 
 // selectorOf returns the selector of a ring's namespaces.
-func selectorOf(spec *v1alpha1.ClusterRingSpec) (labels.Selector, error) {
-	if spec.NamespaceSelector == nil {
-		return labels.Everything(), nil
-	}
-	return metav1.LabelSelectorAsSelector(spec.NamespaceSelector.LabelSelector())
+func (r *PassReconciler) selectorOf(spec *v1alpha1.ClusterRingSpec) (labels.Selector, error) {
+	return metav1.LabelSelectorAsSelector(webhookconfig.RingNamespaces(spec, &r.webhook))
 }

@@ -112,7 +112,7 @@ func (r *Reconciler) problemsOf(ctx context.Context, clusterRing *v1alpha1.Clust
 // applyConfiguration makes the API server call the webhook as the ring specifies. It reverts what other clients changed in the configuration, but
 // keeps what they added.
 func (r *Reconciler) applyConfiguration(ctx context.Context, clusterRing *v1alpha1.ClusterRing, state *ringState) error {
-	if _, err := selectorOf(&clusterRing.Spec); err != nil {
+	if _, err := metav1.LabelSelectorAsSelector(clusterRing.Spec.NamespaceSelector.LabelSelector()); err != nil {
 		return nil // that is a separate problem, and the configuration stays as it is
 	}
 	have := &admissionregistrationv1.MutatingWebhookConfiguration{}

@@ -295,6 +295,68 @@ func widgets(name string) (*apiextensionsv1.CustomResourceDefinition, v1alpha1.G
 	return crd, gr
 }
 
+// The API server does not call the webhook for the namespaces that a ring without a selector excludes, and no pass assigns their objects.
+func TestRingWithoutSelectorExcludesSystemNamespaces(t *testing.T) {
+	l := newFixture(t)
+	crd, gr := widgets(l.namespace)
+	l.rules = append(l.rules, ResourceRules(gr)...)
+	known := clusters.Scheme()
+	l.must(apiextensionsv1.AddToScheme(known))
+	admin, err := client.New(testplane.Config(t), client.Options{Scheme: known})
+	l.must(err)
+	l.must(admin.Create(t.Context(), crd))
+	t.Cleanup(func() { _ = admin.Delete(newContext(), crd) })
+	create := func(namespace, name string) *unstructured.Unstructured {
+		widget := &unstructured.Unstructured{}
+		widget.SetGroupVersionKind(schema.GroupVersionKind{Group: gr.Group, Version: "v1", Kind: "Widget"})
+		widget.SetNamespace(namespace)
+		widget.SetName(name)
+		l.eventually("the object is created", func() string {
+			if err := admin.Create(t.Context(), widget); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		return widget
+	}
+	of := func(widget *unstructured.Unstructured) ring.Placement {
+		l.must(admin.Get(t.Context(), client.ObjectKeyFromObject(widget), widget))
+		return ring.PlacementOf(l.ring.Name, widget.GetLabels())
+	}
+	before := create(metav1.NamespaceSystem, "before")
+	l.edit(func(s *v1alpha1.ClusterRingSpec) {
+		s.NamespaceSelector, s.Resources = nil, []v1alpha1.RingResource{{GroupResource: gr}}
+	})
+	l.start()
+	l.startShard("a")
+	create(l.namespace, "shared")
+	l.waitUntilBalanced(1)
+	after := create(metav1.NamespaceSystem, "after")
+	l.passRequests <- l.ring.Name
+	l.waitUntilBalanced(1)
+	for _, widget := range []*unstructured.Unstructured{before, after} {
+		if at := of(widget); at != (ring.Placement{}) {
+			t.Errorf("object %s in kube-system has the placement %+v, want none", widget.GetName(), at)
+		}
+	}
+
+	// The same ring includes them by an empty selector.
+	l.edit(func(s *v1alpha1.ClusterRingSpec) { s.NamespaceSelector = &v1alpha1.PodSelector{} })
+	l.waitUntilBalanced(3)
+	if at := of(before); at != (ring.Placement{Shard: "a"}) {
+		t.Errorf("object in kube-system has the placement %+v, want shard a", at)
+	}
+
+	// And excludes them again: it asks their shard to release them.
+	l.edit(func(s *v1alpha1.ClusterRingSpec) { s.NamespaceSelector = nil })
+	l.eventually("the shard is asked to release the objects in kube-system", func() string {
+		if first, second, want := of(before), of(after), (ring.Placement{Shard: "a", Draining: true}); first != want || second != want {
+			return fmt.Sprintf("placements %+v and %+v", first, second)
+		}
+		return ""
+	})
+}
+
 func TestResourceServedLaterIsAssigned(t *testing.T) {
 	l := newFixture(t)
 	crd, gr := widgets(l.namespace)

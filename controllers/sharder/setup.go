@@ -42,7 +42,7 @@ func setup(ctx context.Context, mgr manager.Manager, options Options, tempo timi
 	metrics := NewMetrics(options.Registry)
 	statusEnqueuer, passEnqueuer := &enqueuer{}, &enqueuer{}
 	results := &passResults{byRing: map[string]passResult{}, notify: statusEnqueuer.enqueue}
-	passes, err := newPassReconciler(mgr, options.Roll, metrics, results, tempo)
+	passes, err := newPassReconciler(mgr, options, metrics, results, tempo)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func setup(ctx context.Context, mgr manager.Manager, options Options, tempo timi
 	return addReadiness(ctx, mgr, options.Roll)
 }
 
-func newPassReconciler(mgr manager.Manager, roll *members.ShardTracker, metrics *Metrics, results *passResults, tempo timing) (*PassReconciler, error) {
+func newPassReconciler(mgr manager.Manager, options Options, metrics *Metrics, results *passResults, tempo timing) (*PassReconciler, error) {
 	metadataClient, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("create the metadata client: %w", err)
@@ -87,7 +87,8 @@ func newPassReconciler(mgr manager.Manager, roll *members.ShardTracker, metrics 
 			clusterRing := &v1alpha1.ClusterRing{}
 			return clusterRing, mgr.GetClient().Get(ctx, client.ObjectKey{Name: name}, clusterRing)
 		},
-		objects: cluster{metadataClient}, namespaces: namespaceReader{mgr.GetClient(), mgr.GetAPIReader()}, registry: roll,
+		webhook: options.ClientConfig(),
+		objects: cluster{metadataClient}, namespaces: namespaceReader{mgr.GetClient(), mgr.GetAPIReader()}, registry: options.Roll,
 		checkSpec: newSpecChecker(clientset).check, events: mgr.GetEventRecorder(Name), metrics: metrics, results: results, timing: tempo,
 		now: time.Now, wait: wait, histories: map[string]*history{}, requested: map[string]bool{},
 	}, nil

@@ -83,7 +83,7 @@ func (r *PassReconciler) setup(mgr manager.Manager, passEnqueuer *enqueuer, requ
 			return // the cache has stopped
 		}
 		for i := range all.Items {
-			if selector, err := selectorOf(&all.Items[i].Spec); err == nil &&
+			if selector, err := r.selectorOf(&all.Items[i].Spec); err == nil &&
 				selector.Matches(labels.Set(e.ObjectOld.Labels)) != selector.Matches(labels.Set(e.ObjectNew.Labels)) {
 				request(all.Items[i].Name)
 			}

@@ -78,7 +78,8 @@ func ringConfiguration() admissionregistrationv1.MutatingWebhookConfiguration {
 		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "assign.rings.breakwater.dev", ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://sharder:9443/rings/carts")},
 			Rules: []admissionregistrationv1.RuleWithOperations{rule("apps", "deployments"), rule("", "configmaps")}, FailurePolicy: &ignore,
-			NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			NamespaceSelector: webhookconfig.RingNamespaces(&v1alpha1.ClusterRingSpec{}, &admissionregistrationv1.WebhookClientConfig{}),
+			ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: v1alpha1.LabelShard("carts"), Operator: metav1.LabelSelectorOpDoesNotExist},
 			}},
 		}},
@@ -267,6 +268,8 @@ func TestJudgeReportsRings(t *testing.T) {
 		"it looks at other namespaces": {ofRing(func(r *v1alpha1.ClusterRing) {
 			r.Spec.NamespaceSelector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"team": "carts"}}
 		}), finding{"core", "rings", doctor.Warning, "selects other namespaces than the ring", page}},
+		"it looks at all namespaces": {hook(func(w *admissionregistrationv1.MutatingWebhook) { w.NamespaceSelector = &metav1.LabelSelector{} }),
+			finding{"core", "rings", doctor.Warning, "selects other namespaces than the ring", page}},
 		"it looks at all objects": {hook(func(w *admissionregistrationv1.MutatingWebhook) { w.ObjectSelector = nil }),
 			finding{"core", "rings", doctor.Warning, "does not select all objects without a shard", page}},
 		"it has a condition": {hook(func(w *admissionregistrationv1.MutatingWebhook) {
