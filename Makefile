@@ -11,7 +11,7 @@ BACKEND ?= local
 SEEDS ?= 2000
 FROM ?= 1
 FUZZTIME ?= 20s
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo devel)
 
 export CGO_ENABLED := 0
 export GOFLAGS := -mod=readonly -buildvcs=false
@@ -55,6 +55,7 @@ slow := /charts$$ /cmd/breakwater$$ /cmd/breakwater-dev$$ /terraform-provider/pr
 
 .PHONY: test
 test: ## Run the tests of a change: unit and property tests, the simulation, and tests against real API servers
+	@(cd api && go test -p 2 ./...)
 	@$(call with_control_planes) export GOGC=400; go test -p 2 -timeout 20m \
 		$$(go list ./... | grep -v $(slow:%=-e %) | grep -v '/e2e\($$\|/[^h]\|/hostile\)')
 
@@ -158,8 +159,8 @@ documented := breakwater kubectl-breakwater
 
 .PHONY: generate
 generate: ## Write what is generated: deep copies, CRDs and their chart, dashboards, READMEs of charts, documentation of the Terraform provider, references
-	@$(call tool,controller-gen)/controller-gen object crd:generateEmbeddedObjectMeta=false \
-		paths=./api/v1alpha1 output:crd:dir=api/crds
+	@generate="$(call tool,controller-gen)/controller-gen"; cd api && "$$generate" object crd:generateEmbeddedObjectMeta=false \
+		paths=./v1alpha1 output:crd:dir=crds
 	@rm -f charts/breakwater-crds/files/*.yaml && cp api/crds/*.yaml charts/breakwater-crds/files/
 	@$(call tool,helm-docs)/helm-docs --chart-search-root charts --sort-values-order file --log-level warning
 	@go run ./hack/dashboards charts/breakwater/files/dashboards
@@ -179,6 +180,7 @@ hack/site/node_modules/.package-lock.json: hack/site/package-lock.json
 lint: ## Check style, import rules and words
 	@go run ./hack/words
 	@$(call tool,golangci-lint)/golangci-lint run --allow-parallel-runners ./...
+	@lint="$(call tool,golangci-lint)/golangci-lint"; cd api && "$$lint" run --allow-parallel-runners ./...
 
 .PHONY: verify
 verify: ## Check that modules are tidy, generated files current, the format right and lint clean, on a copy of the tree

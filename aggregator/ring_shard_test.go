@@ -14,9 +14,9 @@ import (
 
 	"github.com/breakwater-k8s/breakwater/aggregator"
 	"github.com/breakwater-k8s/breakwater/api/sharding"
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/members"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 func (l *fixture) lease(name string) *coordinationv1.Lease {
@@ -52,7 +52,7 @@ func TestIncarnationEndsBeforeNextBeginsOrLeaseIsReleased(t *testing.T) {
 	if !first.IsHeld() {
 		t.Error("Join() returned an incarnation without its Lease")
 	}
-	revoke := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"holderIdentity":"`+ring.Revoked+`"}}`))
+	revoke := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"holderIdentity":"`+leaseholder.Revoked+`"}}`))
 	if err := l.client.Patch(t.Context(), l.lease("a"), revoke); err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +75,13 @@ func TestIncarnationEndsBeforeNextBeginsOrLeaseIsReleased(t *testing.T) {
 	go stop()
 	<-second.Context.Done()
 	for end := time.Now().Add(time.Second); time.Now().Before(end); <-time.After(50 * time.Millisecond) {
-		if holder := ring.HolderOf(l.lease("a")); holder != second.Holder {
+		if holder := leaseholder.Of(l.lease("a")); holder != second.Holder {
 			t.Fatalf("the Lease was released, to %q, before %s was done", holder, second.Holder)
 		}
 	}
 	second.Done()
 	l.eventually(func() string {
-		if holder := ring.HolderOf(l.lease("a")); holder != "a_" {
+		if holder := leaseholder.Of(l.lease("a")); holder != "a_" {
 			return "the Lease is held by " + holder
 		}
 		return ""

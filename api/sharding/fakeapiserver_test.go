@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 const leaseDuration = 15 * time.Second
@@ -83,7 +83,7 @@ func (s *fakeAPIServer) updateLease(updateLease func(*coordinationv1.Lease)) {
 func (s *fakeAPIServer) wantHolder(want string) {
 	s.Helper()
 	synctest.Wait()
-	if have := ring.HolderOf(s.lease()); have != want {
+	if have := leaseholder.Of(s.lease()); have != want {
 		s.Errorf("the Lease is held by %q, want %q", have, want)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // incarnation identifies one run of a shard in its Lease.
@@ -27,7 +27,7 @@ type incarnation struct {
 func (i incarnation) checkAcquirable(lease *coordinationv1.Lease) error {
 	of, labelled := lease.Labels[v1alpha1.LabelRing]
 	switch {
-	case labelled && of == i.ring, !labelled && ring.IsHeldBy(lease, i.name):
+	case labelled && of == i.ring, !labelled && leaseholder.Is(lease, i.name):
 		return nil
 	case labelled:
 		return fmt.Errorf("the Lease %s/%s belongs to a shard of ring %q, not %q: rename the shard, or delete the Lease if no process uses it",
@@ -41,8 +41,8 @@ func (i incarnation) checkAcquirable(lease *coordinationv1.Lease) error {
 // lossReason returns why a Lease that this incarnation has held no longer belongs to it.
 func (i incarnation) lossReason(lease *coordinationv1.Lease) error {
 	of, labelled := lease.Labels[v1alpha1.LabelRing]
-	switch holder := ring.HolderOf(lease); {
-	case holder == ring.Revoked:
+	switch holder := leaseholder.Of(lease); {
+	case holder == leaseholder.Revoked:
 		return errRevoked
 	case holder == "":
 		return errTaken
@@ -59,14 +59,14 @@ func (i incarnation) lossReason(lease *coordinationv1.Lease) error {
 // the Lease must stay unchanged before another incarnation may acquire it.
 func (i incarnation) recordOf(lease *coordinationv1.Lease) *resourcelock.LeaderElectionRecord {
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
-	if record.LeaseDurationSeconds > ring.MaxLeaseSeconds {
+	if record.LeaseDurationSeconds > leaseholder.MaxLeaseSeconds {
 		record.LeaseDurationSeconds = 0 // no shard has such a duration
 	}
 	record.LeaseDurationSeconds = max(record.LeaseDurationSeconds, i.seconds())
 	switch record.HolderIdentity {
-	case ring.Returning(i.name), i.predecessor:
+	case leaseholder.Returning(i.name), i.predecessor:
 		record.HolderIdentity = ""
-	case ring.Revoked:
+	case leaseholder.Revoked:
 		record.LeaseDurationSeconds *= 2 // the previous holder may not have noticed yet
 	}
 	return record
@@ -80,7 +80,7 @@ func (i incarnation) setHolder(lease *coordinationv1.Lease, holder string, now t
 		lease.Labels = map[string]string{}
 	}
 	lease.Labels[v1alpha1.LabelRing] = i.ring
-	if ring.HolderOf(lease) != holder {
+	if leaseholder.Of(lease) != holder {
 		transitions := int32(0)
 		if before := lease.Spec.LeaseTransitions; before != nil {
 			transitions = *before + 1

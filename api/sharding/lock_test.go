@@ -12,15 +12,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 func TestShardCreatesItsLease(t *testing.T) {
 	withFakeAPIServer(t, nil, func(s *fakeAPIServer) {
 		s.startIncarnation("1", false).wantHeld(true, "at once")
 		lease := s.lease()
-		if lease.Labels[v1alpha1.LabelRing] != "r" || ring.HolderOf(lease) != "a_1" || *lease.Spec.LeaseDurationSeconds != 15 || lease.Spec.RenewTime == nil {
+		if lease.Labels[v1alpha1.LabelRing] != "r" || leaseholder.Of(lease) != "a_1" || *lease.Spec.LeaseDurationSeconds != 15 || lease.Spec.RenewTime == nil {
 			s.Errorf("the Lease is %v %v", lease.Labels, lease.Spec)
 		}
 		sleep(10 * time.Minute)
@@ -39,7 +39,7 @@ func TestWhenALeaseIsAcquired(t *testing.T) {
 		"at once when the shard stopped and returns":                                 {"r", "a_", 0},
 		"after its duration when the previous incarnation may still work":            {"r", "a_0", leaseDuration},
 		"after its duration with an unknown holder":                                  {"r", "unknown", leaseDuration},
-		"after twice its duration when the sharder has taken it":                     {"r", ring.Revoked, 2 * leaseDuration},
+		"after twice its duration when the sharder has taken it":                     {"r", leaseholder.Revoked, 2 * leaseDuration},
 		"after its duration when another client removed its label":                   {"", "a_0", leaseDuration},
 		"never when it is another ring's":                                            {"other", "a_0", -1},
 		"never when it is another ring's without a holder":                           {"other", "", -1},
@@ -88,7 +88,7 @@ func TestShardWaitsWhileThePreviousIncarnationRenews(t *testing.T) {
 }
 
 func TestRevokedLeaseIsAcquiredAfterItsRelease(t *testing.T) {
-	withFakeAPIServer(t, leaseOf("r", ring.Revoked), func(s *fakeAPIServer) {
+	withFakeAPIServer(t, leaseOf("r", leaseholder.Revoked), func(s *fakeAPIServer) {
 		a := s.startIncarnation("1", false)
 		sleep(5 * time.Second)
 		s.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "" })
@@ -120,7 +120,7 @@ func TestLostLeaseIsNotAcquiredAgain(t *testing.T) {
 		"revoked as expired, and stopped as a stable shard": {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_" }, `taken by "a_"`, "a_"},
 		"taken by another incarnation":                      {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_2" }, "another process runs under the same name", "a_2"},
 		"given to another ring":                             {func(l *coordinationv1.Lease) { l.Labels[v1alpha1.LabelRing] = "other" }, `ring "other"`, "a_1"},
-		"taken by the sharder":                              {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked }, "drainTimeoutSeconds", ""},
+		"taken by the sharder":                              {func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = leaseholder.Revoked }, "drainTimeoutSeconds", ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			withFakeAPIServer(t, nil, func(s *fakeAPIServer) {

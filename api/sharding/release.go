@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 )
 
 // release releases the Lease when no work and no write is in progress any more. Otherwise the Lease is left to expire, because the
@@ -28,7 +28,7 @@ func (l *lock) release(ctx context.Context) error {
 	}
 	holder := ""
 	if l.stable && !isRevoked {
-		holder = ring.Returning(l.name)
+		holder = leaseholder.Returning(l.name)
 	}
 	lease := l.lease.DeepCopy()
 	l.setHolder(lease, holder, time.Now())

@@ -6,7 +6,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 )
 
 func TestStopLeavesTheExpectedLease(t *testing.T) {
@@ -19,14 +19,14 @@ func TestStopLeavesTheExpectedLease(t *testing.T) {
 		"the name, so that the objects wait":            {true, func(*participant) {}, "a_"},
 		"the Lease while the API server is unreachable": {true, func(a *participant) { a.unreachable.Store(true) }, "a_1"},
 		"no holder after a revocation": {true, func(a *participant) {
-			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
+			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = leaseholder.Revoked })
 			sleep(4 * time.Second)
 		}, ""},
 		"the Lease of another process": {false, func(a *participant) {
 			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_2" })
 		}, "a_2"},
 		"no holder after a concurrent revocation": {true, func(a *participant) {
-			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
+			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = leaseholder.Revoked })
 		}, ""},
 		"the Lease unchanged during a reconcile":       {false, func(a *participant) { a.lock.work.begin(job{}) }, "a_1"},
 		"the Lease unchanged during a write":           {false, func(a *participant) { a.lock.work.write() }, "a_1"},
@@ -45,9 +45,9 @@ func TestStopLeavesTheExpectedLease(t *testing.T) {
 		}, ""},
 		"the revoked Lease unchanged during a reconcile": {true, func(a *participant) {
 			a.lock.work.begin(job{})
-			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
+			a.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = leaseholder.Revoked })
 			sleep(4 * time.Second)
-		}, ring.Revoked},
+		}, leaseholder.Revoked},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			withFakeAPIServer(t, nil, func(s *fakeAPIServer) {

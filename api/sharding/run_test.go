@@ -10,7 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
-	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 )
 
 // runner is an incarnation of shard a in Run.
@@ -73,7 +73,7 @@ func TestLeaseIsReleasedAfterTheWork(t *testing.T) {
 			r.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = "a_2" })
 		}, "a_2"},
 		"without a holder after a concurrent revocation": {true, 0, func(r *runner) {
-			r.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = ring.Revoked })
+			r.updateLease(func(l *coordinationv1.Lease) { *l.Spec.HolderIdentity = leaseholder.Revoked })
 		}, ""},
 		"also after a concurrent write of another client": {false, 0, func(r *runner) {
 			r.updateLease(func(l *coordinationv1.Lease) { l.Labels["team"] = "x" })
@@ -121,7 +121,7 @@ func TestWorkEndsWhenTheLeaseIsLost(t *testing.T) {
 		"since it was revoked as expired":        {change(""), 4 * time.Second, "did not renew", ""},
 		"since the API server is unreachable":    {func(s *fakeAPIServer) { s.unreachable.Store(true) }, leaseDuration, "not renewed for 15s", "a_1"},
 		"since the API server is silent":         {func(s *fakeAPIServer) { s.hanging.Store(true) }, leaseDuration, "not renewed for 15s", "a_1"},
-		"to the sharder, and releases the Lease": {change(ring.Revoked), 4 * time.Second, "drainTimeoutSeconds", ""},
+		"to the sharder, and releases the Lease": {change(leaseholder.Revoked), 4 * time.Second, "drainTimeoutSeconds", ""},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			withFakeAPIServer(t, nil, func(s *fakeAPIServer) {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 // Options identify the shard that a process runs.
@@ -74,7 +74,7 @@ func New(ctx context.Context, config *rest.Config, options Options) (*Shard, err
 	}
 	s.lock = &lock{
 		incarnation: incarnation{
-			ring: of.Name, name: name, identity: ring.Returning(name) + string(uuid.NewUUID()), predecessor: options.After.endedIdentity(), duration: duration,
+			ring: of.Name, name: name, identity: leaseholder.Returning(name) + string(uuid.NewUUID()), predecessor: options.After.endedIdentity(), duration: duration,
 		},
 		client: leases, key: client.ObjectKey{Namespace: of.Spec.ShardNamespace, Name: name}, stable: options.Stable, hold: s.hold, work: s.work,
 	}

@@ -24,7 +24,7 @@ import (
 // PassReconciler moves the objects of rings to their shards. Each ring has at most one pass at a time.
 type PassReconciler struct {
 	// getRing reads a ClusterRing from a cache.
-	getRing    func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
+	getRing func(ctx context.Context, name string) (*v1alpha1.ClusterRing, error)
 	// webhook is how the API server reaches the sharder, without a path.
 	webhook    admissionregistrationv1.WebhookClientConfig
 	objects    objects

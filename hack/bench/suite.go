@@ -22,7 +22,7 @@ func suites() []suite {
 	return []suite{
 		{"parts", []string{"-benchmem", "./internal/core/selectors", "./internal/batch", "./internal/core/quota", "./e2e/harness/storm", "./internal/sharding/ring"}},
 		{"federation", []string{"-benchtime=5x", "./e2e/harness/federation/local"}},
-		{"api", []string{"-benchtime=500x", "./api/v1alpha1"}},
+		{"api", []string{"-benchtime=500x", "./internal/apitest/v1alpha1"}},
 		{"cells", []string{"-bench=^BenchmarkCells$", "-benchtime=300x", "./webhook"}},
 		{"webhook", []string{"-skip=^BenchmarkCells$", "-benchtime=3000x", "./webhook"}},
 		{"e2e", []string{"-benchtime=3x", "./e2e"}},

@@ -20,7 +20,7 @@ func SBOM(program, version string, at time.Time) ([]byte, error) {
 	main := component(cdx.ComponentTypeApplication, info.Main.Path, version)
 	libraries := []cdx.Component{component(cdx.ComponentTypeLibrary, "std", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, dep := range info.Deps {
-		libraries = append(libraries, library(dep))
+		libraries = append(libraries, library(dep, version))
 	}
 	linked := make([]string, 0, len(libraries))
 	for _, l := range libraries {
@@ -35,9 +35,13 @@ func SBOM(program, version string, at time.Time) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// library is a module, or its replacement.
-func library(m *debug.Module) cdx.Component {
-	if m.Replace != nil {
+// library is a module, or its replacement. A module that is replaced by a folder is part of this repository, and has its version.
+func library(m *debug.Module, version string) cdx.Component {
+	switch {
+	case m.Replace == nil:
+	case m.Replace.Version == "":
+		return component(cdx.ComponentTypeLibrary, m.Path, version)
+	default:
 		m = m.Replace
 	}
 	l := component(cdx.ComponentTypeLibrary, m.Path, m.Version)

@@ -32,7 +32,7 @@ export default withMermaid({
       { text: 'Reference', link: '/docs/reference/' },
       {
         // A menu of documentation by version needs a host that keeps the sites of earlier releases, which the project does not have.
-        text: git('describe', '--tags', '--always'),
+        text: git('describe', '--tags', '--match', 'v*', '--always'),
         items: [
           { text: 'Changelog', link: '/CHANGELOG' },
           { text: 'Other releases', link: `${repository}/releases` }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/core/webhookconfig"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
@@ -51,7 +52,7 @@ func checkShards(f reporter, clusterRing *v1alpha1.ClusterRing, leases []coordin
 	for i := range leases {
 		lease := &leases[i]
 		if lease.Namespace != clusterRing.Spec.ShardNamespace || lease.Labels[v1alpha1.LabelRing] != clusterRing.Name ||
-			!ring.IsHeldBy(lease, lease.Name) || ring.CheckLease(lease) != nil {
+			!leaseholder.Is(lease, lease.Name) || ring.CheckLease(lease) != nil {
 			continue
 		}
 		duration := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second

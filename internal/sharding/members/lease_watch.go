@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
@@ -91,7 +92,7 @@ func (t *ShardTracker) notifyIfChanged(before, now *observedLease) {
 		}
 		return s.lease.Labels[v1alpha1.LabelRing]
 	}
-	if before != nil && now != nil && of(before) == of(now) && ring.HolderOf(before.lease) == ring.HolderOf(now.lease) &&
+	if before != nil && now != nil && of(before) == of(now) && leaseholder.Of(before.lease) == leaseholder.Of(now.lease) &&
 		before.isLost == now.isLost && before.stateAt(t.now()) == v1alpha1.ShardReady {
 		return // it was only renewed
 	}
@@ -168,7 +169,7 @@ func (t *ShardTracker) processLease(ctx context.Context, key types.NamespacedNam
 		version := lease.ResourceVersion
 		return t.client.Delete(ctx, lease, client.Preconditions{ResourceVersion: &version})
 	}
-	t.log.Info("Tombstoned a silent shard; reassigning its objects", "ring", name, "shard", lease.Name, "holder", ring.HolderOf(lease))
+	t.log.Info("Tombstoned a silent shard; reassigning its objects", "ring", name, "shard", lease.Name, "holder", leaseholder.Of(lease))
 	return t.setHolder(ctx, lease, "")
 }
 

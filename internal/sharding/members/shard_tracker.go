@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
@@ -193,10 +194,10 @@ func (t *ShardTracker) Revoke(ctx context.Context, clusterRing *v1alpha1.Cluster
 	t.mu.Lock()
 	s := t.leases[types.NamespacedName{Namespace: clusterRing.Spec.ShardNamespace, Name: shard}]
 	t.mu.Unlock()
-	if s == nil || s.isLost || s.lease.Labels[v1alpha1.LabelRing] != clusterRing.Name || ring.HolderOf(s.lease) == ring.Revoked {
+	if s == nil || s.isLost || s.lease.Labels[v1alpha1.LabelRing] != clusterRing.Name || leaseholder.Of(s.lease) == leaseholder.Revoked {
 		return nil
 	}
-	return t.setHolder(ctx, s.lease, ring.Revoked)
+	return t.setHolder(ctx, s.lease, leaseholder.Revoked)
 }
 
 // Holder returns the holder of a shard's Lease, which distinguishes the incarnations of a shard. It is empty if there is none.
@@ -207,7 +208,7 @@ func (t *ShardTracker) Holder(clusterRing *v1alpha1.ClusterRing, shard string) s
 	if s == nil || s.isLost || s.lease.Labels[v1alpha1.LabelRing] != clusterRing.Name {
 		return ""
 	}
-	return ring.HolderOf(s.lease)
+	return leaseholder.Of(s.lease)
 }
 
 // IsGone reports whether a shard certainly does not work. It reads the Lease from the API server, because Shards may lag: a shard

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
-	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
 
 func TestMain(m *testing.M) { testplane.Main(m) }
@@ -292,7 +292,7 @@ func TestRevokedShardIsDeadAfterTwiceItsLease(t *testing.T) {
 	shards := l.Shards(l.of)
 	l.must(l.Revoke(t.Context(), l.of, "a"))
 	l.states(one(v1alpha1.ShardUncertain))
-	if holder := l.Holder(l.of, "a"); holder != ring.Revoked || l.Shards(l.of) != shards {
+	if holder := l.Holder(l.of, "a"); holder != leaseholder.Revoked || l.Shards(l.of) != shards {
 		t.Errorf("holder %q, the same shards: %t", holder, l.Shards(l.of) == shards)
 	}
 	l.must(l.Revoke(t.Context(), l.of, "a"))
@@ -385,7 +385,7 @@ func TestIsGoneReadsAPIServer(t *testing.T) {
 	l := newFixture(t)
 	l.lease("a")
 	l.lease("stopped", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("stopped_") })
-	l.lease("revoked", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To(ring.Revoked) })
+	l.lease("revoked", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To(leaseholder.Revoked) })
 	l.lease("dead", func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = ptr.To("") })
 	l.lease("of-another-ring", func(lease *coordinationv1.Lease) { lease.Labels[v1alpha1.LabelRing] = "another" })
 	l.lease("endless", func(lease *coordinationv1.Lease) { lease.Spec.LeaseDurationSeconds = ptr.To[int32](3601) })

@@ -3,40 +3,17 @@ package ring
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
 
-// Revoked is the holder of a Lease that the sharder has taken from a shard which may still work.
-const Revoked = "breakwater-sharder"
-
-// MaxLeaseSeconds is the longest lease duration that a shard may request, as in a ClusterRing.
-const MaxLeaseSeconds = 3600
-
 // orphanedAfter is how long the Lease of a dead shard is kept.
 const orphanedAfter = time.Minute
-
-// HolderOf returns the holder of a Lease. It is empty if there is none.
-func HolderOf(lease *coordinationv1.Lease) string {
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
-}
-
-// Returning returns the holder for the Lease of a shard that has stopped and will come back. The holder of an incarnation of the
-// shard begins with it, followed by a text that distinguishes the incarnation from others.
-func Returning(shard string) string { return shard + "_" }
-
-// IsHeldBy reports whether the holder of a Lease is a shard: an incarnation of it, or one that will come back.
-func IsHeldBy(lease *coordinationv1.Lease, shard string) bool {
-	return strings.HasPrefix(HolderOf(lease), Returning(shard))
-}
 
 // CheckLease returns an error if a Lease is not a valid Lease of a shard.
 func CheckLease(lease *coordinationv1.Lease) error {
@@ -44,8 +21,8 @@ func CheckLease(lease *coordinationv1.Lease) error {
 		return fmt.Errorf("its name is the name of the shard and must be a valid label value: %s", problems[0])
 	}
 	seconds := lease.Spec.LeaseDurationSeconds
-	if seconds == nil || *seconds < 1 || *seconds > MaxLeaseSeconds {
-		return fmt.Errorf("leaseDurationSeconds must be from 1 to %d", MaxLeaseSeconds)
+	if seconds == nil || *seconds < 1 || *seconds > leaseholder.MaxLeaseSeconds {
+		return fmt.Errorf("leaseDurationSeconds must be from 1 to %d", leaseholder.MaxLeaseSeconds)
 	}
 	if lease.Spec.RenewTime == nil {
 		return errors.New("renewTime is not set")
@@ -59,7 +36,7 @@ func CheckLease(lease *coordinationv1.Lease) error {
 func StateOf(lease *coordinationv1.Lease, unchanged time.Duration) v1alpha1.ShardState {
 	duration := time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
 	switch {
-	case IsHeldBy(lease, lease.Name):
+	case leaseholder.Is(lease, lease.Name):
 		switch {
 		case unchanged <= duration:
 			return v1alpha1.ShardReady
@@ -68,7 +45,7 @@ func StateOf(lease *coordinationv1.Lease, unchanged time.Duration) v1alpha1.Shar
 		default:
 			return v1alpha1.ShardUncertain
 		}
-	case HolderOf(lease) == Revoked:
+	case leaseholder.Of(lease) == leaseholder.Revoked:
 		return v1alpha1.ShardUncertain // it is dead only once the sharder has waited and recorded that
 	case unchanged > orphanedAfter:
 		return v1alpha1.ShardOrphaned

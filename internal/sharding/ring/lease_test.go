@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
@@ -41,8 +42,8 @@ func TestStateOfLease(t *testing.T) {
 		"one whose Lease another has is dead":              {"web-1_a", 0, v1alpha1.ShardDead, ring.Wait, time.Minute},
 		"one of a longer name is another":                  {"web-01_a", 0, v1alpha1.ShardDead, ring.Wait, time.Minute},
 		"one that says nothing of its incarnation is dead": {"web-0", 0, v1alpha1.ShardDead, ring.Wait, time.Minute},
-		"a revoked one may still work":                     {ring.Revoked, 11 * time.Second, v1alpha1.ShardUncertain, ring.Wait, 20 * time.Second},
-		"one that was revoked long ago does not":           {ring.Revoked, 21 * time.Second, v1alpha1.ShardUncertain, ring.Tombstone, 0},
+		"a revoked one may still work":                     {leaseholder.Revoked, 11 * time.Second, v1alpha1.ShardUncertain, ring.Wait, 20 * time.Second},
+		"one that was revoked long ago does not":           {leaseholder.Revoked, 21 * time.Second, v1alpha1.ShardUncertain, ring.Tombstone, 0},
 		"one that is dead for a minute is deleted":         {"", 61 * time.Second, v1alpha1.ShardOrphaned, ring.Delete, 0},
 	} {
 		t.Run(claim, func(t *testing.T) {

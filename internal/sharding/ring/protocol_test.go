@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/breakwater-k8s/breakwater/api/sharding/leaseholder"
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/sharding/ring"
 )
@@ -27,14 +28,14 @@ func TestProtocolPage(t *testing.T) {
 	t.Run("has all names and values of the code", func(t *testing.T) {
 		for _, text := range []string{
 			v1alpha1.LabelRing, v1alpha1.LabelShard("RING"), v1alpha1.LabelDrain("RING"), v1alpha1.AnnotationShardingKey,
-			v1alpha1.DrainAsked, v1alpha1.DrainAnswered, ring.Returning("NAME"), ring.Revoked, v1alpha1.LabelShard("RING") + "=NAME",
+			v1alpha1.DrainAsked, v1alpha1.DrainAnswered, leaseholder.Returning("NAME"), leaseholder.Revoked, v1alpha1.LabelShard("RING") + "=NAME",
 			string(v1alpha1.ShardReady), string(v1alpha1.ShardExpired), string(v1alpha1.ShardUncertain), string(v1alpha1.ShardDead), string(v1alpha1.ShardOrphaned),
 		} {
 			if !strings.Contains(page, "`"+text+"`") {
 				t.Errorf("the page does not have `%s`", text)
 			}
 		}
-		if text := fmt.Sprintf("outside 1 to %d", ring.MaxLeaseSeconds); !strings.Contains(page, text) {
+		if text := fmt.Sprintf("outside 1 to %d", leaseholder.MaxLeaseSeconds); !strings.Contains(page, text) {
 			t.Errorf("the page does not have %q", text)
 		}
 		for _, name := range regexp.MustCompile(`breakwater\.dev/[-a-zA-Z]+`).FindAllString(page, -1) {
@@ -92,7 +93,7 @@ func checkStates(t *testing.T, page string, lease *coordinationv1.Lease) {
 	}{
 		"| `Ready` | `NAME_…` | at most *D* |":                                      {[]string{"shops-0_a", "shops-0_"}, 0, duration, v1alpha1.ShardReady},
 		"| `Expired` | `NAME_…` | at most twice *D* |":                              {[]string{"shops-0_a", "shops-0_"}, duration, 2 * duration, v1alpha1.ShardExpired},
-		"| `Uncertain` | `NAME_…`, or `breakwater-sharder` | longer, or any time |": {[]string{"shops-0_a", "shops-0_", ring.Revoked}, 2 * duration, time.Hour, v1alpha1.ShardUncertain},
+		"| `Uncertain` | `NAME_…`, or `breakwater-sharder` | longer, or any time |": {[]string{"shops-0_a", "shops-0_", leaseholder.Revoked}, 2 * duration, time.Hour, v1alpha1.ShardUncertain},
 		"| `Dead` | empty, or any other | at most 1 minute |":                       {[]string{"", "other"}, 0, time.Minute, v1alpha1.ShardDead},
 		"| `Orphaned` | empty, or any other | longer | deletes the Lease |":         {[]string{"", "other"}, time.Minute, time.Hour, v1alpha1.ShardOrphaned},
 	} {

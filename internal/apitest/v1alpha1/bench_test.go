@@ -73,7 +73,7 @@ func decode(b *testing.B, text string, into *map[string]any) {
 // createOwned makes the copy of the CRD.
 func createOwned(b *testing.B, config *rest.Config, c client.Client) {
 	b.Helper()
-	raw, err := os.ReadFile("../crds/breakwater.dev_podprotectors.yaml")
+	raw, err := os.ReadFile("../../../api/crds/breakwater.dev_podprotectors.yaml")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // program builds the example once and returns its path.
 var program = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programs, "example")
-	if out, err := exec.Command("go", "build", "-o", path, "./example").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/breakwater-k8s/breakwater/api/sharding/example").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the example: %w\n%s", err, out)
 	}
 	return path, nil

@@ -68,7 +68,7 @@ func newRing(t testing.TB, leaseSeconds int) *ring {
 // documented returns the objects on the page.
 func (r *ring) documented() []*unstructured.Unstructured {
 	r.Helper()
-	page, err := os.ReadFile("../../docs/how-to/sharding-controllers.md")
+	page, err := os.ReadFile("../../../docs/how-to/sharding-controllers.md")
 	if err != nil {
 		r.Fatal(err)
 	}
