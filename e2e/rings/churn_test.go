@@ -15,7 +15,7 @@ const (
 )
 
 // TestShardsScaleWhileObjectsChurn checks that two shards never process an object at the same time, and that no object is missed, while shards
-// start, stop, die and freeze.
+// start, stop, die and freeze, and while a rolling update replaces them.
 func TestShardsScaleWhileObjectsChurn(t *testing.T) {
 	l := newFixture(t, 10, nil)
 	shard := func(n int) string { return fmt.Sprintf("shard-%d", n) }
@@ -42,8 +42,58 @@ func TestShardsScaleWhileObjectsChurn(t *testing.T) {
 		resume()
 	})
 	t.Logf("two shards: %v", l.waitForBalance(shard(0), shard(4)))
+
+	l.rollOverDeployment([]string{shard(0), shard(4)}, []string{shard(5), shard(6)})
+	l.rollOverStatefulSet(shard(5), shard(6))
 	t.Logf("%d visits of %d objects", l.recorder.countVisits(), len(l.objects.snapshot()))
 	l.recorder.expectNoViolation(t)
+}
+
+// While a rolling update replaces them, shards work on an object for this time, so that a move can meet work in progress.
+const rolloutWork = "--work=10ms"
+
+// rollOverDeployment replaces shards one by one, as a Deployment does: a shard of a new name joins, then one of the former shards stops.
+func (l *fixture) rollOverDeployment(former, replacements []string) {
+	l.Helper()
+	l.churnDuring(func() {
+		for i, name := range former {
+			l.startShard(replacements[i], "--stable", rolloutWork)
+			if err := l.processes.Terminate(name); err != nil {
+				l.Fatal(err)
+			}
+		}
+		l.waitForIdle("the new shards have all objects", int32(len(replacements)))
+	})
+	l.Logf("after the rolling update of a Deployment: %v", l.waitForBalance(replacements...))
+}
+
+// rollOverStatefulSet replaces shards one by one, as a StatefulSet does: a shard stops, and the next process of its name joins. No object changes
+// its shard.
+func (l *fixture) rollOverStatefulSet(shards ...string) {
+	l.Helper()
+	before, visits := l.shardOfEach(), l.recorder.countVisits()
+	l.churnDuring(func() {
+		for _, name := range shards {
+			if err := l.processes.Terminate(name); err != nil {
+				l.Fatal(err)
+			}
+			l.startShard(name, "--stable", rolloutWork)
+		}
+		l.waitForIdle("the shards are back", int32(len(shards)))
+	})
+	l.Logf("after the rolling update of a StatefulSet: %v", l.waitForBalance(shards...))
+	if l.recorder.countVisits() == visits {
+		l.Error("no shard processed an object during the rolling update")
+	}
+	moved := 0
+	for object, shard := range l.shardOfEach() {
+		if former, ok := before[object]; ok && former != shard {
+			moved++
+		}
+	}
+	if moved > 0 {
+		l.Errorf("%d of %d objects changed their shard, want none, because the shards kept their names", moved, len(before))
+	}
 }
 
 // churnDuring runs do while objects churn.
