@@ -107,7 +107,7 @@ func TestChartDashboardsAreUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) != 4 {
 		t.Fatalf("%q: %v", files, err)
 	}
 	for _, path := range files {

@@ -54,7 +54,7 @@ func write(folder string) error {
 // all returns the dashboards by file name.
 func all() (map[string]dashboard.Dashboard, error) {
 	built := map[string]dashboard.Dashboard{}
-	for name, build := range map[string]func() (dashboard.Dashboard, error){"fleet": fleet, "protector": protector, "webhook": webhook} {
+	for name, build := range map[string]func() (dashboard.Dashboard, error){"fleet": fleet, "protector": protector, "rings": rings, "webhook": webhook} {
 		var err error
 		if built[name], err = build(); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
