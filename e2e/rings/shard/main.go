@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,7 +36,7 @@ type shardProgram struct {
 	health, metrics, format                   string
 	work                                      time.Duration
 	workers                                   int
-	stable                                    bool
+	stable, write                             bool
 
 	http *http.Client
 }
@@ -50,6 +52,7 @@ func main() {
 	flags.DurationVar(&p.work, "work", 0, "duration of processing one object")
 	flags.IntVar(&p.workers, "workers", 16, "number of objects that it processes concurrently")
 	flags.BoolVar(&p.stable, "stable", false, "a shard of the same name restarts after a stop")
+	flags.BoolVar(&p.write, "write", false, "write the result into each object that it has processed, once for each turn")
 	flags.StringVar(&p.health, "health-listen", "0", "`address` of /readyz")
 	flags.StringVar(&p.metrics, "metrics-listen", "0", "`address` of /metrics")
 	flags.StringVar(&p.format, "log-format", "text", "`format` of the log; only text is supported")
@@ -128,8 +131,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	turn := object.Data["turn"]
-	if turn == "" {
-		return reconcile.Result{}, nil // it does not belong to the test
+	if turn == "" || r.write && object.Data["processed"] == turn {
+		return reconcile.Result{}, nil // it does not belong to the test, or is done
 	}
 	if err := ctx.Err(); err != nil {
 		return reconcile.Result{}, err
@@ -141,6 +144,12 @@ func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if r.work > 0 {
 		<-time.After(r.work)
+	}
+	if r.write {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"processed":%q}}`, turn))
+		if err := r.client.Patch(ctx, object, patch); client.IgnoreNotFound(err) != nil {
+			return reconcile.Result{}, errors.Join(err, r.report(ctx, "end", request.String(), "-1"))
+		}
 	}
 	return reconcile.Result{}, r.report(ctx, "end", request.String(), turn)
 }
