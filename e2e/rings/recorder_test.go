@@ -24,7 +24,10 @@ type visitRecorder struct {
 	visits map[string]int
 	// frozen has the shards that were frozen; the value is true when a shard has resumed. Another shard may take over an object that a frozen
 	// shard was processing. A resumed shard may end visits, but must not begin any.
-	frozen     map[string]bool
+	frozen map[string]bool
+	// owners has the shards that objects should stay with, and moved the objects of those that another shard began to process.
+	owners     map[string]string
+	moved      map[string]bool
 	violations []string
 }
 
@@ -57,6 +60,9 @@ func (r *visitRecorder) beginVisit(object, shard string) {
 	defer r.mu.Unlock()
 	if r.frozen[shard] {
 		r.violations = append(r.violations, fmt.Sprintf("%s starts to process %s after it lost its Lease", shard, object))
+	}
+	if owner, ok := r.owners[object]; ok && owner != shard {
+		r.moved[object] = true
 	}
 	_, asleep := r.frozen[r.openVisits[object].shard]
 	if other, busy := r.openVisits[object]; busy && !asleep {
@@ -97,6 +103,20 @@ func (r *visitRecorder) recordFrozen(shard string, continues bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.frozen[shard] = continues
+}
+
+// expectOwners sets the shards that objects should stay with. countMoved counts from then on.
+func (r *visitRecorder) expectOwners(owners map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owners, r.moved = owners, map[string]bool{}
+}
+
+// countMoved returns the number of objects that a shard other than their owner began to process.
+func (r *visitRecorder) countMoved() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.moved)
 }
 
 // countOutdated returns the number of objects that were not processed in their newest turn, and one of them.
