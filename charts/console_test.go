@@ -64,6 +64,26 @@ func TestConsoleHasItsOwnCertificate(t *testing.T) {
 	}
 }
 
+func TestConsoleOfSeveralCores(t *testing.T) {
+	d := deployment(t, render(t, "--values", "breakwater/ci/everything.yaml", "--set", "fullnameOverride=breakwater"), "breakwater-console")
+	if d == nil {
+		t.Fatal("no console is rendered")
+	}
+	pod := d.Spec.Template.Spec
+	for name, want := range map[string][2]string{"west": {"console-core-west", "kubeconfig"}, "north": {"north-viewer", "config"}} {
+		folder := "/etc/breakwater/cores/" + name
+		if argument := "--core=" + name + "=" + folder + "/" + want[1]; !slices.Contains(pod.Containers[0].Args, argument) {
+			t.Errorf("argument %s is missing in %q", argument, pod.Containers[0].Args)
+		}
+		if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "core-"+name && v.Secret.SecretName == want[0] }) {
+			t.Errorf("no volume of Secret %s in %+v", want[0], pod.Volumes)
+		}
+		if !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == folder && m.ReadOnly }) {
+			t.Errorf("nothing is mounted at %s: %+v", folder, pod.Containers[0].VolumeMounts)
+		}
+	}
+}
+
 func TestOnlyListedClientsReachTheConsole(t *testing.T) {
 	for set, want := range map[string]struct{ port, peers int }{"console": {9443, 0}, "everything": {9445, 1}} {
 		policies := objectsOfKind[networkingv1.NetworkPolicy](t, render(t, "--values", "breakwater/ci/"+set+".yaml"), "NetworkPolicy")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
@@ -15,6 +14,7 @@ import (
 type consoleFlags struct {
 	componentFlags
 	core    clusters.Connection
+	others  []string
 	options console.Options
 }
 
@@ -30,8 +30,12 @@ Users authenticate with a token of the core's API server: in the header Authoriz
 to sign in. Each user sees what the user may list in the core cluster: podprotectors of breakwater.dev and events of events.k8s.io,
 in all namespaces or in some, and cells.
 
+With --core the console also shows other core clusters. Each core authenticates and authorizes the users for its own objects. If a core
+is unreachable, the console shows its last known data, and the other cores as usual.
+
 The console needs no Secrets, and no access to other clusters.`,
 		Example: `  breakwater console --tls-cert tls.crt --tls-key tls.key
+  breakwater console --core-name east --core west=/etc/breakwater/west --tls-cert tls.crt --tls-key tls.key
   kubectl create token -n breakwater-system viewer --duration 1h`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
@@ -41,6 +45,7 @@ The console needs no Secrets, and no access to other clusters.`,
 	bindUser(flags, &f.core, "", "the core cluster")
 	o := &f.options
 	flags.StringVar(&o.Core, "core-name", o.Core, "name of the core cluster on the page")
+	flags.StringArrayVar(&f.others, "core", nil, "`NAME=KUBECONFIG` of another core cluster; may be repeated")
 	flags.StringVar(&o.Listen, "listen", o.Listen, "`address` to serve the page on")
 	flags.StringVar(&o.CertFile, "tls-cert", "", "PEM `file` of the serving certificate; reloaded when it changes (required)")
 	flags.StringVar(&o.KeyFile, "tls-key", "", "PEM `file` of its key (required)")
@@ -52,6 +57,11 @@ The console needs no Secrets, and no access to other clusters.`,
 }
 
 func (f *consoleFlags) run(ctx context.Context) error {
+	others, followers, err := namedConfigs("core", f.others, f.core, "console")
+	if err != nil {
+		return err
+	}
+	f.options.Others = others
 	if err := f.options.Validate(); err != nil {
 		return err
 	}
@@ -62,12 +72,15 @@ func (f *consoleFlags) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
-	mgr, err := f.manager("console", config, func(options *manager.Options) { options.Cache = console.CacheOptions() })
+	mgr, err := f.manager("console", config)
 	if err != nil {
 		return err
 	}
+	if err := addFollowers(mgr, followers...); err != nil {
+		return err
+	}
 	f.options.Registry = metrics.Registry
-	if err := console.Setup(ctx, mgr, f.options); err != nil {
+	if err := console.Setup(mgr, f.options); err != nil {
 		return fmt.Errorf("set up the console: %w", err)
 	}
 	return mgr.Start(ctx)

@@ -28,6 +28,8 @@ func TestConsoleRejectsInvalidFlags(t *testing.T) {
 		"reviews that are cached too long":    {append(good, "--reviews-for", "1h"), "--reviews-for 1h0m0s: want from 0s to 10m"},
 		"a missing certificate":               {append(good, "--tls-cert", "/nonexistent"), "--tls-cert /nonexistent, --tls-key " + keyFile},
 		"a missing kubeconfig":                {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
+		"another core of the same name":       {append(good, "--core", "core="+good[5]), "--core core: that is the name of the cluster of --kubeconfig: set --core-name"},
+		"a core without a kubeconfig":         {append(good, "--core", "west"), `--core: "west" is not NAME=KUBECONFIG`},
 		"arguments":                           {append(good, "shops"), "unknown command"},
 	} {
 		t.Run(claim, func(t *testing.T) {

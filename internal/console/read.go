@@ -11,6 +11,14 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/console/model"
 )
 
+// version returns a number that increases with each change of a core.
+func (s *server) version() (sum uint64) {
+	for _, c := range s.cores {
+		sum += c.store.version()
+	}
+	return sum
+}
+
 // version returns a number that increases with each change.
 func (s *store) version() uint64 {
 	s.mu.RLock()

@@ -23,7 +23,9 @@ var templateFiles embed.FS
 
 // frame is the layout data around the body of a page.
 type frame struct {
-	Title, Core, User, Path string
+	Title, User, Path string
+	// Cores are the names of all cores.
+	Cores []string
 	// Session reports whether the user can sign out of a session. Live reports whether the page refreshes itself.
 	Session, Live bool
 	// Refresh is the number of seconds after which a browser without scripts reloads the page; 0 is never.
@@ -118,20 +120,33 @@ func (p *pages) renderLive(name string, f frame) (string, error) {
 // frame returns the layout data for a visitor's page.
 func (s *server) frame(v visit, body any) frame {
 	f := frame{
-		Core: s.options.Core, User: v.User.Name, Path: v.URL.Path, Session: v.Session != nil, Live: true, Version: version.String(), Began: s.store.began, Body: body,
+		User: v.User.Name, Path: v.URL.Path, Session: v.Session != nil, Live: true, Version: version.String(), Began: s.began, Body: body,
+	}
+	for _, c := range s.cores {
+		f.Cores = append(f.Cores, c.name)
 	}
 	if seconds, err := strconv.Atoi(v.URL.Query().Get("refresh")); err == nil {
 		f.Refresh = min(max(seconds, 5), 3600)
 	}
 	switch b := body.(type) {
 	case fleetBody:
-		f.Title, f.Status = "Fleet", fleetStatus(b)
+		f.Title, f.Status = "Fleet", fleetStatus(b)+b.status()
 	case protectorBody:
-		f.Title, f.Status = b.Namespace+"/"+b.Name, protectorStatus(&b.Row)
+		f.Title, f.Status = b.ID(), protectorStatus(&b.Row)+b.status()
 	case cellsBody:
-		f.Title, f.Status = "Cells", cellsStatus(b.Cells)
+		f.Title, f.Status = "Cells", cellsStatus(b.Cells)+b.status()
 	}
 	return f
+}
+
+// status names the unreachable cores.
+func (b coresBody) status() (text string) {
+	for _, c := range b.Cores {
+		if c.Unreachable {
+			text += " Core " + c.Name + " is unreachable."
+		}
+	}
+	return text
 }
 
 func fleetStatus(b fleetBody) string {
@@ -144,7 +159,7 @@ func fleetStatus(b fleetBody) string {
 }
 
 func protectorStatus(r *model.Row) string {
-	text := r.Namespace + "/" + r.Name + ": "
+	text := r.ID() + ": "
 	for i, state := range r.States {
 		if i > 0 {
 			text += ", "

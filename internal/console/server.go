@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/net/netutil"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
 )
@@ -32,9 +31,9 @@ type server struct {
 	options Options
 	log     logr.Logger
 	now     func() time.Time
-	store   *store
-	// core reads protectors and cells from the cache.
-	core    client.Reader
+	began   time.Time
+	// cores are the core clusters. The first is that of the manager.
+	cores   []*core
 	gate    *access.Gate
 	pages   *pages
 	streams *streams
@@ -93,10 +92,21 @@ func (s *server) listen(ctx context.Context) (net.Listener, error) {
 	}), nil
 }
 
-// ready returns nil once the console listens.
+// ready returns nil once the console listens, has the data of a core, and has tried to connect to all others.
 func (s *server) ready(*http.Request) error {
 	if s.address.Load() == nil {
 		return errors.New("not listening yet")
+	}
+	anyData := false
+	for _, c := range s.cores {
+		tried, hasData := c.isTried()
+		if !tried {
+			return fmt.Errorf("no data of core %s yet", c.name)
+		}
+		anyData = anyData || hasData
+	}
+	if !anyData {
+		return errors.New("no core has answered yet")
 	}
 	return nil
 }
@@ -105,9 +115,11 @@ func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", s.servePage("fleet", s.fleet))
 	mux.Handle("GET /protectors/{namespace}/{name}", s.servePage("protector", s.protector))
+	mux.Handle("GET /cores/{core}/protectors/{namespace}/{name}", s.servePage("protector", s.protector))
 	mux.Handle("GET /cells", s.servePage("cells", s.cells))
 	mux.Handle("GET /api/fleet", s.serveJSON("fleet", s.fleet))
 	mux.Handle("GET /api/protectors/{namespace}/{name}", s.serveJSON("protector", s.protector))
+	mux.Handle("GET /api/cores/{core}/protectors/{namespace}/{name}", s.serveJSON("protector", s.protector))
 	mux.Handle("GET /api/cells", s.serveJSON("cells", s.cells))
 	mux.HandleFunc("GET /sign-in", s.signInPage)
 	mux.HandleFunc("POST /sign-in", s.signIn)

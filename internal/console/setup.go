@@ -1,25 +1,25 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
-	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
-	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
 // Options configure the console.
 type Options struct {
-	// Core is the display name of the core cluster.
+	// Core is the name of the core cluster of the manager.
 	Core string
+	// Others are the other core clusters, by name.
+	Others map[string]*rest.Config
 	// Listen is the address to serve on. The certificate files are reloaded when they change.
 	Listen, CertFile, KeyFile string
 	// SessionIdle is how long an inactive session lasts, and SessionLifetime how long any session lasts.
@@ -28,7 +28,9 @@ type Options struct {
 	ReviewLifetime time.Duration
 	// Sessions and Streams are the maximum numbers of each. StreamsEach is the maximum number of streams per visitor.
 	Sessions, Streams, StreamsEach int
-	// CheckInterval is how often a stream checks for changes. Again is how often it renders the page without a change, because the page shows
+	// ProbeInterval is how often cores are probed.
+	ProbeInterval time.Duration
+	// CheckInterval is how often a stream checks for changes. RefreshInterval is how often it renders the page without a change, because the page shows
 	// elapsed times and the visitor may have lost permissions.
 	CheckInterval, RefreshInterval time.Duration
 	Registry                       prometheus.Registerer
@@ -38,7 +40,7 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Core: "core", Listen: ":9443", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewLifetime: 30 * time.Second,
-		Sessions: 1_000, Streams: 200, StreamsEach: 10, CheckInterval: time.Second, RefreshInterval: 10 * time.Second,
+		Sessions: 1_000, Streams: 200, StreamsEach: 10, ProbeInterval: 3 * time.Second, CheckInterval: time.Second, RefreshInterval: 10 * time.Second,
 	}
 }
 
@@ -57,42 +59,45 @@ func (o *Options) Validate() error {
 	if o.ReviewLifetime < 0 || o.ReviewLifetime > 10*time.Minute {
 		all = append(all, fmt.Errorf("--reviews-for %s: want from 0s to 10m", o.ReviewLifetime))
 	}
+	if _, ok := o.Others[o.Core]; ok {
+		all = append(all, fmt.Errorf("--core %s: that is the name of the cluster of --kubeconfig: set --core-name", o.Core))
+	}
 	return errors.Join(all...)
 }
 
-// Setup adds the console to a manager of the core cluster, whose cache must use CacheOptions.
-func Setup(ctx context.Context, mgr manager.Manager, options Options) error {
-	_, err := setup(ctx, mgr, options)
+// Setup adds the console to a manager of the core cluster.
+func Setup(mgr manager.Manager, options Options) error {
+	_, err := setup(mgr, options)
 	return err
 }
 
-func setup(ctx context.Context, mgr manager.Manager, options Options) (*server, error) {
-	client, err := kubernetes.NewForConfig(mgr.GetConfig())
-	if err != nil {
-		return nil, fmt.Errorf("connect to the core cluster: %w", err)
-	}
+func setup(mgr manager.Manager, options Options) (*server, error) {
 	pages, err := newPages()
 	if err != nil {
 		return nil, err
 	}
-	store := newStore(time.Now)
-	if err := store.addEventHandlers(ctx, mgr.GetCache()); err != nil {
-		return nil, err
-	}
-	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
 	s := &server{
-		options: options, log: mgr.GetLogger(), now: time.Now, store: store, core: mgr.GetCache(), pages: pages,
-		gate:    access.NewGate(access.NewReviews(client, options.ReviewLifetime, time.Now), sessions, time.Now),
-		streams: newStreams(options.Streams, options.StreamsEach),
+		options: options, log: mgr.GetLogger(), now: time.Now, began: time.Now(), pages: pages, streams: newStreams(options.Streams, options.StreamsEach),
 	}
-	s.metrics = newMetrics(options.Registry, sessions, s.streams)
-	for _, part := range []manager.Runnable{s, &denials{client: client, store: store, reader: denial.NewReader()}} {
-		if err := mgr.Add(part); err != nil {
+	var gates []access.Core
+	for _, name := range append([]string{options.Core}, slices.Sorted(maps.Keys(options.Others))...) {
+		config := mgr.GetConfig()
+		if name != options.Core {
+			config = options.Others[name]
+		}
+		c, err := newCore(name, config, maxPoints/(1+len(options.Others)), &options, s.log)
+		if err != nil {
+			return nil, err
+		}
+		reviews := access.NewReviews(c.client, options.ReviewLifetime, time.Now)
+		reviews.Unreachable = c.unreachable
+		s.cores, gates = append(s.cores, c), append(gates, access.Core{Name: name, Reviews: reviews})
+		if err := mgr.Add(c); err != nil {
 			return nil, err
 		}
 	}
-	if err := mgr.AddReadyzCheck("console", s.ready); err != nil {
-		return nil, err
-	}
-	return s, clusters.AddReadiness(ctx, mgr, "the console", &v1alpha1.PodProtector{}, &v1alpha1.Cell{})
+	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
+	s.gate = access.NewGate(gates, sessions, time.Now)
+	s.metrics = newMetrics(options.Registry, sessions, s.streams)
+	return s, errors.Join(mgr.Add(s), mgr.AddReadyzCheck("console", s.ready))
 }

@@ -9,10 +9,17 @@ import (
 // signInForm is the body of the sign-in page.
 type signInForm struct {
 	Next, Problem string
+	// Several reports whether there are several cores.
+	Several bool
+}
+
+func (s *server) writeSignIn(w http.ResponseWriter, status int, form signInForm) {
+	form.Several = len(s.cores) > 1
+	s.pages.writePage(w, status, "sign-in", frame{Title: "Sign in", Body: form})
 }
 
 func (s *server) signInPage(w http.ResponseWriter, r *http.Request) {
-	s.pages.writePage(w, http.StatusOK, "sign-in", frame{Title: "Sign in", Body: signInForm{Next: localPath(r.URL.Query().Get("next"))}})
+	s.writeSignIn(w, http.StatusOK, signInForm{Next: localPath(r.URL.Query().Get("next"))})
 }
 
 func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
@@ -30,7 +37,7 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 			text = "The core's API server rejected this token. It may have expired, or belong to another cluster."
 		}
 		s.metrics.signIns.WithLabelValues("refused").Inc()
-		s.pages.writePage(w, p.status, "sign-in", frame{Title: "Sign in", Body: signInForm{Next: next, Problem: text}})
+		s.writeSignIn(w, p.status, signInForm{Next: next, Problem: text})
 		return
 	}
 	s.metrics.signIns.WithLabelValues("accepted").Inc()

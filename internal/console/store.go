@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/internal/console/history"
@@ -34,8 +33,6 @@ type store struct {
 	now func() time.Time
 	// restored is the latest resource version of the core at which a cell detected a restore of the core.
 	restored atomic.Uint64
-	// reader reads all protectors from the cache.
-	reader client.Reader
 
 	mu          sync.RWMutex
 	rows        map[types.NamespacedName]model.Row
@@ -45,7 +42,6 @@ type store struct {
 	heartbeats  map[string]heartbeat
 	changes     uint64
 	lastSweep   time.Time
-	began       time.Time
 }
 
 // heartbeat is the last heartbeat of a cell, by the aggregator's clock, and when the console saw it, by its own clock.
@@ -54,10 +50,11 @@ type heartbeat struct {
 	heard model.Heartbeat
 }
 
-func newStore(now func() time.Time) *store {
+// newStore returns an empty store with at most points points of history.
+func newStore(now func() time.Time, points int) *store {
 	return &store{
-		now: now, began: now(), rows: map[types.NamespacedName]model.Row{}, denials: map[types.NamespacedName][]model.Denial{},
-		histories: history.NewHistories[types.NamespacedName](maxPoints), heartbeats: map[string]heartbeat{},
+		now: now, rows: map[types.NamespacedName]model.Row{}, denials: map[types.NamespacedName][]model.Denial{},
+		histories: history.NewHistories[types.NamespacedName](points), heartbeats: map[string]heartbeat{},
 	}
 }
 
@@ -80,6 +77,15 @@ func (s *store) setProtector(p *v1alpha1.PodProtector) {
 		key := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 		s.rows[key] = row
 		s.histories.Observe(key, now, row.Sample())
+	})
+}
+
+// interrupt records that nothing is known since a time: the core became unreachable.
+func (s *store) interrupt(since time.Time) {
+	s.update(func(time.Time) {
+		for key := range s.rows {
+			s.histories.Observe(key, since, history.Sample{})
+		}
 	})
 }
 

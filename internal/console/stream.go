@@ -107,7 +107,7 @@ var errClientGone = errors.New("the client disconnected or is too slow")
 
 // sendIfChanged sends the view if the store has changed and the change is visible.
 func (s *server) sendIfChanged(out *sender, v visit, name string, show viewFunc, last *renderedState) error {
-	version, now := s.store.version(), s.now()
+	version, now := s.version(), s.now()
 	if version == last.version && now.Sub(last.at) < s.options.RefreshInterval {
 		return nil
 	}

@@ -54,10 +54,10 @@ func newTestConsole(t *testing.T, change ...func(*Options)) *testConsole {
 	s.must(os.WriteFile(options.CertFile, cert, 0o600))
 	s.must(os.WriteFile(options.KeyFile, key, 0o600))
 	var served *server
-	testplane.StartManager(t, testplane.User(t, "console-"+s.namespace, ClusterRules()), func(ctx context.Context, mgr manager.Manager) (err error) {
-		served, err = setup(ctx, mgr, options)
+	testplane.StartManager(t, testplane.User(t, "console-"+s.namespace, ClusterRules()), func(_ context.Context, mgr manager.Manager) (err error) {
+		served, err = setup(mgr, options)
 		return err
-	}, func(o *manager.Options) { o.Cache = CacheOptions() })
+	})
 	testplane.Eventually(t, func() string {
 		if err := served.ready(nil); err != nil {
 			return err.Error()
@@ -222,4 +222,18 @@ func (s *stream) next(kind string) (event, data string, err error) {
 		}
 	}
 	return event, data, errors.Join(io.EOF, s.lines.Err())
+}
+
+// awaitSession is like awaitPage, for a signed-in browser.
+func (s *testConsole) awaitSession(path, session, text string) string {
+	s.Helper()
+	var body string
+	testplane.Eventually(s, func() string {
+		var code int
+		if code, body, _ = s.get(path, "", cookie(session)); code != http.StatusOK || !strings.Contains(body, text) {
+			return fmt.Sprintf("%d without %q:\n%s", code, text, body)
+		}
+		return ""
+	})
+	return body
 }

@@ -25,25 +25,89 @@ const (
 )
 
 // forbidden returns a problem that names the missing permission.
-func forbidden(what string) problem {
-	return problem{http.StatusForbidden, "You may not see this", "You need permission to list " + what + " in the core cluster."}
+func forbidden(what, core string) problem {
+	return problem{http.StatusForbidden, "You may not see this", "You need permission to list " + what + " in " + core + "."}
 }
 
-// visibleNamespaces returns the namespaces in which a visitor may see protectors, and those of them in which the visitor may see events.
-func (s *server) visibleNamespaces(v visit, namespaces []string) (protectors, events access.VisibleNamespaces, err error) {
-	protectors, err = v.VisibleNamespaces(v.Context(), group, "podprotectors", namespaces)
+// visibleNamespaces returns the namespaces of a core in which a visitor may see protectors, and those of them in which the visitor may see events.
+func (c *core) visibleNamespaces(v visit, namespaces []string) (protectors, events access.VisibleNamespaces, err error) {
+	protectors, err = v.VisibleNamespaces(v.Context(), c.name, group, "podprotectors", namespaces)
 	if err != nil {
 		return protectors, events, err
 	}
 	if !protectors.All {
 		namespaces = slices.DeleteFunc(slices.Clone(namespaces), func(n string) bool { return !protectors.Has(n) })
 	}
-	events, err = v.VisibleNamespaces(v.Context(), eventsGroup, "events", namespaces)
+	events, err = v.VisibleNamespaces(v.Context(), c.name, eventsGroup, "events", namespaces)
 	return protectors, events, err
+}
+
+// coresBody is what a page shows about cores.
+type coresBody struct {
+	// Cores is empty if there is one core and it is reachable.
+	Cores []coreState `json:"cores,omitempty"`
+}
+
+// coreState says whether the data of a core are current.
+type coreState struct {
+	Name string `json:"name"`
+	// Unreachable reports whether the core does not answer. Its last known data are shown, if the visitor may see them. Answered is when it last
+	// answered, unless it never did.
+	Unreachable bool       `json:"unreachable,omitempty"`
+	Answered    *time.Time `json:"lastAnswer,omitempty"`
+	// Unknown reports whether the core does not know the visitor.
+	Unknown bool `json:"userUnknown,omitempty"`
+}
+
+// eachCore calls show for all cores. If a core does not answer, the others are shown. It returns the error if no core answers.
+func (s *server) eachCore(v visit, show func(*core) error) (body coresBody, failure error) {
+	isShown := false
+	for _, c := range s.cores {
+		err := show(c)
+		if err != nil {
+			failure = err
+		}
+		isShown = isShown || err == nil
+		body.Cores = append(body.Cores, c.stateFor(v, err))
+	}
+	if isShown {
+		failure = nil
+	}
+	if len(body.Cores) == 1 && !body.Cores[0].Unreachable {
+		body.Cores = nil
+	}
+	return body, failure
+}
+
+// stateFor returns the state of a core for a visitor. err is the error of the core, or nil.
+func (c *core) stateFor(v visit, err error) coreState {
+	state := coreState{Name: c.name, Unreachable: err != nil || c.unreachable(), Unknown: err == nil && !v.Knows(c.name)}
+	if answered := c.lastAnswer(); state.Unreachable && !answered.IsZero() {
+		state.Answered = &answered
+	}
+	return state
+}
+
+// label returns the name of a core for objects, or nothing if there is only one core.
+func (s *server) label(c *core) string {
+	if len(s.cores) == 1 {
+		return ""
+	}
+	return c.name
+}
+
+// placed adds where a row comes from. Protectors of the manager's core keep their URLs when other cores are added.
+func (s *server) placed(row model.Row, c *core) model.Row {
+	row.Core, row.Stale, row.Path = s.label(c), c.unreachable(), "/protectors/"+row.Namespace+"/"+row.Name
+	if c != s.cores[0] {
+		row.Path = "/cores/" + c.name + row.Path
+	}
+	return row
 }
 
 // fleetBody is the data of the first page.
 type fleetBody struct {
+	coresBody
 	model.Fleet
 	// Namespace is the requested namespace; empty means all. Unasked is the number of omitted namespaces.
 	Namespace string `json:"namespace,omitempty"`
@@ -65,58 +129,97 @@ func (s *server) fleet(v visit) (any, error) {
 		page = 1
 	}
 	body := fleetBody{
-		Namespace: query.Get("namespace"), query: model.Query{Text: query.Get("q"), State: model.State(query.Get("state")), Page: page},
+		Namespace: query.Get("namespace"), Nothing: true,
+		query: model.Query{Text: query.Get("q"), State: model.State(query.Get("state")), Page: page},
 	}
-	namespaces := s.store.namespaces()
-	if body.Namespace != "" {
-		namespaces = []string{body.Namespace}
-	}
-	protectors, events, err := s.visibleNamespaces(v, namespaces)
-	if err != nil {
-		return nil, err
-	}
-	seen := func(namespace string) bool {
-		return (body.Namespace == "" || namespace == body.Namespace) && protectors.Has(namespace)
-	}
-	body.Unasked = protectors.Unreviewed
-	body.Nothing = !protectors.All && !slices.ContainsFunc(namespaces, protectors.Has)
-	body.Events = events.All || slices.ContainsFunc(namespaces, events.Has)
-	body.Fleet = model.FleetOf(s.store.protectors(seen, events.Has), body.query)
-	body.Cells, _, err = s.cellsFor(v)
+	var rows []model.Row
+	body.coresBody, err = s.eachCore(v, func(c *core) error {
+		of, err := s.rowsFor(v, c, &body)
+		if err != nil {
+			return err
+		}
+		cells, _, err := s.cellsFor(v, c)
+		rows, body.Cells = append(rows, of...), append(body.Cells, cells...)
+		return err
+	})
+	body.Fleet = model.FleetOf(rows, body.query)
 	return body, err
 }
 
-// cellsFor returns the cells; ok is false if the visitor may not see them.
-func (s *server) cellsFor(v visit) (cells []model.Cell, ok bool, err error) {
-	if ok, err = v.IsAllowed(v.Context(), access.Permission{Group: group, Resource: "cells"}); err != nil || !ok {
+// rowsFor returns the rows of a core that the visitor may see in the namespaces of the body, and adds to the body what is omitted.
+func (s *server) rowsFor(v visit, c *core, body *fleetBody) (rows []model.Row, err error) {
+	namespaces := c.store.namespaces()
+	if body.Namespace != "" {
+		namespaces = []string{body.Namespace}
+	}
+	protectors, events, err := c.visibleNamespaces(v, namespaces)
+	if err != nil {
+		return nil, err
+	}
+	body.Unasked += protectors.Unreviewed
+	body.Nothing = body.Nothing && !protectors.All && !slices.ContainsFunc(namespaces, protectors.Has)
+	body.Events = body.Events || events.All || slices.ContainsFunc(namespaces, events.Has)
+	rows = c.store.protectors(func(namespace string) bool {
+		return (body.Namespace == "" || namespace == body.Namespace) && protectors.Has(namespace)
+	}, events.Has)
+	for i := range rows {
+		rows[i] = s.placed(rows[i], c)
+	}
+	return rows, nil
+}
+
+// cellsFor returns the cells of a core; ok is false if the visitor may not see them.
+func (s *server) cellsFor(v visit, c *core) (cells []model.Cell, ok bool, err error) {
+	if ok, err = v.IsAllowed(v.Context(), c.name, access.Permission{Group: group, Resource: "cells"}); err != nil || !ok {
+		return nil, false, err
+	}
+	reader, err := c.read()
+	if err != nil {
 		return nil, false, err
 	}
 	list := &v1alpha1.CellList{}
-	if err := s.core.List(v.Context(), list); err != nil {
+	if err := reader.List(v.Context(), list); err != nil {
 		return nil, false, fmt.Errorf("list the Cells: %w", err)
 	}
 	now := s.now()
 	for i := range list.Items {
-		cells = append(cells, model.CellOf(&list.Items[i], s.store.heartbeatOf(list.Items[i].Name), now))
+		cell := model.CellOf(&list.Items[i], c.store.heartbeatOf(list.Items[i].Name), now)
+		if c.unreachable() {
+			cell = cell.AsStale()
+		}
+		cell.Core, cell.ID = s.label(c), cell.Name
+		if c != s.cores[0] {
+			cell.ID = c.name + "." + cell.Name
+		}
+		cells = append(cells, cell)
 	}
 	slices.SortFunc(cells, func(a, b model.Cell) int { return cmp.Compare(a.Name, b.Name) })
 	return cells, true, nil
 }
 
 type cellsBody struct {
+	coresBody
 	Cells []model.Cell `json:"cells"`
 }
 
 func (s *server) cells(v visit) (any, error) {
-	cells, ok, err := s.cellsFor(v)
-	if err == nil && !ok {
-		err = forbidden("cells")
+	var body cellsBody
+	isAllowed := false
+	var err error
+	body.coresBody, err = s.eachCore(v, func(c *core) error {
+		cells, ok, err := s.cellsFor(v, c)
+		isAllowed, body.Cells = isAllowed || ok, append(body.Cells, cells...)
+		return err
+	})
+	if err == nil && !isAllowed {
+		err = forbidden("cells", "the core cluster")
 	}
-	return cellsBody{cells}, err
+	return body, err
 }
 
 // protectorBody is the data of a protector's page.
 type protectorBody struct {
+	coresBody
 	model.Protector
 	Denials []model.Denial `json:"denials"`
 	// Events reports whether the visitor may see denials.
@@ -142,16 +245,53 @@ type window struct {
 }
 
 func (s *server) protector(v visit) (any, error) {
+	c := s.cores[0]
+	if name := v.PathValue("core"); name != "" {
+		at := slices.IndexFunc(s.cores, func(c *core) bool { return c.name == name })
+		if at < 0 {
+			return nil, problem{http.StatusNotFound, "There is no such core", "The console does not know core " + name + "."}
+		}
+		c = s.cores[at]
+	}
 	key := types.NamespacedName{Namespace: v.PathValue("namespace"), Name: v.PathValue("name")}
-	protectors, events, err := s.visibleNamespaces(v, []string{key.Namespace})
+	protectors, events, err := c.visibleNamespaces(v, []string{key.Namespace})
 	if err != nil {
 		return nil, err
 	}
 	if !protectors.Has(key.Namespace) {
-		return nil, forbidden("podprotectors in namespace " + key.Namespace)
+		return nil, forbidden("podprotectors in namespace "+key.Namespace, "core "+c.name)
+	}
+	p, err := c.readProtector(v, key)
+	if err != nil {
+		return nil, err
+	}
+	body := protectorBody{Events: events.Has(key.Namespace), Freshness: map[string]model.Cell{}}
+	if c.unreachable() {
+		body.Cores = []coreState{c.stateFor(v, nil)}
+	}
+	now := s.now()
+	restored := c.store.restored.Load()
+	row := s.placed(model.RowOf(p, restored), c)
+	if body.Events {
+		body.Denials = c.store.denialsOf(key)
+		row = row.WithRefusals(body.Denials, now)
+	}
+	body.Protector = model.ProtectorOf(p, row, restored, now)
+	body.addTimeline(c.store, key, v.URL.Query().Get("window"), now)
+	cells, _, err := s.cellsFor(v, c)
+	for _, cell := range cells {
+		body.Freshness[cell.Name] = cell
+	}
+	return body, err
+}
+
+func (c *core) readProtector(v visit, key types.NamespacedName) (*v1alpha1.PodProtector, error) {
+	reader, err := c.read()
+	if err != nil {
+		return nil, err
 	}
 	p := &v1alpha1.PodProtector{}
-	if err := s.core.Get(v.Context(), key, p); client.IgnoreNotFound(err) != nil {
+	if err := reader.Get(v.Context(), key, p); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read a PodProtector: %w", err)
 	} else if err != nil {
 		return nil, problem{
@@ -159,35 +299,27 @@ func (s *server) protector(v visit) (any, error) {
 			"No PodProtector " + key.String() + " exists in the core. The generator recreates a protector that vanished without a release.",
 		}
 	}
+	return p, nil
+}
+
+// addTimeline adds the history of a protector. name is the name of a window; the default is the first.
+func (b *protectorBody) addTimeline(from *store, key types.NamespacedName, name string, now time.Time) {
 	shown := windows()[0]
 	for _, w := range windows() {
-		if w.Name == v.URL.Query().Get("window") {
+		if w.Name == name {
 			shown = w
 		}
 	}
-	body := protectorBody{Events: events.Has(key.Namespace), Window: shown.Name, Freshness: map[string]model.Cell{}}
-	now := s.now()
-	restored := s.store.restored.Load()
-	row := model.RowOf(p, restored)
-	if body.Events {
-		body.Denials = s.store.denialsOf(key)
-		row = row.WithRefusals(body.Denials, now)
-	}
-	body.Protector = model.ProtectorOf(p, row, restored, now)
-	body.Points, body.Since = s.store.historyOf(key, now, shown.length)
-	if !body.Events {
-		for i := range body.Points {
-			body.Points[i].Refused = 0
+	b.Window = shown.Name
+	b.Points, b.Since = from.historyOf(key, now, shown.length)
+	if !b.Events {
+		for i := range b.Points {
+			b.Points[i].Refused = 0
 		}
 	}
 	for _, width := range []int{plot.Wide, plot.Medium, plot.Narrow} {
-		body.Charts = append(body.Charts, plot.New(body.Points, now, plot.Window(body.Points, now, shown.length), width))
+		b.Charts = append(b.Charts, plot.New(b.Points, now, plot.Window(b.Points, now, shown.length), width))
 	}
-	cells, _, err := s.cellsFor(v)
-	for _, cell := range cells {
-		body.Freshness[cell.Name] = cell
-	}
-	return body, err
 }
 
 // link returns the URL of the first page with one query parameter changed.

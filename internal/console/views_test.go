@@ -194,7 +194,7 @@ func newDenial(event string, at time.Time, removals int) model.Denial {
 }
 
 func TestFleetIsPaged(t *testing.T) {
-	store := newStore(time.Now)
+	store := newStore(time.Now, maxPoints)
 	for i := range 10_000 {
 		p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "n" + string(rune('a'+i%26)), Name: "web-" + time.Duration(i).String()}}
 		p.Spec.MinAvailable = v1alpha1.Pods(1)
@@ -214,7 +214,7 @@ func TestFleetIsPaged(t *testing.T) {
 
 func TestDenialsAreBounded(t *testing.T) {
 	now := time.Now()
-	store := newStore(func() time.Time { return now })
+	store := newStore(func() time.Time { return now }, maxPoints)
 	for i := range 200_000 {
 		key := nameOf(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: time.Duration(i % 5_000).String()}})
 		store.addDenial(key, newDenial(time.Duration(i).String(), now, 1))
@@ -230,7 +230,7 @@ func TestDenialsAreBounded(t *testing.T) {
 }
 
 func TestEventSeriesIsCountedOnce(t *testing.T) {
-	store := newStore(time.Now)
+	store := newStore(time.Now, maxPoints)
 	key := nameOf(&v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}})
 	for _, removals := range []int{1, 1, 4, 4, 9} {
 		store.addDenial(key, newDenial("web.1", time.Now(), removals))

@@ -2,7 +2,10 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,9 +23,9 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/diagnose/denial"
 )
 
-// CacheOptions returns the options of the console's cache. It drops the pod identities of merged reservations, which the console does
+// cacheOptions returns the options of a core's cache. It drops the pod identities of merged reservations, which the console does
 // not use and which can be long.
-func CacheOptions() cache.Options {
+func cacheOptions() cache.Options {
 	options := clusters.CacheOptions()
 	options.DefaultTransform = func(object any) (any, error) {
 		if o, ok := object.(client.Object); ok {
@@ -41,31 +44,61 @@ func CacheOptions() cache.Options {
 	return options
 }
 
-// addEventHandlers fills the store from the informers of a cache.
-func (s *store) addEventHandlers(ctx context.Context, from cache.Cache) error {
-	s.reader = from
+// addEventHandlers fills the store from the informers of a cache until ctx ends. The store has all objects when all results report true.
+func (s *store) addEventHandlers(ctx context.Context, from cache.Cache) (synced []toolscache.InformerSynced, err error) {
 	protectors, err := from.GetInformer(ctx, &v1alpha1.PodProtector{})
 	if err != nil {
-		return fmt.Errorf("watch PodProtectors: %w", err)
+		return nil, fmt.Errorf("watch PodProtectors: %w", err)
 	}
 	cells, err := from.GetInformer(ctx, &v1alpha1.Cell{})
 	if err != nil {
-		return fmt.Errorf("watch Cells: %w", err)
+		return nil, fmt.Errorf("watch Cells: %w", err)
 	}
-	_, err = protectors.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { s.onProtector(o) }, UpdateFunc: func(_, o any) { s.onProtector(o) },
-		DeleteFunc: func(o any) { s.deleteProtector(nameOf(o)) },
-	})
+	onProtector, err := protectors.AddEventHandler(untilEnd(ctx, s.onProtector, func(o any) { s.deleteProtector(nameOf(o)) }))
 	if err != nil {
-		return fmt.Errorf("handle events of PodProtectors: %w", err)
+		return nil, fmt.Errorf("handle events of PodProtectors: %w", err)
 	}
-	_, err = cells.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { s.onCell(o) }, UpdateFunc: func(_, o any) { s.onCell(o) },
-		DeleteFunc: func(o any) { s.deleteCell(nameOf(o).Name) },
-	})
+	onCell, err := cells.AddEventHandler(untilEnd(ctx, func(o any) { s.onCell(from, o) }, func(o any) { s.deleteCell(nameOf(o).Name) }))
 	if err != nil {
-		return fmt.Errorf("handle events of Cells: %w", err)
+		return nil, fmt.Errorf("handle events of Cells: %w", err)
 	}
+	return []toolscache.InformerSynced{onProtector.HasSynced, onCell.HasSynced}, nil
+}
+
+// untilEnd returns a handler that ignores events after the end of ctx: those of an old connection must not replace newer data.
+func untilEnd(ctx context.Context, set, deleted func(o any)) toolscache.ResourceEventHandler {
+	unlessEnded := func(do func(any), o any) {
+		if ctx.Err() == nil {
+			do(o)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { unlessEnded(set, o) }, UpdateFunc: func(_, o any) { unlessEnded(set, o) }, DeleteFunc: func(o any) { unlessEnded(deleted, o) },
+	}
+}
+
+// dropDeleted drops the protectors and cells that a filled cache does not have: they were deleted during an outage.
+func (s *store) dropDeleted(ctx context.Context, from client.Reader) error {
+	protectors, cells := &v1alpha1.PodProtectorList{}, &v1alpha1.CellList{}
+	if err := errors.Join(from.List(ctx, protectors, client.UnsafeDisableDeepCopy), from.List(ctx, cells, client.UnsafeDisableDeepCopy)); err != nil {
+		return err
+	}
+	exists, existsCell := map[types.NamespacedName]bool{}, map[string]bool{}
+	for i := range protectors.Items {
+		exists[client.ObjectKeyFromObject(&protectors.Items[i])] = true
+	}
+	for i := range cells.Items {
+		existsCell[cells.Items[i].Name] = true
+	}
+	s.update(func(now time.Time) {
+		for key := range s.rows {
+			if !exists[key] {
+				delete(s.rows, key)
+				s.histories.MarkDeleted(key, now)
+			}
+		}
+		maps.DeleteFunc(s.heartbeats, func(cell string, _ heartbeat) bool { return !existsCell[cell] })
+	})
 	return nil
 }
 
@@ -75,16 +108,16 @@ func (s *store) onProtector(o any) {
 	}
 }
 
-func (s *store) onCell(o any) {
+func (s *store) onCell(from client.Reader, o any) {
 	if cell, ok := o.(*v1alpha1.Cell); ok && s.setHeartbeat(cell) {
-		s.recount()
+		s.recount(from)
 	}
 }
 
 // recount recomputes all protectors.
-func (s *store) recount() {
+func (s *store) recount(from client.Reader) {
 	list := &v1alpha1.PodProtectorList{}
-	if err := s.reader.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := from.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
 		return // the cache has no protectors yet: their events follow
 	}
 	for i := range list.Items {
@@ -110,8 +143,8 @@ type denials struct {
 	reader *denial.Reader
 }
 
-// Start implements manager.Runnable.
-func (d *denials) Start(ctx context.Context) error {
+// run watches until ctx ends.
+func (d *denials) run(ctx context.Context) {
 	only := func(options *metav1.ListOptions) { options.FieldSelector = "regarding.kind=PodProtector" }
 	source := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -124,7 +157,6 @@ func (d *denials) Start(ctx context.Context) error {
 		},
 	}
 	toolscache.NewReflector(clusters.Retrying(source), &eventsv1.Event{}, d, 0).RunWithContext(ctx)
-	return nil
 }
 
 // Add implements toolscache.ReflectorStore.

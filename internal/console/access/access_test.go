@@ -3,11 +3,13 @@ package access_test
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,7 +35,10 @@ type fakeAPIServer struct {
 	permissions map[string]bool
 	reviewCount atomic.Int64
 	unavailable bool
-	elapsed     time.Duration
+	// isDown is what the console knows.
+	isDown  bool
+	reviews *access.Reviews
+	elapsed time.Duration
 }
 
 func newFakeAPIServer(t *testing.T) *fakeAPIServer {
@@ -54,7 +59,9 @@ func newFakeAPIServer(t *testing.T) *fakeAPIServer {
 		return true, review, d.failure()
 	})
 	now := func() time.Time { return time.Unix(1_800_000_000, 0).Add(d.elapsed) }
-	d.gate = access.NewGate(access.NewReviews(client, 30*time.Second, now), access.NewSessions(time.Hour, 12*time.Hour, 3, now), now)
+	d.reviews = access.NewReviews(client, 30*time.Second, now)
+	d.reviews.Unreachable = func() bool { return d.isDown }
+	d.gate = access.NewGate([]access.Core{{Name: "core", Reviews: d.reviews}}, access.NewSessions(time.Hour, 12*time.Hour, 3, now), now)
 	return d
 }
 
@@ -115,7 +122,7 @@ func TestMalformedTokensAreNotReviewed(t *testing.T) {
 	basic := bearer("good")
 	basic.Header.Set("Authorization", "Basic good")
 	for _, r := range []*http.Request{
-		httptest.NewRequest(http.MethodGet, "/", nil), bearer(""), bearer(strings.Repeat("a", 20<<10)), basic,
+		httptest.NewRequest(http.MethodGet, "/", nil), bearer(""), bearer(strings.Repeat("a", 20<<10)), bearer("good bad"), basic,
 		with(&http.Cookie{Name: access.Cookie, Value: "good"}), with(&http.Cookie{Name: access.Cookie, Value: ""}),
 	} {
 		d.wantAdmit(r, access.ErrUnauthenticated)
@@ -138,6 +145,90 @@ func TestAdmitFailsWhileAPIServerIsUnreachable(t *testing.T) {
 	d.wantAdmit(with(cookie), nil) // the session still exists
 }
 
+func TestLastAnswersHoldWhileCoreIsUnreachable(t *testing.T) {
+	d := newFakeAPIServer(t)
+	d.permissions["ann list cells "] = true
+	cookie, cells := d.signIn(), access.Permission{Resource: "cells"}
+	isAllowed := func(right access.Permission) (bool, error) {
+		visitor, err := d.gate.Admit(with(cookie), true)
+		if err != nil {
+			return false, err
+		}
+		return visitor.IsAllowed(t.Context(), "core", right)
+	}
+	if ok, err := isAllowed(cells); !ok {
+		t.Fatalf("IsAllowed() = %t, %v before the outage", ok, err)
+	}
+	before := d.reviewCount.Load()
+	d.isDown, d.unavailable = true, true
+	d.advance(59 * time.Minute)
+	if ok, err := isAllowed(cells); !ok || d.reviewCount.Load() != before {
+		t.Errorf("IsAllowed() = %t, %v with %d reviews during the outage, want the last answer", ok, err, d.reviewCount.Load()-before)
+	}
+	if _, err := isAllowed(access.Permission{Resource: "secrets"}); !errors.Is(err, access.ErrUnreachable) {
+		t.Errorf("IsAllowed() of a new question during the outage: %v, want %v", err, access.ErrUnreachable)
+	}
+	d.wantAdmit(bearer("bad"), access.ErrUnreachable)
+	d.advance(time.Minute)
+	if _, err := isAllowed(cells); !errors.Is(err, access.ErrUnreachable) {
+		t.Errorf("IsAllowed() an hour into the outage: %v, want %v", err, access.ErrUnreachable)
+	}
+}
+
+// Each core decides about its own objects, and sees no token that only another one can have issued.
+func TestCoresKnowTheirOwnUsers(t *testing.T) {
+	east, west := newFakeAPIServer(t), newFakeAPIServer(t)
+	claims := func(subject string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+subject+`"}`)) + ".c2ln"
+	}
+	account, other, shared := claims("system:serviceaccount:shop:viewer"), claims("system:serviceaccount:shop:other"), claims("joe")
+	east.tokens, west.tokens = map[string]string{account: "eve", shared: "joe"}, map[string]string{other: "max", shared: "sso:joe", account: "thief"}
+	gate := access.NewGate([]access.Core{{Name: "east", Reviews: east.reviews}, {Name: "west", Reviews: west.reviews}},
+		access.NewSessions(time.Hour, time.Hour, 3, time.Now), time.Now)
+	for claim, c := range map[string]struct {
+		token, user string
+		knows       []string
+		err         error
+	}{
+		"a ServiceAccount of the first core": {account, "eve", []string{"east"}, nil},
+		"a ServiceAccount of the other core": {other, "max", []string{"west"}, nil},
+		"a user of both":                     {shared, "joe", []string{"east", "west"}, nil},
+		"a token for each":                   {account + " " + other, "eve", []string{"east", "west"}, nil},
+		"one of two tokens is wrong":         {"wrong " + other, "max", []string{"west"}, nil},
+		"more tokens than cores":             {account + " " + other + " " + shared, "", nil, access.ErrUnauthenticated},
+	} {
+		visitor, err := gate.Admit(bearer(c.token), true)
+		if !errors.Is(err, c.err) || c.err == nil && err != nil {
+			t.Errorf("%s: error %v, want %v", claim, err, c.err)
+		}
+		if err != nil {
+			continue
+		}
+		if visitor.User.Name != c.user {
+			t.Errorf("%s: user %q, want %q", claim, visitor.User.Name, c.user)
+		}
+		for core, want := range map[string]bool{"east": slices.Contains(c.knows, "east"), "west": slices.Contains(c.knows, "west"), "north": false} {
+			if visitor.Knows(core) != want {
+				t.Errorf("%s: Knows(%s) = %t, want %t", claim, core, !want, want)
+			}
+		}
+	}
+	west.permissions["sso:joe list cells "], east.permissions["joe list cells "] = true, false
+	visitor, err := gate.Admit(bearer(shared), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for core, want := range map[string]bool{"east": false, "west": true, "north": false} {
+		if ok, err := visitor.IsAllowed(t.Context(), core, access.Permission{Resource: "cells"}); ok != want || err != nil {
+			t.Errorf("IsAllowed() in %s = %t, %v, want %t", core, ok, err, want)
+		}
+	}
+	east.unavailable = true
+	if visitor, err := gate.Admit(bearer(claims("new")), true); err == nil || errors.Is(err, access.ErrUnauthenticated) {
+		t.Errorf("Admit() of a token that west rejects while east fails: %v, %v, want the failure", visitor, err)
+	}
+}
+
 func TestOnlyWrongTokensCountAsAttempts(t *testing.T) {
 	d := newFakeAPIServer(t)
 	for i := range 30 {
@@ -157,8 +248,8 @@ func TestOnlyWrongTokensCountAsAttempts(t *testing.T) {
 		t.Errorf("the API server received %d further reviews", d.reviewCount.Load()-before)
 	}
 	d.advance(6 * time.Second)
-	d.wantAdmit(bearer("and another"), access.ErrUnauthenticated)
-	d.wantAdmit(bearer("and one more"), access.ErrTooManyAttempts)
+	d.wantAdmit(bearer("and-another"), access.ErrUnauthenticated)
+	d.wantAdmit(bearer("and-one-more"), access.ErrTooManyAttempts)
 }
 
 func TestAttemptsOfAllClientsAreLimited(t *testing.T) {
@@ -182,7 +273,7 @@ func TestIPv6ClientIsItsNetwork(t *testing.T) {
 		return r
 	}
 	for i := range 10 {
-		d.wantAdmit(from(fmt.Sprintf("[2001:db8:0:7:%x::%x]:%d", i, i*i, 5+i), fmt.Sprint("bad ", i)), access.ErrUnauthenticated)
+		d.wantAdmit(from(fmt.Sprintf("[2001:db8:0:7:%x::%x]:%d", i, i*i, 5+i), fmt.Sprint("bad-", i)), access.ErrUnauthenticated)
 	}
 	for claim, c := range map[string]struct {
 		address string
@@ -196,13 +287,13 @@ func TestIPv6ClientIsItsNetwork(t *testing.T) {
 		t.Run(claim, func(*testing.T) {
 			if c.want == nil { // the same client, with different forms of its address
 				for i := range 5 {
-					d.wantAdmit(from("192.0.2.1:9", fmt.Sprint("v4 ", i)), access.ErrUnauthenticated)
-					d.wantAdmit(from("[::ffff:192.0.2.1]:9", fmt.Sprint("mapped ", i)), access.ErrUnauthenticated)
+					d.wantAdmit(from("192.0.2.1:9", fmt.Sprint("v4-", i)), access.ErrUnauthenticated)
+					d.wantAdmit(from("[::ffff:192.0.2.1]:9", fmt.Sprint("mapped-", i)), access.ErrUnauthenticated)
 				}
 				d.wantAdmit(from("[::ffff:192.0.2.1]:10", "v4"), access.ErrTooManyAttempts)
 				return
 			}
-			d.wantAdmit(from(c.address, claim), c.want)
+			d.wantAdmit(from(c.address, strings.ReplaceAll(claim, " ", "-")), c.want)
 		})
 	}
 }
@@ -213,14 +304,14 @@ func TestWrongTokensDoNotBlockOpenSessions(t *testing.T) {
 	cookie := d.signIn()
 	d.wantAdmit(bearer("proxied"), nil)
 	for i := range 120 { // from all addresses, until the limit is reached
-		r := bearer(fmt.Sprint("bad ", i))
+		r := bearer(fmt.Sprint("bad-", i))
 		r.RemoteAddr = fmt.Sprintf("192.0.2.%d:5", 1+i/9)
 		_, _ = d.gate.Admit(r, true)
 	}
 	d.wantAdmit(bearer("new"), access.ErrTooManyAttempts)
 	d.advance(31 * time.Second) // the cache expires, so that the API server is asked again
 	for i := range 60 {
-		r := bearer(fmt.Sprint("worse ", i))
+		r := bearer(fmt.Sprint("worse-", i))
 		r.RemoteAddr = fmt.Sprintf("198.51.100.%d:5", 1+i/9)
 		_, _ = d.gate.Admit(r, true)
 	}
@@ -232,7 +323,7 @@ func TestWrongTokensDoNotBlockOpenSessions(t *testing.T) {
 	d.wantAdmit(bearer("proxied"), access.ErrUnauthenticated)
 	d.advance(31 * time.Second)
 	for i := range 120 {
-		r := bearer(fmt.Sprint("bad again ", i))
+		r := bearer(fmt.Sprint("bad-again-", i))
 		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:5", 1+i/9)
 		_, _ = d.gate.Admit(r, true)
 	}
@@ -257,7 +348,7 @@ func TestSlowReviewsDoNotDelayOpenSessions(t *testing.T) {
 	}))
 	defer apiserver.Close()
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: apiserver.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-	gate := access.NewGate(access.NewReviews(client, 0, time.Now), access.NewSessions(time.Hour, time.Hour, 3, time.Now), time.Now) // disable caching
+	gate := access.NewGate([]access.Core{{Name: "core", Reviews: access.NewReviews(client, 0, time.Now)}}, access.NewSessions(time.Hour, time.Hour, 3, time.Now), time.Now) // disable caching
 	cookie, err := gate.SignIn(httptest.NewRequest(http.MethodPost, "/sign-in", nil), "good")
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +356,7 @@ func TestSlowReviewsDoNotDelayOpenSessions(t *testing.T) {
 	var others sync.WaitGroup
 	for i := range 40 {
 		others.Go(func() {
-			r := bearer(fmt.Sprint("slow ", i))
+			r := bearer(fmt.Sprint("slow-", i))
 			r.RemoteAddr = fmt.Sprintf("192.0.2.%d:5", 1+i)
 			_, _ = gate.Admit(r, true)
 		})
@@ -395,7 +486,7 @@ func TestVisibleNamespacesMatchReviews(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen, err := visitor.VisibleNamespaces(t.Context(), "breakwater.dev", "podprotectors", namespaces)
+		seen, err := visitor.VisibleNamespaces(t.Context(), "core", "breakwater.dev", "podprotectors", namespaces)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -421,13 +512,13 @@ func TestVisibleNamespacesMatchReviews(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.unavailable = true
-	if _, err := visitor.VisibleNamespaces(context.Background(), "breakwater.dev", "podprotectors", []string{"shop"}); err == nil {
+	if _, err := visitor.VisibleNamespaces(context.Background(), "core", "breakwater.dev", "podprotectors", []string{"shop"}); err == nil {
 		t.Error("VisibleNamespaces() while the API server is unreachable shows a namespace, want none")
 	}
 	d.unavailable = false
 	sight("good", "shop")
 	d.unavailable = true
-	if _, err := visitor.VisibleNamespaces(context.Background(), "breakwater.dev", "podprotectors", []string{"shop", "bank"}); err == nil {
+	if _, err := visitor.VisibleNamespaces(context.Background(), "core", "breakwater.dev", "podprotectors", []string{"shop", "bank"}); err == nil {
 		t.Error("VisibleNamespaces() without an answer about bank succeeded, want an error")
 	}
 }

@@ -2,10 +2,15 @@ package access
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -18,9 +23,15 @@ const allClientsKey = ""
 // ErrTooManyAttempts means that clients have tried too many invalid tokens.
 var ErrTooManyAttempts = errors.New("the API server rejected too many tokens: wait a minute")
 
+// Core is a core cluster that authenticates and authorizes visitors.
+type Core struct {
+	Name    string
+	Reviews *Reviews
+}
+
 // Gate authenticates visitors. Use NewGate.
 type Gate struct {
-	Reviews  *Reviews
+	cores    []Core
 	Sessions *Sessions
 	// perClient limits attempts per address, allClients those from all addresses.
 	perClient, allClients *Attempts
@@ -28,19 +39,25 @@ type Gate struct {
 
 // Visitor is an authenticated user.
 type Visitor struct {
+	// User is the identity of the user in the first core that accepts the user.
 	User Identity
 	// Session is the browser's session. It is nil if the client sends a token with each request.
 	Session *Session
 
-	token   string
-	reviews *Reviews
+	token      string
+	gate       *Gate
+	identities identities
 }
 
-// NewGate returns a Gate that allows ten invalid tokens from an address at once, and then one every six seconds. From all addresses
+// identities are the identities of a visitor by core. Users of the same name in two cores can be different: a core knows a visitor only if
+// its own API server has accepted the token.
+type identities map[string]Identity
+
+// NewGate returns a Gate of one or more cores that allows ten invalid tokens from an address at once, and then one every six seconds. From all addresses
 // together it allows ten times as many.
-func NewGate(reviews *Reviews, sessions *Sessions, now func() time.Time) *Gate {
+func NewGate(cores []Core, sessions *Sessions, now func() time.Time) *Gate {
 	return &Gate{
-		Reviews: reviews, Sessions: sessions,
+		cores: cores, Sessions: sessions,
 		perClient: NewAttempts(10, 6*time.Second, now), allClients: NewAttempts(100, 600*time.Millisecond, now),
 	}
 }
@@ -63,44 +80,142 @@ func (g *Gate) Admit(r *http.Request, active bool) (*Visitor, error) {
 	if session == nil {
 		return nil, ErrUnauthenticated
 	}
-	who, err := g.Reviews.Authenticate(r.Context(), session.Token)
+	known, err := g.authenticate(r.Context(), session.Token, (*Reviews).Authenticate)
 	if errors.Is(err, ErrUnauthenticated) {
 		g.Sessions.Close(cookie.Value)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Visitor{User: who, Session: session, token: session.Token, reviews: g.Reviews}, nil
+	return g.visitor(known, session.Token, session), nil
+}
+
+func (g *Gate) visitor(known identities, token string, session *Session) *Visitor {
+	v := &Visitor{Session: session, token: token, gate: g, identities: known}
+	for _, core := range g.cores {
+		if who, ok := known[core.Name]; ok {
+			v.User = who
+			break
+		}
+	}
+	return v
 }
 
 // admitToken admits a client with a token that the API server accepts. A token that it has not accepted before counts as an attempt, and as a
 // failure if it is invalid.
 func (g *Gate) admitToken(r *http.Request, token string) (*Visitor, error) {
-	who, err := g.review(r, token)
+	known, err := g.review(r, token)
 	if err != nil {
 		return nil, err
 	}
-	return &Visitor{User: who, token: token, reviews: g.Reviews}, nil
+	return g.visitor(known, token, nil), nil
 }
 
-func (g *Gate) review(r *http.Request, token string) (Identity, error) {
-	if g.Reviews.IsAccepted(token) {
-		return g.Reviews.Authenticate(r.Context(), token)
+func (g *Gate) review(r *http.Request, token string) (identities, error) {
+	if g.isAccepted(token) {
+		return g.authenticate(r.Context(), token, (*Reviews).Authenticate)
 	}
 	from := client(r)
 	if !g.perClient.Begin(from) {
-		return Identity{}, ErrTooManyAttempts
+		return nil, ErrTooManyAttempts
 	}
 	if !g.allClients.Begin(allClientsKey) {
 		g.perClient.Undo(from)
-		return Identity{}, ErrTooManyAttempts
+		return nil, ErrTooManyAttempts
 	}
-	who, err := g.Reviews.AuthenticateFirst(r.Context(), token)
+	known, err := g.authenticate(r.Context(), token, (*Reviews).AuthenticateFirst)
 	if !errors.Is(err, ErrUnauthenticated) { // the client did not cause the API server's failure
 		g.perClient.Undo(from)
 		g.allClients.Undo(allClientsKey)
 	}
-	return who, err
+	return known, err
+}
+
+// askFunc is Authenticate or AuthenticateFirst of Reviews.
+type askFunc func(r *Reviews, ctx context.Context, token string) (Identity, error)
+
+// authenticate asks the cores about tokens, at most one for each core. The error is nil if at least one core accepts one of them,
+// ErrUnauthenticated if all reject all, or a failure to answer.
+func (g *Gate) authenticate(ctx context.Context, tokens string, ask askFunc) (identities, error) {
+	all := strings.Fields(tokens)
+	if len(all) > len(g.cores) {
+		return nil, ErrUnauthenticated
+	}
+	known, failure := identities{}, ErrUnauthenticated
+	for _, token := range all {
+		var some identities
+		var err error
+		if isServiceAccount(token) {
+			some, err = g.askInOrder(ctx, token, ask)
+		} else {
+			some, err = g.askAll(ctx, token, ask)
+		}
+		maps.Copy(known, some)
+		if err != nil && !errors.Is(err, ErrUnauthenticated) {
+			failure = err
+		}
+	}
+	if len(known) == 0 {
+		return nil, failure
+	}
+	return known, nil
+}
+
+// askInOrder asks the cores about the token of a ServiceAccount, which one of them has issued. The others must not get it: they could use it.
+func (g *Gate) askInOrder(ctx context.Context, token string, ask askFunc) (identities, error) {
+	for _, core := range g.cores {
+		who, err := ask(core.Reviews, ctx, token)
+		if err == nil {
+			return identities{core.Name: who}, nil
+		}
+		if !errors.Is(err, ErrUnauthenticated) {
+			return nil, err
+		}
+	}
+	return nil, ErrUnauthenticated
+}
+
+// askAll asks all cores about the token of an identity provider, which several of them may trust.
+func (g *Gate) askAll(ctx context.Context, token string, ask askFunc) (identities, error) {
+	answers, failures := make([]Identity, len(g.cores)), make([]error, len(g.cores))
+	var asking sync.WaitGroup
+	for i, core := range g.cores {
+		asking.Go(func() { answers[i], failures[i] = ask(core.Reviews, ctx, token) })
+	}
+	asking.Wait()
+	known, failure := identities{}, ErrUnauthenticated
+	for i, core := range g.cores {
+		switch err := failures[i]; {
+		case err == nil:
+			known[core.Name] = answers[i]
+		case !errors.Is(err, ErrUnauthenticated):
+			failure = err
+		}
+	}
+	return known, failure
+}
+
+// isAccepted reports whether none of the tokens is a guess.
+func (g *Gate) isAccepted(tokens string) bool {
+	for token := range strings.FieldsSeq(tokens) {
+		if !slices.ContainsFunc(g.cores, func(c Core) bool { return c.Reviews.IsAccepted(token) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// isServiceAccount reports whether a token claims to be that of a ServiceAccount. It does not verify the token.
+func isServiceAccount(token string) bool {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	claims := struct {
+		Subject string `json:"sub"`
+	}{}
+	return err == nil && json.Unmarshal(text, &claims) == nil && strings.HasPrefix(claims.Subject, "system:serviceaccount:")
 }
 
 // client returns the key under which attempts count: an IPv4 address, or the first 64 bits of an IPv6 address, because one client can
@@ -117,7 +232,8 @@ func client(r *http.Request) string {
 	return netip.PrefixFrom(address, 64).Masked().String()
 }
 
-// SignIn opens a session for a token and returns its cookie. Errors are those of Admit, and ErrTooManyUsers.
+// SignIn opens a session for a token, or several for several cores, separated by white space, and returns its cookie. Errors are
+// those of Admit, and ErrTooManyUsers.
 func (g *Gate) SignIn(r *http.Request, token string) (*http.Cookie, error) {
 	visitor, err := g.admitToken(r, token)
 	if err != nil {
@@ -155,6 +271,12 @@ func (v *Visitor) Revalidate(ctx context.Context) error {
 		default:
 		}
 	}
-	_, err := v.reviews.Authenticate(ctx, v.token)
+	_, err := v.gate.authenticate(ctx, v.token, (*Reviews).Authenticate)
 	return err
+}
+
+// Knows reports whether a core has accepted the visitor.
+func (v *Visitor) Knows(core string) bool {
+	_, ok := v.identities[core]
+	return ok
 }

@@ -23,16 +23,26 @@ const (
 	maxFirstReviews = 4
 	// acceptedLifetime is how long an accepted token is remembered.
 	acceptedLifetime = time.Hour
+	// lastAnswerLifetime is how long an answer stays valid while the API server is known to be unreachable.
+	lastAnswerLifetime = time.Hour
 	// maxTokens and maxPermissions limit the caches.
 	maxTokens      = 4_096
 	maxPermissions = 65_536
 )
 
-// ErrUnauthenticated means that the API server rejects the token as invalid or expired.
-var ErrUnauthenticated = errors.New("the API server rejected the token")
+var (
+	// ErrUnauthenticated means that the API server rejects the token as invalid or expired.
+	ErrUnauthenticated = errors.New("the API server rejected the token")
+	// ErrUnreachable means that the API server is unreachable and has not answered this question before.
+	ErrUnreachable = errors.New("the API server is unreachable")
+)
 
-// Reviews asks the core's API server for the identity and the permissions of users. Use NewReviews.
+// Reviews asks a core's API server for the identity and the permissions of users. Use NewReviews.
 type Reviews struct {
+	// Unreachable reports whether the API server is known to be unreachable. Its last answers then hold for at most an hour, and it is not
+	// asked: visitors see the data from before the outage that they could see then. nil means never.
+	Unreachable func() bool
+
 	client      kubernetes.Interface
 	lifetime    time.Duration
 	tokens      *ttlCache[[sha256.Size]byte, answer]
@@ -53,6 +63,8 @@ type permissionKey struct {
 	who        [sha256.Size]byte
 	permission Permission
 }
+
+func (r *Reviews) unreachable() bool { return r.Unreachable != nil && r.Unreachable() }
 
 // NewReviews returns Reviews that cache the answers of the API server for lifetime.
 func NewReviews(client kubernetes.Interface, lifetime time.Duration, now func() time.Time) *Reviews {
@@ -89,6 +101,11 @@ func (r *Reviews) authenticate(ctx context.Context, token string, turns chan str
 	}
 	key := sha256.Sum256([]byte(token))
 	said, known := r.tokens.get(key)
+	if !known && r.unreachable() {
+		if said, known = r.tokens.last(key, lastAnswerLifetime); !known {
+			return Identity{}, ErrUnreachable
+		}
+	}
 	if !known {
 		got, err := r.doReview(ctx, turns, "token "+string(key[:]), func(ctx context.Context) (any, error) { return r.reviewToken(ctx, key, token) })
 		if err != nil {
@@ -123,6 +140,13 @@ func (r *Reviews) reviewToken(ctx context.Context, key [sha256.Size]byte, token 
 func (r *Reviews) IsAllowed(ctx context.Context, who Identity, right Permission) (bool, error) {
 	key := permissionKey{who.key, right}
 	if may, known := r.permissions.get(key); known {
+		return may, nil
+	}
+	if r.unreachable() {
+		may, known := r.permissions.last(key, lastAnswerLifetime)
+		if !known {
+			return false, ErrUnreachable
+		}
 		return may, nil
 	}
 	flight := fmt.Sprintf("right %s %q", who.key[:], right)

@@ -11,7 +11,7 @@ import (
 // ErrTooManyUsers is the error of a sign-in if the number of signed-in users has reached the maximum number of sessions.
 var ErrTooManyUsers = errors.New("too many users are signed in")
 
-// Session is a signed-in browser. Its token is kept in memory only and never sent back.
+// Session is a signed-in browser. Its token, or several for several cores, is kept in memory only and never sent back.
 type Session struct {
 	Token string
 

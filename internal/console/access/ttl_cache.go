@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ttlCache caches answers for a limited time, and at most most of them.
+// ttlCache caches answers for a limited time, and at most most of them. It remembers expired answers until they are replaced or the cache is full.
 type ttlCache[Key comparable, Answer any] struct {
 	now        func() time.Time
 	maxEntries int
@@ -16,8 +16,8 @@ type ttlCache[Key comparable, Answer any] struct {
 }
 
 type cacheEntry[Answer any] struct {
-	answer Answer
-	until  time.Time
+	answer    Answer
+	at, until time.Time
 }
 
 func newTTLCache[Key comparable, Answer any](now func() time.Time, most int) *ttlCache[Key, Answer] {
@@ -29,6 +29,17 @@ func (m *ttlCache[Key, Answer]) get(key Key) (answer Answer, ok bool) {
 	defer m.mu.Unlock()
 	found, ok := m.entries[key]
 	if !ok || !m.now().Before(found.until) {
+		return answer, false
+	}
+	return found.answer, true
+}
+
+// last returns an answer that is at most age old, even if it has expired.
+func (m *ttlCache[Key, Answer]) last(key Key, age time.Duration) (answer Answer, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found, ok := m.entries[key]
+	if !ok || m.now().Sub(found.at) >= age {
 		return answer, false
 	}
 	return found.answer, true
@@ -48,7 +59,7 @@ func (m *ttlCache[Key, Answer]) put(key Key, answer Answer, lifetime time.Durati
 		}
 		delete(m.entries, other)
 	}
-	m.entries[key] = cacheEntry[Answer]{answer: answer, until: now.Add(lifetime)}
+	m.entries[key] = cacheEntry[Answer]{answer: answer, at: now, until: now.Add(lifetime)}
 }
 
 func (m *ttlCache[Key, Answer]) drop(key Key) {

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -23,9 +24,12 @@ type VisibleNamespaces struct {
 // Has reports whether the user may see a namespace.
 func (s VisibleNamespaces) Has(namespace string) bool { return s.All || s.names[namespace] }
 
-// VisibleNamespaces returns the namespaces in which a visitor may list a resource. The error is a failure of the API server to answer.
-func (v *Visitor) VisibleNamespaces(ctx context.Context, group, resource string, namespaces []string) (VisibleNamespaces, error) {
-	all, err := v.IsAllowed(ctx, Permission{Group: group, Resource: resource})
+// VisibleNamespaces returns the namespaces of a core in which a visitor may list a resource. The error is a failure of the API server to answer.
+func (v *Visitor) VisibleNamespaces(ctx context.Context, core, group, resource string, namespaces []string) (VisibleNamespaces, error) {
+	if !v.Knows(core) {
+		return VisibleNamespaces{}, nil
+	}
+	all, err := v.IsAllowed(ctx, core, Permission{Group: group, Resource: resource})
 	if err != nil || all {
 		return VisibleNamespaces{All: all}, err
 	}
@@ -35,7 +39,7 @@ func (v *Visitor) VisibleNamespaces(ctx context.Context, group, resource string,
 	asking.SetLimit(maxReviews / 2)
 	for _, namespace := range namespaces[:len(namespaces)-sight.Unreviewed] {
 		asking.Go(func() error {
-			may, err := v.IsAllowed(ctx, Permission{Group: group, Resource: resource, Namespace: namespace})
+			may, err := v.IsAllowed(ctx, core, Permission{Group: group, Resource: resource, Namespace: namespace})
 			mu.Lock()
 			defer mu.Unlock()
 			sight.names[namespace] = may
@@ -45,7 +49,12 @@ func (v *Visitor) VisibleNamespaces(ctx context.Context, group, resource string,
 	return sight, asking.Wait()
 }
 
-// IsAllowed reports whether the visitor has a permission. The error is a failure of the API server to answer.
-func (v *Visitor) IsAllowed(ctx context.Context, right Permission) (bool, error) {
-	return v.reviews.IsAllowed(ctx, v.User, right)
+// IsAllowed reports whether the visitor has a permission in a core. The error is a failure of the API server to answer.
+func (v *Visitor) IsAllowed(ctx context.Context, core string, right Permission) (bool, error) {
+	who, known := v.identities[core]
+	at := slices.IndexFunc(v.gate.cores, func(c Core) bool { return c.Name == core })
+	if !known || at < 0 {
+		return false, nil
+	}
+	return v.gate.cores[at].Reviews.IsAllowed(ctx, who, right)
 }

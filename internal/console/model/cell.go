@@ -31,6 +31,13 @@ const (
 
 // Cell is the view of one cell.
 type Cell struct {
+	// Core is the core cluster of the Cell; empty if there is only one.
+	Core string `json:"core,omitempty"`
+	// Stale reports whether the core is unreachable: the cell shows the last known data.
+	Stale bool `json:"stale,omitempty"`
+	// ID is the identifier of the cell within its page.
+	ID string `json:"-"`
+
 	Name      string    `json:"name"`
 	Freshness Freshness `json:"freshness"`
 	// Heard is when the console last saw the heartbeat change, or saw the first one; nil if there is none.
@@ -68,6 +75,12 @@ func CellOf(c *v1alpha1.Cell, heard Heartbeat, now time.Time) Cell {
 	}
 	cell.Good = cell.Freshness == Fresh && !cell.Leaving && !slices.ContainsFunc(cell.Conditions, func(c status.Condition) bool { return !c.Good })
 	return cell
+}
+
+// AsStale returns the last known data of a cell whose core is unreachable: whether its aggregator reports is unknown.
+func (c Cell) AsStale() Cell {
+	c.Stale, c.Freshness, c.Good = true, FreshnessUnknown, false
+	return c
 }
 
 // freshness uses the heartbeats that the console has seen. If the console has not watched for long enough, it uses the condition that

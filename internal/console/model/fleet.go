@@ -11,7 +11,7 @@ const PageSize = 50
 
 // Query selects protectors.
 type Query struct {
-	// Text is a substring of namespace/name, such as shop/web. State is one of the states. Empty matches all.
+	// Text is a substring of the ID of a row, such as shop/web. State is one of the states. Empty matches all.
 	Text  string
 	State State
 	// Page counts from 1. A page beyond the last is the last.
@@ -47,12 +47,12 @@ func FleetOf(rows []Row, q Query) Fleet {
 		for _, s := range row.States {
 			f.Totals.Of[s]++
 		}
-		if (q.State == "" || row.Has(q.State)) && strings.Contains(row.Namespace+"/"+row.Name, q.Text) {
+		if (q.State == "" || row.Has(q.State)) && strings.Contains(row.ID(), q.Text) {
 			found = append(found, *row)
 		}
 	}
 	slices.SortFunc(found, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(severity(&a), severity(&b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(severity(&a), severity(&b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Core, b.Core))
 	})
 	f.Found = len(found)
 	f.Pages = max((f.Found+PageSize-1)/PageSize, 1)

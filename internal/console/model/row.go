@@ -41,6 +41,13 @@ const RecentWindow = 15 * time.Minute
 
 // Row is the short view of a protector.
 type Row struct {
+	// Core is the core cluster of the protector; empty if there is only one.
+	Core string `json:"core,omitempty"`
+	// Stale reports whether the core is unreachable: the row shows the last known data.
+	Stale bool `json:"stale,omitempty"`
+	// Path is the URL path of the protector's page.
+	Path string `json:"-"`
+
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Floor is the floor of the budget; 0 if unknown.
@@ -108,6 +115,14 @@ func statesOf(p *v1alpha1.PodProtector, row Row, budget quota.Budget) (states []
 		}
 	}
 	return states
+}
+
+// ID returns CORE/NAMESPACE/NAME, or NAMESPACE/NAME if there is only one core.
+func (r *Row) ID() string {
+	if r.Core == "" {
+		return r.Namespace + "/" + r.Name
+	}
+	return r.Core + "/" + r.Namespace + "/" + r.Name
 }
 
 // Has reports whether the protector is in a state.
