@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	certmanagerv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 )
@@ -28,7 +29,8 @@ func TestConsoleHasItsOwnCertificate(t *testing.T) {
 	if d == nil || *d.Spec.Replicas != 1 {
 		t.Fatalf("%+v", d)
 	}
-	volume := d.Spec.Template.Spec.Volumes[0].Secret
+	volumes := d.Spec.Template.Spec.Volumes
+	volume := volumes[slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == "tls" })].Secret
 	if volume.SecretName != "breakwater-console-tls" || slices.Contains(volume.Items, corev1.KeyToPath{Key: "ca.crt", Path: "ca.crt"}) {
 		t.Errorf("volume %+v", volume)
 	}
@@ -80,6 +82,36 @@ func TestConsoleOfSeveralCores(t *testing.T) {
 		}
 		if !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == folder && m.ReadOnly }) {
 			t.Errorf("nothing is mounted at %s: %+v", folder, pod.Containers[0].VolumeMounts)
+		}
+	}
+}
+
+func TestConsoleKeepsHistory(t *testing.T) {
+	values := []string{"--values", "breakwater/ci/console.yaml", "--set"}
+	for set, want := range map[string]struct {
+		argument, volume, claim string
+		strategy                appsv1.DeploymentStrategyType
+	}{
+		"console.enabled=true":                                                       {"--history-file=/var/lib/breakwater/history", "history", "", ""},
+		"console.history.persistence.enabled=true":                                   {"--history-file=/var/lib/breakwater/history", "history", "breakwater-console-history", "Recreate"},
+		"console.history.prometheusURL=http://p,console.replicas=2":                  {"--prometheus-url=http://p", "", "", ""},
+		"console.history.prometheusURL=https://p,console.history.prometheusSecret=s": {"--prometheus-token-file=/etc/breakwater/prometheus/token", "prometheus", "", ""},
+	} {
+		objects := render(t, append(slices.Clone(values), set)...)
+		d := deployment(t, objects, "breakwater-console")
+		pod := d.Spec.Template.Spec
+		if !slices.Contains(pod.Containers[0].Args, want.argument) || d.Spec.Strategy.Type != want.strategy {
+			t.Errorf("%s: arguments %q, strategy %q, want %s and %q", set, pod.Containers[0].Args, d.Spec.Strategy.Type, want.argument, want.strategy)
+		}
+		if want.volume != "" && !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == want.volume }) {
+			t.Errorf("%s: mounts %+v, want one of %s", set, pod.Containers[0].VolumeMounts, want.volume)
+		}
+		claims := objectsOfKind[corev1.PersistentVolumeClaim](t, objects, "PersistentVolumeClaim")
+		if want.claim == "" && len(claims) == 0 && pod.SecurityContext.FSGroup == nil {
+			continue
+		}
+		if len(claims) != 1 || claims[0].Name != want.claim || pod.SecurityContext.FSGroup == nil || *pod.SecurityContext.FSGroup != 65532 {
+			t.Errorf("%s: claims %+v, fsGroup %v, want claim %q of group 65532", set, claims, pod.SecurityContext.FSGroup, want.claim)
 		}
 	}
 }

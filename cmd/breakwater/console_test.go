@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +32,11 @@ func TestConsoleRejectsInvalidFlags(t *testing.T) {
 		"a missing kubeconfig":                {append(good, "--kubeconfig", "/nonexistent"), "--kubeconfig: load kubeconfig"},
 		"another core of the same name":       {append(good, "--core", "core="+good[5]), "--core core: that is the name of the cluster of --kubeconfig: set --core-name"},
 		"a core without a kubeconfig":         {append(good, "--core", "west"), `--core: "west" is not NAME=KUBECONFIG`},
+		"a history in two places":             {append(good, "--history-file", "h", "--prometheus-url", "http://p"), "--history-file and --prometheus-url exclude each other"},
+		"a Prometheus without a host":         {append(good, "--prometheus-url", "p:9090"), `--prometheus-url "p:9090": want http://HOST`},
+		"a token in clear text":               {append(good, "--prometheus-url", "http://p", "--prometheus-token-file", "t"), "--prometheus-token-file: tokens are sent over TLS only"},
+		"two cores in one Prometheus":         {append(good, "--core", "west="+good[5], "--prometheus-url", "http://p"), "--prometheus-core-label is required with --core"},
+		"a history file in no folder":         {append(good, "--history-file", "/nonexistent/history"), "--history-file /nonexistent/history: "},
 		"arguments":                           {append(good, "shops"), "unknown command"},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -43,8 +50,9 @@ func TestConsoleRejectsInvalidFlags(t *testing.T) {
 func TestConsoleServesAndEnds(t *testing.T) {
 	certFile, keyFile := writeCertificate(t)
 	address, health, metrics := testplane.FreeAddress(t), testplane.FreeAddress(t), testplane.FreeAddress(t)
+	history := filepath.Join(t.TempDir(), "history")
 	stop := runProgram(t, "console", "--kubeconfig", writeKubeconfig(t, testplane.Config(t)), "--listen", address, "--tls-cert", certFile, "--tls-key", keyFile,
-		"--health-listen", health, "--metrics-listen", metrics)
+		"--health-listen", health, "--metrics-listen", metrics, "--history-file", history)
 	eventually(t, "ready", func() string { return fetch("http://"+health+"/readyz", "ok") })
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://"+address+"/", nil)
@@ -64,5 +72,11 @@ func TestConsoleServesAndEnds(t *testing.T) {
 	if missing := fetch("http://"+metrics+"/metrics", `breakwater_console_requests_total{code="303"} 1`); missing != "" {
 		t.Error(missing)
 	}
+	if err := os.Remove(history); err != nil {
+		t.Errorf("no history is saved at the start: %v", err)
+	}
 	stop()
+	if _, err := os.Stat(history); err != nil {
+		t.Errorf("no history is saved at the end: %v", err)
+	}
 }

@@ -32,7 +32,8 @@ type frame struct {
 	Refresh int
 	Version string
 	Began   time.Time
-	Keep    string
+	// History says where histories are kept.
+	History string
 	Body    any
 	// Status is a live region that screen readers announce when it changes.
 	Status string
@@ -81,6 +82,7 @@ func functions(a *assets) template.FuncMap {
 		"link":   func(b fleetBody, key string, value any) string { return b.link(key, fmt.Sprint(value)) },
 		"query":  func(b fleetBody) model.Query { return b.query },
 		"add":    func(a, b int) int { return a + b },
+		"sub":    func(a, b float64) float64 { return a - b },
 		"newest": newest,
 		"chart":  func(c plot.Chart, label string) map[string]any { return map[string]any{"Chart": c, "Label": label} },
 		"number": func(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) },
@@ -120,7 +122,7 @@ func (p *pages) renderLive(name string, f frame) (string, error) {
 // frame returns the layout data for a visitor's page.
 func (s *server) frame(v visit, body any) frame {
 	f := frame{
-		User: v.User.Name, Path: v.URL.Path, Session: v.Session != nil, Live: true, Version: version.String(), Began: s.began, Body: body,
+		User: v.User.Name, Path: v.URL.Path, Session: v.Session != nil, Live: true, Version: version.String(), Began: s.began, Body: body, History: s.historyText(),
 	}
 	for _, c := range s.cores {
 		f.Cores = append(f.Cores, c.name)
@@ -137,6 +139,17 @@ func (s *server) frame(v visit, body any) frame {
 		f.Title, f.Status = "Cells", cellsStatus(b.Cells)+b.status()
 	}
 	return f
+}
+
+func (s *server) historyText() string {
+	switch {
+	case s.prometheus != nil:
+		return "Prometheus has what precedes the start of the console"
+	case s.options.HistoryFile != "":
+		return "the console keeps it in a file, for a day at most"
+	default:
+		return "the console keeps it in memory, for a day at most"
+	}
 }
 
 // status names the unreachable cores.

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	clientprometheus "github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
+	"github.com/breakwater-k8s/breakwater/internal/console/prometheus"
 )
 
 // Options configure the console.
@@ -28,19 +29,25 @@ type Options struct {
 	ReviewLifetime time.Duration
 	// Sessions and Streams are the maximum numbers of each. StreamsEach is the maximum number of streams per visitor.
 	Sessions, Streams, StreamsEach int
+	// Prometheus is where histories before the start of the console come from; nil if there is none. HistoryFile is a file that keeps histories
+	// across restarts instead; empty if there is none. HistoryInterval is how often it is saved.
+	Prometheus      *prometheus.Options
+	HistoryFile     string
+	HistoryInterval time.Duration
 	// ProbeInterval is how often cores are probed.
 	ProbeInterval time.Duration
 	// CheckInterval is how often a stream checks for changes. RefreshInterval is how often it renders the page without a change, because the page shows
 	// elapsed times and the visitor may have lost permissions.
 	CheckInterval, RefreshInterval time.Duration
-	Registry                       prometheus.Registerer
+	Registry                       clientprometheus.Registerer
 }
 
 // Default returns the default options.
 func Default() Options {
 	return Options{
 		Core: "core", Listen: ":9443", SessionIdle: time.Hour, SessionLifetime: 12 * time.Hour, ReviewLifetime: 30 * time.Second,
-		Sessions: 1_000, Streams: 200, StreamsEach: 10, ProbeInterval: 3 * time.Second, CheckInterval: time.Second, RefreshInterval: 10 * time.Second,
+		Sessions: 1_000, Streams: 200, StreamsEach: 10, HistoryInterval: time.Minute, ProbeInterval: 3 * time.Second,
+		CheckInterval: time.Second, RefreshInterval: 10 * time.Second,
 	}
 }
 
@@ -59,10 +66,24 @@ func (o *Options) Validate() error {
 	if o.ReviewLifetime < 0 || o.ReviewLifetime > 10*time.Minute {
 		all = append(all, fmt.Errorf("--reviews-for %s: want from 0s to 10m", o.ReviewLifetime))
 	}
+	if o.Prometheus != nil {
+		all = append(all, o.validatePrometheus())
+	}
 	if _, ok := o.Others[o.Core]; ok {
 		all = append(all, fmt.Errorf("--core %s: that is the name of the cluster of --kubeconfig: set --core-name", o.Core))
 	}
 	return errors.Join(all...)
+}
+
+func (o *Options) validatePrometheus() error {
+	err := o.Prometheus.Validate()
+	if o.HistoryFile != "" {
+		err = errors.Join(err, errors.New("--history-file and --prometheus-url exclude each other: Prometheus has the history"))
+	}
+	if len(o.Others) > 0 && o.Prometheus.CoreLabel == "" {
+		err = errors.Join(err, errors.New("--prometheus-core-label is required with --core: protectors of two cores can have the same name"))
+	}
+	return err
 }
 
 // Setup adds the console to a manager of the core cluster.
@@ -96,8 +117,30 @@ func setup(mgr manager.Manager, options Options) (*server, error) {
 			return nil, err
 		}
 	}
+	if err := s.addHistory(mgr); err != nil {
+		return nil, err
+	}
 	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
 	s.gate = access.NewGate(gates, sessions, time.Now)
 	s.metrics = newMetrics(options.Registry, sessions, s.streams)
 	return s, errors.Join(mgr.Add(s), mgr.AddReadyzCheck("console", s.ready))
+}
+
+// addHistory adds the source of histories from before the start of the console, if there is one.
+func (s *server) addHistory(mgr manager.Manager) (err error) {
+	if s.options.Prometheus != nil {
+		s.prometheus, err = prometheus.New(*s.options.Prometheus, time.Now)
+		return err
+	}
+	if s.options.HistoryFile == "" {
+		return nil
+	}
+	file := &historyFile{path: s.options.HistoryFile, interval: s.options.HistoryInterval, cores: s.cores, log: s.log, now: time.Now}
+	if err := file.load(); err != nil {
+		s.log.Error(err, "Ignored a part of the history file", "file", file.path)
+	}
+	if err := file.save(); err != nil {
+		return fmt.Errorf("--history-file %s: %w", file.path, err)
+	}
+	return mgr.Add(file)
 }

@@ -40,8 +40,11 @@ type store struct {
 	denialCount int                                     // total number of denials
 	histories   *history.Histories[types.NamespacedName]
 	heartbeats  map[string]heartbeat
-	changes     uint64
-	lastSweep   time.Time
+	// restoredEvents are the counts of denials that restored histories contain already.
+	restoredEvents map[restoredEvent]int
+	changes        uint64
+	lastSweep      time.Time
+	began          time.Time
 }
 
 // heartbeat is the last heartbeat of a cell, by the aggregator's clock, and when the console saw it, by its own clock.
@@ -53,8 +56,9 @@ type heartbeat struct {
 // newStore returns an empty store with at most points points of history.
 func newStore(now func() time.Time, points int) *store {
 	return &store{
-		now: now, rows: map[types.NamespacedName]model.Row{}, denials: map[types.NamespacedName][]model.Denial{},
+		now: now, began: now(), rows: map[types.NamespacedName]model.Row{}, denials: map[types.NamespacedName][]model.Denial{},
 		histories: history.NewHistories[types.NamespacedName](points), heartbeats: map[string]heartbeat{},
+		restoredEvents: map[restoredEvent]int{},
 	}
 }
 
@@ -128,6 +132,8 @@ func (s *store) addDenial(key types.NamespacedName, d model.Denial) {
 			removals -= all[at].Count
 			all = slices.Delete(slices.Clone(all), at, at+1)
 			s.denialCount--
+		} else {
+			removals -= s.restoredEvents[restoredEvent{key, d.Event}]
 		}
 		all = append([]model.Denial{d}, all...)
 		slices.SortStableFunc(all, func(a, b model.Denial) int { return b.Last.Compare(a.Last) })
@@ -146,6 +152,9 @@ func (s *store) addDenial(key types.NamespacedName, d model.Denial) {
 func (s *store) sweep(now time.Time) {
 	s.lastSweep = now
 	s.histories.Sweep(now)
+	if now.Sub(s.began) >= eventLifetime {
+		clear(s.restoredEvents) // their events have expired
+	}
 	s.trimDenials(now, maxDenialsEach)
 }
 

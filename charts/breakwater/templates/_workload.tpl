@@ -3,7 +3,7 @@ The Deployment of a component, and its PodDisruptionBudget.
   (dict "root" $ "component" "webhook" "name" "breakwater-webhook" "args" (list ...) "cores" true "tls" true ...)
   component is the key of its values, which several Deployments may share; part distinguishes those, or as names another component in
   labels and arguments. cores mounts the kubeconfigs of other cores, tls the webhook's certificate, or that of tlsSecret, with its
-  authorities if authorities says so. ports, env, volumes, mounts: in addition, as lists.
+  authorities if authorities says so. recreate stops the old pod before the new one starts, fsGroup owns its volumes. ports, env, volumes, mounts: in addition, as lists.
 */ -}}
 {{- define "breakwater.workload" -}}
 {{- $root := .root }}
@@ -26,7 +26,11 @@ spec:
     matchLabels:
       {{- toYaml $labels | nindent 6 }}
   strategy:
+    {{- if .recreate }}
+    type: Recreate
+    {{- else }}
     rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+    {{- end }}
   template:
     metadata:
       labels:
@@ -57,6 +61,9 @@ spec:
       securityContext:
         runAsNonRoot: true
         seccompProfile: {type: RuntimeDefault}
+        {{- with .fsGroup }}
+        fsGroup: {{ int . }}
+        {{- end }}
       containers:
       - name: {{ $component }}
         image: {{ include "breakwater.image" $root | quote }}

@@ -1,7 +1,9 @@
 package history
 
 import (
+	"iter"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -64,6 +66,24 @@ func (b *Histories[Key]) update(key Key, now time.Time, update func(*Series)) {
 	for b.points > b.maxPoints && b.retention > minRetention {
 		b.retention = max(b.retention/2, minRetention)
 		b.Sweep(now)
+	}
+}
+
+// Restore adds points that were saved at a time. What happened between then and now is unknown. A protector that is not observed again is
+// dropped like a deleted one.
+func (b *Histories[Key]) Restore(key Key, now, saved time.Time, points []Point) {
+	b.deleted[key] = now
+	b.update(key, now, func(s *Series) { s.restore(now, saved, points) })
+}
+
+// All returns copies of the points of all protectors, in the coarse resolution.
+func (b *Histories[Key]) All() iter.Seq2[Key, []Point] {
+	return func(yield func(Key, []Point) bool) {
+		for key, s := range b.series {
+			if !yield(key, slices.Clone(s.coarse.points)) {
+				return
+			}
+		}
 	}
 }
 

@@ -35,6 +35,19 @@ func (s *Series) Observe(now time.Time, sample Sample) {
 	s.trim(now, CoarseKeep)
 }
 
+// restore adds saved points to an empty Series, also to the fine resolution.
+func (s *Series) restore(now, saved time.Time, points []Point) {
+	slices.SortStableFunc(points, func(a, b Point) int { return a.At.Compare(b.At) })
+	s.fine.points, s.coarse.points = slices.Clone(points), slices.Clone(points)
+	if first := slices.IndexFunc(points, func(p Point) bool { return p.Last.Known }); first >= 0 {
+		s.began = points[first].At
+	}
+	if saved.After(now) {
+		saved = now // the clock was set back
+	}
+	s.Observe(saved, Sample{})
+}
+
 // AddDenials records denied removals at a time that may be in the past. It ignores times before the retention time.
 func (s *Series) AddDenials(now, at time.Time, removals int32) {
 	if at.After(now) {

@@ -19,7 +19,9 @@ type Chart struct {
 	// Dips is a path of vertical strokes down to the lowest number within each slot.
 	Dips  string
 	Marks []Mark
-	X, Y  []Tick
+	// Gaps are the times of which nothing is known.
+	Gaps []Gap
+	X, Y []Tick
 	// Empty reports whether the window has no data.
 	Empty bool
 }
@@ -30,6 +32,12 @@ type Mark struct {
 	Title          string
 }
 
+// Gap is a time of which nothing is known.
+type Gap struct {
+	X, Width float64
+	Title    string
+}
+
 // Wide, Medium and Narrow are the widths for three classes of screens, so that text has the same size on each.
 const (
 	Wide   = 1400
@@ -38,9 +46,10 @@ const (
 	height = 220
 )
 
-// New lays out the points of the window that ends now.
+// New lays out the points of the window that ends now, from the first to the last.
 func New(points []history.Point, now time.Time, window time.Duration, width int) Chart {
-	f := &frame{left: 44, right: float64(width) - 8, top: 12, bottom: height - 40, from: now.Add(-window), to: now}
+	from, to := span(points, now, window)
+	f := &frame{left: 44, right: float64(width) - 8, top: 12, bottom: height - 40, from: from, to: to}
 	c := Chart{Width: width, Height: height, Left: f.left, Right: f.right, Top: f.top, Bottom: f.bottom}
 	points = mergeColumns(points, f)
 	least, most, known := extremes(points)
@@ -119,6 +128,7 @@ func (c *Chart) draw(points []history.Point, f *frame) {
 		if !p.Last.Known {
 			available.lift()
 			floor.lift()
+			c.addGap(p, from, to)
 			continue
 		}
 		y := f.y(float64(p.Last.Available))
@@ -139,6 +149,13 @@ func (c *Chart) draw(points []history.Point, f *frame) {
 		fmt.Fprintf(area, "M%g %gH%gV%gH%gZ", from, y, to, ground, from)
 	}
 	c.Available, c.Floor, c.Room, c.Lack, c.Dips = available.path.String(), floor.path.String(), room.String(), lack.String(), dips.String()
+}
+
+// addGap adds a gap from a point that begins it.
+func (c *Chart) addGap(p history.Point, from, to float64) {
+	if to > from {
+		c.Gaps = append(c.Gaps, Gap{X: from, Width: round(to - from), Title: p.At.UTC().Format("15:04:05") + " UTC: no data"})
+	}
 }
 
 // addMark adds a mark whose height grows with the logarithm of the denials.

@@ -93,15 +93,30 @@ func TestNewBar(t *testing.T) {
 	}
 }
 
-func TestWindow(t *testing.T) {
-	for known, want := range map[time.Duration]time.Duration{
-		12 * time.Second: 2 * time.Minute, 3 * time.Minute: 5 * time.Minute, 50 * time.Minute: time.Hour, 5 * time.Hour: 6 * time.Hour, 14 * time.Hour: 24 * time.Hour,
+func TestAxisFitsData(t *testing.T) {
+	unknown := func(before time.Duration) history.Point { return history.Point{At: noon.Add(-before)} }
+	denied := history.Point{At: noon.Add(-50 * time.Minute), Refused: 1}
+	for claim, c := range map[string]struct {
+		points      []history.Point
+		first, last string // the labels of the first and the last tick
+		gaps        int
+	}{
+		"from the first sample":                   {[]history.Point{point(12*time.Minute, 1, 1, 0)}, "11:50", "12:00", 0},
+		"to the last sample":                      {[]history.Point{point(50*time.Minute, 1, 1, 0), unknown(20 * time.Minute)}, "11:15", "11:40", 0},
+		"of seconds":                              {[]history.Point{point(12*time.Second, 1, 1, 0)}, "11:59:50", "12:00:00", 0},
+		"at least ten seconds":                    {[]history.Point{point(0, 1, 1, 0)}, "11:59:55", "12:00:00", 0},
+		"of the window, if there is more data":    {[]history.Point{point(3*time.Hour, 1, 1, 0)}, "11:15", "12:00", 0},
+		"of the window, if there is none":         {nil, "11:15", "12:00", 0},
+		"with a gap":                              {[]history.Point{point(50*time.Minute, 1, 1, 0), unknown(20 * time.Minute), point(10*time.Minute, 1, 1, 0)}, "11:15", "12:00", 1},
+		"from a denial, before anything is known": {[]history.Point{denied, point(10*time.Minute, 1, 1, 0)}, "11:15", "12:00", 1},
 	} {
-		if got := plot.Window([]history.Point{point(known, 1, 1, 0)}, noon, 24*time.Hour); got != want {
-			t.Errorf("Window() with %s of history = %s, want %s", known, got, want)
+		chart := plot.New(c.points, noon, time.Hour, plot.Medium)
+		first, last := chart.X[0], chart.X[len(chart.X)-1]
+		if first.Label != c.first || last.Label != c.last || len(chart.Gaps) != c.gaps {
+			t.Errorf("%s: ticks from %s to %s, gaps %+v, want from %s to %s, and %d gaps", claim, first.Label, last.Label, chart.Gaps, c.first, c.last, c.gaps)
 		}
-	}
-	if got := plot.Window([]history.Point{point(time.Hour, 1, 1, 0)}, noon, 15*time.Minute); got != 15*time.Minute {
-		t.Errorf("Window() = %s", got)
+		if strings.Count(chart.Available, "M") > 1+c.gaps {
+			t.Errorf("%s: line %s, want it interrupted only by gaps", claim, chart.Available)
+		}
 	}
 }

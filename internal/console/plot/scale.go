@@ -2,6 +2,7 @@ package plot
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/history"
@@ -59,35 +60,48 @@ func bounds(least, most float64) (low, high, every float64) {
 // timeSteps are the distances between ticks of a time axis.
 func timeSteps() []time.Duration {
 	return []time.Duration{
-		time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
+		time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
+		3 * time.Hour, 6 * time.Hour, 12 * time.Hour,
 	}
 }
 
-// Window returns how much of the window most to show. It is shorter while most of the window has no data.
-func Window(points []history.Point, now time.Time, most time.Duration) time.Duration {
-	if len(points) == 0 {
-		return most
+// minSpan is the shortest time that a chart shows.
+const minSpan = 10 * time.Second
+
+// span returns the time from the first to the last data of the window that ends now. A state lasts until now unless a later one is unknown.
+func span(points []history.Point, now time.Time, window time.Duration) (from, to time.Time) {
+	from, to = now.Add(-window), now
+	hasData := func(p history.Point) bool { return p.Last.Known || p.Refused > 0 }
+	first := slices.IndexFunc(points, hasData)
+	if first < 0 {
+		return from, to
 	}
-	known := now.Sub(points[0].At)
-	for _, length := range append([]time.Duration{2 * time.Minute}, timeSteps()[1:]...) {
-		if length >= known {
-			return min(length, most)
-		}
+	if n := len(points); !hasData(points[n-1]) && points[n-1].At.After(from) {
+		to = points[n-1].At
 	}
-	return most
+	if points[first].At.After(from) {
+		from = points[first].At
+	}
+	if latest := to.Add(-minSpan); from.After(latest) {
+		from = latest
+	}
+	return from, to
 }
 
 // timeTicks returns about most ticks at round times in UTC.
 func (f *frame) timeTicks(most int) (ticks []Tick) {
-	every := 24 * time.Hour
+	every, layout := 24*time.Hour, "15:04"
 	for _, s := range timeSteps() {
 		if int(f.to.Sub(f.from)/s) <= most {
 			every = s
 			break
 		}
 	}
+	if every < time.Minute {
+		layout = "15:04:05"
+	}
 	for at := f.from.Truncate(every).Add(every); !at.After(f.to); at = at.Add(every) {
-		ticks = append(ticks, Tick{At: f.x(at), Label: at.UTC().Format("15:04")})
+		ticks = append(ticks, Tick{At: f.x(at), Label: at.UTC().Format(layout)})
 	}
 	return ticks
 }
