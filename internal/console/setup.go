@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/access"
+	"github.com/breakwater-k8s/breakwater/internal/console/oidc"
 	"github.com/breakwater-k8s/breakwater/internal/console/prometheus"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	Prometheus      *prometheus.Options
 	HistoryFile     string
 	HistoryInterval time.Duration
+	// OIDC is the provider that signs users in, besides tokens of the cores; nil if there is none.
+	OIDC *oidc.Options
 	// ProbeInterval is how often cores are probed.
 	ProbeInterval time.Duration
 	// CheckInterval is how often a stream checks for changes. RefreshInterval is how often it renders the page without a change, because the page shows
@@ -65,6 +68,9 @@ func (o *Options) Validate() error {
 	}
 	if o.ReviewLifetime < 0 || o.ReviewLifetime > 10*time.Minute {
 		all = append(all, fmt.Errorf("--reviews-for %s: want from 0s to 10m", o.ReviewLifetime))
+	}
+	if o.OIDC != nil {
+		all = append(all, o.OIDC.Validate())
 	}
 	if o.Prometheus != nil {
 		all = append(all, o.validatePrometheus())
@@ -119,6 +125,11 @@ func setup(mgr manager.Manager, options Options) (*server, error) {
 	}
 	if err := s.addHistory(mgr); err != nil {
 		return nil, err
+	}
+	if options.OIDC != nil {
+		if s.oidc, err = oidc.New(*options.OIDC, time.Now); err != nil {
+			return nil, err
+		}
 	}
 	sessions := access.NewSessions(options.SessionIdle, options.SessionLifetime, options.Sessions, time.Now)
 	s.gate = access.NewGate(gates, sessions, time.Now)

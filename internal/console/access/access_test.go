@@ -522,3 +522,30 @@ func TestVisibleNamespacesMatchReviews(t *testing.T) {
 		t.Error("VisibleNamespaces() without an answer about bank succeeded, want an error")
 	}
 }
+
+func TestUsersOfIdentityProviderAreKnownInAllCores(t *testing.T) {
+	east, west := newFakeAPIServer(t), newFakeAPIServer(t)
+	gate := access.NewGate([]access.Core{{Name: "east", Reviews: east.reviews}, {Name: "west", Reviews: west.reviews}},
+		access.NewSessions(time.Hour, time.Hour, 3, time.Now), time.Now)
+	cookie, err := gate.SignInAs(httptest.NewRequest(http.MethodGet, "/", nil), access.NewIdentity("ann", []string{"ops"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	west.permissions["ann list cells "] = true
+	visitor, err := gate.Admit(with(cookie), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for core, want := range map[string]bool{"east": false, "west": true} {
+		if ok, err := visitor.IsAllowed(t.Context(), core, access.Permission{Resource: "cells"}); ok != want || err != nil || !visitor.Knows(core) {
+			t.Errorf("IsAllowed() in %s = %t, %v, want %t", core, ok, err, want)
+		}
+	}
+	if err := visitor.Revalidate(t.Context()); err != nil || east.reviewCount.Load() != 1 {
+		t.Errorf("Revalidate() = %v after %d reviews in east, want no review of a token", err, east.reviewCount.Load())
+	}
+	gate.SignOut(with(cookie))
+	if err := visitor.Revalidate(t.Context()); !errors.Is(err, access.ErrUnauthenticated) {
+		t.Errorf("Revalidate() after sign-out: %v, want %v", err, access.ErrUnauthenticated)
+	}
+}

@@ -80,6 +80,9 @@ func (g *Gate) Admit(r *http.Request, active bool) (*Visitor, error) {
 	if session == nil {
 		return nil, ErrUnauthenticated
 	}
+	if session.identity != nil {
+		return g.visitor(g.everywhere(*session.identity), "", session), nil
+	}
 	known, err := g.authenticate(r.Context(), session.Token, (*Reviews).Authenticate)
 	if errors.Is(err, ErrUnauthenticated) {
 		g.Sessions.Close(cookie.Value)
@@ -115,6 +118,19 @@ func (g *Gate) review(r *http.Request, token string) (identities, error) {
 	if g.isAccepted(token) {
 		return g.authenticate(r.Context(), token, (*Reviews).Authenticate)
 	}
+	undo, err := g.BeginAttempt(r)
+	if err != nil {
+		return nil, err
+	}
+	known, err := g.authenticate(r.Context(), token, (*Reviews).AuthenticateFirst)
+	if !errors.Is(err, ErrUnauthenticated) { // the client did not cause the API server's failure
+		undo()
+	}
+	return known, err
+}
+
+// BeginAttempt counts an attempt to sign in as failed until undo is called. The error is ErrTooManyAttempts.
+func (g *Gate) BeginAttempt(r *http.Request) (undo func(), err error) {
 	from := client(r)
 	if !g.perClient.Begin(from) {
 		return nil, ErrTooManyAttempts
@@ -123,12 +139,19 @@ func (g *Gate) review(r *http.Request, token string) (identities, error) {
 		g.perClient.Undo(from)
 		return nil, ErrTooManyAttempts
 	}
-	known, err := g.authenticate(r.Context(), token, (*Reviews).AuthenticateFirst)
-	if !errors.Is(err, ErrUnauthenticated) { // the client did not cause the API server's failure
+	return func() {
 		g.perClient.Undo(from)
 		g.allClients.Undo(allClientsKey)
+	}, nil
+}
+
+// everywhere returns an identity that holds in all cores.
+func (g *Gate) everywhere(who Identity) identities {
+	known := identities{}
+	for _, core := range g.cores {
+		known[core.Name] = who
 	}
-	return known, err
+	return known
 }
 
 // askFunc is Authenticate or AuthenticateFirst of Reviews.
@@ -239,9 +262,18 @@ func (g *Gate) SignIn(r *http.Request, token string) (*http.Cookie, error) {
 	if err != nil {
 		return nil, err
 	}
+	return g.open(r, visitor.User.Name, token, nil)
+}
+
+// SignInAs opens a session for a user whom an identity provider has authenticated, and returns its cookie. The error is ErrTooManyUsers.
+func (g *Gate) SignInAs(r *http.Request, who Identity) (*http.Cookie, error) {
+	return g.open(r, who.Name, "", &who)
+}
+
+func (g *Gate) open(r *http.Request, user, token string, identity *Identity) (*http.Cookie, error) {
 	// The previous session of the browser is no longer needed. The new ID is random, which prevents session fixation.
 	g.SignOut(r)
-	id, err := g.Sessions.Open(visitor.User.Name, token)
+	id, err := g.Sessions.Open(user, token, identity)
 	if err != nil {
 		return nil, err
 	}
@@ -270,6 +302,9 @@ func (v *Visitor) Revalidate(ctx context.Context) error {
 			return ErrUnauthenticated
 		default:
 		}
+	}
+	if v.Session != nil && v.Session.identity != nil {
+		return nil
 	}
 	_, err := v.gate.authenticate(ctx, v.token, (*Reviews).Authenticate)
 	return err

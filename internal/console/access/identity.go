@@ -8,7 +8,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
 
-// Identity is the identity of a user, as reported by the API server.
+// Identity is the identity of a user, as reported by the API server or an identity provider.
 type Identity struct {
 	Name   string
 	uid    string
@@ -35,6 +35,11 @@ func identify(user authenticationv1.UserInfo) Identity {
 	return who
 }
 
+// NewIdentity returns the identity of a user whom an identity provider has authenticated. It holds in all cores.
+func NewIdentity(name string, groups []string) Identity {
+	return identify(authenticationv1.UserInfo{Username: name, Groups: groups})
+}
+
 // Permission is the permission to list a resource in a namespace. An empty namespace means all namespaces, or a cluster-scoped resource.
 type Permission struct {
 	Group, Resource, Namespace string
@@ -46,3 +51,6 @@ func (r Permission) accessReview(who Identity) *authorizationv1.SubjectAccessRev
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: r.Group, Resource: r.Resource, Namespace: r.Namespace},
 	}}
 }
+
+// Equal reports whether two identities are the same.
+func (i Identity) Equal(other Identity) bool { return i.key == other.key }

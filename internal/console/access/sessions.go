@@ -15,6 +15,8 @@ var ErrTooManyUsers = errors.New("too many users are signed in")
 type Session struct {
 	Token string
 
+	// identity is that of a user whom an identity provider has authenticated, without a token. Otherwise it is nil.
+	identity           *Identity
 	user               string
 	opened, lastActive time.Time
 	ended              chan struct{}
@@ -39,8 +41,8 @@ func NewSessions(idle, lifetime time.Duration, most int, now func() time.Time) *
 	return &Sessions{now: now, idle: idle, lifetime: lifetime, max: most, all: map[[sha256.Size]byte]*Session{}}
 }
 
-// Open creates a session for a user and returns its random ID. The error is ErrTooManyUsers.
-func (s *Sessions) Open(user, token string) (id string, err error) {
+// Open creates a session for a user and returns its random ID. The user has a token, or an identity of its own. The error is ErrTooManyUsers.
+func (s *Sessions) Open(user, token string, identity *Identity) (id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
@@ -52,7 +54,7 @@ func (s *Sessions) Open(user, token string) (id string, err error) {
 		s.endLeastRecent(most)
 	}
 	id, now := rand.Text()+rand.Text(), s.now()
-	s.all[sha256.Sum256([]byte(id))] = &Session{Token: token, user: user, opened: now, lastActive: now, ended: make(chan struct{})}
+	s.all[sha256.Sum256([]byte(id))] = &Session{Token: token, identity: identity, user: user, opened: now, lastActive: now, ended: make(chan struct{})}
 	return id, nil
 }
 
