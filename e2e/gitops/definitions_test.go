@@ -35,8 +35,7 @@ func (s *Fixture) startCertManager(context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.StartProcess("cert-manager", path, nil, "--kubeconfig="+s.Cluster.Kubeconfig())
-	return err
+	return s.StartProcess("cert-manager", path, nil, "--kubeconfig="+s.Cluster.Kubeconfig())
 }
 
 // buildKustomization returns the output of kubectl kustomize for a folder of clusters/.

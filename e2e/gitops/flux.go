@@ -85,8 +85,7 @@ func (s *ProcessHost) startController(ctx context.Context, name string, rules []
 		return err
 	}
 	arguments = append(arguments, "--watch-all-namespaces=true", "--enable-leader-election=false", "--metrics-addr=0", "--health-addr="+health)
-	err = s.StartProcess(name, path, []string{"KUBECONFIG=" + kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace}, arguments...)
-	return err
+	return s.StartProcess(name, path, []string{"KUBECONFIG=" + kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace}, arguments...)
 }
 
 // FetchNewestCommit makes the source-controller fetch a repository now, and waits until it serves the newest commit.

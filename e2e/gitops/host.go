@@ -8,19 +8,15 @@ import (
 	"sync"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
+	"github.com/breakwater-k8s/breakwater/e2e/harness/release"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/subprocess"
 	"github.com/breakwater-k8s/breakwater/internal/clusters"
 )
@@ -165,28 +161,5 @@ func (s *ProcessHost) createServiceAccount(ctx context.Context, namespace, name 
 			return "", err
 		}
 	}
-	return s.kubeconfig(ctx, namespace, name)
-}
-
-// kubeconfig writes a kubeconfig with a token of a ServiceAccount, like the token that its pods have, and returns its path.
-func (s *ProcessHost) kubeconfig(ctx context.Context, namespace, name string) (string, error) {
-	admin := s.Cluster.RESTConfig()
-	clients, err := kubernetes.NewForConfig(admin)
-	if err != nil {
-		return "", err
-	}
-	token, err := clients.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	anonymous := rest.AnonymousClientConfig(admin)
-	file := s.Path(namespace + "-" + name + ".kubeconfig")
-	return file, clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"main": {
-			Server: anonymous.Host, TLSServerName: anonymous.ServerName, CertificateAuthorityData: anonymous.CAData,
-		}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"main": {Token: token.Status.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{"main": {Cluster: "main", AuthInfo: "main"}},
-		CurrentContext: "main",
-	}, file)
+	return release.WriteKubeconfig(ctx, s.Cluster.RESTConfig(), namespace, name, s.Path())
 }

@@ -46,7 +46,9 @@ func TestArgoCDInstallsPromotesAndReverts(t *testing.T) {
 	}
 	noErrors(t, fixture.waitForWebhook(t.Context()))
 	expectPolicyApplied(t)
-	expectImages(t, address+"/breakwater:"+version)
+	if problem := imageProblem(t, address+"/breakwater:"+version); problem != "" {
+		t.Error(problem)
+	}
 
 	// A promotion is a commit that changes the version of an environment.
 	noErrors(t, fixture.repository.Commit(t.Context(), "a promotion", promotion))
@@ -122,11 +124,4 @@ func imageProblem(t *testing.T, want string) string {
 		return "there are no Deployments"
 	}
 	return ""
-}
-
-func expectImages(t *testing.T, want string) {
-	t.Helper()
-	if problem := imageProblem(t, want); problem != "" {
-		t.Error(problem)
-	}
 }

@@ -12,16 +12,14 @@ import (
 	"syscall"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/federation/port"
@@ -38,6 +36,7 @@ type Kubelet struct {
 	withoutKwok bool
 	config      *rest.Config
 	client      kubernetes.Interface
+	secrets     corelisters.SecretLister
 	program     string
 	dir         string
 	spawner     *subprocess.Spawner
@@ -72,6 +71,7 @@ func StartKubelet(cluster federation.Cluster, program, dir string) (*Kubelet, er
 		config:      config, client: client, program: program, dir: dir, spawner: subprocess.NewSpawner(), cancel: end, pods: map[types.UID]*pod{},
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(Namespace))
+	k.secrets = factory.Core().V1().Secrets().Lister()
 	informer := factory.Core().V1().Pods().Informer()
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { k.handlePod(ctx, obj) },
@@ -163,7 +163,7 @@ func (k *Kubelet) metrics(component string) string {
 // run runs a pod until it is deleted, or until the process of a Job has ended.
 func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	folder := filepath.Join(k.dir, p.Name)
-	kubeconfig, err := k.writeKubeconfig(ctx, p, folder)
+	kubeconfig, err := WriteKubeconfig(ctx, k.config, p.Namespace, p.Spec.ServiceAccountName, folder)
 	if err != nil {
 		return err
 	}
@@ -217,21 +217,6 @@ func (k *Kubelet) run(ctx context.Context, p *corev1.Pod, one *pod) error {
 	kill := time.AfterFunc(time.Duration(*p.Spec.TerminationGracePeriodSeconds)*time.Second, func() { _ = command.Process.Kill() })
 	defer kill.Stop()
 	return <-ended // the exit status does not matter, because the process was stopped
-}
-
-// writeKubeconfig writes a kubeconfig of the pod's ServiceAccount.
-func (k *Kubelet) writeKubeconfig(ctx context.Context, p *corev1.Pod, folder string) (string, error) {
-	token, err := k.client.CoreV1().ServiceAccounts(p.Namespace).CreateToken(ctx, p.Spec.ServiceAccountName,
-		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(folder, "kubeconfig")
-	return path, clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:  map[string]*clientcmdapi.Cluster{"c": {Server: k.config.Host, CertificateAuthorityData: k.config.CAData}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {Token: token.Status.Token}},
-		Contexts:  map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
-	}, path)
 }
 
 // processArguments converts the arguments of a pod to those of a process: it has a different kubeconfig, other file paths, and no cluster

@@ -9,23 +9,22 @@ import (
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // secretVolumes are the Secrets that a pod mounts.
 type secretVolumes struct {
-	client    kubernetes.Interface
-	namespace string
+	// secrets reads from a watch.
+	secrets corelisters.SecretNamespaceLister
 	// folders are by the name of the Secret.
 	folders map[string]string
 }
 
 // secretVolumes returns the Secrets that the first container of a pod mounts. Its file system begins at root.
 func (k *Kubelet) secretVolumes(p *corev1.Pod, root string) secretVolumes {
-	v := secretVolumes{client: k.client, namespace: p.Namespace, folders: map[string]string{}}
+	v := secretVolumes{secrets: k.secrets.Secrets(p.Namespace), folders: map[string]string{}}
 	for _, volume := range p.Spec.Volumes {
 		for _, mount := range p.Spec.Containers[0].VolumeMounts {
 			if volume.Secret != nil && mount.Name == volume.Name {
@@ -39,9 +38,9 @@ func (k *Kubelet) secretVolumes(p *corev1.Pod, root string) secretVolumes {
 // mount writes the Secrets to files once all of them exist.
 func (v secretVolumes) mount(ctx context.Context) error {
 	missing := maps.Clone(v.folders)
-	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		for name, folder := range missing {
-			err := v.write(ctx, name, folder)
+			err := v.write(name, folder)
 			if err == nil {
 				delete(missing, name)
 			} else if client.IgnoreNotFound(err) != nil {
@@ -54,9 +53,9 @@ func (v secretVolumes) mount(ctx context.Context) error {
 
 // update writes the files again when their Secrets change, until the pod ends.
 func (v secretVolumes) update(ctx context.Context) {
-	_ = wait.PollUntilContextCancel(ctx, pollInterval, false, func(ctx context.Context) (bool, error) { // ends with ctx
+	_ = wait.PollUntilContextCancel(ctx, pollInterval, false, func(context.Context) (bool, error) { // ends with ctx
 		for name, folder := range v.folders {
-			_ = v.write(ctx, name, folder) // A kubelet keeps the files of a deleted Secret, and tries again.
+			_ = v.write(name, folder) // A kubelet keeps the files of a deleted Secret, and tries again.
 		}
 		return false, nil
 	})
@@ -64,8 +63,8 @@ func (v secretVolumes) update(ctx context.Context) {
 
 // write writes the values of a Secret unless the files have them. Like a kubelet, it replaces all files of a Secret at once: folder is a
 // symbolic link to the newest directory.
-func (v secretVolumes) write(ctx context.Context, name, folder string) error {
-	secret, err := v.client.CoreV1().Secrets(v.namespace).Get(ctx, name, metav1.GetOptions{})
+func (v secretVolumes) write(name, folder string) error {
+	secret, err := v.secrets.Get(name)
 	if err != nil {
 		return err
 	}
