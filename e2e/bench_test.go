@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,23 +34,36 @@ type benchFixture struct {
 
 func newBenchFixture(b *testing.B, pods int, protected bool) *benchFixture {
 	b.Helper()
-	n := &benchFixture{B: b, Suite: loopSuite, cell: loopSuite.Cells[0]}
-	core := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}
-	n.noError(n.Cores[0].Create(b.Context(), core))
-	n.namespace = core.Name
 	labels := map[string]string{}
 	if !protected {
 		labels[v1alpha1.LabelExempt] = "true"
 	}
+	n := newBenchNamespace(b, labels)
+	n.protect("web", 1)
+	n.createPods(pods)
+	return n
+}
+
+// newBenchNamespace creates a namespace without protectors and pods, with labels in the cell.
+func newBenchNamespace(b *testing.B, labels map[string]string) *benchFixture {
+	b.Helper()
+	n := &benchFixture{B: b, Suite: loopSuite, cell: loopSuite.Cells[0]}
+	core := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}
+	n.noError(n.Cores[0].Create(b.Context(), core))
+	n.namespace = core.Name
 	_, err := n.cell.Client.CoreV1().Namespaces().Create(b.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace, Labels: labels}}, metav1.CreateOptions{})
 	n.noError(err)
-	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: "web"}}
-	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": "web"}}
-	p.Spec.MinAvailable = v1alpha1.Pods(1)
-	n.noError(n.Cores[0].Create(b.Context(), p))
-	n.createPods(pods)
 	return n
+}
+
+// protect creates a protector of the pods of an application.
+func (n *benchFixture) protect(app string, floor int32) {
+	n.Helper()
+	p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: app}}
+	p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": app}}
+	p.Spec.MinAvailable = v1alpha1.Pods(floor)
+	n.noError(n.Cores[0].Create(n.Context(), p))
 }
 
 func (n *benchFixture) noError(err error) {
@@ -69,26 +83,41 @@ const sparePods = 100
 // createPods creates the pods and waits until they are counted.
 func (n *benchFixture) createPods(pods int) {
 	n.Helper()
-	ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
-	defer cancel()
 	app := storm.Application{Namespace: n.namespace, Name: "web", Pods: pods + sparePods, GraceSeconds: []int64{defaultGraceSeconds}}
-	n.noError(app.DeployBare(ctx, []storm.Cell{n.cell}))
-	for {
-		p := &v1alpha1.PodProtector{}
-		n.noError(n.Cores[0].Get(ctx, client.ObjectKey{Namespace: n.namespace, Name: "web"}, p))
-		if int(p.Status.Summary.Available) == pods+sparePods {
-			break
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			n.Fatalf("pods are not available: %+v", p.Status.Summary)
-		}
-	}
-	list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{})
+	n.noError(app.DeployBare(n.Context(), []storm.Cell{n.cell}))
+	n.waitUntilCounted(pods + sparePods)
+	list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(n.Context(), metav1.ListOptions{})
 	n.noError(err)
 	for _, pod := range list.Items[:pods] {
 		n.pods = append(n.pods, pod.Name)
+	}
+}
+
+// waitUntilCounted waits until each protector has this number of available pods.
+func (n *benchFixture) waitUntilCounted(pods int) {
+	n.Helper()
+	n.waitUntil(func(ctx context.Context) string {
+		list := &v1alpha1.PodProtectorList{}
+		n.noError(n.Cores[0].List(ctx, list, client.InNamespace(n.namespace)))
+		for i := range list.Items {
+			if summary := list.Items[i].Status.Summary; int(summary.Available) != pods {
+				return fmt.Sprintf("pods are not available: %+v", summary)
+			}
+		}
+		return ""
+	})
+}
+
+// waitUntil waits until problem returns "".
+func (n *benchFixture) waitUntil(problem func(ctx context.Context) string) {
+	n.Helper()
+	last := ""
+	err := wait.PollUntilContextTimeout(n.Context(), 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = problem(ctx)
+		return last == "", nil
+	})
+	if err != nil {
+		n.Fatal(last)
 	}
 }
 
@@ -96,6 +125,19 @@ func (n *benchFixture) createPods(pods int) {
 // together.
 func (n *benchFixture) removeAll(clients int) (durations []time.Duration, total time.Duration) {
 	n.Helper()
+	var failed error
+	began := time.Now()
+	n.deleteEach(clients, func(took time.Duration, err error) (more bool) {
+		durations, failed = append(durations, took), firstOf(failed, err)
+		return true
+	})
+	n.noError(failed)
+	return durations, time.Since(began)
+}
+
+// deleteEach deletes the pods with the given number of clients, each pod once, in their order. It calls report for each answer, for one at a
+// time, until report returns false.
+func (n *benchFixture) deleteEach(clients int, report func(took time.Duration, err error) (more bool)) {
 	queue := make(chan string, len(n.pods))
 	for _, pod := range n.pods {
 		queue <- pod
@@ -104,23 +146,22 @@ func (n *benchFixture) removeAll(clients int) (durations []time.Duration, total 
 	var (
 		mu      sync.Mutex
 		running sync.WaitGroup
-		failed  error
 	)
-	began := time.Now()
 	for range clients {
 		running.Go(func() {
 			for pod := range queue {
 				start := time.Now()
 				err := n.cell.Client.CoreV1().Pods(n.namespace).Delete(n.Context(), pod, metav1.DeleteOptions{})
 				mu.Lock()
-				durations, failed = append(durations, time.Since(start)), firstOf(failed, err)
+				more := report(time.Since(start), err)
 				mu.Unlock()
+				if !more {
+					return
+				}
 			}
 		})
 	}
 	running.Wait()
-	n.noError(failed)
-	return durations, time.Since(began)
 }
 
 func firstOf(errs ...error) error {
@@ -165,20 +206,14 @@ func (n *benchFixture) deleteProtector() {
 // waitForNodes waits until the nodes have finished with the removed pods, so that this work does not fall into the next run.
 func (n *benchFixture) waitForNodes() {
 	n.Helper()
-	ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
-	defer cancel()
-	for {
+	n.waitUntil(func(ctx context.Context) string {
 		list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{Limit: sparePods + 1})
 		n.noError(err)
-		if len(list.Items) <= sparePods {
-			return
+		if left := len(list.Items) - sparePods; left > 0 {
+			return fmt.Sprintf("%d pods or more were not removed", left)
 		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			n.Fatalf("%d pods or more were not removed", len(list.Items)-sparePods)
-		}
-	}
+		return ""
+	})
 }
 
 // withPausedNodes calls do while the nodes of the cell are paused. A real node takes seconds to stop a container, so it reports the end

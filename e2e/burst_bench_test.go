@@ -1,19 +1,14 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/storm"
 )
 
@@ -39,16 +34,15 @@ func BenchmarkWideStorm(b *testing.B) {
 // allows everything.
 func (s burst) run(b *testing.B) {
 	took, durations := map[string][]time.Duration{}, map[string][]time.Duration{}
-	used, writes, rounds := cpuTimes{}, 0, 0
+	used, rounds := cpuTimes{}, 0
 	for b.Loop() {
 		rounds++
 		for _, run := range []string{"reviewed", "protected"} {
 			n := s.newFixture(b, run == "protected")
 			n.withPausedNodes(func() {
-				before, stop := cpuTimeByProcess(), n.countWrites()
+				before := cpuTimeByProcess()
 				each, total := s.play(n)
 				used.add(run, before)
-				writes += stop()
 				took[run], durations[run] = append(took[run], total), append(durations[run], each...)
 			})
 		}
@@ -62,93 +56,43 @@ func (s burst) run(b *testing.B) {
 	reviewed, protected := took["reviewed"], took["protected"]
 	b.ReportMetric(float64(s.budget())/protected[len(protected)/2].Seconds(), "protected/s")
 	b.ReportMetric(protected[len(protected)/2].Seconds()/reviewed[len(reviewed)/2].Seconds(), "times-reviewed")
-	b.ReportMetric(float64(writes)/float64(rounds*s.budget()), "writes/removal")
 	b.ReportMetric(0, "ns/op")
 }
 
 // newFixture creates the protectors, if there are any, and the pods, and waits until all pods are counted.
 func (s burst) newFixture(b *testing.B, protected bool) *benchFixture {
 	b.Helper()
-	n := &benchFixture{B: b, Suite: loopSuite, cell: loopSuite.Cells[0]}
-	core := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "burst-"}}
-	n.noError(n.Cores[0].Create(b.Context(), core))
-	n.namespace = core.Name
-	_, err := n.cell.Client.CoreV1().Namespaces().Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.namespace}}, metav1.CreateOptions{})
-	n.noError(err)
+	n := newBenchNamespace(b, nil)
 	for i := range s.protectors {
 		name := fmt.Sprintf("web-%d", i)
 		if protected {
-			p := &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: n.namespace, Name: name}}
-			p.Spec.Selector = &v1alpha1.PodSelector{MatchLabels: map[string]string{"app": name}}
-			p.Spec.MinAvailable = v1alpha1.Pods(int32(s.floor))
-			n.noError(n.Cores[0].Create(b.Context(), p))
+			n.protect(name, int32(s.floor))
 		}
-		n.noError(storm.Application{Namespace: n.namespace, Name: name, Pods: s.pods, GraceSeconds: []int64{defaultGraceSeconds}}.DeployBare(b.Context(), []storm.Cell{n.cell}))
+		app := storm.Application{Namespace: n.namespace, Name: name, Pods: s.pods, GraceSeconds: []int64{defaultGraceSeconds}}
+		n.noError(app.DeployBare(b.Context(), []storm.Cell{n.cell}))
 	}
 	list, err := n.cell.Client.CoreV1().Pods(n.namespace).List(b.Context(), metav1.ListOptions{})
 	n.noError(err)
 	for _, pod := range list.Items {
 		n.pods = append(n.pods, pod.Name)
 	}
-	if protected {
-		s.waitUntilCounted(n)
-	}
+	n.waitUntilCounted(s.pods)
 	return n
-}
-
-func (s burst) waitUntilCounted(n *benchFixture) {
-	n.Helper()
-	ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
-	defer cancel()
-	for {
-		list := &v1alpha1.PodProtectorList{}
-		n.noError(n.Cores[0].List(ctx, list, client.InNamespace(n.namespace)))
-		uncounted := slices.IndexFunc(list.Items, func(p v1alpha1.PodProtector) bool { return int(p.Status.Summary.Available) != s.pods })
-		if uncounted < 0 {
-			return
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			n.Fatalf("pods are not counted: %+v", list.Items[uncounted].Status.Summary)
-		}
-	}
 }
 
 // play returns how long each admitted removal took, and the time until the budget was used.
 func (s burst) play(n *benchFixture) (each []time.Duration, total time.Duration) {
 	n.Helper()
 	rand.Shuffle(len(n.pods), func(i, j int) { n.pods[i], n.pods[j] = n.pods[j], n.pods[i] })
-	queue := make(chan string, len(n.pods))
-	for _, pod := range n.pods {
-		queue <- pod
-	}
-	close(queue)
-	var (
-		mu      sync.Mutex
-		clients sync.WaitGroup
-	)
 	began := time.Now()
-	for range s.clients {
-		clients.Go(func() {
-			for pod := range queue {
-				start := time.Now()
-				err := n.cell.Client.CoreV1().Pods(n.namespace).Delete(n.Context(), pod, metav1.DeleteOptions{})
-				mu.Lock()
-				if err == nil && len(each) < s.budget() {
-					each, total = append(each, time.Since(start)), time.Since(began)
-				} else if err != nil && storm.OutcomeOf(err) == storm.Failed {
-					n.Errorf("delete pod %s: %v", pod, err)
-				}
-				enough := len(each) == s.budget()
-				mu.Unlock()
-				if enough {
-					return
-				}
-			}
-		})
-	}
-	clients.Wait()
+	n.deleteEach(s.clients, func(took time.Duration, err error) (more bool) {
+		if err == nil && len(each) < s.budget() {
+			each, total = append(each, took), time.Since(began)
+		} else if err != nil && storm.OutcomeOf(err) == storm.Failed {
+			n.Errorf("delete a pod: %v", err)
+		}
+		return len(each) < s.budget()
+	})
 	if len(each) < s.budget() {
 		n.Errorf("%d removals were admitted, want %d", len(each), s.budget())
 	}
