@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -16,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/rest"
 
 	"github.com/breakwater-k8s/breakwater/internal/console/history"
@@ -56,18 +56,19 @@ func (o Options) Validate() error {
 type Reader struct {
 	options Options
 	api     promv1.API
-	now     func() time.Time
-
-	asking singleflight.Group
-	mu     sync.Mutex
-	cache  map[string]answer
+	asking  singleflight.Group
+	answers *cache.LRUExpireCache
 }
 
 type answer struct {
 	points []history.Point
 	err    error
-	at     time.Time
 }
+
+// clock implements cache.Clock.
+type clock func() time.Time
+
+func (c clock) Now() time.Time { return c() }
 
 // New returns a Reader of a valid configuration.
 func New(options Options, now func() time.Time) (*Reader, error) {
@@ -81,40 +82,25 @@ func New(options Options, now func() time.Time) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--prometheus-url: %w", err)
 	}
-	return &Reader{options: options, api: promv1.NewAPI(client), now: now, cache: map[string]answer{}}, nil
+	return &Reader{options: options, api: promv1.NewAPI(client), answers: cache.NewLRUExpireCacheWithClock(maxAnswers, clock(now))}, nil
 }
 
 // Points returns the history of a protector in a window that ends at a time. Answers are up to half a minute old.
 func (r *Reader) Points(ctx context.Context, core string, key types.NamespacedName, until time.Time, window time.Duration) ([]history.Point, error) {
 	id := core + "/" + key.String() + "/" + window.String()
-	if known, ok := r.cached(id); ok {
-		return known.points, known.err
+	got, known := r.answers.Get(id)
+	if !known {
+		got, _, _ = r.asking.Do(id, func() (any, error) {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
+			defer cancel()
+			var a answer
+			a.points, a.err = r.query(ctx, core, key, until, window)
+			r.answers.Add(id, a, answerLifetime)
+			return a, nil
+		})
 	}
-	got, err, _ := r.asking.Do(id, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queryTimeout)
-		defer cancel()
-		points, err := r.query(ctx, core, key, until, window)
-		r.store(id, answer{points: points, err: err, at: r.now()})
-		return points, err
-	})
-	points, _ := got.([]history.Point)
-	return points, err
-}
-
-func (r *Reader) cached(id string) (known answer, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	known, ok = r.cache[id]
-	return known, ok && r.now().Sub(known.at) < answerLifetime
-}
-
-func (r *Reader) store(id string, a answer) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.cache) >= maxAnswers {
-		clear(r.cache)
-	}
-	r.cache[id] = a
+	a, _ := got.(answer)
+	return a.points, a.err
 }
 
 // query asks for the readings themselves instead of values at steps: Prometheus would fill gaps of up to five minutes.
