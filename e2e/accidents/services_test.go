@@ -200,12 +200,22 @@ func (s *fixture) applyAllDeployments(change func(*appsv1.Deployment)) {
 	}
 }
 
-// applyDeployment applies a Deployment and overrides the changes of other clients.
+// applyDeployment applies a Deployment and overrides the changes of other clients. If a Deployment of that name is still being deleted, it
+// repeats this until the new one exists.
 func (s *fixture) applyDeployment(at serviceCluster, d *appsv1.Deployment) {
 	s.Helper()
 	raw, err := yaml.Marshal(d)
 	s.Must(err)
-	s.Must(at.Patch(s.Context(), d, client.RawPatch("application/apply-patch+yaml", raw), client.FieldOwner("team"), client.ForceOwnership))
+	s.Eventually(func() string {
+		applied := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name}}
+		if err := at.Patch(s.Context(), applied, client.RawPatch("application/apply-patch+yaml", raw), client.FieldOwner("team"), client.ForceOwnership); err != nil {
+			return err.Error()
+		}
+		if applied.DeletionTimestamp != nil {
+			return fmt.Sprintf("Deployment %s/%s is still being deleted", d.Namespace, d.Name)
+		}
+		return ""
+	})
 }
 
 // getProtectors returns all protectors, by key.
