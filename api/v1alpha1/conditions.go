@@ -74,7 +74,7 @@ const (
 	// ReasonSourceFound, TargetResolved: the source workload of the protector exists.
 	ReasonSourceFound = "SourceFound"
 	// ReasonSourceVanished, TargetResolved: the source workload no longer exists, but its deletion was not observed; the protector
-	// stays in force.
+	// stays in force until a user confirms its release.
 	ReasonSourceVanished = "SourceVanished"
 	// ReasonSourceDeleted, TargetResolved: the source workload was deleted, and the release of the protector is pending.
 	ReasonSourceDeleted = "SourceDeleted"

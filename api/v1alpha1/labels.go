@@ -42,7 +42,8 @@ const MostForceReason = 256
 
 // AnnotationConfirmRelease on a workload, its namespace or a PodProtector confirms that floors may decrease at once: the release
 // of a protector, or a large decrease of its floor, takes effect without a quiet period and outside the limits for large
-// decreases. "true" confirms until the annotation is removed. A date (2026-11-30) or an RFC 3339 time confirms until then.
+// decreases. On the namespace or the PodProtector it also releases the protector of a workload that vanished. "true" confirms until
+// the annotation is removed. A date (2026-11-30) or an RFC 3339 time confirms until then.
 const AnnotationConfirmRelease = "breakwater.dev/confirm-release"
 
 // AnnotationFloorReference on a generated protector has the highest floors of the current window and the times at which they

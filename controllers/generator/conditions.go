@@ -45,8 +45,8 @@ func retainedCondition(choice policy.Choice) clusters.Announcement {
 func vanishedCondition(ref policy.Ref) clusters.Announcement {
 	return targetResolvedCondition(metav1.ConditionFalse, v1alpha1.ReasonSourceVanished, fmt.Sprintf(
 		"%s no longer exists, but no client deleted it: this PodProtector stays in force. Create the %s again. "+
-			"If its pods no longer need protection, delete this PodProtector and then remove its finalizer %s.",
-		ref, ref.Kind, v1alpha1.FinalizerProtector), corev1.EventTypeWarning)
+			"If its pods no longer need protection, annotate this PodProtector or its namespace with %s=true.",
+		ref, ref.Kind, v1alpha1.AnnotationConfirmRelease), corev1.EventTypeWarning)
 }
 
 // conditionWriter writes the condition TargetResolved of protectors.

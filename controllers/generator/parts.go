@@ -56,7 +56,7 @@ func newReconciler(d dependencies) *Reconciler {
 	}
 	return &Reconciler{
 		cache: d.client, kinds: d.kinds, policies: policies, releaser: release, retries: retry, metrics: d.metrics, tracer: d.tracer,
-		retainer: &retainer{live: d.live, kinds: d.kinds, decreases: decreases, conditions: conditions, releaser: release},
+		retainer: &retainer{cache: d.client, live: d.live, kinds: d.kinds, decreases: decreases, conditions: conditions, releaser: release},
 		protection: &protection{
 			live: d.live, kinds: d.kinds, losses: d.losses, applier: &applier{d.client}, decreases: decreases, conditions: conditions,
 			finalizer: finalizer, releaser: release, events: d.events, retries: retry, metrics: d.metrics,

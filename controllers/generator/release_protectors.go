@@ -108,7 +108,12 @@ func (r *releaser) releaseHeld(ctx context.Context, ref policy.Ref, protector *v
 	if released, err := r.releaseUnrecreatable(ctx, ref, nil, deletedCause(ref)); err != nil || !released {
 		return decreaseHeld, err
 	}
-	verdict, err := r.releaseProtectors(ctx, ref, nil, []*v1alpha1.PodProtector{live}, deletedCause(ref))
+	return r.releaseWithoutSource(ctx, ref, live, deletedCause(ref))
+}
+
+// releaseWithoutSource releases a protector whose source does not exist, if the brake grants it. live was read from the API server.
+func (r *releaser) releaseWithoutSource(ctx context.Context, ref policy.Ref, live *v1alpha1.PodProtector, cause releaseCause) (outcome, error) {
+	verdict, err := r.releaseProtectors(ctx, ref, nil, []*v1alpha1.PodProtector{live}, cause)
 	switch {
 	case errors.Is(err, errProtectorVanished):
 		return outdated, nil

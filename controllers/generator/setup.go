@@ -110,9 +110,9 @@ func newKinds(mgr manager.Manager, options Options) (*Kinds, error) {
 
 func (r *Reconciler) setup(ctx context.Context, mgr manager.Manager, options Options) error {
 	gate := &share.Gate[policy.Ref]{TypedReconciler: r, Share: options.Share, Namespace: func(ref policy.Ref) string { return ref.Namespace }}
-	sources := []source.TypedSource[policy.Ref]{gate.Source(), r.retries.source(), r.kinds.watches.source()}
-	if options.Brake != nil {
-		sources = append(sources, clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return mapToSource(ctx, p) }))
+	sources := []source.TypedSource[policy.Ref]{
+		gate.Source(), r.retries.source(), r.kinds.watches.source(),
+		clusters.ConfirmedNamespaces(mgr, func(p *v1alpha1.PodProtector) []policy.Ref { return mapToSource(ctx, p) }),
 	}
 	for _, kind := range r.kinds.Watched {
 		empty, err := r.kinds.newObject(kind)

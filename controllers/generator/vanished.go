@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
+	"github.com/breakwater-k8s/breakwater/internal/clusters"
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 	"github.com/breakwater-k8s/breakwater/internal/core/policy"
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
@@ -15,7 +17,8 @@ import (
 
 // retainer keeps protectors in force whose source vanished (rule 10).
 type retainer struct {
-	live       client.Reader
+	cache, live client.Reader
+
 	kinds      *Kinds
 	decreases  *decreaseLimiter
 	conditions *conditionWriter
@@ -48,12 +51,14 @@ func (t *retainer) retainWithoutSource(ctx context.Context, ref policy.Ref, prot
 	return result, nil
 }
 
-// recordVanished records in the condition of a protector that its source vanished. It returns sourceVanished, unless the API server shows
-// something else.
+// recordVanished records in the condition of a protector that its source vanished, and releases the protector once a user confirms that. It
+// returns sourceVanished while the protector stays, unless the API server shows something else.
 func (t *retainer) recordVanished(ctx context.Context, ref policy.Ref, protector *v1alpha1.PodProtector) (outcome, error) {
 	want := vanishedCondition(ref)
 	if _, isPending := brake.PendingOf(protector); want.IsSet(protector) && !isPending {
-		return sourceVanished, nil
+		if confirmed, err := isReleaseConfirmed(ctx, protector, t.cache); err != nil || !confirmed {
+			return sourceVanished, err
+		}
 	}
 	source, err := t.kinds.getLive(ctx, ref)
 	if err != nil {
@@ -74,15 +79,41 @@ func (t *retainer) recordVanished(ctx context.Context, ref policy.Ref, protector
 		return t.releaser.releaseHeld(ctx, ref, live)
 	}
 	if live != nil && want.IsSet(live) {
-		if err := t.decreases.withdrawVanished(ctx, ref, live); errors.Is(err, errOutdated) {
-			return outdated, nil
-		} else if err != nil {
-			return "", err
-		}
-		return sourceVanished, nil
+		return t.releaseConfirmed(ctx, ref, live)
 	}
 	if err := t.conditions.announce(ctx, protector, want); err != nil {
 		return "", err
 	}
 	return sourceVanished, nil
+}
+
+// releaseConfirmed releases a protector that records that its source vanished, if a user confirms that: nothing else releases it (rule 10).
+// Otherwise it withdraws what the source wanted last. The API server must have shown that the source does not exist. The confirmation must
+// be in the cache, where the brake reads it, and at the API server: a restored core may have lost it.
+func (t *retainer) releaseConfirmed(ctx context.Context, ref policy.Ref, live *v1alpha1.PodProtector) (outcome, error) {
+	if confirmed, err := isReleaseConfirmed(ctx, live, t.cache, t.live); err != nil {
+		return "", err
+	} else if confirmed {
+		return t.releaser.releaseWithoutSource(ctx, ref, live, releaseCause{text: ref.String() + " no longer exists"})
+	}
+	if err := t.decreases.withdrawVanished(ctx, ref, live); errors.Is(err, errOutdated) {
+		return outdated, nil
+	} else if err != nil {
+		return "", err
+	}
+	return sourceVanished, nil
+}
+
+// isReleaseConfirmed reports whether a protector whose source does not exist, or its namespace as each reader shows it, confirms the release.
+func isReleaseConfirmed(ctx context.Context, protector *v1alpha1.PodProtector, readers ...client.Reader) (bool, error) {
+	for _, reader := range readers {
+		namespace := clusters.EmptyNamespace()
+		if err := reader.Get(ctx, client.ObjectKey{Name: protector.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("get the namespace: %w", err)
+		}
+		if !(brake.Request{Protector: protector}).IsConfirmed(namespace.Annotations, time.Now()) {
+			return false, nil
+		}
+	}
+	return true, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -98,7 +99,7 @@ func TestProtectorStaysWhenDeploymentVanished(t *testing.T) {
 		t.Errorf("protector differs from its earlier state, want it unchanged and in force:\n%s", dump(got))
 	}
 	condition := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionTargetResolved)
-	for _, advice := range []string{"Create the Deployment again", "delete this PodProtector", v1alpha1.FinalizerProtector} {
+	for _, advice := range []string{"Create the Deployment again", "annotate this PodProtector or its namespace", v1alpha1.AnnotationConfirmRelease} {
 		if !strings.Contains(condition.Message, advice) {
 			t.Errorf("condition does not contain %q: %s", advice, condition.Message)
 		}
@@ -139,21 +140,82 @@ func TestProtectorStaysWhenDeploymentVanishesWhileWatched(t *testing.T) {
 }
 
 func TestUserCanReleaseProtectorOfVanishedSource(t *testing.T) {
-	p := newFixture(t)
-	account := p.account(ClusterRules())
-	first := p.startAs(account)
-	web := p.deployment("web", nil)
-	p.create(web)
-	protector := p.waitForProtector("deployment-web", "the PodProtector is created", isSourceFound)
-	first.stop()
-	p.loseDeployment(web)
+	for claim, release := range map[string]func(p *fixture, protector *v1alpha1.PodProtector){
+		"confirmation on the protector": func(p *fixture, protector *v1alpha1.PodProtector) { p.confirm(protector) },
+		"confirmation on the namespace": func(p *fixture, _ *v1alpha1.PodProtector) { p.confirm(p.ownNamespace()) },
+		"deletion of the terminating namespace, and a confirmation": func(p *fixture, _ *v1alpha1.PodProtector) {
+			p.delete(p.ownNamespace())
+			p.confirm(p.ownNamespace())
+		},
+		"removal of the finalizer": func(p *fixture, protector *v1alpha1.PodProtector) {
+			p.delete(protector)
+			edit(p, protector, func(got *v1alpha1.PodProtector) { got.Finalizers = nil })
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			p := newFixture(t)
+			account := p.accountWithBrake()
+			first := p.startWith(account, limitOfTwoDecreases())
+			web := p.deployment("web", nil)
+			p.create(web)
+			protector := p.waitForProtector("deployment-web", "the PodProtector is created", isSourceFound)
+			first.stop()
+			p.loseDeployment(web)
 
-	second := p.startAs(account)
-	p.waitForProtector("deployment-web", "the condition reports that the source vanished", isSourceVanished)
-	p.delete(protector)
-	edit(p, protector, func(got *v1alpha1.PodProtector) { got.Finalizers = nil })
-	p.waitUntilDeleted(protector)
-	p.waitForVanishedSources(second, 0)
+			second := p.startWith(account, limitOfTwoDecreases())
+			p.waitForProtector("deployment-web", "the condition reports that the source vanished", isSourceVanished)
+			release(p, protector)
+			p.waitUntilDeleted(protector)
+			p.waitForVanishedSources(second, 0)
+		})
+	}
+}
+
+// The API server and the cache must both show the confirmation, and the API server that the source does not exist (rules 10 and 11).
+func TestProtectorOfVanishedSourceStaysUntilConfirmed(t *testing.T) {
+	web, protector := newWebWithProtector(t)
+	vanished := withConditions(protector.DeepCopy(), vanishedCondition(webRef).Condition)
+	confirmed := func(value string) *v1alpha1.PodProtector {
+		with := vanished.DeepCopy()
+		with.Annotations[v1alpha1.AnnotationConfirmRelease] = value
+		return with
+	}
+	namespace := func(annotations map[string]string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: webRef.Namespace, Annotations: annotations}}
+	}
+	yes, expired := map[string]string{v1alpha1.AnnotationConfirmRelease: "true"}, "2020-01-01"
+	unrecorded := protector.DeepCopy()
+	unrecorded.Annotations[v1alpha1.AnnotationConfirmRelease] = "true"
+	for claim, c := range map[string]struct {
+		shown, stored []client.Object
+		want          outcome
+	}{
+		"no confirmation":               {[]client.Object{vanished, namespace(nil)}, []client.Object{vanished, namespace(nil)}, sourceVanished},
+		"an expired confirmation":       {[]client.Object{confirmed(expired)}, []client.Object{confirmed(expired)}, sourceVanished},
+		"the namespace is unknown":      {[]client.Object{vanished}, []client.Object{vanished}, sourceVanished},
+		"the protector confirms":        {[]client.Object{confirmed("true")}, []client.Object{confirmed("true")}, released},
+		"the namespace confirms":        {[]client.Object{vanished, namespace(yes)}, []client.Object{vanished, namespace(yes)}, released},
+		"the cache is behind":           {[]client.Object{vanished, namespace(nil)}, []client.Object{vanished, namespace(yes)}, sourceVanished},
+		"a restored core has lost it":   {[]client.Object{vanished, namespace(yes)}, []client.Object{vanished, namespace(nil)}, sourceVanished},
+		"the same, on the protector":    {[]client.Object{confirmed("true")}, []client.Object{vanished}, sourceVanished},
+		"the source exists again":       {[]client.Object{confirmed("true")}, []client.Object{confirmed("true"), web}, outdated},
+		"the condition is not recorded": {[]client.Object{unrecorded}, []client.Object{unrecorded}, sourceVanished},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			d := newStaleDependencies(t, c.shown, c.stored)
+			if got, err := newReconciler(d).reconcileSource(t.Context(), webRef); err != nil || got != c.want {
+				t.Errorf("reconcileSource() = %q, %v, want %q", got, err, c.want)
+			}
+			after := &v1alpha1.PodProtector{}
+			err := d.live.Get(t.Context(), client.ObjectKeyFromObject(protector), after)
+			if (err == nil) != (c.want != released) {
+				t.Errorf("PodProtector exists: %v, want %v", err == nil, c.want != released)
+			}
+			if err == nil && (!hasProtectorFinalizer(after) || after.DeletionTimestamp != nil) {
+				t.Errorf("PodProtector is not in force:\n%s", dump(after))
+			}
+		})
+	}
 }
 
 func TestGeneratorIgnoresForeignProtectorWithoutDeployment(t *testing.T) {

@@ -67,6 +67,7 @@ func proofs() []proof {
 			"TestBudgetOf",
 			"TestReconcileRequeuesOnOutdatedCache", "TestNoReleaseRequestForRecordMissingFromAPIServer",
 			"TestSourceKeepsFinalizerUntilCacheShowsHeldCondition", "TestSourceKeepsFinalizerAfterSlowRead",
+			"TestProtectorOfVanishedSourceStaysUntilConfirmed",
 			"TestUnprovenCallerCannotChargeMissingPods",
 			"TestRecreatedProtectorKeepsPendingRelease", "TestRecreatedProtectorDropsWithdrawnDecrease",
 			"TestHistoryAgreesWithTheOracle", "TestBatchDecidesLikeSingleDecisions", "TestDisruptionsAllowedMatchesDecide",

@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -15,8 +16,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/brake"
 )
 
-// ConfirmedNamespaces returns a source that maps a namespace whose confirmation annotation changed to the protectors in it that have a
-// large decrease pending.
+// ConfirmedNamespaces returns a source that maps a namespace whose confirmation annotation changed to the protectors in it that wait for a
+// confirmation.
 func ConfirmedNamespaces[K comparable](mgr manager.Manager, of func(*v1alpha1.PodProtector) []K) controller.TypedSource[K] {
 	follow := func(ctx context.Context, changed *metav1.PartialObjectMetadata) []K {
 		var list v1alpha1.PodProtectorList
@@ -25,7 +26,7 @@ func ConfirmedNamespaces[K comparable](mgr manager.Manager, of func(*v1alpha1.Po
 		}
 		var keys []K
 		for i := range list.Items {
-			if _, pending := brake.PendingOf(&list.Items[i]); pending {
+			if awaitsConfirmation(&list.Items[i]) {
 				keys = append(keys, of(&list.Items[i])...)
 			}
 		}
@@ -37,6 +38,13 @@ func ConfirmedNamespaces[K comparable](mgr manager.Manager, of func(*v1alpha1.Po
 		},
 	}
 	return controller.TypedKind(mgr.GetCache(), EmptyNamespace(), handler.TypedEnqueueRequestsFromMapFunc(follow), confirmed)
+}
+
+// awaitsConfirmation reports whether a protector has a large decrease pending, or stays although its source vanished.
+func awaitsConfirmation(p *v1alpha1.PodProtector) bool {
+	_, isPending := brake.PendingOf(p)
+	target := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved)
+	return isPending || target != nil && target.Reason == v1alpha1.ReasonSourceVanished
 }
 
 // EmptyNamespace returns the object into which clients read the metadata of a namespace.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 )
@@ -58,12 +57,11 @@ func (d *decreaseJudge) isRecreationUndone(core string, p *v1alpha1.PodProtector
 }
 
 // isHeldCascade reports whether a protector may stay in force although its source was deleted: a cascade deleted it, or seemed to when a
-// generator saw it, and no confirmation exists.
+// generator saw it.
 func (d *decreaseJudge) isHeldCascade(core string, p *v1alpha1.PodProtector, source sourceState) bool {
 	c := pendingOf(p)
 	if c == nil || c.Reason != v1alpha1.ReasonCascade || source.object == nil {
 		return false
 	}
-	key := protectorKey{core, types.NamespacedName{Namespace: p.Namespace, Name: p.Name}}
-	return (!source.cascade.IsZero() || d.evidence.isCascade(core, source.object)) && !d.evidence.isConfirmed(key, time.Now())
+	return !source.cascade.IsZero() || d.evidence.isCascade(core, source.object)
 }

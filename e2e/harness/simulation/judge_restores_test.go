@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -441,4 +442,59 @@ func TestTheJudgeKnowsWhatMayReturn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A generator releases the protector of a Deployment that vanished only if a user confirms it.
+func TestTheJudgeKnowsWhatMayBeReleased(t *testing.T) {
+	const unasked = "no client deleted its Deployment"
+	source := types.NamespacedName{Namespace: namespace, Name: sourceName}
+	confirm := func(h *judgeFixture, resource string, key types.NamespacedName) {
+		must(h.core.Update(resource, key, "", user, func(o client.Object) error {
+			setConfirmation("true")(o)
+			return nil
+		}))
+	}
+	vanish := func(h *judgeFixture) { h.core.Lose("deployments", source) }
+	recreate := func(h *judgeFixture) { must(h.core.Create("deployments", newSource(source), user)) }
+	cases := map[string]judgeCase{}
+	for name, c := range map[string]struct {
+		play func(h *judgeFixture)
+		want string
+	}{
+		"a Deployment that vanished": {vanish, unasked},
+		"a Deployment that vanished, confirmed on the protector": {func(h *judgeFixture) {
+			vanish(h)
+			confirm(h, "podprotectors", protectorOf(source))
+		}, ""},
+		"a Deployment that vanished, confirmed on the namespace": {func(h *judgeFixture) {
+			confirm(h, apiserver.Namespaces, types.NamespacedName{Name: namespace})
+			vanish(h)
+		}, ""},
+		"a Deployment that exists, and a confirmation": {func(h *judgeFixture) { confirm(h, "podprotectors", protectorOf(source)) }, unasked},
+		"a Deployment that was recreated a moment ago, and a confirmation": {func(h *judgeFixture) {
+			vanish(h)
+			confirm(h, "podprotectors", protectorOf(source))
+			recreate(h)
+		}, ""},
+		"a Deployment that was recreated long ago, and a confirmation": {func(h *judgeFixture) {
+			vanish(h)
+			confirm(h, "podprotectors", protectorOf(source))
+			recreate(h)
+			time.Sleep(2 * maxInFlightRelease)
+		}, unasked},
+	} {
+		cases[name] = judgeCase{1, 1, func(h *judgeFixture) {
+			must(h.core.Create(apiserver.Namespaces, namespaceObject(namespace), user))
+			recreate(h)
+			must(h.core.Create("podprotectors", &v1alpha1.PodProtector{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: protectorOf(source).Name}}, ""))
+			time.Sleep(2 * maxInFlightRelease)
+			c.play(h)
+			must(h.core.Delete("podprotectors", protectorOf(source), "", "generator-0@core-0"))
+		}, c.want}
+	}
+	checkJudge(t, cases)
+}
+
+func newSource(key types.NamespacedName) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: protectLabel()}}
 }

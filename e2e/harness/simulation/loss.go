@@ -140,10 +140,10 @@ type lifecycleJudge struct {
 }
 
 // recordReleaseEvent treats a protector as released that vanishes when its generator has just recorded in an Event that it may go. Its
-// Deployment was deleted on purpose, and no component enforces the protector after the Event.
+// Deployment was deleted on purpose, or a user confirmed, and no component enforces the protector after the Event.
 func (j *lifecycleJudge) recordReleaseEvent(core string, event *eventsv1.Event) {
 	for key, w := range j.history.protectors {
-		if key.core != core || w.stored == nil || releaseEventKey(w) != event.Name || !j.sources.of(key).current().released {
+		if key.core != core || w.stored == nil || releaseEventKey(w) != event.Name || !j.isReleasable(key, time.Now().Add(-maxInFlightRelease)) {
 			continue
 		}
 		j.releaseEvents[core+"/"+event.Name] = true

@@ -48,6 +48,8 @@ type sourceHistory struct {
 	states []sourceState
 	// deletionUndone is when its deletion was last undone, by a restore or because it was recreated.
 	deletionUndone time.Time
+	// vanishingUndone is when it last existed again after it had vanished.
+	vanishingUndone time.Time
 }
 
 // sourceState is the true state of a Deployment from a version on.
@@ -71,8 +73,16 @@ func (s *sourceHistory) current() sourceState {
 	return s.states[len(s.states)-1]
 }
 
+// hasVanishedSince reports whether the Deployment does not exist without a deletion, or did at a time or later.
+func (s *sourceHistory) hasVanishedSince(from time.Time) bool {
+	return s.current().vanished || s.vanishingUndone.After(from)
+}
+
 // restore returns the history to a version.
 func (s *sourceHistory) restore(version uint64) {
+	if s.current().vanished {
+		s.vanishingUndone = time.Now()
+	}
 	if s.current().released {
 		s.deletionUndone = time.Now()
 	}
@@ -115,20 +125,30 @@ func (j *lifecycleJudge) recordSource(core string, e *apiserver.Event) {
 	if before.released && !now.released {
 		truth.deletionUndone = time.Now()
 	}
+	if before.vanished && !now.vanished {
+		truth.vanishingUndone = time.Now()
+	}
 	truth.states = append(truth.states, now)
 }
 
-// judgeProtectorDeletion judges the end of a protector. Of our components only the generator ends one, and only when its Deployment is deleted. If a
-// restore undid the deletion, requests that the generator had begun may still end it for a while.
+// judgeProtectorDeletion judges the end of a protector. Of our components only the generator ends one, and only when its Deployment is deleted, or
+// vanished and a user confirms the release. If a restore undid that, requests that the generator had begun may still end it for a while.
 func (j *lifecycleJudge) judgeProtectorDeletion(core string, e *apiserver.Event) {
 	if p, ok := e.Old.(*v1alpha1.PodProtector); ok && p.DeletionTimestamp != nil && !policy.IsGenerated(p) {
 		return // a user has deleted it
 	}
-	source := j.sources.of(protectorKey{core, client.ObjectKeyFromObject(e.New)})
+	key := protectorKey{core, client.ObjectKeyFromObject(e.New)}
 	by, isOurs := writingProcess(e)
-	if isOurs && !source.current().released && source.deletionUndone.Before(j.stalls.oldestObservedState(by, time.Now().Add(-maxInFlightRelease))) {
-		j.report.fail("%s deleted protector %s/%s, but no client deleted its Deployment", e.By, core, e.New.GetName())
+	from := j.stalls.oldestObservedState(by, time.Now().Add(-maxInFlightRelease))
+	if isOurs && !j.isReleasable(key, from) && j.sources.of(key).deletionUndone.Before(from) {
+		j.report.fail("%s deleted protector %s/%s, but no client deleted its Deployment, or confirmed the release", e.By, core, e.New.GetName())
 	}
+}
+
+// isReleasable reports whether the Deployment of a protector was deleted, or had vanished at a time or later and a user confirmed the release.
+func (j *lifecycleJudge) isReleasable(key protectorKey, from time.Time) bool {
+	source := j.sources.of(key)
+	return source.current().released || source.hasVanishedSince(from) && j.evidence.isConfirmed(key, from)
 }
 
 // writingProcess returns the process that made a change; ours is false for users and other controllers.
@@ -165,7 +185,9 @@ func (cv *convergence) sourceProblem(plan SourcePlan) string {
 	source := cv.env.judge.lifecycles.sources.of(protectorKey{core.name, plan.protectorKey()})
 	truth := source.current()
 	d := cv.env.judge.decreases
-	isHeld := absent == nil && (d.isHeldCascade(core.name, p, truth) || d.isReleaseUndone(core.name, p, truth) || d.isRecreationUndone(core.name, p, source))
+	isConfirmed := d.evidence.isConfirmed(protectorKey{core.name, plan.protectorKey()}, time.Now())
+	isHeld := absent == nil && !isConfirmed &&
+		(d.isHeldCascade(core.name, p, truth) || d.isReleaseUndone(core.name, p, truth) || d.isRecreationUndone(core.name, p, source))
 	cv.env.judge.mu.Unlock()
 	deployment, _ := object.(*appsv1.Deployment)
 	switch {
@@ -181,6 +203,8 @@ func (cv *convergence) sourceProblem(plan SourcePlan) string {
 		return "the protector does not exist"
 	case gone != nil && absent == nil && truth.released && !truth.vanished && !isHeld:
 		return "the protector still exists after the deletion:" + describePending(p)
+	case gone != nil && absent == nil && truth.vanished && isConfirmed && policy.IsGenerated(p):
+		return "the protector still exists, but a user confirmed its release:" + describePending(p)
 	case gone == nil:
 		return protectorMismatch(deployment, p)
 	}

@@ -60,7 +60,7 @@ func (d *plan) impactOnGenerated(p *v1alpha1.PodProtector) impact {
 	ref, _, _ := policy.SourceOf(p)
 	source := d.state.Sources[ref]
 	if source == nil {
-		return impactOnOrphan(p, ref, self)
+		return d.impactOnOrphan(p, ref, self)
 	}
 	if by := d.deletedBy(ref.GroupKind(), source); by != nil {
 		request := &brake.Request{Protector: p, Source: source, Deleted: source, Cause: ref.String() + " was deleted"}
@@ -80,13 +80,16 @@ func (d *plan) impactOnGenerated(p *v1alpha1.PodProtector) impact {
 }
 
 // impactOnOrphan returns the fate of a generated protector without a source. A protector that is released once the brake grants it stays
-// pending.
-func impactOnOrphan(p *v1alpha1.PodProtector, ref policy.Ref, by *rootguard.Object) impact {
+// pending. Only a confirmation releases one whose source vanished.
+func (d *plan) impactOnOrphan(p *v1alpha1.PodProtector, ref policy.Ref, by *rootguard.Object) impact {
+	vanished := &brake.Request{Protector: p, Cause: ref.String() + " no longer exists"}
 	switch c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionTargetResolved); {
 	case by == nil:
 		return impact{}
 	case c != nil && c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonSourceDeleted:
 		return impact{by: by, request: &brake.Request{Protector: p, Cause: ref.String() + " was deleted"}}
+	case vanished.IsConfirmed(d.state.namespaceAnnotations(p.Namespace), d.state.Now):
+		return impact{by: by, request: vanished}
 	}
 	return impact{by: by, result: Held, reason: v1alpha1.ReasonSourceVanished,
 		explanation: ref.String() + " does not exist, but was not deleted on purpose: the generator keeps its protectors"}

@@ -227,10 +227,15 @@ func TestPredict(t *testing.T) {
 			other.Name = "other"
 			w.Policies = append(w.Policies, &other)
 		}, policyItself, []string{"shop/deployment-web Kept/Protected"}},
-		"the kind of policies releases none":               {func(w *fixture) { byPolicy(w, v1alpha1.TargetRemovalRelease) }, one(func(t *testing.T) *rootguard.Object { return definition(t, breakwaterKind("ClusterProtectionPolicy")) }), []string{"shop/deployment-web Kept/PolicyVanished"}},
-		"a cell leaves floors in force":                    {hand, one(func(t *testing.T) *rootguard.Object { return object(t, breakwaterKind("Cell"), "", "a") }), []string{"shop/hand Kept/NotReleased"}},
-		"an object that no floor depends on":               {eight, web, nil},
-		"a source that vanished is kept by the generator":  {func(w *fixture) { w.source(deployment(), "shop", "web"); clear(w.Sources) }, shop, []string{"shop/deployment-web Held/SourceVanished"}},
+		"the kind of policies releases none":              {func(w *fixture) { byPolicy(w, v1alpha1.TargetRemovalRelease) }, one(func(t *testing.T) *rootguard.Object { return definition(t, breakwaterKind("ClusterProtectionPolicy")) }), []string{"shop/deployment-web Kept/PolicyVanished"}},
+		"a cell leaves floors in force":                   {hand, one(func(t *testing.T) *rootguard.Object { return object(t, breakwaterKind("Cell"), "", "a") }), []string{"shop/hand Kept/NotReleased"}},
+		"an object that no floor depends on":              {eight, web, nil},
+		"a source that vanished is kept by the generator": {func(w *fixture) { w.source(deployment(), "shop", "web"); clear(w.Sources) }, shop, []string{"shop/deployment-web Held/SourceVanished"}},
+		"a confirmation releases what vanished": {func(w *fixture) {
+			w.source(deployment(), "shop", "web")
+			clear(w.Sources)
+			w.namespace("shop", confirmed())
+		}, shop, []string{"shop/deployment-web Released/Confirmed"}},
 		"a release that is pending as a cascade is held":   {func(w *fixture) { pendingRelease(w, "Cascade") }, shop, []string{"shop/deployment-web Held/Cascade"}},
 		"a release that is pending is decided by its time": {func(w *fixture) { pendingRelease(w, "LimitExceeded") }, shop, []string{"shop/deployment-web Released/QuietPeriod"}},
 	} {

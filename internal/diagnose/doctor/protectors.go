@@ -94,7 +94,8 @@ func protectorProblems() []protectorProblem {
 		Warning, "Below their floor, because pods are not available: %s.", "Find out why: kubectl breakwater status PROTECTOR.", "floor-broken", nil,
 	}
 	all[sourceVanished] = protectorProblem{
-		Warning, "Their workload vanished without a deletion: %s.", "Recreate it, or delete the protector.", "sources-vanished", nil,
+		Warning, "Their workload vanished without a deletion: %s.",
+		"Recreate it, or annotate the protector with " + v1alpha1.AnnotationConfirmRelease + "=true.", "sources-vanished", nil,
 	}
 	all[noSuchCell] = protectorProblem{
 		Warning, "Counted in a cell whose Cell does not exist: %s.", "Recreate the Cell, or clear its counts: docs/concepts/topology.md.", "", nil,
