@@ -79,9 +79,9 @@ func (r *releaser) releaseDeletedSource(ctx context.Context, ref policy.Ref, sou
 	return r.release(ctx, ref, source, protectors, cause)
 }
 
-// maxReadAge is how long a read or write of protectors justifies the release of their source (rule 13). If the core was restored meanwhile, it has
-// lost the records, and has the source again. A response that comes late may be older than the restore, which takes longer than maxReadAge.
-const maxReadAge = 2 * time.Second
+// MaxReadAge is how long a read or write of protectors justifies the release of their source (rule 13). If the core was restored meanwhile, it has
+// lost the records, and has the source again. A response that comes late may be older than the restore, which takes longer than MaxReadAge.
+const MaxReadAge = 2 * time.Second
 
 // release ends the protection of a source that is being deleted, or that opted out. The order of the steps makes a crash between two of
 // them harmless. As long as the source has the generator's finalizer, it exists and triggers another reconciliation. It loses the finalizer
@@ -119,7 +119,7 @@ func (r *releaser) release(
 		return decreaseHeld, nil
 	case verdict == brake.Held && !isHeldInCache(protectors, live, cause):
 		return outdated, nil
-	case time.Since(began) > maxReadAge:
+	case time.Since(began) > MaxReadAge:
 		return outdated, nil
 	}
 	// The condition of a held protector records that the source was deleted, so the source can be deleted.

@@ -1,6 +1,12 @@
 package simulation
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/breakwater-k8s/breakwater/controllers/generator"
+)
 
 // clusterFaults restart and restore clusters, and delete what they store for our components.
 type clusterFaults struct {
@@ -23,6 +29,10 @@ func (f *clusterFaults) addSteps(steps stepTable) {
 // coreVersionBump is the increase of the versions after a core was restored, as etcd advises.
 const coreVersionBump = 1_000_000_000
 
+// coreRestoreTime is how long the API server of a core is stopped for a restore. The generator relies on more than generator.MaxReadAge
+// from its decision to the arrival of its write. A write that waits for a hold of its connection or process still arrives later.
+const coreRestoreTime = generator.MaxReadAge + time.Second
+
 // restoreWorker takes a worker back by a few changes. Its pods return to their state at that version, and later changes are lost.
 func (f *clusterFaults) restoreWorker(c *clusterState, s Step) {
 	version := c.store.Version()
@@ -30,7 +40,8 @@ func (f *clusterFaults) restoreWorker(c *clusterState, s Step) {
 	c.store.Restore(version, version, func() { f.env.judge.recordCellRestore(c.name, version) })
 }
 
-// restoreCore takes a core back by a few changes. As etcd advises, its versions continue above those that it had given out.
+// restoreCore stops the API server of a core and takes the core back by a few changes. As etcd advises, its versions continue above those
+// that it had given out.
 func (f *clusterFaults) restoreCore(c *clusterState, s Step) {
 	last := c.store.Version()
 	version := last - min(last-c.countedVersion, uint64(s.N))
@@ -38,6 +49,7 @@ func (f *clusterFaults) restoreCore(c *clusterState, s Step) {
 	for _, p := range f.processes.allProcesses() {
 		shown[p.name] = p.seenVersions()[c.name]
 	}
+	c.store.Stop(coreRestoreTime)
 	c.store.Restore(version, last+coreVersionBump, func() { f.env.judge.recordLostDecisions(c.name, version, shown) })
 	c.restoredVersion = last + coreVersionBump
 	leases, _ := c.store.List("leases", "")

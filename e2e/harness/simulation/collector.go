@@ -35,7 +35,7 @@ func startCollector(env *environment) *collector {
 		pause := collectorIdleDelay
 		for n := 0; sleepContext(ctx, pause); n++ {
 			pause = collectorIdleDelay
-			if c.collectOne() {
+			if !c.store.IsStopped() && c.collectOne() {
 				pause = env.dice.Between(10*time.Millisecond, 200*time.Millisecond, fmt.Sprint(collectorName, n))
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -147,13 +148,24 @@ func (l *Link) RoundTrip(request *http.Request) (*http.Response, error) {
 	l.store.inProgress.Go(func() { l.deliver(context.WithoutCancel(ctx), c, answered) })
 	select {
 	case r := <-answered:
-		if r == nil {
+		switch r {
+		case nil:
 			return nil, fmt.Errorf("%s %s: %s", request.Method, request.URL.Path, brokenPipe)
+		case refusal:
+			return nil, refusedError(c)
 		}
 		return r.response(request), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// refusal is the answer of an API server that is stopped.
+var refusal = &reply{}
+
+// refusedError is the error of a request to an API server that is stopped. Clients recognize its cause.
+func refusedError(c *call) error {
+	return fmt.Errorf("%s %s: %w", c.method, c.path, syscall.ECONNREFUSED)
 }
 
 // deliver carries a request to the store and its answer back; nil is a lost one.
@@ -163,6 +175,11 @@ func (l *Link) deliver(ctx context.Context, c *call, answered chan<- *reply) {
 	weather := l.weather.Load()
 	if l.dice.Chance(weather.Lose, l.name+" lose "+what) {
 		answered <- nil
+		return
+	}
+	if l.store.IsStopped() {
+		l.store.Traffic("%s: %s %s is refused", l.name, c.method, c.path)
+		answered <- refusal
 		return
 	}
 	r := handler{store: l.store, by: l}.serve(c)

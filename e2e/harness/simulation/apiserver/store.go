@@ -75,6 +75,8 @@ type Store struct {
 	changed chan struct{}
 	// restarts counts restores and restarts, each of which ends all watches.
 	restarts int
+	// stoppedUntil is when the API server runs again.
+	stoppedUntil time.Time
 }
 
 // NewStore returns an empty store. Its versions start above 1, like those of a real cluster.
@@ -273,6 +275,23 @@ func (s *Store) Restore(version, next uint64, whenRestored func()) {
 	s.version, s.compacted = next, next
 	s.restarts++
 	s.notifyWatchers()
+}
+
+// Stop stops the API server for a while: requests that arrive fail, those in transit included, and all watches end. Answers that are in
+// transit still arrive. Callers of the store, such as users, need no API server: what they write counts as written when it runs again.
+func (s *Store) Stop(length time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stoppedUntil = time.Now().Add(length)
+	s.restarts++
+	s.notifyWatchers()
+}
+
+// IsStopped reports whether the API server is stopped.
+func (s *Store) IsStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Before(s.stoppedUntil)
 }
 
 // at returns the state of a resource at a version.

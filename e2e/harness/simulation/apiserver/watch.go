@@ -17,6 +17,9 @@ func (l *Link) openWatch(ctx context.Context, request *http.Request, c *call) (*
 	if err := sleepContext(ctx, l.latency("watch "+c.drawKey)); err != nil {
 		return nil, err
 	}
+	if l.store.IsStopped() {
+		return nil, refusedError(c)
+	}
 	stream := l.store.watchFrom(c, l)
 	l.store.Traffic("%s: watch %s from %d", l.name, c.path, stream.version)
 	if stream.isExpired {
