@@ -73,10 +73,13 @@ func (w *batchWriter) write(ctx context.Context, key types.NamespacedName, ops [
 			return results, nil
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err): // rule 1: decide again on the newest object
 			w.metrics.writes.WithLabelValues(w.core, "conflict").Inc()
-			w.conflicts.record(key)
 			eachClaim(ops, func(claim *quota.Claim) { *claim = quota.Claim{} }) // the write failed, so no claim was stored
 			incarnation = w.restoreDetector.Mark()
-			p, err = w.protectors.After(ctx, p)
+			rejected := p
+			p, err = w.protectors.After(ctx, rejected)
+			if err == nil && hasOtherReservations(p, rejected) {
+				w.conflicts.record(key)
+			}
 			w.spans.recordRetry(ctx)
 		default:
 			w.metrics.writes.WithLabelValues(w.core, "error").Inc()

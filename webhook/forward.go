@@ -35,7 +35,7 @@ type Peers struct {
 }
 
 const (
-	// forwardAfterConflict is how long after a conflict a replica hands over. Then it writes again, to find out whether
+	// forwardAfterConflict is how long after a conflict with another replica a replica hands over. Then it writes again, to find out whether
 	// other replicas still write the same protector.
 	forwardAfterConflict = 5 * time.Second
 	// suspectDuration is how long a replica that returned no valid answer is not asked again.

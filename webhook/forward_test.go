@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/breakwater-k8s/breakwater/api/v1alpha1"
 	"github.com/breakwater-k8s/breakwater/e2e/harness/testplane"
 	"github.com/breakwater-k8s/breakwater/internal/core/removal"
 	"github.com/breakwater-k8s/breakwater/webhook"
@@ -59,7 +63,7 @@ func (r *replica) remove(serial int) removal.Answer {
 	return r.server.Protection.Review(ctx, r.cell, deleteReview(benchPod(r.namespace, serial)).Request)
 }
 
-// removeUnderContention removes pods through all replicas, while another client writes the protector, until enough returns true. All
+// removeUnderContention removes pods through all replicas, while another replica writes the protector, until enough returns true. All
 // removals must be admitted. It returns the number of removals.
 func (l *fixture) removeUnderContention(replicas []*replica, enough func() bool) (removed int) {
 	l.Helper()
@@ -67,7 +71,7 @@ func (l *fixture) removeUnderContention(replicas []*replica, enough func() bool)
 	defer stop()
 	var writer sync.WaitGroup
 	defer writer.Wait()
-	writer.Go(func() { l.writeStatusRepeatedly(ctx, "web") })
+	writer.Go(func() { l.reserveRepeatedly(ctx, "web") })
 	l.eventually(func() string {
 		for _, r := range replicas {
 			if answer := r.remove(removed); !answer.Allowed {
@@ -84,6 +88,29 @@ func (l *fixture) removeUnderContention(replicas []*replica, enough func() bool)
 	return removed
 }
 
+// reserveRepeatedly writes a protector as another replica does, as fast as it can: it adds and removes a reservation. When ctx has ended,
+// the reservation is removed.
+func (l *fixture) reserveRepeatedly(ctx context.Context, name string) {
+	for {
+		p := l.protector(name)
+		history := &p.Status.Cells[0].AdmissionHistory
+		buckets := len(history.Buckets)
+		history.Buckets = slices.DeleteFunc(history.Buckets, func(b v1alpha1.Bucket) bool { return b.PodUID == "other" })
+		switch {
+		case len(history.Buckets) < buckets:
+		case ctx.Err() != nil:
+			return
+		default:
+			history.Buckets = append(history.Buckets, v1alpha1.Bucket{
+				StartTime: metav1.NowMicro(), PodUID: "other", PodName: "other", Counter: 1, Operation: v1alpha1.OperationDelete,
+			})
+		}
+		if err := l.client.Status().Update(context.Background(), p); err != nil && !apierrors.IsConflict(err) {
+			l.Errorf("another replica: %v", err)
+		}
+	}
+}
+
 func handedOver(replicas []*replica, result string) (sum int) {
 	for _, r := range replicas {
 		sum += r.count("breakwater_webhook_handed_over_total", "result", result)
@@ -98,6 +125,33 @@ func TestContendingReplicasForward(t *testing.T) {
 	removed := l.removeUnderContention(replicas, func() bool { return handedOver(replicas, "answered") >= 5 })
 	if failed := handedOver(replicas, "failed"); failed > 0 {
 		t.Errorf("%d removals could not be forwarded, want 0", failed)
+	}
+	l.wantReserved("web", removed)
+}
+
+// An aggregator counts and settles, and reserves nothing. Replicas that conflict with it alone would gain nothing by forwarding.
+func TestConflictsWithAggregatorAreNoContention(t *testing.T) {
+	l := newFixture(t)
+	l.protect("web", 1, 100_000)
+	r := l.servePeers(2)[:1]
+	ctx, stop := context.WithCancel(t.Context())
+	var aggregator sync.WaitGroup
+	aggregator.Go(func() { l.writeStatusRepeatedly(ctx, "web") })
+	removed := 0
+	l.eventually(func() string {
+		if answer := r[0].remove(removed); !answer.Allowed {
+			t.Fatalf("removal %d: %+v", removed, answer.Status)
+		}
+		removed++
+		if conflicts := r[0].count("breakwater_webhook_status_writes_total", "result", "conflict"); conflicts < 10 {
+			return fmt.Sprintf("%d conflicts in %d removals, want 10", conflicts, removed)
+		}
+		return ""
+	})
+	stop()
+	aggregator.Wait()
+	if forwarded := handedOver(r, "answered") + handedOver(r, "failed"); forwarded > 0 {
+		t.Errorf("%d of %d removals were forwarded, want 0", forwarded, removed)
 	}
 	l.wantReserved("web", removed)
 }

@@ -110,9 +110,8 @@ const (
 
 // batchWindow returns the batch window. In a storm it gathers removals, because a write costs the core much more than a
 // removal costs the webhook. A client that requests one removal after the other never waits. The batch is flushed as
-// soon as it holds as many removals as there were recently, since no more are expected. After a conflict, which in a
-// storm comes from another replica, it waits for the whole window: the more often replicas write one object, the more
-// writes fail.
+// soon as it holds as many removals as there were recently, since no more are expected. After a conflict with another
+// replica it waits for the whole window: the more often replicas write one object, the more writes fail.
 func (r *reserver) batchWindow(key types.NamespacedName, queueDepth int, took time.Duration) (window time.Duration, enough int) {
 	if queueDepth < stormQueueDepth {
 		return 0, 0
