@@ -23,8 +23,9 @@ import (
 
 // Peers are the replicas of a webhook. Each replica may write every protector, and compare-and-swap keeps the writes
 // correct. But when several replicas write the same protector at a time, all writes but one fail. Replicas that meet
-// such conflicts hand their reservations over to the one replica that all of them choose, and that replica batches
-// them. Safety does not depend on this: replicas that disagree, or cannot reach each other, write themselves.
+// such conflicts, or expect them in a storm, hand their reservations over to the one replica that all of them choose,
+// and that replica batches them. Safety does not depend on this: replicas that disagree, or cannot reach each other,
+// write themselves.
 type Peers struct {
 	// Self is the address of this replica, as the other replicas use it.
 	Self string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,8 +14,8 @@ import (
 	"github.com/breakwater-k8s/breakwater/internal/core/quota"
 )
 
-// reserver submits operations on the protectors of a core to their next batches. It forwards reservations to another
-// replica while several replicas write the same protector.
+// reserver submits operations on the protectors of a core to their next batches. In a storm, and while several replicas
+// write the same protector, it forwards reservations to another replica.
 type reserver struct {
 	core string
 	// batches executes each batch by batchWriter.flush.
@@ -22,18 +23,21 @@ type reserver struct {
 	// forwarder forwards reservations to other replicas; nil when there are none.
 	forwarder *forwarder
 	conflicts *conflictLog
-	metrics   *metrics
-	spans     *operationTracer
-	log       logr.Logger
+	// underWay is the number of reservations under way in this replica, with any protector, those for other replicas included.
+	underWay atomic.Int64
+	metrics  *metrics
+	spans    *operationTracer
+	log      logr.Logger
 }
 
-// reserve makes a reservation. It joins a batch of this replica or, while other replicas write the same protector, a
-// batch of the replica that all of them choose. A replica that returns no valid answer is not asked again for
-// suspectDuration.
+// reserve makes a reservation. It joins a batch of this replica or, in contention, a batch of the replica that all of
+// them choose. A replica that returns no valid answer is not asked again for suspectDuration.
 func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op historyOp) (result opResult, err error) {
 	ctx, end := r.spans.startReserve(ctx, key)
 	defer func() { end(result, err) }()
-	if r.forwarder != nil && r.conflicts.isRecent(key, forwardAfterConflict) {
+	r.underWay.Add(1)
+	defer r.underWay.Add(-1)
+	if r.forwarder != nil && r.isContended(key) {
 		if owner := r.forwarder.ownerOf(key); owner != "" {
 			result, err := r.forwarder.reserve(ctx, owner, key, op)
 			r.metrics.forwarded.WithLabelValues(r.core, forwardResult(err)).Inc()
@@ -50,6 +54,12 @@ func (r *reserver) reserve(ctx context.Context, key types.NamespacedName, op his
 		}
 	}
 	return r.enqueue(ctx, key, op)
+}
+
+// isContended reports whether other replicas write a protector, or are expected to: in a storm they get as many removals as this
+// replica, and each conflict costs a write.
+func (r *reserver) isContended(key types.NamespacedName) bool {
+	return r.underWay.Load() >= stormQueueDepth || r.conflicts.isRecent(key, forwardAfterConflict)
 }
 
 // enqueue submits an operation to the next batch for a protector.
@@ -74,6 +84,8 @@ var errUnknownProtector = errors.New("the protector does not exist")
 func (r *reserver) reserveForPeer(ctx context.Context, key types.NamespacedName, removals []quota.Removal) ([]decided, error) {
 	spans, end := r.spans.startWait(ctx)
 	defer end()
+	r.underWay.Add(int64(len(removals)))
+	defer r.underWay.Add(-int64(len(removals)))
 	ops := make([]historyOp, len(removals))
 	for i, removal := range removals {
 		ops[i] = historyOp{removal: removal, claim: &quota.Claim{}, spans: spans}

@@ -56,7 +56,7 @@ func batches() []panel {
 		}),
 		lines("Removals waiting for a write", "short", one(`sum by (core) (breakwater_webhook_removals_waiting{core=~"$core"})`, "{{core}}")),
 		lines("Forwarded to another replica", "ops", one(`sum by (core, result) (rate(breakwater_webhook_handed_over_total{core=~"$core"}[$__rate_interval]))`, "{{core}} {{result}}")).
-			Description("Removals of a protector for which several replicas compete."),
+			Description("Removals that replicas forward to each other, in storms and while several of them write one protector."),
 	}
 }
 
