@@ -39,7 +39,7 @@ type Protection struct {
 // newProtection connects the parts of a Protection. It needs all cores. now is the wall clock, by which removals are decided;
 // the parts that only measure intervals use the clock of the machine.
 func newProtection(cores coreSet, cells *cells, retrier *retrier, metrics *metrics, tracer *tracing.Tracer, log logr.Logger, now func() time.Time) *Protection {
-	events := &refusalEvents{now: time.Now}
+	events := newRefusalEvents(time.Now)
 	reader := &podReader{cells: cells, tracer: tracer}
 	back := &returner{metrics: metrics, log: log}
 	refusals := &refusalReporter{cores: cores, counter: metrics.refusals, events: events, retrier: retrier, now: time.Now}

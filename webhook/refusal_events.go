@@ -1,10 +1,13 @@
 package webhook
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,26 +22,41 @@ const minEventInterval = 10 * time.Second
 // since then is of no use.
 const eventRetention = time.Hour
 
+const (
+	// eventsPerSecond and eventBurst limit the events of a replica on all protectors together: each event is a write to the core,
+	// which in a storm over many protectors also has to store the reservations.
+	eventsPerSecond = 5
+	eventBurst      = 10
+	// eventFlushInterval is how often suppressed refusals are checked for events that may be created by then.
+	eventFlushInterval = 2 * time.Second
+)
+
 // refusalEvents records events on protectors for the removals that were refused in their name.
 type refusalEvents struct {
-	now func() time.Time
+	now     func() time.Time
+	limiter *rate.Limiter
 
 	mu     sync.Mutex
 	recent map[string]recentEvent
 	// swept is when old entries were last removed from recent.
 	swept time.Time
+	// flushScheduled reports that flush will run. It is true while any refusal is suppressed.
+	flushScheduled bool
+}
+
+func newRefusalEvents(now func() time.Time) *refusalEvents {
+	return &refusalEvents{now: now, limiter: rate.NewLimiter(eventsPerSecond, eventBurst), recent: map[string]recentEvent{}}
 }
 
 type recentEvent struct {
+	// at is when the last event was created; zero if there was none.
 	at time.Time
 	// suppressed counts the refusals since the last event. emit creates the event of the newest of them.
 	suppressed int
 	emit       func(more int)
-	// flushScheduled reports that flush will create their event when the pause ends, if none is created sooner.
-	flushScheduled bool
 }
 
-// recordRefusal creates an event of a refusal, unless there was one a moment ago, or the request is a dry run. Events of
+// recordRefusal creates an event of a refusal, now or later, unless the request is a dry run. Events of
 // different pods stay different events: the recorder only counts an event that it considers the same, and loses its
 // message.
 func (r *refusalEvents) recordRefusal(core *core, cell string, request removal.Request, answer removal.Answer) {
@@ -52,7 +70,7 @@ func (r *refusalEvents) recordRefusal(core *core, cell string, request removal.R
 	})
 }
 
-// recordOverride creates an event of a removal that was admitted although it would have been refused, with the same pause.
+// recordOverride creates an event of a removal that was admitted although it would have been refused, with the same limits.
 func (r *refusalEvents) recordOverride(core *core, c *removal.Charge, message string) {
 	protector := c.Protector
 	r.emit(denial.ReasonForced+" "+c.String(), func(more int) {
@@ -60,8 +78,7 @@ func (r *refusalEvents) recordOverride(core *core, c *removal.Charge, message st
 	})
 }
 
-// emit creates an event now or, if there was one a moment ago, when the pause ends: for this refusal, if it is the last
-// one by then.
+// emit creates an event now or, if there was one a moment ago or are too many, later: for this refusal, if it is the last one by then.
 func (r *refusalEvents) emit(about string, emitNow func(more int)) {
 	if suppressed, due := r.due(about, emitNow); due {
 		emitNow(suppressed)
@@ -79,43 +96,69 @@ func (r *refusalEvents) due(about string, emit func(more int)) (suppressed int, 
 	now := r.now()
 	r.sweep(now)
 	last := r.recent[about]
-	if passed := now.Sub(last.at); !last.at.IsZero() && passed < minEventInterval {
-		if !last.flushScheduled {
-			time.AfterFunc(minEventInterval-passed, func() { r.flush(about) })
-		}
-		last.suppressed, last.emit, last.flushScheduled = last.suppressed+1, emit, true
+	if last.isInPause(now) || !r.limiter.AllowN(now, 1) {
+		last.suppressed, last.emit = last.suppressed+1, emit
 		r.recent[about] = last
+		r.scheduleFlush()
 		return 0, false
 	}
-	if r.recent == nil {
-		r.recent = map[string]recentEvent{}
-	}
-	r.recent[about] = recentEvent{at: now, flushScheduled: last.flushScheduled}
+	r.recent[about] = recentEvent{at: now}
 	return last.suppressed, true
 }
 
-// flush creates the event of the refusals since the last one, if any, so that the end of a storm is reported, too.
-func (r *refusalEvents) flush(about string) {
-	r.mu.Lock()
-	last, found := r.recent[about]
-	if found {
-		r.recent[about] = recentEvent{at: last.at}
-	}
-	if last.suppressed > 0 {
-		r.recent[about] = recentEvent{at: r.now()}
-	}
-	r.mu.Unlock()
-	if last.suppressed > 0 {
-		last.emit(last.suppressed - 1)
+func (e *recentEvent) isInPause(now time.Time) bool {
+	return !e.at.IsZero() && now.Sub(e.at) < minEventInterval
+}
+
+// scheduleFlush schedules flush, unless it is scheduled. The caller holds the lock.
+func (r *refusalEvents) scheduleFlush() {
+	if !r.flushScheduled {
+		r.flushScheduled = true
+		time.AfterFunc(eventFlushInterval, r.flush)
 	}
 }
 
+// flush creates the events of suppressed refusals that are due, so that the end of a storm is reported, too.
+func (r *refusalEvents) flush() {
+	for _, e := range r.dueToFlush() {
+		e.emit(e.suppressed - 1)
+	}
+}
+
+// dueToFlush returns the suppressed refusals whose events may be created now, and removes them. Protectors whose last event is the
+// oldest come first.
+func (r *refusalEvents) dueToFlush() (due []recentEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flushScheduled = false
+	now := r.now()
+	var waiting []string
+	for about, last := range r.recent {
+		if last.suppressed > 0 {
+			waiting = append(waiting, about)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b string) int { return cmp.Or(r.recent[a].at.Compare(r.recent[b].at), cmp.Compare(a, b)) })
+	for _, about := range waiting {
+		last := r.recent[about]
+		if last.isInPause(now) || !r.limiter.AllowN(now, 1) {
+			r.scheduleFlush()
+			break
+		}
+		due = append(due, last)
+		r.recent[about] = recentEvent{at: now}
+	}
+	return due
+}
+
 // sweep removes protectors that had no event for long: they may have been deleted. It scans all of them, but only once
-// an hour, so that at most the protectors of two hours are kept.
+// an hour, so that at most the protectors of two hours are kept. It keeps refusals without an event, which flush reports.
 func (r *refusalEvents) sweep(now time.Time) {
 	if now.Sub(r.swept) < eventRetention {
 		return
 	}
 	r.swept = now
-	maps.DeleteFunc(r.recent, func(_ string, last recentEvent) bool { return now.Sub(last.at) >= eventRetention })
+	maps.DeleteFunc(r.recent, func(_ string, last recentEvent) bool {
+		return last.suppressed == 0 && now.Sub(last.at) >= eventRetention
+	})
 }

@@ -53,7 +53,7 @@ func TestEventsOfOneProtectorAreRateLimited(t *testing.T) {
 
 func TestLastRefusalOfStormIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &refusalEvents{now: time.Now}
+		r := newRefusalEvents(time.Now)
 		var told []int
 		refuse := func(times int) {
 			for range times {
@@ -87,7 +87,7 @@ func TestLastRefusalOfStormIsReported(t *testing.T) {
 }
 
 func TestEventLimitIsPerProtector(t *testing.T) {
-	r := &refusalEvents{now: time.Now}
+	r := newRefusalEvents(time.Now)
 	for _, protector := range []string{"core/default/a", "core/default/b"} {
 		if _, due := r.due(protector, ignoreEvent); !due {
 			t.Errorf("no event for %s after an event of another protector", protector)
@@ -98,9 +98,54 @@ func TestEventLimitIsPerProtector(t *testing.T) {
 	}
 }
 
+// Each of 100 protectors refuses three removals in one instant.
+func TestEventsOfAllProtectorsAreRateLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const protectors, refusals = 100, 3
+		r := newRefusalEvents(time.Now)
+		began, events, reported := time.Now(), 0, map[string]int{}
+		for i := range protectors * refusals {
+			about := fmt.Sprint("core/default/", i%protectors)
+			r.emit(about, func(more int) {
+				events++
+				reported[about] += more + 1
+				if limit := eventBurst + eventsPerSecond*time.Since(began).Seconds(); float64(events) > limit {
+					t.Errorf("%d events after %s, want at most %.0f", events, time.Since(began), limit)
+				}
+			})
+		}
+		if events != eventBurst {
+			t.Errorf("%d events at once, want %d", events, eventBurst)
+		}
+		<-time.After(minEventInterval + (protectors+eventBurst)/eventsPerSecond*time.Second)
+		synctest.Wait()
+		for i := range protectors {
+			if about := fmt.Sprint("core/default/", i); reported[about] != refusals {
+				t.Errorf("events report %d refusals of %s, want %d", reported[about], about, refusals)
+			}
+		}
+		if r.flushScheduled {
+			t.Error("a flush is scheduled although no refusal is suppressed")
+		}
+	})
+}
+
+func TestSuppressedRefusalsOutliveTheSweep(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	r := newRefusalEvents(func() time.Time { return now })
+	for i := range eventBurst + 1 {
+		r.due(fmt.Sprint("core/default/", i), ignoreEvent)
+	}
+	now = now.Add(2 * eventRetention)
+	r.due("core/default/other", ignoreEvent) // triggers a sweep
+	if due := r.dueToFlush(); len(due) != 1 || due[0].suppressed != 1 {
+		t.Errorf("%d protectors with suppressed refusals after the sweep, want the one over the limit", len(due))
+	}
+}
+
 func TestEventRecordsExpire(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	r := &refusalEvents{now: func() time.Time { return now }}
+	r := newRefusalEvents(func() time.Time { return now })
 	most := 0
 	for i := range 10_000 { // one per second, each for another protector
 		now = now.Add(time.Second)
@@ -120,7 +165,7 @@ func TestEventRecordsExpire(t *testing.T) {
 
 func TestSuppressedRefusalsExpireAfterAnHour(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	r := &refusalEvents{now: func() time.Time { return now }}
+	r := newRefusalEvents(func() time.Time { return now })
 	r.due("core/default/a", ignoreEvent) // triggers the sweep of this hour
 	now = now.Add(eventRetention / 2)
 	r.due("core/default/b", ignoreEvent)

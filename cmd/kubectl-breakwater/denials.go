@@ -32,8 +32,8 @@ func denialsCommand(p *plugin) *cobra.Command {
 		Long: `Shows denied removals and break-glass removals. The command reads them from events in the core clusters, or, with --audit-log, from the
 audit log of a cell's API server. It groups equal denials into one line. A denial without a responsible protector is an event on the Cell.
 
-In a deletion storm, the webhook writes one event per protector every 10 seconds; the event contains the number of further denials. API servers
-keep events for an hour by default. The counts from events are therefore lower bounds (+); an audit log contains all denials.`,
+In a deletion storm, each replica of the webhook writes one event per protector every 10 seconds, and five events per second for all protectors. An
+event contains the number of further denials. API servers keep events for an hour by default. The counts from events are therefore lower bounds (+); an audit log contains all denials.`,
 		Example: `  kubectl breakwater denials -A --since 10m
   kubectl breakwater denials -n shop deployment-web -o wide
   kubectl breakwater denials -A --audit-log /var/log/kubernetes/audit.log`,
