@@ -29,6 +29,11 @@ type outcome struct {
 	incomplete bool
 }
 
+// mustWrite reports whether the outcome must be written now: it returns budget that time has returned, or reports it.
+func (o *outcome) mustWrite() bool {
+	return o.becameAvailable || o.settled.Expired > 0 || len(o.settled.Overdue) > 0
+}
+
 // aggregation is one aggregation of a protector, which the steps of aggregate complete.
 type aggregation struct {
 	key types.NamespacedName

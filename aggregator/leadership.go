@@ -115,7 +115,7 @@ func (a *Aggregator) assemble(
 	delays := &countDelays{
 		restored: state.restored, ownership: owned, deadlines: deadlines, initial: initial, endedProtectors: &a.history.ended, monotonic: a.monotonic,
 	}
-	workloads := &workloadResolver{index: newWorkloadIndex(), queue: queue, now: a.now, log: log}
+	deferral, workloads := newDeferral(cell, a.monotonic), &workloadResolver{index: newWorkloadIndex(), queue: queue, now: a.now, log: log}
 	l := &leadership{
 		options: a.options, cellClientset: a.cellClientset, metadataClient: a.metadataClient, metrics: a.metrics, ownership: owned,
 		snapshot: snapshot, queue: queue, enqueuer: enqueuer, rounds: enqueuer.rounds, entries: entries, deadlines: deadlines, initial: initial,
@@ -127,9 +127,9 @@ func (a *Aggregator) assemble(
 	l.reconciler = &reconciler{
 		cell: cell, start: state, ownership: owned, protectors: a.protectors, snapshot: snapshot, entries: entries, deadlines: deadlines,
 		initial: initial, reads: reads, heartbeat: heartbeat, transitions: &a.history.transitions,
-		delays: delays, workloads: workloads,
+		delays: delays, deferral: deferral, workloads: workloads,
 		states: protectorStates{
-			workloads.index, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.next,
+			workloads.index, &a.metrics.spread.records, &deadlines.timers, &initial.counts, &delays.cleared, &delays.void, &reads.next, &deferral.since,
 		},
 		pods: &podObserver{
 			snapshot: snapshot, deadlines: deadlines, initial: initial, reads: reads, readPod: a.live.readPod, clock: a.clock, monotonic: a.monotonic, log: log,

@@ -28,6 +28,7 @@ type reconciler struct {
 	entries     *cellEntries
 	delays      *countDelays
 	deadlines   *reservationDeadlines
+	deferral    *deferral
 	initial     *initialCounts
 	reads       *aliveReads
 	pods        *podObserver
@@ -88,6 +89,11 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 	}
 	r.metrics.spread.record(key, p)
 	if work.settled.HasAny() || work.becameAvailable || !isUnchanged(before, p, r.cell) {
+		if wait := r.deferral.wait(before, p, &work); wait > 0 {
+			r.queue.AddAfter(key, wait)
+			r.requeue(key, p, work)
+			return nil
+		}
 		err := r.rounds.store(ctx, &work.settled, func(ctx context.Context) error { return r.storeStatus(ctx, p) })
 		if cell := quota.CellOf(p, r.cell); cell != nil && work.settled.HasAny() && !apierrors.IsConflict(err) {
 			r.deadlines.of(key).Prune(&cell.AdmissionHistory)
@@ -100,6 +106,7 @@ func (r *reconciler) write(ctx context.Context, key types.NamespacedName, p *v1a
 		r.events.emitOverdue(p, work.settled.Overdue)
 		r.events.emitSpread(before, p)
 	}
+	r.deferral.end(key)
 	r.requeue(key, p, work)
 	return nil
 }

@@ -96,6 +96,7 @@ func proofs() []proof {
 			"TestPodThatEnteredAndLeavesStaysReserved",
 			"TestWiderSelectorCountsNewPodsAfterDeadline", "TestTransitionEndUsesLiveList", "TestCountedPodsInTransition",
 			"TestUnknownEarlierSpecCountsNothingBeforeDeadline",
+			"TestDeferral", "TestDeferredWritesAreMade",
 			"TestDomainLossAssumesTheWorstPlacement", "TestPodOfUnknownDomainMayBeInAnyDomain", "TestAdmittedRemovalsTolerateAnyDomainLoss",
 			"TestBatchDecidesLikeSingleDecisionsWithDomainLoss",
 		}, "|") + ")$"},
