@@ -118,18 +118,22 @@ const (
 	stormQueueDepth = 4
 	// maxBatchWindow limits how long the removals of a storm wait for each other.
 	maxBatchWindow = 200 * time.Millisecond
+	// stragglers is the part of the recent removals that a batch does not wait for: an eighth.
+	stragglers = 8
 )
 
 // batchWindow returns the batch window. In a storm it gathers removals, because a write costs the core much more than a
 // removal costs the webhook. A client that requests one removal after the other never waits. The batch is flushed as
-// soon as it holds as many removals as there were recently, since no more are expected. After a conflict with another
-// replica it waits for the whole window: the more often replicas write one object, the more writes fail.
+// soon as it holds seven eighths of as many removals as there were recently: the others would keep it waiting for the
+// slowest client. After a conflict with another replica it waits for the whole window: the more often replicas write one
+// object, the more writes fail.
 func (r *reserver) batchWindow(key types.NamespacedName, queueDepth int, took time.Duration) (window time.Duration, enough int) {
 	if queueDepth < stormQueueDepth {
 		return 0, 0
 	}
+	enough = queueDepth - queueDepth/stragglers
 	if r.conflicts.isRecent(key, took) {
-		queueDepth = math.MaxInt
+		enough = math.MaxInt
 	}
-	return min(5*took, maxBatchWindow), queueDepth
+	return min(5*took, maxBatchWindow), enough
 }
