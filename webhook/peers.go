@@ -114,10 +114,12 @@ func (i identity) verifyPeer(connection *tls.ConnectionState) error {
 	return nil
 }
 
-// client returns a client for calls to other replicas.
+// client returns a client for calls to other replicas. It opens one connection to a replica at a time, and another only when the streams of
+// those are in use. Without that limit each call of the first moment of a storm would open one, and the handshakes would take longer than
+// the calls may.
 func (i identity) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 5 * time.Second,
+		ForceAttemptHTTP2: true, MaxConnsPerHost: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 5 * time.Second,
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS13,
 			// Names and CAs are not checked: VerifyConnection requires the certificate of this replica.

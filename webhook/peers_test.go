@@ -2,8 +2,14 @@ package webhook
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,4 +48,51 @@ func TestReplicaAddressesAreRefreshed(t *testing.T) {
 		stop()
 		running.Wait()
 	})
+}
+
+// A storm begins with many calls at once, which are all in flight when the last of them arrives.
+func TestConcurrentCallsToReplicaShareConnections(t *testing.T) {
+	for _, c := range []struct{ calls, streams, most int }{{calls: 64, streams: maxStreams, most: 1}, {calls: 300, streams: 50, most: 30}} {
+		t.Run(fmt.Sprint(c.calls, " calls, ", c.streams, " streams"), func(t *testing.T) {
+			var connections atomic.Int64
+			var arrived sync.WaitGroup
+			arrived.Add(c.calls)
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				arrived.Done()
+				arrived.Wait()
+			}))
+			server.EnableHTTP2, server.Config.HTTP2 = true, &http.HTTP2Config{MaxConcurrentStreams: c.streams}
+			server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					connections.Add(1)
+				}
+			}
+			server.StartTLS()
+			defer server.Close()
+			client := identity{certificate: func() (*tls.Certificate, error) { return &server.TLS.Certificates[0], nil }}.client()
+			defer client.CloseIdleConnections()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			var calling sync.WaitGroup
+			for range c.calls {
+				calling.Go(func() {
+					request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					response, err := client.Do(request)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = response.Body.Close()
+				})
+			}
+			calling.Wait()
+			if got := connections.Load(); got > int64(c.most) {
+				t.Errorf("%d concurrent calls opened %d connections, want at most %d", c.calls, got, c.most)
+			}
+		})
+	}
 }
